@@ -1,0 +1,1 @@
+//! PCM, WAV, chunk cadence and the playback-continuity simulation. No async, no tensors.

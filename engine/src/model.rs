@@ -1,0 +1,137 @@
+//! What the engines ask of a model: plain batches down, plain results up.
+//!
+//! The traits live here, beside their caller; `omni-models` implements them. A model owns tensors and per-sequence
+//! numeric state (KV rows, convolution history, sampling counters); an engine owns everything that decides *who runs
+//! when* (order, budgets, KV block ids). Neither knows about threads, sockets or clocks.
+
+use std::fmt;
+
+use crate::ids::{BlockId, SeqId};
+
+/// Why a model could not do a step.
+#[derive(Debug, Clone, thiserror::Error)]
+pub enum ModelError {
+    /// The request itself cannot be served (its content, not the machine, is at fault).
+    #[error("request rejected by the model: {0}")]
+    Rejected(String),
+    /// The computation failed; every sequence of the batch is lost.
+    #[error("computation failed: {0}")]
+    Compute(String),
+}
+
+/// The KV cache that a model has allocated, in positions ("rows") per sequence and blocks overall.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct KvSpec {
+    /// Positions per block.
+    pub block_size: u32,
+    /// Blocks in the pool, valid ids are `0..num_blocks`.
+    pub num_blocks: u32,
+    /// Longest sequence the model accepts, prompt and generated positions together.
+    pub max_len: u32,
+}
+
+/// One sequence's part in a step: compute positions `start .. start + len`.
+///
+/// `len > 1` is a prefill (or a chunk of one), `len == 1` after the prompt is a decode. A step may mix both, of any
+/// lengths; the batch is ragged and is never padded.
+#[derive(Debug, Clone, Copy)]
+pub struct SeqStep<'a> {
+    /// The sequence.
+    pub seq: SeqId,
+    /// Positions whose KV rows are already in the cache.
+    pub start: u32,
+    /// Positions to compute now, at least 1.
+    pub len: u32,
+    /// KV blocks that cover positions `0 .. start + len`: position `p` lives in `blocks[p / block_size]`, row
+    /// `p % block_size`.
+    pub blocks: &'a [BlockId],
+}
+
+/// What sampling one sequence gave.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Sampled<T> {
+    /// One more output; the next step computes one more position.
+    Item(T),
+    /// The model chose to end (end-of-sequence token); nothing is emitted for this step.
+    End,
+    /// This sequence alone is broken (for example non-finite logits).
+    Failed(String),
+}
+
+/// An autoregressive model over many concurrent sequences.
+///
+/// Call order for a sequence: `open`, then any number of {`push`, `execute`, `sample`}, then `close`. `execute` leaves
+/// the last position's hidden state and logits of every sequence addressable until the next `execute`; `sample`
+/// finishes the step for those sequences whose computed positions now include everything known so far.
+///
+/// Results never depend on which other sequences share a batch: batched equals single, in any order.
+pub trait ArModel {
+    /// Everything needed to begin a sequence (prompt, voice, sampling settings).
+    type Request: Send + 'static;
+    /// What arrives from upstream while the sequence runs (for the talker: text token ids).
+    type Row: Send + 'static;
+    /// What one step produces (for the talker: a codec frame).
+    type Output: Send + 'static;
+
+    /// The cache the engine may hand out blocks of.
+    fn kv_spec(&self) -> KvSpec;
+
+    /// Begins a sequence; returns the number of prompt positions. The prompt may depend on the first pushed row: it
+    /// is not read before the first `execute`.
+    ///
+    /// # Errors
+    /// [`ModelError::Rejected`] if the request cannot be served; nothing is kept then.
+    fn open(&mut self, seq: SeqId, request: Self::Request) -> Result<u32, ModelError>;
+
+    /// Appends upstream rows. `last` says that no more will come.
+    fn push(&mut self, seq: SeqId, rows: Vec<Self::Row>, last: bool);
+
+    /// Computes the positions of every entry.
+    ///
+    /// # Errors
+    /// [`ModelError::Compute`]: the whole batch is lost.
+    fn execute(&mut self, batch: &[SeqStep<'_>]) -> Result<(), ModelError>;
+
+    /// Samples from the last computed position of each of `seqs` (a subset of the last `execute`), in that order.
+    ///
+    /// # Errors
+    /// [`ModelError::Compute`]: the whole batch is lost.
+    fn sample(&mut self, seqs: &[SeqId]) -> Result<Vec<Sampled<Self::Output>>, ModelError>;
+
+    /// Forgets a sequence. Unknown ids are ignored.
+    fn close(&mut self, seq: SeqId);
+}
+
+/// A stateful streaming decoder over many concurrent sequences (for example a vocoder).
+pub trait ChunkModel {
+    /// One unit of input (for code2wav: a codec frame).
+    type Item: Send + 'static;
+    /// One unit of output (for code2wav: one mono sample, f32 in [-1, 1]).
+    type Sample: Send + 'static;
+
+    /// Begins a sequence.
+    ///
+    /// # Errors
+    /// [`ModelError::Rejected`] if it cannot be served.
+    fn open(&mut self, seq: SeqId) -> Result<(), ModelError>;
+
+    /// Decodes the next items of each entry and returns the new samples, in order. Any split of a sequence's items
+    /// over calls gives the same samples as one call.
+    ///
+    /// # Errors
+    /// [`ModelError::Compute`]: the whole batch is lost.
+    fn decode(&mut self, batch: &[(SeqId, &[Self::Item])]) -> Result<Vec<Vec<Self::Sample>>, ModelError>;
+
+    /// Forgets a sequence. Unknown ids are ignored.
+    fn close(&mut self, seq: SeqId);
+}
+
+/// One codec frame: one code per codebook, coarsest first.
+#[derive(Clone, PartialEq, Eq)]
+pub struct CodecFrame(pub Box<[u32]>);
+
+impl fmt::Debug for CodecFrame {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "CodecFrame{:?}", self.0)
+    }
+}

@@ -1,0 +1,1 @@
+//! The Omni server: stages, orchestration, sessions and gRPC services.

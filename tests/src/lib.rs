@@ -1,0 +1,1 @@
+//! End-to-end behaviours over real sockets, and house rules.

@@ -1,0 +1,1 @@
+//! Text front end: normalisation of numbers, dates and symbols into words, and segmentation. Pure.

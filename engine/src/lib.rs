@@ -4,8 +4,13 @@
 //! return plain events. Nothing here knows of threads, sockets, metrics or the time of day; a worker in the server
 //! drives these values, a test drives them the same way.
 
+mod ar;
+mod blocks;
+mod chunk;
 mod ids;
 mod model;
 
-pub use ids::{BlockId, SeqId};
+pub use ar::{AddError, AddOptions, ArConfig, ArEngine, ArEvent, ArReport, ArStats, FinishReason};
+pub use chunk::{ChunkConfig, ChunkEngine, ChunkEvent, ChunkReport, ChunkStats, OpenError};
+pub use ids::{BlockId, SeqId, Stamp};
 pub use model::{ArModel, ChunkModel, CodecFrame, KvSpec, ModelError, Sampled, SeqStep};

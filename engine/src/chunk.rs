@@ -1,0 +1,315 @@
+//! The streaming engine: batches the chunks of many live streams through a stateful decoder (a vocoder).
+//!
+//! In: [`ChunkEngine::add`], [`ChunkEngine::push`], [`ChunkEngine::abort`], [`ChunkEngine::set_paused`]. Out: the
+//! events of each [`ChunkEngine::step`]. Every item is decoded once, in order.
+//!
+//! Two rules keep listeners from hearing gaps. *Chunk size*: the first chunk is as small as possible, later ones grow
+//! along a ramp, but never so far that waiting for more items would use up the stream's playback lead. *Who goes
+//! first*: the stream that would run dry first; new streams have no lead at all and so go before everyone. A step
+//! takes a bounded number of streams, so that a crowd delays the comfortable streams and not all of them.
+
+mod stream;
+
+use std::collections::HashMap;
+use std::time::Duration;
+
+use crate::ids::{SeqId, Stamp};
+use crate::model::{ChunkModel, ModelError};
+use stream::Stream;
+
+/// Limits and chunk policy of a [`ChunkEngine`].
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ChunkConfig {
+    /// Streams decoded in one step.
+    pub max_batch: u32,
+    /// Streams that may be open.
+    pub max_streams: u32,
+    /// Items asked for in the first, second, ... chunk of a stream; the last entry holds from then on. It is also the
+    /// most one step takes of a stream.
+    pub ramp: Vec<u32>,
+    /// Playback time of one item.
+    pub item_duration: Duration,
+}
+
+impl ChunkConfig {
+    /// Ramp 1, 2, 4, 8 and room for 64 streams, 16 in a step.
+    pub fn new(item_duration: Duration) -> Self {
+        Self {
+            max_batch: 16,
+            max_streams: 64,
+            ramp: vec![1, 2, 4, 8],
+            item_duration,
+        }
+    }
+}
+
+/// Why a stream was not opened.
+#[derive(Debug, thiserror::Error)]
+pub enum OpenError {
+    /// The bound on open streams is reached.
+    #[error("no place for another stream ({open} of {limit} open)")]
+    Full {
+        /// Streams open now.
+        open: u32,
+        /// The bound.
+        limit: u32,
+    },
+    /// The id is in use.
+    #[error("stream {0:?} exists already")]
+    Duplicate(SeqId),
+    /// The model refused it.
+    #[error(transparent)]
+    Model(#[from] ModelError),
+}
+
+/// What happened to a stream in a step.
+#[derive(Debug, Clone, PartialEq)]
+pub enum ChunkEvent<S> {
+    /// New output, in order; may be empty if the model swallowed the items as context.
+    Chunk {
+        /// The stream.
+        seq: SeqId,
+        /// Output samples.
+        samples: Vec<S>,
+        /// Items they were decoded from.
+        items: u32,
+    },
+    /// Everything pushed up to the last item has been decoded; the stream is forgotten.
+    Finished {
+        /// The stream.
+        seq: SeqId,
+    },
+    /// Its computation failed; the stream is forgotten.
+    Failed {
+        /// The stream.
+        seq: SeqId,
+        /// What went wrong.
+        message: String,
+    },
+}
+
+/// State of the engine after a step, and what the step did.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct ChunkStats {
+    /// Streams open.
+    pub streams: u32,
+    /// Items waiting to be decoded, over all streams.
+    pub queued_items: u32,
+    /// Streams decoded in this step.
+    pub batch: u32,
+    /// Items decoded in this step.
+    pub items: u32,
+    /// Streams that had nothing left although their playback had caught up (counted at the chunk that came too late).
+    pub late: u32,
+}
+
+/// Outcome of one [`ChunkEngine::step`].
+#[derive(Debug)]
+pub struct ChunkReport<S> {
+    /// In order of occurrence.
+    pub events: Vec<ChunkEvent<S>>,
+    /// Counts for this step.
+    pub stats: ChunkStats,
+}
+
+/// Deadline-ordered batching over one [`ChunkModel`].
+#[derive(Debug)]
+pub struct ChunkEngine<M: ChunkModel> {
+    model: M,
+    config: ChunkConfig,
+    streams: HashMap<SeqId, Stream<M::Item>>,
+    next_arrival: u64,
+}
+
+impl<M: ChunkModel> ChunkEngine<M> {
+    /// Takes the model.
+    ///
+    /// # Panics
+    /// If `config` has an empty ramp, a zero in it, or a zero limit.
+    pub fn new(model: M, config: ChunkConfig) -> Self {
+        assert!(
+            config.max_batch > 0 && config.max_streams > 0,
+            "{config:?} has a zero limit"
+        );
+        assert!(
+            !config.ramp.is_empty() && !config.ramp.contains(&0),
+            "{config:?} needs a ramp of positive sizes"
+        );
+        Self {
+            model,
+            config,
+            streams: HashMap::new(),
+            next_arrival: 0,
+        }
+    }
+
+    /// Opens a stream.
+    ///
+    /// # Errors
+    /// [`OpenError`]; nothing is kept then.
+    pub fn add(&mut self, seq: SeqId) -> Result<(), OpenError> {
+        if self.streams.contains_key(&seq) {
+            return Err(OpenError::Duplicate(seq));
+        }
+        let open = self.streams.len() as u32;
+        if open >= self.config.max_streams {
+            return Err(OpenError::Full {
+                open,
+                limit: self.config.max_streams,
+            });
+        }
+        self.model.open(seq)?;
+        self.streams.insert(seq, Stream::new(self.next_arrival));
+        self.next_arrival += 1;
+        Ok(())
+    }
+
+    /// Hands over items; `last` says that no more will come. Unknown streams are ignored: they may have ended while
+    /// the items were under way.
+    pub fn push(&mut self, seq: SeqId, items: impl IntoIterator<Item = M::Item>, last: bool) {
+        if let Some(stream) = self.streams.get_mut(&seq) {
+            stream.receive(items, last);
+        }
+    }
+
+    /// Holds a stream back between steps (its consumer is full), or lets it go on.
+    pub fn set_paused(&mut self, seq: SeqId, paused: bool) {
+        if let Some(stream) = self.streams.get_mut(&seq) {
+            stream.paused = paused;
+        }
+    }
+
+    /// Ends a stream now. Returns whether it was still open; no event follows.
+    pub fn abort(&mut self, seq: SeqId) -> bool {
+        self.remove(seq)
+    }
+
+    /// Items of one stream that wait to be decoded.
+    pub fn queued(&self, seq: SeqId) -> usize {
+        self.streams.get(&seq).map_or(0, Stream::queued)
+    }
+
+    /// Streams open.
+    pub fn len(&self) -> usize {
+        self.streams.len()
+    }
+
+    /// Whether no stream is open.
+    pub fn is_empty(&self) -> bool {
+        self.streams.is_empty()
+    }
+
+    /// Whether [`step`](Self::step) would decode anything at `now`.
+    pub fn has_work(&self, now: Stamp) -> bool {
+        self.streams.values().any(|s| s.is_ready(now, &self.config))
+    }
+
+    /// When a stream that is collecting a larger chunk must be served with what it has, if no command comes before.
+    pub fn wake_at(&self) -> Option<Stamp> {
+        self.streams.values().filter_map(|s| s.due_at(&self.config)).min()
+    }
+
+    /// Gives up the engine and returns the model, all streams closed.
+    pub fn into_model(mut self) -> M {
+        for seq in self.streams.keys().copied().collect::<Vec<_>>() {
+            self.remove(seq);
+        }
+        self.model
+    }
+
+    /// Decodes one chunk each of the most urgent streams, as of time `now`.
+    pub fn step(&mut self, now: Stamp) -> ChunkReport<M::Sample> {
+        let mut report = ChunkReport {
+            events: Vec::new(),
+            stats: ChunkStats::default(),
+        };
+        let chosen = self.choose(now);
+        if !chosen.is_empty() {
+            self.run(&chosen, now, &mut report);
+        }
+        report.stats.streams = self.streams.len() as u32;
+        report.stats.queued_items = self.streams.values().map(|s| s.queued() as u32).sum();
+        report
+    }
+
+    /// The ready streams that run dry first, at most `max_batch`.
+    fn choose(&self, now: Stamp) -> Vec<SeqId> {
+        let mut ready: Vec<_> = self
+            .streams
+            .iter()
+            .filter(|(_, s)| s.is_ready(now, &self.config))
+            .map(|(seq, s)| (s.urgency(), *seq))
+            .collect();
+        ready.sort_unstable();
+        ready.truncate(self.config.max_batch as usize);
+        ready.into_iter().map(|(_, seq)| seq).collect()
+    }
+
+    fn run(&mut self, chosen: &[SeqId], now: Stamp, report: &mut ChunkReport<M::Sample>) {
+        let mut decoding = Vec::with_capacity(chosen.len());
+        for &seq in chosen {
+            let stream = self.streams.get_mut(&seq).expect("chosen streams are open");
+            match stream.stage_chunk(&self.config) {
+                0 => self.finish(seq, report),
+                _ => decoding.push(seq),
+            }
+        }
+        if decoding.is_empty() {
+            return;
+        }
+        let batch: Vec<_> = decoding
+            .iter()
+            .map(|seq| (*seq, self.streams[seq].staged()))
+            .collect();
+        match self.model.decode(&batch) {
+            Ok(outputs) => {
+                assert_eq!(
+                    outputs.len(),
+                    decoding.len(),
+                    "the model must answer for every stream"
+                );
+                for (seq, samples) in decoding.into_iter().zip(outputs) {
+                    self.emit(seq, samples, now, report);
+                }
+            }
+            Err(error) => {
+                for seq in decoding {
+                    self.remove(seq);
+                    report.events.push(ChunkEvent::Failed {
+                        seq,
+                        message: error.to_string(),
+                    });
+                }
+            }
+        }
+    }
+
+    fn emit(&mut self, seq: SeqId, samples: Vec<M::Sample>, now: Stamp, report: &mut ChunkReport<M::Sample>) {
+        let stream = self.streams.get_mut(&seq).expect("chosen streams are open");
+        let (items, late) = stream.emitted(now, &self.config);
+        report.stats.batch += 1;
+        report.stats.items += items;
+        report.stats.late += u32::from(late);
+        let done = stream.is_done();
+        report.events.push(ChunkEvent::Chunk { seq, samples, items });
+        if done {
+            self.finish(seq, report);
+        }
+    }
+
+    fn finish(&mut self, seq: SeqId, report: &mut ChunkReport<M::Sample>) {
+        self.remove(seq);
+        report.events.push(ChunkEvent::Finished { seq });
+    }
+
+    fn remove(&mut self, seq: SeqId) -> bool {
+        let known = self.streams.remove(&seq).is_some();
+        if known {
+            self.model.close(seq);
+        }
+        known
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,108 @@
+//! One stream: its queue, its place on the ramp, and the playback clock of an ideal listener.
+
+use std::time::Duration;
+
+use super::ChunkConfig;
+use crate::ids::Stamp;
+
+#[derive(Debug)]
+pub(super) struct Stream<T> {
+    arrival: u64,
+    pub(super) paused: bool,
+    /// Items not yet decoded; the first `staged` of them are being decoded.
+    queue: Vec<T>,
+    staged: usize,
+    closed: bool,
+    chunks: usize,
+    /// An ideal listener who started at the first chunk, and waits whenever a chunk is late, runs dry at this time.
+    dry_at: Option<Stamp>,
+}
+
+impl<T> Stream<T> {
+    pub(super) fn new(arrival: u64) -> Self {
+        Self {
+            arrival,
+            paused: false,
+            queue: Vec::new(),
+            staged: 0,
+            closed: false,
+            chunks: 0,
+            dry_at: None,
+        }
+    }
+
+    pub(super) fn receive(&mut self, items: impl IntoIterator<Item = T>, last: bool) {
+        debug_assert!(!self.closed, "items after the last");
+        self.queue.extend(items);
+        self.closed |= last;
+    }
+
+    pub(super) fn queued(&self) -> usize {
+        self.queue.len()
+    }
+
+    fn ramp(&self, config: &ChunkConfig) -> usize {
+        config.ramp[self.chunks.min(config.ramp.len() - 1)] as usize
+    }
+
+    /// Lead below which a stream with `queued` items is served at once: half of the lead may be spent on waiting for
+    /// one more item, the other half is kept for decoding and jitter.
+    fn patience(queued: usize, config: &ChunkConfig) -> Duration {
+        config.item_duration * 2 * (queued as u32 + 1)
+    }
+
+    /// Whether a chunk should be decoded now: enough for the ramp, or the end, or the lead does not allow waiting.
+    pub(super) fn is_ready(&self, now: Stamp, config: &ChunkConfig) -> bool {
+        if self.paused {
+            return false;
+        }
+        if self.closed || self.queue.len() >= self.ramp(config) {
+            // A closed stream without items still has to be finished.
+            return true;
+        }
+        self.due_at(config).is_some_and(|due| due <= now)
+    }
+
+    /// When a stream that collects items for its next chunk must be served with what it has.
+    pub(super) fn due_at(&self, config: &ChunkConfig) -> Option<Stamp> {
+        let collecting = !self.paused && !self.closed && !self.queue.is_empty();
+        let dry_at = self.dry_at.filter(|_| collecting)?;
+        Some(Stamp(
+            dry_at.0.saturating_sub(Self::patience(self.queue.len(), config)),
+        ))
+    }
+
+    /// Sort key: streams without any audio first, in order of arrival, then by the time they run dry.
+    pub(super) fn urgency(&self) -> (Option<Stamp>, u64) {
+        (self.dry_at, self.arrival)
+    }
+
+    /// Fixes and returns how many items the next chunk takes.
+    pub(super) fn stage_chunk(&mut self, config: &ChunkConfig) -> usize {
+        let most = *config.ramp.iter().max().expect("the ramp is not empty") as usize;
+        // The first chunk stays small even if a whole sentence is queued: its listener has been waiting longest.
+        let most = if self.chunks == 0 { self.ramp(config) } else { most };
+        self.staged = self.queue.len().min(most);
+        self.staged
+    }
+
+    pub(super) fn staged(&self) -> &[T] {
+        &self.queue[..self.staged]
+    }
+
+    /// Books the staged chunk as handed out at `now`. Returns its items and whether the listener had run dry.
+    pub(super) fn emitted(&mut self, now: Stamp, config: &ChunkConfig) -> (u32, bool) {
+        let items = self.staged as u32;
+        self.queue.drain(..self.staged);
+        self.staged = 0;
+        self.chunks += 1;
+        let late = self.dry_at.is_some_and(|dry| dry < now);
+        let from = self.dry_at.map_or(now, |dry| dry.max(now));
+        self.dry_at = Some(from + config.item_duration * items);
+        (items, late)
+    }
+
+    pub(super) fn is_done(&self) -> bool {
+        self.closed && self.queue.is_empty()
+    }
+}

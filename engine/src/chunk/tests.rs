@@ -1,0 +1,219 @@
+//! The engine against a decoder that echoes its items, two samples each.
+
+use std::collections::HashMap;
+
+use proptest::prelude::*;
+
+use super::*;
+
+#[derive(Debug, Default)]
+struct Echo {
+    open: HashMap<SeqId, u32>,
+    fail_next: bool,
+}
+
+impl ChunkModel for Echo {
+    type Item = u32;
+    type Sample = u32;
+
+    fn open(&mut self, seq: SeqId) -> Result<(), ModelError> {
+        assert!(self.open.insert(seq, 0).is_none());
+        Ok(())
+    }
+
+    fn decode(&mut self, batch: &[(SeqId, &[u32])]) -> Result<Vec<Vec<u32>>, ModelError> {
+        if std::mem::take(&mut self.fail_next) {
+            return Err(ModelError::Compute("scripted".into()));
+        }
+        let mut out = Vec::new();
+        for (seq, items) in batch {
+            let next = self.open.get_mut(seq).expect("only open streams are decoded");
+            assert!(!items.is_empty(), "nothing to decode");
+            for item in *items {
+                assert_eq!(item, next, "items in order, once");
+                *next += 1;
+            }
+            out.push(items.iter().flat_map(|i| [i * 2, i * 2 + 1]).collect());
+        }
+        Ok(out)
+    }
+
+    fn close(&mut self, seq: SeqId) {
+        assert!(self.open.remove(&seq).is_some());
+    }
+}
+
+const ITEM: Duration = Duration::from_millis(40);
+
+fn at(ms: u64) -> Stamp {
+    Stamp(Duration::from_millis(ms))
+}
+
+fn engine() -> ChunkEngine<Echo> {
+    ChunkEngine::new(
+        Echo::default(),
+        ChunkConfig {
+            max_batch: 2,
+            max_streams: 4,
+            ..ChunkConfig::new(ITEM)
+        },
+    )
+}
+
+fn chunks(report: &ChunkReport<u32>) -> Vec<(u64, u32)> {
+    report
+        .events
+        .iter()
+        .filter_map(|e| {
+            if let ChunkEvent::Chunk { seq, items, .. } = e {
+                Some((seq.0, *items))
+            } else {
+                None
+            }
+        })
+        .collect()
+}
+
+#[test]
+fn chunks_grow_along_the_ramp_when_there_is_lead() {
+    let mut engine = engine();
+    engine.add(SeqId(1)).unwrap();
+    engine.push(SeqId(1), 0..40, false);
+    let sizes: Vec<_> = (0..5).map(|_| chunks(&engine.step(at(0)))[0].1).collect();
+    assert_eq!(
+        sizes,
+        [1, 8, 8, 8, 8],
+        "the first is small, then everything queued up to the largest"
+    );
+}
+
+#[test]
+fn with_lead_it_waits_for_the_ramp_and_without_it_takes_what_is_there() {
+    let mut engine = engine();
+    engine.add(SeqId(1)).unwrap();
+    engine.push(SeqId(1), 0..6, false);
+    engine.step(at(0)); // 1 item
+    engine.step(at(0)); // 5 items: 240 ms of lead
+    engine.push(SeqId(1), 6..7, false);
+    assert!(!engine.has_work(at(0)), "one item, four wanted, plenty of lead");
+    // 160 ms of the lead are kept for one queued item and the one waited for.
+    assert_eq!(engine.wake_at(), Some(at(80)));
+    assert!(!engine.has_work(at(79)));
+    assert_eq!(chunks(&engine.step(at(80))), [(1, 1)]);
+}
+
+#[test]
+fn the_stream_that_runs_dry_first_goes_first_and_newcomers_before_all() {
+    let mut engine = engine();
+    for seq in [1, 2, 3] {
+        engine.add(SeqId(seq)).unwrap();
+    }
+    engine.push(SeqId(1), 0..20, false);
+    engine.step(at(0));
+    engine.step(at(0)); // stream 1 has 9 items of lead
+    engine.push(SeqId(2), 0..20, false);
+    engine.step(at(0)); // 1 and 2; now 1 leads by 17, 2 by 1
+    engine.push(SeqId(3), 0..20, false);
+    assert_eq!(
+        chunks(&engine.step(at(0))),
+        [(3, 1), (2, 8)],
+        "two places: the newcomer and the shortest lead"
+    );
+}
+
+#[test]
+fn the_last_item_finishes_the_stream_even_if_it_came_empty() {
+    let mut engine = engine();
+    engine.add(SeqId(1)).unwrap();
+    engine.push(SeqId(1), 0..1, false);
+    engine.step(at(0));
+    engine.push(SeqId(1), [], true);
+    let report = engine.step(at(0));
+    assert_eq!(report.events, [ChunkEvent::Finished { seq: SeqId(1) }]);
+    assert!(engine.is_empty() && engine.model.open.is_empty());
+}
+
+#[test]
+fn a_late_chunk_is_counted() {
+    let mut engine = engine();
+    engine.add(SeqId(1)).unwrap();
+    engine.push(SeqId(1), 0..1, false);
+    assert_eq!(engine.step(at(0)).stats.late, 0);
+    engine.push(SeqId(1), 1..2, false);
+    assert_eq!(engine.step(at(41)).stats.late, 1);
+}
+
+#[test]
+fn a_failed_decode_ends_its_batch_and_nothing_else() {
+    let mut engine = engine();
+    engine.add(SeqId(1)).unwrap();
+    engine.add(SeqId(2)).unwrap();
+    engine.push(SeqId(1), 0..1, false);
+    engine.model.fail_next = true;
+    let message = "computation failed: scripted".to_owned();
+    assert_eq!(
+        engine.step(at(0)).events,
+        [ChunkEvent::Failed {
+            seq: SeqId(1),
+            message
+        }]
+    );
+    engine.push(SeqId(2), 0..1, true);
+    assert_eq!(chunks(&engine.step(at(0))), [(2, 1)]);
+}
+
+#[test]
+fn streams_are_bounded() {
+    let mut engine = engine();
+    (0..4).for_each(|s| engine.add(SeqId(s)).unwrap());
+    assert!(matches!(
+        engine.add(SeqId(9)),
+        Err(OpenError::Full { open: 4, limit: 4 })
+    ));
+    assert!(engine.abort(SeqId(0)) && !engine.abort(SeqId(0)));
+    engine.add(SeqId(9)).unwrap();
+}
+
+proptest! {
+    /// Whatever the arrivals, pauses and clock: every item is decoded once and in order, nothing is left waiting, a
+    /// stream that collects always has a wake-up time.
+    #[test]
+    fn any_traffic_is_decoded_once_in_order(
+        ops in prop::collection::vec((0..3u64, 0..5u32, 0..60u64, any::<bool>()), 1..80)
+    ) {
+        let mut engine = engine();
+        let mut pushed = [0u32; 3];
+        let mut decoded = [0u32; 3];
+        (0..3).for_each(|s| engine.add(SeqId(s)).unwrap());
+        let mut now = 0;
+        let book = |report: ChunkReport<u32>, decoded: &mut [u32; 3]| {
+            for (seq, items) in chunks(&report) {
+                decoded[seq as usize] += items;
+            }
+        };
+        for (seq, items, ms, pause) in ops {
+            let n = &mut pushed[seq as usize];
+            engine.push(SeqId(seq), *n..*n + items, false);
+            *n += items;
+            engine.set_paused(SeqId(seq), pause);
+            now += ms;
+            book(engine.step(at(now)), &mut decoded);
+        }
+        (0..3).for_each(|s| engine.set_paused(SeqId(s), false));
+        loop {
+            if !engine.has_work(at(now)) {
+                let Some(wake) = engine.wake_at() else { break };
+                prop_assert!(wake > at(now));
+                now = wake.0.as_millis() as u64;
+            }
+            book(engine.step(at(now)), &mut decoded);
+        }
+        // Streams that never sent anything have no deadline: their first item goes out at once.
+        prop_assert_eq!(pushed, decoded);
+        (0..3).for_each(|s| engine.push(SeqId(s), [], true));
+        while engine.has_work(at(now)) {
+            engine.step(at(now));
+        }
+        prop_assert!(engine.is_empty());
+    }
+}

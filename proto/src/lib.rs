@@ -1,1 +1,31 @@
 //! The omni.v1 wire API: messages, clients and servers generated from the .proto files.
+//!
+//! The .proto files in `proto/proto` are the contract and its documentation; everything under `generated` follows from
+//! them and is committed, so that building needs no protobuf compiler. Change a .proto file, then run
+//! `cargo run -p omni-proto --example regenerate`. Nothing is written by hand here but this file.
+
+/// Package `omni.v1`.
+#[allow(
+    missing_docs,
+    missing_debug_implementations,
+    unreachable_pub,
+    rustdoc::broken_intra_doc_links,
+    rustdoc::invalid_html_tags,
+    rustdoc::bare_urls,
+    clippy::all,
+    clippy::semicolon_if_nothing_returned,
+    clippy::needless_pass_by_value,
+    clippy::redundant_clone
+)]
+#[path = "generated/omni.v1.rs"]
+#[rustfmt::skip]
+pub mod v1;
+
+pub use prost_types::Duration;
+pub use tonic_types::Status as RpcStatus;
+
+/// Encoded `FileDescriptorSet` of package `omni.v1` and everything it imports, for server reflection.
+pub const FILE_DESCRIPTOR_SET: &[u8] = include_bytes!("generated/omni.v1.fds");
+
+/// `ErrorInfo.domain` of every error this project reports.
+pub const ERROR_DOMAIN: &str = "omni";

@@ -1,0 +1,47 @@
+# Everything a person needs. `make` alone lists the targets.
+SHELL := /bin/bash
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+
+TEXT     ?= The quick brown fox jumps over the lazy dog.
+VOICE    ?=
+OUT      ?= speech.wav
+LISTEN   ?= 127.0.0.1:50051
+MODEL    ?= embedded
+
+BIN      := $(or $(CARGO_TARGET_DIR),target)/release
+CARGO    := cargo
+export PATH := $(HOME)/.cargo/bin:$(PATH)
+
+.PHONY: help speak serve test check bench train-embedded fmt proto setup build
+
+help: ## List the targets
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+setup: ## Install what building needs (system packages, Rust toolchain), if missing
+	@scripts/setup
+
+build: setup ## Build omni-server and omni-client (release)
+	@$(CARGO) build --release --locked -p omni-server -p omni-client
+
+speak: export SPEAK_TEXT := $(value TEXT)
+speak: build ## Speak TEXT="..." into OUT=speech.wav with a server of its own
+	@BIN="$(BIN)" MODEL="$(MODEL)" VOICE="$(VOICE)" OUT="$(OUT)" scripts/speak
+
+serve: build ## Run omni-server on LISTEN=127.0.0.1:50051 with MODEL=embedded
+	@exec "$(BIN)/omni-server" --model "$(MODEL)" --listen "$(LISTEN)"
+
+test: setup ## Run every test
+	@$(CARGO) test --workspace --locked
+
+check: setup ## Formatting, lints, docs, licences, generated files
+	@scripts/check
+
+bench: build ## Measure the pipeline and its parts; prints Markdown for docs/benchmarks.md
+	@BIN="$(BIN)" scripts/bench
+
+train-embedded: ## Train the embedded voice again (hours; Python, PyTorch, espeak-ng)
+	@models/embedded/train.sh
+
+fmt: ## Format the sources
+	@$(CARGO) fmt --all

@@ -1,1 +1,25 @@
-//! PCM, WAV, chunk cadence and the playback-continuity simulation. No async, no tensors.
+//! PCM, WAV, silence, joining, levels and the playback-continuity simulation. No async, no tensors.
+//!
+//! Samples come in as `f32` in `[-1, 1]` or as 16-bit integers, one channel; they go out as bytes, as other samples or as
+//! plain measurements. Nothing here reads a clock, opens a file by name or knows of requests: a server and a client use
+//! the very same values.
+
+mod click;
+mod continuity;
+mod joiner;
+mod level;
+mod pcm;
+mod silence;
+mod trim;
+mod units;
+mod wav;
+
+pub use click::{Join, worst_join};
+pub use continuity::{Continuity, ContinuityReport};
+pub use joiner::Joiner;
+pub use level::Level;
+pub use pcm::{encode_s16le, from_i16, i16_from_s16le, to_i16};
+pub use silence::{LeadingSilence, leading_silence, trailing_silence};
+pub use trim::{TrimReport, TrimSettings, Trimmer};
+pub use units::{Frames, RateError, SampleRate, Samples, SamplesPerFrame};
+pub use wav::{WAV_HEADER_LEN, Wav, WavError, WavHeader};

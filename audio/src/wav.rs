@@ -1,0 +1,333 @@
+//! WAV files of 16-bit PCM: a header that can be written before the length is known, and a reader.
+//!
+//! A stream begins with [`WavHeader::streaming`], whose sizes are the customary "unknown" `0xFFFFFFFF` (players then read to
+//! the end of the input). Whoever can seek replaces it by [`WavHeader::finished`] in the end; both have the same length, so
+//! the samples do not move. [`Wav::parse`] reads either.
+
+use std::io::{self, Seek, SeekFrom, Write};
+
+use crate::pcm::i16_from_s16le;
+use crate::units::{RateError, SampleRate, Samples};
+
+/// Bytes before the first sample.
+pub const WAV_HEADER_LEN: usize = 44;
+
+const UNKNOWN: u32 = u32::MAX;
+const BYTES_PER_SAMPLE: u16 = 2;
+const FORMAT_PCM: u16 = 1;
+const FORMAT_EXTENSIBLE: u16 = 0xFFFE;
+/// What the RIFF size counts besides the samples: the header without its own first eight bytes.
+const RIFF_OVERHEAD: u32 = WAV_HEADER_LEN as u32 - 8;
+
+/// What a WAV header says, apart from the length.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct WavHeader {
+    /// Samples per second and channel.
+    pub rate: SampleRate,
+    /// Interleaved channels, at least 1.
+    pub channels: u16,
+}
+
+impl WavHeader {
+    /// A header of one channel.
+    #[must_use]
+    pub fn mono(rate: SampleRate) -> Self {
+        Self { rate, channels: 1 }
+    }
+
+    /// The header for audio whose length is not known yet.
+    #[must_use]
+    pub fn streaming(self) -> [u8; WAV_HEADER_LEN] {
+        self.encode(UNKNOWN, UNKNOWN)
+    }
+
+    /// The header for `samples` per channel. Audio too long for the format's 32-bit sizes keeps them unknown.
+    #[must_use]
+    pub fn finished(self, samples: Samples) -> [u8; WAV_HEADER_LEN] {
+        let bytes = u128::from(samples.0) * u128::from(self.bytes_per_frame());
+        match u32::try_from(bytes)
+            .ok()
+            .and_then(|data| Some((data.checked_add(RIFF_OVERHEAD)?, data)))
+        {
+            Some((riff, data)) => self.encode(riff, data),
+            None => self.streaming(),
+        }
+    }
+
+    /// Puts the final sizes into a file that began with [`Self::streaming`] and goes back to its end.
+    ///
+    /// # Errors
+    /// Whatever `file` reports.
+    pub fn patch(self, file: &mut (impl Write + Seek), samples: Samples) -> io::Result<()> {
+        file.seek(SeekFrom::Start(0))?;
+        file.write_all(&self.finished(samples))?;
+        file.seek(SeekFrom::End(0))?;
+        Ok(())
+    }
+
+    fn bytes_per_frame(self) -> u32 {
+        u32::from(self.channels) * u32::from(BYTES_PER_SAMPLE)
+    }
+
+    fn encode(self, riff_size: u32, data_size: u32) -> [u8; WAV_HEADER_LEN] {
+        let mut header = [0; WAV_HEADER_LEN];
+        let mut at = 0;
+        let mut put = |bytes: &[u8]| {
+            header[at..at + bytes.len()].copy_from_slice(bytes);
+            at += bytes.len();
+        };
+        put(b"RIFF");
+        put(&riff_size.to_le_bytes());
+        put(b"WAVEfmt ");
+        put(&16u32.to_le_bytes());
+        put(&FORMAT_PCM.to_le_bytes());
+        put(&self.channels.to_le_bytes());
+        put(&self.rate.hz().to_le_bytes());
+        put(&self.rate.hz().wrapping_mul(self.bytes_per_frame()).to_le_bytes());
+        put(&(self.bytes_per_frame() as u16).to_le_bytes());
+        put(&(BYTES_PER_SAMPLE * 8).to_le_bytes());
+        put(b"data");
+        put(&data_size.to_le_bytes());
+        header
+    }
+}
+
+/// Why bytes are not a WAV file this module reads.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum WavError {
+    /// The first bytes are something else.
+    #[error("not a WAV file: it does not begin with RIFF....WAVE")]
+    NotWav,
+    /// The file ends inside a header.
+    #[error("the WAV file ends at byte {at}, inside its headers")]
+    Truncated {
+        /// Where it ends.
+        at: usize,
+    },
+    /// Samples came without a description of them.
+    #[error("the WAV file has no fmt chunk before its data")]
+    NoFormat,
+    /// Not 16-bit PCM.
+    #[error("the WAV file holds format {format} with {bits} bits per sample, expected 16-bit PCM (format 1)")]
+    Format {
+        /// The format tag.
+        format: u16,
+        /// Bits per sample.
+        bits: u16,
+    },
+    /// No channel.
+    #[error("the WAV file has no channels")]
+    NoChannels,
+    /// A rate that cannot be used.
+    #[error("the WAV file's {0}")]
+    Rate(#[from] RateError),
+}
+
+/// A WAV file in memory.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Wav {
+    /// What its header says.
+    pub header: WavHeader,
+    /// The samples, channels interleaved.
+    pub samples: Vec<i16>,
+}
+
+impl Wav {
+    /// Reads 16-bit PCM. A data chunk of unknown length, or longer than the file, ends with the file; other chunks are
+    /// skipped.
+    ///
+    /// # Errors
+    /// [`WavError`] says what is wrong with the file.
+    pub fn parse(bytes: &[u8]) -> Result<Self, WavError> {
+        if bytes.get(..4) != Some(b"RIFF") || bytes.get(8..12) != Some(b"WAVE") {
+            return Err(WavError::NotWav);
+        }
+        let mut format = None;
+        let mut at = 12;
+        loop {
+            let head = bytes
+                .get(at..at + 8)
+                .ok_or(WavError::Truncated { at: bytes.len() })?;
+            let size = u32_at(head, 4) as usize;
+            let body = &bytes[at + 8..bytes.len().min((at + 8).saturating_add(size))];
+            match &head[..4] {
+                b"fmt " => format = Some(parse_format(body, at + 8)?),
+                b"data" => {
+                    let header = format.ok_or(WavError::NoFormat)?;
+                    return Ok(Self {
+                        header,
+                        samples: i16_from_s16le(body).collect(),
+                    });
+                }
+                _ => {}
+            }
+            // Chunks are padded to even lengths.
+            at = (at + 8)
+                .saturating_add(size)
+                .saturating_add(size % 2)
+                .min(bytes.len());
+        }
+    }
+
+    /// Samples per channel.
+    #[must_use]
+    pub fn len(&self) -> Samples {
+        Samples((self.samples.len() / usize::from(self.header.channels)) as u64)
+    }
+
+    /// Whether it holds no audio.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.samples.is_empty()
+    }
+}
+
+fn parse_format(body: &[u8], at: usize) -> Result<WavHeader, WavError> {
+    if body.len() < 16 {
+        return Err(WavError::Truncated { at: at + body.len() });
+    }
+    let (tag, channels, bits) = (u16_at(body, 0), u16_at(body, 2), u16_at(body, 14));
+    // The extensible form keeps the real format in the first bytes of a GUID.
+    let format = if tag == FORMAT_EXTENSIBLE && body.len() >= 26 {
+        u16_at(body, 24)
+    } else {
+        tag
+    };
+    if format != FORMAT_PCM || bits != BYTES_PER_SAMPLE * 8 {
+        return Err(WavError::Format { format, bits });
+    }
+    if channels == 0 {
+        return Err(WavError::NoChannels);
+    }
+    Ok(WavHeader {
+        rate: SampleRate::new(u32_at(body, 4))?,
+        channels,
+    })
+}
+
+fn u16_at(bytes: &[u8], at: usize) -> u16 {
+    u16::from_le_bytes([bytes[at], bytes[at + 1]])
+}
+
+fn u32_at(bytes: &[u8], at: usize) -> u32 {
+    u32::from_le_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use std::io::Cursor;
+
+    fn header() -> WavHeader {
+        WavHeader::mono(SampleRate::new(24_000).unwrap())
+    }
+
+    fn pcm(samples: &[i16]) -> Vec<u8> {
+        samples.iter().flat_map(|sample| sample.to_le_bytes()).collect()
+    }
+
+    fn streamed_then_patched(samples: &[i16]) -> Vec<u8> {
+        let mut file = Cursor::new(Vec::new());
+        file.write_all(&header().streaming()).unwrap();
+        file.write_all(&pcm(samples)).unwrap();
+        header().patch(&mut file, Samples::of(samples)).unwrap();
+        assert_eq!(file.position(), file.get_ref().len() as u64);
+        file.into_inner()
+    }
+
+    #[test]
+    fn an_independent_reader_accepts_the_patched_file() {
+        let samples = [0, 1, -1, i16::MAX, i16::MIN];
+        let mut reader = hound::WavReader::new(Cursor::new(streamed_then_patched(&samples))).unwrap();
+        assert_eq!((reader.spec().sample_rate, reader.spec().channels), (24_000, 1));
+        assert_eq!(
+            reader.samples::<i16>().map(Result::unwrap).collect::<Vec<_>>(),
+            samples
+        );
+    }
+
+    #[test]
+    fn a_file_by_an_independent_writer_is_read() {
+        let mut file = Cursor::new(Vec::new());
+        let spec = hound::WavSpec {
+            channels: 2,
+            sample_rate: 8_000,
+            bits_per_sample: 16,
+            sample_format: hound::SampleFormat::Int,
+        };
+        let mut writer = hound::WavWriter::new(&mut file, spec).unwrap();
+        [1i16, 2, 3, 4]
+            .iter()
+            .for_each(|&sample| writer.write_sample(sample).unwrap());
+        writer.finalize().unwrap();
+        let wav = Wav::parse(file.get_ref()).unwrap();
+        assert_eq!((wav.header.channels, wav.len()), (2, Samples(2)));
+        assert_eq!(wav.samples, [1, 2, 3, 4]);
+    }
+
+    #[test]
+    fn the_streaming_header_says_unknown_and_reads_to_the_end() {
+        let streaming = header().streaming();
+        assert_eq!(streaming[4..8], [0xFF; 4]);
+        assert_eq!(streaming[40..44], [0xFF; 4]);
+        let bytes = [streaming.to_vec(), pcm(&[5, 6])].concat();
+        assert_eq!(Wav::parse(&bytes).unwrap().samples, [5, 6]);
+    }
+
+    #[test]
+    fn sizes_of_audio_past_four_gigabytes_stay_unknown() {
+        let last = (u64::from(u32::MAX) - 36) / 2;
+        assert_ne!(header().finished(Samples(last)), header().streaming());
+        assert_eq!(header().finished(Samples(last + 1)), header().streaming());
+        assert_eq!(header().finished(Samples(u64::MAX)), header().streaming());
+    }
+
+    #[test]
+    fn chunks_it_does_not_know_are_skipped_with_their_padding() {
+        let plain = streamed_then_patched(&[7, 8]);
+        let mut bytes = plain[..36].to_vec();
+        bytes.extend(b"LIST\x03\0\0\0abc\0");
+        bytes.extend(&plain[36..]);
+        assert_eq!(Wav::parse(&bytes).unwrap().samples, [7, 8]);
+    }
+
+    #[test]
+    fn wrong_files_are_refused_with_what_is_wrong() {
+        assert_eq!(Wav::parse(b"OggS"), Err(WavError::NotWav));
+        assert_eq!(
+            Wav::parse(&header().streaming()[..30]),
+            Err(WavError::Truncated { at: 30 })
+        );
+        let mut eight_bits = header().streaming();
+        eight_bits[34] = 8;
+        assert_eq!(
+            Wav::parse(&eight_bits),
+            Err(WavError::Format { format: 1, bits: 8 })
+        );
+        let mut no_rate = header().streaming();
+        no_rate[24..28].fill(0);
+        assert_eq!(Wav::parse(&no_rate), Err(WavError::Rate(RateError { got: 0 })));
+        assert_eq!(
+            Wav::parse(b"RIFF\0\0\0\0WAVEdata\0\0\0\0"),
+            Err(WavError::NoFormat)
+        );
+    }
+
+    proptest! {
+        #[test]
+        fn writing_and_reading_gives_the_samples_back(samples in prop::collection::vec(any::<i16>(), 0..300)) {
+            prop_assert_eq!(Wav::parse(&streamed_then_patched(&samples)).unwrap().samples, samples);
+        }
+
+        #[test]
+        fn arbitrary_bytes_never_panic(tail in prop::collection::vec(any::<u8>(), 0..200), cut in 0usize..60) {
+            let bytes = [header().finished(Samples(40)).to_vec(), tail].concat();
+            let _ = Wav::parse(&bytes);
+            let _ = Wav::parse(&bytes[cut.min(bytes.len())..]);
+            let mut riff = b"RIFF....WAVE".to_vec();
+            riff.extend(&bytes[cut.min(bytes.len())..]);
+            let _ = Wav::parse(&riff);
+        }
+    }
+}

@@ -1,0 +1,212 @@
+"""Stage `codec`: a residual vector quantiser over spectra, 25 frames a second. Only its codes are used later.
+
+The encoder sees log-mels and the resolved harmonics of the lowest kilohertz; the decoder must give
+both back, and small heads must name espeak's phoneme from the quantised frames, so that the codes
+(the first one above all) keep what a listener needs.
+"""
+import argparse
+import json
+import time
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+from audio import log_mel, pitch_band
+from common import (CODEBOOK_SIZE, CODEBOOKS, FRAME, WORK, Progress, autocast, device, load_checkpoint,
+                    save_checkpoint, schedule, setup)
+from data import Audio
+
+LATENT = 96
+BANDS = 64
+BINS = 64
+CROP = 50               # frames per training crop
+
+
+class Block(nn.Module):
+    def __init__(self, width, dilation=1):
+        super().__init__()
+        self.a = nn.Conv1d(width, width, 3, padding=dilation, dilation=dilation)
+        self.b = nn.Conv1d(width, width, 1)
+        self.norm = nn.GroupNorm(1, width)
+
+    def forward(self, x):
+        return x + self.b(F.gelu(self.a(F.gelu(self.norm(x)))))
+
+
+class Quantiser(nn.Module):
+    """Residual vector quantisation by exponential moving averages."""
+
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("codes", torch.zeros(CODEBOOKS, CODEBOOK_SIZE, LATENT))
+        self.register_buffer("counts", torch.ones(CODEBOOKS, CODEBOOK_SIZE))
+        self.register_buffer("sums", torch.zeros(CODEBOOKS, CODEBOOK_SIZE, LATENT))
+
+    @staticmethod
+    def nearest(x, book):
+        return (x @ book.T * 2 - book.square().sum(1)).argmax(1)
+
+    @torch.no_grad()
+    def start(self, x, rounds=8):
+        """k-means, book after book, on the latents x [N, LATENT]."""
+        for q in range(CODEBOOKS):
+            book = x[torch.randperm(len(x))[:CODEBOOK_SIZE]].clone()
+            for _ in range(rounds):
+                i = self.nearest(x, book)
+                n = torch.bincount(i, minlength=CODEBOOK_SIZE).float()
+                s = torch.zeros_like(book).index_add_(0, i, x)
+                book = torch.where(n[:, None] > 0, s / n.clamp(min=1)[:, None], x[torch.randint(len(x), (CODEBOOK_SIZE,))])
+            self.codes[q], self.sums[q], self.counts[q] = book, book, 1.0
+            x = x - book[self.nearest(x, book)]
+
+    @torch.no_grad()
+    def update(self, q, x, i, decay=0.98):
+        n = torch.bincount(i, minlength=CODEBOOK_SIZE).float()
+        self.counts[q].mul_(decay).add_(n, alpha=1 - decay)
+        self.sums[q].mul_(decay).index_add_(0, i, x, alpha=1 - decay)
+        dead = self.counts[q] < 0.05 * self.counts[q].mean()
+        if dead.any():
+            self.sums[q][dead] = x[torch.randint(len(x), (int(dead.sum()),), device=x.device)]
+            self.counts[q][dead] = 1.0
+        self.codes[q] = self.sums[q] / self.counts[q].clamp(min=1e-3)[:, None]
+
+    def forward(self, z):
+        """z [N, LATENT] -> quantised (straight through), first book alone, codes [N, CODEBOOKS], commitment loss."""
+        rest, indices, first = z.detach().float(), [], None
+        for q in range(CODEBOOKS):
+            i = self.nearest(rest, self.codes[q])
+            if self.training:
+                self.update(q, rest, i)
+            chosen = self.codes[q][i]
+            first = chosen if q == 0 else first
+            rest = rest - chosen
+            indices.append(i)
+        total = z.detach() - rest
+        commit = F.mse_loss(z, total) + 0.3 * F.mse_loss(z, first)
+        return z + (total - z).detach(), z + (first - z).detach(), torch.stack(indices, 1), commit
+
+
+class Codec(nn.Module):
+    def __init__(self, phonemes):
+        super().__init__()
+        features = BANDS + BINS
+        self.encoder = nn.Sequential(
+            nn.Conv1d(features, 256, 5, padding=2), Block(256), Block(256, 2), nn.Conv1d(256, 320, 4, stride=4),
+            Block(320), Block(320, 2), nn.Conv1d(320, LATENT, 1))
+        self.decoder = nn.Sequential(
+            nn.Conv1d(LATENT, 320, 3, padding=1), Block(320, 2), Block(320), Block(320),
+            nn.ConvTranspose1d(320, 256, 4, stride=4), Block(256, 2), Block(256), nn.Conv1d(256, features, 3, padding=1))
+        self.quantiser = Quantiser()
+        self.phoneme_first = nn.Sequential(nn.Conv1d(LATENT, 192, 3, padding=1), nn.GELU(), nn.Conv1d(192, phonemes, 1))
+        self.phoneme_all = nn.Sequential(nn.Conv1d(LATENT, 192, 3, padding=1), nn.GELU(), nn.Conv1d(192, phonemes, 1))
+
+    @staticmethod
+    def features(wav):
+        """[B, N] -> [B, BANDS + BINS, N / 160], about unit variance."""
+        return (torch.cat([log_mel(wav, BANDS), pitch_band(wav, BINS)], 1) + 4.5) / 2
+
+    def latent(self, features):
+        return self.encoder(features)
+
+    def quantise(self, latent):
+        b, d, t = latent.shape
+        total, first, codes, commit = self.quantiser(latent.float().transpose(1, 2).reshape(b * t, d))
+        shape = lambda x: x.reshape(b, t, d).transpose(1, 2)
+        return shape(total), shape(first), codes.reshape(b, t, CODEBOOKS), commit
+
+    @torch.no_grad()
+    def encode(self, wav):
+        """[B, N] -> codes [B, N / 640, CODEBOOKS]"""
+        with autocast():
+            latent = self.latent(self.features(wav))
+        return self.quantise(latent)[2]
+
+
+def load(path=None):
+    phonemes = len(json.loads((WORK / "phonemes.json").read_text())) + 1
+    model = Codec(phonemes)
+    model.load_state_dict(load_checkpoint(path or WORK / "codec.pt")["model"])
+    return model.to(device()).eval()
+
+
+def crops(audio, rng, batch):
+    wavs, labels = [], []
+    while len(wavs) < batch:
+        i = rng.integers(len(audio))
+        if audio.frames[i] < CROP:
+            continue
+        at = rng.integers(audio.frames[i] - CROP + 1)
+        wavs.append(audio.wav(i)[at * FRAME:(at + CROP) * FRAME])
+        labels.append(audio.label(i)[at:at + CROP])
+    return torch.from_numpy(np.stack(wavs)).to(device()), torch.from_numpy(np.stack(labels)).long().to(device())
+
+
+def losses(model, wav, labels, quantised=True):
+    with torch.no_grad():
+        x = model.features(wav)
+    with autocast():
+        latent = model.latent(x)
+        if quantised:
+            total, first, codes, commit = model.quantise(latent)
+        else:
+            total = first = latent
+            commit, codes = latent.float().square().mean() * 1e-2, None
+        y = model.decoder(total).float()
+        ce = F.cross_entropy(model.phoneme_all(total).float(), labels)
+        ce_first = F.cross_entropy(model.phoneme_first(first).float(), labels)
+    diff = (x - y).abs()
+    mel, low = diff[:, :BANDS].mean() * 2, diff[:, BANDS:].mean() * 2
+    loss = mel + 0.4 * low + 0.15 * ce + 0.15 * ce_first + 0.25 * commit
+    return loss, dict(mel=mel, low=low, phoneme=ce, phoneme0=ce_first, commit=commit), codes
+
+
+def train(args):
+    setup()
+    torch.manual_seed(1)
+    audio, val = Audio("train"), Audio("val")
+    phonemes = len(json.loads((WORK / "phonemes.json").read_text())) + 1
+    model = Codec(phonemes).to(device())
+    opt = torch.optim.AdamW(model.parameters(), lr=1e-3, betas=(0.9, 0.99), weight_decay=1e-3)
+    rng = np.random.default_rng(11)
+    progress = Progress("codec", args.steps, args.seconds)
+    state = load_checkpoint(WORK / "codec.pt")
+    if state:
+        model.load_state_dict(state["model"])
+        opt.load_state_dict(state["opt"])
+        progress = Progress("codec", args.steps, args.seconds, state["step"], state["elapsed"])
+        rng = np.random.default_rng(11 + state["step"])
+    warm = 150              # steps without quantisation
+    saved = time.time()
+    while not progress.done():
+        for group in opt.param_groups:
+            group["lr"] = 1e-3 * schedule(progress.fraction)
+        model.train()
+        if progress.step == warm:
+            with torch.no_grad(), autocast():
+                latents = [model.latent(model.features(crops(audio, rng, 48)[0])).float() for _ in range(6)]
+            model.quantiser.start(torch.cat(latents).transpose(1, 2).reshape(-1, LATENT))
+        loss, parts, codes = losses(model, *crops(audio, rng, args.batch), progress.step >= warm)
+        opt.zero_grad()
+        loss.backward()
+        nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+        opt.step()
+        progress.tick(loss=loss, **parts)
+        if progress.step % 500 == 0:
+            model.eval()
+            with torch.no_grad():
+                _, parts, codes = losses(model, *crops(val, np.random.default_rng(5), 64))
+            used = [len(torch.unique(codes[..., q])) for q in range(CODEBOOKS)]
+            print("codec val", {k: round(float(v), 3) for k, v in parts.items()}, "used", used, flush=True)
+        if time.time() - saved > 120 or progress.done():
+            saved = time.time()
+            save_checkpoint(WORK / "codec.pt", model=model.state_dict(), opt=opt.state_dict(), step=progress.step, elapsed=progress.elapsed)
+
+
+if __name__ == "__main__":
+    ap = argparse.ArgumentParser(description=__doc__)
+    ap.add_argument("--steps", type=int, default=3000)
+    ap.add_argument("--seconds", type=float, default=0, help="wall-clock budget; the schedule ends with it")
+    ap.add_argument("--batch", type=int, default=32)
+    train(ap.parse_args())

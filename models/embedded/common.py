@@ -1,0 +1,120 @@
+"""Paths, constants and small helpers shared by every stage."""
+import json
+import os
+import random
+import time
+from pathlib import Path
+
+import numpy as np
+import torch
+
+HERE = Path(__file__).resolve().parent
+WORK = Path(os.environ.get("OMNI_EMBEDDED_WORK", HERE / "work"))
+CHECKPOINT = HERE / "checkpoint"
+GOLDENS = HERE / "checkpoint-goldens"
+
+SEED = 20261120
+SAMPLE_RATE = 16000
+FRAME = 640                  # samples per codec frame: 25 frames per second
+LEAD_FRAMES = 5              # silent frames before speech: the talker reads ahead
+TAIL_FRAMES = 3              # silent frames between the end of speech and EOS
+MAX_CHARS = 200
+CHARACTERS = "abcdefghijklmnopqrstuvwxyz .,?!'-:;"
+
+# name -> (espeak voice, pitch 0..99, pitch range, words per minute)
+VOICES = {
+    "aria": ("en-us+f3", 55, 45, 162),
+    "basil": ("en-us", 38, 45, 162),
+}
+VOICE_NAMES = list(VOICES)
+
+CODEBOOKS = 6
+CODEBOOK_SIZE = 384
+
+
+def device():
+    return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+
+
+def setup(seed=SEED, threads=None):
+    """Seeds every generator. One thread by default: two stages run side by side, one per core."""
+    random.seed(seed)
+    np.random.seed(seed % 2**32)
+    torch.manual_seed(seed)
+    torch.set_num_threads(threads or int(os.environ.get("OMNI_EMBEDDED_THREADS", "1")))
+    WORK.mkdir(parents=True, exist_ok=True)
+
+
+def autocast():
+    """bfloat16 on GPUs and on processors with a fast bfloat16 path."""
+    return torch.autocast(device().type, dtype=torch.bfloat16)
+
+
+class Progress:
+    """Prints progress with an estimate of the time left, and paces the learning-rate schedule.
+
+    `fraction` is the larger of step/steps and elapsed/seconds: a run ends at its step count, or
+    at its time budget when one is given, and the schedule reaches zero at that point either way.
+    """
+
+    def __init__(self, name, steps, seconds=0, step=0, elapsed=0.0, every=50):
+        self.name, self.steps, self.seconds, self.step, self.every = name, steps, seconds, step, every
+        self.start = time.time() - elapsed
+        self.window = {}
+
+    @property
+    def elapsed(self):
+        return time.time() - self.start
+
+    @property
+    def fraction(self):
+        by_time = self.elapsed / self.seconds if self.seconds else 0.0
+        return min(1.0, max(self.step / self.steps, by_time))
+
+    def done(self):
+        return self.fraction >= 1.0
+
+    def tick(self, **values):
+        self.step += 1
+        for k, v in values.items():
+            self.window.setdefault(k, []).append(float(v.detach() if torch.is_tensor(v) else v))
+        if self.step % self.every == 0:
+            left = self.elapsed * (1 - self.fraction) / max(self.fraction, 1e-6)
+            text = " ".join(f"{k} {np.mean(v):.4f}" for k, v in self.window.items())
+            self.window = {}
+            print(f"{self.name} step {self.step}/{self.steps} {text} "
+                  f"{1000 * self.elapsed / self.step:.0f} ms/step left {left / 60:.1f} min", flush=True)
+
+
+def schedule(fraction, warmup=0.02, decay=0.4):
+    """Linear warm-up, constant, linear decay to zero over the last `decay` of the run."""
+    if fraction < warmup:
+        return max(fraction / warmup, 0.01)
+    return min(1.0, max(0.0, (1 - fraction) / decay))
+
+
+def save_checkpoint(path, **state):
+    path = Path(path)
+    tmp = path.with_suffix(".tmp")
+    torch.save(state, tmp)
+    tmp.replace(path)
+
+
+def load_checkpoint(path):
+    path = Path(path)
+    return torch.load(path, map_location="cpu", weights_only=False) if path.exists() else None
+
+
+def write_json(path, value):
+    Path(path).parent.mkdir(parents=True, exist_ok=True)
+    Path(path).write_text(json.dumps(value, indent=1, ensure_ascii=False) + "\n")
+
+
+def edit_distance(a, b):
+    """Levenshtein distance between two sequences."""
+    row = list(range(len(b) + 1))
+    for i, x in enumerate(a, 1):
+        prev, row[0] = row[0], i
+        for j, y in enumerate(b, 1):
+            prev, row[j] = row[j], min(row[j] + 1, row[j - 1] + 1, prev + (x != y))
+    return row[-1]

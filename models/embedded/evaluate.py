@@ -1,0 +1,99 @@
+"""Stage `evaluate`: the exported checkpoint judged by the listener on the held-out sentences.
+
+Three lines for each voice: the teacher's audio, the teacher's codes through the vocoder, and text
+through talker and vocoder. Writes figures.json beside the weights and, with --samples, WAV files.
+"""
+import argparse
+import json
+import time
+from pathlib import Path
+
+import numpy as np
+from scipy.io import wavfile
+
+import listener
+from common import CHECKPOINT, FRAME, LEAD_FRAMES, SAMPLE_RATE, VOICE_NAMES, WORK, load_checkpoint, save_checkpoint, setup, write_json
+from data import BUCKETS, Audio
+from generate import generate_all, load_checkpoint_folder
+from vocoder import decode, encode_all
+
+
+def rate(pairs):
+    return round(100 * sum(e for e, _ in pairs) / max(1, sum(n for _, n in pairs)), 2)
+
+
+def click(wav):
+    """Largest second difference: a jump in the waveform shows here long before it does in the spectrum."""
+    return float(np.abs(np.diff(wav, 2)).max()) if len(wav) > 2 else 0.0
+
+
+def hiss(wav):
+    """Level of the leading silence, dB relative to full scale."""
+    lead = wav[:(LEAD_FRAMES - 1) * FRAME]
+    return float(20 * np.log10(np.sqrt(np.mean(np.square(lead, dtype=np.float64))) + 1e-7))
+
+
+def main():
+    ap = argparse.ArgumentParser(description=__doc__)
+    ap.add_argument("--checkpoint", type=Path, default=CHECKPOINT)
+    ap.add_argument("--limit", type=int, default=0, help="only so many utterances (a quick look)")
+    ap.add_argument("--temperature", type=float)
+    ap.add_argument("--penalty", type=float)
+    ap.add_argument("--sub-temperature", type=float)
+    ap.add_argument("--samples", type=Path)
+    ap.add_argument("--no-write", action="store_true")
+    args = ap.parse_args()
+    setup(threads=1)
+    start = time.time()
+    audio = Audio("heldout")
+    pick = np.random.default_rng(3).permutation(len(audio))[:args.limit or len(audio)]
+    texts, voices = [audio.items[i][0] for i in pick], [audio.items[i][1] for i in pick]
+    g = json.loads((args.checkpoint / "generation_config.json").read_text())
+    options = dict(temperature=g["talker_temperature"] if args.temperature is None else args.temperature, top_k=g["talker_top_k"],
+                   penalty=g["talker_repetition_penalty"] if args.penalty is None else args.penalty,
+                   sub_temperature=g["subtalker_temperature"] if g["subtalker_dosample"] else 0.0, sub_top_k=g["subtalker_top_k"])
+    if args.sub_temperature is not None:
+        options["sub_temperature"] = args.sub_temperature
+    talker, vocoder = load_checkpoint_folder(args.checkpoint)
+    model = listener.load()
+    cached = load_checkpoint(WORK / "codes-heldout.pt")
+    if cached is None:
+        cached = dict(codes=encode_all(audio))
+        save_checkpoint(WORK / "codes-heldout.pt", **cached)
+
+    wavs = {"teacher": [audio.wav(i) for i in pick]}
+    wavs["codec"] = [decode(vocoder, cached["codes"][i]) for i in pick]
+    codes = generate_all(talker, texts, voices, **options)
+    wavs["talker"] = [decode(vocoder, c) if len(c) > 2 else np.zeros(FRAME, np.float32) for c in codes]
+    heard = {k: listener.transcribe(model, w) for k, w in wavs.items()}
+    pairs = {k: listener.errors(texts, h) for k, h in heard.items()}
+
+    figures = dict(utterances=len(pick), options=options, cer={})
+    for k, p in pairs.items():
+        figures["cer"][k] = dict(all=rate(p), **{v: rate([x for x, y in zip(p, voices) if y == v]) for v in VOICE_NAMES})
+    figures["cer_by_length"] = [dict(characters=f"{a} to {b - 1}", **{k: rate([x for x, t in zip(p, texts) if a <= len(t) < b])
+                                                                      for k, p in pairs.items()}) for a, b in BUCKETS]
+    ratio = np.array([len(c) / audio.frames[i] for c, i in zip(codes, pick)])
+    figures["duration_ratio"] = dict(within_25_percent=round(100 * float((np.abs(ratio - 1) <= 0.25).mean()), 2),
+                                     median=round(float(np.median(ratio)), 3), least=round(float(ratio.min()), 3), most=round(float(ratio.max()), 3))
+    peaks = np.array([np.abs(w).max() for w in wavs["talker"]])
+    figures["peak"] = dict(most=round(float(peaks.max()), 3), clipped=int((peaks >= 0.999).sum()))
+    figures["largest_second_difference"] = {k: round(max(map(click, w)), 3) for k, w in wavs.items()}
+    figures["leading_silence_db"] = {k: round(float(np.median([hiss(x) for x in w])), 1) for k, w in wavs.items()}
+    worst = sorted(range(len(pick)), key=lambda n: -pairs["talker"][n][0] / max(1, pairs["talker"][n][1]))[:10]
+    figures["worst"] = [dict(text=texts[n], voice=voices[n], cer=round(100 * pairs["talker"][n][0] / max(1, pairs["talker"][n][1]), 1),
+                             heard=heard["talker"][n], teacher_heard=heard["teacher"][n], duration_ratio=round(float(ratio[n]), 2)) for n in worst]
+    figures["worst_durations"] = [dict(text=texts[n], voice=voices[n], ratio=round(float(ratio[n]), 2)) for n in np.argsort(-np.abs(ratio - 1))[:5]]
+    print(json.dumps({k: v for k, v in figures.items() if not k.startswith("worst")}, indent=1))
+    print(json.dumps(figures["worst"][:4], indent=1), f"{time.time() - start:.0f} s")
+    if not args.no_write:
+        write_json(args.checkpoint / "figures.json", figures)
+    if args.samples:
+        args.samples.mkdir(parents=True, exist_ok=True)
+        for n in range(min(12, len(pick))):
+            for k in wavs:
+                wavfile.write(args.samples / f"{n:02d}-{voices[n]}-{k}.wav", SAMPLE_RATE, (wavs[k][n] * 32767).astype(np.int16))
+
+
+if __name__ == "__main__":
+    main()

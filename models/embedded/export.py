@@ -1,0 +1,115 @@
+"""Stage `export`: the trained parts in the published layout, every file the server and the reference need."""
+import argparse
+import json
+import os
+from pathlib import Path
+
+import torch
+from safetensors.torch import save_file
+from torch import nn
+
+import config
+import talker as talker_stage
+import vocoder as vocoder_stage
+from common import CHECKPOINT, CODEBOOKS, LEAD_FRAMES, MAX_CHARS, SAMPLE_RATE, SEED, setup, write_json
+
+GENERATION = dict(talker_max_new_tokens=1024, talker_repetition_penalty=1.0, talker_temperature=0.3, talker_top_k=20,
+                  talker_top_p=1.0, subtalker_dosample=False, subtalker_temperature=1.0, subtalker_top_k=1, subtalker_top_p=1.0)
+VOICE_INFO = {"aria": ("Aria", "A higher voice, clear and even."), "basil": ("Basil", "A lower voice, clear and even.")}
+
+
+def fold_case(table):
+    """Capitals get the rows of their small letters: case folding inside the embedding table."""
+    out = table.clone()
+    out[ord("A"):ord("Z") + 1] = table[ord("a"):ord("z") + 1]
+    return out
+
+
+def talker_weights(m):
+    """Our parameters under the published names (below `talker.`)."""
+    t = config.TALKER
+    out = {"model.codec_embedding.weight": m.codec_embedding, "codec_head.weight": m.codec_head, "model.norm.weight": m.stack.norm,
+           "text_projection.linear_fc1.weight": m.fc1.weight, "text_projection.linear_fc1.bias": m.fc1.bias,
+           "text_projection.linear_fc2.weight": m.fc2.weight, "text_projection.linear_fc2.bias": m.fc2.bias,
+           "code_predictor.model.norm.weight": m.predictor.norm}
+
+    def common(prefix, layer):
+        a = layer.attn
+        out.update({f"{prefix}.input_layernorm.weight": layer.norm1, f"{prefix}.post_attention_layernorm.weight": layer.norm2,
+                    f"{prefix}.self_attn.q_norm.weight": a.q_norm, f"{prefix}.self_attn.k_norm.weight": a.k_norm,
+                    **{f"{prefix}.self_attn.{n}_proj.weight": getattr(a, n) for n in "qkvo"}})
+
+    def mlp(prefix, gate, up, down):
+        out.update({f"{prefix}.gate_proj.weight": gate, f"{prefix}.up_proj.weight": up, f"{prefix}.down_proj.weight": down})
+
+    for i, layer in enumerate(m.stack.layers):
+        common(f"model.layers.{i}", layer)
+        e, prefix = layer.mlp, f"model.layers.{i}.mlp"
+        for k in range(t["experts"] + 1):
+            rows = slice(k * t["expert"], (k + 1) * t["expert"] if k < t["experts"] else None)
+            mlp(f"{prefix}.experts.{k}" if k < t["experts"] else f"{prefix}.shared_expert", e.gate[rows], e.up[rows], e.down[:, rows])
+        out.update({f"{prefix}.gate.weight": e.router, f"{prefix}.shared_expert_gate.weight": e.shared_gate})
+    for i, layer in enumerate(m.predictor.layers):
+        common(f"code_predictor.model.layers.{i}", layer)
+        mlp(f"code_predictor.model.layers.{i}.mlp", layer.mlp.gate, layer.mlp.up, layer.mlp.down)
+    for g in range(CODEBOOKS - 1):
+        out[f"code_predictor.model.codec_embedding.{g}.weight"] = m.residual_embedding[g]
+        out[f"code_predictor.lm_head.{g}.weight"] = m.heads[g]
+    return {f"talker.{k}": v.detach() for k, v in out.items()}
+
+
+def placeholder(model):
+    """Small seeded values for the parts nobody has trained yet."""
+    g = torch.Generator().manual_seed(SEED)
+    with torch.no_grad():
+        for name, p in model.named_parameters():
+            if p.dim() > 1:
+                p.copy_(torch.randn(p.shape, generator=g) * 0.02)
+            else:
+                nn.init.ones_(p) if "norm" in name and name.endswith("weight") or "ln_" in name and name.endswith("weight") else nn.init.zeros_(p)
+
+
+def export(folder, dtype, talker_path=None, vocoder_path=None):
+    from transformers import Qwen3OmniMoeForConditionalGeneration, WhisperFeatureExtractor
+    setup()
+    folder = Path(folder)
+    folder.mkdir(parents=True, exist_ok=True)
+    model = Qwen3OmniMoeForConditionalGeneration(config.omni_config()).float()
+    placeholder(model)
+    talker, vocoder = talker_stage.load(talker_path).cpu(), vocoder_stage.load(vocoder_path).cpu()
+    state = model.state_dict()
+    new = talker_weights(talker)
+    new["thinker.model.embed_tokens.weight"] = fold_case(talker.text.detach())
+    new.update({f"code2wav.{k}": v for k, v in vocoder.state_dict().items()})
+    for k, v in new.items():
+        assert state[k].shape == v.shape, (k, state[k].shape, v.shape)
+    trained = {k for k in state if k.startswith(("talker.", "code2wav."))} - set(new)
+    assert all("hidden_projection" in k for k in trained), trained
+    state.update(new)
+    tensors = {k: v.to(dtype).contiguous().clone() for k, v in state.items()}
+    save_file(tensors, folder / "model.safetensors.tmp", metadata={"format": "pt"})
+    os.chmod(folder / "model.safetensors.tmp", 0o644)
+    os.replace(folder / "model.safetensors.tmp", folder / "model.safetensors")
+    described = config.config_json()
+    name = str(dtype).split(".")[1]
+    described["torch_dtype"] = described["dtype"] = name
+    (folder / "config.json").write_text(json.dumps(described, indent=1, sort_keys=True, default=list) + "\n")
+    write_json(folder / "generation_config.json", GENERATION)
+    config.save_tokenizer(folder)
+    WhisperFeatureExtractor(feature_size=128, sampling_rate=16000, hop_length=160, n_fft=400, chunk_length=300).save_pretrained(folder)
+    write_json(folder / "omni.json", dict(
+        name="omni-embedded", description="Two small English voices that speak at once, without any download.",
+        languages=["en-US"], text_normalization="en", speakable_characters="abcdefghijklmnopqrstuvwxyz .,?!'-:;",
+        sample_rate=SAMPLE_RATE, leading_silence_frames=LEAD_FRAMES, max_characters=MAX_CHARS,
+        voices=[dict(id=v, display_name=n, description=d) for v, (n, d) in VOICE_INFO.items()], license="Apache-2.0"))
+    size = lambda prefix: sum(v.numel() * v.element_size() for k, v in tensors.items() if k.startswith(prefix))
+    print("bytes", {p: size(p) for p in ("thinker", "talker.code_predictor", "talker", "code2wav")},
+          "file", (folder / "model.safetensors").stat().st_size)
+
+
+if __name__ == "__main__":
+    ap = argparse.ArgumentParser(description=__doc__)
+    ap.add_argument("--out", default=CHECKPOINT)
+    ap.add_argument("--dtype", default="bfloat16", choices=("bfloat16", "float16"))
+    a = ap.parse_args()
+    export(a.out, getattr(torch, a.dtype))

@@ -1,0 +1,73 @@
+"""Muon: momentum whose update is orthogonalised, for the matrices of a network; AdamW for everything else."""
+import torch
+
+
+def orthogonalise(g, steps=5):
+    """Newton-Schulz iteration on a batch of matrices [N, a, b], in bfloat16."""
+    x = g.bfloat16()
+    tall = x.shape[1] > x.shape[2]
+    if tall:
+        x = x.transpose(1, 2)
+    x = x / (x.float().norm(dim=(1, 2), keepdim=True).to(x.dtype) + 1e-7)
+    for _ in range(steps):
+        a = x @ x.transpose(1, 2)
+        x = 3.4445 * x + (-4.7750 * a + 2.0315 * (a @ a)) @ x
+    return (x.transpose(1, 2) if tall else x).to(g.dtype)
+
+
+class Muon(torch.optim.Optimizer):
+    """Matrices of equal shape are orthogonalised together. 3-D parameters count as a stack of matrices."""
+
+    def __init__(self, params, lr=0.02, momentum=0.95, weight_decay=0.01):
+        super().__init__(params, dict(lr=lr, momentum=momentum, weight_decay=weight_decay))
+
+    @torch.no_grad()
+    def step(self):
+        for group in self.param_groups:
+            shapes = {}
+            for p in group["params"]:
+                if p.grad is None:
+                    continue
+                state = self.state[p]
+                if "momentum" not in state:
+                    state["momentum"] = torch.zeros_like(p)
+                m = state["momentum"]
+                m.lerp_(p.grad, 1 - group["momentum"])
+                update = p.grad.lerp(m, group["momentum"])
+                shapes.setdefault(tuple(p.shape[-2:]), []).append((p, update))
+            for (a, b), entries in shapes.items():
+                stack = torch.cat([u.reshape(-1, a, b) for _, u in entries])
+                stack = orthogonalise(stack) * max(1.0, a / b) ** 0.5
+                at = 0
+                for p, u in entries:
+                    n = u.numel() // (a * b)
+                    p.mul_(1 - group["lr"] * group["weight_decay"])
+                    p.add_(stack[at:at + n].view_as(p), alpha=-group["lr"])
+                    at += n
+
+
+class Optimisers:
+    """Muon and AdamW behind one face; `scale` multiplies both learning rates."""
+
+    def __init__(self, matrices, others, muon=0.02, adam=2e-3, weight_decay=0.01):
+        self.parts = [(Muon(matrices, lr=muon, weight_decay=weight_decay), muon),
+                      (torch.optim.AdamW(others, lr=adam, betas=(0.9, 0.95), weight_decay=0.0), adam)]
+
+    def step(self, scale):
+        for opt, lr in self.parts:
+            for group in opt.param_groups:
+                group["lr"] = lr * scale
+            opt.step()
+            opt.zero_grad(set_to_none=True)
+
+    def state_dict(self):
+        return [opt.state_dict() for opt, _ in self.parts]
+
+    def load_state_dict(self, states):
+        for (opt, _), s in zip(self.parts, states):
+            opt.load_state_dict(s)
+
+
+def split(module, is_matrix=lambda name, p: p.dim() >= 2):
+    named = list(module.named_parameters())
+    return [p for n, p in named if is_matrix(n, p)], [p for n, p in named if not is_matrix(n, p)]

@@ -1,0 +1,425 @@
+"""Stage `talker`: the talker LM and the code predictor, trained together on the teacher's codes.
+
+Rows are exactly those of the served model: the user turn, nine assistant rows, then one row per
+frame: the sum of the frame's code embeddings and one text character (then tts_eos, then tts_pad).
+Two phoneme heads on a middle layer supervise pronunciation and alignment; they are not exported.
+The mixture of experts is computed densely with the gates of unselected experts at zero, which is
+the same function as the reference's sparse computation.
+"""
+import argparse
+import json
+import math
+import time
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+import config
+from codes import Codes
+from common import (CODEBOOK_SIZE, CODEBOOKS, VOICE_NAMES, WORK, Progress, autocast, device, load_checkpoint,
+                    save_checkpoint, schedule, setup)
+from muon import Optimisers
+
+T, P = config.TALKER, config.PREDICTOR
+HEADER = 9              # assistant rows before the first frame
+PHONEME_LAYER = 4       # the phoneme heads read the output of this many layers
+IGNORE = -100
+
+
+def rms_norm(x, weight):
+    y = x.float()
+    return (y * torch.rsqrt(y.square().mean(-1, keepdim=True) + 1e-6) * weight).to(x.dtype)
+
+
+def rope_tables(length, dim, start=0, theta=1e6, dev=None):
+    f = theta ** (-torch.arange(0, dim, 2, device=dev).float() / dim)
+    a = torch.arange(start, start + length, device=dev).float()[:, None] * f
+    return torch.cat([a, a], -1).cos(), torch.cat([a, a], -1).sin()
+
+
+def rope(x, cos, sin):
+    y = x.float()
+    half = y.shape[-1] // 2
+    return (y * cos + torch.cat([-y[..., half:], y[..., :half]], -1) * sin).to(x.dtype)
+
+
+def attention(q, k, v, mask):
+    """[B, H, L, D] with a boolean mask [Lq, Lk]."""
+    s = (q @ k.transpose(-1, -2)).float() * q.shape[-1] ** -0.5
+    s = s.masked_fill(~mask, float("-inf"))
+    return s.softmax(-1).to(v.dtype) @ v
+
+
+class Attention(nn.Module):
+    def __init__(self, width, heads, kv, dim):
+        super().__init__()
+        self.heads, self.kv, self.dim = heads, kv, dim
+        w = lambda a, b, gain=1.0: nn.Parameter(torch.randn(a, b) * gain * b ** -0.5)
+        self.q, self.k, self.v = w(heads * dim, width), w(kv * dim, width), w(kv * dim, width)
+        self.o = w(width, heads * dim, 0.3)
+        self.q_norm, self.k_norm = nn.Parameter(torch.ones(dim)), nn.Parameter(torch.ones(dim))
+
+    def forward(self, x, cos, sin, mask, cache=None):
+        b, n, _ = x.shape
+        qkv = F.linear(x, torch.cat([self.q, self.k, self.v])).view(b, n, self.heads + 2 * self.kv, self.dim).transpose(1, 2)
+        q, k, v = qkv.split([self.heads, self.kv, self.kv], 1)
+        q = rope(rms_norm(q, self.q_norm), cos, sin)
+        k = rope(rms_norm(k, self.k_norm), cos, sin)
+        if cache is not None:
+            k, v = cache.add(self, k, v)
+        group = self.heads // self.kv
+        a = attention(q, k.repeat_interleave(group, 1), v.repeat_interleave(group, 1), mask)
+        return F.linear(a.transpose(1, 2).reshape(b, n, -1), self.o)
+
+
+class Cache:
+    """Keys and values by layer for step-wise inference, with room for `size` positions."""
+
+    def __init__(self, size):
+        self.size, self.length, self.store = size, 0, {}
+
+    def add(self, layer, k, v):
+        b, h, n, d = k.shape
+        if layer not in self.store:
+            self.store[layer] = (k.new_zeros(b, h, self.size, d), v.new_zeros(b, h, self.size, d))
+        ks, vs = self.store[layer]
+        ks[:, :, self.length:self.length + n], vs[:, :, self.length:self.length + n] = k, v
+        return ks[:, :, :self.length + n], vs[:, :, :self.length + n]
+
+
+class Experts(nn.Module):
+    """Mixture of experts plus gated shared expert; rows of gate/up: expert 0, 1, ..., shared."""
+
+    def __init__(self):
+        super().__init__()
+        inner = T["experts"] * T["expert"] + T["shared"]
+        self.gate = nn.Parameter(torch.randn(inner, T["width"]) * T["width"] ** -0.5)
+        self.up = nn.Parameter(torch.randn(inner, T["width"]) * T["width"] ** -0.5)
+        self.down = nn.Parameter(torch.randn(T["width"], inner) * 0.3 * inner ** -0.5)
+        self.router = nn.Parameter(torch.randn(T["experts"], T["width"]) * T["width"] ** -0.5)
+        self.shared_gate = nn.Parameter(torch.zeros(1, T["width"]))
+
+    def forward(self, x):
+        probs = F.linear(x, self.router).float().softmax(-1)
+        best, chosen = probs.topk(T["active"], -1)
+        weights = torch.zeros_like(probs).scatter(-1, chosen, best / best.sum(-1, keepdim=True))
+        # balance: share of tokens times mean probability, 1 when uniform
+        balance = T["experts"] * ((weights > 0).float().mean((0, 1)) / T["active"] * probs.mean((0, 1))).sum()
+        h = F.silu(F.linear(x, self.gate)) * F.linear(x, self.up)
+        scale = torch.cat([weights.repeat_interleave(T["expert"], -1),
+                           torch.sigmoid(F.linear(x, self.shared_gate).float()).expand(*x.shape[:-1], T["shared"])], -1)
+        return F.linear(h * scale.to(h.dtype), self.down), balance
+
+
+class Dense(nn.Module):
+    def __init__(self, width, inner):
+        super().__init__()
+        self.gate = nn.Parameter(torch.randn(inner, width) * width ** -0.5)
+        self.up = nn.Parameter(torch.randn(inner, width) * width ** -0.5)
+        self.down = nn.Parameter(torch.randn(width, inner) * 0.3 * inner ** -0.5)
+
+    def forward(self, x):
+        return F.linear(F.silu(F.linear(x, self.gate)) * F.linear(x, self.up), self.down), x.new_zeros(())
+
+
+class Layer(nn.Module):
+    def __init__(self, dims, mlp):
+        super().__init__()
+        self.norm1, self.norm2 = nn.Parameter(torch.ones(dims["width"])), nn.Parameter(torch.ones(dims["width"]))
+        self.attn = Attention(dims["width"], dims["heads"], dims["kv"], dims["head_dim"])
+        self.mlp = mlp
+
+    def forward(self, x, cos, sin, mask, cache=None):
+        x = x + self.attn(rms_norm(x, self.norm1), cos, sin, mask, cache)
+        y, balance = self.mlp(rms_norm(x, self.norm2))
+        return x + y, balance
+
+
+class Stack(nn.Module):
+    def __init__(self, dims, mlp):
+        super().__init__()
+        self.layers = nn.ModuleList(Layer(dims, mlp()) for _ in range(dims["layers"]))
+        self.norm = nn.Parameter(torch.ones(dims["width"]))
+        self.dim = dims["head_dim"]
+
+    def forward(self, x, cache=None, tap=None):
+        """-> post-norm hidden states, mean balance loss, output of layer `tap`"""
+        start = cache.length if cache else 0
+        n = x.shape[1]
+        cos, sin = rope_tables(n, self.dim, start, dev=x.device)
+        mask = torch.ones(n, start + n, dtype=torch.bool, device=x.device).tril(start)
+        total, tapped = 0.0, None
+        for i, layer in enumerate(self.layers):
+            x, balance = layer(x, cos, sin, mask, cache)
+            total = total + balance
+            if i + 1 == tap:
+                tapped = x
+        if cache:
+            cache.length += n
+        return rms_norm(x, self.norm), total / len(self.layers), tapped
+
+
+class Talker(nn.Module):
+    def __init__(self, phonemes):
+        super().__init__()
+        table = lambda n, std=0.5: nn.Parameter(torch.randn(n, T["width"]) * std)
+        self.text = nn.Parameter(torch.randn(config.TEXT_VOCAB, config.THINKER_WIDTH))
+        self.fc1 = nn.Linear(config.THINKER_WIDTH, T["projection"])
+        self.fc2 = nn.Linear(T["projection"], T["width"])
+        self.codec_embedding = table(config.TALKER_VOCAB)
+        self.residual_embedding = nn.Parameter(torch.randn(CODEBOOKS - 1, CODEBOOK_SIZE, T["width"]) * 0.3)
+        self.stack = Stack(T, Experts)
+        self.predictor = Stack(P, lambda: Dense(P["width"], P["inner"]))
+        self.codec_head = nn.Parameter(torch.randn(config.TALKER_VOCAB, T["width"]) * 0.02)
+        self.heads = nn.Parameter(torch.randn(CODEBOOKS - 1, CODEBOOK_SIZE, P["width"]) * 0.02)
+        self.phoneme_heads = nn.Linear(T["width"], 2 * phonemes)     # now and next; training only
+        ids = torch.tensor(list(range(CODEBOOK_SIZE)) + [config.CODEC_EOS])
+        self.register_buffer("classes", ids, persistent=False)
+
+    def text_table(self):
+        return self.fc2(F.silu(self.fc1(self.text)))
+
+    def code_sum(self, codes):
+        """codes [..., CODEBOOKS] -> C[c0] + S"""
+        x = self.codec_embedding[codes[..., 0]]
+        for g in range(CODEBOOKS - 1):
+            x = x + self.residual_embedding[g][codes[..., g + 1]]
+        return x
+
+    def residual_logits(self, hidden, codes):
+        """hidden [N, W], codes [N, CODEBOOKS] -> logits of groups 1.. [N, CODEBOOKS - 1, CODEBOOK_SIZE]"""
+        rows = [hidden, self.codec_embedding[codes[:, 0]]]
+        rows += [self.residual_embedding[g][codes[:, g + 1]] for g in range(CODEBOOKS - 2)]
+        out, _, _ = self.predictor(torch.stack([r.to(hidden.dtype) for r in rows], 1))
+        return torch.einsum("ngw,gvw->ngv", out[:, 1:], self.heads.to(out.dtype))
+
+
+# ------------------------------------------------------------------------------- rows
+class Prompt:
+    """Ids of the text track and the codec track of everything before the first frame."""
+
+    def __init__(self):
+        self.tokenizer = config.build_tokenizer()
+        self.ids = config.token_ids()
+
+    def encode(self, text):
+        return self.tokenizer.encode(text).ids
+
+    def user(self, text=""):
+        return self.encode("<|im_start|>user\n" + text + "<|im_end|>\n")
+
+    def header(self, voice, first):
+        """(text ids, codec ids) of the nine assistant rows; codec -1 means none."""
+        i = self.ids
+        pad = i["<tts_pad>"]
+        text = [i["<|im_start|>"], i["assistant"], i["\n"], pad, pad, pad, pad, i["<tts_text_bos>"], first]
+        codec = [-1, -1, -1, config.CODEC_NOTHINK, config.CODEC_THINK_BOS, config.CODEC_THINK_EOS, config.SPEAKERS[voice],
+                 config.CODEC_PAD, config.CODEC_BOS]
+        return text, codec
+
+    def track(self, text, frames):
+        """Text ids fed with frames 0 .. frames-1 (the first character is in the header)."""
+        i = self.ids
+        rest = self.encode(text)[1:] + [i["<tts_text_eod>"]]
+        return (rest + [i["<tts_pad>"]] * frames)[:frames]
+
+
+def next_phoneme(labels):
+    """At every frame the next different phoneme (0 at the end)."""
+    out, ahead, current = np.zeros_like(labels), 0, labels[-1]
+    for t in range(len(labels) - 1, -1, -1):
+        if labels[t] != current:
+            ahead, current = current, labels[t]
+        out[t] = ahead
+    return out
+
+
+class Batcher:
+    """Buckets of equal length. Lengths are rounded up to 16 rows so that few shapes occur."""
+
+    def __init__(self, data, rows):
+        self.data, self.rows, self.prompt = data, rows, Prompt()
+        self.tracks, self.nexts = [], []
+        self.extend()
+
+    def extend(self):
+        for i in range(len(self.tracks), len(self.data)):
+            self.tracks.append(np.array(self.prompt.encode(self.data.items[i][0]), np.int16))
+            self.nexts.append(next_phoneme(self.data.labels[i]))
+        order = np.argsort(self.data.frames, kind="stable")
+        self.batches, group = [], []
+        for i in order:
+            if group and (len(group) + 1) * self.length(self.data.frames[i]) > self.rows:
+                self.batches.append(group)
+                group = []
+            group.append(int(i))
+        self.batches.append(group)
+
+    def length(self, frames, user=5):
+        return -(-(user + HEADER + frames) // 16) * 16
+
+    def make(self, indices, rng, chat=0.0):
+        """One batch of tensors. With probability `chat` the whole batch gets short texts in the user turn."""
+        d, ids = self.data, self.prompt.ids
+        user = [self.prompt.user()] * len(indices)
+        if rng.random() < chat:
+            user = [self.prompt.user(d.items[rng.integers(len(d))][0][:rng.integers(1, 60)]) for _ in indices]
+        n = max(self.length(d.frames[i], len(u)) for i, u in zip(indices, user))
+        b = len(indices)
+        text = np.full((b, n), ids["<tts_pad>"], np.int64)
+        codec = np.full((b, n), -1, np.int64)               # header rows: an id of the codec table
+        codes = np.zeros((b, n, CODEBOOKS), np.int64)       # rows of frames: codes fed
+        fed = np.zeros((b, n), bool)
+        target = np.full((b, n), IGNORE, np.int64)
+        wanted = np.full((b, n, CODEBOOKS), IGNORE, np.int64)
+        phones = np.full((b, n, 2), IGNORE, np.int64)
+        for k, (i, u) in enumerate(zip(indices, user)):
+            frames, characters = d.frames[i], self.tracks[i]
+            head_text, head_codec = self.prompt.header(d.items[i][1], int(characters[0]))
+            at = len(u) + HEADER
+            text[k, :at] = u + head_text
+            codec[k, len(u):at] = head_codec
+            rest = np.append(characters[1:], ids["<tts_text_eod>"])[:frames]
+            text[k, at:at + len(rest)] = rest
+            codes[k, at:at + frames] = d.codes[i]
+            fed[k, at:at + frames] = True
+            target[k, at - 1:at - 1 + frames] = d.codes[i][:, 0]
+            target[k, at - 1 + frames] = CODEBOOK_SIZE                       # EOS
+            wanted[k, at - 1:at - 1 + frames] = d.codes[i]
+            phones[k, at - 1:at - 1 + frames, 0] = d.labels[i]
+            phones[k, at - 1:at - 1 + frames, 1] = self.nexts[i]
+        move = lambda x: torch.from_numpy(x).to(device())
+        return dict(text=move(text), codec=move(codec), codes=move(codes), fed=move(fed), target=move(target),
+                    wanted=move(wanted), phones=move(phones))
+
+
+def corrupt(codes, fed, rate):
+    """Replaces the codes of some frames by those of other frames, and single codes by random ones."""
+    flat = codes[fed]
+    swap = torch.rand(len(flat), device=codes.device) < rate
+    other = flat[torch.randint(len(flat), (len(flat),), device=codes.device)]
+    flat = torch.where(swap[:, None], other, flat)
+    single = torch.rand(flat.shape, device=codes.device) < rate / 2
+    flat = torch.where(single, torch.randint_like(flat, CODEBOOK_SIZE), flat)
+    out = codes.clone()
+    out[fed] = flat
+    return out
+
+
+def inputs(model, batch, codes):
+    x = model.text_table()[batch["text"]]
+    x = x + model.codec_embedding[batch["codec"].clamp(min=0)] * (batch["codec"] >= 0).unsqueeze(-1)
+    return x + model.code_sum(codes) * batch["fed"].unsqueeze(-1)
+
+
+def losses(model, batch, corruption=0.0, share=0.3):
+    codes = corrupt(batch["codes"], batch["fed"], corruption) if corruption else batch["codes"]
+    with autocast():
+        x = inputs(model, batch, codes).to(torch.bfloat16)
+        hidden, balance, tapped = model.stack(x, tap=PHONEME_LAYER)
+        use = batch["target"] != IGNORE
+        h, target = hidden[use], batch["target"][use]
+        logits = F.linear(h, model.codec_head[model.classes]).float()
+        c0 = F.cross_entropy(logits, target)
+        speech = batch["wanted"][..., 0] != IGNORE
+        phones = batch["phones"][speech]
+        guess = model.phoneme_heads(tapped[speech]).float().chunk(2, -1)
+        now, after = F.cross_entropy(guess[0], phones[:, 0]), F.cross_entropy(guess[1], phones[:, 1])
+        rows = speech.nonzero()
+        rows = rows[torch.rand(len(rows), device=rows.device) < share]
+        wanted = batch["wanted"][rows[:, 0], rows[:, 1]]
+        residual = model.residual_logits(hidden[rows[:, 0], rows[:, 1]], wanted).float()
+        rest = F.cross_entropy(residual.flatten(0, 1), wanted[:, 1:].flatten())
+    loss = c0 + rest + 0.3 * now + 0.2 * after + 0.01 * balance
+    accuracy = (logits.argmax(-1) == target).float().mean()
+    return loss, dict(c0=c0, acc=accuracy, rest=rest, now=now, next=after, balance=balance)
+
+
+def is_matrix(name, p):
+    return name.startswith(("stack.layers", "predictor.layers")) and p.dim() == 2 and "router" not in name and "shared_gate" not in name
+
+
+def phoneme_count():
+    return len(json.loads((WORK / "phonemes.json").read_text())) + 1
+
+
+def load(path=None, average=True):
+    state = load_checkpoint(path or WORK / "talker.pt")
+    model = Talker(phoneme_count())
+    model.load_state_dict(state["average" if average else "model"])
+    return model.to(device()).eval()
+
+
+@torch.no_grad()
+def validate(model, batcher):
+    model.eval()
+    torch.manual_seed(7)
+    totals, count = {}, 0
+    for indices in batcher.batches:
+        _, parts = losses(model, batcher.make(indices, np.random.default_rng(7)))
+        for k, v in parts.items():
+            totals[k] = totals.get(k, 0.0) + float(v) * len(indices)
+        count += len(indices)
+    model.train()
+    return {k: round(v / count, 4) for k, v in totals.items()}
+
+
+def train(args):
+    setup()
+    torch.manual_seed(4)
+    batcher = Batcher(Codes("train"), args.rows)
+    val = Batcher(Codes("val"), args.rows)
+    model = Talker(phoneme_count()).to(device())
+    matrices = [p for n, p in model.named_parameters() if is_matrix(n, p)]
+    others = [p for n, p in model.named_parameters() if not is_matrix(n, p)]
+    opt = Optimisers(matrices, others, muon=args.muon, adam=args.adam)
+    average = {k: v.clone() for k, v in model.state_dict().items()}
+    progress = Progress("talker", args.steps, args.seconds)
+    state = load_checkpoint(WORK / "talker.pt")
+    if state:
+        model.load_state_dict(state["model"])
+        opt.load_state_dict(state["opt"])
+        average = state["average"]
+        progress = Progress("talker", args.steps, args.seconds, state["step"], state["elapsed"])
+    rng = np.random.default_rng(14 + progress.step)
+    if args.compile:
+        torch._dynamo.config.cache_size_limit = 64
+        for layer in list(model.stack.layers) + list(model.predictor.layers):
+            layer.compile(dynamic=True)
+    saved = time.time()
+    model.train()
+    while not progress.done():
+        if progress.step % 400 == 0 and batcher.data.extend():
+            batcher.extend()
+        # curriculum: from the shortest quarter to everything within the first fifth
+        reach = 0.25 + 0.75 * min(1.0, progress.fraction / 0.2)
+        indices = batcher.batches[rng.integers(max(1, int(reach * len(batcher.batches))))]
+        loss, parts = losses(model, batcher.make(indices, rng, chat=0.05), args.corruption)
+        loss.backward()
+        norm = nn.utils.clip_grad_norm_(others, 1.0)
+        opt.step(schedule(progress.fraction, warmup=0.01, decay=0.55))
+        with torch.no_grad():
+            keep = min(0.997, 1 - 1 / (progress.step + 2))
+            for k, v in model.state_dict().items():
+                average[k].lerp_(v, 1 - keep)
+        progress.tick(loss=loss, norm=norm, **parts)
+        if progress.step % 500 == 0 or progress.done():
+            print("talker val", validate(model, val), "utterances", len(batcher.data), flush=True)
+        if time.time() - saved > 180 or progress.done():
+            saved = time.time()
+            save_checkpoint(WORK / "talker.pt", model=model.state_dict(), average=average, opt=opt.state_dict(),
+                            step=progress.step, elapsed=progress.elapsed)
+
+
+if __name__ == "__main__":
+    ap = argparse.ArgumentParser(description=__doc__)
+    ap.add_argument("--steps", type=int, default=8000)
+    ap.add_argument("--seconds", type=float, default=0, help="wall-clock budget; the schedule ends with it")
+    ap.add_argument("--rows", type=int, default=4096, help="rows of a batch, padding included")
+    ap.add_argument("--muon", type=float, default=0.02)
+    ap.add_argument("--adam", type=float, default=3e-3)
+    ap.add_argument("--corruption", type=float, default=0.08)
+    ap.add_argument("--compile", type=int, default=1, help="fuse the layers (needs a C++ compiler on CPUs)")
+    train(ap.parse_args())

@@ -1,0 +1,66 @@
+//! What a server offers: models and voices.
+
+use omni_proto::v1;
+
+/// A model.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Model {
+    /// What [`crate::SpeechSettings::model`] takes.
+    pub id: String,
+    /// For people.
+    pub display_name: String,
+    /// What it can do, for example `speech`.
+    pub capabilities: Vec<String>,
+    /// BCP-47 tags of what it speaks; empty if it does not say.
+    pub languages: Vec<String>,
+    /// Its own sample rate in Hz; 0 if it does not say.
+    pub sample_rate_hz: u32,
+    /// False until it can serve.
+    pub ready: bool,
+}
+
+impl Model {
+    pub(crate) fn from_proto(model: v1::Model) -> Self {
+        Self {
+            id: model.id,
+            display_name: model.display_name,
+            capabilities: model.capabilities,
+            languages: model.languages,
+            sample_rate_hz: model.native_output.unwrap_or_default().sample_rate_hz,
+            ready: model.ready,
+        }
+    }
+}
+
+/// A voice.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Voice {
+    /// What [`crate::SpeechSettings::voice`] takes.
+    pub id: String,
+    /// For people.
+    pub display_name: String,
+    /// BCP-47 tags of what it speaks; empty if it does not say.
+    pub languages: Vec<String>,
+    /// What it sounds like.
+    pub description: String,
+    /// Models that have it.
+    pub models: Vec<String>,
+    /// Other names for it.
+    pub aliases: Vec<String>,
+    /// Whether it is used when none is named.
+    pub is_default: bool,
+}
+
+impl Voice {
+    pub(crate) fn from_proto(voice: v1::Voice) -> Self {
+        Self {
+            id: voice.id,
+            display_name: voice.display_name,
+            languages: voice.languages,
+            description: voice.description,
+            models: voice.models,
+            aliases: voice.aliases,
+            is_default: voice.is_default,
+        }
+    }
+}

@@ -1,0 +1,69 @@
+//! The command line. Arguments come in, an exit code goes out; data goes to standard output or a file, everything meant
+//! for people to standard error.
+
+mod args;
+mod bench;
+mod catalog;
+mod deadline;
+mod failure;
+mod format;
+mod health;
+mod interrupt;
+mod output;
+mod sink;
+mod speak;
+mod summary;
+mod text;
+mod ui;
+
+use std::io::{self, Write as _};
+use std::process::ExitCode;
+
+use clap::{CommandFactory as _, Parser as _};
+
+use args::{Args, Command};
+use failure::Failure;
+use ui::Ui;
+
+/// Runs the whole program.
+pub(crate) fn main() -> ExitCode {
+    let args = Args::parse();
+    let ui = Ui::new(args.command.quiet());
+    let runtime = match tokio::runtime::Builder::new_current_thread().enable_all().build() {
+        Ok(runtime) => runtime,
+        Err(error) => return Failure::io("cannot start", error).report(&ui),
+    };
+    let result = runtime.block_on(run(&args, &ui));
+    // A thread that waits for standard input cannot be woken; nothing else is left by now.
+    runtime.shutdown_background();
+    match result {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(failure) => failure.report(&ui),
+    }
+}
+
+async fn run(args: &Args, ui: &Ui) -> Result<(), Failure> {
+    match &args.command {
+        Command::Speak(speak) => speak::run(speak, ui).await,
+        Command::Voices(list) => catalog::voices(list).await,
+        Command::Models(list) => catalog::models(list).await,
+        Command::Health(health) => health::run(health).await,
+        Command::Bench(bench) => bench::run(bench, ui).await,
+        Command::Completions { shell } => completions(*shell),
+    }
+}
+
+fn completions(shell: clap_complete::Shell) -> Result<(), Failure> {
+    let mut script = Vec::new();
+    clap_complete::generate(shell, &mut Args::command(), "omni-client", &mut script);
+    print(&script)
+}
+
+/// Writes data to standard output.
+fn print(data: &[u8]) -> Result<(), Failure> {
+    let mut stdout = io::stdout().lock();
+    stdout
+        .write_all(data)
+        .and_then(|()| stdout.flush())
+        .map_err(|error| Failure::write("standard output", error))
+}

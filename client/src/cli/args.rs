@@ -1,0 +1,353 @@
+//! What can be typed, and the help that explains it.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::{ArgAction, Args as ClapArgs, Parser, Subcommand};
+use omni_audio::SampleRate;
+use omni_client::{Buffering, Endpoint, SpeechSettings};
+
+use super::format::Format;
+
+const EXIT_CODES: &str = "\
+Exit codes:
+  0       done
+  1       health: not serving
+  2       wrong usage: bad arguments, no text, audio to a terminal
+  3       bench: some requests failed
+  4       a file, standard input or standard output could not be used
+  64 + N  the server or the way to it failed with gRPC code N
+          (67 bad request, 68 out of time, 72 overloaded, 78 no server)
+  130     interrupted with Ctrl-C";
+
+const EXAMPLES: &str = "\
+Examples:
+  omni-client speak \"Hello there.\" -o hello.wav
+  omni-client speak -o - \"Hello there.\" | aplay -q
+  tail -f story.txt | omni-client speak - -o - | mpv -
+  omni-client voices";
+
+const SPEAK_EXAMPLES: &str = "\
+Examples:
+  Speak into a file (speech.wav unless -o names another):
+    omni-client speak \"The quick brown fox jumps over the lazy dog.\"
+  Speak another program's words while it is still writing them:
+    some-llm | omni-client speak - -o - | mpv -
+  Raw samples (16-bit little-endian, one channel) for a sound card:
+    omni-client speak -o - --format pcm \"Hello.\" | aplay -q -f S16_LE -r 24000
+  The same audio again:
+    omni-client speak --seed 7 \"Hello.\" -o again.wav
+
+Ctrl-C stops speaking and leaves a valid file; pressed twice, it stops at once.";
+
+/// Talk to an Omni speech server.
+#[derive(Debug, Parser)]
+#[command(name = "omni-client", version, after_help = EXAMPLES, after_long_help = long_end(EXAMPLES))]
+#[command(arg_required_else_help = true, max_term_width = 100)]
+pub(crate) struct Args {
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+fn long_end(examples: &str) -> String {
+    format!("{examples}\n\n{EXIT_CODES}\n\nSet OMNI_ENDPOINT to name the server once and for all.")
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Turn text into speech
+    #[command(after_help = SPEAK_EXAMPLES, after_long_help = format!("{SPEAK_EXAMPLES}\n\n{EXIT_CODES}"))]
+    Speak(Speak),
+    /// List the voices
+    Voices(List),
+    /// List the models
+    Models(List),
+    /// Ask whether the server is ready
+    Health(Health),
+    /// Measure latency, speed and gaps under load
+    Bench(Bench),
+    /// Print a completion script for a shell
+    Completions {
+        /// For which shell
+        shell: clap_complete::Shell,
+    },
+}
+
+impl Command {
+    pub(crate) fn quiet(&self) -> bool {
+        match self {
+            Self::Speak(speak) => speak.quiet,
+            Self::Bench(bench) => bench.quiet,
+            Self::Voices(_) | Self::Models(_) | Self::Health(_) | Self::Completions { .. } => false,
+        }
+    }
+}
+
+/// Which server.
+#[derive(Debug, Clone, ClapArgs)]
+pub(crate) struct Server {
+    /// Address of the server
+    #[arg(
+        long,
+        value_name = "URL",
+        env = "OMNI_ENDPOINT",
+        default_value = "http://127.0.0.1:50051"
+    )]
+    pub(crate) endpoint: Endpoint,
+}
+
+/// How to speak.
+#[derive(Debug, Clone, ClapArgs)]
+pub(crate) struct Voice {
+    /// Voice to speak with; `omni-client voices` lists them
+    #[arg(
+        long,
+        short,
+        value_name = "NAME",
+        default_value = "",
+        hide_default_value = true
+    )]
+    pub(crate) voice: String,
+    /// Model to use; `omni-client models` lists them
+    #[arg(
+        long,
+        short,
+        value_name = "NAME",
+        default_value = "",
+        hide_default_value = true
+    )]
+    pub(crate) model: String,
+    /// Language of the text, for example en or en-GB
+    #[arg(
+        long,
+        short,
+        value_name = "TAG",
+        default_value = "",
+        hide_default_value = true
+    )]
+    pub(crate) language: String,
+    /// The same seed, text and voice give the same audio
+    #[arg(long, value_name = "N")]
+    pub(crate) seed: Option<u64>,
+    /// Liveliness: 0 is even and repeatable, 1 is lively [default: the model's]
+    #[arg(long, value_name = "T", value_parser = temperature)]
+    pub(crate) temperature: Option<f32>,
+}
+
+#[derive(Debug, ClapArgs)]
+pub(crate) struct Speak {
+    /// What to say. Several words need no quotes. `-`, or nothing with piped input, reads standard input and speaks it
+    /// while it is still being written
+    #[arg(value_name = "TEXT")]
+    pub(crate) text: Vec<String>,
+    /// Where to write the audio: a file, or `-` for standard output. The ending decides the format: .wav, .pcm or .raw
+    #[arg(long, short, value_name = "FILE", default_value = "speech.wav")]
+    pub(crate) output: PathBuf,
+    /// Format, whatever the file is called
+    #[arg(long, value_enum, value_name = "FORMAT")]
+    pub(crate) format: Option<Format>,
+    #[command(flatten)]
+    pub(crate) voice: Voice,
+    /// Sample rate of the audio in Hz [default: the model's own]
+    #[arg(long, value_name = "HZ", value_parser = sample_rate)]
+    pub(crate) rate: Option<SampleRate>,
+    /// How much text the server gathers before it speaks: more sounds better, less is heard sooner
+    #[arg(long, value_enum, value_name = "UNIT", default_value_t = Gather::Sentence)]
+    pub(crate) buffering: Gather,
+    /// Speak the text this many times over, into the same file
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) repeat: u32,
+    #[command(flatten)]
+    pub(crate) server: Server,
+    /// Give up after this long, for example 30, 30s, 500ms or 2m
+    #[arg(long, value_name = "TIME", value_parser = duration)]
+    pub(crate) timeout: Option<Duration>,
+    /// Print nothing but errors
+    #[arg(long, short)]
+    pub(crate) quiet: bool,
+    /// Print the summary on standard error as JSON
+    #[arg(long, conflicts_with = "quiet")]
+    pub(crate) json: bool,
+    /// Write the summary as JSON to a file
+    #[arg(long, value_name = "FILE")]
+    pub(crate) summary: Option<PathBuf>,
+}
+
+/// Names of [`Buffering`] on the command line.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub(crate) enum Gather {
+    /// Whole sentences
+    Sentence,
+    /// Clauses: also cut at commas
+    Clause,
+    /// Every word as soon as it is complete
+    Eager,
+}
+
+#[derive(Debug, ClapArgs)]
+pub(crate) struct List {
+    /// Print JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+    #[command(flatten)]
+    pub(crate) server: Server,
+    /// Give up after this long
+    #[arg(long, value_name = "TIME", default_value = "10s", value_parser = duration)]
+    pub(crate) timeout: Duration,
+}
+
+#[derive(Debug, ClapArgs)]
+pub(crate) struct Health {
+    /// One service, for example omni.v1.SpeechService [default: the server as a whole]
+    #[arg(long, value_name = "NAME", default_value = "", hide_default_value = true)]
+    pub(crate) service: String,
+    /// Wait until the server is ready
+    #[arg(long)]
+    pub(crate) wait: bool,
+    /// Wait or try for this long
+    #[arg(long, value_name = "TIME", default_value = "10s", value_parser = duration)]
+    pub(crate) timeout: Duration,
+    /// Print JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+    #[command(flatten)]
+    pub(crate) server: Server,
+}
+
+#[derive(Debug, ClapArgs)]
+#[command(after_help = "\
+Every stream sends its next request when the last one is answered (closed loop). Time counts from the
+first text sent, over a connection that is already open. The table goes to standard output as Markdown.
+
+Example:
+  omni-client bench --concurrency 1,4,16 --requests 64 --json bench.json > bench.md")]
+pub(crate) struct Bench {
+    /// Numbers of streams at the same time, one row of the table each
+    #[arg(
+        long,
+        short,
+        value_name = "N,N,...",
+        value_delimiter = ',',
+        default_value = "1,2,4,8,16"
+    )]
+    #[arg(value_parser = clap::value_parser!(u32).range(1..=1_024))]
+    pub(crate) concurrency: Vec<u32>,
+    /// Measured requests in each row
+    #[arg(long, short = 'n', value_name = "N", default_value_t = 64, value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) requests: u32,
+    /// Requests of every stream before measuring starts
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    pub(crate) warmup: u32,
+    /// A text to speak; may be given several times [default: two dozen sentences of many lengths]
+    #[arg(long, value_name = "TEXT", action = ArgAction::Append, conflicts_with = "text_file")]
+    pub(crate) text: Vec<String>,
+    /// A file with one text per line
+    #[arg(long, value_name = "FILE")]
+    pub(crate) text_file: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) voice: Voice,
+    #[command(flatten)]
+    pub(crate) server: Server,
+    /// Count a request that takes longer as failed
+    #[arg(long, value_name = "TIME", default_value = "60s", value_parser = duration)]
+    pub(crate) timeout: Duration,
+    /// Write every single measurement to a file
+    #[arg(long, value_name = "FILE")]
+    pub(crate) json: Option<PathBuf>,
+    /// Show no progress
+    #[arg(long, short)]
+    pub(crate) quiet: bool,
+}
+
+impl Voice {
+    pub(crate) fn settings(&self) -> SpeechSettings {
+        SpeechSettings {
+            model: self.model.clone(),
+            voice: self.voice.clone(),
+            language: self.language.clone(),
+            seed: self.seed,
+            temperature: self.temperature,
+            ..SpeechSettings::default()
+        }
+    }
+}
+
+impl Speak {
+    pub(crate) fn settings(&self) -> SpeechSettings {
+        let buffering = match self.buffering {
+            Gather::Sentence => Buffering::Sentence,
+            Gather::Clause => Buffering::Clause,
+            Gather::Eager => Buffering::Eager,
+        };
+        SpeechSettings {
+            sample_rate: self.rate,
+            buffering,
+            ..self.voice.settings()
+        }
+    }
+}
+
+/// A length of time: a number with `ms`, `s`, `m` or `h`; seconds without.
+fn duration(given: &str) -> Result<Duration, String> {
+    let expected = || "expected a time above zero such as 30, 30s, 500ms or 2m".to_owned();
+    let at = given
+        .find(|c: char| !c.is_ascii_digit() && c != '.')
+        .unwrap_or(given.len());
+    let (number, unit) = given.split_at(at);
+    let number: f64 = number.parse().map_err(|_| expected())?;
+    let seconds = match unit.trim() {
+        "ms" => number / 1e3,
+        "" | "s" => number,
+        "m" | "min" => number * 60.0,
+        "h" => number * 3_600.0,
+        _ => return Err(expected()),
+    };
+    let time = Duration::try_from_secs_f64(seconds).map_err(|_| expected())?;
+    // More than a year is a slip, and would overflow clocks.
+    if time.is_zero() || time > Duration::from_secs(366 * 24 * 3_600) {
+        Err(expected())
+    } else {
+        Ok(time)
+    }
+}
+
+fn sample_rate(given: &str) -> Result<SampleRate, String> {
+    let hz = given
+        .parse()
+        .map_err(|_| "expected a number of Hz such as 24000".to_owned())?;
+    SampleRate::new(hz).map_err(|error| error.to_string())
+}
+
+fn temperature(given: &str) -> Result<f32, String> {
+    match given.parse::<f32>() {
+        Ok(value) if value.is_finite() && value >= 0.0 => Ok(value),
+        _ => Err("expected a number from 0".to_owned()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory as _;
+
+    #[test]
+    fn the_arguments_are_consistent() {
+        Args::command().debug_assert();
+    }
+
+    #[test]
+    fn times_read_as_people_write_them() {
+        for (given, millis) in [
+            ("30", 30_000),
+            ("30s", 30_000),
+            ("500ms", 500),
+            ("2m", 120_000),
+            ("1.5", 1_500),
+        ] {
+            assert_eq!(duration(given), Ok(Duration::from_millis(millis)), "{given}");
+        }
+        for given in ["", "0", "s", "-1", "3 weeks", "1e9", "9999999h"] {
+            assert!(duration(given).is_err(), "{given}");
+        }
+    }
+}

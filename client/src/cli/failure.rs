@@ -1,0 +1,139 @@
+//! Every way the program can fail: what is said about it and the exit code it gives. The one table of both.
+
+use std::fmt::Write as _;
+use std::io;
+use std::process::ExitCode;
+
+use omni_client::{ClientError, Code, RpcError};
+
+use super::ui::Ui;
+
+/// Exit code of a gRPC failure is this plus the gRPC code, as other gRPC tools do.
+const RPC_BASE: u8 = 64;
+
+/// Why the program did not do what it was asked.
+#[derive(Debug)]
+pub(crate) enum Failure {
+    /// Asked for something that makes no sense.
+    Usage(String),
+    /// The server, or the way to it.
+    Rpc(ClientError),
+    /// A file or a standard stream.
+    Io {
+        /// What could not be done.
+        what: String,
+        error: io::Error,
+    },
+    /// The reader of our output has gone: nobody is left to tell.
+    ReaderGone,
+    /// Stopped by a signal with this number, its work put in order.
+    Interrupted(u8),
+    /// The server answered that it does not serve.
+    NotServing(String),
+    /// Some requests of a benchmark failed.
+    SomeFailed(String),
+}
+
+impl Failure {
+    pub(crate) fn io(what: impl Into<String>, error: io::Error) -> Self {
+        Self::Io {
+            what: what.into(),
+            error,
+        }
+    }
+
+    /// Writing to `target` failed.
+    pub(crate) fn write(target: &str, error: io::Error) -> Self {
+        match error.kind() {
+            io::ErrorKind::BrokenPipe => Self::ReaderGone,
+            _ => Self::io(format!("cannot write {target}"), error),
+        }
+    }
+
+    /// Tells the person and gives the exit code.
+    pub(crate) fn report(&self, ui: &Ui) -> ExitCode {
+        if let Some(text) = self.text() {
+            ui.error(&text);
+        }
+        ExitCode::from(self.code())
+    }
+
+    fn code(&self) -> u8 {
+        match self {
+            Self::ReaderGone => 0,
+            Self::NotServing(_) => 1,
+            Self::Usage(_) => 2,
+            Self::SomeFailed(_) => 3,
+            Self::Io { .. } => 4,
+            Self::Rpc(error) => RPC_BASE + error.code() as u8,
+            Self::Interrupted(signal) => 128 + signal,
+        }
+    }
+
+    /// What went wrong and what to do about it; later lines are details.
+    fn text(&self) -> Option<String> {
+        match self {
+            Self::ReaderGone | Self::Interrupted(_) => None,
+            Self::Usage(text) | Self::NotServing(text) | Self::SomeFailed(text) => Some(text.clone()),
+            Self::Io { what, error } => Some(format!("{what}: {error}")),
+            Self::Rpc(error) => Some(rpc_text(error)),
+        }
+    }
+}
+
+impl From<ClientError> for Failure {
+    fn from(error: ClientError) -> Self {
+        Self::Rpc(error)
+    }
+}
+
+fn rpc_text(error: &ClientError) -> String {
+    let mut text = error.to_string();
+    if let ClientError::Rpc(rpc) = error {
+        add_details(&mut text, rpc);
+    }
+    if let Some(advice) = advice(error) {
+        let _ = write!(text, "\n  {advice}");
+    }
+    text
+}
+
+fn add_details(text: &mut String, error: &RpcError) {
+    for violation in &error.violations {
+        let _ = write!(text, "\n  {}: {}", violation.field, violation.description);
+    }
+    for (key, value) in &error.metadata {
+        let _ = write!(text, "\n  {key}: {value}");
+    }
+    if let Some(delay) = error.retry_after {
+        let _ = write!(text, "\n  try again in {:.1} s", delay.as_secs_f64());
+    }
+    if !error.request_id.is_empty() {
+        let _ = write!(text, "\n  request id: {}", error.request_id);
+    }
+}
+
+/// What a person can do about it.
+fn advice(error: &ClientError) -> Option<&'static str> {
+    let rpc = match error {
+        ClientError::Unreachable { .. } => {
+            return Some(
+                "start a server with `omni-server`, or name another with --endpoint or OMNI_ENDPOINT",
+            );
+        }
+        ClientError::Lost { .. } => return Some("the server went away; see its log"),
+        ClientError::Protocol { .. } => return Some("do client and server have the same version?"),
+        ClientError::Rpc(rpc) => rpc,
+    };
+    match (rpc.reason.as_str(), rpc.code) {
+        ("VOICE_NOT_FOUND", _) => Some("`omni-client voices` lists the voices"),
+        ("MODEL_NOT_FOUND", _) => Some("`omni-client models` lists the models"),
+        ("TEXT_TOO_LONG", _) => Some("speak it in several parts"),
+        ("MODEL_LOADING", _) => Some("`omni-client health --wait` waits until the server is ready"),
+        (_, Code::DeadlineExceeded) => Some("--timeout gives it more time"),
+        (_, Code::ResourceExhausted) if rpc.retry_after.is_none() => Some("try again later"),
+        (_, Code::Unimplemented) => Some("is this an Omni server, and of this client's version?"),
+        (_, Code::Internal | Code::Unknown | Code::DataLoss) => Some("a fault of the server; see its log"),
+        _ => None,
+    }
+}

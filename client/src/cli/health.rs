@@ -1,0 +1,51 @@
+//! `health`: is the server ready?
+
+use omni_client::{Client, Serving, wait_until_serving};
+use serde_json::json;
+
+use super::args::Health;
+use super::deadline::Deadline;
+use super::failure::Failure;
+use super::print;
+
+pub(crate) async fn run(args: &Health) -> Result<(), Failure> {
+    let serving = if args.wait {
+        wait_until_serving(&args.server.endpoint, &args.service, args.timeout).await?
+    } else {
+        let ask = async {
+            Client::connect(&args.server.endpoint)
+                .await?
+                .health(&args.service)
+                .await
+        };
+        Deadline::after(Some(args.timeout)).within(ask).await?
+    };
+    let answer = if args.json {
+        json!({ "endpoint": args.server.endpoint.to_string(), "service": args.service, "status": serving.to_string() })
+            .to_string()
+    } else {
+        serving.to_string()
+    };
+    print(format!("{answer}\n").as_bytes())?;
+    verdict(args, serving)
+}
+
+fn verdict(args: &Health, serving: Serving) -> Result<(), Failure> {
+    let endpoint = &args.server.endpoint;
+    match serving {
+        Serving::Serving => Ok(()),
+        Serving::NotServing if args.wait => {
+            let waited = args.timeout.as_secs_f64();
+            Err(Failure::NotServing(format!(
+                "the server at {endpoint} was not ready within {waited} s"
+            )))
+        }
+        Serving::NotServing => Err(Failure::NotServing(format!(
+            "the server at {endpoint} is not ready\n  --wait waits until it is"
+        ))),
+        Serving::Unknown => Err(Failure::NotServing(format!(
+            "the server at {endpoint} has no service \"{}\"",
+            args.service
+        ))),
+    }
+}

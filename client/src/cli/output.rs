@@ -1,0 +1,143 @@
+//! Where the audio goes: checked before a server is asked for anything, so that no speech is made for nothing.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, IsTerminal as _, Seek as _, Write as _};
+use std::os::fd::AsFd as _;
+use std::path::{Path, PathBuf};
+
+use omni_audio::{SampleRate, Samples, WavHeader};
+
+use super::failure::Failure;
+use super::format::Format;
+
+/// An opened destination. Nothing of an old file is lost before the first sample is there.
+#[derive(Debug)]
+pub(crate) struct Output {
+    file: File,
+    path: Option<PathBuf>,
+    format: Format,
+    /// A regular file: can be emptied, and its header corrected.
+    regular: bool,
+    /// Did not exist before.
+    created: bool,
+    header: Option<WavHeader>,
+    written: Samples,
+}
+
+impl Output {
+    /// Opens `path` (`-` is standard output) for audio of the format that its ending or `format` names.
+    pub(crate) fn open(path: &Path, format: Option<Format>) -> Result<Self, Failure> {
+        if path == Path::new("-") {
+            Self::stdout(format)
+        } else {
+            Self::named(path, format)
+        }
+    }
+
+    fn stdout(format: Option<Format>) -> Result<Self, Failure> {
+        let stdout = io::stdout();
+        if stdout.is_terminal() {
+            return Err(Failure::Usage(
+                "refusing to write audio to a terminal\n  \
+                 pipe it (`| aplay -q`), redirect it (`> speech.wav`) or name a file with -o"
+                    .into(),
+            ));
+        }
+        let file = stdout.as_fd().try_clone_to_owned().map(File::from);
+        let file = file.map_err(|error| Failure::write("standard output", error))?;
+        Ok(Self::new(file, None, format.unwrap_or(Format::Wav), false, false))
+    }
+
+    fn named(path: &Path, format: Option<Format>) -> Result<Self, Failure> {
+        let existing = fs::metadata(path).ok();
+        let special = existing
+            .as_ref()
+            .is_some_and(|meta| !meta.is_file() && !meta.is_dir());
+        let format = format
+            .or_else(|| Format::of(path))
+            .or(special.then_some(Format::Wav));
+        let format = format.ok_or_else(|| unknown_ending(path))?;
+        let file = OpenOptions::new()
+            .write(true)
+            .create(true)
+            .truncate(false)
+            .open(path);
+        let file = file.map_err(|error| Failure::write(&path.display().to_string(), error))?;
+        Ok(Self::new(
+            file,
+            Some(path.to_owned()),
+            format,
+            !special,
+            existing.is_none(),
+        ))
+    }
+
+    fn new(file: File, path: Option<PathBuf>, format: Format, regular: bool, created: bool) -> Self {
+        Self {
+            file,
+            path,
+            format,
+            regular,
+            created,
+            header: None,
+            written: Samples::ZERO,
+        }
+    }
+
+    /// What to call it.
+    pub(crate) fn name(&self) -> String {
+        self.path
+            .as_ref()
+            .map_or_else(|| "standard output".to_owned(), |path| path.display().to_string())
+    }
+
+    pub(crate) fn format(&self) -> Format {
+        self.format
+    }
+
+    /// Writes samples; the header goes before the first.
+    pub(crate) fn write(&mut self, rate: SampleRate, pcm: &[u8]) -> io::Result<()> {
+        if self.header.is_none() {
+            self.begin(WavHeader::mono(rate))?;
+        }
+        self.file.write_all(pcm)?;
+        self.written += Samples(pcm.len() as u64 / 2);
+        Ok(())
+    }
+
+    fn begin(&mut self, header: WavHeader) -> io::Result<()> {
+        if self.regular {
+            self.file.set_len(0)?;
+        }
+        self.header = Some(header);
+        match self.format {
+            Format::Wav => self.file.write_all(&header.streaming()),
+            Format::Pcm => Ok(()),
+        }
+    }
+
+    /// Puts the final sizes into the header, or takes back a file that got no audio.
+    pub(crate) fn finish(mut self) -> io::Result<()> {
+        match (self.header, self.format) {
+            (None, _) if self.created => self.path.as_ref().map_or(Ok(()), fs::remove_file),
+            (Some(header), Format::Wav) if self.regular => {
+                // Part of a sample may be there if writing failed half way.
+                let whole = omni_audio::WAV_HEADER_LEN as u64 + self.written.0 * 2;
+                let end = self.file.seek(io::SeekFrom::End(0))?;
+                self.file.set_len(end.min(whole))?;
+                header.patch(&mut self.file, self.written)
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+fn unknown_ending(path: &Path) -> Failure {
+    let what = match path.extension() {
+        Some(ending) => format!("no audio format is known for .{}", ending.to_string_lossy()),
+        None => format!("{} has no ending that names a format", path.display()),
+    };
+    Failure::Usage(format!(
+        "{what}\n  use .wav, .pcm or .raw, or name the format with --format"
+    ))
+}

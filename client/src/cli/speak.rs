@@ -1,0 +1,108 @@
+//! `speak`: text in, audio into a file or a pipe, one summary at the end.
+
+mod session;
+
+use std::fs;
+
+use omni_client::Client;
+
+use super::args::Speak;
+use super::deadline::Deadline;
+use super::failure::Failure;
+use super::interrupt::Interrupts;
+use super::output::Output;
+use super::sink::Sink;
+use super::summary::{Destination, Summary};
+use super::text::Text;
+use super::ui::Ui;
+use session::{Session, Stop};
+
+pub(crate) async fn run(args: &Speak, ui: &Ui) -> Result<(), Failure> {
+    // What the person got wrong is said before a server is asked for anything.
+    let text = Text::open(&args.text, args.repeat > 1)?;
+    let output = Output::open(&args.output, args.format)?;
+    let destination = Destination {
+        name: output.name(),
+        format: output.format().name(),
+    };
+    let mut interrupts = Interrupts::catch()?;
+    let sink = Sink::start(output);
+    let (stop, summary) = converse(args, ui, text, &sink, &mut interrupts, destination).await;
+    let written = finish(sink, &mut interrupts, &stop).await;
+    ui.clear();
+    match (stop, written) {
+        // Nobody is left to read a summary.
+        (_, Err(Failure::ReaderGone)) => Err(Failure::ReaderGone),
+        (Err(Stop::Aborted(signal)), _) => Err(Failure::Interrupted(signal)),
+        (Err(Stop::Failed(failure)), _) => {
+            summary.tell_what_is_left(ui);
+            Err(failure)
+        }
+        (Err(Stop::WriterGone) | Ok(_), Err(failure)) => Err(failure),
+        (Err(Stop::WriterGone), Ok(())) => Err(Failure::ReaderGone),
+        (Ok(signal), Ok(())) => {
+            report(args, ui, &summary)?;
+            signal.map_or(Ok(()), |signal| Err(Failure::Interrupted(signal)))
+        }
+    }
+}
+
+/// Everything between an open destination and its closing. `Ok` carries the signal that cut it short, if one did.
+async fn converse(
+    args: &Speak,
+    ui: &Ui,
+    mut text: Text,
+    sink: &Sink,
+    interrupts: &mut Interrupts,
+    destination: Destination,
+) -> (Result<Option<u8>, Stop>, Summary) {
+    let deadline = Deadline::after(args.timeout);
+    let mut summary = Summary::new(args.server.endpoint.clone(), destination);
+    ui.progress(|| format!("connecting to {}", args.server.endpoint));
+    let client = tokio::select! {
+        client = deadline.within(Client::connect(&args.server.endpoint)) => client,
+        // There is nothing to put in order yet.
+        signal = interrupts.next() => return (Err(Stop::Aborted(signal)), summary),
+    };
+    let client = match client {
+        Ok(client) => client,
+        Err(failure) => return (Err(Stop::Failed(failure)), summary),
+    };
+    let mut session = Session::open(&client, &args.settings(), sink, ui, interrupts, deadline);
+    let stop = session.speak(&mut text, args.repeat, &mut summary).await;
+    (stop, summary)
+}
+
+/// Waits for the writer. A signal may cut that short, but only if it is the second.
+async fn finish(
+    sink: Sink,
+    interrupts: &mut Interrupts,
+    stop: &Result<Option<u8>, Stop>,
+) -> Result<(), Failure> {
+    let mut signals = match stop {
+        Err(Stop::Aborted(_)) => 2,
+        Ok(Some(_)) => 1,
+        _ => 0,
+    };
+    let mut finishing = std::pin::pin!(sink.finish());
+    while signals < 2 {
+        tokio::select! {
+            result = &mut finishing => return result,
+            _ = interrupts.next() => signals += 1,
+        }
+    }
+    Err(Failure::Interrupted(2))
+}
+
+fn report(args: &Speak, ui: &Ui, summary: &Summary) -> Result<(), Failure> {
+    if let Some(path) = &args.summary {
+        let json = format!("{:#}\n", summary.json());
+        fs::write(path, json).map_err(|error| Failure::write(&path.display().to_string(), error))?;
+    }
+    if args.json {
+        ui.note(&summary.json().to_string());
+    } else {
+        summary.lines().iter().for_each(|line| ui.note(line));
+    }
+    Ok(())
+}

@@ -1,0 +1,294 @@
+//! One speech session of the command line: feeds text, writes audio, obeys Ctrl-C and the time limit, all at once.
+
+use std::cell::Cell;
+use std::pin::Pin;
+use std::time::Duration;
+
+use omni_client::{
+    Audio, Client, ClientError, Code, Done, Finish, Meter, RpcError, SessionClosed, SpeechEvent,
+    SpeechEvents, SpeechSender, SpeechSettings, Warning,
+};
+use tokio::time::{Instant, sleep_until, timeout};
+
+use crate::cli::deadline::Deadline;
+use crate::cli::failure::Failure;
+use crate::cli::interrupt::Interrupts;
+use crate::cli::sink::{Sink, WriterGone};
+use crate::cli::summary::{Summary, Utterance, milliseconds};
+use crate::cli::text::Text;
+use crate::cli::ui::Ui;
+
+/// How long a cancelled server has to say goodbye.
+const GOODBYE: Duration = Duration::from_secs(2);
+
+/// Why speaking ended early.
+#[derive(Debug)]
+pub(super) enum Stop {
+    /// Something went wrong.
+    Failed(Failure),
+    /// The audio cannot be written.
+    WriterGone,
+    /// Somebody insisted, by this signal.
+    Aborted(u8),
+}
+
+impl<E: Into<Failure>> From<E> for Stop {
+    fn from(error: E) -> Self {
+        Self::Failed(error.into())
+    }
+}
+
+pub(super) struct Session<'a> {
+    sink: &'a Sink,
+    ui: &'a Ui,
+    interrupts: &'a mut Interrupts,
+    deadline: Deadline,
+    say: SpeechSender,
+    events: SpeechEvents,
+    signal: Option<u8>,
+}
+
+/// The utterance being heard.
+struct Hearing {
+    /// When its first text was sent.
+    started: Instant,
+    meter: Option<Meter>,
+    warnings: Vec<Warning>,
+}
+
+type Feeding<'f> = Pin<Box<dyn Future<Output = Result<(), Failure>> + 'f>>;
+
+impl<'a> Session<'a> {
+    pub(super) fn open(
+        client: &Client,
+        settings: &SpeechSettings,
+        sink: &'a Sink,
+        ui: &'a Ui,
+        interrupts: &'a mut Interrupts,
+        deadline: Deadline,
+    ) -> Self {
+        let (say, events) = client.speech(settings);
+        Self {
+            sink,
+            ui,
+            interrupts,
+            deadline,
+            say,
+            events,
+            signal: None,
+        }
+    }
+
+    /// Speaks everything; tells the signal that cut it short, if one did.
+    pub(super) async fn speak(
+        &mut self,
+        text: &mut Text,
+        times: u32,
+        summary: &mut Summary,
+    ) -> Result<Option<u8>, Stop> {
+        for _ in 0..times {
+            self.utterance(text, summary).await?;
+            if self.signal.is_some() {
+                return Ok(self.signal);
+            }
+            text.rewind();
+        }
+        self.say_goodbye().await;
+        Ok(None)
+    }
+
+    /// Speaks the text once. Text goes out and audio comes in at the same time; neither may wait for the other.
+    async fn utterance(&mut self, text: &mut Text, summary: &mut Summary) -> Result<(), Stop> {
+        let say = self.say.clone();
+        let first_text = Cell::new(None);
+        let mut feeding: Option<Feeding<'_>> = Some(Box::pin(feed(text, &say, &first_text)));
+        let mut unwritten: Option<Audio> = None;
+        let mut patience: Option<Instant> = None;
+        let mut hearing = Hearing {
+            started: Instant::now(),
+            meter: None,
+            warnings: Vec::new(),
+        };
+        let end = loop {
+            tokio::select! {
+                biased;
+                signal = self.interrupts.next() => {
+                    if self.signal.replace(signal).is_some() {
+                        return Err(Stop::Aborted(signal));
+                    }
+                    self.ui.progress(|| "stopping".to_owned());
+                    feeding = Some(Box::pin(cancel(&say)));
+                    patience = Some(Instant::now() + GOODBYE);
+                }
+                failure = self.deadline.passed() => break Err(Stop::Failed(failure)),
+                () = until(patience) => break Ok(None),
+                fed = run(&mut feeding), if feeding.is_some() => {
+                    feeding = None;
+                    if let Err(failure) = fed {
+                        break Err(Stop::Failed(failure));
+                    }
+                }
+                written = self.sink.write(&mut unwritten), if unwritten.is_some() => {
+                    if let Err(WriterGone) = written {
+                        break Err(Stop::WriterGone);
+                    }
+                }
+                event = self.events.next(), if unwritten.is_none() => {
+                    hearing.started = first_text.get().unwrap_or(hearing.started);
+                    match self.hear(event, &mut hearing, summary) {
+                        Ok(Heard::Audio(audio)) => unwritten = Some(audio),
+                        Ok(Heard::Done(done)) => break Ok(Some(done)),
+                        Ok(Heard::Nothing) => {}
+                        Err(failure) => break Err(Stop::Failed(failure)),
+                    }
+                }
+            }
+        };
+        drop(feeding);
+        self.close(end, hearing, summary)
+    }
+
+    fn hear(
+        &self,
+        event: Result<Option<SpeechEvent>, ClientError>,
+        hearing: &mut Hearing,
+        summary: &mut Summary,
+    ) -> Result<Heard, Failure> {
+        match event? {
+            Some(SpeechEvent::Ready(ready)) => {
+                summary.ready(ready);
+                self.ui.progress(|| "queued".to_owned());
+            }
+            Some(SpeechEvent::Started(_)) => self.ui.progress(|| "speaking".to_owned()),
+            Some(SpeechEvent::Audio(_, audio)) => {
+                let meter = hearing.meter.get_or_insert_with(|| Meter::new(audio.rate));
+                meter.audio(hearing.started.elapsed(), &audio);
+                self.ui.progress(|| progress(meter));
+                return Ok(Heard::Audio(audio));
+            }
+            Some(SpeechEvent::Warning(warning)) => {
+                self.ui
+                    .warning(&format!("{} ({})", warning.message, warning.reason));
+                hearing.warnings.push(warning);
+            }
+            Some(SpeechEvent::Done(_, done)) => return Ok(Heard::Done(Box::new(done))),
+            None => {
+                let what = "it ended the session before the utterance".to_owned();
+                return Err(ClientError::Protocol {
+                    endpoint: summary.endpoint(),
+                    what,
+                }
+                .into());
+            }
+        }
+        Ok(Heard::Nothing)
+    }
+
+    /// Enters the utterance into the summary and judges its end.
+    fn close(
+        &self,
+        end: Result<Option<Box<Done>>, Stop>,
+        hearing: Hearing,
+        summary: &mut Summary,
+    ) -> Result<(), Stop> {
+        let measured = hearing.meter.map(Meter::finish);
+        let silent = measured.is_none();
+        let (done, stop) = match end {
+            Ok(done) => (done.map(|done| *done), None),
+            Err(stop) => (None, Some(stop)),
+        };
+        let verdict = done.as_ref().map_or(Ok(()), |done| self.judge(done, silent));
+        summary.utterance(Utterance {
+            done,
+            measured,
+            warnings: hearing.warnings,
+        });
+        stop.map_or(verdict, Err)
+    }
+
+    fn judge(&self, done: &Done, silent: bool) -> Result<(), Stop> {
+        match &done.finish {
+            Finish::Error(error) => Err(ClientError::Rpc(error.clone()).into()),
+            Finish::Stop | Finish::Length if silent => {
+                let error = RpcError::new(Code::Unknown, "the server gave no audio for this text");
+                Err(ClientError::Rpc(Box::new(error)).into())
+            }
+            Finish::Length => {
+                self.ui
+                    .warning("the speech was cut: it reached the longest the server gives");
+                Ok(())
+            }
+            Finish::Interrupted if self.signal.is_none() => {
+                self.ui.warning("the server stopped the speech before its end");
+                Ok(())
+            }
+            Finish::Stop | Finish::Interrupted => Ok(()),
+        }
+    }
+
+    /// Closes the sending side and lets the server end the call, so that it does not look like a lost client.
+    async fn say_goodbye(&mut self) {
+        // Replaced by a sender that leads nowhere: dropping the last real one closes the sending side.
+        self.say = SpeechSender::closed();
+        let drain = async { while let Ok(Some(_)) = self.events.next().await {} };
+        // Everything is here already; how the call ends changes nothing.
+        let _ = timeout(GOODBYE, drain).await;
+    }
+}
+
+enum Heard {
+    Nothing,
+    Audio(Audio),
+    Done(Box<Done>),
+}
+
+fn progress(meter: &Meter) -> String {
+    let first = meter.first_audio().unwrap_or_default();
+    format!(
+        "first audio after {} · {:.1} s of audio",
+        milliseconds(first),
+        meter.audio_so_far().as_secs_f64()
+    )
+}
+
+/// Sends the text piece by piece, then the end.
+async fn feed(
+    text: &mut Text,
+    say: &SpeechSender,
+    first_text: &Cell<Option<Instant>>,
+) -> Result<(), Failure> {
+    while let Some(piece) = text.next().await? {
+        if first_text.get().is_none() {
+            first_text.set(Some(Instant::now()));
+        }
+        let sent = say.text(&piece.text).await;
+        let flushed = if piece.flush { say.flush().await } else { Ok(()) };
+        if let Err(SessionClosed) = sent.and(flushed) {
+            // The events say why.
+            return Ok(());
+        }
+    }
+    let _ = say.finish().await;
+    Ok(())
+}
+
+async fn cancel(say: &SpeechSender) -> Result<(), Failure> {
+    // If the session is over already there is nothing left to cancel.
+    let _ = say.cancel(None).await;
+    let _ = say.finish().await;
+    Ok(())
+}
+
+async fn run(feeding: &mut Option<Feeding<'_>>) -> Result<(), Failure> {
+    match feeding {
+        Some(feeding) => feeding.await,
+        None => std::future::pending().await,
+    }
+}
+
+async fn until(moment: Option<Instant>) {
+    match moment {
+        Some(moment) => sleep_until(moment).await,
+        None => std::future::pending().await,
+    }
+}

@@ -1,0 +1,169 @@
+//! A connection to a server and the calls that can be made over it.
+
+use std::time::Duration;
+
+use omni_proto::v1;
+use omni_proto::v1::catalog_service_client::CatalogServiceClient;
+use omni_proto::v1::speak_request::Event;
+use omni_proto::v1::speech_service_client::SpeechServiceClient;
+use tokio::sync::mpsc;
+use tokio_stream::wrappers::ReceiverStream;
+use tokio_util::task::AbortOnDropHandle;
+use tonic::transport::Channel;
+
+use crate::catalog::{Model, Voice};
+use crate::endpoint::Endpoint;
+use crate::error::ClientError;
+use crate::events::SpeechEvents;
+use crate::health::{self, Serving};
+use crate::session::SpeechSender;
+use crate::settings::SpeechSettings;
+
+/// How long connecting may take.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
+/// A server that does not answer a ping within this has vanished.
+const PING_TIMEOUT: Duration = Duration::from_secs(10);
+/// Pings are sent this often while calls are open.
+const PING_INTERVAL: Duration = Duration::from_secs(20);
+/// Messages that may wait to be sent; beyond that the sender waits.
+const SEND_QUEUE: usize = 32;
+
+/// A connection to a server. Cheap to clone; clones share the connection, and calls run at the same time.
+#[derive(Debug, Clone)]
+pub struct Client {
+    endpoint: Endpoint,
+    channel: Channel,
+}
+
+impl Client {
+    /// Connects, or says within five seconds why not.
+    ///
+    /// # Errors
+    /// [`ClientError::Unreachable`].
+    pub async fn connect(endpoint: &Endpoint) -> Result<Self, ClientError> {
+        let unreachable = |error: tonic::transport::Error| ClientError::from_connect(endpoint, &error);
+        let channel = Channel::builder(endpoint.uri())
+            .user_agent(concat!("omni-client/", env!("CARGO_PKG_VERSION")))
+            .map_err(unreachable)?
+            .connect_timeout(CONNECT_TIMEOUT)
+            .tcp_nodelay(true)
+            .http2_keep_alive_interval(PING_INTERVAL)
+            .keep_alive_timeout(PING_TIMEOUT)
+            .connect()
+            .await
+            .map_err(unreachable)?;
+        Ok(Self {
+            endpoint: endpoint.clone(),
+            channel,
+        })
+    }
+
+    /// The server this is connected to.
+    #[must_use]
+    pub fn endpoint(&self) -> &Endpoint {
+        &self.endpoint
+    }
+
+    /// Opens a speech session: text in while it is being written, audio out as it is produced, any number of utterances.
+    ///
+    /// The call is on its way when this returns, so text can be sent at once; whatever is wrong with it, unknown voices
+    /// included, comes out of the events.
+    ///
+    /// # Panics
+    /// Outside a Tokio runtime.
+    #[must_use]
+    pub fn speech(&self, settings: &SpeechSettings) -> (SpeechSender, SpeechEvents) {
+        let (requests, outgoing) = mpsc::channel(SEND_QUEUE);
+        let config = v1::SpeakRequest {
+            event: Some(Event::Config(settings.to_proto())),
+        };
+        requests
+            .try_send(config)
+            .expect("a new queue has room and a receiver");
+        let mut service = SpeechServiceClient::new(self.channel.clone());
+        let opening = tokio::spawn(async move { service.speak(ReceiverStream::new(outgoing)).await });
+        let events = SpeechEvents::speak(self.endpoint.clone(), AbortOnDropHandle::new(opening));
+        (SpeechSender::new(requests), events)
+    }
+
+    /// Speaks one text that is known as a whole. Its events carry an empty utterance name and no start.
+    ///
+    /// # Panics
+    /// Outside a Tokio runtime.
+    #[must_use]
+    pub fn synthesize(&self, settings: &SpeechSettings, text: &str) -> SpeechEvents {
+        let request = v1::SynthesizeRequest {
+            config: Some(settings.to_proto()),
+            text: text.to_owned(),
+        };
+        let mut service = SpeechServiceClient::new(self.channel.clone());
+        let opening = tokio::spawn(async move { service.synthesize(request).await });
+        SpeechEvents::synthesize(self.endpoint.clone(), AbortOnDropHandle::new(opening))
+    }
+
+    /// The models the server offers.
+    ///
+    /// # Errors
+    /// What the server or the transport reported.
+    pub async fn models(&self) -> Result<Vec<Model>, ClientError> {
+        let mut service = CatalogServiceClient::new(self.channel.clone());
+        let mut models = Vec::new();
+        let mut request = v1::ListModelsRequest::default();
+        loop {
+            let page = service.list_models(request.clone()).await;
+            let page = page
+                .map_err(|status| ClientError::from_status(&self.endpoint, &status))?
+                .into_inner();
+            models.extend(page.models.into_iter().map(Model::from_proto));
+            if !self.next_page(&mut request.page_token, page.next_page_token)? {
+                return Ok(models);
+            }
+        }
+    }
+
+    /// The voices the server offers, the default first; only those of `model` and `language` unless these are empty.
+    ///
+    /// # Errors
+    /// What the server or the transport reported.
+    pub async fn voices(&self, model: &str, language: &str) -> Result<Vec<Voice>, ClientError> {
+        let mut service = CatalogServiceClient::new(self.channel.clone());
+        let mut voices = Vec::new();
+        let mut request = v1::ListVoicesRequest {
+            model: model.to_owned(),
+            language: language.to_owned(),
+            ..v1::ListVoicesRequest::default()
+        };
+        loop {
+            let page = service.list_voices(request.clone()).await;
+            let page = page
+                .map_err(|status| ClientError::from_status(&self.endpoint, &status))?
+                .into_inner();
+            voices.extend(page.voices.into_iter().map(Voice::from_proto));
+            if !self.next_page(&mut request.page_token, page.next_page_token)? {
+                return Ok(voices);
+            }
+        }
+    }
+
+    /// Whether there is a further page; a server that hands out the same token again would never end.
+    fn next_page(&self, token: &mut String, next: String) -> Result<bool, ClientError> {
+        if !next.is_empty() && next == *token {
+            return Err(ClientError::protocol(
+                &self.endpoint,
+                "a page names itself as the next page",
+            ));
+        }
+        *token = next;
+        Ok(!token.is_empty())
+    }
+
+    /// Whether the server as a whole (`service` empty) or one of its services takes requests.
+    ///
+    /// # Errors
+    /// What the server or the transport reported.
+    pub async fn health(&self, service: &str) -> Result<Serving, ClientError> {
+        health::check(self.channel.clone(), service)
+            .await
+            .map_err(|status| ClientError::from_status(&self.endpoint, &status))
+    }
+}

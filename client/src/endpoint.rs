@@ -1,0 +1,167 @@
+//! Where a server is: what a person types, checked and completed.
+
+use std::fmt;
+use std::str::FromStr;
+
+use tonic::transport::Uri;
+
+/// The port a server listens on unless told otherwise.
+const DEFAULT_PORT: u16 = 50_051;
+
+/// Why an address cannot be used.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum EndpointError {
+    /// Not an address at all.
+    #[error("\"{given}\" is not a server address, expected http://HOST:PORT")]
+    Malformed {
+        /// What was given.
+        given: String,
+    },
+    /// A scheme other than http.
+    #[error("\"{given}\" asks for {scheme}, only http is supported (put a TLS proxy in front of the server)")]
+    Scheme {
+        /// What was given.
+        given: String,
+        /// Its scheme.
+        scheme: String,
+    },
+    /// More than host and port.
+    #[error("\"{given}\" has a path, expected only http://HOST:PORT")]
+    Path {
+        /// What was given.
+        given: String,
+    },
+}
+
+/// The address of a server.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Endpoint {
+    uri: Uri,
+}
+
+impl Endpoint {
+    /// Reads `http://HOST:PORT`. The scheme and the port (50051) may be left out.
+    ///
+    /// ```
+    /// # use omni_client::Endpoint;
+    /// let endpoint = Endpoint::parse("speech.example")?;
+    /// assert_eq!(endpoint.to_string(), "http://speech.example:50051");
+    /// # Ok::<(), omni_client::EndpointError>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`EndpointError`] says what was expected.
+    pub fn parse(given: &str) -> Result<Self, EndpointError> {
+        let malformed = || EndpointError::Malformed {
+            given: given.to_owned(),
+        };
+        let text = given.trim();
+        let full = if text.contains("://") {
+            text.to_owned()
+        } else {
+            format!("http://{text}")
+        };
+        let uri: Uri = full.parse().map_err(|_| malformed())?;
+        match uri.scheme_str() {
+            Some("http") => {}
+            Some(scheme) => {
+                return Err(EndpointError::Scheme {
+                    given: given.to_owned(),
+                    scheme: scheme.to_owned(),
+                });
+            }
+            None => return Err(malformed()),
+        }
+        if !matches!(uri.path(), "" | "/") || uri.query().is_some() {
+            return Err(EndpointError::Path {
+                given: given.to_owned(),
+            });
+        }
+        let host = uri.host().filter(|host| !host.is_empty()).ok_or_else(malformed)?;
+        let authority = uri.authority().map_or("", |authority| authority.as_str());
+        // A port that does not parse reads as none at all; that must not turn into the default.
+        if uri.port().is_none() && authority.len() != host.len() || authority.contains('@') {
+            return Err(malformed());
+        }
+        let port = uri.port_u16().unwrap_or(DEFAULT_PORT);
+        let uri = format!("http://{host}:{port}").parse().map_err(|_| malformed())?;
+        Ok(Self { uri })
+    }
+
+    pub(crate) fn uri(&self) -> Uri {
+        self.uri.clone()
+    }
+}
+
+impl FromStr for Endpoint {
+    type Err = EndpointError;
+
+    fn from_str(given: &str) -> Result<Self, Self::Err> {
+        Self::parse(given)
+    }
+}
+
+impl fmt::Display for Endpoint {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "http://{}",
+            self.uri.authority().map_or("", |authority| authority.as_str())
+        )
+    }
+}
+
+impl fmt::Debug for Endpoint {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{self}")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn scheme_and_port_may_be_left_out() {
+        for (given, full) in [
+            ("http://127.0.0.1:50051", "http://127.0.0.1:50051"),
+            ("127.0.0.1:7000", "http://127.0.0.1:7000"),
+            ("localhost", "http://localhost:50051"),
+            (" http://host/ ", "http://host:50051"),
+            ("[::1]:9", "http://[::1]:9"),
+            ("http://[::1]", "http://[::1]:50051"),
+        ] {
+            assert_eq!(
+                Endpoint::parse(given).map(|e| e.to_string()).as_deref(),
+                Ok(full),
+                "{given}"
+            );
+        }
+    }
+
+    #[test]
+    fn what_cannot_be_an_address_is_refused() {
+        for given in [
+            "",
+            "http://",
+            "http://:50051",
+            "host:port",
+            "host:99999",
+            "a b",
+            "user@host:1",
+        ] {
+            assert!(
+                matches!(Endpoint::parse(given), Err(EndpointError::Malformed { .. })),
+                "{given}"
+            );
+        }
+        assert!(matches!(
+            Endpoint::parse("https://host:1"),
+            Err(EndpointError::Scheme { .. })
+        ));
+        assert!(matches!(
+            Endpoint::parse("http://host:1/v1"),
+            Err(EndpointError::Path { .. })
+        ));
+    }
+}

@@ -1,0 +1,260 @@
+//! What a server says while it speaks, as a stream of typed events.
+
+use std::fmt;
+use std::time::Duration;
+
+use omni_audio::{SampleRate, Samples, from_i16, i16_from_s16le};
+use omni_proto::v1;
+use prost::bytes::Bytes;
+use tokio_util::task::AbortOnDropHandle;
+use tonic::{Response, Status, Streaming};
+
+use crate::done::{Done, duration};
+use crate::endpoint::Endpoint;
+use crate::error::ClientError;
+use crate::protocol::Checker;
+
+/// The name of an utterance within its session.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct UtteranceId(pub String);
+
+impl fmt::Display for UtteranceId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+/// One thing that happened.
+#[derive(Debug, Clone, PartialEq)]
+pub enum SpeechEvent {
+    /// The session is open, or new settings are in force.
+    Ready(Ready),
+    /// An utterance began.
+    Started(UtteranceId),
+    /// Audio of an utterance; pieces are contiguous.
+    Audio(UtteranceId, Audio),
+    /// An utterance ended; nothing of it follows.
+    Done(UtteranceId, Done),
+    /// Something worth knowing that stopped nothing.
+    Warning(Warning),
+}
+
+/// The settings in force and what the server accepts.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Ready {
+    /// Names the session in the server's log.
+    pub session_id: String,
+    /// The model that speaks.
+    pub model: String,
+    /// The voice it speaks with.
+    pub voice: String,
+    /// The language it takes the text to be in.
+    pub language: String,
+    /// The rate of all audio that follows.
+    pub rate: SampleRate,
+    /// What the server accepts.
+    pub limits: Limits,
+}
+
+/// What a server accepts in a session. Zero and absent: it did not say.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Limits {
+    /// Longest text of an utterance, in UTF-8 bytes.
+    pub max_text_bytes_per_utterance: u32,
+    /// Most text that may wait, in UTF-8 bytes.
+    pub max_buffered_text_bytes: u32,
+    /// An idle session is ended after this.
+    pub idle_timeout: Option<Duration>,
+    /// Any session is ended after this.
+    pub max_session: Option<Duration>,
+    /// Longest audio of an utterance.
+    pub max_audio_per_utterance: Option<Duration>,
+}
+
+/// A piece of audio: one channel of signed 16-bit little-endian samples.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Audio {
+    /// Samples per second.
+    pub rate: SampleRate,
+    /// Position of the first sample within the utterance.
+    pub start: Samples,
+    /// The samples' bytes, two for each; never empty.
+    pub pcm: Bytes,
+    /// Whether this is the last audio of an utterance that came to its end.
+    pub last: bool,
+}
+
+impl Audio {
+    /// How many samples.
+    #[must_use]
+    pub fn samples(&self) -> Samples {
+        Samples(self.pcm.len() as u64 / 2)
+    }
+
+    /// The samples as floats in `[-1, 1)`.
+    pub fn floats(&self) -> impl ExactSizeIterator<Item = f32> + '_ {
+        i16_from_s16le(&self.pcm).map(from_i16)
+    }
+}
+
+/// Something worth knowing that stopped nothing.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Warning {
+    /// The utterance concerned; `None` for the session as a whole.
+    pub utterance: Option<UtteranceId>,
+    /// For programs: stable, UPPER_SNAKE_CASE.
+    pub reason: String,
+    /// For people.
+    pub message: String,
+}
+
+type Opening<T> = AbortOnDropHandle<Result<Response<Streaming<T>>, Status>>;
+
+/// The receiving half of a session. Dropping it ends the call: the server stops speaking at once.
+#[derive(Debug)]
+pub struct SpeechEvents {
+    endpoint: Endpoint,
+    source: Source,
+    checker: Checker,
+}
+
+#[derive(Debug)]
+enum Source {
+    Speak(Call<v1::SpeakResponse>),
+    Synthesize(Call<v1::SynthesizeResponse>),
+}
+
+impl SpeechEvents {
+    pub(crate) fn speak(endpoint: Endpoint, opening: Opening<v1::SpeakResponse>) -> Self {
+        Self {
+            endpoint,
+            source: Source::Speak(Call::Opening(opening)),
+            checker: Checker::sessions(),
+        }
+    }
+
+    pub(crate) fn synthesize(endpoint: Endpoint, opening: Opening<v1::SynthesizeResponse>) -> Self {
+        Self {
+            endpoint,
+            source: Source::Synthesize(Call::Opening(opening)),
+            checker: Checker::single(),
+        }
+    }
+
+    /// The next event; `None` when the session has ended well. May be dropped and called again without losing events.
+    ///
+    /// # Errors
+    /// Why the session has ended; it is over then.
+    pub async fn next(&mut self) -> Result<Option<SpeechEvent>, ClientError> {
+        loop {
+            let message = match &mut self.source {
+                Source::Speak(call) => call.message().await.map(|message| message.map(from_speak)),
+                Source::Synthesize(call) => call.message().await.map(|message| message.map(from_synthesize)),
+            };
+            let message = message.map_err(|status| ClientError::from_status(&self.endpoint, &status))?;
+            let Some(message) = message else {
+                return self.checked(Checker::end).map(|()| None);
+            };
+            if let Some(event) = self.checked(|checker| checker.event(message))? {
+                return Ok(Some(event));
+            }
+        }
+    }
+
+    fn checked<T>(
+        &mut self,
+        check: impl FnOnce(&mut Checker) -> Result<T, String>,
+    ) -> Result<T, ClientError> {
+        check(&mut self.checker).map_err(|what| ClientError::protocol(&self.endpoint, what))
+    }
+}
+
+/// A call whose response headers may still be on their way.
+#[derive(Debug)]
+enum Call<T> {
+    Opening(Opening<T>),
+    Open(Box<Streaming<T>>),
+    Over,
+}
+
+impl<T> Call<T> {
+    async fn message(&mut self) -> Result<Option<T>, Status> {
+        if let Self::Opening(opening) = self {
+            let opened = opening
+                .await
+                .unwrap_or_else(|error| Err(Status::internal(error.to_string())));
+            *self = Self::Over;
+            *self = Self::Open(Box::new(opened?.into_inner()));
+        }
+        let Self::Open(stream) = self else { return Ok(None) };
+        let message = stream.message().await;
+        if !matches!(message, Ok(Some(_))) {
+            *self = Self::Over;
+        }
+        message
+    }
+}
+
+/// A message of either call, before it is checked.
+#[derive(Debug)]
+pub(crate) struct Incoming {
+    /// Absent where the call does not number its messages.
+    pub(crate) seq: Option<u64>,
+    pub(crate) utterance: String,
+    pub(crate) event: Option<IncomingEvent>,
+}
+
+#[derive(Debug)]
+pub(crate) enum IncomingEvent {
+    Ready(v1::SpeechSessionReady),
+    Started,
+    Audio(v1::AudioChunk),
+    Done(v1::UtteranceDone),
+    Warning(v1::Warning),
+}
+
+fn from_speak(message: v1::SpeakResponse) -> Incoming {
+    use v1::speak_response::Event;
+    let event = message.event.and_then(|event| match event {
+        Event::Ready(ready) => Some(IncomingEvent::Ready(ready)),
+        Event::Started(_) => Some(IncomingEvent::Started),
+        Event::Audio(audio) => Some(IncomingEvent::Audio(audio)),
+        Event::Done(done) => Some(IncomingEvent::Done(done)),
+        Event::Warning(warning) => Some(IncomingEvent::Warning(warning)),
+        // Never asked for.
+        Event::Alignment(_) => None,
+    });
+    Incoming {
+        seq: Some(message.seq),
+        utterance: message.utterance_id,
+        event,
+    }
+}
+
+fn from_synthesize(message: v1::SynthesizeResponse) -> Incoming {
+    use v1::synthesize_response::Event;
+    let event = message.event.and_then(|event| match event {
+        Event::Ready(ready) => Some(IncomingEvent::Ready(ready)),
+        Event::Audio(audio) => Some(IncomingEvent::Audio(audio)),
+        Event::Done(done) => Some(IncomingEvent::Done(done)),
+        Event::Warning(warning) => Some(IncomingEvent::Warning(warning)),
+        Event::Alignment(_) => None,
+    });
+    Incoming {
+        seq: None,
+        utterance: String::new(),
+        event,
+    }
+}
+
+impl Limits {
+    pub(crate) fn from_proto(limits: &v1::SessionLimits) -> Self {
+        Self {
+            max_text_bytes_per_utterance: limits.max_text_bytes_per_utterance,
+            max_buffered_text_bytes: limits.max_buffered_text_bytes,
+            idle_timeout: duration(limits.idle_timeout),
+            max_session: duration(limits.max_session),
+            max_audio_per_utterance: duration(limits.max_audio_per_utterance),
+        }
+    }
+}

@@ -1,0 +1,94 @@
+//! How to speak: everything a caller may choose, with the server's defaults where nothing is chosen.
+
+use std::time::Duration;
+
+use omni_audio::SampleRate;
+use omni_proto::v1;
+
+/// How much text the server gathers before it speaks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Buffering {
+    /// Whole sentences: the best intonation.
+    #[default]
+    Sentence,
+    /// Clauses.
+    Clause,
+    /// Whole words as soon as they are complete: the earliest sound.
+    Eager,
+    /// Nothing until a flush or the end of the utterance.
+    Manual,
+}
+
+/// Settings of a speech session. Empty and absent fields leave the choice to the server.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct SpeechSettings {
+    /// A model from [`crate::Client::models`].
+    pub model: String,
+    /// A voice from [`crate::Client::voices`].
+    pub voice: String,
+    /// BCP-47 tag of the text's language.
+    pub language: String,
+    /// Sample rate of the audio; absent: the model's own, which needs no conversion.
+    pub sample_rate: Option<SampleRate>,
+    /// The same seed gives the same audio.
+    pub seed: Option<u64>,
+    /// 0 is greedy.
+    pub temperature: Option<f32>,
+    /// Keep the smallest set of outputs with this probability.
+    pub top_p: Option<f32>,
+    /// Keep this many most likely outputs.
+    pub top_k: Option<i32>,
+    /// Above 1 discourages repetition.
+    pub repetition_penalty: Option<f32>,
+    /// Most codec frames per utterance.
+    pub max_frames: Option<u32>,
+    /// How much text is gathered before it is spoken.
+    pub buffering: Buffering,
+    /// How far the server may run ahead of playback; absent: as fast as it can.
+    pub max_lead: Option<Duration>,
+}
+
+impl SpeechSettings {
+    pub(crate) fn to_proto(&self) -> v1::SpeechConfig {
+        let format = v1::AudioFormat {
+            encoding: v1::AudioEncoding::PcmS16le.into(),
+            sample_rate_hz: self.sample_rate.map_or(0, SampleRate::hz),
+            channels: 1,
+        };
+        v1::SpeechConfig {
+            model: self.model.clone(),
+            voice: self.voice.clone(),
+            language: self.language.clone(),
+            output: Some(v1::AudioDelivery {
+                format: Some(format),
+                frame_duration: None,
+                max_lead: self.max_lead.and_then(|lead| lead.try_into().ok()),
+            }),
+            sampling: self.sampling(),
+            buffering: self.buffering().into(),
+            ..v1::SpeechConfig::default()
+        }
+    }
+
+    /// Absent as a whole when nothing is chosen.
+    fn sampling(&self) -> Option<v1::SamplingParams> {
+        let sampling = v1::SamplingParams {
+            temperature: self.temperature,
+            top_p: self.top_p,
+            top_k: self.top_k,
+            repetition_penalty: self.repetition_penalty,
+            seed: self.seed,
+            max_tokens: self.max_frames,
+        };
+        (sampling != v1::SamplingParams::default()).then_some(sampling)
+    }
+
+    fn buffering(&self) -> v1::TextBuffering {
+        match self.buffering {
+            Buffering::Sentence => v1::TextBuffering::Sentence,
+            Buffering::Clause => v1::TextBuffering::Clause,
+            Buffering::Eager => v1::TextBuffering::Eager,
+            Buffering::Manual => v1::TextBuffering::Manual,
+        }
+    }
+}

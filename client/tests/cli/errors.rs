@@ -1,0 +1,196 @@
+//! Every failure: its exit code, and what a person is told.
+
+use std::time::Duration;
+
+use tonic::{Code, Status};
+use tonic_types::{ErrorDetails, StatusExt as _};
+
+use crate::fake::{Fake, Script, Seen, nowhere};
+use crate::program::{Outcome, Place, finish};
+
+fn speak(script: Script) -> Outcome {
+    let fake = Fake::start(script);
+    Place::with(&fake).run(&["speak", "Hello.", "-o", "a.wav"])
+}
+
+#[test]
+fn a_refused_call_exits_with_its_code_and_shows_every_detail() {
+    let mut details =
+        ErrorDetails::with_error_info("VOICE_NOT_FOUND", "omni", [("voice".into(), "nobody".into())]);
+    details
+        .add_bad_request_violation("config.voice", "must be amber or onyx")
+        .set_request_info("r-17", "");
+    let status = Status::with_error_details(Code::InvalidArgument, "there is no voice \"nobody\"", details);
+    let outcome = speak(Script {
+        refuse: Some(status),
+        ..Script::default()
+    });
+    assert_eq!(outcome.code, Some(64 + 3));
+    for text in [
+        "error: there is no voice \"nobody\" (INVALID_ARGUMENT, VOICE_NOT_FOUND)",
+        "config.voice: must be amber or onyx",
+        "request id: r-17",
+        "`omni-client voices`",
+    ] {
+        assert!(
+            outcome.stderr.contains(text),
+            "{text:?} is not in {}",
+            outcome.stderr
+        );
+    }
+}
+
+#[test]
+fn an_overloaded_server_says_when_to_try_again() {
+    let mut details = ErrorDetails::with_error_info("SERVER_OVERLOADED", "omni", []);
+    details.set_retry_info(Some(Duration::from_millis(1_500)));
+    let status = Status::with_error_details(Code::ResourceExhausted, "too many streams", details);
+    let outcome = speak(Script {
+        refuse: Some(status),
+        ..Script::default()
+    });
+    assert_eq!(outcome.code, Some(64 + 8));
+    assert!(
+        outcome.stderr.contains("try again in 1.5 s"),
+        "{}",
+        outcome.stderr
+    );
+}
+
+#[test]
+fn every_code_has_its_exit_code() {
+    for code in (1..=16).map(Code::from_i32) {
+        let outcome = speak(Script {
+            refuse: Some(Status::new(code, "as scripted")),
+            ..Script::default()
+        });
+        assert_eq!(
+            outcome.code,
+            Some(64 + code as i32),
+            "{code:?}: {}",
+            outcome.stderr
+        );
+        assert!(
+            outcome.stderr.contains("error: as scripted ("),
+            "{}",
+            outcome.stderr
+        );
+    }
+}
+
+#[test]
+fn a_failed_utterance_counts_like_a_failed_call() {
+    let details = ErrorDetails::with_error_info("TEXT_TOO_LONG", "omni", [("limit".into(), "5000".into())]);
+    let status = Status::with_error_details(Code::InvalidArgument, "the text is too long", details);
+    let outcome = speak(Script {
+        fail: Some(status),
+        chunks: 0,
+        ..Script::default()
+    });
+    assert_eq!(outcome.code, Some(64 + 3));
+    assert!(outcome.stderr.contains("limit: 5000"), "{}", outcome.stderr);
+}
+
+#[test]
+fn without_a_server_the_address_is_named_and_how_to_start_one() {
+    for args in [
+        &["speak", "Hello."][..],
+        &["voices"],
+        &["models"],
+        &["health"],
+        &["bench"],
+    ] {
+        let outcome = Place::at(nowhere()).run(args);
+        assert_eq!(outcome.code, Some(64 + 14), "{args:?}: {outcome:?}");
+        let expected = format!("cannot reach {}: Connection refused", nowhere());
+        assert!(outcome.stderr.contains(&expected), "{}", outcome.stderr);
+        assert!(
+            outcome.stderr.contains("start a server with `omni-server`"),
+            "{}",
+            outcome.stderr
+        );
+    }
+}
+
+#[test]
+fn a_server_that_dies_half_way_is_a_lost_connection() {
+    let mut fake = Fake::start(Script {
+        hold: true,
+        ..Script::default()
+    });
+    let place = Place::with(&fake);
+    // The first audio is on standard output, so it has arrived.
+    let mut child = place
+        .command(&["speak", "Hello.", "-o", "-", "--format", "pcm"])
+        .spawn()
+        .unwrap();
+    fake.until(&Seen::Holding);
+    std::io::Read::read_exact(child.stdout.as_mut().unwrap(), &mut [0; 1_000]).unwrap();
+    fake.die();
+    let outcome = finish(child);
+    assert_eq!(outcome.code, Some(64 + 14), "{outcome:?}");
+    assert!(
+        outcome.stderr.contains("lost the connection to"),
+        "{}",
+        outcome.stderr
+    );
+}
+
+#[test]
+fn running_out_of_time_is_deadline_exceeded() {
+    let fake = Fake::start(Script {
+        hold: true,
+        ..Script::default()
+    });
+    let outcome = Place::with(&fake).run(&["speak", "Hello.", "--timeout", "300ms"]);
+    assert_eq!(outcome.code, Some(64 + 4), "{outcome:?}");
+    assert!(
+        outcome
+            .stderr
+            .contains("not done within 0.3 s (DEADLINE_EXCEEDED)"),
+        "{}",
+        outcome.stderr
+    );
+}
+
+#[test]
+fn lost_samples_are_noticed() {
+    let outcome = speak(Script {
+        skip: 10,
+        ..Script::default()
+    });
+    assert_eq!(outcome.code, Some(64 + 13));
+    assert!(
+        outcome
+            .stderr
+            .contains("broke the protocol: audio goes on at sample"),
+        "{}",
+        outcome.stderr
+    );
+}
+
+#[test]
+fn no_audio_for_a_text_is_an_error() {
+    let outcome = speak(Script {
+        chunks: 0,
+        ..Script::default()
+    });
+    assert_eq!(outcome.code, Some(64 + 2));
+    assert!(outcome.stderr.contains("no audio"), "{}", outcome.stderr);
+}
+
+#[test]
+fn wrong_arguments_are_usage_errors() {
+    let place = Place::at(nowhere());
+    for args in [
+        &["speak", "Hi", "--temperature", "warm"][..],
+        &["speak", "Hi", "--timeout", "soon"],
+        &["speak", "Hi", "--rate", "7"],
+        &["speak", "Hi", "--repeat", "0"],
+        &["speak", "Hi", "--endpoint", "https://host:1"],
+        &["sing"],
+        &[],
+    ] {
+        assert_eq!(place.run(args).code, Some(2), "{args:?}");
+    }
+}

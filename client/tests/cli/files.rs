@@ -1,0 +1,169 @@
+//! What ends up in which file.
+
+use std::fs;
+
+use tonic::Status;
+
+use crate::fake::{CHUNK, Fake, Script, Seen, nowhere, sample};
+use crate::program::Place;
+
+fn expected(chunks: u32) -> Vec<i16> {
+    (0..u64::from(chunks * CHUNK)).map(sample).collect()
+}
+
+#[test]
+fn a_wav_file_holds_every_sample_behind_a_correct_header() {
+    let fake = Fake::start(Script::default());
+    let place = Place::with(&fake);
+    let outcome = place.run(&["speak", "Hello", "there.", "-o", "hello.wav"]);
+    assert_eq!((outcome.code, outcome.stdout.len()), (Some(0), 0), "{outcome:?}");
+    assert_eq!(place.wav("hello.wav"), expected(5));
+    let seen = fake.until(&Seen::Closed);
+    assert_eq!(&seen[1..], [Seen::Text("Hello there.".into()), Seen::Finish]);
+}
+
+#[test]
+fn without_a_name_the_audio_goes_to_speech_wav_and_says_so() {
+    let fake = Fake::start(Script::default());
+    let place = Place::with(&fake);
+    let outcome = place.run(&["speak", "Hello."]);
+    assert_eq!(outcome.code, Some(0));
+    assert!(outcome.stderr.contains("speech.wav"), "{}", outcome.stderr);
+    assert_eq!(place.wav("speech.wav"), expected(5));
+}
+
+#[test]
+fn raw_endings_give_bare_samples() {
+    let fake = Fake::start(Script::default());
+    let place = Place::with(&fake);
+    let bytes: Vec<u8> = expected(5)
+        .iter()
+        .flat_map(|sample| sample.to_le_bytes())
+        .collect();
+    for name in ["a.pcm", "a.RAW"] {
+        assert_eq!(place.run(&["speak", "Hello.", "-o", name]).code, Some(0));
+        assert_eq!(fs::read(place.path(name)).unwrap(), bytes);
+    }
+    assert_eq!(
+        place
+            .run(&["speak", "Hello.", "-o", "a.bin", "--format", "pcm"])
+            .code,
+        Some(0)
+    );
+    assert_eq!(fs::read(place.path("a.bin")).unwrap(), bytes);
+}
+
+#[test]
+fn an_unknown_ending_is_refused_with_the_known_ones_before_anything_happens() {
+    let fake = Fake::start(Script::default());
+    let place = Place::with(&fake);
+    for name in ["a.mp3", "noending"] {
+        let outcome = place.run(&["speak", "Hello.", "-o", name]);
+        assert_eq!(outcome.code, Some(2));
+        assert!(
+            outcome.stderr.contains(".wav, .pcm or .raw"),
+            "{}",
+            outcome.stderr
+        );
+        assert!(!place.path(name).exists());
+    }
+    assert!(fake.saw_nothing());
+}
+
+#[test]
+fn a_longer_old_file_is_replaced_completely() {
+    let fake = Fake::start(Script::default());
+    let place = Place::with(&fake);
+    fs::write(place.path("old.wav"), vec![7; 100_000]).unwrap();
+    assert_eq!(place.run(&["speak", "Hello.", "-o", "old.wav"]).code, Some(0));
+    assert_eq!(place.wav("old.wav"), expected(5));
+    assert_eq!(
+        fs::metadata(place.path("old.wav")).unwrap().len(),
+        44 + u64::from(5 * CHUNK * 2)
+    );
+}
+
+#[test]
+fn an_old_file_survives_when_there_is_no_audio_and_a_new_one_is_not_left_empty() {
+    let fake = Fake::start(Script {
+        refuse: Some(Status::internal("broken")),
+        ..Script::default()
+    });
+    let (refused, unreachable) = (Place::with(&fake), Place::at(nowhere()));
+    for place in [refused, unreachable] {
+        fs::write(place.path("old.wav"), "precious").unwrap();
+        assert_ne!(place.run(&["speak", "Hello.", "-o", "old.wav"]).code, Some(0));
+        assert_eq!(fs::read(place.path("old.wav")).unwrap(), b"precious");
+        assert_ne!(place.run(&["speak", "Hello.", "-o", "new.wav"]).code, Some(0));
+        assert!(!place.path("new.wav").exists());
+    }
+}
+
+#[test]
+fn a_failure_half_way_leaves_a_valid_file_and_says_what_is_in_it() {
+    let status = tonic_types_status();
+    let fake = Fake::start(Script {
+        fail: Some(status),
+        ..Script::default()
+    });
+    let place = Place::with(&fake);
+    let outcome = place.run(&["speak", "Hello.", "-o", "part.wav"]);
+    assert_eq!(outcome.code, Some(64 + 13), "{outcome:?}");
+    assert!(
+        outcome.stderr.contains("part.wav holds the 0.4 s of audio"),
+        "{}",
+        outcome.stderr
+    );
+    assert_eq!(place.wav("part.wav"), expected(5));
+}
+
+fn tonic_types_status() -> Status {
+    use tonic_types::{ErrorDetails, StatusExt as _};
+    let details = ErrorDetails::with_error_info("STAGE_FAILED", "omni", []);
+    Status::with_error_details(tonic::Code::Internal, "the talker failed", details)
+}
+
+#[test]
+fn a_file_that_cannot_be_written_is_said_before_the_server_is_asked() {
+    let fake = Fake::start(Script::default());
+    let place = Place::with(&fake);
+    fs::create_dir(place.path("dir.wav")).unwrap();
+    for name in ["no/such/dir.wav", "dir.wav"] {
+        let outcome = place.run(&["speak", "Hello.", "-o", name]);
+        assert_eq!(outcome.code, Some(4), "{outcome:?}");
+        assert!(
+            outcome.stderr.contains(&format!("cannot write {name}: ")),
+            "{}",
+            outcome.stderr
+        );
+    }
+    assert!(fake.saw_nothing());
+}
+
+#[test]
+fn a_full_disk_is_an_error_that_names_the_file() {
+    let fake = Fake::start(Script::default());
+    let outcome = Place::with(&fake).run(&["speak", "Hello.", "-o", "/dev/full"]);
+    assert_eq!(outcome.code, Some(4), "{outcome:?}");
+    assert!(
+        outcome.stderr.contains("cannot write /dev/full: No space left"),
+        "{}",
+        outcome.stderr
+    );
+}
+
+#[test]
+fn repeating_speaks_into_the_same_file_again() {
+    let fake = Fake::start(Script::default());
+    let place = Place::with(&fake);
+    let outcome = place.run_with(
+        &["speak", "-", "-o", "twice.wav", "--repeat", "2"],
+        b"Again and again.",
+    );
+    assert_eq!(outcome.code, Some(0), "{outcome:?}");
+    assert_eq!(place.wav("twice.wav"), [expected(5), expected(5)].concat());
+    let seen = fake.until(&Seen::Closed);
+    let once = [Seen::Text("Again and again.".into()), Seen::Finish];
+    assert_eq!(&seen[1..], [once.clone(), once].concat());
+    assert_eq!(outcome.stderr.lines().count(), 2, "{}", outcome.stderr);
+}

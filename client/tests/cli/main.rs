@@ -1,0 +1,12 @@
+//! The command line as its users meet it: the real program against a scripted server over real sockets.
+
+mod bench;
+mod catalog_and_health;
+mod errors;
+mod fake;
+mod files;
+mod interrupts;
+mod program;
+mod standard_input;
+mod standard_output;
+mod summary;

@@ -1,0 +1,145 @@
+//! Runs `omni-client` in a directory of its own and waits for it without waiting for ever.
+
+use std::fs::File;
+use std::io::{Read as _, Write as _};
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+use std::sync::mpsc;
+use std::thread;
+
+use rustix::process::{Pid, Signal, kill_process};
+use tempfile::TempDir;
+
+use crate::fake::{Fake, PATIENCE};
+
+/// Where a test's program runs.
+pub(crate) struct Place {
+    dir: TempDir,
+    endpoint: String,
+}
+
+/// What the program left behind.
+#[derive(Debug)]
+pub(crate) struct Outcome {
+    pub(crate) code: Option<i32>,
+    pub(crate) stdout: Vec<u8>,
+    pub(crate) stderr: String,
+}
+
+impl Place {
+    pub(crate) fn with(fake: &Fake) -> Self {
+        Self::at(&fake.endpoint())
+    }
+
+    pub(crate) fn at(endpoint: &str) -> Self {
+        Self {
+            dir: tempfile::tempdir().unwrap(),
+            endpoint: endpoint.to_owned(),
+        }
+    }
+
+    pub(crate) fn path(&self, name: &str) -> PathBuf {
+        self.dir.path().join(name)
+    }
+
+    /// The program, its environment free of whatever the tester's has.
+    pub(crate) fn command(&self, args: &[&str]) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_omni-client"));
+        command
+            .args(args)
+            .current_dir(self.dir.path())
+            .env("OMNI_ENDPOINT", &self.endpoint);
+        for name in ["NO_COLOR", "CI", "TERM"] {
+            command.env_remove(name);
+        }
+        command
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped());
+        command
+    }
+
+    /// Runs to the end.
+    pub(crate) fn run(&self, args: &[&str]) -> Outcome {
+        finish(self.command(args).spawn().unwrap())
+    }
+
+    /// Runs to the end with `input` on standard input.
+    pub(crate) fn run_with(&self, args: &[&str], input: &[u8]) -> Outcome {
+        let mut child = self.command(args).stdin(Stdio::piped()).spawn().unwrap();
+        let mut stdin = child.stdin.take().unwrap();
+        let input = input.to_vec();
+        let writer = thread::spawn(move || {
+            // The program may refuse before it has read everything.
+            let _ = stdin.write_all(&input);
+        });
+        let outcome = finish(child);
+        writer.join().unwrap();
+        outcome
+    }
+
+    /// The samples of a WAV file, as an independent reader understands it.
+    pub(crate) fn wav(&self, name: &str) -> Vec<i16> {
+        let reader = hound::WavReader::open(self.path(name)).expect("a valid WAV file");
+        assert_eq!(reader.spec().sample_rate, crate::fake::RATE);
+        reader.into_samples().map(Result::unwrap).collect()
+    }
+}
+
+/// Waits for the end of `child`.
+pub(crate) fn finish(child: Child) -> Outcome {
+    let pid = Pid::from_child(&child);
+    let (sender, receiver) = mpsc::sync_channel(1);
+    thread::spawn(move || sender.send(child.wait_with_output()));
+    let Ok(output) = receiver.recv_timeout(PATIENCE) else {
+        let _ = kill_process(pid, Signal::KILL);
+        panic!("the program did not end");
+    };
+    let output = output.unwrap();
+    Outcome {
+        code: output.status.code(),
+        stdout: output.stdout,
+        stderr: String::from_utf8(output.stderr).expect("standard error is text"),
+    }
+}
+
+pub(crate) fn interrupt(child: &Child) {
+    kill_process(Pid::from_child(child), Signal::INT).unwrap();
+}
+
+pub(crate) fn terminate(child: &Child) {
+    kill_process(Pid::from_child(child), Signal::TERM).unwrap();
+}
+
+/// A terminal: the end that a program holds and the end that its user sees.
+pub(crate) struct Terminal {
+    pub(crate) programs: File,
+    users: File,
+}
+
+impl Terminal {
+    pub(crate) fn open() -> Self {
+        use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
+        let users = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).unwrap();
+        grantpt(&users).unwrap();
+        unlockpt(&users).unwrap();
+        let name = ptsname(&users, Vec::new()).unwrap().into_string().unwrap();
+        let programs = File::options().read(true).write(true).open(name).unwrap();
+        Self {
+            programs,
+            users: users.into(),
+        }
+    }
+
+    /// Everything the program showed. Call it when the program has ended.
+    pub(crate) fn shown(self) -> String {
+        drop(self.programs);
+        let (mut shown, mut buffer) = (Vec::new(), [0; 4_096]);
+        let mut users = self.users;
+        // With nobody on the other end, reading fails once everything is read.
+        while let Ok(read @ 1..) = users.read(&mut buffer) {
+            shown.extend_from_slice(&buffer[..read]);
+        }
+        String::from_utf8_lossy(&shown).into_owned()
+    }
+}

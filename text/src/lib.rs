@@ -1,1 +1,27 @@
-//! Text front end: normalisation of numbers, dates and symbols into words, and segmentation. Pure.
+//! Text front end of speech: text in any chunking goes in, pieces that a voice can speak come out.
+//!
+//! * [`Segmenter`] cuts text at sentence and clause ends, character by character, so that the chunking of its input
+//!   never changes the result.
+//! * [`Normalizer`] writes numbers, dates, symbols and addresses as words of the voice's own alphabet.
+//! * [`FrontEnd`] is both together, and what a server calls.
+//!
+//! Everything here is a pure value: no clock, no tasks, no input or output. Nothing is ever spoken or tokenised here.
+
+mod abbrev;
+mod error;
+mod front_end;
+mod normalize;
+mod piece;
+mod range;
+mod segment;
+mod skipped;
+mod ssml;
+
+pub use error::TextError;
+pub use front_end::{FrontEnd, FrontEndOptions};
+pub use normalize::{Language, Normalized, Normalizer};
+pub use piece::Piece;
+pub use range::{CharRange, Span};
+pub use segment::{Buffering, EndKind, Segment, Segmenter, SegmenterOptions};
+pub use skipped::Skipped;
+pub use ssml::looks_like_ssml;

@@ -1,0 +1,194 @@
+//! Abbreviations written with a full stop: how they read, and whether that full stop can also end a sentence.
+//! One table for both, so that segmentation and reading never disagree.
+
+/// What has to stand beside an abbreviation for it to be one. Those without a condition are read with or without the
+/// full stop; all others need it, and a capital where the lower-case word is an ordinary one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum When {
+    /// Nothing: the word is never anything else.
+    Always,
+    /// A number follows ("No. 5", "p. 12").
+    BeforeDigit,
+    /// It is capitalised and has its full stop ("Gen. Grant", "Elm Ave.").
+    Capital,
+}
+
+/// Whether the full stop of an abbreviation may be that of the sentence.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Ends {
+    /// Something always follows ("Dr.").
+    Never,
+    /// Yes, if a capital follows ("etc.").
+    Maybe,
+}
+
+/// One abbreviation.
+#[derive(Debug)]
+pub(crate) struct Abbreviation {
+    pub(crate) key: &'static str,
+    pub(crate) words: &'static str,
+    pub(crate) when: When,
+    pub(crate) ends: Ends,
+}
+
+const fn row(key: &'static str, words: &'static str, when: When, ends: Ends) -> Abbreviation {
+    Abbreviation {
+        key,
+        words,
+        when,
+        ends,
+    }
+}
+
+/// Sorted by key.
+#[rustfmt::skip]
+static TABLE: &[Abbreviation] = {
+    use Ends::{Maybe, Never};
+    use When::{Always, BeforeDigit, Capital};
+    &[
+        row("approx", "approximately", Always, Never),
+        row("apprx", "approximately", Always, Never),
+        row("appt", "appointment", Always, Maybe),
+        row("apt", "apartment", BeforeDigit, Never),
+        row("assn", "association", Always, Maybe),
+        row("asst", "assistant", Always, Never),
+        row("ave", "avenue", Capital, Maybe),
+        row("blvd", "boulevard", Always, Maybe),
+        row("bros", "brothers", Capital, Maybe),
+        row("capt", "captain", Capital, Never),
+        row("cf", "compare", Always, Never),
+        row("ch", "chapter", BeforeDigit, Never),
+        row("chap", "chapter", BeforeDigit, Never),
+        row("cmdr", "commander", Capital, Never),
+        row("co", "company", Capital, Maybe),
+        row("col", "colonel", Capital, Never),
+        row("corp", "corporation", Capital, Maybe),
+        row("cpl", "corporal", Capital, Never),
+        row("dept", "department", Always, Maybe),
+        row("dr", "doctor", Always, Never),
+        row("ed", "edition", BeforeDigit, Never),
+        row("eq", "equation", BeforeDigit, Never),
+        row("esq", "esquire", Always, Maybe),
+        row("est", "established", BeforeDigit, Never),
+        row("etc", "et cetera", Always, Maybe),
+        row("ext", "extension", BeforeDigit, Never),
+        row("fig", "figure", BeforeDigit, Never),
+        row("figs", "figures", BeforeDigit, Never),
+        row("gen", "general", Capital, Never),
+        row("gov", "governor", Capital, Never),
+        row("govt", "government", Always, Maybe),
+        row("hon", "honorable", Capital, Never),
+        row("hwy", "highway", Always, Maybe),
+        row("inc", "incorporated", Capital, Maybe),
+        row("intl", "international", Always, Never),
+        row("jr", "junior", Always, Maybe),
+        row("lt", "lieutenant", Capital, Never),
+        row("ltd", "limited", Always, Maybe),
+        row("maj", "major", Capital, Never),
+        row("misc", "miscellaneous", Always, Never),
+        row("mr", "mister", Always, Never),
+        row("mrs", "missus", Always, Never),
+        row("ms", "miz", Capital, Never),
+        row("mt", "mount", Capital, Never),
+        row("no", "number", BeforeDigit, Never),
+        row("nos", "numbers", BeforeDigit, Never),
+        row("p", "page", BeforeDigit, Never),
+        row("pg", "page", BeforeDigit, Never),
+        row("pkwy", "parkway", Always, Maybe),
+        row("pp", "pages", BeforeDigit, Never),
+        row("prof", "professor", Capital, Never),
+        row("pt", "part", BeforeDigit, Never),
+        row("rd", "road", Capital, Maybe),
+        row("ref", "reference", BeforeDigit, Never),
+        row("rep", "representative", Capital, Never),
+        row("rev", "reverend", Capital, Never),
+        row("sec", "section", BeforeDigit, Never),
+        row("sen", "senator", Capital, Never),
+        row("sgt", "sergeant", Capital, Never),
+        row("sr", "senior", Always, Maybe),
+        row("ste", "suite", BeforeDigit, Never),
+        row("tel", "telephone", BeforeDigit, Never),
+        row("univ", "university", Capital, Never),
+        row("vol", "volume", BeforeDigit, Never),
+        row("vols", "volumes", BeforeDigit, Never),
+        row("vs", "versus", Always, Never),
+    ]
+};
+
+/// The abbreviation that a lower-case word without its full stop is, if it is one.
+pub(crate) fn find(word: &str) -> Option<&'static Abbreviation> {
+    TABLE
+        .binary_search_by_key(&word, |row| row.key)
+        .ok()
+        .map(|i| &TABLE[i])
+}
+
+/// Months and weekdays: short form, whole word. Sorted by nothing but the calendar.
+pub(crate) static MONTHS: [(&str, &str); 12] = [
+    ("jan", "january"),
+    ("feb", "february"),
+    ("mar", "march"),
+    ("apr", "april"),
+    ("may", "may"),
+    ("jun", "june"),
+    ("jul", "july"),
+    ("aug", "august"),
+    ("sep", "september"),
+    ("oct", "october"),
+    ("nov", "november"),
+    ("dec", "december"),
+];
+
+/// Short forms of weekdays.
+pub(crate) static WEEKDAYS: [(&str, &str); 11] = [
+    ("mon", "monday"),
+    ("tue", "tuesday"),
+    ("tues", "tuesday"),
+    ("wed", "wednesday"),
+    ("thu", "thursday"),
+    ("thur", "thursday"),
+    ("thurs", "thursday"),
+    ("fri", "friday"),
+    ("sat", "saturday"),
+    ("sun", "sunday"),
+    ("weds", "wednesday"),
+];
+
+/// The month a lower-case word names, 1 to 12.
+pub(crate) fn month(word: &str) -> Option<usize> {
+    let word = if word == "sept" { "sep" } else { word };
+    MONTHS
+        .iter()
+        .position(|&(short, long)| word == short || word == long)
+        .map(|i| i + 1)
+}
+
+/// The weekday a lower-case short form means.
+pub(crate) fn weekday(word: &str) -> Option<&'static str> {
+    WEEKDAYS
+        .iter()
+        .find(|&&(short, _)| short == word)
+        .map(|&(_, long)| long)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_table_is_sorted_and_every_row_is_found() {
+        assert!(TABLE.windows(2).all(|w| w[0].key < w[1].key), "sort the table");
+        assert!(
+            TABLE
+                .iter()
+                .all(|row| find(row.key).is_some_and(|f| f.words == row.words))
+        );
+    }
+
+    #[test]
+    fn no_reading_is_itself_an_abbreviation() {
+        for row in TABLE {
+            assert!(row.words.split(' ').all(|w| find(w).is_none()), "{}", row.key);
+        }
+    }
+}

@@ -1,0 +1,227 @@
+//! Calendar dates: 2026-11-20, 11/20/2026, Nov 20, 2026, 20 November 2026, and short names of months and weekdays.
+
+use super::rules::Reading;
+use super::text::Text;
+use super::{number, time};
+use crate::abbrev;
+
+/// A day and a month, and perhaps a year.
+#[derive(Debug, Clone, Copy)]
+struct Date<'a> {
+    month: usize,
+    day: usize,
+    year: Option<&'a str>,
+}
+
+impl Date<'_> {
+    /// "november twentieth, twenty twenty-six"; nothing if there is no such day.
+    fn words(&self) -> Option<String> {
+        let month = self.month.checked_sub(1).and_then(|i| abbrev::MONTHS.get(i))?.1;
+        if !(1..=31).contains(&self.day) {
+            return None;
+        }
+        let day = number::ordinal(&self.day.to_string());
+        Some(match self.year {
+            Some(year) => format!("{month} {day}, {}", year_words(year)),
+            None => format!("{month} {day}"),
+        })
+    }
+}
+
+fn year_words(digits: &str) -> String {
+    match digits.len() {
+        4 => number::year(digits),
+        _ => number::short_year(digits),
+    }
+}
+
+/// Reads a date.
+pub(super) fn read(text: &Text<'_>, at: usize) -> Option<Reading> {
+    if text.is_digits(at) {
+        if at > 0 && text.is_word(at - 1) {
+            return None;
+        }
+        return iso(text, at)
+            .or_else(|| with_slashes(text, at))
+            .or_else(|| day_first(text, at));
+    }
+    if !text.is_word(at) {
+        return None;
+    }
+    month_first(text, at).or_else(|| short_name(text, at))
+}
+
+fn small(text: &Text<'_>, at: usize) -> Option<usize> {
+    let digits = text.str(at);
+    if text.is_digits(at) && digits.len() <= 2 {
+        digits.parse().ok()
+    } else {
+        None
+    }
+}
+
+fn year<'a>(text: &Text<'a>, at: usize) -> Option<&'a str> {
+    let digits = text.str(at);
+    (text.is_digits(at) && digits.len() == 4 && digits.starts_with(['1', '2'])).then_some(digits)
+}
+
+fn iso(text: &Text<'_>, at: usize) -> Option<Reading> {
+    let year = year(text, at)?;
+    if !text.is(at + 1, "-") || !text.is(at + 3, "-") || text.is(at + 5, "-") {
+        return None;
+    }
+    let date = Date {
+        month: small(text, at + 2)?,
+        day: small(text, at + 4)?,
+        year: Some(year),
+    };
+    let words = date.words()?;
+    if text.is_any(at + 5, &["T", "t"])
+        && let Some(clock) = time::clock(text, at + 6)
+    {
+        let zone = text.is_any(clock.end, &["Z", "z"]);
+        let zone_words = if zone { " u t c" } else { "" };
+        return Some(Reading::new(
+            format!("{words}, {}{zone_words}", clock.words),
+            clock.end + usize::from(zone),
+        ));
+    }
+    Some(Reading::new(words, at + 5))
+}
+
+fn with_slashes(text: &Text<'_>, at: usize) -> Option<Reading> {
+    let sign = text.str(at + 1);
+    if !matches!(sign, "/" | ".") || text.str(at + 3) != sign || !text.is_digits(at + 4) {
+        return None;
+    }
+    if text.is_any(at + 5, &["/", "."]) && text.is_digits(at + 6) {
+        return None;
+    }
+    let (first, second) = (small(text, at)?, small(text, at + 2)?);
+    let year = match text.str(at + 4) {
+        digits if digits.len() == 2 && sign == "/" => digits,
+        _ => year(text, at + 4)?,
+    };
+    // Full stops are how days are written where the day comes first.
+    let swapped = sign == "." || first > 12;
+    let (month, day) = if swapped { (second, first) } else { (first, second) };
+    Some(Reading::new(
+        Date {
+            month,
+            day,
+            year: Some(year),
+        }
+        .words()?,
+        at + 5,
+    ))
+}
+
+/// The month a word names where a number beside it makes it one: capitalised if it is also an ordinary word.
+fn month(text: &Text<'_>, at: usize) -> Option<usize> {
+    let lower = text.lower(at)?;
+    let month = abbrev::month(&lower)?;
+    let ordinary = matches!(
+        lower.as_str(),
+        "may" | "march" | "mar" | "jan" | "dec" | "sep" | "oct"
+    );
+    (!ordinary || text.is_capitalised(at)).then_some(month)
+}
+
+/// A day of the month, with or without its ordinal ending, and the token after it.
+fn day(text: &Text<'_>, at: usize) -> Option<(usize, usize)> {
+    let day = small(text, at)?;
+    let suffix = text.is_word(at + 1) && is_ordinal_suffix(text.str(at + 1));
+    let end = at + 1 + usize::from(suffix);
+    let more = text.is_word(end)
+        || (text.is_any(end, &[":", "/", "%"]) || text.is(end, ".") && text.is_digits(end + 1));
+    ((1..=31).contains(&day) && !more).then_some((day, end))
+}
+
+/// Whether letters after digits make them an ordinal.
+pub(super) fn is_ordinal_suffix(word: &str) -> bool {
+    ["st", "nd", "rd", "th"]
+        .iter()
+        .any(|suffix| word.eq_ignore_ascii_case(suffix))
+}
+
+/// "Nov 20, 2026", "November 20th", "Nov. 20-25", "Nov 2026"
+fn month_first(text: &Text<'_>, at: usize) -> Option<Reading> {
+    let month = month(text, at)?;
+    let after = at + 1 + usize::from(text.is(at + 1, "."));
+    let number = text.past_space(after);
+    if let Some(year) = year(text, number) {
+        let words = format!("{} {}", abbrev::MONTHS[month - 1].1, number::year(year));
+        return Some(Reading::new(words, number + 1));
+    }
+    let (first, end) = day(text, number)?;
+    let range = if text.is_any(end, &["-", "\u{2013}"]) {
+        day(text, end + 1)
+    } else {
+        None
+    };
+    let end = range.map_or(end, |(_, end)| end);
+    let year_at = text.past_space(end + usize::from(text.is(end, ",")));
+    let year = if year_at > end { year(text, year_at) } else { None };
+    let mut words = Date {
+        month,
+        day: first,
+        year: None,
+    }
+    .words()?;
+    if let Some((last, _)) = range {
+        words = format!("{words} to {}", number::ordinal(&last.to_string()));
+    }
+    Some(match year {
+        Some(year) => Reading::new(format!("{words}, {}", number::year(year)), year_at + 1),
+        None => Reading::new(words, end),
+    })
+}
+
+/// "20 November 2026", "20th of Nov."
+fn day_first(text: &Text<'_>, at: usize) -> Option<Reading> {
+    let (day, end) = day(text, at)?;
+    let mut month_at = text.past_space(end);
+    if text.is(month_at, "of") {
+        month_at = text.past_space(month_at + 1);
+    }
+    if month_at == end {
+        return None;
+    }
+    let month = month(text, month_at)?;
+    let stop = text.is(month_at + 1, ".") && text.str(month_at).len() <= 4;
+    let end = month_at + 1 + usize::from(stop);
+    let article = text
+        .before(at)
+        .is_some_and(|before| text.str(before).eq_ignore_ascii_case("the"));
+    let the = if article { "" } else { "the " };
+    let words = format!(
+        "{the}{} of {}",
+        number::ordinal(&day.to_string()),
+        abbrev::MONTHS[month - 1].1
+    );
+    let year_at = text.past_space(end + usize::from(text.is(end, ",")));
+    Some(match year(text, year_at) {
+        Some(year) if year_at > end => Reading::new(format!("{words} {}", number::year(year)), year_at + 1),
+        _ => Reading::new(words, end).may_stop(stop),
+    })
+}
+
+/// "Jan." and "Mon," by themselves.
+fn short_name(text: &Text<'_>, at: usize) -> Option<Reading> {
+    if !text.is_capitalised(at) || text.str(at).len() > 5 {
+        return None;
+    }
+    let lower = text.lower(at)?;
+    let stop = text.is(at + 1, ".");
+    let end = at + 1 + usize::from(stop);
+    let next = text.past_space(end + usize::from(text.is(end, ",")));
+    let dated = next > end && (text.is_digits(next) || month(text, next).is_some());
+    if let Some(weekday) = abbrev::weekday(&lower)
+        && ((stop && !matches!(lower.as_str(), "sun" | "sat")) || dated)
+    {
+        return Some(Reading::new(weekday, end).may_stop(stop));
+    }
+    let month = abbrev::month(&lower)?;
+    let (short, long) = abbrev::MONTHS[month - 1];
+    (stop && short != long && lower != long && lower != "dec").then(|| Reading::new(long, end).may_stop(true))
+}

@@ -1,0 +1,412 @@
+//! Numbers and what follows them: ordinals, decades, fractions, percentages, ranges, dimensions, degrees, units, years.
+
+use super::numeral::Numeral;
+use super::rules::Reading;
+use super::text::{Kind, Text};
+use super::unit::{self, Unit};
+use super::{date, number};
+
+/// Reads a number.
+pub(super) fn read(text: &Text<'_>, at: usize) -> Option<Reading> {
+    if text.is(at, "^") {
+        return power(text, at);
+    }
+    if let Some(reading) = version(text, at) {
+        return Some(reading);
+    }
+    if at > 0 && text.is_word(at - 1) {
+        return in_name(text, at);
+    }
+    let n = Numeral::signed(text, at)?;
+    ordinal(text, &n)
+        .or_else(|| decade(text, at, &n))
+        .or_else(|| fraction(text, &n))
+        .or_else(|| scaled(text, &n))
+        .or_else(|| dimensions(text, &n))
+        .or_else(|| range(text, &n))
+        .or_else(|| quantity(text, &n, &n.words()))
+        .or_else(|| year(text, at, &n))
+        .or_else(|| Some(Reading::new(n.words(), n.end)))
+}
+
+/// "x^2"
+fn power(text: &Text<'_>, at: usize) -> Option<Reading> {
+    if text.after_gap(at) {
+        return None;
+    }
+    let negative = text.is(at + 1, "-") && text.is_digits(at + 2);
+    let n = Numeral::at(text, at + 1 + usize::from(negative))?;
+    let words = match n.whole.as_str() {
+        "2" if n.is_whole() && !negative => "squared".to_owned(),
+        "3" if n.is_whole() && !negative => "cubed".to_owned(),
+        _ => format!(
+            "to the power of {}{}",
+            if negative { "minus " } else { "" },
+            n.words()
+        ),
+    };
+    Some(Reading::new(words, n.end))
+}
+
+/// "v1.2.3" and "1.2.3"
+fn version(text: &Text<'_>, at: usize) -> Option<Reading> {
+    let named = text.is_any(at, &["v", "V"]) && text.is_digits(at + 1);
+    let mut end = at + usize::from(named);
+    if !text.is_digits(end) || (!named && at > 0 && matches!(text.kind(at - 1), Some(Kind::Word))) {
+        return None;
+    }
+    let mut parts = vec![part(text.str(end))];
+    end += 1;
+    while text.is(end, ".") && text.is_digits(end + 1) {
+        parts.push(part(text.str(end + 1)));
+        end += 2;
+    }
+    if !named && parts.len() < 3 {
+        return None;
+    }
+    let words = parts.join(" point ");
+    Some(Reading::new(
+        if named { format!("version {words}") } else { words },
+        end,
+    ))
+}
+
+fn part(digits: &str) -> String {
+    if digits.len() > 1 && digits.starts_with('0') {
+        number::spelled(digits)
+    } else {
+        number::cardinal(digits)
+    }
+}
+
+/// Digits that are part of a name: "MP3", "H264".
+fn in_name(text: &Text<'_>, at: usize) -> Option<Reading> {
+    if !text.is_digits(at) {
+        return None;
+    }
+    let digits = text.str(at);
+    if digits.len() > 4 {
+        return Some(Reading::new(number::spelled(digits), at + 1));
+    }
+    let n = Numeral::at(text, at)?;
+    Some(Reading::new(n.words(), n.end))
+}
+
+/// "21st"
+fn ordinal(text: &Text<'_>, n: &Numeral) -> Option<Reading> {
+    if !n.is_whole() || !text.is_word(n.end) || !date::is_ordinal_suffix(text.str(n.end)) {
+        return None;
+    }
+    Some(Reading::new(number::ordinal(&n.whole), n.end + 1))
+}
+
+/// "1990s", "90's", "the 80s"
+fn decade(text: &Text<'_>, at: usize, n: &Numeral) -> Option<Reading> {
+    if !n.is_whole() || n.grouped || n.negative || !n.whole.ends_with('0') {
+        return None;
+    }
+    let apostrophe = text.is(n.end, "'");
+    let end = n.end + usize::from(apostrophe);
+    if !text.is(end, "s") {
+        return None;
+    }
+    let before = text.before(at);
+    let named = before.is_some_and(|b| {
+        let word = text.str(b).to_ascii_lowercase();
+        matches!(
+            word.as_str(),
+            "the" | "early" | "late" | "mid" | "'" | "-" | "your" | "my" | "his" | "her" | "their"
+        )
+    });
+    let words = match n.whole.len() {
+        4 if n.whole.starts_with(['1', '2']) => number::year(&n.whole),
+        2 if named || apostrophe => number::cardinal(&n.whole),
+        _ => return None,
+    };
+    Some(Reading::new(number::plural(&words), end + 1))
+}
+
+/// "1/2", "2 3/4"
+fn fraction(text: &Text<'_>, n: &Numeral) -> Option<Reading> {
+    if !n.is_whole() {
+        return None;
+    }
+    let next = text.past_space(n.end);
+    if next > n.end && text.is_digits(next) && text.is(next + 1, "/") {
+        let part = Numeral::at(text, next)?;
+        let (words, end) = parts(text, &part)?;
+        let words = if words.starts_with("one ") {
+            words.replacen("one ", "a ", 1)
+        } else {
+            words
+        };
+        return Some(with_unit(text, &format!("{} and {words}", n.words()), end));
+    }
+    let (words, end) = parts(text, n)?;
+    let sign = if n.negative { "minus " } else { "" };
+    Some(with_unit(text, &format!("{sign}{words}"), end))
+}
+
+/// The words of a numerator and its denominator, and the token after them.
+fn parts(text: &Text<'_>, top: &Numeral) -> Option<(String, usize)> {
+    if !text.is(top.end, "/") || !text.is_digits(top.end + 1) || text.is(top.end + 2, "/") {
+        return None;
+    }
+    let (over, under) = (top.small()?, text.str(top.end + 1));
+    let end = top.end + 2;
+    if matches!((over, under), (24, "7") | (9, "11")) {
+        return Some((
+            format!("{} {}", number::cardinal(&top.whole), number::cardinal(under)),
+            end,
+        ));
+    }
+    let below: usize = if under.len() > 4 {
+        return None;
+    } else {
+        under.parse().ok()?
+    };
+    if below < 2 || over >= below || over == 0 || under.starts_with('0') {
+        return None;
+    }
+    let name = match below {
+        2 => "half".to_owned(),
+        4 => "quarter".to_owned(),
+        _ => number::ordinal(under),
+    };
+    let name = match over {
+        1 => name,
+        _ if below == 2 => "halves".to_owned(),
+        _ => format!("{name}s"),
+    };
+    Some((format!("{} {name}", number::cardinal(&top.whole)), end))
+}
+
+/// "2 1/2 cups" is as it is; "1/2 km" takes its unit.
+fn with_unit(text: &Text<'_>, words: &str, end: usize) -> Reading {
+    match unit_at(text, end) {
+        Some((unit, end)) => Reading::new(format!("{words} {}", unit.one), end),
+        None => Reading::new(words, end),
+    }
+}
+
+/// "10k", "5M", "7B": a letter for a large number directly after it.
+fn scaled(text: &Text<'_>, n: &Numeral) -> Option<Reading> {
+    let scale = match text.str(n.end) {
+        "k" => "thousand",
+        "K" if !matches!(n.whole.as_str(), "4" | "8" | "2") => "thousand",
+        "M" | "mn" => "million",
+        "B" | "bn" => "billion",
+        "T" => "trillion",
+        _ => return None,
+    };
+    (!text.is_digits(n.end + 1)).then(|| Reading::new(format!("{} {scale}", n.words()), n.end + 1))
+}
+
+/// "1920x1080", "3 x 4 m", "2x"
+fn dimensions(text: &Text<'_>, n: &Numeral) -> Option<Reading> {
+    let sign = text.past_space(n.end);
+    if !text.is_any(sign, &["x", "X", "×"]) {
+        return None;
+    }
+    let next = text.past_space(sign + 1);
+    if let Some(second) = Numeral::at(text, next).filter(|_| (next > sign + 1) == (sign > n.end)) {
+        let words = format!("{} by {}", n.words(), second.words());
+        return Some(quantity(text, &second, &words).unwrap_or_else(|| Reading::new(words, second.end)));
+    }
+    (sign == n.end && text.is_any(sign, &["x", "×"]) && !text.is_word(sign + 1)).then(|| {
+        Reading::new(
+            format!("{} {}", n.words(), if n.is_one() { "time" } else { "times" }),
+            sign + 1,
+        )
+    })
+}
+
+/// "10-20 km", "1990–1995"
+fn range(text: &Text<'_>, n: &Numeral) -> Option<Reading> {
+    if !text.is_any(n.end, &["-", "\u{2013}"]) {
+        return None;
+    }
+    let second = Numeral::at(text, n.end + 1)?;
+    if text.is_any(second.end, &["-", "/", ":"]) && text.is_digits(second.end + 1) {
+        return None;
+    }
+    let years = is_year(n) && (is_year(&second) || (second.whole.len() == 2 && second.is_whole()));
+    let words = match (years, second.whole.len()) {
+        (true, 2) => format!(
+            "{} to {}",
+            number::year(&n.whole),
+            number::short_year(&second.whole)
+        ),
+        (true, _) => format!("{} to {}", number::year(&n.whole), number::year(&second.whole)),
+        _ => format!("{} to {}", n.words(), second.words()),
+    };
+    Some(quantity(text, &second, &words).unwrap_or_else(|| Reading::new(words, second.end)))
+}
+
+/// `words` with the percent sign, degrees or unit that stands after `n`.
+fn quantity(text: &Text<'_>, n: &Numeral, words: &str) -> Option<Reading> {
+    let sign = text.past_space(n.end);
+    if text.is(sign, "%") {
+        return Some(Reading::new(format!("{words} percent"), sign + 1));
+    }
+    if text.is(sign, "°") {
+        return Some(degrees(text, n, words, sign));
+    }
+    if let Some(reading) = feet_and_inches(text, n, words) {
+        return Some(reading);
+    }
+    let (unit, end) = unit_at(text, n.end)?;
+    let name = if n.is_one() { unit.one } else { unit.many };
+    let (per, end) = per(text, end);
+    Some(Reading::new(format!("{words} {name}{per}"), end))
+}
+
+fn degrees(text: &Text<'_>, n: &Numeral, words: &str, sign: usize) -> Reading {
+    let name = if n.is_one() { "degree" } else { "degrees" };
+    let scale_at = text.past_space(sign + 1);
+    let scale = match text.str(scale_at) {
+        "C" => " celsius",
+        "F" => " fahrenheit",
+        "K" => " kelvin",
+        "N" => " north",
+        "S" => " south",
+        "E" => " east",
+        "W" => " west",
+        _ => return Reading::new(format!("{words} {name}"), sign + 1),
+    };
+    Reading::new(format!("{words} {name}{scale}"), scale_at + 1)
+}
+
+/// 6'2" and 27"
+fn feet_and_inches(text: &Text<'_>, n: &Numeral, words: &str) -> Option<Reading> {
+    if !text.is(n.end, "'") {
+        return None;
+    }
+    let inches = Numeral::at(text, n.end + 1)?;
+    if !text.is(inches.end, "\"") {
+        return None;
+    }
+    let (foot, inch) = (
+        if n.is_one() { "foot" } else { "feet" },
+        if inches.is_one() { "inch" } else { "inches" },
+    );
+    Some(Reading::new(
+        format!("{words} {foot} {} {inch}", inches.words()),
+        inches.end + 1,
+    ))
+}
+
+/// The unit from `at` on, with its power, and the token after it.
+fn unit_at(text: &Text<'_>, at: usize) -> Option<(NamedUnit, usize)> {
+    let start = text.past_space(at);
+    let touching = start == at;
+    // "sq ft", "cubic" and so on in letters.
+    let square = text.is(start, "sq");
+    let mut sign = start;
+    if square {
+        sign = text.past_space(start + 1 + usize::from(text.is(start + 1, ".")));
+    }
+    let micro = text.is(sign, "µ");
+    let written = text.slice(sign, sign + 1 + usize::from(micro));
+    let found = unit::find(written, touching)?;
+    let mut end = sign + 1 + usize::from(micro);
+    if text.is_digits(end)
+        || text.is(end, "'")
+        || (text.is_any(end, &["-", "@", "_"]) && text.is_word(end + 1))
+    {
+        return None;
+    }
+    let power = if square {
+        "square "
+    } else {
+        power_of(text, written, &mut end)
+    };
+    let stop = text.is(end, ".")
+        && text.is_space(end + 1)
+        && matches!(written, "in" | "ft" | "lb" | "lbs" | "oz" | "hr" | "hrs" | "min")
+        && !text.is_capitalised(end + 2);
+    Some((NamedUnit::new(&found, power), end + usize::from(stop)))
+}
+
+fn power_of(text: &Text<'_>, written: &str, end: &mut usize) -> &'static str {
+    let name = match text.str(*end + 1) {
+        "2" => "square ",
+        "3" => "cubic ",
+        _ => return "",
+    };
+    if !text.is(*end, "^") || !unit::is_length(written) {
+        return "";
+    }
+    *end += 2;
+    name
+}
+
+#[derive(Debug)]
+struct NamedUnit {
+    one: String,
+    many: String,
+}
+
+impl NamedUnit {
+    fn new(unit: &Unit, power: &str) -> Self {
+        Self {
+            one: format!("{power}{}", unit.one),
+            many: format!("{power}{}", unit.many),
+        }
+    }
+}
+
+/// "/h" after a unit or an amount: what it is counted by, and the token after it.
+pub(super) fn per(text: &Text<'_>, at: usize) -> (String, usize) {
+    if !text.is(at, "/") || !text.is_word(at + 1) || text.is(at + 2, "/") {
+        return (String::new(), at);
+    }
+    match unit_at(text, at + 1) {
+        Some((unit, end)) => (format!(" per {}", unit.one), end),
+        None => (format!(" per {}", text.str(at + 1).to_ascii_lowercase()), at + 2),
+    }
+}
+
+fn is_year(n: &Numeral) -> bool {
+    n.is_whole()
+        && !n.grouped
+        && !n.negative
+        && n.whole.len() == 4
+        && n.small().is_some_and(|value| (1100..2100).contains(&value))
+}
+
+/// Four digits that no word around them makes an amount.
+fn year(text: &Text<'_>, at: usize, n: &Numeral) -> Option<Reading> {
+    if !is_year(n)
+        || text.is_word(n.end)
+        || (at > 0
+            && text.kind(at - 1) == Some(Kind::Symbol)
+            && !text.is_any(at - 1, &["(", "'", "\"", "-", "/"]))
+    {
+        return None;
+    }
+    let before = text.before(at).and_then(|b| text.lower(b)).unwrap_or_default();
+    let dated = matches!(
+        before.as_str(),
+        "in" | "since"
+            | "by"
+            | "from"
+            | "of"
+            | "until"
+            | "year"
+            | "before"
+            | "after"
+            | "during"
+            | "circa"
+            | "through"
+    );
+    let next = text.past_space(n.end);
+    let counted = next > n.end && text.lower(next).is_some_and(|word| is_plural(&word));
+    (dated || !counted).then(|| Reading::new(number::year(&n.whole), n.end))
+}
+
+fn is_plural(word: &str) -> bool {
+    word == "people"
+        || (word.len() > 3 && word.ends_with('s') && !word.ends_with("ss") && !word.contains('\''))
+            && !matches!(word, "this" | "does" | "always" | "perhaps" | "thus" | "also")
+}

@@ -1,0 +1,121 @@
+//! Finds where a written number starts and ends: digits, thousands separators, decimals, sign.
+
+use super::number;
+use super::text::{Kind, Text};
+
+/// A written number.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Numeral {
+    /// Digits before the decimal point, without separators; empty in ".5".
+    pub(super) whole: String,
+    /// Digits after it.
+    pub(super) fraction: Option<String>,
+    pub(super) negative: bool,
+    /// Whether it was written with thousands separators.
+    pub(super) grouped: bool,
+    /// The token after it.
+    pub(super) end: usize,
+}
+
+impl Numeral {
+    /// The number that starts at `at`, with its sign.
+    pub(super) fn signed(text: &Text<'_>, at: usize) -> Option<Self> {
+        if text.is_any(at, &["-", "+"]) && starts_sign(text, at) {
+            let negative = text.is(at, "-");
+            return Self::at(text, at + 1).map(|n| Self { negative, ..n });
+        }
+        Self::at(text, at)
+    }
+
+    /// The number that starts at `at`, without a sign.
+    pub(super) fn at(text: &Text<'_>, at: usize) -> Option<Self> {
+        if text.is(at, ".") && text.is_digits(at + 1) && (at == 0 || !is_alphanumeric(text, at - 1)) {
+            return Some(Self::new(String::new(), Some(text.str(at + 1)), false, at + 2));
+        }
+        if !text.is_digits(at) {
+            return None;
+        }
+        let (whole, end) = grouped(text, at);
+        let is_grouped = end > at + 1;
+        let decimals = text.is(end, ".") && text.is_digits(end + 1);
+        if decimals {
+            return Some(Self::new(whole, Some(text.str(end + 1)), is_grouped, end + 2));
+        }
+        Some(Self::new(whole, None, is_grouped, end))
+    }
+
+    fn new(whole: String, fraction: Option<&str>, grouped: bool, end: usize) -> Self {
+        Self {
+            whole,
+            fraction: fraction.map(str::to_owned),
+            negative: false,
+            grouped,
+            end,
+        }
+    }
+
+    /// Whether it says one, so that its unit is singular.
+    pub(super) fn is_one(&self) -> bool {
+        self.fraction.is_none() && self.whole.trim_start_matches('0') == "1"
+    }
+
+    pub(super) fn is_whole(&self) -> bool {
+        self.fraction.is_none()
+    }
+
+    /// The value of a small whole number.
+    pub(super) fn small(&self) -> Option<usize> {
+        if self.fraction.is_some() || self.whole.len() > 6 {
+            None
+        } else {
+            self.whole.parse().ok()
+        }
+    }
+
+    /// In words, as an amount: never as a year.
+    pub(super) fn words(&self) -> String {
+        let sign = if self.negative { "minus " } else { "" };
+        let whole = match self.whole.as_str() {
+            "" if self.fraction.is_some() => String::new(),
+            code if code.len() > 1 && code.starts_with('0') && self.fraction.is_none() => {
+                number::spelled(code)
+            }
+            digits => number::cardinal(digits),
+        };
+        match &self.fraction {
+            None => format!("{sign}{whole}"),
+            Some(digits) => format!("{sign}{whole} point {}", number::spelled(digits)),
+        }
+    }
+}
+
+/// Whether a minus or plus at `at` is a sign and not a dash, hyphen or operator between two values.
+fn starts_sign(text: &Text<'_>, at: usize) -> bool {
+    at == 0
+        || match text.kind(at - 1) {
+            Some(Kind::Space | Kind::Break) => true,
+            Some(Kind::Symbol) => text.is_any(
+                at - 1,
+                &["(", "[", "=", "<", ">", ",", ":", "\"", "/", "*", "^", "~"],
+            ),
+            _ => false,
+        }
+}
+
+fn is_alphanumeric(text: &Text<'_>, at: usize) -> bool {
+    matches!(text.kind(at), Some(Kind::Word | Kind::Digits))
+}
+
+/// The digits from `at` on with their thousands separators removed, and the token after them.
+fn grouped(text: &Text<'_>, at: usize) -> (String, usize) {
+    let mut whole = text.str(at).to_owned();
+    let mut end = at + 1;
+    if whole.len() > 3 || whole.starts_with('0') {
+        return (whole, end);
+    }
+    while text.is(end, ",") && text.str(end + 1).len() == 3 && text.is_digits(end + 1) {
+        whole.push_str(text.str(end + 1));
+        end += 2;
+    }
+    (whole, end)
+}

@@ -1,0 +1,94 @@
+//! The order in which rules are asked: what is more specific first.
+
+use super::out::Out;
+use super::text::{Kind, Text};
+use super::{currency, date, measure, net, phone, symbol, time, word};
+
+/// What a rule made of the tokens from its position on.
+#[derive(Debug)]
+pub(super) struct Reading {
+    /// The words; may hold commas.
+    pub(super) words: String,
+    /// The token after the last that was read.
+    pub(super) end: usize,
+    /// Whether it took a full stop that may also be that of the sentence.
+    pub(super) may_stop: bool,
+}
+
+impl Reading {
+    pub(super) fn new(words: impl Into<String>, end: usize) -> Self {
+        Self {
+            words: words.into(),
+            end,
+            may_stop: false,
+        }
+    }
+
+    pub(super) fn may_stop(self, may_stop: bool) -> Self {
+        Self { may_stop, ..self }
+    }
+}
+
+type Rule = fn(&Text<'_>, usize) -> Option<Reading>;
+
+/// Rules for what starts at the start of a run of characters without white space.
+static AT_CHUNK: [Rule; 2] = [net::address, net::code];
+/// Rules for what may start anywhere.
+static ANYWHERE: [Rule; 6] = [
+    phone::read,
+    date::read,
+    time::read,
+    currency::read,
+    measure::read,
+    word::read,
+];
+
+/// Reads what starts at token `at` and returns how many tokens that was.
+pub(super) fn read(text: &Text<'_>, at: usize, out: &mut Out<'_>) -> usize {
+    match text.kind(at) {
+        Some(Kind::Space) => return 1,
+        Some(Kind::Break) => {
+            if let Some(mark) = line_break(text, at) {
+                out.pause(mark);
+            }
+            return 1;
+        }
+        _ => {}
+    }
+    let first: &[Rule] = if text.after_gap(at) || symbol::opens(text, at - 1) {
+        &AT_CHUNK
+    } else {
+        &[]
+    };
+    for rule in first.iter().chain(&ANYWHERE) {
+        if let Some(reading) = rule(text, at) {
+            out.say(&reading.words, text.source(at, reading.end));
+            if reading.may_stop && sentence_starts(text, reading.end) {
+                out.pause('.');
+            }
+            return reading.end - at;
+        }
+    }
+    symbol::read(text, at, out)
+}
+
+/// Whether the text ends here or goes on with a capital.
+fn sentence_starts(text: &Text<'_>, at: usize) -> bool {
+    let next = (at..at + 3).find(|&i| !text.is_gap(i) && !text.is_any(i, &["\"", "'", "("]));
+    match next {
+        None => (at..at + 3).any(|i| text.kind(i).is_none()),
+        Some(next) => next > at && text.is_capitalised(next),
+    }
+}
+
+/// The pause of a line break: that of a sentence at an empty line and before a list item, a short one before a capital,
+/// none in wrapped text.
+fn line_break(text: &Text<'_>, at: usize) -> Option<char> {
+    let next = at + 1;
+    let item = text.is_any(next, &["-", "*", "\u{2022}", "#", "+"])
+        || (text.is_digits(next) && text.is(next + 1, "."));
+    if item || text.str(at).matches('\n').count() > 1 {
+        return Some('.');
+    }
+    (text.is_capitalised(next) || text.is_digits(next)).then_some(',')
+}

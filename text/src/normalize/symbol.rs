@@ -1,0 +1,279 @@
+//! Everything that is neither letter nor digit: signs with a name, marks of pause, and what is left out.
+
+use super::out::Out;
+use super::text::{Kind, Text};
+
+/// Signs that always have the same name in running text.
+static NAMED: [(char, &str); 58] = [
+    ('+', "plus"),
+    ('=', "equals"),
+    ('%', "percent"),
+    ('&', "and"),
+    ('@', "at"),
+    ('$', "dollar"),
+    ('€', "euro"),
+    ('£', "pound"),
+    ('¥', "yen"),
+    ('₹', "rupee"),
+    ('₩', "won"),
+    ('₽', "ruble"),
+    ('₿', "bitcoin"),
+    ('¢', "cent"),
+    ('°', "degrees"),
+    ('×', "times"),
+    ('÷', "divided by"),
+    ('±', "plus or minus"),
+    ('≈', "is about"),
+    ('≠', "is not equal to"),
+    ('≤', "is at most"),
+    ('≥', "is at least"),
+    ('∞', "infinity"),
+    ('√', "square root of"),
+    ('∑', "sum of"),
+    ('∆', "delta"),
+    ('§', "section"),
+    ('¶', "paragraph"),
+    ('†', ","),
+    ('→', ","),
+    ('←', ","),
+    ('⇒', ","),
+    ('↔', ","),
+    ('µ', "mu"),
+    ('α', "alpha"),
+    ('β', "beta"),
+    ('γ', "gamma"),
+    ('δ', "delta"),
+    ('ε', "epsilon"),
+    ('η', "eta"),
+    ('θ', "theta"),
+    ('κ', "kappa"),
+    ('λ', "lambda"),
+    ('ξ', "xi"),
+    ('π', "pi"),
+    ('ρ', "rho"),
+    ('σ', "sigma"),
+    ('τ', "tau"),
+    ('φ', "phi"),
+    ('χ', "chi"),
+    ('ψ', "psi"),
+    ('ω', "omega"),
+    ('Δ', "delta"),
+    ('Σ', "sigma"),
+    ('Π', "pi"),
+    ('Ω', "omega"),
+    ('Φ', "phi"),
+    ('Ψ', "psi"),
+];
+
+/// Names of signs in addresses and code, where none is left out.
+static SPELLED: [(char, &str); 20] = [
+    ('.', "dot"),
+    ('/', "slash"),
+    ('\\', "backslash"),
+    ('-', "dash"),
+    ('_', "underscore"),
+    (':', "colon"),
+    ('?', "question mark"),
+    ('#', "hash"),
+    ('~', "tilde"),
+    ('*', "star"),
+    ('|', "pipe"),
+    ('^', "caret"),
+    ('<', "less than"),
+    ('>', "greater than"),
+    ('!', "exclamation mark"),
+    (';', "semicolon"),
+    (',', "comma"),
+    ('$', "dollar"),
+    ('&', "and"),
+    ('=', "equals"),
+];
+
+/// Two signs that mean one thing.
+static PAIRS: [(&str, &str); 9] = [
+    ("<=", "is at most"),
+    (">=", "is at least"),
+    ("!=", "is not equal to"),
+    ("==", "equals"),
+    ("&&", "and"),
+    ("||", "or"),
+    ("->", ","),
+    ("=>", ","),
+    ("<-", ","),
+];
+
+/// Whether a character outside ASCII is known to the rules.
+pub(super) fn has_reading(c: char) -> bool {
+    matches!(c, '\u{2013}' | '\u{2014}' | '\u{2022}') || name(c).is_some()
+}
+
+fn name(c: char) -> Option<&'static str> {
+    NAMED.iter().find(|&&(sign, _)| sign == c).map(|&(_, name)| name)
+}
+
+/// The name of a sign where every sign is said.
+pub(super) fn spelled(c: char) -> Option<&'static str> {
+    SPELLED
+        .iter()
+        .find(|&&(sign, _)| sign == c)
+        .map(|&(_, name)| name)
+        .or_else(|| name(c))
+}
+
+/// Whether the token opens a quotation or bracket.
+pub(super) fn opens(text: &Text<'_>, at: usize) -> bool {
+    text.is_any(at, &["(", "[", "{", "<", "\"", "'", "`", "*"])
+}
+
+/// Reads the sign at `at`; returns how many tokens it took.
+pub(super) fn read(text: &Text<'_>, at: usize, out: &mut Out<'_>) -> usize {
+    let Some(c) = text.str(at).chars().next() else {
+        return 1;
+    };
+    let run = (at..text.len())
+        .take_while(|&i| text.str(i) == text.str(at))
+        .count();
+    match c {
+        '.' => return dots(text, at, run, out),
+        ',' | ';' | '!' | '?' => out.pause(c),
+        ':' => return colon(text, at, out),
+        '\u{2022}' => out.pause('.'),
+        '"' | '\'' | '`' | '_' | '\\' if run == 1 => quiet(text, at, c, out),
+        '(' | ')' | '[' | ']' | '{' | '}' | '|' if run == 1 && !text.is(at + 1, "|") => out.pause(','),
+        '-' | '\u{2013}' | '\u{2014}' if !text.is(at + 1, ">") => return dash(text, at, run, out),
+        _ if run > 2 => out.pause(','),
+        _ => return sign(text, at, c, out),
+    }
+    run
+}
+
+/// A full stop, an ellipsis, or the point inside a name.
+fn dots(text: &Text<'_>, at: usize, run: usize, out: &mut Out<'_>) -> usize {
+    let next = at + run;
+    if run > 1 {
+        let word = text.past_space(next);
+        let goes_on = text.is_word(word) && !text.is_capitalised(word);
+        out.pause(if goes_on { ',' } else { '.' });
+        return run;
+    }
+    let joined = at > 0 && !text.after_gap(at) && matches!(text.kind(next), Some(Kind::Word | Kind::Digits));
+    let sentence = text.is_capitalised(next) && text.str(next).len() > 1;
+    if joined && !sentence && matches!(text.kind(at - 1), Some(Kind::Word | Kind::Digits)) {
+        out.say(
+            if text.is_digits(at - 1) { "point" } else { "dot" },
+            text.source(at, at + 1),
+        );
+    } else {
+        out.pause('.');
+    }
+    1
+}
+
+/// A colon, or a face.
+fn colon(text: &Text<'_>, at: usize, out: &mut Out<'_>) -> usize {
+    let mouth = at + 1 + usize::from(text.is(at + 1, "-"));
+    if text.after_gap(at) && text.is_any(mouth, &[")", "(", "D", "P", "/", "|"]) && text.is_gap(mouth + 1) {
+        return mouth + 1 - at;
+    }
+    out.pause(':');
+    1
+}
+
+/// Quotation marks say nothing; inside a word an underscore is a space and a backslash has a name.
+fn quiet(text: &Text<'_>, at: usize, c: char, out: &mut Out<'_>) {
+    if c == '\\' && !text.is_gap(at + 1) {
+        out.say("backslash", text.source(at, at + 1));
+    }
+}
+
+/// Hyphens and dashes: minus, "to", a pause, or nothing.
+fn dash(text: &Text<'_>, at: usize, run: usize, out: &mut Out<'_>) -> usize {
+    let next = at + run;
+    let spaced = text.after_gap(at) && text.is_gap(next);
+    let number_before = text.before(at).is_some_and(|before| ends_amount(text, before));
+    if run == 1 && text.is_digits(text.past_space(next)) && number_before {
+        let minus = spaced && text.is(at, "-");
+        out.say(if minus { "minus" } else { "to" }, text.source(at, at + 1));
+    } else if run > 1 || spaced || !text.is(at, "-") {
+        let item = at == 0 || text.kind(at - 1) == Some(Kind::Break);
+        out.pause(if item { '.' } else { ',' });
+    }
+    run
+}
+
+fn ends_amount(text: &Text<'_>, at: usize) -> bool {
+    text.is_digits(at)
+        || text.is_any(at, &["%", "am", "pm", "AM", "PM"])
+        || (text.is(at, ".") && at > 0 && text.is_any(at - 1, &["m", "M"]))
+        || (text.is_word(at) && at > 0 && text.is_digits(at - 1))
+}
+
+/// A sign with a name; what has none is counted and left out.
+fn sign(text: &Text<'_>, at: usize, c: char, out: &mut Out<'_>) -> usize {
+    let pair = text.slice(at, at + 2);
+    if let Some(&(_, words)) = PAIRS.iter().find(|&&(written, _)| written == pair) {
+        say(text, at, at + 2, words, out);
+        return 2;
+    }
+    let next = at + 1;
+    let words = match c {
+        '#' if text.is_digits(next) => Some("number"),
+        '~' if text.is_digits(text.past_space(next)) => Some("about"),
+        '/' => slash(text, at),
+        '*' => operator(text, at, "times"),
+        '^' => power(text, at),
+        '<' if text.is_word(next) || text.is(next, "/") => None,
+        '>' if at > 0 && (text.is_word(at - 1) || text.is_any(at - 1, &["/", "\"", "-"])) => None,
+        '<' => Some("is less than"),
+        '>' => operator(text, at, "is greater than"),
+        '#' | '~' | '`' | '_' | '\\' | '"' | '\'' => None,
+        '(' | ')' | '[' | ']' | '{' | '}' | '|' => Some(","),
+        _ => match name(c) {
+            Some(words) => Some(words),
+            None => {
+                out.skip(c);
+                None
+            }
+        },
+    };
+    if let Some(words) = words {
+        say(text, at, next, words, out);
+    }
+    1
+}
+
+fn say(text: &Text<'_>, at: usize, end: usize, words: &str, out: &mut Out<'_>) {
+    if words == "," {
+        out.pause(',');
+    } else {
+        out.say(words, text.source(at, end));
+    }
+}
+
+/// A sign that only means something between two things.
+fn operator(text: &Text<'_>, at: usize, words: &'static str) -> Option<&'static str> {
+    let before = text.before(at)?;
+    let after = text.past_space(at + 1);
+    let value = |i| matches!(text.kind(i), Some(Kind::Digits)) || text.is_any(i, &[")", "(", "%", "$"]);
+    let letter = |i| text.is_word(i) && text.is_space(at + 1) && text.is_space(at - 1);
+    ((value(before) || letter(before)) && (value(after) || letter(after))).then_some(words)
+}
+
+fn slash(text: &Text<'_>, at: usize) -> Option<&'static str> {
+    if text.after_gap(at) || text.is_gap(at + 1) {
+        Some(",")
+    } else {
+        Some("slash")
+    }
+}
+
+fn power(text: &Text<'_>, at: usize) -> Option<&'static str> {
+    if text.after_gap(at) {
+        return None;
+    }
+    Some(if text.is(at + 1, "2") || text.is(at + 1, "3") {
+        "to the"
+    } else {
+        "to the power of"
+    })
+}

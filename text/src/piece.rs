@@ -1,0 +1,16 @@
+//! What the front end hands to a voice.
+
+use crate::{CharRange, EndKind, Span};
+
+/// Text to be spoken in one go.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Piece {
+    /// What to speak. If it was normalised: only speakable characters, ending in `.`, `?` or `!`.
+    pub text: String,
+    /// The text it stands for, in Unicode scalar values from the start of the utterance.
+    pub source: CharRange,
+    /// Why it ends where it does: how long a pause belongs after it.
+    pub end: EndKind,
+    /// Which part of the utterance each part of `text` says, for alignment. One per word or number.
+    pub spans: Vec<Span>,
+}

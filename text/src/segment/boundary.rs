@@ -1,0 +1,296 @@
+//! Decides from the characters around a place whether a sentence or a clause ends there.
+
+use super::EndKind;
+use crate::abbrev::{self, Ends, When};
+use unicode_normalization::char::is_combining_mark;
+
+/// Characters looked back at: no abbreviation or initial is longer.
+const LOOK_BACK: usize = 24;
+/// Lines at least this long are taken as wrapped text, whose line breaks mean nothing.
+const WRAPPED_LINE: usize = 45;
+
+/// What the end of a token says.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Verdict {
+    No,
+    Certain(EndKind),
+    Depends(Ending),
+}
+
+/// An end that depends on the next visible character.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Ending {
+    /// A sentence end before a capital, an opening quote or a letter without case ("etc. The").
+    IfCapital,
+    /// A sentence end unless a small letter follows (`"Go!" he said`).
+    UnlessSmall,
+    /// A sentence end unless a digit follows ("No. 5").
+    UnlessDigit,
+    /// A clause end unless a digit follows ("Nov 20, 2026").
+    ClauseUnlessDigit,
+}
+
+impl Ending {
+    pub(super) fn resolve(self, next: char) -> Option<EndKind> {
+        let capital =
+            next.is_uppercase() || is_open_quote(next) || (next.is_alphabetic() && !next.is_lowercase());
+        match self {
+            Self::IfCapital => capital.then_some(EndKind::Sentence),
+            Self::UnlessSmall => (!next.is_lowercase()).then_some(EndKind::Sentence),
+            Self::UnlessDigit => (!next.is_numeric()).then_some(EndKind::Sentence),
+            Self::ClauseUnlessDigit => (!next.is_numeric()).then_some(EndKind::Clause),
+        }
+    }
+}
+
+/// White space of any kind, line breaks included.
+pub(super) fn is_space(c: char) -> bool {
+    c.is_whitespace()
+}
+
+/// A line break. A carriage return is white space: the line feed after it counts.
+pub(super) fn is_newline(c: char) -> bool {
+    matches!(c, '\n' | '\u{b}' | '\u{c}' | '\u{85}' | '\u{2028}' | '\u{2029}')
+}
+
+fn is_open_quote(c: char) -> bool {
+    matches!(c, '"' | '“' | '‘' | '«' | '「' | '『')
+}
+
+fn is_opener(c: char) -> bool {
+    matches!(
+        c,
+        '"' | '\'' | '(' | '[' | '{' | '“' | '‘' | '«' | '¿' | '¡' | '「' | '『' | '（' | '*' | '_'
+    )
+}
+
+fn is_closer(c: char) -> bool {
+    matches!(
+        c,
+        '"' | '\'' | ')' | ']' | '}' | '”' | '’' | '»' | '」' | '』' | '）' | '】' | '*' | '_'
+    )
+}
+
+/// Full stops of scripts that put no space after them.
+fn is_full_stop(c: char) -> bool {
+    matches!(c, '。' | '！' | '？' | '｡' | '।' | '॥' | '؟' | '۔')
+}
+
+fn is_wide_comma(c: char) -> bool {
+    matches!(c, '，' | '、' | '；' | '：' | '､' | '،' | '؛')
+}
+
+fn is_dash(c: char) -> bool {
+    matches!(c, '—' | '–' | '―')
+}
+
+/// Scripts written without spaces, where a line may break anywhere.
+fn is_unspaced(c: char) -> bool {
+    matches!(u32::from(c), 0x0e00..=0x0eff | 0x1000..=0x109f | 0x1780..=0x17ff | 0x2e80..=0x9fff | 0xac00..=0xd7af
+        | 0xf900..=0xfaff | 0xff66..=0xff9f | 0x20000..=0x3ffff)
+}
+
+/// Whether a cut between these two neighbours is as harmless as at a space.
+pub(super) fn breakable(before: char, after: char) -> bool {
+    is_unspaced(before)
+        && is_unspaced(after)
+        && !joins(after)
+        && !is_full_stop(after)
+        && !is_wide_comma(after)
+}
+
+/// Whether the character belongs to the one before it.
+fn joins(c: char) -> bool {
+    is_combining_mark(c)
+        || matches!(u32::from(c), 0x200d | 0xfe00..=0xfe0f | 0x1f3fb..=0x1f3ff | 0xe0020..=0xe007f)
+}
+
+/// The largest place up to `limit` that does not tear a combining sequence apart, if one is near.
+pub(super) fn hard_cut(buf: &[char], limit: usize) -> usize {
+    let near = limit.saturating_sub(LOOK_BACK).max(1);
+    (near..=limit)
+        .rev()
+        .find(|&at| !joins(buf[at]) && buf[at - 1] != '\u{200d}')
+        .unwrap_or(limit)
+}
+
+/// The last token of the text and whether it is also the first.
+fn last_token(buf: &[char]) -> (&[char], bool) {
+    let from = buf.len().saturating_sub(LOOK_BACK);
+    match buf[from..].iter().rposition(|&c| is_space(c)) {
+        Some(at) => (&buf[from + at + 1..], false),
+        None => (&buf[from..], from == 0),
+    }
+}
+
+/// What the token that ends the text, now that white space follows it, says.
+pub(super) fn token_end(buf: &[char]) -> Verdict {
+    let (token, first) = last_token(buf);
+    let closers = token.iter().rev().take_while(|&&c| is_closer(c)).count();
+    let bare = &token[..token.len() - closers];
+    let Some(&last) = bare.last() else {
+        return Verdict::No;
+    };
+    match last {
+        '.' => full_stop(&bare[..bare.len() - 1], first, closers > 0),
+        '…' => Verdict::Depends(Ending::IfCapital),
+        '!' | '?' if closers > 0 => Verdict::Depends(Ending::UnlessSmall),
+        '!' | '?' => Verdict::Certain(EndKind::Sentence),
+        c if is_full_stop(c) => Verdict::Certain(EndKind::Sentence),
+        ',' if bare.len() > 1 && bare[bare.len() - 2].is_numeric() => {
+            Verdict::Depends(Ending::ClauseUnlessDigit)
+        }
+        ',' | ';' | ':' => Verdict::Certain(EndKind::Clause),
+        c if is_wide_comma(c) => Verdict::Certain(EndKind::Clause),
+        c if is_dash(c) => Verdict::Certain(EndKind::Clause),
+        '-' if bare == ['-'] || bare.ends_with(&['-', '-']) => Verdict::Certain(EndKind::Clause),
+        _ => Verdict::No,
+    }
+}
+
+/// What a full stop after `word` says.
+fn full_stop(word: &[char], first: bool, closed: bool) -> Verdict {
+    let sure = if closed {
+        Verdict::Depends(Ending::UnlessSmall)
+    } else {
+        Verdict::Certain(EndKind::Sentence)
+    };
+    if word.last() == Some(&'.') {
+        return Verdict::Depends(Ending::IfCapital);
+    }
+    if first && is_list_marker(word) {
+        return Verdict::No;
+    }
+    let start = word
+        .iter()
+        .rposition(|&c| is_opener(c) || is_dash(c))
+        .map_or(0, |at| at + 1);
+    let word = &word[start..];
+    match word {
+        [c] if c.is_uppercase() => {
+            return if *c == 'I' {
+                Verdict::Depends(Ending::IfCapital)
+            } else {
+                Verdict::No
+            };
+        }
+        [_, '.', ..] if is_dotted(word) => {
+            let never = matches!(
+                word,
+                ['e', '.', 'g'] | ['i', '.', 'e'] | ['E', '.', 'g'] | ['I', '.', 'e']
+            );
+            return if never {
+                Verdict::No
+            } else {
+                Verdict::Depends(Ending::IfCapital)
+            };
+        }
+        _ => {}
+    }
+    let capital = word.first().is_some_and(|c| c.is_uppercase());
+    let lower: String = word.iter().flat_map(|c| c.to_lowercase()).collect();
+    match abbrev::find(&lower) {
+        Some(a) if a.when == When::BeforeDigit => Verdict::Depends(Ending::UnlessDigit),
+        Some(a) if a.when == When::Capital && !capital => sure,
+        Some(a) if a.ends == Ends::Never => Verdict::No,
+        Some(_) => Verdict::Depends(Ending::IfCapital),
+        None if lower == "st" && capital => Verdict::No,
+        None if capital && lower.len() < 5 && is_short_calendar(&lower) => {
+            Verdict::Depends(Ending::UnlessDigit)
+        }
+        None => sure,
+    }
+}
+
+fn is_short_calendar(word: &str) -> bool {
+    word != "may" && (abbrev::month(word).is_some() || abbrev::weekday(word).is_some())
+}
+
+/// Letters with full stops between them: "U.S", "p.m".
+fn is_dotted(word: &[char]) -> bool {
+    word.len() % 2 == 1
+        && word
+            .iter()
+            .enumerate()
+            .all(|(i, c)| if i % 2 == 0 { c.is_alphabetic() } else { *c == '.' })
+}
+
+/// The number, letter or short Roman numeral of a list item.
+fn is_list_marker(word: &[char]) -> bool {
+    match word {
+        [] => false,
+        [c] => c.is_alphanumeric() && *c != 'I',
+        _ if word.len() <= 3 && word.iter().all(char::is_ascii_digit) => true,
+        _ => word.len() <= 5 && word.iter().all(|c| matches!(c, 'i' | 'v' | 'x')),
+    }
+}
+
+/// What the last characters say now that `next` follows without white space.
+pub(super) fn inside(buf: &[char], next: char) -> Verdict {
+    let Some(&last) = buf.last() else {
+        return Verdict::No;
+    };
+    if is_closer(next) || is_full_stop(next) || is_wide_comma(next) {
+        return Verdict::No;
+    }
+    if last == '—' && !is_dash(next) {
+        return Verdict::Certain(EndKind::Clause);
+    }
+    if last == '-' && next.is_alphabetic() && buf.len() > 2 && buf[buf.len() - 2] == '-' {
+        let before = buf[buf.len() - 3];
+        return if before.is_alphabetic() {
+            Verdict::Certain(EndKind::Clause)
+        } else {
+            Verdict::No
+        };
+    }
+    let from = buf.len().saturating_sub(LOOK_BACK);
+    match buf[from..].iter().rev().find(|&&c| !is_closer(c)) {
+        Some(&c) if is_full_stop(c) => Verdict::Certain(EndKind::Sentence),
+        Some(&c) if is_wide_comma(c) => Verdict::Certain(EndKind::Clause),
+        _ => Verdict::No,
+    }
+}
+
+/// Whether a single line break ends a sentence: before a list item always, and after a short line unless the next one
+/// goes on in small letters.
+pub(super) fn line_ends(before: &[char], line_len: usize, next: char) -> bool {
+    if matches!(next, '•' | '*' | '-' | '–' | '#' | '>' | '·' | '‣' | '▪' | '+') {
+        return true;
+    }
+    let goes_on = next.is_lowercase() || matches!(before.last(), Some(',' | ';' | '-' | '—' | '('));
+    line_len < WRAPPED_LINE && !goes_on
+}
+
+/// Whether the words on both sides of a space can be torn apart: not numbers and their units, titles and their names.
+pub(super) fn strong_space(before: &[char], next: char) -> bool {
+    let Some(&last) = before.last() else { return false };
+    if last.is_numeric() || next.is_numeric() || matches!(last, '$' | '€' | '£' | '#' | '(' | '[') {
+        return false;
+    }
+    let (token, _) = last_token(before);
+    let word: String = token
+        .iter()
+        .filter(|&&c| c != '.')
+        .flat_map(|c| c.to_lowercase())
+        .collect();
+    let short = token.last() == Some(&'.') || word.len() <= 3;
+    !(short && (abbrev::find(&word).is_some() || abbrev::month(&word).is_some() || word == "st"))
+}
+
+/// The kind of end where the caller ends the text.
+pub(super) fn end_of_text(buf: &[char]) -> EndKind {
+    let last = buf
+        .iter()
+        .rev()
+        .find(|&&c| !is_space(c) && !is_closer(c))
+        .copied()
+        .unwrap_or(' ');
+    match last {
+        '.' | '!' | '?' | '…' => EndKind::Sentence,
+        c if is_full_stop(c) => EndKind::Sentence,
+        ',' | ';' | ':' => EndKind::Clause,
+        c if is_wide_comma(c) || is_dash(c) => EndKind::Clause,
+        _ => EndKind::Flush,
+    }
+}

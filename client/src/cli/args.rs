@@ -87,12 +87,8 @@ impl Command {
 #[derive(Debug, Clone, ClapArgs)]
 pub(crate) struct Server {
     /// Address of the server
-    #[arg(
-        long,
-        value_name = "URL",
-        env = "OMNI_ENDPOINT",
-        default_value = "http://127.0.0.1:50051"
-    )]
+    #[arg(long, value_name = "URL", env = "OMNI_ENDPOINT", hide_env_values = true)]
+    #[arg(default_value = "http://127.0.0.1:50051")]
     pub(crate) endpoint: Endpoint,
 }
 
@@ -105,7 +101,8 @@ pub(crate) struct Voice {
         short,
         value_name = "NAME",
         default_value = "",
-        hide_default_value = true
+        hide_default_value = true,
+        help_heading = "Voice"
     )]
     pub(crate) voice: String,
     /// Model to use; `omni-client models` lists them
@@ -114,7 +111,8 @@ pub(crate) struct Voice {
         short,
         value_name = "NAME",
         default_value = "",
-        hide_default_value = true
+        hide_default_value = true,
+        help_heading = "Voice"
     )]
     pub(crate) model: String,
     /// Language of the text, for example en or en-GB
@@ -123,39 +121,49 @@ pub(crate) struct Voice {
         short,
         value_name = "TAG",
         default_value = "",
-        hide_default_value = true
+        hide_default_value = true,
+        help_heading = "Voice"
     )]
     pub(crate) language: String,
     /// The same seed, text and voice give the same audio
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", help_heading = "Voice")]
     pub(crate) seed: Option<u64>,
     /// Liveliness: 0 is even and repeatable, 1 is lively [default: the model's]
-    #[arg(long, value_name = "T", value_parser = temperature)]
+    #[arg(long, value_name = "T", value_parser = temperature, help_heading = "Voice")]
     pub(crate) temperature: Option<f32>,
 }
 
 #[derive(Debug, ClapArgs)]
 pub(crate) struct Speak {
-    /// What to say. Several words need no quotes. `-`, or nothing with piped input, reads standard input and speaks it
-    /// while it is still being written
+    /// What to say; `-` speaks standard input while it is still being written
+    ///
+    /// Several words need no quotes. Without any text, piped input is spoken as if `-` was given. Texts longer than the
+    /// server takes at once are spoken in several parts, into the same file.
     #[arg(value_name = "TEXT")]
     pub(crate) text: Vec<String>,
-    /// Where to write the audio: a file, or `-` for standard output. The ending decides the format: .wav, .pcm or .raw
-    #[arg(long, short, value_name = "FILE", default_value = "speech.wav")]
+    /// Where to write the audio: .wav, .pcm or .raw; `-` is standard output
+    #[arg(
+        long,
+        short,
+        value_name = "FILE",
+        default_value = "speech.wav",
+        help_heading = "Audio"
+    )]
     pub(crate) output: PathBuf,
     /// Format, whatever the file is called
-    #[arg(long, value_enum, value_name = "FORMAT")]
+    #[arg(long, value_enum, value_name = "FORMAT", help_heading = "Audio")]
     pub(crate) format: Option<Format>,
     #[command(flatten)]
     pub(crate) voice: Voice,
     /// Sample rate of the audio in Hz [default: the model's own]
-    #[arg(long, value_name = "HZ", value_parser = sample_rate)]
+    #[arg(long, value_name = "HZ", value_parser = sample_rate, help_heading = "Audio")]
     pub(crate) rate: Option<SampleRate>,
-    /// How much text the server gathers before it speaks: more sounds better, less is heard sooner
-    #[arg(long, value_enum, value_name = "UNIT", default_value_t = Gather::Sentence)]
+    /// Text gathered before it is spoken: more sounds better, less is heard sooner
+    #[arg(long, value_enum, value_name = "UNIT", default_value_t = Gather::Sentence, help_heading = "Voice")]
     pub(crate) buffering: Gather,
     /// Speak the text this many times over, into the same file
-    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
+    #[arg(long, value_name = "N", default_value_t = 1, help_heading = "Audio")]
+    #[arg(value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) repeat: u32,
     #[command(flatten)]
     pub(crate) server: Server,

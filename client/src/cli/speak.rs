@@ -1,5 +1,6 @@
 //! `speak`: text in, audio into a file or a pipe, one summary at the end.
 
+mod feed;
 mod session;
 
 use std::fs;

@@ -27,6 +27,7 @@ pub(crate) struct Text {
     source: Source,
     /// What to say again, if anything.
     record: Option<Vec<Piece>>,
+    returned: Option<Piece>,
     spoken: bool,
 }
 
@@ -57,12 +58,16 @@ impl Text {
         Ok(Self {
             source,
             record: again.then(Vec::new),
+            returned: None,
             spoken: false,
         })
     }
 
     /// The next piece; `None` at the end. May be dropped and called again without losing text.
     pub(crate) async fn next(&mut self) -> Result<Option<Piece>, Failure> {
+        if let Some(piece) = self.returned.take() {
+            return Ok(Some(piece));
+        }
         let piece = match &mut self.source {
             Source::Known(text) => text.take().map(|text| Piece { text, flush: false }),
             Source::Again(pieces) => pieces.next(),
@@ -80,6 +85,11 @@ impl Text {
             }
         }
         Ok(piece)
+    }
+
+    /// Gives back the rest of a piece, for the next call of [`Self::next`].
+    pub(crate) fn put_back(&mut self, rest: Piece) {
+        self.returned = Some(rest);
     }
 
     /// Begins from the start again.

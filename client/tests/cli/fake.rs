@@ -42,6 +42,8 @@ pub(crate) struct Script {
     pub(crate) fail: Option<Status>,
     /// How an utterance ends otherwise.
     pub(crate) finish: v1::FinishReason,
+    /// Longest text of an utterance in bytes; 0 says none.
+    pub(crate) limit: u32,
     /// Leave this many samples out after the first chunk.
     pub(crate) skip: u64,
 }
@@ -56,6 +58,7 @@ impl Default for Script {
             refuse: None,
             fail: None,
             finish: v1::FinishReason::Stop,
+            limit: 0,
             skip: 0,
         }
     }
@@ -235,7 +238,7 @@ impl Service {
                         let _ = reply.sender.send(Err(status.clone())).await;
                         return;
                     }
-                    reply.send("", Out::Ready(ready(config))).await;
+                    reply.send("", Out::Ready(ready(config, self.script.limit))).await;
                 }
                 In::Text(chunk) => {
                     if open.is_none() {
@@ -345,7 +348,7 @@ fn chunk(start: u64, last: bool) -> v1::AudioChunk {
     }
 }
 
-fn ready(config: v1::SpeechConfig) -> v1::SpeechSessionReady {
+fn ready(config: v1::SpeechConfig, limit: u32) -> v1::SpeechSessionReady {
     let format = v1::AudioFormat {
         encoding: v1::AudioEncoding::PcmS16le.into(),
         sample_rate_hz: RATE,
@@ -360,6 +363,10 @@ fn ready(config: v1::SpeechConfig) -> v1::SpeechSessionReady {
     } else {
         config.voice.clone()
     };
+    let limits = v1::SessionLimits {
+        max_text_bytes_per_utterance: limit,
+        ..Default::default()
+    };
     let resolved = v1::SpeechConfig {
         voice,
         model: "fake-model".into(),
@@ -369,7 +376,7 @@ fn ready(config: v1::SpeechConfig) -> v1::SpeechSessionReady {
     v1::SpeechSessionReady {
         session_id: "s-1".into(),
         resolved: Some(resolved),
-        limits: None,
+        limits: Some(limits),
     }
 }
 

@@ -3,7 +3,7 @@
 use std::io::Write as _;
 use std::process::Stdio;
 
-use crate::fake::{Fake, Script, Seen, text_of};
+use crate::fake::{CHUNK, Fake, Script, Seen, text_of};
 use crate::program::{Place, Terminal, finish};
 
 #[test]
@@ -60,6 +60,30 @@ fn long_texts_in_any_script_arrive_unchanged() {
     let outcome = Place::with(&fake).run_with(&["speak", "-", "-o", "a.wav"], text.as_bytes());
     assert_eq!(outcome.code, Some(0), "{outcome:?}");
     assert_eq!(text_of(&fake.until(&Seen::Finish)), text);
+}
+
+#[test]
+fn texts_longer_than_the_server_takes_are_spoken_in_parts_into_one_file() {
+    let text = "A sentence of a long, long story. ".repeat(120) + "\n\n";
+    for as_input in [false, true] {
+        let fake = Fake::start(Script {
+            limit: 2_000,
+            ..Script::default()
+        });
+        let place = Place::with(&fake);
+        let outcome = match as_input {
+            true => place.run_with(&["speak", "-", "-o", "a.wav"], text.as_bytes()),
+            false => place.run(&["speak", "-o", "a.wav", &text]),
+        };
+        assert_eq!(outcome.code, Some(0), "{outcome:?}");
+        let seen = fake.until(&Seen::Closed);
+        let parts: Vec<String> = seen.split(|seen| *seen == Seen::Finish).map(text_of).collect();
+        // The last is what came after the last finish: nothing.
+        assert!(parts.len() > 2 && parts.iter().all(|part| part.len() <= 2_000));
+        assert_eq!(parts.concat().trim_end(), text.trim_end());
+        assert_eq!(place.wav("a.wav").len(), (parts.len() - 1) * 5 * CHUNK as usize);
+        assert_eq!(outcome.stderr.lines().count(), parts.len() - 1);
+    }
 }
 
 #[test]

@@ -1,15 +1,15 @@
 //! One speech session of the command line: feeds text, writes audio, obeys Ctrl-C and the time limit, all at once.
 
-use std::cell::Cell;
 use std::pin::Pin;
 use std::time::Duration;
 
 use omni_client::{
-    Audio, Client, ClientError, Code, Done, Finish, Meter, RpcError, SessionClosed, SpeechEvent,
-    SpeechEvents, SpeechSender, SpeechSettings, Warning,
+    Audio, Client, ClientError, Code, Done, Finish, Meter, RpcError, SpeechEvent, SpeechEvents, SpeechSender,
+    SpeechSettings, Warning,
 };
 use tokio::time::{Instant, sleep_until, timeout};
 
+use super::feed::{Fed, Feed, cancel};
 use crate::cli::deadline::Deadline;
 use crate::cli::failure::Failure;
 use crate::cli::interrupt::Interrupts;
@@ -45,6 +45,7 @@ pub(super) struct Session<'a> {
     deadline: Deadline,
     say: SpeechSender,
     events: SpeechEvents,
+    feed: Feed,
     signal: Option<u8>,
 }
 
@@ -56,7 +57,7 @@ struct Hearing {
     warnings: Vec<Warning>,
 }
 
-type Feeding<'f> = Pin<Box<dyn Future<Output = Result<(), Failure>> + 'f>>;
+type Feeding<'f> = Pin<Box<dyn Future<Output = Result<Fed, Failure>> + 'f>>;
 
 impl<'a> Session<'a> {
     pub(super) fn open(
@@ -75,6 +76,7 @@ impl<'a> Session<'a> {
             deadline,
             say,
             events,
+            feed: Feed::default(),
             signal: None,
         }
     }
@@ -87,9 +89,15 @@ impl<'a> Session<'a> {
         summary: &mut Summary,
     ) -> Result<Option<u8>, Stop> {
         for _ in 0..times {
-            self.utterance(text, summary).await?;
-            if self.signal.is_some() {
-                return Ok(self.signal);
+            // A text longer than the server takes at once is spoken in several utterances.
+            loop {
+                self.utterance(text, summary).await?;
+                if self.signal.is_some() {
+                    return Ok(self.signal);
+                }
+                if !self.feed.more() {
+                    break;
+                }
             }
             text.rewind();
         }
@@ -97,11 +105,11 @@ impl<'a> Session<'a> {
         Ok(None)
     }
 
-    /// Speaks the text once. Text goes out and audio comes in at the same time; neither may wait for the other.
+    /// Speaks one utterance. Text goes out and audio comes in at the same time; neither may wait for the other.
     async fn utterance(&mut self, text: &mut Text, summary: &mut Summary) -> Result<(), Stop> {
         let say = self.say.clone();
-        let first_text = Cell::new(None);
-        let mut feeding: Option<Feeding<'_>> = Some(Box::pin(feed(text, &say, &first_text)));
+        let feed = self.feed.clone();
+        let mut feeding: Option<Feeding<'_>> = Some(Box::pin(feed.utterance(text, &say)));
         let mut unwritten: Option<Audio> = None;
         let mut patience: Option<Instant> = None;
         let mut hearing = Hearing {
@@ -124,8 +132,10 @@ impl<'a> Session<'a> {
                 () = until(patience) => break Ok(None),
                 fed = run(&mut feeding), if feeding.is_some() => {
                     feeding = None;
-                    if let Err(failure) = fed {
-                        break Err(Stop::Failed(failure));
+                    match fed {
+                        Err(failure) => break Err(Stop::Failed(failure)),
+                        Ok(Fed::Nothing) => return Ok(()),
+                        Ok(Fed::Text) => {}
                     }
                 }
                 written = self.sink.write(&mut unwritten), if unwritten.is_some() => {
@@ -134,7 +144,7 @@ impl<'a> Session<'a> {
                     }
                 }
                 event = self.events.next(), if unwritten.is_none() => {
-                    hearing.started = first_text.get().unwrap_or(hearing.started);
+                    hearing.started = feed.started().unwrap_or(hearing.started);
                     match self.hear(event, &mut hearing, summary) {
                         Ok(Heard::Audio(audio)) => unwritten = Some(audio),
                         Ok(Heard::Done(done)) => break Ok(Some(done)),
@@ -156,6 +166,7 @@ impl<'a> Session<'a> {
     ) -> Result<Heard, Failure> {
         match event? {
             Some(SpeechEvent::Ready(ready)) => {
+                self.feed.limit(ready.limits.max_text_bytes_per_utterance);
                 summary.ready(ready);
                 self.ui.progress(|| "queued".to_owned());
             }
@@ -209,7 +220,7 @@ impl<'a> Session<'a> {
     fn judge(&self, done: &Done, silent: bool) -> Result<(), Stop> {
         match &done.finish {
             Finish::Error(error) => Err(ClientError::Rpc(error.clone()).into()),
-            Finish::Stop | Finish::Length if silent => {
+            Finish::Stop | Finish::Length if silent && self.signal.is_none() => {
                 let error = RpcError::new(Code::Unknown, "the server gave no audio for this text");
                 Err(ClientError::Rpc(Box::new(error)).into())
             }
@@ -251,35 +262,7 @@ fn progress(meter: &Meter) -> String {
     )
 }
 
-/// Sends the text piece by piece, then the end.
-async fn feed(
-    text: &mut Text,
-    say: &SpeechSender,
-    first_text: &Cell<Option<Instant>>,
-) -> Result<(), Failure> {
-    while let Some(piece) = text.next().await? {
-        if first_text.get().is_none() {
-            first_text.set(Some(Instant::now()));
-        }
-        let sent = say.text(&piece.text).await;
-        let flushed = if piece.flush { say.flush().await } else { Ok(()) };
-        if let Err(SessionClosed) = sent.and(flushed) {
-            // The events say why.
-            return Ok(());
-        }
-    }
-    let _ = say.finish().await;
-    Ok(())
-}
-
-async fn cancel(say: &SpeechSender) -> Result<(), Failure> {
-    // If the session is over already there is nothing left to cancel.
-    let _ = say.cancel(None).await;
-    let _ = say.finish().await;
-    Ok(())
-}
-
-async fn run(feeding: &mut Option<Feeding<'_>>) -> Result<(), Failure> {
+async fn run(feeding: &mut Option<Feeding<'_>>) -> Result<Fed, Failure> {
     match feeding {
         Some(feeding) => feeding.await,
         None => std::future::pending().await,

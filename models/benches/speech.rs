@@ -1,0 +1,187 @@
+//! How long the parts of the speech path take on this machine, one thread each.
+//!
+//! Uses the embedded checkpoint, or the directory in `OMNI_BENCH_CHECKPOINT`.
+
+use std::hint::black_box;
+use std::path::{Path, PathBuf};
+
+use criterion::{BatchSize, BenchmarkId, Criterion, criterion_group, criterion_main};
+use omni_engine::{ArModel, BlockId, ChunkModel, CodecFrame, SeqId, SeqStep};
+use omni_models::{CheckpointSource, KvOptions, LoadOptions, SpeechModel, Talker, TalkerRequest, UserRow};
+
+fn checkpoint() -> PathBuf {
+    let named = std::env::var_os("OMNI_BENCH_CHECKPOINT").map(PathBuf::from);
+    named.unwrap_or_else(|| Path::new(env!("CARGO_MANIFEST_DIR")).join("embedded/checkpoint"))
+}
+
+fn model() -> SpeechModel {
+    SpeechModel::load(CheckpointSource::Dir(checkpoint()), LoadOptions::default())
+        .expect("the checkpoint loads")
+}
+
+const BLOCK: u32 = 16;
+const BLOCKS_PER_SEQUENCE: u32 = 24;
+
+/// A talker in the middle of a number of sentences.
+struct Speakers {
+    talker: Talker,
+    blocks: Vec<Vec<BlockId>>,
+    position: u32,
+}
+
+impl Speakers {
+    fn new(model: &SpeechModel, sequences: u32) -> Self {
+        let kv = KvOptions {
+            block_size: BLOCK,
+            num_blocks: sequences * BLOCKS_PER_SEQUENCE,
+        };
+        let mut talker = model.talker(kv).expect("a talker");
+        let text = model
+            .tokenizer()
+            .encode(&"speech out of text, all the time ".repeat(6))
+            .expect("text");
+        let mut prompt = 0;
+        for id in 0..sequences {
+            prompt = talker.open(SeqId(id.into()), request(model)).expect("served");
+            talker.push(SeqId(id.into()), text.clone(), true);
+        }
+        let blocks = |id| {
+            (id * BLOCKS_PER_SEQUENCE..(id + 1) * BLOCKS_PER_SEQUENCE)
+                .map(BlockId)
+                .collect()
+        };
+        let mut this = Self {
+            talker,
+            blocks: (0..sequences).map(blocks).collect(),
+            position: 0,
+        };
+        this.execute(prompt);
+        for _ in 0..100 {
+            this.sample();
+            this.execute(1);
+        }
+        this
+    }
+
+    fn execute(&mut self, len: u32) {
+        let start = self.position;
+        let step = |(id, blocks)| SeqStep {
+            seq: SeqId(id),
+            start,
+            len,
+            blocks,
+        };
+        let steps: Vec<SeqStep<'_>> = (0..)
+            .zip(self.blocks.iter().map(Vec::as_slice))
+            .map(step)
+            .collect();
+        self.talker.execute(&steps).expect("the step computes");
+        self.position += len;
+    }
+
+    fn again(&mut self) {
+        self.position -= 1;
+        self.execute(1);
+    }
+
+    fn sample(&mut self) {
+        let seqs: Vec<SeqId> = (0..self.blocks.len() as u64).map(SeqId).collect();
+        black_box(self.talker.sample(&seqs).expect("the step samples"));
+    }
+}
+
+fn request(model: &SpeechModel) -> TalkerRequest {
+    let user = model.user_turn("").expect("text");
+    // A low probability of the end lets untrained weights speak on.
+    let talker = omni_models::Sampling {
+        min_tokens: 100_000,
+        ..model.defaults().talker
+    };
+    TalkerRequest {
+        user: user.into_iter().map(UserRow::Token).collect(),
+        speaker: model.limits().voices[0].clone(),
+        talker,
+        predictor: model.defaults().predictor,
+        seed: 1,
+        max_frames: u32::MAX,
+    }
+}
+
+fn talker(c: &mut Criterion) {
+    let model = model();
+    let mut group = c.benchmark_group("talker");
+    for sequences in [1, 4, 16] {
+        let mut speakers = Speakers::new(&model, sequences);
+        group.bench_function(BenchmarkId::new("step", sequences), |b| {
+            b.iter(|| speakers.again());
+        });
+        // Sampling grows the sequence; computing again does not.
+        group.bench_function(BenchmarkId::new("frame", sequences), |b| {
+            b.iter(|| speakers.sample());
+        });
+    }
+    group.bench_function("prefill", |b| {
+        b.iter_batched(
+            || {
+                let mut talker = model
+                    .talker(KvOptions {
+                        block_size: BLOCK,
+                        num_blocks: 8,
+                    })
+                    .expect("a talker");
+                let prompt = talker.open(SeqId(0), request(&model)).expect("served");
+                talker.push(SeqId(0), vec![65], true);
+                (talker, prompt)
+            },
+            |(mut talker, prompt)| {
+                let blocks: Vec<BlockId> = (0..8).map(BlockId).collect();
+                let step = SeqStep {
+                    seq: SeqId(0),
+                    start: 0,
+                    len: prompt,
+                    blocks: &blocks,
+                };
+                talker.execute(&[step]).expect("the step computes");
+                talker
+            },
+            BatchSize::SmallInput,
+        );
+    });
+    group.finish();
+}
+
+fn code2wav(c: &mut Criterion) {
+    let model = model();
+    let limits = model.limits();
+    let frame = |t: u32| {
+        CodecFrame(
+            (0..limits.code_groups)
+                .map(|q| (t * 31 + q * 17) % limits.codebook_size)
+                .collect(),
+        )
+    };
+    let frames: Vec<CodecFrame> = (0..64).map(frame).collect();
+    let mut group = c.benchmark_group("code2wav");
+    for streams in [1_u64, 4, 16] {
+        for chunk in [1, 2, 4, 8] {
+            let mut code2wav = model.code2wav().expect("a vocoder");
+            (0..streams).for_each(|id| code2wav.open(SeqId(id)).expect("a stream opens"));
+            let batch: Vec<_> = (0..streams).map(|id| (SeqId(id), &frames[..chunk])).collect();
+            for _ in 0..8 {
+                code2wav.decode(&batch).expect("frames decode");
+            }
+            let id = BenchmarkId::new(format!("{streams} streams"), format!("{chunk} frames"));
+            group.bench_function(id, |b| {
+                b.iter(|| black_box(code2wav.decode(&batch).expect("frames decode")));
+            });
+        }
+    }
+    group.finish();
+}
+
+fn load(c: &mut Criterion) {
+    c.bench_function("load", |b| b.iter(model));
+}
+
+criterion_group!(benches, talker, code2wav, load);
+criterion_main!(benches);

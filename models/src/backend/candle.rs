@@ -1,0 +1,358 @@
+//! The operations composed from candle's: any float type, any device. The measure for the other backend.
+//!
+//! Norms, softmax and rotations are computed in f32 and cast back, as the reference implementation does.
+
+use candle_core::{D, DType, Device, Tensor};
+
+use super::{AttentionShape, Backend, Batch, Params, Result, Span, Taps};
+use crate::checkpoint::{self, HostTensor};
+
+#[derive(Debug, Clone)]
+pub(crate) struct Candle {
+    device: Device,
+    dtype: DType,
+}
+
+pub(crate) struct Matrix {
+    /// `[in, out]`.
+    weight: Tensor,
+    bias: Option<Tensor>,
+}
+
+pub(crate) struct Kv {
+    k: Tensor,
+    v: Tensor,
+}
+
+impl Candle {
+    pub(crate) fn new(device: Device, dtype: DType) -> Self {
+        Self { device, dtype }
+    }
+
+    fn upload(&self, t: &HostTensor) -> Result<Tensor> {
+        let dtype = match t.dtype {
+            checkpoint::DType::Bf16 => DType::BF16,
+            checkpoint::DType::F16 => DType::F16,
+            _ => DType::F32,
+        };
+        Ok(Tensor::from_raw_buffer(&t.bytes, dtype, &t.shape, &self.device)?.to_dtype(self.dtype)?)
+    }
+
+    fn indices(&self, index: &[u32]) -> Result<Tensor> {
+        Ok(Tensor::from_slice(index, index.len(), &self.device)?)
+    }
+
+    /// Signals with their past in front: the windows `[rows, taps, channels]` of every row of every signal.
+    fn windows(
+        &self,
+        taps: Taps,
+        x: &Tensor,
+        lens: &[usize],
+        past: &mut [&mut Tensor],
+    ) -> Result<Option<Tensor>> {
+        let (mut row, mut windows) = (0, Vec::new());
+        for (&len, past) in lens.iter().zip(past) {
+            let signal = Tensor::cat(&[&**past, &x.narrow(0, row, len)?], 0)?;
+            row += len;
+            **past = signal.narrow(0, len, taps.past())?.contiguous()?;
+            if len > 0 {
+                let tap = |t| signal.narrow(0, t * taps.dilation, len);
+                let parts = (0..taps.taps).map(tap).collect::<candle_core::Result<Vec<_>>>()?;
+                windows.push(Tensor::stack(&parts, 1)?);
+            }
+        }
+        Ok(if windows.is_empty() {
+            None
+        } else {
+            Some(Tensor::cat(&windows, 0)?)
+        })
+    }
+
+    fn rms(&self, w: &Tensor, eps: f32, x: &Tensor) -> Result<Tensor> {
+        let wide = x.to_dtype(DType::F32)?;
+        let mean = wide.sqr()?.mean_keepdim(D::Minus1)?;
+        let normal = wide.broadcast_div(&(mean + f64::from(eps))?.sqrt()?)?;
+        Ok(normal.to_dtype(self.dtype)?.broadcast_mul(w)?)
+    }
+
+    /// Rotates `x [rows, heads, head_dim]`.
+    fn rotate(x: &Tensor, (cos, sin): &(Tensor, Tensor)) -> Result<Tensor> {
+        let half = x.dim(2)? / 2;
+        let (a, b) = (x.narrow(2, 0, half)?, x.narrow(2, half, half)?);
+        let first = (a.broadcast_mul(cos)? - b.broadcast_mul(sin)?)?;
+        let second = (b.broadcast_mul(cos)? + a.broadcast_mul(sin)?)?;
+        Ok(Tensor::cat(&[first, second], 2)?)
+    }
+
+    /// One sequence: `q [len, heads, head_dim]` over its cached keys, to `[len, heads * head_dim]`.
+    fn attend(
+        &self,
+        shape: &AttentionShape,
+        q: &Tensor,
+        span: &Span,
+        slots: &[u32],
+        kv: &Kv,
+    ) -> Result<Tensor> {
+        let index = self.indices(slots)?;
+        let (keys, group) = (slots.len(), shape.heads / shape.kv_heads);
+        let cached = |pool: &Tensor| -> Result<Tensor> {
+            let rows = pool
+                .index_select(&index, 0)?
+                .reshape((keys, shape.kv_heads, 1, shape.head_dim))?;
+            let rows = rows.expand((keys, shape.kv_heads, group, shape.head_dim))?;
+            Ok(rows
+                .reshape((keys, shape.heads, shape.head_dim))?
+                .transpose(0, 1)?
+                .contiguous()?)
+        };
+        let (k, v) = (cached(&kv.k)?, cached(&kv.v)?);
+        let scale = 1.0 / (shape.head_dim as f64).sqrt();
+        let q = q.transpose(0, 1)?.contiguous()?;
+        let scores = (q.matmul(&k.transpose(1, 2)?.contiguous()?)? * scale)?.to_dtype(DType::F32)?;
+        let scores = scores.broadcast_add(&self.mask(shape, span, keys)?)?;
+        let max = scores.max_keepdim(D::Minus1)?;
+        let exp = scores.broadcast_sub(&max)?.exp()?;
+        let weights = exp
+            .broadcast_div(&exp.sum_keepdim(D::Minus1)?)?
+            .to_dtype(self.dtype)?;
+        let heads = weights.matmul(&v)?.transpose(0, 1)?.contiguous()?;
+        Ok(heads.reshape((span.len, shape.q_width()))?)
+    }
+
+    /// `[len, keys]`: 0 where a query sees a key, minus infinity elsewhere.
+    fn mask(&self, shape: &AttentionShape, span: &Span, keys: usize) -> Result<Tensor> {
+        let sees = |query: usize, key: usize| key <= query && shape.window.is_none_or(|w| key + w > query);
+        let cell = |query: usize, key: usize| if sees(query, key) { 0.0 } else { f32::NEG_INFINITY };
+        let mask: Vec<f32> = (span.start..span.start + span.len)
+            .flat_map(|query| (span.first_key..span.first_key + keys).map(move |key| cell(query, key)))
+            .collect();
+        Ok(Tensor::from_vec(mask, (span.len, keys), &self.device)?)
+    }
+}
+
+impl Params for Candle {
+    type Matrix = Matrix;
+    type Vector = Tensor;
+    type Table = Tensor;
+
+    fn matrix(&self, parts: &[HostTensor], bias: Option<&HostTensor>) -> Result<Matrix> {
+        let parts = parts.iter().map(|t| self.upload(t)).collect::<Result<Vec<_>>>()?;
+        let weight = Tensor::cat(&parts, 0)?.t()?.contiguous()?;
+        Ok(Matrix {
+            weight,
+            bias: bias.map(|t| self.upload(t)).transpose()?,
+        })
+    }
+
+    fn vector(&self, values: &HostTensor) -> Result<Tensor> {
+        Ok(self.upload(values)?.flatten_all()?)
+    }
+
+    fn table(&self, values: HostTensor) -> Result<Tensor> {
+        self.upload(&values)
+    }
+}
+
+impl Backend for Candle {
+    type Rows = Tensor;
+    type Kv = Kv;
+    type Rope = (Tensor, Tensor);
+
+    fn rows(&self, width: usize, values: Vec<f32>) -> Result<Tensor> {
+        let rows = values.len() / width;
+        Ok(Tensor::from_vec(values, (rows, width), &self.device)?.to_dtype(self.dtype)?)
+    }
+
+    fn zeros(&self, rows: usize, width: usize) -> Result<Tensor> {
+        Ok(Tensor::zeros((rows, width), self.dtype, &self.device)?)
+    }
+
+    fn host(&self, x: &Tensor) -> Result<Vec<f32>> {
+        Ok(x.to_dtype(DType::F32)?.flatten_all()?.to_vec1()?)
+    }
+
+    fn reshape(&self, x: Tensor, width: usize) -> Result<Tensor> {
+        Ok(x.reshape((x.elem_count() / width, width))?)
+    }
+
+    fn gather(&self, x: &Tensor, index: &[u32]) -> Result<Tensor> {
+        if index.is_empty() {
+            self.zeros(0, x.dim(1)?)
+        } else {
+            Ok(x.index_select(&self.indices(index)?, 0)?)
+        }
+    }
+
+    fn scatter_add(&self, acc: Tensor, index: &[u32], weight: Option<&[f32]>, x: &Tensor) -> Result<Tensor> {
+        let x = match weight {
+            Some(w) => {
+                let w = Tensor::from_slice(w, (w.len(), 1), &self.device)?.to_dtype(self.dtype)?;
+                x.broadcast_mul(&w)?
+            }
+            None => x.clone(),
+        };
+        Ok(acc.index_add(&self.indices(index)?, &x, 0)?)
+    }
+
+    fn lookup(&self, table: &Tensor, ids: &[u32]) -> Result<Tensor> {
+        self.gather(table, ids)
+    }
+
+    fn lookup_mean(&self, table: &Tensor, ids: &[u32], group: usize) -> Result<Tensor> {
+        let rows = self.gather(table, ids)?;
+        Ok(rows.reshape((ids.len() / group, group, table.dim(1)?))?.mean(1)?)
+    }
+
+    fn linear(&self, w: &Matrix, x: &Tensor) -> Result<Tensor> {
+        if x.dim(0)? == 0 {
+            return self.zeros(0, w.weight.dim(1)?);
+        }
+        let y = x.matmul(&w.weight)?;
+        Ok(match &w.bias {
+            Some(bias) => y.broadcast_add(bias)?,
+            None => y,
+        })
+    }
+
+    fn conv(
+        &self,
+        w: &Matrix,
+        taps: Taps,
+        x: &Tensor,
+        lens: &[usize],
+        past: &mut [&mut Tensor],
+    ) -> Result<Tensor> {
+        match self.windows(taps, x, lens, past)? {
+            Some(windows) => self.linear(w, &windows.flatten(1, 2)?),
+            None => self.zeros(0, w.weight.dim(1)?),
+        }
+    }
+
+    fn depthwise(
+        &self,
+        w: &Tensor,
+        bias: &Tensor,
+        taps: Taps,
+        x: &Tensor,
+        lens: &[usize],
+        past: &mut [&mut Tensor],
+    ) -> Result<Tensor> {
+        match self.windows(taps, x, lens, past)? {
+            Some(windows) => {
+                let w = w.reshape((taps.taps, x.dim(1)?))?;
+                Ok(windows.broadcast_mul(&w)?.sum(1)?.broadcast_add(bias)?)
+            }
+            None => self.zeros(0, x.dim(1)?),
+        }
+    }
+
+    fn rms_norm(&self, w: &Tensor, eps: f32, x: &Tensor) -> Result<Tensor> {
+        self.rms(w, eps, x)
+    }
+
+    fn layer_norm(&self, w: &Tensor, bias: &Tensor, eps: f32, x: &Tensor) -> Result<Tensor> {
+        let wide = x.to_dtype(DType::F32)?;
+        let centred = wide.broadcast_sub(&wide.mean_keepdim(D::Minus1)?)?;
+        let variance = centred.sqr()?.mean_keepdim(D::Minus1)?;
+        let normal = centred.broadcast_div(&(variance + f64::from(eps))?.sqrt()?)?;
+        Ok(normal
+            .to_dtype(self.dtype)?
+            .broadcast_mul(w)?
+            .broadcast_add(bias)?)
+    }
+
+    fn add(&self, x: Tensor, y: &Tensor, scale: Option<&Tensor>) -> Result<Tensor> {
+        Ok(match scale {
+            Some(scale) => (x + y.broadcast_mul(scale)?)?,
+            None => (x + y)?,
+        })
+    }
+
+    fn silu(&self, x: Tensor) -> Result<Tensor> {
+        Ok(x.silu()?)
+    }
+
+    fn gelu(&self, x: Tensor) -> Result<Tensor> {
+        Ok(x.gelu_erf()?)
+    }
+
+    fn swiglu(&self, x: &Tensor) -> Result<Tensor> {
+        let half = x.dim(1)? / 2;
+        Ok((x.narrow(1, 0, half)?.contiguous()?.silu()? * x.narrow(1, half, half)?)?)
+    }
+
+    fn snake(&self, a: &Tensor, b: &Tensor, x: &Tensor) -> Result<Tensor> {
+        Ok((x + x.broadcast_mul(a)?.sin()?.sqr()?.broadcast_mul(b)?)?)
+    }
+
+    fn rope(&self, batch: &Batch, head_dim: usize, theta: f32) -> Result<(Tensor, Tensor)> {
+        let angles = super::angles(batch, head_dim, theta);
+        let shape = (angles.len() * 2 / head_dim, 1, head_dim / 2);
+        let angles = Tensor::from_vec(angles, shape, &self.device)?;
+        Ok((
+            angles.cos()?.to_dtype(self.dtype)?,
+            angles.sin()?.to_dtype(self.dtype)?,
+        ))
+    }
+
+    fn kv(&self, slots: usize, width: usize) -> Result<Kv> {
+        Ok(Kv {
+            k: self.zeros(slots, width)?,
+            v: self.zeros(slots, width)?,
+        })
+    }
+
+    fn grow(&self, kv: &mut Kv, slots: usize) -> Result<()> {
+        let (have, width) = kv.k.dims2()?;
+        if slots > have {
+            let more = self.zeros(slots - have, width)?;
+            kv.k = Tensor::cat(&[&kv.k, &more], 0)?;
+            kv.v = Tensor::cat(&[&kv.v, &more], 0)?;
+        }
+        Ok(())
+    }
+
+    fn attention(
+        &self,
+        shape: &AttentionShape,
+        norms: Option<(&Tensor, &Tensor)>,
+        qkv: Tensor,
+        rope: &(Tensor, Tensor),
+        batch: &Batch,
+        kv: &mut Kv,
+    ) -> Result<Tensor> {
+        let rows = qkv.dim(0)?;
+        let (q_width, kv_width) = (shape.q_width(), shape.kv_width());
+        let heads = |from: usize, heads: usize| {
+            let part = qkv.narrow(1, from, heads * shape.head_dim)?.contiguous()?;
+            part.reshape((rows, heads, shape.head_dim))
+        };
+        let (mut q, mut k) = (heads(0, shape.heads)?, heads(q_width, shape.kv_heads)?);
+        if let Some((q_norm, k_norm)) = norms {
+            q = self.rms(q_norm, shape.eps, &q)?;
+            k = self.rms(k_norm, shape.eps, &k)?;
+        }
+        let (q, k) = (Self::rotate(&q, rope)?, Self::rotate(&k, rope)?);
+        let v = qkv.narrow(1, q_width + kv_width, kv_width)?.contiguous()?;
+        let new: Vec<u32> = batch
+            .spans()
+            .iter()
+            .flat_map(|s| batch.new_slots(s))
+            .copied()
+            .collect();
+        let new = self
+            .indices(&new)?
+            .unsqueeze(1)?
+            .expand((rows, kv_width))?
+            .contiguous()?;
+        kv.k.scatter_set(&new, &k.reshape((rows, kv_width))?.contiguous()?, 0)?;
+        kv.v.scatter_set(&new, &v, 0)?;
+        let (mut row, mut outputs) = (0, Vec::new());
+        for span in batch.spans() {
+            let q = q.narrow(0, row, span.len)?;
+            row += span.len;
+            outputs.push(self.attend(shape, &q, span, batch.slots(span), kv)?);
+        }
+        Ok(Tensor::cat(&outputs, 0)?)
+    }
+}

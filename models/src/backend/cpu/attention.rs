@@ -1,0 +1,148 @@
+//! Attention over cached keys and values, one query at a time; every key row is one contiguous read.
+#![expect(
+    unsafe_code,
+    reason = "entering functions compiled for instructions that have been detected"
+)]
+
+use crate::backend::{AttentionShape, Batch, Span};
+
+use super::pointwise::{exp, fma, fold, sum};
+
+for_each_isa! {
+    /// Normalises (if `norms` are given) and rotates the query and key heads of `qkv [rows, q | k | v]`; `cos` and
+    /// `sin` are `[rows, head_dim / 2]`.
+    pub(super) fn rotate_heads(
+        qkv: &mut [f32], shape: &AttentionShape, norms: Option<(&[f32], &[f32])>, cos: &[f32], sin: &[f32],
+    ) = rotate_heads_body;
+    /// Attends the queries of one span: `out [len, q]`, `qkv [len, q | k | v]`; `scores` is scratch.
+    pub(super) fn attend(
+        out: &mut [f32], qkv: &[f32], shape: &AttentionShape, span: &Span, seen: &Seen<'_>, scores: &mut Vec<f32>,
+    ) = attend_body;
+}
+
+/// The keys and values that a span's queries may see.
+#[derive(Clone, Copy)]
+pub(super) struct Seen<'a> {
+    /// All cached keys, `[cache rows, kv_width]`.
+    pub(super) k: &'a [f32],
+    /// All cached values.
+    pub(super) v: &'a [f32],
+    /// Cache rows of the span's positions, from its first key on.
+    pub(super) slots: &'a [u32],
+}
+
+fn row_width(shape: &AttentionShape) -> usize {
+    shape.q_width() + 2 * shape.kv_width()
+}
+
+#[inline(always)]
+fn rotate_heads_body<const FUSED: bool>(
+    qkv: &mut [f32],
+    shape: &AttentionShape,
+    norms: Option<(&[f32], &[f32])>,
+    cos: &[f32],
+    sin: &[f32],
+) {
+    let (dim, half) = (shape.head_dim, shape.head_dim / 2);
+    let rotations = cos.chunks_exact(half).zip(sin.chunks_exact(half));
+    for (row, (cos, sin)) in qkv.chunks_exact_mut(row_width(shape)).zip(rotations) {
+        let heads = row[..shape.q_width() + shape.kv_width()].chunks_exact_mut(dim);
+        for (h, head) in heads.enumerate() {
+            if let Some((q_norm, k_norm)) = norms {
+                let w = if h < shape.heads { q_norm } else { k_norm };
+                let squares = sum::<FUSED>(head, |acc, x| fma::<FUSED>(x, x, acc));
+                let scale = 1.0 / (squares / dim as f32 + shape.eps).sqrt();
+                for (x, w) in head.iter_mut().zip(w) {
+                    *x = w * (*x * scale);
+                }
+            }
+            let (first, second) = head.split_at_mut(half);
+            for (((a, b), c), s) in first.iter_mut().zip(second).zip(cos).zip(sin) {
+                (*a, *b) = (fma::<FUSED>(*a, *c, -(*b * s)), fma::<FUSED>(*b, *c, *a * s));
+            }
+        }
+    }
+}
+
+/// Copies new keys and values to their places in the cache.
+pub(super) fn store(qkv: &[f32], shape: &AttentionShape, batch: &Batch, k: &mut [f32], v: &mut [f32]) {
+    let (q, width) = (shape.q_width(), shape.kv_width());
+    let slots = batch.spans().iter().flat_map(|span| batch.new_slots(span));
+    for (row, &slot) in qkv.chunks_exact(row_width(shape)).zip(slots) {
+        let at = slot as usize * width;
+        k[at..at + width].copy_from_slice(&row[q..q + width]);
+        v[at..at + width].copy_from_slice(&row[q + width..]);
+    }
+}
+
+#[inline(always)]
+fn attend_body<const FUSED: bool>(
+    out: &mut [f32],
+    qkv: &[f32],
+    shape: &AttentionShape,
+    span: &Span,
+    cache: &Seen<'_>,
+    scores: &mut Vec<f32>,
+) {
+    let Seen { k, v, slots } = *cache;
+    let (dim, width, group) = (shape.head_dim, shape.kv_width(), shape.heads / shape.kv_heads);
+    let scale = 1.0 / (dim as f32).sqrt();
+    let rows = out
+        .chunks_exact_mut(shape.q_width())
+        .zip(qkv.chunks_exact(row_width(shape)));
+    for (i, (out, row)) in rows.enumerate() {
+        let position = span.start + i;
+        let first = shape
+            .window
+            .map_or(0, |w| (position + 1).saturating_sub(w))
+            .max(span.first_key);
+        let seen = &slots[first - span.first_key..=position - span.first_key];
+        for h in 0..shape.heads {
+            let at = h / group * dim;
+            let q = &row[h * dim..(h + 1) * dim];
+            scores.clear();
+            scores.extend(seen.iter().map(|&slot| {
+                let from = slot as usize * width + at;
+                dot::<FUSED>(q, &k[from..from + dim]) * scale
+            }));
+            let total = exp_all::<FUSED>(scores);
+            let out = &mut out[h * dim..(h + 1) * dim];
+            for (&slot, &weight) in seen.iter().zip(scores.iter()) {
+                let from = slot as usize * width + at;
+                for (out, v) in out.iter_mut().zip(&v[from..from + dim]) {
+                    *out = fma::<FUSED>(weight, *v, *out);
+                }
+            }
+            let total = 1.0 / total;
+            out.iter_mut().for_each(|o| *o *= total);
+        }
+    }
+}
+
+/// Scores to unnormalised weights; returns their sum.
+#[inline(always)]
+fn exp_all<const FUSED: bool>(scores: &mut [f32]) -> f32 {
+    let max = scores
+        .iter()
+        .copied()
+        .fold(f32::NEG_INFINITY, |m, s| if s > m { s } else { m });
+    for s in scores.iter_mut() {
+        *s = exp::<FUSED>(*s - max);
+    }
+    sum::<FUSED>(scores, |acc, s| acc + s)
+}
+
+#[inline(always)]
+fn dot<const FUSED: bool>(a: &[f32], b: &[f32]) -> f32 {
+    let mut acc = [0.0; 16];
+    let ((a, a_rest), (b, b_rest)) = (a.as_chunks::<16>(), b.as_chunks::<16>());
+    for (a, b) in a.iter().zip(b) {
+        for ((acc, a), b) in acc.iter_mut().zip(a).zip(b) {
+            *acc = fma::<FUSED>(*a, *b, *acc);
+        }
+    }
+    for ((acc, a), b) in acc.iter_mut().zip(a_rest).zip(b_rest) {
+        *acc = fma::<FUSED>(*a, *b, *acc);
+    }
+    fold(acc)
+}

@@ -1,0 +1,156 @@
+//! Rows times a packed matrix: every linear layer and (with rows that overlap) every convolution.
+//!
+//! The matrix is packed once into panels of two vectors' columns, `[panel][k][columns]`, so that a step of the inner
+//! loop reads one panel row and adds its product with one number of each of several rows of `x`. Each output is one
+//! chain of multiply-adds in the order of `k`, whatever the number of rows: batching never changes a bit.
+#![expect(
+    unsafe_code,
+    reason = "vector intrinsics and unchecked addresses in the inner loop; bounds are asserted once per call"
+)]
+
+mod pack;
+mod simd;
+mod tile;
+
+use rayon::prelude::*;
+
+use super::isa::Isa;
+pub(super) use pack::Matrix;
+use pack::Panels;
+use simd::Simd;
+
+/// The left factor: row `m`, column `tap * depth + d` is `data[start + m * row_stride + tap * tap_stride + d]`.
+pub(super) struct Lhs<'a> {
+    pub(super) data: &'a [f32],
+    pub(super) row_stride: usize,
+    pub(super) taps: usize,
+    pub(super) tap_stride: usize,
+    pub(super) depth: usize,
+}
+
+/// Rows that lie evenly: `rows` of them from element `src` of the left factor on, to row `dst` of the output on.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Segment {
+    pub(super) src: usize,
+    pub(super) dst: usize,
+    pub(super) rows: usize,
+}
+
+/// Panels that stay in the cache while all rows pass by.
+const GROUP: usize = 4;
+/// Matrices of fewer elements are never worth waking other threads for.
+const PARALLEL_SIZE: usize = 1 << 20;
+/// Multiply-adds below which a product is not spread over threads.
+const PARALLEL_WORK: usize = 1 << 24;
+
+/// `out [rows, outputs] = x W^T + bias`.
+pub(super) fn multiply(isa: Isa, w: &Matrix, x: &Lhs<'_>, segments: &[Segment], out: &mut [f32]) {
+    check(w, x, segments, out);
+    let rows: usize = segments.iter().map(|s| s.rows).sum();
+    let job = Job {
+        w,
+        x,
+        segments,
+        out: out.as_mut_ptr(),
+    };
+    let groups = w.panels().div_ceil(GROUP) + usize::from(w.has_tail());
+    let size = w.inputs() * w.outputs();
+    if size >= PARALLEL_SIZE && rows * size >= PARALLEL_WORK && rayon::current_num_threads() > 1 {
+        (0..groups).into_par_iter().for_each(|group| job.run(isa, group));
+    } else {
+        (0..groups).for_each(|group| job.run(isa, group));
+    }
+}
+
+/// Everything that the unchecked addresses below rely on.
+fn check(w: &Matrix, x: &Lhs<'_>, segments: &[Segment], out: &[f32]) {
+    assert_eq!(
+        x.taps * x.depth,
+        w.inputs(),
+        "columns of x against the matrix's inputs"
+    );
+    for s in segments.iter().filter(|s| s.rows > 0) {
+        let last = s.src + (s.rows - 1) * x.row_stride + (x.taps - 1) * x.tap_stride;
+        assert!(
+            last + x.depth <= x.data.len(),
+            "rows of x reach {} of {}",
+            last + x.depth,
+            x.data.len()
+        );
+        assert!(
+            (s.dst + s.rows) * w.outputs() <= out.len(),
+            "rows of the output reach beyond its end"
+        );
+    }
+}
+
+/// One product, to be computed panel group by panel group.
+#[derive(Clone, Copy)]
+struct Job<'a> {
+    w: &'a Matrix,
+    x: &'a Lhs<'a>,
+    segments: &'a [Segment],
+    out: *mut f32,
+}
+
+// SAFETY: `run` writes only the columns of its panel group; groups are disjoint, so calls for different groups may run
+// at once. The pointer outlives the job, which never leaves `multiply`.
+unsafe impl Sync for Job<'_> {}
+
+impl Job<'_> {
+    fn run(&self, isa: Isa, group: usize) {
+        match isa {
+            // SAFETY: `Isa::best` gives this value only where these instructions were detected.
+            #[cfg(target_arch = "x86_64")]
+            Isa::Avx512 => unsafe { run_avx512(self, group) },
+            // SAFETY: as above.
+            #[cfg(target_arch = "x86_64")]
+            Isa::Avx2 => unsafe { run_avx2(self, group) },
+            // SAFETY: needs no instructions but the compiler's own; `check` has been passed.
+            _ => unsafe { run_group::<simd::Portable>(self, group) },
+        }
+    }
+}
+
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "avx512f,avx512vl,avx512bw,avx512dq,avx2,fma")]
+fn run_avx512(job: &Job<'_>, group: usize) {
+    // SAFETY: compiled with the instructions that the vector type needs; `check` has been passed.
+    unsafe { run_group::<simd::Avx512>(job, group) }
+}
+
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "avx2,fma")]
+fn run_avx2(job: &Job<'_>, group: usize) {
+    // SAFETY: compiled with the instructions that the vector type needs; `check` has been passed.
+    unsafe { run_group::<simd::Avx2>(job, group) }
+}
+
+/// # Safety
+/// The machine must have `S`'s instructions, and `check` must have been passed.
+#[inline(always)]
+unsafe fn run_group<S: Simd>(job: &Job<'_>, group: usize) {
+    let first = group * GROUP;
+    let count = GROUP.min(job.w.panels().saturating_sub(first));
+    for s in job.segments {
+        let mut row = 0;
+        let blocks = s.rows.div_ceil(S::MAX_ROWS);
+        for block in 0..blocks {
+            // Blocks as even as can be: 16 rows are 8 and 8, not 12 and 4.
+            let rows = (s.rows - row).div_ceil(blocks - block);
+            let at = (s.src + row * job.x.row_stride, s.dst + row);
+            // SAFETY: rows `row .. row + rows` are inside the segment, panels inside the matrix.
+            unsafe {
+                match job.w.storage() {
+                    _ if count == 0 => tile::tail::<S>(job, rows, at),
+                    Panels::F32(data) => tile::wide::<S, simd::F32>(job, data, rows, at, first, count),
+                    Panels::Bf16(data) => tile::wide::<S, simd::Bf16>(job, data, rows, at, first, count),
+                }
+            }
+            row += rows;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

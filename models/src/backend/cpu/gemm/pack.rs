@@ -1,0 +1,169 @@
+//! The matrix as the inner loop wants it.
+
+use half::{bf16, f16};
+
+use crate::backend::cpu::isa::Isa;
+use crate::checkpoint::{DType, HostTensor};
+
+/// Panels of two vectors' columns.
+pub(super) enum Panels {
+    /// `[panel][k][2 * lanes]`.
+    F32(Vec<f32>),
+    /// `[panel][k][lanes]`: in each word the column `j` in the lower half, column `j + lanes` in the upper one.
+    Bf16(Vec<u32>),
+}
+
+/// `[outputs, inputs]` with a bias, packed for one instruction set.
+pub(crate) struct Matrix {
+    inputs: usize,
+    outputs: usize,
+    panels: Panels,
+    count: usize,
+    /// The last columns, if they fit in one vector: `[k][lanes]`; else empty.
+    tail: Vec<f32>,
+    /// One number per packed column.
+    bias: Vec<f32>,
+}
+
+/// Lanes of the vectors that the kernels of `isa` use.
+pub(super) fn lanes(isa: Isa) -> usize {
+    if isa == Isa::Avx512 { 16 } else { 8 }
+}
+
+/// The stacked rows of several tensors.
+struct Source<'a> {
+    parts: &'a [HostTensor],
+    inputs: usize,
+}
+
+impl Source<'_> {
+    /// Element type shared by all parts, widened if they differ.
+    fn is_bf16(&self) -> bool {
+        self.parts.iter().all(|p| p.dtype == DType::Bf16)
+    }
+
+    /// The bytes of row `n` and their type.
+    fn row(&self, mut n: usize) -> (&[u8], &DType) {
+        for part in self.parts {
+            if n < part.shape[0] {
+                let size = part.bytes.len() / part.shape[0];
+                return (&part.bytes[n * size..(n + 1) * size], &part.dtype);
+            }
+            n -= part.shape[0];
+        }
+        unreachable!("rows are counted over the same parts")
+    }
+
+    /// Row `n` widened, into `out[k * stride]`.
+    fn widen(&self, n: usize, out: &mut [f32], stride: usize) {
+        let (bytes, dtype) = self.row(n);
+        let out = out.iter_mut().step_by(stride);
+        match dtype {
+            DType::Bf16 => out
+                .zip(bytes.as_chunks().0)
+                .for_each(|(o, b)| *o = bf16::from_le_bytes(*b).to_f32()),
+            DType::F16 => out
+                .zip(bytes.as_chunks().0)
+                .for_each(|(o, b)| *o = f16::from_le_bytes(*b).to_f32()),
+            _ => out
+                .zip(bytes.as_chunks().0)
+                .for_each(|(o, b)| *o = f32::from_le_bytes(*b)),
+        }
+    }
+}
+
+impl Matrix {
+    /// Stacks `parts` (`[out_i, inputs]` each) and packs them.
+    pub(in crate::backend::cpu) fn pack(isa: Isa, parts: &[HostTensor], bias: Option<&[f32]>) -> Self {
+        let lanes = lanes(isa);
+        let (inputs, outputs) = (parts[0].shape[1], parts.iter().map(|p| p.shape[0]).sum::<usize>());
+        let source = Source { parts, inputs };
+        let rest = outputs % (2 * lanes);
+        let count = outputs / (2 * lanes) + usize::from(rest > lanes);
+        let tail = if rest == 0 || rest > lanes {
+            Vec::new()
+        } else {
+            pack_tail(&source, count * 2 * lanes, outputs, lanes)
+        };
+        let panels = if source.is_bf16() {
+            Panels::Bf16(pack_bf16(&source, count, outputs, lanes))
+        } else {
+            Panels::F32(pack_f32(&source, count, outputs, lanes))
+        };
+        let mut padded = vec![0.0; count * 2 * lanes + if tail.is_empty() { 0 } else { lanes }];
+        if let Some(bias) = bias {
+            padded[..outputs].copy_from_slice(bias);
+        }
+        Self {
+            inputs,
+            outputs,
+            panels,
+            count,
+            tail,
+            bias: padded,
+        }
+    }
+
+    pub(in crate::backend::cpu) fn inputs(&self) -> usize {
+        self.inputs
+    }
+
+    pub(in crate::backend::cpu) fn outputs(&self) -> usize {
+        self.outputs
+    }
+
+    /// Panels of two vectors.
+    pub(super) fn panels(&self) -> usize {
+        self.count
+    }
+
+    pub(super) fn has_tail(&self) -> bool {
+        !self.tail.is_empty()
+    }
+
+    pub(super) fn storage(&self) -> &Panels {
+        &self.panels
+    }
+
+    pub(super) fn tail(&self) -> &[f32] {
+        &self.tail
+    }
+
+    pub(super) fn bias(&self) -> &[f32] {
+        &self.bias
+    }
+}
+
+fn pack_tail(source: &Source<'_>, first: usize, outputs: usize, lanes: usize) -> Vec<f32> {
+    let mut data = vec![0.0; source.inputs * lanes];
+    for n in first..outputs {
+        source.widen(n, &mut data[n - first..], lanes);
+    }
+    data
+}
+
+fn pack_f32(source: &Source<'_>, count: usize, outputs: usize, lanes: usize) -> Vec<f32> {
+    let (columns, size) = (2 * lanes, source.inputs * 2 * lanes);
+    let mut data = vec![0.0; count * size];
+    for n in 0..outputs.min(count * columns) {
+        let at = n / columns * size + n % columns;
+        source.widen(n, &mut data[at..], columns);
+    }
+    // A row's stride runs past its panel only in the padding of the last one, which `zip` in `widen` cuts off.
+    data
+}
+
+fn pack_bf16(source: &Source<'_>, count: usize, outputs: usize, lanes: usize) -> Vec<u32> {
+    let (columns, size) = (2 * lanes, source.inputs * lanes);
+    let mut data = vec![0_u32; count * size];
+    for n in 0..outputs.min(count * columns) {
+        let (panel, column) = (n / columns, n % columns);
+        let shift = if column < lanes { 0 } else { 16 };
+        let at = panel * size + column % lanes;
+        let (bytes, _) = source.row(n);
+        for (word, b) in data[at..].iter_mut().step_by(lanes).zip(bytes.as_chunks().0) {
+            *word |= u32::from(u16::from_le_bytes(*b)) << shift;
+        }
+    }
+    data
+}

@@ -1,0 +1,177 @@
+//! The inner loop: a few rows times a few panels, sums in registers.
+
+use super::Job;
+use super::simd::{Simd, Storage};
+
+/// Start of a block: element of the left factor, row of the output.
+type Start = (usize, usize);
+
+/// Calls `$f::<S, W, rows, panels>` for a number of rows known only at run time.
+macro_rules! with_rows {
+    ($rows:expr, $call:ident, $($m:literal)*) => {
+        match $rows { $($m => $call!($m),)* _ => unreachable!("a block has at most 12 rows") }
+    };
+}
+
+/// Rows of one block times panels `first .. first + count`.
+///
+/// # Safety
+/// As `run_group`; the block's rows and the panels must exist, `rows` be at most `S::MAX_ROWS`.
+#[inline(always)]
+pub(super) unsafe fn wide<S: Simd, W: Storage>(
+    job: &Job<'_>,
+    data: &[W::Element],
+    rows: usize,
+    at: Start,
+    first: usize,
+    count: usize,
+) {
+    let (mut panel, end) = (first, first + count);
+    while panel < end {
+        let left = end - panel;
+        // Few rows: several panels at once, or the sums' chains are too few to keep the units busy.
+        let panels = match rows {
+            1 if left >= 4 => 4,
+            1..=4 if left >= 2 => 2,
+            _ => 1,
+        };
+        macro_rules! tile {
+            ($m:literal) => {
+                // SAFETY: the caller's promise.
+                unsafe {
+                    match ($m, panels) {
+                        (1, 4) => block::<S, W, $m, 4>(job, data, at, panel),
+                        (1..=4, 2) => block::<S, W, $m, 2>(job, data, at, panel),
+                        _ => block::<S, W, $m, 1>(job, data, at, panel),
+                    }
+                }
+            };
+        }
+        if S::MAX_ROWS > 6 {
+            with_rows!(rows, tile, 1 2 3 4 5 6 7 8 9 10 11 12);
+        } else {
+            with_rows!(rows, tile, 1 2 3 4 5 6);
+        }
+        panel += panels;
+    }
+}
+
+/// `M` rows times `P` panels.
+///
+/// # Safety
+/// As [`wide`].
+#[inline(always)]
+unsafe fn block<S: Simd, W: Storage, const M: usize, const P: usize>(
+    job: &Job<'_>,
+    data: &[W::Element],
+    (src, dst): Start,
+    panel: usize,
+) {
+    let (x, lanes) = (job.x, S::LANES);
+    let size = job.w.inputs() * lanes * W::VECTORS;
+    // SAFETY: by `check` every row and tap of the block is inside `x.data`; the panels are inside `data`, and the bias
+    // has a number for each of their columns.
+    unsafe {
+        let mut acc = [[[S::splat(0.0); 2]; P]; M];
+        for p in 0..P {
+            let bias = job.w.bias().as_ptr().add((panel + p) * 2 * lanes);
+            let bias = [S::load(bias), S::load(bias.add(lanes))];
+            for row in &mut acc {
+                row[p] = bias;
+            }
+        }
+        let panels = data.as_ptr().add(panel * size);
+        let mut k = 0;
+        for tap in 0..x.taps {
+            let rows = x.data.as_ptr().add(src + tap * x.tap_stride);
+            for d in 0..x.depth {
+                let mut w = [[S::splat(0.0); 2]; P];
+                for (p, w) in w.iter_mut().enumerate() {
+                    *w = W::row::<S>(panels.add(p * size), k);
+                }
+                for (m, acc) in acc.iter_mut().enumerate() {
+                    let v = S::splat(*rows.add(m * x.row_stride + d));
+                    for (acc, w) in acc.iter_mut().zip(&w) {
+                        acc[0] = S::fma(v, w[0], acc[0]);
+                        acc[1] = S::fma(v, w[1], acc[1]);
+                    }
+                }
+                k += 1;
+            }
+        }
+        for (m, row) in acc.iter().enumerate() {
+            for (p, sums) in row.iter().enumerate() {
+                store::<S, 2>(job, dst + m, (panel + p) * 2 * lanes, sums);
+            }
+        }
+    }
+}
+
+/// Rows of one block times the last, narrow panel.
+///
+/// # Safety
+/// As [`wide`]; the matrix must have a tail.
+#[inline(always)]
+pub(super) unsafe fn tail<S: Simd>(job: &Job<'_>, rows: usize, at: Start) {
+    macro_rules! tile {
+        ($m:literal) => {
+            // SAFETY: the caller's promise.
+            unsafe { tail_block::<S, $m>(job, at) }
+        };
+    }
+    if S::MAX_ROWS > 6 {
+        with_rows!(rows, tile, 1 2 3 4 5 6 7 8 9 10 11 12);
+    } else {
+        with_rows!(rows, tile, 1 2 3 4 5 6);
+    }
+}
+
+/// # Safety
+/// As [`tail`].
+#[inline(always)]
+unsafe fn tail_block<S: Simd, const M: usize>(job: &Job<'_>, (src, dst): Start) {
+    let (x, first) = (job.x, job.w.panels() * 2 * S::LANES);
+    // SAFETY: as in `block`; the tail has one vector per `k`.
+    unsafe {
+        let mut acc = [S::load(job.w.bias().as_ptr().add(first)); M];
+        let mut w = job.w.tail().as_ptr();
+        for tap in 0..x.taps {
+            let rows = x.data.as_ptr().add(src + tap * x.tap_stride);
+            for d in 0..x.depth {
+                let column = S::load(w);
+                w = w.add(S::LANES);
+                for (m, acc) in acc.iter_mut().enumerate() {
+                    *acc = S::fma(S::splat(*rows.add(m * x.row_stride + d)), column, *acc);
+                }
+            }
+        }
+        for (m, sums) in acc.iter().enumerate() {
+            store::<S, 1>(job, dst + m, first, &[*sums]);
+        }
+    }
+}
+
+/// Writes sums to columns `column ..` of an output row, as far as there are columns.
+///
+/// # Safety
+/// As [`wide`].
+#[inline(always)]
+unsafe fn store<S: Simd, const V: usize>(job: &Job<'_>, row: usize, column: usize, sums: &[S::V; V]) {
+    let outputs = job.w.outputs();
+    let (width, left) = (V * S::LANES, outputs - column);
+    // SAFETY: by `check` the row is inside the output; only its columns are written.
+    unsafe {
+        let out = job.out.add(row * outputs + column);
+        if left >= width {
+            for (v, sums) in sums.iter().enumerate() {
+                S::store(out.add(v * S::LANES), *sums);
+            }
+        } else {
+            let mut all = [0.0_f32; 32];
+            for (v, sums) in sums.iter().enumerate() {
+                S::store(all.as_mut_ptr().add(v * S::LANES), *sums);
+            }
+            std::ptr::copy_nonoverlapping(all.as_ptr(), out, left);
+        }
+    }
+}

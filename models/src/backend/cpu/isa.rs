@@ -1,0 +1,76 @@
+//! Which vector instructions the machine has, and the way into functions compiled for them.
+
+/// Instruction sets with kernels of their own.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Isa {
+    /// 16 lanes, fused multiply-add.
+    Avx512,
+    /// 8 lanes, fused multiply-add.
+    Avx2,
+    /// Whatever the compiler may assume.
+    Portable,
+}
+
+impl Isa {
+    /// The best that this machine has.
+    pub(super) fn best() -> Self {
+        #[cfg(target_arch = "x86_64")]
+        {
+            if is_x86_feature_detected!("avx512f")
+                && is_x86_feature_detected!("avx512vl")
+                && is_x86_feature_detected!("avx512bw")
+                && is_x86_feature_detected!("avx512dq")
+                && is_x86_feature_detected!("avx2")
+                && is_x86_feature_detected!("fma")
+            {
+                return Self::Avx512;
+            }
+            if is_x86_feature_detected!("avx2") && is_x86_feature_detected!("fma") {
+                return Self::Avx2;
+            }
+        }
+        Self::Portable
+    }
+
+    /// All that this machine has, best first.
+    #[cfg(test)]
+    pub(super) fn available() -> Vec<Self> {
+        let best = Self::best();
+        [Self::Avx512, Self::Avx2, Self::Portable]
+            .into_iter()
+            .skip_while(|isa| *isa != best)
+            .collect()
+    }
+}
+
+/// Whether multiply-add is one instruction without asking.
+pub(super) const PORTABLE_FMA: bool = cfg!(target_arch = "aarch64");
+
+/// Compiles `body::<FUSED>` (which must be `#[inline(always)]`) once per instruction set.
+macro_rules! for_each_isa {
+    ($($(#[$meta:meta])* $vis:vis fn $name:ident($($arg:ident: $ty:ty),* $(,)?) = $body:ident;)*) => {$(
+        $(#[$meta])*
+        $vis fn $name(isa: $crate::backend::cpu::isa::Isa, $($arg: $ty),*) {
+            use $crate::backend::cpu::isa::{Isa, PORTABLE_FMA};
+            #[cfg(target_arch = "x86_64")]
+            #[target_feature(enable = "avx512f,avx512vl,avx512bw,avx512dq,avx2,fma")]
+            fn avx512($($arg: $ty),*) {
+                $body::<true>($($arg),*);
+            }
+            #[cfg(target_arch = "x86_64")]
+            #[target_feature(enable = "avx2,fma")]
+            fn avx2($($arg: $ty),*) {
+                $body::<true>($($arg),*);
+            }
+            match isa {
+                // SAFETY: `Isa::best` gives this value only where these instructions were detected.
+                #[cfg(target_arch = "x86_64")]
+                Isa::Avx512 => unsafe { avx512($($arg),*) },
+                // SAFETY: as above.
+                #[cfg(target_arch = "x86_64")]
+                Isa::Avx2 => unsafe { avx2($($arg),*) },
+                _ => $body::<PORTABLE_FMA>($($arg),*),
+            }
+        }
+    )*};
+}

@@ -1,0 +1,183 @@
+//! Element-wise operations and norms, written so that the compiler makes vector code of them.
+#![expect(
+    unsafe_code,
+    reason = "entering functions compiled for instructions that have been detected"
+)]
+
+use std::f32::consts::{FRAC_1_PI, LOG2_E};
+
+for_each_isa! {
+    /// `x += a * y`.
+    pub(super) fn axpy(x: &mut [f32], y: &[f32], a: f32) = axpy_body;
+    /// `x += y * z`.
+    pub(super) fn multiply_add(x: &mut [f32], y: &[f32], z: &[f32]) = multiply_add_body;
+    /// `x = x / (1 + exp(-x))`.
+    pub(super) fn silu(x: &mut [f32]) = silu_body;
+    /// `out = silu(gate) * up`.
+    pub(super) fn gated(out: &mut [f32], gate: &[f32], up: &[f32]) = gated_body;
+    /// `x = x / 2 * (1 + erf(x / sqrt 2))`.
+    pub(super) fn gelu(x: &mut [f32]) = gelu_body;
+    /// `out = x + sin(x * a)^2 * b`, `a` and `b` per column.
+    pub(super) fn snake(out: &mut [f32], x: &[f32], a: &[f32], b: &[f32]) = snake_body;
+    /// `out = w * x / rms(x)` per row of `w.len()` columns.
+    pub(super) fn rms_norm(out: &mut [f32], x: &[f32], w: &[f32], eps: f32) = rms_norm_body;
+    /// `x = w * (x - mean) / deviation + bias` per row of `w.len()` columns.
+    pub(super) fn layer_norm(x: &mut [f32], w: &[f32], bias: &[f32], eps: f32) = layer_norm_body;
+}
+
+#[inline(always)]
+pub(super) fn fma<const FUSED: bool>(a: f32, b: f32, c: f32) -> f32 {
+    if FUSED { a.mul_add(b, c) } else { a * b + c }
+}
+
+/// Adding and subtracting this rounds to the nearest whole number (below 2^22 in size).
+const ROUND: f32 = 12_582_912.0;
+
+/// `e^x` to 2 units in the last place; below -87 it is `e^-87`, above 88 it is `e^88`. (Cephes, `expf`.)
+#[inline(always)]
+pub(super) fn exp<const FUSED: bool>(x: f32) -> f32 {
+    let x = if x > 88.0 { 88.0 } else { x };
+    let x = if x < -87.0 { -87.0 } else { x };
+    let shifted = fma::<FUSED>(x, LOG2_E, ROUND);
+    let n = shifted - ROUND;
+    let r = fma::<FUSED>(n, -0.693_359_4, x);
+    let r = fma::<FUSED>(n, 2.121_944_4e-4, r);
+    let mut p = 1.987_569_1e-4;
+    for c in [1.398_199_9e-3, 8.333_452e-3, 4.166_579_5e-2, 1.666_666_6e-1, 0.5] {
+        p = fma::<FUSED>(p, r, c);
+    }
+    let p = fma::<FUSED>(p * r, r, r + 1.0);
+    let power = shifted.to_bits().wrapping_sub(ROUND.to_bits()).wrapping_add(127) << 23;
+    p * f32::from_bits(power)
+}
+
+/// `sin(x)^2`, good to 1e-6 for arguments up to some 100,000: reduced by whole multiples of pi, which the square does
+/// not see. (Coefficients: SLEEF, `sinf_u35`.)
+#[inline(always)]
+fn sin_squared<const FUSED: bool>(x: f32) -> f32 {
+    let n = fma::<FUSED>(x, FRAC_1_PI, ROUND) - ROUND;
+    let r = fma::<FUSED>(n, -3.140_625, x);
+    let r = fma::<FUSED>(n, -9.670_257_6e-4, r);
+    let r = fma::<FUSED>(n, -6.278_33e-7, r);
+    let s = r * r;
+    let mut p = 2.608_316e-6;
+    for c in [-1.981_069e-4, 8.333_079e-3, -1.666_666e-1] {
+        p = fma::<FUSED>(p, s, c);
+    }
+    let sin = fma::<FUSED>(p * s, r, r);
+    sin * sin
+}
+
+/// The error function to 2e-7. (Abramowitz and Stegun, 7.1.26.)
+#[inline(always)]
+fn erf<const FUSED: bool>(x: f32) -> f32 {
+    let a = x.abs();
+    let t = 1.0 / fma::<FUSED>(a, 0.327_591_1, 1.0);
+    let mut p = 1.061_405_4;
+    for c in [-1.453_152, 1.421_413_7, -0.284_496_74, 0.254_829_6] {
+        p = fma::<FUSED>(p, t, c);
+    }
+    (1.0 - p * t * exp::<FUSED>(-a * a)).copysign(x)
+}
+
+#[inline(always)]
+fn axpy_body<const FUSED: bool>(x: &mut [f32], y: &[f32], a: f32) {
+    for (x, y) in x.iter_mut().zip(y) {
+        *x = fma::<FUSED>(a, *y, *x);
+    }
+}
+
+#[inline(always)]
+fn multiply_add_body<const FUSED: bool>(x: &mut [f32], y: &[f32], z: &[f32]) {
+    for ((x, y), z) in x.iter_mut().zip(y).zip(z) {
+        *x = fma::<FUSED>(*y, *z, *x);
+    }
+}
+
+#[inline(always)]
+fn silu_body<const FUSED: bool>(x: &mut [f32]) {
+    for x in x {
+        *x /= 1.0 + exp::<FUSED>(-*x);
+    }
+}
+
+#[inline(always)]
+fn gated_body<const FUSED: bool>(out: &mut [f32], gate: &[f32], up: &[f32]) {
+    for ((out, g), u) in out.iter_mut().zip(gate).zip(up) {
+        *out = g / (1.0 + exp::<FUSED>(-g)) * u;
+    }
+}
+
+#[inline(always)]
+fn gelu_body<const FUSED: bool>(x: &mut [f32]) {
+    for x in x {
+        *x *= 0.5 * (1.0 + erf::<FUSED>(*x * std::f32::consts::FRAC_1_SQRT_2));
+    }
+}
+
+#[inline(always)]
+fn snake_body<const FUSED: bool>(out: &mut [f32], x: &[f32], a: &[f32], b: &[f32]) {
+    for (out, x) in out.chunks_exact_mut(a.len()).zip(x.chunks_exact(a.len())) {
+        for (((out, &x), &a), &b) in out.iter_mut().zip(x).zip(a).zip(b) {
+            *out = fma::<FUSED>(sin_squared::<FUSED>(x * a), b, x);
+        }
+    }
+}
+
+const LANES: usize = 16;
+
+/// Sum of `f(x[i])` in an order that vectorises.
+#[inline(always)]
+pub(super) fn sum<const FUSED: bool>(x: &[f32], f: impl Fn(f32, f32) -> f32) -> f32 {
+    let mut acc = [0.0; LANES];
+    let (chunks, rest) = x.as_chunks::<LANES>();
+    for chunk in chunks {
+        for (acc, x) in acc.iter_mut().zip(chunk) {
+            *acc = f(*acc, *x);
+        }
+    }
+    for (acc, x) in acc.iter_mut().zip(rest) {
+        *acc = f(*acc, *x);
+    }
+    fold(acc)
+}
+
+/// Sum of the lanes, halves onto halves.
+#[inline(always)]
+pub(super) fn fold(mut acc: [f32; LANES]) -> f32 {
+    let mut half = LANES / 2;
+    while half > 0 {
+        for i in 0..half {
+            acc[i] += acc[i + half];
+        }
+        half /= 2;
+    }
+    acc[0]
+}
+
+#[inline(always)]
+fn rms_norm_body<const FUSED: bool>(out: &mut [f32], x: &[f32], w: &[f32], eps: f32) {
+    for (out, x) in out.chunks_exact_mut(w.len()).zip(x.chunks_exact(w.len())) {
+        let squares = sum::<FUSED>(x, |acc, x| fma::<FUSED>(x, x, acc));
+        let scale = 1.0 / (squares / w.len() as f32 + eps).sqrt();
+        for ((out, x), w) in out.iter_mut().zip(x).zip(w) {
+            *out = w * (x * scale);
+        }
+    }
+}
+
+#[inline(always)]
+fn layer_norm_body<const FUSED: bool>(x: &mut [f32], w: &[f32], bias: &[f32], eps: f32) {
+    let n = w.len() as f32;
+    for x in x.chunks_exact_mut(w.len()) {
+        let mean = sum::<FUSED>(x, |acc, x| acc + x) / n;
+        let variance = sum::<FUSED>(x, |acc, x| fma::<FUSED>(x - mean, x - mean, acc)) / n;
+        let scale = 1.0 / (variance + eps).sqrt();
+        for ((x, w), b) in x.iter_mut().zip(w).zip(bias) {
+            *x = fma::<FUSED>((*x - mean) * scale, *w, *b);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

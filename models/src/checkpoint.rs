@@ -1,0 +1,226 @@
+//! A checkpoint: named files, and the tensors that its safetensors files hold.
+//!
+//! Flows in: a directory or a set of files compiled into the program. Flows out: raw files by name and, for the
+//! network constructors, tensors by name with their bytes as stored. Reads by position, so only the tensors asked for
+//! are ever touched and a file cut short under our feet is an error, not a signal. Never interprets a tensor.
+
+mod header;
+mod problem;
+mod tensor;
+
+use std::borrow::Cow;
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs::File;
+use std::io::{ErrorKind, Read, Seek, SeekFrom};
+use std::path::PathBuf;
+
+use serde::Deserialize;
+
+use header::Header;
+pub use problem::{LoadError, Problem};
+pub(crate) use tensor::{DType, HostTensor, TensorInfo};
+
+const SINGLE: &str = "model.safetensors";
+const INDEX: &str = "model.safetensors.index.json";
+
+/// Where a checkpoint's files are.
+#[derive(Debug, Clone)]
+pub enum CheckpointSource {
+    /// A directory in Hugging Face layout.
+    Dir(PathBuf),
+    /// Files inside the program: `(name, content)`.
+    Memory(&'static [(&'static str, &'static [u8])]),
+}
+
+impl CheckpointSource {
+    /// The content of a file, `None` if there is no such file.
+    fn file(&self, name: &str) -> Result<Option<Cow<'static, [u8]>>, LoadError> {
+        match self {
+            Self::Dir(dir) => match std::fs::read(dir.join(name)) {
+                Ok(bytes) => Ok(Some(Cow::Owned(bytes))),
+                Err(e) if e.kind() == ErrorKind::NotFound => Ok(None),
+                Err(e) => Err(LoadError::read(name, &e)),
+            },
+            Self::Memory(files) => Ok(files
+                .iter()
+                .find(|(n, _)| *n == name)
+                .map(|(_, b)| Cow::Borrowed(*b))),
+        }
+    }
+
+    /// Bytes `begin .. end` of a file.
+    fn range(&self, name: &str, begin: u64, end: u64) -> Result<Cow<'static, [u8]>, LoadError> {
+        let short = || {
+            LoadError::one(Problem::Truncated {
+                file: name.into(),
+                expected: end,
+                found: begin,
+            })
+        };
+        match self {
+            Self::Dir(dir) => {
+                let mut file = File::open(dir.join(name)).map_err(|e| LoadError::read(name, &e))?;
+                file.seek(SeekFrom::Start(begin))
+                    .map_err(|e| LoadError::read(name, &e))?;
+                let mut bytes = vec![0; usize::try_from(end - begin).map_err(|_| short())?];
+                file.read_exact(&mut bytes)
+                    .map_err(|e| LoadError::read(name, &e))?;
+                Ok(Cow::Owned(bytes))
+            }
+            Self::Memory(files) => {
+                let (_, content) = files.iter().find(|(n, _)| *n == name).ok_or_else(short)?;
+                let part = usize::try_from(begin).ok().zip(usize::try_from(end).ok());
+                let part = part.and_then(|(a, b)| content.get(a..b)).ok_or_else(short)?;
+                Ok(Cow::Borrowed(part))
+            }
+        }
+    }
+
+    /// Length of a file in bytes, `None` if there is no such file.
+    fn len(&self, name: &str) -> Result<Option<u64>, LoadError> {
+        match self {
+            Self::Dir(dir) => match std::fs::metadata(dir.join(name)) {
+                Ok(meta) => Ok(Some(meta.len())),
+                Err(e) if e.kind() == ErrorKind::NotFound => Ok(None),
+                Err(e) => Err(LoadError::read(name, &e)),
+            },
+            Self::Memory(files) => Ok(files
+                .iter()
+                .find(|(n, _)| *n == name)
+                .map(|(_, b)| b.len() as u64)),
+        }
+    }
+}
+
+#[derive(Deserialize)]
+struct Index {
+    weight_map: BTreeMap<String, String>,
+}
+
+/// An opened checkpoint: every tensor's place is known, no tensor has been read.
+#[derive(Debug)]
+pub struct Checkpoint {
+    source: CheckpointSource,
+    /// The file that lists the tensors: where a missing one should have been.
+    listing: String,
+    tensors: BTreeMap<String, TensorInfo>,
+}
+
+impl Checkpoint {
+    /// Opens `source` and reads the headers of its safetensors files.
+    ///
+    /// # Errors
+    /// [`LoadError`] naming every file that is missing, cut short or not a safetensors file.
+    pub fn open(source: CheckpointSource) -> Result<Self, LoadError> {
+        let index = source.file(INDEX)?;
+        let mut problems = Vec::new();
+        let mut tensors = BTreeMap::new();
+        let listing = if let Some(bytes) = index {
+            let index: Index = serde_json::from_slice(&bytes).map_err(|e| {
+                LoadError::one(Problem::Malformed {
+                    file: INDEX.into(),
+                    reason: e.to_string(),
+                })
+            })?;
+            let shards: BTreeSet<&String> = index.weight_map.values().collect();
+            for shard in shards {
+                add_file(&source, shard, &mut tensors, &mut problems)?;
+            }
+            missing_from_shards(&index, &tensors, &mut problems);
+            INDEX
+        } else {
+            add_file(&source, SINGLE, &mut tensors, &mut problems)?;
+            SINGLE
+        };
+        LoadError::unless_empty(problems)?;
+        Ok(Self {
+            source,
+            listing: listing.into(),
+            tensors,
+        })
+    }
+
+    /// The content of one of the checkpoint's other files (such as `config.json`), `None` if it is not there.
+    ///
+    /// # Errors
+    /// [`LoadError`] if the file is there but cannot be read.
+    pub fn file(&self, name: &str) -> Result<Option<Cow<'static, [u8]>>, LoadError> {
+        self.source.file(name)
+    }
+
+    /// As [`Checkpoint::file`], for a file that must be there.
+    pub(crate) fn required(&self, name: &str) -> Result<Cow<'static, [u8]>, LoadError> {
+        self.file(name)?
+            .ok_or_else(|| LoadError::one(Problem::MissingFile { file: name.into() }))
+    }
+
+    /// The file that lists the tensors.
+    pub(crate) fn listing(&self) -> &str {
+        &self.listing
+    }
+
+    /// What is known of a tensor without reading it.
+    pub(crate) fn info(&self, name: &str) -> Option<&TensorInfo> {
+        self.tensors.get(name)
+    }
+
+    /// All tensors, in name order.
+    pub(crate) fn tensors(&self) -> impl Iterator<Item = (&str, &TensorInfo)> {
+        self.tensors.iter().map(|(k, v)| (k.as_str(), v))
+    }
+
+    /// Reads a tensor's bytes.
+    pub(crate) fn read(&self, name: &str) -> Result<HostTensor, LoadError> {
+        let info = self.info(name).ok_or_else(|| {
+            let (file, tensor) = (self.listing.clone(), name.to_owned());
+            LoadError::one(Problem::MissingTensor {
+                file,
+                tensor,
+                expected: Vec::new(),
+            })
+        })?;
+        let bytes = self.source.range(&info.file, info.begin, info.end)?;
+        Ok(HostTensor {
+            dtype: info.dtype.clone(),
+            shape: info.shape.clone(),
+            bytes,
+        })
+    }
+}
+
+/// Adds the tensors of one safetensors file, or what is wrong with the file.
+fn add_file(
+    source: &CheckpointSource,
+    file: &str,
+    tensors: &mut BTreeMap<String, TensorInfo>,
+    problems: &mut Vec<Problem>,
+) -> Result<(), LoadError> {
+    let Some(len) = source.len(file)? else {
+        problems.push(Problem::MissingFile { file: file.into() });
+        return Ok(());
+    };
+    match Header::read(file, len, |begin, end| source.range(file, begin, end))? {
+        Ok(header) => tensors.extend(header.tensors),
+        Err(problem) => problems.push(problem),
+    }
+    Ok(())
+}
+
+/// Tensors that the index promises and their shard does not hold.
+fn missing_from_shards(index: &Index, tensors: &BTreeMap<String, TensorInfo>, problems: &mut Vec<Problem>) {
+    let broken: BTreeSet<String> = problems
+        .iter()
+        .filter_map(|p| p.file().map(str::to_owned))
+        .collect();
+    for (tensor, shard) in &index.weight_map {
+        if broken.contains(shard) || tensors.get(tensor).is_some_and(|t| t.file == *shard) {
+            continue;
+        }
+        let (file, tensor) = (shard.clone(), tensor.clone());
+        problems.push(Problem::MissingTensor {
+            file,
+            tensor,
+            expected: Vec::new(),
+        });
+    }
+}

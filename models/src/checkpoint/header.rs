@@ -1,0 +1,122 @@
+//! The header of a safetensors file: eight bytes of length, then JSON, then the data.
+//!
+//! Format: <https://github.com/huggingface/safetensors#format>.
+
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+
+use serde::Deserialize;
+
+use super::problem::{LoadError, Problem};
+use super::tensor::{DType, TensorInfo};
+
+/// Longest header accepted, as in the reference implementation.
+const MAX_HEADER: u64 = 100_000_000;
+
+#[derive(Deserialize)]
+struct Entry {
+    dtype: String,
+    shape: Vec<usize>,
+    data_offsets: (u64, u64),
+}
+
+/// The tensors of one file.
+pub(super) struct Header {
+    pub(super) tensors: BTreeMap<String, TensorInfo>,
+}
+
+impl Header {
+    /// Reads and checks the header of `file`, which is `len` bytes long.
+    ///
+    /// The outer error is one of reading; the inner one is a flaw of the file.
+    pub(super) fn read(
+        file: &str,
+        len: u64,
+        mut range: impl FnMut(u64, u64) -> Result<Cow<'static, [u8]>, LoadError>,
+    ) -> Result<Result<Self, Problem>, LoadError> {
+        let truncated = |expected| Problem::Truncated {
+            file: file.into(),
+            expected,
+            found: len,
+        };
+        if len < 8 {
+            return Ok(Err(truncated(8)));
+        }
+        let mut size = [0; 8];
+        size.copy_from_slice(&range(0, 8)?);
+        let size = u64::from_le_bytes(size);
+        if size > MAX_HEADER {
+            let reason = format!("its header claims {size} bytes, at most {MAX_HEADER} are allowed");
+            return Ok(Err(Problem::Malformed {
+                file: file.into(),
+                reason,
+            }));
+        }
+        let data = 8 + size;
+        if len < data {
+            return Ok(Err(truncated(data)));
+        }
+        Ok(parse(file, &range(8, data)?, data, len))
+    }
+}
+
+fn parse(file: &str, json: &[u8], data: u64, len: u64) -> Result<Header, Problem> {
+    let malformed = |reason: String| Problem::Malformed {
+        file: file.into(),
+        reason,
+    };
+    let raw: BTreeMap<String, serde_json::Value> =
+        serde_json::from_slice(json).map_err(|e| malformed(format!("its header is not JSON: {e}")))?;
+    let mut tensors = BTreeMap::new();
+    let mut end_of_data = data;
+    for (name, value) in raw {
+        if name == "__metadata__" {
+            continue;
+        }
+        let entry: Entry =
+            serde_json::from_value(value).map_err(|e| malformed(format!("header entry {name:?}: {e}")))?;
+        let (begin, end) = entry.data_offsets;
+        let place = data
+            .checked_add(begin)
+            .zip(data.checked_add(end))
+            .filter(|(b, e)| b <= e);
+        let Some((begin, end)) = place else {
+            return Err(malformed(format!(
+                "tensor {name} has impossible offsets {begin}..{end}"
+            )));
+        };
+        end_of_data = end_of_data.max(end);
+        let dtype = DType::parse(&entry.dtype);
+        let elements = entry
+            .shape
+            .iter()
+            .try_fold(1_u64, |n, &d| n.checked_mul(d as u64));
+        if let Some(width) = dtype.width()
+            && elements.and_then(|n| n.checked_mul(width)) != Some(end - begin)
+        {
+            let found = end - begin;
+            return Err(malformed(format!(
+                "tensor {name} of shape {:?} and type {} occupies {found} bytes",
+                entry.shape, entry.dtype
+            )));
+        }
+        tensors.insert(
+            name,
+            TensorInfo {
+                file: file.into(),
+                dtype,
+                shape: entry.shape,
+                begin,
+                end,
+            },
+        );
+    }
+    if end_of_data > len {
+        return Err(Problem::Truncated {
+            file: file.into(),
+            expected: end_of_data,
+            found: len,
+        });
+    }
+    Ok(Header { tensors })
+}

@@ -1,0 +1,173 @@
+//! What can be wrong with a checkpoint, collected so that one attempt tells everything.
+
+use std::fmt;
+
+/// One flaw of a checkpoint.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum Problem {
+    /// A file that must be there is not.
+    #[error("{file}: no such file")]
+    MissingFile {
+        /// Name inside the checkpoint.
+        file: String,
+    },
+    /// A file could not be read.
+    #[error("{file}: cannot be read: {reason}")]
+    Unreadable {
+        /// Name inside the checkpoint.
+        file: String,
+        /// The operating system's word.
+        reason: String,
+    },
+    /// A file ends before its content does.
+    #[error("{file}: cut short: expected {expected} bytes, found {found}")]
+    Truncated {
+        /// Name inside the checkpoint.
+        file: String,
+        /// Bytes that the file must have.
+        expected: u64,
+        /// Bytes that it has.
+        found: u64,
+    },
+    /// A file is not of its format.
+    #[error("{file}: {reason}")]
+    Malformed {
+        /// Name inside the checkpoint.
+        file: String,
+        /// What is wrong, and where.
+        reason: String,
+    },
+    /// A configuration field is missing or cannot be as it is.
+    #[error("{file}: {field}: {reason}")]
+    Config {
+        /// Name inside the checkpoint.
+        file: String,
+        /// Path of the field, such as `talker_config.num_code_groups`.
+        field: String,
+        /// What is wrong, and what was expected.
+        reason: String,
+    },
+    /// A tensor that the configuration asks for is not there.
+    #[error("{file}: tensor {tensor} is missing{}", Expected(expected))]
+    MissingTensor {
+        /// The file that should list it.
+        file: String,
+        /// Name of the tensor.
+        tensor: String,
+        /// Its shape by the configuration, empty if not known.
+        expected: Vec<usize>,
+    },
+    /// A tensor's shape contradicts the configuration.
+    #[error("{file}: tensor {tensor} has shape {found:?}, expected {expected:?} from config.json")]
+    Shape {
+        /// The file that holds it.
+        file: String,
+        /// Name of the tensor.
+        tensor: String,
+        /// Shape by the configuration.
+        expected: Vec<usize>,
+        /// Shape in the file.
+        found: Vec<usize>,
+    },
+    /// A tensor's element type is none of those that can be computed with.
+    #[error("{file}: tensor {tensor} has type {found}, expected F32, BF16 or F16")]
+    Type {
+        /// The file that holds it.
+        file: String,
+        /// Name of the tensor.
+        tensor: String,
+        /// Type in the file.
+        found: String,
+    },
+    /// A tensor that no part of the configured model uses: config and weights do not belong together.
+    #[error("{file}: tensor {tensor} of shape {found:?} is not used by the model that config.json describes")]
+    UnknownTensor {
+        /// The file that holds it.
+        file: String,
+        /// Name of the tensor.
+        tensor: String,
+        /// Shape in the file.
+        found: Vec<usize>,
+    },
+}
+
+struct Expected<'a>(&'a [usize]);
+
+impl fmt::Display for Expected<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.0.is_empty() {
+            Ok(())
+        } else {
+            write!(f, ", expected shape {:?}", self.0)
+        }
+    }
+}
+
+impl Problem {
+    /// The file that the problem is about, if it is about one.
+    pub(crate) fn file(&self) -> Option<&str> {
+        match self {
+            Self::MissingFile { file } | Self::Truncated { file, .. } | Self::Malformed { file, .. } => {
+                Some(file)
+            }
+            _ => None,
+        }
+    }
+}
+
+/// Why a checkpoint was not loaded. Nothing of it is kept.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LoadError {
+    problems: Vec<Problem>,
+}
+
+/// Problems printed before the rest is only counted.
+const SHOWN: usize = 20;
+
+impl LoadError {
+    pub(crate) fn one(problem: Problem) -> Self {
+        Self {
+            problems: vec![problem],
+        }
+    }
+
+    pub(crate) fn read(file: &str, error: &std::io::Error) -> Self {
+        Self::one(Problem::Unreadable {
+            file: file.into(),
+            reason: error.to_string(),
+        })
+    }
+
+    /// `Err` with `problems` if there are any.
+    pub(crate) fn unless_empty(problems: Vec<Problem>) -> Result<(), Self> {
+        if problems.is_empty() {
+            Ok(())
+        } else {
+            Err(Self { problems })
+        }
+    }
+
+    /// Everything that is wrong, at least one problem.
+    #[must_use]
+    pub fn problems(&self) -> &[Problem] {
+        &self.problems
+    }
+}
+
+impl fmt::Display for LoadError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let [problem] = self.problems.as_slice() {
+            return write!(f, "checkpoint not loaded: {problem}");
+        }
+        write!(f, "checkpoint not loaded, {} problems:", self.problems.len())?;
+        for problem in self.problems.iter().take(SHOWN) {
+            write!(f, "\n  {problem}")?;
+        }
+        match self.problems.len().saturating_sub(SHOWN) {
+            0 => Ok(()),
+            more => write!(f, "\n  and {more} more"),
+        }
+    }
+}
+
+impl std::error::Error for LoadError {}

@@ -1,0 +1,47 @@
+//! code2wav: codec frames in, samples out, as a [`ChunkModel`] over many streams.
+//!
+//! A stream carries everything that the causal network remembers (attention window, past rows of every convolution),
+//! so frames may come in any pieces: the samples are those of the whole. The first frame of a stream gives fewer
+//! samples than the following ones, because every transposed convolution drops its first `rate` outputs, as the
+//! reference implementation does.
+
+mod core;
+mod net;
+
+use std::fmt;
+
+use omni_engine::{ChunkModel, CodecFrame, ModelError, SeqId};
+
+pub(crate) use self::core::Core;
+pub(crate) use net::Code2WavNet;
+
+pub(crate) trait AnyCode2Wav: ChunkModel<Item = CodecFrame, Sample = f32> + Send {}
+
+impl<T> AnyCode2Wav for T where T: ChunkModel<Item = CodecFrame, Sample = f32> + Send {}
+
+/// The vocoder with the state of its streams. Weights are shared between the vocoders of one model.
+pub struct Code2Wav(pub(crate) Box<dyn AnyCode2Wav>);
+
+impl fmt::Debug for Code2Wav {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Code2Wav").finish_non_exhaustive()
+    }
+}
+
+impl ChunkModel for Code2Wav {
+    type Item = CodecFrame;
+    /// Mono, in [-1, 1].
+    type Sample = f32;
+
+    fn open(&mut self, seq: SeqId) -> Result<(), ModelError> {
+        self.0.open(seq)
+    }
+
+    fn decode(&mut self, batch: &[(SeqId, &[CodecFrame])]) -> Result<Vec<Vec<f32>>, ModelError> {
+        self.0.decode(batch)
+    }
+
+    fn close(&mut self, seq: SeqId) {
+        self.0.close(seq);
+    }
+}

@@ -1,0 +1,152 @@
+//! `config.json` and `generation_config.json`, read once and checked: no option is left open, nothing is defaulted
+//! that the networks' shapes depend on.
+//!
+//! Both spellings of the published files are read (`num_experts` and `num_local_experts`, `rope_theta` and
+//! `rope_parameters.rope_theta`). All problems are reported together, each with its field.
+
+mod fields;
+mod generation;
+mod read;
+
+use std::collections::BTreeMap;
+
+pub use generation::GenerationDefaults;
+pub(crate) use read::CONTROL_CODES;
+
+/// Ids of text tokens with a meaning of their own.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct TextTokens {
+    /// `<|im_start|>`, which opens a turn.
+    pub im_start: u32,
+    /// `<|im_end|>`, which closes a turn.
+    pub im_end: u32,
+    /// The word `system`.
+    pub system: u32,
+    /// The word `user`.
+    pub user: u32,
+    /// The word `assistant`.
+    pub assistant: u32,
+    /// Fills the text track before the text begins and after it has ended.
+    pub tts_pad: u32,
+    /// Opens the spoken text.
+    pub tts_bos: u32,
+    /// Closes the spoken text.
+    pub tts_eos: u32,
+}
+
+/// Ids of the talker's control codes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct CodecTokens {
+    /// Pads the codec track.
+    pub(crate) pad: u32,
+    /// Opens the codec track.
+    pub(crate) bos: u32,
+    /// Ends the speech.
+    pub(crate) eos: u32,
+    /// No language is named.
+    pub(crate) nothink: u32,
+    /// Opens the language part.
+    pub(crate) think_bos: u32,
+    /// Closes the language part.
+    pub(crate) think_eos: u32,
+}
+
+/// The feed-forward part of a decoder layer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum FfnConfig {
+    Dense {
+        intermediate: usize,
+    },
+    Moe {
+        experts: usize,
+        top_k: usize,
+        intermediate: usize,
+        shared: usize,
+        normalise: bool,
+    },
+}
+
+/// A stack of decoder layers.
+#[derive(Debug, Clone)]
+pub(crate) struct StackConfig {
+    pub(crate) hidden: usize,
+    pub(crate) heads: usize,
+    pub(crate) kv_heads: usize,
+    pub(crate) head_dim: usize,
+    pub(crate) rope_theta: f32,
+    pub(crate) eps: f32,
+    /// RMSNorm of every query and key head.
+    pub(crate) qk_norm: bool,
+    /// Learned scales on both residual branches.
+    pub(crate) layer_scale: bool,
+    /// Keys that a query sees, itself included; `None`: all.
+    pub(crate) window: Option<usize>,
+    /// One per layer.
+    pub(crate) ffn: Vec<FfnConfig>,
+}
+
+/// The talker: text rows and codec frames in, first code of the next frame out.
+#[derive(Debug, Clone)]
+pub(crate) struct TalkerConfig {
+    pub(crate) stack: StackConfig,
+    pub(crate) text_vocab: usize,
+    pub(crate) thinker_hidden: usize,
+    /// Inner width of the text and hidden projections.
+    pub(crate) projection: usize,
+    pub(crate) vocab: usize,
+    pub(crate) max_positions: usize,
+    pub(crate) codec: CodecTokens,
+    /// Code of each voice, by lower-case name.
+    pub(crate) speakers: BTreeMap<String, u32>,
+}
+
+/// The code predictor: the codes of a frame after the first.
+#[derive(Debug, Clone)]
+pub(crate) struct PredictorConfig {
+    pub(crate) stack: StackConfig,
+    pub(crate) vocab: usize,
+    /// Codes per frame, the talker's included.
+    pub(crate) groups: usize,
+}
+
+/// The vocoder.
+#[derive(Debug, Clone)]
+pub(crate) struct Code2WavConfig {
+    pub(crate) stack: StackConfig,
+    pub(crate) codebook: usize,
+    pub(crate) groups: usize,
+    /// Strides of the first, plain upsampling stages.
+    pub(crate) upsampling_ratios: Vec<usize>,
+    /// Strides of the decoder's stages.
+    pub(crate) upsample_rates: Vec<usize>,
+    /// Channels at the decoder's entry.
+    pub(crate) decoder_dim: usize,
+    pub(crate) sample_rate: u32,
+}
+
+impl Code2WavConfig {
+    /// Samples per frame once a stream runs.
+    pub(crate) fn samples_per_frame(&self) -> usize {
+        self.upsampling_ratios
+            .iter()
+            .chain(&self.upsample_rates)
+            .product()
+    }
+
+    /// Samples of a whole stream of `frames` frames: every decoder stage swallows its first `rate` outputs.
+    pub(crate) fn samples_of(&self, frames: usize) -> usize {
+        let rows = frames * self.upsampling_ratios.iter().product::<usize>();
+        self.upsample_rates
+            .iter()
+            .fold(rows, |n, rate| n.saturating_sub(1) * rate)
+    }
+}
+
+/// The whole speech path.
+#[derive(Debug, Clone)]
+pub(crate) struct SpeechConfig {
+    pub(crate) text: TextTokens,
+    pub(crate) talker: TalkerConfig,
+    pub(crate) predictor: PredictorConfig,
+    pub(crate) code2wav: Code2WavConfig,
+}

@@ -1,0 +1,93 @@
+//! `generation_config.json`: how a checkpoint wants to be sampled when a request does not say.
+
+use serde::Deserialize;
+
+use crate::checkpoint::{LoadError, Problem};
+use crate::sampling::Sampling;
+
+const FILE: &str = "generation_config.json";
+
+/// Sampling defaults of a checkpoint.
+#[derive(Debug, Clone, PartialEq)]
+pub struct GenerationDefaults {
+    /// The first code of a frame.
+    pub talker: Sampling,
+    /// The other codes of a frame.
+    pub predictor: Sampling,
+    /// Longest speech, in codec frames.
+    pub max_frames: u32,
+}
+
+/// Talker fields as published; `subtalker_*` as in the Qwen3-TTS checkpoints, where the predictor has settings too.
+#[derive(Deserialize, Default)]
+#[serde(default)]
+struct Raw {
+    talker_do_sample: Option<bool>,
+    talker_temperature: Option<f32>,
+    talker_top_k: Option<u32>,
+    talker_top_p: Option<f32>,
+    talker_repetition_penalty: Option<f32>,
+    talker_max_new_tokens: Option<u32>,
+    subtalker_dosample: Option<bool>,
+    subtalker_temperature: Option<f32>,
+    subtalker_top_k: Option<u32>,
+    subtalker_top_p: Option<f32>,
+}
+
+impl GenerationDefaults {
+    /// Reads the file's content; absent fields (or an absent file) take the reference implementation's defaults.
+    pub(crate) fn parse(json: Option<&[u8]>) -> Result<Self, LoadError> {
+        let raw: Raw = match json {
+            None => Raw::default(),
+            Some(json) => serde_json::from_slice(json).map_err(|e| {
+                LoadError::one(Problem::Malformed {
+                    file: FILE.into(),
+                    reason: e.to_string(),
+                })
+            })?,
+        };
+        let talker = Sampling {
+            temperature: raw.talker_temperature.unwrap_or(0.9),
+            top_k: raw.talker_top_k.unwrap_or(50),
+            top_p: raw.talker_top_p.unwrap_or(1.0),
+            repetition_penalty: raw.talker_repetition_penalty.unwrap_or(1.05),
+            min_tokens: 0,
+        };
+        // The reference implementation fixes these for the published model and reads them nowhere.
+        let predictor = Sampling {
+            temperature: raw.subtalker_temperature.unwrap_or(1.0),
+            top_k: raw.subtalker_top_k.unwrap_or(50),
+            top_p: raw.subtalker_top_p.unwrap_or(0.8),
+            repetition_penalty: 1.0,
+            min_tokens: 0,
+        };
+        let defaults = Self {
+            talker: if raw.talker_do_sample == Some(false) {
+                talker.greedy()
+            } else {
+                talker
+            },
+            predictor: if raw.subtalker_dosample == Some(false) {
+                predictor.greedy()
+            } else {
+                predictor
+            },
+            max_frames: raw.talker_max_new_tokens.unwrap_or(4096),
+        };
+        defaults.check()?;
+        Ok(defaults)
+    }
+
+    fn check(&self) -> Result<(), LoadError> {
+        let sampling = [("talker", &self.talker), ("subtalker", &self.predictor)];
+        let wrong = sampling
+            .into_iter()
+            .filter_map(|(field, s)| Some((field, s.validate().err()?)));
+        let problem = |(field, e): (&str, _)| Problem::Config {
+            file: FILE.into(),
+            field: format!("{field}_*"),
+            reason: format!("{e}"),
+        };
+        LoadError::unless_empty(wrong.map(problem).collect())
+    }
+}

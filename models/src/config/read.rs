@@ -1,0 +1,308 @@
+//! From the JSON of `config.json` to the checked configuration.
+
+use std::cell::RefCell;
+
+use serde_json::Value;
+
+use super::fields::Fields;
+use super::{
+    Code2WavConfig, CodecTokens, FfnConfig, PredictorConfig, SpeechConfig, StackConfig, TalkerConfig,
+    TextTokens,
+};
+use crate::checkpoint::{LoadError, Problem};
+
+const FILE: &str = "config.json";
+/// The talker may not sample the last ids of its vocabulary (its control codes), except the one that ends the speech.
+pub(crate) const CONTROL_CODES: usize = 1024;
+const DEFAULT_SAMPLE_RATE: usize = 24_000;
+
+impl SpeechConfig {
+    /// Reads and checks `config.json`.
+    pub(crate) fn parse(json: &[u8]) -> Result<Self, LoadError> {
+        let value: Value = serde_json::from_slice(json).map_err(|e| {
+            LoadError::one(Problem::Malformed {
+                file: FILE.into(),
+                reason: format!("not JSON: {e}"),
+            })
+        })?;
+        let problems = RefCell::new(Vec::new());
+        let root = Fields::root(FILE, &value, &problems);
+        let thinker = root.section("thinker_config").section("text_config");
+        let text_vocab = thinker.count(&["vocab_size"]);
+        let config = Self {
+            text: text_tokens(&root, text_vocab),
+            talker: talker(
+                &root.section("talker_config"),
+                text_vocab,
+                thinker.count(&["hidden_size"]),
+            ),
+            predictor: predictor(&root.section("talker_config")),
+            code2wav: code2wav(&root.section("code2wav_config")),
+        };
+        if problems.borrow().is_empty() {
+            contradictions(&root, &config);
+        }
+        let mut problems = problems.into_inner();
+        problems.dedup();
+        LoadError::unless_empty(problems)?;
+        Ok(config)
+    }
+}
+
+fn text_tokens(root: &Fields<'_>, vocab: usize) -> TextTokens {
+    TextTokens {
+        im_start: root.id("im_start_token_id", vocab),
+        im_end: root.id("im_end_token_id", vocab),
+        system: root.id("system_token_id", vocab),
+        user: root.id("user_token_id", vocab),
+        assistant: root.id("assistant_token_id", vocab),
+        tts_pad: root.id("tts_pad_token_id", vocab),
+        tts_bos: root.id("tts_bos_token_id", vocab),
+        tts_eos: root.id("tts_eos_token_id", vocab),
+    }
+}
+
+fn talker(section: &Fields<'_>, text_vocab: usize, thinker_hidden: usize) -> TalkerConfig {
+    let text = section.section("text_config");
+    let vocab = text.count(&["vocab_size"]);
+    let projected = section.count_or(&["thinker_hidden_size"], thinker_hidden);
+    if projected != thinker_hidden {
+        section.wrong(
+            "thinker_hidden_size",
+            format!("is {projected}, but the thinker's hidden_size is {thinker_hidden}"),
+        );
+    }
+    let layers = text.count(&["num_hidden_layers"]);
+    TalkerConfig {
+        stack: StackConfig {
+            qk_norm: true,
+            ffn: talker_ffn(&text, layers),
+            ..stack(&text)
+        },
+        text_vocab,
+        thinker_hidden,
+        projection: text.count(&["intermediate_size"]),
+        vocab,
+        max_positions: text.count_or(&["max_position_embeddings"], 65_536).max(1),
+        codec: CodecTokens {
+            pad: section.id("codec_pad_id", vocab),
+            bos: section.id("codec_bos_id", vocab),
+            eos: section.id("codec_eos_token_id", vocab),
+            nothink: section.id("codec_nothink_id", vocab),
+            think_bos: section.id("codec_think_bos_id", vocab),
+            think_eos: section.id("codec_think_eos_id", vocab),
+        },
+        speakers: section
+            .ids("speaker_id", vocab)
+            .into_iter()
+            .map(|(k, v)| (k.to_lowercase(), v))
+            .collect(),
+    }
+}
+
+/// Mixture of experts in every `decoder_sparse_step`-th layer that is not listed in `mlp_only_layers`, dense elsewhere.
+fn talker_ffn(text: &Fields<'_>, layers: usize) -> Vec<FfnConfig> {
+    let names = ["num_experts", "num_local_experts"];
+    let experts = text.count_or(&names, 0);
+    let step = text.count_or(&["decoder_sparse_step"], 1).max(1);
+    let dense = text.counts_or_none("mlp_only_layers");
+    let sparse = |layer: usize| experts > 0 && !dense.contains(&layer) && (layer + 1).is_multiple_of(step);
+    let moe = (0..layers).any(sparse).then(|| {
+        let top_k = text.count(&["num_experts_per_tok"]);
+        if top_k > experts {
+            text.wrong(
+                "num_experts_per_tok",
+                format!("is {top_k}, but there are {experts} experts"),
+            );
+        }
+        FfnConfig::Moe {
+            experts,
+            top_k: top_k.min(experts),
+            intermediate: text.count(&["moe_intermediate_size"]),
+            shared: text.count_or(&["shared_expert_intermediate_size"], 0),
+            normalise: text.flag_or("norm_topk_prob", false),
+        }
+    });
+    let dense = FfnConfig::Dense {
+        intermediate: text.count(&["intermediate_size"]),
+    };
+    (0..layers)
+        .map(|layer| moe.filter(|_| sparse(layer)).unwrap_or(dense))
+        .collect()
+}
+
+fn predictor(talker: &Fields<'_>) -> PredictorConfig {
+    let section = talker.section("code_predictor_config");
+    let groups = talker.count(&["num_code_groups"]);
+    let own = section.count_or(&["num_code_groups"], groups);
+    if own != groups {
+        section.wrong(
+            "num_code_groups",
+            format!("is {own}, but talker_config.num_code_groups is {groups}"),
+        );
+    }
+    if section.texts("layer_types").contains(&"sliding_attention") {
+        section.wrong(
+            "layer_types",
+            "sliding_attention is not supported, full_attention is expected",
+        );
+    }
+    let layers = section.count(&["num_hidden_layers"]);
+    let ffn = vec![
+        FfnConfig::Dense {
+            intermediate: section.count(&["intermediate_size"])
+        };
+        layers
+    ];
+    let vocab = section.count(&["vocab_size"]);
+    PredictorConfig {
+        stack: StackConfig {
+            qk_norm: true,
+            ffn,
+            ..stack(&section)
+        },
+        vocab,
+        groups,
+    }
+}
+
+fn code2wav(section: &Fields<'_>) -> Code2WavConfig {
+    let layers = section.count(&["num_hidden_layers"]);
+    let ffn = vec![
+        FfnConfig::Dense {
+            intermediate: section.count(&["intermediate_size"])
+        };
+        layers
+    ];
+    let window = Some(section.count(&["sliding_window"]));
+    let config = Code2WavConfig {
+        stack: StackConfig {
+            layer_scale: true,
+            window,
+            ffn,
+            ..stack(section)
+        },
+        codebook: section.count(&["codebook_size"]),
+        groups: section.count(&["num_quantizers"]),
+        upsampling_ratios: section.counts("upsampling_ratios", 1),
+        upsample_rates: section.counts("upsample_rates", 1),
+        decoder_dim: section.count(&["decoder_dim"]),
+        sample_rate: u32::try_from(section.count_or(&["output_sample_rate"], DEFAULT_SAMPLE_RATE))
+            .unwrap_or(1)
+            .max(1),
+    };
+    let halvings = config.upsample_rates.len();
+    if halvings >= 32 || !config.decoder_dim.is_multiple_of(1 << halvings) {
+        section.wrong(
+            "decoder_dim",
+            format!(
+                "is {}, which cannot be halved {halvings} times",
+                config.decoder_dim
+            ),
+        );
+    }
+    config
+}
+
+/// What all stacks spell alike.
+fn stack(section: &Fields<'_>) -> StackConfig {
+    let (hidden, heads) = (
+        section.count(&["hidden_size"]),
+        section.count(&["num_attention_heads"]),
+    );
+    let kv_heads = section.count_or(&["num_key_value_heads"], heads).max(1);
+    if !heads.is_multiple_of(kv_heads) {
+        section.wrong(
+            "num_key_value_heads",
+            format!("is {kv_heads}, which does not divide {heads} heads"),
+        );
+    }
+    let head_dim = section.count_or(&["head_dim"], hidden / heads);
+    if head_dim == 0 || !head_dim.is_multiple_of(2) {
+        section.wrong(
+            "head_dim",
+            format!("is {head_dim}, an even number of at least 2 is expected"),
+        );
+    }
+    if section.text("hidden_act").is_some_and(|act| act != "silu") {
+        section.wrong("hidden_act", "only silu is supported");
+    }
+    if section.flag_or("attention_bias", false) {
+        section.wrong("attention_bias", "attention with biases is not supported");
+    }
+    for scaling in [
+        "rope_scaling.rope_type",
+        "rope_parameters.rope_type",
+        "rope_scaling.type",
+    ] {
+        if section.text(scaling).is_some_and(|kind| kind != "default") {
+            section.wrong(scaling, "only the type default is supported");
+        }
+    }
+    StackConfig {
+        hidden,
+        heads,
+        kv_heads,
+        head_dim,
+        rope_theta: section.number(&[
+            "rope_theta",
+            "rope_parameters.rope_theta",
+            "rope_scaling.rope_theta",
+        ]),
+        eps: section.number(&["rms_norm_eps"]),
+        qk_norm: false,
+        layer_scale: false,
+        window: None,
+        ffn: Vec::new(),
+    }
+}
+
+/// Fields that are fine alone and impossible together.
+fn contradictions(root: &Fields<'_>, config: &SpeechConfig) {
+    let (talker, predictor, code2wav) = (&config.talker, &config.predictor, &config.code2wav);
+    if code2wav.groups != predictor.groups {
+        let (found, expected) = (code2wav.groups, predictor.groups);
+        root.wrong(
+            "code2wav_config.num_quantizers",
+            format!("is {found}, but talker_config.num_code_groups is {expected}"),
+        );
+    }
+    if predictor.groups < 2 {
+        root.wrong(
+            "talker_config.num_code_groups",
+            "is 1, but a code predictor needs at least 2",
+        );
+    }
+    if predictor.stack.hidden != talker.stack.hidden {
+        let (found, expected) = (predictor.stack.hidden, talker.stack.hidden);
+        root.wrong(
+            "talker_config.code_predictor_config.hidden_size",
+            format!("is {found}, but the talker's hidden states that it continues have {expected}"),
+        );
+    }
+    if talker.vocab <= CONTROL_CODES {
+        let reason = format!(
+            "is {}, but {CONTROL_CODES} of the codes are control codes",
+            talker.vocab
+        );
+        root.wrong("talker_config.text_config.vocab_size", reason);
+    } else if talker.vocab - CONTROL_CODES > code2wav.codebook {
+        let reason = format!(
+            "is {}, so {} codes may be sampled, but code2wav has {}",
+            talker.vocab,
+            talker.vocab - CONTROL_CODES,
+            code2wav.codebook
+        );
+        root.wrong("talker_config.text_config.vocab_size", reason);
+    }
+    if predictor.vocab > code2wav.codebook {
+        let reason = format!(
+            "is {}, but code2wav has {} codes",
+            predictor.vocab, code2wav.codebook
+        );
+        root.wrong("talker_config.code_predictor_config.vocab_size", reason);
+    }
+    if talker.speakers.is_empty() {
+        root.wrong("talker_config.speaker_id", "names no voice");
+    }
+}

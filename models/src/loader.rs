@@ -1,0 +1,221 @@
+//! Hands tensors to the networks' constructors and remembers which were asked for.
+//!
+//! A checkpoint is loaded in two passes over the same constructors: a dry one ([`DryRun`]) that notes every missing,
+//! misshapen or unused tensor and reads nothing, and a real one.
+
+use std::cell::RefCell;
+use std::collections::HashSet;
+
+use crate::backend::{ComputeError, DryRun, Params, Taps};
+use crate::checkpoint::{Checkpoint, DType, HostTensor, LoadError, Problem};
+
+/// Source of weights for one pass.
+pub(crate) struct Loader<'a, P> {
+    checkpoint: &'a Checkpoint,
+    params: &'a P,
+    used: RefCell<HashSet<String>>,
+    problems: RefCell<Vec<Problem>>,
+}
+
+/// A causal convolution as a matrix over its taps.
+pub(crate) struct Conv<P: Params> {
+    pub(crate) matrix: P::Matrix,
+    pub(crate) taps: Taps,
+}
+
+/// A channel-wise `x + sin(x * a)^2 * b`.
+pub(crate) struct Snake<P: Params> {
+    pub(crate) a: P::Vector,
+    pub(crate) b: P::Vector,
+}
+
+impl<'a, P: Params> Loader<'a, P> {
+    pub(crate) fn new(checkpoint: &'a Checkpoint, params: &'a P) -> Self {
+        Self {
+            checkpoint,
+            params,
+            used: RefCell::default(),
+            problems: RefCell::default(),
+        }
+    }
+
+    /// Matrix `{name}.weight` of shape `[out, in]`, with `{name}.bias` if `bias`.
+    pub(crate) fn linear(
+        &self,
+        name: &str,
+        out: usize,
+        inputs: usize,
+        bias: bool,
+    ) -> Result<P::Matrix, LoadError> {
+        let weight = self.tensor(&format!("{name}.weight"), &[out, inputs])?;
+        let bias = bias
+            .then(|| self.tensor(&format!("{name}.bias"), &[out]))
+            .transpose()?;
+        self.made(name, self.params.matrix(&[weight], bias.as_ref()))
+    }
+
+    /// Matrices `{name}.weight` of shape `[out, in]`, stacked into one.
+    pub(crate) fn stacked(&self, parts: &[(String, usize)], inputs: usize) -> Result<P::Matrix, LoadError> {
+        let read = |(name, out): &(String, usize)| self.tensor(&format!("{name}.weight"), &[*out, inputs]);
+        let weights = parts.iter().map(read).collect::<Result<Vec<_>, _>>()?;
+        self.made(
+            parts.first().map_or("", |p| &p.0),
+            self.params.matrix(&weights, None),
+        )
+    }
+
+    pub(crate) fn vector(&self, name: &str, len: usize) -> Result<P::Vector, LoadError> {
+        let values = self.tensor(name, &[len])?;
+        self.made(name, self.params.vector(&values))
+    }
+
+    pub(crate) fn table(&self, name: &str, rows: usize, width: usize) -> Result<P::Table, LoadError> {
+        let values = self.tensor(name, &[rows, width])?;
+        self.made(name, self.params.table(values))
+    }
+
+    /// Convolution `{name}.weight` of shape `[out, in, k]` with bias.
+    pub(crate) fn conv(
+        &self,
+        name: &str,
+        out: usize,
+        inputs: usize,
+        k: usize,
+        dilation: usize,
+    ) -> Result<Conv<P>, LoadError> {
+        let weight = self.tensor(&format!("{name}.weight"), &[out, inputs, k])?;
+        let weight = change(weight, HostTensor::conv_as_matrix, P::DRY);
+        let bias = self.tensor(&format!("{name}.bias"), &[out])?;
+        let matrix = self.made(name, self.params.matrix(&[weight], Some(&bias)))?;
+        Ok(Conv {
+            matrix,
+            taps: Taps { taps: k, dilation },
+        })
+    }
+
+    /// Transposed convolution `{name}.weight` of shape `[in, out, k]` with bias and stride `s`, `k` a multiple of `s`:
+    /// a convolution that gives `s` rows (as one of `s * out` channels) per input row.
+    pub(crate) fn conv_transpose(
+        &self,
+        name: &str,
+        inputs: usize,
+        out: usize,
+        k: usize,
+        stride: usize,
+    ) -> Result<Conv<P>, LoadError> {
+        let weight = self.tensor(&format!("{name}.weight"), &[inputs, out, k])?;
+        let weight = change(weight, |t| t.conv_transpose_as_matrix(stride), P::DRY);
+        let bias = self.tensor(&format!("{name}.bias"), &[out])?;
+        let bias = change(bias, |t| t.rearranged(vec![stride * out], |i| i % out), P::DRY);
+        let matrix = self.made(name, self.params.matrix(&[weight], Some(&bias)))?;
+        Ok(Conv {
+            matrix,
+            taps: Taps {
+                taps: k / stride,
+                dilation: 1,
+            },
+        })
+    }
+
+    /// Depthwise convolution `{name}.weight` of shape `[channels, 1, k]`: its `[k, channels]` weights and its bias.
+    pub(crate) fn depthwise(
+        &self,
+        name: &str,
+        channels: usize,
+        k: usize,
+    ) -> Result<(P::Vector, P::Vector), LoadError> {
+        let weight = self.tensor(&format!("{name}.weight"), &[channels, 1, k])?;
+        let weight = change(weight, HostTensor::depthwise_as_matrix, P::DRY);
+        let weight = self.made(name, self.params.vector(&weight))?;
+        Ok((weight, self.vector(&format!("{name}.bias"), channels)?))
+    }
+
+    /// Snake activation: `{name}.alpha` and `{name}.beta` hold logarithms.
+    pub(crate) fn snake(&self, name: &str, channels: usize) -> Result<Snake<P>, LoadError> {
+        let read = |part: &str, f: fn(f32) -> f32| {
+            let values = self.tensor(&format!("{name}.{part}"), &[channels])?;
+            let values = change(values, |t| mapped(t, f), P::DRY);
+            self.made(name, self.params.vector(&values))
+        };
+        let reciprocal = |log: f32| 1.0 / (log.exp() + 1e-9);
+        Ok(Snake {
+            a: read("alpha", f32::exp)?,
+            b: read("beta", reciprocal)?,
+        })
+    }
+
+    fn made<T>(&self, name: &str, result: Result<T, ComputeError>) -> Result<T, LoadError> {
+        result.map_err(|e| {
+            let reason = format!("tensor {name} cannot be placed: {e}");
+            LoadError::one(Problem::Malformed {
+                file: self.file_of(name),
+                reason,
+            })
+        })
+    }
+
+    fn file_of(&self, name: &str) -> String {
+        self.checkpoint
+            .info(name)
+            .map_or_else(|| self.checkpoint.listing().to_owned(), |i| i.file.clone())
+    }
+
+    /// The tensor `name`, which must have `shape`. In a dry run flaws are noted and the tensor is empty.
+    fn tensor(&self, name: &str, shape: &[usize]) -> Result<HostTensor, LoadError> {
+        if !P::DRY {
+            return self.checkpoint.read(name);
+        }
+        self.used.borrow_mut().insert(name.to_owned());
+        self.problems.borrow_mut().extend(self.flaw(name, shape));
+        Ok(HostTensor::from_f32(Vec::new(), &[]))
+    }
+
+    fn flaw(&self, name: &str, expected: &[usize]) -> Option<Problem> {
+        let (tensor, expected) = (name.to_owned(), expected.to_vec());
+        let Some(info) = self.checkpoint.info(name) else {
+            return Some(Problem::MissingTensor {
+                file: self.checkpoint.listing().into(),
+                tensor,
+                expected,
+            });
+        };
+        let file = info.file.clone();
+        if let DType::Other(found) = &info.dtype {
+            return Some(Problem::Type {
+                file,
+                tensor,
+                found: found.clone(),
+            });
+        }
+        (info.shape != expected).then(|| Problem::Shape {
+            file,
+            tensor,
+            expected,
+            found: info.shape.clone(),
+        })
+    }
+}
+
+impl Loader<'_, DryRun> {
+    /// Ends a dry run: every flaw found, and every tensor that nothing asked for. The thinker's tensors are another
+    /// stage's, so they are left alone.
+    pub(crate) fn finish(self) -> Result<(), LoadError> {
+        let (used, mut problems) = (self.used.into_inner(), self.problems.into_inner());
+        for (name, info) in self.checkpoint.tensors() {
+            if !used.contains(name) && !name.starts_with("thinker.") {
+                let (file, tensor, found) = (info.file.clone(), name.to_owned(), info.shape.clone());
+                problems.push(Problem::UnknownTensor { file, tensor, found });
+            }
+        }
+        LoadError::unless_empty(problems)
+    }
+}
+
+fn change(tensor: HostTensor, f: impl FnOnce(&HostTensor) -> HostTensor, dry: bool) -> HostTensor {
+    if dry { tensor } else { f(&tensor) }
+}
+
+fn mapped(tensor: &HostTensor, f: fn(f32) -> f32) -> HostTensor {
+    let values: Vec<f32> = tensor.to_f32().into_iter().map(f).collect();
+    HostTensor::from_f32(tensor.shape.clone(), &values)
+}

@@ -1,0 +1,7 @@
+//! The parts that the networks share, written over [`crate::backend::Backend`].
+
+mod ffn;
+mod stack;
+
+pub(crate) use ffn::Mlp;
+pub(crate) use stack::Stack;

@@ -1,0 +1,133 @@
+//! A stack of decoder layers: the body of the talker, of the code predictor and of code2wav's first part.
+//!
+//! `x += attention(norm(x)); x += ffn(norm(x))` per layer, with grouped-query attention, rotary positions (the two
+//! halves of a head rotate against each other), optional norms on query and key heads and optional residual scales.
+
+use crate::backend::{AttentionShape, Backend, Batch, Params, Result};
+use crate::checkpoint::LoadError;
+use crate::config::StackConfig;
+use crate::loader::Loader;
+
+use super::ffn::Ffn;
+
+struct Layer<P: Params> {
+    attn_norm: P::Vector,
+    qkv: P::Matrix,
+    qk_norm: Option<(P::Vector, P::Vector)>,
+    out: P::Matrix,
+    attn_scale: Option<P::Vector>,
+    ffn_norm: P::Vector,
+    ffn: Ffn<P>,
+    ffn_scale: Option<P::Vector>,
+}
+
+/// The layers and the norm that follows them.
+pub(crate) struct Stack<P: Params> {
+    layers: Vec<Layer<P>>,
+    norm: P::Vector,
+    shape: AttentionShape,
+    rope_theta: f32,
+    hidden: usize,
+}
+
+impl<P: Params> Stack<P> {
+    /// Loads `{name}.layers.*` and `{name}.norm`.
+    pub(crate) fn load(
+        l: &Loader<'_, P>,
+        name: &str,
+        c: &StackConfig,
+    ) -> std::result::Result<Self, LoadError> {
+        let shape = AttentionShape {
+            heads: c.heads,
+            kv_heads: c.kv_heads,
+            head_dim: c.head_dim,
+            eps: c.eps,
+            window: c.window,
+        };
+        let layer = |i| Layer::load(l, &format!("{name}.layers.{i}"), c, &shape, i);
+        Ok(Self {
+            layers: (0..c.ffn.len())
+                .map(layer)
+                .collect::<std::result::Result<_, _>>()?,
+            norm: l.vector(&format!("{name}.norm.weight"), c.hidden)?,
+            shape,
+            rope_theta: c.rope_theta,
+            hidden: c.hidden,
+        })
+    }
+}
+
+impl<P: Params> Layer<P> {
+    fn load(
+        l: &Loader<'_, P>,
+        name: &str,
+        c: &StackConfig,
+        shape: &AttentionShape,
+        index: usize,
+    ) -> std::result::Result<Self, LoadError> {
+        let attn = format!("{name}.self_attn");
+        let qkv = [
+            ("q_proj", shape.q_width()),
+            ("k_proj", shape.kv_width()),
+            ("v_proj", shape.kv_width()),
+        ];
+        let qkv = qkv.map(|(part, out)| (format!("{attn}.{part}"), out));
+        let vector = |part: &str, len| l.vector(&format!("{name}.{part}"), len);
+        let scale = |part: &str| c.layer_scale.then(|| vector(part, c.hidden)).transpose();
+        let qk_norm = if c.qk_norm {
+            Some((
+                vector("self_attn.q_norm.weight", c.head_dim)?,
+                vector("self_attn.k_norm.weight", c.head_dim)?,
+            ))
+        } else {
+            None
+        };
+        Ok(Self {
+            attn_norm: vector("input_layernorm.weight", c.hidden)?,
+            qkv: l.stacked(&qkv, c.hidden)?,
+            qk_norm,
+            out: l.linear(&format!("{attn}.o_proj"), c.hidden, shape.q_width(), false)?,
+            attn_scale: scale("self_attn_layer_scale.scale")?,
+            ffn_norm: vector("post_attention_layernorm.weight", c.hidden)?,
+            ffn: Ffn::load(l, &format!("{name}.mlp"), c.hidden, c.ffn[index])?,
+            ffn_scale: scale("mlp_layer_scale.scale")?,
+        })
+    }
+}
+
+impl<B: Backend> Stack<B> {
+    /// Width of the rows that go through.
+    pub(crate) fn width(&self) -> usize {
+        self.hidden
+    }
+
+    /// A cache of `slots` positions for every layer.
+    pub(crate) fn kv(&self, b: &B, slots: usize) -> Result<Vec<B::Kv>> {
+        self.layers
+            .iter()
+            .map(|_| b.kv(slots, self.shape.kv_width()))
+            .collect()
+    }
+
+    /// `x [rows of the batch, hidden]` through all layers, without the final norm.
+    pub(crate) fn forward(&self, b: &B, mut x: B::Rows, batch: &Batch, kv: &mut [B::Kv]) -> Result<B::Rows> {
+        let rows = batch.positions().count();
+        let rope = b.rope(batch, self.shape.head_dim, self.rope_theta)?;
+        for (layer, kv) in self.layers.iter().zip(kv) {
+            let qkv = b.linear(&layer.qkv, &b.rms_norm(&layer.attn_norm, self.shape.eps, &x)?)?;
+            let norms = layer.qk_norm.as_ref().map(|(q, k)| (q, k));
+            let heads = b.attention(&self.shape, norms, qkv, &rope, batch, kv)?;
+            x = b.add(x, &b.linear(&layer.out, &heads)?, layer.attn_scale.as_ref())?;
+            let h = layer
+                .ffn
+                .forward(b, &b.rms_norm(&layer.ffn_norm, self.shape.eps, &x)?, rows)?;
+            x = b.add(x, &h, layer.ffn_scale.as_ref())?;
+        }
+        Ok(x)
+    }
+
+    /// The norm after the last layer.
+    pub(crate) fn norm(&self, b: &B, x: &B::Rows) -> Result<B::Rows> {
+        b.rms_norm(&self.norm, self.shape.eps, x)
+    }
+}

@@ -1,0 +1,264 @@
+//! The whole speech path of one checkpoint: loaded once, then as many talkers and vocoders as there are replicas.
+
+use std::sync::Arc;
+
+use candle_core::{DType as CandleType, Device};
+use omni_engine::ModelError;
+
+use crate::backend::{Backend, Candle, Cpu, DryRun, Params};
+use crate::checkpoint::{Checkpoint, CheckpointSource, LoadError, Problem};
+use crate::code2wav::{self, Code2Wav, Code2WavNet};
+use crate::config::{GenerationDefaults, SpeechConfig, TextTokens};
+use crate::loader::Loader;
+use crate::talker::{self, KvOptions, Talker, TalkerNet};
+use crate::tokenizer::Tokenizer;
+
+/// Number format that weights are kept and computed in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum DType {
+    /// 32 bits.
+    #[default]
+    F32,
+    /// 16 bits with the range of 32.
+    Bf16,
+    /// 16 bits, IEEE.
+    F16,
+}
+
+/// Which implementation of the operations computes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Kernels {
+    /// The fastest there is for the number format: own kernels for f32, else candle.
+    #[default]
+    Auto,
+    /// Candle's operations, as a measure for the others.
+    Candle,
+}
+
+/// How to load a model.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct LoadOptions {
+    /// Number format of the computation.
+    pub dtype: DType,
+    /// Which implementation computes.
+    pub kernels: Kernels,
+}
+
+/// What callers must know of a model.
+#[derive(Debug, Clone, PartialEq)]
+pub struct SpeechLimits {
+    /// Names of the voices, sorted.
+    pub voices: Vec<String>,
+    /// Samples per second of the waveform.
+    pub sample_rate: u32,
+    /// Samples that a codec frame gives, except at the start of a stream.
+    pub samples_per_frame: u32,
+    /// Samples that the first frame of a stream gives.
+    pub first_frame_samples: u32,
+    /// Codec frames per second.
+    pub frame_rate: f64,
+    /// Codes per frame.
+    pub code_groups: u32,
+    /// Codes per codebook.
+    pub codebook_size: u32,
+    /// Longest sequence of the talker, prompt and frames together, in positions.
+    pub max_positions: u32,
+    /// Text tokens there are.
+    pub text_vocab: u32,
+}
+
+struct Nets<P: Params> {
+    params: P,
+    talker: Arc<TalkerNet<P>>,
+    code2wav: Arc<Code2WavNet<P>>,
+}
+
+impl<P: Params> Nets<P> {
+    fn load(checkpoint: &Checkpoint, config: &SpeechConfig, params: P) -> Result<Self, LoadError> {
+        let (talker, code2wav) = nets(&Loader::new(checkpoint, &params), config)?;
+        Ok(Self {
+            params,
+            talker: Arc::new(talker),
+            code2wav: Arc::new(code2wav),
+        })
+    }
+}
+
+impl<B: Backend> Nets<B> {
+    fn talker(&self, newline: u32, kv: KvOptions) -> Result<Talker, ModelError> {
+        let core = talker::Core::new(self.params.clone(), Arc::clone(&self.talker), newline, kv)?;
+        Ok(Talker(Box::new(core)))
+    }
+
+    fn code2wav(&self) -> Result<Code2Wav, ModelError> {
+        let core = code2wav::Core::new(self.params.clone(), Arc::clone(&self.code2wav))?;
+        Ok(Code2Wav(Box::new(core)))
+    }
+}
+
+type Networks<P> = (TalkerNet<P>, Code2WavNet<P>);
+
+fn nets<P: Params>(l: &Loader<'_, P>, config: &SpeechConfig) -> Result<Networks<P>, LoadError> {
+    let talker = TalkerNet::load(l, config.text, &config.talker, &config.predictor)?;
+    Ok((talker, Code2WavNet::load(l, &config.code2wav)?))
+}
+
+enum AnyNets {
+    Cpu(Nets<Cpu>),
+    Candle(Nets<Candle>),
+}
+
+/// Qwen3-Omni's speech path: tokenizer, talker with code predictor, code2wav.
+pub struct SpeechModel {
+    nets: AnyNets,
+    checkpoint: Checkpoint,
+    config: SpeechConfig,
+    defaults: GenerationDefaults,
+    tokenizer: Tokenizer,
+    newline: u32,
+    limits: SpeechLimits,
+}
+
+impl std::fmt::Debug for SpeechModel {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("SpeechModel")
+            .field("limits", &self.limits)
+            .finish_non_exhaustive()
+    }
+}
+
+impl SpeechModel {
+    /// Loads a checkpoint: first everything is checked, then everything is read.
+    ///
+    /// # Errors
+    /// [`LoadError`] with all that is wrong with the checkpoint; nothing is kept then.
+    pub fn load(source: CheckpointSource, options: LoadOptions) -> Result<Self, LoadError> {
+        let checkpoint = Checkpoint::open(source)?;
+        let config = SpeechConfig::parse(&checkpoint.required("config.json")?)?;
+        let defaults = GenerationDefaults::parse(checkpoint.file("generation_config.json")?.as_deref())?;
+        let tokenizer = Tokenizer::load(&checkpoint)?;
+        let newline = newline(&tokenizer, &config)?;
+        let dry = Loader::new(&checkpoint, &DryRun);
+        nets(&dry, &config)?;
+        dry.finish()?;
+        let candle =
+            |dtype| Nets::load(&checkpoint, &config, Candle::new(Device::Cpu, dtype)).map(AnyNets::Candle);
+        let nets = match (options.dtype, options.kernels) {
+            (DType::F32, Kernels::Auto) => AnyNets::Cpu(Nets::load(&checkpoint, &config, Cpu::new())?),
+            (DType::F32, Kernels::Candle) => candle(CandleType::F32)?,
+            (DType::Bf16, _) => candle(CandleType::BF16)?,
+            (DType::F16, _) => candle(CandleType::F16)?,
+        };
+        let limits = limits(&config);
+        Ok(Self {
+            nets,
+            checkpoint,
+            config,
+            defaults,
+            tokenizer,
+            newline,
+            limits,
+        })
+    }
+
+    /// A talker with a cache of its own; the weights are shared.
+    ///
+    /// # Errors
+    /// [`ModelError`] if the cache cannot be had.
+    pub fn talker(&self, kv: KvOptions) -> Result<Talker, ModelError> {
+        match &self.nets {
+            AnyNets::Cpu(nets) => nets.talker(self.newline, kv),
+            AnyNets::Candle(nets) => nets.talker(self.newline, kv),
+        }
+    }
+
+    /// A vocoder with streams of its own; the weights are shared.
+    ///
+    /// # Errors
+    /// [`ModelError`] if its state cannot be had.
+    pub fn code2wav(&self) -> Result<Code2Wav, ModelError> {
+        match &self.nets {
+            AnyNets::Cpu(nets) => nets.code2wav(),
+            AnyNets::Candle(nets) => nets.code2wav(),
+        }
+    }
+
+    /// The text tokenizer.
+    #[must_use]
+    pub fn tokenizer(&self) -> &Tokenizer {
+        &self.tokenizer
+    }
+
+    /// What callers must know.
+    #[must_use]
+    pub fn limits(&self) -> &SpeechLimits {
+        &self.limits
+    }
+
+    /// How the checkpoint wants to be sampled.
+    #[must_use]
+    pub fn defaults(&self) -> &GenerationDefaults {
+        &self.defaults
+    }
+
+    /// Text tokens with a meaning of their own.
+    #[must_use]
+    pub fn text_tokens(&self) -> TextTokens {
+        self.config.text
+    }
+
+    /// Samples of `frames` codec frames decoded as one stream.
+    #[must_use]
+    pub fn samples_of(&self, frames: usize) -> usize {
+        self.config.code2wav.samples_of(frames)
+    }
+
+    /// Token ids of a user turn that says `text`: the prompt in front of what is spoken.
+    ///
+    /// # Errors
+    /// [`crate::TokenizeError`] if the text cannot be tokenized.
+    pub fn user_turn(&self, text: &str) -> Result<Vec<u32>, crate::TokenizeError> {
+        let t = self.config.text;
+        let mut ids = vec![t.im_start, t.user, self.newline];
+        ids.extend(self.tokenizer.encode(text)?);
+        ids.extend([t.im_end, self.newline]);
+        Ok(ids)
+    }
+
+    /// The content of one of the checkpoint's files, `None` if it is not there.
+    ///
+    /// # Errors
+    /// [`LoadError`] if the file is there but cannot be read.
+    pub fn file(&self, name: &str) -> Result<Option<std::borrow::Cow<'static, [u8]>>, LoadError> {
+        self.checkpoint.file(name)
+    }
+}
+
+fn newline(tokenizer: &Tokenizer, config: &SpeechConfig) -> Result<u32, LoadError> {
+    match tokenizer.encode("\n").as_deref() {
+        Ok([id]) if (*id as usize) < config.talker.text_vocab => Ok(*id),
+        other => {
+            let reason = format!("a line break must be one token of the model's vocabulary, found {other:?}");
+            Err(LoadError::one(Problem::Malformed {
+                file: "tokenizer.json".into(),
+                reason,
+            }))
+        }
+    }
+}
+
+fn limits(config: &SpeechConfig) -> SpeechLimits {
+    let count = |n: usize| u32::try_from(n).unwrap_or(u32::MAX);
+    let samples_per_frame = config.code2wav.samples_per_frame();
+    SpeechLimits {
+        voices: config.talker.speakers.keys().cloned().collect(),
+        sample_rate: config.code2wav.sample_rate,
+        samples_per_frame: count(samples_per_frame),
+        first_frame_samples: count(config.code2wav.samples_of(1)),
+        frame_rate: f64::from(config.code2wav.sample_rate) / samples_per_frame as f64,
+        code_groups: count(config.predictor.groups),
+        codebook_size: count(config.code2wav.codebook),
+        max_positions: count(config.talker.max_positions),
+        text_vocab: count(config.talker.text_vocab),
+    }
+}

@@ -1,0 +1,151 @@
+//! The talker: text tokens in, codec frames out, as an [`ArModel`] over many sequences.
+//!
+//! Flows in: a prompt (user turn, voice, sampling) and text token ids as they become known. Flows out: one
+//! [`CodecFrame`] per step, its first code sampled from the talker, the others from the code predictor that continues
+//! the talker's hidden state. Keys and values live in a pool addressed by the engine's block ids.
+//!
+//! A sequence keeps its prompt, its text and its frames, so any of its positions can be computed again: a step may
+//! start at 0 after the engine took its blocks away. Layout of the positions: the user turn, nine rows of the
+//! assistant turn (the last with the first text token), then one per frame, each adding the next text token, then
+//! `tts_eos` once, then `tts_pad`.
+
+mod core;
+mod net;
+mod predictor;
+mod sequence;
+
+use std::fmt;
+
+use omni_engine::{ArModel, CodecFrame, KvSpec, ModelError, Sampled, SeqId, SeqStep};
+
+use crate::sampling::Sampling;
+
+pub(crate) use self::core::Core;
+pub(crate) use net::TalkerNet;
+
+/// One row of the user turn.
+#[derive(Debug, Clone, PartialEq)]
+pub enum UserRow {
+    /// A text token.
+    Token(u32),
+    /// Audio, image or video: the thinker's hidden state at the accepted layer, `[thinker hidden]`.
+    Hidden(Vec<f32>),
+}
+
+/// Everything needed to begin a spoken reply.
+#[derive(Debug, Clone, PartialEq)]
+pub struct TalkerRequest {
+    /// The user turn, `<|im_start|>user\n ... <|im_end|>\n` included; may be empty.
+    pub user: Vec<UserRow>,
+    /// Name of the voice, in any case.
+    pub speaker: String,
+    /// How to choose the first code of a frame.
+    pub talker: Sampling,
+    /// How to choose the other codes.
+    pub predictor: Sampling,
+    /// Same seed, same request: same codes, whatever runs beside.
+    pub seed: u64,
+    /// Frames after which the speech ends even if the model would go on.
+    pub max_frames: u32,
+}
+
+/// The talker's cache.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct KvOptions {
+    /// Positions per block.
+    pub block_size: u32,
+    /// Blocks in all.
+    pub num_blocks: u32,
+}
+
+impl Default for KvOptions {
+    /// 16,384 positions: eleven minutes of speech at 25 frames per second, over all sequences.
+    fn default() -> Self {
+        Self {
+            block_size: 16,
+            num_blocks: 1024,
+        }
+    }
+}
+
+/// What can be looked at between a step's computation and the next one's.
+pub(crate) trait Inspect {
+    fn logits(&self, seq: SeqId) -> Option<Vec<f32>>;
+    fn hidden(&self, seq: SeqId) -> Option<Vec<f32>>;
+    fn input_rows(&self, seq: SeqId, start: u32, len: u32) -> Result<Vec<f32>, ModelError>;
+}
+
+pub(crate) trait AnyTalker:
+    ArModel<Request = TalkerRequest, Row = u32, Output = CodecFrame> + Inspect + Send
+{
+}
+
+impl<T> AnyTalker for T where
+    T: ArModel<Request = TalkerRequest, Row = u32, Output = CodecFrame> + Inspect + Send
+{
+}
+
+/// Talker and code predictor with the state of their sequences. Weights are shared between talkers of one model.
+pub struct Talker(pub(crate) Box<dyn AnyTalker>);
+
+impl fmt::Debug for Talker {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Talker")
+            .field("kv", &self.kv_spec())
+            .finish_non_exhaustive()
+    }
+}
+
+impl Talker {
+    /// The talker's raw logits `[vocab]` at the last computed position of `seq`, until the next `execute`.
+    #[must_use]
+    pub fn logits(&self, seq: SeqId) -> Option<Vec<f32>> {
+        self.0.logits(seq)
+    }
+
+    /// The talker's hidden state `[hidden]`, after the final norm, at the last computed position of `seq`, until the
+    /// next `execute`.
+    #[must_use]
+    pub fn hidden(&self, seq: SeqId) -> Option<Vec<f32>> {
+        self.0.hidden(seq)
+    }
+
+    /// The talker's input rows `[len, hidden]` at positions `start .. start + len` of `seq`.
+    ///
+    /// # Errors
+    /// [`ModelError::Compute`] if the sequence or the text for those positions is not known.
+    pub fn input_rows(&self, seq: SeqId, start: u32, len: u32) -> Result<Vec<f32>, ModelError> {
+        self.0.input_rows(seq, start, len)
+    }
+}
+
+impl ArModel for Talker {
+    type Request = TalkerRequest;
+    /// A text token id.
+    type Row = u32;
+    type Output = CodecFrame;
+
+    fn kv_spec(&self) -> KvSpec {
+        self.0.kv_spec()
+    }
+
+    fn open(&mut self, seq: SeqId, request: TalkerRequest) -> Result<u32, ModelError> {
+        self.0.open(seq, request)
+    }
+
+    fn push(&mut self, seq: SeqId, rows: Vec<u32>, last: bool) {
+        self.0.push(seq, rows, last);
+    }
+
+    fn execute(&mut self, batch: &[SeqStep<'_>]) -> Result<(), ModelError> {
+        self.0.execute(batch)
+    }
+
+    fn sample(&mut self, seqs: &[SeqId]) -> Result<Vec<Sampled<CodecFrame>>, ModelError> {
+        self.0.sample(seqs)
+    }
+
+    fn close(&mut self, seq: SeqId) {
+        self.0.close(seq);
+    }
+}

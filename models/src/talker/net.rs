@@ -1,0 +1,113 @@
+//! The talker's weights and how its input rows are made from tokens and codes.
+
+use crate::backend::{Backend, Params, Result};
+use crate::checkpoint::LoadError;
+use crate::config::{PredictorConfig, TalkerConfig, TextTokens};
+use crate::loader::Loader;
+use crate::nn::{Mlp, Stack};
+
+use super::predictor::Predictor;
+use super::sequence::{CodecTrack, Input, TextTrack};
+
+/// Talker and code predictor.
+pub(crate) struct TalkerNet<P: Params> {
+    pub(super) config: TalkerConfig,
+    pub(super) text: TextTokens,
+    embed_tokens: P::Table,
+    text_projection: Mlp<P>,
+    hidden_projection: Mlp<P>,
+    pub(super) codec_embedding: P::Table,
+    pub(super) stack: Stack<P>,
+    codec_head: P::Matrix,
+    pub(super) predictor: Predictor<P>,
+}
+
+impl<P: Params> TalkerNet<P> {
+    pub(crate) fn load(
+        l: &Loader<'_, P>,
+        text: TextTokens,
+        c: &TalkerConfig,
+        predictor: &PredictorConfig,
+    ) -> std::result::Result<Self, LoadError> {
+        let hidden = c.stack.hidden;
+        let projection = |name: &str| Mlp::load(l, name, c.thinker_hidden, c.projection, hidden);
+        Ok(Self {
+            embed_tokens: l.table(
+                "thinker.model.embed_tokens.weight",
+                c.text_vocab,
+                c.thinker_hidden,
+            )?,
+            text_projection: projection("talker.text_projection")?,
+            hidden_projection: projection("talker.hidden_projection")?,
+            codec_embedding: l.table("talker.model.codec_embedding.weight", c.vocab, hidden)?,
+            stack: Stack::load(l, "talker.model", &c.stack)?,
+            codec_head: l.linear("talker.codec_head", c.vocab, hidden, false)?,
+            predictor: Predictor::load(l, predictor, hidden)?,
+            config: c.clone(),
+            text,
+        })
+    }
+}
+
+impl<B: Backend> TalkerNet<B> {
+    /// Talker logits `[rows, vocab]` of hidden states.
+    pub(super) fn logits(&self, b: &B, hidden: &B::Rows) -> Result<B::Rows> {
+        b.linear(&self.codec_head, hidden)
+    }
+
+    /// Input rows `[inputs, hidden]`: a text track plus a codec track.
+    pub(super) fn embed(&self, b: &B, inputs: &[Input<'_>]) -> Result<B::Rows> {
+        let rows = self.embed_text(b, inputs)?;
+        let (mut index, mut first) = (Vec::new(), Vec::new());
+        let (mut frame_index, mut frames) = (Vec::new(), Vec::new());
+        for (row, input) in (0..).zip(inputs) {
+            match input.codec {
+                CodecTrack::None => continue,
+                CodecTrack::Code(id) => first.push(id),
+                CodecTrack::Frame(codes) => {
+                    first.push(codes[0]);
+                    frame_index.push(row);
+                    frames.push(codes);
+                }
+            }
+            index.push(row);
+        }
+        if index.is_empty() {
+            return Ok(rows);
+        }
+        let rows = b.scatter_add(rows, &index, None, &b.lookup(&self.codec_embedding, &first)?)?;
+        self.predictor.add_embeddings(b, rows, &frame_index, &frames)
+    }
+
+    fn embed_text(&self, b: &B, inputs: &[Input<'_>]) -> Result<B::Rows> {
+        let (mut token_index, mut tokens) = (Vec::new(), Vec::new());
+        let (mut hidden_index, mut hidden) = (Vec::new(), Vec::new());
+        for (row, input) in (0..).zip(inputs) {
+            match input.text {
+                TextTrack::Token(id) => {
+                    token_index.push(row);
+                    tokens.push(id);
+                }
+                TextTrack::Hidden(state) => {
+                    hidden_index.push(row);
+                    hidden.extend_from_slice(state);
+                }
+            }
+        }
+        let project = |tokens: &[u32]| {
+            self.text_projection
+                .forward(b, &b.lookup(&self.embed_tokens, tokens)?)
+        };
+        if hidden_index.is_empty() {
+            return project(&tokens);
+        }
+        let mut rows = b.zeros(inputs.len(), self.config.stack.hidden)?;
+        if !tokens.is_empty() {
+            rows = b.scatter_add(rows, &token_index, None, &project(&tokens)?)?;
+        }
+        let hidden = self
+            .hidden_projection
+            .forward(b, &b.rows(self.config.thinker_hidden, hidden)?)?;
+        b.scatter_add(rows, &hidden_index, None, &hidden)
+    }
+}

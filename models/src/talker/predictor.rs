@@ -1,0 +1,134 @@
+//! The code predictor: from the talker's hidden state and a frame's first code to the frame's other codes.
+//!
+//! A short sequence per frame with a cache of its own: the hidden state, the first code, then each sampled code; every
+//! group has its own embedding and its own head. All sequences of a batch advance together, one group at a time.
+
+use crate::backend::{Backend, Batch, Params, Result};
+use crate::checkpoint::LoadError;
+use crate::config::PredictorConfig;
+use crate::loader::Loader;
+use crate::nn::Stack;
+
+pub(super) struct Predictor<P: Params> {
+    pub(super) groups: usize,
+    pub(super) vocab: usize,
+    /// Of groups 1, 2, ...
+    embeddings: Vec<P::Table>,
+    heads: Vec<P::Matrix>,
+    stack: Stack<P>,
+}
+
+impl<P: Params> Predictor<P> {
+    pub(super) fn load(
+        l: &Loader<'_, P>,
+        c: &PredictorConfig,
+        talker_hidden: usize,
+    ) -> std::result::Result<Self, LoadError> {
+        const NAME: &str = "talker.code_predictor";
+        let residual = 0..c.groups - 1;
+        let table = |g| {
+            l.table(
+                &format!("{NAME}.model.codec_embedding.{g}.weight"),
+                c.vocab,
+                talker_hidden,
+            )
+        };
+        let head = |g| l.linear(&format!("{NAME}.lm_head.{g}"), c.vocab, c.stack.hidden, false);
+        Ok(Self {
+            groups: c.groups,
+            vocab: c.vocab,
+            embeddings: residual
+                .clone()
+                .map(table)
+                .collect::<std::result::Result<_, _>>()?,
+            heads: residual.map(head).collect::<std::result::Result<_, _>>()?,
+            stack: Stack::load(l, &format!("{NAME}.model"), &c.stack)?,
+        })
+    }
+}
+
+/// The predictor's cache, good for a number of sequences; its content lives for one frame.
+pub(super) struct PredictorKv<B: Backend> {
+    kv: Vec<B::Kv>,
+    sequences: usize,
+}
+
+impl<B: Backend> PredictorKv<B> {
+    pub(super) fn new(b: &B, predictor: &Predictor<B>) -> Result<Self> {
+        Ok(Self {
+            kv: predictor.stack.kv(b, 0)?,
+            sequences: 0,
+        })
+    }
+
+    fn reserve(&mut self, b: &B, sequences: usize, groups: usize) -> Result<()> {
+        if sequences > self.sequences {
+            self.kv
+                .iter_mut()
+                .try_for_each(|kv| b.grow(kv, sequences * groups))?;
+            self.sequences = sequences;
+        }
+        Ok(())
+    }
+}
+
+impl<B: Backend> Predictor<B> {
+    /// Adds the embeddings of every frame's codes after the first to row `index[i]` of `rows`.
+    pub(super) fn add_embeddings(
+        &self,
+        b: &B,
+        mut rows: B::Rows,
+        index: &[u32],
+        frames: &[&[u32]],
+    ) -> Result<B::Rows> {
+        if frames.is_empty() {
+            return Ok(rows);
+        }
+        for (g, table) in (1..).zip(&self.embeddings) {
+            let codes: Vec<u32> = frames.iter().map(|frame| frame[g]).collect();
+            rows = b.scatter_add(rows, index, None, &b.lookup(table, &codes)?)?;
+        }
+        Ok(rows)
+    }
+
+    /// Completes one frame per sequence. `hidden` is `[n, hidden]`, `first` the embeddings of the first codes.
+    /// `choose(group, logits [n, vocab])` samples one code per sequence.
+    pub(super) fn predict(
+        &self,
+        b: &B,
+        hidden: &B::Rows,
+        first: &B::Rows,
+        n: usize,
+        kv: &mut PredictorKv<B>,
+        mut choose: impl FnMut(usize, Vec<f32>) -> Vec<u32>,
+    ) -> Result<()> {
+        kv.reserve(b, n, self.groups)?;
+        let count = u32::try_from(n).unwrap_or(u32::MAX);
+        // Rows of one sequence are neighbours: hidden state, then first code.
+        let even: Vec<u32> = (0..count).map(|i| 2 * i).collect();
+        let odd: Vec<u32> = (0..count).map(|i| 2 * i + 1).collect();
+        let width = self.stack.width();
+        let mut x = b.scatter_add(b.zeros(2 * n, width)?, &even, None, hidden)?;
+        x = b.scatter_add(x, &odd, None, first)?;
+        for group in 1..self.groups {
+            let (start, len) = if group == 1 { (0, 2) } else { (group, 1) };
+            let mut batch = Batch::default();
+            for i in 0..n {
+                batch.push(start, len, 0, |p| slot(i * self.groups + p));
+            }
+            let h = self.stack.forward(b, x, &batch, &mut kv.kv)?;
+            let h = if len > 1 { b.gather(&h, &odd)? } else { h };
+            let logits = b.linear(&self.heads[group - 1], &self.stack.norm(b, &h)?)?;
+            let codes = choose(group, b.host(&logits)?);
+            if group + 1 == self.groups {
+                break;
+            }
+            x = b.lookup(&self.embeddings[group - 1], &codes)?;
+        }
+        Ok(())
+    }
+}
+
+fn slot(row: usize) -> u32 {
+    u32::try_from(row).unwrap_or(u32::MAX)
+}

@@ -1,0 +1,192 @@
+//! One spoken reply as the talker sees it: what stands at each position, and nothing about how it is computed.
+
+use crate::config::{CodecTokens, TextTokens};
+use crate::sampling::Draw;
+
+use super::{TalkerRequest, UserRow};
+
+/// Rows of the assistant turn that belong to the prompt.
+pub(super) const ASSISTANT_ROWS: usize = 9;
+
+/// What a position's text track holds.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) enum TextTrack<'a> {
+    Token(u32),
+    Hidden(&'a [f32]),
+}
+
+/// What a position's codec track holds.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) enum CodecTrack<'a> {
+    None,
+    Code(u32),
+    Frame(&'a [u32]),
+}
+
+/// One input position.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct Input<'a> {
+    pub(super) text: TextTrack<'a>,
+    pub(super) codec: CodecTrack<'a>,
+}
+
+/// A position whose content is not known yet.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub(super) enum NotKnown {
+    #[error("position {0} needs text that has not been pushed")]
+    Text(usize),
+    #[error("position {0} needs a frame that has not been sampled")]
+    Frame(usize),
+}
+
+/// The ids that a reply is made of besides its own.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Vocabulary {
+    /// Code of the voice.
+    pub(super) speaker: u32,
+    /// Text token of a line break.
+    pub(super) newline: u32,
+    pub(super) text: TextTokens,
+    /// Text tokens there are.
+    pub(super) text_vocab: usize,
+    pub(super) codec: CodecTokens,
+}
+
+/// Prompt, text and frames of one reply.
+#[derive(Debug)]
+pub(super) struct Sequence {
+    request: TalkerRequest,
+    ids: Vocabulary,
+    text: Vec<u32>,
+    /// No more text will come.
+    complete: bool,
+    /// Why this reply cannot go on.
+    broken: Option<String>,
+    groups: usize,
+    /// All codes of all frames, frame by frame.
+    frames: Vec<u32>,
+    /// First codes of all frames.
+    first: Vec<u32>,
+}
+
+impl Sequence {
+    pub(super) fn new(request: TalkerRequest, ids: Vocabulary, groups: usize) -> Self {
+        let (text, frames, first) = (Vec::new(), Vec::new(), Vec::new());
+        Self {
+            request,
+            ids,
+            text,
+            complete: false,
+            broken: None,
+            groups,
+            frames,
+            first,
+        }
+    }
+
+    /// Appends text. A token that does not exist breaks this reply, not those that it is batched with.
+    pub(super) fn push(&mut self, rows: &[u32], last: bool) {
+        if let Some(id) = rows.iter().find(|&&id| id as usize >= self.ids.text_vocab) {
+            self.broken = Some(format!(
+                "text token {id} does not exist, expected below {}",
+                self.ids.text_vocab
+            ));
+            self.complete = true;
+            return;
+        }
+        self.text.extend_from_slice(rows);
+        self.complete |= last;
+    }
+
+    pub(super) fn broken(&self) -> Option<&str> {
+        self.broken.as_deref()
+    }
+
+    pub(super) fn prompt_len(&self) -> usize {
+        self.request.user.len() + ASSISTANT_ROWS
+    }
+
+    pub(super) fn request(&self) -> &TalkerRequest {
+        &self.request
+    }
+
+    /// First codes of the frames so far.
+    pub(super) fn first_codes(&self) -> &[u32] {
+        &self.first
+    }
+
+    pub(super) fn add_frame(&mut self, codes: &[u32]) {
+        debug_assert_eq!(codes.len(), self.groups, "a frame has one code per group");
+        self.first.push(codes[0]);
+        self.frames.extend_from_slice(codes);
+    }
+
+    /// The random draw for a code of the frame to come.
+    pub(super) fn draw(&self, group: usize) -> Draw {
+        let step = u32::try_from(self.first.len()).unwrap_or(u32::MAX);
+        Draw {
+            seed: self.request.seed,
+            step,
+            group: u32::try_from(group).unwrap_or(u32::MAX),
+        }
+    }
+
+    /// What stands at position `p`.
+    pub(super) fn input(&self, p: usize) -> Result<Input<'_>, NotKnown> {
+        let user = self.request.user.len();
+        if let Some(row) = self.request.user.get(p) {
+            let text = match row {
+                UserRow::Token(id) => TextTrack::Token(*id),
+                UserRow::Hidden(state) => TextTrack::Hidden(state),
+            };
+            return Ok(Input {
+                text,
+                codec: CodecTrack::None,
+            });
+        }
+        let row = p - user;
+        if row < ASSISTANT_ROWS {
+            self.assistant_row(row, p)
+        } else {
+            self.frame_row(row - ASSISTANT_ROWS, p)
+        }
+    }
+
+    fn assistant_row(&self, row: usize, p: usize) -> Result<Input<'_>, NotKnown> {
+        let (c, t) = (&self.ids.codec, &self.ids.text);
+        let (text, codec) = match row {
+            0 => (t.im_start, CodecTrack::None),
+            1 => (t.assistant, CodecTrack::None),
+            2 => (self.ids.newline, CodecTrack::None),
+            3 => (t.tts_pad, CodecTrack::Code(c.nothink)),
+            4 => (t.tts_pad, CodecTrack::Code(c.think_bos)),
+            5 => (t.tts_pad, CodecTrack::Code(c.think_eos)),
+            6 => (t.tts_pad, CodecTrack::Code(self.ids.speaker)),
+            7 => (t.tts_bos, CodecTrack::Code(c.pad)),
+            _ => (self.spoken(0, p)?, CodecTrack::Code(c.bos)),
+        };
+        Ok(Input {
+            text: TextTrack::Token(text),
+            codec,
+        })
+    }
+
+    fn frame_row(&self, frame: usize, p: usize) -> Result<Input<'_>, NotKnown> {
+        let at = frame * self.groups;
+        let codes = self.frames.get(at..at + self.groups).ok_or(NotKnown::Frame(p))?;
+        Ok(Input {
+            text: TextTrack::Token(self.spoken(frame + 1, p)?),
+            codec: CodecTrack::Frame(codes),
+        })
+    }
+
+    /// The `n`-th token of the text as spoken: the text, its end, then padding.
+    fn spoken(&self, n: usize, p: usize) -> Result<u32, NotKnown> {
+        match self.text.get(n) {
+            Some(&id) => Ok(id),
+            None if !self.complete => Err(NotKnown::Text(p)),
+            None if n == self.text.len() => Ok(self.ids.text.tts_eos),
+            None => Ok(self.ids.text.tts_pad),
+        }
+    }
+}

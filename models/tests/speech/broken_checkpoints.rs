@@ -1,0 +1,431 @@
+//! Every flaw of a checkpoint is an error that names it, all flaws at once, and nothing is loaded.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::Path;
+
+use omni_models::{CheckpointSource, LoadError, LoadOptions, Problem, SpeechModel};
+use serde_json::{Value, json};
+use tempfile::TempDir;
+
+use crate::golden::tiny;
+
+const WEIGHTS: &str = "model.safetensors";
+const NORM: &str = "talker.model.norm.weight";
+
+/// A copy of the tiny checkpoint to break.
+fn copy() -> TempDir {
+    let dir = tempfile::tempdir().expect("a directory");
+    for file in ["config.json", "generation_config.json", "tokenizer.json", WEIGHTS] {
+        fs::copy(tiny().join(file), dir.path().join(file)).expect("copied");
+    }
+    dir
+}
+
+fn load(dir: &TempDir) -> Result<SpeechModel, LoadError> {
+    SpeechModel::load(CheckpointSource::Dir(dir.path().into()), LoadOptions::default())
+}
+
+fn problems(dir: &TempDir) -> Vec<Problem> {
+    load(dir)
+        .expect_err("the checkpoint is broken")
+        .problems()
+        .to_vec()
+}
+
+fn edit_config(dir: &TempDir, edit: impl FnOnce(&mut Value)) {
+    let path = dir.path().join("config.json");
+    let mut config = serde_json::from_slice(&fs::read(&path).expect("read")).expect("JSON");
+    edit(&mut config);
+    fs::write(path, config.to_string()).expect("written");
+}
+
+/// A change of the config.
+type Edit = fn(&mut Value);
+
+/// Tensors by name: their header entry and bytes.
+type Tensors = BTreeMap<String, (Value, Vec<u8>)>;
+
+fn read_tensors(path: &Path) -> Tensors {
+    let bytes = fs::read(path).expect("read");
+    let size = usize::try_from(u64::from_le_bytes(bytes[..8].try_into().expect("eight"))).expect("small");
+    let header: BTreeMap<String, Value> = serde_json::from_slice(&bytes[8..8 + size]).expect("JSON");
+    let part = |entry: &Value| {
+        let at = |i: usize| {
+            8 + size + usize::try_from(entry["data_offsets"][i].as_u64().expect("offset")).expect("small")
+        };
+        bytes[at(0)..at(1)].to_vec()
+    };
+    header
+        .into_iter()
+        .filter(|(k, _)| k != "__metadata__")
+        .map(|(k, v)| (k, (v.clone(), part(&v))))
+        .collect()
+}
+
+fn write_tensors(path: &Path, tensors: &Tensors) {
+    let (mut header, mut data) = (serde_json::Map::new(), Vec::<u8>::new());
+    for (name, (entry, bytes)) in tensors {
+        let begin = data.len();
+        data.extend(bytes);
+        let entry =
+            json!({"dtype": entry["dtype"], "shape": entry["shape"], "data_offsets": [begin, data.len()]});
+        header.insert(name.clone(), entry);
+    }
+    let header = Value::Object(header).to_string();
+    let mut file = (header.len() as u64).to_le_bytes().to_vec();
+    file.extend(header.as_bytes());
+    file.extend(data);
+    fs::write(path, file).expect("written");
+}
+
+fn edit_tensors(dir: &TempDir, edit: impl FnOnce(&mut Tensors)) {
+    let path = dir.path().join(WEIGHTS);
+    let mut tensors = read_tensors(&path);
+    edit(&mut tensors);
+    write_tensors(&path, &tensors);
+}
+
+#[test]
+fn missing_misshapen_and_unknown_tensors_are_told_together() {
+    let dir = copy();
+    edit_tensors(&dir, |t| {
+        t.remove(NORM);
+        let (entry, _) = t.get_mut("code2wav.decoder.0.conv.weight").expect("there");
+        entry["shape"] = json!([32, 7, 32]);
+        let extra = t["talker.codec_head.weight"].clone();
+        t.insert("talker.model.layers.9.surplus".into(), extra);
+    });
+    let file = || WEIGHTS.to_owned();
+    let expected = [
+        Problem::MissingTensor {
+            file: file(),
+            tensor: NORM.into(),
+            expected: vec![32],
+        },
+        Problem::Shape {
+            file: file(),
+            tensor: "code2wav.decoder.0.conv.weight".into(),
+            expected: vec![32, 32, 7],
+            found: vec![32, 7, 32],
+        },
+        Problem::UnknownTensor {
+            file: file(),
+            tensor: "talker.model.layers.9.surplus".into(),
+            found: vec![1088, 32],
+        },
+    ];
+    assert_eq!(problems(&dir), expected);
+    let message = load(&dir).expect_err("broken").to_string();
+    for line in [
+        "checkpoint not loaded, 3 problems:",
+        "model.safetensors: tensor talker.model.norm.weight is missing, expected shape [32]",
+        "tensor code2wav.decoder.0.conv.weight has shape [32, 7, 32], expected [32, 32, 7] from config.json",
+        "tensor talker.model.layers.9.surplus of shape [1088, 32] is not used by the model that config.json describes",
+    ] {
+        assert!(message.contains(line), "{message}");
+    }
+}
+
+#[test]
+fn the_thinker_may_be_left_out_but_for_its_text_embedding() {
+    let dir = copy();
+    edit_tensors(&dir, |t| {
+        t.retain(|k, _| !k.starts_with("thinker.") || k == "thinker.model.embed_tokens.weight");
+    });
+    load(&dir).expect("speech needs no thinker layer");
+    edit_tensors(&dir, |t| t.retain(|k, _| !k.starts_with("thinker.")));
+    assert!(
+        matches!(&problems(&dir)[..], [Problem::MissingTensor { tensor, .. }] if tensor.contains("embed_tokens"))
+    );
+}
+
+#[test]
+fn a_file_cut_short_tells_both_lengths() {
+    let dir = copy();
+    let path = dir.path().join(WEIGHTS);
+    let bytes = fs::read(&path).expect("read");
+    for (keep, expected) in [(bytes.len() - 5, bytes.len()), (100, 0), (3, 8)] {
+        fs::write(&path, &bytes[..keep]).expect("written");
+        match &problems(&dir)[..] {
+            [
+                Problem::Truncated {
+                    file,
+                    expected: e,
+                    found,
+                },
+            ] => {
+                assert_eq!((file.as_str(), *found), (WEIGHTS, keep as u64));
+                assert!(
+                    expected == 0 || *e == expected as u64,
+                    "expected {expected}, said {e}"
+                );
+            }
+            other => panic!("{other:?}"),
+        }
+    }
+}
+
+#[test]
+fn files_that_are_no_safetensors_are_told_as_such() {
+    let dir = copy();
+    let path = dir.path().join(WEIGHTS);
+    let mut garbage = 12_u64.to_le_bytes().to_vec();
+    garbage.extend(b"not a header and more");
+    let huge = u64::MAX.to_le_bytes().to_vec();
+    let mut overlap = Vec::new();
+    let header = br#"{"a":{"dtype":"F32","shape":[4],"data_offsets":[0,8]}}"#;
+    overlap.extend((header.len() as u64).to_le_bytes());
+    overlap.extend(header);
+    overlap.extend([0; 8]);
+    for (content, reason) in [
+        (garbage, "not JSON"),
+        (huge, "header claims"),
+        (overlap, "shape [4] and type F32 occupies 8"),
+    ] {
+        fs::write(&path, content).expect("written");
+        match &problems(&dir)[..] {
+            [Problem::Malformed { file, reason: r }] => assert!(file == WEIGHTS && r.contains(reason), "{r}"),
+            other => panic!("{other:?}"),
+        }
+    }
+}
+
+#[test]
+fn a_type_that_cannot_be_computed_with_is_named() {
+    let dir = copy();
+    edit_tensors(&dir, |t| {
+        let (entry, bytes) = t.get_mut(NORM).expect("there");
+        entry["dtype"] = json!("I32");
+        assert_eq!(bytes.len(), 128);
+    });
+    let (file, tensor) = (WEIGHTS.to_owned(), NORM.to_owned());
+    assert_eq!(
+        problems(&dir),
+        [Problem::Type {
+            file,
+            tensor,
+            found: "I32".into()
+        }]
+    );
+}
+
+#[test]
+fn missing_files_are_named() {
+    for file in ["config.json", WEIGHTS] {
+        let dir = copy();
+        fs::remove_file(dir.path().join(file)).expect("removed");
+        assert_eq!(problems(&dir), [Problem::MissingFile { file: file.into() }]);
+    }
+    let dir = copy();
+    fs::remove_file(dir.path().join("tokenizer.json")).expect("removed");
+    assert_eq!(
+        problems(&dir),
+        [Problem::MissingFile {
+            file: "vocab.json".into()
+        }]
+    );
+}
+
+#[test]
+fn a_config_that_contradicts_the_tensors_names_them() {
+    let dir = copy();
+    edit_config(&dir, |c| {
+        c["talker_config"]["text_config"]["num_experts"] = json!(9);
+    });
+    let found = problems(&dir);
+    let missing = found
+        .iter()
+        .filter(|p| matches!(p, Problem::MissingTensor { tensor, .. } if tensor.contains("experts.8")));
+    assert_eq!(
+        missing.count() % 3,
+        0,
+        "three tensors per expert and layer: {found:?}"
+    );
+    let router = |p: &Problem| matches!(p, Problem::Shape { expected, found, .. } if expected == &[9, 32] && found == &[8, 32]);
+    assert!(found.iter().any(router), "{found:?}");
+}
+
+#[test]
+fn fields_that_are_missing_or_impossible_are_told_together() {
+    let dir = copy();
+    edit_config(&dir, |c| {
+        c["talker_config"]["text_config"]["hidden_size"] = Value::Null;
+        c["talker_config"]["code_predictor_config"]["num_attention_heads"] = json!("four");
+        c["code2wav_config"]["upsample_rates"] = json!([8, 0]);
+        c["tts_eos_token_id"] = json!(320);
+        c["talker_config"]["speaker_id"]["ethan"] = json!(5000);
+    });
+    let fields: Vec<String> = problems(&dir)
+        .into_iter()
+        .map(|p| {
+            if let Problem::Config { field, .. } = p {
+                field
+            } else {
+                panic!("{p:?}")
+            }
+        })
+        .collect();
+    for expected in [
+        "talker_config.text_config.hidden_size",
+        "talker_config.code_predictor_config.num_attention_heads",
+        "code2wav_config.upsample_rates",
+        "tts_eos_token_id",
+        "talker_config.speaker_id",
+    ] {
+        assert!(
+            fields.iter().any(|f| f == expected),
+            "{expected} is not among {fields:?}"
+        );
+    }
+}
+
+#[test]
+fn fields_that_contradict_each_other_are_told() {
+    let cases: [(Edit, &str); 5] = [
+        (
+            |c| c["code2wav_config"]["num_quantizers"] = json!(8),
+            "code2wav_config.num_quantizers",
+        ),
+        (
+            |c| c["talker_config"]["thinker_hidden_size"] = json!(64),
+            "talker_config.thinker_hidden_size",
+        ),
+        (
+            |c| c["talker_config"]["code_predictor_config"]["num_code_groups"] = json!(4),
+            "talker_config.code_predictor_config.num_code_groups",
+        ),
+        (
+            |c| c["code2wav_config"]["decoder_dim"] = json!(40),
+            "code2wav_config.decoder_dim",
+        ),
+        (
+            |c| c["code2wav_config"]["codebook_size"] = json!(32),
+            "talker_config.text_config.vocab_size",
+        ),
+    ];
+    for (edit, expected) in cases {
+        let dir = copy();
+        edit_config(&dir, edit);
+        let found = problems(&dir);
+        let named = |p: &Problem| matches!(p, Problem::Config { field, .. } if field == expected);
+        assert!(found.iter().any(named), "{expected}: {found:?}");
+    }
+}
+
+#[test]
+fn sampling_defaults_out_of_range_are_told() {
+    let dir = copy();
+    fs::write(
+        dir.path().join("generation_config.json"),
+        r#"{"talker_top_p": 0.0}"#,
+    )
+    .expect("written");
+    match &problems(&dir)[..] {
+        [Problem::Config { file, field, reason }] => {
+            assert_eq!(
+                (file.as_str(), field.as_str()),
+                ("generation_config.json", "talker_*")
+            );
+            assert!(reason.contains("top_p is 0"), "{reason}");
+        }
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn the_newer_spelling_of_the_config_loads_the_same() {
+    let dir = copy();
+    edit_config(&dir, |c| {
+        for part in [
+            "talker_config.text_config",
+            "talker_config.code_predictor_config",
+            "code2wav_config",
+        ] {
+            let section = part
+                .split('.')
+                .fold(&mut *c, |v, k| &mut v[k])
+                .as_object_mut()
+                .expect("an object");
+            let theta = section.remove("rope_theta").expect("there");
+            section.remove("rope_scaling");
+            section.insert(
+                "rope_parameters".into(),
+                json!({"rope_theta": theta, "rope_type": "default"}),
+            );
+            if let Some(experts) = section.remove("num_experts") {
+                section.insert("num_local_experts".into(), experts);
+            }
+        }
+    });
+    load(&dir).expect("both spellings load");
+}
+
+#[test]
+fn sharded_weights_load_and_their_flaws_name_the_shard() {
+    let dir = copy();
+    let tensors = read_tensors(&dir.path().join(WEIGHTS));
+    fs::remove_file(dir.path().join(WEIGHTS)).expect("removed");
+    let shard = |name: &str| {
+        if name.starts_with("talker.") {
+            "model-00001-of-00002.safetensors"
+        } else {
+            "model-00002-of-00002.safetensors"
+        }
+    };
+    let map: BTreeMap<&String, &str> = tensors.keys().map(|k| (k, shard(k))).collect();
+    let index = json!({"metadata": {}, "weight_map": map});
+    fs::write(dir.path().join("model.safetensors.index.json"), index.to_string()).expect("written");
+    for file in [
+        "model-00001-of-00002.safetensors",
+        "model-00002-of-00002.safetensors",
+    ] {
+        let part: Tensors = tensors
+            .iter()
+            .filter(|(k, _)| shard(k) == file)
+            .map(|(k, v)| (k.clone(), v.clone()))
+            .collect();
+        write_tensors(&dir.path().join(file), &part);
+    }
+    load(&dir).expect("two shards load");
+
+    let first = dir.path().join("model-00001-of-00002.safetensors");
+    let mut part = read_tensors(&first);
+    part.remove(NORM);
+    write_tensors(&first, &part);
+    let (file, tensor) = ("model-00001-of-00002.safetensors".to_owned(), NORM.to_owned());
+    assert_eq!(
+        problems(&dir),
+        [Problem::MissingTensor {
+            file,
+            tensor,
+            expected: Vec::new()
+        }]
+    );
+    fs::remove_file(&first).expect("removed");
+    assert_eq!(
+        problems(&dir),
+        [Problem::MissingFile {
+            file: "model-00001-of-00002.safetensors".into()
+        }]
+    );
+}
+
+#[test]
+fn files_in_memory_load_like_a_directory() {
+    let read = |file: &'static str| {
+        let content: &'static [u8] = fs::read(tiny().join(file)).expect("read").leak();
+        (file, content)
+    };
+    let files: &'static [_] = ["config.json", "generation_config.json", "tokenizer.json", WEIGHTS]
+        .map(read)
+        .to_vec()
+        .leak();
+    let model = SpeechModel::load(CheckpointSource::Memory(files), LoadOptions::default()).expect("it loads");
+    assert_eq!(model.limits().voices, ["aiden", "chelsie", "ethan"]);
+    let without = SpeechModel::load(CheckpointSource::Memory(&files[..3]), LoadOptions::default());
+    assert_eq!(
+        without.expect_err("no weights").problems(),
+        [Problem::MissingFile { file: WEIGHTS.into() }]
+    );
+}

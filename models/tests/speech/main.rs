@@ -1,0 +1,17 @@
+//! Behaviours of the speech path, on a tiny checkpoint with reference outputs.
+//!
+//! `data/qwen3-omni-tiny` holds random weights in the published layout and what Hugging Face transformers 4.57.3
+//! computes with them (`goldens.safetensors`).
+
+mod batched_equals_single;
+mod broken_checkpoints;
+mod float_types;
+mod golden;
+mod limits;
+mod parity;
+mod preemption;
+mod requests;
+mod seeds;
+mod streaming_equals_whole;
+mod support;
+mod tokenizer_forms;

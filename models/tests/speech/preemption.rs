@@ -1,0 +1,31 @@
+//! A sequence whose blocks were taken away is computed again from its first position, and goes on as if nothing
+//! had happened.
+
+use omni_engine::BlockId;
+
+use crate::support::{Run, both, kv, request, speak, step, tokens};
+
+#[test]
+fn recomputing_from_the_start_changes_nothing() {
+    let text: Vec<u32> = (20..32).collect();
+    let request = || request(tokens(&[276, 263, 10, 65, 66, 277, 10]), "ethan", 12);
+    for (kernels, model) in &both() {
+        let mut talker = model.talker(kv()).expect("a talker");
+        let expected = speak(&mut talker, 1, request(), &text);
+        for (lost_at, chunk) in [(1, u32::MAX), (5, 3), (5, u32::MAX)] {
+            let mut run = Run::open(&mut talker, 2, request(), &text);
+            while run.frames.len() < lost_at {
+                step(&mut talker, &mut [&mut run], u32::MAX);
+            }
+            run.computed = 0;
+            run.blocks.iter_mut().for_each(|b| *b = BlockId((b.0 + 3) % 400));
+            while !run.done {
+                step(&mut talker, &mut [&mut run], chunk);
+            }
+            assert_eq!(
+                run.frames, expected,
+                "{kernels}: lost at {lost_at}, chunks of {chunk}"
+            );
+        }
+    }
+}

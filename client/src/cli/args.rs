@@ -224,8 +224,9 @@ pub(crate) struct Health {
 
 #[derive(Debug, ClapArgs)]
 #[command(after_help = "\
-Every stream sends its next request when the last one is answered (closed loop). Time counts from the
-first text sent, over a connection that is already open. The table goes to standard output as Markdown.
+Every stream sends its next request when the last one is answered (closed loop). Time
+counts from the first text sent, over a connection that is already open. The tables go to
+standard output as Markdown.
 
 Example:
   omni-client bench --concurrency 1,4,16 --requests 64 --json bench.json > bench.md")]

@@ -13,7 +13,8 @@ use omni_proto::v1::speak_response::Event as Out;
 use omni_proto::v1::speech_service_server::{SpeechService, SpeechServiceServer};
 use tokio::runtime::Runtime;
 use tokio::sync::mpsc;
-use tokio_stream::wrappers::{ReceiverStream, TcpListenerStream};
+use tokio_stream::wrappers::ReceiverStream;
+use tonic::transport::server::TcpIncoming;
 use tonic::{Request, Response, Status, Streaming};
 use tonic_health::pb::health_check_response::ServingStatus;
 use tonic_health::pb::health_server::{Health, HealthServer};
@@ -123,7 +124,7 @@ impl Fake {
                 .add_service(SpeechServiceServer::new(service.clone()))
                 .add_service(CatalogServiceServer::new(service.clone()))
                 .add_service(HealthServer::new(service))
-                .serve_with_incoming(TcpListenerStream::new(listener)),
+                .serve_with_incoming(TcpIncoming::from(listener).with_nodelay(Some(true))),
         );
         Self {
             runtime: Some(runtime),

@@ -154,6 +154,22 @@ pub(crate) static WEEKDAYS: [(&str, &str); 11] = [
     ("weds", "wednesday"),
 ];
 
+/// Capitalised words that begin a sentence more often than they go on with a name.
+static STARTERS: [&str; 74] = [
+    "A", "After", "All", "Also", "Although", "An", "And", "Another", "Are", "As", "At", "Because", "Before",
+    "But", "By", "Can", "Did", "Do", "Does", "During", "Each", "Even", "Every", "Finally", "First", "For",
+    "From", "He", "Her", "Here", "His", "How", "However", "I", "If", "In", "Is", "It", "Its", "Later", "Let",
+    "Many", "Most", "My", "Next", "No", "Not", "Now", "On", "Once", "Our", "Please", "She", "Since", "So",
+    "Some", "That", "The", "Their", "Then", "There", "These", "They", "This", "Those", "Was", "We", "Were",
+    "What", "When", "Where", "While", "Yes", "You",
+];
+
+/// Whether a word, as written, is one that begins sentences. Contractions count as their first word.
+pub(crate) fn starts_sentence(word: &str) -> bool {
+    let first = word.split(['\'', '\u{2019}']).next().unwrap_or(word);
+    STARTERS.binary_search(&first).is_ok()
+}
+
 /// The month a lower-case word names, 1 to 12.
 pub(crate) fn month(word: &str) -> Option<usize> {
     let word = if word == "sept" { "sep" } else { word };
@@ -183,6 +199,12 @@ mod tests {
                 .iter()
                 .all(|row| find(row.key).is_some_and(|f| f.words == row.words))
         );
+    }
+
+    #[test]
+    fn sentence_starters_are_sorted() {
+        assert!(STARTERS.is_sorted());
+        assert!(starts_sentence("It's") && !starts_sentence("Senate") && !starts_sentence("the"));
     }
 
     #[test]

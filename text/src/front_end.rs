@@ -151,6 +151,3 @@ impl FrontEnd {
         resplit::spoken(&piece, self.max_chars)
     }
 }
-
-#[cfg(test)]
-mod tests;

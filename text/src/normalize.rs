@@ -106,6 +106,3 @@ impl Normalizer {
         out.finish()
     }
 }
-
-#[cfg(test)]
-mod tests;

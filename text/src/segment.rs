@@ -84,6 +84,8 @@ struct Pending {
     /// Where the cut would be.
     at: usize,
     ending: Ending,
+    /// Where the word starts that decides, once it has.
+    word_from: Option<usize>,
 }
 
 /// White space that has been read since the last visible character.
@@ -148,10 +150,11 @@ impl Segmenter {
         let mut out = Vec::new();
         let held = std::mem::take(&mut self.held);
         self.feed(&held, &mut out);
-        if !self.buf.is_empty() {
-            let end = boundary::end_of_text(&self.buf);
-            let at = self.buf.len();
-            self.emit(at, end, &mut out);
+        while !self.buf.is_empty() {
+            let whole = (self.buf.len(), boundary::end_of_text(&self.buf));
+            let (at, end) = self.after_word(None).unwrap_or(whole);
+            let rest: String = self.emit(at, end, &mut out).into_iter().collect();
+            self.feed(&rest, &mut out);
         }
         self.line_start = self.start;
         out
@@ -203,6 +206,10 @@ impl Segmenter {
 
     /// Takes one character; says where to cut, if it is time to.
     fn accept(&mut self, c: char) -> Option<(usize, EndKind)> {
+        if let Some(cut) = self.after_word(Some(c)) {
+            self.buf.push(c);
+            return Some(cut);
+        }
         if boundary::is_space(c) {
             return self.accept_space(c);
         }
@@ -269,7 +276,11 @@ impl Segmenter {
             Verdict::Certain(EndKind::Clause) => self.clause(at),
             Verdict::Certain(end) => Some((at, end)),
             Verdict::Depends(ending) => {
-                self.pending = Some(Pending { at, ending });
+                self.pending = Some(Pending {
+                    at,
+                    ending,
+                    word_from: None,
+                });
                 None
             }
         }
@@ -282,6 +293,14 @@ impl Segmenter {
         }
         self.cuts.clause(at);
         None
+    }
+
+    /// Decides what had to wait for the word that `next`, or the end of the text, may end.
+    fn after_word(&mut self, next: Option<char>) -> Option<(usize, EndKind)> {
+        let pending = self.pending?;
+        let starts = boundary::word_starts_sentence(&self.buf[pending.word_from?..], next)?;
+        self.pending = None;
+        starts.then_some((pending.at, EndKind::Sentence))
     }
 
     /// Decides what had to wait for the character `c`, which is not in the buffer yet.
@@ -300,6 +319,12 @@ impl Segmenter {
             };
         };
         if let Some(pending) = self.pending.take() {
+            if pending.ending.wants_word(c) {
+                self.pending = Some(Pending {
+                    word_from: Some(self.buf.len()),
+                    ..pending
+                });
+            }
             match pending.ending.resolve(c) {
                 Some(EndKind::Clause) => {
                     if let Some(cut) = self.clause(pending.at) {

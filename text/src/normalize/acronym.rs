@@ -1,5 +1,7 @@
 //! How one word reads: as it is, letter by letter, or as the words it is made of.
 
+use crate::abbrev::{self, When};
+
 /// Capitals that are read as words although they could be letters.
 static WORDS: [&str; 44] = [
     "AIDS", "ASAP", "ASCII", "BASIC", "BIOS", "CAPTCHA", "COBOL", "COVID", "DOS", "FAQ", "FIFA", "GIF",
@@ -27,13 +29,7 @@ static SOUNDS: [&str; 14] = [
     "hm", "hmm", "hmmm", "mm", "mmm", "shh", "shhh", "sh", "psst", "pst", "brr", "grr", "pfft", "nth",
 ];
 /// Words whose sound is not in their letters.
-static SAID: [(&str, &str); 5] = [
-    ("ok", "okay"),
-    ("tsk", "tisk"),
-    ("etc", "et cetera"),
-    ("vs", "versus"),
-    ("ios", "i o s"),
-];
+static SAID: [(&str, &str); 3] = [("ok", "okay"), ("tsk", "tisk"), ("ios", "i o s")];
 
 /// The words that `word` is read as, in small letters. `shouted` says that capitals mean nothing here.
 pub(super) fn reading(word: &str, shouted: bool) -> String {
@@ -50,6 +46,11 @@ fn part_reading(word: &str, shouted: bool) -> String {
         .iter()
         .find(|&&(written, _)| written == lower)
         .map(|&(_, said)| said);
+    let said = said.or_else(|| {
+        abbrev::find(&lower)
+            .filter(|row| row.when == When::Always)
+            .map(|row| row.words)
+    });
     let spell = said.is_none() && letters == base.len() && letters > 1 && is_spelled(base, &lower, shouted);
     let text = match said {
         Some(said) => said.to_owned(),

@@ -48,7 +48,9 @@ pub(super) fn read(text: &Text<'_>, at: usize) -> Option<Reading> {
     if !text.is_word(at) {
         return None;
     }
-    month_first(text, at).or_else(|| short_name(text, at))
+    month_first(text, at)
+        .or_else(|| names_in_a_row(text, at))
+        .or_else(|| short_name(text, at))
 }
 
 fn small(text: &Text<'_>, at: usize) -> Option<usize> {
@@ -204,6 +206,18 @@ fn day_first(text: &Text<'_>, at: usize) -> Option<Reading> {
         Some(year) if year_at > end => Reading::new(format!("{words} {}", number::year(year)), year_at + 1),
         _ => Reading::new(words, end).may_stop(stop),
     })
+}
+
+/// "Mon-Fri", "Jan-Mar"
+fn names_in_a_row(text: &Text<'_>, at: usize) -> Option<Reading> {
+    if !text.is_any(at + 1, &["-", "\u{2013}"]) || !text.is_capitalised(at) || !text.is_capitalised(at + 2) {
+        return None;
+    }
+    let (first, last) = (text.lower(at)?, text.lower(at + 2)?);
+    let days = abbrev::weekday(&first).zip(abbrev::weekday(&last));
+    let months = || abbrev::month(&first).zip(abbrev::month(&last));
+    let names = days.or_else(|| months().map(|(a, b)| (abbrev::MONTHS[a - 1].1, abbrev::MONTHS[b - 1].1)));
+    names.map(|(first, last)| Reading::new(format!("{first} to {last}"), at + 3))
 }
 
 /// "Jan." and "Mon," by themselves.

@@ -21,11 +21,17 @@ pub(super) struct Folded {
 /// Folds `input`.
 pub(super) fn fold(input: &str) -> Folded {
     let mut folded = Folded::default();
-    for c in input.chars() {
+    let mut before = ' ';
+    let mut rest = input.chars().peekable();
+    while let Some(c) = rest.next() {
+        let foreign = is_greek(c) && (is_greek(before) || rest.peek().copied().is_some_and(is_greek));
+        before = c;
         let at = u32::try_from(folded.input_chars).unwrap_or(u32::MAX);
         folded.input_chars += 1;
         if c.is_ascii_graphic() || c == ' ' || c == '\n' {
             folded.put(c, at);
+        } else if foreign {
+            folded.skip(c, at);
         } else if let Some(plain) = replacement(c) {
             plain.chars().for_each(|c| folded.put(c, at));
         } else if symbol::has_reading(c) {
@@ -45,6 +51,11 @@ impl Folded {
         self.source.extend(std::iter::repeat_n(at, c.len_utf8()));
     }
 
+    fn skip(&mut self, c: char, at: u32) {
+        self.skipped.add(c);
+        self.put(' ', at);
+    }
+
     /// By Unicode's compatibility decomposition without its marks, if all that is left is plain.
     fn decompose(&mut self, c: char, at: u32) {
         let plain: Option<String> = std::iter::once(c)
@@ -55,12 +66,14 @@ impl Folded {
         match plain {
             Some(plain) if !plain.is_empty() => plain.chars().for_each(|c| self.put(c, at)),
             Some(_) => {}
-            None => {
-                self.skipped.add(c);
-                self.put(' ', at);
-            }
+            None => self.skip(c, at),
         }
     }
+}
+
+/// Whether the character is a Greek letter: one by itself is a symbol with a name, several are a foreign word.
+fn is_greek(c: char) -> bool {
+    c.is_alphabetic() && matches!(u32::from(c), 0x0370..=0x03ff | 0x1f00..=0x1fff)
 }
 
 fn plain_letter(c: char) -> Option<char> {

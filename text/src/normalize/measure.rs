@@ -4,7 +4,7 @@ use super::numeral::Numeral;
 use super::rules::Reading;
 use super::text::{Kind, Text};
 use super::unit::{self, Unit};
-use super::{date, number};
+use super::{acronym, date, number};
 
 /// Reads a number.
 pub(super) fn read(text: &Text<'_>, at: usize) -> Option<Reading> {
@@ -21,6 +21,8 @@ pub(super) fn read(text: &Text<'_>, at: usize) -> Option<Reading> {
     ordinal(text, &n)
         .or_else(|| decade(text, at, &n))
         .or_else(|| fraction(text, &n))
+        .or_else(|| scientific(text, &n))
+        .or_else(|| emergency(text, at, &n))
         .or_else(|| scaled(text, &n))
         .or_else(|| dimensions(text, &n))
         .or_else(|| range(text, &n))
@@ -165,7 +167,9 @@ fn parts(text: &Text<'_>, top: &Numeral) -> Option<(String, usize)> {
     } else {
         under.parse().ok()?
     };
-    if below < 2 || over >= below || over == 0 || under.starts_with('0') {
+    // Others are as often dates, scores or pages.
+    let usual = over == 1 || below <= 12 || matches!(below, 16 | 20 | 32 | 50 | 64 | 100 | 128 | 256 | 1000);
+    if below < 2 || over >= below || over == 0 || under.starts_with('0') || !usual {
         return None;
     }
     let name = match below {
@@ -189,13 +193,37 @@ fn with_unit(text: &Text<'_>, words: &str, end: usize) -> Reading {
     }
 }
 
+/// "911"
+fn emergency(text: &Text<'_>, at: usize, n: &Numeral) -> Option<Reading> {
+    let called = n.is_whole() && !n.negative && n.whole == "911" && n.end == at + 1;
+    (called && !text.is_word(n.end)).then(|| Reading::new(number::spelled(&n.whole), n.end))
+}
+
+/// "1e-6"
+fn scientific(text: &Text<'_>, n: &Numeral) -> Option<Reading> {
+    if !text.is_any(n.end, &["e", "E"]) {
+        return None;
+    }
+    let sign = usize::from(text.is_any(n.end + 1, &["-", "+"]));
+    let exponent = Numeral::at(text, n.end + 1 + sign).filter(|e| e.is_whole() && e.whole.len() <= 3)?;
+    let minus = if text.is(n.end + 1, "-") { "minus " } else { "" };
+    let words = format!(
+        "{} times ten to the power of {minus}{}",
+        n.words(),
+        number::cardinal(&exponent.whole)
+    );
+    Some(Reading::new(words, exponent.end))
+}
+
 /// "10k", "5M", "7B": a letter for a large number directly after it.
 fn scaled(text: &Text<'_>, n: &Numeral) -> Option<Reading> {
     let scale = match text.str(n.end) {
         "k" => "thousand",
         "K" if !matches!(n.whole.as_str(), "4" | "8" | "2") => "thousand",
         "M" | "mn" => "million",
-        "B" | "bn" => "billion",
+        // Not in the number of a house: "221B Baker Street".
+        "B" if !text.is_capitalised(text.past_space(n.end + 1)) => "billion",
+        "bn" => "billion",
         "T" => "trillion",
         _ => return None,
     };
@@ -210,7 +238,8 @@ fn dimensions(text: &Text<'_>, n: &Numeral) -> Option<Reading> {
     }
     let next = text.past_space(sign + 1);
     if let Some(second) = Numeral::at(text, next).filter(|_| (next > sign + 1) == (sign > n.end)) {
-        let words = format!("{} by {}", n.words(), second.words());
+        let between = if text.is(sign, "×") { "times" } else { "by" };
+        let words = format!("{} {between} {}", n.words(), second.words());
         return Some(quantity(text, &second, &words).unwrap_or_else(|| Reading::new(words, second.end)));
     }
     (sign == n.end && text.is_any(sign, &["x", "×"]) && !text.is_word(sign + 1)).then(|| {
@@ -308,7 +337,8 @@ fn unit_at(text: &Text<'_>, at: usize) -> Option<(NamedUnit, usize)> {
     }
     let micro = text.is(sign, "µ");
     let written = text.slice(sign, sign + 1 + usize::from(micro));
-    let found = unit::find(written, touching)?;
+    let abbreviated = text.is(sign + 1, ".") && text.is_space(sign + 2) && !text.is_capitalised(sign + 3);
+    let found = unit::find(written, touching || (abbreviated && written == "in"))?;
     let mut end = sign + 1 + usize::from(micro);
     if text.is_digits(end)
         || text.is(end, "'")
@@ -321,10 +351,7 @@ fn unit_at(text: &Text<'_>, at: usize) -> Option<(NamedUnit, usize)> {
     } else {
         power_of(text, written, &mut end)
     };
-    let stop = text.is(end, ".")
-        && text.is_space(end + 1)
-        && matches!(written, "in" | "ft" | "lb" | "lbs" | "oz" | "hr" | "hrs" | "min")
-        && !text.is_capitalised(end + 2);
+    let stop = abbreviated && matches!(written, "in" | "ft" | "lb" | "lbs" | "oz" | "hr" | "hrs" | "min");
     Some((NamedUnit::new(&found, power), end + usize::from(stop)))
 }
 
@@ -363,7 +390,10 @@ pub(super) fn per(text: &Text<'_>, at: usize) -> (String, usize) {
     }
     match unit_at(text, at + 1) {
         Some((unit, end)) => (format!(" per {}", unit.one), end),
-        None => (format!(" per {}", text.str(at + 1).to_ascii_lowercase()), at + 2),
+        None => (
+            format!(" per {}", acronym::reading(text.str(at + 1), text.shouted())),
+            at + 2,
+        ),
     }
 }
 

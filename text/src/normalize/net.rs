@@ -29,7 +29,7 @@ impl<'t, 'a> Chunk<'t, 'a> {
             && text.is_any(
                 end - 1,
                 &[
-                    ".", ",", ";", ":", "!", "?", ")", "]", "}", ">", "\"", "'", "`", "*",
+                    ".", ",", ";", ":", "!", "?", "(", ")", "]", "}", ">", "\"", "'", "`", "*",
                 ],
             )
         {
@@ -87,7 +87,7 @@ fn ip(chunk: &Chunk<'_, '_>) -> Option<Reading> {
     if !(0..4).all(|i| byte(at + 2 * i)) || !(0..3).all(|i| text.is(at + 2 * i + 1, ".")) {
         return None;
     }
-    let mut parts: Vec<String> = (0..4).map(|i| number::spelled(text.str(at + 2 * i))).collect();
+    let mut parts: Vec<String> = (0..4).map(|i| digits(text.str(at + 2 * i))).collect();
     let mut end = at + 7;
     if text.is_any(end, &[":", "/"]) && text.is_digits(end + 1) {
         let name = if text.is(end, ":") { "colon" } else { "slash" };
@@ -247,7 +247,7 @@ fn label(text: &Text<'_>, at: usize) -> String {
 /// Digits in an address: short numbers and years as such, all others one by one.
 fn digits(digits: &str) -> String {
     match digits.len() {
-        1 | 2 if !digits.starts_with('0') => number::cardinal(digits),
+        1 | 2 if digits == "0" || !digits.starts_with('0') => number::cardinal(digits),
         4 if digits.starts_with("19") || digits.starts_with("20") => number::year(digits),
         _ => number::spelled(digits),
     }

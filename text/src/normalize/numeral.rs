@@ -11,6 +11,8 @@ pub(super) struct Numeral {
     /// Digits after it.
     pub(super) fraction: Option<String>,
     pub(super) negative: bool,
+    /// Whether it was written with a plus sign.
+    pub(super) plus: bool,
     /// Whether it was written with thousands separators.
     pub(super) grouped: bool,
     /// The token after it.
@@ -22,7 +24,11 @@ impl Numeral {
     pub(super) fn signed(text: &Text<'_>, at: usize) -> Option<Self> {
         if text.is_any(at, &["-", "+"]) && starts_sign(text, at) {
             let negative = text.is(at, "-");
-            return Self::at(text, at + 1).map(|n| Self { negative, ..n });
+            return Self::at(text, at + 1).map(|n| Self {
+                negative,
+                plus: !negative,
+                ..n
+            });
         }
         Self::at(text, at)
     }
@@ -49,6 +55,7 @@ impl Numeral {
             whole,
             fraction: fraction.map(str::to_owned),
             negative: false,
+            plus: false,
             grouped,
             end,
         }
@@ -74,7 +81,11 @@ impl Numeral {
 
     /// In words, as an amount: never as a year.
     pub(super) fn words(&self) -> String {
-        let sign = if self.negative { "minus " } else { "" };
+        let sign = match (self.negative, self.plus) {
+            (true, _) => "minus ",
+            (_, true) => "plus ",
+            _ => "",
+        };
         let whole = match self.whole.as_str() {
             "" if self.fraction.is_some() => String::new(),
             code if code.len() > 1 && code.starts_with('0') && self.fraction.is_none() => {
@@ -113,7 +124,15 @@ fn grouped(text: &Text<'_>, at: usize) -> (String, usize) {
     if whole.len() > 3 || whole.starts_with('0') {
         return (whole, end);
     }
-    while text.is(end, ",") && text.str(end + 1).len() == 3 && text.is_digits(end + 1) {
+    let group = |i: usize| text.is_digits(i) && text.str(i).len() == 3;
+    // The sign that separates the first groups separates all.
+    let separator = text.str(at + 1);
+    let separates = match separator {
+        "," | "'" => true,
+        " " => group(at + 2) && (group(at + 4) && text.is(at + 3, " ") || text.is(at + 2, "000")),
+        _ => false,
+    };
+    while separates && text.is(end, separator) && group(end + 1) {
         whole.push_str(text.str(end + 1));
         end += 2;
     }

@@ -92,8 +92,10 @@ impl<'a> Out<'a> {
     }
 
     pub(super) fn finish(mut self) -> Normalized {
+        // A comma at the end says nothing.
+        let mark = self.mark.take().filter(|&mark| mark != ',');
         if self.chars > 0
-            && let Some(mark) = self.mark.take().and_then(|mark| self.alphabet.mark(mark))
+            && let Some(mark) = mark.and_then(|mark| self.alphabet.mark(mark))
         {
             self.put(mark);
         }

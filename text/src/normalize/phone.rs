@@ -85,6 +85,7 @@ fn is_number(plus: bool, groups: &[Group<'_>]) -> bool {
         [3, 3, 4] => uniform || groups[0].separator == "(",
         [1, 3, 3, 4] => groups[0].digits == "1",
         [3, 4] => groups[1].separator == "-",
+        [_, _, ..] => groups[0].digits.starts_with('0') && uniform && (9..=12).contains(&total),
         _ => false,
     }
 }

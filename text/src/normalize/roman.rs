@@ -41,24 +41,28 @@ static RULERS: [&str; 26] = [
 
 /// Reads "II" in "World War II" and "VIII" in "Henry VIII".
 pub(super) fn read(text: &Text<'_>, at: usize) -> Option<Reading> {
-    let value = value(text.str(at))?;
+    let (numeral, possessive) = match text.str(at).strip_suffix("'s") {
+        Some(numeral) => (numeral, "'s"),
+        None => (text.str(at), ""),
+    };
+    let value = value(numeral)?;
     if text.shouted() || !text.is_space(at.checked_sub(1)?) {
         return None;
     }
     let before = text.before(at)?;
     let name = text.lower(before)?;
-    let single = text.str(at).len() == 1;
+    let single = numeral.len() == 1;
     if !text.is_capitalised(before) || (single && !COUNTED.contains(&name.as_str())) {
         return None;
     }
     let words = number::cardinal(&value.to_string());
     if RULERS.contains(&name.as_str()) {
         return Some(Reading::new(
-            format!("the {}", number::ordinal_of(&words)),
+            format!("the {}{possessive}", number::ordinal_of(&words)),
             at + 1,
         ));
     }
-    Some(Reading::new(words, at + 1))
+    Some(Reading::new(format!("{words}{possessive}"), at + 1))
 }
 
 /// The value of a well-formed numeral below forty.

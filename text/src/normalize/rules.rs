@@ -3,6 +3,7 @@
 use super::out::Out;
 use super::text::{Kind, Text};
 use super::{currency, date, measure, net, phone, symbol, time, word};
+use crate::abbrev;
 
 /// What a rule made of the tokens from its position on.
 #[derive(Debug)]
@@ -72,12 +73,12 @@ pub(super) fn read(text: &Text<'_>, at: usize, out: &mut Out<'_>) -> usize {
     symbol::read(text, at, out)
 }
 
-/// Whether the text ends here or goes on with a capital.
+/// Whether the text ends here or goes on with a word that begins sentences.
 fn sentence_starts(text: &Text<'_>, at: usize) -> bool {
     let next = (at..at + 3).find(|&i| !text.is_gap(i) && !text.is_any(i, &["\"", "'", "("]));
     match next {
         None => (at..at + 3).any(|i| text.kind(i).is_none()),
-        Some(next) => next > at && text.is_capitalised(next),
+        Some(next) => next > at && text.is_word(next) && abbrev::starts_sentence(text.str(next)),
     }
 }
 

@@ -133,9 +133,17 @@ pub(super) fn read(text: &Text<'_>, at: usize, out: &mut Out<'_>) -> usize {
     let run = (at..text.len())
         .take_while(|&i| text.str(i) == text.str(at))
         .count();
+    if PAIRS
+        .iter()
+        .any(|&(written, _)| written == text.slice(at, at + 2))
+        && run <= 2
+    {
+        return sign(text, at, c, out);
+    }
     match c {
         '.' => return dots(text, at, run, out),
         ',' | ';' | '!' | '?' => out.pause(c),
+        ':' if run == 2 => {}
         ':' => return colon(text, at, out),
         '\u{2022}' => out.pause('.'),
         '"' | '\'' | '`' | '_' | '\\' if run == 1 => quiet(text, at, c, out),
@@ -191,7 +199,13 @@ fn dash(text: &Text<'_>, at: usize, run: usize, out: &mut Out<'_>) -> usize {
     let next = at + run;
     let spaced = text.after_gap(at) && text.is_gap(next);
     let number_before = text.before(at).is_some_and(|before| ends_amount(text, before));
-    if run == 1 && text.is_digits(text.past_space(next)) && number_before {
+    if run == 1 && text.is_digits(next) && at > 0 && text.is_any(at - 1, &["UTC", "GMT"]) {
+        out.say("minus", text.source(at, at + 1));
+        return run;
+    }
+    let after = text.past_space(next);
+    let number_after = text.is_digits(after) || (spaced && text.is(after, "-") && text.is_digits(after + 1));
+    if run == 1 && number_after && number_before {
         let minus = spaced && text.is(at, "-");
         out.say(if minus { "minus" } else { "to" }, text.source(at, at + 1));
     } else if run > 1 || spaced || !text.is(at, "-") {
@@ -203,9 +217,9 @@ fn dash(text: &Text<'_>, at: usize, run: usize, out: &mut Out<'_>) -> usize {
 
 fn ends_amount(text: &Text<'_>, at: usize) -> bool {
     text.is_digits(at)
-        || text.is_any(at, &["%", "am", "pm", "AM", "PM"])
+        || text.is_any(at, &["%", "°", "am", "pm", "AM", "PM"])
         || (text.is(at, ".") && at > 0 && text.is_any(at - 1, &["m", "M"]))
-        || (text.is_word(at) && at > 0 && text.is_digits(at - 1))
+        || (text.is_word(at) && at > 0 && (text.is_digits(at - 1) || text.is(at - 1, "°")))
 }
 
 /// A sign with a name; what has none is counted and left out.

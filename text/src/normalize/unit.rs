@@ -7,6 +7,8 @@ pub(super) enum Near {
     Any,
     /// Directly after the number.
     Touching,
+    /// With a space.
+    Apart,
 }
 
 /// One unit.
@@ -20,7 +22,7 @@ type Row = (&'static str, &'static str, &'static str, Near);
 
 #[rustfmt::skip]
 static TABLE: [Row; 103] = {
-    use Near::{Any, Touching};
+    use Near::{Any, Apart, Touching};
     [
         ("km", "kilometer", "kilometers", Any), ("m", "meter", "meters", Any), ("cm", "centimeter", "centimeters", Any),
         ("mm", "millimeter", "millimeters", Any), ("µm", "micrometer", "micrometers", Any), ("um", "micrometer", "micrometers", Any),
@@ -39,7 +41,7 @@ static TABLE: [Row; 103] = {
         ("mph", "mile per hour", "miles per hour", Any), ("kph", "kilometer per hour", "kilometers per hour", Any), ("kmh", "kilometer per hour", "kilometers per hour", Any),
         ("Hz", "hertz", "hertz", Any), ("kHz", "kilohertz", "kilohertz", Any), ("KHz", "kilohertz", "kilohertz", Any), ("MHz", "megahertz", "megahertz", Any),
         ("GHz", "gigahertz", "gigahertz", Any), ("THz", "terahertz", "terahertz", Any),
-        ("B", "byte", "bytes", Any), ("kB", "kilobyte", "kilobytes", Any), ("KB", "kilobyte", "kilobytes", Any), ("MB", "megabyte", "megabytes", Any),
+        ("B", "byte", "bytes", Apart), ("kB", "kilobyte", "kilobytes", Any), ("KB", "kilobyte", "kilobytes", Any), ("MB", "megabyte", "megabytes", Any),
         ("GB", "gigabyte", "gigabytes", Any), ("TB", "terabyte", "terabytes", Any), ("PB", "petabyte", "petabytes", Any),
         ("KiB", "kibibyte", "kibibytes", Any), ("MiB", "mebibyte", "mebibytes", Any), ("GiB", "gibibyte", "gibibytes", Any), ("TiB", "tebibyte", "tebibytes", Any),
         ("bps", "bit per second", "bits per second", Any), ("kbps", "kilobit per second", "kilobits per second", Any),
@@ -60,7 +62,9 @@ static TABLE: [Row; 103] = {
 pub(super) fn find(sign: &str, touching: bool) -> Option<Unit> {
     TABLE
         .iter()
-        .find(|&&(written, _, _, near)| written == sign && (touching || near == Near::Any))
+        .find(|&&(written, _, _, near)| {
+            written == sign && near != (if touching { Near::Apart } else { Near::Touching })
+        })
         .map(|&(_, one, many, _)| Unit { one, many })
 }
 

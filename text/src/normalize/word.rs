@@ -43,6 +43,7 @@ pub(super) fn read(text: &Text<'_>, at: usize) -> Option<Reading> {
         .or_else(|| saint(text, at, &lower))
         .or_else(|| abbreviation(text, at, &lower))
         .or_else(|| roman::read(text, at))
+        .or_else(|| initial(text, at))
         .or_else(|| Some(compound(text, at)))
 }
 
@@ -131,6 +132,15 @@ fn applies(row: &Abbreviation, text: &Text<'_>, at: usize, end: usize) -> bool {
         When::BeforeDigit => stop && text.is_digits(text.past_space(end)),
         When::Capital => stop && text.is_capitalised(at) && text.is_gap(end),
     }
+}
+
+/// The "J." of a name.
+fn initial(text: &Text<'_>, at: usize) -> Option<Reading> {
+    let letter =
+        text.is_capitalised(at) && text.str(at).len() == 1 && text.str(at) != "I" && text.is(at + 1, ".");
+    let named = text.is_space(at + 2) && text.is_capitalised(at + 3);
+    (letter && named && !abbrev::starts_sentence(text.str(at + 3)))
+        .then(|| Reading::new(text.str(at).to_ascii_lowercase(), at + 2))
 }
 
 /// A word, or several with hyphens between them. Hyphens stay where every part is a plain word.

@@ -22,6 +22,8 @@ pub(super) enum Verdict {
 pub(super) enum Ending {
     /// A sentence end before a capital, an opening quote or a letter without case ("etc. The").
     IfCapital,
+    /// A sentence end before an opening quote or a word that begins sentences ("U.S. The", but "U.S. Senate").
+    IfStarter,
     /// A sentence end unless a small letter follows (`"Go!" he said`).
     UnlessSmall,
     /// A sentence end unless a digit follows ("No. 5").
@@ -30,17 +32,36 @@ pub(super) enum Ending {
     ClauseUnlessDigit,
 }
 
+/// The longest word that begins sentences is shorter.
+const LONGEST_STARTER: usize = 12;
+
 impl Ending {
+    /// Whether the whole word that starts with `next` decides, not only its first character.
+    pub(super) fn wants_word(self, next: char) -> bool {
+        self == Self::IfStarter && next.is_uppercase()
+    }
     pub(super) fn resolve(self, next: char) -> Option<EndKind> {
         let capital =
             next.is_uppercase() || is_open_quote(next) || (next.is_alphabetic() && !next.is_lowercase());
         match self {
+            Self::IfStarter => (capital && !next.is_uppercase()).then_some(EndKind::Sentence),
             Self::IfCapital => capital.then_some(EndKind::Sentence),
             Self::UnlessSmall => (!next.is_lowercase()).then_some(EndKind::Sentence),
             Self::UnlessDigit => (!next.is_numeric()).then_some(EndKind::Sentence),
             Self::ClauseUnlessDigit => (!next.is_numeric()).then_some(EndKind::Clause),
         }
     }
+}
+
+/// Whether the word so far, if `next` ends it, begins a sentence; `None` while it may go on.
+pub(super) fn word_starts_sentence(word: &[char], next: Option<char>) -> Option<bool> {
+    if word.len() > LONGEST_STARTER {
+        return Some(false);
+    }
+    if next.is_some_and(|c| c.is_alphanumeric() || is_combining_mark(c)) {
+        return None;
+    }
+    Some(abbrev::starts_sentence(&word.iter().collect::<String>()))
 }
 
 /// White space of any kind, line breaks included.
@@ -167,13 +188,7 @@ fn full_stop(word: &[char], first: bool, closed: bool) -> Verdict {
         .map_or(0, |at| at + 1);
     let word = &word[start..];
     match word {
-        [c] if c.is_uppercase() => {
-            return if *c == 'I' {
-                Verdict::Depends(Ending::IfCapital)
-            } else {
-                Verdict::No
-            };
-        }
+        [c] if c.is_uppercase() => return Verdict::Depends(Ending::IfStarter),
         [_, '.', ..] if is_dotted(word) => {
             let never = matches!(
                 word,
@@ -182,7 +197,7 @@ fn full_stop(word: &[char], first: bool, closed: bool) -> Verdict {
             return if never {
                 Verdict::No
             } else {
-                Verdict::Depends(Ending::IfCapital)
+                Verdict::Depends(Ending::IfStarter)
             };
         }
         _ => {}
@@ -193,8 +208,9 @@ fn full_stop(word: &[char], first: bool, closed: bool) -> Verdict {
         Some(a) if a.when == When::BeforeDigit => Verdict::Depends(Ending::UnlessDigit),
         Some(a) if a.when == When::Capital && !capital => sure,
         Some(a) if a.ends == Ends::Never => Verdict::No,
-        Some(_) => Verdict::Depends(Ending::IfCapital),
-        None if lower == "st" && capital => Verdict::No,
+        Some(_) if lower == "etc" => Verdict::Depends(Ending::IfCapital),
+        Some(_) => Verdict::Depends(Ending::IfStarter),
+        None if lower == "st" && capital => Verdict::Depends(Ending::IfStarter),
         None if capital && lower.len() < 5 && is_short_calendar(&lower) => {
             Verdict::Depends(Ending::UnlessDigit)
         }

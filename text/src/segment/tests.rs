@@ -62,3 +62,151 @@ fn sentences_end_where_people_end_them() {
         assert_eq!(cut(Buffering::Sentence, text), expected, "{text}");
     }
 }
+
+#[test]
+fn a_name_after_a_dotted_abbreviation_does_not_start_a_sentence() {
+    for (text, expected) in [
+        (
+            "The U.S. Senate met. It did.",
+            &["The U.S. Senate met.", "It did."][..],
+        ),
+        (
+            "Come at 5 p.m. Friday. We wait.",
+            &["Come at 5 p.m. Friday.", "We wait."],
+        ),
+        ("Come at 5 p.m. It's late.", &["Come at 5 p.m.", "It's late."]),
+        ("Take plan B. Then go.", &["Take plan B.", "Then go."]),
+        ("We met at Apple Inc. The", &["We met at Apple Inc.", "The"]),
+        (
+            "He lives on Elm St. He does.",
+            &["He lives on Elm St.", "He does."],
+        ),
+        ("He lives in St. Louis. OK.", &["He lives in St. Louis.", "OK."]),
+    ] {
+        assert_eq!(cut(Buffering::Sentence, text), expected, "{text}");
+    }
+}
+
+#[test]
+fn clauses_end_at_commas_and_dashes_but_not_in_dates_and_numbers() {
+    for (text, expected) in [
+        (
+            "When the sun had set, we all went home; nobody stayed.",
+            &["When the sun had set,", "we all went home;", "nobody stayed."][..],
+        ),
+        (
+            "On Friday November 20, 2026, it rained.",
+            &["On Friday November 20, 2026,", "it rained."],
+        ),
+        (
+            "It was 1,000 dollars or so, I think.",
+            &["It was 1,000 dollars or so,", "I think."],
+        ),
+        (
+            "Well, so it is with them \u{2014} all of them.",
+            &["Well, so it is with them \u{2014}", "all of them."],
+        ),
+        (
+            "A long first part\u{2014}then the rest.",
+            &["A long first part\u{2014}", "then the rest."],
+        ),
+        ("Yes, no.", &["Yes, no."]),
+    ] {
+        assert_eq!(cut(Buffering::Clause, text), expected, "{text}");
+    }
+}
+
+#[test]
+fn eager_text_starts_with_a_few_words_and_goes_on_with_more() {
+    let words = cut(
+        Buffering::Eager,
+        "The quick brown fox jumps over the lazy dog and runs away into the dark wood. Then it sleeps.",
+    );
+    assert_eq!(
+        words,
+        [
+            "The quick brown",
+            "fox jumps over the lazy",
+            "dog and runs away into the dark wood.",
+            "Then it sleeps."
+        ]
+    );
+}
+
+#[test]
+fn a_sentence_is_out_as_soon_as_it_is_certain() {
+    let mut segmenter = Segmenter::new(SegmenterOptions::default());
+    assert!(segmenter.push("Pi is 3.").is_empty());
+    assert!(segmenter.push("14.").is_empty());
+    assert_eq!(segmenter.push(" ")[0].text, "Pi is 3.14.");
+    assert!(segmenter.push("In the U.S.").is_empty());
+    assert!(segmenter.push(" The").is_empty());
+    assert_eq!(segmenter.push(" ")[0].text, "In the U.S.");
+    let rest = segmenter.flush();
+    assert_eq!(
+        (rest[0].text.as_str(), rest[0].end, rest[0].source),
+        ("The", EndKind::Flush, CharRange::new(24, 27))
+    );
+    assert!(segmenter.finish().is_empty());
+}
+
+#[test]
+fn ends_say_what_pause_belongs_there() {
+    let mut segmenter = Segmenter::new(SegmenterOptions {
+        max_chars: 20,
+        ..SegmenterOptions::default()
+    });
+    let mut out = segmenter.push("Title\n\nA sentence. One part, another part that is long");
+    out.extend(segmenter.finish());
+    let ends: Vec<(&str, EndKind)> = out.iter().map(|s| (s.text.as_str(), s.end)).collect();
+    assert_eq!(
+        ends,
+        [
+            ("Title", EndKind::Paragraph),
+            ("A sentence.", EndKind::Sentence),
+            ("One part,", EndKind::Clause),
+            ("another part that", EndKind::Forced),
+            ("is long", EndKind::Flush),
+        ]
+    );
+}
+
+#[test]
+fn numbers_units_titles_and_names_stay_together_in_long_text() {
+    let text = "she had walked about with them for some 12 km when Dr. Smith came by on Nov 20, 2026 and gave her $5 more";
+    let mut segmenter = Segmenter::new(SegmenterOptions {
+        max_chars: 50,
+        ..SegmenterOptions::default()
+    });
+    let mut out = segmenter.push(text);
+    out.extend(segmenter.finish());
+    for torn in ["12", "Dr.", "Nov", "20,", "$5"] {
+        assert!(
+            out.iter().all(|segment| !segment.text.ends_with(torn)),
+            "{torn}: {out:?}"
+        );
+    }
+}
+
+#[test]
+fn an_unbroken_token_is_cut_only_at_its_own_limit_and_never_inside_a_character_sequence() {
+    let options = SegmenterOptions {
+        max_chars: 10,
+        max_token_chars: 40,
+        ..SegmenterOptions::default()
+    };
+    let mut segmenter = Segmenter::new(options);
+    let mut out = segmenter.push(&format!("see https://example.com/{} end", "ab".repeat(8)));
+    out.extend(segmenter.push(&"e\u{301}".repeat(50)));
+    out.extend(segmenter.finish());
+    assert!(
+        out.iter()
+            .any(|s| s.text == format!("https://example.com/{}", "ab".repeat(8))),
+        "{out:?}"
+    );
+    assert!(
+        out.iter()
+            .all(|s| s.source.len() <= 40 && !s.text.starts_with('\u{301}')),
+        "{out:?}"
+    );
+}

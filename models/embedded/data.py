@@ -84,14 +84,14 @@ def synthesise(teacher, items, phonemes, path):
 class Audio:
     """Teacher's audio of one split in memory: texts, voices, and views by utterance."""
 
-    def __init__(self, split):
+    def __init__(self, split, limit=None):
         texts = load_texts()
         if split == "heldout":
             items = [[t, v] for t in texts["heldout"] for v in VOICE_NAMES]
         else:
             items = texts[split]
         data = np.load(WORK / f"audio-{split}.npz")
-        self.audio, self.labels, self.frames = data["audio"], data["labels"], data["frames"]
+        self.audio, self.labels, self.frames = data["audio"], data["labels"], data["frames"][:limit]
         self.offset = np.concatenate([[0], np.cumsum(self.frames)])
         self.items = items[:len(self.frames)]
 

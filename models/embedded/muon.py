@@ -15,11 +15,30 @@ def orthogonalise(g, steps=5):
     return (x.transpose(1, 2) if tall else x).to(g.dtype)
 
 
-class Muon(torch.optim.Optimizer):
-    """Matrices of equal shape are orthogonalised together. 3-D parameters count as a stack of matrices."""
+def as_matrix(p, u):
+    """Convolution kernels as matrices: [out, in * k]; transposed ones (marked) as [out * k, in]."""
+    if u.dim() == 3:
+        u = u.permute(1, 2, 0) if getattr(p, "transposed", False) else u
+        u = u.flatten(0, 1) if getattr(p, "transposed", False) else u.flatten(1)
+    return u
 
-    def __init__(self, params, lr=0.02, momentum=0.95, weight_decay=0.01):
-        super().__init__(params, dict(lr=lr, momentum=momentum, weight_decay=weight_decay))
+
+def as_kernel(p, m):
+    """The inverse of `as_matrix`."""
+    if p.dim() == 3 and getattr(p, "transposed", False):
+        return m.view(p.shape[1], p.shape[2], p.shape[0]).permute(2, 0, 1)
+    return m.view_as(p)
+
+
+class Muon(torch.optim.Optimizer):
+    """Matrices of equal shape are orthogonalised together.
+
+    With `keep_norm` every matrix keeps the norm it started with: a network without normalisation
+    layers would otherwise grow its activations without bound.
+    """
+
+    def __init__(self, params, lr=0.02, momentum=0.95, weight_decay=0.01, keep_norm=False):
+        super().__init__(params, dict(lr=lr, momentum=momentum, weight_decay=weight_decay, keep_norm=keep_norm))
 
     @torch.no_grad()
     def step(self):
@@ -31,27 +50,30 @@ class Muon(torch.optim.Optimizer):
                 state = self.state[p]
                 if "momentum" not in state:
                     state["momentum"] = torch.zeros_like(p)
+                    state["norm"] = p.norm()
                 m = state["momentum"]
                 m.lerp_(p.grad, 1 - group["momentum"])
-                update = p.grad.lerp(m, group["momentum"])
-                shapes.setdefault(tuple(p.shape[-2:]), []).append((p, update))
+                update = as_matrix(p, p.grad.lerp(m, group["momentum"]))
+                shapes.setdefault(tuple(update.shape), []).append((p, update))
             for (a, b), entries in shapes.items():
-                stack = torch.cat([u.reshape(-1, a, b) for _, u in entries])
-                stack = orthogonalise(stack) * max(1.0, a / b) ** 0.5
-                at = 0
-                for p, u in entries:
-                    n = u.numel() // (a * b)
+                stack = orthogonalise(torch.stack([u for _, u in entries])) * max(1.0, a / b) ** 0.5
+                for (p, _), u in zip(entries, stack):
                     p.mul_(1 - group["lr"] * group["weight_decay"])
-                    p.add_(stack[at:at + n].view_as(p), alpha=-group["lr"])
-                    at += n
+                    p.add_(as_kernel(p, u), alpha=-group["lr"])
+                    if group["keep_norm"]:
+                        p.mul_(self.state[p]["norm"] / p.norm())
 
 
 class Optimisers:
     """Muon and AdamW behind one face; `scale` multiplies both learning rates."""
 
-    def __init__(self, matrices, others, muon=0.02, adam=2e-3, weight_decay=0.01):
-        self.parts = [(Muon(matrices, lr=muon, weight_decay=weight_decay), muon),
+    def __init__(self, matrices, others, muon=0.02, adam=2e-3, weight_decay=0.01, keep_norm=False):
+        self.parts = [(Muon(matrices, lr=muon, weight_decay=weight_decay, keep_norm=keep_norm), muon),
                       (torch.optim.AdamW(others, lr=adam, betas=(0.9, 0.95), weight_decay=0.0), adam)]
+
+    def add(self, params, lr):
+        """One more AdamW, for parameters that need their own learning rate."""
+        self.parts.append((torch.optim.AdamW(params, lr=lr, betas=(0.9, 0.95), weight_decay=0.0), lr))
 
     def step(self, scale):
         for opt, lr in self.parts:

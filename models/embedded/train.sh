@@ -1,0 +1,62 @@
+#!/usr/bin/env bash
+# Regenerates the embedded voice from nothing: data, codec, listener, codes, talker, vocoder, export,
+# evaluation, verification. Every stage resumes where it stopped; run it again after an interruption.
+#
+#   models/embedded/train.sh                 about four hours on two CPU cores
+#   STAGES="export evaluate" models/embedded/train.sh
+#
+# OMNI_EMBEDDED_WORK   scratch folder (default models/embedded/work, about 4 GB)
+# OMNI_EMBEDDED_VENV   virtual environment (default <work>/venv; made when missing)
+set -euo pipefail
+cd "$(dirname "$0")"
+
+export OMNI_EMBEDDED_WORK="${OMNI_EMBEDDED_WORK:-$PWD/work}"
+VENV="${OMNI_EMBEDDED_VENV:-$OMNI_EMBEDDED_WORK/venv}"
+STAGES="${STAGES:-data codec+listener codes talker+vocoder export evaluate verify}"
+mkdir -p "$OMNI_EMBEDDED_WORK"
+
+if ! command -v espeak-ng >/dev/null || ! command -v bible >/dev/null || [ ! -d /usr/share/wordnet ] \
+   || [ ! -d /usr/share/games/fortunes ] || [ ! -f /usr/share/dict/american-english-large ]; then
+  echo "train.sh: the teacher and its texts are missing; on Debian:" >&2
+  echo "  apt-get install espeak-ng libespeak-ng1 wordnet-base fortunes bible-kjv bible-kjv-text wamerican-large g++" >&2
+  exit 1
+fi
+if [ ! -x "$VENV/bin/python" ]; then
+  python3 -m venv "$VENV"
+  "$VENV/bin/pip" install -r requirements.txt
+fi
+PY="$VENV/bin/python"
+
+# One thread a process, one process a core: threads that wait for each other cost more than they bring.
+export OMNI_EMBEDDED_THREADS="${OMNI_EMBEDDED_THREADS:-1}"
+on() {
+  local core=$1
+  shift
+  if command -v taskset >/dev/null && [ "$(nproc)" -ge 2 ] && [ "$OMNI_EMBEDDED_THREADS" = 1 ]; then
+    taskset -c "$core" "$PY" "$@"
+  else
+    "$PY" "$@"
+  fi
+}
+
+both() {            # both "<script args>" "<script args>": side by side, one on each core
+  on 0 $1 & local a=$!
+  on 1 $2 & local b=$!
+  wait $a
+  wait $b
+}
+
+for stage in $STAGES; do
+  echo "== $stage $(date +%H:%M)"
+  case $stage in
+    data) on 0 data.py ;;
+    codec+listener) both codec.py listener.py ;;
+    codes) both "codes.py --shards 0,2,4,6,8,10,12,14" "codes.py --shards 1,3,5,7,9,11,13,15" ;;
+    talker+vocoder) both talker.py vocoder.py ;;
+    export) on 0 export.py ;;
+    evaluate) on 0 evaluate.py ;;
+    verify) on 0 verify.py ;;
+    *) echo "train.sh: unknown stage $stage" >&2; exit 1 ;;
+  esac
+done
+echo "== done $(date +%H:%M)"

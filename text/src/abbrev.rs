@@ -170,6 +170,17 @@ pub(crate) fn starts_sentence(word: &str) -> bool {
     STARTERS.binary_search(&first).is_ok()
 }
 
+/// Units that are often written with a full stop.
+static DOTTED_UNITS: [&str; 25] = [
+    "cal", "ft", "gal", "hr", "hrs", "in", "lb", "lbs", "mi", "min", "mins", "mo", "oz", "pt", "qt", "sec",
+    "secs", "tbsp", "tsp", "wk", "wks", "yd", "yds", "yr", "yrs",
+];
+
+/// Whether a full stop after this unit may be part of it.
+pub(crate) fn is_dotted_unit(word: &str) -> bool {
+    DOTTED_UNITS.binary_search(&word).is_ok()
+}
+
 /// The month a lower-case word names, 1 to 12.
 pub(crate) fn month(word: &str) -> Option<usize> {
     let word = if word == "sept" { "sep" } else { word };
@@ -203,7 +214,7 @@ mod tests {
 
     #[test]
     fn sentence_starters_are_sorted() {
-        assert!(STARTERS.is_sorted());
+        assert!(STARTERS.is_sorted() && DOTTED_UNITS.is_sorted());
         assert!(starts_sentence("It's") && !starts_sentence("Senate") && !starts_sentence("the"));
     }
 

@@ -5,6 +5,21 @@
 //! * [`Normalizer`] writes numbers, dates, symbols and addresses as words of the voice's own alphabet.
 //! * [`FrontEnd`] is both together, and what a server calls.
 //!
+//! ```
+//! use omni_text::{FrontEnd, FrontEndOptions, Language, Normalizer};
+//!
+//! let normalizer = Normalizer::new(Language::English, "abcdefghijklmnopqrstuvwxyz .,?!'-:;")?;
+//! let mut front_end = FrontEnd::new(FrontEndOptions { normalizer: Some(normalizer), ..FrontEndOptions::default() });
+//! let mut pieces = front_end.push("It costs $3.")?;
+//! assert!(pieces.is_empty(), "the number may go on");
+//! pieces.extend(front_end.push("50. Tha")?);
+//! pieces.extend(front_end.push("nks!")?);
+//! pieces.extend(front_end.finish()?);
+//! let texts: Vec<&str> = pieces.iter().map(|piece| piece.text.as_str()).collect();
+//! assert_eq!(texts, ["it costs three dollars and fifty cents.", "thanks!"]);
+//! # Ok::<(), omni_text::TextError>(())
+//! ```
+//!
 //! Everything here is a pure value: no clock, no tasks, no input or output. Nothing is ever spoken or tokenised here.
 
 mod abbrev;

@@ -75,6 +75,7 @@ fn numbers() {
         ("10k users", "ten thousand users"),
         ("5M users", "five million users"),
         ("a 7B model", "a seven billion model"),
+        ("room 204B", "room two hundred four b"),
         ("221B Baker St.", "two hundred twenty-one b baker street."),
         ("2x faster", "two times faster"),
         (
@@ -114,7 +115,8 @@ fn ordinals_and_fractions() {
         ("\u{bd} cup", "one half cup"),
         ("1\u{be}", "one and three quarters"),
         ("12/25", "twelve slash twenty-five"),
-        ("50/50", "fifty slash fifty"),
+        ("50/50", "fifty fifty"),
+        ("3/4 tsp. salt", "three quarters of a teaspoon salt"),
         ("24/7", "twenty-four seven"),
         ("9/11", "nine eleven"),
     ]);
@@ -135,6 +137,10 @@ fn years() {
         ("the '90s", "the nineties"),
         ("the 80s", "the eighties"),
         ("1990-1995", "nineteen ninety to nineteen ninety-five"),
+        (
+            "between 1939-1945",
+            "between nineteen thirty-nine and nineteen forty-five",
+        ),
         ("1990-95", "nineteen ninety to ninety-five"),
         ("2048 tokens", "two thousand forty-eight tokens"),
         ("1984 people", "one thousand nine hundred eighty-four people"),
@@ -171,6 +177,9 @@ fn dates() {
         ("Mon, Nov 20", "monday, november twentieth"),
         ("Mon-Fri", "monday to friday"),
         ("since Sept.", "since september."),
+        ("on 11/20", "on november twentieth"),
+        ("closed Sat. & Sun.", "closed saturday and sunday."),
+        ("the Sun.", "the sun."),
         (
             "2026-11-20T10:30:00Z",
             "november twentieth, twenty twenty-six, ten thirty and zero seconds u t c",
@@ -282,7 +291,9 @@ fn units() {
         ("5G", "five g"),
         ("3D", "three d"),
         ("60fps", "sixty frames per second"),
-        ("1/2 km", "one half kilometer"),
+        ("1/2 km", "one half of a kilometer"),
+        ("2 1/2 km", "two and a half kilometers"),
+        ("1/4 oz", "one quarter of an ounce"),
     ]);
 }
 

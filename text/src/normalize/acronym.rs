@@ -29,7 +29,14 @@ static SOUNDS: [&str; 14] = [
     "hm", "hmm", "hmmm", "mm", "mmm", "shh", "shhh", "sh", "psst", "pst", "brr", "grr", "pfft", "nth",
 ];
 /// Words whose sound is not in their letters.
-static SAID: [(&str, &str); 3] = [("ok", "okay"), ("tsk", "tisk"), ("ios", "i o s")];
+static SAID: [(&str, &str); 6] = [
+    ("vram", "v ram"),
+    ("wwi", "world war one"),
+    ("wwii", "world war two"),
+    ("ok", "okay"),
+    ("tsk", "tisk"),
+    ("ios", "i o s"),
+];
 
 /// The words that `word` is read as, in small letters. `shouted` says that capitals mean nothing here.
 pub(super) fn reading(word: &str, shouted: bool) -> String {

@@ -1,7 +1,7 @@
 //! Money: $5.20, €3, £1m, $3.5 billion, 5 USD, -$20, $5-10, 50¢.
 
-use super::measure;
 use super::numeral::Numeral;
+use super::quantity;
 use super::rules::Reading;
 use super::text::Text;
 
@@ -88,7 +88,7 @@ static MAGNITUDES: [(&str, &str, bool); 14] = [
 /// Reads an amount of money.
 pub(super) fn read(text: &Text<'_>, at: usize) -> Option<Reading> {
     let (words, end) = prefixed(text, at).or_else(|| suffixed(text, at))?;
-    let (per, end) = measure::per(text, end);
+    let (per, end) = quantity::per(text, end);
     Some(Reading::new(format!("{words}{per}"), end))
 }
 

@@ -43,6 +43,7 @@ pub(super) fn read(text: &Text<'_>, at: usize) -> Option<Reading> {
         }
         return iso(text, at)
             .or_else(|| with_slashes(text, at))
+            .or_else(|| without_year(text, at))
             .or_else(|| day_first(text, at));
     }
     if !text.is_word(at) {
@@ -116,6 +117,22 @@ fn with_slashes(text: &Text<'_>, at: usize) -> Option<Reading> {
         .words()?,
         at + 5,
     ))
+}
+
+/// "on 11/20": only after a word that makes it a date and not a fraction.
+fn without_year(text: &Text<'_>, at: usize) -> Option<Reading> {
+    let on = text
+        .before(at)
+        .is_some_and(|before| text.str(before).eq_ignore_ascii_case("on"));
+    if !on || !text.is(at + 1, "/") || text.is(at + 3, "/") || text.is(text.past_space(at + 3), "of") {
+        return None;
+    }
+    let date = Date {
+        month: small(text, at)?,
+        day: small(text, at + 2)?,
+        year: None,
+    };
+    Some(Reading::new(date.words()?, at + 3))
 }
 
 /// The month a word names where a number beside it makes it one: capitalised if it is also an ordinary word.
@@ -231,7 +248,12 @@ fn short_name(text: &Text<'_>, at: usize) -> Option<Reading> {
     let next = text.past_space(end + usize::from(text.is(end, ",")));
     let dated = next > end && (text.is_digits(next) || month(text, next).is_some());
     if let Some(weekday) = abbrev::weekday(&lower)
-        && ((stop && !matches!(lower.as_str(), "sun" | "sat")) || dated)
+        && ((stop
+            && (lower != "sun"
+                || text
+                    .before(at)
+                    .is_some_and(|b| text.is_any(b, &["&", "and", "-"]))))
+            || dated)
     {
         return Some(Reading::new(weekday, end).may_stop(stop));
     }

@@ -1,10 +1,27 @@
-//! Numbers and what follows them: ordinals, decades, fractions, percentages, ranges, dimensions, degrees, units, years.
+//! Numbers by what they are: ordinals, decades, versions, powers, large amounts, dimensions, ranges, years.
 
 use super::numeral::Numeral;
 use super::rules::Reading;
 use super::text::{Kind, Text};
-use super::unit::{self, Unit};
-use super::{acronym, date, number};
+use super::{date, fraction, number, quantity};
+
+/// Words before a number with a letter that is a name and no amount: "room 204B".
+static PLACES: [&str; 14] = [
+    "apartment",
+    "building",
+    "bus",
+    "exhibit",
+    "flight",
+    "gate",
+    "line",
+    "model",
+    "platform",
+    "room",
+    "route",
+    "seat",
+    "suite",
+    "unit",
+];
 
 /// Reads a number.
 pub(super) fn read(text: &Text<'_>, at: usize) -> Option<Reading> {
@@ -20,13 +37,13 @@ pub(super) fn read(text: &Text<'_>, at: usize) -> Option<Reading> {
     let n = Numeral::signed(text, at)?;
     ordinal(text, &n)
         .or_else(|| decade(text, at, &n))
-        .or_else(|| fraction(text, &n))
+        .or_else(|| fraction::read(text, &n))
         .or_else(|| scientific(text, &n))
         .or_else(|| emergency(text, at, &n))
-        .or_else(|| scaled(text, &n))
+        .or_else(|| scaled(text, at, &n))
         .or_else(|| dimensions(text, &n))
-        .or_else(|| range(text, &n))
-        .or_else(|| quantity(text, &n, &n.words()))
+        .or_else(|| range(text, at, &n))
+        .or_else(|| quantity::read(text, &n, &n.words()))
         .or_else(|| year(text, at, &n))
         .or_else(|| Some(Reading::new(n.words(), n.end)))
 }
@@ -128,71 +145,6 @@ fn decade(text: &Text<'_>, at: usize, n: &Numeral) -> Option<Reading> {
     Some(Reading::new(number::plural(&words), end + 1))
 }
 
-/// "1/2", "2 3/4"
-fn fraction(text: &Text<'_>, n: &Numeral) -> Option<Reading> {
-    if !n.is_whole() {
-        return None;
-    }
-    let next = text.past_space(n.end);
-    if next > n.end && text.is_digits(next) && text.is(next + 1, "/") {
-        let part = Numeral::at(text, next)?;
-        let (words, end) = parts(text, &part)?;
-        let words = if words.starts_with("one ") {
-            words.replacen("one ", "a ", 1)
-        } else {
-            words
-        };
-        return Some(with_unit(text, &format!("{} and {words}", n.words()), end));
-    }
-    let (words, end) = parts(text, n)?;
-    let sign = if n.negative { "minus " } else { "" };
-    Some(with_unit(text, &format!("{sign}{words}"), end))
-}
-
-/// The words of a numerator and its denominator, and the token after them.
-fn parts(text: &Text<'_>, top: &Numeral) -> Option<(String, usize)> {
-    if !text.is(top.end, "/") || !text.is_digits(top.end + 1) || text.is(top.end + 2, "/") {
-        return None;
-    }
-    let (over, under) = (top.small()?, text.str(top.end + 1));
-    let end = top.end + 2;
-    if matches!((over, under), (24, "7") | (9, "11")) {
-        return Some((
-            format!("{} {}", number::cardinal(&top.whole), number::cardinal(under)),
-            end,
-        ));
-    }
-    let below: usize = if under.len() > 4 {
-        return None;
-    } else {
-        under.parse().ok()?
-    };
-    // Others are as often dates, scores or pages.
-    let usual = over == 1 || below <= 12 || matches!(below, 16 | 20 | 32 | 50 | 64 | 100 | 128 | 256 | 1000);
-    if below < 2 || over >= below || over == 0 || under.starts_with('0') || !usual {
-        return None;
-    }
-    let name = match below {
-        2 => "half".to_owned(),
-        4 => "quarter".to_owned(),
-        _ => number::ordinal(under),
-    };
-    let name = match over {
-        1 => name,
-        _ if below == 2 => "halves".to_owned(),
-        _ => format!("{name}s"),
-    };
-    Some((format!("{} {name}", number::cardinal(&top.whole)), end))
-}
-
-/// "2 1/2 cups" is as it is; "1/2 km" takes its unit.
-fn with_unit(text: &Text<'_>, words: &str, end: usize) -> Reading {
-    match unit_at(text, end) {
-        Some((unit, end)) => Reading::new(format!("{words} {}", unit.one), end),
-        None => Reading::new(words, end),
-    }
-}
-
 /// "911"
 fn emergency(text: &Text<'_>, at: usize, n: &Numeral) -> Option<Reading> {
     let called = n.is_whole() && !n.negative && n.whole == "911" && n.end == at + 1;
@@ -216,7 +168,14 @@ fn scientific(text: &Text<'_>, n: &Numeral) -> Option<Reading> {
 }
 
 /// "10k", "5M", "7B": a letter for a large number directly after it.
-fn scaled(text: &Text<'_>, n: &Numeral) -> Option<Reading> {
+fn scaled(text: &Text<'_>, at: usize, n: &Numeral) -> Option<Reading> {
+    let place = text
+        .before(at)
+        .and_then(|before| text.lower(before))
+        .unwrap_or_default();
+    if PLACES.contains(&place.as_str()) {
+        return None;
+    }
     let scale = match text.str(n.end) {
         "k" => "thousand",
         "K" if !matches!(n.whole.as_str(), "4" | "8" | "2") => "thousand",
@@ -240,7 +199,9 @@ fn dimensions(text: &Text<'_>, n: &Numeral) -> Option<Reading> {
     if let Some(second) = Numeral::at(text, next).filter(|_| (next > sign + 1) == (sign > n.end)) {
         let between = if text.is(sign, "×") { "times" } else { "by" };
         let words = format!("{} {between} {}", n.words(), second.words());
-        return Some(quantity(text, &second, &words).unwrap_or_else(|| Reading::new(words, second.end)));
+        return Some(
+            quantity::read(text, &second, &words).unwrap_or_else(|| Reading::new(words, second.end)),
+        );
     }
     (sign == n.end && text.is_any(sign, &["x", "×"]) && !text.is_word(sign + 1)).then(|| {
         Reading::new(
@@ -251,7 +212,7 @@ fn dimensions(text: &Text<'_>, n: &Numeral) -> Option<Reading> {
 }
 
 /// "10-20 km", "1990–1995"
-fn range(text: &Text<'_>, n: &Numeral) -> Option<Reading> {
+fn range(text: &Text<'_>, at: usize, n: &Numeral) -> Option<Reading> {
     if !text.is_any(n.end, &["-", "\u{2013}"]) {
         return None;
     }
@@ -259,142 +220,21 @@ fn range(text: &Text<'_>, n: &Numeral) -> Option<Reading> {
     if text.is_any(second.end, &["-", "/", ":"]) && text.is_digits(second.end + 1) {
         return None;
     }
+    let between = text
+        .before(at)
+        .is_some_and(|before| text.str(before).eq_ignore_ascii_case("between"));
+    let to = if between { "and" } else { "to" };
     let years = is_year(n) && (is_year(&second) || (second.whole.len() == 2 && second.is_whole()));
     let words = match (years, second.whole.len()) {
         (true, 2) => format!(
-            "{} to {}",
+            "{} {to} {}",
             number::year(&n.whole),
             number::short_year(&second.whole)
         ),
-        (true, _) => format!("{} to {}", number::year(&n.whole), number::year(&second.whole)),
-        _ => format!("{} to {}", n.words(), second.words()),
+        (true, _) => format!("{} {to} {}", number::year(&n.whole), number::year(&second.whole)),
+        _ => format!("{} {to} {}", n.words(), second.words()),
     };
-    Some(quantity(text, &second, &words).unwrap_or_else(|| Reading::new(words, second.end)))
-}
-
-/// `words` with the percent sign, degrees or unit that stands after `n`.
-fn quantity(text: &Text<'_>, n: &Numeral, words: &str) -> Option<Reading> {
-    let sign = text.past_space(n.end);
-    if text.is(sign, "%") {
-        return Some(Reading::new(format!("{words} percent"), sign + 1));
-    }
-    if text.is(sign, "°") {
-        return Some(degrees(text, n, words, sign));
-    }
-    if let Some(reading) = feet_and_inches(text, n, words) {
-        return Some(reading);
-    }
-    let (unit, end) = unit_at(text, n.end)?;
-    let name = if n.is_one() { unit.one } else { unit.many };
-    let (per, end) = per(text, end);
-    Some(Reading::new(format!("{words} {name}{per}"), end))
-}
-
-fn degrees(text: &Text<'_>, n: &Numeral, words: &str, sign: usize) -> Reading {
-    let name = if n.is_one() { "degree" } else { "degrees" };
-    let scale_at = text.past_space(sign + 1);
-    let scale = match text.str(scale_at) {
-        "C" => " celsius",
-        "F" => " fahrenheit",
-        "K" => " kelvin",
-        "N" => " north",
-        "S" => " south",
-        "E" => " east",
-        "W" => " west",
-        _ => return Reading::new(format!("{words} {name}"), sign + 1),
-    };
-    Reading::new(format!("{words} {name}{scale}"), scale_at + 1)
-}
-
-/// 6'2" and 27"
-fn feet_and_inches(text: &Text<'_>, n: &Numeral, words: &str) -> Option<Reading> {
-    if !text.is(n.end, "'") {
-        return None;
-    }
-    let inches = Numeral::at(text, n.end + 1)?;
-    if !text.is(inches.end, "\"") {
-        return None;
-    }
-    let (foot, inch) = (
-        if n.is_one() { "foot" } else { "feet" },
-        if inches.is_one() { "inch" } else { "inches" },
-    );
-    Some(Reading::new(
-        format!("{words} {foot} {} {inch}", inches.words()),
-        inches.end + 1,
-    ))
-}
-
-/// The unit from `at` on, with its power, and the token after it.
-fn unit_at(text: &Text<'_>, at: usize) -> Option<(NamedUnit, usize)> {
-    let start = text.past_space(at);
-    let touching = start == at;
-    // "sq ft", "cubic" and so on in letters.
-    let square = text.is(start, "sq");
-    let mut sign = start;
-    if square {
-        sign = text.past_space(start + 1 + usize::from(text.is(start + 1, ".")));
-    }
-    let micro = text.is(sign, "µ");
-    let written = text.slice(sign, sign + 1 + usize::from(micro));
-    let abbreviated = text.is(sign + 1, ".") && text.is_space(sign + 2) && !text.is_capitalised(sign + 3);
-    let found = unit::find(written, touching || (abbreviated && written == "in"))?;
-    let mut end = sign + 1 + usize::from(micro);
-    if text.is_digits(end)
-        || text.is(end, "'")
-        || (text.is_any(end, &["-", "@", "_"]) && text.is_word(end + 1))
-    {
-        return None;
-    }
-    let power = if square {
-        "square "
-    } else {
-        power_of(text, written, &mut end)
-    };
-    let stop = abbreviated && matches!(written, "in" | "ft" | "lb" | "lbs" | "oz" | "hr" | "hrs" | "min");
-    Some((NamedUnit::new(&found, power), end + usize::from(stop)))
-}
-
-fn power_of(text: &Text<'_>, written: &str, end: &mut usize) -> &'static str {
-    let name = match text.str(*end + 1) {
-        "2" => "square ",
-        "3" => "cubic ",
-        _ => return "",
-    };
-    if !text.is(*end, "^") || !unit::is_length(written) {
-        return "";
-    }
-    *end += 2;
-    name
-}
-
-#[derive(Debug)]
-struct NamedUnit {
-    one: String,
-    many: String,
-}
-
-impl NamedUnit {
-    fn new(unit: &Unit, power: &str) -> Self {
-        Self {
-            one: format!("{power}{}", unit.one),
-            many: format!("{power}{}", unit.many),
-        }
-    }
-}
-
-/// "/h" after a unit or an amount: what it is counted by, and the token after it.
-pub(super) fn per(text: &Text<'_>, at: usize) -> (String, usize) {
-    if !text.is(at, "/") || !text.is_word(at + 1) || text.is(at + 2, "/") {
-        return (String::new(), at);
-    }
-    match unit_at(text, at + 1) {
-        Some((unit, end)) => (format!(" per {}", unit.one), end),
-        None => (
-            format!(" per {}", acronym::reading(text.str(at + 1), text.shouted())),
-            at + 2,
-        ),
-    }
+    Some(quantity::read(text, &second, &words).unwrap_or_else(|| Reading::new(words, second.end)))
 }
 
 fn is_year(n: &Numeral) -> bool {

@@ -147,12 +147,14 @@ fn last_token(buf: &[char]) -> (&[char], bool) {
 /// What the token that ends the text, now that white space follows it, says.
 pub(super) fn token_end(buf: &[char]) -> Verdict {
     let (token, first) = last_token(buf);
+    let counted = buf.len() > token.len() + 1 && buf[buf.len() - token.len() - 2].is_numeric();
     let closers = token.iter().rev().take_while(|&&c| is_closer(c)).count();
     let bare = &token[..token.len() - closers];
     let Some(&last) = bare.last() else {
         return Verdict::No;
     };
     match last {
+        '.' if is_dotted_unit(&bare[..bare.len() - 1], counted) => Verdict::Depends(Ending::IfStarter),
         '.' => full_stop(&bare[..bare.len() - 1], first, closers > 0),
         '…' => Verdict::Depends(Ending::IfCapital),
         '!' | '?' if closers > 0 => Verdict::Depends(Ending::UnlessSmall),
@@ -216,6 +218,16 @@ fn full_stop(word: &[char], first: bool, closed: bool) -> Verdict {
         }
         None => sure,
     }
+}
+
+/// A unit after a number, in the same token or the one before: "5 ft", "5ft".
+fn is_dotted_unit(word: &[char], counted: bool) -> bool {
+    let letters = word
+        .iter()
+        .position(|c| !c.is_ascii_digit())
+        .unwrap_or(word.len());
+    let unit = &word[letters..];
+    (counted || letters > 0) && unit.len() <= 4 && abbrev::is_dotted_unit(&unit.iter().collect::<String>())
 }
 
 fn is_short_calendar(word: &str) -> bool {

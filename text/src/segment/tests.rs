@@ -81,6 +81,9 @@ fn a_name_after_a_dotted_abbreviation_does_not_start_a_sentence() {
             "He lives on Elm St. He does.",
             &["He lives on Elm St.", "He does."],
         ),
+        ("He is 6 ft. tall. Yes.", &["He is 6 ft. tall.", "Yes."]),
+        ("He is 6ft. He is.", &["He is 6ft.", "He is."]),
+        ("Come in. it is open", &["Come in.", "it is open"]),
         ("He lives in St. Louis. OK.", &["He lives in St. Louis.", "OK."]),
     ] {
         assert_eq!(cut(Buffering::Sentence, text), expected, "{text}");

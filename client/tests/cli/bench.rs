@@ -111,3 +111,18 @@ fn own_texts_are_spoken() {
     );
     assert_eq!(place.run(&["bench", "--text-file", "missing.txt"]).code, Some(4));
 }
+
+#[test]
+fn a_session_that_ends_without_an_answer_is_a_failure() {
+    let fake = Fake::start(Script {
+        leave: true,
+        ..Script::default()
+    });
+    let outcome = Place::with(&fake).run(&["bench", "-c", "1", "-n", "2"]);
+    assert_eq!(outcome.code, Some(3), "{outcome:?}");
+    assert!(
+        outcome.stderr.contains("2 of 2 requests failed"),
+        "{}",
+        outcome.stderr
+    );
+}

@@ -47,6 +47,10 @@ pub(crate) struct Script {
     pub(crate) limit: u32,
     /// Leave this many samples out after the first chunk.
     pub(crate) skip: u64,
+    /// Do nothing about a cancel.
+    pub(crate) deaf: bool,
+    /// End the call well right after `ready`.
+    pub(crate) leave: bool,
 }
 
 impl Default for Script {
@@ -61,6 +65,8 @@ impl Default for Script {
             finish: v1::FinishReason::Stop,
             limit: 0,
             skip: 0,
+            deaf: false,
+            leave: false,
         }
     }
 }
@@ -240,6 +246,9 @@ impl Service {
                         return;
                     }
                     reply.send("", Out::Ready(ready(config, self.script.limit))).await;
+                    if self.script.leave {
+                        return;
+                    }
                 }
                 In::Text(chunk) => {
                     if open.is_none() {
@@ -270,7 +279,7 @@ impl Service {
                 }
                 In::Cancel(_) => {
                     self.see(Seen::Cancel);
-                    if let Some(utterance) = open.take() {
+                    if let Some(utterance) = open.take_if(|_| !self.script.deaf) {
                         reply
                             .send(&utterance.name, self.done(v1::FinishReason::Interrupted))
                             .await;

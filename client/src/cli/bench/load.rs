@@ -132,10 +132,7 @@ async fn request(load: &Load, client: &Client, number: u32) -> Request {
         Err(_) => Some(format!("not done within {} s", load.timeout.as_secs_f64())),
     };
     let measured: Option<Measured> = heard.meter.map(Meter::finish);
-    let shortcoming = heard
-        .done
-        .as_ref()
-        .and_then(|done| shortcoming(done, measured.as_ref()));
+    let shortcoming = shortcoming(heard.done.as_ref(), measured.as_ref());
     Request {
         text,
         sent_at: Duration::ZERO,

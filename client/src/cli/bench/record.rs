@@ -117,7 +117,10 @@ impl Level {
 }
 
 /// Why a request that came to its end is still not good.
-pub(super) fn shortcoming(done: &Done, measured: Option<&Measured>) -> Option<String> {
+pub(super) fn shortcoming(done: Option<&Done>, measured: Option<&Measured>) -> Option<String> {
+    let Some(done) = done else {
+        return Some("the server ended the session without an answer".to_owned());
+    };
     match &done.finish {
         Finish::Stop if measured.is_some() => None,
         Finish::Stop => Some("no audio".to_owned()),

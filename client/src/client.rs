@@ -6,8 +6,7 @@ use omni_proto::v1;
 use omni_proto::v1::catalog_service_client::CatalogServiceClient;
 use omni_proto::v1::speak_request::Event;
 use omni_proto::v1::speech_service_client::SpeechServiceClient;
-use tokio::sync::mpsc;
-use tokio_stream::wrappers::ReceiverStream;
+use tokio::sync::{mpsc, oneshot};
 use tokio_util::task::AbortOnDropHandle;
 use tonic::transport::Channel;
 
@@ -16,7 +15,7 @@ use crate::endpoint::Endpoint;
 use crate::error::ClientError;
 use crate::events::SpeechEvents;
 use crate::health::{self, Serving};
-use crate::session::SpeechSender;
+use crate::session::{Outgoing, SpeechSender};
 use crate::settings::SpeechSettings;
 
 /// How long connecting may take.
@@ -80,9 +79,11 @@ impl Client {
         requests
             .try_send(config)
             .expect("a new queue has room and a receiver");
+        let (hearing, listener) = oneshot::channel();
+        let outgoing = Outgoing::new(outgoing, listener);
         let mut service = SpeechServiceClient::new(self.channel.clone());
-        let opening = tokio::spawn(async move { service.speak(ReceiverStream::new(outgoing)).await });
-        let events = SpeechEvents::speak(self.endpoint.clone(), AbortOnDropHandle::new(opening));
+        let opening = tokio::spawn(async move { service.speak(outgoing).await });
+        let events = SpeechEvents::speak(self.endpoint.clone(), AbortOnDropHandle::new(opening), hearing);
         (SpeechSender::new(requests), events)
     }
 

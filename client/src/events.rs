@@ -1,11 +1,13 @@
 //! What a server says while it speaks, as a stream of typed events.
 
+use std::convert::Infallible;
 use std::fmt;
 use std::time::Duration;
 
 use omni_audio::{SampleRate, Samples, from_i16, i16_from_s16le};
 use omni_proto::v1;
 use prost::bytes::Bytes;
+use tokio::sync::oneshot;
 use tokio_util::task::AbortOnDropHandle;
 use tonic::{Response, Status, Streaming};
 
@@ -116,6 +118,8 @@ pub struct SpeechEvents {
     endpoint: Endpoint,
     source: Source,
     checker: Checker,
+    /// Its end tells the sending half that nobody listens any more. None where there is no such half.
+    _hearing: Option<oneshot::Sender<Infallible>>,
 }
 
 #[derive(Debug)]
@@ -125,11 +129,16 @@ enum Source {
 }
 
 impl SpeechEvents {
-    pub(crate) fn speak(endpoint: Endpoint, opening: Opening<v1::SpeakResponse>) -> Self {
+    pub(crate) fn speak(
+        endpoint: Endpoint,
+        opening: Opening<v1::SpeakResponse>,
+        hearing: oneshot::Sender<Infallible>,
+    ) -> Self {
         Self {
             endpoint,
             source: Source::Speak(Call::Opening(opening)),
             checker: Checker::sessions(),
+            _hearing: Some(hearing),
         }
     }
 
@@ -138,6 +147,7 @@ impl SpeechEvents {
             endpoint,
             source: Source::Synthesize(Call::Opening(opening)),
             checker: Checker::single(),
+            _hearing: None,
         }
     }
 

@@ -1,9 +1,14 @@
 //! The sending half of a speech session.
 
+use std::convert::Infallible;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
 use omni_audio::Samples;
 use omni_proto::v1;
 use omni_proto::v1::speak_request::Event;
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, oneshot};
+use tokio_stream::Stream;
 
 use crate::events::UtteranceId;
 use crate::settings::SpeechSettings;
@@ -97,6 +102,37 @@ impl SpeechSender {
     async fn send(&self, event: Event) -> Result<(), SessionClosed> {
         let request = v1::SpeakRequest { event: Some(event) };
         self.requests.send(request).await.map_err(|_| SessionClosed)
+    }
+}
+
+/// What the transport sends: everything from the senders, until the last of them or the listener has gone.
+///
+/// The transport ends a call only when both of its directions are let go, so the sending one must not outlive the other.
+#[derive(Debug)]
+pub(crate) struct Outgoing {
+    requests: mpsc::Receiver<v1::SpeakRequest>,
+    /// Resolves when the events are dropped; nothing is ever sent.
+    listener: oneshot::Receiver<Infallible>,
+}
+
+impl Outgoing {
+    pub(crate) fn new(
+        requests: mpsc::Receiver<v1::SpeakRequest>,
+        listener: oneshot::Receiver<Infallible>,
+    ) -> Self {
+        Self { requests, listener }
+    }
+}
+
+impl Stream for Outgoing {
+    type Item = v1::SpeakRequest;
+
+    fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        if self.listener.is_terminated() || Pin::new(&mut self.listener).poll(context).is_ready() {
+            self.requests.close();
+            return Poll::Ready(None);
+        }
+        self.requests.poll_recv(context)
     }
 }
 

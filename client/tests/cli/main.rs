@@ -6,6 +6,7 @@ mod errors;
 mod fake;
 mod files;
 mod interrupts;
+mod library;
 mod program;
 mod standard_input;
 mod standard_output;

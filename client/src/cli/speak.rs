@@ -4,8 +4,10 @@ mod feed;
 mod session;
 
 use std::fs;
+use std::time::Duration;
 
 use omni_client::Client;
+use tokio::time::timeout;
 
 use super::args::Speak;
 use super::deadline::Deadline;
@@ -17,6 +19,9 @@ use super::summary::{Destination, Summary};
 use super::text::Text;
 use super::ui::Ui;
 use session::{Session, Stop};
+
+/// How long a file may take to be put in order when somebody insists on the end. Longer only if its reader is stuck.
+const LAST_CHANCE: Duration = Duration::from_millis(500);
 
 pub(crate) async fn run(args: &Speak, ui: &Ui) -> Result<(), Failure> {
     // What the person got wrong is said before a server is asked for anything.
@@ -62,7 +67,6 @@ async fn converse(
     ui.progress(|| format!("connecting to {}", args.server.endpoint));
     let client = tokio::select! {
         client = deadline.within(Client::connect(&args.server.endpoint)) => client,
-        // There is nothing to put in order yet.
         signal = interrupts.next() => return (Err(Stop::Aborted(signal)), summary),
     };
     let client = match client {
@@ -75,6 +79,8 @@ async fn converse(
 }
 
 /// Waits for the writer. A signal may cut that short, but only if it is the second.
+///
+/// Even then the writer gets a moment: what is in a file shall be valid, and a file without audio shall be gone.
 async fn finish(
     sink: Sink,
     interrupts: &mut Interrupts,
@@ -92,7 +98,9 @@ async fn finish(
             _ = interrupts.next() => signals += 1,
         }
     }
-    Err(Failure::Interrupted(2))
+    timeout(LAST_CHANCE, finishing)
+        .await
+        .unwrap_or(Err(Failure::Interrupted(2)))
 }
 
 fn report(args: &Speak, ui: &Ui, summary: &Summary) -> Result<(), Failure> {

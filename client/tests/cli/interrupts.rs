@@ -90,3 +90,23 @@ fn a_second_ctrl_c_ends_the_program_though_its_reader_is_stuck() {
     stdout.read_to_end(&mut rest).unwrap();
     assert!(rest.len() < 100 * CHUNK as usize * 2);
 }
+
+#[test]
+fn a_second_ctrl_c_still_leaves_a_valid_file() {
+    let fake = Fake::start(Script {
+        hold: true,
+        deaf: true,
+        ..Script::default()
+    });
+    let place = Place::with(&fake);
+    let child = place
+        .command(&["speak", "A long story.", "-o", "story.wav"])
+        .spawn()
+        .unwrap();
+    fake.until(&Seen::Holding);
+    interrupt(&child);
+    fake.until(&Seen::Cancel);
+    interrupt(&child);
+    assert_eq!(finish(child).code, Some(130));
+    assert_eq!(place.wav("story.wav").len() % CHUNK as usize, 0);
+}

@@ -6,7 +6,8 @@
 //! Two rules keep listeners from hearing gaps. *Chunk size*: the first chunk is as small as possible, later ones grow
 //! along a ramp, but never so far that waiting for more items would use up the stream's playback lead. *Who goes
 //! first*: the stream that would run dry first; new streams have no lead at all and so go before everyone. A step
-//! takes a bounded number of streams, so that a crowd delays the comfortable streams and not all of them.
+//! takes a bounded number of streams, and a step with a first chunk only those that cannot wait for the next, so that a
+//! crowd delays the comfortable streams and not all of them.
 
 mod stream;
 
@@ -40,6 +41,10 @@ impl ChunkConfig {
             ramp: vec![1, 2, 4, 8],
             item_duration,
         }
+    }
+
+    fn largest_chunk(&self) -> u32 {
+        *self.ramp.iter().max().expect("the ramp is not empty")
     }
 }
 
@@ -233,6 +238,9 @@ impl<M: ChunkModel> ChunkEngine<M> {
     }
 
     /// The ready streams that run dry first, at most `max_batch`.
+    ///
+    /// All samples of a step come out at its end, so a first chunk, which somebody waits for, does not share its step
+    /// with streams that have more than a largest chunk left to play.
     fn choose(&self, now: Stamp) -> Vec<SeqId> {
         let mut ready: Vec<_> = self
             .streams
@@ -241,6 +249,10 @@ impl<M: ChunkModel> ChunkEngine<M> {
             .map(|(seq, s)| (s.urgency(), *seq))
             .collect();
         ready.sort_unstable();
+        if ready.first().is_some_and(|((dry_at, _), _)| dry_at.is_none()) {
+            let pressing = now + self.config.item_duration * self.config.largest_chunk();
+            ready.retain(|((dry_at, _), _)| dry_at.is_none_or(|dry_at| dry_at <= pressing));
+        }
         ready.truncate(self.config.max_batch as usize);
         ready.into_iter().map(|(_, seq)| seq).collect()
     }

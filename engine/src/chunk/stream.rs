@@ -79,9 +79,12 @@ impl<T> Stream<T> {
 
     /// Fixes and returns how many items the next chunk takes.
     pub(super) fn stage_chunk(&mut self, config: &ChunkConfig) -> usize {
-        let most = *config.ramp.iter().max().expect("the ramp is not empty") as usize;
         // The first chunk stays small even if a whole sentence is queued: its listener has been waiting longest.
-        let most = if self.chunks == 0 { self.ramp(config) } else { most };
+        let most = if self.chunks == 0 {
+            self.ramp(config)
+        } else {
+            config.largest_chunk() as usize
+        };
         self.staged = self.queue.len().min(most);
         self.staged
     }

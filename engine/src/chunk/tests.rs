@@ -122,6 +122,27 @@ fn the_stream_that_runs_dry_first_goes_first_and_newcomers_before_all() {
 }
 
 #[test]
+fn a_first_chunk_does_not_share_its_step_with_large_chunks_that_can_wait() {
+    let mut engine = engine();
+    engine.add(SeqId(1)).unwrap();
+    engine.add(SeqId(2)).unwrap();
+    engine.push(SeqId(1), 0..40, false);
+    (0..3).for_each(|_| drop(engine.step(at(0)))); // 17 items of lead
+    engine.push(SeqId(2), 0..40, false);
+    assert_eq!(chunks(&engine.step(at(0))), [(2, 1)], "the newcomer alone");
+    assert_eq!(chunks(&engine.step(at(0))), [(2, 8), (1, 8)], "then both");
+    engine.abort(SeqId(2));
+    engine.add(SeqId(3)).unwrap();
+    engine.push(SeqId(3), 0..40, false);
+    // Stream 1 has 25 items, 1 s, and has played all but the last 8 of them.
+    assert_eq!(
+        chunks(&engine.step(at(680))),
+        [(3, 1), (1, 8)],
+        "it cannot wait any more"
+    );
+}
+
+#[test]
 fn the_last_item_finishes_the_stream_even_if_it_came_empty() {
     let mut engine = engine();
     engine.add(SeqId(1)).unwrap();

@@ -87,7 +87,8 @@ enum State {
     Speaking {
         silent: usize,
         held: VecDeque<f32>,
-        cut: bool,
+        /// Samples of this pause that were dropped already.
+        cut: usize,
     },
 }
 
@@ -141,7 +142,7 @@ impl Trimmer {
             // Too short to count as sustained, but all the speech there is.
             State::Before { maybe, .. } if !maybe.is_empty() => self.begin(out),
             State::Before { .. } => self.report.leading = self.report.input,
-            State::Speaking { held, .. } => self.report.trailing = Samples(held.len() as u64),
+            State::Speaking { held, cut, .. } => self.report.trailing = Samples((held.len() + *cut) as u64),
         }
         if let State::Speaking { .. } = self.state {
             self.fader.finish(out);
@@ -177,7 +178,7 @@ impl Trimmer {
         let speaking = State::Speaking {
             silent: 0,
             held: VecDeque::new(),
-            cut: false,
+            cut: 0,
         };
         if let State::Before { mut quiet, maybe } = std::mem::replace(&mut self.state, speaking) {
             self.fader.push(quiet.make_contiguous(), out);
@@ -188,12 +189,13 @@ impl Trimmer {
     /// Speech goes on after a pause: what was held back of it follows.
     fn resume(&mut self, window: &[f32], out: &mut Vec<f32>) {
         if let State::Speaking { silent, held, cut } = &mut self.state {
-            if *cut {
+            if *cut > 0 {
                 self.fader.join(held.make_contiguous());
             }
             self.fader.push(held.make_contiguous(), out);
             held.clear();
-            (*silent, *cut) = (0, false);
+            self.report.pauses += Samples(*cut as u64);
+            (*silent, *cut) = (0, 0);
         }
         self.fader.push(window, out);
     }
@@ -207,8 +209,7 @@ impl Trimmer {
             held.extend(later);
             let surplus = held.len().saturating_sub(self.limits.held_pause);
             held.drain(..surplus);
-            *cut |= surplus > 0;
-            self.report.pauses += Samples(surplus as u64);
+            *cut += surplus;
         }
     }
 }
@@ -340,6 +341,15 @@ mod tests {
         assert_eq!(out.len(), (200 + 1_200 + 200) * MS);
         assert_eq!(report.pauses, Samples((3_800 * MS) as u64));
         assert!(worst_join(&out, rate(), &[(200 + 80) * MS]).unwrap().score < 2.0);
+    }
+
+    #[test]
+    fn silence_after_speech_is_trailing_however_long_it_is() {
+        let (_, report) = trim(&[tone(200), hiss(5_000)].concat(), 1_920);
+        assert_eq!(
+            (report.trailing, report.pauses),
+            (Samples((4_920 * MS) as u64), Samples::ZERO)
+        );
     }
 
     #[test]

@@ -9,9 +9,10 @@
 //!   `worst <= threshold`.
 //!
 //! The player never pauses to let the stream catch up: one stall of half a second makes every chunk late until generation
-//! has made good, so `late_chunks` counts chunks and not audible gaps. `worst` reads as the pre-buffer that would have made
-//! the playback gapless. **An empty stream and a stream of one chunk count as continuous**: show the share of streams
-//! without audio and the time to first audio beside this figure.
+//! has made good, so `late_chunks` counts chunks and not audible gaps. Those are `stalls`: a player that does pause, and so
+//! is behind by the largest deficit so far, falls silent whenever a still larger one comes. `worst` reads as the pre-buffer
+//! that would have made the playback gapless. **An empty stream and a stream of one chunk count as continuous**: show the
+//! share of streams without audio and the time to first audio beside this figure.
 
 use std::time::Duration;
 
@@ -25,6 +26,7 @@ pub struct Continuity {
     received: Samples,
     chunks: u64,
     late_chunks: u64,
+    stalls: u64,
     /// Largest deficit in nanosecond-samples: the deficit in nanoseconds times the rate. An exact integer.
     worst: u128,
 }
@@ -39,6 +41,7 @@ impl Continuity {
             received: Samples::ZERO,
             chunks: 0,
             late_chunks: 0,
+            stalls: 0,
             worst: 0,
         }
     }
@@ -53,6 +56,7 @@ impl Continuity {
         let deficit = self.deficit(at.saturating_sub(first));
         if self.chunks > 0 && deficit > 0 {
             self.late_chunks += 1;
+            self.stalls += u64::from(deficit > self.worst);
             self.worst = self.worst.max(deficit);
         }
         self.chunks += 1;
@@ -71,6 +75,7 @@ impl Continuity {
             rate: self.rate,
             worst: self.worst,
             late_chunks: self.late_chunks,
+            stalls: self.stalls,
             chunks: self.chunks,
             audio: self.received,
         }
@@ -84,6 +89,8 @@ pub struct ContinuityReport {
     worst: u128,
     /// Chunks that landed after the player had run dry.
     pub late_chunks: u64,
+    /// How often a player would have fallen silent that waits for the next chunk whenever it runs dry.
+    pub stalls: u64,
     /// Chunks with audio.
     pub chunks: u64,
     /// All audio received.
@@ -166,6 +173,15 @@ mod tests {
     }
 
     #[test]
+    fn a_stall_is_counted_once_and_a_deeper_one_again() {
+        let report = play(
+            24_000,
+            &[(0, 2_400), (600, 2_400), (700, 2_400), (801, 2_400), (900, 2_400)],
+        );
+        assert_eq!((report.stalls, report.late_chunks), (2, 4));
+    }
+
+    #[test]
     fn a_chunk_without_samples_changes_nothing() {
         let report = play(24_000, &[(0, 0), (500, 2_400), (900, 0), (600, 2_400)]);
         assert_eq!((report.chunks, report.late_chunks), (2, 0));
@@ -182,6 +198,20 @@ mod tests {
         player.chunk(Duration::ZERO, Samples(1));
         player.chunk(Duration::from_nanos(22_676), Samples(1));
         assert!(!player.report().ok(Duration::ZERO));
+    }
+
+    /// How often a player stops that waits for the next chunk whenever it has run dry.
+    fn pauses(chunks: &[(u64, u64)]) -> u64 {
+        let nanos = |samples: u64| u128::from(samples) * 1_000_000_000;
+        let mut dry_at: Option<u128> = None;
+        let mut pauses = 0;
+        for &(ms, samples) in chunks {
+            // Nanosecond-samples, as exact as the figure under test.
+            let at = u128::from(ms) * 1_000_000 * 24_000;
+            pauses += u64::from(dry_at.is_some_and(|dry_at| dry_at < at));
+            dry_at = Some(dry_at.map_or(at, |dry_at| dry_at.max(at)) + nanos(samples));
+        }
+        pauses
     }
 
     proptest! {
@@ -201,6 +231,7 @@ mod tests {
                 received += samples as f64;
             }
             prop_assert_eq!(report.late_chunks, late);
+            prop_assert_eq!(report.stalls, pauses(&timed));
             prop_assert!((report.worst().as_secs_f64() - worst).abs() < 1e-8);
         }
 

@@ -139,7 +139,7 @@ fn gaps(measured: &Measured) -> String {
         true => format!("gaps 0 (at most {} late)", milliseconds(worst)),
         false => format!(
             "gaps {} (worst {})",
-            measured.continuity.late_chunks,
+            measured.continuity.stalls,
             milliseconds(worst)
         ),
     }
@@ -184,6 +184,7 @@ fn measured_json(measured: &Measured) -> Value {
         "continuity": {
             "ok_at_100_ms": measured.continuity.ok(CONTINUITY),
             "late_chunks": measured.continuity.late_chunks,
+            "stalls": measured.continuity.stalls,
             "worst_seconds": measured.continuity.worst().as_secs_f64(),
             "chunks": measured.continuity.chunks,
         },
@@ -248,7 +249,13 @@ mod tests {
     fn gaps_are_counted_only_when_they_can_be_heard() {
         assert_eq!(gaps(&measured(&[5, 10, 200])), "gaps 0");
         assert_eq!(gaps(&measured(&[0, 150])), "gaps 0 (at most 50 ms late)");
-        assert_eq!(gaps(&measured(&[0, 300, 390])), "gaps 2 (worst 200 ms)");
+        let one_stall = measured(&[0, 300, 390, 500]);
+        assert_eq!(
+            gaps(&one_stall),
+            "gaps 1 (worst 200 ms)",
+            "not one for every chunk after it"
+        );
+        assert_eq!(gaps(&measured(&[0, 300, 550])), "gaps 2 (worst 350 ms)");
     }
 
     #[test]

@@ -83,12 +83,12 @@ pub struct Timings {
     /// From the first text to the end.
     #[prost(message, optional, tag = "5")]
     pub total: ::core::option::Option<::prost_types::Duration>,
-    /// Time from the first text to the last audio, over the playing time of that audio. Below 1 is faster
-    /// than playback. 0 if there was no audio.
+    /// Time the stages were busy with this work, over the playing time of its audio. Below 1 is faster than
+    /// playback; waiting for text or for a slow reader does not count. 0 if there was no audio.
     #[prost(double, tag = "6")]
     pub real_time_factor: f64,
     /// Worst lateness of any chunk for a player that starts at the first chunk without a buffer and never
-    /// stops its clock. Zero means playback without gaps.
+    /// stops its clock. Zero means playback without gaps. Time in which there was no text to speak does not count.
     #[prost(message, optional, tag = "7")]
     pub worst_underrun: ::core::option::Option<::prost_types::Duration>,
     /// Per stage, in pipeline order.
@@ -415,7 +415,7 @@ pub struct TextChunk {
     #[prost(string, tag = "1")]
     pub text: ::prost::alloc::string::String,
     /// The caller's name for the utterance, taken from its first chunk; must be unused in this stream. Empty:
-    /// the server names it.
+    /// the server names it. On later chunks of the utterance: empty or the same.
     #[prost(string, tag = "2")]
     pub utterance_id: ::prost::alloc::string::String,
 }
@@ -722,7 +722,7 @@ pub mod speech_service_client {
             self.inner.streaming(req, path, codec).await
         }
         /// One text in, audio out as it is produced. For callers that have the whole text, for gRPC-Web and for
-        /// command-line tools.
+        /// command-line tools. A failure ends the call with a gRPC status instead of `done`.
         pub async fn synthesize(
             &mut self,
             request: impl tonic::IntoRequest<super::SynthesizeRequest>,
@@ -788,7 +788,7 @@ pub mod speech_service_server {
             + std::marker::Send
             + 'static;
         /// One text in, audio out as it is produced. For callers that have the whole text, for gRPC-Web and for
-        /// command-line tools.
+        /// command-line tools. A failure ends the call with a gRPC status instead of `done`.
         async fn synthesize(
             &self,
             request: tonic::Request<super::SynthesizeRequest>,

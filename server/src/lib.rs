@@ -1,1 +1,26 @@
 //! The Omni server: stages, orchestration, sessions and gRPC services.
+//!
+//! Imports run down one list only:
+//!
+//! | level | modules | |
+//! |---|---|---|
+//! | 6 | `app`, `main` | composition root: names concrete types, starts tasks |
+//! | 5 | `grpc` | wire and domain, status codes |
+//! | 4 | `session` | one call: text in, events out, every utterance accounted for |
+//! | 3 | `orchestrator` | admission, and the life of a sequence over the stages |
+//! | 2 | `connector`, `stage` | edges; threads that drive the engines |
+//! | 1 | `clock`, `config`, `error`, `id`, `tasks` | |
+//!
+//! Commands go down bounded queues, events come up bounded queues. Cancellation is a flag that goes down.
+
+pub mod app;
+pub mod clock;
+pub mod config;
+pub mod connector;
+pub mod error;
+pub mod grpc;
+pub mod id;
+pub mod orchestrator;
+pub mod session;
+pub mod stage;
+pub mod tasks;

@@ -1,0 +1,37 @@
+//! Lists the files of the embedded checkpoint, to be compiled in.
+//!
+//! A checkout without them still builds; such a server has no embedded model and says so when it is asked for it.
+
+use std::fmt::Write as _;
+use std::path::Path;
+use std::{env, fs};
+
+const DIRECTORY: &str = "../models/embedded/checkpoint";
+
+fn main() {
+    let root = env::var("CARGO_MANIFEST_DIR").expect("cargo sets it");
+    let directory = Path::new(&root).join(DIRECTORY);
+    println!("cargo::rerun-if-changed={}", directory.display());
+    let mut files: Vec<_> = fs::read_dir(&directory)
+        .map(|entries| {
+            entries
+                .filter_map(|entry| Some(entry.ok()?.path()))
+                .filter(|path| path.is_file())
+                .collect()
+        })
+        .unwrap_or_default();
+    files.sort();
+
+    let mut table = String::from("&[\n");
+    for path in files {
+        let name = path
+            .file_name()
+            .and_then(|name| name.to_str())
+            .expect("file names are plain");
+        println!("cargo::rerun-if-changed={}", path.display());
+        writeln!(table, "    ({name:?}, include_bytes!({path:?})),").expect("a string takes everything");
+    }
+    table.push(']');
+    let out = env::var("OUT_DIR").expect("cargo sets it");
+    fs::write(Path::new(&out).join("embedded.rs"), table).expect("the output directory can be written");
+}

@@ -1,0 +1,236 @@
+//! The composition root: puts the parts together, starts every task and thread, and takes them down again.
+
+mod card;
+mod health;
+mod log;
+mod model;
+mod records;
+mod speech_model;
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::Context as _;
+use tokio::net::TcpListener;
+use tokio::sync::watch;
+use tokio::task::JoinHandle;
+use tokio_util::sync::CancellationToken;
+
+use crate::clock::Clock;
+use crate::config::Config;
+use crate::grpc::{Catalog, GrpcLimits, Speech, serve};
+use crate::orchestrator::{AdmissionLimits, Orchestrator};
+use crate::session::{RecordSink, SessionDeps, SessionLimits};
+use crate::stage::SpeechBackend;
+use crate::tasks::Tasks;
+use health::HealthBoard;
+use model::ModelStart;
+
+pub use log::init_logging;
+pub use records::LogRecords;
+pub use speech_model::{LoadedModel, load_model};
+
+/// How long connections may take to close after the last session.
+const CLOSING: Duration = Duration::from_secs(1);
+
+/// A server that runs.
+#[derive(Debug)]
+pub struct App {
+    address: SocketAddr,
+    orchestrator: Orchestrator,
+    draining: CancellationToken,
+    stop: CancellationToken,
+    close: CancellationToken,
+    drain_timeout: Duration,
+    tasks: Arc<Tasks>,
+    listener: JoinHandle<anyhow::Result<()>>,
+    keeper: JoinHandle<()>,
+    readiness: watch::Receiver<Readiness>,
+}
+
+/// Whether the model is there.
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Readiness {
+    Loading,
+    Ready,
+    Failed(String),
+}
+
+impl App {
+    /// Listens at once, loads the model with `load` on a thread of its own, and serves when it is warm.
+    ///
+    /// # Errors
+    /// If the address cannot be listened on. A model that cannot be loaded shows in [`ready`](Self::ready).
+    pub async fn start<B, L>(config: &Config, records: Arc<dyn RecordSink>, load: L) -> anyhow::Result<Self>
+    where
+        B: SpeechBackend,
+        L: FnOnce() -> anyhow::Result<B> + Send + 'static,
+    {
+        let listener = TcpListener::bind(config.listen)
+            .await
+            .with_context(|| format!("cannot listen on {}", config.listen))?;
+        let address = listener.local_addr()?;
+        let (draining, stop, close) = Default::default();
+        let tasks = Arc::new(Tasks::default());
+        let clock = Clock::start();
+        let orchestrator = Orchestrator::new(admission_limits(config), CancellationToken::clone(&draining));
+        let deps = SessionDeps {
+            orchestrator: orchestrator.clone(),
+            clock,
+            limits: session_limits(config),
+            records,
+            stop: CancellationToken::clone(&stop),
+        };
+
+        let (board, health) = HealthBoard::new(draining.clone()).await;
+        let speech = Speech::new(deps, Arc::clone(&tasks), config.max_sessions);
+        let catalog = Catalog::new(orchestrator.clone());
+        let closing = CancellationToken::clone(&close).cancelled_owned();
+        let listener = tokio::spawn(serve(
+            listener,
+            speech,
+            catalog,
+            health,
+            GrpcLimits::default(),
+            closing,
+        ));
+        tracing::info!(%address, "listening");
+
+        let (readiness_tx, readiness) = watch::channel(Readiness::Loading);
+        let start = ModelStart {
+            config: config.clone(),
+            clock,
+            tasks: Arc::clone(&tasks),
+        };
+        let keeper = tokio::spawn(keep(start, load, orchestrator.clone(), board, readiness_tx));
+        let drain_timeout = config.drain_timeout;
+        Ok(Self {
+            address,
+            orchestrator,
+            draining,
+            stop,
+            close,
+            drain_timeout,
+            tasks,
+            listener,
+            keeper,
+            readiness,
+        })
+    }
+
+    /// Where it listens.
+    #[must_use]
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// Where sessions get their work done.
+    #[must_use]
+    pub fn orchestrator(&self) -> &Orchestrator {
+        &self.orchestrator
+    }
+
+    /// Calls that have not ended.
+    #[must_use]
+    pub fn sessions(&self) -> usize {
+        self.tasks.running()
+    }
+
+    /// Waits until the model is warm.
+    ///
+    /// # Errors
+    /// If it cannot be loaded.
+    pub async fn ready(&mut self) -> anyhow::Result<()> {
+        let state = self
+            .readiness
+            .wait_for(|state| *state != Readiness::Loading)
+            .await;
+        match &*state.context("the loading task ended early")? {
+            Readiness::Failed(message) => anyhow::bail!("{message}"),
+            Readiness::Ready | Readiness::Loading => Ok(()),
+        }
+    }
+
+    /// Resolves if the listener fails.
+    ///
+    /// # Errors
+    /// What it failed with.
+    pub async fn failed(&mut self) -> anyhow::Result<()> {
+        (&mut self.listener)
+            .await
+            .context("the listening task ended early")?
+    }
+
+    /// Shuts down: refuses new work, lets open utterances finish within the configured time or until `now` resolves, then
+    /// ends what is left and waits for every task and thread.
+    pub async fn shut_down(mut self, now: impl Future<Output = ()>) {
+        tracing::info!(sessions = self.sessions(), "draining");
+        self.draining.cancel();
+        tokio::select! {
+            () = self.tasks.join_tasks() => {}
+            () = now => tracing::warn!(sessions = self.sessions(), "told to stop at once"),
+            () = tokio::time::sleep(self.drain_timeout) => {
+                tracing::warn!(sessions = self.sessions(), "the drain timeout is over");
+            }
+        }
+        self.stop.cancel();
+        self.tasks.join_tasks().await;
+        self.close.cancel();
+        if tokio::time::timeout(CLOSING, &mut self.listener).await.is_err() {
+            // Callers keep connections open; nothing runs on them any more.
+            self.listener.abort();
+        }
+        self.keeper.abort();
+        self.orchestrator.stop_stages();
+        self.tasks.join_threads().await;
+        tracing::info!("stopped");
+    }
+}
+
+/// Loads the model, then keeps the health report true.
+async fn keep<B, L>(
+    start: ModelStart,
+    load: L,
+    orchestrator: Orchestrator,
+    board: HealthBoard,
+    readiness: watch::Sender<Readiness>,
+) where
+    B: SpeechBackend,
+    L: FnOnce() -> anyhow::Result<B> + Send + 'static,
+{
+    let begun = start.clock.now();
+    let clock = start.clock;
+    match start.run(load, &orchestrator).await {
+        Ok(()) => {
+            // The report first: whoever is told that the server is ready may ask.
+            board.update(orchestrator.available().is_ok()).await;
+            tracing::info!(seconds = clock.since(begun).as_secs_f64(), "serving");
+            readiness.send_replace(Readiness::Ready);
+            board.follow(&orchestrator).await;
+        }
+        Err(error) => {
+            readiness.send_replace(Readiness::Failed(format!("{error:#}")));
+        }
+    }
+}
+
+fn admission_limits(config: &Config) -> AdmissionLimits {
+    AdmissionLimits {
+        max_active: config.max_active,
+        max_waiting: config.max_waiting,
+        max_wait: config.max_wait,
+    }
+}
+
+fn session_limits(config: &Config) -> SessionLimits {
+    SessionLimits {
+        max_text_bytes: config.max_text_bytes,
+        max_buffered_text_bytes: config.max_buffered_text_bytes,
+        max_audio: config.max_audio,
+        idle_timeout: config.idle_timeout,
+        max_age: config.max_session_age,
+        stall_timeout: config.stall_timeout,
+        ..SessionLimits::default()
+    }
+}

@@ -1,0 +1,41 @@
+//! `omni.json`: what a checkpoint says about itself beyond what the reference implementation reads.
+
+use serde::Deserialize;
+
+/// The file's content. Every field may be absent.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub(super) struct Card {
+    /// Id of the model.
+    pub(super) name: Option<String>,
+    /// For people.
+    pub(super) description: Option<String>,
+    /// BCP-47 tags of what it speaks.
+    pub(super) languages: Vec<String>,
+    /// Language whose numbers, dates and so on must be written as words for it.
+    pub(super) text_normalization: Option<String>,
+    /// All it can speak; needed with `text_normalization`.
+    pub(super) speakable_characters: Option<String>,
+    /// Rate of its audio; must be what the model says.
+    pub(super) sample_rate: Option<u32>,
+    /// Frames of silence it was trained to begin with. Silence is measured and trimmed, so nothing depends on it.
+    pub(super) leading_silence_frames: Option<u32>,
+    /// Most characters to speak in one piece.
+    pub(super) max_characters: Option<usize>,
+    /// Its voices, the default first.
+    pub(super) voices: Vec<CardVoice>,
+    /// SPDX identifier.
+    pub(super) license: Option<String>,
+}
+
+/// One voice.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub(super) struct CardVoice {
+    /// As in the talker's `speaker_id`.
+    pub(super) id: String,
+    /// For people.
+    pub(super) display_name: String,
+    /// What it sounds like.
+    pub(super) description: String,
+}

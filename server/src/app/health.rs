@@ -1,0 +1,57 @@
+//! The health report: NOT_SERVING until the model is warm, whenever a stage has no model, and while draining.
+
+use tokio_util::sync::CancellationToken;
+use tonic_health::ServingStatus;
+use tonic_health::pb::health_server::{Health, HealthServer};
+use tonic_health::server::{HealthReporter, health_reporter};
+
+use crate::grpc::SERVICE_NAMES;
+use crate::orchestrator::Orchestrator;
+
+/// What callers of `grpc.health.v1.Health` see.
+pub(super) struct HealthBoard {
+    reporter: HealthReporter,
+    draining: CancellationToken,
+}
+
+impl HealthBoard {
+    /// NOT_SERVING for the whole server and every service. (The reporter itself begins with SERVING for "".)
+    pub(super) async fn new(draining: CancellationToken) -> (Self, HealthServer<impl Health>) {
+        let (reporter, server) = health_reporter();
+        let board = Self { reporter, draining };
+        board.update(false).await;
+        (board, server)
+    }
+
+    /// Reports.
+    pub(super) async fn update(&self, serving: bool) {
+        let status = match serving {
+            true => ServingStatus::Serving,
+            false => ServingStatus::NotServing,
+        };
+        for service in SERVICE_NAMES.into_iter().chain([""]) {
+            self.reporter.set_service_status(service, status).await;
+        }
+    }
+
+    /// Reports every change, until the server drains.
+    pub(super) async fn follow(&self, orchestrator: &Orchestrator) {
+        let Ok(pipeline) = orchestrator.model() else {
+            return;
+        };
+        let (mut talker, mut code2wav) = (pipeline.talker.state(), pipeline.code2wav.state());
+        loop {
+            self.update(orchestrator.available().is_ok()).await;
+            let changed = async {
+                tokio::select! {
+                    changed = talker.changed() => changed.is_ok(),
+                    changed = code2wav.changed() => changed.is_ok(),
+                }
+            };
+            tokio::select! {
+                () = self.draining.cancelled() => return self.update(false).await,
+                alive = changed => if !alive { return self.update(false).await },
+            }
+        }
+    }
+}

@@ -1,0 +1,211 @@
+//! A checkpoint as the stages' model: the embedded one, or one from a directory.
+
+use std::path::Path;
+
+use anyhow::{Context as _, bail, ensure};
+use omni_audio::{SampleRate, SamplesPerFrame};
+use omni_models::{CheckpointSource, Code2Wav, KvOptions, LoadOptions, SpeechModel, Talker, UserRow};
+use omni_text::{Language, Normalizer};
+
+use super::card::Card;
+use crate::config::ModelSource;
+use crate::stage::{BackendError, Sampling, SpeechBackend, SpeechInfo, TalkerRequest, VoiceInfo};
+
+/// The checkpoint inside the program: names and contents.
+static EMBEDDED: &[(&str, &[u8])] = include!(concat!(env!("OUT_DIR"), "/embedded.rs"));
+
+/// Characters of one piece for a model that does not say.
+const MAX_CHARACTERS: usize = 300;
+/// The voice that the reference implementation of Qwen3-Omni takes by default (transformers, `generate(speaker="Ethan")`).
+const REFERENCE_VOICE: &str = "ethan";
+
+/// A loaded model.
+#[derive(Debug)]
+pub struct LoadedModel {
+    model: SpeechModel,
+    info: SpeechInfo,
+    /// The user turn in front of everything that is spoken: an empty one.
+    user: Vec<UserRow>,
+}
+
+/// Loads a model. Takes its time; nothing is kept if it fails.
+///
+/// # Errors
+/// With everything that is wrong with the checkpoint.
+pub fn load_model(source: &ModelSource) -> anyhow::Result<LoadedModel> {
+    let (checkpoint, name) = match source {
+        ModelSource::Embedded => {
+            ensure!(
+                !EMBEDDED.is_empty(),
+                "this build has no embedded model, give a directory with --model"
+            );
+            (CheckpointSource::Memory(EMBEDDED), "embedded".to_owned())
+        }
+        ModelSource::Directory(path) => (CheckpointSource::Dir(path.clone()), directory_name(path)),
+    };
+    let model = SpeechModel::load(checkpoint, LoadOptions::default())
+        .with_context(|| format!("cannot load the model {name}"))?;
+    let card = card(&model)?;
+    let info = info(&model, card, name).context("omni.json does not fit the checkpoint")?;
+    let user = model
+        .user_turn("")
+        .context("the tokenizer refuses an empty user turn")?;
+    Ok(LoadedModel {
+        model,
+        info,
+        user: user.into_iter().map(UserRow::Token).collect(),
+    })
+}
+
+fn directory_name(path: &Path) -> String {
+    let canonical = path.canonicalize().unwrap_or_else(|_| path.to_owned());
+    canonical
+        .file_name()
+        .map_or_else(|| "model".to_owned(), |name| name.to_string_lossy().into_owned())
+}
+
+fn card(model: &SpeechModel) -> anyhow::Result<Card> {
+    match model.file("omni.json")? {
+        None => Ok(Card::default()),
+        Some(json) => serde_json::from_slice(&json).context("omni.json cannot be read"),
+    }
+}
+
+fn info(model: &SpeechModel, card: Card, name: String) -> anyhow::Result<SpeechInfo> {
+    let (limits, defaults) = (model.limits(), model.defaults());
+    if let Some(rate) = card.sample_rate {
+        ensure!(
+            rate == limits.sample_rate,
+            "sample_rate is {rate}, the model has {}",
+            limits.sample_rate
+        );
+    }
+    tracing::debug!(
+        license = card.license,
+        leading_silence = card.leading_silence_frames,
+        "model card"
+    );
+    let samples_per_frame = limits
+        .samples_per_frame
+        .try_into()
+        .context("a frame has no samples")?;
+    let voices = voices(&card, &limits.voices)?;
+    let talker = defaults.talker;
+    Ok(SpeechInfo {
+        display_name: card.description.unwrap_or_else(|| name.clone()),
+        id: card.name.unwrap_or(name),
+        languages: card.languages,
+        voices,
+        sample_rate: SampleRate::new(limits.sample_rate)?,
+        samples_per_frame: SamplesPerFrame(samples_per_frame),
+        max_frames: defaults.max_frames,
+        max_context: limits.max_positions,
+        default_sampling: Sampling {
+            temperature: Some(talker.temperature),
+            top_p: Some(talker.top_p),
+            top_k: Some(talker.top_k),
+            repetition_penalty: Some(talker.repetition_penalty),
+        },
+        normalizer: normalizer(
+            card.text_normalization.as_deref(),
+            card.speakable_characters.as_deref(),
+        )?,
+        max_characters: card.max_characters.unwrap_or(MAX_CHARACTERS).max(1),
+    })
+}
+
+fn voices(card: &Card, known: &[String]) -> anyhow::Result<Vec<VoiceInfo>> {
+    ensure!(
+        !known.is_empty(),
+        "the checkpoint has no voices (talker_config.speaker_id is empty)"
+    );
+    for voice in &card.voices {
+        let exists = known.iter().any(|name| name.eq_ignore_ascii_case(&voice.id));
+        ensure!(
+            exists,
+            "voice {:?} is not in the checkpoint, which has {}",
+            voice.id,
+            known.join(", ")
+        );
+    }
+    if !card.voices.is_empty() {
+        let voices = card.voices.iter().map(|voice| VoiceInfo {
+            id: voice.id.clone(),
+            display_name: voice.display_name.clone(),
+            description: voice.description.clone(),
+        });
+        return Ok(voices.collect());
+    }
+    let mut voices: Vec<_> = known
+        .iter()
+        .map(|name| VoiceInfo {
+            id: name.clone(),
+            display_name: name.clone(),
+            description: String::new(),
+        })
+        .collect();
+    voices.sort_by_key(|voice| !voice.id.eq_ignore_ascii_case(REFERENCE_VOICE));
+    Ok(voices)
+}
+
+fn normalizer(language: Option<&str>, speakable: Option<&str>) -> anyhow::Result<Option<Normalizer>> {
+    match (language, speakable) {
+        (None, _) => Ok(None),
+        (Some("en"), Some(speakable)) => Ok(Some(Normalizer::new(Language::English, speakable)?)),
+        (Some("en"), None) => bail!("text_normalization needs speakable_characters"),
+        (Some(other), _) => bail!("text_normalization is {other:?}, expected \"en\""),
+    }
+}
+
+impl SpeechBackend for LoadedModel {
+    type Talker = Talker;
+    type Code2Wav = Code2Wav;
+
+    fn info(&self) -> &SpeechInfo {
+        &self.info
+    }
+
+    fn encode(&self, text: &str) -> Result<Vec<u32>, BackendError> {
+        self.model
+            .tokenizer()
+            .encode(text)
+            .map_err(|error| BackendError(error.to_string()))
+    }
+
+    fn talker_request(&self, request: TalkerRequest) -> omni_models::TalkerRequest {
+        let defaults = self.model.defaults();
+        let (asked, own) = (request.sampling, defaults.talker);
+        let talker = omni_models::Sampling {
+            temperature: asked.temperature.unwrap_or(own.temperature),
+            top_p: asked.top_p.unwrap_or(own.top_p),
+            top_k: asked.top_k.unwrap_or(own.top_k),
+            repetition_penalty: asked.repetition_penalty.unwrap_or(own.repetition_penalty),
+            ..own
+        };
+        // Greedy means greedy throughout.
+        let predictor = match asked.temperature {
+            Some(0.0) => defaults.predictor.greedy(),
+            _ => defaults.predictor,
+        };
+        omni_models::TalkerRequest {
+            user: self.user.clone(),
+            speaker: request.voice,
+            talker,
+            predictor,
+            seed: request.seed,
+            max_frames: defaults.max_frames,
+        }
+    }
+
+    fn talker(&self) -> Result<Talker, BackendError> {
+        self.model
+            .talker(KvOptions::default())
+            .map_err(|error| BackendError(error.to_string()))
+    }
+
+    fn code2wav(&self) -> Result<Code2Wav, BackendError> {
+        self.model
+            .code2wav()
+            .map_err(|error| BackendError(error.to_string()))
+    }
+}

@@ -1,0 +1,183 @@
+//! Configuration: as typed ([`RawConfig`], from flags and environment), then checked ([`Config`], nothing left open).
+
+mod raw;
+mod time;
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::time::Duration;
+
+pub use raw::{LogFormat, RawConfig};
+
+/// Where the model comes from.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum ModelSource {
+    /// The one inside the program.
+    Embedded,
+    /// A checkpoint directory.
+    Directory(PathBuf),
+}
+
+/// A configuration that can be run.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Config {
+    /// What to serve.
+    pub model: ModelSource,
+    /// Where to listen.
+    pub listen: SocketAddr,
+    /// Calls at once.
+    pub max_sessions: usize,
+    /// Utterances that are worked on at once.
+    pub max_active: usize,
+    /// Utterances that may wait for a place.
+    pub max_waiting: usize,
+    /// Longest wait for a place.
+    pub max_wait: Duration,
+    /// UTF-8 bytes of text in one utterance.
+    pub max_text_bytes: usize,
+    /// UTF-8 bytes of text that wait in one session.
+    pub max_buffered_text_bytes: usize,
+    /// Longest audio of one utterance.
+    pub max_audio: Duration,
+    /// Audio that may wait for a slow reader before its production pauses.
+    pub max_buffered_audio: Duration,
+    /// A session in which nothing happens for this long is ended.
+    pub idle_timeout: Duration,
+    /// A session of this age takes no more utterances.
+    pub max_session_age: Duration,
+    /// A reader that takes nothing for this long is let go.
+    pub stall_timeout: Duration,
+    /// How long open utterances may take to finish at shutdown.
+    pub drain_timeout: Duration,
+    /// Form of log lines.
+    pub log_format: LogFormat,
+    /// Which log lines.
+    pub log_level: String,
+}
+
+/// Everything that is wrong with a configuration.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("the configuration cannot be used:\n{}", .0.iter().map(|p| format!("  {p}")).collect::<Vec<_>>().join("\n"))]
+pub struct ConfigError(pub Vec<String>);
+
+impl RawConfig {
+    /// Checks everything and reports all problems together.
+    ///
+    /// # Errors
+    /// [`ConfigError`] with one line per problem.
+    pub fn validate(self) -> Result<Config, ConfigError> {
+        let mut problems = Vec::new();
+        if !self.listen.ip().is_loopback() && !self.insecure_plaintext {
+            problems.push(format!(
+                "--listen {}: other machines could reach it and nothing is encrypted; listen on a loopback address \
+                 or add --insecure-plaintext",
+                self.listen
+            ));
+        }
+        let model = match self.model.as_str() {
+            "embedded" => ModelSource::Embedded,
+            path => {
+                let path = PathBuf::from(path);
+                if !path.join("config.json").is_file() {
+                    problems.push(format!(
+                        "--model {}: expected \"embedded\" or a directory with a config.json",
+                        path.display()
+                    ));
+                }
+                ModelSource::Directory(path)
+            }
+        };
+        let counts = [
+            ("--max-sessions", self.max_sessions),
+            ("--max-active", self.max_active),
+            ("--max-text-bytes", self.max_text_bytes),
+            ("--max-buffered-text-bytes", self.max_buffered_text_bytes),
+        ];
+        let zero = counts.iter().filter(|(_, count)| *count == 0);
+        problems.extend(zero.map(|(flag, _)| format!("{flag} 0: expected at least 1")));
+        let times = [
+            ("--max-audio", self.max_audio),
+            ("--max-buffered-audio", self.max_buffered_audio),
+            ("--idle-timeout", self.idle_timeout),
+            ("--max-session-age", self.max_session_age),
+            ("--stall-timeout", self.stall_timeout),
+        ];
+        let zero = times.iter().filter(|(_, time)| time.is_zero());
+        problems.extend(zero.map(|(flag, _)| format!("{flag} 0s: expected more than 0")));
+        if !problems.is_empty() {
+            return Err(ConfigError(problems));
+        }
+        Ok(self.into_config(model))
+    }
+
+    fn into_config(self, model: ModelSource) -> Config {
+        Config {
+            model,
+            listen: self.listen,
+            max_sessions: self.max_sessions,
+            max_active: self.max_active,
+            max_waiting: self.max_waiting,
+            max_wait: self.max_wait,
+            max_text_bytes: self.max_text_bytes,
+            max_buffered_text_bytes: self.max_buffered_text_bytes,
+            max_audio: self.max_audio,
+            max_buffered_audio: self.max_buffered_audio,
+            idle_timeout: self.idle_timeout,
+            max_session_age: self.max_session_age,
+            stall_timeout: self.stall_timeout,
+            drain_timeout: self.drain_timeout,
+            log_format: self.log_format,
+            log_level: self.log_level,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser as _;
+
+    use super::*;
+
+    fn raw(args: &[&str]) -> RawConfig {
+        RawConfig::try_parse_from(["omni-server"].iter().chain(args)).unwrap()
+    }
+
+    #[test]
+    fn the_defaults_are_usable() {
+        let config = raw(&[]).validate().unwrap();
+        assert_eq!(config.model, ModelSource::Embedded);
+        assert!(config.listen.ip().is_loopback());
+    }
+
+    #[test]
+    fn all_problems_are_reported_together() {
+        let raw = raw(&[
+            "--listen",
+            "0.0.0.0:1",
+            "--max-sessions",
+            "0",
+            "--idle-timeout",
+            "0s",
+            "--model",
+            "/nowhere",
+        ]);
+        let ConfigError(problems) = raw.validate().unwrap_err();
+        assert_eq!(problems.len(), 4, "{problems:?}");
+    }
+
+    #[test]
+    fn listening_for_other_machines_in_plaintext_must_be_asked_for() {
+        assert!(raw(&["--listen", "[::]:5"]).validate().is_err());
+        assert!(
+            raw(&["--listen", "[::]:5", "--insecure-plaintext"])
+                .validate()
+                .is_ok()
+        );
+    }
+
+    #[test]
+    fn the_command_line_is_consistent() {
+        use clap::CommandFactory as _;
+        RawConfig::command().debug_assert();
+    }
+}

@@ -1,0 +1,117 @@
+//! Configuration as typed.
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use clap::{Parser, ValueEnum};
+
+use super::time::parse_duration;
+
+/// Form of log lines.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum LogFormat {
+    /// For people.
+    Text,
+    /// One JSON object per line.
+    Json,
+}
+
+/// Serves speech over gRPC (package omni.v1).
+///
+/// Speaks out of the box with an embedded model. Every option can also be set by the environment variable shown with it.
+/// Durations are written like 500ms, 30s, 5m or 1h.
+#[derive(Debug, Clone, Parser)]
+#[command(name = "omni-server", version)]
+pub struct RawConfig {
+    /// "embedded", or the directory of a Qwen3-Omni checkpoint in Hugging Face layout
+    #[arg(
+        long,
+        env = "OMNI_MODEL",
+        default_value = "embedded",
+        value_name = "embedded|DIR"
+    )]
+    pub model: String,
+
+    /// Address to listen on; port 0 takes a free one and logs it
+    #[arg(
+        long,
+        env = "OMNI_LISTEN",
+        default_value = "127.0.0.1:50051",
+        value_name = "ADDRESS"
+    )]
+    pub listen: SocketAddr,
+
+    /// Allow an address that other machines can reach, although nothing is encrypted
+    #[arg(long, env = "OMNI_INSECURE_PLAINTEXT")]
+    pub insecure_plaintext: bool,
+
+    /// Calls served at once; more are refused with RESOURCE_EXHAUSTED
+    #[arg(long, env = "OMNI_MAX_SESSIONS", default_value_t = 256, value_name = "N")]
+    pub max_sessions: usize,
+
+    /// Utterances worked on at once; more wait
+    #[arg(long, env = "OMNI_MAX_ACTIVE", default_value_t = 64, value_name = "N")]
+    pub max_active: usize,
+
+    /// Utterances that may wait; more fail with RESOURCE_EXHAUSTED
+    #[arg(long, env = "OMNI_MAX_WAITING", default_value_t = 128, value_name = "N")]
+    pub max_waiting: usize,
+
+    /// Longest wait of an utterance for its place
+    #[arg(long, env = "OMNI_MAX_WAIT", default_value = "20s", value_parser = parse_duration, value_name = "TIME")]
+    pub max_wait: Duration,
+
+    /// Longest text of one utterance
+    #[arg(
+        long,
+        env = "OMNI_MAX_TEXT_BYTES",
+        default_value_t = 20_000,
+        value_name = "BYTES"
+    )]
+    pub max_text_bytes: usize,
+
+    /// Most text that may wait in one call
+    #[arg(
+        long,
+        env = "OMNI_MAX_BUFFERED_TEXT_BYTES",
+        default_value_t = 100_000,
+        value_name = "BYTES"
+    )]
+    pub max_buffered_text_bytes: usize,
+
+    /// Longest audio of one utterance
+    #[arg(long, env = "OMNI_MAX_AUDIO", default_value = "30m", value_parser = parse_duration, value_name = "TIME")]
+    pub max_audio: Duration,
+
+    /// Audio that may wait for a slow reader before its production pauses
+    #[arg(long, env = "OMNI_MAX_BUFFERED_AUDIO", default_value = "5s", value_parser = parse_duration,
+          value_name = "TIME")]
+    pub max_buffered_audio: Duration,
+
+    /// End a call in which nothing happens for this long
+    #[arg(long, env = "OMNI_IDLE_TIMEOUT", default_value = "5m", value_parser = parse_duration, value_name = "TIME")]
+    pub idle_timeout: Duration,
+
+    /// A call of this age takes no more utterances
+    #[arg(long, env = "OMNI_MAX_SESSION_AGE", default_value = "4h", value_parser = parse_duration,
+          value_name = "TIME")]
+    pub max_session_age: Duration,
+
+    /// End a call whose reader takes nothing for this long
+    #[arg(long, env = "OMNI_STALL_TIMEOUT", default_value = "60s", value_parser = parse_duration,
+          value_name = "TIME")]
+    pub stall_timeout: Duration,
+
+    /// How long open utterances may take to finish after SIGTERM or SIGINT; a second signal ends at once
+    #[arg(long, env = "OMNI_DRAIN_TIMEOUT", default_value = "30s", value_parser = parse_duration,
+          value_name = "TIME")]
+    pub drain_timeout: Duration,
+
+    /// Form of log lines (on stderr)
+    #[arg(long, env = "OMNI_LOG_FORMAT", default_value = "text", value_enum)]
+    pub log_format: LogFormat,
+
+    /// Which log lines: error, warn, info, debug, trace, or directives like info,omni_server=debug
+    #[arg(long, env = "OMNI_LOG_LEVEL", default_value = "info", value_name = "LEVEL")]
+    pub log_level: String,
+}

@@ -1,0 +1,48 @@
+//! Durations as people write them.
+
+use std::time::Duration;
+
+/// Reads "500ms", "30s", "5m" or "1h".
+pub(super) fn parse_duration(text: &str) -> Result<Duration, String> {
+    let digits = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
+    let (number, unit) = text.split_at(digits);
+    let wrong = || format!("{text:?} is not a duration, expected a whole number and ms, s, m or h, like 30s");
+    let number: u64 = number.parse().map_err(|_| wrong())?;
+    let seconds = |factor: u64| {
+        number
+            .checked_mul(factor)
+            .map(Duration::from_secs)
+            .ok_or_else(wrong)
+    };
+    match unit {
+        "ms" => Ok(Duration::from_millis(number)),
+        "s" => seconds(1),
+        "m" => seconds(60),
+        "h" => seconds(3600),
+        _ => Err(wrong()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn units_are_read_and_nonsense_is_refused() {
+        assert_eq!(parse_duration("500ms"), Ok(Duration::from_millis(500)));
+        assert_eq!(parse_duration("5m"), Ok(Duration::from_secs(300)));
+        assert_eq!(parse_duration("1h"), Ok(Duration::from_secs(3600)));
+        for text in [
+            "",
+            "5",
+            "s",
+            "-1s",
+            "1.5s",
+            "5d",
+            "99999999999999999999s",
+            "18446744073709551615h",
+        ] {
+            assert!(parse_duration(text).is_err(), "{text}");
+        }
+    }
+}

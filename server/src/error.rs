@@ -1,0 +1,171 @@
+//! Everything that can go wrong for a caller, as one list.
+//!
+//! Level 1: names no wire type. The gRPC status of each entry is decided in one place, `grpc::status`; its stable reason
+//! here. Messages say what was wrong, what was expected and, for a limit, both numbers. They never contain the caller's text.
+
+use std::time::Duration;
+
+/// Why a call or an utterance could not be served.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum ServeError {
+    /// A field has a value that cannot be used.
+    #[error("{field}: {problem}")]
+    InvalidField {
+        /// Path of the field, as in the .proto files.
+        field: &'static str,
+        /// What is wrong, and what would be right.
+        problem: String,
+    },
+    /// No such model.
+    #[error("model {got:?} is not served here, expected {expected:?} or empty")]
+    ModelNotFound {
+        /// What was asked for.
+        got: String,
+        /// What there is.
+        expected: String,
+    },
+    /// No such voice.
+    #[error("voice {got:?} does not exist, the model has: {known}")]
+    VoiceNotFound {
+        /// What was asked for.
+        got: String,
+        /// What there is.
+        known: String,
+    },
+    /// The model does not speak that language.
+    #[error("language {got:?} is not spoken by the model, expected one of: {known}")]
+    LanguageNotFound {
+        /// What was asked for.
+        got: String,
+        /// What there is.
+        known: String,
+    },
+    /// Encoding, rate or channels cannot be produced.
+    #[error("{field}: {problem}")]
+    UnsupportedAudioFormat {
+        /// Path of the field.
+        field: &'static str,
+        /// What is wrong, and what would be right.
+        problem: String,
+    },
+    /// A message arrived that the protocol does not allow now.
+    #[error("{0}")]
+    Protocol(&'static str),
+    /// Settings cannot change while an utterance is open.
+    #[error("config while an utterance is open, send finish or cancel first")]
+    ConfigDuringUtterance,
+    /// An utterance id was used before, or changed within an utterance.
+    #[error("utterance id {id:?} {problem}")]
+    UtteranceId {
+        /// The id.
+        id: String,
+        /// What is wrong with it.
+        problem: &'static str,
+    },
+    /// One utterance has more text than is allowed.
+    #[error("text of the utterance has {got} bytes, the limit is {limit}")]
+    TextTooLong {
+        /// Bytes received.
+        got: usize,
+        /// Bytes allowed.
+        limit: usize,
+    },
+    /// The session holds more unspoken text than is allowed.
+    #[error("unspoken text of the session has {got} bytes, the limit is {limit}")]
+    TextBufferFull {
+        /// Bytes waiting.
+        got: usize,
+        /// Bytes allowed.
+        limit: usize,
+    },
+    /// More utterances wait in the session than is allowed.
+    #[error("{limit} utterances wait in this session already")]
+    TooManyUtterances {
+        /// The limit.
+        limit: usize,
+    },
+    /// None of the text can be spoken.
+    #[error("{0}")]
+    NothingSpeakable(String),
+    /// Markup that would be read aloud.
+    #[error("the text is SSML, which is not interpreted here: send plain text")]
+    Markup,
+    /// The server takes no more sessions.
+    #[error("{limit} sessions are open, no more are accepted now")]
+    TooManySessions {
+        /// The limit.
+        limit: usize,
+    },
+    /// The queue of utterances is full, or the wait in it was too long.
+    #[error("the server is overloaded: {0}")]
+    Overloaded(String),
+    /// The model is not loaded yet.
+    #[error("the model is being loaded")]
+    ModelLoading,
+    /// The server is shutting down.
+    #[error("the server is shutting down")]
+    Draining,
+    /// The server stopped before the work was done.
+    #[error("the server stopped")]
+    Stopped,
+    /// A stage failed under this utterance.
+    #[error("stage {stage} failed: {message}")]
+    StageFailed {
+        /// Name of the stage.
+        stage: &'static str,
+        /// What happened.
+        message: String,
+    },
+    /// The caller's deadline passed.
+    #[error("the deadline passed")]
+    DeadlineExceeded,
+    /// Nothing happened in the session for too long.
+    #[error("nothing happened in the session for {}", seconds(.0))]
+    SessionIdle(Duration),
+    /// The session is too old.
+    #[error("the session reached its age limit of {}", seconds(.0))]
+    SessionMaxAge(Duration),
+    /// The caller does not read what it asked for.
+    #[error("nothing was read from the stream for {}", seconds(.0))]
+    SlowReader(Duration),
+    /// The caller is gone. Nobody reads this; it ends the work and names the outcome in the record.
+    #[error("the caller went away")]
+    CallerGone,
+}
+
+impl ServeError {
+    /// The stable name for programs (`google.rpc.ErrorInfo.reason`).
+    #[must_use]
+    pub fn reason(&self) -> &'static str {
+        match self {
+            Self::InvalidField { .. } => "INVALID_FIELD",
+            Self::ModelNotFound { .. } => "MODEL_NOT_FOUND",
+            Self::VoiceNotFound { .. } => "VOICE_NOT_FOUND",
+            Self::LanguageNotFound { .. } => "LANGUAGE_NOT_FOUND",
+            Self::UnsupportedAudioFormat { .. } => "UNSUPPORTED_AUDIO_FORMAT",
+            Self::Protocol(_) => "PROTOCOL_VIOLATION",
+            Self::ConfigDuringUtterance => "CONFIG_DURING_UTTERANCE",
+            Self::UtteranceId { .. } => "UTTERANCE_ID_INVALID",
+            Self::TextTooLong { .. } => "TEXT_TOO_LONG",
+            Self::TextBufferFull { .. } => "TEXT_BUFFER_FULL",
+            Self::TooManyUtterances { .. } => "TOO_MANY_UTTERANCES",
+            Self::NothingSpeakable(_) => "NOTHING_SPEAKABLE",
+            Self::Markup => "MARKUP_NOT_SUPPORTED",
+            Self::TooManySessions { .. } => "CONCURRENCY_LIMIT",
+            Self::Overloaded(_) => "SERVER_OVERLOADED",
+            Self::ModelLoading => "MODEL_LOADING",
+            Self::Draining => "DRAINING",
+            Self::Stopped => "STOPPED",
+            Self::StageFailed { .. } => "STAGE_FAILED",
+            Self::DeadlineExceeded => "DEADLINE_EXCEEDED",
+            Self::SessionIdle(_) => "SESSION_IDLE",
+            Self::SessionMaxAge(_) => "SESSION_MAX_AGE",
+            Self::SlowReader(_) => "SLOW_READER",
+            Self::CallerGone => "CALLER_GONE",
+        }
+    }
+}
+
+fn seconds(time: &Duration) -> String {
+    format!("{:.0} s", time.as_secs_f64())
+}

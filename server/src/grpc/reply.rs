@@ -1,0 +1,71 @@
+//! Events to response messages.
+
+use omni_proto::v1;
+use omni_proto::v1::{speak_response, synthesize_response};
+use tonic::Status;
+
+use super::outcome;
+use super::settings::{limits, resolved};
+use super::status::status;
+use crate::session::{AudioOut, Event, EventBody, Outcome, Ready};
+use crate::stage::SpeechInfo;
+
+/// A message of `Speak`.
+pub(super) fn speak(event: Event, seq: u64, info: &SpeechInfo) -> v1::SpeakResponse {
+    use speak_response::Event as E;
+    let body = match event.body {
+        EventBody::Ready(ready) => E::Ready(self::ready(&ready, info)),
+        EventBody::Started => E::Started(v1::UtteranceStarted {}),
+        EventBody::Audio(audio) => E::Audio(chunk(audio)),
+        EventBody::Done(done) => E::Done(outcome::done(&done)),
+        EventBody::Warning { reason, message } => E::Warning(warning(reason, message)),
+    };
+    v1::SpeakResponse {
+        seq,
+        utterance_id: event
+            .utterance
+            .map(|id| id.as_str().to_owned())
+            .unwrap_or_default(),
+        event: Some(body),
+    }
+}
+
+/// A message of `Synthesize`, where a failed utterance is a failed call; `None` for what has no message there.
+pub(super) fn synthesize(event: Event, info: &SpeechInfo) -> Option<Result<v1::SynthesizeResponse, Status>> {
+    use synthesize_response::Event as E;
+    let body = match event.body {
+        EventBody::Started => return None,
+        EventBody::Ready(ready) => E::Ready(self::ready(&ready, info)),
+        EventBody::Audio(audio) => E::Audio(chunk(audio)),
+        EventBody::Warning { reason, message } => E::Warning(warning(reason, message)),
+        EventBody::Done(done) => match (&done.error, done.outcome) {
+            (Some(error), Outcome::Error) => return Some(Err(status(error))),
+            _ => E::Done(outcome::done(&done)),
+        },
+    };
+    Some(Ok(v1::SynthesizeResponse { event: Some(body) }))
+}
+
+fn ready(ready: &Ready, info: &SpeechInfo) -> v1::SpeechSessionReady {
+    v1::SpeechSessionReady {
+        session_id: ready.session.to_string(),
+        resolved: Some(resolved(&ready.settings, info)),
+        limits: Some(limits(&ready.limits)),
+    }
+}
+
+fn chunk(audio: AudioOut) -> v1::AudioChunk {
+    v1::AudioChunk {
+        data: audio.data,
+        start_sample: audio.start.0,
+        sample_count: u32::try_from(audio.samples.0).unwrap_or(u32::MAX),
+        last: audio.last,
+    }
+}
+
+fn warning(reason: &str, message: String) -> v1::Warning {
+    v1::Warning {
+        reason: reason.to_owned(),
+        message,
+    }
+}

@@ -1,0 +1,89 @@
+//! The listener: every service on one port, HTTP/2 bounds stated and not left to defaults.
+
+use std::time::Duration;
+
+use omni_proto::FILE_DESCRIPTOR_SET;
+use omni_proto::v1::catalog_service_server::{self, CatalogServiceServer};
+use omni_proto::v1::speech_service_server::{self, SpeechServiceServer};
+use tokio::net::TcpListener;
+use tonic::transport::Server;
+use tonic::transport::server::TcpIncoming;
+use tonic_health::pb::health_server::{Health, HealthServer};
+
+use super::catalog::Catalog;
+use super::speech::Speech;
+
+/// Services whose health is reported, besides the whole server ("").
+pub const SERVICE_NAMES: [&str; 2] = [
+    speech_service_server::SERVICE_NAME,
+    catalog_service_server::SERVICE_NAME,
+];
+
+/// Bounds of connections.
+#[derive(Debug, Clone, Copy)]
+pub struct GrpcLimits {
+    /// Calls at once on one connection.
+    pub streams_per_connection: u32,
+    /// Largest request message in bytes.
+    pub max_message: usize,
+    /// A connection without traffic is probed after this.
+    pub keepalive: Duration,
+    /// A probe that is not answered in this time ends the connection.
+    pub keepalive_timeout: Duration,
+}
+
+impl Default for GrpcLimits {
+    fn default() -> Self {
+        Self {
+            streams_per_connection: 256,
+            max_message: 1 << 20,
+            keepalive: Duration::from_secs(30),
+            keepalive_timeout: Duration::from_secs(20),
+        }
+    }
+}
+
+/// Requests are text: small windows hold back a flood without slowing anyone.
+const STREAM_WINDOW: u32 = 64 << 10;
+const CONNECTION_WINDOW: u32 = 1 << 20;
+const MAX_HEADERS: u32 = 16 << 10;
+/// Streams that a caller opened and reset before they were accepted; more ends the connection (rapid reset).
+const MAX_RESETS: usize = 64;
+
+/// Serves until `shutdown` resolves and every connection has closed after it.
+///
+/// # Errors
+/// If the descriptors for reflection are unusable or the listener fails.
+pub async fn serve<H: Health>(
+    listener: TcpListener,
+    speech: Speech,
+    catalog: Catalog,
+    health: HealthServer<H>,
+    limits: GrpcLimits,
+    shutdown: impl Future<Output = ()>,
+) -> anyhow::Result<()> {
+    let reflection = || {
+        tonic_reflection::server::Builder::configure()
+            .register_encoded_file_descriptor_set(FILE_DESCRIPTOR_SET)
+            .register_encoded_file_descriptor_set(tonic_health::pb::FILE_DESCRIPTOR_SET)
+    };
+    let speech = SpeechServiceServer::new(speech).max_decoding_message_size(limits.max_message);
+    let catalog = CatalogServiceServer::new(catalog).max_decoding_message_size(limits.max_message);
+    let incoming = TcpIncoming::from(listener).with_nodelay(Some(true));
+    Server::builder()
+        .max_concurrent_streams(limits.streams_per_connection)
+        .initial_stream_window_size(STREAM_WINDOW)
+        .initial_connection_window_size(CONNECTION_WINDOW)
+        .http2_max_header_list_size(MAX_HEADERS)
+        .http2_max_pending_accept_reset_streams(Some(MAX_RESETS))
+        .http2_keepalive_interval(Some(limits.keepalive))
+        .http2_keepalive_timeout(Some(limits.keepalive_timeout))
+        .add_service(speech)
+        .add_service(catalog)
+        .add_service(health)
+        .add_service(reflection().build_v1()?)
+        .add_service(reflection().build_v1alpha()?)
+        .serve_with_incoming_shutdown(incoming, shutdown)
+        .await?;
+    Ok(())
+}

@@ -1,0 +1,304 @@
+//! `SpeechConfig` and `Settings`: checked on the way in, complete on the way out.
+//!
+//! What cannot be honoured is refused, with the field and what would be right; nothing is ignored.
+
+use std::time::Duration;
+
+use omni_proto::v1;
+
+use crate::error::ServeError;
+use crate::session::{Buffering, Encoding, SessionLimits, Settings};
+use crate::stage::{Sampling, SpeechInfo};
+
+/// Longest delay that makes sense for a text buffer.
+const MAX_BUFFER_DELAY: Duration = Duration::from_secs(60);
+
+/// Checks a configuration against the model.
+pub(super) fn settings(config: &v1::SpeechConfig, info: &SpeechInfo) -> Result<Settings, ServeError> {
+    model(&config.model, info)?;
+    unsupported(config)?;
+    let sampling = config.sampling.unwrap_or_default();
+    Ok(Settings {
+        voice: voice(&config.voice, info)?,
+        language: language(&config.language, info)?,
+        encoding: output(config.output.as_ref(), info)?,
+        sampling: self::sampling(&sampling)?,
+        seed: sampling.seed,
+        max_frames: max_frames(&sampling)?,
+        buffering: buffering(config.buffering)?,
+        max_buffer_delay: buffer_delay(config.max_buffer_delay)?,
+    })
+}
+
+fn invalid(field: &'static str, problem: impl Into<String>) -> ServeError {
+    ServeError::InvalidField {
+        field,
+        problem: problem.into(),
+    }
+}
+
+fn model(got: &str, info: &SpeechInfo) -> Result<(), ServeError> {
+    match got.is_empty() || got == info.id {
+        true => Ok(()),
+        false => Err(ServeError::ModelNotFound {
+            got: got.to_owned(),
+            expected: info.id.clone(),
+        }),
+    }
+}
+
+fn voice(got: &str, info: &SpeechInfo) -> Result<String, ServeError> {
+    let found = match got {
+        "" => info.voices.first(),
+        _ => info
+            .voices
+            .iter()
+            .find(|voice| voice.id.eq_ignore_ascii_case(got)),
+    };
+    found
+        .map(|voice| voice.id.clone())
+        .ok_or_else(|| ServeError::VoiceNotFound {
+            got: got.to_owned(),
+            known: join(info.voices.iter().map(|voice| voice.id.as_str())),
+        })
+}
+
+fn language(got: &str, info: &SpeechInfo) -> Result<Option<String>, ServeError> {
+    if got.is_empty() {
+        return Ok(info.languages.first().cloned());
+    }
+    let found = info.languages.iter().find(|spoken| same_language(got, spoken));
+    found
+        .cloned()
+        .map(Some)
+        .ok_or_else(|| ServeError::LanguageNotFound {
+            got: got.to_owned(),
+            known: join(info.languages.iter().map(String::as_str)),
+        })
+}
+
+/// Whether one BCP-47 tag is the other or a narrower form of it: "en" and "en-US", not "en-GB" and "en-US".
+pub(super) fn same_language(a: &str, b: &str) -> bool {
+    let mut pairs = a.split('-').zip(b.split('-'));
+    pairs.all(|(a, b)| a.eq_ignore_ascii_case(b))
+}
+
+fn join<'a>(names: impl Iterator<Item = &'a str>) -> String {
+    let names: Vec<_> = names.collect();
+    match names.is_empty() {
+        true => "none".to_owned(),
+        false => names.join(", "),
+    }
+}
+
+fn unsupported(config: &v1::SpeechConfig) -> Result<(), ServeError> {
+    if config.speed.is_some_and(|speed| speed != 1.0) {
+        return Err(invalid(
+            "config.speed",
+            "this model speaks at its own speed only, expected 1 or unset",
+        ));
+    }
+    if config.volume_gain_db.is_some_and(|gain| gain != 0.0) {
+        return Err(invalid(
+            "config.volume_gain_db",
+            "gain is not offered, expected 0 or unset",
+        ));
+    }
+    if !config.style_instructions.is_empty() {
+        return Err(invalid(
+            "config.style_instructions",
+            "this model takes none, expected empty",
+        ));
+    }
+    if !config.pronunciations.is_empty() {
+        return Err(invalid(
+            "config.pronunciations",
+            "this model takes none, expected empty",
+        ));
+    }
+    if config.clone.is_some() {
+        return Err(invalid(
+            "config.clone",
+            "this model cannot clone voices, expected unset",
+        ));
+    }
+    if config.alignment {
+        return Err(invalid(
+            "config.alignment",
+            "alignment is not offered, expected false",
+        ));
+    }
+    Ok(())
+}
+
+fn output(delivery: Option<&v1::AudioDelivery>, info: &SpeechInfo) -> Result<Encoding, ServeError> {
+    let Some(delivery) = delivery else {
+        return Ok(Encoding::Pcm16);
+    };
+    let zero = |d: &omni_proto::Duration| d.seconds == 0 && d.nanos == 0;
+    if !delivery.frame_duration.as_ref().is_none_or(zero) {
+        return Err(invalid(
+            "config.output.frame_duration",
+            "only \"as produced\" is offered, expected 0 or unset",
+        ));
+    }
+    if delivery.max_lead.is_some() {
+        return Err(invalid(
+            "config.output.max_lead",
+            "pacing is not offered, expected unset",
+        ));
+    }
+    delivery
+        .format
+        .map_or(Ok(Encoding::Pcm16), |format| audio_format(&format, info))
+}
+
+fn audio_format(format: &v1::AudioFormat, info: &SpeechInfo) -> Result<Encoding, ServeError> {
+    let refuse = |field, problem| Err(ServeError::UnsupportedAudioFormat { field, problem });
+    let native = info.sample_rate.hz();
+    if format.sample_rate_hz != 0 && format.sample_rate_hz != native {
+        let got = format.sample_rate_hz;
+        return refuse(
+            "config.output.format.sample_rate_hz",
+            format!("{got} Hz is not offered, expected 0 or the model's own {native} Hz"),
+        );
+    }
+    if format.channels > 1 {
+        return refuse(
+            "config.output.format.channels",
+            format!("{} channels are not offered, expected 0 or 1", format.channels),
+        );
+    }
+    use v1::AudioEncoding as E;
+    match E::try_from(format.encoding) {
+        Ok(E::Unspecified | E::PcmS16le) => Ok(Encoding::Pcm16),
+        Ok(E::Wav) => Ok(Encoding::Wav),
+        other => {
+            let got = other.map_or_else(|_| format.encoding.to_string(), |e| e.as_str_name().to_owned());
+            refuse(
+                "config.output.format.encoding",
+                format!("{got} is not offered, expected AUDIO_ENCODING_PCM_S16LE or AUDIO_ENCODING_WAV"),
+            )
+        }
+    }
+}
+
+fn sampling(got: &v1::SamplingParams) -> Result<Sampling, ServeError> {
+    let check = |value: Option<f32>, good: fn(f32) -> bool, field, expected: &str| match value {
+        Some(v) if !good(v) => Err(invalid(field, format!("is {v}, expected {expected}"))),
+        _ => Ok(()),
+    };
+    check(
+        got.temperature,
+        |v| (0.0..=10.0).contains(&v),
+        "config.sampling.temperature",
+        "a number from 0 to 10",
+    )?;
+    check(
+        got.top_p,
+        |v| v > 0.0 && v <= 1.0,
+        "config.sampling.top_p",
+        "a number above 0 and at most 1",
+    )?;
+    check(
+        got.repetition_penalty,
+        |v| v > 0.0 && v <= 10.0,
+        "config.sampling.repetition_penalty",
+        "a number above 0 and at most 10",
+    )?;
+    let top_k = got.top_k.map(u32::try_from).transpose();
+    let top_k = top_k.map_err(|_| invalid("config.sampling.top_k", "is negative, expected 0 or more"))?;
+    Ok(Sampling {
+        temperature: got.temperature,
+        top_p: got.top_p,
+        top_k,
+        repetition_penalty: got.repetition_penalty,
+    })
+}
+
+fn max_frames(got: &v1::SamplingParams) -> Result<Option<u32>, ServeError> {
+    match got.max_tokens {
+        Some(0) => Err(invalid("config.sampling.max_tokens", "is 0, expected at least 1")),
+        other => Ok(other),
+    }
+}
+
+fn buffering(got: i32) -> Result<Buffering, ServeError> {
+    use v1::TextBuffering as B;
+    match B::try_from(got) {
+        Ok(B::Unspecified | B::Sentence) => Ok(Buffering::Sentence),
+        Ok(B::Clause) => Ok(Buffering::Clause),
+        Ok(B::Eager) => Ok(Buffering::Eager),
+        Ok(B::Manual) => Ok(Buffering::Manual),
+        Err(_) => Err(invalid(
+            "config.buffering",
+            format!("{got} is unknown, expected a value of TextBuffering"),
+        )),
+    }
+}
+
+fn buffer_delay(got: Option<omni_proto::Duration>) -> Result<Option<Duration>, ServeError> {
+    let Some(got) = got else { return Ok(None) };
+    match Duration::try_from(got) {
+        Ok(delay) if !delay.is_zero() && delay <= MAX_BUFFER_DELAY => Ok(Some(delay)),
+        _ => Err(invalid(
+            "config.max_buffer_delay",
+            "is out of range, expected above 0 and at most 60 s",
+        )),
+    }
+}
+
+/// The settings in force, every default filled in.
+pub(super) fn resolved(settings: &Settings, info: &SpeechInfo) -> v1::SpeechConfig {
+    let encoding = match settings.encoding {
+        Encoding::Pcm16 => v1::AudioEncoding::PcmS16le,
+        Encoding::Wav => v1::AudioEncoding::Wav,
+    };
+    let buffering = match settings.buffering {
+        Buffering::Sentence => v1::TextBuffering::Sentence,
+        Buffering::Clause => v1::TextBuffering::Clause,
+        Buffering::Eager => v1::TextBuffering::Eager,
+        Buffering::Manual => v1::TextBuffering::Manual,
+    };
+    let (own, default) = (settings.sampling, info.default_sampling);
+    let top_k = own.top_k.or(default.top_k);
+    v1::SpeechConfig {
+        model: info.id.clone(),
+        voice: settings.voice.clone(),
+        language: settings.language.clone().unwrap_or_default(),
+        output: Some(v1::AudioDelivery {
+            format: Some(v1::AudioFormat {
+                encoding: encoding.into(),
+                sample_rate_hz: info.sample_rate.hz(),
+                channels: 1,
+            }),
+            frame_duration: None,
+            max_lead: None,
+        }),
+        speed: Some(1.0),
+        volume_gain_db: Some(0.0),
+        sampling: Some(v1::SamplingParams {
+            temperature: own.temperature.or(default.temperature),
+            top_p: own.top_p.or(default.top_p),
+            top_k: top_k.map(|k| i32::try_from(k).unwrap_or(i32::MAX)),
+            repetition_penalty: own.repetition_penalty.or(default.repetition_penalty),
+            seed: settings.seed,
+            max_tokens: Some(settings.max_frames.unwrap_or(0)).filter(|frames| *frames > 0),
+        }),
+        buffering: buffering.into(),
+        max_buffer_delay: settings.max_buffer_delay.and_then(|delay| delay.try_into().ok()),
+        ..v1::SpeechConfig::default()
+    }
+}
+
+/// What the session may use, as it goes over the wire.
+pub(super) fn limits(limits: &SessionLimits) -> v1::SessionLimits {
+    let count = |n: usize| u32::try_from(n).unwrap_or(u32::MAX);
+    v1::SessionLimits {
+        max_text_bytes_per_utterance: count(limits.max_text_bytes),
+        max_buffered_text_bytes: count(limits.max_buffered_text_bytes),
+        idle_timeout: limits.idle_timeout.try_into().ok(),
+        max_session: limits.max_age.try_into().ok(),
+        max_audio_per_utterance: limits.max_audio.try_into().ok(),
+    }
+}

@@ -1,0 +1,80 @@
+//! Names of sessions, utterances and sequences.
+
+use std::fmt;
+use std::hash::{BuildHasher as _, Hasher as _, RandomState};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use omni_engine::SeqId;
+
+/// Names one call in the log and towards its caller. Random, so that it is unique across restarts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct SessionId(u64);
+
+impl SessionId {
+    /// A new one.
+    #[must_use]
+    pub fn random() -> Self {
+        Self(random_u64())
+    }
+}
+
+impl fmt::Display for SessionId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:016x}", self.0)
+    }
+}
+
+/// Names one utterance within its session; chosen by the caller or by the server.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct UtteranceId(Arc<str>);
+
+impl UtteranceId {
+    /// The server's own name for the `n`-th utterance of a session.
+    #[must_use]
+    pub fn numbered(n: u64) -> Self {
+        Self(format!("u{n}").into())
+    }
+
+    /// As it goes over the wire.
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl std::borrow::Borrow<str> for UtteranceId {
+    fn borrow(&self) -> &str {
+        &self.0
+    }
+}
+
+impl From<&str> for UtteranceId {
+    fn from(id: &str) -> Self {
+        Self(id.into())
+    }
+}
+
+impl fmt::Display for UtteranceId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+/// Hands out sequence ids, none of them twice.
+#[derive(Debug, Default)]
+pub struct SeqIds(AtomicU64);
+
+impl SeqIds {
+    /// The next one.
+    pub fn next(&self) -> SeqId {
+        SeqId(self.0.fetch_add(1, Ordering::Relaxed))
+    }
+}
+
+/// A random number, good enough for names and sampling seeds; not for secrets.
+#[must_use]
+pub fn random_u64() -> u64 {
+    // Every `RandomState` is keyed differently, from the operating system's randomness.
+    RandomState::new().build_hasher().finish()
+}

@@ -1,0 +1,24 @@
+//! One call: commands in, events out, every utterance accounted for.
+//!
+//! In: a stream of [`Command`]s (checked and free of wire types) and an [`Orchestrator`](crate::orchestrator::Orchestrator)
+//! to work with. Out: [`Event`]s through a small bounded channel, and one [`UtteranceRecord`] per utterance to a
+//! [`RecordSink`]. A session never waits for its reader while it could listen to its caller: what cannot be sent stays in an
+//! outbox, production pauses behind it, and a cancel is still heard.
+
+mod ledger;
+mod limits;
+mod names;
+mod output;
+mod protocol;
+mod record;
+mod run;
+mod settings;
+mod speaking;
+mod text;
+mod utterance;
+
+pub use limits::SessionLimits;
+pub use protocol::{AudioOut, Command, Done, Event, EventBody, Ready};
+pub use record::{Outcome, RecordSink, StageFigures, Timings, Usage, UtteranceRecord};
+pub use run::{Session, SessionDeps};
+pub use settings::{Buffering, Encoding, Settings};

@@ -1,0 +1,170 @@
+//! When the audio of one utterance was handed to the transport.
+//!
+//! In: what was sent, and when. Out: [`Timings`]. The player of `omni_audio::Continuity` judges gaps; while the server waits
+//! for the caller's text that player is paused, because a gap that the caller makes is not the server's.
+
+use std::time::Duration;
+
+use omni_audio::{Continuity, LeadingSilence, SampleRate, Samples};
+use omni_engine::Stamp;
+
+use super::record::{StageFigures, Timings};
+use crate::stage::StageSnapshot;
+
+/// The account of one utterance while it runs.
+#[derive(Debug)]
+pub(super) struct Ledger {
+    rate: SampleRate,
+    began: Stamp,
+    first_audio: Option<Stamp>,
+    sent: Samples,
+    player: Continuity,
+    /// Time that the player was paused.
+    paused: Duration,
+    silence: LeadingSilence,
+    talker: StageFigures,
+    code2wav: StageFigures,
+    talker_started: Option<Stamp>,
+    frames: u32,
+}
+
+impl Ledger {
+    pub(super) fn new(rate: SampleRate, began: Stamp) -> Self {
+        Self {
+            rate,
+            began,
+            first_audio: None,
+            sent: Samples::ZERO,
+            player: Continuity::new(rate),
+            paused: Duration::ZERO,
+            silence: LeadingSilence::new(rate),
+            talker: StageFigures::default(),
+            code2wav: StageFigures::default(),
+            talker_started: None,
+            frames: 0,
+        }
+    }
+
+    /// Samples on their way out; they count as heard only when [`sent`](Self::sent).
+    pub(super) fn produced(&mut self, samples: &[f32]) {
+        self.silence.add(samples);
+    }
+
+    /// Audio was handed to the transport.
+    pub(super) fn sent(&mut self, now: Stamp, samples: Samples) {
+        let first = *self.first_audio.get_or_insert(now);
+        self.player
+            .chunk(now.since(first).saturating_sub(self.paused), samples);
+        self.sent += samples;
+    }
+
+    /// Text has come after the server had none: if the player ran dry meanwhile, it waited for the caller.
+    pub(super) fn resumed(&mut self, now: Stamp) {
+        if let Some(first) = self.first_audio {
+            let dry = first + self.rate.duration(self.sent) + self.paused;
+            self.paused += now.since(dry);
+        }
+    }
+
+    /// A sequence that was submitted at `submitted` is over, or as far as it got.
+    pub(super) fn sequence(&mut self, submitted: Stamp, talker: StageSnapshot, code2wav: StageSnapshot) {
+        self.frames += talker.outputs;
+        self.talker_started = self.talker_started.or(talker.started);
+        for (figures, stage) in [(&mut self.talker, talker), (&mut self.code2wav, code2wav)] {
+            figures.busy += stage.busy;
+            figures.queue = figures.queue.or(stage.started.map(|at| at.since(submitted)));
+            let first = stage.first_output.map(|at| at.since(self.began));
+            figures.first_output = figures.first_output.or(first);
+        }
+    }
+
+    pub(super) fn frames(&self) -> u32 {
+        self.frames
+    }
+
+    pub(super) fn sent_samples(&self) -> Samples {
+        self.sent
+    }
+
+    pub(super) fn timings(&self, now: Stamp) -> Timings {
+        let audio = self.rate.duration(self.sent);
+        let busy = self.talker.busy + self.code2wav.busy;
+        Timings {
+            queue: self.talker_started.map(|at| at.since(self.began)),
+            first_audio: self.first_audio.map(|at| at.since(self.began)),
+            leading_silence: match self.sent.is_empty() {
+                true => Duration::ZERO,
+                false => self.rate.duration(self.silence.leading()),
+            },
+            total: now.since(self.began),
+            real_time_factor: match audio.is_zero() {
+                true => 0.0,
+                false => busy.as_secs_f64() / audio.as_secs_f64(),
+            },
+            worst_underrun: self.player.report().worst(),
+            talker: self.talker,
+            code2wav: self.code2wav,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MS: fn(u64) -> Duration = Duration::from_millis;
+
+    fn at(ms: u64) -> Stamp {
+        Stamp(MS(ms))
+    }
+
+    fn ledger() -> Ledger {
+        Ledger::new(SampleRate::new(16_000).unwrap(), at(1_000))
+    }
+
+    #[test]
+    fn intervals_begin_at_the_first_text() {
+        let mut ledger = ledger();
+        ledger.sent(at(1_030), Samples(16_000));
+        let timings = ledger.timings(at(1_500));
+        assert_eq!(timings.first_audio, Some(MS(30)));
+        assert_eq!(timings.total, MS(500));
+    }
+
+    #[test]
+    fn a_late_chunk_is_an_underrun() {
+        let mut ledger = ledger();
+        ledger.sent(at(1_000), Samples(1_600));
+        ledger.sent(at(1_250), Samples(1_600));
+        assert_eq!(ledger.timings(at(2_000)).worst_underrun, MS(150));
+    }
+
+    #[test]
+    fn waiting_for_text_is_not_an_underrun() {
+        let mut ledger = ledger();
+        ledger.sent(at(1_000), Samples(1_600));
+        ledger.resumed(at(5_000));
+        ledger.sent(at(5_000), Samples(1_600));
+        assert_eq!(ledger.timings(at(6_000)).worst_underrun, Duration::ZERO);
+        // What the server then adds is its own.
+        ledger.sent(at(5_130), Samples(1_600));
+        assert_eq!(ledger.timings(at(6_000)).worst_underrun, MS(30));
+    }
+
+    #[test]
+    fn text_that_comes_before_the_player_is_dry_pauses_nothing() {
+        let mut ledger = ledger();
+        ledger.sent(at(1_000), Samples(16_000));
+        ledger.resumed(at(1_500));
+        ledger.sent(at(2_100), Samples(1_600));
+        assert_eq!(ledger.timings(at(2_100)).worst_underrun, MS(100));
+    }
+
+    #[test]
+    fn an_utterance_without_audio_has_finite_figures() {
+        let timings = ledger().timings(at(1_100));
+        assert_eq!(timings.first_audio, None);
+        assert!(timings.real_time_factor.abs() < f64::EPSILON);
+        assert_eq!(timings.leading_silence, Duration::ZERO);
+    }
+}

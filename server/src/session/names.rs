@@ -1,0 +1,155 @@
+//! Utterance ids of one session: which were used, and what text that still comes under an old one means.
+
+use std::collections::{HashMap, VecDeque};
+
+use crate::error::ServeError;
+use crate::id::UtteranceId;
+
+/// Longest id in bytes.
+const MAX_LEN: usize = 128;
+/// Ids remembered.
+const REMEMBERED: usize = 1024;
+
+/// What is known of the session's ids.
+#[derive(Debug, Default)]
+pub(super) struct Names {
+    count: u64,
+    /// Whether text that still names it is late (it was cancelled, or failed while open) rather than wrong.
+    used: HashMap<UtteranceId, bool>,
+    order: VecDeque<UtteranceId>,
+    /// An utterance failed while it was open: its text is dropped until the caller ends it.
+    swallowing: bool,
+}
+
+/// What a name for a new utterance comes to.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Named {
+    /// It is free.
+    New(UtteranceId),
+    /// It belongs to an utterance that ended early: the text is to be dropped.
+    Late,
+}
+
+impl Names {
+    /// A name for the utterance that begins now; `name` may be empty.
+    pub(super) fn begin(&mut self, name: &str) -> Result<Named, ServeError> {
+        let invalid = |problem| ServeError::UtteranceId {
+            id: name.chars().take(MAX_LEN).collect(),
+            problem,
+        };
+        if name.len() > MAX_LEN {
+            return Err(invalid("is longer than 128 bytes"));
+        }
+        if name.is_empty() {
+            return Ok(match self.swallowing {
+                true => Named::Late,
+                false => Named::New(self.number()),
+            });
+        }
+        match self.used.get(name) {
+            Some(true) => Ok(Named::Late),
+            Some(false) => Err(invalid("was used before in this stream")),
+            None => {
+                self.swallowing = false;
+                Ok(Named::New(self.remember(UtteranceId::from(name))))
+            }
+        }
+    }
+
+    fn number(&mut self) -> UtteranceId {
+        loop {
+            self.count += 1;
+            let id = UtteranceId::numbered(self.count);
+            if !self.used.contains_key(&id) {
+                return self.remember(id);
+            }
+        }
+    }
+
+    fn remember(&mut self, id: UtteranceId) -> UtteranceId {
+        if self.order.len() == REMEMBERED
+            && let Some(oldest) = self.order.pop_front()
+        {
+            self.used.remove(&oldest);
+        }
+        self.order.push_back(id.clone());
+        self.used.insert(id.clone(), false);
+        id
+    }
+
+    /// The utterance was cancelled: more text for it is late, not wrong.
+    pub(super) fn cancelled(&mut self, id: &UtteranceId) {
+        if let Some(late) = self.used.get_mut(id) {
+            *late = true;
+        }
+    }
+
+    /// The utterance ended by itself; `open` if the caller may still send text for it.
+    pub(super) fn ended(&mut self, id: &UtteranceId, open: bool) {
+        if open {
+            self.cancelled(id);
+            self.swallowing = true;
+        }
+    }
+
+    /// The caller ends what it has open. Returns whether that was an utterance that had ended already.
+    pub(super) fn caller_ends(&mut self) -> bool {
+        std::mem::take(&mut self.swallowing)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn new(names: &mut Names, name: &str) -> UtteranceId {
+        match names.begin(name) {
+            Ok(Named::New(id)) => id,
+            other => panic!("{name:?} is {other:?}"),
+        }
+    }
+
+    #[test]
+    fn names_are_used_once() {
+        let mut names = Names::default();
+        new(&mut names, "a");
+        assert!(matches!(names.begin("a"), Err(ServeError::UtteranceId { .. })));
+        assert!(names.begin(&"x".repeat(129)).is_err());
+    }
+
+    #[test]
+    fn the_servers_names_avoid_the_callers() {
+        let mut names = Names::default();
+        new(&mut names, "u1");
+        assert_eq!(new(&mut names, "").as_str(), "u2");
+    }
+
+    #[test]
+    fn text_of_a_cancelled_utterance_is_late() {
+        let mut names = Names::default();
+        let id = new(&mut names, "a");
+        names.cancelled(&id);
+        assert_eq!(names.begin("a"), Ok(Named::Late));
+    }
+
+    #[test]
+    fn text_of_a_failed_utterance_is_dropped_until_the_caller_ends_it() {
+        let mut names = Names::default();
+        let id = new(&mut names, "");
+        names.ended(&id, true);
+        assert_eq!(names.begin(""), Ok(Named::Late));
+        assert!(names.caller_ends());
+        assert!(!names.caller_ends());
+        new(&mut names, "");
+    }
+
+    #[test]
+    fn only_so_many_names_are_remembered() {
+        let mut names = Names::default();
+        for n in 0..=REMEMBERED {
+            new(&mut names, &format!("n{n}"));
+        }
+        new(&mut names, "n0");
+        assert_eq!(names.used.len(), REMEMBERED);
+    }
+}

@@ -1,0 +1,101 @@
+//! What goes into a session and what comes out of it, free of wire types.
+
+use bytes::Bytes;
+use omni_audio::Samples;
+
+use super::limits::SessionLimits;
+use super::record::{Outcome, Timings, Usage};
+use super::settings::Settings;
+use crate::error::ServeError;
+use crate::id::{SessionId, UtteranceId};
+
+/// What a caller asks for.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Command {
+    /// Settings for the utterances that follow.
+    Configure(Box<Settings>),
+    /// More text.
+    Text {
+        /// The text.
+        text: String,
+        /// The caller's name for the utterance; empty for none.
+        utterance: String,
+    },
+    /// Speak what is gathered.
+    Flush,
+    /// The utterance has no more text.
+    Finish,
+    /// Stop.
+    Cancel {
+        /// Which utterance; empty for all.
+        utterance: String,
+    },
+}
+
+/// What a session tells its caller.
+#[derive(Debug, Clone)]
+pub struct Event {
+    /// The utterance concerned; none for the session itself.
+    pub utterance: Option<UtteranceId>,
+    /// What.
+    pub body: EventBody,
+}
+
+/// See the messages of the same names in `speech.proto`.
+#[derive(Debug, Clone)]
+pub enum EventBody {
+    /// Settings are in force.
+    Ready(Box<Ready>),
+    /// An utterance has begun.
+    Started,
+    /// Audio of it.
+    Audio(AudioOut),
+    /// Its end.
+    Done(Box<Done>),
+    /// Something that stopped nothing.
+    Warning {
+        /// Stable, for programs.
+        reason: &'static str,
+        /// For people.
+        message: String,
+    },
+}
+
+/// Settings in force.
+#[derive(Debug, Clone)]
+pub struct Ready {
+    /// The session.
+    pub session: SessionId,
+    /// How it speaks.
+    pub settings: Settings,
+    /// What it may use.
+    pub limits: SessionLimits,
+}
+
+/// A piece of audio, encoded.
+#[derive(Debug, Clone, PartialEq)]
+pub struct AudioOut {
+    /// Whole samples, never empty.
+    pub data: Bytes,
+    /// Position of the first sample in the utterance.
+    pub start: Samples,
+    /// Samples in `data`.
+    pub samples: Samples,
+    /// Whether the utterance's audio is complete with it.
+    pub last: bool,
+}
+
+/// The end of an utterance.
+#[derive(Debug, Clone)]
+pub struct Done {
+    /// How it ended.
+    pub outcome: Outcome,
+    /// What it used.
+    pub usage: Usage,
+    /// When things happened.
+    pub timings: Timings,
+    /// The seed that was used.
+    pub seed: u64,
+    /// Set if it failed.
+    pub error: Option<ServeError>,
+}

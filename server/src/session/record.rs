@@ -1,0 +1,97 @@
+//! The one account of an utterance: for its `done` event, for the log, later for metrics.
+
+use std::time::Duration;
+
+use omni_audio::Samples;
+
+use crate::error::ServeError;
+use crate::id::{SessionId, UtteranceId};
+
+/// How an utterance ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Outcome {
+    /// Naturally.
+    Stop,
+    /// At a limit.
+    Length,
+    /// The caller cancelled it.
+    Interrupted,
+    /// It failed; the session goes on.
+    Error,
+    /// The whole session ended under it; there was no `done`.
+    Aborted,
+}
+
+/// What an utterance used.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Usage {
+    /// Characters received.
+    pub characters: u32,
+    /// Text tokens given to the talker.
+    pub text_tokens: u32,
+    /// Codec frames the talker made.
+    pub frames: u32,
+    /// Audio handed to the transport.
+    pub samples: Samples,
+    /// Its playing time.
+    pub audio: Duration,
+}
+
+/// What one stage spent, summed over the sequences of an utterance.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct StageFigures {
+    /// From hand-over of the first sequence to its first step.
+    pub queue: Option<Duration>,
+    /// Steps in which it took part.
+    pub busy: Duration,
+    /// From the first text to the stage's first output.
+    pub first_output: Option<Duration>,
+}
+
+/// When things happened to an utterance. Intervals begin at its first text.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub struct Timings {
+    /// To the first step of the talker.
+    pub queue: Option<Duration>,
+    /// To the first audio handed to the transport.
+    pub first_audio: Option<Duration>,
+    /// Silence at the head of the audio.
+    pub leading_silence: Duration,
+    /// To the end.
+    pub total: Duration,
+    /// Busy time over playing time; 0 without audio.
+    pub real_time_factor: f64,
+    /// Worst lateness of a chunk for a player without a buffer.
+    pub worst_underrun: Duration,
+    /// The talker's part.
+    pub talker: StageFigures,
+    /// The vocoder's part.
+    pub code2wav: StageFigures,
+}
+
+/// Everything worth keeping about one utterance. Contains no text.
+#[derive(Debug, Clone)]
+pub struct UtteranceRecord {
+    /// Its session.
+    pub session: SessionId,
+    /// Its id.
+    pub utterance: UtteranceId,
+    /// The voice that was asked for.
+    pub voice: String,
+    /// How it ended.
+    pub outcome: Outcome,
+    /// What went wrong, for [`Outcome::Error`] and [`Outcome::Aborted`].
+    pub error: Option<ServeError>,
+    /// What it used.
+    pub usage: Usage,
+    /// When things happened.
+    pub timings: Timings,
+    /// The seed that was used.
+    pub seed: u64,
+}
+
+/// Takes records. Called once per utterance, on the session's task: must not block.
+pub trait RecordSink: Send + Sync {
+    /// An utterance is over.
+    fn utterance(&self, record: &UtteranceRecord);
+}

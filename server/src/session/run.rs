@@ -1,0 +1,444 @@
+//! The session's loop: listens to the caller, to the pipeline, to its reader and to the clock, all at once.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures::{Stream, StreamExt as _};
+use omni_engine::Stamp;
+use tokio::sync::mpsc;
+use tokio_util::sync::CancellationToken;
+
+use super::limits::SessionLimits;
+use super::names::{Named, Names};
+use super::protocol::{Command, Event, EventBody, Ready};
+use super::record::RecordSink;
+use super::settings::Settings;
+use super::utterance::Utterance;
+use crate::clock::Clock;
+use crate::error::ServeError;
+use crate::id::SessionId;
+use crate::orchestrator::Orchestrator;
+
+/// Events that may wait in the outbox before the caller is no longer listened to. Audio stops far earlier.
+const OUTBOX: usize = 32;
+/// Events in the outbox at which no more audio is taken from the pipeline.
+const AUDIO_AHEAD: usize = 2;
+/// How long the final status may wait for a reader that is behind.
+const STATUS_PATIENCE: Duration = Duration::from_secs(1);
+
+/// What every session works with.
+#[derive(Clone)]
+pub struct SessionDeps {
+    /// Where work is done.
+    pub orchestrator: Orchestrator,
+    /// The time.
+    pub clock: Clock,
+    /// Bounds.
+    pub limits: SessionLimits,
+    /// Where records go.
+    pub records: Arc<dyn RecordSink>,
+    /// Cancelled when everything must end at once.
+    pub stop: CancellationToken,
+}
+
+impl std::fmt::Debug for SessionDeps {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("SessionDeps")
+            .field("limits", &self.limits)
+            .finish_non_exhaustive()
+    }
+}
+
+/// Events on their way to the reader.
+#[derive(Debug, Default)]
+pub(super) struct Outbox(VecDeque<Event>);
+
+impl Outbox {
+    pub(super) fn push(&mut self, event: Event) {
+        self.0.push_back(event);
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// Takes back audio that was not sent.
+    pub(super) fn drop_audio(&mut self) {
+        self.0.retain(|event| !matches!(event.body, EventBody::Audio(_)));
+    }
+}
+
+/// One session, not yet running.
+#[derive(Debug)]
+pub struct Session {
+    id: SessionId,
+    deps: SessionDeps,
+    deadline: Option<Stamp>,
+}
+
+impl Session {
+    /// A session that must be over by `deadline`.
+    #[must_use]
+    pub fn new(deps: SessionDeps, deadline: Option<Stamp>) -> Self {
+        Self {
+            id: SessionId::random(),
+            deps,
+            deadline,
+        }
+    }
+
+    /// Its name.
+    #[must_use]
+    pub fn id(&self) -> SessionId {
+        self.id
+    }
+
+    /// Runs to the end: of the commands and the work they caused, or of the reader's interest. An error among the commands
+    /// ends the session with it, as the last thing sent.
+    pub async fn run<S>(self, commands: S, events: mpsc::Sender<Result<Event, ServeError>>)
+    where
+        S: Stream<Item = Result<Command, ServeError>> + Unpin,
+    {
+        let now = self.deps.clock.now();
+        let mut run = Run {
+            id: self.id,
+            born: now,
+            active: now,
+            sent: now,
+            deadline: self.deadline,
+            deps: self.deps,
+            settings: None,
+            queue: VecDeque::new(),
+            names: Names::default(),
+            outbox: Outbox::default(),
+            listening: true,
+            hung_up: false,
+            closing: None,
+        };
+        let result = run.serve(commands, &events).await;
+        run.close_all(result.as_ref().err());
+        match result {
+            Ok(()) | Err(ServeError::CallerGone) => {}
+            Err(error) => {
+                // A reader that does not even take the status is given up.
+                let _ = tokio::time::timeout(STATUS_PATIENCE, events.send(Err(error))).await;
+            }
+        }
+    }
+}
+
+struct Run {
+    id: SessionId,
+    deps: SessionDeps,
+    deadline: Option<Stamp>,
+    born: Stamp,
+    /// When the caller or the reader last did something.
+    active: Stamp,
+    /// When an event was last sent, or the outbox began to fill.
+    sent: Stamp,
+    settings: Option<Arc<Settings>>,
+    /// The first is being spoken, the last may be open.
+    queue: VecDeque<Utterance>,
+    names: Names,
+    outbox: Outbox,
+    /// Commands are taken.
+    listening: bool,
+    /// The caller sends no more commands.
+    hung_up: bool,
+    /// Set when no new utterance is taken; the session ends with it.
+    closing: Option<ServeError>,
+}
+
+/// Something that is due at a time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Alarm {
+    Deadline,
+    Age,
+    Idle,
+    Stall,
+    Flush,
+}
+
+impl Run {
+    async fn serve<S>(
+        &mut self,
+        mut commands: S,
+        events: &mpsc::Sender<Result<Event, ServeError>>,
+    ) -> Result<(), ServeError>
+    where
+        S: Stream<Item = Result<Command, ServeError>> + Unpin,
+    {
+        let draining = self.deps.orchestrator.draining().clone();
+        let stop = self.deps.stop.clone();
+        loop {
+            self.advance();
+            if self.queue.is_empty() && self.outbox.is_empty() {
+                if self.hung_up {
+                    return Ok(());
+                }
+                if let Some(error) = self.closing.take() {
+                    return Err(error);
+                }
+            }
+            let (at, alarm) = self.next_alarm();
+            let alarm_in = at.since(self.deps.clock.now());
+            let takes_audio = self.outbox.0.len() < AUDIO_AHEAD;
+            tokio::select! {
+                biased;
+                () = events.closed() => return Err(ServeError::CallerGone),
+                () = stop.cancelled() => return Err(ServeError::Stopped),
+                () = draining.cancelled(), if self.closing.is_none() => self.drain(),
+                () = tokio::time::sleep(alarm_in) => self.ring(alarm)?,
+                slot = events.reserve(), if !self.outbox.is_empty() => match slot {
+                    Ok(slot) => self.send(slot),
+                    Err(_closed) => return Err(ServeError::CallerGone),
+                },
+                command = commands.next(), if self.listening && self.outbox.0.len() < OUTBOX => match command {
+                    Some(command) => self.command(command?)?,
+                    None => self.hang_up(),
+                },
+                spoken = next_spoken(&mut self.queue), if takes_audio => {
+                    self.active = self.deps.clock.now();
+                    if let Some(front) = self.queue.front_mut() {
+                        front.spoken(spoken, &mut self.outbox);
+                    }
+                }
+            }
+        }
+    }
+
+    /// Lets the first utterance do what it can, and the next ones after it when it is done.
+    fn advance(&mut self) {
+        let was_empty = self.outbox.is_empty();
+        let now = self.deps.clock.now();
+        while self.outbox.0.len() < OUTBOX
+            && let Some(front) = self.queue.front_mut()
+            && front.advance(&mut self.outbox, now)
+        {
+            // A failed utterance goes on swallowing its text until the caller ends it; its `done` does not wait for that.
+            let front = self.queue.pop_front().expect("it was there");
+            self.names.ended(front.id(), front.is_open());
+            let utterance = Some(front.id().clone());
+            let (done, record) = front.close(self.id, None, now);
+            self.deps.records.utterance(&record);
+            let body = EventBody::Done(Box::new(done));
+            self.outbox.push(Event { utterance, body });
+        }
+        if was_empty && !self.outbox.is_empty() {
+            self.sent = now;
+        }
+    }
+
+    fn send(&mut self, slot: mpsc::Permit<'_, Result<Event, ServeError>>) {
+        let Some(event) = self.outbox.0.pop_front() else {
+            return;
+        };
+        let now = self.deps.clock.now();
+        self.active = now;
+        self.sent = now;
+        if let EventBody::Audio(audio) = &event.body
+            && let Some(front) = self.queue.front_mut()
+        {
+            front.handed_over(audio.samples, now);
+        }
+        slot.send(Ok(event));
+    }
+
+    fn command(&mut self, command: Command) -> Result<(), ServeError> {
+        self.active = self.deps.clock.now();
+        match command {
+            Command::Configure(settings) => self.configure(*settings),
+            _ if self.settings.is_none() => Err(ServeError::Protocol("the first message must be config")),
+            Command::Text { text, utterance } => self.text(&text, &utterance),
+            Command::Flush => {
+                if let Some(open) = self.open() {
+                    let now = self.active;
+                    self.queue[open].flush(now);
+                }
+                Ok(())
+            }
+            Command::Finish => self.finish(),
+            Command::Cancel { utterance } => {
+                self.cancel(&utterance);
+                Ok(())
+            }
+        }
+    }
+
+    fn configure(&mut self, settings: Settings) -> Result<(), ServeError> {
+        if self.open().is_some() {
+            return Err(ServeError::ConfigDuringUtterance);
+        }
+        self.settings = Some(Arc::new(settings.clone()));
+        let ready = Ready {
+            session: self.id,
+            settings,
+            limits: self.deps.limits,
+        };
+        self.outbox.push(Event {
+            utterance: None,
+            body: EventBody::Ready(Box::new(ready)),
+        });
+        Ok(())
+    }
+
+    /// The utterance that takes text, if one is open.
+    fn open(&self) -> Option<usize> {
+        let last = self.queue.len().checked_sub(1)?;
+        self.queue[last].is_open().then_some(last)
+    }
+
+    fn text(&mut self, text: &str, name: &str) -> Result<(), ServeError> {
+        let open = match self.open() {
+            Some(open) => {
+                let id = self.queue[open].id();
+                if !name.is_empty() && name != id.as_str() {
+                    return Err(ServeError::UtteranceId {
+                        id: name.to_owned(),
+                        problem: "differs from that of the open utterance, send finish first",
+                    });
+                }
+                open
+            }
+            None if text.is_empty() && name.is_empty() => return Ok(()),
+            None => match self.names.begin(name)? {
+                Named::New(id) => match self.begin(id)? {
+                    Some(open) => open,
+                    None => return Ok(()),
+                },
+                Named::Late => return Ok(()),
+            },
+        };
+        let waiting = text.len() + self.queue.iter().map(Utterance::waiting_bytes).sum::<usize>();
+        let limit = self.deps.limits.max_buffered_text_bytes;
+        let utterance = &mut self.queue[open];
+        if waiting > limit {
+            utterance.fail(ServeError::TextBufferFull { got: waiting, limit });
+        }
+        utterance.push(text, self.deps.limits.max_text_bytes, self.active);
+        Ok(())
+    }
+
+    /// Opens an utterance; `None` if no new ones are taken.
+    fn begin(&mut self, id: crate::id::UtteranceId) -> Result<Option<usize>, ServeError> {
+        if self.closing.is_some() {
+            self.listening = false;
+            return Ok(None);
+        }
+        let limit = self.deps.limits.max_utterances;
+        if self.queue.len() >= limit {
+            return Err(ServeError::TooManyUtterances { limit });
+        }
+        let settings = self.settings.clone().expect("settings come first");
+        let orchestrator = self.deps.orchestrator.clone();
+        let pipeline = self.deps.orchestrator.model()?;
+        let limits = &self.deps.limits;
+        let utterance = Utterance::new(id, settings, orchestrator, pipeline, limits, self.active);
+        self.queue.push_back(utterance);
+        Ok(Some(self.queue.len() - 1))
+    }
+
+    fn finish(&mut self) -> Result<(), ServeError> {
+        if self.names.caller_ends() {
+            return Ok(());
+        }
+        let open = match self.open() {
+            Some(open) => Some(open),
+            None => match self.names.begin("")? {
+                Named::New(id) => self.begin(id)?,
+                Named::Late => None,
+            },
+        };
+        if let Some(open) = open {
+            let now = self.active;
+            self.queue[open].finish(now);
+        }
+        Ok(())
+    }
+
+    fn cancel(&mut self, name: &str) {
+        self.names.caller_ends();
+        for utterance in &mut self.queue {
+            if name.is_empty() || utterance.id().as_str() == name {
+                utterance.cancel();
+                self.names.cancelled(utterance.id());
+            }
+        }
+    }
+
+    /// The caller sends no more: the open utterance is finished.
+    fn hang_up(&mut self) {
+        self.listening = false;
+        self.hung_up = true;
+        self.active = self.deps.clock.now();
+        if let Some(open) = self.open() {
+            let now = self.active;
+            self.queue[open].finish(now);
+        }
+    }
+
+    fn drain(&mut self) {
+        self.closing = Some(ServeError::Draining);
+        let message =
+            "the server is shutting down: open utterances are finished, new ones are refused".to_owned();
+        let reason = ServeError::Draining.reason();
+        self.outbox.push(Event {
+            utterance: None,
+            body: EventBody::Warning { reason, message },
+        });
+    }
+
+    fn next_alarm(&self) -> (Stamp, Alarm) {
+        let limits = &self.deps.limits;
+        let mut alarms = vec![];
+        if let Some(deadline) = self.deadline {
+            alarms.push((deadline, Alarm::Deadline));
+        }
+        if self.closing.is_none() {
+            alarms.push((self.born + limits.max_age, Alarm::Age));
+        }
+        match self.outbox.is_empty() {
+            true => alarms.push((self.active + limits.idle_timeout, Alarm::Idle)),
+            false => alarms.push((self.sent + limits.stall_timeout, Alarm::Stall)),
+        }
+        if let Some(due) = self.open().and_then(|open| self.queue[open].flush_due()) {
+            alarms.push((due, Alarm::Flush));
+        }
+        alarms.into_iter().min().expect("there is always one")
+    }
+
+    fn ring(&mut self, alarm: Alarm) -> Result<(), ServeError> {
+        let limits = self.deps.limits;
+        match alarm {
+            Alarm::Deadline => return Err(ServeError::DeadlineExceeded),
+            Alarm::Idle => return Err(ServeError::SessionIdle(limits.idle_timeout)),
+            Alarm::Stall => return Err(ServeError::SlowReader(limits.stall_timeout)),
+            Alarm::Age => self.closing = Some(ServeError::SessionMaxAge(limits.max_age)),
+            Alarm::Flush => {
+                if let Some(open) = self.open() {
+                    let now = self.deps.clock.now();
+                    self.queue[open].flush(now);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Accounts for what the end of the session cuts off.
+    fn close_all(&mut self, error: Option<&ServeError>) {
+        let now = self.deps.clock.now();
+        for utterance in self.queue.drain(..) {
+            let cause = error.cloned().unwrap_or(ServeError::Stopped);
+            let (_, record) = utterance.close(self.id, Some(cause), now);
+            self.deps.records.utterance(&record);
+        }
+    }
+}
+
+async fn next_spoken(queue: &mut VecDeque<Utterance>) -> super::speaking::Spoken {
+    match queue.front_mut() {
+        Some(front) => front.next().await,
+        None => std::future::pending().await,
+    }
+}

@@ -1,0 +1,188 @@
+//! The sequences of one utterance: one that is heard, at most one started ahead of it.
+//!
+//! The next sequence starts when the talker is done with the current one, while the vocoder and the listener are still busy
+//! with its audio: no gap between sentences, and never more than one sequence per utterance in the talker. The permit is held
+//! only while there is work, so that a caller who pauses between sentences keeps nobody waiting.
+
+use std::collections::VecDeque;
+use std::fmt;
+use std::time::Duration;
+
+use futures::future::BoxFuture;
+use omni_engine::Stamp;
+
+use crate::error::ServeError;
+use crate::orchestrator::{Orchestrator, Segment, SegmentEvent, SegmentSpec, UtterancePermit};
+use crate::stage::{AudioPiece, End, StageSnapshot};
+
+/// The pipeline's side of an utterance.
+pub(super) struct Speaking {
+    orchestrator: Orchestrator,
+    admission: Option<BoxFuture<'static, Result<UtterancePermit, ServeError>>>,
+    permit: Option<UtterancePermit>,
+    /// The first is heard, the last takes tokens.
+    running: VecDeque<Running>,
+}
+
+struct Running {
+    segment: Segment,
+    submitted: Stamp,
+    /// Silence before it, if something came before.
+    pause: Duration,
+    heard: bool,
+}
+
+/// What happened.
+#[derive(Debug)]
+pub(super) enum Spoken {
+    /// There is a permit: sequences can start.
+    Admitted,
+    /// There is none.
+    Refused(ServeError),
+    /// The talker is done with the current sequence: the next can start.
+    TalkerDone,
+    /// Audio; with the pause that precedes it if a new sequence begins with it.
+    Audio {
+        piece: AudioPiece,
+        after: Option<Duration>,
+    },
+    /// The current sequence is over.
+    Ended(Ended),
+}
+
+/// A sequence that is over.
+#[derive(Debug)]
+pub(super) struct Ended {
+    pub(super) end: End,
+    pub(super) submitted: Stamp,
+    pub(super) talker: StageSnapshot,
+    pub(super) code2wav: StageSnapshot,
+}
+
+impl fmt::Debug for Speaking {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Speaking")
+            .field("waits", &self.admission.is_some())
+            .field("running", &self.running.len())
+            .finish_non_exhaustive()
+    }
+}
+
+impl Speaking {
+    pub(super) fn new(orchestrator: Orchestrator) -> Self {
+        Self {
+            orchestrator,
+            admission: None,
+            permit: None,
+            running: VecDeque::new(),
+        }
+    }
+
+    /// Whether nothing is under way.
+    pub(super) fn is_idle(&self) -> bool {
+        self.running.is_empty() && self.admission.is_none()
+    }
+
+    /// Whether the talker has nothing to do for this utterance but wait for text.
+    pub(super) fn is_starved(&self) -> bool {
+        match self.running.back() {
+            None => self.admission.is_none(),
+            Some(last) => last.segment.is_starved(),
+        }
+    }
+
+    /// Makes sure there is a permit; asks for one if not.
+    pub(super) fn has_permit(&mut self) -> bool {
+        if self.permit.is_none() && self.admission.is_none() {
+            self.admission = Some(Box::pin(self.orchestrator.admission().admit()));
+        }
+        self.permit.is_some()
+    }
+
+    /// Gives the permit back.
+    pub(super) fn release(&mut self) {
+        self.permit = None;
+    }
+
+    /// Whether another sequence may start, given a permit.
+    pub(super) fn can_start(&self) -> bool {
+        match self.running.len() {
+            0 => true,
+            1 => self.running[0].segment.is_talker_done(),
+            _ => false,
+        }
+    }
+
+    /// The sequence that takes more tokens, if there is one.
+    pub(super) fn open_segment(&mut self) -> Option<&mut Segment> {
+        let last = self.running.back_mut()?;
+        last.segment.is_open().then_some(&mut last.segment)
+    }
+
+    /// Frames made so far by the sequences under way.
+    pub(super) fn frames(&self) -> u32 {
+        self.running.iter().map(|r| r.segment.progress().0.outputs).sum()
+    }
+
+    /// Starts a sequence; `pause` is the silence before it.
+    pub(super) fn start(&mut self, spec: SegmentSpec, pause: Duration, now: Stamp) -> Result<(), ServeError> {
+        debug_assert!(self.permit.is_some(), "sequences need a permit");
+        let segment = self.orchestrator.start(spec)?;
+        self.running.push_back(Running {
+            segment,
+            submitted: now,
+            pause,
+            heard: false,
+        });
+        Ok(())
+    }
+
+    /// Drops everything under way; returns how far it got.
+    pub(super) fn abort(&mut self) -> Vec<Ended> {
+        self.admission = None;
+        self.permit = None;
+        self.running.drain(..).map(|r| r.ended(End::Stop)).collect()
+    }
+
+    /// Waits for the next event; for ever if nothing is under way. Dropping the future loses nothing.
+    pub(super) async fn next(&mut self) -> Spoken {
+        if let Some(admission) = &mut self.admission {
+            let admitted = admission.await;
+            self.admission = None;
+            return match admitted {
+                Ok(permit) => {
+                    self.permit = Some(permit);
+                    Spoken::Admitted
+                }
+                Err(error) => Spoken::Refused(error),
+            };
+        }
+        let Some(current) = self.running.front_mut() else {
+            return std::future::pending().await;
+        };
+        match current.segment.next().await {
+            SegmentEvent::TalkerDone => Spoken::TalkerDone,
+            SegmentEvent::Audio(piece) => {
+                let after = (!current.heard).then_some(current.pause);
+                current.heard = true;
+                Spoken::Audio { piece, after }
+            }
+            SegmentEvent::End(end) => {
+                let ended = self.running.pop_front().expect("it is the current one");
+                Spoken::Ended(ended.ended(end))
+            }
+        }
+    }
+}
+
+impl Running {
+    fn ended(self, end: End) -> Ended {
+        let (talker, code2wav) = self.segment.progress();
+        Ended {
+            end,
+            submitted: self.submitted,
+            talker,
+            code2wav,
+        }
+    }
+}

@@ -1,0 +1,340 @@
+//! The text of one utterance: gathered, cut, written as words, and turned into tokens.
+//!
+//! In: text in any chunking. Out: [`Piece`]s in order, each the tokens of one sequence or of a part of one. With eager
+//! buffering a sentence goes to the talker word by word as one sequence: it sounds as if it had been known from the start.
+
+use std::collections::VecDeque;
+use std::fmt;
+use std::time::Duration;
+
+use omni_text::{EndKind, FrontEnd, FrontEndOptions, TextError, looks_like_ssml};
+
+use super::settings::Buffering;
+use crate::error::ServeError;
+use crate::orchestrator::TextEncoder;
+use crate::stage::SpeechInfo;
+
+/// Text at the beginning of an utterance that is looked at for markup, in bytes.
+const HEAD: usize = 256;
+/// Warnings per utterance; more say nothing new.
+const MAX_WARNINGS: usize = 8;
+
+/// Tokens to speak.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Piece {
+    pub(super) tokens: Vec<u32>,
+    /// Characters that the tokens stand for.
+    pub(super) chars: usize,
+    /// Whether it goes on in the sequence of the piece before it.
+    pub(super) continues: bool,
+    /// Whether its sequence ends with it.
+    pub(super) ends: bool,
+    /// Silence before it, if it begins a sequence.
+    pub(super) pause: Duration,
+    bytes: usize,
+}
+
+/// The text of one utterance.
+pub(super) struct TextFront {
+    front: FrontEnd,
+    encode: TextEncoder,
+    pieces: VecDeque<Piece>,
+    eager: bool,
+    normalized: bool,
+    max_chars: usize,
+    head: String,
+    gathering: bool,
+    saw_text: bool,
+    spoke: bool,
+    /// How the last piece ended.
+    last_end: Option<EndKind>,
+    /// Characters in the sequence that the last piece left open.
+    open_chars: Option<usize>,
+    warnings: Vec<(&'static str, String)>,
+    warned: usize,
+}
+
+impl fmt::Debug for TextFront {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // Never the text itself.
+        f.debug_struct("TextFront")
+            .field("pieces", &self.pieces.len())
+            .finish_non_exhaustive()
+    }
+}
+
+impl TextFront {
+    pub(super) fn new(
+        info: &SpeechInfo,
+        encode: TextEncoder,
+        buffering: Buffering,
+        max_buffered_bytes: usize,
+    ) -> Self {
+        let options = FrontEndOptions {
+            buffering: match buffering {
+                Buffering::Sentence => omni_text::Buffering::Sentence,
+                Buffering::Clause => omni_text::Buffering::Clause,
+                Buffering::Eager => omni_text::Buffering::Eager,
+                Buffering::Manual => omni_text::Buffering::Manual,
+            },
+            max_chars: info.max_characters,
+            max_buffered_bytes,
+            normalizer: info.normalizer.clone(),
+        };
+        Self {
+            front: FrontEnd::new(options),
+            encode,
+            pieces: VecDeque::new(),
+            eager: buffering == Buffering::Eager,
+            normalized: info.normalizer.is_some(),
+            max_chars: info.max_characters,
+            head: String::new(),
+            gathering: false,
+            saw_text: false,
+            spoke: false,
+            last_end: None,
+            open_chars: None,
+            warnings: Vec::new(),
+            warned: 0,
+        }
+    }
+
+    /// Takes more text.
+    pub(super) fn push(&mut self, text: &str) -> Result<(), ServeError> {
+        if self.head.len() < HEAD {
+            self.head.push_str(text);
+            if looks_like_ssml(&self.head) {
+                return Err(ServeError::Markup);
+            }
+        }
+        let visible = !text.trim().is_empty();
+        self.gathering |= visible;
+        self.saw_text |= visible;
+        let pieces = self.front.push(text).map_err(|error| refused(&error))?;
+        self.add(pieces)
+    }
+
+    /// Speaks what is gathered.
+    pub(super) fn flush(&mut self) -> Result<(), ServeError> {
+        self.gathering = false;
+        let pieces = self.front.flush();
+        self.add(pieces)
+    }
+
+    /// No more text will come. An utterance without any text is fine; one with nothing that can be spoken is not.
+    pub(super) fn finish(&mut self) -> Result<(), ServeError> {
+        self.gathering = false;
+        match self.front.finish() {
+            Ok(pieces) => self.add(pieces),
+            Err(_) if !self.saw_text => Ok(()),
+            Err(error) => Err(refused(&error)),
+        }
+    }
+
+    /// Drops everything.
+    pub(super) fn clear(&mut self) {
+        self.gathering = false;
+        self.front.clear();
+        self.pieces.clear();
+    }
+
+    fn add(&mut self, pieces: Vec<omni_text::Piece>) -> Result<(), ServeError> {
+        if let Some(skipped) = self.front.take_skipped()
+            && self.warned < MAX_WARNINGS
+        {
+            self.warned += 1;
+            self.warnings.push(("CHARACTERS_SKIPPED", skipped.to_string()));
+        }
+        pieces.into_iter().try_for_each(|piece| self.add_piece(&piece))
+    }
+
+    fn add_piece(&mut self, piece: &omni_text::Piece) -> Result<(), ServeError> {
+        let ends = !(self.eager && piece.end == EndKind::Forced);
+        let mut text = piece.text.trim();
+        if !ends && self.normalized {
+            // Every normalised piece is closed by a full stop; this one goes on.
+            text = text.trim_end_matches('.').trim_end();
+        }
+        let chars = text.chars().count();
+        let open = self
+            .open_chars
+            .take()
+            .filter(|open| open + 1 + chars <= self.max_chars);
+        let spaced = open.map(|_| format!(" {text}"));
+        let tokens =
+            (self.encode)(spaced.as_deref().unwrap_or(text)).map_err(|error| ServeError::InvalidField {
+                field: "text",
+                problem: error.to_string(),
+            })?;
+        let pause = self.last_end.map_or(Duration::ZERO, pause_after);
+        self.last_end = Some(piece.end);
+        if !ends {
+            self.open_chars = Some(open.map_or(0, |open| open + 1) + chars);
+        }
+        self.spoke |= !tokens.is_empty();
+        let continues = open.is_some();
+        self.pieces.push_back(Piece {
+            tokens,
+            chars,
+            continues,
+            ends,
+            pause,
+            bytes: piece.text.len(),
+        });
+        Ok(())
+    }
+
+    /// Bytes of text that wait.
+    pub(super) fn waiting_bytes(&self) -> usize {
+        self.front.buffered_bytes() + self.pieces.iter().map(|piece| piece.bytes).sum::<usize>()
+    }
+
+    /// Whether text waits for more text.
+    pub(super) fn is_gathering(&self) -> bool {
+        self.gathering && self.front.buffered_bytes() > 0
+    }
+
+    /// The next piece.
+    pub(super) fn peek(&self) -> Option<&Piece> {
+        self.pieces.front()
+    }
+
+    /// Takes the next piece.
+    pub(super) fn next_piece(&mut self) -> Option<Piece> {
+        self.pieces.pop_front()
+    }
+
+    /// Whether there was anything to speak so far.
+    pub(super) fn spoke(&self) -> bool {
+        self.spoke
+    }
+
+    /// Warnings that were not given out yet: reason and message.
+    pub(super) fn take_warnings(&mut self) -> Vec<(&'static str, String)> {
+        std::mem::take(&mut self.warnings)
+    }
+}
+
+fn refused(error: &TextError) -> ServeError {
+    match error {
+        TextError::BufferFull { buffered, limit } => ServeError::TextBufferFull {
+            got: *buffered,
+            limit: *limit,
+        },
+        TextError::NothingSpeakable { .. } | TextError::Alphabet { .. } => {
+            ServeError::NothingSpeakable(error.to_string())
+        }
+    }
+}
+
+/// Silence after a piece, on top of what trimming leaves at both sides of the cut.
+fn pause_after(end: EndKind) -> Duration {
+    Duration::from_millis(match end {
+        EndKind::Forced => 0,
+        EndKind::Flush | EndKind::Clause => 40,
+        EndKind::Sentence => 120,
+        EndKind::Paragraph => 350,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use omni_audio::{SampleRate, SamplesPerFrame};
+
+    use super::*;
+    use crate::stage::{Sampling, VoiceInfo};
+
+    /// Tokens are characters.
+    fn front(buffering: Buffering) -> TextFront {
+        let info = SpeechInfo {
+            id: "m".into(),
+            display_name: "m".into(),
+            languages: vec![],
+            voices: vec![VoiceInfo {
+                id: "v".into(),
+                display_name: "v".into(),
+                description: String::new(),
+            }],
+            sample_rate: SampleRate::new(16_000).unwrap(),
+            samples_per_frame: SamplesPerFrame(640.try_into().unwrap()),
+            max_frames: 100,
+            max_context: 200,
+            default_sampling: Sampling::default(),
+            normalizer: None,
+            max_characters: 60,
+        };
+        TextFront::new(
+            &info,
+            Arc::new(|text| Ok(text.chars().map(u32::from).collect())),
+            buffering,
+            1000,
+        )
+    }
+
+    fn text(piece: &Piece) -> String {
+        piece
+            .tokens
+            .iter()
+            .filter_map(|&token| char::from_u32(token))
+            .collect()
+    }
+
+    #[test]
+    fn eager_text_goes_on_in_one_sequence_as_if_it_had_been_whole() {
+        let sentence = "the quick brown fox jumps over the lazy dog again.";
+        let mut eager = front(Buffering::Eager);
+        for c in sentence.chars() {
+            eager.push(&c.to_string()).unwrap();
+        }
+        eager.finish().unwrap();
+        let pieces: Vec<_> = eager.pieces.iter().collect();
+        assert!(pieces.len() > 1, "{pieces:?}");
+        assert!(!pieces[0].continues && pieces[1..].iter().all(|piece| piece.continues));
+        assert!(pieces[..pieces.len() - 1].iter().all(|piece| !piece.ends) && pieces[pieces.len() - 1].ends);
+        assert_eq!(pieces.into_iter().map(text).collect::<String>(), sentence);
+    }
+
+    #[test]
+    fn a_sequence_never_outgrows_the_model() {
+        let mut eager = front(Buffering::Eager);
+        eager.push(&"word ".repeat(60)).unwrap();
+        eager.finish().unwrap();
+        let mut length = 0;
+        for piece in &eager.pieces {
+            length = piece.tokens.len() + if piece.continues { length } else { 0 };
+            assert!(length <= 60, "{piece:?}");
+        }
+    }
+
+    #[test]
+    fn nothing_at_all_is_fine_and_nothing_but_white_space_too() {
+        assert_eq!(front(Buffering::Sentence).finish(), Ok(()));
+        let mut blank = front(Buffering::Sentence);
+        blank.push(" \n ").unwrap();
+        assert_eq!(blank.finish(), Ok(()));
+        assert!(!blank.spoke());
+    }
+
+    #[test]
+    fn markup_is_refused_however_it_is_cut() {
+        let mut front = front(Buffering::Sentence);
+        front.push("<spe").unwrap();
+        assert_eq!(front.push("ak>hello</speak>"), Err(ServeError::Markup));
+    }
+
+    #[test]
+    fn sentences_are_separate_sequences_with_a_pause_between() {
+        let mut front = front(Buffering::Sentence);
+        front.push("One is here. Two is there.").unwrap();
+        front.finish().unwrap();
+        let (one, two) = (front.next_piece().unwrap(), front.next_piece().unwrap());
+        assert_eq!(
+            (text(&one).as_str(), text(&two).as_str()),
+            ("One is here.", "Two is there.")
+        );
+        assert!(one.pause.is_zero() && !two.pause.is_zero());
+        assert!(one.ends && !two.continues);
+    }
+}

@@ -1,0 +1,423 @@
+//! One utterance from its first text to its `done`.
+//!
+//! It gathers text into pieces, speaks them one after the other when its turn comes, and is closed exactly once: closing
+//! consumes it and gives both the `done` event and the record.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use omni_audio::Samples;
+use omni_engine::Stamp;
+
+use super::ledger::Ledger;
+use super::limits::SessionLimits;
+use super::output::{Encoded, Output};
+use super::protocol::{Done, Event, EventBody};
+use super::record::{Outcome, Usage, UtteranceRecord};
+use super::run::Outbox;
+use super::settings::Settings;
+use super::speaking::{Ended, Speaking, Spoken};
+use super::text::{Piece, TextFront};
+use crate::error::ServeError;
+use crate::id::{SessionId, UtteranceId, random_u64};
+use crate::orchestrator::{Orchestrator, Pipeline, SegmentSpec};
+use crate::stage::{End, SpeechInfo, TalkerRequest};
+
+/// Step between the seeds of an utterance's sequences (the golden ratio in 64 bits): distinct for all of them.
+const SEED_STEP: u64 = 0x9E37_79B9_7F4A_7C15;
+
+/// Speech that takes longer than this and [`LONGEST_CHARACTER`] per character has gone wrong: people need 0.07 s for one
+/// of English, 0.25 s for one of Chinese.
+const LONGEST_START: Duration = Duration::from_secs(5);
+const LONGEST_CHARACTER: Duration = Duration::from_millis(500);
+
+/// The state of one utterance.
+#[derive(Debug)]
+pub(super) struct Utterance {
+    id: UtteranceId,
+    settings: Arc<Settings>,
+    info: Arc<SpeechInfo>,
+    seed: u64,
+    text: TextFront,
+    /// No more text will come.
+    closed: bool,
+    received: usize,
+    characters: u32,
+    text_tokens: u32,
+    speaking: Speaking,
+    output: Output,
+    ledger: Ledger,
+    sequences: u64,
+    started: bool,
+    /// The last audio is in the outbox.
+    complete: bool,
+    outcome: Outcome,
+    error: Option<ServeError>,
+    last_text: Stamp,
+}
+
+impl Utterance {
+    pub(super) fn new(
+        id: UtteranceId,
+        settings: Arc<Settings>,
+        orchestrator: Orchestrator,
+        pipeline: &Pipeline,
+        limits: &SessionLimits,
+        now: Stamp,
+    ) -> Self {
+        let info = Arc::clone(&pipeline.info);
+        let rate = info.sample_rate;
+        Self {
+            id,
+            seed: settings.seed.unwrap_or_else(random_u64),
+            text: TextFront::new(
+                &info,
+                Arc::clone(&pipeline.encode),
+                settings.buffering,
+                limits.max_buffered_text_bytes,
+            ),
+            closed: false,
+            received: 0,
+            characters: 0,
+            text_tokens: 0,
+            speaking: Speaking::new(orchestrator),
+            output: Output::new(rate, settings.encoding, rate.samples(limits.max_audio)),
+            ledger: Ledger::new(rate, now),
+            sequences: 0,
+            started: false,
+            complete: false,
+            outcome: Outcome::Stop,
+            error: None,
+            last_text: now,
+            settings,
+            info,
+        }
+    }
+
+    pub(super) fn id(&self) -> &UtteranceId {
+        &self.id
+    }
+
+    /// Whether text can still be added (text that comes after a failure is swallowed).
+    pub(super) fn is_open(&self) -> bool {
+        !self.closed
+    }
+
+    /// Bytes of text that wait.
+    pub(super) fn waiting_bytes(&self) -> usize {
+        self.text.waiting_bytes()
+    }
+
+    /// When gathered text is to be spoken although no flush came.
+    pub(super) fn flush_due(&self) -> Option<Stamp> {
+        let delay = self.settings.max_buffer_delay?;
+        (self.is_open() && self.text.is_gathering()).then(|| self.last_text + delay)
+    }
+
+    /// Adds text. Beyond `limit` bytes the utterance fails.
+    pub(super) fn push(&mut self, text: &str, limit: usize, now: Stamp) {
+        self.received += text.len();
+        self.characters = self.characters.saturating_add(text.chars().count() as u32);
+        self.last_text = now;
+        if self.error.is_some() {
+            return;
+        }
+        if self.received > limit {
+            let got = self.received;
+            return self.fail(ServeError::TextTooLong { got, limit });
+        }
+        self.resume(now);
+        let taken = self.text.push(text);
+        self.check(taken);
+    }
+
+    /// Speaks what is gathered.
+    pub(super) fn flush(&mut self, now: Stamp) {
+        if self.error.is_none() {
+            self.resume(now);
+            let flushed = self.text.flush();
+            self.check(flushed);
+        }
+    }
+
+    /// No more text will come.
+    pub(super) fn finish(&mut self, now: Stamp) {
+        self.closed = true;
+        if self.error.is_none() {
+            self.resume(now);
+            let finished = self.text.finish();
+            self.check(finished);
+        }
+    }
+
+    fn check(&mut self, result: Result<(), ServeError>) {
+        if let Err(error) = result {
+            self.fail(error);
+        }
+    }
+
+    /// The caller wants no more of it.
+    pub(super) fn cancel(&mut self) {
+        self.closed = true;
+        if !self.is_over() {
+            self.stop(Outcome::Interrupted);
+        }
+    }
+
+    /// It cannot go on. The first error counts.
+    pub(super) fn fail(&mut self, error: ServeError) {
+        if !self.is_over() {
+            self.error = Some(error);
+            self.stop(Outcome::Error);
+        }
+    }
+
+    /// Whether its end is decided.
+    pub(super) fn is_over(&self) -> bool {
+        matches!(self.outcome, Outcome::Interrupted | Outcome::Error)
+    }
+
+    fn stop(&mut self, outcome: Outcome) {
+        self.outcome = outcome;
+        self.text.clear();
+        for ended in self.speaking.abort() {
+            self.account(&ended);
+        }
+    }
+
+    /// A gap that ends now was the caller's if there was nothing to speak.
+    fn resume(&mut self, now: Stamp) {
+        if self.text.peek().is_none() && self.speaking.is_starved() {
+            self.ledger.resumed(now);
+        }
+    }
+
+    /// Does whatever can be done now; true when only closing is left.
+    pub(super) fn advance(&mut self, out: &mut Outbox, now: Stamp) -> bool {
+        if !self.started {
+            self.started = true;
+            self.emit(out, EventBody::Started);
+        }
+        for (reason, message) in self.text.take_warnings() {
+            self.emit(out, EventBody::Warning { reason, message });
+        }
+        if !self.is_over()
+            && let Err(error) = self.speak(now)
+        {
+            self.fail(error);
+        }
+        if self.is_over() {
+            out.drop_audio();
+            return true;
+        }
+        if self.closed && self.speaking.is_idle() && self.text.peek().is_none() {
+            self.complete(out);
+        }
+        self.complete && out.is_empty()
+    }
+
+    /// Starts what can be started, feeds what is open.
+    fn speak(&mut self, now: Stamp) -> Result<(), ServeError> {
+        while let Some(piece) = self.text.peek() {
+            let continues = piece.continues;
+            if let Some(segment) = self.speaking.open_segment() {
+                if !continues {
+                    // The open sequence is as long as it may be.
+                    segment.push(Vec::new(), true);
+                } else if segment.has_room()
+                    && let Some(piece) = self.text.next_piece()
+                {
+                    self.text_tokens += piece.tokens.len() as u32;
+                    segment.push(piece.tokens, piece.ends);
+                } else {
+                    break;
+                }
+            } else if self.speaking.can_start()
+                && self.speaking.has_permit()
+                && let Some(piece) = self.text.next_piece()
+            {
+                self.start(piece, now)?;
+            } else {
+                break;
+            }
+        }
+        if self.text.peek().is_none() {
+            if self.closed
+                && let Some(segment) = self.speaking.open_segment()
+            {
+                segment.push(Vec::new(), true);
+            }
+            if self.speaking.is_idle() {
+                self.speaking.release();
+            }
+        }
+        Ok(())
+    }
+
+    fn start(&mut self, piece: Piece, now: Stamp) -> Result<(), ServeError> {
+        if piece.tokens.is_empty() {
+            return Ok(());
+        }
+        let made = self.ledger.frames() + self.speaking.frames();
+        let allowed = self.settings.max_frames.unwrap_or(u32::MAX);
+        if made >= allowed {
+            self.cut_short();
+            return Ok(());
+        }
+        let request = TalkerRequest {
+            voice: self.settings.voice.clone(),
+            language: self.settings.language.clone(),
+            sampling: self.settings.sampling,
+            seed: self.seed.wrapping_add(self.sequences.wrapping_mul(SEED_STEP)),
+        };
+        self.sequences += 1;
+        self.text_tokens += piece.tokens.len() as u32;
+        let spec = SegmentSpec {
+            request,
+            open: !piece.ends,
+            max_frames: self.patience(&piece).min(allowed - made),
+            tokens: piece.tokens,
+        };
+        self.speaking.start(spec, piece.pause, now)
+    }
+
+    /// Most frames that a sequence may take. A model that loses its way does not find the end by itself.
+    fn patience(&self, piece: &Piece) -> u32 {
+        if !piece.ends {
+            return self.info.max_frames;
+        }
+        let longest = LONGEST_START + LONGEST_CHARACTER * u32::try_from(piece.chars).unwrap_or(u32::MAX);
+        let frames = longest.as_secs_f64() / self.info.frame_duration().as_secs_f64();
+        self.info.max_frames.min(frames as u32)
+    }
+
+    /// A limit is reached: what is under way is the end.
+    fn cut_short(&mut self) {
+        self.outcome = Outcome::Length;
+        self.closed = true;
+        self.text.clear();
+    }
+
+    /// Waits for the pipeline's next event.
+    pub(super) async fn next(&mut self) -> Spoken {
+        self.speaking.next().await
+    }
+
+    /// Takes the pipeline's event.
+    pub(super) fn spoken(&mut self, spoken: Spoken, out: &mut Outbox) {
+        match spoken {
+            Spoken::Admitted | Spoken::TalkerDone => {}
+            Spoken::Refused(error) => self.fail(error),
+            Spoken::Audio { piece, after } => {
+                if let Some(pause) = after.filter(|_| self.output.has_begun()) {
+                    let tail = self.output.next_sequence(pause);
+                    self.send(out, tail);
+                }
+                let audio = self.output.push(&piece.samples);
+                self.send(out, audio);
+                if self.output.is_full() {
+                    self.cut_short();
+                    for ended in self.speaking.abort() {
+                        self.account(&ended);
+                    }
+                }
+            }
+            Spoken::Ended(ended) => self.ended(ended),
+        }
+    }
+
+    fn ended(&mut self, ended: Ended) {
+        self.account(&ended);
+        match ended.end {
+            End::Stop => {}
+            End::Length => self.outcome = Outcome::Length,
+            End::Rejected(message) => self.fail(ServeError::InvalidField {
+                field: "text",
+                problem: message,
+            }),
+            End::Overloaded(message) => self.fail(ServeError::Overloaded(message)),
+            End::Failed { stage, message } => self.fail(ServeError::StageFailed { stage, message }),
+        }
+    }
+
+    fn account(&mut self, ended: &Ended) {
+        self.ledger
+            .sequence(ended.submitted, ended.talker, ended.code2wav);
+    }
+
+    /// Everything is spoken: the held-back rest goes out as the last audio.
+    fn complete(&mut self, out: &mut Outbox) {
+        if std::mem::replace(&mut self.complete, true) {
+            return;
+        }
+        let rest = self.output.finish();
+        self.send(out, rest);
+        if self.text.spoke() && !self.output.has_begun() {
+            let message = "the model made no audible sound for this text".to_owned();
+            let reason = "NO_AUDIO";
+            self.emit(out, EventBody::Warning { reason, message });
+        }
+    }
+
+    fn send(&mut self, out: &mut Outbox, encoded: Option<Encoded>) {
+        if let Some(Encoded { audio, samples }) = encoded {
+            self.ledger.produced(&samples);
+            self.emit(out, EventBody::Audio(audio));
+        }
+    }
+
+    fn emit(&self, out: &mut Outbox, body: EventBody) {
+        out.push(Event {
+            utterance: Some(self.id.clone()),
+            body,
+        });
+    }
+
+    /// Audio of it was handed to the transport.
+    pub(super) fn handed_over(&mut self, samples: Samples, now: Stamp) {
+        self.ledger.sent(now, samples);
+    }
+
+    /// Ends it. With `aborted` the session ends under it and there will be no `done` event.
+    pub(super) fn close(
+        mut self,
+        session: SessionId,
+        aborted: Option<ServeError>,
+        now: Stamp,
+    ) -> (Done, UtteranceRecord) {
+        for ended in self.speaking.abort() {
+            self.account(&ended);
+        }
+        let (outcome, error) = match aborted {
+            Some(error) => (Outcome::Aborted, Some(error)),
+            None => (self.outcome, self.error),
+        };
+        let samples = self.ledger.sent_samples();
+        let usage = Usage {
+            characters: self.characters,
+            text_tokens: self.text_tokens,
+            frames: self.ledger.frames(),
+            samples,
+            audio: self.info.sample_rate.duration(samples),
+        };
+        let timings = self.ledger.timings(now);
+        let done = Done {
+            outcome,
+            usage,
+            timings,
+            seed: self.seed,
+            error: error.clone(),
+        };
+        let record = UtteranceRecord {
+            session,
+            utterance: self.id,
+            voice: self.settings.voice.clone(),
+            outcome,
+            error,
+            usage,
+            timings,
+            seed: self.seed,
+        };
+        (done, record)
+    }
+}

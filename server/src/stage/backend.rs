@@ -1,0 +1,115 @@
+//! What the server asks of a speech model.
+
+use omni_audio::{SampleRate, SamplesPerFrame};
+use omni_engine::{ArModel, ChunkModel, CodecFrame};
+use omni_text::Normalizer;
+
+/// Why a model, or a part of it, could not be had.
+#[derive(Debug, Clone, thiserror::Error)]
+#[error("{0}")]
+pub struct BackendError(pub String);
+
+/// One voice.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct VoiceInfo {
+    /// What callers ask for.
+    pub id: String,
+    /// For people.
+    pub display_name: String,
+    /// What it sounds like.
+    pub description: String,
+}
+
+/// How outputs are drawn; `None` where the model's own default holds.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub struct Sampling {
+    /// 0 is greedy.
+    pub temperature: Option<f32>,
+    /// Nucleus, in (0, 1].
+    pub top_p: Option<f32>,
+    /// 0 keeps all.
+    pub top_k: Option<u32>,
+    /// Positive, 1 changes nothing.
+    pub repetition_penalty: Option<f32>,
+}
+
+/// What a speech model says about itself.
+#[derive(Debug, Clone)]
+pub struct SpeechInfo {
+    /// What callers ask for.
+    pub id: String,
+    /// For people.
+    pub display_name: String,
+    /// BCP-47 tags; empty if it does not say.
+    pub languages: Vec<String>,
+    /// At least one, the default first.
+    pub voices: Vec<VoiceInfo>,
+    /// Rate of its audio.
+    pub sample_rate: SampleRate,
+    /// Audio of one codec frame.
+    pub samples_per_frame: SamplesPerFrame,
+    /// Most codec frames of one sequence.
+    pub max_frames: u32,
+    /// Longest sequence of the talker in positions.
+    pub max_context: u32,
+    /// What it uses where a caller sets nothing.
+    pub default_sampling: Sampling,
+    /// Writes numbers, dates and so on as words for it; `None` if it reads raw text.
+    pub normalizer: Option<Normalizer>,
+    /// Most characters to speak in one sequence.
+    pub max_characters: usize,
+}
+
+impl SpeechInfo {
+    /// Playing time of one codec frame.
+    #[must_use]
+    pub fn frame_duration(&self) -> std::time::Duration {
+        self.sample_rate
+            .duration(self.samples_per_frame.samples(omni_audio::Frames(1)))
+    }
+}
+
+/// One sequence for the talker, in plain data.
+#[derive(Debug, Clone, PartialEq)]
+pub struct TalkerRequest {
+    /// One of [`SpeechInfo::voices`].
+    pub voice: String,
+    /// One of [`SpeechInfo::languages`], or none.
+    pub language: Option<String>,
+    /// How outputs are drawn.
+    pub sampling: Sampling,
+    /// Start of its random numbers.
+    pub seed: u64,
+}
+
+/// A speech model that the stages can be built from, more than once: a stage whose model was lost to a panic asks again.
+pub trait SpeechBackend: Send + Sync + 'static {
+    /// Text token ids in, codec frames out.
+    type Talker: ArModel<Row = u32, Output = CodecFrame> + Send + 'static;
+    /// Codec frames in, samples in `[-1, 1]` out.
+    type Code2Wav: ChunkModel<Item = CodecFrame, Sample = f32> + Send + 'static;
+
+    /// What it is.
+    fn info(&self) -> &SpeechInfo;
+
+    /// Text as token ids.
+    ///
+    /// # Errors
+    /// If the tokenizer refuses it.
+    fn encode(&self, text: &str) -> Result<Vec<u32>, BackendError>;
+
+    /// The talker's own form of a request.
+    fn talker_request(&self, request: TalkerRequest) -> <Self::Talker as ArModel>::Request;
+
+    /// A talker without sequences. Called on the thread that will drive it.
+    ///
+    /// # Errors
+    /// If it cannot be built.
+    fn talker(&self) -> Result<Self::Talker, BackendError>;
+
+    /// A vocoder without streams. Called on the thread that will drive it.
+    ///
+    /// # Errors
+    /// If it cannot be built.
+    fn code2wav(&self) -> Result<Self::Code2Wav, BackendError>;
+}

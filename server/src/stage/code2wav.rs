@@ -1,0 +1,277 @@
+//! The code2wav stage: codec frames in, samples out, one [`ChunkEngine`].
+
+use std::collections::HashMap;
+use std::fmt;
+use std::sync::Arc;
+
+use omni_engine::{
+    ChunkConfig, ChunkEngine, ChunkEvent, ChunkModel, ChunkReport, CodecFrame, ModelError, OpenError, SeqId,
+    Stamp,
+};
+
+use super::backend::{BackendError, SpeechBackend};
+use super::flow::{End, Inlet, Outlet, Taken};
+use super::progress::StageProgress;
+use super::wake::{CancelFlag, Wake};
+use super::worker::{Core, StageBody, StageHandle, stage};
+use crate::clock::Clock;
+
+const NAME: &str = "code2wav";
+
+/// A piece of audio as the vocoder made it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct AudioPiece {
+    /// Mono samples in `[-1, 1]`; may be empty.
+    pub samples: Vec<f32>,
+    /// Codec frames they were decoded from.
+    pub frames: u32,
+}
+
+/// One stream to decode.
+pub struct Code2WavJob {
+    /// Its id, the same in every stage.
+    pub seq: SeqId,
+    /// Where frames come from.
+    pub frames: Box<dyn Inlet<CodecFrame>>,
+    /// Where audio goes. A piece weighs its frames.
+    pub audio: Box<dyn Outlet<AudioPiece>>,
+    /// Drop it.
+    pub cancel: CancelFlag,
+    /// Where its progress is kept.
+    pub progress: StageProgress,
+}
+
+impl fmt::Debug for Code2WavJob {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Code2WavJob")
+            .field("seq", &self.seq)
+            .finish_non_exhaustive()
+    }
+}
+
+/// Bounds of the stage.
+#[derive(Debug, Clone)]
+pub struct Code2WavLimits {
+    /// Jobs that may wait to be taken.
+    pub mailbox: usize,
+    /// Of the engine.
+    pub engine: ChunkConfig,
+}
+
+/// A code2wav stage and the body of its thread. `wake` must be the bell that the jobs' inlets and outlets ring.
+pub fn code2wav_stage<B: SpeechBackend>(
+    backend: Arc<B>,
+    limits: Code2WavLimits,
+    wake: Wake,
+    clock: Clock,
+) -> (StageHandle<Code2WavJob>, StageBody) {
+    let queue = limits
+        .engine
+        .ramp
+        .iter()
+        .max()
+        .map_or(1, |most| 2 * *most as usize);
+    let core = Code2Wav {
+        backend,
+        config: limits.engine,
+        queue,
+        clock,
+        engine: None,
+        live: HashMap::new(),
+    };
+    stage(NAME, core, wake, limits.mailbox, clock)
+}
+
+struct Code2Wav<B: SpeechBackend> {
+    backend: Arc<B>,
+    config: ChunkConfig,
+    /// Frames of one stream taken from its edge ahead of decoding; the rest waits in the edge, where it is bounded.
+    queue: usize,
+    clock: Clock,
+    engine: Option<ChunkEngine<B::Code2Wav>>,
+    live: HashMap<SeqId, Live>,
+}
+
+/// A stream in the engine. Dropping it closes both its edges.
+struct Live {
+    frames: Option<Box<dyn Inlet<CodecFrame>>>,
+    audio: Box<dyn Outlet<AudioPiece>>,
+    /// How upstream ended; the stream ends the same way when all is decoded.
+    end: End,
+    paused: bool,
+    cancel: CancelFlag,
+    progress: StageProgress,
+}
+
+impl<B: SpeechBackend> Core for Code2Wav<B> {
+    type Job = Code2WavJob;
+
+    fn load(&mut self) -> Result<(), BackendError> {
+        self.engine = Some(ChunkEngine::new(self.backend.code2wav()?, self.config.clone()));
+        Ok(())
+    }
+
+    fn accept(&mut self, job: Code2WavJob) {
+        let Some(engine) = &mut self.engine else {
+            return job.audio.end(failed("there is no model"));
+        };
+        if let Err(error) = engine.add(job.seq) {
+            return job.audio.end(refusal(&error));
+        }
+        let live = Live {
+            frames: Some(job.frames),
+            audio: job.audio,
+            end: End::Stop,
+            paused: false,
+            cancel: job.cancel,
+            progress: job.progress,
+        };
+        self.live.insert(job.seq, live);
+    }
+
+    fn tend(&mut self) {
+        let Some(engine) = &mut self.engine else { return };
+        let queue = self.queue;
+        let mut broken = Vec::new();
+        self.live.retain(|&seq, live| {
+            let verdict = match live.cancel.is_set() {
+                true => Fed::Drop,
+                false => live.feed(seq, engine, queue),
+            };
+            match verdict {
+                Fed::Keep => return true,
+                Fed::Drop => {}
+                Fed::Broken => broken.push(seq),
+            }
+            engine.abort(seq);
+            matches!(verdict, Fed::Broken)
+        });
+        for seq in broken {
+            if let Some(live) = self.live.remove(&seq) {
+                live.audio.end(live.end);
+            }
+        }
+    }
+
+    fn has_work(&self) -> bool {
+        self.engine
+            .as_ref()
+            .is_some_and(|engine| engine.has_work(self.clock.now()))
+    }
+
+    fn wake_at(&self) -> Option<Stamp> {
+        self.engine.as_ref().and_then(ChunkEngine::wake_at)
+    }
+
+    fn step(&mut self) {
+        let Some(engine) = &mut self.engine else { return };
+        let from = self.clock.now();
+        let report = engine.step(from);
+        self.deliver(from, report);
+    }
+
+    fn fail_all(&mut self, message: &str) {
+        for (_, live) in self.live.drain() {
+            live.audio.end(failed(message));
+        }
+        self.engine = None;
+    }
+}
+
+impl<B: SpeechBackend> Code2Wav<B> {
+    fn deliver(&mut self, from: Stamp, report: ChunkReport<f32>) {
+        let until = self.clock.now();
+        for event in report.events {
+            match event {
+                ChunkEvent::Chunk { seq, samples, items } => {
+                    self.output(
+                        seq,
+                        AudioPiece {
+                            samples,
+                            frames: items,
+                        },
+                        from,
+                        until,
+                    );
+                }
+                ChunkEvent::Finished { seq } => {
+                    if let Some(live) = self.live.remove(&seq) {
+                        live.audio.end(live.end);
+                    }
+                }
+                ChunkEvent::Failed { seq, message } => {
+                    if let Some(live) = self.live.remove(&seq) {
+                        live.audio.end(failed(&message));
+                    }
+                }
+            }
+        }
+    }
+
+    fn output(&mut self, seq: SeqId, piece: AudioPiece, from: Stamp, until: Stamp) {
+        let (Some(live), Some(engine)) = (self.live.get_mut(&seq), &mut self.engine) else {
+            return;
+        };
+        live.progress.step(from, until, piece.frames);
+        let frames = piece.frames;
+        live.audio.put(piece, frames);
+        if !live.audio.has_room() {
+            live.paused = true;
+            engine.set_paused(seq, true);
+        }
+    }
+}
+
+#[derive(Clone, Copy)]
+enum Fed {
+    Keep,
+    /// The work was cancelled.
+    Drop,
+    /// Upstream failed; what it sent before is not worth hearing.
+    Broken,
+}
+
+impl Live {
+    /// Moves frames in and lets a paused stream go on.
+    fn feed<M>(&mut self, seq: SeqId, engine: &mut ChunkEngine<M>, queue: usize) -> Fed
+    where
+        M: ChunkModel<Item = CodecFrame, Sample = f32>,
+    {
+        if self.paused && self.audio.has_room() {
+            self.paused = false;
+            engine.set_paused(seq, false);
+        }
+        while engine.queued(seq) < queue {
+            let Some(frames) = &mut self.frames else { break };
+            match frames.take() {
+                Taken::Item(frame) => engine.push(seq, [frame], false),
+                Taken::Empty => break,
+                Taken::Gone => return Fed::Drop,
+                Taken::End(end) => {
+                    self.frames = None;
+                    self.end = end;
+                    if !matches!(self.end, End::Stop | End::Length) {
+                        return Fed::Broken;
+                    }
+                    engine.push(seq, [], true);
+                }
+            }
+        }
+        Fed::Keep
+    }
+}
+
+fn failed(message: &str) -> End {
+    End::Failed {
+        stage: NAME,
+        message: message.to_owned(),
+    }
+}
+
+fn refusal(error: &OpenError) -> End {
+    match error {
+        OpenError::Full { .. } => End::Overloaded(error.to_string()),
+        OpenError::Model(ModelError::Rejected(_)) => End::Rejected(error.to_string()),
+        OpenError::Duplicate(_) | OpenError::Model(_) => failed(&error.to_string()),
+    }
+}

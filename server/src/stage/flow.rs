@@ -1,0 +1,52 @@
+//! What a stage sees of the edges at its two sides.
+
+/// How a flow of items ended.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum End {
+    /// The model came to its end.
+    Stop,
+    /// A limit was reached.
+    Length,
+    /// The model cannot serve this request; its content is at fault.
+    Rejected(String),
+    /// There was no place for it.
+    Overloaded(String),
+    /// A stage failed.
+    Failed {
+        /// Name of the stage.
+        stage: &'static str,
+        /// What happened.
+        message: String,
+    },
+}
+
+/// Where a stage puts the outputs of one sequence. Never blocks.
+pub trait Outlet<T>: Send {
+    /// Whether another item fits. A stage puts only then.
+    fn has_room(&self) -> bool;
+
+    /// Passes on an item that weighs `units` of the edge's capacity (for example its codec frames).
+    fn put(&mut self, item: T, units: u32);
+
+    /// Says that no more comes. Dropping an outlet without this means that the work was cancelled.
+    fn end(self: Box<Self>, end: End);
+}
+
+/// What an inlet had.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Taken<T> {
+    /// An item.
+    Item(T),
+    /// Nothing now.
+    Empty,
+    /// No more will come.
+    End(End),
+    /// The other side is gone without an end: the work was cancelled.
+    Gone,
+}
+
+/// Where a stage gets the inputs of one sequence from. Never blocks; rings the stage's [`Wake`](super::Wake) when more comes.
+pub trait Inlet<T>: Send {
+    /// The next item.
+    fn take(&mut self) -> Taken<T>;
+}

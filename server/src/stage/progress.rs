@@ -1,0 +1,105 @@
+//! How far a sequence got in a stage: written by the stage's thread, read at any time, also after an abort.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::time::Duration;
+
+use omni_engine::Stamp;
+
+const NEVER: u64 = u64::MAX;
+
+/// Shared by the stage that works and the session that reports. Plain counters: each is read for itself.
+#[derive(Debug, Clone)]
+pub struct StageProgress(Arc<Counters>);
+
+#[derive(Debug)]
+struct Counters {
+    started: AtomicU64,
+    first_output: AtomicU64,
+    busy: AtomicU64,
+    outputs: AtomicU32,
+}
+
+/// A reading of a [`StageProgress`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct StageSnapshot {
+    /// Start of the first step.
+    pub started: Option<Stamp>,
+    /// End of the step that gave the first output.
+    pub first_output: Option<Stamp>,
+    /// Time of all steps in which the sequence took part.
+    pub busy: Duration,
+    /// Codec frames made, or decoded.
+    pub outputs: u32,
+}
+
+impl Default for StageProgress {
+    fn default() -> Self {
+        Self(Arc::new(Counters {
+            started: AtomicU64::new(NEVER),
+            first_output: AtomicU64::new(NEVER),
+            busy: AtomicU64::new(0),
+            outputs: AtomicU32::new(0),
+        }))
+    }
+}
+
+impl StageProgress {
+    /// The reading now.
+    #[must_use]
+    pub fn snapshot(&self) -> StageSnapshot {
+        let stamp = |cell: &AtomicU64| match cell.load(Ordering::Relaxed) {
+            NEVER => None,
+            nanos => Some(Stamp(Duration::from_nanos(nanos))),
+        };
+        StageSnapshot {
+            started: stamp(&self.0.started),
+            first_output: stamp(&self.0.first_output),
+            busy: Duration::from_nanos(self.0.busy.load(Ordering::Relaxed)),
+            outputs: self.0.outputs.load(Ordering::Relaxed),
+        }
+    }
+
+    /// Books a step from `from` to `until` that gave `outputs`. Called by the stage's thread alone.
+    pub(super) fn step(&self, from: Stamp, until: Stamp, outputs: u32) {
+        let cells = &self.0;
+        set_once(&cells.started, from);
+        if outputs > 0 {
+            set_once(&cells.first_output, until);
+            cells.outputs.fetch_add(outputs, Ordering::Relaxed);
+        }
+        cells.busy.fetch_add(nanos(until.since(from)), Ordering::Relaxed);
+    }
+}
+
+fn set_once(cell: &AtomicU64, at: Stamp) {
+    if cell.load(Ordering::Relaxed) == NEVER {
+        cell.store(nanos(at.0), Ordering::Relaxed);
+    }
+}
+
+fn nanos(time: Duration) -> u64 {
+    u64::try_from(time.as_nanos()).unwrap_or(NEVER - 1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_first_step_and_the_first_output_are_kept() {
+        let at = |ms| Stamp(Duration::from_millis(ms));
+        let progress = StageProgress::default();
+        assert_eq!(progress.snapshot(), StageSnapshot::default());
+        progress.step(at(10), at(12), 0);
+        progress.step(at(20), at(25), 3);
+        progress.step(at(30), at(31), 2);
+        let expected = StageSnapshot {
+            started: Some(at(10)),
+            first_output: Some(at(25)),
+            busy: Duration::from_millis(8),
+            outputs: 5,
+        };
+        assert_eq!(progress.snapshot(), expected);
+    }
+}

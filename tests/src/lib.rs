@@ -1,1 +1,17 @@
-//! End-to-end behaviours over real sockets, and house rules.
+//! What end-to-end tests share: a scripted model, a server on a free port, a caller, and the rules of the protocol.
+//!
+//! Tests speak to a real server over a real socket. With [`FakeSpeech`] they decide what the model does and when, so that a
+//! race is a sequence of events and not of sleeps. Every stream that a [`Call`] records is checked against the protocol by
+//! [`check`].
+
+mod call;
+mod fake;
+mod gate;
+mod history;
+mod server;
+
+pub use call::{Call, Utterance, audio_of, cancel, config, endless, finish, flush, named, reason, text};
+pub use fake::{FAKE_RATE, FAKE_SAMPLES_PER_FRAME, FakeScript, FakeSpeech};
+pub use gate::Gate;
+pub use history::{Ending, History, check};
+pub use server::{Records, TestServer};

@@ -1,0 +1,309 @@
+//! A caller of `Speak`: sends what it is told, keeps everything it receives, and has it checked when it goes.
+
+use std::time::Duration;
+
+use omni_proto::v1;
+use omni_proto::v1::speak_request::Event as Request;
+use omni_proto::v1::speak_response::Event;
+use omni_proto::v1::speech_service_client::SpeechServiceClient;
+use tokio::sync::mpsc;
+use tokio_stream::wrappers::ReceiverStream;
+use tonic::transport::Channel;
+use tonic::{Status, Streaming};
+use tonic_types::{RpcStatusExt, StatusExt as _};
+
+use crate::history::{Ending, History, check};
+
+/// Longer than anything here takes on a busy machine; only ever reached by a test that fails.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// An open `Speak` call.
+#[derive(Debug)]
+pub struct Call {
+    requests: Option<mpsc::Sender<v1::SpeakRequest>>,
+    responses: Streaming<v1::SpeakResponse>,
+    history: History,
+}
+
+/// What was received of one utterance.
+#[derive(Debug, Clone)]
+pub struct Utterance {
+    /// Its id.
+    pub id: String,
+    /// All its audio bytes.
+    pub audio: Vec<u8>,
+    /// Its warnings.
+    pub warnings: Vec<v1::Warning>,
+    /// Its end.
+    pub outcome: v1::Outcome,
+}
+
+impl Utterance {
+    /// Samples per channel.
+    #[must_use]
+    pub fn samples(&self) -> usize {
+        self.audio.len() / 2
+    }
+
+    /// Why it ended.
+    #[must_use]
+    pub fn finish(&self) -> v1::FinishReason {
+        self.outcome.finish_reason()
+    }
+
+    /// The reason of its error; empty without one.
+    #[must_use]
+    pub fn error_reason(&self) -> String {
+        let info = self
+            .outcome
+            .error
+            .as_ref()
+            .and_then(RpcStatusExt::get_details_error_info);
+        info.map(|info| info.reason).unwrap_or_default()
+    }
+}
+
+impl Call {
+    /// Opens a call; nothing is sent yet.
+    pub async fn open(client: &mut SpeechServiceClient<Channel>) -> Self {
+        Self::try_open(client, None).await.expect("the call is taken")
+    }
+
+    /// Opens a call that may be refused, with a deadline if one is given.
+    ///
+    /// # Errors
+    /// The status of the refusal.
+    pub async fn try_open(
+        client: &mut SpeechServiceClient<Channel>,
+        deadline: Option<Duration>,
+    ) -> Result<Self, Status> {
+        let (requests, receiver) = mpsc::channel(64);
+        let mut request = tonic::Request::new(ReceiverStream::new(receiver));
+        if let Some(deadline) = deadline {
+            request.set_timeout(deadline);
+        }
+        // The server must answer before it was sent anything.
+        let response = tokio::time::timeout(PATIENCE, client.speak(request))
+            .await
+            .expect("an answer")?;
+        let history = History {
+            responses: Vec::new(),
+            ending: Ending::Open,
+        };
+        Ok(Self {
+            requests: Some(requests),
+            responses: response.into_inner(),
+            history,
+        })
+    }
+
+    /// Sends.
+    pub async fn send(&self, request: Request) {
+        let requests = self.requests.as_ref().expect("the sending side is open");
+        // A server that has ended the call takes nothing more; the test sees that in the responses.
+        let _ = requests.send(v1::SpeakRequest { event: Some(request) }).await;
+    }
+
+    /// Closes the sending side.
+    pub fn hang_up(&mut self) {
+        self.requests = None;
+    }
+
+    /// The next event; `None` at the end, whatever it is.
+    pub async fn next(&mut self) -> Option<(String, Event)> {
+        let message = tokio::time::timeout(PATIENCE, self.responses.message())
+            .await
+            .expect("an answer in time");
+        match message {
+            Ok(Some(response)) => {
+                self.history.responses.push(response.clone());
+                Some((response.utterance_id, response.event.expect("an event")))
+            }
+            Ok(None) => {
+                self.history.ending = Ending::Ok;
+                None
+            }
+            Err(status) => {
+                self.history.ending = Ending::Status(status.code());
+                None
+            }
+        }
+    }
+
+    /// The end of the call, after skipping what comes before.
+    ///
+    /// # Errors
+    /// The status, if it is not OK.
+    pub async fn end(mut self) -> Result<History, Status> {
+        loop {
+            match tokio::time::timeout(PATIENCE, self.responses.message())
+                .await
+                .expect("an answer in time")
+            {
+                Ok(Some(response)) => self.history.responses.push(response),
+                Ok(None) => {
+                    self.history.ending = Ending::Ok;
+                    check(&self.history);
+                    return Ok(self.history.clone());
+                }
+                Err(status) => {
+                    self.history.ending = Ending::Status(status.code());
+                    check(&self.history);
+                    return Err(status);
+                }
+            }
+        }
+    }
+
+    /// Waits for `ready`.
+    pub async fn ready(&mut self) -> v1::SpeechSessionReady {
+        match self.next().await {
+            Some((_, Event::Ready(ready))) => ready,
+            other => panic!("expected ready, found {other:?}, {:?}", self.history.ending),
+        }
+    }
+
+    /// Waits for the first audio of the current utterance.
+    pub async fn first_audio(&mut self) -> v1::AudioChunk {
+        loop {
+            match self.next().await {
+                Some((_, Event::Audio(audio))) => return audio,
+                Some((_, Event::Done(done))) => panic!("done without audio: {done:?}"),
+                Some(_) => {}
+                None => panic!("the call ended without audio: {:?}", self.history.ending),
+            }
+        }
+    }
+
+    /// Waits for the next `done`; everything of that utterance, also what was received before.
+    pub async fn utterance(&mut self) -> Utterance {
+        loop {
+            match self.next().await {
+                Some((id, Event::Done(done))) => {
+                    let outcome = done.outcome.expect("an outcome");
+                    return gather(&self.history, id, outcome);
+                }
+                Some(_) => {}
+                None => panic!("the call ended without done: {:?}", self.history.ending),
+            }
+        }
+    }
+
+    /// What was received so far.
+    #[must_use]
+    pub fn history(&self) -> &History {
+        &self.history
+    }
+}
+
+impl Drop for Call {
+    fn drop(&mut self) {
+        if !std::thread::panicking() {
+            check(&self.history);
+        }
+    }
+}
+
+fn gather(history: &History, id: String, outcome: v1::Outcome) -> Utterance {
+    let mut utterance = Utterance {
+        id,
+        audio: Vec::new(),
+        warnings: Vec::new(),
+        outcome,
+    };
+    for response in history
+        .responses
+        .iter()
+        .filter(|response| response.utterance_id == utterance.id)
+    {
+        match &response.event {
+            Some(Event::Audio(audio)) => utterance.audio.extend_from_slice(&audio.data),
+            Some(Event::Warning(warning)) => utterance.warnings.push(warning.clone()),
+            _ => {}
+        }
+    }
+    utterance
+}
+
+/// All audio of one `Synthesize` call, and its `done`.
+///
+/// # Errors
+/// The status of a call that failed.
+pub async fn audio_of(
+    client: &mut SpeechServiceClient<Channel>,
+    config: v1::SpeechConfig,
+    text: &str,
+) -> Result<(Vec<u8>, v1::Outcome), Status> {
+    use v1::synthesize_response::Event as E;
+    let request = v1::SynthesizeRequest {
+        config: Some(config),
+        text: text.to_owned(),
+    };
+    let mut responses = client.synthesize(request).await?.into_inner();
+    let (mut audio, mut outcome) = (Vec::new(), None);
+    while let Some(response) = responses.message().await? {
+        match response.event.expect("an event") {
+            E::Audio(chunk) => audio.extend_from_slice(&chunk.data),
+            E::Done(done) => outcome = done.outcome,
+            E::Ready(_) | E::Warning(_) | E::Alignment(_) => {}
+        }
+    }
+    Ok((audio, outcome.expect("a call that ends well has a done")))
+}
+
+/// `config`.
+#[must_use]
+pub fn config(config: v1::SpeechConfig) -> Request {
+    Request::Config(config)
+}
+
+/// `text` of an unnamed utterance.
+#[must_use]
+pub fn text(text: &str) -> Request {
+    named("", text)
+}
+
+/// `text` of a named utterance.
+#[must_use]
+pub fn named(utterance: &str, text: &str) -> Request {
+    Request::Text(v1::TextChunk {
+        text: text.to_owned(),
+        utterance_id: utterance.to_owned(),
+    })
+}
+
+/// `flush`.
+#[must_use]
+pub fn flush() -> Request {
+    Request::Flush(v1::FlushText {})
+}
+
+/// `finish`.
+#[must_use]
+pub fn finish() -> Request {
+    Request::Finish(v1::FinishUtterance {})
+}
+
+/// `cancel`; an empty name means everything.
+#[must_use]
+pub fn cancel(utterance: &str) -> Request {
+    Request::Cancel(v1::CancelUtterance {
+        utterance_id: utterance.to_owned(),
+        played_samples: None,
+    })
+}
+
+/// Text whose audio is far more than a connection holds: a caller that does not read it keeps the server from finishing.
+#[must_use]
+pub fn endless() -> String {
+    "This goes on and on, and on, and on. ".repeat(500)
+}
+
+/// The stable reason of a status.
+#[must_use]
+pub fn reason(status: &Status) -> String {
+    status
+        .get_details_error_info()
+        .map(|info| info.reason)
+        .unwrap_or_default()
+}

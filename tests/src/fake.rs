@@ -1,0 +1,249 @@
+//! A model that does what a test says.
+//!
+//! Its alphabet is any character; one character gives one codec frame, whose audio is a tone that depends on the character
+//! and on the seed. `_` is silence. Scripted characters make it panic or fail. Results never depend on the batch.
+
+use std::collections::HashMap;
+
+use omni_audio::{SampleRate, SamplesPerFrame};
+use omni_engine::{ArModel, ChunkModel, CodecFrame, KvSpec, ModelError, Sampled, SeqId, SeqStep};
+use omni_server::stage::{BackendError, Sampling, SpeechBackend, SpeechInfo, TalkerRequest, VoiceInfo};
+
+use crate::gate::Gate;
+
+/// Samples per second.
+pub const FAKE_RATE: u32 = 16_000;
+/// Samples of one codec frame: 40 ms.
+pub const FAKE_SAMPLES_PER_FRAME: u32 = 640;
+
+/// Longest sequence: hours.
+const MAX_LEN: u32 = 1 << 24;
+
+/// What the model does besides speaking.
+#[derive(Debug, Clone, Default)]
+pub struct FakeScript {
+    /// Every talker step passes here.
+    pub talker: Gate,
+    /// Every code2wav step passes here.
+    pub code2wav: Gate,
+    /// Building a stage's model passes here.
+    pub load: Gate,
+    /// The talker panics when it speaks this.
+    pub talker_panics_on: Option<char>,
+    /// The talker fails the sequence that contains this.
+    pub talker_fails_on: Option<char>,
+    /// The vocoder panics when it decodes this.
+    pub code2wav_panics_on: Option<char>,
+    /// The tokenizer refuses this.
+    pub tokenizer_refuses: Option<char>,
+}
+
+/// The model.
+#[derive(Debug)]
+pub struct FakeSpeech {
+    info: SpeechInfo,
+    script: FakeScript,
+}
+
+impl FakeSpeech {
+    /// With a script.
+    #[must_use]
+    pub fn new(script: FakeScript) -> Self {
+        let voice = |id: &str| VoiceInfo {
+            id: id.to_owned(),
+            display_name: id.to_uppercase(),
+            description: "a tone".to_owned(),
+        };
+        let info = SpeechInfo {
+            id: "fake".to_owned(),
+            display_name: "Fake".to_owned(),
+            languages: vec!["en".to_owned()],
+            voices: vec![voice("alto"), voice("bass")],
+            sample_rate: SampleRate::new(FAKE_RATE).expect("a usual rate"),
+            samples_per_frame: SamplesPerFrame(FAKE_SAMPLES_PER_FRAME.try_into().expect("not zero")),
+            max_frames: MAX_LEN,
+            max_context: MAX_LEN,
+            default_sampling: Sampling {
+                temperature: Some(0.5),
+                ..Sampling::default()
+            },
+            normalizer: None,
+            max_characters: 80,
+        };
+        Self { info, script }
+    }
+}
+
+impl SpeechBackend for FakeSpeech {
+    type Talker = FakeTalker;
+    type Code2Wav = FakeCode2Wav;
+
+    fn info(&self) -> &SpeechInfo {
+        &self.info
+    }
+
+    fn encode(&self, text: &str) -> Result<Vec<u32>, BackendError> {
+        match self.script.tokenizer_refuses {
+            Some(bad) if text.contains(bad) => Err(BackendError(format!("{bad:?} is refused"))),
+            _ => Ok(text.chars().map(u32::from).collect()),
+        }
+    }
+
+    fn talker_request(&self, request: TalkerRequest) -> TalkerRequest {
+        request
+    }
+
+    fn talker(&self) -> Result<FakeTalker, BackendError> {
+        self.script.load.pass();
+        Ok(FakeTalker {
+            script: self.script.clone(),
+            speaking: HashMap::new(),
+        })
+    }
+
+    fn code2wav(&self) -> Result<FakeCode2Wav, BackendError> {
+        self.script.load.pass();
+        Ok(FakeCode2Wav {
+            script: self.script.clone(),
+            heard: HashMap::new(),
+        })
+    }
+}
+
+#[derive(Debug)]
+struct Speaking {
+    seed: u64,
+    bass: bool,
+    text: Vec<u32>,
+    spoken: usize,
+}
+
+/// The talker of [`FakeSpeech`].
+#[derive(Debug)]
+pub struct FakeTalker {
+    script: FakeScript,
+    speaking: HashMap<SeqId, Speaking>,
+}
+
+impl ArModel for FakeTalker {
+    type Request = TalkerRequest;
+    type Row = u32;
+    type Output = CodecFrame;
+
+    fn kv_spec(&self) -> KvSpec {
+        KvSpec {
+            block_size: 1_024,
+            num_blocks: 1 << 20,
+            max_len: MAX_LEN,
+        }
+    }
+
+    fn open(&mut self, seq: SeqId, request: TalkerRequest) -> Result<u32, ModelError> {
+        let bass = request.voice == "bass";
+        let speaking = Speaking {
+            seed: request.seed,
+            bass,
+            text: Vec::new(),
+            spoken: 0,
+        };
+        self.speaking.insert(seq, speaking);
+        Ok(3)
+    }
+
+    fn push(&mut self, seq: SeqId, rows: Vec<u32>, _last: bool) {
+        self.speaking
+            .get_mut(&seq)
+            .expect("pushed to a known sequence")
+            .text
+            .extend(rows);
+    }
+
+    fn execute(&mut self, batch: &[SeqStep<'_>]) -> Result<(), ModelError> {
+        self.script.talker.pass();
+        assert!(!batch.is_empty(), "a step computes something");
+        Ok(())
+    }
+
+    fn sample(&mut self, seqs: &[SeqId]) -> Result<Vec<Sampled<CodecFrame>>, ModelError> {
+        seqs.iter().map(|seq| Ok(self.speak(*seq))).collect()
+    }
+
+    fn close(&mut self, seq: SeqId) {
+        self.speaking.remove(&seq);
+    }
+}
+
+impl FakeTalker {
+    fn speak(&mut self, seq: SeqId) -> Sampled<CodecFrame> {
+        let speaking = self.speaking.get_mut(&seq).expect("sampled a known sequence");
+        let token = match speaking.text.get(speaking.spoken) {
+            Some(token) => *token,
+            None => return Sampled::End,
+        };
+        let spoken = char::from_u32(token);
+        assert!(
+            spoken.is_none() || spoken != self.script.talker_panics_on,
+            "the script says so"
+        );
+        if spoken.is_some() && spoken == self.script.talker_fails_on {
+            return Sampled::Failed("the script says so".to_owned());
+        }
+        speaking.spoken += 1;
+        let colour = (speaking.seed % 101) as u32 + if speaking.bass { 200 } else { 0 };
+        Sampled::Item(CodecFrame(Box::new([token, colour])))
+    }
+}
+
+/// The vocoder of [`FakeSpeech`].
+#[derive(Debug)]
+pub struct FakeCode2Wav {
+    script: FakeScript,
+    /// Samples made per stream.
+    heard: HashMap<SeqId, u64>,
+}
+
+impl ChunkModel for FakeCode2Wav {
+    type Item = CodecFrame;
+    type Sample = f32;
+
+    fn open(&mut self, seq: SeqId) -> Result<(), ModelError> {
+        self.heard.insert(seq, 0);
+        Ok(())
+    }
+
+    fn decode(&mut self, batch: &[(SeqId, &[CodecFrame])]) -> Result<Vec<Vec<f32>>, ModelError> {
+        self.script.code2wav.pass();
+        Ok(batch
+            .iter()
+            .map(|(seq, frames)| self.sound(*seq, frames))
+            .collect())
+    }
+
+    fn close(&mut self, seq: SeqId) {
+        self.heard.remove(&seq);
+    }
+}
+
+impl FakeCode2Wav {
+    fn sound(&mut self, seq: SeqId, frames: &[CodecFrame]) -> Vec<f32> {
+        let at = self.heard.get_mut(&seq).expect("decoded a known stream");
+        let mut samples = Vec::new();
+        for CodecFrame(codes) in frames {
+            let spoken = char::from_u32(codes[0]);
+            assert!(
+                spoken.is_none() || spoken != self.script.code2wav_panics_on,
+                "the script says so"
+            );
+            let loud = if spoken == Some('_') { 0.0 } else { 0.4 };
+            // A frequency per stream, a loudness per character: no clicks where characters meet.
+            let hz = 200.0 + f64::from(codes[1]);
+            let loud = loud * (0.6 + 0.4 * f64::from(codes[0] % 17) / 17.0);
+            for _ in 0..FAKE_SAMPLES_PER_FRAME {
+                let phase = std::f64::consts::TAU * hz * (*at as f64) / f64::from(FAKE_RATE);
+                samples.push((loud * phase.sin()) as f32);
+                *at += 1;
+            }
+        }
+        samples
+    }
+}

@@ -1,0 +1,156 @@
+//! A server on a free port, taken down with its test.
+
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use clap::Parser as _;
+use omni_proto::v1::catalog_service_client::CatalogServiceClient;
+use omni_proto::v1::speech_service_client::SpeechServiceClient;
+use omni_server::app::App;
+use omni_server::config::RawConfig;
+use omni_server::session::{RecordSink, UtteranceRecord};
+use omni_server::stage::SpeechBackend;
+use tonic::transport::Channel;
+use tonic_health::pb::health_client::HealthClient;
+
+use crate::call::Call;
+use crate::fake::{FakeScript, FakeSpeech};
+
+/// Longer than anything here takes on a busy machine; only ever reached by a test that fails.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// The records of a server.
+#[derive(Debug, Clone, Default)]
+pub struct Records(Arc<Mutex<Vec<UtteranceRecord>>>);
+
+impl RecordSink for Records {
+    fn utterance(&self, record: &UtteranceRecord) {
+        self.0
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .push(record.clone());
+    }
+}
+
+impl Records {
+    /// Those written so far.
+    #[must_use]
+    pub fn all(&self) -> Vec<UtteranceRecord> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+}
+
+/// A server and a connection to it.
+#[derive(Debug)]
+pub struct TestServer {
+    /// The server.
+    pub app: App,
+    /// A connection.
+    pub channel: Channel,
+    /// What was recorded.
+    pub records: Records,
+    max_active: usize,
+}
+
+impl TestServer {
+    /// A scripted model behind a server with these extra arguments, ready to serve.
+    pub async fn fake(script: FakeScript, args: &[&str]) -> Self {
+        let mut server = Self::launch(args, move || Ok(FakeSpeech::new(script))).await;
+        server.app.ready().await.expect("the fake model loads");
+        server
+    }
+
+    /// A server that may still be loading.
+    pub async fn launch<B: SpeechBackend>(
+        args: &[&str],
+        load: impl FnOnce() -> anyhow::Result<B> + Send + 'static,
+    ) -> Self {
+        let args = ["omni-server", "--listen", "127.0.0.1:0"].iter().chain(args);
+        let config = RawConfig::try_parse_from(args)
+            .expect("arguments")
+            .validate()
+            .expect("a configuration");
+        let records = Records::default();
+        let app = App::start(&config, Arc::new(records.clone()), load)
+            .await
+            .expect("a free port");
+        let channel = connect(&app).await;
+        Self {
+            app,
+            channel,
+            records,
+            max_active: config.max_active,
+        }
+    }
+
+    /// Another connection.
+    pub async fn connect(&self) -> Channel {
+        connect(&self.app).await
+    }
+
+    /// A speech client.
+    #[must_use]
+    pub fn speech(&self) -> SpeechServiceClient<Channel> {
+        SpeechServiceClient::new(self.channel.clone())
+    }
+
+    /// A catalogue client.
+    #[must_use]
+    pub fn catalog(&self) -> CatalogServiceClient<Channel> {
+        CatalogServiceClient::new(self.channel.clone())
+    }
+
+    /// A health client.
+    #[must_use]
+    pub fn health(&self) -> HealthClient<Channel> {
+        HealthClient::new(self.channel.clone())
+    }
+
+    /// An open `Speak` call.
+    pub async fn call(&self) -> Call {
+        Call::open(&mut self.speech()).await
+    }
+
+    /// Waits until nothing is left of any call: no session, no permit, no record missing.
+    pub async fn idle(&self, utterances: usize) {
+        self.until("every session has ended", || self.app.sessions() == 0)
+            .await;
+        let places = self.max_active;
+        self.until("every permit is back", || {
+            self.app.orchestrator().admission().free() == places
+        })
+        .await;
+        self.until("every utterance is recorded", || {
+            self.records.all().len() >= utterances
+        })
+        .await;
+        assert_eq!(
+            self.records.all().len(),
+            utterances,
+            "every utterance is recorded once"
+        );
+    }
+
+    /// Waits for a condition that something else brings about.
+    pub async fn until(&self, what: &str, condition: impl Fn() -> bool) {
+        let wait = async {
+            while !condition() {
+                tokio::time::sleep(Duration::from_millis(1)).await;
+            }
+        };
+        assert!(
+            tokio::time::timeout(PATIENCE, wait).await.is_ok(),
+            "waited too long until {what}"
+        );
+    }
+
+    /// Takes the server down and waits for all of it.
+    pub async fn stop(self) {
+        self.app.shut_down(std::future::ready(())).await;
+    }
+}
+
+async fn connect(app: &App) -> Channel {
+    let endpoint = Channel::from_shared(format!("http://{}", app.address())).expect("an address");
+    endpoint.connect().await.expect("the server listens")
+}

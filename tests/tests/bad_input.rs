@@ -1,0 +1,389 @@
+//! Wrong input gets the status, the reason and the limit it broke, and harms nobody else.
+
+use omni_proto::v1;
+use omni_tests::{Call, FakeScript, TestServer, audio_of, cancel, config, finish, named, reason, text};
+use tonic::Code;
+use tonic_types::StatusExt as _;
+
+async fn server(args: &[&str]) -> TestServer {
+    TestServer::fake(FakeScript::default(), args).await
+}
+
+async fn configured(server: &TestServer) -> Call {
+    let mut call = server.call().await;
+    call.send(config(v1::SpeechConfig::default())).await;
+    call.ready().await;
+    call
+}
+
+fn format(format: v1::AudioFormat) -> v1::SpeechConfig {
+    let output = v1::AudioDelivery {
+        format: Some(format),
+        ..Default::default()
+    };
+    v1::SpeechConfig {
+        output: Some(output),
+        ..Default::default()
+    }
+}
+
+#[tokio::test]
+async fn every_setting_that_cannot_be_honoured_is_refused_by_name() {
+    let server = server(&[]).await;
+    let sampling = |sampling| v1::SpeechConfig {
+        sampling: Some(sampling),
+        ..Default::default()
+    };
+    let delivery = |output| v1::SpeechConfig {
+        output: Some(output),
+        ..Default::default()
+    };
+    let time = |seconds| Some(omni_proto::Duration { seconds, nanos: 0 });
+    let default = v1::SpeechConfig::default;
+    let cases = [
+        (
+            "VOICE_NOT_FOUND",
+            "config.voice",
+            v1::SpeechConfig {
+                voice: "nobody".into(),
+                ..default()
+            },
+        ),
+        (
+            "MODEL_NOT_FOUND",
+            "config.model",
+            v1::SpeechConfig {
+                model: "other".into(),
+                ..default()
+            },
+        ),
+        (
+            "LANGUAGE_NOT_FOUND",
+            "config.language",
+            v1::SpeechConfig {
+                language: "de".into(),
+                ..default()
+            },
+        ),
+        (
+            "UNSUPPORTED_AUDIO_FORMAT",
+            "config.output.format.sample_rate_hz",
+            format(v1::AudioFormat {
+                sample_rate_hz: 44_100,
+                ..Default::default()
+            }),
+        ),
+        (
+            "UNSUPPORTED_AUDIO_FORMAT",
+            "config.output.format.channels",
+            format(v1::AudioFormat {
+                channels: 2,
+                ..Default::default()
+            }),
+        ),
+        (
+            "UNSUPPORTED_AUDIO_FORMAT",
+            "config.output.format.encoding",
+            format(v1::AudioFormat {
+                encoding: v1::AudioEncoding::Mp3.into(),
+                ..Default::default()
+            }),
+        ),
+        (
+            "UNSUPPORTED_AUDIO_FORMAT",
+            "config.output.format.encoding",
+            format(v1::AudioFormat {
+                encoding: 77,
+                ..Default::default()
+            }),
+        ),
+        (
+            "INVALID_FIELD",
+            "config.output.frame_duration",
+            delivery(v1::AudioDelivery {
+                frame_duration: time(1),
+                ..Default::default()
+            }),
+        ),
+        (
+            "INVALID_FIELD",
+            "config.output.max_lead",
+            delivery(v1::AudioDelivery {
+                max_lead: time(1),
+                ..Default::default()
+            }),
+        ),
+        (
+            "INVALID_FIELD",
+            "config.speed",
+            v1::SpeechConfig {
+                speed: Some(2.0),
+                ..default()
+            },
+        ),
+        (
+            "INVALID_FIELD",
+            "config.speed",
+            v1::SpeechConfig {
+                speed: Some(f64::NAN),
+                ..default()
+            },
+        ),
+        (
+            "INVALID_FIELD",
+            "config.volume_gain_db",
+            v1::SpeechConfig {
+                volume_gain_db: Some(3.0),
+                ..default()
+            },
+        ),
+        (
+            "INVALID_FIELD",
+            "config.alignment",
+            v1::SpeechConfig {
+                alignment: true,
+                ..default()
+            },
+        ),
+        (
+            "INVALID_FIELD",
+            "config.style_instructions",
+            v1::SpeechConfig {
+                style_instructions: "sad".into(),
+                ..default()
+            },
+        ),
+        (
+            "INVALID_FIELD",
+            "config.clone",
+            v1::SpeechConfig {
+                clone: Some(v1::VoiceClone::default()),
+                ..default()
+            },
+        ),
+        (
+            "INVALID_FIELD",
+            "config.pronunciations",
+            v1::SpeechConfig {
+                pronunciations: vec![v1::Pronunciation::default()],
+                ..default()
+            },
+        ),
+        (
+            "INVALID_FIELD",
+            "config.buffering",
+            v1::SpeechConfig {
+                buffering: 9,
+                ..default()
+            },
+        ),
+        (
+            "INVALID_FIELD",
+            "config.max_buffer_delay",
+            v1::SpeechConfig {
+                max_buffer_delay: time(-1),
+                ..default()
+            },
+        ),
+        (
+            "INVALID_FIELD",
+            "config.sampling.temperature",
+            sampling(v1::SamplingParams {
+                temperature: Some(f32::NAN),
+                ..Default::default()
+            }),
+        ),
+        (
+            "INVALID_FIELD",
+            "config.sampling.top_p",
+            sampling(v1::SamplingParams {
+                top_p: Some(0.0),
+                ..Default::default()
+            }),
+        ),
+        (
+            "INVALID_FIELD",
+            "config.sampling.top_k",
+            sampling(v1::SamplingParams {
+                top_k: Some(-1),
+                ..Default::default()
+            }),
+        ),
+        (
+            "INVALID_FIELD",
+            "config.sampling.repetition_penalty",
+            sampling(v1::SamplingParams {
+                repetition_penalty: Some(0.0),
+                ..Default::default()
+            }),
+        ),
+        (
+            "INVALID_FIELD",
+            "config.sampling.max_tokens",
+            sampling(v1::SamplingParams {
+                max_tokens: Some(0),
+                ..Default::default()
+            }),
+        ),
+    ];
+    for (expected, field, settings) in cases {
+        let call = server.call().await;
+        call.send(config(settings.clone())).await;
+        let status = call.end().await.unwrap_err();
+        assert_eq!(status.code(), Code::InvalidArgument, "{field}: {status:?}");
+        assert_eq!(reason(&status), expected, "{field}");
+        let violations = status
+            .get_details_bad_request()
+            .expect("a bad request")
+            .field_violations;
+        assert_eq!(violations[0].field, field);
+        assert_eq!(status.get_details_error_info().unwrap().domain, "omni");
+
+        let unary = audio_of(&mut server.speech(), settings, "hello")
+            .await
+            .unwrap_err();
+        assert_eq!(
+            (unary.code(), reason(&unary).as_str()),
+            (Code::InvalidArgument, expected)
+        );
+    }
+    server.idle(0).await;
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn the_native_rate_and_its_limits_are_named() {
+    let server = server(&[]).await;
+    let settings = format(v1::AudioFormat {
+        sample_rate_hz: 48_000,
+        ..Default::default()
+    });
+    let status = audio_of(&mut server.speech(), settings, "hello")
+        .await
+        .unwrap_err();
+    assert!(status.message().contains("16000"), "{}", status.message());
+    let settings = format(v1::AudioFormat {
+        sample_rate_hz: 16_000,
+        channels: 1,
+        ..Default::default()
+    });
+    audio_of(&mut server.speech(), settings, "hello").await.unwrap();
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn too_much_text_fails_the_utterance_and_the_stream_goes_on() {
+    let server = server(&["--max-text-bytes", "20"]).await;
+    let mut call = configured(&server).await;
+    call.send(text("exactly twenty bytes")).await;
+    call.send(finish()).await;
+    assert_eq!(call.utterance().await.finish(), v1::FinishReason::Stop);
+
+    call.send(text("exactly twenty bytes!")).await;
+    let failed = call.utterance().await;
+    assert_eq!(
+        (failed.finish(), failed.error_reason().as_str()),
+        (v1::FinishReason::Error, "TEXT_TOO_LONG")
+    );
+    let message = failed.outcome.error.unwrap().message;
+    assert!(message.contains("21") && message.contains("20"), "{message}");
+    // What still comes for it is dropped, up to its end.
+    call.send(text("more of the same")).await;
+    call.send(finish()).await;
+    call.send(text("a new one")).await;
+    call.send(finish()).await;
+    let next = call.utterance().await;
+    assert_eq!(
+        (next.finish(), next.outcome.usage.unwrap().input_characters),
+        (v1::FinishReason::Stop, 9)
+    );
+
+    let long = "more than twenty bytes of text";
+    let status = audio_of(&mut server.speech(), v1::SpeechConfig::default(), long)
+        .await
+        .unwrap_err();
+    assert_eq!(
+        (status.code(), reason(&status).as_str()),
+        (Code::InvalidArgument, "TEXT_TOO_LONG")
+    );
+    assert_eq!(status.get_details_error_info().unwrap().metadata["limit"], "20");
+    drop(call);
+    server.idle(4).await;
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn a_session_that_hoards_text_is_told_so() {
+    let server = server(&["--max-buffered-text-bytes", "40"]).await;
+    let mut call = server.call().await;
+    let buffering = v1::TextBuffering::Manual.into();
+    call.send(config(v1::SpeechConfig {
+        buffering,
+        ..Default::default()
+    }))
+    .await;
+    call.ready().await;
+    call.send(text(&"x".repeat(41))).await;
+    let failed = call.utterance().await;
+    assert_eq!(failed.error_reason(), "TEXT_BUFFER_FULL");
+    assert_eq!(failed.outcome.error.unwrap().code, Code::ResourceExhausted as i32);
+    call.send(cancel("")).await;
+    call.send(text("still alive")).await;
+    call.send(finish()).await;
+    assert_eq!(call.utterance().await.finish(), v1::FinishReason::Stop);
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn markup_and_text_that_the_tokenizer_refuses_are_errors() {
+    let script = FakeScript {
+        tokenizer_refuses: Some('#'),
+        ..Default::default()
+    };
+    let server = TestServer::fake(script, &[]).await;
+    let mut call = configured(&server).await;
+    call.send(text("<speak>hello</speak>")).await;
+    call.send(finish()).await;
+    assert_eq!(call.utterance().await.error_reason(), "MARKUP_NOT_SUPPORTED");
+    call.send(text("a # b.")).await;
+    call.send(finish()).await;
+    assert_eq!(call.utterance().await.error_reason(), "INVALID_FIELD");
+    call.send(text("fine.")).await;
+    call.send(finish()).await;
+    assert_eq!(call.utterance().await.finish(), v1::FinishReason::Stop);
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn a_message_that_is_too_large_ends_the_call() {
+    let server = server(&[]).await;
+    let mut call = configured(&server).await;
+    call.send(text(&"x".repeat(2 << 20))).await;
+    let status = loop {
+        match call.next().await {
+            Some(_) => {}
+            None => break call.history().ending.clone(),
+        }
+    };
+    assert_eq!(status, omni_tests::Ending::Status(Code::InvalidArgument));
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn too_many_waiting_utterances_end_the_call() {
+    let script = FakeScript::default();
+    let server = TestServer::fake(script.clone(), &[]).await;
+    script.talker.close();
+    let call = configured(&server).await;
+    for n in 0..70 {
+        call.send(named(&format!("n{n}"), "hello.")).await;
+        call.send(finish()).await;
+    }
+    let status = call.end().await.unwrap_err();
+    assert_eq!(
+        (status.code(), reason(&status).as_str()),
+        (Code::ResourceExhausted, "TOO_MANY_UTTERANCES")
+    );
+    script.talker.open();
+    server.stop().await;
+}

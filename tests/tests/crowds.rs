@@ -1,0 +1,180 @@
+//! Many callers at once: nobody changes what another hears, nobody holds up another, too many are told so.
+
+use std::time::Duration;
+
+use omni_proto::v1;
+use omni_tests::{Call, FakeScript, TestServer, audio_of, config, endless, finish, reason, text};
+use tonic::Code;
+use tonic_types::StatusExt as _;
+
+fn seeded(seed: u64) -> v1::SpeechConfig {
+    let sampling = v1::SamplingParams {
+        seed: Some(seed),
+        ..Default::default()
+    };
+    v1::SpeechConfig {
+        sampling: Some(sampling),
+        ..Default::default()
+    }
+}
+
+async fn configured(server: &TestServer) -> Call {
+    let mut call = server.call().await;
+    call.send(config(v1::SpeechConfig::default())).await;
+    call.ready().await;
+    call
+}
+
+const TEXT: &str = "This is a sentence. And here is one more, a longer one, to be spoken after it.";
+
+#[tokio::test]
+async fn audio_does_not_depend_on_who_else_speaks() {
+    let server = TestServer::fake(FakeScript::default(), &[]).await;
+    let (alone, _) = audio_of(&mut server.speech(), seeded(9), TEXT).await.unwrap();
+    let crowd = (0..16).map(|n| {
+        let mut client = server.speech();
+        async move {
+            audio_of(&mut client, seeded(if n == 8 { 9 } else { n }), TEXT)
+                .await
+                .unwrap()
+                .0
+        }
+    });
+    let heard = futures::future::join_all(crowd).await;
+    assert!(heard[8] == alone);
+    assert!(heard.iter().all(|audio| audio.len() == alone.len()));
+    server.idle(17).await;
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn a_slow_reader_pauses_alone_and_gets_everything() {
+    let script = FakeScript::default();
+    let server = TestServer::fake(script.clone(), &["--max-buffered-audio", "200ms"]).await;
+    let long = "A rather long sentence that goes on for a while, and then for a while more. ".repeat(40);
+    let (expected, _) = audio_of(&mut server.speech(), seeded(4), &long).await.unwrap();
+
+    // A connection of its own, for a window of flow control of its own.
+    let mut slow_client = v1::speech_service_client::SpeechServiceClient::new(server.connect().await);
+    let mut slow = Call::open(&mut slow_client).await;
+    slow.send(config(seeded(4))).await;
+    slow.ready().await;
+    slow.send(text(&long)).await;
+    slow.send(finish()).await;
+    slow.first_audio().await;
+    // Others are served all the while.
+    for _ in 0..3 {
+        let (other, _) = audio_of(&mut server.speech(), seeded(4), &long).await.unwrap();
+        assert!(other == expected);
+    }
+    let utterance = slow.utterance().await;
+    assert!(utterance.audio == expected);
+    drop(slow);
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn a_reader_that_never_reads_is_let_go() {
+    let script = FakeScript::default();
+    let args = ["--max-buffered-audio", "200ms", "--stall-timeout", "200ms"];
+    let server = TestServer::fake(script.clone(), &args).await;
+    let mut call = configured(&server).await;
+    call.send(text(&endless())).await;
+    call.send(finish()).await;
+    call.first_audio().await;
+    server
+        .until("the session has ended", || server.app.sessions() == 0)
+        .await;
+    let records = server.records.all();
+    assert_eq!(
+        records[0].error.as_ref().map(|error| error.reason()),
+        Some("SLOW_READER")
+    );
+    drop(call);
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn more_sessions_than_allowed_are_refused_with_a_time_to_retry() {
+    let server = TestServer::fake(FakeScript::default(), &["--max-sessions", "2"]).await;
+    let (first, second) = (configured(&server).await, configured(&server).await);
+    let refused = Call::try_open(&mut server.speech(), None).await.unwrap_err();
+    assert_eq!(
+        (refused.code(), reason(&refused).as_str()),
+        (Code::ResourceExhausted, "CONCURRENCY_LIMIT")
+    );
+    assert!(refused.get_details_retry_info().is_some());
+    drop(first);
+    server
+        .until("a place is free", || server.app.sessions() == 1)
+        .await;
+    configured(&server).await;
+    drop(second);
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn more_utterances_than_may_wait_fail_and_the_stream_goes_on() {
+    let script = FakeScript::default();
+    let server = TestServer::fake(script.clone(), &["--max-active", "1", "--max-waiting", "0"]).await;
+    script.talker.close();
+    let mut holder = configured(&server).await;
+    holder.send(text("holds the place.")).await;
+    holder.send(finish()).await;
+    script.talker.reached().await;
+    let mut other = configured(&server).await;
+    other.send(text("no place.")).await;
+    other.send(finish()).await;
+    let refused = other.utterance().await;
+    assert_eq!(refused.error_reason(), "SERVER_OVERLOADED");
+    script.talker.open();
+    assert_eq!(holder.utterance().await.finish(), v1::FinishReason::Stop);
+    other.send(text("now there is.")).await;
+    other.send(finish()).await;
+    assert_eq!(other.utterance().await.finish(), v1::FinishReason::Stop);
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn an_utterance_that_waits_for_text_holds_nobody_up() {
+    let server = TestServer::fake(FakeScript::default(), &["--max-active", "1"]).await;
+    let mut slow = configured(&server).await;
+    slow.send(text("A first sentence. ")).await;
+    slow.send(text("And then")).await;
+    slow.first_audio().await;
+    let (audio, _) = audio_of(&mut server.speech(), seeded(1), TEXT).await.unwrap();
+    assert!(!audio.is_empty());
+    slow.send(text(" a second one.")).await;
+    slow.send(finish()).await;
+    assert_eq!(slow.utterance().await.finish(), v1::FinishReason::Stop);
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn an_idle_session_is_ended() {
+    let server = TestServer::fake(FakeScript::default(), &["--idle-timeout", "50ms"]).await;
+    let call = configured(&server).await;
+    let status = call.end().await.unwrap_err();
+    assert_eq!(
+        (status.code(), reason(&status).as_str()),
+        (Code::Aborted, "SESSION_IDLE")
+    );
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn an_old_session_finishes_what_it_has_and_ends() {
+    let server = TestServer::fake(FakeScript::default(), &["--max-session-age", "50ms"]).await;
+    let mut call = configured(&server).await;
+    call.send(text("An open utterance")).await;
+    tokio::time::sleep(Duration::from_millis(80)).await;
+    call.send(text(" is finished.")).await;
+    call.send(finish()).await;
+    assert_eq!(call.utterance().await.finish(), v1::FinishReason::Stop);
+    let status = call.end().await.unwrap_err();
+    assert_eq!(
+        (status.code(), reason(&status).as_str()),
+        (Code::Aborted, "SESSION_MAX_AGE")
+    );
+    server.stop().await;
+}

@@ -1,0 +1,216 @@
+//! The server with its embedded model: what it speaks sounds like speech, and always the same.
+
+use std::time::Duration;
+
+use omni_audio::{Level, SampleRate, from_i16, i16_from_s16le, worst_join};
+use omni_proto::v1;
+use omni_server::app::load_model;
+use omni_server::config::ModelSource;
+use omni_tests::{Call, TestServer, audio_of, cancel, config, finish, text};
+
+const SENTENCE: &str = "The quick brown fox jumps over the lazy dog.";
+/// Well away from anything the voice does by itself.
+const SEED: u64 = 1;
+
+async fn server(args: &[&str]) -> TestServer {
+    let mut server = TestServer::launch(args, || load_model(&ModelSource::Embedded)).await;
+    server.app.ready().await.expect("the embedded model loads");
+    server
+}
+
+fn seeded(seed: u64) -> v1::SpeechConfig {
+    let sampling = v1::SamplingParams {
+        seed: Some(seed),
+        ..Default::default()
+    };
+    v1::SpeechConfig {
+        sampling: Some(sampling),
+        ..Default::default()
+    }
+}
+
+fn samples(audio: &[u8]) -> Vec<f32> {
+    i16_from_s16le(audio).map(from_i16).collect()
+}
+
+async fn rate(server: &TestServer) -> SampleRate {
+    let models = server
+        .catalog()
+        .list_models(v1::ListModelsRequest::default())
+        .await
+        .unwrap()
+        .into_inner();
+    SampleRate::new(models.models[0].native_output.unwrap().sample_rate_hz).unwrap()
+}
+
+#[tokio::test]
+async fn a_sentence_sounds_like_one() {
+    let server = server(&[]).await;
+    let rate = rate(&server).await;
+    for voice in ["aria", "basil"] {
+        let settings = v1::SpeechConfig {
+            voice: voice.into(),
+            ..seeded(SEED)
+        };
+        let (audio, outcome) = audio_of(&mut server.speech(), settings, SENTENCE).await.unwrap();
+        assert_eq!(
+            outcome.finish_reason(),
+            v1::FinishReason::Stop,
+            "{voice} comes to an end"
+        );
+        let samples = samples(&audio);
+        let seconds = samples.len() as f64 / f64::from(rate.hz());
+        assert!(
+            (1.5..6.0).contains(&seconds),
+            "{voice} takes {seconds} s for 44 characters"
+        );
+        let level = Level::of(&samples);
+        assert!(level.rms() > 0.01, "{voice} is silent: {level:?}");
+        assert_eq!(level.clipped(), 0, "{voice} clips");
+        let silence = outcome.timings.unwrap().leading_silence.unwrap();
+        assert!(
+            Duration::try_from(silence).unwrap() <= Duration::from_millis(60),
+            "{voice} begins with {silence:?}"
+        );
+    }
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn the_same_seed_is_the_same_audio_alone_and_beside_others() {
+    let server = server(&[]).await;
+    let (alone, _) = audio_of(&mut server.speech(), seeded(SEED), "Nothing changes.")
+        .await
+        .unwrap();
+    let crowd = (0..9).map(|n| {
+        let mut client = server.speech();
+        let (seed, text) = if n == 4 {
+            (SEED, "Nothing changes.")
+        } else {
+            (100 + n, "Somebody else is here.")
+        };
+        async move { audio_of(&mut client, seeded(seed), text).await.unwrap().0 }
+    });
+    let heard = futures::future::join_all(crowd).await;
+    assert!(!alone.is_empty() && heard[4] == alone);
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn streamed_text_sounds_like_whole_text() {
+    let server = server(&[]).await;
+    let story = "It was late. Nobody came, not even the cat!";
+    for buffering in [v1::TextBuffering::Sentence, v1::TextBuffering::Eager] {
+        let settings = v1::SpeechConfig {
+            buffering: buffering.into(),
+            ..seeded(SEED)
+        };
+        let (whole, _) = audio_of(&mut server.speech(), settings.clone(), story)
+            .await
+            .unwrap();
+        let mut call = server.call().await;
+        call.send(config(settings)).await;
+        for word in story.split_inclusive(' ') {
+            call.send(text(word)).await;
+        }
+        call.send(finish()).await;
+        let streamed = call.utterance().await;
+        assert!(
+            streamed.audio == whole,
+            "{buffering:?}: {} and {} bytes",
+            streamed.audio.len(),
+            whole.len()
+        );
+    }
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn sentences_are_joined_without_clicks_or_long_silence() {
+    let server = server(&[]).await;
+    let rate = rate(&server).await;
+    let mut call = server.call().await;
+    call.send(config(seeded(SEED))).await;
+    call.send(text("One is here. Two is there. Three is gone. "))
+        .await;
+    call.send(finish()).await;
+    let utterance = call.utterance().await;
+    let starts: Vec<usize> = call
+        .history()
+        .responses
+        .iter()
+        .filter_map(|response| match &response.event {
+            Some(v1::speak_response::Event::Audio(audio)) if audio.start_sample > 0 => {
+                Some(audio.start_sample as usize)
+            }
+            _ => None,
+        })
+        .collect();
+    let samples = samples(&utterance.audio);
+    let join = worst_join(&samples, rate, &starts);
+    assert!(join.is_some_and(|join| join.score < 3.0), "{join:?}");
+    let window = rate.hz() as usize / 100;
+    let quiet: Vec<bool> = samples
+        .chunks(window)
+        .map(|chunk| Level::of(chunk).rms() < 0.004)
+        .collect();
+    let longest = quiet.split(|quiet| !quiet).map(<[bool]>::len).max().unwrap_or(0);
+    assert!(longest < 60, "{} ms of silence", longest * 10);
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn numbers_are_read_and_what_cannot_be_spoken_is_a_warning_or_an_error() {
+    let server = server(&[]).await;
+    let mut call = Call::open(&mut server.speech()).await;
+    call.send(config(seeded(SEED))).await;
+    call.send(text("It costs $5 \u{4f60}\u{597d}.")).await;
+    call.send(finish()).await;
+    let spoken = call.utterance().await;
+    assert!(spoken.samples() > 0);
+    assert_eq!(spoken.warnings[0].reason, "CHARACTERS_SKIPPED");
+    call.send(text("\u{4f60}\u{597d}")).await;
+    call.send(finish()).await;
+    let failed = call.utterance().await;
+    assert_eq!(
+        (failed.samples(), failed.error_reason().as_str()),
+        (0, "NOTHING_SPEAKABLE")
+    );
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn cancel_and_a_caller_that_vanishes_free_their_places() {
+    let server = server(&["--max-active", "1"]).await;
+    let long = "This sentence is one of very many that follow each other without an end. ".repeat(50);
+    let mut call = server.call().await;
+    call.send(config(seeded(SEED))).await;
+    call.send(text(&long)).await;
+    call.first_audio().await;
+    call.send(cancel("")).await;
+    assert_eq!(call.utterance().await.finish(), v1::FinishReason::Interrupted);
+    call.send(text(&long)).await;
+    call.first_audio().await;
+    drop(call);
+    server.idle(2).await;
+    let (audio, _) = audio_of(&mut server.speech(), seeded(SEED), "Free again.")
+        .await
+        .unwrap();
+    assert!(!audio.is_empty());
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn sixteen_callers_are_served_at_once() {
+    let server = server(&[]).await;
+    let crowd = (0..16).map(|n| {
+        let mut client = server.speech();
+        async move { audio_of(&mut client, seeded(n), SENTENCE).await.unwrap() }
+    });
+    for (audio, outcome) in futures::future::join_all(crowd).await {
+        assert!(!audio.is_empty());
+        assert_ne!(outcome.finish_reason(), v1::FinishReason::Error);
+    }
+    server.idle(16).await;
+    server.stop().await;
+}

@@ -1,0 +1,248 @@
+//! Rules of the house that the compiler does not check: who may import whom, and what is never written.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+        .parent()
+        .expect("the workspace")
+        .to_owned()
+}
+
+/// Every file below `directory` with one of these extensions, generated and built ones left out.
+fn files(directory: &Path, extensions: &[&str]) -> Vec<PathBuf> {
+    let mut found = Vec::new();
+    for entry in fs::read_dir(directory)
+        .expect("a directory")
+        .map(|entry| entry.expect("an entry").path())
+    {
+        let name = entry.file_name().and_then(|name| name.to_str()).unwrap_or("");
+        if entry.is_dir() {
+            let skipped =
+                name.starts_with('.') || ["target", "generated", "work", "node_modules"].contains(&name);
+            if !skipped {
+                found.extend(files(&entry, extensions));
+            }
+        } else if extensions.iter().any(|extension| name.ends_with(extension)) {
+            found.push(entry);
+        }
+    }
+    found
+}
+
+/// The code of a file without its comments and without its tests.
+fn code(path: &Path) -> String {
+    let text = fs::read_to_string(path).expect("a text file");
+    let text = text.split("#[cfg(test)]").next().unwrap_or_default();
+    let lines = text
+        .lines()
+        .map(|line| line.split("//").next().unwrap_or_default());
+    lines.collect::<Vec<_>>().join("\n")
+}
+
+/// The levels of the server, lowest first, as in its `lib.rs`.
+const LEVELS: [&[&str]; 6] = [
+    &["clock", "config", "error", "id", "tasks"],
+    &["stage", "connector"],
+    &["orchestrator"],
+    &["session"],
+    &["grpc"],
+    &["app", "main", "lib"],
+];
+
+fn level(module: &str) -> usize {
+    LEVELS
+        .iter()
+        .position(|level| level.contains(&module))
+        .unwrap_or_else(|| panic!("module {module} has no level: add it to the list in lib.rs and here"))
+}
+
+#[test]
+fn imports_in_the_server_run_down_the_list_only() {
+    let source = root().join("server/src");
+    for path in files(&source, &[".rs"]) {
+        let relative = path.strip_prefix(&source).expect("below the source");
+        let module = relative
+            .iter()
+            .next()
+            .and_then(|first| first.to_str())
+            .expect("a name");
+        let module = module.trim_end_matches(".rs");
+        for imported in code(&path).split("crate::").skip(1) {
+            let imported: String = imported
+                .chars()
+                .take_while(|c| c.is_alphanumeric() || *c == '_')
+                .collect();
+            if imported.is_empty() {
+                continue;
+            }
+            let (from, to) = (level(module), level(&imported));
+            assert!(
+                to <= from,
+                "{} (level {}) imports {imported} (level {})",
+                relative.display(),
+                from + 1,
+                to + 1
+            );
+            assert!(
+                !(module == "stage" && imported == "connector"),
+                "{}: a stage knows inlets and outlets, not what is behind them",
+                relative.display()
+            );
+        }
+    }
+}
+
+#[test]
+fn only_the_grpc_module_and_the_composition_root_name_wire_types() {
+    let source = root().join("server/src");
+    for path in files(&source, &[".rs"]) {
+        let relative = path
+            .strip_prefix(&source)
+            .expect("below the source")
+            .to_string_lossy()
+            .into_owned();
+        if relative.starts_with("grpc") || relative.starts_with("app") {
+            continue;
+        }
+        let code = code(&path);
+        for wire in ["omni_proto", "tonic", "prost"] {
+            assert!(!code.contains(wire), "{relative} names {wire}");
+        }
+    }
+}
+
+/// Crates of this workspace that each crate may depend on.
+fn arrows() -> BTreeMap<&'static str, &'static [&'static str]> {
+    BTreeMap::from([
+        ("proto", &[] as &[_]),
+        ("audio", &[]),
+        ("text", &[]),
+        ("engine", &[]),
+        ("models", &["omni-engine"]),
+        (
+            "server",
+            &[
+                "omni-audio",
+                "omni-engine",
+                "omni-models",
+                "omni-proto",
+                "omni-text",
+            ],
+        ),
+        ("client", &["omni-audio", "omni-proto"]),
+    ])
+}
+
+/// Names of the dependencies in a section of a manifest.
+fn dependencies(manifest: &str, section: &str) -> Vec<String> {
+    let body = manifest.split(&format!("[{section}]")).nth(1).unwrap_or_default();
+    let body = body.lines().take_while(|line| !line.starts_with('['));
+    body.filter_map(|line| line.split(['.', '=', ' ']).next())
+        .filter(|name| !name.is_empty() && !name.starts_with('#'))
+        .map(str::to_owned)
+        .collect()
+}
+
+#[test]
+fn crates_depend_on_each_other_along_the_arrows_only() {
+    for (name, allowed) in arrows() {
+        let manifest = fs::read_to_string(root().join(name).join("Cargo.toml")).expect("a manifest");
+        for dependency in dependencies(&manifest, "dependencies") {
+            if dependency.starts_with("omni-") {
+                assert!(
+                    allowed.contains(&dependency.as_str()),
+                    "{name} depends on {dependency}"
+                );
+            }
+        }
+    }
+}
+
+#[test]
+fn pure_crates_stay_pure() {
+    let never: [(&str, &[&str]); 4] = [
+        ("engine", &["tokio", "tonic", "candle-core", "metrics", "tracing"]),
+        ("audio", &["tokio", "tonic", "candle-core", "metrics"]),
+        ("text", &["tokio", "tonic", "candle-core", "metrics"]),
+        ("models", &["tokio", "tonic", "metrics"]),
+    ];
+    for (name, never) in never {
+        let manifest = fs::read_to_string(root().join(name).join("Cargo.toml")).expect("a manifest");
+        let dependencies = dependencies(&manifest, "dependencies");
+        let found: Vec<_> = dependencies
+            .iter()
+            .filter(|found| never.contains(&found.as_str()))
+            .collect();
+        assert!(found.is_empty(), "{name} depends on {found:?}");
+    }
+    for (name, never) in [
+        ("engine", ["std::time::Instant", "SystemTime"]),
+        ("text", ["std::time", "std::thread"]),
+    ] {
+        for path in files(&root().join(name).join("src"), &[".rs"]) {
+            let code = code(&path);
+            for never in never {
+                assert!(!code.contains(never), "{} uses {never}", path.display());
+            }
+        }
+    }
+}
+
+#[test]
+fn nothing_unfinished_is_left_lying_about() {
+    let marks = [
+        ["TO", "DO"].concat(),
+        ["FIX", "ME"].concat(),
+        ["XX", "X:"].concat(),
+        ["todo", "!("].concat(),
+    ];
+    for path in files(&root(), &[".rs", ".proto", ".toml", ".md"]) {
+        let text = fs::read_to_string(&path).expect("a text file");
+        for mark in &marks {
+            assert!(!text.contains(mark.as_str()), "{} says {mark}", path.display());
+        }
+    }
+}
+
+#[test]
+fn no_file_speaks_of_the_machine_it_was_written_on() {
+    let marks = [
+        ["../", "shared"].concat(),
+        ["/wo", "rk/"].concat(),
+        ["/ro", "ot/"].concat(),
+    ];
+    for path in files(
+        &root(),
+        &[".rs", ".proto", ".toml", ".md", ".py", ".sh", "Makefile"],
+    ) {
+        let text = fs::read_to_string(&path).expect("a text file");
+        for mark in &marks {
+            assert!(
+                !text.contains(mark.as_str()),
+                "{} mentions {mark}",
+                path.display()
+            );
+        }
+    }
+}
+
+#[test]
+fn unbounded_channels_are_not_used() {
+    let marks = [
+        ["unbounded", "_channel"].concat(),
+        ["mpsc::", "unbounded"].concat(),
+    ];
+    for name in ["server", "client"] {
+        for path in files(&root().join(name).join("src"), &[".rs"]) {
+            let code = code(&path);
+            assert!(
+                !marks.iter().any(|mark| code.contains(mark.as_str())),
+                "{} has one",
+                path.display()
+            );
+        }
+    }
+}

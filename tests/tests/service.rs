@@ -1,0 +1,253 @@
+//! What surrounds speech: health, catalogue, reflection, start and shutdown.
+
+use omni_proto::v1;
+use omni_tests::{
+    Call, FakeScript, FakeSpeech, Gate, TestServer, audio_of, config, endless, finish, reason, text,
+};
+use tonic::Code;
+use tonic_health::pb::HealthCheckRequest;
+use tonic_health::pb::health_check_response::ServingStatus;
+use tonic_types::StatusExt as _;
+
+const SERVICES: [&str; 3] = ["", "omni.v1.SpeechService", "omni.v1.CatalogService"];
+
+async fn health(server: &TestServer, service: &str) -> ServingStatus {
+    let request = HealthCheckRequest {
+        service: service.to_owned(),
+    };
+    server
+        .health()
+        .check(request)
+        .await
+        .unwrap()
+        .into_inner()
+        .status()
+}
+
+async fn configured(server: &TestServer) -> Call {
+    let mut call = server.call().await;
+    call.send(config(v1::SpeechConfig::default())).await;
+    call.ready().await;
+    call
+}
+
+#[tokio::test]
+async fn nothing_serves_before_the_model_is_warm() {
+    let load = Gate::default();
+    load.close();
+    let script = FakeScript {
+        load: load.clone(),
+        ..Default::default()
+    };
+    let mut server = TestServer::launch(&[], move || Ok(FakeSpeech::new(script))).await;
+    for service in SERVICES {
+        assert_eq!(
+            health(&server, service).await,
+            ServingStatus::NotServing,
+            "{service:?}"
+        );
+    }
+    let refused = Call::try_open(&mut server.speech(), None).await.unwrap_err();
+    assert_eq!(
+        (refused.code(), reason(&refused).as_str()),
+        (Code::Unavailable, "MODEL_LOADING")
+    );
+    assert!(refused.get_details_retry_info().is_some());
+    load.open();
+    server.app.ready().await.unwrap();
+    for service in SERVICES {
+        assert_eq!(
+            health(&server, service).await,
+            ServingStatus::Serving,
+            "{service:?}"
+        );
+    }
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn a_model_that_cannot_be_loaded_is_reported() {
+    let load = || -> anyhow::Result<FakeSpeech> { anyhow::bail!("no such file") };
+    let mut server = TestServer::launch(&[], load).await;
+    let error = server.app.ready().await.unwrap_err();
+    assert!(error.to_string().contains("no such file"), "{error}");
+    assert_eq!(health(&server, "").await, ServingStatus::NotServing);
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn the_catalogue_lists_models_and_voices() {
+    let server = TestServer::fake(FakeScript::default(), &[]).await;
+    let mut catalog = server.catalog();
+    let models = catalog
+        .list_models(v1::ListModelsRequest::default())
+        .await
+        .unwrap()
+        .into_inner()
+        .models;
+    assert_eq!(models.len(), 1);
+    assert!(models[0].ready && models[0].native_output.unwrap().sample_rate_hz == 16_000);
+
+    let request = v1::ListVoicesRequest {
+        page_size: 1,
+        ..Default::default()
+    };
+    let first = catalog.list_voices(request.clone()).await.unwrap().into_inner();
+    assert_eq!(
+        (first.voices[0].id.as_str(), first.voices[0].is_default),
+        ("alto", true)
+    );
+    let request = v1::ListVoicesRequest {
+        page_token: first.next_page_token,
+        ..request
+    };
+    let second = catalog.list_voices(request).await.unwrap().into_inner();
+    assert_eq!(
+        (second.voices[0].id.as_str(), second.next_page_token.as_str()),
+        ("bass", "")
+    );
+
+    let german = v1::ListVoicesRequest {
+        language: "de".into(),
+        ..Default::default()
+    };
+    assert!(
+        catalog
+            .list_voices(german)
+            .await
+            .unwrap()
+            .into_inner()
+            .voices
+            .is_empty()
+    );
+    let other = v1::ListVoicesRequest {
+        model: "other".into(),
+        ..Default::default()
+    };
+    assert_eq!(
+        catalog.list_voices(other).await.unwrap_err().code(),
+        Code::InvalidArgument
+    );
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn reflection_answers_in_both_versions() {
+    let server = TestServer::fake(FakeScript::default(), &[]).await;
+    macro_rules! services {
+        ($version:ident) => {{
+            use tonic_reflection::pb::$version as pb;
+            let mut client =
+                pb::server_reflection_client::ServerReflectionClient::new(server.channel.clone());
+            let list = pb::server_reflection_request::MessageRequest::ListServices(String::new());
+            let request = pb::ServerReflectionRequest {
+                host: String::new(),
+                message_request: Some(list),
+            };
+            let mut answers = client
+                .server_reflection_info(tokio_stream::once(request))
+                .await
+                .unwrap()
+                .into_inner();
+            match answers
+                .message()
+                .await
+                .unwrap()
+                .unwrap()
+                .message_response
+                .unwrap()
+            {
+                pb::server_reflection_response::MessageResponse::ListServicesResponse(list) => list
+                    .service
+                    .into_iter()
+                    .map(|service| service.name)
+                    .collect::<Vec<_>>(),
+                other => panic!("{other:?}"),
+            }
+        }};
+    }
+    for names in [services!(v1), services!(v1alpha)] {
+        for service in [
+            "omni.v1.SpeechService",
+            "omni.v1.CatalogService",
+            "grpc.health.v1.Health",
+        ] {
+            assert!(
+                names.iter().any(|name| name == service),
+                "{service} is missing in {names:?}"
+            );
+        }
+    }
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn shutdown_finishes_open_utterances_and_refuses_new_ones() {
+    let script = FakeScript::default();
+    let server = TestServer::fake(script.clone(), &[]).await;
+    let mut busy = configured(&server).await;
+    let mut idle = configured(&server).await;
+    script.talker.close();
+    busy.send(text("the last words. And")).await;
+    script.talker.reached().await;
+
+    let (mut speech, mut health) = (server.speech(), server.health());
+    let TestServer {
+        app,
+        channel,
+        records,
+        ..
+    } = server;
+    let shutdown = tokio::spawn(app.shut_down(std::future::pending()));
+    let (id, event) = idle.next().await.expect("a warning");
+    assert!(id.is_empty(), "{event:?}");
+    assert!(matches!(event, v1::speak_response::Event::Warning(warning) if warning.reason == "DRAINING"));
+    let ended = idle.end().await.unwrap_err();
+    assert_eq!(
+        (ended.code(), reason(&ended).as_str()),
+        (Code::Unavailable, "DRAINING")
+    );
+    let refused = audio_of(&mut speech, v1::SpeechConfig::default(), "too late.")
+        .await
+        .unwrap_err();
+    assert_eq!(
+        (refused.code(), reason(&refused).as_str()),
+        (Code::Unavailable, "DRAINING")
+    );
+    let status = health
+        .check(HealthCheckRequest::default())
+        .await
+        .unwrap()
+        .into_inner()
+        .status();
+    assert_eq!(status, ServingStatus::NotServing);
+
+    script.talker.open();
+    busy.hang_up();
+    assert_eq!(busy.utterance().await.finish(), v1::FinishReason::Stop);
+    busy.end().await.unwrap();
+    shutdown.await.unwrap();
+    assert_eq!(records.all().len(), 1);
+    drop(channel);
+}
+
+#[tokio::test]
+async fn a_second_signal_ends_at_once() {
+    let script = FakeScript::default();
+    let server = TestServer::fake(script, &[]).await;
+    let mut call = configured(&server).await;
+    call.send(text(&endless())).await;
+    call.send(finish()).await;
+    call.first_audio().await;
+    let records = server.records.clone();
+    let (now, told) = tokio::sync::oneshot::channel();
+    let shutdown = tokio::spawn(server.app.shut_down(async move { told.await.unwrap() }));
+    now.send(()).unwrap();
+    let status = call.end().await.unwrap_err();
+    assert_eq!(
+        (status.code(), reason(&status).as_str()),
+        (Code::Unavailable, "STOPPED")
+    );
+    shutdown.await.unwrap();
+    assert_eq!(records.all().len(), 1);
+}

@@ -1,0 +1,349 @@
+//! What a caller of `Speak` may do, in which order, and what comes back.
+
+use omni_proto::v1;
+use omni_proto::v1::speak_response::Event;
+use omni_tests::{
+    Call, FAKE_SAMPLES_PER_FRAME, FakeScript, TestServer, audio_of, config, finish, flush, named, reason,
+    text,
+};
+use tonic::Code;
+
+async fn server() -> TestServer {
+    TestServer::fake(FakeScript::default(), &[]).await
+}
+
+fn seeded(seed: u64) -> v1::SpeechConfig {
+    let sampling = v1::SamplingParams {
+        seed: Some(seed),
+        ..Default::default()
+    };
+    v1::SpeechConfig {
+        sampling: Some(sampling),
+        ..Default::default()
+    }
+}
+
+async fn configured(server: &TestServer, settings: v1::SpeechConfig) -> Call {
+    let mut call = server.call().await;
+    call.send(config(settings)).await;
+    call.ready().await;
+    call
+}
+
+#[tokio::test]
+async fn a_sentence_is_spoken_and_accounted_for() {
+    let server = server().await;
+    let mut call = configured(&server, seeded(7)).await;
+    call.send(text("hello there.")).await;
+    call.send(finish()).await;
+    let utterance = call.utterance().await;
+    assert_eq!(utterance.finish(), v1::FinishReason::Stop);
+    assert_eq!(utterance.samples(), 12 * FAKE_SAMPLES_PER_FRAME as usize);
+    let usage = utterance.outcome.usage.unwrap();
+    assert_eq!(
+        (
+            usage.input_characters,
+            usage.input_text_tokens,
+            usage.output_audio_tokens
+        ),
+        (12, 12, 12)
+    );
+    assert_eq!(utterance.outcome.seed, Some(7));
+    let stages = &utterance.outcome.timings.as_ref().unwrap().stages;
+    assert!(
+        stages
+            .iter()
+            .all(|stage| stage.first_output.is_some() && stage.queue.is_some()),
+        "{stages:?}"
+    );
+    call.hang_up();
+    call.end().await.unwrap();
+    server.idle(1).await;
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn ready_tells_every_default() {
+    let server = server().await;
+    let mut call = server.call().await;
+    call.send(config(v1::SpeechConfig::default())).await;
+    let ready = call.ready().await;
+    let resolved = ready.resolved.unwrap();
+    assert_eq!(
+        (
+            resolved.model.as_str(),
+            resolved.voice.as_str(),
+            resolved.language.as_str()
+        ),
+        ("fake", "alto", "en")
+    );
+    assert_eq!(resolved.sampling.unwrap().temperature, Some(0.5));
+    assert_eq!(resolved.buffering(), v1::TextBuffering::Sentence);
+    assert_eq!(ready.limits.unwrap().max_text_bytes_per_utterance, 20_000);
+    drop(call);
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn text_in_any_chunking_gives_the_same_audio() {
+    let server = server().await;
+    let whole = "One sentence is here. Another one, a longer one, follows! Is this the end?";
+    for buffering in [
+        v1::TextBuffering::Sentence,
+        v1::TextBuffering::Clause,
+        v1::TextBuffering::Eager,
+    ] {
+        let settings = v1::SpeechConfig {
+            buffering: buffering.into(),
+            ..seeded(3)
+        };
+        let (expected, _) = audio_of(&mut server.speech(), settings.clone(), whole)
+            .await
+            .unwrap();
+        let mut call = configured(&server, settings).await;
+        for c in whole.chars() {
+            call.send(text(&c.to_string())).await;
+        }
+        call.send(finish()).await;
+        let streamed = call.utterance().await;
+        assert!(
+            streamed.audio == expected,
+            "{buffering:?}: {} and {}",
+            streamed.audio.len(),
+            expected.len()
+        );
+    }
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn the_same_seed_gives_the_same_audio_and_another_one_does_not() {
+    let server = server().await;
+    let mut client = server.speech();
+    let (one, outcome) = audio_of(&mut client, v1::SpeechConfig::default(), "say it again.")
+        .await
+        .unwrap();
+    let (again, _) = audio_of(&mut client, seeded(outcome.seed.unwrap()), "say it again.")
+        .await
+        .unwrap();
+    let (other, _) = audio_of(&mut client, seeded(outcome.seed.unwrap() + 1), "say it again.")
+        .await
+        .unwrap();
+    assert!(one == again && one != other);
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn many_utterances_are_answered_in_order() {
+    let server = server().await;
+    let mut call = configured(&server, seeded(1)).await;
+    for n in 0..10 {
+        call.send(named(&format!("n{n}"), &format!("number {n}."))).await;
+        call.send(finish()).await;
+    }
+    for n in 0..10 {
+        let utterance = call.utterance().await;
+        assert_eq!(utterance.id, format!("n{n}"));
+        assert!(utterance.samples() > 0);
+    }
+    call.hang_up();
+    call.end().await.unwrap();
+    server.idle(10).await;
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn hanging_up_finishes_the_open_utterance() {
+    let server = server().await;
+    let mut call = configured(&server, seeded(1)).await;
+    call.send(text("no full stop")).await;
+    call.hang_up();
+    let utterance = call.utterance().await;
+    assert_eq!(utterance.finish(), v1::FinishReason::Stop);
+    assert!(utterance.samples() > 0);
+    call.end().await.unwrap();
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn hanging_up_without_a_word_is_fine() {
+    let server = server().await;
+    let mut call = server.call().await;
+    call.hang_up();
+    let history = call.end().await.unwrap();
+    assert!(history.responses.is_empty());
+    server.idle(0).await;
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn flush_speaks_and_the_utterance_goes_on() {
+    let server = server().await;
+    let settings = v1::SpeechConfig {
+        buffering: v1::TextBuffering::Manual.into(),
+        ..seeded(1)
+    };
+    let mut call = configured(&server, settings).await;
+    call.send(text("first part")).await;
+    call.send(flush()).await;
+    call.first_audio().await;
+    call.send(text(" and the rest")).await;
+    call.send(finish()).await;
+    let utterance = call.utterance().await;
+    assert_eq!(utterance.outcome.usage.unwrap().input_characters, 23);
+    assert_eq!(utterance.outcome.usage.unwrap().output_audio_tokens, 22);
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn text_that_waits_too_long_is_spoken_by_itself() {
+    let server = server().await;
+    let settings = v1::SpeechConfig {
+        buffering: v1::TextBuffering::Manual.into(),
+        max_buffer_delay: Some(omni_proto::Duration {
+            seconds: 0,
+            nanos: 1_000_000,
+        }),
+        ..seeded(1)
+    };
+    let mut call = configured(&server, settings).await;
+    call.send(text("nobody says flush")).await;
+    call.first_audio().await;
+    call.send(finish()).await;
+    call.utterance().await;
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn finish_without_text_is_done_without_audio() {
+    let server = server().await;
+    let mut call = configured(&server, seeded(1)).await;
+    for nothing in [None, Some(" \n\t ")] {
+        if let Some(nothing) = nothing {
+            call.send(text(nothing)).await;
+        }
+        call.send(finish()).await;
+        let utterance = call.utterance().await;
+        assert_eq!(
+            (utterance.finish(), utterance.samples()),
+            (v1::FinishReason::Stop, 0)
+        );
+    }
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn settings_change_between_utterances_only() {
+    let server = server().await;
+    let mut call = configured(&server, seeded(1)).await;
+    call.send(text("one voice.")).await;
+    call.send(finish()).await;
+    call.send(config(v1::SpeechConfig {
+        voice: "BASS".into(),
+        ..seeded(1)
+    }))
+    .await;
+    call.send(text("one voice.")).await;
+    call.send(finish()).await;
+    let (alto, bass) = (call.utterance().await, call.utterance().await);
+    assert!(alto.audio != bass.audio && alto.audio.len() == bass.audio.len());
+    let voices: Vec<_> = call
+        .history()
+        .responses
+        .iter()
+        .filter_map(|response| match &response.event {
+            Some(Event::Ready(ready)) => Some(ready.resolved.as_ref().unwrap().voice.clone()),
+            _ => None,
+        })
+        .collect();
+    assert_eq!(voices, ["alto", "bass"]);
+    call.send(text("open")).await;
+    call.send(config(seeded(1))).await;
+    let status = call.end().await.unwrap_err();
+    assert_eq!(
+        (status.code(), reason(&status).as_str()),
+        (Code::FailedPrecondition, "CONFIG_DURING_UTTERANCE")
+    );
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn the_first_message_must_be_config() {
+    let server = server().await;
+    for first in [text("hello"), finish(), flush()] {
+        let call = server.call().await;
+        call.send(first).await;
+        let status = call.end().await.unwrap_err();
+        assert_eq!(
+            (status.code(), reason(&status).as_str()),
+            (Code::InvalidArgument, "PROTOCOL_VIOLATION")
+        );
+    }
+    server.idle(0).await;
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn an_id_cannot_be_used_again_nor_change_within_an_utterance() {
+    let server = server().await;
+    let mut call = configured(&server, seeded(1)).await;
+    call.send(named("a", "first.")).await;
+    call.send(finish()).await;
+    call.utterance().await;
+    call.send(named("a", "second.")).await;
+    let status = call.end().await.unwrap_err();
+    assert_eq!(
+        (status.code(), reason(&status).as_str()),
+        (Code::InvalidArgument, "UTTERANCE_ID_INVALID")
+    );
+
+    let call = configured(&server, seeded(1)).await;
+    call.send(named("a", "first")).await;
+    call.send(named("b", " second")).await;
+    assert_eq!(reason(&call.end().await.unwrap_err()), "UTTERANCE_ID_INVALID");
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn wav_begins_with_one_header() {
+    let server = server().await;
+    let format = v1::AudioFormat {
+        encoding: v1::AudioEncoding::Wav.into(),
+        ..Default::default()
+    };
+    let output = v1::AudioDelivery {
+        format: Some(format),
+        ..Default::default()
+    };
+    let settings = v1::SpeechConfig {
+        output: Some(output),
+        ..seeded(5)
+    };
+    let (wav, _) = audio_of(&mut server.speech(), settings, "a file.").await.unwrap();
+    let (pcm, _) = audio_of(&mut server.speech(), seeded(5), "a file.")
+        .await
+        .unwrap();
+    assert_eq!(&wav[..4], b"RIFF");
+    assert!(wav[44..] == pcm);
+    assert_eq!(omni_audio::Wav::parse(&wav).unwrap().len().len(), pcm.len() / 2);
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn max_tokens_ends_an_utterance_early_and_says_so() {
+    let server = server().await;
+    let sampling = v1::SamplingParams {
+        max_tokens: Some(15),
+        ..Default::default()
+    };
+    let settings = v1::SpeechConfig {
+        sampling: Some(sampling),
+        ..Default::default()
+    };
+    let text = "First sentence. Second sentence. Third sentence.";
+    let (audio, outcome) = audio_of(&mut server.speech(), settings, text).await.unwrap();
+    assert_eq!(outcome.finish_reason(), v1::FinishReason::Length);
+    assert_eq!(outcome.usage.unwrap().output_audio_tokens, 15);
+    assert!(!audio.is_empty());
+    server.stop().await;
+}

@@ -1,0 +1,97 @@
+//! A stage that panics or fails takes down its own requests and nothing else.
+
+use omni_proto::v1;
+use omni_tests::{Call, FakeScript, TestServer, audio_of, config, finish, reason, text};
+use tonic::Code;
+
+async fn configured(server: &TestServer) -> Call {
+    let mut call = server.call().await;
+    call.send(config(v1::SpeechConfig::default())).await;
+    call.ready().await;
+    call
+}
+
+async fn serves(server: &TestServer) {
+    let (audio, _) = audio_of(&mut server.speech(), v1::SpeechConfig::default(), "all is well.")
+        .await
+        .unwrap();
+    assert!(!audio.is_empty());
+}
+
+async fn panic_fails_only_its_requests(script: FakeScript, stage: &str) {
+    let server = TestServer::fake(script, &[]).await;
+    let mut call = configured(&server).await;
+    call.send(text("this is where it # breaks.")).await;
+    call.send(finish()).await;
+    let failed = call.utterance().await;
+    assert_eq!(
+        (failed.finish(), failed.error_reason().as_str()),
+        (v1::FinishReason::Error, "STAGE_FAILED")
+    );
+    let error = failed.outcome.error.unwrap();
+    assert_eq!(error.code, Code::Internal as i32);
+    assert!(error.message.contains(stage), "{}", error.message);
+
+    // The same stream, and others, go on.
+    server
+        .until("the stages are back", || {
+            server.app.orchestrator().available().is_ok()
+        })
+        .await;
+    call.send(text("fine again.")).await;
+    call.send(finish()).await;
+    assert_eq!(call.utterance().await.finish(), v1::FinishReason::Stop);
+    serves(&server).await;
+    drop(call);
+    server.idle(3).await;
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn a_panic_in_the_talker_fails_only_its_requests() {
+    let script = FakeScript {
+        talker_panics_on: Some('#'),
+        ..Default::default()
+    };
+    panic_fails_only_its_requests(script, "talker").await;
+}
+
+#[tokio::test]
+async fn a_panic_in_code2wav_fails_only_its_requests() {
+    let script = FakeScript {
+        code2wav_panics_on: Some('#'),
+        ..Default::default()
+    };
+    panic_fails_only_its_requests(script, "code2wav").await;
+}
+
+#[tokio::test]
+async fn a_sequence_that_fails_alone_leaves_its_batch_alone() {
+    let script = FakeScript {
+        talker_fails_on: Some('#'),
+        ..Default::default()
+    };
+    let server = TestServer::fake(script, &[]).await;
+    let calls = (0..8).map(|n| {
+        let mut client = server.speech();
+        let text = if n == 3 {
+            "this one # fails."
+        } else {
+            "this one does not fail."
+        };
+        async move { audio_of(&mut client, v1::SpeechConfig::default(), text).await }
+    });
+    for (n, result) in futures::future::join_all(calls).await.into_iter().enumerate() {
+        match result {
+            Ok(_) => assert_ne!(n, 3),
+            Err(status) => {
+                assert_eq!(n, 3);
+                assert_eq!(
+                    (status.code(), reason(&status).as_str()),
+                    (Code::Internal, "STAGE_FAILED")
+                );
+            }
+        }
+    }
+    server.stop().await;
+}

@@ -46,7 +46,7 @@ impl Default for ArConfig {
 pub struct AddOptions {
     /// Every output needs one more row from upstream (see [`ArEngine::push`]); without, the model feeds itself.
     pub needs_rows: bool,
-    /// End with [`FinishReason::Length`] after this many outputs.
+    /// End with [`FinishReason::Length`] after this many outputs, at least 1.
     pub max_outputs: u32,
 }
 
@@ -74,6 +74,9 @@ pub enum AddError {
     /// The id is in use.
     #[error("sequence {0:?} exists already")]
     Duplicate(SeqId),
+    /// It may produce nothing, so there is nothing to do.
+    #[error("sequence {0:?} asks for no outputs at all")]
+    NoOutputs(SeqId),
     /// The model refused the request.
     #[error(transparent)]
     Model(#[from] ModelError),
@@ -197,6 +200,9 @@ impl<M: ArModel> ArEngine<M> {
     ///
     /// # Errors
     /// [`AddError`]; nothing is kept then.
+    ///
+    /// # Panics
+    /// If the model opens the sequence with an empty prompt.
     pub fn add(
         &mut self,
         seq: SeqId,
@@ -214,10 +220,14 @@ impl<M: ArModel> ArEngine<M> {
                 limit: self.config.max_waiting,
             });
         }
+        if options.max_outputs == 0 {
+            return Err(AddError::NoOutputs(seq));
+        }
         let prompt = self.model.open(seq, request)?;
+        assert!(prompt > 0, "{seq:?} was opened with an empty prompt");
         let (max_len, capacity) = (self.spec.max_len, self.pool.capacity());
         let room = max_len.min(capacity);
-        if prompt == 0 || prompt > room {
+        if prompt > room {
             self.model.close(seq);
             return Err(AddError::TooLong {
                 prompt,

@@ -38,7 +38,8 @@ pub struct KvSpec {
 pub struct SeqStep<'a> {
     /// The sequence.
     pub seq: SeqId,
-    /// Positions whose KV rows are already in the cache.
+    /// Positions whose KV rows are already in the cache. It goes back to 0 when the sequence lost its blocks to a
+    /// preemption: a model keeps the inputs of every position until the sequence is closed.
     pub start: u32,
     /// Positions to compute now, at least 1.
     pub len: u32,

@@ -228,6 +228,6 @@ fn refusal(error: &AddError) -> End {
         AddError::TooLong { .. } | AddError::Model(omni_engine::ModelError::Rejected(_)) => {
             End::Rejected(error.to_string())
         }
-        AddError::Duplicate(_) | AddError::Model(_) => failed(&error.to_string()),
+        AddError::Duplicate(_) | AddError::NoOutputs(_) | AddError::Model(_) => failed(&error.to_string()),
     }
 }

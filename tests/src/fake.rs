@@ -57,6 +57,7 @@ impl FakeSpeech {
         let info = SpeechInfo {
             id: "fake".to_owned(),
             display_name: "Fake".to_owned(),
+            description: String::new(),
             languages: vec!["en".to_owned()],
             voices: vec![voice("alto"), voice("bass")],
             sample_rate: SampleRate::new(FAKE_RATE).expect("a usual rate"),

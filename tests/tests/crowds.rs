@@ -95,6 +95,20 @@ async fn a_reader_that_never_reads_is_let_go() {
 }
 
 #[tokio::test]
+async fn a_pause_of_the_caller_does_not_count_as_one_of_the_reader() {
+    let server = TestServer::fake(FakeScript::default(), &["--stall-timeout", "100ms"]).await;
+    let mut call = configured(&server).await;
+    tokio::time::sleep(Duration::from_millis(150)).await;
+    for _ in 0..2 {
+        call.send(text("Here I am again.")).await;
+        call.send(finish()).await;
+        assert_eq!(call.utterance().await.finish(), v1::FinishReason::Stop);
+        tokio::time::sleep(Duration::from_millis(150)).await;
+    }
+    server.stop().await;
+}
+
+#[tokio::test]
 async fn more_sessions_than_allowed_are_refused_with_a_time_to_retry() {
     let server = TestServer::fake(FakeScript::default(), &["--max-sessions", "2"]).await;
     let (first, second) = (configured(&server).await, configured(&server).await);

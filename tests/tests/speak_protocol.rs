@@ -347,3 +347,31 @@ async fn max_tokens_ends_an_utterance_early_and_says_so() {
     assert!(!audio.is_empty());
     server.stop().await;
 }
+
+#[tokio::test]
+async fn text_beyond_a_limit_is_dropped_up_to_the_end_of_its_utterance() {
+    let server = server().await;
+    let sampling = v1::SamplingParams {
+        max_tokens: Some(5),
+        ..Default::default()
+    };
+    let mut call = configured(
+        &server,
+        v1::SpeechConfig {
+            sampling: Some(sampling),
+            ..Default::default()
+        },
+    )
+    .await;
+    call.send(named("a", "This is too long. And")).await;
+    let cut = call.utterance().await;
+    assert_eq!((cut.id.as_str(), cut.finish()), ("a", v1::FinishReason::Length));
+    call.send(named("a", " the rest comes late.")).await;
+    call.send(text(" And later.")).await;
+    call.send(finish()).await;
+    call.send(named("b", "abc")).await;
+    call.send(finish()).await;
+    let next = call.utterance().await;
+    assert_eq!((next.id.as_str(), next.finish()), ("b", v1::FinishReason::Stop));
+    server.stop().await;
+}

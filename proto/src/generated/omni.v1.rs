@@ -697,6 +697,8 @@ pub mod speech_service_client {
         ///
         /// The server sends `ready` first. Every utterance, also one that is empty, cancelled or failed, is answered
         /// by one `started` and one `done`, with its audio and warnings between them and nothing of it after `done`.
+        /// An utterance that fails or reaches a limit before the caller has finished it is done at once; what text
+        /// still comes for it is dropped, up to `finish`, `cancel`, `config` or text with another utterance_id.
         pub async fn speak(
             &mut self,
             request: impl tonic::IntoStreamingRequest<Message = super::SpeakRequest>,
@@ -777,6 +779,8 @@ pub mod speech_service_server {
         ///
         /// The server sends `ready` first. Every utterance, also one that is empty, cancelled or failed, is answered
         /// by one `started` and one `done`, with its audio and warnings between them and nothing of it after `done`.
+        /// An utterance that fails or reaches a limit before the caller has finished it is done at once; what text
+        /// still comes for it is dropped, up to `finish`, `cancel`, `config` or text with another utterance_id.
         async fn speak(
             &self,
             request: tonic::Request<tonic::Streaming<super::SpeakRequest>>,
@@ -1033,6 +1037,9 @@ pub struct Model {
     /// False until it can serve.
     #[prost(bool, tag = "7")]
     pub ready: bool,
+    /// What it is, in a sentence.
+    #[prost(string, tag = "8")]
+    pub description: ::prost::alloc::string::String,
 }
 /// Asks for models.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]

@@ -91,9 +91,11 @@ fn info(model: &SpeechModel, card: Card, name: String) -> anyhow::Result<SpeechI
         .context("a frame has no samples")?;
     let voices = voices(&card, &limits.voices)?;
     let talker = defaults.talker;
+    let name = card.name.unwrap_or(name);
     Ok(SpeechInfo {
-        display_name: card.description.unwrap_or_else(|| name.clone()),
-        id: card.name.unwrap_or(name),
+        display_name: name.clone(),
+        id: name,
+        description: card.description.unwrap_or_default(),
         languages: card.languages,
         voices,
         sample_rate: SampleRate::new(limits.sample_rate)?,

@@ -93,6 +93,7 @@ fn model(info: &SpeechInfo, ready: bool) -> v1::Model {
         }),
         max_context_tokens: info.max_context,
         ready,
+        description: info.description.clone(),
     }
 }
 

@@ -105,7 +105,7 @@ impl Session {
             id: self.id,
             born: now,
             active: now,
-            sent: now,
+            offered: None,
             deadline: self.deadline,
             deps: self.deps,
             settings: None,
@@ -135,8 +135,8 @@ struct Run {
     born: Stamp,
     /// When the caller or the reader last did something.
     active: Stamp,
-    /// When an event was last sent, or the outbox began to fill.
-    sent: Stamp,
+    /// Since when the reader has something to take; it starts anew with everything it takes.
+    offered: Option<Stamp>,
     settings: Option<Arc<Settings>>,
     /// The first is being spoken, the last may be open.
     queue: VecDeque<Utterance>,
@@ -210,7 +210,6 @@ impl Run {
 
     /// Lets the first utterance do what it can, and the next ones after it when it is done.
     fn advance(&mut self) {
-        let was_empty = self.outbox.is_empty();
         let now = self.deps.clock.now();
         while self.outbox.0.len() < OUTBOX
             && let Some(front) = self.queue.front_mut()
@@ -225,8 +224,9 @@ impl Run {
             let body = EventBody::Done(Box::new(done));
             self.outbox.push(Event { utterance, body });
         }
-        if was_empty && !self.outbox.is_empty() {
-            self.sent = now;
+        match self.outbox.is_empty() {
+            true => self.offered = None,
+            false => _ = self.offered.get_or_insert(now),
         }
     }
 
@@ -236,7 +236,7 @@ impl Run {
         };
         let now = self.deps.clock.now();
         self.active = now;
-        self.sent = now;
+        self.offered = None;
         if let EventBody::Audio(audio) = &event.body
             && let Some(front) = self.queue.front_mut()
         {
@@ -270,6 +270,8 @@ impl Run {
         if self.open().is_some() {
             return Err(ServeError::ConfigDuringUtterance);
         }
+        // Whatever still came for an utterance that failed, this is something new.
+        self.names.caller_ends();
         self.settings = Some(Arc::new(settings.clone()));
         let ready = Ready {
             session: self.id,
@@ -398,10 +400,10 @@ impl Run {
         if self.closing.is_none() {
             alarms.push((self.born + limits.max_age, Alarm::Age));
         }
-        match self.outbox.is_empty() {
-            true => alarms.push((self.active + limits.idle_timeout, Alarm::Idle)),
-            false => alarms.push((self.sent + limits.stall_timeout, Alarm::Stall)),
-        }
+        alarms.push(match self.offered {
+            None => (self.active + limits.idle_timeout, Alarm::Idle),
+            Some(since) => (since + limits.stall_timeout, Alarm::Stall),
+        });
         if let Some(due) = self.open().and_then(|open| self.queue[open].flush_due()) {
             alarms.push((due, Alarm::Flush));
         }

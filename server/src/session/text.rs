@@ -251,6 +251,7 @@ mod tests {
         let info = SpeechInfo {
             id: "m".into(),
             display_name: "m".into(),
+            description: String::new(),
             languages: vec![],
             voices: vec![VoiceInfo {
                 id: "v".into(),

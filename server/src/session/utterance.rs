@@ -39,8 +39,10 @@ pub(super) struct Utterance {
     info: Arc<SpeechInfo>,
     seed: u64,
     text: TextFront,
-    /// No more text will come.
-    closed: bool,
+    /// The caller sends no more text.
+    finished: bool,
+    /// A limit was reached: what text still comes is dropped.
+    cut: bool,
     received: usize,
     characters: u32,
     text_tokens: u32,
@@ -76,7 +78,8 @@ impl Utterance {
                 settings.buffering,
                 limits.max_buffered_text_bytes,
             ),
-            closed: false,
+            finished: false,
+            cut: false,
             received: 0,
             characters: 0,
             text_tokens: 0,
@@ -98,9 +101,18 @@ impl Utterance {
         &self.id
     }
 
-    /// Whether text can still be added (text that comes after a failure is swallowed).
+    /// Whether the caller may still send text for it; after a failure or at a limit that is dropped.
     pub(super) fn is_open(&self) -> bool {
-        !self.closed
+        !self.finished
+    }
+
+    fn takes_text(&self) -> bool {
+        !self.cut && !self.is_over()
+    }
+
+    /// Whether everything there will be is here.
+    fn has_all_text(&self) -> bool {
+        self.finished || self.cut
     }
 
     /// Bytes of text that wait.
@@ -111,7 +123,7 @@ impl Utterance {
     /// When gathered text is to be spoken although no flush came.
     pub(super) fn flush_due(&self) -> Option<Stamp> {
         let delay = self.settings.max_buffer_delay?;
-        (self.is_open() && self.text.is_gathering()).then(|| self.last_text + delay)
+        (self.is_open() && self.takes_text() && self.text.is_gathering()).then(|| self.last_text + delay)
     }
 
     /// Adds text. Beyond `limit` bytes the utterance fails.
@@ -119,7 +131,7 @@ impl Utterance {
         self.received += text.len();
         self.characters = self.characters.saturating_add(text.chars().count() as u32);
         self.last_text = now;
-        if self.error.is_some() {
+        if !self.takes_text() {
             return;
         }
         if self.received > limit {
@@ -133,7 +145,7 @@ impl Utterance {
 
     /// Speaks what is gathered.
     pub(super) fn flush(&mut self, now: Stamp) {
-        if self.error.is_none() {
+        if self.takes_text() {
             self.resume(now);
             let flushed = self.text.flush();
             self.check(flushed);
@@ -142,8 +154,8 @@ impl Utterance {
 
     /// No more text will come.
     pub(super) fn finish(&mut self, now: Stamp) {
-        self.closed = true;
-        if self.error.is_none() {
+        self.finished = true;
+        if self.takes_text() {
             self.resume(now);
             let finished = self.text.finish();
             self.check(finished);
@@ -158,7 +170,7 @@ impl Utterance {
 
     /// The caller wants no more of it.
     pub(super) fn cancel(&mut self) {
-        self.closed = true;
+        self.finished = true;
         if !self.is_over() {
             self.stop(Outcome::Interrupted);
         }
@@ -210,7 +222,7 @@ impl Utterance {
             out.drop_audio();
             return true;
         }
-        if self.closed && self.speaking.is_idle() && self.text.peek().is_none() {
+        if self.has_all_text() && self.speaking.is_idle() && self.text.peek().is_none() {
             self.complete(out);
         }
         self.complete && out.is_empty()
@@ -242,7 +254,7 @@ impl Utterance {
             }
         }
         if self.text.peek().is_none() {
-            if self.closed
+            if self.has_all_text()
                 && let Some(segment) = self.speaking.open_segment()
             {
                 segment.push(Vec::new(), true);
@@ -258,9 +270,8 @@ impl Utterance {
         if piece.tokens.is_empty() {
             return Ok(());
         }
-        let made = self.ledger.frames() + self.speaking.frames();
-        let allowed = self.settings.max_frames.unwrap_or(u32::MAX);
-        if made >= allowed {
+        let left = self.frames_left();
+        if left == 0 {
             self.cut_short();
             return Ok(());
         }
@@ -275,10 +286,16 @@ impl Utterance {
         let spec = SegmentSpec {
             request,
             open: !piece.ends,
-            max_frames: self.patience(&piece).min(allowed - made),
+            max_frames: self.patience(&piece).min(left),
             tokens: piece.tokens,
         };
         self.speaking.start(spec, piece.pause, now)
+    }
+
+    /// Frames that the caller still allows.
+    fn frames_left(&self) -> u32 {
+        let made = self.ledger.frames() + self.speaking.frames();
+        self.settings.max_frames.unwrap_or(u32::MAX).saturating_sub(made)
     }
 
     /// Most frames that a sequence may take. A model that loses its way does not find the end by itself.
@@ -294,7 +311,7 @@ impl Utterance {
     /// A limit is reached: what is under way is the end.
     fn cut_short(&mut self) {
         self.outcome = Outcome::Length;
-        self.closed = true;
+        self.cut = true;
         self.text.clear();
     }
 
@@ -330,6 +347,7 @@ impl Utterance {
         self.account(&ended);
         match ended.end {
             End::Stop => {}
+            End::Length if self.frames_left() == 0 => self.cut_short(),
             End::Length => self.outcome = Outcome::Length,
             End::Rejected(message) => self.fail(ServeError::InvalidField {
                 field: "text",

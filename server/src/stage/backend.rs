@@ -40,6 +40,8 @@ pub struct SpeechInfo {
     pub id: String,
     /// For people.
     pub display_name: String,
+    /// What it is, in a sentence; may be empty.
+    pub description: String,
     /// BCP-47 tags; empty if it does not say.
     pub languages: Vec<String>,
     /// At least one, the default first.

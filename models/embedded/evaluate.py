@@ -1,7 +1,8 @@
 """Stage `evaluate`: the exported checkpoint judged by the listener on the held-out sentences.
 
 Three lines for each voice: the teacher's audio, the teacher's codes through the vocoder, and text
-through talker and vocoder. Writes figures.json beside the weights and, with --samples, WAV files.
+through talker and vocoder. Writes figures.json beside the weights, the tables of README.md and, with
+--samples, WAV files.
 """
 import argparse
 import json
@@ -12,7 +13,7 @@ import numpy as np
 from scipy.io import wavfile
 
 import listener
-from common import CHECKPOINT, FRAME, LEAD_FRAMES, SAMPLE_RATE, VOICE_NAMES, WORK, load_checkpoint, save_checkpoint, setup, write_json
+from common import CHECKPOINT, FRAME, HERE, LEAD_FRAMES, SAMPLE_RATE, VOICE_NAMES, WORK, load_checkpoint, save_checkpoint, setup, write_json
 from data import BUCKETS, Audio
 from generate import generate_all, load_checkpoint_folder
 from vocoder import decode, encode_all
@@ -31,6 +32,38 @@ def hiss(wav):
     """Level of the leading silence, dB relative to full scale."""
     lead = wav[:(LEAD_FRAMES - 1) * FRAME]
     return float(20 * np.log10(np.sqrt(np.mean(np.square(lead, dtype=np.float64))) + 1e-7))
+
+
+def table(header, rows):
+    line = lambda cells: "| " + " | ".join(str(c) for c in cells) + " |"
+    return "\n".join([line(header), line(["---"] * len(header))] + [line(r) for r in rows])
+
+
+def report(f):
+    """The figures as Markdown."""
+    kinds = {"teacher": "teacher's own audio", "codec": "teacher's codes through the vocoder", "talker": "text through talker and vocoder"}
+    d, o = f["duration_ratio"], f["options"]
+    quote = lambda t: t.replace("|", " ") or "(nothing)"
+    return "\n\n".join([
+        f"Character error rate of the listener in per cent (letters, spaces and apostrophes; best path, no language model), "
+        f"{f['utterances']} utterances: {f['utterances'] // len(VOICE_NAMES)} held-out sentences by every voice. "
+        f"Talker temperature {o['temperature']}, predictor {'greedy' if not o['sub_temperature'] else 'temperature ' + str(o['sub_temperature'])}.",
+        table(["", *VOICE_NAMES, "all"], [[name, *(f["cer"][k][v] for v in VOICE_NAMES), f["cer"][k]["all"]] for k, name in kinds.items()]),
+        table(["characters", *kinds], [[r["characters"], *(r[k] for k in kinds)] for r in f["cer_by_length"]]),
+        f"Durations: {d['within_25_percent']} % within 25 % of the teacher's (median ratio {d['median']}, least {d['least']}, most {d['most']}). "
+        f"Loudest sample {f['peak']['most']}, clipped utterances {f['peak']['clipped']}. Largest second difference (clicks would show here): "
+        f"{f['largest_second_difference']['talker']}, teacher {f['largest_second_difference']['teacher']}. "
+        f"Leading silence {f['leading_silence_db']['talker']} dB.",
+        "The ten worst sentences:",
+        table(["CER", "voice", "text", "heard", "heard from the teacher"],
+              [[w["cer"], w["voice"], quote(w["text"]), quote(w["heard"]), quote(w["teacher_heard"])] for w in f["worst"]])])
+
+
+def update_readme(figures):
+    path = HERE / "README.md"
+    start, end = "<!-- figures: written by evaluate.py -->", "<!-- end of figures -->"
+    before, rest = path.read_text().split(start)
+    path.write_text(f"{before}{start}\n{report(figures)}\n{end}{rest.split(end)[1]}")
 
 
 def main():
@@ -88,6 +121,7 @@ def main():
     print(json.dumps(figures["worst"][:4], indent=1), f"{time.time() - start:.0f} s")
     if not args.no_write:
         write_json(args.checkpoint / "figures.json", figures)
+        update_readme(figures)
     if args.samples:
         args.samples.mkdir(parents=True, exist_ok=True)
         for n in range(min(12, len(pick))):

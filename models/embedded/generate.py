@@ -13,7 +13,7 @@ from talker import Cache, Prompt
 def load_checkpoint_folder(folder):
     """(talker, vocoder) in float32 from an exported checkpoint: the rounded weights, as served."""
     tensors = load_file(str(folder / "model.safetensors"))
-    talker = talker_stage.Talker(talker_stage.phoneme_count())
+    talker = talker_stage.Talker(phonemes=1)         # the phoneme heads are not exported
     with torch.no_grad():
         for name, view in export.talker_weights(talker).items():
             view.copy_(tensors[name])

@@ -401,7 +401,7 @@ def train(args):
         norm = nn.utils.clip_grad_norm_(others, 1.0)
         opt.step(schedule(progress.fraction, warmup=0.01, decay=0.55))
         with torch.no_grad():
-            keep = min(0.997, 1 - 1 / (progress.step + 2))
+            keep = min(0.997, (1 + progress.step) / (10 + progress.step))
             for k, v in model.state_dict().items():
                 average[k].lerp_(v, 1 - keep)
         progress.tick(loss=loss, norm=norm, **parts)

@@ -88,6 +88,7 @@ def main():
             described.append(dict(text=text, voice=voice, frames=len(theirs), samples=len(wav)))
     args.goldens.mkdir(parents=True, exist_ok=True)
     save_file(tensors, args.goldens / "goldens.safetensors")
+    os.chmod(args.goldens / "goldens.safetensors", 0o644)
     write_json(args.goldens / "goldens.json", dict(repetition_penalty=penalty, greedy=True, max_frames=args.frames, cases=described))
     print("goldens", (args.goldens / "goldens.safetensors").stat().st_size, "bytes")
 

@@ -260,7 +260,7 @@ def train(args):
         norm = nn.utils.clip_grad_norm_(others, 1.0)
         opt.step(scale)
         with torch.no_grad():
-            keep = min(0.998, 1 - 1 / (progress.step + 2))
+            keep = min(0.998, (1 + progress.step) / (10 + progress.step))
             for k, v in model.state_dict().items():
                 average[k].lerp_(v, 1 - keep) if v.is_floating_point() else average[k].copy_(v)
         progress.tick(loss=loss, norm=norm, **parts)

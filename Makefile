@@ -43,5 +43,8 @@ bench: build ## Measure the pipeline and its parts; prints Markdown for docs/ben
 train-embedded: ## Train the embedded voice again (hours; Python, PyTorch, espeak-ng)
 	@models/embedded/train.sh
 
+proto: ## Regenerate the protocol code after changing a .proto file
+	@$(CARGO) run --quiet --locked -p omni-proto --example regenerate
+
 fmt: ## Format the sources
 	@$(CARGO) fmt --all

@@ -34,7 +34,7 @@ Examples:
   Speak another program's words while it is still writing them:
     some-llm | omni-client speak - -o - | mpv -
   Raw samples (16-bit little-endian, one channel) for a sound card:
-    omni-client speak -o - --format pcm \"Hello.\" | aplay -q -f S16_LE -r 24000
+    omni-client speak -o - --format pcm \"Hello.\" | aplay -q -f S16_LE -r 16000
   The same audio again:
     omni-client speak --seed 7 \"Hello.\" -o again.wav
 

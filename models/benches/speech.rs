@@ -1,13 +1,53 @@
 //! How long the parts of the speech path take on this machine, one thread each.
 //!
+//! Times are those on the processor, so that what else runs on the machine does not count.
+//!
 //! Uses the embedded checkpoint, or the directory in `OMNI_BENCH_CHECKPOINT`.
 
 use std::hint::black_box;
 use std::path::{Path, PathBuf};
 
+use criterion::measurement::{Measurement, ValueFormatter, WallTime};
 use criterion::{BatchSize, BenchmarkId, Criterion, criterion_group, criterion_main};
 use omni_engine::{ArModel, BlockId, ChunkModel, CodecFrame, SeqId, SeqStep};
 use omni_models::{CheckpointSource, KvOptions, LoadOptions, SpeechModel, Talker, TalkerRequest, UserRow};
+
+/// Time that the measuring thread spends on the processor, in nanoseconds.
+struct ProcessorTime(WallTime);
+
+impl Measurement for ProcessorTime {
+    type Intermediate = u64;
+    type Value = u64;
+
+    fn start(&self) -> u64 {
+        now()
+    }
+
+    fn end(&self, start: u64) -> u64 {
+        now() - start
+    }
+
+    fn add(&self, a: &u64, b: &u64) -> u64 {
+        a + b
+    }
+
+    fn zero(&self) -> u64 {
+        0
+    }
+
+    fn to_f64(&self, value: &u64) -> f64 {
+        *value as f64
+    }
+
+    fn formatter(&self) -> &dyn ValueFormatter {
+        self.0.formatter()
+    }
+}
+
+fn now() -> u64 {
+    let time = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
+    u64::try_from(time.tv_sec * 1_000_000_000 + time.tv_nsec).expect("time runs forwards")
+}
 
 fn checkpoint() -> PathBuf {
     let named = std::env::var_os("OMNI_BENCH_CHECKPOINT").map(PathBuf::from);
@@ -107,7 +147,7 @@ fn request(model: &SpeechModel) -> TalkerRequest {
     }
 }
 
-fn talker(c: &mut Criterion) {
+fn talker(c: &mut Criterion<ProcessorTime>) {
     let model = model();
     let mut group = c.benchmark_group("talker");
     for sequences in [1, 4, 16] {
@@ -150,7 +190,7 @@ fn talker(c: &mut Criterion) {
     group.finish();
 }
 
-fn code2wav(c: &mut Criterion) {
+fn code2wav(c: &mut Criterion<ProcessorTime>) {
     let model = model();
     let limits = model.limits();
     let frame = |t: u32| {
@@ -179,9 +219,13 @@ fn code2wav(c: &mut Criterion) {
     group.finish();
 }
 
-fn load(c: &mut Criterion) {
+fn load(c: &mut Criterion<ProcessorTime>) {
     c.bench_function("load", |b| b.iter(model));
 }
 
-criterion_group!(benches, talker, code2wav, load);
+criterion_group!(
+    name = benches;
+    config = Criterion::default().with_measurement(ProcessorTime(WallTime));
+    targets = talker, code2wav, load
+);
 criterion_main!(benches);

@@ -12,6 +12,7 @@ pub(crate) use candle::Candle;
 pub(crate) use cpu::Cpu;
 
 use crate::checkpoint::HostTensor;
+use crate::loader::{Conv, Snake};
 
 /// A computation that failed.
 #[derive(Debug, Clone, thiserror::Error)]
@@ -220,12 +221,12 @@ pub(crate) trait Backend: Params {
 
     /// `x W^T + b`.
     fn linear(&self, w: &Self::Matrix, x: &Self::Rows) -> Result<Self::Rows>;
-    /// A causal convolution of several signals of `lens` rows each; `w` is `[out, taps * in]`, oldest tap first.
-    /// `past` holds each signal's last [`Taps::past`] rows before `x` and is brought up to date.
+    /// A causal convolution of several signals of `lens` rows each, through `act` first if there is one.
+    /// `past` holds, for each signal, the last [`Taps::past`] rows that went in before, and is brought up to date.
     fn conv(
         &self,
-        w: &Self::Matrix,
-        taps: Taps,
+        conv: &Conv<Self>,
+        act: Option<&Snake<Self>>,
         x: &Self::Rows,
         lens: &[usize],
         past: &mut [&mut Self::Rows],
@@ -257,7 +258,7 @@ pub(crate) trait Backend: Params {
     /// `[gate | up]` to `silu(gate) * up`.
     fn swiglu(&self, x: &Self::Rows) -> Result<Self::Rows>;
     /// `x + sin(x * a)^2 * b` per channel.
-    fn snake(&self, a: &Self::Vector, b: &Self::Vector, x: &Self::Rows) -> Result<Self::Rows>;
+    fn snake(&self, snake: &Snake<Self>, x: Self::Rows) -> Result<Self::Rows>;
 
     fn rope(&self, batch: &Batch, head_dim: usize, theta: f32) -> Result<Self::Rope>;
     fn kv(&self, slots: usize, width: usize) -> Result<Self::Kv>;

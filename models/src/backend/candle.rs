@@ -6,6 +6,7 @@ use candle_core::{D, DType, Device, Tensor};
 
 use super::{AttentionShape, Backend, Batch, Params, Result, Span, Taps};
 use crate::checkpoint::{self, HostTensor};
+use crate::loader::{Conv, Snake};
 
 #[derive(Debug, Clone)]
 pub(crate) struct Candle {
@@ -216,15 +217,16 @@ impl Backend for Candle {
 
     fn conv(
         &self,
-        w: &Matrix,
-        taps: Taps,
+        conv: &Conv<Self>,
+        act: Option<&Snake<Self>>,
         x: &Tensor,
         lens: &[usize],
         past: &mut [&mut Tensor],
     ) -> Result<Tensor> {
-        match self.windows(taps, x, lens, past)? {
-            Some(windows) => self.linear(w, &windows.flatten(1, 2)?),
-            None => self.zeros(0, w.weight.dim(1)?),
+        let activated = act.map(|snake| self.snake(snake, x.clone())).transpose()?;
+        match self.windows(conv.taps, activated.as_ref().unwrap_or(x), lens, past)? {
+            Some(windows) => self.linear(&conv.matrix, &windows.flatten(1, 2)?),
+            None => self.zeros(0, conv.matrix.weight.dim(1)?),
         }
     }
 
@@ -281,8 +283,9 @@ impl Backend for Candle {
         Ok((x.narrow(1, 0, half)?.contiguous()?.silu()? * x.narrow(1, half, half)?)?)
     }
 
-    fn snake(&self, a: &Tensor, b: &Tensor, x: &Tensor) -> Result<Tensor> {
-        Ok((x + x.broadcast_mul(a)?.sin()?.sqr()?.broadcast_mul(b)?)?)
+    fn snake(&self, snake: &Snake<Self>, x: Tensor) -> Result<Tensor> {
+        let bend = x.broadcast_mul(&snake.a)?.sin()?.sqr()?.broadcast_mul(&snake.b)?;
+        Ok((x + bend)?)
     }
 
     fn rope(&self, batch: &Batch, head_dim: usize, theta: f32) -> Result<(Tensor, Tensor)> {

@@ -9,12 +9,15 @@ mod isa;
 mod attention;
 mod gemm;
 mod pointwise;
+mod rows;
 
 use super::{AttentionShape, Backend, Batch, ComputeError, Params, Result, Taps};
-use crate::checkpoint::{DType, HostTensor};
+use crate::checkpoint::HostTensor;
+use crate::loader::{Conv, Snake};
 
 use gemm::{Lhs, Matrix, Segment};
 use isa::Isa;
+pub(crate) use rows::Rows;
 
 /// Signals shorter than this are copied together before a convolution, so that they share the weights' way through
 /// the caches.
@@ -31,23 +34,6 @@ impl Cpu {
     }
 }
 
-/// `[rows, width]`, row major.
-#[derive(Debug, Clone, Default)]
-pub(crate) struct Rows {
-    data: Vec<f32>,
-    width: usize,
-}
-
-impl Rows {
-    fn new(data: Vec<f32>, width: usize) -> Self {
-        Self { data, width }
-    }
-
-    fn len(&self) -> usize {
-        self.data.len() / self.width.max(1)
-    }
-}
-
 /// `[rows, width]` as stored in the checkpoint, widened when looked up.
 pub(crate) struct Table {
     values: HostTensor,
@@ -55,17 +41,14 @@ pub(crate) struct Table {
 }
 
 impl Table {
-    fn row(&self, id: u32) -> Result<HostTensor> {
-        let size = if self.values.dtype == DType::F32 { 4 } else { 2 } * self.width;
-        let at = id as usize * size;
-        let bytes = self.values.bytes.get(at..at + size);
-        let bytes = bytes
-            .ok_or_else(|| ComputeError(format!("id {id} is outside a table of {:?}", self.values.shape)))?;
-        Ok(HostTensor {
-            dtype: self.values.dtype.clone(),
-            shape: vec![self.width],
-            bytes: bytes.to_vec().into(),
-        })
+    /// Appends row `id` to `out`.
+    fn row(&self, id: u32, out: &mut Vec<f32>) -> Result<()> {
+        if id as usize >= self.values.shape[0] {
+            let shape = &self.values.shape;
+            return Err(ComputeError(format!("id {id} is outside a table of {shape:?}")));
+        }
+        self.values.widen(id as usize * self.width, self.width, out);
+        Ok(())
     }
 }
 
@@ -108,36 +91,54 @@ impl Params for Cpu {
 
 /// Signals one after another with their past in front of each.
 struct Padded {
-    data: Vec<f32>,
+    rows: Rows,
     /// Row at which each signal's past begins.
     starts: Vec<usize>,
 }
 
-/// Lays out `[past | x]` per signal and keeps the last rows as the new past.
-fn pad(taps: Taps, x: &Rows, lens: &[usize], past: &mut [&mut Rows]) -> Padded {
-    let (width, keep) = (x.width, taps.past());
-    let mut data = Vec::with_capacity(x.data.len() + lens.len() * keep * width);
-    let (mut starts, mut row) = (Vec::with_capacity(lens.len()), 0);
-    for (&len, past) in lens.iter().zip(past) {
-        starts.push(data.len() / width);
-        data.extend_from_slice(&past.data);
-        data.extend_from_slice(&x.data[row * width..(row + len) * width]);
-        row += len;
-        let end = data.len();
-        past.data.copy_from_slice(&data[end - keep * width..]);
+impl Cpu {
+    /// Lays out `[past | x]` per signal, `x` through `act`, and keeps the last rows as the new past.
+    fn pad(
+        &self,
+        taps: Taps,
+        act: Option<&Snake<Self>>,
+        x: &Rows,
+        lens: &[usize],
+        past: &mut [&mut Rows],
+    ) -> Padded {
+        let (width, keep) = (x.width(), taps.past());
+        let mut rows = Rows::scratch(x.rows() + lens.len() * keep, width);
+        let (mut starts, mut from) = (Vec::with_capacity(lens.len()), 0);
+        let mut rest = rows.data_mut();
+        for (i, (&len, past)) in lens.iter().zip(past).enumerate() {
+            starts.push(from + i * keep);
+            let (signal, others) = rest.split_at_mut((keep + len) * width);
+            rest = others;
+            let (before, now) = signal.split_at_mut(keep * width);
+            before.copy_from_slice(past.data());
+            let x = x.range(from, from + len);
+            match act {
+                Some(snake) => pointwise::snake(self.isa, now, x, &snake.a, &snake.b),
+                None => now.copy_from_slice(x),
+            }
+            past.data_mut().copy_from_slice(&signal[len * width..]);
+            from += len;
+        }
+        Padded { rows, starts }
     }
-    Padded { data, starts }
 }
 
 impl Padded {
     /// The windows of all rows, copied to lie one after another.
-    fn windows(&self, taps: Taps, lens: &[usize], width: usize) -> Vec<f32> {
-        let mut windows = Vec::with_capacity(lens.iter().sum::<usize>() * taps.taps * width);
+    fn windows(&self, taps: Taps, lens: &[usize]) -> Rows {
+        let width = taps.taps * self.rows.width();
+        let mut windows = Rows::with_capacity(lens.iter().sum::<usize>() * width, width);
+        let out = windows.buffer();
         for (&start, &len) in self.starts.iter().zip(lens) {
             for row in start..start + len {
                 for tap in 0..taps.taps {
-                    let at = (row + tap * taps.dilation) * width;
-                    windows.extend_from_slice(&self.data[at..at + width]);
+                    let at = row + tap * taps.dilation;
+                    out.extend_from_slice(self.rows.range(at, at + 1));
                 }
             }
         }
@@ -155,47 +156,50 @@ impl Backend for Cpu {
     }
 
     fn zeros(&self, rows: usize, width: usize) -> Result<Rows> {
-        Ok(Rows::new(vec![0.0; rows * width], width))
+        Ok(Rows::zeros(rows, width))
     }
 
     fn host(&self, x: &Rows) -> Result<Vec<f32>> {
-        Ok(x.data.clone())
+        Ok(x.data().to_vec())
     }
 
     fn reshape(&self, x: Rows, width: usize) -> Result<Rows> {
-        Ok(Rows::new(x.data, width))
+        Ok(x.reshaped(width))
     }
 
     fn gather(&self, x: &Rows, index: &[u32]) -> Result<Rows> {
-        let mut data = Vec::with_capacity(index.len() * x.width);
+        let mut out = Rows::with_capacity(index.len() * x.width(), x.width());
         for &row in index {
-            data.extend_from_slice(&x.data[row as usize * x.width..(row as usize + 1) * x.width]);
+            out.buffer()
+                .extend_from_slice(x.range(row as usize, row as usize + 1));
         }
-        Ok(Rows::new(data, x.width))
+        Ok(out)
     }
 
     fn scatter_add(&self, mut acc: Rows, index: &[u32], weight: Option<&[f32]>, x: &Rows) -> Result<Rows> {
-        let width = acc.width;
-        for (i, (&row, x)) in index.iter().zip(x.data.chunks(width)).enumerate() {
-            let row = &mut acc.data[row as usize * width..(row as usize + 1) * width];
+        let width = acc.width();
+        for (i, (&row, x)) in index.iter().zip(x.data().chunks(width)).enumerate() {
+            let row = &mut acc.data_mut()[row as usize * width..(row as usize + 1) * width];
             pointwise::axpy(self.isa, row, x, weight.map_or(1.0, |w| w[i]));
         }
         Ok(acc)
     }
 
     fn lookup(&self, table: &Table, ids: &[u32]) -> Result<Rows> {
-        let mut data = Vec::with_capacity(ids.len() * table.width);
+        let mut out = Rows::with_capacity(ids.len() * table.width, table.width);
         for &id in ids {
-            data.extend(table.row(id)?.to_f32());
+            table.row(id, out.buffer())?;
         }
-        Ok(Rows::new(data, table.width))
+        Ok(out)
     }
 
     fn lookup_mean(&self, table: &Table, ids: &[u32], group: usize) -> Result<Rows> {
-        let mut means = self.zeros(ids.len() / group, table.width)?;
-        for (mean, ids) in means.data.chunks_mut(table.width).zip(ids.chunks(group)) {
-            for &id in ids {
-                pointwise::axpy(self.isa, mean, &table.row(id)?.to_f32(), 1.0);
+        let (rows, width) = (self.lookup(table, ids)?, table.width);
+        let mut means = Rows::zeros(ids.len() / group, width);
+        let groups = rows.data().chunks(group * width);
+        for (mean, rows) in means.data_mut().chunks_mut(width).zip(groups) {
+            for row in rows.chunks(width) {
+                pointwise::axpy(self.isa, mean, row, 1.0);
             }
             mean.iter_mut().for_each(|v| *v /= group as f32);
         }
@@ -203,39 +207,38 @@ impl Backend for Cpu {
     }
 
     fn linear(&self, w: &Matrix, x: &Rows) -> Result<Rows> {
-        let mut out = vec![0.0; x.len() * w.outputs()];
+        let mut out = Rows::scratch(x.rows(), w.outputs());
         let lhs = Lhs {
-            data: &x.data,
-            row_stride: x.width,
+            data: x.data(),
+            row_stride: x.width(),
             taps: 1,
             tap_stride: 0,
-            depth: x.width,
+            depth: x.width(),
         };
-        gemm::multiply(
-            self.isa,
-            w,
-            &lhs,
-            &[Segment {
-                src: 0,
-                dst: 0,
-                rows: x.len(),
-            }],
-            &mut out,
-        );
-        Ok(Rows::new(out, w.outputs()))
+        let all = Segment {
+            src: 0,
+            dst: 0,
+            rows: x.rows(),
+        };
+        gemm::multiply(self.isa, w, &lhs, &[all], out.data_mut());
+        Ok(out)
     }
 
-    fn conv(&self, w: &Matrix, taps: Taps, x: &Rows, lens: &[usize], past: &mut [&mut Rows]) -> Result<Rows> {
-        let padded = pad(taps, x, lens, past);
-        let width = x.width;
+    fn conv(
+        &self,
+        conv: &Conv<Self>,
+        act: Option<&Snake<Self>>,
+        x: &Rows,
+        lens: &[usize],
+        past: &mut [&mut Rows],
+    ) -> Result<Rows> {
+        let (w, taps) = (&conv.matrix, conv.taps);
+        let padded = self.pad(taps, act, x, lens, past);
         if lens.len() > 1 && lens.iter().any(|&len| len < SHORT_SIGNAL) {
-            return self.linear(
-                w,
-                &Rows::new(padded.windows(taps, lens, width), taps.taps * width),
-            );
+            return self.linear(w, &padded.windows(taps, lens));
         }
-        let mut out = vec![0.0; x.len() * w.outputs()];
-        let (mut segments, mut dst) = (Vec::with_capacity(lens.len()), 0);
+        let (width, mut dst) = (x.width(), 0);
+        let mut segments = Vec::with_capacity(lens.len());
         for (&start, &rows) in padded.starts.iter().zip(lens) {
             segments.push(Segment {
                 src: start * width,
@@ -245,21 +248,22 @@ impl Backend for Cpu {
             dst += rows;
         }
         // Neighbouring taps are one long run of numbers.
-        let (taps, depth) = if taps.dilation == 1 {
-            (Taps { taps: 1, dilation: 1 }, taps.taps * width)
+        let (count, depth) = if taps.dilation == 1 {
+            (1, taps.taps * width)
         } else {
-            (taps, width)
+            (taps.taps, width)
         };
         let tap_stride = taps.dilation * width;
         let lhs = Lhs {
-            data: &padded.data,
+            data: padded.rows.data(),
             row_stride: width,
-            taps: taps.taps,
+            taps: count,
             tap_stride,
             depth,
         };
-        gemm::multiply(self.isa, w, &lhs, &segments, &mut out);
-        Ok(Rows::new(out, w.outputs()))
+        let mut out = Rows::scratch(x.rows(), w.outputs());
+        gemm::multiply(self.isa, w, &lhs, &segments, out.data_mut());
+        Ok(out)
     }
 
     fn depthwise(
@@ -271,69 +275,74 @@ impl Backend for Cpu {
         lens: &[usize],
         past: &mut [&mut Rows],
     ) -> Result<Rows> {
-        let padded = pad(taps, x, lens, past);
-        let (width, mut out) = (x.width, Vec::with_capacity(x.data.len()));
+        let padded = self.pad(taps, None, x, lens, past);
+        let width = x.width();
+        let mut out = Rows::with_capacity(x.data().len(), width);
         for (&start, &len) in padded.starts.iter().zip(lens) {
             for row in start..start + len {
-                let at = out.len();
-                out.extend_from_slice(bias);
+                let at = out.data().len();
+                out.buffer().extend_from_slice(bias);
                 for (tap, w) in w.chunks(width).enumerate() {
-                    let from = (row + tap * taps.dilation) * width;
-                    pointwise::multiply_add(self.isa, &mut out[at..], &padded.data[from..from + width], w);
+                    let from = row + tap * taps.dilation;
+                    let tap = padded.rows.range(from, from + 1);
+                    pointwise::multiply_add(self.isa, &mut out.data_mut()[at..], tap, w);
                 }
             }
         }
-        Ok(Rows::new(out, width))
+        Ok(out)
     }
 
     fn rms_norm(&self, w: &Vec<f32>, eps: f32, x: &Rows) -> Result<Rows> {
-        let mut data = vec![0.0; x.data.len()];
-        pointwise::rms_norm(self.isa, &mut data, &x.data, w, eps);
-        Ok(Rows::new(data, x.width))
+        let mut out = Rows::scratch(x.rows(), x.width());
+        pointwise::rms_norm(self.isa, out.data_mut(), x.data(), w, eps);
+        Ok(out)
     }
 
     fn layer_norm(&self, w: &Vec<f32>, bias: &Vec<f32>, eps: f32, x: &Rows) -> Result<Rows> {
-        let mut data = x.data.clone();
-        pointwise::layer_norm(self.isa, &mut data, w, bias, eps);
-        Ok(Rows::new(data, x.width))
+        let mut out = x.clone();
+        pointwise::layer_norm(self.isa, out.data_mut(), w, bias, eps);
+        Ok(out)
     }
 
     fn add(&self, mut x: Rows, y: &Rows, scale: Option<&Vec<f32>>) -> Result<Rows> {
         match scale {
             Some(scale) => {
-                for (x, y) in x.data.chunks_mut(scale.len()).zip(y.data.chunks(scale.len())) {
+                let rows = x
+                    .data_mut()
+                    .chunks_mut(scale.len())
+                    .zip(y.data().chunks(scale.len()));
+                for (x, y) in rows {
                     pointwise::multiply_add(self.isa, x, y, scale);
                 }
             }
-            None => pointwise::axpy(self.isa, &mut x.data, &y.data, 1.0),
+            None => pointwise::axpy(self.isa, x.data_mut(), y.data(), 1.0),
         }
         Ok(x)
     }
 
     fn silu(&self, mut x: Rows) -> Result<Rows> {
-        pointwise::silu(self.isa, &mut x.data);
+        pointwise::silu(self.isa, x.data_mut());
         Ok(x)
     }
 
     fn gelu(&self, mut x: Rows) -> Result<Rows> {
-        pointwise::gelu(self.isa, &mut x.data);
+        pointwise::gelu(self.isa, x.data_mut());
         Ok(x)
     }
 
     fn swiglu(&self, x: &Rows) -> Result<Rows> {
-        let half = x.width / 2;
-        let mut data = vec![0.0; x.len() * half];
-        for (y, x) in data.chunks_mut(half).zip(x.data.chunks(x.width)) {
+        let half = x.width() / 2;
+        let mut out = Rows::scratch(x.rows(), half);
+        for (y, x) in out.data_mut().chunks_mut(half).zip(x.data().chunks(2 * half)) {
             let (gate, up) = x.split_at(half);
             pointwise::gated(self.isa, y, gate, up);
         }
-        Ok(Rows::new(data, half))
+        Ok(out)
     }
 
-    fn snake(&self, a: &Vec<f32>, b: &Vec<f32>, x: &Rows) -> Result<Rows> {
-        let mut data = vec![0.0; x.data.len()];
-        pointwise::snake(self.isa, &mut data, &x.data, a, b);
-        Ok(Rows::new(data, x.width))
+    fn snake(&self, snake: &Snake<Self>, mut x: Rows) -> Result<Rows> {
+        pointwise::snake_in_place(self.isa, x.data_mut(), &snake.a, &snake.b);
+        Ok(x)
     }
 
     fn rope(&self, batch: &Batch, head_dim: usize, theta: f32) -> Result<Rope> {
@@ -369,9 +378,10 @@ impl Backend for Cpu {
         kv: &mut Kv,
     ) -> Result<Rows> {
         let norms = norms.map(|(q, k)| (q.as_slice(), k.as_slice()));
-        attention::rotate_heads(self.isa, &mut qkv.data, shape, norms, &rope.cos, &rope.sin);
-        attention::store(&qkv.data, shape, batch, &mut kv.k, &mut kv.v);
-        let mut out = vec![0.0; qkv.len() * shape.q_width()];
+        attention::rotate_heads(self.isa, qkv.data_mut(), shape, norms, &rope.cos, &rope.sin);
+        attention::store(qkv.data(), shape, batch, &mut kv.k, &mut kv.v);
+        let width = shape.q_width();
+        let mut out = Rows::zeros(qkv.rows(), width);
         let (mut row, mut scores) = (0, Vec::new());
         for span in batch.spans() {
             let seen = attention::Seen {
@@ -379,11 +389,19 @@ impl Backend for Cpu {
                 v: &kv.v,
                 slots: batch.slots(span),
             };
-            let q = &qkv.data[row * qkv.width..(row + span.len) * qkv.width];
-            let heads = &mut out[row * shape.q_width()..(row + span.len) * shape.q_width()];
-            attention::attend(self.isa, heads, q, shape, span, &seen, &mut scores);
-            row += span.len;
+            let end = row + span.len;
+            let heads = &mut out.data_mut()[row * width..end * width];
+            attention::attend(
+                self.isa,
+                heads,
+                qkv.range(row, end),
+                shape,
+                span,
+                &seen,
+                &mut scores,
+            );
+            row = end;
         }
-        Ok(Rows::new(out, shape.q_width()))
+        Ok(out)
     }
 }

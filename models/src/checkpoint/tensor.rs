@@ -64,17 +64,24 @@ impl HostTensor {
 
     /// All elements widened to f32 (exact).
     pub(crate) fn to_f32(&self) -> Vec<f32> {
-        match self.dtype {
-            DType::F32 => self.elements().map(f32::from_le_bytes).collect(),
-            DType::Bf16 => self.elements().map(|b| bf16::from_le_bytes(b).to_f32()).collect(),
-            DType::F16 => self.elements().map(|b| f16::from_le_bytes(b).to_f32()).collect(),
-            // The loader admits no other type.
-            DType::Other(_) => Vec::new(),
-        }
+        let mut values = Vec::new();
+        self.widen(0, self.shape.iter().product(), &mut values);
+        values
     }
 
-    fn elements<const N: usize>(&self) -> impl Iterator<Item = [u8; N]> {
-        self.bytes.as_chunks::<N>().0.iter().copied()
+    /// Appends elements `from .. from + count`, widened to f32.
+    pub(crate) fn widen(&self, from: usize, count: usize, out: &mut Vec<f32>) {
+        fn each<const N: usize>(bytes: &[u8], from: usize, count: usize) -> impl Iterator<Item = [u8; N]> {
+            bytes.as_chunks::<N>().0[from..from + count].iter().copied()
+        }
+        let bytes = &self.bytes;
+        match self.dtype {
+            DType::F32 => out.extend(each(bytes, from, count).map(f32::from_le_bytes)),
+            DType::Bf16 => out.extend(each(bytes, from, count).map(|b| bf16::from_le_bytes(b).to_f32())),
+            DType::F16 => out.extend(each(bytes, from, count).map(|b| f16::from_le_bytes(b).to_f32())),
+            // The loader admits no other type.
+            DType::Other(_) => {}
+        }
     }
 
     /// A tensor of `shape` whose element `i` is this one's element `source(i)`.

@@ -200,12 +200,11 @@ impl<B: Backend> Code2WavNet<B> {
         for block in &self.upsample {
             x = block.forward(b, &x, &mut lens, self.config.stack.hidden, pasts.next())?;
         }
-        x = conv(b, &self.entry, &x, &lens, pasts.next())?;
+        x = conv(b, None, &self.entry, &x, &lens, pasts.next())?;
         for stage in &self.stages {
             x = stage.forward(b, &x, &mut lens, &mut pasts)?;
         }
-        x = b.snake(&self.act.a, &self.act.b, &x)?;
-        let x = conv(b, &self.exit, &x, &lens, pasts.next())?;
+        let x = conv(b, Some(&self.act), &self.exit, &x, &lens, pasts.next())?;
         let mut samples = b.host(&x)?;
         samples.iter_mut().for_each(|s| *s = s.clamp(-1.0, 1.0));
         Ok((samples, lens))
@@ -221,13 +220,14 @@ fn depthwise_taps() -> Taps {
 
 fn conv<B: Backend>(
     b: &B,
+    act: Option<&Snake<B>>,
     conv: &Conv<B>,
     x: &B::Rows,
     lens: &[usize],
     past: Vec<&mut Past<B>>,
 ) -> Result<B::Rows> {
     let mut rows: Vec<&mut B::Rows> = past.into_iter().map(|p| &mut p.rows).collect();
-    b.conv(&conv.matrix, conv.taps, x, lens, &mut rows)
+    b.conv(conv, act, x, lens, &mut rows)
 }
 
 impl<B: Backend> Upsample<B> {
@@ -259,13 +259,15 @@ impl<B: Backend> Upsample<B> {
 
 impl<B: Backend> Stage<B> {
     fn forward(&self, b: &B, x: &B::Rows, lens: &mut [usize], pasts: &mut Pasts<'_, B>) -> Result<B::Rows> {
-        let x = b.snake(&self.act.a, &self.act.b, x)?;
         let mut past = pasts.next();
         let fresh: Vec<bool> = past.iter().map(|p| p.fresh).collect();
         for (past, len) in past.iter_mut().zip(lens.iter()) {
             past.fresh &= *len == 0;
         }
-        let x = b.reshape(conv(b, &self.conv, &x, lens, past)?, self.channels)?;
+        let x = b.reshape(
+            conv(b, Some(&self.act), &self.conv, x, lens, past)?,
+            self.channels,
+        )?;
         let mut x = self.drop_first(b, x, lens, &fresh)?;
         for residual in &self.residuals {
             x = residual.forward(b, x, lens, pasts.next())?;
@@ -297,9 +299,8 @@ impl<B: Backend> Stage<B> {
 
 impl<B: Backend> Residual<B> {
     fn forward(&self, b: &B, x: B::Rows, lens: &[usize], past: Vec<&mut Past<B>>) -> Result<B::Rows> {
-        let h = b.snake(&self.act1.a, &self.act1.b, &x)?;
-        let h = conv(b, &self.conv1, &h, lens, past)?;
-        let h = b.linear(&self.conv2.matrix, &b.snake(&self.act2.a, &self.act2.b, &h)?)?;
+        let h = conv(b, Some(&self.act1), &self.conv1, &x, lens, past)?;
+        let h = b.linear(&self.conv2.matrix, &b.snake(&self.act2, h)?)?;
         b.add(x, &h, None)
     }
 }

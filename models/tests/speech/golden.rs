@@ -21,17 +21,17 @@ impl Goldens {
         Self(std::fs::read(dir.join("goldens.safetensors")).expect("the goldens are readable"))
     }
 
-    fn bytes(&self, name: &str, dtype: Dtype) -> (Vec<usize>, Vec<u8>) {
+    fn bytes(&self, name: &str) -> (Dtype, Vec<u8>) {
         let tensors = SafeTensors::deserialize(&self.0).expect("the goldens are safetensors");
         let view = tensors
             .tensor(name)
             .unwrap_or_else(|e| panic!("golden {name}: {e}"));
-        assert_eq!(view.dtype(), dtype, "golden {name}");
-        (view.shape().to_vec(), view.data().to_vec())
+        (view.dtype(), view.data().to_vec())
     }
 
     pub(crate) fn floats(&self, name: &str) -> Vec<f32> {
-        let (_, bytes) = self.bytes(name, Dtype::F32);
+        let (dtype, bytes) = self.bytes(name);
+        assert_eq!(dtype, Dtype::F32, "golden {name}");
         bytes
             .as_chunks()
             .0
@@ -41,9 +41,23 @@ impl Goldens {
     }
 
     pub(crate) fn ids(&self, name: &str) -> Vec<u32> {
-        let (_, bytes) = self.bytes(name, Dtype::I64);
-        let id = |b: &[u8; 8]| u32::try_from(i64::from_le_bytes(*b)).expect("ids are not negative");
-        bytes.as_chunks().0.iter().map(id).collect()
+        let (dtype, bytes) = self.bytes(name);
+        let narrow = |id: i64| u32::try_from(id).expect("ids are not negative");
+        match dtype {
+            Dtype::I64 => bytes
+                .as_chunks()
+                .0
+                .iter()
+                .map(|b| narrow(i64::from_le_bytes(*b)))
+                .collect(),
+            Dtype::I32 => bytes
+                .as_chunks()
+                .0
+                .iter()
+                .map(|b| narrow(i32::from_le_bytes(*b).into()))
+                .collect(),
+            other => panic!("golden {name} is of type {other:?}"),
+        }
     }
 
     pub(crate) fn shape(&self, name: &str) -> Vec<usize> {

@@ -5,6 +5,7 @@
 
 mod batched_equals_single;
 mod broken_checkpoints;
+mod embedded;
 mod float_types;
 mod golden;
 mod limits;

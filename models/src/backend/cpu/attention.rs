@@ -100,11 +100,12 @@ fn attend_body<const FUSED: bool>(
         for h in 0..shape.heads {
             let at = h / group * dim;
             let q = &row[h * dim..(h + 1) * dim];
-            scores.clear();
-            scores.extend(seen.iter().map(|&slot| {
+            // Plain loops: what an iterator's adapters are given may not be compiled for these instructions.
+            scores.resize(seen.len(), 0.0);
+            for (score, &slot) in scores.iter_mut().zip(seen) {
                 let from = slot as usize * width + at;
-                dot::<FUSED>(q, &k[from..from + dim]) * scale
-            }));
+                *score = dot::<FUSED>(q, &k[from..from + dim]) * scale;
+            }
             let total = exp_all::<FUSED>(scores);
             let out = &mut out[h * dim..(h + 1) * dim];
             for (&slot, &weight) in seen.iter().zip(scores.iter()) {
@@ -114,7 +115,9 @@ fn attend_body<const FUSED: bool>(
                 }
             }
             let total = 1.0 / total;
-            out.iter_mut().for_each(|o| *o *= total);
+            for out in out {
+                *out *= total;
+            }
         }
     }
 }
@@ -122,10 +125,10 @@ fn attend_body<const FUSED: bool>(
 /// Scores to unnormalised weights; returns their sum.
 #[inline(always)]
 fn exp_all<const FUSED: bool>(scores: &mut [f32]) -> f32 {
-    let max = scores
-        .iter()
-        .copied()
-        .fold(f32::NEG_INFINITY, |m, s| if s > m { s } else { m });
+    let mut max = f32::NEG_INFINITY;
+    for &s in scores.iter() {
+        max = if s > max { s } else { max };
+    }
     for s in scores.iter_mut() {
         *s = exp::<FUSED>(*s - max);
     }

@@ -19,6 +19,8 @@ for_each_isa! {
     pub(super) fn gelu(x: &mut [f32]) = gelu_body;
     /// `out = x + sin(x * a)^2 * b`, `a` and `b` per column.
     pub(super) fn snake(out: &mut [f32], x: &[f32], a: &[f32], b: &[f32]) = snake_body;
+    /// `x += sin(x * a)^2 * b`, `a` and `b` per column.
+    pub(super) fn snake_in_place(x: &mut [f32], a: &[f32], b: &[f32]) = snake_in_place_body;
     /// `out = w * x / rms(x)` per row of `w.len()` columns.
     pub(super) fn rms_norm(out: &mut [f32], x: &[f32], w: &[f32], eps: f32) = rms_norm_body;
     /// `x = w * (x - mean) / deviation + bias` per row of `w.len()` columns.
@@ -120,6 +122,15 @@ fn snake_body<const FUSED: bool>(out: &mut [f32], x: &[f32], a: &[f32], b: &[f32
     for (out, x) in out.chunks_exact_mut(a.len()).zip(x.chunks_exact(a.len())) {
         for (((out, &x), &a), &b) in out.iter_mut().zip(x).zip(a).zip(b) {
             *out = fma::<FUSED>(sin_squared::<FUSED>(x * a), b, x);
+        }
+    }
+}
+
+#[inline(always)]
+fn snake_in_place_body<const FUSED: bool>(x: &mut [f32], a: &[f32], b: &[f32]) {
+    for x in x.chunks_exact_mut(a.len()) {
+        for ((x, &a), &b) in x.iter_mut().zip(a).zip(b) {
+            *x = fma::<FUSED>(sin_squared::<FUSED>(*x * a), b, *x);
         }
     }
 }

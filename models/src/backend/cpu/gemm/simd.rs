@@ -16,6 +16,8 @@ pub(super) unsafe trait Simd: Copy {
     unsafe fn splat(x: f32) -> Self::V;
     unsafe fn load(p: *const f32) -> Self::V;
     unsafe fn store(p: *mut f32, v: Self::V);
+    /// Stores the first `n` elements, at most all.
+    unsafe fn store_first(p: *mut f32, v: Self::V, n: usize);
     /// `a * b + c`.
     unsafe fn fma(a: Self::V, b: Self::V, c: Self::V) -> Self::V;
     /// The lower and the upper halves of the words, each as the upper half of an f32.
@@ -96,6 +98,13 @@ unsafe impl Simd for Avx512 {
     }
 
     #[inline(always)]
+    unsafe fn store_first(p: *mut f32, v: __m512, n: usize) {
+        let mask = if n >= 16 { u16::MAX } else { (1 << n) - 1 };
+        // SAFETY: the caller's promise for the elements of the mask; the others are not touched.
+        unsafe { _mm512_mask_storeu_ps(p, mask, v) }
+    }
+
+    #[inline(always)]
     unsafe fn fma(a: __m512, b: __m512, c: __m512) -> __m512 {
         // SAFETY: the caller's promise.
         unsafe { _mm512_fmadd_ps(a, b, c) }
@@ -143,6 +152,17 @@ unsafe impl Simd for Avx2 {
     }
 
     #[inline(always)]
+    unsafe fn store_first(p: *mut f32, v: __m256, n: usize) {
+        // A window of eight into eight ones and eight zeros.
+        const MASK: [i32; 16] = [-1, -1, -1, -1, -1, -1, -1, -1, 0, 0, 0, 0, 0, 0, 0, 0];
+        // SAFETY: the window is inside `MASK`; the caller's promise for the elements of the mask.
+        unsafe {
+            let mask = _mm256_loadu_si256(MASK.as_ptr().add(8 - n.min(8)).cast());
+            _mm256_maskstore_ps(p, mask, v);
+        }
+    }
+
+    #[inline(always)]
     unsafe fn fma(a: __m256, b: __m256, c: __m256) -> __m256 {
         // SAFETY: the caller's promise.
         unsafe { _mm256_fmadd_ps(a, b, c) }
@@ -184,6 +204,14 @@ unsafe impl Simd for Portable {
     unsafe fn store(p: *mut f32, v: [f32; 8]) {
         // SAFETY: the caller's promise.
         unsafe { p.cast::<[f32; 8]>().write(v) }
+    }
+
+    #[inline(always)]
+    unsafe fn store_first(p: *mut f32, v: [f32; 8], n: usize) {
+        for (i, x) in v.iter().enumerate().take(n) {
+            // SAFETY: the caller's promise.
+            unsafe { p.add(i).write(*x) };
+        }
     }
 
     #[inline(always)]

@@ -158,20 +158,17 @@ unsafe fn tail_block<S: Simd, const M: usize>(job: &Job<'_>, (src, dst): Start) 
 #[inline(always)]
 unsafe fn store<S: Simd, const V: usize>(job: &Job<'_>, row: usize, column: usize, sums: &[S::V; V]) {
     let outputs = job.w.outputs();
-    let (width, left) = (V * S::LANES, outputs - column);
+    let left = outputs - column;
     // SAFETY: by `check` the row is inside the output; only its columns are written.
     unsafe {
         let out = job.out.add(row * outputs + column);
-        if left >= width {
-            for (v, sums) in sums.iter().enumerate() {
-                S::store(out.add(v * S::LANES), *sums);
+        for (v, sums) in sums.iter().enumerate() {
+            let at = v * S::LANES;
+            if left >= at + S::LANES {
+                S::store(out.add(at), *sums);
+            } else if left > at {
+                S::store_first(out.add(at), *sums, left - at);
             }
-        } else {
-            let mut all = [0.0_f32; 32];
-            for (v, sums) in sums.iter().enumerate() {
-                S::store(all.as_mut_ptr().add(v * S::LANES), *sums);
-            }
-            std::ptr::copy_nonoverlapping(all.as_ptr(), out, left);
         }
     }
 }

@@ -56,10 +56,10 @@ impl ModelStart {
         let count = u32::try_from(sequences).context("--max-active is too large")?;
         let mailbox = 4 * sequences + 16;
 
-        let running = u32::try_from(self.config.max_active)?.max(1);
+        // A place for both: a paused look-ahead keeps its place, and must not keep another caller out.
         let engine = ArConfig {
-            max_num_seqs: running,
-            max_num_batched_tokens: running.max(ArConfig::default().max_num_batched_tokens),
+            max_num_seqs: count,
+            max_num_batched_tokens: count.max(ArConfig::default().max_num_batched_tokens),
             max_waiting: count,
             ..ArConfig::default()
         };

@@ -206,7 +206,7 @@ def train(args):
 
 if __name__ == "__main__":
     ap = argparse.ArgumentParser(description=__doc__)
-    ap.add_argument("--steps", type=int, default=3000)
+    ap.add_argument("--steps", type=int, default=1646)
     ap.add_argument("--seconds", type=float, default=0, help="wall-clock budget; the schedule ends with it")
     ap.add_argument("--batch", type=int, default=32)
     train(ap.parse_args())

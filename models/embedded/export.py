@@ -14,7 +14,7 @@ import vocoder as vocoder_stage
 from common import CHECKPOINT, CODEBOOKS, LEAD_FRAMES, MAX_CHARS, SAMPLE_RATE, SEED, setup, write_json
 
 GENERATION = dict(talker_max_new_tokens=1024, talker_repetition_penalty=1.0, talker_temperature=0.3, talker_top_k=20,
-                  talker_top_p=1.0, subtalker_dosample=False, subtalker_temperature=1.0, subtalker_top_k=1, subtalker_top_p=1.0)
+                  talker_top_p=1.0, subtalker_dosample=True, subtalker_temperature=0.4, subtalker_top_k=20, subtalker_top_p=1.0)
 VOICE_INFO = {"aria": ("Aria", "A higher voice, clear and even."), "basil": ("Basil", "A lower voice, clear and even.")}
 
 

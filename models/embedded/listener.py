@@ -5,7 +5,6 @@ that the listener judges words and not the texture of a vocoder. It reads letter
 apostrophe; punctuation is not scored.
 """
 import argparse
-import math
 import re
 import time
 
@@ -15,7 +14,7 @@ import torch.nn.functional as F
 from torch import nn
 
 from audio import log_mel
-from common import (FRAME, WORK, Progress, autocast, device, edit_distance, load_checkpoint, save_checkpoint,
+from common import (WORK, Progress, autocast, device, edit_distance, load_checkpoint, save_checkpoint,
                     schedule, setup)
 from data import Audio
 from muon import Optimisers, split
@@ -198,7 +197,7 @@ def evaluate(model, audio):
 
 if __name__ == "__main__":
     ap = argparse.ArgumentParser(description=__doc__)
-    ap.add_argument("--steps", type=int, default=3000)
+    ap.add_argument("--steps", type=int, default=923)
     ap.add_argument("--seconds", type=float, default=0, help="wall-clock budget; the schedule ends with it")
     ap.add_argument("--frames", type=int, default=1500, help="codec frames (40 ms) of audio per batch")
     train(ap.parse_args())

@@ -8,7 +8,6 @@ the same function as the reference's sparse computation.
 """
 import argparse
 import json
-import math
 import time
 
 import numpy as np
@@ -18,7 +17,7 @@ from torch import nn
 
 import config
 from codes import Codes
-from common import (CODEBOOK_SIZE, CODEBOOKS, VOICE_NAMES, WORK, Progress, autocast, device, load_checkpoint,
+from common import (CODEBOOK_SIZE, CODEBOOKS, WORK, Progress, autocast, device, load_checkpoint,
                     save_checkpoint, schedule, setup)
 from muon import Optimisers
 
@@ -415,7 +414,7 @@ def train(args):
 
 if __name__ == "__main__":
     ap = argparse.ArgumentParser(description=__doc__)
-    ap.add_argument("--steps", type=int, default=8000)
+    ap.add_argument("--steps", type=int, default=2505)
     ap.add_argument("--seconds", type=float, default=0, help="wall-clock budget; the schedule ends with it")
     ap.add_argument("--rows", type=int, default=4096, help="rows of a batch, padding included")
     ap.add_argument("--muon", type=float, default=0.02)

@@ -4,6 +4,7 @@ Also writes the goldens for the server's tests: token ids, greedy codes and wave
 computed by the reference in float32 from the rounded weights.
 """
 import argparse
+import json
 import os
 from pathlib import Path
 
@@ -12,11 +13,8 @@ os.environ.setdefault("TRANSFORMERS_VERBOSITY", "error")
 import numpy as np
 import torch
 from safetensors.torch import save_file
-from transformers import Qwen3OmniMoeForConditionalGeneration
+from transformers import AutoTokenizer, Qwen3OmniMoeForConditionalGeneration
 
-import json
-
-import config
 from common import CHECKPOINT, GOLDENS, setup, write_json
 from generate import generate, load_checkpoint_folder
 from talker import Prompt
@@ -68,7 +66,6 @@ def main():
     talker, vocoder = load_checkpoint_folder(args.checkpoint)
     g = json.loads((args.checkpoint / "generation_config.json").read_text())
     penalty = g["talker_repetition_penalty"]
-    from transformers import AutoTokenizer
     slow = AutoTokenizer.from_pretrained(args.checkpoint)
     tensors, described = {}, []
     with torch.no_grad():

@@ -277,11 +277,11 @@ def train(args):
 
 if __name__ == "__main__":
     ap = argparse.ArgumentParser(description=__doc__)
-    ap.add_argument("--steps", type=int, default=6000)
+    ap.add_argument("--steps", type=int, default=2683)
     ap.add_argument("--seconds", type=float, default=0, help="wall-clock budget; the schedule ends with it")
-    ap.add_argument("--batch", type=int, default=8)
+    ap.add_argument("--batch", type=int, default=4)
     ap.add_argument("--utterances", type=int, default=8000, help="how much of the teacher's audio to use")
-    ap.add_argument("--muon", type=float, default=0.01)
+    ap.add_argument("--muon", type=float, default=0.012)
     ap.add_argument("--adam", type=float, default=1e-3)
-    ap.add_argument("--adversarial", type=float, default=0.4, help="fraction of the run after which the discriminators join")
+    ap.add_argument("--adversarial", type=float, default=2.0, help="fraction of the run after which the discriminators join; above 1: never")
     train(ap.parse_args())

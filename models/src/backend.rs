@@ -21,7 +21,8 @@ pub(crate) struct ComputeError(pub(crate) String);
 
 impl From<candle_core::Error> for ComputeError {
     fn from(error: candle_core::Error) -> Self {
-        Self(error.to_string())
+        // The lines after the first are a backtrace.
+        Self(error.to_string().lines().next().unwrap_or_default().to_owned())
     }
 }
 

@@ -33,6 +33,14 @@ pub enum CheckpointSource {
 }
 
 impl CheckpointSource {
+    /// The checkpoint's name in messages.
+    pub(crate) fn place(&self) -> String {
+        match self {
+            Self::Dir(dir) => dir.display().to_string(),
+            Self::Memory(_) => "in memory".into(),
+        }
+    }
+
     /// The content of a file, `None` if there is no such file.
     fn file(&self, name: &str) -> Result<Option<Cow<'static, [u8]>>, LoadError> {
         match self {

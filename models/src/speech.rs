@@ -133,6 +133,11 @@ impl SpeechModel {
     /// # Errors
     /// [`LoadError`] with all that is wrong with the checkpoint; nothing is kept then.
     pub fn load(source: CheckpointSource, options: LoadOptions) -> Result<Self, LoadError> {
+        let place = source.place();
+        Self::load_from(source, options).map_err(|e| e.at(place))
+    }
+
+    fn load_from(source: CheckpointSource, options: LoadOptions) -> Result<Self, LoadError> {
         let checkpoint = Checkpoint::open(source)?;
         let config = SpeechConfig::parse(&checkpoint.required("config.json")?)?;
         let defaults = GenerationDefaults::parse(checkpoint.file("generation_config.json")?.as_deref())?;

@@ -405,3 +405,6 @@ impl Backend for Cpu {
         Ok(out)
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -118,6 +118,8 @@ impl Problem {
 /// Why a checkpoint was not loaded. Nothing of it is kept.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LoadError {
+    /// Which checkpoint, once that is known.
+    place: Option<String>,
     problems: Vec<Problem>,
 }
 
@@ -127,6 +129,7 @@ const SHOWN: usize = 20;
 impl LoadError {
     pub(crate) fn one(problem: Problem) -> Self {
         Self {
+            place: None,
             problems: vec![problem],
         }
     }
@@ -143,7 +146,18 @@ impl LoadError {
         if problems.is_empty() {
             Ok(())
         } else {
-            Err(Self { problems })
+            Err(Self {
+                place: None,
+                problems,
+            })
+        }
+    }
+
+    /// The same error, said of the checkpoint at `place`.
+    pub(crate) fn at(self, place: String) -> Self {
+        Self {
+            place: Some(place),
+            ..self
         }
     }
 
@@ -156,10 +170,14 @@ impl LoadError {
 
 impl fmt::Display for LoadError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if let [problem] = self.problems.as_slice() {
-            return write!(f, "checkpoint not loaded: {problem}");
+        match &self.place {
+            Some(place) => write!(f, "checkpoint {place} not loaded")?,
+            None => f.write_str("checkpoint not loaded")?,
         }
-        write!(f, "checkpoint not loaded, {} problems:", self.problems.len())?;
+        if let [problem] = self.problems.as_slice() {
+            return write!(f, ": {problem}");
+        }
+        write!(f, ", {} problems:", self.problems.len())?;
         for problem in self.problems.iter().take(SHOWN) {
             write!(f, "\n  {problem}")?;
         }

@@ -238,6 +238,12 @@ impl<B: Backend> ArModel for Core<B> {
     }
 
     fn open(&mut self, seq: SeqId, request: TalkerRequest) -> Result<u32, ModelError> {
+        if self.sequences.contains_key(&seq) {
+            return Err(ModelError::Rejected(format!(
+                "sequence {} is already open",
+                seq.0
+            )));
+        }
         let speaker = self.check(&request)?;
         let net = &self.net;
         let codec = net.config.codec;

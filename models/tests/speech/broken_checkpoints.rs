@@ -118,7 +118,7 @@ fn missing_misshapen_and_unknown_tensors_are_told_together() {
     assert_eq!(problems(&dir), expected);
     let message = load(&dir).expect_err("broken").to_string();
     for line in [
-        "checkpoint not loaded, 3 problems:",
+        &format!("checkpoint {} not loaded, 3 problems:", dir.path().display()),
         "model.safetensors: tensor talker.model.norm.weight is missing, expected shape [32]",
         "tensor code2wav.decoder.0.conv.weight has shape [32, 7, 32], expected [32, 32, 7] from config.json",
         "tensor talker.model.layers.9.surplus of shape [1088, 32] is not used by the model that config.json describes",

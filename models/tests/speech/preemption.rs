@@ -1,7 +1,7 @@
 //! A sequence whose blocks were taken away is computed again from its first position, and goes on as if nothing
 //! had happened.
 
-use omni_engine::BlockId;
+use omni_engine::{ArModel, BlockId};
 
 use crate::support::{Run, both, kv, request, speak, step, tokens};
 
@@ -22,6 +22,7 @@ fn recomputing_from_the_start_changes_nothing() {
             while !run.done {
                 step(&mut talker, &mut [&mut run], chunk);
             }
+            talker.close(run.seq);
             assert_eq!(
                 run.frames, expected,
                 "{kernels}: lost at {lost_at}, chunks of {chunk}"

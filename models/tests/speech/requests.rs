@@ -83,6 +83,37 @@ fn a_text_token_that_does_not_exist_fails_its_own_sequence_only() {
 }
 
 #[test]
+fn a_sequence_opens_once() {
+    let mut talker = load(Kernels::Auto, DType::F32).talker(kv()).expect("a talker");
+    talker
+        .open(SeqId(1), request(Vec::new(), "ethan", 3))
+        .expect("served");
+    let again = talker.open(SeqId(1), request(Vec::new(), "ethan", 3));
+    assert!(matches!(again, Err(ModelError::Rejected(_))), "{again:?}");
+    talker.close(SeqId(1));
+    talker
+        .open(SeqId(1), request(Vec::new(), "ethan", 3))
+        .expect("served again");
+}
+
+#[test]
+fn talkers_and_vocoders_move_to_threads_of_their_own() {
+    let model = load(Kernels::Auto, DType::F32);
+    let (mut talker, mut code2wav) = (
+        model.talker(kv()).expect("a talker"),
+        model.code2wav().expect("a vocoder"),
+    );
+    let speak = move || crate::support::speak(&mut talker, 1, request(Vec::new(), "ethan", 3), &[30, 31, 32]);
+    let frames = std::thread::spawn(speak).join().expect("speaks");
+    let frames = crate::support::frames(&frames);
+    let decode = move || crate::support::decode(&mut code2wav, 1, &frames, &[1]);
+    assert_eq!(
+        std::thread::spawn(decode).join().expect("decodes").len(),
+        model.samples_of(3)
+    );
+}
+
+#[test]
 fn max_frames_end_the_speech() {
     let mut talker = load(Kernels::Auto, DType::F32).talker(kv()).expect("a talker");
     for max in [0, 1, 4] {

@@ -2,7 +2,7 @@
 # Regenerates the embedded voice from nothing: data, codec, listener, codes, talker, vocoder, export,
 # evaluation, verification. Every stage resumes where it stopped; run it again after an interruption.
 #
-#   models/embedded/train.sh                 about four hours on two CPU cores
+#   models/embedded/train.sh                 about two hours on two CPU cores with bfloat16 matrix units
 #   STAGES="export evaluate" models/embedded/train.sh
 #
 # OMNI_EMBEDDED_WORK   scratch folder (default models/embedded/work, about 4 GB)

@@ -1,0 +1,139 @@
+//! The program as it is run: its output, its exit codes, its signals, its log.
+
+use std::io::{BufRead as _, BufReader, Read as _};
+use std::process::{Child, ChildStderr, Command, Output, Stdio};
+
+use omni_proto::v1;
+use omni_proto::v1::speech_service_client::SpeechServiceClient;
+
+fn omni_server() -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_omni-server"));
+    // The environment of whoever runs the tests must not change what is tested.
+    for (name, _) in std::env::vars().filter(|(name, _)| name.starts_with("OMNI_")) {
+        command.env_remove(name);
+    }
+    command
+}
+
+fn run(args: &[&str]) -> Output {
+    omni_server().args(args).output().expect("the program starts")
+}
+
+/// A server that has said that it serves.
+struct Server {
+    process: Child,
+    log: BufReader<ChildStderr>,
+    address: String,
+}
+
+impl Server {
+    fn start(args: &[&str]) -> Self {
+        let mut command = omni_server();
+        command.args(["--listen", "127.0.0.1:0"]).args(args);
+        let mut process = command.stderr(Stdio::piped()).spawn().expect("the program starts");
+        let mut log = BufReader::new(process.stderr.take().expect("it is piped"));
+        let address = field(&line_with(&mut log, "listening"), "address");
+        line_with(&mut log, "serving");
+        Self { process, log, address }
+    }
+
+    fn signal(&self, signal: &str) {
+        let pid = self.process.id().to_string();
+        let sent = Command::new("kill").args([signal, &pid]).status().expect("kill runs");
+        assert!(sent.success());
+    }
+
+    /// Exit code, and the rest of the log.
+    fn end(mut self) -> (Option<i32>, String) {
+        let status = self.process.wait().expect("it ends");
+        let mut rest = String::new();
+        self.log.read_to_string(&mut rest).expect("the log is text");
+        (status.code(), rest)
+    }
+}
+
+fn line_with(log: &mut impl std::io::BufRead, word: &str) -> String {
+    let mut seen = String::new();
+    for line in log.lines() {
+        let line = line.expect("the log is text");
+        if line.contains(word) {
+            return line;
+        }
+        seen.push_str(&line);
+    }
+    panic!("the program ended without saying {word:?}: {seen}");
+}
+
+/// The value behind `name` in a log line, of either form.
+fn field(line: &str, name: &str) -> String {
+    let rest = line.split(name).nth(1).expect("the field is there");
+    rest.trim_start_matches(['=', '"', ':']).split(['"', ' ', ',']).next().unwrap_or_default().to_owned()
+}
+
+#[test]
+fn wrong_arguments_exit_with_2_and_name_what_is_wrong() {
+    let output = run(&["--listen", "0.0.0.0:0", "--max-sessions", "0"]);
+    assert_eq!(output.status.code(), Some(2));
+    let message = String::from_utf8_lossy(&output.stderr);
+    assert!(message.contains("--insecure-plaintext") && message.contains("--max-sessions"), "{message}");
+    assert_eq!(run(&["--no-such-flag"]).status.code(), Some(2));
+}
+
+#[test]
+fn help_names_every_flag_and_its_variable() {
+    let output = run(&["--help"]);
+    assert_eq!(output.status.code(), Some(0));
+    let help = String::from_utf8_lossy(&output.stdout);
+    for word in ["--model", "--listen", "--drain-timeout", "OMNI_LISTEN", "127.0.0.1:50051"] {
+        assert!(help.contains(word), "{word} is missing in:\n{help}");
+    }
+}
+
+#[test]
+fn a_model_that_does_not_exist_exits_with_1() {
+    let empty = tempfile::tempdir().expect("a temporary directory");
+    std::fs::write(empty.path().join("config.json"), "{}").expect("it can be written");
+    let path = empty.path().to_str().expect("a plain path");
+    let output = run(&["--listen", "127.0.0.1:0", "--model", path]);
+    assert_eq!(output.status.code(), Some(1));
+    let message = String::from_utf8_lossy(&output.stderr);
+    assert!(message.contains("error: cannot load the model"), "{message}");
+}
+
+#[test]
+fn a_port_that_is_taken_exits_with_1() {
+    let taken = std::net::TcpListener::bind("127.0.0.1:0").expect("a free port");
+    let address = taken.local_addr().expect("an address").to_string();
+    let output = run(&["--listen", &address]);
+    assert_eq!(output.status.code(), Some(1));
+    assert!(String::from_utf8_lossy(&output.stderr).contains(&address));
+}
+
+#[test]
+fn signals_end_it_well() {
+    for signal in ["-TERM", "-INT"] {
+        let server = Server::start(&[]);
+        server.signal(signal);
+        let (code, log) = server.end();
+        assert_eq!(code, Some(0), "{signal}: {log}");
+        assert!(log.contains("stopped"), "{log}");
+    }
+}
+
+#[tokio::test]
+async fn the_log_accounts_for_an_utterance_without_its_text() {
+    let canary = "Rhubarb";
+    let server = Server::start(&["--log-format", "json", "--log-level", "debug"]);
+    let mut client = SpeechServiceClient::connect(format!("http://{}", server.address)).await.expect("it listens");
+    let config = v1::SpeechConfig { voice: "basil".into(), ..Default::default() };
+    let request = v1::SynthesizeRequest { config: Some(config), text: format!("{canary}.") };
+    let mut responses = client.synthesize(request).await.expect("it is taken").into_inner();
+    while responses.message().await.expect("it ends well").is_some() {}
+    drop(client);
+    server.signal("-TERM");
+    let (code, log) = server.end();
+    assert_eq!(code, Some(0));
+    let record = log.lines().find(|line| line.contains("\"utterance\":\"u1\"")).expect("a record");
+    assert!(record.contains("\"outcome\":\"stop\"") && record.contains("\"first_audio_ms\""), "{record}");
+    assert!(!log.to_lowercase().contains(&canary.to_lowercase()), "{log}");
+}

@@ -17,9 +17,11 @@ mkdir -p "$OMNI_EMBEDDED_WORK"
 
 if ! command -v espeak-ng >/dev/null || ! command -v bible >/dev/null || [ ! -d /usr/share/wordnet ] \
    || [ ! -d /usr/share/games/fortunes ] || [ ! -f /usr/share/dict/american-english-large ]; then
-  echo "train.sh: the teacher and its texts are missing; on Debian:" >&2
-  echo "  apt-get install espeak-ng libespeak-ng1 wordnet-base fortunes bible-kjv bible-kjv-text wamerican-large g++" >&2
-  exit 1
+  packages=(espeak-ng libespeak-ng1 wordnet-base fortunes bible-kjv bible-kjv-text wamerican-large g++ python3-venv)
+  command -v apt-get >/dev/null || { echo "train.sh: please install ${packages[*]}" >&2; exit 1; }
+  sudo=$([ "$(id -u)" -eq 0 ] || echo sudo)
+  $sudo apt-get update -qq
+  DEBIAN_FRONTEND=noninteractive $sudo apt-get install -y --no-install-recommends "${packages[@]}"
 fi
 if [ ! -x "$VENV/bin/python" ]; then
   python3 -m venv "$VENV"

@@ -192,6 +192,15 @@ fn angles(batch: &Batch, head_dim: usize, theta: f32) -> Vec<f32> {
         .collect()
 }
 
+/// How much of a signal to compute in one pass; more goes in several, which bounds memory.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Pass {
+    /// Frames of one stream.
+    pub(crate) per_stream: usize,
+    /// Frames of all streams.
+    pub(crate) in_all: usize,
+}
+
 /// The operations that the networks are made of.
 pub(crate) trait Backend: Params {
     /// Activations `[rows, width]`.
@@ -200,6 +209,9 @@ pub(crate) trait Backend: Params {
     type Kv: Send;
     /// Cosines and sines for the positions of a batch.
     type Rope;
+
+    /// Frames that the vocoder does best to take at once.
+    const SIGNAL: Pass;
 
     fn rows(&self, width: usize, values: Vec<f32>) -> Result<Self::Rows>;
     fn zeros(&self, rows: usize, width: usize) -> Result<Self::Rows>;

@@ -4,7 +4,7 @@
 
 use candle_core::{D, DType, Device, Tensor};
 
-use super::{AttentionShape, Backend, Batch, Params, Result, Span, Taps};
+use super::{AttentionShape, Backend, Batch, Params, Pass, Result, Span, Taps};
 use crate::checkpoint::{self, HostTensor};
 use crate::loader::{Conv, Snake};
 
@@ -158,6 +158,11 @@ impl Backend for Candle {
     type Rows = Tensor;
     type Kv = Kv;
     type Rope = (Tensor, Tensor);
+
+    const SIGNAL: Pass = Pass {
+        per_stream: 64,
+        in_all: 256,
+    };
 
     fn rows(&self, width: usize, values: Vec<f32>) -> Result<Tensor> {
         let rows = values.len() / width;

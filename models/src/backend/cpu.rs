@@ -11,7 +11,7 @@ mod gemm;
 mod pointwise;
 mod rows;
 
-use super::{AttentionShape, Backend, Batch, ComputeError, Params, Result, Taps};
+use super::{AttentionShape, Backend, Batch, ComputeError, Params, Pass, Result, Taps};
 use crate::checkpoint::HostTensor;
 use crate::loader::{Conv, Snake};
 
@@ -150,6 +150,12 @@ impl Backend for Cpu {
     type Rows = Rows;
     type Kv = Kv;
     type Rope = Rope;
+
+    /// Signals of more do not stay in a core's cache between two layers.
+    const SIGNAL: Pass = Pass {
+        per_stream: 4,
+        in_all: 16,
+    };
 
     fn rows(&self, width: usize, values: Vec<f32>) -> Result<Rows> {
         Ok(Rows::new(values, width))

@@ -9,9 +9,6 @@ use crate::backend::{Backend, Batch};
 
 use super::net::{Code2WavNet, Past};
 
-/// Most frames of one stream computed in one pass: longer pieces go in several, so memory stays bounded.
-const PASS: usize = 32;
-
 struct Stream<B: Backend> {
     /// Which part of the cache is this stream's.
     region: usize,
@@ -34,10 +31,10 @@ pub(crate) struct Core<B: Backend> {
 impl<B: Backend> Core<B> {
     pub(crate) fn new(b: B, net: Arc<Code2WavNet<B>>) -> Result<Self, ModelError> {
         let window = net.config.stack.window.unwrap_or(1);
-        let kv = net.stack.kv(&b, 0)?;
+        let (kv, longest) = (net.stack.kv(&b, 0)?, B::SIGNAL.per_stream);
         Ok(Self {
             kv,
-            ring: window - 1 + PASS,
+            ring: window - 1 + longest,
             b,
             net,
             regions: 0,
@@ -83,7 +80,7 @@ impl<B: Backend> Core<B> {
         Ok(())
     }
 
-    /// Decodes at most [`PASS`] frames per stream, all at least one.
+    /// Decodes one pass: of every stream at least one frame and at most as many as the ring has room for.
     fn pass(&mut self, work: &mut [(&mut Stream<B>, &[CodecFrame])]) -> Result<Vec<Vec<f32>>, ModelError> {
         let (window, ring) = (self.net.config.stack.window.unwrap_or(1), self.ring);
         let (mut batch, mut codes) = (Batch::default(), Vec::new());
@@ -126,17 +123,21 @@ impl<B: Backend> Core<B> {
     ) -> Result<Vec<Vec<f32>>, ModelError> {
         let mut samples = vec![Vec::new(); batch.len()];
         let longest = batch.iter().map(|(_, frames)| frames.len()).max().unwrap_or(0);
-        for start in (0..longest).step_by(PASS) {
+        let mut start = 0;
+        while start < longest {
+            let live = batch.iter().filter(|(_, frames)| start < frames.len()).count();
+            let end = start + (B::SIGNAL.in_all / live).clamp(1, B::SIGNAL.per_stream);
             let (mut who, mut work) = (Vec::new(), Vec::new());
             for (i, (stream, (_, frames))) in streams.iter_mut().zip(batch).enumerate() {
                 if start < frames.len() {
                     who.push(i);
-                    work.push((stream, &frames[start..frames.len().min(start + PASS)]));
+                    work.push((stream, &frames[start..frames.len().min(end)]));
                 }
             }
             for (i, part) in who.into_iter().zip(self.pass(&mut work)?) {
                 samples[i].extend(part);
             }
+            start = end;
         }
         Ok(samples)
     }

@@ -73,6 +73,7 @@ fn talker(section: &Fields<'_>, text_vocab: usize, thinker_hidden: usize) -> Tal
         );
     }
     let layers = text.count(&["num_hidden_layers"]);
+    full_attention(&text);
     TalkerConfig {
         stack: StackConfig {
             qk_norm: true,
@@ -141,12 +142,7 @@ fn predictor(talker: &Fields<'_>) -> PredictorConfig {
             format!("is {own}, but talker_config.num_code_groups is {groups}"),
         );
     }
-    if section.texts("layer_types").contains(&"sliding_attention") {
-        section.wrong(
-            "layer_types",
-            "sliding_attention is not supported, full_attention is expected",
-        );
-    }
+    full_attention(&section);
     let layers = section.count(&["num_hidden_layers"]);
     let ffn = vec![
         FfnConfig::Dense {
@@ -163,6 +159,19 @@ fn predictor(talker: &Fields<'_>) -> PredictorConfig {
         },
         vocab,
         groups,
+    }
+}
+
+/// Notes windows where every layer must see everything.
+fn full_attention(section: &Fields<'_>) {
+    if section.texts("layer_types").contains(&"sliding_attention") {
+        section.wrong(
+            "layer_types",
+            "sliding_attention is not supported, full_attention is expected",
+        );
+    }
+    if section.flag_or("use_sliding_window", false) {
+        section.wrong("use_sliding_window", "is true, which is not supported");
     }
 }
 

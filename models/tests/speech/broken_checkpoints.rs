@@ -254,6 +254,7 @@ fn fields_that_are_missing_or_impossible_are_told_together() {
         c["talker_config"]["code_predictor_config"]["num_attention_heads"] = json!("four");
         c["code2wav_config"]["upsample_rates"] = json!([8, 0]);
         c["tts_eos_token_id"] = json!(320);
+        c["talker_config"]["text_config"]["use_sliding_window"] = json!(true);
         c["talker_config"]["speaker_id"]["ethan"] = json!(5000);
     });
     let fields: Vec<String> = problems(&dir)
@@ -271,6 +272,7 @@ fn fields_that_are_missing_or_impossible_are_told_together() {
         "talker_config.code_predictor_config.num_attention_heads",
         "code2wav_config.upsample_rates",
         "tts_eos_token_id",
+        "talker_config.text_config.use_sliding_window",
         "talker_config.speaker_id",
     ] {
         assert!(

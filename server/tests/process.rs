@@ -30,16 +30,26 @@ impl Server {
     fn start(args: &[&str]) -> Self {
         let mut command = omni_server();
         command.args(["--listen", "127.0.0.1:0"]).args(args);
-        let mut process = command.stderr(Stdio::piped()).spawn().expect("the program starts");
+        let mut process = command
+            .stderr(Stdio::piped())
+            .spawn()
+            .expect("the program starts");
         let mut log = BufReader::new(process.stderr.take().expect("it is piped"));
         let address = field(&line_with(&mut log, "listening"), "address");
         line_with(&mut log, "serving");
-        Self { process, log, address }
+        Self {
+            process,
+            log,
+            address,
+        }
     }
 
     fn signal(&self, signal: &str) {
         let pid = self.process.id().to_string();
-        let sent = Command::new("kill").args([signal, &pid]).status().expect("kill runs");
+        let sent = Command::new("kill")
+            .args([signal, &pid])
+            .status()
+            .expect("kill runs");
         assert!(sent.success());
     }
 
@@ -67,7 +77,11 @@ fn line_with(log: &mut impl std::io::BufRead, word: &str) -> String {
 /// The value behind `name` in a log line, of either form.
 fn field(line: &str, name: &str) -> String {
     let rest = line.split(name).nth(1).expect("the field is there");
-    rest.trim_start_matches(['=', '"', ':']).split(['"', ' ', ',']).next().unwrap_or_default().to_owned()
+    rest.trim_start_matches(['=', '"', ':'])
+        .split(['"', ' ', ','])
+        .next()
+        .unwrap_or_default()
+        .to_owned()
 }
 
 #[test]
@@ -75,7 +89,10 @@ fn wrong_arguments_exit_with_2_and_name_what_is_wrong() {
     let output = run(&["--listen", "0.0.0.0:0", "--max-sessions", "0"]);
     assert_eq!(output.status.code(), Some(2));
     let message = String::from_utf8_lossy(&output.stderr);
-    assert!(message.contains("--insecure-plaintext") && message.contains("--max-sessions"), "{message}");
+    assert!(
+        message.contains("--insecure-plaintext") && message.contains("--max-sessions"),
+        "{message}"
+    );
     assert_eq!(run(&["--no-such-flag"]).status.code(), Some(2));
 }
 
@@ -84,7 +101,13 @@ fn help_names_every_flag_and_its_variable() {
     let output = run(&["--help"]);
     assert_eq!(output.status.code(), Some(0));
     let help = String::from_utf8_lossy(&output.stdout);
-    for word in ["--model", "--listen", "--drain-timeout", "OMNI_LISTEN", "127.0.0.1:50051"] {
+    for word in [
+        "--model",
+        "--listen",
+        "--drain-timeout",
+        "OMNI_LISTEN",
+        "127.0.0.1:50051",
+    ] {
         assert!(help.contains(word), "{word} is missing in:\n{help}");
     }
 }
@@ -124,16 +147,34 @@ fn signals_end_it_well() {
 async fn the_log_accounts_for_an_utterance_without_its_text() {
     let canary = "Rhubarb";
     let server = Server::start(&["--log-format", "json", "--log-level", "debug"]);
-    let mut client = SpeechServiceClient::connect(format!("http://{}", server.address)).await.expect("it listens");
-    let config = v1::SpeechConfig { voice: "basil".into(), ..Default::default() };
-    let request = v1::SynthesizeRequest { config: Some(config), text: format!("{canary}.") };
-    let mut responses = client.synthesize(request).await.expect("it is taken").into_inner();
+    let mut client = SpeechServiceClient::connect(format!("http://{}", server.address))
+        .await
+        .expect("it listens");
+    let config = v1::SpeechConfig {
+        voice: "basil".into(),
+        ..Default::default()
+    };
+    let request = v1::SynthesizeRequest {
+        config: Some(config),
+        text: format!("{canary}."),
+    };
+    let mut responses = client
+        .synthesize(request)
+        .await
+        .expect("it is taken")
+        .into_inner();
     while responses.message().await.expect("it ends well").is_some() {}
     drop(client);
     server.signal("-TERM");
     let (code, log) = server.end();
     assert_eq!(code, Some(0));
-    let record = log.lines().find(|line| line.contains("\"utterance\":\"u1\"")).expect("a record");
-    assert!(record.contains("\"outcome\":\"stop\"") && record.contains("\"first_audio_ms\""), "{record}");
+    let record = log
+        .lines()
+        .find(|line| line.contains("\"utterance\":\"u1\""))
+        .expect("a record");
+    assert!(
+        record.contains("\"outcome\":\"stop\"") && record.contains("\"first_audio_ms\""),
+        "{record}"
+    );
     assert!(!log.to_lowercase().contains(&canary.to_lowercase()), "{log}");
 }

@@ -353,7 +353,17 @@ fn what_can_never_fit_is_refused_with_the_numbers() {
 fn a_sequence_that_may_produce_nothing_is_refused() {
     let mut engine = small();
     let (request, options) = free(3, 1);
-    let error = engine.add(SeqId(1), request, AddOptions { max_outputs: 0, ..options }, NOW).unwrap_err();
+    let error = engine
+        .add(
+            SeqId(1),
+            request,
+            AddOptions {
+                max_outputs: 0,
+                ..options
+            },
+            NOW,
+        )
+        .unwrap_err();
     assert!(matches!(error, AddError::NoOutputs(SeqId(1))));
     assert!(engine.is_empty() && engine.model().open.is_empty());
 }

@@ -67,10 +67,16 @@ async fn a_sentence_sounds_like_one() {
         let level = Level::of(&samples);
         assert!(level.rms() > 0.01, "{voice} is silent: {level:?}");
         assert_eq!(level.clipped(), 0, "{voice} clips");
-        let silence = outcome.timings.unwrap().leading_silence.unwrap();
+        // The measure counts soft consonants as silence; the model itself begins with 200 ms of it.
+        let silence = Duration::try_from(outcome.timings.unwrap().leading_silence.unwrap()).unwrap();
         assert!(
-            Duration::try_from(silence).unwrap() <= Duration::from_millis(60),
-            "{voice} begins with {silence:?}"
+            silence <= Duration::from_millis(150),
+            "{voice} begins with {silence:?} of silence"
+        );
+        let head = &samples[..rate.samples(Duration::from_millis(40)).len()];
+        assert!(
+            Level::of(head).rms() > 0.002,
+            "{voice} does not begin within 40 ms"
         );
     }
     server.stop().await;

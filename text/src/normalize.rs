@@ -1,6 +1,6 @@
 //! Writes text as words of a voice's alphabet: numbers, dates, times, money, units, abbreviations, addresses, symbols.
 //!
-//! A text is first [`fold`]ed to plain characters, then cut into [`text::Token`]s, then read from left to right: at
+//! A text is first [`fold`]ed to plain characters, then cut into `Token`s, then read from left to right: at
 //! every token the first rule of [`rules`] that knows what starts there says it in words. What no rule knows is left
 //! out and counted. Every rule looks a bounded number of tokens ahead or takes all it looked at, so the work is linear.
 //! Sentences are read one by one or many at once; nothing is remembered between calls.

@@ -114,7 +114,7 @@ fn mail(chunk: &Chunk<'_, '_>) -> Option<Reading> {
     (local && host_end == chunk.end).then(|| chunk.reading(from))
 }
 
-/// "https://www.example.com/path", "example.com". The scheme is not said if it is that of the web.
+/// `https://www.example.com/path`, `example.com`. The scheme is not said if it is that of the web.
 fn web(chunk: &Chunk<'_, '_>) -> Option<Reading> {
     let (text, from) = (chunk.text, chunk.from);
     if text.is_word(from) && text.is(from + 1, ":") && text.is(from + 2, "/") && text.is(from + 3, "/") {

@@ -7,10 +7,11 @@ use std::path::Path;
 
 use anyhow::Context as _;
 
-const FILES: [&str; 4] = [
+const FILES: [&str; 5] = [
     "omni/v1/common.proto",
     "omni/v1/audio.proto",
     "omni/v1/speech.proto",
+    "omni/v1/chat.proto",
     "omni/v1/catalog.proto",
 ];
 
@@ -34,6 +35,8 @@ pub(crate) fn generate(out: &Path) -> anyhow::Result<()> {
     tonic_prost_build::configure()
         .out_dir(out)
         .bytes(".omni.v1.AudioChunk.data")
+        .bytes(".omni.v1.InputAudio.data")
+        .bytes(".omni.v1.AudioClip.data")
         .extern_path(".google.rpc.Status", "::tonic_types::Status")
         .emit_rerun_if_changed(false)
         .compile_fds(commented)

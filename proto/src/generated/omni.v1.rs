@@ -15,18 +15,19 @@ pub struct SamplingParams {
     /// Above 1 makes outputs that were already drawn less likely; must be positive.
     #[prost(float, optional, tag = "4")]
     pub repetition_penalty: ::core::option::Option<f32>,
-    /// The same seed, text, voice and settings give the same audio, whatever else the server is doing.
+    /// The same seed, input, voice and settings give the same output, whatever else the server is doing.
     /// Absent: the server draws one and reports it in Outcome.seed.
     #[prost(uint64, optional, tag = "5")]
     pub seed: ::core::option::Option<u64>,
-    /// Most outputs per piece of work. For speech: codec frames per utterance.
+    /// Most outputs per piece of work. For speech: codec frames per utterance. For chat: see ChatConfig.
     #[prost(uint32, optional, tag = "6")]
     pub max_tokens: ::core::option::Option<u32>,
 }
 /// What a piece of work consumed and produced.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct Usage {
-    /// Unicode scalar values of text received, including any that could not be spoken.
+    /// Unicode scalar values of text received, including any that could not be spoken. For chat: of the instructions and
+    /// the whole conversation.
     #[prost(uint32, tag = "1")]
     pub input_characters: u32,
     /// Text tokens given to the model.
@@ -48,7 +49,7 @@ pub struct Usage {
 /// What one stage of the pipeline spent on a piece of work.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct StageTiming {
-    /// Name of the stage: "talker", "code2wav".
+    /// Name of the stage: "thinker", "talker", "code2wav".
     #[prost(string, tag = "1")]
     pub stage: ::prost::alloc::string::String,
     /// Which of its replicas did the work.
@@ -65,22 +66,23 @@ pub struct StageTiming {
     #[prost(message, optional, tag = "5")]
     pub first_output: ::core::option::Option<::prost_types::Duration>,
 }
-/// When things happened, measured by the server with one monotonic clock.
+/// When things happened, measured by the server with one monotonic clock. Everything counts from the beginning: the
+/// first text of an utterance, or the request for a response.
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct Timings {
-    /// From the first text to the first step of the first stage.
+    /// From the beginning to the first step of the first stage.
     #[prost(message, optional, tag = "1")]
     pub queue: ::core::option::Option<::prost_types::Duration>,
-    /// From the request to the first text handed to the transport; absent where no text is produced.
+    /// From the beginning to the moment the first text was handed to the transport. Absent if none was.
     #[prost(message, optional, tag = "2")]
     pub time_to_first_text: ::core::option::Option<::prost_types::Duration>,
-    /// From the first text to the moment the first audio bytes were handed to the transport. Absent if none were.
+    /// From the beginning to the moment the first audio bytes were handed to the transport. Absent if none were.
     #[prost(message, optional, tag = "3")]
     pub time_to_first_audio: ::core::option::Option<::prost_types::Duration>,
     /// Silence at the head of that audio: what a listener waits in addition.
     #[prost(message, optional, tag = "4")]
     pub leading_silence: ::core::option::Option<::prost_types::Duration>,
-    /// From the first text to the end.
+    /// From the beginning to the end.
     #[prost(message, optional, tag = "5")]
     pub total: ::core::option::Option<::prost_types::Duration>,
     /// Time the stages were busy with this work, over the playing time of its audio. Below 1 is faster than
@@ -88,7 +90,7 @@ pub struct Timings {
     #[prost(double, tag = "6")]
     pub real_time_factor: f64,
     /// Worst lateness of any chunk for a player that starts at the first chunk without a buffer and never
-    /// stops its clock. Zero means playback without gaps. Time in which there was no text to speak does not count.
+    /// stops its clock. Zero means playback without gaps. Time in which the caller sent no text to speak does not count.
     #[prost(message, optional, tag = "7")]
     pub worst_underrun: ::core::option::Option<::prost_types::Duration>,
     /// Per stage, in pipeline order.
@@ -112,7 +114,7 @@ pub struct Outcome {
     /// stable reason and domain "omni".
     #[prost(message, optional, tag = "4")]
     pub error: ::core::option::Option<::tonic_types::Status>,
-    /// The seed that was used. Send it back as SamplingParams.seed to get the same audio again.
+    /// The seed that was used. Send it back as SamplingParams.seed to get the same output again.
     #[prost(uint64, optional, tag = "5")]
     pub seed: ::core::option::Option<u64>,
 }
@@ -126,7 +128,7 @@ pub struct Warning {
     #[prost(string, tag = "2")]
     pub message: ::prost::alloc::string::String,
 }
-/// What the server accepts in this session.
+/// What the server accepts in this speech session.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct SessionLimits {
     /// Longest text of one utterance, in UTF-8 bytes.
@@ -192,7 +194,7 @@ pub struct AudioFormat {
     /// How samples are encoded.
     #[prost(enumeration = "AudioEncoding", tag = "1")]
     pub encoding: i32,
-    /// Samples per second and channel. 0: the model's native rate, which SpeechSessionReady reports.
+    /// Samples per second and channel. 0: the model's native rate, which SpeechSessionReady and ChatSessionReady report.
     #[prost(uint32, tag = "2")]
     pub sample_rate_hz: u32,
     /// 0: one channel.
@@ -213,19 +215,19 @@ pub struct AudioDelivery {
     #[prost(message, optional, tag = "3")]
     pub max_lead: ::core::option::Option<::prost_types::Duration>,
 }
-/// A piece of audio. Pieces of one utterance are contiguous and in order.
+/// A piece of audio. Pieces of one utterance or response are contiguous and in order.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct AudioChunk {
     /// Whole samples or whole packets; never empty.
     #[prost(bytes = "bytes", tag = "1")]
     pub data: ::prost::bytes::Bytes,
-    /// Index of the first sample within the utterance, at the output rate.
+    /// Index of the first sample within the utterance or response, at the output rate.
     #[prost(uint64, tag = "2")]
     pub start_sample: u64,
     /// Samples per channel that `data` decodes to.
     #[prost(uint32, tag = "3")]
     pub sample_count: u32,
-    /// True on the last audio of an utterance that came to its end. An utterance that was cancelled or failed
+    /// True on the last audio of an utterance or response that came to its end. One that was interrupted or failed
     /// may end without it.
     #[prost(bool, tag = "4")]
     pub last: bool,
@@ -269,7 +271,7 @@ pub enum AudioEncoding {
     /// Ogg pages; the first chunk carries OpusHead and OpusTags.
     OggOpus = 6,
     /// Signed 16-bit samples behind a WAV header, which precedes the samples of the first chunk of every
-    /// utterance. Its sizes are 0xFFFFFFFF because the length is not known yet.
+    /// utterance or response. What the server sends has sizes of 0xFFFFFFFF because the length is not known yet.
     Wav = 7,
     /// FLAC.
     Flac = 8,
@@ -1013,16 +1015,857 @@ pub mod speech_service_server {
         const NAME: &'static str = SERVICE_NAME;
     }
 }
+/// A recording.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct AudioClip {
+    /// What the bytes are. AUDIO_ENCODING_WAV is described by its own header, and the other fields are 0; raw formats name
+    /// their rate here. An encoding, rate or number of channels that the server does not take is refused with
+    /// INVALID_ARGUMENT, reason UNSUPPORTED_AUDIO_FORMAT.
+    #[prost(message, optional, tag = "1")]
+    pub format: ::core::option::Option<AudioFormat>,
+    /// The whole recording; never empty. At most what fits into one gRPC message of the server (1 MiB unless its
+    /// operator says otherwise): send longer ones as InputAudio.
+    #[prost(bytes = "bytes", tag = "2")]
+    pub data: ::prost::bytes::Bytes,
+}
+/// A piece of what is said.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct ContentPart {
+    /// One form.
+    #[prost(oneof = "content_part::Part", tags = "1, 2")]
+    pub part: ::core::option::Option<content_part::Part>,
+}
+/// Nested message and enum types in `ContentPart`.
+pub mod content_part {
+    /// One form.
+    #[derive(Clone, PartialEq, Eq, Hash, ::prost::Oneof)]
+    pub enum Part {
+        /// Text; never empty.
+        #[prost(string, tag = "1")]
+        Text(::prost::alloc::string::String),
+        /// Speech or other sound; of ROLE_USER only.
+        #[prost(message, tag = "2")]
+        Audio(super::AudioClip),
+    }
+}
+/// What somebody says.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct ChatMessage {
+    /// The name of the message, unused before in this conversation. Empty: the server names it.
+    #[prost(string, tag = "1")]
+    pub id: ::prost::alloc::string::String,
+    /// Who says it.
+    #[prost(enumeration = "Role", tag = "2")]
+    pub role: i32,
+    /// What is said, in this order.
+    #[prost(message, repeated, tag = "3")]
+    pub parts: ::prost::alloc::vec::Vec<ContentPart>,
+}
+/// How to converse. Fields that the model cannot honour are refused with INVALID_ARGUMENT, never ignored.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct ChatConfig {
+    /// Empty: the server's default. See CatalogService.ListModels: it needs the capability "chat".
+    #[prost(string, tag = "1")]
+    pub model: ::prost::alloc::string::String,
+    /// How the model shall behave (the system prompt). Empty: what the model was made with, if anything.
+    #[prost(string, tag = "2")]
+    pub instructions: ::prost::alloc::string::String,
+    /// Forms of the answers. Empty: text and audio. MODALITY_AUDIO alone sends no `text`; the words are in
+    /// ResponseDone.message all the same.
+    #[prost(enumeration = "Modality", repeated, tag = "3")]
+    pub output_modalities: ::prost::alloc::vec::Vec<i32>,
+    /// Voice of spoken answers. Empty: the model's default. See CatalogService.ListVoices.
+    #[prost(string, tag = "4")]
+    pub voice: ::prost::alloc::string::String,
+    /// BCP-47 tag of the language of spoken answers, for example "en". Empty: the model's default.
+    #[prost(string, tag = "5")]
+    pub language: ::prost::alloc::string::String,
+    /// Format of InputAudio: raw, one or two channels, which are mixed to one. Absent or 0: 16-bit samples, one channel,
+    /// 16000 Hz. A rate that the server cannot convert is refused with UNSUPPORTED_AUDIO_FORMAT.
+    #[prost(message, optional, tag = "6")]
+    pub input_audio: ::core::option::Option<AudioFormat>,
+    /// Format and pacing of spoken answers.
+    #[prost(message, optional, tag = "7")]
+    pub output_audio: ::core::option::Option<AudioDelivery>,
+    /// How the words are drawn. `max_tokens`: text tokens per response.
+    #[prost(message, optional, tag = "8")]
+    pub text_sampling: ::core::option::Option<SamplingParams>,
+    /// How the speech is drawn. `max_tokens`: codec frames per response. Without a `seed`, one that follows from the seed
+    /// of the words: the one in Outcome.seed repeats both.
+    #[prost(message, optional, tag = "9")]
+    pub speech_sampling: ::core::option::Option<SamplingParams>,
+    /// The conversation so far, oldest first; none of it is answered or echoed. In a later config of the same stream
+    /// it must be empty: the conversation goes on.
+    #[prost(message, repeated, tag = "12")]
+    pub history: ::prost::alloc::vec::Vec<ChatMessage>,
+    /// The answer ends before the first of these that it would contain, with FINISH_REASON_STOP. None may be empty.
+    #[prost(string, repeated, tag = "13")]
+    pub stop: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
+}
+/// What a caller sends.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct ConverseRequest {
+    /// One event per message.
+    #[prost(oneof = "converse_request::Event", tags = "1, 2, 3, 4, 5, 6")]
+    pub event: ::core::option::Option<converse_request::Event>,
+}
+/// Nested message and enum types in `ConverseRequest`.
+pub mod converse_request {
+    /// One event per message.
+    #[derive(Clone, PartialEq, ::prost::Oneof)]
+    pub enum Event {
+        /// First message of the stream, and again between responses to change settings; answered by `ready`. It
+        /// replaces all settings, while the conversation stays. The model cannot be changed.
+        #[prost(message, tag = "1")]
+        Config(super::ChatConfig),
+        /// Add to the end of the conversation; answered by `message_added`.
+        #[prost(message, tag = "2")]
+        Message(super::ChatMessage),
+        /// More of what the user is saying.
+        #[prost(message, tag = "3")]
+        InputAudio(super::InputAudio),
+        /// The user's turn is over.
+        #[prost(message, tag = "4")]
+        Commit(super::CommitInput),
+        /// Answer the conversation as it stands.
+        #[prost(message, tag = "5")]
+        Respond(super::CreateResponse),
+        /// Stop answering, and forget what was not heard.
+        #[prost(message, tag = "6")]
+        Interrupt(super::Interrupt),
+    }
+}
+/// A piece of what the user is saying. Pieces are joined in order; more than ChatLimits.max_input_audio of
+/// them since the last `commit` ends the call with INVALID_ARGUMENT, reason AUDIO_TOO_LONG.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct InputAudio {
+    /// Whole samples in the format of ChatConfig.input_audio; never empty.
+    #[prost(bytes = "bytes", tag = "1")]
+    pub data: ::prost::bytes::Bytes,
+}
+/// The audio since the last `commit` becomes a message of the user; answered by `message_added`. Without any audio
+/// it ends the call with FAILED_PRECONDITION, reason NO_INPUT_AUDIO.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct CommitInput {
+    /// Ask for a response too, as an empty `respond` right behind it would.
+    #[prost(bool, tag = "1")]
+    pub respond: bool,
+}
+/// Answer the conversation as it stands; answered by `response_started` ... `response_done`. Whoever spoke last: an
+/// assistant may begin a conversation too.
+///
+/// A conversation that leaves no room for an answer in the model's context fails the response with
+/// INVALID_ARGUMENT, reason CONTEXT_TOO_LONG.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct CreateResponse {
+    /// The caller's name for the response, unused before in this stream. Empty: the server names it. It also names the
+    /// message that the response adds to the conversation.
+    #[prost(string, tag = "1")]
+    pub response_id: ::prost::alloc::string::String,
+    /// In place of ChatConfig.output_modalities, for this response only. Empty: those of the config.
+    #[prost(enumeration = "Modality", repeated, tag = "2")]
+    pub output_modalities: ::prost::alloc::vec::Vec<i32>,
+    /// In place of ChatConfig.instructions, for this response only. Empty: those of the config.
+    #[prost(string, tag = "3")]
+    pub instructions: ::prost::alloc::string::String,
+}
+/// Stop answering: drop audio and text that were not sent, and keep in the conversation only what was heard.
+///
+/// A response in progress ends with FINISH_REASON_INTERRUPTED and its one `response_done`. One that was done before
+/// (the server is ahead of the listener) gets no second `response_done`: its message is cut and `message_cut` says what
+/// is left of it, once for every such Interrupt that has `played_samples`. That works until something else is added to
+/// the conversation or asked for. Where there is nothing to stop or to cut it does nothing.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct Interrupt {
+    /// Empty: the response in progress, else the last one.
+    #[prost(string, tag = "1")]
+    pub response_id: ::prost::alloc::string::String,
+    /// Samples per channel of this response that the listener has heard, at the output rate: the conversation keeps the
+    /// words that were spoken in them, as exactly as the model can tell. More than were sent means all of them. Absent: all
+    /// that were sent count as heard. Must be absent if the response was not to be spoken: all text that was sent counts
+    /// as read then.
+    #[prost(uint64, optional, tag = "2")]
+    pub played_samples: ::core::option::Option<u64>,
+}
+/// What the server sends.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct ConverseResponse {
+    /// 1, 2, 3, ... per stream.
+    #[prost(uint64, tag = "1")]
+    pub seq: u64,
+    /// The response concerned; empty on `ready`, `message_added` and warnings about the session.
+    #[prost(string, tag = "2")]
+    pub response_id: ::prost::alloc::string::String,
+    /// One event per message.
+    #[prost(oneof = "converse_response::Event", tags = "3, 4, 7, 8, 9, 11, 12, 16")]
+    pub event: ::core::option::Option<converse_response::Event>,
+}
+/// Nested message and enum types in `ConverseResponse`.
+pub mod converse_response {
+    /// One event per message.
+    #[derive(Clone, PartialEq, ::prost::Oneof)]
+    pub enum Event {
+        /// Always first, and again in answer to every later `config`.
+        #[prost(message, tag = "3")]
+        Ready(super::ChatSessionReady),
+        /// The conversation has become longer.
+        #[prost(message, tag = "4")]
+        MessageAdded(super::MessageAdded),
+        /// What follows up to `response_done` belongs to this response.
+        #[prost(message, tag = "7")]
+        ResponseStarted(super::ResponseStarted),
+        /// Text of the response.
+        #[prost(message, tag = "8")]
+        Text(super::TextDelta),
+        /// Audio of the response.
+        #[prost(message, tag = "9")]
+        Audio(super::AudioChunk),
+        /// The response has ended. Nothing of it follows.
+        #[prost(message, tag = "11")]
+        ResponseDone(super::ResponseDone),
+        /// Something worth knowing that stopped nothing.
+        #[prost(message, tag = "12")]
+        Warning(super::Warning),
+        /// The message of a response that was already done has become shorter.
+        #[prost(message, tag = "16")]
+        MessageCut(super::MessageCut),
+    }
+}
+/// What the server accepts in this conversation. 0 and absent: no limit.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct ChatLimits {
+    /// Longest text of one message, and of ChatConfig.instructions, in UTF-8 bytes. A longer one is refused with
+    /// INVALID_ARGUMENT, reason TEXT_TOO_LONG.
+    #[prost(uint32, tag = "1")]
+    pub max_text_bytes_per_message: u32,
+    /// Longest audio of one message of the user.
+    #[prost(message, optional, tag = "2")]
+    pub max_input_audio: ::core::option::Option<::prost_types::Duration>,
+    /// Room for the conversation and its next answer together, in text and audio tokens of the model.
+    #[prost(uint32, tag = "3")]
+    pub max_context_tokens: u32,
+    /// Longest audio of one response; one that reaches it ends with FINISH_REASON_LENGTH.
+    #[prost(message, optional, tag = "4")]
+    pub max_audio_per_response: ::core::option::Option<::prost_types::Duration>,
+    /// A session in which nothing happens for this long is ended with ABORTED, reason SESSION_IDLE.
+    #[prost(message, optional, tag = "5")]
+    pub idle_timeout: ::core::option::Option<::prost_types::Duration>,
+    /// A session older than this is ended with ABORTED, reason SESSION_MAX_AGE.
+    #[prost(message, optional, tag = "6")]
+    pub max_session: ::core::option::Option<::prost_types::Duration>,
+}
+/// The settings are in force.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct ChatSessionReady {
+    /// Names the session in the server's log.
+    #[prost(string, tag = "1")]
+    pub session_id: ::prost::alloc::string::String,
+    /// The settings in force, every default filled in: `output_modalities` lists what is sent, `input_audio` and
+    /// `output_audio` have their rates. `history` is empty.
+    #[prost(message, optional, tag = "2")]
+    pub resolved: ::core::option::Option<ChatConfig>,
+    /// What the server accepts.
+    #[prost(message, optional, tag = "3")]
+    pub limits: ::core::option::Option<ChatLimits>,
+}
+/// A message was added to the end of the conversation.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct MessageAdded {
+    /// Its id and role; without its parts.
+    #[prost(message, optional, tag = "1")]
+    pub message: ::core::option::Option<ChatMessage>,
+    /// Playing time of the audio in it; absent if there is none.
+    #[prost(message, optional, tag = "2")]
+    pub audio_duration: ::core::option::Option<::prost_types::Duration>,
+}
+/// The message of a response was cut to what was heard.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct MessageCut {
+    /// What is left of it: its text, cut between words (characters where a language has no spaces). Without parts:
+    /// nothing was heard, and the conversation has no such message any more.
+    #[prost(message, optional, tag = "1")]
+    pub message: ::core::option::Option<ChatMessage>,
+}
+/// The response has begun.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct ResponseStarted {}
+/// A piece of text. The pieces of a response joined as they are make its text.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct TextDelta {
+    /// Whole characters (Unicode scalar values), though not always whole words; never empty.
+    #[prost(string, tag = "1")]
+    pub text: ::prost::alloc::string::String,
+}
+/// The response has ended.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct ResponseDone {
+    /// How: the reason, what it used (tokens of the whole conversation as input, text tokens and codec frames as output) and
+    /// when things happened, counted from the request for the response.
+    #[prost(message, optional, tag = "1")]
+    pub outcome: ::core::option::Option<Outcome>,
+    /// What was added to the conversation: id (the response's), role and text. Of an interrupted response that is what was
+    /// heard, cut between words. Without parts nothing was added, because nothing was said or heard or because the
+    /// response failed: it can then be asked for again.
+    #[prost(message, optional, tag = "2")]
+    pub message: ::core::option::Option<ChatMessage>,
+}
+/// A conversation to answer.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct GenerateRequest {
+    /// How; absent means every default. `history` and `input_audio` must be empty.
+    #[prost(message, optional, tag = "1")]
+    pub config: ::core::option::Option<ChatConfig>,
+    /// The conversation, oldest first; not empty.
+    #[prost(message, repeated, tag = "2")]
+    pub messages: ::prost::alloc::vec::Vec<ChatMessage>,
+}
+/// What Generate sends: `ready`, then text, audio and warnings, then one `done`.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct GenerateResponse {
+    /// One event per message.
+    #[prost(oneof = "generate_response::Event", tags = "1, 2, 3, 5, 6")]
+    pub event: ::core::option::Option<generate_response::Event>,
+}
+/// Nested message and enum types in `GenerateResponse`.
+pub mod generate_response {
+    /// One event per message.
+    #[derive(Clone, PartialEq, ::prost::Oneof)]
+    pub enum Event {
+        /// Always first.
+        #[prost(message, tag = "1")]
+        Ready(super::ChatSessionReady),
+        /// Text.
+        #[prost(message, tag = "2")]
+        Text(super::TextDelta),
+        /// Audio.
+        #[prost(message, tag = "3")]
+        Audio(super::AudioChunk),
+        /// The end. Nothing follows.
+        #[prost(message, tag = "5")]
+        Done(super::ResponseDone),
+        /// Something worth knowing that stopped nothing.
+        #[prost(message, tag = "6")]
+        Warning(super::Warning),
+    }
+}
+/// Who says something.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, ::prost::Enumeration)]
+#[repr(i32)]
+pub enum Role {
+    /// Refused.
+    Unspecified = 0,
+    /// How the model shall behave. Only as the first message of a conversation, with text alone, and only where
+    /// ChatConfig.instructions is empty.
+    System = 1,
+    /// The caller's side.
+    User = 2,
+    /// The model; text alone.
+    Assistant = 3,
+}
+impl Role {
+    /// String value of the enum field names used in the ProtoBuf definition.
+    ///
+    /// The values are not transformed in any way and thus are considered stable
+    /// (if the ProtoBuf definition does not change) and safe for programmatic use.
+    pub fn as_str_name(&self) -> &'static str {
+        match self {
+            Self::Unspecified => "ROLE_UNSPECIFIED",
+            Self::System => "ROLE_SYSTEM",
+            Self::User => "ROLE_USER",
+            Self::Assistant => "ROLE_ASSISTANT",
+        }
+    }
+    /// Creates an enum from field names used in the ProtoBuf definition.
+    pub fn from_str_name(value: &str) -> ::core::option::Option<Self> {
+        match value {
+            "ROLE_UNSPECIFIED" => Some(Self::Unspecified),
+            "ROLE_SYSTEM" => Some(Self::System),
+            "ROLE_USER" => Some(Self::User),
+            "ROLE_ASSISTANT" => Some(Self::Assistant),
+            _ => None,
+        }
+    }
+}
+/// A form of output.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, ::prost::Enumeration)]
+#[repr(i32)]
+pub enum Modality {
+    /// Refused.
+    Unspecified = 0,
+    /// Written.
+    Text = 1,
+    /// Spoken.
+    Audio = 2,
+}
+impl Modality {
+    /// String value of the enum field names used in the ProtoBuf definition.
+    ///
+    /// The values are not transformed in any way and thus are considered stable
+    /// (if the ProtoBuf definition does not change) and safe for programmatic use.
+    pub fn as_str_name(&self) -> &'static str {
+        match self {
+            Self::Unspecified => "MODALITY_UNSPECIFIED",
+            Self::Text => "MODALITY_TEXT",
+            Self::Audio => "MODALITY_AUDIO",
+        }
+    }
+    /// Creates an enum from field names used in the ProtoBuf definition.
+    pub fn from_str_name(value: &str) -> ::core::option::Option<Self> {
+        match value {
+            "MODALITY_UNSPECIFIED" => Some(Self::Unspecified),
+            "MODALITY_TEXT" => Some(Self::Text),
+            "MODALITY_AUDIO" => Some(Self::Audio),
+            _ => None,
+        }
+    }
+}
+/// Generated client implementations.
+pub mod chat_service_client {
+    #![allow(
+        unused_variables,
+        dead_code,
+        missing_docs,
+        clippy::wildcard_imports,
+        clippy::let_unit_value,
+    )]
+    use tonic::codegen::*;
+    use tonic::codegen::http::Uri;
+    /// Holds conversations with a model that hears, writes and speaks.
+    ///
+    /// Errors that end the call are gRPC statuses; a response that fails alone ends with a ResponseDone whose
+    /// Outcome.error is set, and the conversation goes on. Both carry google.rpc.ErrorInfo with domain "omni" and a
+    /// stable reason. Whatever the server cannot honour it refuses; it ignores nothing that is set.
+    #[derive(Debug, Clone)]
+    pub struct ChatServiceClient<T> {
+        inner: tonic::client::Grpc<T>,
+    }
+    impl ChatServiceClient<tonic::transport::Channel> {
+        /// Attempt to create a new client by connecting to a given endpoint.
+        pub async fn connect<D>(dst: D) -> Result<Self, tonic::transport::Error>
+        where
+            D: TryInto<tonic::transport::Endpoint>,
+            D::Error: Into<StdError>,
+        {
+            let conn = tonic::transport::Endpoint::new(dst)?.connect().await?;
+            Ok(Self::new(conn))
+        }
+    }
+    impl<T> ChatServiceClient<T>
+    where
+        T: tonic::client::GrpcService<tonic::body::Body>,
+        T::Error: Into<StdError>,
+        T::ResponseBody: Body<Data = Bytes> + std::marker::Send + 'static,
+        <T::ResponseBody as Body>::Error: Into<StdError> + std::marker::Send,
+    {
+        pub fn new(inner: T) -> Self {
+            let inner = tonic::client::Grpc::new(inner);
+            Self { inner }
+        }
+        pub fn with_origin(inner: T, origin: Uri) -> Self {
+            let inner = tonic::client::Grpc::with_origin(inner, origin);
+            Self { inner }
+        }
+        pub fn with_interceptor<F>(
+            inner: T,
+            interceptor: F,
+        ) -> ChatServiceClient<InterceptedService<T, F>>
+        where
+            F: tonic::service::Interceptor,
+            T::ResponseBody: Default,
+            T: tonic::codegen::Service<
+                http::Request<tonic::body::Body>,
+                Response = http::Response<
+                    <T as tonic::client::GrpcService<tonic::body::Body>>::ResponseBody,
+                >,
+            >,
+            <T as tonic::codegen::Service<
+                http::Request<tonic::body::Body>,
+            >>::Error: Into<StdError> + std::marker::Send + std::marker::Sync,
+        {
+            ChatServiceClient::new(InterceptedService::new(inner, interceptor))
+        }
+        /// Compress requests with the given encoding.
+        ///
+        /// This requires the server to support it otherwise it might respond with an
+        /// error.
+        #[must_use]
+        pub fn send_compressed(mut self, encoding: CompressionEncoding) -> Self {
+            self.inner = self.inner.send_compressed(encoding);
+            self
+        }
+        /// Enable decompressing responses.
+        #[must_use]
+        pub fn accept_compressed(mut self, encoding: CompressionEncoding) -> Self {
+            self.inner = self.inner.accept_compressed(encoding);
+            self
+        }
+        /// Limits the maximum size of a decoded message.
+        ///
+        /// Default: `4MB`
+        #[must_use]
+        pub fn max_decoding_message_size(mut self, limit: usize) -> Self {
+            self.inner = self.inner.max_decoding_message_size(limit);
+            self
+        }
+        /// Limits the maximum size of an encoded message.
+        ///
+        /// Default: `usize::MAX`
+        #[must_use]
+        pub fn max_encoding_message_size(mut self, limit: usize) -> Self {
+            self.inner = self.inner.max_encoding_message_size(limit);
+            self
+        }
+        /// One conversation of any number of turns.
+        ///
+        /// The first message must be `config`; the server sends `ready` first, and nothing before it. The caller adds
+        /// to the conversation (`message`, or `input_audio` closed by `commit`) and asks for an answer (`respond`, or
+        /// `commit` with `respond` set). The caller says where turns end: the server does not listen for pauses.
+        ///
+        /// At most one response is in progress: from the request for it until its `response_done`, or until the
+        /// caller interrupts it. Meanwhile only `input_audio` and `interrupt` may be sent; anything else ends the call
+        /// with FAILED_PRECONDITION, reason RESPONSE_IN_PROGRESS. What follows an `interrupt` may be sent at once, without
+        /// waiting for `response_done`.
+        ///
+        /// Every response, also one that is empty, interrupted or failed, is answered by one `response_started` and one
+        /// `response_done` whatever happens at the same time, with its text, audio and warnings between them and nothing
+        /// of it after `response_done`. Text is sent before the audio that speaks it; audio is contiguous from sample 0 of the
+        /// response. The caller's events are obeyed in order: what answers an event behind an `interrupt` comes behind the
+        /// `response_done` of the response that was interrupted.
+        ///
+        /// Closing the sending side lets the response in progress come to its end; audio that was not committed is
+        /// dropped, and the server then ends the stream with OK.
+        pub async fn converse(
+            &mut self,
+            request: impl tonic::IntoStreamingRequest<Message = super::ConverseRequest>,
+        ) -> std::result::Result<
+            tonic::Response<tonic::codec::Streaming<super::ConverseResponse>>,
+            tonic::Status,
+        > {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = tonic_prost::ProstCodec::default();
+            let path = http::uri::PathAndQuery::from_static(
+                "/omni.v1.ChatService/Converse",
+            );
+            let mut req = request.into_streaming_request();
+            req.extensions_mut()
+                .insert(GrpcMethod::new("omni.v1.ChatService", "Converse"));
+            self.inner.streaming(req, path, codec).await
+        }
+        /// One answer to a whole conversation; the server remembers nothing of it. A failure ends the call with a gRPC
+        /// status instead of `done`; ending the call interrupts the answer.
+        pub async fn generate(
+            &mut self,
+            request: impl tonic::IntoRequest<super::GenerateRequest>,
+        ) -> std::result::Result<
+            tonic::Response<tonic::codec::Streaming<super::GenerateResponse>>,
+            tonic::Status,
+        > {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = tonic_prost::ProstCodec::default();
+            let path = http::uri::PathAndQuery::from_static(
+                "/omni.v1.ChatService/Generate",
+            );
+            let mut req = request.into_request();
+            req.extensions_mut()
+                .insert(GrpcMethod::new("omni.v1.ChatService", "Generate"));
+            self.inner.server_streaming(req, path, codec).await
+        }
+    }
+}
+/// Generated server implementations.
+pub mod chat_service_server {
+    #![allow(
+        unused_variables,
+        dead_code,
+        missing_docs,
+        clippy::wildcard_imports,
+        clippy::let_unit_value,
+    )]
+    use tonic::codegen::*;
+    /// Generated trait containing gRPC methods that should be implemented for use with ChatServiceServer.
+    #[async_trait]
+    pub trait ChatService: std::marker::Send + std::marker::Sync + 'static {
+        /// Server streaming response type for the Converse method.
+        type ConverseStream: tonic::codegen::tokio_stream::Stream<
+                Item = std::result::Result<super::ConverseResponse, tonic::Status>,
+            >
+            + std::marker::Send
+            + 'static;
+        /// One conversation of any number of turns.
+        ///
+        /// The first message must be `config`; the server sends `ready` first, and nothing before it. The caller adds
+        /// to the conversation (`message`, or `input_audio` closed by `commit`) and asks for an answer (`respond`, or
+        /// `commit` with `respond` set). The caller says where turns end: the server does not listen for pauses.
+        ///
+        /// At most one response is in progress: from the request for it until its `response_done`, or until the
+        /// caller interrupts it. Meanwhile only `input_audio` and `interrupt` may be sent; anything else ends the call
+        /// with FAILED_PRECONDITION, reason RESPONSE_IN_PROGRESS. What follows an `interrupt` may be sent at once, without
+        /// waiting for `response_done`.
+        ///
+        /// Every response, also one that is empty, interrupted or failed, is answered by one `response_started` and one
+        /// `response_done` whatever happens at the same time, with its text, audio and warnings between them and nothing
+        /// of it after `response_done`. Text is sent before the audio that speaks it; audio is contiguous from sample 0 of the
+        /// response. The caller's events are obeyed in order: what answers an event behind an `interrupt` comes behind the
+        /// `response_done` of the response that was interrupted.
+        ///
+        /// Closing the sending side lets the response in progress come to its end; audio that was not committed is
+        /// dropped, and the server then ends the stream with OK.
+        async fn converse(
+            &self,
+            request: tonic::Request<tonic::Streaming<super::ConverseRequest>>,
+        ) -> std::result::Result<tonic::Response<Self::ConverseStream>, tonic::Status>;
+        /// Server streaming response type for the Generate method.
+        type GenerateStream: tonic::codegen::tokio_stream::Stream<
+                Item = std::result::Result<super::GenerateResponse, tonic::Status>,
+            >
+            + std::marker::Send
+            + 'static;
+        /// One answer to a whole conversation; the server remembers nothing of it. A failure ends the call with a gRPC
+        /// status instead of `done`; ending the call interrupts the answer.
+        async fn generate(
+            &self,
+            request: tonic::Request<super::GenerateRequest>,
+        ) -> std::result::Result<tonic::Response<Self::GenerateStream>, tonic::Status>;
+    }
+    /// Holds conversations with a model that hears, writes and speaks.
+    ///
+    /// Errors that end the call are gRPC statuses; a response that fails alone ends with a ResponseDone whose
+    /// Outcome.error is set, and the conversation goes on. Both carry google.rpc.ErrorInfo with domain "omni" and a
+    /// stable reason. Whatever the server cannot honour it refuses; it ignores nothing that is set.
+    #[derive(Debug)]
+    pub struct ChatServiceServer<T> {
+        inner: Arc<T>,
+        accept_compression_encodings: EnabledCompressionEncodings,
+        send_compression_encodings: EnabledCompressionEncodings,
+        max_decoding_message_size: Option<usize>,
+        max_encoding_message_size: Option<usize>,
+    }
+    impl<T> ChatServiceServer<T> {
+        pub fn new(inner: T) -> Self {
+            Self::from_arc(Arc::new(inner))
+        }
+        pub fn from_arc(inner: Arc<T>) -> Self {
+            Self {
+                inner,
+                accept_compression_encodings: Default::default(),
+                send_compression_encodings: Default::default(),
+                max_decoding_message_size: None,
+                max_encoding_message_size: None,
+            }
+        }
+        pub fn with_interceptor<F>(
+            inner: T,
+            interceptor: F,
+        ) -> InterceptedService<Self, F>
+        where
+            F: tonic::service::Interceptor,
+        {
+            InterceptedService::new(Self::new(inner), interceptor)
+        }
+        /// Enable decompressing requests with the given encoding.
+        #[must_use]
+        pub fn accept_compressed(mut self, encoding: CompressionEncoding) -> Self {
+            self.accept_compression_encodings.enable(encoding);
+            self
+        }
+        /// Compress responses with the given encoding, if the client supports it.
+        #[must_use]
+        pub fn send_compressed(mut self, encoding: CompressionEncoding) -> Self {
+            self.send_compression_encodings.enable(encoding);
+            self
+        }
+        /// Limits the maximum size of a decoded message.
+        ///
+        /// Default: `4MB`
+        #[must_use]
+        pub fn max_decoding_message_size(mut self, limit: usize) -> Self {
+            self.max_decoding_message_size = Some(limit);
+            self
+        }
+        /// Limits the maximum size of an encoded message.
+        ///
+        /// Default: `usize::MAX`
+        #[must_use]
+        pub fn max_encoding_message_size(mut self, limit: usize) -> Self {
+            self.max_encoding_message_size = Some(limit);
+            self
+        }
+    }
+    impl<T, B> tonic::codegen::Service<http::Request<B>> for ChatServiceServer<T>
+    where
+        T: ChatService,
+        B: Body + std::marker::Send + 'static,
+        B::Error: Into<StdError> + std::marker::Send + 'static,
+    {
+        type Response = http::Response<tonic::body::Body>;
+        type Error = std::convert::Infallible;
+        type Future = BoxFuture<Self::Response, Self::Error>;
+        fn poll_ready(
+            &mut self,
+            _cx: &mut Context<'_>,
+        ) -> Poll<std::result::Result<(), Self::Error>> {
+            Poll::Ready(Ok(()))
+        }
+        fn call(&mut self, req: http::Request<B>) -> Self::Future {
+            match req.uri().path() {
+                "/omni.v1.ChatService/Converse" => {
+                    #[allow(non_camel_case_types)]
+                    struct ConverseSvc<T: ChatService>(pub Arc<T>);
+                    impl<
+                        T: ChatService,
+                    > tonic::server::StreamingService<super::ConverseRequest>
+                    for ConverseSvc<T> {
+                        type Response = super::ConverseResponse;
+                        type ResponseStream = T::ConverseStream;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::ResponseStream>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<
+                                tonic::Streaming<super::ConverseRequest>,
+                            >,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as ChatService>::converse(&inner, request).await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = ConverseSvc(inner);
+                        let codec = tonic_prost::ProstCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.streaming(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                "/omni.v1.ChatService/Generate" => {
+                    #[allow(non_camel_case_types)]
+                    struct GenerateSvc<T: ChatService>(pub Arc<T>);
+                    impl<
+                        T: ChatService,
+                    > tonic::server::ServerStreamingService<super::GenerateRequest>
+                    for GenerateSvc<T> {
+                        type Response = super::GenerateResponse;
+                        type ResponseStream = T::GenerateStream;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::ResponseStream>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::GenerateRequest>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as ChatService>::generate(&inner, request).await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = GenerateSvc(inner);
+                        let codec = tonic_prost::ProstCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.server_streaming(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                _ => {
+                    Box::pin(async move {
+                        let mut response = http::Response::new(
+                            tonic::body::Body::default(),
+                        );
+                        let headers = response.headers_mut();
+                        headers
+                            .insert(
+                                tonic::Status::GRPC_STATUS,
+                                (tonic::Code::Unimplemented as i32).into(),
+                            );
+                        headers
+                            .insert(
+                                http::header::CONTENT_TYPE,
+                                tonic::metadata::GRPC_CONTENT_TYPE,
+                            );
+                        Ok(response)
+                    })
+                }
+            }
+        }
+    }
+    impl<T> Clone for ChatServiceServer<T> {
+        fn clone(&self) -> Self {
+            let inner = self.inner.clone();
+            Self {
+                inner,
+                accept_compression_encodings: self.accept_compression_encodings,
+                send_compression_encodings: self.send_compression_encodings,
+                max_decoding_message_size: self.max_decoding_message_size,
+                max_encoding_message_size: self.max_encoding_message_size,
+            }
+        }
+    }
+    /// Generated gRPC service name
+    pub const SERVICE_NAME: &str = "omni.v1.ChatService";
+    impl<T> tonic::server::NamedService for ChatServiceServer<T> {
+        const NAME: &'static str = SERVICE_NAME;
+    }
+}
 /// A model.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct Model {
-    /// What SpeechConfig.model takes.
+    /// What SpeechConfig.model and ChatConfig.model take.
     #[prost(string, tag = "1")]
     pub id: ::prost::alloc::string::String,
     /// For people.
     #[prost(string, tag = "2")]
     pub display_name: ::prost::alloc::string::String,
-    /// What it can do: "speech".
+    /// What it can do: "speech" (SpeechService), "chat" (ChatService).
     #[prost(string, repeated, tag = "3")]
     pub capabilities: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
     /// BCP-47 tags of what it speaks; empty if it does not say.
@@ -1064,7 +1907,7 @@ pub struct ListModelsResponse {
 /// A voice.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct Voice {
-    /// What SpeechConfig.voice takes.
+    /// What SpeechConfig.voice and ChatConfig.voice take.
     #[prost(string, tag = "1")]
     pub id: ::prost::alloc::string::String,
     /// For people.
@@ -1079,10 +1922,10 @@ pub struct Voice {
     /// Models that have it.
     #[prost(string, repeated, tag = "5")]
     pub models: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
-    /// Other names that SpeechConfig.voice takes for it.
+    /// Other names for it, taken in the same places.
     #[prost(string, repeated, tag = "6")]
     pub aliases: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
-    /// Used when SpeechConfig.voice is empty.
+    /// Used where no voice is named.
     #[prost(bool, tag = "7")]
     pub is_default: bool,
 }

@@ -215,6 +215,8 @@ pub(crate) trait Backend: Params {
 
     fn rows(&self, width: usize, values: Vec<f32>) -> Result<Self::Rows>;
     fn zeros(&self, rows: usize, width: usize) -> Result<Self::Rows>;
+    /// Zeros that stay for long, such as a stream's memory: they take no more room than they need.
+    fn lasting(&self, rows: usize, width: usize) -> Result<Self::Rows>;
     fn host(&self, x: &Self::Rows) -> Result<Vec<f32>>;
     /// The same elements as rows of another width.
     fn reshape(&self, x: Self::Rows, width: usize) -> Result<Self::Rows>;

@@ -55,7 +55,8 @@ impl Candle {
         for (&len, past) in lens.iter().zip(past) {
             let signal = Tensor::cat(&[&**past, &x.narrow(0, row, len)?], 0)?;
             row += len;
-            **past = signal.narrow(0, len, taps.past())?.contiguous()?;
+            // A copy: a view would keep the whole signal.
+            **past = signal.narrow(0, len, taps.past())?.force_contiguous()?;
             if len > 0 {
                 let tap = |t| signal.narrow(0, t * taps.dilation, len);
                 let parts = (0..taps.taps).map(tap).collect::<candle_core::Result<Vec<_>>>()?;
@@ -171,6 +172,10 @@ impl Backend for Candle {
 
     fn zeros(&self, rows: usize, width: usize) -> Result<Tensor> {
         Ok(Tensor::zeros((rows, width), self.dtype, &self.device)?)
+    }
+
+    fn lasting(&self, rows: usize, width: usize) -> Result<Tensor> {
+        self.zeros(rows, width)
     }
 
     fn host(&self, x: &Tensor) -> Result<Vec<f32>> {

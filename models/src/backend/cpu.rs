@@ -165,6 +165,10 @@ impl Backend for Cpu {
         Ok(Rows::zeros(rows, width))
     }
 
+    fn lasting(&self, rows: usize, width: usize) -> Result<Rows> {
+        Ok(Rows::lasting(rows, width))
+    }
+
     fn host(&self, x: &Rows) -> Result<Vec<f32>> {
         Ok(x.data().to_vec())
     }

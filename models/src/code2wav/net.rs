@@ -3,7 +3,7 @@
 //! Mean of the codes' embeddings; a windowed transformer; plain upsampling with ConvNeXt blocks; then the decoder:
 //! stages of Snake, transposed convolution and three dilated residual units. Signals are `[time, channels]`.
 
-use crate::backend::{Backend, Batch, Params, Result, Taps};
+use crate::backend::{Backend, Batch, ComputeError, Params, Result, Taps};
 use crate::checkpoint::LoadError;
 use crate::config::Code2WavConfig;
 use crate::loader::{Conv, Loader, Snake};
@@ -173,7 +173,7 @@ impl<B: Backend> Code2WavNet<B> {
         shapes.push((self.exit.taps, self.config.decoder_dim >> self.stages.len()));
         let past = |(taps, width): (Taps, usize)| {
             Ok(Past {
-                rows: b.zeros(taps.past(), width)?,
+                rows: b.lasting(taps.past(), width)?,
                 fresh: true,
             })
         };
@@ -206,9 +206,27 @@ impl<B: Backend> Code2WavNet<B> {
         }
         let x = conv(b, Some(&self.act), &self.exit, &x, &lens, pasts.next())?;
         let mut samples = b.host(&x)?;
+        if let Some(i) = samples.iter().position(|s| !s.is_finite()) {
+            return Err(not_finite(i, &lens));
+        }
         samples.iter_mut().for_each(|s| *s = s.clamp(-1.0, 1.0));
         Ok((samples, lens))
     }
+}
+
+/// What to say of sample `i` of all streams: as sound it would be silence or a bang.
+fn not_finite(mut i: usize, lens: &[usize]) -> ComputeError {
+    let mut stream = 0;
+    for &len in lens {
+        if i < len {
+            break;
+        }
+        i -= len;
+        stream += 1;
+    }
+    ComputeError(format!(
+        "code2wav: sample {i} of entry {stream} of the batch is not a number or infinite"
+    ))
 }
 
 fn depthwise_taps() -> Taps {

@@ -5,20 +5,40 @@ use std::cell::RefCell;
 
 /// Buffers that a thread keeps for its next activations, most.
 const KEPT: usize = 48;
-/// Largest buffer worth keeping, in numbers (16 MiB).
-const LARGEST: usize = 4 << 20;
+/// Numbers in all buffers that a thread keeps, most (32 MiB).
+const KEPT_IN_ALL: usize = 8 << 20;
+
+/// Buffers that wait to be used again.
+struct Pool {
+    free: Vec<Vec<f32>>,
+    /// Numbers that they have room for together.
+    held: usize,
+}
+
+impl Pool {
+    fn take(&mut self, len: usize) -> Option<Vec<f32>> {
+        let fits = self.free.iter().enumerate().filter(|(_, b)| b.capacity() >= len);
+        let best = fits.min_by_key(|(_, b)| b.capacity())?.0;
+        let buffer = self.free.swap_remove(best);
+        self.held -= buffer.capacity();
+        Some(buffer)
+    }
+
+    fn put(&mut self, buffer: Vec<f32>) {
+        if self.free.len() < KEPT && self.held + buffer.capacity() <= KEPT_IN_ALL {
+            self.held += buffer.capacity();
+            self.free.push(buffer);
+        }
+    }
+}
 
 thread_local! {
-    static FREE: RefCell<Vec<Vec<f32>>> = const { RefCell::new(Vec::new()) };
+    static POOL: RefCell<Pool> = const { RefCell::new(Pool { free: Vec::new(), held: 0 }) };
 }
 
 /// A buffer with room for `len` numbers; what is in it is arbitrary.
 fn buffer(len: usize) -> Vec<f32> {
-    let taken = FREE.with_borrow_mut(|free| {
-        let fits = free.iter().enumerate().filter(|(_, b)| b.capacity() >= len);
-        let best = fits.min_by_key(|(_, b)| b.capacity())?.0;
-        Some(free.swap_remove(best))
-    });
+    let taken = POOL.with_borrow_mut(|pool| pool.take(len));
     taken.unwrap_or_else(|| Vec::with_capacity(len.next_power_of_two()))
 }
 
@@ -32,15 +52,13 @@ pub(crate) struct Rows {
 impl Drop for Rows {
     fn drop(&mut self) {
         let data = std::mem::take(&mut self.data);
-        if data.capacity() == 0 || data.capacity() > LARGEST {
+        if data.capacity() == 0 {
             return;
         }
         // A thread that is ending has no buffers to keep any more.
-        let _ = FREE.try_with(|free| {
-            if let Ok(mut free) = free.try_borrow_mut()
-                && free.len() < KEPT
-            {
-                free.push(data);
+        let _ = POOL.try_with(|pool| {
+            if let Ok(mut pool) = pool.try_borrow_mut() {
+                pool.put(data);
             }
         });
     }
@@ -79,6 +97,14 @@ impl Rows {
         zeros
     }
 
+    /// Zeros in memory of exactly their size, for rows that stay: a buffer that went round may be many times larger.
+    pub(super) fn lasting(rows: usize, width: usize) -> Self {
+        Self {
+            data: vec![0.0; rows * width],
+            width,
+        }
+    }
+
     /// The same numbers in rows of another width.
     pub(super) fn reshaped(mut self, width: usize) -> Self {
         self.width = width;
@@ -109,5 +135,33 @@ impl Rows {
     /// The numbers of rows `from .. to`.
     pub(super) fn range(&self, from: usize, to: usize) -> &[f32] {
         &self.data[from * self.width..to * self.width]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rows_that_stay_take_no_larger_buffer() {
+        drop(Rows::scratch(1000, 1000));
+        assert_eq!(Rows::lasting(6, 8).data.capacity(), 48);
+    }
+
+    #[test]
+    fn buffers_that_wait_are_bounded_together() {
+        let large: Vec<Rows> = (0..12).map(|_| Rows::scratch(1024, 1024)).collect();
+        drop(large);
+        POOL.with_borrow(|pool| {
+            let held: usize = pool.free.iter().map(Vec::capacity).sum();
+            assert_eq!(held, pool.held);
+            assert!(held > 0 && held <= KEPT_IN_ALL, "{held}");
+        });
+        let again = Rows::scratch(1024, 1024);
+        POOL.with_borrow(|pool| {
+            let held: usize = pool.free.iter().map(Vec::capacity).sum();
+            assert_eq!(held, pool.held);
+        });
+        drop(again);
     }
 }

@@ -6,6 +6,13 @@ use serde_json::Value;
 
 use crate::checkpoint::Problem;
 
+/// Most of anything that is not said to be fewer.
+pub(super) const WIDEST: usize = 1 << 24;
+
+fn whole(v: &Value) -> Option<usize> {
+    v.as_u64().and_then(|n| usize::try_from(n).ok())
+}
+
 /// One object of a configuration file, with the path that leads to it.
 pub(super) struct Fields<'a> {
     file: &'a str,
@@ -77,22 +84,25 @@ impl<'a> Fields<'a> {
         value
     }
 
-    /// A whole number of at least 1.
+    /// A width, a vocabulary or the like: a whole number from 1 to [`WIDEST`].
     pub(super) fn count(&self, names: &[&str]) -> usize {
-        let read = |v: &Value| v.as_u64().filter(|&n| n > 0 && n <= u64::from(u32::MAX));
-        self.get(names, "a whole number of at least 1", read)
-            .and_then(|n| usize::try_from(n).ok())
+        self.count_to(names, WIDEST)
+    }
+
+    /// A whole number from 1 to `most`.
+    pub(super) fn count_to(&self, names: &[&str], most: usize) -> usize {
+        let read = |v: &Value| whole(v).filter(|&n| n > 0 && n <= most);
+        self.get(names, &format!("a whole number from 1 to {most}"), read)
             .unwrap_or(1)
     }
 
-    /// As [`Fields::count`], `default` if the field is absent; 0 is allowed.
-    pub(super) fn count_or(&self, names: &[&str], default: usize) -> usize {
+    /// A whole number up to `most`, 0 too; `default` if the field is absent.
+    pub(super) fn count_or(&self, names: &[&str], default: usize, most: usize) -> usize {
         if !self.has(names) {
             return default;
         }
-        let read = |v: &Value| v.as_u64().filter(|&n| n <= u64::from(u32::MAX));
-        self.get(names, "a whole number", read)
-            .and_then(|n| usize::try_from(n).ok())
+        let read = |v: &Value| whole(v).filter(|&n| n <= most);
+        self.get(names, &format!("a whole number up to {most}"), read)
             .unwrap_or(default)
     }
 
@@ -107,11 +117,12 @@ impl<'a> Fields<'a> {
             .unwrap_or(0)
     }
 
-    /// A positive number.
+    /// A positive number, also as the f32 that the networks compute with.
     pub(super) fn number(&self, names: &[&str]) -> f32 {
-        #[expect(clippy::cast_possible_truncation, reason = "the networks compute in f32")]
-        let read = |v: &Value| v.as_f64().filter(|n| n.is_finite() && *n > 0.0).map(|n| n as f32);
-        self.get(names, "a positive number", read).unwrap_or(1.0)
+        #[expect(clippy::cast_possible_truncation, reason = "checked after the cast")]
+        let read = |v: &Value| v.as_f64().map(|n| n as f32).filter(|n| n.is_normal() && *n > 0.0);
+        self.get(names, "a positive number of single precision", read)
+            .unwrap_or(1.0)
     }
 
     pub(super) fn flag_or(&self, name: &str, default: bool) -> bool {
@@ -122,26 +133,22 @@ impl<'a> Fields<'a> {
             .unwrap_or(default)
     }
 
-    /// A list of whole numbers of at least `least`.
-    pub(super) fn counts(&self, name: &str, least: usize) -> Vec<usize> {
-        let number = |v: &Value| {
-            v.as_u64()
-                .and_then(|n| usize::try_from(n).ok())
-                .filter(|&n| n >= least && n < 1 << 20)
-        };
-        let read = |v: &'a Value| v.as_array()?.iter().map(number).collect();
-        self.get(
-            &[name],
-            &format!("a list of whole numbers of at least {least}"),
-            read,
-        )
-        .unwrap_or_default()
+    /// A list of at most `longest` whole numbers from `least` to 2^20.
+    pub(super) fn counts(&self, name: &str, least: usize, longest: usize) -> Vec<usize> {
+        let number = |v: &Value| whole(v).filter(|&n| n >= least && n <= 1 << 20);
+        let list = |v: &'a Value| v.as_array().filter(|list| list.len() <= longest);
+        let read = |v: &'a Value| list(v)?.iter().map(number).collect();
+        let what = format!(
+            "a list of at most {longest} whole numbers from {least} to {}",
+            1 << 20
+        );
+        self.get(&[name], &what, read).unwrap_or_default()
     }
 
     /// As [`Fields::counts`], empty if absent.
-    pub(super) fn counts_or_none(&self, name: &str) -> Vec<usize> {
+    pub(super) fn counts_or_none(&self, name: &str, longest: usize) -> Vec<usize> {
         if self.has(&[name]) {
-            self.counts(name, 0)
+            self.counts(name, 0, longest)
         } else {
             Vec::new()
         }

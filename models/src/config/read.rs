@@ -4,7 +4,7 @@ use std::cell::RefCell;
 
 use serde_json::Value;
 
-use super::fields::Fields;
+use super::fields::{Fields, WIDEST};
 use super::{
     Code2WavConfig, CodecTokens, FfnConfig, PredictorConfig, SpeechConfig, StackConfig, TalkerConfig,
     TextTokens,
@@ -15,6 +15,20 @@ const FILE: &str = "config.json";
 /// The talker may not sample the last ids of its vocabulary (its control codes), except the one that ends the speech.
 pub(crate) const CONTROL_CODES: usize = 1024;
 const DEFAULT_SAMPLE_RATE: usize = 24_000;
+
+// Far beyond any published model, and small enough that a hostile file asks for no absurd amount of memory: what is
+// not bounded here is bounded by the tensors that must be there.
+const MOST_LAYERS: usize = 512;
+const MOST_EXPERTS: usize = 1024;
+/// Experts of all layers together.
+const MOST_EXPERTS_IN_ALL: usize = 1 << 16;
+const MOST_GROUPS: usize = 256;
+const MOST_HEADS: usize = 1024;
+const WIDEST_HEAD: usize = 1024;
+const LONGEST_WINDOW: usize = 1 << 12;
+const MOST_STAGES: usize = 16;
+const MOST_SAMPLES_PER_FRAME: usize = 1 << 20;
+const HIGHEST_SAMPLE_RATE: usize = 768_000;
 
 impl SpeechConfig {
     /// Reads and checks `config.json`.
@@ -65,14 +79,14 @@ fn text_tokens(root: &Fields<'_>, vocab: usize) -> TextTokens {
 fn talker(section: &Fields<'_>, text_vocab: usize, thinker_hidden: usize) -> TalkerConfig {
     let text = section.section("text_config");
     let vocab = text.count(&["vocab_size"]);
-    let projected = section.count_or(&["thinker_hidden_size"], thinker_hidden);
+    let projected = section.count_or(&["thinker_hidden_size"], thinker_hidden, WIDEST);
     if projected != thinker_hidden {
         section.wrong(
             "thinker_hidden_size",
             format!("is {projected}, but the thinker's hidden_size is {thinker_hidden}"),
         );
     }
-    let layers = text.count(&["num_hidden_layers"]);
+    let layers = text.count_to(&["num_hidden_layers"], MOST_LAYERS);
     full_attention(&text);
     TalkerConfig {
         stack: StackConfig {
@@ -84,7 +98,7 @@ fn talker(section: &Fields<'_>, text_vocab: usize, thinker_hidden: usize) -> Tal
         thinker_hidden,
         projection: text.count(&["intermediate_size"]),
         vocab,
-        max_positions: text.count_or(&["max_position_embeddings"], 65_536).max(1),
+        max_positions: text.count_or(&["max_position_embeddings"], 65_536, WIDEST).max(1),
         codec: CodecTokens {
             pad: section.id("codec_pad_id", vocab),
             bos: section.id("codec_bos_id", vocab),
@@ -104,9 +118,15 @@ fn talker(section: &Fields<'_>, text_vocab: usize, thinker_hidden: usize) -> Tal
 /// Mixture of experts in every `decoder_sparse_step`-th layer that is not listed in `mlp_only_layers`, dense elsewhere.
 fn talker_ffn(text: &Fields<'_>, layers: usize) -> Vec<FfnConfig> {
     let names = ["num_experts", "num_local_experts"];
-    let experts = text.count_or(&names, 0);
-    let step = text.count_or(&["decoder_sparse_step"], 1).max(1);
-    let dense = text.counts_or_none("mlp_only_layers");
+    let experts = text.count_or(&names, 0, MOST_EXPERTS);
+    if layers * experts > MOST_EXPERTS_IN_ALL {
+        text.wrong(
+            "num_experts",
+            format!("is {experts} in {layers} layers, expected at most {MOST_EXPERTS_IN_ALL} in all"),
+        );
+    }
+    let step = text.count_or(&["decoder_sparse_step"], 1, MOST_LAYERS).max(1);
+    let dense = text.counts_or_none("mlp_only_layers", MOST_LAYERS);
     let sparse = |layer: usize| experts > 0 && !dense.contains(&layer) && (layer + 1).is_multiple_of(step);
     let moe = (0..layers).any(sparse).then(|| {
         let top_k = text.count(&["num_experts_per_tok"]);
@@ -120,7 +140,7 @@ fn talker_ffn(text: &Fields<'_>, layers: usize) -> Vec<FfnConfig> {
             experts,
             top_k: top_k.min(experts),
             intermediate: text.count(&["moe_intermediate_size"]),
-            shared: text.count_or(&["shared_expert_intermediate_size"], 0),
+            shared: text.count_or(&["shared_expert_intermediate_size"], 0, WIDEST),
             normalise: text.flag_or("norm_topk_prob", false),
         }
     });
@@ -134,8 +154,8 @@ fn talker_ffn(text: &Fields<'_>, layers: usize) -> Vec<FfnConfig> {
 
 fn predictor(talker: &Fields<'_>) -> PredictorConfig {
     let section = talker.section("code_predictor_config");
-    let groups = talker.count(&["num_code_groups"]);
-    let own = section.count_or(&["num_code_groups"], groups);
+    let groups = talker.count_to(&["num_code_groups"], MOST_GROUPS);
+    let own = section.count_or(&["num_code_groups"], groups, MOST_GROUPS);
     if own != groups {
         section.wrong(
             "num_code_groups",
@@ -143,7 +163,7 @@ fn predictor(talker: &Fields<'_>) -> PredictorConfig {
         );
     }
     full_attention(&section);
-    let layers = section.count(&["num_hidden_layers"]);
+    let layers = section.count_to(&["num_hidden_layers"], MOST_LAYERS);
     let ffn = vec![
         FfnConfig::Dense {
             intermediate: section.count(&["intermediate_size"])
@@ -176,14 +196,14 @@ fn full_attention(section: &Fields<'_>) {
 }
 
 fn code2wav(section: &Fields<'_>) -> Code2WavConfig {
-    let layers = section.count(&["num_hidden_layers"]);
+    let layers = section.count_to(&["num_hidden_layers"], MOST_LAYERS);
     let ffn = vec![
         FfnConfig::Dense {
             intermediate: section.count(&["intermediate_size"])
         };
         layers
     ];
-    let window = Some(section.count(&["sliding_window"]));
+    let window = Some(section.count_to(&["sliding_window"], LONGEST_WINDOW));
     let config = Code2WavConfig {
         stack: StackConfig {
             layer_scale: true,
@@ -192,14 +212,26 @@ fn code2wav(section: &Fields<'_>) -> Code2WavConfig {
             ..stack(section)
         },
         codebook: section.count(&["codebook_size"]),
-        groups: section.count(&["num_quantizers"]),
-        upsampling_ratios: section.counts("upsampling_ratios", 1),
-        upsample_rates: section.counts("upsample_rates", 1),
+        groups: section.count_to(&["num_quantizers"], MOST_GROUPS),
+        upsampling_ratios: section.counts("upsampling_ratios", 1, MOST_STAGES),
+        upsample_rates: section.counts("upsample_rates", 1, MOST_STAGES),
         decoder_dim: section.count(&["decoder_dim"]),
-        sample_rate: u32::try_from(section.count_or(&["output_sample_rate"], DEFAULT_SAMPLE_RATE))
-            .unwrap_or(1)
-            .max(1),
+        sample_rate: u32::try_from(section.count_or(
+            &["output_sample_rate"],
+            DEFAULT_SAMPLE_RATE,
+            HIGHEST_SAMPLE_RATE,
+        ))
+        .unwrap_or(1)
+        .max(1),
     };
+    let rates = config.upsampling_ratios.iter().chain(&config.upsample_rates);
+    let product = rates.copied().try_fold(1_usize, usize::checked_mul);
+    if product.is_none_or(|p| p > MOST_SAMPLES_PER_FRAME) {
+        section.wrong(
+            "upsample_rates",
+            format!("and upsampling_ratios give more than {MOST_SAMPLES_PER_FRAME} samples per frame"),
+        );
+    }
     let halvings = config.upsample_rates.len();
     if halvings >= 32 || !config.decoder_dim.is_multiple_of(1 << halvings) {
         section.wrong(
@@ -217,20 +249,22 @@ fn code2wav(section: &Fields<'_>) -> Code2WavConfig {
 fn stack(section: &Fields<'_>) -> StackConfig {
     let (hidden, heads) = (
         section.count(&["hidden_size"]),
-        section.count(&["num_attention_heads"]),
+        section.count_to(&["num_attention_heads"], MOST_HEADS),
     );
-    let kv_heads = section.count_or(&["num_key_value_heads"], heads).max(1);
+    let kv_heads = section
+        .count_or(&["num_key_value_heads"], heads, MOST_HEADS)
+        .max(1);
     if !heads.is_multiple_of(kv_heads) {
         section.wrong(
             "num_key_value_heads",
             format!("is {kv_heads}, which does not divide {heads} heads"),
         );
     }
-    let head_dim = section.count_or(&["head_dim"], hidden / heads);
-    if head_dim == 0 || !head_dim.is_multiple_of(2) {
+    let head_dim = section.count_or(&["head_dim"], hidden / heads, WIDEST_HEAD);
+    if head_dim == 0 || head_dim > WIDEST_HEAD || !head_dim.is_multiple_of(2) {
         section.wrong(
             "head_dim",
-            format!("is {head_dim}, an even number of at least 2 is expected"),
+            format!("is {head_dim}, an even number from 2 to {WIDEST_HEAD} is expected"),
         );
     }
     if section.text("hidden_act").is_some_and(|act| act != "silu") {

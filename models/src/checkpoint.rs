@@ -58,11 +58,11 @@ impl CheckpointSource {
 
     /// Bytes `begin .. end` of a file.
     fn range(&self, name: &str, begin: u64, end: u64) -> Result<Cow<'static, [u8]>, LoadError> {
-        let short = || {
+        let short = |found: u64| {
             LoadError::one(Problem::Truncated {
                 file: name.into(),
                 expected: end,
-                found: begin,
+                found,
             })
         };
         match self {
@@ -70,15 +70,24 @@ impl CheckpointSource {
                 let mut file = File::open(dir.join(name)).map_err(|e| LoadError::read(name, &e))?;
                 file.seek(SeekFrom::Start(begin))
                     .map_err(|e| LoadError::read(name, &e))?;
-                let mut bytes = vec![0; usize::try_from(end - begin).map_err(|_| short())?];
-                file.read_exact(&mut bytes)
-                    .map_err(|e| LoadError::read(name, &e))?;
+                let mut bytes = Vec::new();
+                let size = usize::try_from(end - begin).unwrap_or(usize::MAX);
+                let room = bytes.try_reserve_exact(size);
+                room.map_err(|e| LoadError::read(name, &std::io::Error::other(e)))?;
+                let read = file.take(end - begin).read_to_end(&mut bytes);
+                let read = read.map_err(|e| LoadError::read(name, &e))? as u64;
+                if read < end - begin {
+                    return Err(short(begin + read));
+                }
                 Ok(Cow::Owned(bytes))
             }
             Self::Memory(files) => {
-                let (_, content) = files.iter().find(|(n, _)| *n == name).ok_or_else(short)?;
+                let file = files.iter().find(|(n, _)| *n == name);
+                let (_, content) =
+                    file.ok_or_else(|| LoadError::one(Problem::MissingFile { file: name.into() }))?;
                 let part = usize::try_from(begin).ok().zip(usize::try_from(end).ok());
-                let part = part.and_then(|(a, b)| content.get(a..b)).ok_or_else(short)?;
+                let part = part.and_then(|(a, b)| content.get(a..b));
+                let part = part.ok_or_else(|| short(content.len() as u64))?;
                 Ok(Cow::Borrowed(part))
             }
         }
@@ -131,6 +140,16 @@ impl Checkpoint {
                 })
             })?;
             let shards: BTreeSet<&String> = index.weight_map.values().collect();
+            for shard in &shards {
+                if !is_file_name(shard) {
+                    let reason = format!("a shard is said to be {shard:?}, a plain file name is expected");
+                    problems.push(Problem::Malformed {
+                        file: INDEX.into(),
+                        reason,
+                    });
+                }
+            }
+            LoadError::unless_empty(std::mem::take(&mut problems))?;
             for shard in shards {
                 add_file(&source, shard, &mut tensors, &mut problems)?;
             }
@@ -196,6 +215,11 @@ impl Checkpoint {
     }
 }
 
+/// Whether `name` is a file of the checkpoint's own directory, whatever the system's way to write paths.
+fn is_file_name(name: &str) -> bool {
+    !matches!(name, "" | "." | "..") && !name.contains(['/', '\\', ':', '\0'])
+}
+
 /// Adds the tensors of one safetensors file, or what is wrong with the file.
 fn add_file(
     source: &CheckpointSource,
@@ -230,5 +254,32 @@ fn missing_from_shards(index: &Index, tensors: &BTreeMap<String, TensorInfo>, pr
             tensor,
             expected: Vec::new(),
         });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_range_beyond_the_end_tells_the_length_there_is() {
+        let dir = tempfile::tempdir().expect("a directory");
+        std::fs::write(dir.path().join("a"), [0; 5]).expect("written");
+        let sources = [
+            CheckpointSource::Memory(&[("a", &[0; 5])]),
+            CheckpointSource::Dir(dir.path().into()),
+        ];
+        for source in sources {
+            let error = source.range("a", 2, 9).expect_err("too short");
+            let (file, expected, found) = ("a".into(), 9, 5);
+            assert_eq!(
+                error.problems(),
+                [Problem::Truncated {
+                    file,
+                    expected,
+                    found
+                }]
+            );
+        }
     }
 }

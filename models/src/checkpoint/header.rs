@@ -118,5 +118,20 @@ fn parse(file: &str, json: &[u8], data: u64, len: u64) -> Result<Header, Problem
             found: len,
         });
     }
-    Ok(Header { tensors })
+    match overlap(&tensors) {
+        Some((a, b)) => Err(malformed(format!("tensors {a} and {b} share bytes"))),
+        None => Ok(Header { tensors }),
+    }
+}
+
+/// Two tensors that lie over each other.
+fn overlap(tensors: &BTreeMap<String, TensorInfo>) -> Option<(&str, &str)> {
+    let mut places: Vec<(u64, u64, &str)> = tensors
+        .iter()
+        .filter(|(_, t)| t.begin < t.end)
+        .map(|(name, t)| (t.begin, t.end, name.as_str()))
+        .collect();
+    places.sort_unstable();
+    let pair = places.windows(2).find(|pair| pair[1].0 < pair[0].1)?;
+    Some((pair[0].2, pair[1].2))
 }

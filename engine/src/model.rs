@@ -120,7 +120,8 @@ pub trait ChunkModel {
     /// over calls gives the same samples as one call.
     ///
     /// # Errors
-    /// [`ModelError::Compute`]: the whole batch is lost.
+    /// [`ModelError::Compute`]: the whole batch is lost. The model may have removed its streams, whose memory is not
+    /// of one moment any more; the engine closes them all.
     fn decode(&mut self, batch: &[(SeqId, &[Self::Item])]) -> Result<Vec<Vec<Self::Sample>>, ModelError>;
 
     /// Forgets a sequence. Unknown ids are ignored.

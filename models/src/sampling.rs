@@ -147,11 +147,13 @@ fn penalise(logits: &mut [f32], penalty: f32, generated: &[u32]) {
         if let Some(logit) = logits.get_mut(id)
             && !std::mem::replace(&mut seen[id], true)
         {
-            *logit = if *logit < 0.0 {
+            let changed = if *logit < 0.0 {
                 *logit * penalty
             } else {
                 *logit / penalty
             };
+            // Two infinite logits would have no difference.
+            *logit = changed.clamp(f32::MIN, f32::MAX);
         }
     }
 }

@@ -41,7 +41,8 @@ pub struct TalkerRequest {
     pub speaker: String,
     /// How to choose the first code of a frame.
     pub talker: Sampling,
-    /// How to choose the other codes.
+    /// How to choose the other codes; its `repetition_penalty` must be 1 and its `min_tokens` 0, as a frame has one
+    /// code per group, each of a vocabulary of its own.
     pub predictor: Sampling,
     /// Same seed, same request: same codes, whatever runs beside.
     pub seed: u64,

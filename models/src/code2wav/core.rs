@@ -172,7 +172,12 @@ impl<B: Backend> ChunkModel for Core<B> {
             .filter_map(|(seq, _)| self.streams.remove(seq))
             .collect();
         let samples = self.decode_taken(&mut taken, batch);
-        self.streams.extend(batch.iter().map(|(seq, _)| *seq).zip(taken));
+        if samples.is_ok() {
+            self.streams.extend(batch.iter().map(|(seq, _)| *seq).zip(taken));
+        } else {
+            // What these streams remember is half old, half new.
+            self.free.extend(taken.into_iter().map(|stream| stream.region));
+        }
         samples
     }
 

@@ -161,6 +161,22 @@ fn top_p_keeps_the_likeliest_even_if_alone_above() {
 }
 
 #[test]
+fn extreme_penalties_leave_something_to_draw() {
+    let s = Sampling {
+        repetition_penalty: 1e-38,
+        ..plain()
+    };
+    let limits = Limits {
+        generated: &[0, 1],
+        ..Limits::default()
+    };
+    let drawn: std::collections::BTreeSet<u32> = (0..50)
+        .filter_map(|step| sample(&mut [30.0, 31.0, 5.0], &s, limits, Draw { step, ..DRAW }).ok())
+        .collect();
+    assert_eq!(drawn.into_iter().collect::<Vec<_>>(), [0, 1]);
+}
+
+#[test]
 fn logits_that_are_no_numbers_are_an_error() {
     for bad in [f32::NAN, f32::INFINITY, f32::NEG_INFINITY] {
         assert_eq!(

@@ -76,6 +76,15 @@ impl<B: Backend> Core<B> {
                 return rejected(format!("{name} sampling: {e}"));
             }
         }
+        let asked = &request.predictor;
+        #[expect(clippy::float_cmp, reason = "exactly 1 is the neutral setting")]
+        if asked.repetition_penalty != 1.0 || asked.min_tokens != 0 {
+            return rejected(format!(
+                "predictor sampling: repetition_penalty is {} and min_tokens is {}, expected 1 and 0: every frame has \
+                 one code per group and none repeats another",
+                asked.repetition_penalty, asked.min_tokens
+            ));
+        }
         for (i, row) in request.user.iter().enumerate() {
             match row {
                 UserRow::Token(id) if *id as usize >= config.text_vocab => {

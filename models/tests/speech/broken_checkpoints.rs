@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 
+use omni_engine::{ChunkModel, CodecFrame, SeqId};
 use omni_models::{CheckpointSource, LoadError, LoadOptions, Problem, SpeechModel};
 use serde_json::{Value, json};
 use tempfile::TempDir;
@@ -313,6 +314,92 @@ fn fields_that_contradict_each_other_are_told() {
         let named = |p: &Problem| matches!(p, Problem::Config { field, .. } if field == expected);
         assert!(found.iter().any(named), "{expected}: {found:?}");
     }
+}
+
+#[test]
+fn sizes_that_no_model_has_are_errors_and_not_allocations() {
+    let huge = || json!(u32::MAX);
+    let cases: [(&str, Value, &str); 12] = [
+        ("talker_config.text_config", huge(), "num_hidden_layers"),
+        ("talker_config.text_config", huge(), "num_experts"),
+        ("talker_config.text_config", json!(1000), "num_experts"),
+        ("talker_config.text_config", json!(1e-60), "rms_norm_eps"),
+        ("talker_config.text_config", json!(1e60), "rope_theta"),
+        ("talker_config", huge(), "num_code_groups"),
+        (
+            "talker_config.code_predictor_config",
+            huge(),
+            "num_attention_heads",
+        ),
+        ("code2wav_config", huge(), "sliding_window"),
+        ("code2wav_config", huge(), "head_dim"),
+        ("code2wav_config", huge(), "decoder_dim"),
+        (
+            "code2wav_config",
+            json!([1024, 1024, 1024, 1024]),
+            "upsample_rates",
+        ),
+        ("code2wav_config", json!(vec![1; 1000]), "upsampling_ratios"),
+    ];
+    for (section, value, field) in cases {
+        let dir = copy();
+        edit_config(&dir, |c| {
+            if value == json!(1000) {
+                c["talker_config"]["text_config"]["num_hidden_layers"] = json!(500);
+            }
+            section.split('.').fold(c, |v, k| &mut v[k])[field] = value.clone();
+        });
+        let found = problems(&dir);
+        let named = |p: &Problem| matches!(p, Problem::Config { field: f, .. } if f.contains(section) && f.contains(field));
+        assert!(found.iter().any(named), "{section}.{field} = {value}: {found:?}");
+    }
+}
+
+#[test]
+fn shards_outside_the_checkpoint_are_refused() {
+    for shard in ["../model.safetensors", "/etc/passwd", "a\\b", "..", ""] {
+        let dir = copy();
+        let index = json!({"metadata": {}, "weight_map": {"a": shard}});
+        fs::write(dir.path().join("model.safetensors.index.json"), index.to_string()).expect("written");
+        match &problems(&dir)[..] {
+            [Problem::Malformed { file, reason }] => assert!(
+                file == "model.safetensors.index.json" && reason.contains("a plain file name is expected"),
+                "{reason}"
+            ),
+            other => panic!("{other:?}"),
+        }
+    }
+}
+
+#[test]
+fn tensors_that_share_bytes_are_told() {
+    let dir = copy();
+    let header =
+        br#"{"a":{"dtype":"F32","shape":[2],"data_offsets":[4,12]},"b":{"dtype":"F32","shape":[2],"data_offsets":[0,8]},"c":{"dtype":"F32","shape":[0],"data_offsets":[4,4]}}"#;
+    let mut content = (header.len() as u64).to_le_bytes().to_vec();
+    content.extend(header);
+    content.extend([0; 12]);
+    fs::write(dir.path().join(WEIGHTS), content).expect("written");
+    match &problems(&dir)[..] {
+        [Problem::Malformed { reason, .. }] => assert_eq!(reason, "tensors b and a share bytes"),
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn weights_that_are_no_numbers_are_an_error_and_not_silence() {
+    let dir = copy();
+    edit_tensors(&dir, |t| {
+        let (_, bytes) = t.get_mut("code2wav.decoder.0.conv.bias").expect("there");
+        bytes[..4].copy_from_slice(&f32::NAN.to_le_bytes());
+    });
+    let mut code2wav = load(&dir).expect("it loads").code2wav().expect("a vocoder");
+    code2wav.open(SeqId(1)).expect("a stream opens");
+    let frame = [CodecFrame(vec![0; 16].into())];
+    let error = code2wav
+        .decode(&[(SeqId(1), &frame)])
+        .expect_err("nothing to be heard");
+    assert!(error.to_string().contains("is not a number"), "{error}");
 }
 
 #[test]

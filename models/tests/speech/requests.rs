@@ -42,6 +42,13 @@ fn bad_requests_name_what_is_wrong() {
             "predictor sampling: temperature",
         ),
         (
+            omni_models::TalkerRequest {
+                predictor: greedy(),
+                ..good()
+            },
+            "predictor sampling: repetition_penalty is 1.05",
+        ),
+        (
             request(tokens(&[1, 320]), "ethan", 3),
             "row 1 of the user turn is token 320",
         ),

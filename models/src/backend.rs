@@ -121,13 +121,29 @@ impl Span {
 pub(crate) struct Batch {
     spans: Vec<Span>,
     slots: Vec<u32>,
+    /// Where every row stands in time, height and width.
+    axes: Vec<[u32; 3]>,
 }
 
 impl Batch {
     /// Adds a sequence; `slot(p)` is the cache row of position `p`.
     pub(crate) fn push(&mut self, start: usize, len: usize, first_key: usize, slot: impl Fn(usize) -> u32) {
+        let same = |p| [u32::try_from(p).unwrap_or(u32::MAX); 3];
+        self.push_at(start, len, first_key, slot, same);
+    }
+
+    /// As [`Batch::push`]; `axes(p)` is where position `p` stands in time, height and width.
+    pub(crate) fn push_at(
+        &mut self,
+        start: usize,
+        len: usize,
+        first_key: usize,
+        slot: impl Fn(usize) -> u32,
+        axes: impl Fn(usize) -> [u32; 3],
+    ) {
         let keys = self.slots.len();
         self.slots.extend((first_key..start + len).map(slot));
+        self.axes.extend((start..start + len).map(axes));
         self.spans.push(Span {
             start,
             len,
@@ -150,9 +166,14 @@ impl Batch {
         &self.slots(span)[span.start - span.first_key..]
     }
 
-    /// Positions of all rows of the batch.
-    pub(crate) fn positions(&self) -> impl Iterator<Item = usize> {
-        self.spans.iter().flat_map(|s| s.start..s.start + s.len)
+    /// Rows of the batch.
+    pub(crate) fn rows(&self) -> usize {
+        self.axes.len()
+    }
+
+    /// Where every row stands in time, height and width.
+    pub(crate) fn axes(&self) -> &[[u32; 3]] {
+        &self.axes
     }
 
     /// The last row of every span.
@@ -180,16 +201,6 @@ impl Taps {
     pub(crate) fn past(&self) -> usize {
         (self.taps - 1) * self.dilation
     }
-}
-
-/// Rotation angles `[rows, head_dim / 2]` of a batch's positions.
-fn angles(batch: &Batch, head_dim: usize, theta: f32) -> Vec<f32> {
-    let frequency = |j: usize| 1.0 / theta.powf((2 * j) as f32 / head_dim as f32);
-    let frequencies: Vec<f32> = (0..head_dim / 2).map(frequency).collect();
-    batch
-        .positions()
-        .flat_map(|p| frequencies.iter().map(move |f| p as f32 * f).collect::<Vec<_>>())
-        .collect()
 }
 
 /// How much of a signal to compute in one pass; more goes in several, which bounds memory.
@@ -275,7 +286,8 @@ pub(crate) trait Backend: Params {
     /// `x + sin(x * a)^2 * b` per channel.
     fn snake(&self, snake: &Snake<Self>, x: Self::Rows) -> Result<Self::Rows>;
 
-    fn rope(&self, batch: &Batch, head_dim: usize, theta: f32) -> Result<Self::Rope>;
+    /// `angles` are `[rows, head_dim / 2]`.
+    fn rope(&self, angles: Vec<f32>, head_dim: usize) -> Result<Self::Rope>;
     fn kv(&self, slots: usize, width: usize) -> Result<Self::Kv>;
     /// Makes room for `slots` rows in all, keeping those that are there.
     fn grow(&self, kv: &mut Self::Kv, slots: usize) -> Result<()>;

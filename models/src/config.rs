@@ -7,11 +7,13 @@
 mod fields;
 mod generation;
 mod read;
+mod thinker;
 
 use std::collections::BTreeMap;
 
 pub use generation::GenerationDefaults;
 pub(crate) use read::CONTROL_CODES;
+pub(crate) use thinker::ThinkerConfig;
 
 /// Ids of text tokens with a meaning of their own.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -74,6 +76,8 @@ pub(crate) struct StackConfig {
     pub(crate) kv_heads: usize,
     pub(crate) head_dim: usize,
     pub(crate) rope_theta: f32,
+    /// How many of a head's rotations belong to time, height and width; `None`: all to time.
+    pub(crate) mrope: Option<[usize; 3]>,
     pub(crate) eps: f32,
     /// RMSNorm of every query and key head.
     pub(crate) qk_norm: bool,

@@ -1,7 +1,7 @@
-//! Qwen3-Omni's speech path: checkpoints, tokenizer, talker, code predictor, code2wav.
+//! Qwen3-Omni: checkpoints, tokenizer, thinker, talker, code predictor, code2wav.
 //!
-//! Flows in: a checkpoint in Hugging Face layout, text token ids, codec frames. Flows out: codec frames and samples,
-//! through the engine's traits [`omni_engine::ArModel`] and [`omni_engine::ChunkModel`]. Owns weights, caches and
+//! Flows in: a checkpoint in Hugging Face layout, prompts, text token ids, codec frames. Flows out: text tokens, codec
+//! frames and samples, through the engine's traits [`omni_engine::ArModel`] and [`omni_engine::ChunkModel`]. Owns weights, caches and
 //! per-sequence numbers. Never starts a thread of its own, never knows about requests, sockets or clocks.
 
 mod backend;
@@ -10,15 +10,20 @@ mod code2wav;
 mod config;
 mod loader;
 mod nn;
+mod paged;
 mod sampling;
 mod speech;
 mod talker;
+mod thinker;
+mod thinker_model;
 mod tokenizer;
 
 pub use checkpoint::{Checkpoint, CheckpointSource, LoadError, Problem};
 pub use code2wav::Code2Wav;
 pub use config::{GenerationDefaults, TextTokens};
-pub use sampling::{Sampling, SamplingError};
+pub use sampling::{Sampling, SamplingError, TextSampling};
 pub use speech::{DType, Kernels, LoadOptions, SpeechLimits, SpeechModel};
 pub use talker::{KvOptions, Talker, TalkerRequest, UserRow};
+pub use thinker::{HiddenRows, PromptPiece, Thinker, ThinkerRequest, ThinkerToken};
+pub use thinker_model::{ThinkerLimits, ThinkerModel};
 pub use tokenizer::{TokenizeError, Tokenizer};

@@ -39,6 +39,11 @@ impl<'a, P: Params> Loader<'a, P> {
         }
     }
 
+    /// Whether the checkpoint has a tensor.
+    pub(crate) fn has(&self, tensor: &str) -> bool {
+        self.checkpoint.info(tensor).is_some()
+    }
+
     /// Matrix `{name}.weight` of shape `[out, in]`, with `{name}.bias` if `bias`.
     pub(crate) fn linear(
         &self,
@@ -197,12 +202,12 @@ impl<'a, P: Params> Loader<'a, P> {
 }
 
 impl Loader<'_, DryRun> {
-    /// Ends a dry run: every flaw found, and every tensor that nothing asked for. The thinker's tensors are another
-    /// stage's, so they are left alone.
-    pub(crate) fn finish(self) -> Result<(), LoadError> {
+    /// Ends a dry run: every flaw found, and every tensor that nothing asked for among those that are `ours` by name;
+    /// the others are other networks'.
+    pub(crate) fn finish(self, ours: impl Fn(&str) -> bool) -> Result<(), LoadError> {
         let (used, mut problems) = (self.used.into_inner(), self.problems.into_inner());
         for (name, info) in self.checkpoint.tensors() {
-            if !used.contains(name) && !name.starts_with("thinker.") {
+            if !used.contains(name) && ours(name) {
                 let (file, tensor, found) = (info.file.clone(), name.to_owned(), info.shape.clone());
                 problems.push(Problem::UnknownTensor { file, tensor, found });
             }

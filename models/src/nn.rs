@@ -1,7 +1,8 @@
 //! The parts that the networks share, written over [`crate::backend::Backend`].
 
+mod angles;
 mod ffn;
 mod stack;
 
 pub(crate) use ffn::Mlp;
-pub(crate) use stack::Stack;
+pub(crate) use stack::{Stack, Tap};

@@ -5,8 +5,11 @@
 //! (Hugging Face transformers, `generation/logits_process.py`.)
 
 mod philox;
+mod text;
 
 use philox::uniform;
+pub use text::TextSampling;
+pub(crate) use text::{Said, log_probability, sample_text};
 
 /// How to choose a code from its logits.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -71,8 +74,15 @@ impl Sampling {
                 "a number above 0",
             ),
         ];
-        match checks.into_iter().find(|(.., ok, _)| !ok) {
-            Some((field, found, _, expected)) => Err(SamplingError {
+        SamplingError::first(&checks)
+    }
+}
+
+impl SamplingError {
+    /// Of checks (setting, value, whether it is in range, the range in words) the first that failed.
+    fn first(checks: &[(&'static str, f32, bool, &'static str)]) -> Result<(), Self> {
+        match checks.iter().find(|(.., ok, _)| !ok) {
+            Some(&(field, found, _, expected)) => Err(Self {
                 field,
                 found,
                 expected,
@@ -86,7 +96,7 @@ impl Sampling {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Draw {
     pub(crate) seed: u64,
-    /// Codec frame, from 0.
+    /// Codec frame or text token, from 0.
     pub(crate) step: u32,
     /// Code within the frame, from 0.
     pub(crate) group: u32,
@@ -115,34 +125,42 @@ pub(crate) fn sample(
     logits: &mut [f32],
     s: &Sampling,
     limits: Limits<'_>,
-    draw: Draw,
+    place: Draw,
 ) -> Result<u32, NotFinite> {
     if let Some(id) = logits.iter().position(|l| !l.is_finite()) {
         return Err(NotFinite { id });
     }
-    penalise(logits, s.repetition_penalty, limits.generated);
+    penalise(logits, s.repetition_penalty, [limits.generated]);
     restrict(logits, s, limits);
     if s.temperature <= 0.0 {
         return Ok(id(argmax(logits)));
     }
-    let mut kept = top_k(logits, s.top_k as usize);
+    Ok(draw(logits, s.temperature, s.top_k, s.top_p, 0.0, place))
+}
+
+/// Draws an id from what is left of the logits.
+fn draw(logits: &[f32], temperature: f32, k: u32, p: f32, min_p: f32, place: Draw) -> u32 {
+    let mut kept = top_k(logits, k as usize);
     kept.sort_unstable_by(|a, b| b.1.total_cmp(&a.1).then(a.0.cmp(&b.0)));
-    softmax(&mut kept, s.temperature);
-    top_p(&mut kept, s.top_p);
-    Ok(id(choose(&kept, uniform(draw.seed, draw.step, draw.group))))
+    softmax(&mut kept, temperature);
+    if let Some(&(_, best)) = kept.first() {
+        kept.retain(|(_, p)| *p >= min_p * best);
+    }
+    top_p(&mut kept, p);
+    id(choose(&kept, uniform(place.seed, place.step, place.group)))
 }
 
 fn id(index: usize) -> u32 {
     u32::try_from(index).unwrap_or(u32::MAX)
 }
 
-fn penalise(logits: &mut [f32], penalty: f32, generated: &[u32]) {
+fn penalise<const N: usize>(logits: &mut [f32], penalty: f32, said: [&[u32]; N]) {
     #[expect(clippy::float_cmp, reason = "exactly 1 is the neutral setting")]
-    if penalty == 1.0 || generated.is_empty() {
+    if penalty == 1.0 {
         return;
     }
     let mut seen = vec![false; logits.len()];
-    for &id in generated {
+    for &id in said.into_iter().flatten() {
         let id = id as usize;
         if let Some(logit) = logits.get_mut(id)
             && !std::mem::replace(&mut seen[id], true)

@@ -8,9 +8,11 @@ use omni_engine::ModelError;
 use crate::backend::{Backend, Candle, Cpu, DryRun, Params};
 use crate::checkpoint::{Checkpoint, CheckpointSource, LoadError, Problem};
 use crate::code2wav::{self, Code2Wav, Code2WavNet};
-use crate::config::{GenerationDefaults, SpeechConfig, TextTokens};
+use crate::config::{GenerationDefaults, SpeechConfig, TextTokens, ThinkerConfig};
 use crate::loader::Loader;
 use crate::talker::{self, KvOptions, Talker, TalkerNet};
+use crate::thinker;
+use crate::thinker_model::{self, AnyThinkerNets, ThinkerModel};
 use crate::tokenizer::Tokenizer;
 
 /// Number format that weights are kept and computed in.
@@ -69,15 +71,17 @@ pub struct SpeechLimits {
 
 struct Nets<P: Params> {
     params: P,
+    embed_tokens: Arc<P::Table>,
     talker: Arc<TalkerNet<P>>,
     code2wav: Arc<Code2WavNet<P>>,
 }
 
 impl<P: Params> Nets<P> {
     fn load(checkpoint: &Checkpoint, config: &SpeechConfig, params: P) -> Result<Self, LoadError> {
-        let (talker, code2wav) = nets(&Loader::new(checkpoint, &params), config)?;
+        let (embed_tokens, talker, code2wav) = nets(&Loader::new(checkpoint, &params), config)?;
         Ok(Self {
             params,
+            embed_tokens,
             talker: Arc::new(talker),
             code2wav: Arc::new(code2wav),
         })
@@ -96,11 +100,19 @@ impl<B: Backend> Nets<B> {
     }
 }
 
-type Networks<P> = (TalkerNet<P>, Code2WavNet<P>);
+type Networks<P> = (Arc<<P as Params>::Table>, TalkerNet<P>, Code2WavNet<P>);
 
 fn nets<P: Params>(l: &Loader<'_, P>, config: &SpeechConfig) -> Result<Networks<P>, LoadError> {
-    let talker = TalkerNet::load(l, config.text, &config.talker, &config.predictor)?;
-    Ok((talker, Code2WavNet::load(l, &config.code2wav)?))
+    let talker = &config.talker;
+    let embed_tokens = thinker::embed_tokens(l, talker.text_vocab, talker.thinker_hidden)?;
+    let talker = TalkerNet::load(
+        l,
+        Arc::clone(&embed_tokens),
+        config.text,
+        talker,
+        &config.predictor,
+    )?;
+    Ok((embed_tokens, talker, Code2WavNet::load(l, &config.code2wav)?))
 }
 
 enum AnyNets {
@@ -111,6 +123,8 @@ enum AnyNets {
 /// Qwen3-Omni's speech path: tokenizer, talker with code predictor, code2wav.
 pub struct SpeechModel {
     nets: AnyNets,
+    /// The checkpoint's name in messages.
+    place: String,
     checkpoint: Checkpoint,
     config: SpeechConfig,
     defaults: GenerationDefaults,
@@ -134,10 +148,10 @@ impl SpeechModel {
     /// [`LoadError`] with all that is wrong with the checkpoint; nothing is kept then.
     pub fn load(source: CheckpointSource, options: LoadOptions) -> Result<Self, LoadError> {
         let place = source.place();
-        Self::load_from(source, options).map_err(|e| e.at(place))
+        Self::load_from(source, options, place.clone()).map_err(|e| e.at(place))
     }
 
-    fn load_from(source: CheckpointSource, options: LoadOptions) -> Result<Self, LoadError> {
+    fn load_from(source: CheckpointSource, options: LoadOptions, place: String) -> Result<Self, LoadError> {
         let checkpoint = Checkpoint::open(source)?;
         let config = SpeechConfig::parse(&checkpoint.required("config.json")?)?;
         let defaults = GenerationDefaults::parse(checkpoint.file("generation_config.json")?.as_deref())?;
@@ -145,7 +159,8 @@ impl SpeechModel {
         let newline = newline(&tokenizer, &config)?;
         let dry = Loader::new(&checkpoint, &DryRun);
         nets(&dry, &config)?;
-        dry.finish()?;
+        // The thinker may be another process's.
+        dry.finish(|name| !name.starts_with("thinker."))?;
         let candle =
             |dtype| Nets::load(&checkpoint, &config, Candle::new(Device::Cpu, dtype)).map(AnyNets::Candle);
         let nets = match (options.dtype, options.kernels) {
@@ -157,6 +172,7 @@ impl SpeechModel {
         let limits = limits(&config);
         Ok(Self {
             nets,
+            place,
             checkpoint,
             config,
             defaults,
@@ -175,6 +191,46 @@ impl SpeechModel {
             AnyNets::Cpu(nets) => nets.talker(self.newline, kv),
             AnyNets::Candle(nets) => nets.talker(self.newline, kv),
         }
+    }
+
+    /// Checks whether the checkpoint has a thinker that can be loaded, without reading its weights.
+    ///
+    /// # Errors
+    /// [`LoadError`] with all that is missing or wrong.
+    pub fn check_thinker(&self) -> Result<(), LoadError> {
+        self.thinker_config()
+            .and_then(|config| thinker_model::check(&self.checkpoint, &config))
+            .map_err(|e| e.at(self.place.clone()))
+    }
+
+    /// Reads the thinker's weights, which speaking does not need. Every call reads them anew: keep the result.
+    ///
+    /// # Errors
+    /// [`LoadError`] with all that is missing or wrong; nothing is kept then.
+    pub fn load_thinker(&self) -> Result<ThinkerModel, LoadError> {
+        self.check_thinker()?;
+        let (checkpoint, config) = (&self.checkpoint, self.thinker_config()?);
+        match &self.nets {
+            AnyNets::Cpu(nets) => ThinkerModel::load(
+                checkpoint,
+                &config,
+                &nets.params,
+                &nets.embed_tokens,
+                AnyThinkerNets::Cpu,
+            ),
+            AnyNets::Candle(nets) => ThinkerModel::load(
+                checkpoint,
+                &config,
+                &nets.params,
+                &nets.embed_tokens,
+                AnyThinkerNets::Candle,
+            ),
+        }
+        .map_err(|e| e.at(self.place.clone()))
+    }
+
+    fn thinker_config(&self) -> Result<ThinkerConfig, LoadError> {
+        ThinkerConfig::parse(&self.checkpoint.required("config.json")?)
     }
 
     /// A vocoder with streams of its own; the weights are shared.

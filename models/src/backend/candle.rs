@@ -298,8 +298,7 @@ impl Backend for Candle {
         Ok((x + bend)?)
     }
 
-    fn rope(&self, batch: &Batch, head_dim: usize, theta: f32) -> Result<(Tensor, Tensor)> {
-        let angles = super::angles(batch, head_dim, theta);
+    fn rope(&self, angles: Vec<f32>, head_dim: usize) -> Result<(Tensor, Tensor)> {
         let shape = (angles.len() * 2 / head_dim, 1, head_dim / 2);
         let angles = Tensor::from_vec(angles, shape, &self.device)?;
         Ok((

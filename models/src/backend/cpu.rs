@@ -355,11 +355,8 @@ impl Backend for Cpu {
         Ok(x)
     }
 
-    fn rope(&self, batch: &Batch, head_dim: usize, theta: f32) -> Result<Rope> {
-        let (sin, cos) = super::angles(batch, head_dim, theta)
-            .into_iter()
-            .map(f32::sin_cos)
-            .unzip();
+    fn rope(&self, angles: Vec<f32>, _: usize) -> Result<Rope> {
+        let (sin, cos) = angles.into_iter().map(f32::sin_cos).unzip();
         Ok(Rope { cos, sin })
     }
 

@@ -3,7 +3,7 @@
 use serde::Deserialize;
 
 use crate::checkpoint::{LoadError, Problem};
-use crate::sampling::Sampling;
+use crate::sampling::{Sampling, TextSampling};
 
 const FILE: &str = "generation_config.json";
 
@@ -16,9 +16,14 @@ pub struct GenerationDefaults {
     pub predictor: Sampling,
     /// Longest speech, in codec frames.
     pub max_frames: u32,
+    /// The thinker's tokens.
+    pub thinker: TextSampling,
+    /// Longest reply, in text tokens.
+    pub max_tokens: u32,
 }
 
-/// Talker fields as published; `subtalker_*` as in the Qwen3-TTS checkpoints, where the predictor has settings too.
+/// Talker fields as published; `subtalker_*` as in the Qwen3-TTS checkpoints, where the predictor has settings too;
+/// `thinker_*` as the reference implementation's `generate` names its arguments.
 #[derive(Deserialize, Default)]
 #[serde(default)]
 struct Raw {
@@ -32,6 +37,12 @@ struct Raw {
     subtalker_temperature: Option<f32>,
     subtalker_top_k: Option<u32>,
     subtalker_top_p: Option<f32>,
+    thinker_do_sample: Option<bool>,
+    thinker_temperature: Option<f32>,
+    thinker_top_k: Option<u32>,
+    thinker_top_p: Option<f32>,
+    thinker_repetition_penalty: Option<f32>,
+    thinker_max_new_tokens: Option<u32>,
 }
 
 impl GenerationDefaults {
@@ -61,6 +72,19 @@ impl GenerationDefaults {
             repetition_penalty: 1.0,
             min_tokens: 0,
         };
+        // Greedy unless told otherwise, as in the reference implementation.
+        let sampled = raw.thinker_do_sample.unwrap_or(raw.thinker_temperature.is_some());
+        let thinker = TextSampling {
+            temperature: if sampled {
+                raw.thinker_temperature.unwrap_or(1.0)
+            } else {
+                0.0
+            },
+            top_k: raw.thinker_top_k.unwrap_or(0),
+            top_p: raw.thinker_top_p.unwrap_or(1.0),
+            repetition_penalty: raw.thinker_repetition_penalty.unwrap_or(1.0),
+            ..TextSampling::default()
+        };
         let defaults = Self {
             talker: if raw.talker_do_sample == Some(false) {
                 talker.greedy()
@@ -73,16 +97,22 @@ impl GenerationDefaults {
                 predictor
             },
             max_frames: raw.talker_max_new_tokens.unwrap_or(4096),
+            thinker,
+            max_tokens: raw.thinker_max_new_tokens.unwrap_or(1024),
         };
         defaults.check()?;
         Ok(defaults)
     }
 
     fn check(&self) -> Result<(), LoadError> {
-        let sampling = [("talker", &self.talker), ("subtalker", &self.predictor)];
+        let sampling = [
+            ("talker", self.talker.validate()),
+            ("subtalker", self.predictor.validate()),
+            ("thinker", self.thinker.validate()),
+        ];
         let wrong = sampling
             .into_iter()
-            .filter_map(|(field, s)| Some((field, s.validate().err()?)));
+            .filter_map(|(field, checked)| Some((field, checked.err()?)));
         let problem = |(field, e): (&str, _)| Problem::Config {
             file: FILE.into(),
             field: format!("{field}_*"),

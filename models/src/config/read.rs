@@ -11,14 +11,14 @@ use super::{
 };
 use crate::checkpoint::{LoadError, Problem};
 
-const FILE: &str = "config.json";
+pub(super) const FILE: &str = "config.json";
 /// The talker may not sample the last ids of its vocabulary (its control codes), except the one that ends the speech.
 pub(crate) const CONTROL_CODES: usize = 1024;
 const DEFAULT_SAMPLE_RATE: usize = 24_000;
 
 // Far beyond any published model, and small enough that a hostile file asks for no absurd amount of memory: what is
 // not bounded here is bounded by the tensors that must be there.
-const MOST_LAYERS: usize = 512;
+pub(super) const MOST_LAYERS: usize = 512;
 const MOST_EXPERTS: usize = 1024;
 /// Experts of all layers together.
 const MOST_EXPERTS_IN_ALL: usize = 1 << 16;
@@ -33,12 +33,7 @@ const HIGHEST_SAMPLE_RATE: usize = 768_000;
 impl SpeechConfig {
     /// Reads and checks `config.json`.
     pub(crate) fn parse(json: &[u8]) -> Result<Self, LoadError> {
-        let value: Value = serde_json::from_slice(json).map_err(|e| {
-            LoadError::one(Problem::Malformed {
-                file: FILE.into(),
-                reason: format!("not JSON: {e}"),
-            })
-        })?;
+        let value = parsed(json)?;
         let problems = RefCell::new(Vec::new());
         let root = Fields::root(FILE, &value, &problems);
         let thinker = root.section("thinker_config").section("text_config");
@@ -56,11 +51,25 @@ impl SpeechConfig {
         if problems.borrow().is_empty() {
             contradictions(&root, &config);
         }
-        let mut problems = problems.into_inner();
-        problems.dedup();
-        LoadError::unless_empty(problems)?;
+        finished(problems)?;
         Ok(config)
     }
+}
+
+pub(super) fn parsed(json: &[u8]) -> Result<Value, LoadError> {
+    serde_json::from_slice(json).map_err(|e| {
+        LoadError::one(Problem::Malformed {
+            file: FILE.into(),
+            reason: format!("not JSON: {e}"),
+        })
+    })
+}
+
+/// An error of all problems, each once, if there are any.
+pub(super) fn finished(problems: RefCell<Vec<Problem>>) -> Result<(), LoadError> {
+    let mut problems = problems.into_inner();
+    problems.dedup();
+    LoadError::unless_empty(problems)
 }
 
 fn text_tokens(root: &Fields<'_>, vocab: usize) -> TextTokens {
@@ -91,7 +100,7 @@ fn talker(section: &Fields<'_>, text_vocab: usize, thinker_hidden: usize) -> Tal
     TalkerConfig {
         stack: StackConfig {
             qk_norm: true,
-            ffn: talker_ffn(&text, layers),
+            ffn: mixture_ffn(&text, layers, Shape::Talker),
             ..stack(&text)
         },
         text_vocab,
@@ -115,8 +124,17 @@ fn talker(section: &Fields<'_>, text_vocab: usize, thinker_hidden: usize) -> Tal
     }
 }
 
+/// Whose feed-forward layers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Shape {
+    /// Experts only.
+    Thinker,
+    /// Experts beside a shared one.
+    Talker,
+}
+
 /// Mixture of experts in every `decoder_sparse_step`-th layer that is not listed in `mlp_only_layers`, dense elsewhere.
-fn talker_ffn(text: &Fields<'_>, layers: usize) -> Vec<FfnConfig> {
+pub(super) fn mixture_ffn(text: &Fields<'_>, layers: usize, shape: Shape) -> Vec<FfnConfig> {
     let names = ["num_experts", "num_local_experts"];
     let experts = text.count_or(&names, 0, MOST_EXPERTS);
     if layers * experts > MOST_EXPERTS_IN_ALL {
@@ -140,8 +158,12 @@ fn talker_ffn(text: &Fields<'_>, layers: usize) -> Vec<FfnConfig> {
             experts,
             top_k: top_k.min(experts),
             intermediate: text.count(&["moe_intermediate_size"]),
-            shared: text.count_or(&["shared_expert_intermediate_size"], 0, WIDEST),
-            normalise: text.flag_or("norm_topk_prob", false),
+            shared: match shape {
+                Shape::Talker => text.count_or(&["shared_expert_intermediate_size"], 0, WIDEST),
+                Shape::Thinker => 0,
+            },
+            // The defaults of the reference implementation's classes.
+            normalise: text.flag_or("norm_topk_prob", shape == Shape::Thinker),
         }
     });
     let dense = FfnConfig::Dense {
@@ -183,7 +205,7 @@ fn predictor(talker: &Fields<'_>) -> PredictorConfig {
 }
 
 /// Notes windows where every layer must see everything.
-fn full_attention(section: &Fields<'_>) {
+pub(super) fn full_attention(section: &Fields<'_>) {
     if section.texts("layer_types").contains(&"sliding_attention") {
         section.wrong(
             "layer_types",
@@ -246,7 +268,7 @@ fn code2wav(section: &Fields<'_>) -> Code2WavConfig {
 }
 
 /// What all stacks spell alike.
-fn stack(section: &Fields<'_>) -> StackConfig {
+pub(super) fn stack(section: &Fields<'_>) -> StackConfig {
     let (hidden, heads) = (
         section.count(&["hidden_size"]),
         section.count_to(&["num_attention_heads"], MOST_HEADS),
@@ -292,6 +314,7 @@ fn stack(section: &Fields<'_>) -> StackConfig {
             "rope_parameters.rope_theta",
             "rope_scaling.rope_theta",
         ]),
+        mrope: None,
         eps: section.number(&["rms_norm_eps"]),
         qk_norm: false,
         layer_scale: false,

@@ -1,4 +1,4 @@
-//! A stack of decoder layers: the body of the talker, of the code predictor and of code2wav's first part.
+//! A stack of decoder layers: the body of the thinker, of the talker, of the code predictor and of code2wav's first part.
 //!
 //! `x += attention(norm(x)); x += ffn(norm(x))` per layer, with grouped-query attention, rotary positions (the two
 //! halves of a head rotate against each other), optional norms on query and key heads and optional residual scales.
@@ -8,6 +8,7 @@ use crate::checkpoint::LoadError;
 use crate::config::StackConfig;
 use crate::loader::Loader;
 
+use super::angles::Angles;
 use super::ffn::Ffn;
 
 struct Layer<P: Params> {
@@ -26,8 +27,16 @@ pub(crate) struct Stack<P: Params> {
     layers: Vec<Layer<P>>,
     norm: P::Vector,
     shape: AttentionShape,
-    rope_theta: f32,
+    angles: Angles,
     hidden: usize,
+}
+
+/// Rows to look at on their way through the layers.
+pub(crate) struct Tap<'a> {
+    /// The layer whose input is wanted; as many as there are layers: the output after the final norm.
+    pub(crate) layer: usize,
+    /// Rows of the batch.
+    pub(crate) rows: &'a [u32],
 }
 
 impl<P: Params> Stack<P> {
@@ -51,7 +60,7 @@ impl<P: Params> Stack<P> {
                 .collect::<std::result::Result<_, _>>()?,
             norm: l.vector(&format!("{name}.norm.weight"), c.hidden)?,
             shape,
-            rope_theta: c.rope_theta,
+            angles: Angles::new(c.head_dim, c.rope_theta, c.mrope),
             hidden: c.hidden,
         })
     }
@@ -110,10 +119,27 @@ impl<B: Backend> Stack<B> {
     }
 
     /// `x [rows of the batch, hidden]` through all layers, without the final norm.
-    pub(crate) fn forward(&self, b: &B, mut x: B::Rows, batch: &Batch, kv: &mut [B::Kv]) -> Result<B::Rows> {
-        let rows = batch.positions().count();
-        let rope = b.rope(batch, self.shape.head_dim, self.rope_theta)?;
-        for (layer, kv) in self.layers.iter().zip(kv) {
+    pub(crate) fn forward(&self, b: &B, x: B::Rows, batch: &Batch, kv: &mut [B::Kv]) -> Result<B::Rows> {
+        let nothing = Tap { layer: 0, rows: &[] };
+        Ok(self.forward_tapped(b, x, batch, kv, &nothing)?.0)
+    }
+
+    /// As [`Stack::forward`], with the tapped rows `[tapped, hidden]`.
+    pub(crate) fn forward_tapped(
+        &self,
+        b: &B,
+        mut x: B::Rows,
+        batch: &Batch,
+        kv: &mut [B::Kv],
+        tap: &Tap<'_>,
+    ) -> Result<(B::Rows, Vec<f32>)> {
+        let rows = batch.rows();
+        let rope = b.rope(self.angles.of(batch), self.shape.head_dim)?;
+        let mut tapped = Vec::new();
+        for (i, (layer, kv)) in self.layers.iter().zip(kv).enumerate() {
+            if i == tap.layer && !tap.rows.is_empty() {
+                tapped = b.host(&b.gather(&x, tap.rows)?)?;
+            }
             let qkv = b.linear(&layer.qkv, &b.rms_norm(&layer.attn_norm, self.shape.eps, &x)?)?;
             let norms = layer.qk_norm.as_ref().map(|(q, k)| (q, k));
             let heads = b.attention(&self.shape, norms, qkv, &rope, batch, kv)?;
@@ -123,7 +149,10 @@ impl<B: Backend> Stack<B> {
                 .forward(b, &b.rms_norm(&layer.ffn_norm, self.shape.eps, &x)?, rows)?;
             x = b.add(x, &h, layer.ffn_scale.as_ref())?;
         }
-        Ok(x)
+        if tap.layer >= self.layers.len() && !tap.rows.is_empty() {
+            tapped = b.host(&self.norm(b, &b.gather(&x, tap.rows)?)?)?;
+        }
+        Ok((x, tapped))
     }
 
     /// The norm after the last layer.

@@ -7,6 +7,7 @@ use omni_engine::{ArModel, CodecFrame, KvSpec, ModelError, Sampled, SeqId, SeqSt
 
 use crate::backend::{Backend, Batch};
 use crate::config::CONTROL_CODES;
+use crate::paged;
 use crate::sampling::{Limits, sample};
 
 use super::net::TalkerNet;
@@ -37,21 +38,11 @@ pub(crate) struct Core<B: Backend> {
 impl<B: Backend> Core<B> {
     /// `newline` is the text token id of a line break.
     pub(crate) fn new(b: B, net: Arc<TalkerNet<B>>, newline: u32, kv: KvOptions) -> Result<Self, ModelError> {
-        let positions = kv.block_size as usize * kv.num_blocks as usize;
-        if positions == 0 {
-            return Err(ModelError::Rejected(
-                "a key-value cache of no blocks or of empty blocks".into(),
-            ));
-        }
-        let max_len = u32::try_from(net.config.max_positions.min(positions)).unwrap_or(u32::MAX);
+        let (spec, slots) = paged::spec(kv, net.config.max_positions)?;
         Ok(Self {
-            kv: net.stack.kv(&b, positions)?,
+            kv: net.stack.kv(&b, slots)?,
             predictor_kv: PredictorKv::new(&b, &net.predictor)?,
-            spec: KvSpec {
-                block_size: kv.block_size,
-                num_blocks: kv.num_blocks,
-                max_len,
-            },
+            spec,
             b,
             net,
             newline,
@@ -122,23 +113,9 @@ impl<B: Backend> Core<B> {
     }
 
     fn batch(&self, steps: &[SeqStep<'_>]) -> Result<Batch, ModelError> {
-        let size = self.spec.block_size as usize;
         let mut batch = Batch::default();
         for step in steps {
-            let (start, len) = (step.start as usize, step.len as usize);
-            let blocks = step.blocks;
-            let wrong = blocks.iter().any(|b| b.0 >= self.spec.num_blocks);
-            if len == 0 || wrong || blocks.len() * size < start + len {
-                let held = blocks.len();
-                return Err(ModelError::Compute(format!(
-                    "sequence {}: positions {start}..{} cannot be computed in {held} blocks of {size}",
-                    step.seq.0,
-                    start + len
-                )));
-            }
-            batch.push(start, len, 0, |p| {
-                blocks[p / size].0 * self.spec.block_size + offset(p % size)
-            });
+            paged::push(&mut batch, &self.spec, step, |p| [paged::offset(p); 3])?;
         }
         Ok(batch)
     }
@@ -233,10 +210,6 @@ fn find(sequences: &HashMap<SeqId, Sequence>, seq: SeqId) -> Result<&Sequence, M
         .ok_or_else(|| ModelError::Compute(format!("sequence {} is not open", seq.0)))
 }
 
-fn offset(row: usize) -> u32 {
-    u32::try_from(row).unwrap_or(u32::MAX)
-}
-
 impl<B: Backend> ArModel for Core<B> {
     type Request = TalkerRequest;
     type Row = u32;
@@ -267,7 +240,7 @@ impl<B: Backend> ArModel for Core<B> {
             },
             net.predictor.groups,
         );
-        let prompt = offset(sequence.prompt_len());
+        let prompt = paged::offset(sequence.prompt_len());
         self.sequences.insert(seq, sequence);
         Ok(prompt)
     }

@@ -1,5 +1,7 @@
 //! The talker's weights and how its input rows are made from tokens and codes.
 
+use std::sync::Arc;
+
 use crate::backend::{Backend, Params, Result};
 use crate::checkpoint::LoadError;
 use crate::config::{PredictorConfig, TalkerConfig, TextTokens};
@@ -13,7 +15,7 @@ use super::sequence::{CodecTrack, Input, TextTrack};
 pub(crate) struct TalkerNet<P: Params> {
     pub(super) config: TalkerConfig,
     pub(super) text: TextTokens,
-    embed_tokens: P::Table,
+    embed_tokens: Arc<P::Table>,
     text_projection: Mlp<P>,
     hidden_projection: Mlp<P>,
     pub(super) codec_embedding: P::Table,
@@ -23,8 +25,10 @@ pub(crate) struct TalkerNet<P: Params> {
 }
 
 impl<P: Params> TalkerNet<P> {
+    /// `embed_tokens` is the thinker's.
     pub(crate) fn load(
         l: &Loader<'_, P>,
+        embed_tokens: Arc<P::Table>,
         text: TextTokens,
         c: &TalkerConfig,
         predictor: &PredictorConfig,
@@ -32,11 +36,7 @@ impl<P: Params> TalkerNet<P> {
         let hidden = c.stack.hidden;
         let projection = |name: &str| Mlp::load(l, name, c.thinker_hidden, c.projection, hidden);
         Ok(Self {
-            embed_tokens: l.table(
-                "thinker.model.embed_tokens.weight",
-                c.text_vocab,
-                c.thinker_hidden,
-            )?,
+            embed_tokens,
             text_projection: projection("talker.text_projection")?,
             hidden_projection: projection("talker.hidden_projection")?,
             codec_embedding: l.table("talker.model.codec_embedding.weight", c.vocab, hidden)?,

@@ -15,7 +15,7 @@ const WEIGHTS: &str = "model.safetensors";
 const NORM: &str = "talker.model.norm.weight";
 
 /// A copy of the tiny checkpoint to break.
-fn copy() -> TempDir {
+pub(crate) fn copy() -> TempDir {
     let dir = tempfile::tempdir().expect("a directory");
     for file in ["config.json", "generation_config.json", "tokenizer.json", WEIGHTS] {
         fs::copy(tiny().join(file), dir.path().join(file)).expect("copied");
@@ -34,7 +34,7 @@ fn problems(dir: &TempDir) -> Vec<Problem> {
         .to_vec()
 }
 
-fn edit_config(dir: &TempDir, edit: impl FnOnce(&mut Value)) {
+pub(crate) fn edit_config(dir: &TempDir, edit: impl FnOnce(&mut Value)) {
     let path = dir.path().join("config.json");
     let mut config = serde_json::from_slice(&fs::read(&path).expect("read")).expect("JSON");
     edit(&mut config);
@@ -45,7 +45,7 @@ fn edit_config(dir: &TempDir, edit: impl FnOnce(&mut Value)) {
 type Edit = fn(&mut Value);
 
 /// Tensors by name: their header entry and bytes.
-type Tensors = BTreeMap<String, (Value, Vec<u8>)>;
+pub(crate) type Tensors = BTreeMap<String, (Value, Vec<u8>)>;
 
 fn read_tensors(path: &Path) -> Tensors {
     let bytes = fs::read(path).expect("read");
@@ -80,7 +80,7 @@ fn write_tensors(path: &Path, tensors: &Tensors) {
     fs::write(path, file).expect("written");
 }
 
-fn edit_tensors(dir: &TempDir, edit: impl FnOnce(&mut Tensors)) {
+pub(crate) fn edit_tensors(dir: &TempDir, edit: impl FnOnce(&mut Tensors)) {
     let path = dir.path().join(WEIGHTS);
     let mut tensors = read_tensors(&path);
     edit(&mut tensors);
@@ -405,18 +405,22 @@ fn weights_that_are_no_numbers_are_an_error_and_not_silence() {
 #[test]
 fn sampling_defaults_out_of_range_are_told() {
     let dir = copy();
-    fs::write(
-        dir.path().join("generation_config.json"),
-        r#"{"talker_top_p": 0.0}"#,
-    )
-    .expect("written");
+    let content = r#"{"talker_top_p": 0.0, "thinker_repetition_penalty": -1.0}"#;
+    fs::write(dir.path().join("generation_config.json"), content).expect("written");
     match &problems(&dir)[..] {
-        [Problem::Config { file, field, reason }] => {
-            assert_eq!(
-                (file.as_str(), field.as_str()),
-                ("generation_config.json", "talker_*")
+        [talker, thinker] => {
+            assert!(
+                talker
+                    .to_string()
+                    .contains("generation_config.json: talker_*: top_p is 0"),
+                "{talker}"
             );
-            assert!(reason.contains("top_p is 0"), "{reason}");
+            assert!(
+                thinker
+                    .to_string()
+                    .contains("thinker_*: repetition_penalty is -1"),
+                "{thinker}"
+            );
         }
         other => panic!("{other:?}"),
     }

@@ -1,6 +1,6 @@
 //! What a model says of itself.
 
-use omni_models::{DType, Kernels};
+use omni_models::{DType, Kernels, TextSampling};
 
 use crate::support::load;
 
@@ -25,6 +25,10 @@ fn sampling_defaults_come_from_the_generation_config() {
     let defaults = model.defaults();
     assert_eq!(defaults.max_frames, 4096);
     assert_eq!((defaults.talker.top_k, defaults.predictor.top_k), (50, 50));
+    assert_eq!(
+        (defaults.max_tokens, defaults.thinker),
+        (1024, TextSampling::default())
+    );
     assert!(
         (defaults.talker.temperature - 0.9).abs() < 1e-6
             && (defaults.talker.repetition_penalty - 1.05).abs() < 1e-6

@@ -15,4 +15,7 @@ mod requests;
 mod seeds;
 mod streaming_equals_whole;
 mod support;
+mod thinker;
+mod thinker_loading;
+mod thinker_support;
 mod tokenizer_forms;

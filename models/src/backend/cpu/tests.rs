@@ -82,7 +82,13 @@ fn attend<B: Backend>(b: &B, shape: &AttentionShape, norms: bool, lens: [usize; 
         }
         let width = shape.q_width() + 2 * shape.kv_width();
         let qkv = b.rows(width, numbers(lens.iter().sum::<usize>() * width, 22 + starts[0]))?;
-        let rope = b.rope(&batch, shape.head_dim, 10_000.0)?;
+        let half = shape.head_dim / 2;
+        let turns = batch
+            .axes()
+            .iter()
+            .flat_map(|axes| (0..half).map(|j| axes[0] as f32 / (j + 1) as f32));
+        let angles = turns.collect();
+        let rope = b.rope(angles, shape.head_dim)?;
         let norms = norms.as_ref().map(|(q, k)| (q, k));
         outputs.push(b.host(&b.attention(shape, norms, qkv, &rope, &batch, &mut kv)?)?);
     }

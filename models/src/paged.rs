@@ -1,0 +1,58 @@
+//! The engine's steps as the networks' batches: positions, and where their keys and values lie in the paged cache.
+
+use std::ops::Range;
+
+use omni_engine::{KvSpec, ModelError, SeqStep};
+
+use crate::backend::Batch;
+use crate::talker::KvOptions;
+
+/// The cache that `kv` asks for, for sequences of at most `max_positions`, and its rows.
+pub(crate) fn spec(kv: KvOptions, max_positions: usize) -> Result<(KvSpec, usize), ModelError> {
+    let slots = kv.block_size as usize * kv.num_blocks as usize;
+    if slots == 0 {
+        return Err(ModelError::Rejected(
+            "a key-value cache of no blocks or of empty blocks".into(),
+        ));
+    }
+    let max_len = offset(max_positions.min(slots));
+    let (block_size, num_blocks) = (kv.block_size, kv.num_blocks);
+    let spec = KvSpec {
+        block_size,
+        num_blocks,
+        max_len,
+    };
+    Ok((spec, slots))
+}
+
+/// The positions that a step computes.
+pub(crate) fn positions(step: &SeqStep<'_>) -> Range<usize> {
+    let start = step.start as usize;
+    start..start + step.len as usize
+}
+
+/// Adds one sequence's step to a batch; `axes(p)` is where position `p` stands in time, height and width.
+pub(crate) fn push(
+    batch: &mut Batch,
+    spec: &KvSpec,
+    step: &SeqStep<'_>,
+    axes: impl Fn(usize) -> [u32; 3],
+) -> Result<(), ModelError> {
+    let (size, blocks) = (spec.block_size as usize, step.blocks);
+    let Range { start, end } = positions(step);
+    let wrong = blocks.iter().any(|b| b.0 >= spec.num_blocks);
+    if start == end || wrong || blocks.len() * size < end {
+        let held = blocks.len();
+        return Err(ModelError::Compute(format!(
+            "sequence {}: positions {start}..{end} cannot be computed in {held} blocks of {size}",
+            step.seq.0
+        )));
+    }
+    let slot = |p: usize| blocks[p / size].0 * spec.block_size + offset(p % size);
+    batch.push_at(start, end - start, 0, slot, axes);
+    Ok(())
+}
+
+pub(crate) fn offset(row: usize) -> u32 {
+    u32::try_from(row).unwrap_or(u32::MAX)
+}

@@ -1,0 +1,277 @@
+//! The thinker over one backend: sequences, the paged cache, one step in two halves (compute, sample).
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use omni_engine::{ArModel, KvSpec, ModelError, Sampled, SeqId, SeqStep};
+
+use crate::backend::{Backend, Batch};
+use crate::nn::Tap;
+use crate::paged;
+use crate::sampling::{log_probability, sample_text};
+use crate::talker::KvOptions;
+
+use super::net::ThinkerNet;
+use super::sequence::{Input, Sequence};
+use super::{Inspect, PromptPiece, ThinkerRequest, ThinkerToken};
+
+/// What the last `execute` left.
+struct Computed<B: Backend> {
+    row: HashMap<SeqId, u32>,
+    /// `[sequences, hidden]`, after the final norm.
+    hidden: B::Rows,
+    /// `[sequences, vocab]`.
+    logits: Vec<f32>,
+}
+
+/// A hidden row that a step computes for a sequence's export.
+struct Export {
+    seq: SeqId,
+    nth: u32,
+}
+
+pub(crate) struct Core<B: Backend> {
+    b: B,
+    net: Arc<ThinkerNet<B>>,
+    spec: KvSpec,
+    kv: Vec<B::Kv>,
+    sequences: HashMap<SeqId, Sequence>,
+    computed: Option<Computed<B>>,
+}
+
+impl<B: Backend> Core<B> {
+    pub(crate) fn new(b: B, net: Arc<ThinkerNet<B>>, kv: KvOptions) -> Result<Self, ModelError> {
+        let (spec, slots) = paged::spec(kv, net.config.max_positions)?;
+        Ok(Self {
+            kv: net.stack.kv(&b, slots)?,
+            spec,
+            b,
+            net,
+            sequences: HashMap::new(),
+            computed: None,
+        })
+    }
+
+    fn check(&self, request: &ThinkerRequest) -> Result<(), ModelError> {
+        let rejected = |reason: String| Err(ModelError::Rejected(reason));
+        if let Err(e) = request.sampling.validate() {
+            return rejected(format!("sampling: {e}"));
+        }
+        let (vocab, hidden) = (self.net.config.vocab, self.net.config.stack.hidden);
+        let mut positions = 0;
+        for (i, piece) in request.prompt.iter().enumerate() {
+            match piece {
+                PromptPiece::Token(id) if *id as usize >= vocab => {
+                    return rejected(format!(
+                        "piece {i} of the prompt is token {id}, expected below {vocab}"
+                    ));
+                }
+                PromptPiece::Token(_) => positions += 1,
+                PromptPiece::Audio(rows) => {
+                    if rows.is_empty() || !rows.len().is_multiple_of(hidden) {
+                        let found = rows.len();
+                        return rejected(format!(
+                            "piece {i} of the prompt is audio of {found} numbers, expected rows of {hidden}"
+                        ));
+                    }
+                    if rows.iter().any(|v| !v.is_finite()) {
+                        return rejected(format!(
+                            "piece {i} of the prompt is audio with numbers that are infinite or none"
+                        ));
+                    }
+                    positions += rows.len() / hidden;
+                }
+            }
+        }
+        if positions == 0 {
+            return rejected("the prompt is empty".into());
+        }
+        if positions >= self.spec.max_len as usize {
+            return rejected(format!(
+                "the prompt has {positions} positions, at most {} fit",
+                self.spec.max_len - 1
+            ));
+        }
+        match &request.axes {
+            Some(axes) if axes.len() != positions => rejected(format!(
+                "{} positions have places on the axes, but the prompt has {positions}",
+                axes.len()
+            )),
+            Some(axes)
+                if axes
+                    .iter()
+                    .flatten()
+                    .any(|&a| a as usize >= self.net.config.max_positions) =>
+            {
+                let most = self.net.config.max_positions;
+                rejected(format!("a place on an axis is {most} or beyond"))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn batch(&self, steps: &[SeqStep<'_>]) -> Result<Batch, ModelError> {
+        let mut batch = Batch::default();
+        for step in steps {
+            let sequence = find(&self.sequences, step.seq)?;
+            paged::push(&mut batch, &self.spec, step, |p| sequence.axes(p))?;
+        }
+        Ok(batch)
+    }
+
+    fn inputs(&self, steps: &[SeqStep<'_>]) -> Result<Vec<Input<'_>>, ModelError> {
+        let mut inputs = Vec::new();
+        for step in steps {
+            let sequence = find(&self.sequences, step.seq)?;
+            for p in paged::positions(step) {
+                let input = sequence.input(p).ok_or_else(|| {
+                    ModelError::Compute(format!(
+                        "sequence {}: position {p} needs a token that has not been sampled",
+                        step.seq.0
+                    ))
+                })?;
+                inputs.push(input);
+            }
+        }
+        Ok(inputs)
+    }
+
+    /// The rows of the batch whose hidden states are to be exported, and whose they are.
+    fn exports(&self, steps: &[SeqStep<'_>]) -> (Vec<u32>, Vec<Export>) {
+        let (mut rows, mut exports, mut first) = (Vec::new(), Vec::new(), 0);
+        for step in steps {
+            let sequence = self.sequences.get(&step.seq);
+            for (row, p) in (first..).zip(paged::positions(step)) {
+                if let Some(nth) = sequence.and_then(|s| s.missing_export(p)) {
+                    rows.push(row);
+                    exports.push(Export { seq: step.seq, nth });
+                }
+            }
+            first += step.len;
+        }
+        (rows, exports)
+    }
+
+    fn choose(&self, seq: SeqId, computed: &Computed<B>) -> Result<Sampled<ThinkerToken>, ModelError> {
+        let sequence = find(&self.sequences, seq)?;
+        let Some(&row) = computed.row.get(&seq) else {
+            return Err(ModelError::Compute(format!(
+                "sequence {} was not computed in the last step",
+                seq.0
+            )));
+        };
+        let (vocab, request) = (self.net.config.vocab, sequence.request());
+        let logits = &computed.logits[row as usize * vocab..(row as usize + 1) * vocab];
+        let mut scratch = logits.to_vec();
+        let token = match sample_text(&mut scratch, &request.sampling, sequence.said(), sequence.draw()) {
+            Ok(token) => token,
+            Err(e) => return Ok(Sampled::Failed(format!("thinker: {e}"))),
+        };
+        if request.stop.contains(&token) {
+            return Ok(Sampled::End);
+        }
+        Ok(match sequence.export() {
+            Ok(hidden) => Sampled::Item(ThinkerToken {
+                token,
+                logprob: request.logprobs.then(|| log_probability(logits, token)),
+                hidden,
+            }),
+            Err(reason) => Sampled::Failed(format!("thinker: {reason}")),
+        })
+    }
+}
+
+fn find(sequences: &HashMap<SeqId, Sequence>, seq: SeqId) -> Result<&Sequence, ModelError> {
+    sequences
+        .get(&seq)
+        .ok_or_else(|| ModelError::Compute(format!("sequence {} is not open", seq.0)))
+}
+
+impl<B: Backend> ArModel for Core<B> {
+    type Request = ThinkerRequest;
+    type Row = ();
+    type Output = ThinkerToken;
+
+    fn kv_spec(&self) -> KvSpec {
+        self.spec
+    }
+
+    fn open(&mut self, seq: SeqId, request: ThinkerRequest) -> Result<u32, ModelError> {
+        if self.sequences.contains_key(&seq) {
+            return Err(ModelError::Rejected(format!(
+                "sequence {} is already open",
+                seq.0
+            )));
+        }
+        self.check(&request)?;
+        let sequence = Sequence::new(request, self.net.config.stack.hidden);
+        let prompt = u32::try_from(sequence.prompt_len()).unwrap_or(u32::MAX);
+        self.sequences.insert(seq, sequence);
+        Ok(prompt)
+    }
+
+    fn push(&mut self, _: SeqId, _: Vec<()>, _: bool) {}
+
+    fn execute(&mut self, steps: &[SeqStep<'_>]) -> Result<(), ModelError> {
+        self.computed = None;
+        if steps.is_empty() {
+            return Ok(());
+        }
+        let batch = self.batch(steps)?;
+        let x = self.net.embed(&self.b, &self.inputs(steps)?)?;
+        let (rows, exports) = self.exports(steps);
+        let (b, net) = (&self.b, &self.net);
+        let tap = Tap {
+            layer: net.config.accept_layer,
+            rows: &rows,
+        };
+        let (x, tapped) = net.stack.forward_tapped(b, x, &batch, &mut self.kv, &tap)?;
+        let hidden = net.stack.norm(b, &b.gather(&x, &batch.last_rows())?)?;
+        let logits = b.host(&net.logits(b, &hidden)?)?;
+        for (export, row) in exports.iter().zip(tapped.chunks_exact(net.config.stack.hidden)) {
+            if let Some(sequence) = self.sequences.get_mut(&export.seq) {
+                sequence.keep(export.nth, row);
+            }
+        }
+        let row = steps.iter().map(|s| s.seq).zip(0..).collect();
+        self.computed = Some(Computed { row, hidden, logits });
+        Ok(())
+    }
+
+    fn sample(&mut self, seqs: &[SeqId]) -> Result<Vec<Sampled<ThinkerToken>>, ModelError> {
+        if seqs.is_empty() {
+            return Ok(Vec::new());
+        }
+        let Some(computed) = self.computed.as_ref() else {
+            return Err(ModelError::Compute(
+                "nothing has been computed since the last step".into(),
+            ));
+        };
+        let sampled = seqs.iter().map(|&seq| self.choose(seq, computed));
+        let sampled = sampled.collect::<Result<Vec<_>, _>>()?;
+        for (seq, sampled) in seqs.iter().zip(&sampled) {
+            if let (Sampled::Item(item), Some(sequence)) = (sampled, self.sequences.get_mut(seq)) {
+                sequence.add(item.token);
+            }
+        }
+        Ok(sampled)
+    }
+
+    fn close(&mut self, seq: SeqId) {
+        self.sequences.remove(&seq);
+    }
+}
+
+impl<B: Backend> Inspect for Core<B> {
+    fn logits(&self, seq: SeqId) -> Option<Vec<f32>> {
+        let computed = self.computed.as_ref()?;
+        let (row, vocab) = (*computed.row.get(&seq)? as usize, self.net.config.vocab);
+        Some(computed.logits[row * vocab..(row + 1) * vocab].to_vec())
+    }
+
+    fn hidden(&self, seq: SeqId) -> Option<Vec<f32>> {
+        let computed = self.computed.as_ref()?;
+        let row = self.b.gather(&computed.hidden, &[*computed.row.get(&seq)?]);
+        self.b.host(&row.ok()?).ok()
+    }
+}

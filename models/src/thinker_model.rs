@@ -1,0 +1,117 @@
+//! The thinker of one checkpoint: loaded once, then as many thinkers as there are replicas.
+
+use std::sync::Arc;
+
+use omni_engine::ModelError;
+
+use crate::backend::{Backend, Candle, Cpu, DryRun, Params};
+use crate::checkpoint::{Checkpoint, LoadError};
+use crate::config::ThinkerConfig;
+use crate::loader::Loader;
+use crate::talker::KvOptions;
+use crate::thinker::{self, Thinker, ThinkerNet};
+
+/// What callers must know of a thinker.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ThinkerLimits {
+    /// Longest sequence, prompt and reply together, in positions.
+    pub max_positions: u32,
+    /// Text tokens there are.
+    pub vocab: u32,
+    /// Numbers in a row of audio, and in a hidden row.
+    pub hidden: u32,
+    /// The token that opens audio in a prompt.
+    pub audio_start: u32,
+    /// The token that closes audio in a prompt.
+    pub audio_end: u32,
+    /// The token that stands for a row of audio in a prompt's text form.
+    pub audio_pad: u32,
+}
+
+pub(crate) struct ThinkerNets<P: Params> {
+    params: P,
+    thinker: Arc<ThinkerNet<P>>,
+}
+
+pub(crate) enum AnyThinkerNets {
+    Cpu(ThinkerNets<Cpu>),
+    Candle(ThinkerNets<Candle>),
+}
+
+/// The thinker's weights.
+pub struct ThinkerModel {
+    nets: AnyThinkerNets,
+    limits: ThinkerLimits,
+}
+
+impl std::fmt::Debug for ThinkerModel {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("ThinkerModel")
+            .field("limits", &self.limits)
+            .finish_non_exhaustive()
+    }
+}
+
+impl<B: Backend> ThinkerNets<B> {
+    fn thinker(&self, kv: KvOptions) -> Result<Thinker, ModelError> {
+        let core = thinker::Core::new(self.params.clone(), Arc::clone(&self.thinker), kv)?;
+        Ok(Thinker(Box::new(core)))
+    }
+}
+
+impl ThinkerModel {
+    pub(crate) fn load<P: Params>(
+        checkpoint: &Checkpoint,
+        config: &ThinkerConfig,
+        params: &P,
+        embed_tokens: &Arc<P::Table>,
+        any: impl FnOnce(ThinkerNets<P>) -> AnyThinkerNets,
+    ) -> Result<Self, LoadError> {
+        let thinker = ThinkerNet::load(&Loader::new(checkpoint, params), Arc::clone(embed_tokens), config)?;
+        let nets = ThinkerNets {
+            params: params.clone(),
+            thinker: Arc::new(thinker),
+        };
+        Ok(Self {
+            nets: any(nets),
+            limits: limits(config),
+        })
+    }
+
+    /// A thinker with a cache of its own; the weights are shared.
+    ///
+    /// # Errors
+    /// [`ModelError`] if the cache cannot be had.
+    pub fn thinker(&self, kv: KvOptions) -> Result<Thinker, ModelError> {
+        match &self.nets {
+            AnyThinkerNets::Cpu(nets) => nets.thinker(kv),
+            AnyThinkerNets::Candle(nets) => nets.thinker(kv),
+        }
+    }
+
+    /// What callers must know.
+    #[must_use]
+    pub fn limits(&self) -> &ThinkerLimits {
+        &self.limits
+    }
+}
+
+/// Checks the checkpoint's tensors against the thinker that its configuration describes.
+pub(crate) fn check(checkpoint: &Checkpoint, config: &ThinkerConfig) -> Result<(), LoadError> {
+    let dry = Loader::new(checkpoint, &DryRun);
+    let embed_tokens = thinker::embed_tokens(&dry, config.vocab, config.stack.hidden)?;
+    ThinkerNet::load(&dry, embed_tokens, config)?;
+    dry.finish(|name| name.starts_with("thinker.model.") || name.starts_with(thinker::LM_HEAD))
+}
+
+fn limits(config: &ThinkerConfig) -> ThinkerLimits {
+    let count = |n: usize| u32::try_from(n).unwrap_or(u32::MAX);
+    ThinkerLimits {
+        max_positions: count(config.max_positions),
+        vocab: count(config.vocab),
+        hidden: count(config.stack.hidden),
+        audio_start: config.audio.start,
+        audio_end: config.audio.end,
+        audio_pad: config.audio.pad,
+    }
+}

@@ -4,18 +4,19 @@ use std::time::Duration;
 
 use omni_proto::v1;
 use omni_proto::v1::catalog_service_client::CatalogServiceClient;
-use omni_proto::v1::speak_request::Event;
+use omni_proto::v1::chat_service_client::ChatServiceClient;
 use omni_proto::v1::speech_service_client::SpeechServiceClient;
-use tokio::sync::{mpsc, oneshot};
 use tokio_util::task::AbortOnDropHandle;
 use tonic::transport::Channel;
 
+use crate::call::outgoing;
 use crate::catalog::{Model, Voice};
+use crate::chat::{ChatEvents, ChatSender, ChatSettings, Message};
 use crate::endpoint::Endpoint;
 use crate::error::ClientError;
 use crate::events::SpeechEvents;
 use crate::health::{self, Serving};
-use crate::session::{Outgoing, SpeechSender};
+use crate::session::SpeechSender;
 use crate::settings::SpeechSettings;
 
 /// How long connecting may take.
@@ -24,8 +25,6 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 const PING_TIMEOUT: Duration = Duration::from_secs(10);
 /// Pings are sent this often while calls are open.
 const PING_INTERVAL: Duration = Duration::from_secs(20);
-/// Messages that may wait to be sent; beyond that the sender waits.
-const SEND_QUEUE: usize = 32;
 
 /// A connection to a server. Cheap to clone; clones share the connection, and calls run at the same time.
 #[derive(Debug, Clone)]
@@ -72,15 +71,10 @@ impl Client {
     /// Outside a Tokio runtime.
     #[must_use]
     pub fn speech(&self, settings: &SpeechSettings) -> (SpeechSender, SpeechEvents) {
-        let (requests, outgoing) = mpsc::channel(SEND_QUEUE);
         let config = v1::SpeakRequest {
-            event: Some(Event::Config(settings.to_proto())),
+            event: Some(v1::speak_request::Event::Config(settings.to_proto())),
         };
-        requests
-            .try_send(config)
-            .expect("a new queue has room and a receiver");
-        let (hearing, listener) = oneshot::channel();
-        let outgoing = Outgoing::new(outgoing, listener);
+        let (requests, outgoing, hearing) = outgoing(config);
         let mut service = SpeechServiceClient::new(self.channel.clone());
         let opening = tokio::spawn(async move { service.speak(outgoing).await });
         let events = SpeechEvents::speak(self.endpoint.clone(), AbortOnDropHandle::new(opening), hearing);
@@ -100,6 +94,45 @@ impl Client {
         let mut service = SpeechServiceClient::new(self.channel.clone());
         let opening = tokio::spawn(async move { service.synthesize(request).await });
         SpeechEvents::synthesize(self.endpoint.clone(), AbortOnDropHandle::new(opening))
+    }
+
+    /// Opens a conversation: messages and speech in, text and speech out, any number of turns.
+    ///
+    /// The call is on its way when this returns, so the first turn can be sent at once; whatever is wrong with it, unknown
+    /// voices included, comes out of the events.
+    ///
+    /// # Panics
+    /// Outside a Tokio runtime.
+    #[must_use]
+    pub fn converse(&self, settings: &ChatSettings) -> (ChatSender, ChatEvents) {
+        let config = v1::ConverseRequest {
+            event: Some(v1::converse_request::Event::Config(settings.to_proto())),
+        };
+        let (requests, outgoing, hearing) = outgoing(config);
+        let mut service = ChatServiceClient::new(self.channel.clone());
+        let opening = tokio::spawn(async move { service.converse(outgoing).await });
+        let events = ChatEvents::converse(self.endpoint.clone(), AbortOnDropHandle::new(opening), hearing);
+        (ChatSender::new(requests), events)
+    }
+
+    /// Answers one conversation, of which the server remembers nothing; the `history` of the settings comes before
+    /// `messages`. Its events carry an empty response name and no start.
+    ///
+    /// # Panics
+    /// Outside a Tokio runtime.
+    #[must_use]
+    pub fn generate(&self, settings: &ChatSettings, messages: &[Message]) -> ChatEvents {
+        let messages = settings.history.iter().chain(messages);
+        let request = v1::GenerateRequest {
+            config: Some(v1::ChatConfig {
+                input_audio: None,
+                ..settings.without_history()
+            }),
+            messages: messages.map(Message::to_proto).collect(),
+        };
+        let mut service = ChatServiceClient::new(self.channel.clone());
+        let opening = tokio::spawn(async move { service.generate(request).await });
+        ChatEvents::generate(self.endpoint.clone(), AbortOnDropHandle::new(opening))
     }
 
     /// The models the server offers.

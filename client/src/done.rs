@@ -1,4 +1,4 @@
-//! How an utterance ended, what it used and how long it took, in this library's own types.
+//! How an utterance or a response ended, what it used and how long it took, in this library's own types.
 
 use std::time::Duration;
 
@@ -6,14 +6,14 @@ use omni_proto::v1;
 
 use crate::error::RpcError;
 
-/// Why an utterance ended.
+/// Why an utterance or a response ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Finish {
-    /// Everything was spoken.
+    /// Everything was said.
     Stop,
-    /// A limit on the length of the audio was reached first.
+    /// A limit on the length of the text or the audio was reached first.
     Length,
-    /// It was cancelled.
+    /// It was cancelled or interrupted.
     Interrupted,
     /// It failed; the session goes on.
     Error(Box<RpcError>),
@@ -22,6 +22,17 @@ pub enum Finish {
 /// The end of an utterance.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Done {
+    /// How it ended.
+    pub outcome: Outcome,
+    /// What was heard of the text, when it was cancelled and the server can tell.
+    pub text_spoken: String,
+    /// The rest of the text.
+    pub text_remaining: String,
+}
+
+/// How an utterance or a response ended.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Outcome {
     /// Why it ended.
     pub finish: Finish,
     /// What it used.
@@ -30,30 +41,32 @@ pub struct Done {
     pub timings: Timings,
     /// The seed that was used.
     pub seed: Option<u64>,
-    /// What was heard of the text, when it was cancelled and the server can tell.
-    pub text_spoken: String,
-    /// The rest of the text.
-    pub text_remaining: String,
 }
 
-/// What an utterance used.
+/// What an utterance or a response used.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Usage {
     /// Unicode characters of text received.
     pub input_characters: u32,
-    /// Text tokens given to the model.
+    /// Text tokens given to the model: of a response, the whole conversation.
     pub input_text_tokens: u32,
+    /// Audio tokens given to the model.
+    pub input_audio_tokens: u32,
+    /// Text tokens produced.
+    pub output_text_tokens: u32,
     /// Codec frames produced.
     pub output_audio_tokens: u32,
     /// Playing time of the audio.
     pub output_audio: Duration,
 }
 
-/// The server's own measurements, from the first text of the utterance on.
+/// The server's own measurements, from the first text of the utterance or from the request for the response on.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Timings {
     /// Until the first stage began.
     pub queue: Duration,
+    /// Until the first text was handed to the transport; absent without text.
+    pub time_to_first_text: Option<Duration>,
     /// Until the first audio was handed to the transport; absent without audio.
     pub time_to_first_audio: Option<Duration>,
     /// Silence at the head of the audio.
@@ -68,7 +81,7 @@ pub struct Timings {
     pub stages: Vec<StageTiming>,
 }
 
-/// What one stage spent on an utterance.
+/// What one stage spent on an utterance or a response.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StageTiming {
     /// The stage.
@@ -77,13 +90,24 @@ pub struct StageTiming {
     pub replica: String,
     /// From hand-over until its first step.
     pub queue: Duration,
-    /// Duration of the steps this utterance took part in.
+    /// Duration of the steps it took part in.
     pub busy: Duration,
     /// From admission to its first output; absent if it gave none.
     pub first_output: Option<Duration>,
 }
 
 impl Done {
+    /// `Err` says what the server left out.
+    pub(crate) fn from_proto(done: v1::UtteranceDone) -> Result<Self, &'static str> {
+        Ok(Self {
+            outcome: Outcome::from_proto(done.outcome)?,
+            text_spoken: done.text_spoken,
+            text_remaining: done.text_remaining,
+        })
+    }
+}
+
+impl Outcome {
     /// Time the stages were busy over the playing time of the audio; absent without audio. Concurrent work shares
     /// steps, so this counts shared time in full.
     #[must_use]
@@ -94,15 +118,13 @@ impl Done {
     }
 
     /// `Err` says what the server left out.
-    pub(crate) fn from_proto(done: v1::UtteranceDone) -> Result<Self, &'static str> {
-        let outcome = done.outcome.ok_or("it ended an utterance without an outcome")?;
+    pub(crate) fn from_proto(outcome: Option<v1::Outcome>) -> Result<Self, &'static str> {
+        let outcome = outcome.ok_or("it sent a done without an outcome")?;
         Ok(Self {
             finish: finish(&outcome)?,
             usage: usage(outcome.usage.as_ref()),
             timings: timings(outcome.timings.unwrap_or_default()),
             seed: outcome.seed,
-            text_spoken: done.text_spoken,
-            text_remaining: done.text_remaining,
         })
     }
 }
@@ -115,9 +137,9 @@ fn finish(outcome: &v1::Outcome) -> Result<Finish, &'static str> {
         (v1::FinishReason::Error, Some(error)) => {
             Ok(Finish::Error(Box::new(RpcError::from_rpc_status(error))))
         }
-        (v1::FinishReason::Error, None) => Err("an utterance failed without an error"),
-        (v1::FinishReason::Unspecified, _) => Err("it ended an utterance without a known reason"),
-        (_, Some(_)) => Err("an utterance ended well but carries an error"),
+        (v1::FinishReason::Error, None) => Err("a done says failed without an error"),
+        (v1::FinishReason::Unspecified, _) => Err("it sent a done without a known reason"),
+        (_, Some(_)) => Err("a done says all went well but carries an error"),
     }
 }
 
@@ -125,6 +147,8 @@ fn usage(usage: Option<&v1::Usage>) -> Usage {
     usage.map_or_else(Usage::default, |usage| Usage {
         input_characters: usage.input_characters,
         input_text_tokens: usage.input_text_tokens,
+        input_audio_tokens: usage.input_audio_tokens,
+        output_text_tokens: usage.output_text_tokens,
         output_audio_tokens: usage.output_audio_tokens,
         output_audio: duration(usage.output_audio_duration).unwrap_or_default(),
     })
@@ -133,6 +157,7 @@ fn usage(usage: Option<&v1::Usage>) -> Usage {
 fn timings(timings: v1::Timings) -> Timings {
     Timings {
         queue: duration(timings.queue).unwrap_or_default(),
+        time_to_first_text: duration(timings.time_to_first_text),
         time_to_first_audio: duration(timings.time_to_first_audio),
         leading_silence: duration(timings.leading_silence).unwrap_or_default(),
         total: duration(timings.total).unwrap_or_default(),

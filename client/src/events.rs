@@ -1,16 +1,13 @@
 //! What a server says while it speaks, as a stream of typed events.
 
-use std::convert::Infallible;
 use std::fmt;
 use std::time::Duration;
 
-use omni_audio::{SampleRate, Samples, from_i16, i16_from_s16le};
+use omni_audio::SampleRate;
 use omni_proto::v1;
-use prost::bytes::Bytes;
-use tokio::sync::oneshot;
-use tokio_util::task::AbortOnDropHandle;
-use tonic::{Response, Status, Streaming};
 
+use crate::audio::Audio;
+use crate::call::{Call, Hearing, Opening};
 use crate::done::{Done, duration};
 use crate::endpoint::Endpoint;
 use crate::error::ClientError;
@@ -73,32 +70,6 @@ pub struct Limits {
     pub max_audio_per_utterance: Option<Duration>,
 }
 
-/// A piece of audio: one channel of signed 16-bit little-endian samples.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Audio {
-    /// Samples per second.
-    pub rate: SampleRate,
-    /// Position of the first sample within the utterance.
-    pub start: Samples,
-    /// The samples' bytes, two for each; never empty.
-    pub pcm: Bytes,
-    /// Whether this is the last audio of an utterance that came to its end.
-    pub last: bool,
-}
-
-impl Audio {
-    /// How many samples.
-    #[must_use]
-    pub fn samples(&self) -> Samples {
-        Samples(self.pcm.len() as u64 / 2)
-    }
-
-    /// The samples as floats in `[-1, 1)`.
-    pub fn floats(&self) -> impl ExactSizeIterator<Item = f32> + '_ {
-        i16_from_s16le(&self.pcm).map(from_i16)
-    }
-}
-
 /// Something worth knowing that stopped nothing.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Warning {
@@ -110,8 +81,6 @@ pub struct Warning {
     pub message: String,
 }
 
-type Opening<T> = AbortOnDropHandle<Result<Response<Streaming<T>>, Status>>;
-
 /// The receiving half of a session. Dropping it ends the call: the server stops speaking at once.
 #[derive(Debug)]
 pub struct SpeechEvents {
@@ -119,7 +88,7 @@ pub struct SpeechEvents {
     source: Source,
     checker: Checker,
     /// Its end tells the sending half that nobody listens any more. None where there is no such half.
-    _hearing: Option<oneshot::Sender<Infallible>>,
+    _hearing: Option<Hearing>,
 }
 
 #[derive(Debug)]
@@ -129,11 +98,7 @@ enum Source {
 }
 
 impl SpeechEvents {
-    pub(crate) fn speak(
-        endpoint: Endpoint,
-        opening: Opening<v1::SpeakResponse>,
-        hearing: oneshot::Sender<Infallible>,
-    ) -> Self {
+    pub(crate) fn speak(endpoint: Endpoint, opening: Opening<v1::SpeakResponse>, hearing: Hearing) -> Self {
         Self {
             endpoint,
             source: Source::Speak(Call::Opening(opening)),
@@ -176,32 +141,6 @@ impl SpeechEvents {
         check: impl FnOnce(&mut Checker) -> Result<T, String>,
     ) -> Result<T, ClientError> {
         check(&mut self.checker).map_err(|what| ClientError::protocol(&self.endpoint, what))
-    }
-}
-
-/// A call whose response headers may still be on their way.
-#[derive(Debug)]
-enum Call<T> {
-    Opening(Opening<T>),
-    Open(Box<Streaming<T>>),
-    Over,
-}
-
-impl<T> Call<T> {
-    async fn message(&mut self) -> Result<Option<T>, Status> {
-        if let Self::Opening(opening) = self {
-            let opened = opening
-                .await
-                .unwrap_or_else(|error| Err(Status::internal(error.to_string())));
-            *self = Self::Over;
-            *self = Self::Open(Box::new(opened?.into_inner()));
-        }
-        let Self::Open(stream) = self else { return Ok(None) };
-        let message = stream.message().await;
-        if !matches!(message, Ok(Some(_))) {
-            *self = Self::Over;
-        }
-        message
     }
 }
 

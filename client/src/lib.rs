@@ -1,6 +1,7 @@
 //! Client library for Omni, and the home of the `omni-client` command line.
 //!
-//! Text goes in as it is written, events come out as the server speaks. The library hides the wire types, checks that
+//! Text goes in as it is written, events come out as the server speaks; or messages go in and the server answers them, in
+//! text and in speech. The library hides the wire types, checks that
 //! the server keeps the protocol (order, contiguous audio, whole samples) and turns every failure into a [`ClientError`]
 //! that says what went wrong and whether trying again helps. It never plays audio and never writes files.
 //!
@@ -17,7 +18,7 @@
 //!     match event {
 //!         SpeechEvent::Audio(_, audio) => println!("{} at {}", audio.samples(), audio.rate),
 //!         SpeechEvent::Done(_, done) => {
-//!             println!("{:?} after {:?}", done.finish, done.timings.total);
+//!             println!("{:?} after {:?}", done.outcome.finish, done.outcome.timings.total);
 //!             break;
 //!         }
 //!         _ => {}
@@ -26,8 +27,33 @@
 //! # Ok(())
 //! # }
 //! ```
+//!
+//! A conversation is a sender and events too:
+//!
+//! ```no_run
+//! use omni_client::{ChatEvent, ChatSettings, Client, Endpoint};
+//!
+//! # async fn chat() -> Result<(), Box<dyn std::error::Error>> {
+//! let client = Client::connect(&Endpoint::parse("http://127.0.0.1:50051")?).await?;
+//! let (chat, mut events) = client.converse(&ChatSettings::default());
+//! chat.say("What can you do?").await?;
+//! while let Some(event) = events.next().await? {
+//!     match event {
+//!         ChatEvent::Text(_, text) => print!("{text}"),
+//!         ChatEvent::Audio(_, audio) => drop(audio.pcm),
+//!         // The next turn may begin.
+//!         ChatEvent::Done(..) => break,
+//!         _ => {}
+//!     }
+//! }
+//! # Ok(())
+//! # }
+//! ```
 
+mod audio;
+mod call;
 mod catalog;
+mod chat;
 mod client;
 mod done;
 mod endpoint;
@@ -39,14 +65,20 @@ mod protocol;
 mod session;
 mod settings;
 
+pub use audio::Audio;
+pub use call::SessionClosed;
 pub use catalog::{Model, Voice};
+pub use chat::{
+    ChatDone, ChatEvent, ChatEvents, ChatLimits, ChatReady, ChatSender, ChatSettings, Clip, ClipFormat,
+    InputAudio, Message, MessageAdded, Outputs, Part, ResponseId, ResponseRequest, Role, Sampling,
+};
 pub use client::Client;
-pub use done::{Done, Finish, StageTiming, Timings, Usage};
+pub use done::{Done, Finish, Outcome, StageTiming, Timings, Usage};
 pub use endpoint::{Endpoint, EndpointError};
 pub use error::{ClientError, FieldViolation, RpcError, code_name};
-pub use events::{Audio, Limits, Ready, SpeechEvent, SpeechEvents, UtteranceId, Warning};
+pub use events::{Limits, Ready, SpeechEvent, SpeechEvents, UtteranceId, Warning};
 pub use health::{Serving, wait_until_serving};
 pub use meter::{ChunkGap, Measured, Meter};
-pub use session::{SessionClosed, SpeechSender};
+pub use session::SpeechSender;
 pub use settings::{Buffering, SpeechSettings};
 pub use tonic::Code;

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use omni_audio::{Continuity, ContinuityReport, LeadingSilence, SampleRate, Samples};
 
-use crate::events::Audio;
+use crate::audio::Audio;
 
 /// The time between two pieces of audio.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -4,11 +4,12 @@
 //! never empty, exactly one end per utterance, no utterance left open at the end. Kinds of events this version does not
 //! know are skipped, as the protocol only ever grows.
 
-use omni_audio::{SampleRate, Samples};
+use omni_audio::SampleRate;
 use omni_proto::v1;
 
+use crate::audio::{Audio, Track, rate_of};
 use crate::done::Done;
-use crate::events::{Audio, Incoming, IncomingEvent, Limits, Ready, SpeechEvent, UtteranceId, Warning};
+use crate::events::{Incoming, IncomingEvent, Limits, Ready, SpeechEvent, UtteranceId, Warning};
 
 /// What has been heard of one session.
 #[derive(Debug)]
@@ -23,7 +24,7 @@ pub(crate) struct Checker {
 #[derive(Debug)]
 struct Open {
     id: UtteranceId,
-    next: Samples,
+    track: Track,
 }
 
 impl Checker {
@@ -41,7 +42,7 @@ impl Checker {
     pub(crate) fn single() -> Self {
         let open = Some(Open {
             id: UtteranceId(String::new()),
-            next: Samples::ZERO,
+            track: Track::default(),
         });
         Self {
             single: true,
@@ -99,13 +100,7 @@ impl Checker {
     fn ready(&mut self, ready: v1::SpeechSessionReady) -> Result<Ready, String> {
         let config = ready.resolved.ok_or("ready does not say the settings in force")?;
         let format = config.output.and_then(|output| output.format).unwrap_or_default();
-        if format.encoding() != v1::AudioEncoding::PcmS16le || format.channels > 1 {
-            return Err(format!(
-                "it speaks {} where 16-bit mono was asked for",
-                format.encoding().as_str_name()
-            ));
-        }
-        let rate = SampleRate::new(format.sample_rate_hz).map_err(|error| error.to_string())?;
+        let rate = rate_of(&format)?;
         self.rate = Some(rate);
         Ok(Ready {
             session_id: ready.session_id,
@@ -123,7 +118,7 @@ impl Checker {
         }
         self.open = Some(Open {
             id: id.clone(),
-            next: Samples::ZERO,
+            track: Track::default(),
         });
         Ok(id)
     }
@@ -138,25 +133,7 @@ impl Checker {
                 ));
             }
         };
-        if chunk.data.is_empty() || chunk.data.len() != chunk.sample_count as usize * 2 {
-            let (bytes, samples) = (chunk.data.len(), chunk.sample_count);
-            return Err(format!(
-                "an audio message says {samples} samples and has {bytes} bytes"
-            ));
-        }
-        if Samples(chunk.start_sample) != open.next {
-            return Err(format!(
-                "audio goes on at sample {}, expected {}",
-                chunk.start_sample, open.next.0
-            ));
-        }
-        open.next += Samples(u64::from(chunk.sample_count));
-        Ok(Audio {
-            rate,
-            start: Samples(chunk.start_sample),
-            pcm: chunk.data,
-            last: chunk.last,
-        })
+        open.track.piece(rate, chunk)
     }
 
     fn done(&mut self, id: &UtteranceId, done: v1::UtteranceDone) -> Result<Done, String> {

@@ -1,25 +1,16 @@
 //! The sending half of a speech session.
 
-use std::convert::Infallible;
-use std::pin::Pin;
-use std::task::{Context, Poll};
-
 use omni_audio::Samples;
 use omni_proto::v1;
 use omni_proto::v1::speak_request::Event;
-use tokio::sync::{mpsc, oneshot};
-use tokio_stream::Stream;
+use tokio::sync::mpsc;
 
+use crate::call::SessionClosed;
 use crate::events::UtteranceId;
 use crate::settings::SpeechSettings;
 
 /// Longest text in one message. Longer texts are sent in several; the server joins them as they were.
 const MAX_TEXT_BYTES: usize = 16 * 1024;
-
-/// The session takes nothing more. Its events say why.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("the session has ended")]
-pub struct SessionClosed;
 
 /// Sends text and commands. Every method waits when the server is slower than the caller, so read the session's
 /// events at the same time. Dropping the last clone finishes the open utterance and closes the sending side.
@@ -102,37 +93,6 @@ impl SpeechSender {
     async fn send(&self, event: Event) -> Result<(), SessionClosed> {
         let request = v1::SpeakRequest { event: Some(event) };
         self.requests.send(request).await.map_err(|_| SessionClosed)
-    }
-}
-
-/// What the transport sends: everything from the senders, until the last of them or the listener has gone.
-///
-/// The transport ends a call only when both of its directions are let go, so the sending one must not outlive the other.
-#[derive(Debug)]
-pub(crate) struct Outgoing {
-    requests: mpsc::Receiver<v1::SpeakRequest>,
-    /// Resolves when the events are dropped; nothing is ever sent.
-    listener: oneshot::Receiver<Infallible>,
-}
-
-impl Outgoing {
-    pub(crate) fn new(
-        requests: mpsc::Receiver<v1::SpeakRequest>,
-        listener: oneshot::Receiver<Infallible>,
-    ) -> Self {
-        Self { requests, listener }
-    }
-}
-
-impl Stream for Outgoing {
-    type Item = v1::SpeakRequest;
-
-    fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
-        if self.listener.is_terminated() || Pin::new(&mut self.listener).poll(context).is_ready() {
-            self.requests.close();
-            return Poll::Ready(None);
-        }
-        self.requests.poll_recv(context)
     }
 }
 

@@ -5,6 +5,8 @@ use std::time::Duration;
 use omni_audio::SampleRate;
 use omni_proto::v1;
 
+use crate::audio::delivery;
+
 /// How much text the server gathers before it speaks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Buffering {
@@ -50,20 +52,11 @@ pub struct SpeechSettings {
 
 impl SpeechSettings {
     pub(crate) fn to_proto(&self) -> v1::SpeechConfig {
-        let format = v1::AudioFormat {
-            encoding: v1::AudioEncoding::PcmS16le.into(),
-            sample_rate_hz: self.sample_rate.map_or(0, SampleRate::hz),
-            channels: 1,
-        };
         v1::SpeechConfig {
             model: self.model.clone(),
             voice: self.voice.clone(),
             language: self.language.clone(),
-            output: Some(v1::AudioDelivery {
-                format: Some(format),
-                frame_duration: None,
-                max_lead: self.max_lead.and_then(|lead| lead.try_into().ok()),
-            }),
+            output: Some(delivery(self.sample_rate, self.max_lead)),
             sampling: self.sampling(),
             buffering: self.buffering().into(),
             ..v1::SpeechConfig::default()

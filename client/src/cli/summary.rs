@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use omni_client::{Done, Endpoint, Finish, Measured, Ready, Warning, code_name};
+use omni_client::{Endpoint, Finish, Measured, Outcome, Ready, Warning, code_name};
 use serde_json::{Value, json};
 
 use super::ui::Ui;
@@ -20,7 +20,7 @@ pub(crate) struct Destination {
 /// One utterance. No `done`: it was cut off. No `measured`: it had no audio.
 #[derive(Debug)]
 pub(crate) struct Utterance {
-    pub(crate) done: Option<Done>,
+    pub(crate) done: Option<Outcome>,
     pub(crate) measured: Option<Measured>,
     pub(crate) warnings: Vec<Warning>,
 }
@@ -191,7 +191,7 @@ fn measured_json(measured: &Measured) -> Value {
     })
 }
 
-fn server_json(done: &Done) -> Value {
+fn server_json(done: &Outcome) -> Value {
     let timings = &done.timings;
     json!({
         "queue_seconds": timings.queue.as_secs_f64(),

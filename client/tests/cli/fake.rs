@@ -1,5 +1,7 @@
 //! A server that does what a script says and tells what it saw.
 
+mod chat;
+
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
@@ -8,6 +10,7 @@ use std::time::Duration;
 
 use omni_proto::v1;
 use omni_proto::v1::catalog_service_server::{CatalogService, CatalogServiceServer};
+use omni_proto::v1::chat_service_server::ChatServiceServer;
 use omni_proto::v1::speak_request::Event as In;
 use omni_proto::v1::speak_response::Event as Out;
 use omni_proto::v1::speech_service_server::{SpeechService, SpeechServiceServer};
@@ -19,6 +22,8 @@ use tonic::{Request, Response, Status, Streaming};
 use tonic_health::pb::health_check_response::ServingStatus;
 use tonic_health::pb::health_server::{Health, HealthServer};
 use tonic_health::pb::{HealthCheckRequest, HealthCheckResponse};
+
+pub(crate) use chat::ChatScript;
 
 pub(crate) const RATE: u32 = 24_000;
 pub(crate) const CHUNK: u32 = RATE / 1_000 * 80;
@@ -51,6 +56,8 @@ pub(crate) struct Script {
     pub(crate) deaf: bool,
     /// End the call well right after `ready`.
     pub(crate) leave: bool,
+    /// What it does in conversations.
+    pub(crate) chat: ChatScript,
 }
 
 impl Default for Script {
@@ -67,6 +74,7 @@ impl Default for Script {
             skip: 0,
             deaf: false,
             leave: false,
+            chat: ChatScript::default(),
         }
     }
 }
@@ -84,6 +92,15 @@ pub(crate) enum Seen {
     /// All audio is sent; only a cancel goes on.
     Holding,
     Health,
+    ChatConfig(Box<v1::ChatConfig>),
+    /// A message's role and text.
+    Message(v1::Role, String),
+    /// Bytes of speech.
+    Speech(usize),
+    Commit,
+    Respond(Box<v1::CreateResponse>),
+    /// With the samples played.
+    Interrupt(Option<u64>),
 }
 
 /// The n-th sample of every utterance.
@@ -128,6 +145,7 @@ impl Fake {
         runtime.spawn(
             tonic::transport::Server::builder()
                 .add_service(SpeechServiceServer::new(service.clone()))
+                .add_service(ChatServiceServer::new(service.clone()))
                 .add_service(CatalogServiceServer::new(service.clone()))
                 .add_service(HealthServer::new(service))
                 .serve_with_incoming(TcpIncoming::from(listener).with_nodelay(Some(true))),
@@ -138,6 +156,13 @@ impl Fake {
             seen,
             serving,
         }
+    }
+
+    pub(crate) fn chat(script: ChatScript) -> Self {
+        Self::start(Script {
+            chat: script,
+            ..Script::default()
+        })
     }
 
     pub(crate) fn endpoint(&self) -> String {
@@ -312,9 +337,7 @@ impl Service {
     }
 
     fn done(&self, reason: v1::FinishReason) -> Out {
-        let error = self.script.fail.as_ref().map(|status| {
-            <omni_proto::RpcStatus as prost::Message>::decode(status.details()).expect("made by tonic-types")
-        });
+        let error = self.script.fail.as_ref().map(rpc_status);
         let reason = if error.is_some() {
             v1::FinishReason::Error
         } else {
@@ -344,6 +367,11 @@ impl Service {
             ..Default::default()
         })
     }
+}
+
+/// A status as it is put into messages.
+fn rpc_status(status: &Status) -> omni_proto::RpcStatus {
+    <omni_proto::RpcStatus as prost::Message>::decode(status.details()).expect("made by tonic-types")
 }
 
 fn chunk(start: u64, last: bool) -> v1::AudioChunk {

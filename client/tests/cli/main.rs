@@ -2,6 +2,7 @@
 
 mod bench;
 mod catalog_and_health;
+mod chat_library;
 mod errors;
 mod fake;
 mod files;

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
-use omni_client::{Client, ClientError, Done, Endpoint, Measured, Meter, SpeechEvent, SpeechSettings};
+use omni_client::{Client, ClientError, Endpoint, Measured, Meter, Outcome, SpeechEvent, SpeechSettings};
 use tokio::sync::{Barrier, mpsc};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, timeout};
@@ -145,7 +145,7 @@ async fn request(load: &Load, client: &Client, number: u32) -> Request {
 #[derive(Default)]
 struct Heard {
     meter: Option<Meter>,
-    done: Option<Done>,
+    done: Option<Outcome>,
 }
 
 async fn speak(
@@ -169,7 +169,7 @@ async fn speak(
                     .get_or_insert_with(|| Meter::new(audio.rate))
                     .audio(at, &audio);
             }
-            SpeechEvent::Done(_, done) => heard.done = Some(done),
+            SpeechEvent::Done(_, done) => heard.done = Some(done.outcome),
             SpeechEvent::Ready(_) | SpeechEvent::Started(_) | SpeechEvent::Warning(_) => {}
         }
     }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use omni_client::{Done, Finish, Measured};
+use omni_client::{Finish, Measured, Outcome};
 use serde_json::{Value, json};
 
 use crate::cli::summary::finish_name;
@@ -24,7 +24,7 @@ pub(super) struct Request {
     /// What was heard, as far as it went.
     pub(super) measured: Option<Measured>,
     /// How it ended, if the server said so.
-    pub(super) done: Option<Done>,
+    pub(super) done: Option<Outcome>,
     /// Why it does not count as good.
     pub(super) failure: Option<String>,
 }
@@ -57,7 +57,7 @@ impl Request {
             "server_time_to_first_audio_seconds":
                 seconds(self.done.as_ref().and_then(|done| done.timings.time_to_first_audio)),
             "server_real_time_factor": self.done.as_ref().map(|done| done.timings.real_time_factor),
-            "server_busy_real_time_factor": self.done.as_ref().and_then(Done::busy_real_time_factor),
+            "server_busy_real_time_factor": self.done.as_ref().and_then(Outcome::busy_real_time_factor),
             "worst_underrun_seconds": measured.map(|m| m.continuity.worst().as_secs_f64()),
             "late_chunks": measured.map(|m| m.continuity.late_chunks),
             "chunk_gaps_seconds": measured.map(|m| {
@@ -83,7 +83,7 @@ impl Level {
     }
 
     /// `value` of every good request that has one.
-    pub(super) fn values(&self, value: impl Fn(&Measured, &Done) -> Option<f64>) -> Vec<f64> {
+    pub(super) fn values(&self, value: impl Fn(&Measured, &Outcome) -> Option<f64>) -> Vec<f64> {
         let value = |request: &Request| value(request.measured.as_ref()?, request.done.as_ref()?);
         self.good().filter_map(value).collect()
     }
@@ -117,7 +117,7 @@ impl Level {
 }
 
 /// Why a request that came to its end is still not good.
-pub(super) fn shortcoming(done: Option<&Done>, measured: Option<&Measured>) -> Option<String> {
+pub(super) fn shortcoming(done: Option<&Outcome>, measured: Option<&Measured>) -> Option<String> {
     let Some(done) = done else {
         return Some("the server ended the session without an answer".to_owned());
     };

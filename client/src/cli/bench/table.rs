@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use omni_client::{Done, Measured};
+use omni_client::{Measured, Outcome};
 
 use super::record::{Level, THRESHOLDS, percentile};
 
@@ -22,7 +22,7 @@ struct Spread {
     title: &'static str,
     scale: f64,
     digits: usize,
-    value: fn(&Measured, &Done) -> Option<f64>,
+    value: fn(&Measured, &Outcome) -> Option<f64>,
 }
 
 const SPREADS: [Spread; 5] = [

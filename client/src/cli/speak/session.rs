@@ -4,8 +4,8 @@ use std::pin::Pin;
 use std::time::Duration;
 
 use omni_client::{
-    Audio, Client, ClientError, Code, Done, Finish, Meter, RpcError, SpeechEvent, SpeechEvents, SpeechSender,
-    SpeechSettings, Warning,
+    Audio, Client, ClientError, Code, Finish, Meter, Outcome, RpcError, SpeechEvent, SpeechEvents,
+    SpeechSender, SpeechSettings, Warning,
 };
 use tokio::time::{Instant, sleep_until, timeout};
 
@@ -182,7 +182,7 @@ impl<'a> Session<'a> {
                     .warning(&format!("{} ({})", warning.message, warning.reason));
                 hearing.warnings.push(warning);
             }
-            Some(SpeechEvent::Done(_, done)) => return Ok(Heard::Done(Box::new(done))),
+            Some(SpeechEvent::Done(_, done)) => return Ok(Heard::Done(Box::new(done.outcome))),
             None => {
                 let what = "it ended the session before the utterance".to_owned();
                 return Err(ClientError::Protocol {
@@ -198,7 +198,7 @@ impl<'a> Session<'a> {
     /// Enters the utterance into the summary and judges its end.
     fn close(
         &self,
-        end: Result<Option<Box<Done>>, Stop>,
+        end: Result<Option<Box<Outcome>>, Stop>,
         hearing: Hearing,
         summary: &mut Summary,
     ) -> Result<(), Stop> {
@@ -217,7 +217,7 @@ impl<'a> Session<'a> {
         stop.map_or(verdict, Err)
     }
 
-    fn judge(&self, done: &Done, silent: bool) -> Result<(), Stop> {
+    fn judge(&self, done: &Outcome, silent: bool) -> Result<(), Stop> {
         match &done.finish {
             Finish::Error(error) => Err(ClientError::Rpc(error.clone()).into()),
             Finish::Stop | Finish::Length if silent && self.signal.is_none() => {
@@ -250,7 +250,7 @@ impl<'a> Session<'a> {
 enum Heard {
     Nothing,
     Audio(Audio),
-    Done(Box<Done>),
+    Done(Box<Outcome>),
 }
 
 fn progress(meter: &Meter) -> String {

@@ -1,0 +1,81 @@
+//! The two directions of a call, whatever it carries.
+
+use std::convert::Infallible;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+use tokio::sync::{mpsc, oneshot};
+use tokio_stream::Stream;
+use tokio_util::task::AbortOnDropHandle;
+use tonic::{Response, Status, Streaming};
+
+/// Messages that may wait to be sent; beyond that the sender waits.
+const SEND_QUEUE: usize = 32;
+
+/// The call takes nothing more. Its events say why.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("the session has ended")]
+pub struct SessionClosed;
+
+/// A call that is being opened.
+pub(crate) type Opening<T> = AbortOnDropHandle<Result<Response<Streaming<T>>, Status>>;
+
+/// Its end tells the sending half that nobody listens any more; nothing is ever sent.
+pub(crate) type Hearing = oneshot::Sender<Infallible>;
+
+/// The receiving direction. Its response headers may still be on their way.
+#[derive(Debug)]
+pub(crate) enum Call<T> {
+    Opening(Opening<T>),
+    Open(Box<Streaming<T>>),
+    Over,
+}
+
+impl<T> Call<T> {
+    /// The next message; `None` at the end. May be dropped and called again without losing messages.
+    pub(crate) async fn message(&mut self) -> Result<Option<T>, Status> {
+        if let Self::Opening(opening) = self {
+            let opened = opening
+                .await
+                .unwrap_or_else(|error| Err(Status::internal(error.to_string())));
+            *self = Self::Over;
+            *self = Self::Open(Box::new(opened?.into_inner()));
+        }
+        let Self::Open(stream) = self else { return Ok(None) };
+        let message = stream.message().await;
+        if !matches!(message, Ok(Some(_))) {
+            *self = Self::Over;
+        }
+        message
+    }
+}
+
+/// What the transport sends: everything from the senders, until the last of them or the listener has gone.
+///
+/// The transport ends a call only when both of its directions are let go, so the sending one must not outlive the other.
+#[derive(Debug)]
+pub(crate) struct Outgoing<T> {
+    requests: mpsc::Receiver<T>,
+    listener: oneshot::Receiver<Infallible>,
+}
+
+/// The sending direction, with its first message in it.
+pub(crate) fn outgoing<T>(first: T) -> (mpsc::Sender<T>, Outgoing<T>, Hearing) {
+    let (sender, requests) = mpsc::channel(SEND_QUEUE);
+    let (hearing, listener) = oneshot::channel();
+    let queued = sender.try_send(first);
+    debug_assert!(queued.is_ok(), "a new queue has room and a receiver");
+    (sender, Outgoing { requests, listener }, hearing)
+}
+
+impl<T> Stream for Outgoing<T> {
+    type Item = T;
+
+    fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        if self.listener.is_terminated() || Pin::new(&mut self.listener).poll(context).is_ready() {
+            self.requests.close();
+            return Poll::Ready(None);
+        }
+        self.requests.poll_recv(context)
+    }
+}

@@ -1,0 +1,156 @@
+//! How to converse: everything a caller may choose, with the server's defaults where nothing is chosen.
+
+use std::time::Duration;
+
+use omni_audio::SampleRate;
+use omni_proto::v1;
+
+use super::message::Message;
+use crate::audio::delivery;
+
+/// Forms of an answer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Outputs {
+    /// Written and spoken.
+    #[default]
+    TextAndAudio,
+    /// Written.
+    Text,
+    /// Spoken; the words are known when the response is done.
+    Audio,
+}
+
+/// How outputs are drawn. Absent fields leave the choice to the model.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub struct Sampling {
+    /// The same seed gives the same output.
+    pub seed: Option<u64>,
+    /// 0 is greedy.
+    pub temperature: Option<f32>,
+    /// Keep the smallest set of outputs with this probability.
+    pub top_p: Option<f32>,
+    /// Keep this many most likely outputs.
+    pub top_k: Option<i32>,
+    /// Above 1 discourages repetition.
+    pub repetition_penalty: Option<f32>,
+    /// Most outputs per response: text tokens of the words, codec frames of the speech.
+    pub max_tokens: Option<u32>,
+}
+
+/// What [`crate::ChatSender::audio`] sends: 16-bit little-endian samples.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct InputAudio {
+    /// Samples per second and channel.
+    pub rate: SampleRate,
+    /// One, or two interleaved.
+    pub channels: u32,
+}
+
+/// Settings of a conversation. Empty and absent fields leave the choice to the server.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct ChatSettings {
+    /// A model from [`crate::Client::models`] that can chat.
+    pub model: String,
+    /// How the model shall behave.
+    pub instructions: String,
+    /// Forms of the answers.
+    pub outputs: Outputs,
+    /// A voice from [`crate::Client::voices`].
+    pub voice: String,
+    /// BCP-47 tag of the language of spoken answers.
+    pub language: String,
+    /// What the caller's speech comes as; absent: one channel at 16 kHz.
+    pub input: Option<InputAudio>,
+    /// Sample rate of spoken answers; absent: the model's own, which needs no conversion.
+    pub sample_rate: Option<SampleRate>,
+    /// How far the server may run ahead of playback; absent: as fast as it can.
+    pub max_lead: Option<Duration>,
+    /// How the words are drawn.
+    pub text_sampling: Sampling,
+    /// How the speech is drawn.
+    pub speech_sampling: Sampling,
+    /// Answers end before the first of these.
+    pub stop: Vec<String>,
+    /// The conversation so far, for [`crate::Client::converse`].
+    pub history: Vec<Message>,
+}
+
+impl ChatSettings {
+    /// Everything, the conversation so far included.
+    pub(crate) fn to_proto(&self) -> v1::ChatConfig {
+        v1::ChatConfig {
+            history: self.history.iter().map(Message::to_proto).collect(),
+            ..self.without_history()
+        }
+    }
+
+    /// Everything but the conversation so far.
+    pub(crate) fn without_history(&self) -> v1::ChatConfig {
+        v1::ChatConfig {
+            model: self.model.clone(),
+            instructions: self.instructions.clone(),
+            output_modalities: self.outputs.to_proto(),
+            voice: self.voice.clone(),
+            language: self.language.clone(),
+            input_audio: self.input.map(InputAudio::to_proto),
+            output_audio: Some(delivery(self.sample_rate, self.max_lead)),
+            text_sampling: self.text_sampling.to_proto(),
+            speech_sampling: self.speech_sampling.to_proto(),
+            history: Vec::new(),
+            stop: self.stop.clone(),
+        }
+    }
+}
+
+impl Outputs {
+    pub(crate) fn to_proto(self) -> Vec<i32> {
+        let (text, audio) = (v1::Modality::Text.into(), v1::Modality::Audio.into());
+        match self {
+            Self::TextAndAudio => vec![text, audio],
+            Self::Text => vec![text],
+            Self::Audio => vec![audio],
+        }
+    }
+
+    /// `None` if the server does not say.
+    pub(crate) fn from_proto(modalities: &[i32]) -> Option<Self> {
+        let has = |modality: v1::Modality| modalities.contains(&i32::from(modality));
+        match (has(v1::Modality::Text), has(v1::Modality::Audio)) {
+            (true, true) => Some(Self::TextAndAudio),
+            (true, false) => Some(Self::Text),
+            (false, true) => Some(Self::Audio),
+            (false, false) => None,
+        }
+    }
+
+    /// Whether answers are spoken.
+    #[must_use]
+    pub fn audio(self) -> bool {
+        self != Self::Text
+    }
+}
+
+impl Sampling {
+    /// Absent as a whole when nothing is chosen.
+    fn to_proto(self) -> Option<v1::SamplingParams> {
+        let sampling = v1::SamplingParams {
+            temperature: self.temperature,
+            top_p: self.top_p,
+            top_k: self.top_k,
+            repetition_penalty: self.repetition_penalty,
+            seed: self.seed,
+            max_tokens: self.max_tokens,
+        };
+        (sampling != v1::SamplingParams::default()).then_some(sampling)
+    }
+}
+
+impl InputAudio {
+    fn to_proto(self) -> v1::AudioFormat {
+        v1::AudioFormat {
+            encoding: v1::AudioEncoding::PcmS16le.into(),
+            sample_rate_hz: self.rate.hz(),
+            channels: self.channels,
+        }
+    }
+}

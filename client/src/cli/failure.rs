@@ -4,7 +4,8 @@ use std::fmt::Write as _;
 use std::io;
 use std::process::ExitCode;
 
-use omni_client::{ClientError, Code, RpcError};
+use omni_client::{ClientError, Code, RpcError, code_name};
+use serde_json::{Value, json};
 
 use super::ui::Ui;
 
@@ -32,6 +33,8 @@ pub(crate) enum Failure {
     NotServing(String),
     /// Some requests of a benchmark failed.
     SomeFailed(String),
+    /// The person was told already.
+    Told(Box<Failure>),
 }
 
 impl Failure {
@@ -52,10 +55,29 @@ impl Failure {
 
     /// Tells the person and gives the exit code.
     pub(crate) fn report(&self, ui: &Ui) -> ExitCode {
+        self.tell(ui);
+        ExitCode::from(self.code())
+    }
+
+    /// Tells the person.
+    pub(crate) fn tell(&self, ui: &Ui) {
         if let Some(text) = self.text() {
             ui.error(&text);
         }
-        ExitCode::from(self.code())
+    }
+
+    /// For programs.
+    pub(crate) fn json(&self) -> Value {
+        let (code, reason) = match self {
+            Self::Rpc(ClientError::Rpc(rpc)) => (Some(code_name(rpc.code)), Some(rpc.reason.as_str())),
+            Self::Rpc(error) => (Some(code_name(error.code())), None),
+            _ => (None, None),
+        };
+        let message = match self {
+            Self::Interrupted(signal) => format!("interrupted by signal {signal}"),
+            other => other.text().unwrap_or_default(),
+        };
+        json!({ "exit_code": self.code(), "message": message, "code": code, "reason": reason })
     }
 
     fn code(&self) -> u8 {
@@ -67,13 +89,14 @@ impl Failure {
             Self::Io { .. } => 4,
             Self::Rpc(error) => RPC_BASE + error.code() as u8,
             Self::Interrupted(signal) => 128 + signal,
+            Self::Told(failure) => failure.code(),
         }
     }
 
     /// What went wrong and what to do about it; later lines are details.
     fn text(&self) -> Option<String> {
         match self {
-            Self::ReaderGone | Self::Interrupted(_) => None,
+            Self::ReaderGone | Self::Interrupted(_) | Self::Told(_) => None,
             Self::Usage(text) | Self::NotServing(text) | Self::SomeFailed(text) => Some(text.clone()),
             Self::Io { what, error } => Some(format!("{what}: {error}")),
             Self::Rpc(error) => Some(rpc_text(error)),

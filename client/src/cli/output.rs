@@ -5,7 +5,8 @@ use std::io::{self, IsTerminal as _, Seek as _, Write as _};
 use std::os::fd::AsFd as _;
 use std::path::{Path, PathBuf};
 
-use omni_audio::{SampleRate, Samples, WavHeader};
+use omni_audio::{SampleRate, Samples, WAV_HEADER_LEN, WavHeader};
+use rustix::fs::{OFlags, fcntl_getfl};
 
 use super::failure::Failure;
 use super::format::Format;
@@ -16,8 +17,10 @@ pub(crate) struct Output {
     file: File,
     path: Option<PathBuf>,
     format: Format,
-    /// A regular file: can be emptied, and its header corrected.
+    /// A regular file of our own: can be emptied.
     regular: bool,
+    /// Where the header stands, if it can be corrected.
+    header_at: Option<u64>,
     /// Did not exist before.
     created: bool,
     header: Option<WavHeader>,
@@ -45,7 +48,10 @@ impl Output {
         }
         let file = stdout.as_fd().try_clone_to_owned().map(File::from);
         let file = file.map_err(|error| Failure::write("standard output", error))?;
-        Ok(Self::new(file, None, format.unwrap_or(Format::Wav), false, false))
+        let header_at = rewritable(&file);
+        let mut output = Self::new(file, None, format.unwrap_or(Format::Wav), false, false);
+        output.header_at = header_at;
+        Ok(output)
     }
 
     fn named(path: &Path, format: Option<Format>) -> Result<Self, Failure> {
@@ -78,6 +84,7 @@ impl Output {
             path,
             format,
             regular,
+            header_at: regular.then_some(0),
             created,
             header: None,
             written: Samples::ZERO,
@@ -118,18 +125,36 @@ impl Output {
 
     /// Puts the final sizes into the header, or takes back a file that got no audio.
     pub(crate) fn finish(mut self) -> io::Result<()> {
-        match (self.header, self.format) {
-            (None, _) if self.created => self.path.as_ref().map_or(Ok(()), fs::remove_file),
-            (Some(header), Format::Wav) if self.regular => {
-                // Part of a sample may be there if writing failed half way.
-                let whole = omni_audio::WAV_HEADER_LEN as u64 + self.written.0 * 2;
-                let end = self.file.seek(io::SeekFrom::End(0))?;
-                self.file.set_len(end.min(whole))?;
-                header.patch(&mut self.file, self.written)
-            }
+        match (self.header, self.format, self.header_at) {
+            (None, ..) if self.created => self.path.as_ref().map_or(Ok(()), fs::remove_file),
+            (Some(header), Format::Wav, Some(at)) => self.correct(header, at),
             _ => Ok(()),
         }
     }
+
+    fn correct(&mut self, header: WavHeader, at: u64) -> io::Result<()> {
+        let end = at + WAV_HEADER_LEN as u64 + self.written.0 * 2;
+        if self.regular {
+            // Part of a sample may be there if writing failed half way.
+            let length = self.file.seek(io::SeekFrom::End(0))?;
+            self.file.set_len(length.min(end))?;
+        }
+        self.file.seek(io::SeekFrom::Start(at))?;
+        self.file.write_all(&header.finished(self.written))?;
+        // Whoever shares standard output goes on behind the audio.
+        self.file.seek(io::SeekFrom::Start(end))?;
+        Ok(())
+    }
+}
+
+/// Where `file` is, if one can return to there to write: a regular file that not every write appends to.
+fn rewritable(file: &File) -> Option<u64> {
+    let regular = file.metadata().is_ok_and(|meta| meta.is_file());
+    let appends = fcntl_getfl(file).map_or(true, |flags| flags.contains(OFlags::APPEND));
+    let mut file = file;
+    (regular && !appends)
+        .then(|| file.stream_position().ok())
+        .flatten()
 }
 
 fn unknown_ending(path: &Path) -> Failure {

@@ -12,6 +12,7 @@ use tokio::time::timeout;
 use super::args::Speak;
 use super::deadline::Deadline;
 use super::failure::Failure;
+use super::format::Format;
 use super::interrupt::Interrupts;
 use super::output::Output;
 use super::sink::Sink;
@@ -24,20 +25,48 @@ use session::{Session, Stop};
 const LAST_CHANCE: Duration = Duration::from_millis(500);
 
 pub(crate) async fn run(args: &Speak, ui: &Ui) -> Result<(), Failure> {
+    let asked = Destination {
+        name: args.output.display().to_string(),
+        format: args.format.map_or_else(String::new, Format::name),
+    };
+    let mut summary = Summary::new(args.server.endpoint.clone(), asked);
+    match attempt(args, ui, &mut summary).await {
+        Ok(signal) => {
+            let failure = signal.map(Failure::Interrupted);
+            if !args.json {
+                summary.lines().iter().for_each(|line| ui.note(line));
+            }
+            report(args, ui, &summary, failure.as_ref())?;
+            failure.map_or(Ok(()), Err)
+        }
+        // Nobody is left to read a summary.
+        Err(Failure::ReaderGone) => Err(Failure::ReaderGone),
+        Err(failure) => {
+            // Before the JSON, which programs expect on the last line.
+            failure.tell(ui);
+            if let Err(unwritten) = report(args, ui, &summary, Some(&failure)) {
+                unwritten.tell(ui);
+            }
+            Err(Failure::Told(Box::new(failure)))
+        }
+    }
+}
+
+/// Speaks. `Ok` carries the signal that cut it short, if one did.
+async fn attempt(args: &Speak, ui: &Ui, summary: &mut Summary) -> Result<Option<u8>, Failure> {
     // What the person got wrong is said before a server is asked for anything.
     let text = Text::open(&args.text, args.repeat > 1)?;
     let output = Output::open(&args.output, args.format)?;
-    let destination = Destination {
+    summary.destination(Destination {
         name: output.name(),
         format: output.format().name(),
-    };
+    });
     let mut interrupts = Interrupts::catch()?;
     let sink = Sink::start(output);
-    let (stop, summary) = converse(args, ui, text, &sink, &mut interrupts, destination).await;
+    let stop = converse(args, ui, text, &sink, &mut interrupts, summary).await;
     let written = finish(sink, &mut interrupts, &stop).await;
     ui.clear();
     match (stop, written) {
-        // Nobody is left to read a summary.
         (_, Err(Failure::ReaderGone)) => Err(Failure::ReaderGone),
         (Err(Stop::Aborted(signal)), _) => Err(Failure::Interrupted(signal)),
         (Err(Stop::Failed(failure)), _) => {
@@ -46,10 +75,7 @@ pub(crate) async fn run(args: &Speak, ui: &Ui) -> Result<(), Failure> {
         }
         (Err(Stop::WriterGone) | Ok(_), Err(failure)) => Err(failure),
         (Err(Stop::WriterGone), Ok(())) => Err(Failure::ReaderGone),
-        (Ok(signal), Ok(())) => {
-            report(args, ui, &summary)?;
-            signal.map_or(Ok(()), |signal| Err(Failure::Interrupted(signal)))
-        }
+        (Ok(signal), Ok(())) => Ok(signal),
     }
 }
 
@@ -60,22 +86,16 @@ async fn converse(
     mut text: Text,
     sink: &Sink,
     interrupts: &mut Interrupts,
-    destination: Destination,
-) -> (Result<Option<u8>, Stop>, Summary) {
+    summary: &mut Summary,
+) -> Result<Option<u8>, Stop> {
     let deadline = Deadline::after(args.timeout);
-    let mut summary = Summary::new(args.server.endpoint.clone(), destination);
     ui.progress(|| format!("connecting to {}", args.server.endpoint));
     let client = tokio::select! {
-        client = deadline.within(Client::connect(&args.server.endpoint)) => client,
-        signal = interrupts.next() => return (Err(Stop::Aborted(signal)), summary),
-    };
-    let client = match client {
-        Ok(client) => client,
-        Err(failure) => return (Err(Stop::Failed(failure)), summary),
+        client = deadline.within(Client::connect(&args.server.endpoint)) => client.map_err(Stop::Failed)?,
+        signal = interrupts.next() => return Err(Stop::Aborted(signal)),
     };
     let mut session = Session::open(&client, &args.settings(), sink, ui, interrupts, deadline);
-    let stop = session.speak(&mut text, args.repeat, &mut summary).await;
-    (stop, summary)
+    session.speak(&mut text, args.repeat, summary).await
 }
 
 /// Waits for the writer. A signal may cut that short, but only if it is the second.
@@ -103,15 +123,15 @@ async fn finish(
         .unwrap_or(Err(Failure::Interrupted(2)))
 }
 
-fn report(args: &Speak, ui: &Ui, summary: &Summary) -> Result<(), Failure> {
+/// Writes the summary for programs, where one is asked for.
+fn report(args: &Speak, ui: &Ui, summary: &Summary, failure: Option<&Failure>) -> Result<(), Failure> {
+    let json = summary.json(failure);
     if let Some(path) = &args.summary {
-        let json = format!("{:#}\n", summary.json());
-        fs::write(path, json).map_err(|error| Failure::write(&path.display().to_string(), error))?;
+        fs::write(path, format!("{json:#}\n"))
+            .map_err(|error| Failure::write(&path.display().to_string(), error))?;
     }
     if args.json {
-        ui.note(&summary.json().to_string());
-    } else {
-        summary.lines().iter().for_each(|line| ui.note(line));
+        ui.note(&json.to_string());
     }
     Ok(())
 }

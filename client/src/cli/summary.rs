@@ -5,6 +5,7 @@ use std::time::Duration;
 use omni_client::{Endpoint, Finish, Measured, Outcome, Ready, Warning, code_name};
 use serde_json::{Value, json};
 
+use super::failure::Failure;
 use super::ui::Ui;
 
 /// A player with this much buffer hears no gap in what counts as continuous.
@@ -41,6 +42,10 @@ impl Summary {
             ready: None,
             utterances: Vec::new(),
         }
+    }
+
+    pub(crate) fn destination(&mut self, destination: Destination) {
+        self.destination = destination;
     }
 
     pub(crate) fn endpoint(&self) -> Endpoint {
@@ -116,7 +121,7 @@ impl Summary {
     }
 
     /// For programs. Times are in seconds, measured from the first text sent.
-    pub(crate) fn json(&self) -> Value {
+    pub(crate) fn json(&self, failure: Option<&Failure>) -> Value {
         let ready = self.ready.as_ref();
         json!({
             "endpoint": self.endpoint.to_string(),
@@ -126,6 +131,7 @@ impl Summary {
             "language": ready.map(|ready| &ready.language),
             "file": self.destination.name,
             "format": self.destination.format,
+            "error": failure.map(Failure::json),
             "utterances": self.utterances.iter().map(utterance_json).collect::<Vec<_>>(),
         })
     }

@@ -87,9 +87,9 @@ impl Text {
         Ok(piece)
     }
 
-    /// Gives back the rest of a piece, for the next call of [`Self::next`].
-    pub(crate) fn put_back(&mut self, rest: Piece) {
-        self.returned = Some(rest);
+    /// Gives back a piece, or what is left of it, for the next call of [`Self::next`]; `None` takes that back.
+    pub(crate) fn put_back(&mut self, rest: Option<Piece>) {
+        self.returned = rest;
     }
 
     /// Begins from the start again.

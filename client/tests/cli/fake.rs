@@ -38,6 +38,8 @@ pub(crate) struct Script {
     pub(crate) chunks: u32,
     /// Speak with the first text instead of at the end.
     pub(crate) eager: bool,
+    /// End every utterance as cut when it has been spoken, and drop what still comes for it.
+    pub(crate) cut: bool,
     /// After the audio wait for a cancel.
     pub(crate) hold: bool,
     /// Sent before the audio: reason and message.
@@ -65,6 +67,7 @@ impl Default for Script {
         Self {
             chunks: 5,
             eager: false,
+            cut: false,
             hold: false,
             warning: None,
             refuse: None,
@@ -261,6 +264,7 @@ impl Service {
 
     async fn session(self, mut requests: Streaming<v1::SpeakRequest>, mut reply: Reply) {
         let mut open: Option<Utterance> = None;
+        let mut dropping = false;
         let mut count = 0;
         while let Ok(Some(request)) = requests.message().await {
             match request.event.expect("the client sends only known events") {
@@ -275,6 +279,7 @@ impl Service {
                         return;
                     }
                 }
+                In::Text(chunk) if dropping => self.see(Seen::Text(chunk.text)),
                 In::Text(chunk) => {
                     if open.is_none() {
                         count += 1;
@@ -290,10 +295,17 @@ impl Service {
                     if self.script.eager {
                         self.speak(open.as_mut().expect("just opened"), &mut reply).await;
                     }
+                    if let Some(utterance) = open.take_if(|_| self.script.cut) {
+                        reply
+                            .send(&utterance.name, self.done(v1::FinishReason::Length))
+                            .await;
+                        dropping = true;
+                    }
                 }
                 In::Flush(_) => self.see(Seen::Flush),
                 In::Finish(_) => {
                     self.see(Seen::Finish);
+                    dropping = false;
                     if let Some(utterance) = &mut open {
                         self.speak(utterance, &mut reply).await;
                         if !self.script.hold {

@@ -1,6 +1,6 @@
 //! Text from arguments and from standard input.
 
-use std::io::Write as _;
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::process::Stdio;
 
 use crate::fake::{CHUNK, Fake, Script, Seen, text_of};
@@ -156,4 +156,35 @@ fn options_reach_the_server() {
         panic!("config comes first")
     };
     assert_eq!(config.sampling, None);
+}
+
+#[test]
+fn text_that_follows_a_cut_is_spoken_all_the_same() {
+    let fake = Fake::start(Script {
+        eager: true,
+        cut: true,
+        ..Script::default()
+    });
+    let place = Place::with(&fake);
+    let mut child = place
+        .command(&["speak", "-", "-o", "a.wav"])
+        .stdin(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut stdin = child.stdin.take().unwrap();
+    let mut stderr = BufReader::new(child.stderr.take().unwrap());
+    for part in ["One. ", "Two. "] {
+        stdin.write_all(part.as_bytes()).unwrap();
+        let mut line = String::new();
+        stderr.read_line(&mut line).unwrap();
+        assert!(line.contains("the speech was cut"), "{part}: {line}");
+    }
+    drop(stdin);
+    let mut rest = String::new();
+    stderr.read_to_string(&mut rest).unwrap();
+    assert_eq!(finish(child).code, Some(0), "{rest}");
+    assert_eq!(rest.lines().count(), 2, "{rest}");
+    assert_eq!(place.wav("a.wav").len(), 2 * 5 * CHUNK as usize);
+    assert_eq!(text_of(&fake.until(&Seen::Finish)), "One. ");
+    assert_eq!(text_of(&fake.until(&Seen::Finish)), "Two. ");
 }

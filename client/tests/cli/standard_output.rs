@@ -1,6 +1,7 @@
 //! Audio to standard output: for pipes, never for terminals.
 
-use std::io::Read as _;
+use std::fs::{self, File};
+use std::io::{Read as _, Write as _};
 use std::process::Stdio;
 
 use crate::fake::{CHUNK, Fake, Script, Seen, sample};
@@ -76,4 +77,39 @@ fn lists_end_silently_too_when_nobody_reads() {
     let mut command = place.command(&["voices"]);
     let outcome = finish(command.stdout(writer).spawn().unwrap());
     assert_eq!((outcome.code, outcome.stderr.as_str()), (Some(0), ""));
+}
+
+#[test]
+fn a_file_behind_standard_output_gets_its_sizes_at_the_end() {
+    let fake = Fake::start(Script::default());
+    let place = Place::with(&fake);
+    let mut file = File::create(place.path("a.wav")).unwrap();
+    let mut command = place.command(&["speak", "Hello.", "-o", "-"]);
+    command.stdout(file.try_clone().unwrap());
+    assert_eq!(finish(command.spawn().unwrap()).code, Some(0));
+    assert_eq!(place.wav("a.wav").len(), 5 * CHUNK as usize);
+
+    // What shares the file goes on behind the audio, and a second recording has a header of its own.
+    file.write_all(b"after").unwrap();
+    assert_eq!(finish(command.spawn().unwrap()).code, Some(0));
+    let bytes = fs::read(place.path("a.wav")).unwrap();
+    let length = 44 + 10 * CHUNK as usize;
+    assert_eq!(&bytes[length..length + 5], b"after");
+    assert_eq!(bytes[length + 5..], bytes[..length]);
+}
+
+#[test]
+fn a_file_that_is_appended_to_gets_a_stream() {
+    let fake = Fake::start(Script::default());
+    let place = Place::with(&fake);
+    fs::write(place.path("a"), b"before").unwrap();
+    let file = File::options().append(true).open(place.path("a")).unwrap();
+    let mut command = place.command(&["speak", "Hello.", "-o", "-"]);
+    assert_eq!(finish(command.stdout(file).spawn().unwrap()).code, Some(0));
+    let bytes = fs::read(place.path("a")).unwrap();
+    assert_eq!(bytes.len(), 6 + 44 + 10 * CHUNK as usize);
+    assert_eq!(
+        (&bytes[..10], &bytes[46..50]),
+        (&b"beforeRIFF"[..], &[0xFF; 4][..])
+    );
 }

@@ -5,6 +5,7 @@ use std::process::Stdio;
 
 use omni_proto::v1::FinishReason;
 use serde_json::Value;
+use tonic::Status;
 
 use crate::fake::{Fake, Script};
 use crate::program::{Place, Terminal, finish};
@@ -81,6 +82,7 @@ fn json_says_it_for_programs() {
     assert_eq!(shown, written);
     assert_eq!(shown["voice"], "fake");
     assert_eq!(shown["file"], "speech.wav");
+    assert!(shown["error"].is_null());
     let utterance = &shown["utterances"][0];
     assert_eq!(utterance["finish"], "stop");
     assert_eq!(utterance["seed"], 42);
@@ -88,6 +90,31 @@ fn json_says_it_for_programs() {
     assert_eq!(utterance["measured"]["continuity"]["chunks"], 5);
     assert_eq!(utterance["server"]["busy_real_time_factor"], 0.01);
     assert_eq!(utterance["warnings"][0]["reason"], "W");
+}
+
+#[test]
+fn json_says_also_what_went_wrong() {
+    let fake = Fake::start(Script {
+        refuse: Some(Status::resource_exhausted("full")),
+        ..Script::default()
+    });
+    let refused = Place::with(&fake);
+    let nobody = Place::at("http://127.0.0.1:1");
+    for (place, text, code, name) in [
+        (&refused, "Hello.", 72, "RESOURCE_EXHAUSTED"),
+        (&nobody, "Hello.", 78, "UNAVAILABLE"),
+        (&nobody, " ", 2, ""),
+    ] {
+        let outcome = place.run(&["speak", text, "--json", "--summary", "summary.json"]);
+        assert_eq!(outcome.code, Some(code), "{}", outcome.stderr);
+        assert!(outcome.stderr.starts_with("error: "), "{}", outcome.stderr);
+        let shown: Value = serde_json::from_str(outcome.stderr.lines().last().unwrap()).unwrap();
+        let written: Value = serde_json::from_slice(&fs::read(place.path("summary.json")).unwrap()).unwrap();
+        assert_eq!(shown, written);
+        assert_eq!(shown["error"]["exit_code"], code);
+        assert_eq!(shown["error"]["code"].as_str().unwrap_or_default(), name);
+        assert!(!shown["error"]["message"].as_str().unwrap().is_empty());
+    }
 }
 
 fn on_a_terminal(variable: (&str, &str)) -> String {

@@ -31,6 +31,8 @@ pub(super) struct Feed {
     started: Rc<Cell<Option<Instant>>>,
     /// Whether text is left for another utterance.
     more: Rc<Cell<bool>>,
+    /// Whether the server ended the last utterance before all its text was sent.
+    cut_off: Rc<Cell<bool>>,
 }
 
 impl Default for Feed {
@@ -39,6 +41,7 @@ impl Default for Feed {
             limit: watch::Sender::new(None),
             started: Rc::default(),
             more: Rc::default(),
+            cut_off: Rc::default(),
         }
     }
 }
@@ -58,24 +61,33 @@ impl Feed {
         self.more.get()
     }
 
+    /// The server has ended the utterance although there may be more text: the rest is for another one.
+    pub(super) fn cut_off(&self) {
+        self.cut_off.set(true);
+        self.more.set(true);
+    }
+
     /// Sends text up to the limit or the end, and then that the utterance is finished. A session that has ended is no
-    /// failure here: its events say why.
+    /// failure here: its events say why. When this is dropped, text that was not sent stays where it was.
     pub(super) async fn utterance(&self, text: &mut Text, say: &SpeechSender) -> Result<Fed, Failure> {
         self.started.set(None);
         self.more.set(false);
+        if self.cut_off.take() {
+            // Up to this the server drops what comes, as text of the utterance that it ended.
+            let _ = say.finish().await;
+        }
         let mut sent = 0;
         while let Some(mut piece) = text.next().await? {
             if sent == 0 && piece.text.trim().is_empty() {
                 continue;
             }
-            if let Some(at) = cut(&piece.text, sent, self.room(sent + piece.text.len()).await) {
-                let rest = piece.text.split_off(at);
-                text.put_back(Piece {
-                    text: rest,
-                    flush: piece.flush,
-                });
-                self.more.set(true);
-            }
+            text.put_back(Some(piece.clone()));
+            let at = cut(&piece.text, sent, self.room(sent + piece.text.len()).await);
+            let rest = at.map(|at| Piece {
+                text: piece.text.split_off(at),
+                flush: piece.flush,
+            });
+            self.more.set(rest.is_some());
             if self.started.get().is_none() {
                 self.started.set(Some(Instant::now()));
             }
@@ -83,6 +95,7 @@ impl Feed {
             if send(piece, say).await.is_err() {
                 return Ok(Fed::Text);
             }
+            text.put_back(rest);
             if self.more.get() {
                 break;
             }

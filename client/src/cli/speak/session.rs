@@ -89,7 +89,7 @@ impl<'a> Session<'a> {
         summary: &mut Summary,
     ) -> Result<Option<u8>, Stop> {
         for _ in 0..times {
-            // A text longer than the server takes at once is spoken in several utterances.
+            // A text longer than the server takes at once, or than it speaks at once, is spoken in several utterances.
             loop {
                 self.utterance(text, summary).await?;
                 if self.signal.is_some() {
@@ -154,7 +154,9 @@ impl<'a> Session<'a> {
                 }
             }
         };
-        drop(feeding);
+        if feeding.take().is_some() && matches!(end, Ok(Some(_))) {
+            self.feed.cut_off();
+        }
         self.close(end, hearing, summary)
     }
 
@@ -225,8 +227,14 @@ impl<'a> Session<'a> {
                 Err(ClientError::Rpc(Box::new(error)).into())
             }
             Finish::Length => {
-                self.ui
-                    .warning("the speech was cut: it reached the longest the server gives");
+                let then = if self.feed.more() {
+                    ", the text that follows is spoken on its own"
+                } else {
+                    ""
+                };
+                self.ui.warning(&format!(
+                    "the speech was cut: it reached the longest the server gives{then}"
+                ));
                 Ok(())
             }
             Finish::Interrupted if self.signal.is_none() => {

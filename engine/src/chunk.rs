@@ -48,6 +48,14 @@ impl ChunkConfig {
     }
 }
 
+/// What is particular about one stream.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct StreamOptions {
+    /// Items at its head whose output will not be played, for example a silence that is cut off: they give the listener
+    /// no lead. Too few is safe, too many makes the chunks small for longer.
+    pub unplayed_items: u32,
+}
+
 /// Why a stream was not opened.
 #[derive(Debug, thiserror::Error)]
 pub enum OpenError {
@@ -152,7 +160,7 @@ impl<M: ChunkModel> ChunkEngine<M> {
     ///
     /// # Errors
     /// [`OpenError`]; nothing is kept then.
-    pub fn add(&mut self, seq: SeqId) -> Result<(), OpenError> {
+    pub fn add(&mut self, seq: SeqId, options: StreamOptions) -> Result<(), OpenError> {
         if self.streams.contains_key(&seq) {
             return Err(OpenError::Duplicate(seq));
         }
@@ -164,7 +172,8 @@ impl<M: ChunkModel> ChunkEngine<M> {
             });
         }
         self.model.open(seq)?;
-        self.streams.insert(seq, Stream::new(self.next_arrival));
+        let stream = Stream::new(self.next_arrival, options.unplayed_items);
+        self.streams.insert(seq, stream);
         self.next_arrival += 1;
         Ok(())
     }

@@ -11,6 +11,6 @@ mod ids;
 mod model;
 
 pub use ar::{AddError, AddOptions, ArConfig, ArEngine, ArEvent, ArReport, ArStats, FinishReason};
-pub use chunk::{ChunkConfig, ChunkEngine, ChunkEvent, ChunkReport, ChunkStats, OpenError};
+pub use chunk::{ChunkConfig, ChunkEngine, ChunkEvent, ChunkReport, ChunkStats, OpenError, StreamOptions};
 pub use ids::{BlockId, SeqId, Stamp};
 pub use model::{ArModel, ChunkModel, CodecFrame, KvSpec, ModelError, Sampled, SeqStep};

@@ -84,17 +84,11 @@ impl App {
         };
 
         let (board, health) = HealthBoard::new(draining.clone()).await;
-        let speech = Speech::new(deps, Arc::clone(&tasks), config.max_sessions);
+        let limits = GrpcLimits::default();
+        let speech = Speech::new(deps, Arc::clone(&tasks), config.max_sessions, limits.max_message);
         let catalog = Catalog::new(orchestrator.clone());
         let closing = CancellationToken::clone(&close).cancelled_owned();
-        let listener = tokio::spawn(serve(
-            listener,
-            speech,
-            catalog,
-            health,
-            GrpcLimits::default(),
-            closing,
-        ));
+        let listener = tokio::spawn(serve(listener, speech, catalog, health, limits, closing));
         tracing::info!(%address, "listening");
 
         let (readiness_tx, readiness) = watch::channel(Readiness::Loading);
@@ -163,7 +157,7 @@ impl App {
     }
 
     /// Shuts down: refuses new work, lets open utterances finish within the configured time or until `now` resolves, then
-    /// ends what is left and waits for every task and thread.
+    /// ends what is left and waits for every task and thread. Only a thread that is still loading the model is abandoned.
     pub async fn shut_down(mut self, now: impl Future<Output = ()>) {
         tracing::info!(sessions = self.sessions(), "draining");
         self.draining.cancel();
@@ -177,11 +171,14 @@ impl App {
         self.stop.cancel();
         self.tasks.join_tasks().await;
         self.close.cancel();
-        if tokio::time::timeout(CLOSING, &mut self.listener).await.is_err() {
+        // One that has failed was awaited already, and must not be again.
+        if !self.listener.is_finished() && tokio::time::timeout(CLOSING, &mut self.listener).await.is_err() {
             // Callers keep connections open; nothing runs on them any more.
             self.listener.abort();
         }
         self.keeper.abort();
+        // An abort is a request: until it is granted the keeper may still start stages, which would not be stopped.
+        let _ = (&mut self.keeper).await;
         self.orchestrator.stop_stages();
         self.tasks.join_threads().await;
         tracing::info!("stopped");
@@ -231,6 +228,30 @@ fn session_limits(config: &Config) -> SessionLimits {
         idle_timeout: config.idle_timeout,
         max_age: config.max_session_age,
         stall_timeout: config.stall_timeout,
+        max_text_pause: config.max_text_pause,
         ..SessionLimits::default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser as _;
+
+    use super::*;
+    use crate::config::RawConfig;
+
+    #[tokio::test]
+    async fn a_listener_that_failed_is_no_obstacle_to_shutting_down() {
+        let config = RawConfig::try_parse_from(["omni-server", "--listen", "127.0.0.1:0"])
+            .unwrap()
+            .validate()
+            .unwrap();
+        let load = || -> anyhow::Result<LoadedModel> { anyhow::bail!("none") };
+        let mut app = App::start(&config, Arc::new(LogRecords), load).await.unwrap();
+        let failing = tokio::spawn(async { anyhow::bail!("the socket is gone") });
+        std::mem::replace(&mut app.listener, failing).abort();
+        let error = app.failed().await.unwrap_err();
+        assert!(error.to_string().contains("the socket is gone"), "{error}");
+        app.shut_down(std::future::ready(())).await;
     }
 }

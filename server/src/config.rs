@@ -18,6 +18,11 @@ pub enum ModelSource {
     Directory(PathBuf),
 }
 
+/// Bounds of what can be configured. They are far beyond what makes sense, and keep sums and queues from overflowing.
+const MAX_COUNT: usize = 1_000_000;
+const MAX_BYTES: usize = 1 << 30;
+const MAX_TIME: Duration = Duration::from_secs(365 * 24 * 3_600);
+
 /// A configuration that can be run.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Config {
@@ -43,6 +48,8 @@ pub struct Config {
     pub max_buffered_audio: Duration,
     /// A session in which nothing happens for this long is ended.
     pub idle_timeout: Duration,
+    /// An open sequence whose text has not come for this long is ended at its last word.
+    pub max_text_pause: Duration,
     /// A session of this age takes no more utterances.
     pub max_session_age: Duration,
     /// A reader that takes nothing for this long is let go.
@@ -87,27 +94,42 @@ impl RawConfig {
                 ModelSource::Directory(path)
             }
         };
-        let counts = [
-            ("--max-sessions", self.max_sessions),
-            ("--max-active", self.max_active),
-            ("--max-text-bytes", self.max_text_bytes),
-            ("--max-buffered-text-bytes", self.max_buffered_text_bytes),
-        ];
-        let zero = counts.iter().filter(|(_, count)| *count == 0);
-        problems.extend(zero.map(|(flag, _)| format!("{flag} 0: expected at least 1")));
-        let times = [
-            ("--max-audio", self.max_audio),
-            ("--max-buffered-audio", self.max_buffered_audio),
-            ("--idle-timeout", self.idle_timeout),
-            ("--max-session-age", self.max_session_age),
-            ("--stall-timeout", self.stall_timeout),
-        ];
-        let zero = times.iter().filter(|(_, time)| time.is_zero());
-        problems.extend(zero.map(|(flag, _)| format!("{flag} 0s: expected more than 0")));
+        problems.extend(self.counts().into_iter().filter_map(out_of_range));
+        problems.extend(self.times().into_iter().filter_map(out_of_time));
         if !problems.is_empty() {
             return Err(ConfigError(problems));
         }
         Ok(self.into_config(model))
+    }
+
+    /// Every number: flag, value, least, most.
+    fn counts(&self) -> [(&'static str, usize, usize, usize); 5] {
+        [
+            ("--max-sessions", self.max_sessions, 1, MAX_COUNT),
+            ("--max-active", self.max_active, 1, MAX_COUNT),
+            ("--max-waiting", self.max_waiting, 0, MAX_COUNT),
+            ("--max-text-bytes", self.max_text_bytes, 1, MAX_BYTES),
+            (
+                "--max-buffered-text-bytes",
+                self.max_buffered_text_bytes,
+                1,
+                MAX_BYTES,
+            ),
+        ]
+    }
+
+    /// Every duration: flag, value, whether it may be zero.
+    fn times(&self) -> [(&'static str, Duration, bool); 8] {
+        [
+            ("--max-wait", self.max_wait, true),
+            ("--max-audio", self.max_audio, false),
+            ("--max-buffered-audio", self.max_buffered_audio, false),
+            ("--idle-timeout", self.idle_timeout, false),
+            ("--max-text-pause", self.max_text_pause, false),
+            ("--max-session-age", self.max_session_age, false),
+            ("--stall-timeout", self.stall_timeout, false),
+            ("--drain-timeout", self.drain_timeout, true),
+        ]
     }
 
     fn into_config(self, model: ModelSource) -> Config {
@@ -123,6 +145,7 @@ impl RawConfig {
             max_audio: self.max_audio,
             max_buffered_audio: self.max_buffered_audio,
             idle_timeout: self.idle_timeout,
+            max_text_pause: self.max_text_pause,
             max_session_age: self.max_session_age,
             stall_timeout: self.stall_timeout,
             drain_timeout: self.drain_timeout,
@@ -130,6 +153,18 @@ impl RawConfig {
             log_level: self.log_level,
         }
     }
+}
+
+fn out_of_range((flag, count, least, most): (&str, usize, usize, usize)) -> Option<String> {
+    let fits = (least..=most).contains(&count);
+    (!fits).then(|| format!("{flag} {count}: expected {least} to {most}"))
+}
+
+fn out_of_time((flag, time, may_be_zero): (&str, Duration, bool)) -> Option<String> {
+    let fits = time <= MAX_TIME && (may_be_zero || !time.is_zero());
+    let least = if may_be_zero { "0" } else { "more than 0" };
+    let most = MAX_TIME.as_secs() / 3_600;
+    (!fits).then(|| format!("{flag} {time:?}: expected {least} and at most {most}h (a year)"))
 }
 
 #[cfg(test)]
@@ -163,6 +198,35 @@ mod tests {
         ]);
         let ConfigError(problems) = raw.validate().unwrap_err();
         assert_eq!(problems.len(), 4, "{problems:?}");
+    }
+
+    #[test]
+    fn what_is_out_of_range_is_named_with_what_is_allowed() {
+        for (flag, value, allowed) in [
+            ("--max-sessions", "1000001", "1000000"),
+            ("--max-active", "18446744073709551615", "1000000"),
+            ("--max-waiting", "1000001", "1000000"),
+            ("--max-text-bytes", "1073741825", "1073741824"),
+            ("--max-wait", "8761h", "8760h"),
+            ("--idle-timeout", "5000000000h", "8760h"),
+            ("--drain-timeout", "31536001s", "8760h"),
+            ("--max-text-pause", "0s", "more than 0"),
+        ] {
+            let ConfigError(problems) = raw(&[flag, value]).validate().unwrap_err();
+            assert!(
+                problems.len() == 1 && problems[0].contains(flag) && problems[0].contains(allowed),
+                "{problems:?}"
+            );
+        }
+        let most = [
+            "--max-active",
+            "1000000",
+            "--max-waiting",
+            "0",
+            "--max-wait",
+            "8760h",
+        ];
+        assert!(raw(&most).validate().is_ok());
     }
 
     #[test]

@@ -1,7 +1,8 @@
 //! Everything that can go wrong for a caller, as one list.
 //!
 //! Level 1: names no wire type. The gRPC status of each entry is decided in one place, `grpc::status`; its stable reason
-//! here. Messages say what was wrong, what was expected and, for a limit, both numbers. They never contain the caller's text.
+//! here. Messages say what was wrong, what was expected and, for a limit, both numbers. They never contain the text to speak,
+//! and of names that a caller made up no more than an [`excerpt`].
 
 use std::time::Duration;
 
@@ -84,6 +85,12 @@ pub enum ServeError {
         /// The limit.
         limit: usize,
     },
+    /// One message has more bytes than is allowed.
+    #[error("a message is larger than the {limit} bytes that are allowed")]
+    MessageTooLarge {
+        /// Bytes allowed.
+        limit: usize,
+    },
     /// None of the text can be spoken.
     #[error("{0}")]
     NothingSpeakable(String),
@@ -149,6 +156,7 @@ impl ServeError {
             Self::TextTooLong { .. } => "TEXT_TOO_LONG",
             Self::TextBufferFull { .. } => "TEXT_BUFFER_FULL",
             Self::TooManyUtterances { .. } => "TOO_MANY_UTTERANCES",
+            Self::MessageTooLarge { .. } => "MESSAGE_TOO_LARGE",
             Self::NothingSpeakable(_) => "NOTHING_SPEAKABLE",
             Self::Markup => "MARKUP_NOT_SUPPORTED",
             Self::TooManySessions { .. } => "CONCURRENCY_LIMIT",
@@ -166,6 +174,33 @@ impl ServeError {
     }
 }
 
+/// Most characters of an [`excerpt`].
+const EXCERPT: usize = 64;
+
+/// What of a caller's input an error may repeat: all of it, or the beginning and `…`, 64 characters at most. Errors travel
+/// in headers, which callers bound, and more helps nobody to find a typing error.
+#[must_use]
+pub fn excerpt(input: &str) -> String {
+    match input.char_indices().nth(EXCERPT) {
+        None => input.to_owned(),
+        Some(_) => input.chars().take(EXCERPT - 1).chain(['…']).collect(),
+    }
+}
+
 fn seconds(time: &Duration) -> String {
     format!("{:.0} s", time.as_secs_f64())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_excerpt_is_the_whole_or_a_marked_beginning() {
+        let fits = "é".repeat(EXCERPT);
+        assert_eq!(excerpt(&fits), fits);
+        let cut = excerpt(&"é".repeat(EXCERPT + 1));
+        assert_eq!(cut.chars().count(), EXCERPT);
+        assert!(cut.ends_with("é…"));
+    }
 }

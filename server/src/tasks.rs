@@ -1,12 +1,24 @@
 //! Starting and ending everything that runs beside the main task.
 //!
-//! Every task and every thread is counted here and waited for at the end.
+//! Every task and every thread is counted here and waited for at the end, except one that [`abandon`] starts.
 
 use std::io;
 use std::sync::{Mutex, PoisonError};
 use std::thread::JoinHandle;
 
 use tokio_util::task::TaskTracker;
+
+/// Starts a thread that nobody waits for: for work that cannot be interrupted, leaves nothing behind and is of no use to a
+/// server that stops. It ends with the process at the latest.
+///
+/// # Errors
+/// If the system gives no thread.
+pub fn abandon(name: &str, body: impl FnOnce() + Send + 'static) -> io::Result<()> {
+    std::thread::Builder::new()
+        .name(name.to_owned())
+        .spawn(body)
+        .map(drop)
+}
 
 /// The tasks and threads of one server.
 #[derive(Debug, Default)]

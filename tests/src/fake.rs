@@ -28,12 +28,20 @@ pub struct FakeScript {
     pub code2wav: Gate,
     /// Building a stage's model passes here.
     pub load: Gate,
+    /// Telling what it is passes here: the server asks when it starts the stages.
+    pub info: Gate,
+    /// The talker comes to an end of its own when it should speak this, and passes here.
+    pub talker_ends_on: Option<char>,
+    /// See `talker_ends_on`.
+    pub ends: Gate,
     /// The talker panics when it speaks this.
     pub talker_panics_on: Option<char>,
     /// The talker fails the sequence that contains this.
     pub talker_fails_on: Option<char>,
     /// The vocoder panics when it decodes this.
     pub code2wav_panics_on: Option<char>,
+    /// The tokenizer panics when it reads this.
+    pub tokenizer_panics_on: Option<char>,
     /// The tokenizer refuses this.
     pub tokenizer_refuses: Option<char>,
 }
@@ -62,6 +70,7 @@ impl FakeSpeech {
             voices: vec![voice("alto"), voice("bass")],
             sample_rate: SampleRate::new(FAKE_RATE).expect("a usual rate"),
             samples_per_frame: SamplesPerFrame(FAKE_SAMPLES_PER_FRAME.try_into().expect("not zero")),
+            leading_silence_frames: 0,
             max_frames: MAX_LEN,
             max_context: MAX_LEN,
             default_sampling: Sampling {
@@ -80,10 +89,16 @@ impl SpeechBackend for FakeSpeech {
     type Code2Wav = FakeCode2Wav;
 
     fn info(&self) -> &SpeechInfo {
+        self.script.info.pass();
         &self.info
     }
 
     fn encode(&self, text: &str) -> Result<Vec<u32>, BackendError> {
+        let panics = self
+            .script
+            .tokenizer_panics_on
+            .is_some_and(|bad| text.contains(bad));
+        assert!(!panics, "the script says so");
         match self.script.tokenizer_refuses {
             Some(bad) if text.contains(bad) => Err(BackendError(format!("{bad:?} is refused"))),
             _ => Ok(text.chars().map(u32::from).collect()),
@@ -188,6 +203,10 @@ impl FakeTalker {
         );
         if spoken.is_some() && spoken == self.script.talker_fails_on {
             return Sampled::Failed("the script says so".to_owned());
+        }
+        if spoken.is_some() && spoken == self.script.talker_ends_on {
+            self.script.ends.pass();
+            return Sampled::End;
         }
         speaking.spoken += 1;
         let colour = (speaking.seed % 101) as u32 + if speaking.bass { 200 } else { 0 };

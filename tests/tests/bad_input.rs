@@ -357,15 +357,14 @@ async fn markup_and_text_that_the_tokenizer_refuses_are_errors() {
 #[tokio::test]
 async fn a_message_that_is_too_large_ends_the_call() {
     let server = server(&[]).await;
-    let mut call = configured(&server).await;
+    let call = configured(&server).await;
     call.send(text(&"x".repeat(2 << 20))).await;
-    let status = loop {
-        match call.next().await {
-            Some(_) => {}
-            None => break call.history().ending.clone(),
-        }
-    };
-    assert_eq!(status, omni_tests::Ending::Status(Code::InvalidArgument));
+    let status = call.end().await.unwrap_err();
+    assert_eq!(
+        (status.code(), reason(&status).as_str()),
+        (Code::InvalidArgument, "MESSAGE_TOO_LARGE")
+    );
+    assert!(status.message().contains("1048576"), "{}", status.message());
     server.stop().await;
 }
 
@@ -385,5 +384,58 @@ async fn too_many_waiting_utterances_end_the_call() {
         (Code::ResourceExhausted, "TOO_MANY_UTTERANCES")
     );
     script.talker.open();
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn what_a_caller_made_up_is_echoed_in_part_only() {
+    let server = server(&[]).await;
+    let long = "x".repeat(100_000);
+    let default = v1::SpeechConfig::default;
+    let cases = [
+        (
+            "VOICE_NOT_FOUND",
+            v1::SpeechConfig {
+                voice: long.clone(),
+                ..default()
+            },
+        ),
+        (
+            "MODEL_NOT_FOUND",
+            v1::SpeechConfig {
+                model: long.clone(),
+                ..default()
+            },
+        ),
+        (
+            "LANGUAGE_NOT_FOUND",
+            v1::SpeechConfig {
+                language: long.clone(),
+                ..default()
+            },
+        ),
+    ];
+    for (expected, settings) in cases {
+        let call = server.call().await;
+        call.send(config(settings)).await;
+        let status = call.end().await.unwrap_err();
+        assert_eq!(reason(&status), expected, "{status:?}");
+        assert!(status.message().len() < 200, "{}", status.message());
+    }
+    let request = v1::ListVoicesRequest {
+        model: long.clone(),
+        ..Default::default()
+    };
+    let status = server.catalog().list_voices(request).await.unwrap_err();
+    assert_eq!(reason(&status), "MODEL_NOT_FOUND", "{status:?}");
+
+    for names in [vec![long.clone()], vec!["a".to_owned(), long]] {
+        let call = configured(&server).await;
+        for name in names {
+            call.send(named(&name, "hello ")).await;
+        }
+        let status = call.end().await.unwrap_err();
+        assert_eq!(reason(&status), "UTTERANCE_ID_INVALID", "{status:?}");
+    }
     server.stop().await;
 }

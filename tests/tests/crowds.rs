@@ -3,7 +3,9 @@
 use std::time::Duration;
 
 use omni_proto::v1;
-use omni_tests::{Call, FakeScript, TestServer, audio_of, config, endless, finish, reason, text};
+use omni_tests::{
+    Call, Ending, FakeScript, TestServer, audio_of, config, endless, finish, flush, reason, text,
+};
 use tonic::Code;
 use tonic_types::StatusExt as _;
 
@@ -161,6 +163,68 @@ async fn an_utterance_that_waits_for_text_holds_nobody_up() {
     slow.send(text(" a second one.")).await;
     slow.send(finish()).await;
     assert_eq!(slow.utterance().await.finish(), v1::FinishReason::Stop);
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn an_utterance_that_waits_within_a_sentence_gives_its_place_back_and_goes_on_later() {
+    let args = ["--max-active", "1", "--max-text-pause", "20ms"];
+    let server = TestServer::fake(FakeScript::default(), &args).await;
+    let settings = v1::SpeechConfig {
+        buffering: v1::TextBuffering::Eager.into(),
+        ..seeded(1)
+    };
+    let mut slow = server.call().await;
+    slow.send(config(settings)).await;
+    slow.ready().await;
+    slow.send(text("the quick brown fox jumps over ")).await;
+    slow.first_audio().await;
+    let (audio, _) = audio_of(&mut server.speech(), seeded(1), TEXT).await.unwrap();
+    assert!(!audio.is_empty());
+    slow.send(text("the lazy dog.")).await;
+    slow.send(finish()).await;
+    let whole = slow.utterance().await;
+    assert_eq!(whole.finish(), v1::FinishReason::Stop);
+    let spoken = "the quick brown fox jumps over".len() + "the lazy dog.".len();
+    assert_eq!(whole.outcome.usage.unwrap().output_audio_tokens as usize, spoken);
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn a_flush_within_a_sentence_gives_the_place_back_too() {
+    let args = ["--max-active", "1", "--max-text-pause", "1h"];
+    let server = TestServer::fake(FakeScript::default(), &args).await;
+    let settings = v1::SpeechConfig {
+        buffering: v1::TextBuffering::Eager.into(),
+        ..seeded(1)
+    };
+    let mut slow = server.call().await;
+    slow.send(config(settings)).await;
+    slow.ready().await;
+    slow.send(text("the quick brown fox jumps over ")).await;
+    slow.first_audio().await;
+    slow.send(flush()).await;
+    audio_of(&mut server.speech(), seeded(1), TEXT).await.unwrap();
+    slow.send(finish()).await;
+    assert_eq!(slow.utterance().await.finish(), v1::FinishReason::Stop);
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn empty_text_does_not_keep_a_session_open() {
+    let server = TestServer::fake(FakeScript::default(), &["--idle-timeout", "50ms"]).await;
+    let mut call = configured(&server).await;
+    let keeps_alive = async {
+        loop {
+            call.send(text("")).await;
+            if let Ok(None) = tokio::time::timeout(Duration::from_millis(5), call.next()).await {
+                break call.history().ending.clone();
+            }
+        }
+    };
+    // Longer than anything takes; only a test that fails waits for it.
+    let ending = tokio::time::timeout(Duration::from_secs(30), keeps_alive).await;
+    assert_eq!(ending, Ok(Ending::Status(Code::Aborted)));
     server.stop().await;
 }
 

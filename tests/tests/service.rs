@@ -251,3 +251,31 @@ async fn a_second_signal_ends_at_once() {
     shutdown.await.unwrap();
     assert_eq!(records.all().len(), 1);
 }
+
+#[tokio::test]
+async fn a_server_that_is_still_loading_stops_at_once() {
+    let (go, wait) = std::sync::mpsc::sync_channel::<()>(0);
+    let load = move || -> anyhow::Result<FakeSpeech> {
+        let _ = wait.recv();
+        anyhow::bail!("told to go on")
+    };
+    let server = TestServer::launch(&[], load).await;
+    // Longer than anything takes; only a test that fails waits for it.
+    let stopped = tokio::time::timeout(std::time::Duration::from_secs(30), server.stop()).await;
+    drop(go);
+    assert!(stopped.is_ok(), "it waited for the model");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_server_that_is_stopped_while_it_starts_its_stages_waits_for_them() {
+    let script = FakeScript::default();
+    script.info.close();
+    let theirs = script.clone();
+    let server = TestServer::launch(&[], move || Ok(FakeSpeech::new(theirs))).await;
+    script.info.reached().await;
+    let mut stop = Box::pin(server.stop());
+    let early = tokio::time::timeout(std::time::Duration::from_millis(1_500), &mut stop).await;
+    assert!(early.is_err(), "it forgot the stages that were being started");
+    script.info.open();
+    stop.await;
+}

@@ -95,3 +95,59 @@ async fn a_sequence_that_fails_alone_leaves_its_batch_alone() {
     }
     server.stop().await;
 }
+
+#[tokio::test]
+async fn a_panic_in_a_session_ends_its_call_with_an_error_and_nothing_else() {
+    let script = FakeScript {
+        tokenizer_panics_on: Some('#'),
+        ..Default::default()
+    };
+    let server = TestServer::fake(script, &[]).await;
+    let call = configured(&server).await;
+    call.send(text("secret # words.")).await;
+    call.send(finish()).await;
+    let status = call.end().await.unwrap_err();
+    assert_eq!(
+        (status.code(), reason(&status).as_str()),
+        (Code::Internal, "STAGE_FAILED")
+    );
+    assert!(
+        status.message().contains("session") && !status.message().contains("secret"),
+        "{}",
+        status.message()
+    );
+    let synthesized = audio_of(&mut server.speech(), v1::SpeechConfig::default(), "#.").await;
+    assert_eq!(synthesized.unwrap_err().code(), Code::Internal);
+    serves(&server).await;
+    server.idle(3).await;
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn a_talker_that_ends_early_loses_no_text_that_comes_later() {
+    let script = FakeScript {
+        talker_ends_on: Some('#'),
+        ..Default::default()
+    };
+    let server = TestServer::fake(script.clone(), &["--max-text-pause", "1h"]).await;
+    let mut call = server.call().await;
+    let settings = v1::SpeechConfig {
+        buffering: v1::TextBuffering::Eager.into(),
+        ..Default::default()
+    };
+    call.send(config(settings)).await;
+    call.ready().await;
+    call.send(text("these # are the first few words ")).await;
+    server
+        .until("the talker has ended", || script.ends.passed() == 1)
+        .await;
+    // The talker is done with one thing before it does the next.
+    serves(&server).await;
+    call.send(text("and these are more of them.")).await;
+    call.send(finish()).await;
+    let usage = call.utterance().await.outcome.usage.unwrap();
+    // What the talker had taken before its end is as lost as it would be with all of the text; nothing of the rest is.
+    let spoken = "these ".len() + "and these are more of them.".len();
+    assert!(usage.output_audio_tokens as usize >= spoken, "{usage:?}");
+    server.stop().await;
+}

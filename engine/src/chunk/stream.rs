@@ -13,19 +13,23 @@ pub(super) struct Stream<T> {
     queue: Vec<T>,
     staged: usize,
     closed: bool,
+    /// Items at the head, not yet decoded, whose output nobody will hear.
+    unplayed: u32,
+    /// Chunks handed out that held something to hear.
     chunks: usize,
-    /// An ideal listener who started at the first chunk, and waits whenever a chunk is late, runs dry at this time.
+    /// An ideal listener who started at the first sound, and waits whenever a chunk is late, runs dry at this time.
     dry_at: Option<Stamp>,
 }
 
 impl<T> Stream<T> {
-    pub(super) fn new(arrival: u64) -> Self {
+    pub(super) fn new(arrival: u64, unplayed: u32) -> Self {
         Self {
             arrival,
             paused: false,
             queue: Vec::new(),
             staged: 0,
             closed: false,
+            unplayed,
             chunks: 0,
             dry_at: None,
         }
@@ -72,16 +76,17 @@ impl<T> Stream<T> {
         ))
     }
 
-    /// Sort key: streams without any audio first, in order of arrival, then by the time they run dry.
+    /// Sort key: streams without anything to hear first, in order of arrival, then by the time they run dry.
     pub(super) fn urgency(&self) -> (Option<Stamp>, u64) {
         (self.dry_at, self.arrival)
     }
 
     /// Fixes and returns how many items the next chunk takes.
     pub(super) fn stage_chunk(&mut self, config: &ChunkConfig) -> usize {
-        // The first chunk stays small even if a whole sentence is queued: its listener has been waiting longest.
+        // The first chunk stays small even if a whole sentence is queued: its listener has been waiting longest. What
+        // nobody hears goes with it.
         let most = if self.chunks == 0 {
-            self.ramp(config)
+            (self.unplayed as usize + self.ramp(config)).min(config.largest_chunk() as usize)
         } else {
             config.largest_chunk() as usize
         };
@@ -98,10 +103,16 @@ impl<T> Stream<T> {
         let items = self.staged as u32;
         self.queue.drain(..self.staged);
         self.staged = 0;
+        let played = items.saturating_sub(self.unplayed);
+        self.unplayed = self.unplayed.saturating_sub(items);
+        if played == 0 {
+            // The listener has still not started: the stream stays as urgent as it was.
+            return (items, false);
+        }
         self.chunks += 1;
         let late = self.dry_at.is_some_and(|dry| dry < now);
         let from = self.dry_at.map_or(now, |dry| dry.max(now));
-        self.dry_at = Some(from + config.item_duration * items);
+        self.dry_at = Some(from + config.item_duration * played);
         (items, late)
     }
 

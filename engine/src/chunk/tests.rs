@@ -45,6 +45,9 @@ impl ChunkModel for Echo {
 
 const ITEM: Duration = Duration::from_millis(40);
 
+/// All of it is heard.
+const HEARD: StreamOptions = StreamOptions { unplayed_items: 0 };
+
 fn at(ms: u64) -> Stamp {
     Stamp(Duration::from_millis(ms))
 }
@@ -77,7 +80,7 @@ fn chunks(report: &ChunkReport<u32>) -> Vec<(u64, u32)> {
 #[test]
 fn chunks_grow_along_the_ramp_when_there_is_lead() {
     let mut engine = engine();
-    engine.add(SeqId(1)).unwrap();
+    engine.add(SeqId(1), HEARD).unwrap();
     engine.push(SeqId(1), 0..40, false);
     let sizes: Vec<_> = (0..5).map(|_| chunks(&engine.step(at(0)))[0].1).collect();
     assert_eq!(
@@ -90,7 +93,7 @@ fn chunks_grow_along_the_ramp_when_there_is_lead() {
 #[test]
 fn with_lead_it_waits_for_the_ramp_and_without_it_takes_what_is_there() {
     let mut engine = engine();
-    engine.add(SeqId(1)).unwrap();
+    engine.add(SeqId(1), HEARD).unwrap();
     engine.push(SeqId(1), 0..6, false);
     engine.step(at(0)); // 1 item
     engine.step(at(0)); // 5 items: 240 ms of lead
@@ -103,10 +106,46 @@ fn with_lead_it_waits_for_the_ramp_and_without_it_takes_what_is_there() {
 }
 
 #[test]
+fn what_nobody_hears_gives_no_lead() {
+    let mut engine = engine();
+    engine.add(SeqId(1), StreamOptions { unplayed_items: 5 }).unwrap();
+    for item in 0..5 {
+        engine.push(SeqId(1), item..item + 1, false);
+        assert_eq!(chunks(&engine.step(at(0))), [(1, 1)], "nobody waits for more");
+    }
+    engine.push(SeqId(1), 5..12, false);
+    assert_eq!(
+        chunks(&engine.step(at(1_000))),
+        [(1, 1)],
+        "the first that is heard"
+    );
+    assert_eq!(chunks(&engine.step(at(1_000))), [(1, 6)]);
+    engine.push(SeqId(1), 12..13, false);
+    // The listener began at 1000 and has 7 items, 280 ms, of which 160 are kept.
+    assert_eq!(engine.wake_at(), Some(at(1_120)));
+    engine.push(SeqId(1), 13..16, false);
+    let stats = engine.step(at(1_281)).stats;
+    assert_eq!(
+        (stats.items, stats.late),
+        (4, 1),
+        "it ran dry one millisecond ago"
+    );
+}
+
+#[test]
+fn a_queued_head_that_nobody_hears_goes_with_the_first_sound() {
+    let mut engine = engine();
+    engine.add(SeqId(1), StreamOptions { unplayed_items: 5 }).unwrap();
+    engine.push(SeqId(1), 0..20, false);
+    assert_eq!(chunks(&engine.step(at(0))), [(1, 6)]);
+    assert_eq!(chunks(&engine.step(at(0))), [(1, 8)]);
+}
+
+#[test]
 fn the_stream_that_runs_dry_first_goes_first_and_newcomers_before_all() {
     let mut engine = engine();
     for seq in [1, 2, 3] {
-        engine.add(SeqId(seq)).unwrap();
+        engine.add(SeqId(seq), HEARD).unwrap();
     }
     engine.push(SeqId(1), 0..20, false);
     engine.step(at(0));
@@ -124,15 +163,15 @@ fn the_stream_that_runs_dry_first_goes_first_and_newcomers_before_all() {
 #[test]
 fn a_first_chunk_does_not_share_its_step_with_large_chunks_that_can_wait() {
     let mut engine = engine();
-    engine.add(SeqId(1)).unwrap();
-    engine.add(SeqId(2)).unwrap();
+    engine.add(SeqId(1), HEARD).unwrap();
+    engine.add(SeqId(2), HEARD).unwrap();
     engine.push(SeqId(1), 0..40, false);
     (0..3).for_each(|_| drop(engine.step(at(0)))); // 17 items of lead
     engine.push(SeqId(2), 0..40, false);
     assert_eq!(chunks(&engine.step(at(0))), [(2, 1)], "the newcomer alone");
     assert_eq!(chunks(&engine.step(at(0))), [(2, 8), (1, 8)], "then both");
     engine.abort(SeqId(2));
-    engine.add(SeqId(3)).unwrap();
+    engine.add(SeqId(3), HEARD).unwrap();
     engine.push(SeqId(3), 0..40, false);
     // Stream 1 has 25 items, 1 s, and has played all but the last 8 of them.
     assert_eq!(
@@ -145,7 +184,7 @@ fn a_first_chunk_does_not_share_its_step_with_large_chunks_that_can_wait() {
 #[test]
 fn the_last_item_finishes_the_stream_even_if_it_came_empty() {
     let mut engine = engine();
-    engine.add(SeqId(1)).unwrap();
+    engine.add(SeqId(1), HEARD).unwrap();
     engine.push(SeqId(1), 0..1, false);
     engine.step(at(0));
     engine.push(SeqId(1), [], true);
@@ -157,7 +196,7 @@ fn the_last_item_finishes_the_stream_even_if_it_came_empty() {
 #[test]
 fn a_late_chunk_is_counted() {
     let mut engine = engine();
-    engine.add(SeqId(1)).unwrap();
+    engine.add(SeqId(1), HEARD).unwrap();
     engine.push(SeqId(1), 0..1, false);
     assert_eq!(engine.step(at(0)).stats.late, 0);
     engine.push(SeqId(1), 1..2, false);
@@ -167,8 +206,8 @@ fn a_late_chunk_is_counted() {
 #[test]
 fn a_failed_decode_ends_its_batch_and_nothing_else() {
     let mut engine = engine();
-    engine.add(SeqId(1)).unwrap();
-    engine.add(SeqId(2)).unwrap();
+    engine.add(SeqId(1), HEARD).unwrap();
+    engine.add(SeqId(2), HEARD).unwrap();
     engine.push(SeqId(1), 0..1, false);
     engine.model.fail_next = true;
     let message = "computation failed: scripted".to_owned();
@@ -186,13 +225,13 @@ fn a_failed_decode_ends_its_batch_and_nothing_else() {
 #[test]
 fn streams_are_bounded() {
     let mut engine = engine();
-    (0..4).for_each(|s| engine.add(SeqId(s)).unwrap());
+    (0..4).for_each(|s| engine.add(SeqId(s), HEARD).unwrap());
     assert!(matches!(
-        engine.add(SeqId(9)),
+        engine.add(SeqId(9), HEARD),
         Err(OpenError::Full { open: 4, limit: 4 })
     ));
     assert!(engine.abort(SeqId(0)) && !engine.abort(SeqId(0)));
-    engine.add(SeqId(9)).unwrap();
+    engine.add(SeqId(9), HEARD).unwrap();
 }
 
 proptest! {
@@ -205,7 +244,10 @@ proptest! {
         let mut engine = engine();
         let mut pushed = [0u32; 3];
         let mut decoded = [0u32; 3];
-        (0..3).for_each(|s| engine.add(SeqId(s)).unwrap());
+        (0..3).for_each(|s| {
+            let unplayed_items = 2 * s as u32;
+            engine.add(SeqId(s), StreamOptions { unplayed_items }).unwrap();
+        });
         let mut now = 0;
         let book = |report: ChunkReport<u32>, decoded: &mut [u32; 3]| {
             for (seq, items) in chunks(&report) {

@@ -609,7 +609,8 @@ pub mod speech_service_client {
     ///
     /// Errors that end the call are gRPC statuses; an utterance that fails alone ends with an UtteranceDone
     /// whose Outcome.error is set, and the stream goes on. Both carry google.rpc.ErrorInfo with domain "omni"
-    /// and a stable reason.
+    /// and a stable reason. A message that breaks the protocol, a `config` that is refused and a session that is
+    /// idle or too old end the call, and with it every utterance in it, open or waiting, without a `done`.
     #[derive(Debug, Clone)]
     pub struct SpeechServiceClient<T> {
         inner: tonic::client::Grpc<T>,
@@ -804,7 +805,8 @@ pub mod speech_service_server {
     ///
     /// Errors that end the call are gRPC statuses; an utterance that fails alone ends with an UtteranceDone
     /// whose Outcome.error is set, and the stream goes on. Both carry google.rpc.ErrorInfo with domain "omni"
-    /// and a stable reason.
+    /// and a stable reason. A message that breaks the protocol, a `config` that is refused and a session that is
+    /// idle or too old end the call, and with it every utterance in it, open or waiting, without a `done`.
     #[derive(Debug)]
     pub struct SpeechServiceServer<T> {
         inner: Arc<T>,

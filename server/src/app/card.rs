@@ -18,7 +18,8 @@ pub(super) struct Card {
     pub(super) speakable_characters: Option<String>,
     /// Rate of its audio; must be what the model says.
     pub(super) sample_rate: Option<u32>,
-    /// Frames of silence it was trained to begin with. Silence is measured and trimmed, so nothing depends on it.
+    /// Frames of silence it was trained to begin with. Silence is measured and trimmed; this only says how much of what is
+    /// decoded gives a listener no lead.
     pub(super) leading_silence_frames: Option<u32>,
     /// Most characters to speak in one piece.
     pub(super) max_characters: Option<usize>,

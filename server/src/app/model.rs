@@ -13,7 +13,7 @@ use crate::stage::{
     Code2WavLimits, End, Sampling, SpeechBackend, StageState, TalkerLimits, TalkerRequest, Wake,
     code2wav_stage, talker_stage,
 };
-use crate::tasks::Tasks;
+use crate::tasks::{Tasks, abandon};
 
 /// Text batches between a session and the talker.
 const TOKEN_BATCHES: u32 = 4096;
@@ -40,8 +40,10 @@ impl ModelStart {
         L: FnOnce() -> anyhow::Result<B> + Send + 'static,
     {
         let (loaded_tx, loaded) = oneshot::channel();
-        self.tasks.thread("load", move || {
-            // Nobody waits for it any more if the server is being stopped.
+        // Reading a large checkpoint takes minutes and cannot be interrupted. A server that is told to stop meanwhile does not
+        // wait for it: nothing was served yet, the files are only read, and the thread ends with the process.
+        abandon("load", move || {
+            // Nobody waits for the model any more if the server is being stopped.
             let _ = loaded_tx.send(load());
         })?;
         let backend = loaded.await.context("loading the model panicked")??;

@@ -80,11 +80,7 @@ fn info(model: &SpeechModel, card: Card, name: String) -> anyhow::Result<SpeechI
             limits.sample_rate
         );
     }
-    tracing::debug!(
-        license = card.license,
-        leading_silence = card.leading_silence_frames,
-        "model card"
-    );
+    tracing::debug!(license = card.license, "model card");
     let samples_per_frame = limits
         .samples_per_frame
         .try_into()
@@ -100,6 +96,7 @@ fn info(model: &SpeechModel, card: Card, name: String) -> anyhow::Result<SpeechI
         voices,
         sample_rate: SampleRate::new(limits.sample_rate)?,
         samples_per_frame: SamplesPerFrame(samples_per_frame),
+        leading_silence_frames: card.leading_silence_frames.unwrap_or(0),
         max_frames: defaults.max_frames,
         max_context: limits.max_positions,
         default_sampling: Sampling {

@@ -92,6 +92,11 @@ pub struct RawConfig {
     #[arg(long, env = "OMNI_IDLE_TIMEOUT", default_value = "5m", value_parser = parse_duration, value_name = "TIME")]
     pub idle_timeout: Duration,
 
+    /// With word-by-word buffering: end what is being spoken at its last word when no text has come for this long; what
+    /// comes later is spoken as a new part
+    #[arg(long, env = "OMNI_MAX_TEXT_PAUSE", default_value = "2s", value_parser = parse_duration, value_name = "TIME")]
+    pub max_text_pause: Duration,
+
     /// A call of this age takes no more utterances
     #[arg(long, env = "OMNI_MAX_SESSION_AGE", default_value = "4h", value_parser = parse_duration,
           value_name = "TIME")]

@@ -66,6 +66,14 @@ impl<T> EdgeWriter<T> {
     }
 }
 
+impl<T> EdgeWriter<T> {
+    /// Whether the reader is gone: what is put from now on is lost.
+    #[must_use]
+    pub fn is_abandoned(&self) -> bool {
+        self.channel.as_ref().is_none_or(mpsc::Sender::is_closed)
+    }
+}
+
 impl<T: Send> Outlet<T> for EdgeWriter<T> {
     fn has_room(&self) -> bool {
         self.used.load(Ordering::Acquire) < self.capacity
@@ -177,7 +185,9 @@ mod tests {
     #[test]
     fn putting_into_an_abandoned_edge_is_harmless() {
         let (mut writer, reader) = edge::<u8>(1, None, None);
+        assert!(!writer.is_abandoned());
         drop(reader);
+        assert!(writer.is_abandoned());
         writer.put(1, 1);
         Box::new(writer).end(End::Stop);
     }

@@ -6,7 +6,7 @@ use tonic::{Request, Response, Status};
 
 use super::settings::same_language;
 use super::status::status;
-use crate::error::ServeError;
+use crate::error::{ServeError, excerpt};
 use crate::orchestrator::Orchestrator;
 use crate::stage::SpeechInfo;
 
@@ -41,7 +41,7 @@ impl Catalog {
     fn voices(&self, request: &v1::ListVoicesRequest) -> Result<v1::ListVoicesResponse, ServeError> {
         let info = &self.orchestrator.model()?.info;
         if !request.model.is_empty() && request.model != info.id {
-            let (got, expected) = (request.model.clone(), info.id.clone());
+            let (got, expected) = (excerpt(&request.model), info.id.clone());
             return Err(ServeError::ModelNotFound { got, expected });
         }
         let speaks = |language: &str| {
@@ -122,14 +122,14 @@ fn page<T>(entries: Vec<T>, size: i32, token: &str) -> Result<(Vec<T>, String), 
         Ok(size) => size.min(MAX_PAGE),
         Err(_) => return Err(invalid("page_size", "is negative, expected 0 or more")),
     };
-    let start = match token {
+    let start: usize = match token {
         "" => 0,
         token => token
             .parse()
             .map_err(|_| invalid("page_token", "is not one that this server gave"))?,
     };
     let total = entries.len();
-    let end = total.min(start + size);
+    let end = total.min(start.saturating_add(size));
     let next = if end < total {
         end.to_string()
     } else {
@@ -162,5 +162,7 @@ mod tests {
         assert!(page(vec![1], -1, "").is_err());
         assert!(page(vec![1], 0, "abc").is_err());
         assert_eq!(page(vec![1], 0, "99").unwrap(), (vec![], String::new()));
+        let last = usize::MAX.to_string();
+        assert_eq!(page(vec![1], 0, &last).unwrap(), (vec![], String::new()));
     }
 }

@@ -12,14 +12,15 @@ use crate::error::ServeError;
 use crate::session::Command;
 use crate::stage::SpeechInfo;
 
-/// The commands of a `Speak` call.
+/// The commands of a `Speak` call, whose messages have at most `max_message` bytes.
 pub(super) fn spoken(
     requests: Streaming<v1::SpeakRequest>,
     info: Arc<SpeechInfo>,
+    max_message: usize,
 ) -> impl Stream<Item = Result<Command, ServeError>> + Unpin {
     requests.map(move |request| match request {
         Ok(request) => command(request, &info),
-        Err(status) => Err(broken(&status)),
+        Err(status) => Err(broken(&status, max_message)),
     })
 }
 
@@ -57,12 +58,32 @@ fn command(request: v1::SpeakRequest, info: &SpeechInfo) -> Result<Command, Serv
 }
 
 /// Why the request stream broke: a message that cannot be read, or a caller that is gone.
-fn broken(status: &Status) -> ServeError {
+///
+/// The codes are those that tonic gives: OUT_OF_RANGE for a message above the limit, UNIMPLEMENTED for one that is compressed,
+/// INTERNAL for one that is no protobuf, CANCELLED, UNAVAILABLE and UNKNOWN for a stream or a connection that was torn down.
+/// Whatever else there may be is an error that the caller shall see, and not an end that looks like success.
+fn broken(status: &Status, max_message: usize) -> ServeError {
     match status.code() {
-        Code::OutOfRange | Code::ResourceExhausted => {
-            ServeError::Protocol("a message is larger than allowed")
+        Code::OutOfRange | Code::ResourceExhausted => ServeError::MessageTooLarge { limit: max_message },
+        Code::Unimplemented => ServeError::Protocol("a message is compressed, expected plain ones"),
+        Code::Cancelled | Code::Unavailable | Code::Unknown => ServeError::CallerGone,
+        _ => ServeError::Protocol("a message could not be decoded"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_a_torn_stream_means_that_the_caller_is_gone() {
+        for n in 1..=16 {
+            let code = Code::from_i32(n);
+            let gone = matches!(code, Code::Cancelled | Code::Unavailable | Code::Unknown);
+            let error = broken(&Status::new(code, ""), 5);
+            assert_eq!(error == ServeError::CallerGone, gone, "{code:?} is {error}");
         }
-        Code::Internal | Code::InvalidArgument => ServeError::Protocol("a message could not be decoded"),
-        _ => ServeError::CallerGone,
+        let large = broken(&Status::out_of_range("found 6 bytes"), 5);
+        assert!(large.to_string().contains("5 bytes"), "{large}");
     }
 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use omni_proto::v1;
 
-use crate::error::ServeError;
+use crate::error::{ServeError, excerpt};
 use crate::session::{Buffering, Encoding, SessionLimits, Settings};
 use crate::stage::{Sampling, SpeechInfo};
 
@@ -41,7 +41,7 @@ fn model(got: &str, info: &SpeechInfo) -> Result<(), ServeError> {
     match got.is_empty() || got == info.id {
         true => Ok(()),
         false => Err(ServeError::ModelNotFound {
-            got: got.to_owned(),
+            got: excerpt(got),
             expected: info.id.clone(),
         }),
     }
@@ -58,7 +58,7 @@ fn voice(got: &str, info: &SpeechInfo) -> Result<String, ServeError> {
     found
         .map(|voice| voice.id.clone())
         .ok_or_else(|| ServeError::VoiceNotFound {
-            got: got.to_owned(),
+            got: excerpt(got),
             known: join(info.voices.iter().map(|voice| voice.id.as_str())),
         })
 }
@@ -72,7 +72,7 @@ fn language(got: &str, info: &SpeechInfo) -> Result<Option<String>, ServeError> 
         .cloned()
         .map(Some)
         .ok_or_else(|| ServeError::LanguageNotFound {
-            got: got.to_owned(),
+            got: excerpt(got),
             known: join(info.languages.iter().map(String::as_str)),
         })
 }

@@ -32,17 +32,19 @@ pub struct Speech {
     tasks: Arc<Tasks>,
     sessions: Arc<Semaphore>,
     max_sessions: usize,
+    max_message: usize,
 }
 
 impl Speech {
-    /// Serves at most `max_sessions` calls at once.
+    /// Serves at most `max_sessions` calls at once. `max_message` is what the transport lets through, for whoever is told.
     #[must_use]
-    pub fn new(deps: SessionDeps, tasks: Arc<Tasks>, max_sessions: usize) -> Self {
+    pub fn new(deps: SessionDeps, tasks: Arc<Tasks>, max_sessions: usize, max_message: usize) -> Self {
         Self {
             deps,
             tasks,
             sessions: Arc::new(Semaphore::new(max_sessions)),
             max_sessions,
+            max_message,
         }
     }
 
@@ -85,7 +87,7 @@ impl SpeechService for Speech {
     ) -> Result<Response<Self::SpeakStream>, Status> {
         let (info, permit) = self.admit().map_err(|error| status(&error))?;
         let (metadata, _, requests) = request.into_parts();
-        let commands = commands::spoken(requests, Arc::clone(&info));
+        let commands = commands::spoken(requests, Arc::clone(&info), self.max_message);
         let mut seq = 0;
         let replies = self.open(&metadata, commands, permit).map(move |event| {
             seq += 1;

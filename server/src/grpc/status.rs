@@ -27,6 +27,7 @@ fn code(error: &ServeError) -> Code {
         | ServeError::Protocol(_)
         | ServeError::UtteranceId { .. }
         | ServeError::TextTooLong { .. }
+        | ServeError::MessageTooLarge { .. }
         | ServeError::NothingSpeakable(_)
         | ServeError::Markup => Code::InvalidArgument,
         ServeError::ConfigDuringUtterance => Code::FailedPrecondition,
@@ -73,7 +74,9 @@ fn metadata(error: &ServeError) -> HashMap<String, String> {
         ServeError::TextTooLong { got, limit } | ServeError::TextBufferFull { got, limit } => {
             vec![("got", got.to_string()), ("limit", limit.to_string())]
         }
-        ServeError::TooManyUtterances { limit } | ServeError::TooManySessions { limit } => {
+        ServeError::TooManyUtterances { limit }
+        | ServeError::TooManySessions { limit }
+        | ServeError::MessageTooLarge { limit } => {
             vec![("limit", limit.to_string())]
         }
         ServeError::StageFailed { stage, .. } => vec![("stage", (*stage).to_owned())],

@@ -54,10 +54,10 @@ impl fmt::Debug for Segment {
 }
 
 impl Segment {
-    /// Whether tokens can be added.
+    /// Whether tokens can be added: they have not ended, and the talker still reads them.
     #[must_use]
     pub fn is_open(&self) -> bool {
-        self.tokens.is_some()
+        self.tokens.as_ref().is_some_and(|writer| !writer.is_abandoned())
     }
 
     /// Adds tokens; `last` says that no more will come. Nothing happens if it is not open.

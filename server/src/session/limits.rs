@@ -15,6 +15,8 @@ pub struct SessionLimits {
     pub max_audio: Duration,
     /// A session in which nothing happens for this long is ended.
     pub idle_timeout: Duration,
+    /// A sequence that waits for the rest of its sentence for this long is ended at its last word.
+    pub max_text_pause: Duration,
     /// A session of this age takes no more utterances.
     pub max_age: Duration,
     /// A caller that reads nothing for this long, while there is something to read, is let go.
@@ -29,6 +31,7 @@ impl Default for SessionLimits {
             max_utterances: 64,
             max_audio: Duration::from_secs(30 * 60),
             idle_timeout: Duration::from_secs(5 * 60),
+            max_text_pause: Duration::from_secs(2),
             max_age: Duration::from_secs(4 * 60 * 60),
             stall_timeout: Duration::from_secs(60),
         }

@@ -2,7 +2,7 @@
 
 use std::collections::{HashMap, VecDeque};
 
-use crate::error::ServeError;
+use crate::error::{ServeError, excerpt};
 use crate::id::UtteranceId;
 
 /// Longest id in bytes.
@@ -34,7 +34,7 @@ impl Names {
     /// A name for the utterance that begins now; `name` may be empty.
     pub(super) fn begin(&mut self, name: &str) -> Result<Named, ServeError> {
         let invalid = |problem| ServeError::UtteranceId {
-            id: name.chars().take(MAX_LEN).collect(),
+            id: excerpt(name),
             problem,
         };
         if name.len() > MAX_LEN {

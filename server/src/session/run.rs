@@ -1,10 +1,11 @@
 //! The session's loop: listens to the caller, to the pipeline, to its reader and to the clock, all at once.
 
 use std::collections::VecDeque;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::Duration;
 
-use futures::{Stream, StreamExt as _};
+use futures::{FutureExt as _, Stream, StreamExt as _};
 use omni_engine::Stamp;
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
@@ -16,8 +17,8 @@ use super::record::RecordSink;
 use super::settings::Settings;
 use super::utterance::Utterance;
 use crate::clock::Clock;
-use crate::error::ServeError;
-use crate::id::SessionId;
+use crate::error::{ServeError, excerpt};
+use crate::id::{SessionId, UtteranceId};
 use crate::orchestrator::Orchestrator;
 
 /// Events that may wait in the outbox before the caller is no longer listened to. Audio stops far earlier.
@@ -95,7 +96,7 @@ impl Session {
     }
 
     /// Runs to the end: of the commands and the work they caused, or of the reader's interest. An error among the commands
-    /// ends the session with it, as the last thing sent.
+    /// ends the session with it, as the last thing sent; so does a panic, which is nothing that a caller may take for an end.
     pub async fn run<S>(self, commands: S, events: mpsc::Sender<Result<Event, ServeError>>)
     where
         S: Stream<Item = Result<Command, ServeError>> + Unpin,
@@ -116,15 +117,26 @@ impl Session {
             hung_up: false,
             closing: None,
         };
-        let result = run.serve(commands, &events).await;
-        run.close_all(result.as_ref().err());
-        match result {
-            Ok(()) | Err(ServeError::CallerGone) => {}
-            Err(error) => {
-                // A reader that does not even take the status is given up.
-                let _ = tokio::time::timeout(STATUS_PATIENCE, events.send(Err(error))).await;
-            }
+        let served = AssertUnwindSafe(run.serve(commands, &events))
+            .catch_unwind()
+            .await;
+        let result = served.unwrap_or_else(|_| Err(panicked(self.id)));
+        if catch_unwind(AssertUnwindSafe(|| run.close_all(result.as_ref().err()))).is_err() {
+            panicked(self.id);
         }
+        if let Err(error) = result {
+            // A reader that is gone needs no status, and one that does not even take it is given up.
+            let _ = tokio::time::timeout(STATUS_PATIENCE, events.send(Err(error))).await;
+        }
+    }
+}
+
+/// The message of the panic is for the panic hook: it may hold what the caller sent.
+fn panicked(session: SessionId) -> ServeError {
+    tracing::error!(%session, "panic in a session");
+    ServeError::StageFailed {
+        stage: "session",
+        message: "it panicked, see the server's log".to_owned(),
     }
 }
 
@@ -158,6 +170,7 @@ enum Alarm {
     Idle,
     Stall,
     Flush,
+    Pause,
 }
 
 impl Run {
@@ -199,9 +212,10 @@ impl Run {
                     None => self.hang_up(),
                 },
                 spoken = next_spoken(&mut self.queue), if takes_audio => {
-                    self.active = self.deps.clock.now();
+                    let now = self.deps.clock.now();
+                    self.active = now;
                     if let Some(front) = self.queue.front_mut() {
-                        front.spoken(spoken, &mut self.outbox);
+                        front.spoken(spoken, &mut self.outbox, now);
                     }
                 }
             }
@@ -246,19 +260,22 @@ impl Run {
     }
 
     fn command(&mut self, command: Command) -> Result<(), ServeError> {
-        self.active = self.deps.clock.now();
+        let now = self.deps.clock.now();
+        // Text without a character says nothing: it does not keep a session open.
+        if !matches!(&command, Command::Text { text, .. } if text.is_empty()) {
+            self.active = now;
+        }
         match command {
             Command::Configure(settings) => self.configure(*settings),
             _ if self.settings.is_none() => Err(ServeError::Protocol("the first message must be config")),
-            Command::Text { text, utterance } => self.text(&text, &utterance),
+            Command::Text { text, utterance } => self.text(&text, &utterance, now),
             Command::Flush => {
                 if let Some(open) = self.open() {
-                    let now = self.active;
                     self.queue[open].flush(now);
                 }
                 Ok(())
             }
-            Command::Finish => self.finish(),
+            Command::Finish => self.finish(now),
             Command::Cancel { utterance } => {
                 self.cancel(&utterance);
                 Ok(())
@@ -291,13 +308,13 @@ impl Run {
         self.queue[last].is_open().then_some(last)
     }
 
-    fn text(&mut self, text: &str, name: &str) -> Result<(), ServeError> {
+    fn text(&mut self, text: &str, name: &str, now: Stamp) -> Result<(), ServeError> {
         let open = match self.open() {
             Some(open) => {
                 let id = self.queue[open].id();
                 if !name.is_empty() && name != id.as_str() {
                     return Err(ServeError::UtteranceId {
-                        id: name.to_owned(),
+                        id: excerpt(name),
                         problem: "differs from that of the open utterance, send finish first",
                     });
                 }
@@ -305,7 +322,7 @@ impl Run {
             }
             None if text.is_empty() && name.is_empty() => return Ok(()),
             None => match self.names.begin(name)? {
-                Named::New(id) => match self.begin(id)? {
+                Named::New(id) => match self.begin(id, now)? {
                     Some(open) => open,
                     None => return Ok(()),
                 },
@@ -318,12 +335,12 @@ impl Run {
         if waiting > limit {
             utterance.fail(ServeError::TextBufferFull { got: waiting, limit });
         }
-        utterance.push(text, self.deps.limits.max_text_bytes, self.active);
+        utterance.push(text, self.deps.limits.max_text_bytes, now);
         Ok(())
     }
 
     /// Opens an utterance; `None` if no new ones are taken.
-    fn begin(&mut self, id: crate::id::UtteranceId) -> Result<Option<usize>, ServeError> {
+    fn begin(&mut self, id: UtteranceId, now: Stamp) -> Result<Option<usize>, ServeError> {
         if self.closing.is_some() {
             self.listening = false;
             return Ok(None);
@@ -336,24 +353,23 @@ impl Run {
         let orchestrator = self.deps.orchestrator.clone();
         let pipeline = self.deps.orchestrator.model()?;
         let limits = &self.deps.limits;
-        let utterance = Utterance::new(id, settings, orchestrator, pipeline, limits, self.active);
+        let utterance = Utterance::new(id, settings, orchestrator, pipeline, limits, now);
         self.queue.push_back(utterance);
         Ok(Some(self.queue.len() - 1))
     }
 
-    fn finish(&mut self) -> Result<(), ServeError> {
+    fn finish(&mut self, now: Stamp) -> Result<(), ServeError> {
         if self.names.caller_ends() {
             return Ok(());
         }
         let open = match self.open() {
             Some(open) => Some(open),
             None => match self.names.begin("")? {
-                Named::New(id) => self.begin(id)?,
+                Named::New(id) => self.begin(id, now)?,
                 Named::Late => None,
             },
         };
         if let Some(open) = open {
-            let now = self.active;
             self.queue[open].finish(now);
         }
         Ok(())
@@ -407,6 +423,9 @@ impl Run {
         if let Some(due) = self.open().and_then(|open| self.queue[open].flush_due()) {
             alarms.push((due, Alarm::Flush));
         }
+        if let Some(due) = self.queue.front().and_then(Utterance::pause_due) {
+            alarms.push((due, Alarm::Pause));
+        }
         alarms.into_iter().min().expect("there is always one")
     }
 
@@ -417,6 +436,11 @@ impl Run {
             Alarm::Idle => return Err(ServeError::SessionIdle(limits.idle_timeout)),
             Alarm::Stall => return Err(ServeError::SlowReader(limits.stall_timeout)),
             Alarm::Age => self.closing = Some(ServeError::SessionMaxAge(limits.max_age)),
+            Alarm::Pause => {
+                if let Some(front) = self.queue.front_mut() {
+                    front.pause(self.deps.clock.now());
+                }
+            }
             Alarm::Flush => {
                 if let Some(open) = self.open() {
                     let now = self.deps.clock.now();

@@ -2,7 +2,8 @@
 //!
 //! The next sequence starts when the talker is done with the current one, while the vocoder and the listener are still busy
 //! with its audio: no gap between sentences, and never more than one sequence per utterance in the talker. The permit is held
-//! only while there is work, so that a caller who pauses between sentences keeps nobody waiting.
+//! only while there is work, so that a caller who pauses between sentences keeps nobody waiting. One who pauses within a
+//! sentence keeps a permit and a place in the talker for it, and therefore only for a bounded time.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -116,7 +117,14 @@ impl Speaking {
     /// The sequence that takes more tokens, if there is one.
     pub(super) fn open_segment(&mut self) -> Option<&mut Segment> {
         let last = self.running.back_mut()?;
-        last.segment.is_open().then_some(&mut last.segment)
+        // The model may come to an end of its own while more text is expected. Tokens for it would be lost then.
+        let takes = last.segment.is_open() && !last.segment.is_talker_done();
+        takes.then_some(&mut last.segment)
+    }
+
+    /// Whether a sequence waits for more tokens to come.
+    pub(super) fn is_open(&self) -> bool {
+        self.running.back().is_some_and(|last| last.segment.is_open())
     }
 
     /// Frames made so far by the sequences under way.

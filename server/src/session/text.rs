@@ -118,7 +118,27 @@ impl TextFront {
     pub(super) fn flush(&mut self) -> Result<(), ServeError> {
         self.gathering = false;
         let pieces = self.front.flush();
-        self.add(pieces)
+        self.add(pieces)?;
+        // If nothing was left that could be spoken, the sequence would wait for an end for ever.
+        self.end_sequence();
+        Ok(())
+    }
+
+    /// Ends the sequence that the last piece left open, if it did. Text that comes later begins another; a word that is not
+    /// complete stays gathered.
+    pub(super) fn end_sequence(&mut self) {
+        if self.open_chars.take().is_none() {
+            return;
+        }
+        self.last_end = Some(EndKind::Flush);
+        self.pieces.push_back(Piece {
+            tokens: Vec::new(),
+            chars: 0,
+            continues: true,
+            ends: true,
+            pause: Duration::ZERO,
+            bytes: 0,
+        });
     }
 
     /// No more text will come. An utterance without any text is fine; one with nothing that can be spoken is not.
@@ -260,6 +280,7 @@ mod tests {
             }],
             sample_rate: SampleRate::new(16_000).unwrap(),
             samples_per_frame: SamplesPerFrame(640.try_into().unwrap()),
+            leading_silence_frames: 0,
             max_frames: 100,
             max_context: 200,
             default_sampling: Sampling::default(),
@@ -295,6 +316,51 @@ mod tests {
         assert!(!pieces[0].continues && pieces[1..].iter().all(|piece| piece.continues));
         assert!(pieces[..pieces.len() - 1].iter().all(|piece| !piece.ends) && pieces[pieces.len() - 1].ends);
         assert_eq!(pieces.into_iter().map(text).collect::<String>(), sentence);
+    }
+
+    /// Eager text whose words are all on their way, and none is left in the buffer.
+    fn under_way() -> TextFront {
+        let mut eager = front(Buffering::Eager);
+        eager.push("the quick brown fox jumps over ").unwrap();
+        assert!(eager.pieces.back().is_some_and(|piece| !piece.ends));
+        while eager.next_piece().is_some() {}
+        eager
+    }
+
+    #[test]
+    fn a_flush_ends_the_open_sequence_even_if_nothing_speakable_is_left() {
+        for rest in ["", " ", " \n"] {
+            let mut eager = under_way();
+            eager.push(rest).unwrap();
+            eager.flush().unwrap();
+            let last = eager.pieces.back().expect("an end");
+            assert!(last.continues && last.ends, "{rest:?}: {last:?}");
+            eager.push("and then the dog went home. ").unwrap();
+            let pieces: Vec<_> = eager.pieces.iter().skip_while(|piece| piece.continues).collect();
+            assert!(!pieces[0].tokens.is_empty() && !pieces[0].pause.is_zero());
+        }
+    }
+
+    #[test]
+    fn a_sequence_that_is_ended_keeps_the_word_that_is_not_complete() {
+        let mut eager = front(Buffering::Eager);
+        eager.push("the quick brown fox jumps over the la").unwrap();
+        eager.end_sequence();
+        assert!(
+            eager
+                .pieces
+                .back()
+                .is_some_and(|piece| piece.ends && piece.tokens.is_empty())
+        );
+        eager.push("zy dog.").unwrap();
+        eager.finish().unwrap();
+        let rest: String = eager
+            .pieces
+            .iter()
+            .skip_while(|piece| !piece.ends)
+            .map(text)
+            .collect();
+        assert!(rest.ends_with("lazy dog.") && !rest.contains("quick"), "{rest:?}");
     }
 
     #[test]

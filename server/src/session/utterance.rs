@@ -56,6 +56,10 @@ pub(super) struct Utterance {
     outcome: Outcome,
     error: Option<ServeError>,
     last_text: Stamp,
+    /// When the pipeline last gave something.
+    last_spoken: Stamp,
+    /// Longest pause of the caller within a sentence.
+    max_text_pause: Duration,
 }
 
 impl Utterance {
@@ -92,6 +96,8 @@ impl Utterance {
             outcome: Outcome::Stop,
             error: None,
             last_text: now,
+            last_spoken: now,
+            max_text_pause: limits.max_text_pause,
             settings,
             info,
         }
@@ -126,11 +132,27 @@ impl Utterance {
         (self.is_open() && self.takes_text() && self.text.is_gathering()).then(|| self.last_text + delay)
     }
 
+    /// When a sequence that waits for the rest of its sentence is to be ended without it, so that it gives its place back.
+    /// While there is still something to hear nobody waits.
+    pub(super) fn pause_due(&self) -> Option<Stamp> {
+        (self.takes_text() && !self.finished && self.speaking.is_open())
+            .then(|| self.last_text.max(self.last_spoken) + self.max_text_pause)
+    }
+
+    /// Ends that sequence at its last word.
+    pub(super) fn pause(&mut self, now: Stamp) {
+        // If its end cannot be passed on yet, that is tried again in due time and not at once.
+        self.last_spoken = now;
+        self.text.end_sequence();
+    }
+
     /// Adds text. Beyond `limit` bytes the utterance fails.
     pub(super) fn push(&mut self, text: &str, limit: usize, now: Stamp) {
         self.received += text.len();
         self.characters = self.characters.saturating_add(text.chars().count() as u32);
-        self.last_text = now;
+        if !text.is_empty() {
+            self.last_text = now;
+        }
         if !self.takes_text() {
             return;
         }
@@ -244,6 +266,9 @@ impl Utterance {
                 } else {
                     break;
                 }
+            } else if piece.tokens.is_empty() {
+                // The end of a sequence that has ended by itself.
+                self.text.next_piece();
             } else if self.speaking.can_start()
                 && self.speaking.has_permit()
                 && let Some(piece) = self.text.next_piece()
@@ -267,9 +292,6 @@ impl Utterance {
     }
 
     fn start(&mut self, piece: Piece, now: Stamp) -> Result<(), ServeError> {
-        if piece.tokens.is_empty() {
-            return Ok(());
-        }
         let left = self.frames_left();
         if left == 0 {
             self.cut_short();
@@ -321,7 +343,8 @@ impl Utterance {
     }
 
     /// Takes the pipeline's event.
-    pub(super) fn spoken(&mut self, spoken: Spoken, out: &mut Outbox) {
+    pub(super) fn spoken(&mut self, spoken: Spoken, out: &mut Outbox, now: Stamp) {
+        self.last_spoken = now;
         match spoken {
             Spoken::Admitted | Spoken::TalkerDone => {}
             Spoken::Refused(error) => self.fail(error),

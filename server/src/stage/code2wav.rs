@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use omni_engine::{
     ChunkConfig, ChunkEngine, ChunkEvent, ChunkModel, ChunkReport, CodecFrame, ModelError, OpenError, SeqId,
-    Stamp,
+    Stamp, StreamOptions,
 };
 
 use super::backend::{BackendError, SpeechBackend};
@@ -71,9 +71,13 @@ pub fn code2wav_stage<B: SpeechBackend>(
         .iter()
         .max()
         .map_or(1, |most| 2 * *most as usize);
+    let options = StreamOptions {
+        unplayed_items: backend.info().leading_silence_frames,
+    };
     let core = Code2Wav {
         backend,
         config: limits.engine,
+        options,
         queue,
         clock,
         engine: None,
@@ -85,6 +89,7 @@ pub fn code2wav_stage<B: SpeechBackend>(
 struct Code2Wav<B: SpeechBackend> {
     backend: Arc<B>,
     config: ChunkConfig,
+    options: StreamOptions,
     /// Frames of one stream taken from its edge ahead of decoding; the rest waits in the edge, where it is bounded.
     queue: usize,
     clock: Clock,
@@ -112,10 +117,13 @@ impl<B: SpeechBackend> Core for Code2Wav<B> {
     }
 
     fn accept(&mut self, job: Code2WavJob) {
+        if job.cancel.is_set() {
+            return;
+        }
         let Some(engine) = &mut self.engine else {
             return job.audio.end(failed("there is no model"));
         };
-        if let Err(error) = engine.add(job.seq) {
+        if let Err(error) = engine.add(job.seq, self.options) {
             return job.audio.end(refusal(&error));
         }
         let live = Live {

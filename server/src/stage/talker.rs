@@ -99,6 +99,9 @@ impl<B: SpeechBackend> Core for Talker<B> {
     }
 
     fn accept(&mut self, job: TalkerJob) {
+        if job.cancel.is_set() {
+            return;
+        }
         let Some(engine) = &mut self.engine else {
             return job.frames.end(failed("there is no model"));
         };

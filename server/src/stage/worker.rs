@@ -93,6 +93,13 @@ impl<J> StageHandle<J> {
     }
 }
 
+/// A stage that nobody can reach any more ends, whoever forgot to stop it.
+impl<J> Drop for StageHandle<J> {
+    fn drop(&mut self) {
+        self.stop();
+    }
+}
+
 /// An engine with the sequences it works on; what differs between stages.
 pub(super) trait Core: Send {
     type Job: Send;
@@ -100,7 +107,8 @@ pub(super) trait Core: Send {
     /// Builds model and engine.
     fn load(&mut self) -> Result<(), BackendError>;
 
-    /// Takes a job; one that cannot run is ended here. Without an engine every job is.
+    /// Takes a job; one that cannot run is ended here, and one that was cancelled is dropped: it must not take the place of
+    /// another. Without an engine every job is ended.
     fn accept(&mut self, job: Self::Job);
 
     /// Looks at cancellations and at both sides of every sequence.
@@ -223,17 +231,24 @@ impl<C: Core> Worker<C> {
     }
 
     fn turn(&mut self) -> Turn {
+        // What was cancelled leaves before anybody new comes: it keeps nobody's place.
+        self.core.tend();
+        let mut accepted = false;
         loop {
             match self.jobs.try_recv() {
                 Ok(job) => self.core.accept(job),
                 Err(mpsc::error::TryRecvError::Empty) => break,
                 Err(mpsc::error::TryRecvError::Disconnected) => return Turn::Over,
             }
+            accepted = true;
         }
         if self.stop.is_set() {
             return Turn::Over;
         }
-        self.core.tend();
+        if accepted {
+            // The first inputs of the new ones are there, and their bell has rung.
+            self.core.tend();
+        }
         if self.core.has_work() {
             self.core.step();
             return Turn::Worked;
@@ -271,4 +286,89 @@ fn panic_message(panic: &(dyn Any + Send)) -> String {
     let text = panic.downcast_ref::<&str>().map(ToString::to_string);
     text.or_else(|| panic.downcast_ref::<String>().cloned())
         .map_or_else(|| "panic".to_owned(), |text| format!("panic: {text}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc::sync_channel;
+    use std::time::Duration;
+
+    use super::*;
+
+    /// Has one place, and keeps a job until it is cancelled.
+    #[derive(Default)]
+    struct OnePlace {
+        place: Option<CancelFlag>,
+        refused: usize,
+    }
+
+    impl Core for OnePlace {
+        type Job = CancelFlag;
+
+        fn load(&mut self) -> Result<(), BackendError> {
+            Ok(())
+        }
+
+        fn accept(&mut self, job: CancelFlag) {
+            match self.place {
+                Some(_) => self.refused += 1,
+                None => self.place = Some(job),
+            }
+        }
+
+        fn tend(&mut self) {
+            self.place.take_if(|job| job.is_set());
+        }
+
+        fn has_work(&self) -> bool {
+            false
+        }
+
+        fn wake_at(&self) -> Option<Stamp> {
+            None
+        }
+
+        fn step(&mut self) {}
+
+        fn fail_all(&mut self, _message: &str) {
+            self.place = None;
+        }
+    }
+
+    #[test]
+    fn a_cancelled_job_leaves_before_the_next_one_comes() {
+        let (jobs, mailbox) = mpsc::channel(4);
+        let (state, _) = watch::channel(StageState::Ready);
+        let mut worker = Worker {
+            name: "test",
+            core: OnePlace::default(),
+            jobs: mailbox,
+            wake: Wake::default(),
+            stop: CancelFlag::default(),
+            state,
+            clock: Clock::start(),
+        };
+        let first = CancelFlag::default();
+        jobs.try_send(first.clone()).unwrap();
+        worker.turn();
+        first.set();
+        jobs.try_send(CancelFlag::default()).unwrap();
+        worker.turn();
+        assert_eq!(worker.core.refused, 0);
+        assert!(worker.core.place.is_some());
+    }
+
+    #[test]
+    fn a_stage_whose_handle_is_dropped_ends() {
+        let (handle, body) = stage("test", OnePlace::default(), Wake::default(), 1, Clock::start());
+        let (ended, end) = sync_channel(1);
+        let thread = std::thread::spawn(move || {
+            body.run();
+            ended.send(()).unwrap();
+        });
+        drop(handle);
+        // Longer than anything takes; only a test that fails waits for it.
+        assert_eq!(end.recv_timeout(Duration::from_secs(30)), Ok(()));
+        thread.join().unwrap();
+    }
 }

@@ -1,0 +1,105 @@
+//! Stages driven directly, without a session: what was cancelled before it began takes nobody's place.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use omni_engine::{ArConfig, ChunkConfig, CodecFrame, SeqId};
+use omni_server::clock::Clock;
+use omni_server::connector::edge;
+use omni_server::stage::{
+    AudioPiece, CancelFlag, Code2WavJob, Code2WavLimits, End, Outlet as _, Sampling, StageProgress, Taken,
+    TalkerJob, TalkerLimits, TalkerRequest, Wake, code2wav_stage, talker_stage,
+};
+use omni_tests::{FakeScript, FakeSpeech};
+use tokio::sync::oneshot;
+
+/// Jobs cancelled before the one that is not.
+const CANCELLED: u64 = 5;
+
+fn backend() -> Arc<FakeSpeech> {
+    Arc::new(FakeSpeech::new(FakeScript::default()))
+}
+
+fn flag(seq: u64) -> CancelFlag {
+    let flag = CancelFlag::default();
+    if seq < CANCELLED {
+        flag.set();
+    }
+    flag
+}
+
+#[tokio::test]
+async fn a_cancelled_job_takes_no_place_in_the_talker() {
+    let engine = ArConfig {
+        max_num_seqs: 1,
+        max_waiting: 1,
+        ..ArConfig::default()
+    };
+    let limits = TalkerLimits { mailbox: 16, engine };
+    let wake = Wake::default();
+    let (handle, body) = talker_stage(backend(), limits, wake.clone(), Clock::start());
+    let mut frames = Vec::new();
+    for seq in 0..=CANCELLED {
+        let (mut tokens_in, tokens) = edge(4, None, Some(wake.clone()));
+        tokens_in.put(vec![u32::from('a')], 1);
+        Box::new(tokens_in).end(End::Stop);
+        let (frames_in, frames_out) = edge::<CodecFrame>(4, Some(wake.clone()), None);
+        frames.push(frames_out);
+        let job = TalkerJob {
+            seq: SeqId(seq),
+            request: TalkerRequest {
+                voice: "alto".to_owned(),
+                language: None,
+                sampling: Sampling::default(),
+                seed: 1,
+            },
+            tokens: Box::new(tokens),
+            max_frames: 10,
+            frames: Box::new(frames_in),
+            cancel: flag(seq),
+            progress: StageProgress::default(),
+            finished: oneshot::channel().0,
+        };
+        handle.submit(job).unwrap();
+    }
+    let thread = std::thread::spawn(move || body.run());
+    let last = frames.last_mut().expect("there are some");
+    assert!(matches!(last.next().await, Taken::Item(_)));
+    assert_eq!(last.next().await, Taken::End(End::Stop));
+    assert_eq!(frames[0].next().await, Taken::Gone);
+    drop(handle);
+    thread.join().unwrap();
+}
+
+#[tokio::test]
+async fn a_cancelled_job_takes_no_place_in_code2wav() {
+    let engine = ChunkConfig {
+        max_streams: 1,
+        ..ChunkConfig::new(Duration::from_millis(40))
+    };
+    let limits = Code2WavLimits { mailbox: 16, engine };
+    let wake = Wake::default();
+    let (handle, body) = code2wav_stage(backend(), limits, wake.clone(), Clock::start());
+    let mut audio = Vec::new();
+    for seq in 0..=CANCELLED {
+        let (mut frames_in, frames) = edge(4, None, Some(wake.clone()));
+        frames_in.put(CodecFrame(Box::new([u32::from('a'), 0])), 1);
+        Box::new(frames_in).end(End::Stop);
+        let (audio_in, audio_out) = edge::<AudioPiece>(4, Some(wake.clone()), None);
+        audio.push(audio_out);
+        let job = Code2WavJob {
+            seq: SeqId(seq),
+            frames: Box::new(frames),
+            audio: Box::new(audio_in),
+            cancel: flag(seq),
+            progress: StageProgress::default(),
+        };
+        handle.submit(job).unwrap();
+    }
+    let thread = std::thread::spawn(move || body.run());
+    let last = audio.last_mut().expect("there are some");
+    assert!(matches!(last.next().await, Taken::Item(_)));
+    assert_eq!(last.next().await, Taken::End(End::Stop));
+    drop(handle);
+    thread.join().unwrap();
+}

@@ -121,6 +121,7 @@ fn arrows() -> BTreeMap<&'static str, &'static [&'static str]> {
         ("audio", &[]),
         ("text", &[]),
         ("engine", &[]),
+        ("telemetry", &[]),
         ("models", &["omni-engine"]),
         (
             "server",
@@ -163,11 +164,12 @@ fn crates_depend_on_each_other_along_the_arrows_only() {
 
 #[test]
 fn pure_crates_stay_pure() {
-    let never: [(&str, &[&str]); 4] = [
+    let never: [(&str, &[&str]); 5] = [
         ("engine", &["tokio", "tonic", "candle-core", "metrics", "tracing"]),
         ("audio", &["tokio", "tonic", "candle-core", "metrics"]),
         ("text", &["tokio", "tonic", "candle-core", "metrics"]),
         ("models", &["tokio", "tonic", "metrics"]),
+        ("telemetry", &["tonic", "candle-core"]),
     ];
     for (name, never) in never {
         let manifest = fs::read_to_string(root().join(name).join("Cargo.toml")).expect("a manifest");
@@ -235,7 +237,7 @@ fn unbounded_channels_are_not_used() {
         ["unbounded", "_channel"].concat(),
         ["mpsc::", "unbounded"].concat(),
     ];
-    for name in ["server", "client"] {
+    for name in ["server", "client", "telemetry"] {
         for path in files(&root().join(name).join("src"), &[".rs"]) {
             let code = code(&path);
             assert!(

@@ -1,0 +1,136 @@
+//! The catalogue: every metric family there is, declared once in `catalogue.yaml`.
+//!
+//! In: the YAML text that is compiled in, and [`CatalogueOptions`]. Out: a validated [`Catalogue`], which never changes. Typed
+//! families, descriptions, buckets, documentation and the JSON listing all derive from it. Nothing else names a metric.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+mod absent;
+mod check;
+mod family;
+mod json;
+mod markdown;
+mod names;
+mod options;
+mod raw;
+
+pub use absent::Absent;
+pub use check::CatalogueError;
+pub use family::{Buckets, Family, FamilyKind, Sinks};
+pub use names::{is_label_name, is_metric_name};
+pub use options::{CatalogueOptions, OptionsError, Prefix};
+
+/// The declarations that are compiled in.
+const BUILT_IN: &str = include_str!("../catalogue.yaml");
+
+/// A group of families that are served or left out together.
+#[derive(Debug, Clone)]
+pub struct Group {
+    /// Its name, for flags.
+    pub name: Arc<str>,
+    /// What its families have in common.
+    pub about: String,
+    /// Whether it is served.
+    pub enabled: bool,
+}
+
+/// Every family, its group, and what is absent on purpose.
+#[derive(Debug, Clone)]
+pub struct Catalogue {
+    supplied: Vec<Arc<str>>,
+    groups: Vec<Group>,
+    families: Vec<Arc<Family>>,
+    by_name: BTreeMap<Arc<str>, usize>,
+    absent: Vec<Absent>,
+}
+
+impl Catalogue {
+    /// The catalogue as it is compiled in, with vLLM's default limits.
+    ///
+    /// # Panics
+    ///
+    /// Never in a build that passed its tests: the text is a constant, and one of them reads it.
+    #[must_use]
+    pub fn built_in() -> Self {
+        Self::parse(BUILT_IN).unwrap_or_else(|error| panic!("the catalogue that is compiled in: {error}"))
+    }
+
+    /// The catalogue in `text`.
+    ///
+    /// # Errors
+    ///
+    /// Text that is no catalogue, or one that contradicts itself: every problem, with its line and column.
+    pub fn parse(text: &str) -> Result<Self, CatalogueError> {
+        check::catalogue(&raw::read(text)?)
+    }
+
+    fn new(supplied: Vec<Arc<str>>, groups: Vec<Group>, families: Vec<Family>, absent: Vec<Absent>) -> Self {
+        let families: Vec<_> = families.into_iter().map(Arc::new).collect();
+        let by_name = families
+            .iter()
+            .enumerate()
+            .map(|(index, family)| (Arc::clone(&family.name), index));
+        Self {
+            by_name: by_name.collect(),
+            supplied,
+            groups,
+            families,
+            absent,
+        }
+    }
+
+    /// Every family in the order of the declarations. A family's place is its id.
+    #[must_use]
+    pub fn families(&self) -> &[Arc<Family>] {
+        &self.families
+    }
+
+    /// The family of that name.
+    #[must_use]
+    pub fn find(&self, name: &str) -> Option<&Arc<Family>> {
+        self.by_name.get(name).map(|index| &self.families[*index])
+    }
+
+    /// The groups in the order of the declarations.
+    #[must_use]
+    pub fn groups(&self) -> &[Group] {
+        &self.groups
+    }
+
+    /// Whether a family's group is served.
+    #[must_use]
+    pub fn serves(&self, family: &Family) -> bool {
+        self.groups
+            .iter()
+            .any(|group| group.name == family.group && group.enabled)
+    }
+
+    /// Labels that the recorder supplies where a family has them.
+    #[must_use]
+    pub fn supplied(&self) -> &[Arc<str>] {
+        &self.supplied
+    }
+
+    /// Families that others have and that do not exist here, with reasons.
+    #[must_use]
+    pub fn absent(&self) -> &[Absent] {
+        &self.absent
+    }
+
+    /// Describes every served family to a recorder of the `metrics` facade.
+    pub fn describe(&self, recorder: &dyn metrics::Recorder) {
+        for family in self.families.iter().filter(|family| self.serves(family)) {
+            let name = metrics::KeyName::from(family.name.to_string());
+            let help = metrics::SharedString::from(family.help.clone());
+            match family.kind {
+                FamilyKind::Counter => recorder.describe_counter(name, None, help),
+                FamilyKind::FloatCounter | FamilyKind::Gauge => recorder.describe_gauge(name, None, help),
+                FamilyKind::Histogram => recorder.describe_histogram(name, None, help),
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,113 @@
+//! The catalogue as `docs/metrics.md`.
+
+use std::fmt::Write;
+
+use super::{Absent, Catalogue, Family, FamilyKind, Group};
+
+const HEAD: &str = "# Metrics
+
+<!-- Generated from telemetry/catalogue.yaml by `cargo run -p omni-telemetry --example regenerate`. Do not edit. -->
+
+Every metric family of the server. Names, labels and buckets are those of the vLLM and vLLM-Omni families they stand in for, so
+that existing dashboards keep working. `model_name` is the name the model is served by. `stage` and `replica` are ids as text
+(`\"0\"`); `vllm:omni_stage_info` says what is behind them. Histograms have fixed buckets, `+Inf` is implied.
+
+With `--metrics-prefix vllm_omni:` every `vllm:omni_` below reads `vllm_omni:`.
+
+`promtool check metrics` accepts all of them and remarks on three habits that these names inherit: colons, units abbreviated in the
+name (`_s`), and TorchServe's capitals and bare counters.
+
+## Where the values differ from vLLM's on purpose
+
+* A caller that goes away is counted: in `vllm:request_success_total{finished_reason=\"abort\"}`, and in the latency families that
+  its request reached.
+* Prefill and inference begin at the first time a request was scheduled. A preemption is part of the interval it interrupts.
+* Queue time is never negative.
+* Sizes and times of transfers are measured at the edge, per message. They are not zeros.
+* Audio families cover unary calls as well as streams, and requests that were aborted.
+* `stage_type` is `llm` or `generation`.
+";
+
+impl Catalogue {
+    /// The documentation of every family, as Markdown.
+    #[must_use]
+    pub fn to_markdown(&self) -> String {
+        let mut out = String::from(HEAD);
+        for group in &self.groups {
+            let families = self
+                .families
+                .iter()
+                .filter(|family| family.group == group.name)
+                .map(AsRef::as_ref);
+            section(&mut out, group, &families.collect::<Vec<_>>());
+        }
+        buckets(&mut out, self);
+        absent(&mut out, &self.absent);
+        out
+    }
+}
+
+fn section(out: &mut String, group: &Group, families: &[&Family]) {
+    let off = if group.enabled { "" } else { " (off by default)" };
+    let _ = write!(
+        out,
+        "\n## {}{off}\n\n{}\n\n| family | type | unit | labels | meaning |\n|---|---|---|---|---|\n",
+        group.name, group.about
+    );
+    for family in families {
+        let kind = match &family.buckets {
+            Some(buckets) => format!("histogram: {}", buckets.set),
+            None => family.kind.exposed().to_owned(),
+        };
+        let labels: Vec<_> = family
+            .exposed_labels()
+            .into_iter()
+            .map(|label| match family.values.get(label) {
+                Some(values) => format!("{label} ({})", values.join(", ")),
+                None => label.to_owned(),
+            })
+            .collect();
+        let _ = writeln!(
+            out,
+            "| `{}` | {kind} | {} | {} | {} |",
+            family.name,
+            family.unit,
+            labels.join(", "),
+            family.help
+        );
+    }
+}
+
+fn buckets(out: &mut String, catalogue: &Catalogue) {
+    out.push_str("\n## Buckets\n\n| set | upper bounds |\n|---|---|\n");
+    let mut sets: Vec<_> = catalogue
+        .families
+        .iter()
+        .filter(|family| family.kind == FamilyKind::Histogram)
+        .filter_map(|family| family.buckets.as_ref())
+        .collect();
+    sets.sort_by(|a, b| a.set.cmp(&b.set));
+    sets.dedup_by(|a, b| a.set == b.set);
+    for set in sets {
+        let bounds: Vec<_> = set.bounds.iter().map(f64::to_string).collect();
+        let rule = if set.by_length {
+            " and so on, up to the longest sequence of the model"
+        } else {
+            ""
+        };
+        let _ = writeln!(out, "| {} | {}{rule} |", set.set, bounds.join(", "));
+    }
+}
+
+fn absent(out: &mut String, absent: &[Absent]) {
+    out.push_str(
+        "\n## Absent\n\nFamilies of vLLM and vLLM-Omni that are neither declared nor rendered here.\n\n",
+    );
+    out.push_str("| families | why |\n|---|---|\n");
+    for entry in absent {
+        let names = entry.names.iter().map(|name| format!("`{name}`"));
+        let prefixes = entry.prefixes.iter().map(|prefix| format!("`{prefix}*`"));
+        let all: Vec<_> = names.chain(prefixes).collect();
+        let _ = writeln!(out, "| {} | {} |", all.join(", "), entry.reason);
+    }
+}

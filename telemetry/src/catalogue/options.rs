@@ -1,0 +1,166 @@
+//! What an operator may change about the catalogue: the prefix, the groups, buckets. Names, kinds and labels stay as declared.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use super::check::{check_bounds, one_two_five};
+use super::{Catalogue, Family};
+
+/// What the pipeline's own families begin with.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Prefix {
+    /// `vllm:omni_`, as vLLM-Omni's first dashboards have it.
+    #[default]
+    VllmOmni,
+    /// `vllm_omni:`, as its later ones have it.
+    VllmOmniNewer,
+}
+
+impl Prefix {
+    const DECLARED: &'static str = "vllm:omni_";
+    const NEWER: &'static str = "vllm_omni:";
+
+    /// The prefix that is written `text`.
+    ///
+    /// # Errors
+    ///
+    /// Any text that is neither.
+    pub fn parse(text: &str) -> Result<Self, OptionsError> {
+        match text {
+            Self::DECLARED => Ok(Self::VllmOmni),
+            Self::NEWER => Ok(Self::VllmOmniNewer),
+            other => Err(OptionsError::Prefix(other.to_owned())),
+        }
+    }
+
+    fn apply(self, name: &Arc<str>) -> Arc<str> {
+        match (self, name.strip_prefix(Self::DECLARED)) {
+            (Self::VllmOmniNewer, Some(rest)) => Arc::from(format!("{}{rest}", Self::NEWER)),
+            _ => Arc::clone(name),
+        }
+    }
+}
+
+/// What an operator may ask for.
+#[derive(Debug, Clone, Default)]
+pub struct CatalogueOptions {
+    /// The prefix of the pipeline's families.
+    pub prefix: Prefix,
+    /// Groups to serve although they are off by default.
+    pub enable: Vec<String>,
+    /// Groups not to serve.
+    pub disable: Vec<String>,
+    /// Longest sequence of the served model, in tokens; the bounds of token histograms follow it.
+    pub max_model_len: Option<u32>,
+    /// Bounds that replace a bucket set, by the set's name.
+    pub buckets: BTreeMap<String, Vec<f64>>,
+}
+
+/// Options that do not fit the catalogue.
+#[derive(Debug, Clone, PartialEq, thiserror::Error)]
+pub enum OptionsError {
+    /// No such prefix.
+    #[error("metrics prefix {0:?}, expected \"vllm:omni_\" or \"vllm_omni:\"")]
+    Prefix(String),
+    /// No such group.
+    #[error("metrics group {got:?} does not exist, there are: {known}")]
+    Group {
+        /// What was asked for.
+        got: String,
+        /// What there is.
+        known: String,
+    },
+    /// No such bucket set.
+    #[error("histogram buckets {got:?} do not exist, there are: {known}")]
+    BucketSet {
+        /// What was asked for.
+        got: String,
+        /// What there is.
+        known: String,
+    },
+    /// Bounds that make no histogram.
+    #[error("histogram buckets {set}: {problem}")]
+    Bounds {
+        /// The set.
+        set: String,
+        /// What is wrong with it.
+        problem: String,
+    },
+}
+
+impl Catalogue {
+    /// This catalogue with an operator's wishes applied.
+    ///
+    /// # Errors
+    ///
+    /// Every wish that does not fit.
+    pub fn with(&self, options: &CatalogueOptions) -> Result<Self, Vec<OptionsError>> {
+        let problems = self.problems(options);
+        if !problems.is_empty() {
+            return Err(problems);
+        }
+        let mut groups = self.groups.clone();
+        for group in &mut groups {
+            let named = |names: &[String]| names.iter().any(|name| **name == *group.name);
+            group.enabled = (group.enabled || named(&options.enable)) && !named(&options.disable);
+        }
+        let families = self.families.iter().map(|family| adapt(family, options));
+        Ok(Self::new(
+            self.supplied.clone(),
+            groups,
+            families.collect(),
+            self.absent.clone(),
+        ))
+    }
+
+    fn problems(&self, options: &CatalogueOptions) -> Vec<OptionsError> {
+        let known = |name: &String| self.groups.iter().any(|group| *group.name == **name);
+        let groups = options.enable.iter().chain(&options.disable);
+        let groups = groups.filter(|name| !known(name)).map(|got| {
+            let known: Vec<_> = self.groups.iter().map(|group| group.name.as_ref()).collect();
+            OptionsError::Group {
+                got: got.clone(),
+                known: known.join(", "),
+            }
+        });
+        let mut problems: Vec<_> = groups.collect();
+        let mut sets: Vec<_> = self
+            .families
+            .iter()
+            .filter_map(|family| Some(family.buckets.as_ref()?.set.as_ref()))
+            .collect();
+        sets.sort_unstable();
+        sets.dedup();
+        for (set, bounds) in &options.buckets {
+            if !sets.contains(&set.as_str()) {
+                problems.push(OptionsError::BucketSet {
+                    got: set.clone(),
+                    known: sets.join(", "),
+                });
+            }
+            let positive = match bounds.first() {
+                Some(first) if *first <= 0.0 => Err(format!("bound {first}, expected bounds above 0")),
+                _ => check_bounds(bounds),
+            };
+            problems.extend(positive.err().map(|problem| OptionsError::Bounds {
+                set: set.clone(),
+                problem,
+            }));
+        }
+        problems
+    }
+}
+
+fn adapt(family: &Family, options: &CatalogueOptions) -> Family {
+    let mut family = family.clone();
+    family.name = options.prefix.apply(&family.name);
+    if let Some(buckets) = &mut family.buckets {
+        if let (true, Some(limit)) = (buckets.by_length, options.max_model_len) {
+            buckets.bounds = one_two_five(limit);
+        }
+        if let Some(bounds) = options.buckets.get(buckets.set.as_ref()) {
+            buckets.bounds.clone_from(bounds);
+        }
+    }
+    family
+}

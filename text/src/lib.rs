@@ -4,6 +4,7 @@
 //!   never changes the result.
 //! * [`Normalizer`] writes numbers, dates, symbols and addresses as words of the voice's own alphabet.
 //! * [`FrontEnd`] is both together, and what a server calls.
+//! * [`StopStrings`] ends a text that is being written at the first of some strings.
 //!
 //! ```
 //! use omni_text::{FrontEnd, FrontEndOptions, Language, Normalizer};
@@ -31,6 +32,7 @@ mod range;
 mod segment;
 mod skipped;
 mod ssml;
+mod stop;
 
 pub use error::TextError;
 pub use front_end::{FrontEnd, FrontEndOptions};
@@ -40,3 +42,4 @@ pub use range::{CharRange, Span};
 pub use segment::{Buffering, EndKind, Segment, Segmenter, SegmenterOptions};
 pub use skipped::Skipped;
 pub use ssml::looks_like_ssml;
+pub use stop::{EmptyStop, Released, StopStrings};

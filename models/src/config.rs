@@ -13,7 +13,7 @@ use std::collections::BTreeMap;
 
 pub use generation::GenerationDefaults;
 pub(crate) use read::CONTROL_CODES;
-pub(crate) use thinker::ThinkerConfig;
+pub(crate) use thinker::{AudioTokens, ThinkerConfig};
 
 /// Ids of text tokens with a meaning of their own.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

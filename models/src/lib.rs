@@ -5,6 +5,7 @@
 //! per-sequence numbers. Never starts a thread of its own, never knows about requests, sockets or clocks.
 
 mod backend;
+mod chat;
 mod checkpoint;
 mod code2wav;
 mod config;
@@ -18,6 +19,7 @@ mod thinker;
 mod thinker_model;
 mod tokenizer;
 
+pub use chat::{ChatError, ChatPiece, ChatPrompt, ChatTemplate, Message, MessagePart, Role, TalkerPrompt};
 pub use checkpoint::{Checkpoint, CheckpointSource, LoadError, Problem};
 pub use code2wav::Code2Wav;
 pub use config::{GenerationDefaults, TextTokens};
@@ -26,4 +28,4 @@ pub use speech::{DType, Kernels, LoadOptions, SpeechLimits, SpeechModel};
 pub use talker::{KvOptions, Talker, TalkerRequest, UserRow};
 pub use thinker::{HiddenRows, PromptPiece, Thinker, ThinkerRequest, ThinkerToken};
 pub use thinker_model::{ThinkerLimits, ThinkerModel};
-pub use tokenizer::{TokenizeError, Tokenizer};
+pub use tokenizer::{TextDecoder, TokenizeError, Tokenizer};

@@ -6,6 +6,7 @@ use candle_core::{DType as CandleType, Device};
 use omni_engine::ModelError;
 
 use crate::backend::{Backend, Candle, Cpu, DryRun, Params};
+use crate::chat::ChatTemplate;
 use crate::checkpoint::{Checkpoint, CheckpointSource, LoadError, Problem};
 use crate::code2wav::{self, Code2Wav, Code2WavNet};
 use crate::config::{GenerationDefaults, SpeechConfig, TextTokens, ThinkerConfig};
@@ -227,6 +228,24 @@ impl SpeechModel {
             ),
         }
         .map_err(|e| e.at(self.place.clone()))
+    }
+
+    /// How the checkpoint writes conversations; Qwen's form if it does not say.
+    ///
+    /// # Errors
+    /// [`LoadError`] if its template is no template, or if its configuration has no thinker.
+    pub fn chat_template(&self) -> Result<ChatTemplate, LoadError> {
+        let audio = self.thinker_config().map(|config| config.audio);
+        let load = |audio| {
+            ChatTemplate::load(
+                &self.checkpoint,
+                &self.tokenizer,
+                self.config.text,
+                self.newline,
+                audio,
+            )
+        };
+        audio.and_then(load).map_err(|e| e.at(self.place.clone()))
     }
 
     fn thinker_config(&self) -> Result<ThinkerConfig, LoadError> {

@@ -1,9 +1,16 @@
-//! Text to token ids, from `tokenizer.json` or, where a checkpoint has none (as the published one), from
+//! Text to token ids and back, from `tokenizer.json` or, where a checkpoint has none (as the published one), from
 //! `vocab.json`, `merges.txt` and `tokenizer_config.json`.
+
+mod decoder;
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, OnceLock};
 
 use serde_json::{Map, Value, json};
 
 use crate::checkpoint::{Checkpoint, LoadError, Problem};
+pub use decoder::TextDecoder;
+use decoder::Vocabulary;
 
 const WHOLE: &str = "tokenizer.json";
 const VOCAB: &str = "vocab.json";
@@ -13,9 +20,19 @@ const CONFIG: &str = "tokenizer_config.json";
 /// How Qwen2's tokenizer cuts text before merging bytes (transformers, `tokenization_qwen2.py`).
 const SPLIT: &str = r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+";
 
-/// The text tokenizer of a checkpoint.
+/// The text tokenizer of a checkpoint. Clones share it.
 #[derive(Debug, Clone)]
-pub struct Tokenizer(tokenizers::Tokenizer);
+pub struct Tokenizer(Arc<Inner>);
+
+#[derive(Debug)]
+struct Inner {
+    /// Takes names of special tokens for plain text.
+    plain: tokenizers::Tokenizer,
+    /// Names and ids of the special tokens.
+    special: BTreeMap<String, u32>,
+    /// What tokens stand for, once it has been asked for.
+    vocabulary: OnceLock<Vocabulary>,
+}
 
 /// Text that could not be tokenized.
 #[derive(Debug, Clone, thiserror::Error)]
@@ -30,7 +47,7 @@ impl Tokenizer {
     pub fn load(checkpoint: &Checkpoint) -> Result<Self, LoadError> {
         let parse = |json: &[u8], file: &str| {
             let parsed = tokenizers::Tokenizer::from_bytes(json);
-            parsed.map(Self).map_err(|e| malformed(file, &e))
+            parsed.map(Self::new).map_err(|e| malformed(file, &e))
         };
         match checkpoint.file(WHOLE)? {
             Some(json) => parse(&json, WHOLE),
@@ -38,22 +55,87 @@ impl Tokenizer {
         }
     }
 
+    fn new(mut plain: tokenizers::Tokenizer) -> Self {
+        plain.set_encode_special_tokens(true);
+        let added = plain.get_added_tokens_decoder();
+        let special = added.into_iter().filter(|(_, token)| token.special);
+        let special = special.map(|(id, token)| (token.content, id)).collect();
+        Self(Arc::new(Inner {
+            plain,
+            special,
+            vocabulary: OnceLock::new(),
+        }))
+    }
+
     /// Token ids of `text`; names of special tokens in the text become those tokens.
     ///
     /// # Errors
     /// [`TokenizeError`] if the text has a part that no token stands for.
     pub fn encode(&self, text: &str) -> Result<Vec<u32>, TokenizeError> {
-        let encoding = self
-            .0
-            .encode_fast(text, false)
-            .map_err(|e| TokenizeError(e.to_string()))?;
+        let mut ids = Vec::new();
+        let mut rest = text;
+        while let Some((at, name, id)) = self.next_special(rest) {
+            ids.extend(self.encode_plain(&rest[..at])?);
+            ids.push(id);
+            rest = &rest[at + name..];
+        }
+        ids.extend(self.encode_plain(rest)?);
+        Ok(ids)
+    }
+
+    /// Token ids of `text`, none of them special: names of special tokens are text like any other.
+    ///
+    /// # Errors
+    /// [`TokenizeError`] if the text has a part that no token stands for.
+    pub fn encode_plain(&self, text: &str) -> Result<Vec<u32>, TokenizeError> {
+        let encoding = self.0.plain.encode_fast(text, false);
+        let encoding = encoding.map_err(|e| TokenizeError(e.to_string()))?;
         Ok(encoding.get_ids().to_vec())
+    }
+
+    /// The first special name in `text`: where it begins, its length and its token. Of several that begin there, the
+    /// longest.
+    pub(crate) fn next_special(&self, text: &str) -> Option<(usize, usize, u32)> {
+        let named = |at: usize| {
+            let here = self
+                .0
+                .special
+                .iter()
+                .filter(|(name, _)| text[at..].starts_with(name.as_str()));
+            here.max_by_key(|(name, _)| name.len())
+                .map(|(name, &id)| (at, name.len(), id))
+        };
+        let may_begin = |c: char| self.special_names().any(|name| name.starts_with(c));
+        text.char_indices()
+            .filter(|&(_, c)| may_begin(c))
+            .find_map(|(at, _)| named(at))
+    }
+
+    /// Names of the special tokens.
+    pub(crate) fn special_names(&self) -> impl Iterator<Item = &str> {
+        self.0.special.keys().map(String::as_str)
+    }
+
+    /// Whether a token is special: it never stands for text.
+    #[must_use]
+    pub fn is_special(&self, id: u32) -> bool {
+        self.0.special.values().any(|&special| special == id)
     }
 
     /// The id of a token by its exact name.
     #[must_use]
     pub fn token_id(&self, token: &str) -> Option<u32> {
-        self.0.token_to_id(token)
+        self.0.plain.token_to_id(token)
+    }
+
+    /// Turns the tokens of one text into text as they come.
+    #[must_use]
+    pub fn decoder(&self) -> TextDecoder {
+        TextDecoder::new(self.clone())
+    }
+
+    fn vocabulary(&self) -> &Vocabulary {
+        self.0.vocabulary.get_or_init(|| Vocabulary::of(&self.0.plain))
     }
 }
 

@@ -5,6 +5,7 @@
 
 mod batched_equals_single;
 mod broken_checkpoints;
+mod chat;
 mod embedded;
 mod float_types;
 mod golden;
@@ -15,6 +16,7 @@ mod requests;
 mod seeds;
 mod streaming_equals_whole;
 mod support;
+mod text_decoder;
 mod thinker;
 mod thinker_loading;
 mod thinker_support;

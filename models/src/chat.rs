@@ -1,0 +1,102 @@
+//! From a conversation to the thinker's prompt, and from that to what the talker hears of it.
+//!
+//! Flows in: messages of text and audio. Flows out: a [`ChatPrompt`]: tokens and places for audio, by the chat template
+//! of the checkpoint. What a caller typed never becomes a special token, whatever it looks like: only the template
+//! opens and closes turns.
+
+mod prompt;
+mod template;
+
+use crate::tokenizer::TokenizeError;
+
+pub use prompt::{ChatPiece, ChatPrompt, TalkerPrompt};
+pub use template::ChatTemplate;
+
+/// Who says a message.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Role {
+    /// Whoever set up the conversation.
+    System,
+    /// The person.
+    User,
+    /// The model.
+    Assistant,
+}
+
+impl Role {
+    /// Its name in chat templates.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::System => "system",
+            Self::User => "user",
+            Self::Assistant => "assistant",
+        }
+    }
+}
+
+/// A part of a message.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum MessagePart {
+    /// Something written.
+    Text(String),
+    /// Something said; what exactly is given with [`ChatPrompt::thinker_prompt`], in the order of the messages.
+    Audio,
+}
+
+/// One message of a conversation.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Message {
+    /// Who says it.
+    pub role: Role,
+    /// What is said, in order.
+    pub parts: Vec<MessagePart>,
+}
+
+impl Message {
+    /// A written message.
+    pub fn text(role: Role, text: impl Into<String>) -> Self {
+        Self {
+            role,
+            parts: vec![MessagePart::Text(text.into())],
+        }
+    }
+}
+
+/// A conversation that cannot be made a prompt.
+#[derive(Debug, Clone, thiserror::Error)]
+pub enum ChatError {
+    /// The template refused it, or is broken.
+    #[error("chat template: {0}")]
+    Template(String),
+    /// The template has other places for audio than the messages.
+    #[error("chat template: {places} places for audio, but the messages have {parts} parts of audio")]
+    AudioPlaces {
+        /// Places in the rendered prompt.
+        places: usize,
+        /// Parts in the messages.
+        parts: usize,
+    },
+    /// Rows for more or less audio than the prompt has.
+    #[error("{found} pieces of audio given, but the prompt has {expected}")]
+    AudioCount {
+        /// Pieces given.
+        found: usize,
+        /// Places in the prompt.
+        expected: usize,
+    },
+    /// Hidden rows that are not one per row of audio.
+    #[error("{found} hidden rows given, but the prompt's audio has {expected}")]
+    HiddenRows {
+        /// Rows given.
+        found: usize,
+        /// Rows of audio in the prompt.
+        expected: usize,
+    },
+    /// The prompt's turns are not such that a talker could go on.
+    #[error("chat template: {0}, which cannot be spoken after")]
+    Turns(String),
+    /// A text that cannot be tokenized.
+    #[error(transparent)]
+    Tokenize(#[from] TokenizeError),
+}

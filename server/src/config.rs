@@ -1,5 +1,7 @@
-//! Configuration: as typed ([`RawConfig`], from flags and environment), then checked ([`Config`], nothing left open).
+//! Configuration: as typed ([`RawConfig`] from flags and environment, the deploy file), then checked ([`Config`], nothing left
+//! open).
 
+pub mod deploy;
 mod raw;
 mod time;
 
@@ -7,7 +9,9 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
-pub use raw::{LogFormat, RawConfig};
+use deploy::{Deploy, Resolution};
+
+pub use raw::{LogFormat, RawConfig, ServerCommand};
 
 /// Where the model comes from.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -28,6 +32,8 @@ const MAX_TIME: Duration = Duration::from_secs(365 * 24 * 3_600);
 pub struct Config {
     /// What to serve.
     pub model: ModelSource,
+    /// How to run the stages.
+    pub deploy: Deploy,
     /// Where to listen.
     pub listen: SocketAddr,
     /// Calls at once.
@@ -73,6 +79,14 @@ impl RawConfig {
     /// # Errors
     /// [`ConfigError`] with one line per problem.
     pub fn validate(self) -> Result<Config, ConfigError> {
+        self.resolve().map(|(config, _)| config)
+    }
+
+    /// As [`validate`](Self::validate), with the deploy configuration as it came about.
+    ///
+    /// # Errors
+    /// [`ConfigError`] with one line per problem.
+    pub fn resolve(self) -> Result<(Config, Resolution), ConfigError> {
         let mut problems = Vec::new();
         if !self.listen.ip().is_loopback() && !self.insecure_plaintext {
             problems.push(format!(
@@ -96,10 +110,17 @@ impl RawConfig {
         };
         problems.extend(self.counts().into_iter().filter_map(out_of_range));
         problems.extend(self.times().into_iter().filter_map(out_of_time));
-        if !problems.is_empty() {
-            return Err(ConfigError(problems));
+        let deploy = deploy::resolve(self.deploy.as_deref(), &self.set, self.max_active);
+        match deploy {
+            Ok(resolution) if problems.is_empty() => {
+                let config = self.into_config(model, resolution.deploy.clone());
+                Ok((config, resolution))
+            }
+            other => {
+                problems.extend(other.err().into_iter().flatten());
+                Err(ConfigError(problems))
+            }
         }
-        Ok(self.into_config(model))
     }
 
     /// Every number: flag, value, least, most.
@@ -132,9 +153,10 @@ impl RawConfig {
         ]
     }
 
-    fn into_config(self, model: ModelSource) -> Config {
+    fn into_config(self, model: ModelSource, deploy: Deploy) -> Config {
         Config {
             model,
+            deploy,
             listen: self.listen,
             max_sessions: self.max_sessions,
             max_active: self.max_active,

@@ -1,19 +1,24 @@
 //! `omni-server`: see `omni-server --help`.
 
+use std::io::Write as _;
 use std::process::ExitCode;
 use std::sync::Arc;
 
 use anyhow::Context as _;
 use clap::Parser as _;
 use omni_server::app::{App, LogRecords, init_logging, load_model};
-use omni_server::config::{Config, RawConfig};
+use omni_server::config::{Config, RawConfig, ServerCommand};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
 /// The command line or the configuration cannot be used.
 const USAGE: u8 = 2;
 
 fn main() -> ExitCode {
-    let config = match RawConfig::parse().validate() {
+    let raw = RawConfig::parse();
+    if raw.command == Some(ServerCommand::CheckConfig) {
+        return check_config(raw);
+    }
+    let config = match raw.validate() {
         Ok(config) => config,
         Err(error) => {
             eprintln!("error: {error}");
@@ -24,6 +29,23 @@ fn main() -> ExitCode {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("error: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn check_config(raw: RawConfig) -> ExitCode {
+    let printed = match raw.resolve() {
+        Ok((_, resolution)) => std::io::stdout().write_all(resolution.yaml().as_bytes()),
+        Err(error) => {
+            eprintln!("error: {error}");
+            return ExitCode::FAILURE;
+        }
+    };
+    match printed {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("error: cannot print: {error}");
             ExitCode::FAILURE
         }
     }
@@ -40,8 +62,8 @@ fn run(config: &Config) -> anyhow::Result<()> {
 
 async fn serve(config: &Config) -> anyhow::Result<()> {
     let mut signals = Signals::new()?;
-    let source = config.model.clone();
-    let mut app = App::start(config, Arc::new(LogRecords), move || load_model(&source)).await?;
+    let (source, deploy) = (config.model.clone(), config.deploy.clone());
+    let mut app = App::start(config, Arc::new(LogRecords), move || load_model(&source, &deploy)).await?;
     let outcome = tokio::select! {
         outcome = work(&mut app) => outcome,
         () = signals.next() => Ok(()),

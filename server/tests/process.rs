@@ -114,6 +114,66 @@ fn help_names_every_flag_and_its_variable() {
 }
 
 #[test]
+fn check_config_prints_what_would_run_with_the_origin_of_every_value() {
+    let directory = tempfile::tempdir().expect("a temporary directory");
+    let path = directory.path().join("deploy.yaml");
+    std::fs::write(&path, "stages:\n  talker:\n    max_prefill_tokens: 64\n").expect("it can be written");
+    let path = path.to_str().expect("a plain path");
+    let output = run(&[
+        "check-config",
+        "--deploy",
+        path,
+        "--set",
+        "stages.code2wav.ramp=[2, 4]",
+    ]);
+    assert_eq!(output.status.code(), Some(0));
+    let shown = String::from_utf8_lossy(&output.stdout);
+    for (value, origin) in [
+        ("max_prefill_tokens: 64", "deploy.yaml:3"),
+        ("ramp: [2, 4]", "--set stages.code2wav.ramp=[2, 4]"),
+        ("block_size: 16", "# default"),
+    ] {
+        let found = shown
+            .lines()
+            .any(|line| line.contains(value) && line.contains(origin));
+        assert!(found, "{value} from {origin} is missing in:\n{shown}");
+    }
+}
+
+#[test]
+fn a_deploy_file_that_cannot_be_used_says_everything_that_is_wrong_and_where() {
+    let directory = tempfile::tempdir().expect("a temporary directory");
+    let path = directory.path().join("deploy.yaml");
+    std::fs::write(&path, "stages:\n  talkr: {}\n  code2wav: {devices: [cuda:0]}\n")
+        .expect("it can be written");
+    let path = path.to_str().expect("a plain path");
+    let args = [
+        "--deploy",
+        path,
+        "--set",
+        "handover.attempts=no",
+        "--max-sessions",
+        "0",
+    ];
+    let check = run(&[&["check-config"], &args[..4]].concat());
+    assert_eq!(check.status.code(), Some(1));
+    let serve = run(&args);
+    assert_eq!(serve.status.code(), Some(2));
+    for (output, flag) in [(check, false), (serve, true)] {
+        let message = String::from_utf8_lossy(&output.stderr);
+        for expected in [
+            "deploy.yaml:2:3: stages.talkr",
+            "mean talker?",
+            "deploy.yaml:3:23: stages.code2wav.devices",
+            "--set handover.attempts=no",
+        ] {
+            assert!(message.contains(expected), "{expected} is missing in {message}");
+        }
+        assert_eq!(message.contains("--max-sessions 0"), flag, "{message}");
+    }
+}
+
+#[test]
 fn a_model_that_does_not_exist_exits_with_1() {
     let empty = tempfile::tempdir().expect("a temporary directory");
     std::fs::write(empty.path().join("config.json"), "{}").expect("it can be written");

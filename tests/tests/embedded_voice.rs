@@ -5,7 +5,7 @@ use std::time::Duration;
 use omni_audio::{Level, SampleRate, from_i16, i16_from_s16le, worst_join};
 use omni_proto::v1;
 use omni_server::app::load_model;
-use omni_server::config::ModelSource;
+use omni_server::config::{ModelSource, deploy::resolve};
 use omni_tests::{Call, TestServer, audio_of, cancel, config, finish, text};
 
 const SENTENCE: &str = "The quick brown fox jumps over the lazy dog.";
@@ -13,7 +13,8 @@ const SENTENCE: &str = "The quick brown fox jumps over the lazy dog.";
 const SEED: u64 = 1;
 
 async fn server(args: &[&str]) -> TestServer {
-    let mut server = TestServer::launch(args, || load_model(&ModelSource::Embedded)).await;
+    let deploy = resolve(None, &[], 64).expect("the defaults").deploy;
+    let mut server = TestServer::launch(args, move || load_model(&ModelSource::Embedded, &deploy)).await;
     server.app.ready().await.expect("the embedded model loads");
     server
 }

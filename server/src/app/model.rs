@@ -1,6 +1,7 @@
 //! Loading the model, starting its stages, and warming them up.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use anyhow::Context as _;
 use omni_engine::{ArConfig, ChunkConfig};
@@ -8,6 +9,7 @@ use tokio::sync::oneshot;
 
 use crate::clock::Clock;
 use crate::config::Config;
+use crate::config::deploy::{ArStage, ChunkStage};
 use crate::orchestrator::{EdgeLimits, Orchestrator, Pipeline, SegmentEvent, SegmentSpec, TextEncoder};
 use crate::stage::{
     Code2WavLimits, End, Sampling, SpeechBackend, StageState, TalkerLimits, TalkerRequest, Wake,
@@ -17,8 +19,6 @@ use crate::tasks::{Tasks, abandon};
 
 /// Text batches between a session and the talker.
 const TOKEN_BATCHES: u32 = 4096;
-/// Codec frames between talker and code2wav.
-const FRAMES: u32 = 32;
 /// Spoken once, unheard, before the server says that it serves.
 const WARM_UP_TEXT: &str = "hello.";
 /// Frames of it.
@@ -52,28 +52,20 @@ impl ModelStart {
     }
 
     fn stages<B: SpeechBackend>(&self, backend: Arc<B>) -> anyhow::Result<Pipeline> {
-        let info = Arc::new(backend.info().clone());
+        let deploy = &self.config.deploy;
+        let mut info = backend.info().clone();
+        let sampling = sampling(&deploy.talker);
+        info.default_sampling = sampling.or(info.default_sampling);
+        let info = Arc::new(info);
         // Every utterance has at most two sequences: one that is heard and one ahead of it.
-        let sequences = 2 * self.config.max_active;
-        let count = u32::try_from(sequences).context("--max-active is too large")?;
-        let mailbox = 4 * sequences + 16;
+        let mailbox = 4 * 2 * self.config.max_active + 16;
 
-        // A place for both: a paused look-ahead keeps its place, and must not keep another caller out.
-        let engine = ArConfig {
-            max_num_seqs: count,
-            max_num_batched_tokens: count.max(ArConfig::default().max_num_batched_tokens),
-            max_waiting: count,
-            ..ArConfig::default()
-        };
+        let engine = ar_config(&deploy.talker);
         let limits = TalkerLimits { mailbox, engine };
         let (talker, body) = talker_stage(Arc::clone(&backend), limits, Wake::default(), self.clock);
         self.tasks.thread("talker", move || body.run())?;
 
-        // A cancelled stream may still be there when its successor comes, hence the slack.
-        let engine = ChunkConfig {
-            max_streams: 2 * count,
-            ..ChunkConfig::new(info.frame_duration())
-        };
+        let engine = chunk_config(&deploy.code2wav, info.frame_duration());
         let limits = Code2WavLimits { mailbox, engine };
         let (code2wav, body) = code2wav_stage(Arc::clone(&backend), limits, Wake::default(), self.clock);
         self.tasks.thread("code2wav", move || body.run())?;
@@ -81,16 +73,50 @@ impl ModelStart {
         let encode: TextEncoder = Arc::new(move |text| backend.encode(text));
         let edges = EdgeLimits {
             token_batches: TOKEN_BATCHES,
-            frames: FRAMES,
+            frames: deploy.talker.output_capacity,
             audio: self.config.max_buffered_audio,
         };
         Ok(Pipeline {
             info,
+            sampling,
             encode,
             talker,
             code2wav,
             edges,
         })
+    }
+}
+
+#[allow(
+    clippy::needless_update,
+    reason = "the engine may have limits that are not configured"
+)]
+fn ar_config(stage: &ArStage) -> ArConfig {
+    ArConfig {
+        max_num_seqs: stage.max_num_seqs,
+        max_num_batched_tokens: stage.max_num_batched_tokens,
+        max_prefill_tokens: stage.max_prefill_tokens,
+        max_waiting: stage.max_waiting,
+        ..ArConfig::default()
+    }
+}
+
+fn chunk_config(stage: &ChunkStage, frame: Duration) -> ChunkConfig {
+    ChunkConfig {
+        max_batch: stage.max_batch,
+        max_streams: stage.max_streams,
+        ramp: stage.ramp.clone(),
+        item_duration: frame,
+    }
+}
+
+fn sampling(stage: &ArStage) -> Sampling {
+    let defaults = stage.sampling;
+    Sampling {
+        temperature: defaults.temperature,
+        top_p: defaults.top_p,
+        top_k: defaults.top_k,
+        repetition_penalty: defaults.repetition_penalty,
     }
 }
 

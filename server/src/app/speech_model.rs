@@ -4,11 +4,12 @@ use std::path::Path;
 
 use anyhow::{Context as _, bail, ensure};
 use omni_audio::{SampleRate, SamplesPerFrame};
-use omni_models::{CheckpointSource, Code2Wav, KvOptions, LoadOptions, SpeechModel, Talker, UserRow};
+use omni_models::{CheckpointSource, Code2Wav, DType, KvOptions, LoadOptions, SpeechModel, Talker, UserRow};
 use omni_text::{Language, Normalizer};
 
 use super::card::Card;
 use crate::config::ModelSource;
+use crate::config::deploy::{Deploy, Dtype};
 use crate::stage::{BackendError, Sampling, SpeechBackend, SpeechInfo, TalkerRequest, VoiceInfo};
 
 /// The checkpoint inside the program: names and contents.
@@ -26,13 +27,15 @@ pub struct LoadedModel {
     info: SpeechInfo,
     /// The user turn in front of everything that is spoken: an empty one.
     user: Vec<UserRow>,
+    /// The cache of each talker.
+    kv: KvOptions,
 }
 
 /// Loads a model. Takes its time; nothing is kept if it fails.
 ///
 /// # Errors
 /// With everything that is wrong with the checkpoint.
-pub fn load_model(source: &ModelSource) -> anyhow::Result<LoadedModel> {
+pub fn load_model(source: &ModelSource, deploy: &Deploy) -> anyhow::Result<LoadedModel> {
     let (checkpoint, name) = match source {
         ModelSource::Embedded => {
             ensure!(
@@ -43,8 +46,13 @@ pub fn load_model(source: &ModelSource) -> anyhow::Result<LoadedModel> {
         }
         ModelSource::Directory(path) => (CheckpointSource::Dir(path.clone()), directory_name(path)),
     };
-    let model = SpeechModel::load(checkpoint, LoadOptions::default())
-        .with_context(|| format!("cannot load the model {name}"))?;
+    let options = LoadOptions {
+        // Talker and code2wav have the same; the configuration was checked.
+        dtype: dtype(deploy.talker.stage.dtype),
+        ..LoadOptions::default()
+    };
+    let model =
+        SpeechModel::load(checkpoint, options).with_context(|| format!("cannot load the model {name}"))?;
     let card = card(&model)?;
     let info = info(&model, card, name).context("omni.json does not fit the checkpoint")?;
     let user = model
@@ -54,7 +62,19 @@ pub fn load_model(source: &ModelSource) -> anyhow::Result<LoadedModel> {
         model,
         info,
         user: user.into_iter().map(UserRow::Token).collect(),
+        kv: KvOptions {
+            block_size: deploy.talker.kv_block_size,
+            num_blocks: deploy.talker.kv_blocks,
+        },
     })
+}
+
+fn dtype(dtype: Dtype) -> DType {
+    match dtype {
+        Dtype::F32 => DType::F32,
+        Dtype::Bf16 => DType::Bf16,
+        Dtype::F16 => DType::F16,
+    }
 }
 
 fn directory_name(path: &Path) -> String {
@@ -198,7 +218,7 @@ impl SpeechBackend for LoadedModel {
 
     fn talker(&self) -> Result<Talker, BackendError> {
         self.model
-            .talker(KvOptions::default())
+            .talker(self.kv)
             .map_err(|error| BackendError(error.to_string()))
     }
 

@@ -1,9 +1,10 @@
 //! Configuration as typed.
 
 use std::net::SocketAddr;
+use std::path::PathBuf;
 use std::time::Duration;
 
-use clap::{Parser, ValueEnum};
+use clap::{Parser, Subcommand, ValueEnum};
 
 use super::time::parse_duration;
 
@@ -16,6 +17,15 @@ pub enum LogFormat {
     Json,
 }
 
+/// What to do instead of serving.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Subcommand)]
+pub enum ServerCommand {
+    /// Check the flags and the deploy file, and print how the stages would be run, as YAML with the origin of every value
+    ///
+    /// Exit codes: 0 if it can be used, 1 if not (stderr says everything that is wrong).
+    CheckConfig,
+}
+
 /// Serves speech over gRPC (package omni.v1).
 ///
 /// Speaks out of the box with an embedded model. Every option can also be set by the environment variable shown with it.
@@ -23,6 +33,18 @@ pub enum LogFormat {
 #[derive(Debug, Clone, Parser)]
 #[command(name = "omni-server", version)]
 pub struct RawConfig {
+    /// What to do instead of serving
+    #[command(subcommand)]
+    pub command: Option<ServerCommand>,
+
+    /// How to run the stages: a YAML file, see docs/config.md
+    #[arg(long, env = "OMNI_DEPLOY", global = true, value_name = "FILE")]
+    pub deploy: Option<PathBuf>,
+
+    /// Override one value of the deploy file, like stages.talker.replicas=2; may be repeated
+    #[arg(long, global = true, value_name = "PATH=VALUE")]
+    pub set: Vec<String>,
+
     /// "embedded", or the directory of a Qwen3-Omni checkpoint in Hugging Face layout
     #[arg(
         long,

@@ -13,7 +13,7 @@ use crate::connector::edge;
 use crate::error::ServeError;
 use crate::id::SeqIds;
 use crate::stage::{
-    BackendError, CancelFlag, Code2WavJob, End, JobRefused, Outlet as _, SpeechInfo, StageHandle,
+    BackendError, CancelFlag, Code2WavJob, End, JobRefused, Outlet as _, Sampling, SpeechInfo, StageHandle,
     StageProgress, StageState, TalkerJob,
 };
 
@@ -35,6 +35,8 @@ pub struct EdgeLimits {
 pub struct Pipeline {
     /// What the model is.
     pub info: Arc<SpeechInfo>,
+    /// How outputs are drawn where neither a caller nor, for what is `None`, the operator says.
+    pub sampling: Sampling,
     /// Its tokenizer.
     pub encode: TextEncoder,
     /// The first stage.
@@ -138,8 +140,9 @@ impl Orchestrator {
     ///
     /// # Errors
     /// [`ServeError::Overloaded`] or [`ServeError::StageFailed`] if a stage does not take it.
-    pub fn start(&self, spec: SegmentSpec) -> Result<Segment, ServeError> {
+    pub fn start(&self, mut spec: SegmentSpec) -> Result<Segment, ServeError> {
         let pipeline = self.model()?;
+        spec.request.sampling = spec.request.sampling.or(pipeline.sampling);
         let (talker_bell, code2wav_bell) = (pipeline.talker.wake(), pipeline.code2wav.wake());
         let seq = self.shared.seqs.next();
         let cancel = CancelFlag::default();

@@ -33,6 +33,19 @@ pub struct Sampling {
     pub repetition_penalty: Option<f32>,
 }
 
+impl Sampling {
+    /// Itself where it says something, `other` elsewhere.
+    #[must_use]
+    pub fn or(self, other: Self) -> Self {
+        Self {
+            temperature: self.temperature.or(other.temperature),
+            top_p: self.top_p.or(other.top_p),
+            top_k: self.top_k.or(other.top_k),
+            repetition_penalty: self.repetition_penalty.or(other.repetition_penalty),
+        }
+    }
+}
+
 /// What a speech model says about itself.
 #[derive(Debug, Clone)]
 pub struct SpeechInfo {

@@ -1,0 +1,268 @@
+//! From a tree of what was written to a value for every setting, each with its origin.
+
+use std::collections::HashMap;
+use std::fmt;
+
+use super::problem::{Problem, nearest};
+use super::schema::{Entry, Fallback, Rule, STAGES, entries};
+use super::value::Setup;
+use super::yaml::{Key, Node, Place, Value, parse_value};
+
+/// Where a value comes from.
+#[derive(Debug, Clone)]
+pub(super) enum Origin {
+    /// Nobody set it.
+    Default(Fallback),
+    /// It was written there.
+    Written(Place),
+}
+
+impl fmt::Display for Origin {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Default(Fallback::Is(_)) => f.write_str("default"),
+            Self::Default(Fallback::Derived(rule)) => write!(f, "default: {}", rule.says()),
+            Self::Default(Fallback::Checkpoint) => f.write_str("default: the checkpoint's own"),
+            Self::Written(place) => f.write_str(&place.short()),
+        }
+    }
+}
+
+/// Every setting with its value and origin, in the order of the table.
+#[derive(Debug, Clone)]
+pub(super) struct Resolved {
+    entries: Vec<Entry>,
+    values: HashMap<String, (Setup, Origin)>,
+}
+
+impl Resolved {
+    /// Values for everything; `max_active` is that of the command line. Settings that cannot be used keep their defaults and
+    /// are reported.
+    pub(super) fn new(tree: &Node, max_active: u64) -> (Self, Vec<Problem>) {
+        let entries = entries();
+        let mut written = Written::default();
+        written.collect(tree, "", &entries);
+        let mut resolved = Self {
+            entries: Vec::new(),
+            values: HashMap::new(),
+        };
+        for entry in entries {
+            let value = resolved.value(&entry, &mut written, max_active);
+            resolved.values.insert(entry.path.clone(), value);
+            resolved.entries.push(entry);
+        }
+        resolved.check(&mut written.problems);
+        (resolved, written.problems)
+    }
+
+    fn value(&self, entry: &Entry, written: &mut Written<'_>, max_active: u64) -> (Setup, Origin) {
+        let setting = entry.setting;
+        let computed = !matches!(setting.fallback, Fallback::Is(_));
+        if let Some(node) = written.values.get(&entry.path).filter(|node| !node.is_null()) {
+            match setting.kind.read(node, computed) {
+                Ok(Setup::Auto) => {}
+                Ok(value) => return (value, Origin::Written(node.place.clone())),
+                Err(message) => {
+                    let problem = Problem::new(node.place.clone(), &entry.path, message);
+                    written.problems.push(problem);
+                }
+            }
+        }
+        let value = match setting.fallback {
+            Fallback::Checkpoint => Setup::Auto,
+            Fallback::Derived(Rule::TimesActive(n)) => Setup::Count(n.saturating_mul(max_active)),
+            Fallback::Derived(Rule::AtLeastSeqs(n)) => {
+                Setup::Count(n.max(self.count(entry.scope, "max_num_seqs")))
+            }
+            Fallback::Is(text) => {
+                let node = parse_value(&Place::flag(text), text).expect("the table's defaults are YAML");
+                setting
+                    .kind
+                    .read(&node, false)
+                    .expect("the table's defaults are allowed")
+            }
+        };
+        (value, Origin::Default(setting.fallback))
+    }
+
+    /// All settings in order.
+    pub(super) fn iter(&self) -> impl Iterator<Item = (&Entry, &Setup, &Origin)> {
+        self.entries.iter().map(|entry| {
+            let (value, origin) = &self.values[&entry.path];
+            (entry, value, origin)
+        })
+    }
+
+    /// The value of `scope.key`.
+    ///
+    /// # Panics
+    /// If the table has no such setting, which no input can bring about.
+    pub(super) fn get(&self, scope: &str, key: &str) -> &Setup {
+        &self.values[&path(scope, key)].0
+    }
+
+    pub(super) fn count(&self, scope: &str, key: &str) -> u64 {
+        match self.get(scope, key) {
+            Setup::Count(n) => *n,
+            other => unreachable!("{scope}.{key} is {other:?}, not a count"),
+        }
+    }
+
+    /// What no single value can tell.
+    fn check(&self, problems: &mut Vec<Problem>) {
+        for stage in STAGES {
+            let scope = format!("stages.{stage}");
+            self.check_devices(&scope, problems);
+            self.check_delays(&scope, problems);
+        }
+        for scope in ["stages.thinker", "stages.talker"] {
+            let (seqs, tokens) = (
+                self.count(scope, "max_num_seqs"),
+                self.count(scope, "max_num_batched_tokens"),
+            );
+            if tokens < seqs {
+                let message = format!("found {tokens}, expected at least max_num_seqs, which is {seqs}");
+                self.report(
+                    scope,
+                    &["max_num_batched_tokens", "max_num_seqs"],
+                    message,
+                    problems,
+                );
+            }
+        }
+        let (talker, code2wav) = (
+            self.get("stages.talker", "dtype"),
+            self.get("stages.code2wav", "dtype"),
+        );
+        if talker != code2wav {
+            let message = format!(
+                "found {code2wav}, expected the talker's {talker}: both are loaded from one checkpoint"
+            );
+            self.report("stages.code2wav", &["dtype"], message, problems);
+        }
+    }
+
+    fn check_devices(&self, scope: &str, problems: &mut Vec<Problem>) {
+        let (replicas, devices) = (self.count(scope, "replicas"), self.get(scope, "devices"));
+        if let Setup::Devices(devices) = devices
+            && devices.len() != 1
+            && devices.len() as u64 != replicas
+        {
+            let message = format!(
+                "found {} devices, expected 1 or one for each of {replicas} replicas",
+                devices.len()
+            );
+            self.report(scope, &["devices", "replicas"], message, problems);
+        }
+    }
+
+    fn check_delays(&self, scope: &str, problems: &mut Vec<Problem>) {
+        let (first, longest) = (
+            self.get(scope, "restart.first_delay"),
+            self.get(scope, "restart.max_delay"),
+        );
+        if let (Setup::Time(a), Setup::Time(b)) = (first, longest)
+            && a > b
+        {
+            let message = format!("found {first}, expected at most restart.max_delay, which is {longest}");
+            self.report(
+                scope,
+                &["restart.first_delay", "restart.max_delay"],
+                message,
+                problems,
+            );
+        }
+    }
+
+    /// Reports a problem of several settings at the first of them that was written.
+    fn report(&self, scope: &str, keys: &[&str], message: String, problems: &mut Vec<Problem>) {
+        let place = keys
+            .iter()
+            .find_map(|key| match &self.values[&path(scope, key)].1 {
+                Origin::Written(place) => Some(place.clone()),
+                Origin::Default(_) => None,
+            });
+        let place = place.unwrap_or_else(|| Place::flag("defaults"));
+        problems.push(Problem::new(place, path(scope, keys[0]), message));
+    }
+}
+
+fn path(scope: &str, key: &str) -> String {
+    match scope {
+        "" => key.to_owned(),
+        scope => format!("{scope}.{key}"),
+    }
+}
+
+/// What was written, by path.
+#[derive(Default)]
+struct Written<'t> {
+    values: HashMap<String, &'t Node>,
+    problems: Vec<Problem>,
+}
+
+impl<'t> Written<'t> {
+    fn collect(&mut self, node: &'t Node, prefix: &str, entries: &[Entry]) {
+        let Value::Map(map) = &node.value else {
+            if !node.is_null() {
+                let known = below(prefix, entries);
+                let message = format!(
+                    "found {}, expected a map with: {}",
+                    node.shown(),
+                    known.join(", ")
+                );
+                self.problems
+                    .push(Problem::new(node.place.clone(), prefix, message));
+            }
+            return;
+        };
+        for (key, value) in map {
+            let path = path(prefix, &key.name);
+            if entries.iter().any(|entry| entry.path == path) {
+                self.values.insert(path, value);
+            } else if entries
+                .iter()
+                .any(|entry| entry.path.starts_with(&format!("{path}.")))
+            {
+                self.collect(value, &path, entries);
+            } else {
+                self.unknown(key, prefix, entries);
+            }
+        }
+    }
+
+    fn unknown(&mut self, key: &Key, prefix: &str, entries: &[Entry]) {
+        let known = below(prefix, entries);
+        let meant = nearest(&key.name, known.iter().copied());
+        let message = match meant {
+            Some(meant) => format!(
+                "there is no such key, did you mean {meant}? Known are: {}",
+                known.join(", ")
+            ),
+            None => format!("there is no such key, known are: {}", known.join(", ")),
+        };
+        let problem = Problem::new(key.place.clone(), path(prefix, &key.name), message);
+        self.problems.push(problem);
+    }
+}
+
+/// The keys directly below a path, in order.
+fn below<'e>(prefix: &str, entries: &'e [Entry]) -> Vec<&'e str> {
+    let mut keys = Vec::new();
+    for entry in entries {
+        let rest = match prefix {
+            "" => Some(entry.path.as_str()),
+            prefix => entry
+                .path
+                .strip_prefix(prefix)
+                .and_then(|rest| rest.strip_prefix('.')),
+        };
+        let key = rest.and_then(|rest| rest.split('.').next());
+        if let Some(key) = key
+            && !keys.contains(&key)
+        {
+            keys.push(key);
+        }
+    }
+    keys
+}

@@ -1,0 +1,329 @@
+//! Every setting of a deploy file: its key, what it may be, what it is otherwise, and what it means.
+//!
+//! One table. Validation, the printed configuration and `docs/config.md` are all made from it.
+
+use super::value::Kind;
+
+/// What a setting is when nobody sets it.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Fallback {
+    /// This, written as in a file.
+    Is(&'static str),
+    /// Computed from the command line and from settings further up in the table.
+    Derived(Rule),
+    /// Whatever the checkpoint says.
+    Checkpoint,
+}
+
+/// How a derived default is computed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Rule {
+    /// `--max-active` times this: an utterance has at most two sequences, one that is heard and one ahead of it.
+    TimesActive(u64),
+    /// The stage's `max_num_seqs`, at least this.
+    AtLeastSeqs(u64),
+}
+
+impl Rule {
+    /// In words.
+    pub(super) fn says(self) -> String {
+        match self {
+            Self::TimesActive(n) => format!("{n} x --max-active"),
+            Self::AtLeastSeqs(n) => format!("max_num_seqs, at least {n}"),
+        }
+    }
+}
+
+/// One setting.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Setting {
+    /// Relative to its section, parts joined by dots.
+    pub(super) key: &'static str,
+    pub(super) kind: Kind,
+    pub(super) fallback: Fallback,
+    /// One sentence for people, Markdown.
+    pub(super) help: &'static str,
+}
+
+/// Some settings that belong together, at every path that begins with one of `paths`.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Section {
+    pub(super) title: &'static str,
+    pub(super) paths: &'static [&'static str],
+    pub(super) settings: &'static [Setting],
+}
+
+const fn setting(key: &'static str, kind: Kind, fallback: Fallback, help: &'static str) -> Setting {
+    Setting {
+        key,
+        kind,
+        fallback,
+        help,
+    }
+}
+
+use Fallback::{Checkpoint, Derived, Is};
+
+/// Model families whose topology is built in.
+pub(super) const FAMILIES: &[&str] = &["qwen3-omni"];
+/// The stages of qwen3-omni, upstream first: each feeds the next.
+pub(super) const STAGES: &[&str] = &["thinker", "talker", "code2wav"];
+
+const FEW: Kind = Kind::Count { min: 1, max: 64 };
+const MANY: Kind = Kind::Count { min: 1, max: 1 << 24 };
+const WAIT: Kind = Kind::Time { min_ms: 1 };
+
+/// The whole table, in the order in which it is shown.
+pub(super) const SECTIONS: &[Section] = &[
+    Section {
+        title: "The whole pipeline",
+        paths: &[""],
+        settings: &[
+            setting(
+                "family",
+                Kind::Choice(FAMILIES),
+                Is("qwen3-omni"),
+                "Model family. It decides which stages there are and which feeds which.",
+            ),
+            setting(
+                "handover.attempts",
+                Kind::Count { min: 0, max: 16 },
+                Is("1"),
+                "How often a sequence of which no audio was sent yet is started again elsewhere when its replica dies.",
+            ),
+            setting(
+                "handover.wait",
+                WAIT,
+                Is("10s"),
+                "Longest wait for a replica that can take work, when all of a stage are being restarted.",
+            ),
+        ],
+    },
+    Section {
+        title: "Every stage",
+        paths: &["stages.thinker", "stages.talker", "stages.code2wav"],
+        settings: &[
+            setting(
+                "replicas",
+                FEW,
+                Is("1"),
+                "Copies of the stage. They share the weights; each has a thread, a scheduler and state of its own.",
+            ),
+            setting(
+                "devices",
+                Kind::Devices,
+                Is("[cpu]"),
+                "Where replicas run: one device for all, or one for each.",
+            ),
+            setting(
+                "dtype",
+                Kind::Choice(&["f32", "bf16", "f16"]),
+                Is("f32"),
+                "Number format of the computation. The stages of one checkpoint are loaded with one.",
+            ),
+            setting(
+                "routing",
+                Kind::Choice(&["least-queue", "round-robin", "random"]),
+                Is("least-queue"),
+                "How an utterance gets its replica: the one with the least work, one after the other, or any.",
+            ),
+            setting(
+                "routing_seed",
+                Kind::Count {
+                    min: 0,
+                    max: u64::MAX,
+                },
+                Is("0"),
+                "Start of the random numbers of `random`.",
+            ),
+            setting(
+                "restart.first_delay",
+                WAIT,
+                Is("100ms"),
+                "Wait before a replica that died is built anew; doubled with every failure in a row.",
+            ),
+            setting("restart.max_delay", WAIT, Is("30s"), "Longest such wait."),
+            setting(
+                "restart.healthy_after",
+                WAIT,
+                Is("60s"),
+                "A replica that has lived this long has recovered: its next failure counts as the first.",
+            ),
+            setting(
+                "upstream_stall",
+                WAIT,
+                Is("10s"),
+                "A sequence fails when the stage before this one delivers nothing for this long. Waiting for the caller's text does not count.",
+            ),
+        ],
+    },
+    Section {
+        title: "Autoregressive stages",
+        paths: &["stages.thinker", "stages.talker"],
+        settings: &[
+            setting(
+                "max_num_seqs",
+                MANY,
+                Derived(Rule::TimesActive(2)),
+                "Sequences of one replica that may hold KV blocks at once.",
+            ),
+            setting(
+                "max_num_batched_tokens",
+                MANY,
+                Derived(Rule::AtLeastSeqs(512)),
+                "Positions computed per step, decodes and prompt chunks together; at least `max_num_seqs`.",
+            ),
+            setting(
+                "max_prefill_tokens",
+                MANY,
+                Is("256"),
+                "Prompt positions computed per step: how long a newcomer may hold up the streams in flight.",
+            ),
+            setting(
+                "max_waiting",
+                MANY,
+                Derived(Rule::TimesActive(2)),
+                "Sequences of one replica that may wait for a place; more are refused.",
+            ),
+            setting(
+                "kv.block_size",
+                Kind::Count { min: 1, max: 4096 },
+                Is("16"),
+                "Positions of one KV block.",
+            ),
+            setting(
+                "kv.blocks",
+                Kind::Count { min: 2, max: 1 << 24 },
+                Is("1024"),
+                "KV blocks of one replica.",
+            ),
+            setting(
+                "sampling.temperature",
+                Kind::Real {
+                    above: None,
+                    min: 0.0,
+                    max: 10.0,
+                },
+                Checkpoint,
+                "Used where a caller sets nothing; 0 is greedy.",
+            ),
+            setting(
+                "sampling.top_p",
+                Kind::Real {
+                    above: Some(0.0),
+                    min: 0.0,
+                    max: 1.0,
+                },
+                Checkpoint,
+                "Used where a caller sets nothing.",
+            ),
+            setting(
+                "sampling.top_k",
+                Kind::Count { min: 0, max: 1 << 20 },
+                Checkpoint,
+                "Used where a caller sets nothing; 0 keeps all.",
+            ),
+            setting(
+                "sampling.repetition_penalty",
+                Kind::Real {
+                    above: Some(0.0),
+                    min: 0.0,
+                    max: 10.0,
+                },
+                Checkpoint,
+                "Used where a caller sets nothing; 1 changes nothing.",
+            ),
+            setting(
+                "output.connector",
+                Kind::Choice(&["local"]),
+                Is("local"),
+                "What the edge to the next stage is made of: `local` is a queue within the process.",
+            ),
+            setting(
+                "output.capacity",
+                Kind::Count { min: 2, max: 65_536 },
+                Is("32"),
+                "Rows (thinker) or codec frames (talker) of one sequence that may wait on the edge to the next stage.",
+            ),
+        ],
+    },
+    Section {
+        title: "code2wav",
+        paths: &["stages.code2wav"],
+        settings: &[
+            setting(
+                "max_streams",
+                MANY,
+                Derived(Rule::TimesActive(4)),
+                "Streams that one replica may have open; more are refused.",
+            ),
+            setting(
+                "max_batch",
+                Kind::Count { min: 1, max: 4096 },
+                Is("16"),
+                "Streams decoded in one step.",
+            ),
+            setting(
+                "ramp",
+                Kind::Counts { max: 512, len: 32 },
+                Is("[1, 2, 4, 8]"),
+                "Codec frames of the first, second, ... chunk of a stream; the last number holds from then on.",
+            ),
+        ],
+    },
+];
+
+/// One setting at one path.
+#[derive(Debug, Clone)]
+pub(super) struct Entry {
+    /// From the top, for example `stages.talker.kv.blocks`.
+    pub(super) path: String,
+    /// What it belongs to, for example `stages.talker`; empty at the top.
+    pub(super) scope: &'static str,
+    pub(super) setting: &'static Setting,
+}
+
+/// Every setting at every path, in the order in which they are shown: stage by stage.
+pub(super) fn entries() -> Vec<Entry> {
+    let scopes = std::iter::once("").chain(SECTIONS[1].paths.iter().copied());
+    scopes.flat_map(scope_entries).collect()
+}
+
+fn scope_entries(scope: &'static str) -> impl Iterator<Item = Entry> {
+    let sections = SECTIONS
+        .iter()
+        .filter(move |section| section.paths.contains(&scope));
+    sections
+        .flat_map(|section| section.settings)
+        .map(move |setting| Entry {
+            path: match scope {
+                "" => setting.key.to_owned(),
+                scope => format!("{scope}.{}", setting.key),
+            },
+            scope,
+            setting,
+        })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_stage_has_its_settings_and_no_path_is_there_twice() {
+        let entries = entries();
+        for stage in STAGES {
+            assert!(
+                entries
+                    .iter()
+                    .any(|entry| entry.path == format!("stages.{stage}.replicas")),
+                "{stage}"
+            );
+        }
+        let mut paths: Vec<_> = entries.iter().map(|entry| &entry.path).collect();
+        paths.sort();
+        let count = paths.len();
+        paths.dedup();
+        assert_eq!(paths.len(), count);
+    }
+}

@@ -1,0 +1,75 @@
+//! A resolved configuration as YAML that can be used as a deploy file, and the table as `docs/config.md`.
+
+use std::fmt::Write as _;
+
+use super::resolve::Resolved;
+use super::schema::{FAMILIES, Fallback, SECTIONS, STAGES, Setting};
+
+/// Column of the comments.
+const COMMENT: usize = 48;
+
+/// Every value with its origin behind it.
+pub(super) fn yaml(resolved: &Resolved) -> String {
+    let mut out = String::new();
+    let mut open: Vec<&str> = Vec::new();
+    for (entry, value, origin) in resolved.iter() {
+        let mut parts: Vec<&str> = entry.path.split('.').collect();
+        let leaf = parts.pop().unwrap_or_default();
+        let common = open.iter().zip(&parts).take_while(|(a, b)| a == b).count();
+        for (depth, part) in parts.iter().enumerate().skip(common) {
+            let _ = writeln!(out, "{:indent$}{part}:", "", indent = 2 * depth);
+        }
+        let line = format!("{:indent$}{leaf}: {value}", "", indent = 2 * parts.len());
+        let _ = writeln!(out, "{line:<COMMENT$}# {origin}");
+        open = parts;
+    }
+    out
+}
+
+/// The reference of all settings, in Markdown.
+pub(super) fn reference() -> String {
+    let mut out = String::from(
+        "# The deploy file\n\n\
+         Generated from the table in `server/src/config/deploy/schema.rs`; a test fails when it is out of step \
+         (`OMNI_UPDATE_DOCS=1 cargo test -p omni-server docs` writes it anew).\n\n\
+         `omni-server --deploy FILE` reads a YAML file; what it does not set keeps its default. `base: other.yaml` (relative to \
+         the file that says it) builds on another file: maps are merged key by key, lists are replaced, `null` takes back what \
+         the base says. `--set stages.talker.replicas=2` (repeatable) overrides both. Times are written like 500ms, 30s, 5m or \
+         1h. `omni-server check-config` shows the outcome with the origin of every value, or everything that is wrong with it.\n\n",
+    );
+    let _ = writeln!(
+        out,
+        "Families: {}. Stages, each feeding the next: {}.\n",
+        FAMILIES.join(", "),
+        STAGES.join(", ")
+    );
+    for section in SECTIONS {
+        let _ = writeln!(out, "## {}\n", section.title);
+        if section.paths != [""] {
+            let paths: Vec<_> = section.paths.iter().map(|path| format!("`{path}`")).collect();
+            let _ = writeln!(out, "Below {}.\n", paths.join(", "));
+        }
+        out.push_str("| key | allowed | default | |\n|---|---|---|---|\n");
+        for setting in section.settings {
+            let _ = writeln!(
+                out,
+                "| `{}` | {} | {} | {} |",
+                setting.key,
+                setting.kind,
+                fallback(setting),
+                setting.help
+            );
+        }
+        out.push('\n');
+    }
+    out.pop();
+    out
+}
+
+fn fallback(setting: &Setting) -> String {
+    match setting.fallback {
+        Fallback::Is(text) => format!("`{text}`"),
+        Fallback::Derived(rule) => rule.says(),
+        Fallback::Checkpoint => "the checkpoint's own".to_owned(),
+    }
+}

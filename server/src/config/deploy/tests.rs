@@ -1,0 +1,185 @@
+//! Deploy files as users write them.
+
+use std::path::PathBuf;
+
+use super::*;
+
+fn with(text: &str, sets: &[&str]) -> Result<Resolution, Vec<String>> {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("deploy.yaml");
+    std::fs::write(&path, text).unwrap();
+    let sets: Vec<_> = sets.iter().map(|set| (*set).to_owned()).collect();
+    resolve(Some(&path), &sets, 64)
+}
+
+#[test]
+fn without_a_file_everything_has_its_default() {
+    let deploy = resolve(None, &[], 8).unwrap().deploy;
+    assert_eq!(deploy.talker.stage.replicas, 1);
+    assert_eq!(deploy.talker.max_num_seqs, 16);
+    assert_eq!(deploy.talker.max_num_batched_tokens, 512);
+    assert_eq!(deploy.code2wav.ramp, [1, 2, 4, 8]);
+    assert_eq!(deploy.talker.sampling, SamplingDefaults::default());
+    // More callers than the usual budget has tokens: it grows with them.
+    assert_eq!(
+        resolve(None, &[], 1000)
+            .unwrap()
+            .deploy
+            .talker
+            .max_num_batched_tokens,
+        2000
+    );
+}
+
+#[test]
+fn a_file_and_flags_set_what_they_name_and_nothing_else() {
+    let text = "stages:\n  talker: {replicas: 2, routing: round-robin, sampling: {temperature: 0}}\n  code2wav:\n    ramp: [2, 4]\n";
+    let resolution = with(
+        text,
+        &["stages.talker.replicas=3", "stages.talker.restart.first_delay=1s"],
+    )
+    .unwrap();
+    let talker = &resolution.deploy.talker;
+    assert_eq!(
+        (talker.stage.replicas, talker.stage.routing),
+        (3, Routing::RoundRobin)
+    );
+    assert_eq!(talker.stage.restart.first_delay.as_secs(), 1);
+    assert_eq!(talker.sampling.temperature, Some(0.0));
+    assert_eq!(resolution.deploy.code2wav.ramp, [2, 4]);
+    assert_eq!(resolution.deploy.thinker.stage.replicas, 1);
+}
+
+#[test]
+fn all_problems_are_reported_together_with_place_value_and_remedy() {
+    let text = "\
+stages:
+  talker:
+    replica: 2
+    replicas: 0
+    devices: [cuda:0]
+  code2wav:
+    ramp: []
+    routing: fastest
+  vocoder: {}
+replicas: 2
+";
+    let problems = with(text, &["stages.talker.max_num_seqs=many"]).unwrap_err();
+    let expected = [
+        (
+            "deploy.yaml:3:5: stages.talker.replica: there is no such key, did you mean replicas?",
+            "",
+        ),
+        (
+            "deploy.yaml:4:15: stages.talker.replicas: found 0, expected a whole number from 1 to 64",
+            "",
+        ),
+        (
+            "deploy.yaml:5:14: stages.talker.devices: found cuda:0",
+            "no CUDA support",
+        ),
+        ("deploy.yaml:7:11: stages.code2wav.ramp: found a list of 0", ""),
+        (
+            "deploy.yaml:8:14: stages.code2wav.routing: found fastest",
+            "least-queue, round-robin, random",
+        ),
+        (
+            "deploy.yaml:9:3: stages.vocoder: there is no such key",
+            "thinker, talker, code2wav",
+        ),
+        (
+            "deploy.yaml:10:1: replicas: there is no such key",
+            "family, handover, stages",
+        ),
+        (
+            "--set stages.talker.max_num_seqs=many: stages.talker.max_num_seqs: found many",
+            "or auto",
+        ),
+    ];
+    assert_eq!(problems.len(), expected.len(), "{problems:#?}");
+    for (place, remedy) in expected {
+        assert!(
+            problems
+                .iter()
+                .any(|problem| problem.contains(place) && problem.contains(remedy)),
+            "{place} is missing in {problems:#?}"
+        );
+    }
+}
+
+#[test]
+fn values_that_contradict_each_other_are_reported_at_one_of_them() {
+    let text = "\
+stages:
+  talker:
+    replicas: 3
+    devices: [cpu, cpu]
+    max_num_batched_tokens: 100
+    restart: {first_delay: 5m}
+    dtype: bf16
+";
+    let problems = with(text, &[]).unwrap_err();
+    for expected in [
+        "deploy.yaml:4:14: stages.talker.devices: found 2 devices, expected 1 or one for each of 3 replicas",
+        "deploy.yaml:5:29: stages.talker.max_num_batched_tokens: found 100, expected at least max_num_seqs, which is 128",
+        "deploy.yaml:6:28: stages.talker.restart.first_delay: found 5m, expected at most restart.max_delay, which is 30s",
+        "stages.code2wav.dtype: found f32, expected the talker's bf16",
+    ] {
+        assert!(
+            problems.iter().any(|problem| problem.contains(expected)),
+            "{expected} is missing in {problems:#?}"
+        );
+    }
+}
+
+#[test]
+fn what_is_shown_says_where_each_value_comes_from_and_reads_back_as_the_same() {
+    let text = "stages:\n  talker:\n    replicas: 2\n    sampling: {top_p: 0.8}\n";
+    let resolution = with(text, &["handover.wait=90s"]).unwrap();
+    let shown = resolution.yaml();
+    let line = |key: &str| {
+        shown
+            .lines()
+            .find(|line| line.trim_start().starts_with(key))
+            .unwrap()
+    };
+    assert!(
+        line("wait: 90s").ends_with("# --set handover.wait=90s"),
+        "{shown}"
+    );
+    assert!(line("replicas: 2").ends_with("deploy.yaml:3"), "{shown}");
+    assert!(
+        line("max_num_seqs: 128").ends_with("# default: 2 x --max-active"),
+        "{shown}"
+    );
+    assert!(
+        line("temperature: auto").ends_with("# default: the checkpoint's own"),
+        "{shown}"
+    );
+    assert_eq!(with(&shown, &[]).unwrap().deploy, resolution.deploy);
+}
+
+#[test]
+fn null_takes_back_what_the_base_says() {
+    let directory = tempfile::tempdir().unwrap();
+    let base = directory.path().join("base.yaml");
+    std::fs::write(&base, "stages: {talker: {replicas: 4, max_prefill_tokens: 7}}\n").unwrap();
+    let path = directory.path().join("over.yaml");
+    std::fs::write(&path, "base: base.yaml\nstages: {talker: {replicas: null}}\n").unwrap();
+    let talker = resolve(Some(&path), &[], 1).unwrap().deploy.talker;
+    assert_eq!((talker.stage.replicas, talker.max_prefill_tokens), (1, 7));
+}
+
+#[test]
+fn docs_are_in_step_with_the_table() {
+    let path = PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/config.md"));
+    let expected = reference();
+    if std::env::var_os("OMNI_UPDATE_DOCS").is_some() {
+        std::fs::write(&path, &expected).unwrap();
+    }
+    let found = std::fs::read_to_string(&path).unwrap_or_default();
+    assert!(
+        found == expected,
+        "docs/config.md is out of step: run this test with OMNI_UPDATE_DOCS=1"
+    );
+}

@@ -1,0 +1,240 @@
+//! The deploy configuration as the server uses it: nothing left open.
+
+use std::time::Duration;
+
+use super::resolve::Resolved;
+use super::value::{Device, Setup};
+
+/// How the stages are to be run.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Deploy {
+    /// What happens to the work of a replica that dies.
+    pub handover: Handover,
+    /// The stage that writes text; used by conversations.
+    pub thinker: ArStage,
+    /// The stage that turns text into codec frames.
+    pub talker: ArStage,
+    /// The stage that turns codec frames into audio.
+    pub code2wav: ChunkStage,
+}
+
+/// Starting a sequence again elsewhere.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Handover {
+    /// How often.
+    pub attempts: u32,
+    /// Longest wait for a replica that takes work.
+    pub wait: Duration,
+}
+
+/// What every stage has.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Stage {
+    /// Copies to begin with.
+    pub replicas: u32,
+    /// Where they run: one for all, or one for each.
+    pub devices: Vec<Device>,
+    /// Number format of the computation.
+    pub dtype: Dtype,
+    /// How an utterance gets its replica.
+    pub routing: Routing,
+    /// When a replica that died is built anew.
+    pub restart: Restart,
+    /// How long the stage before this one may deliver nothing.
+    pub upstream_stall: Duration,
+}
+
+/// Number format of a computation.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Dtype {
+    /// 32-bit.
+    F32,
+    /// 16-bit with the exponent of f32.
+    Bf16,
+    /// 16-bit IEEE.
+    F16,
+}
+
+/// How an utterance gets its replica.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Routing {
+    /// The one with the least work in flight.
+    LeastQueue,
+    /// One after the other.
+    RoundRobin,
+    /// Any, drawn from numbers that begin with this seed.
+    Random(u64),
+}
+
+/// When a replica that died is built anew.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Restart {
+    /// Wait after the first failure; doubled with every further one in a row.
+    pub first_delay: Duration,
+    /// Longest wait.
+    pub max_delay: Duration,
+    /// A failure after this much time of health counts as the first.
+    pub healthy_after: Duration,
+}
+
+/// An autoregressive stage.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ArStage {
+    /// What every stage has.
+    pub stage: Stage,
+    /// Sequences that may hold KV blocks at once.
+    pub max_num_seqs: u32,
+    /// Positions computed per step.
+    pub max_num_batched_tokens: u32,
+    /// Prompt positions computed per step.
+    pub max_prefill_tokens: u32,
+    /// Sequences that may wait.
+    pub max_waiting: u32,
+    /// Positions of a KV block.
+    pub kv_block_size: u32,
+    /// KV blocks of one replica.
+    pub kv_blocks: u32,
+    /// Used where a caller sets nothing; `None` where the checkpoint decides.
+    pub sampling: SamplingDefaults,
+    /// Items of one sequence that may wait on the edge to the next stage.
+    pub output_capacity: u32,
+}
+
+/// How outputs are drawn where a caller sets nothing.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub struct SamplingDefaults {
+    /// 0 is greedy.
+    pub temperature: Option<f32>,
+    /// In (0, 1].
+    pub top_p: Option<f32>,
+    /// 0 keeps all.
+    pub top_k: Option<u32>,
+    /// Positive, 1 changes nothing.
+    pub repetition_penalty: Option<f32>,
+}
+
+/// A vocoder.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ChunkStage {
+    /// What every stage has.
+    pub stage: Stage,
+    /// Streams that one replica may have open.
+    pub max_streams: u32,
+    /// Streams decoded in one step.
+    pub max_batch: u32,
+    /// Codec frames of the first, second, ... chunk of a stream.
+    pub ramp: Vec<u32>,
+}
+
+impl Deploy {
+    pub(super) fn new(values: &Resolved) -> Self {
+        let top = Scope { values, scope: "" };
+        let scope = |scope| Scope { values, scope };
+        Self {
+            handover: Handover {
+                attempts: top.count("handover.attempts"),
+                wait: top.time("handover.wait"),
+            },
+            thinker: scope("stages.thinker").ar(),
+            talker: scope("stages.talker").ar(),
+            code2wav: scope("stages.code2wav").chunk(),
+        }
+    }
+}
+
+/// The settings of one scope. The table says which kind each is; asking for another is a mistake in this file, which its tests
+/// find because every field is read for every configuration.
+struct Scope<'v> {
+    values: &'v Resolved,
+    scope: &'static str,
+}
+
+impl Scope<'_> {
+    fn count(&self, key: &str) -> u32 {
+        u32::try_from(self.values.count(self.scope, key)).unwrap_or(u32::MAX)
+    }
+
+    fn time(&self, key: &str) -> Duration {
+        match self.values.get(self.scope, key) {
+            Setup::Time(time) => *time,
+            other => unreachable!("{key} is {other:?}, not a time"),
+        }
+    }
+
+    fn choice(&self, key: &str) -> &'static str {
+        match self.values.get(self.scope, key) {
+            Setup::Choice(word) => word,
+            other => unreachable!("{key} is {other:?}, not a choice"),
+        }
+    }
+
+    fn real(&self, key: &str) -> Option<f32> {
+        match self.values.get(self.scope, key) {
+            Setup::Real(x) => Some(*x as f32),
+            _ => None,
+        }
+    }
+
+    fn stage(&self) -> Stage {
+        let devices = match self.values.get(self.scope, "devices") {
+            Setup::Devices(devices) => devices.clone(),
+            other => unreachable!("devices are {other:?}"),
+        };
+        Stage {
+            replicas: self.count("replicas"),
+            devices,
+            dtype: match self.choice("dtype") {
+                "bf16" => Dtype::Bf16,
+                "f16" => Dtype::F16,
+                _ => Dtype::F32,
+            },
+            routing: match self.choice("routing") {
+                "round-robin" => Routing::RoundRobin,
+                "random" => Routing::Random(self.values.count(self.scope, "routing_seed")),
+                _ => Routing::LeastQueue,
+            },
+            restart: Restart {
+                first_delay: self.time("restart.first_delay"),
+                max_delay: self.time("restart.max_delay"),
+                healthy_after: self.time("restart.healthy_after"),
+            },
+            upstream_stall: self.time("upstream_stall"),
+        }
+    }
+
+    fn ar(&self) -> ArStage {
+        let top_k = match self.values.get(self.scope, "sampling.top_k") {
+            Setup::Count(_) => Some(self.count("sampling.top_k")),
+            _ => None,
+        };
+        ArStage {
+            stage: self.stage(),
+            max_num_seqs: self.count("max_num_seqs"),
+            max_num_batched_tokens: self.count("max_num_batched_tokens"),
+            max_prefill_tokens: self.count("max_prefill_tokens"),
+            max_waiting: self.count("max_waiting"),
+            kv_block_size: self.count("kv.block_size"),
+            kv_blocks: self.count("kv.blocks"),
+            sampling: SamplingDefaults {
+                temperature: self.real("sampling.temperature"),
+                top_p: self.real("sampling.top_p"),
+                top_k,
+                repetition_penalty: self.real("sampling.repetition_penalty"),
+            },
+            output_capacity: self.count("output.capacity"),
+        }
+    }
+
+    fn chunk(&self) -> ChunkStage {
+        let ramp = match self.values.get(self.scope, "ramp") {
+            Setup::Counts(ramp) => ramp.clone(),
+            other => unreachable!("ramp is {other:?}"),
+        };
+        ChunkStage {
+            stage: self.stage(),
+            max_streams: self.count("max_streams"),
+            max_batch: self.count("max_batch"),
+            ramp,
+        }
+    }
+}

@@ -1,0 +1,305 @@
+//! What the value of a setting may be, and reading it from a file's text.
+
+use std::fmt;
+use std::time::Duration;
+
+use super::yaml::{Node, Value};
+use crate::config::time::parse_duration;
+
+/// Longest time that can be set: a day.
+const MAX_TIME: Duration = Duration::from_secs(24 * 60 * 60);
+
+/// What a setting may be.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Kind {
+    /// A whole number.
+    Count { min: u64, max: u64 },
+    /// A number; more than `above` where that is given.
+    Real { above: Option<f64>, min: f64, max: f64 },
+    /// A duration of at least so many milliseconds.
+    Time { min_ms: u64 },
+    /// One of some words.
+    Choice(&'static [&'static str]),
+    /// A list of positive numbers, none of them above `max`, at most `len`.
+    Counts { max: u64, len: usize },
+    /// A list of devices, or one.
+    Devices,
+}
+
+/// A place to compute.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Device {
+    /// The processor.
+    Cpu,
+}
+
+impl fmt::Display for Device {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("cpu")
+    }
+}
+
+/// The value of a setting.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) enum Setup {
+    Count(u64),
+    Real(f64),
+    Time(Duration),
+    Choice(&'static str),
+    Counts(Vec<u32>),
+    Devices(Vec<Device>),
+    /// Decided elsewhere: the checkpoint's own.
+    Auto,
+}
+
+impl fmt::Display for Setup {
+    /// As it would be written in a file.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Count(n) => write!(f, "{n}"),
+            Self::Real(x) => write!(f, "{x}"),
+            Self::Time(time) => f.write_str(&written(*time)),
+            Self::Choice(word) => f.write_str(word),
+            Self::Counts(counts) => write!(f, "{counts:?}"),
+            Self::Devices(devices) => {
+                let names: Vec<_> = devices.iter().map(ToString::to_string).collect();
+                write!(f, "[{}]", names.join(", "))
+            }
+            Self::Auto => f.write_str("auto"),
+        }
+    }
+}
+
+/// The shortest way to write a duration of whole milliseconds.
+fn written(time: Duration) -> String {
+    let ms = time.as_millis();
+    match ms {
+        ms if ms % 1000 != 0 => format!("{ms}ms"),
+        ms if ms % 3_600_000 == 0 && ms > 0 => format!("{}h", ms / 3_600_000),
+        ms if ms % 60_000 == 0 && ms > 0 => format!("{}m", ms / 60_000),
+        ms => format!("{}s", ms / 1000),
+    }
+}
+
+impl fmt::Display for Kind {
+    /// What is allowed, in words.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Count { min, max: u64::MAX } => write!(f, "a whole number, at least {min}"),
+            Self::Count { min, max } => write!(f, "a whole number from {min} to {max}"),
+            Self::Real {
+                above: Some(above),
+                max,
+                ..
+            } => write!(f, "a number above {above} and at most {max}"),
+            Self::Real {
+                above: None,
+                min,
+                max,
+            } => write!(f, "a number from {min} to {max}"),
+            Self::Time { min_ms } => {
+                let (min, max) = (written(Duration::from_millis(*min_ms)), written(MAX_TIME));
+                write!(f, "a time from {min} to {max}, like 500ms, 10s or 5m")
+            }
+            Self::Choice([only]) => f.write_str(only),
+            Self::Choice(words) => write!(f, "one of {}", words.join(", ")),
+            Self::Counts { max, len } => write!(f, "a list of 1 to {len} whole numbers from 1 to {max}"),
+            Self::Devices => f.write_str("cpu, or a list of one device per replica"),
+        }
+    }
+}
+
+impl Kind {
+    /// Reads a value; the error says what is wrong and what is allowed. `auto` is allowed where the default is computed.
+    pub(super) fn read(&self, node: &Node, auto: bool) -> Result<Setup, String> {
+        let or_auto = if auto { ", or auto" } else { "" };
+        match &node.value {
+            Value::Scalar { text, quoted: false } if auto && text == "auto" => Ok(Setup::Auto),
+            _ => self
+                .value(node)
+                .map_err(|found| format!("found {found}, expected {self}{or_auto}")),
+        }
+    }
+
+    /// The value, or how what was found instead reads.
+    fn value(&self, node: &Node) -> Result<Setup, String> {
+        let shown = || node.shown();
+        match self {
+            Self::Count { min, max } => count(node, *min, *max).map(Setup::Count).ok_or_else(shown),
+            Self::Real { above, min, max } => {
+                let good = |x: &f64| x >= min && x <= max && above.is_none_or(|above| *x > above);
+                let number = plain(node).and_then(|text| text.parse().ok());
+                number.filter(good).map(Setup::Real).ok_or_else(shown)
+            }
+            Self::Time { min_ms } => {
+                let least = Duration::from_millis(*min_ms);
+                let time = word(node).and_then(|text| parse_duration(text).ok());
+                time.filter(|time| (least..=MAX_TIME).contains(time))
+                    .map(Setup::Time)
+                    .ok_or_else(shown)
+            }
+            Self::Choice(words) => {
+                let known = word(node).and_then(|text| words.iter().find(|word| **word == text));
+                known.map(|word| Setup::Choice(word)).ok_or_else(shown)
+            }
+            Self::Counts { max, len } => counts(node, *max, *len).map(Setup::Counts),
+            Self::Devices => devices(node).map(Setup::Devices),
+        }
+    }
+}
+
+/// The text of a scalar that is not quoted.
+fn plain(node: &Node) -> Option<&str> {
+    match &node.value {
+        Value::Scalar { text, quoted: false } => Some(text),
+        _ => None,
+    }
+}
+
+/// The text of a scalar.
+fn word(node: &Node) -> Option<&str> {
+    match &node.value {
+        Value::Scalar { text, .. } => Some(text),
+        _ => None,
+    }
+}
+
+fn count(node: &Node, min: u64, max: u64) -> Option<u64> {
+    // `_` separates digits in YAML 1.1 and in Rust; `+` and the like are not how people write counts.
+    let digits = plain(node)?.replace('_', "");
+    let count = digits
+        .bytes()
+        .all(|b| b.is_ascii_digit())
+        .then(|| digits.parse().ok())??;
+    (min..=max).contains(&count).then_some(count)
+}
+
+fn counts(node: &Node, max: u64, len: usize) -> Result<Vec<u32>, String> {
+    let Value::List(items) = &node.value else {
+        return Err(node.shown());
+    };
+    if items.is_empty() || items.len() > len {
+        return Err(format!("a list of {}", items.len()));
+    }
+    let read = |item: &Node| {
+        let count = count(item, 1, max).and_then(|count| u32::try_from(count).ok());
+        count.ok_or_else(|| format!("{} in the list", item.shown()))
+    };
+    items.iter().map(read).collect()
+}
+
+fn devices(node: &Node) -> Result<Vec<Device>, String> {
+    match &node.value {
+        Value::List(items) if items.is_empty() => Err("an empty list".to_owned()),
+        Value::List(items) => items.iter().map(device).collect(),
+        _ => Ok(vec![device(node)?]),
+    }
+}
+
+fn device(node: &Node) -> Result<Device, String> {
+    match word(node) {
+        Some("cpu") => Ok(Device::Cpu),
+        Some(cuda) if cuda == "cuda" || cuda.starts_with("cuda:") => Err(format!(
+            "{cuda}, which this build cannot use (it has no CUDA support)"
+        )),
+        _ => Err(node.shown()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::yaml::{Place, parse_value};
+    use super::*;
+
+    fn read(kind: Kind, text: &str) -> Result<Setup, String> {
+        kind.read(&parse_value(&Place::flag("x"), text).unwrap(), false)
+    }
+
+    #[test]
+    fn what_is_printed_reads_as_the_same_value() {
+        for (kind, text) in [
+            (Kind::Count { min: 0, max: 1 << 20 }, "1024"),
+            (
+                Kind::Real {
+                    above: None,
+                    min: 0.0,
+                    max: 10.0,
+                },
+                "0.9",
+            ),
+            (
+                Kind::Real {
+                    above: None,
+                    min: 0.0,
+                    max: 10.0,
+                },
+                "1",
+            ),
+            (Kind::Time { min_ms: 1 }, "1500ms"),
+            (Kind::Time { min_ms: 1 }, "90s"),
+            (Kind::Time { min_ms: 1 }, "10m"),
+            (Kind::Time { min_ms: 1 }, "2h"),
+            (Kind::Choice(&["a", "b"]), "b"),
+            (Kind::Counts { max: 9, len: 4 }, "[1, 2, 9]"),
+            (Kind::Devices, "[cpu, cpu]"),
+        ] {
+            let value = read(kind, text).unwrap();
+            assert_eq!(value.to_string(), text);
+            assert_eq!(read(kind, &value.to_string()), Ok(value));
+        }
+        assert_eq!(read(Kind::Devices, "cpu").unwrap().to_string(), "[cpu]");
+    }
+
+    #[test]
+    fn a_wrong_value_is_shown_with_what_is_allowed() {
+        let count = Kind::Count { min: 1, max: 64 };
+        for (kind, text, expected) in [
+            (count, "0", "found 0, expected a whole number from 1 to 64"),
+            (count, "\"2\"", "found \"2\", expected a whole number"),
+            (count, "1.5", "found 1.5"),
+            (count, "-1", "found -1"),
+            (count, "[1]", "found a list"),
+            (
+                Kind::Real {
+                    above: Some(0.0),
+                    min: 0.0,
+                    max: 1.0,
+                },
+                "0",
+                "found 0, expected a number above 0",
+            ),
+            (
+                Kind::Real {
+                    above: None,
+                    min: 0.0,
+                    max: 1.0,
+                },
+                ".nan",
+                "found .nan",
+            ),
+            (
+                Kind::Real {
+                    above: None,
+                    min: 0.0,
+                    max: 1.0,
+                },
+                "nan",
+                "found nan",
+            ),
+            (
+                Kind::Time { min_ms: 1 },
+                "10",
+                "found 10, expected a time from 1ms to 24h",
+            ),
+            (Kind::Time { min_ms: 1 }, "48h", "found 48h"),
+            (Kind::Choice(&["a", "b"]), "c", "found c, expected one of a, b"),
+            (Kind::Counts { max: 9, len: 2 }, "[]", "found a list of 0"),
+            (Kind::Counts { max: 9, len: 2 }, "[1, 10]", "found 10 in the list"),
+            (Kind::Devices, "cuda:0", "cuda:0, which this build cannot use"),
+            (Kind::Devices, "tpu", "found tpu, expected cpu"),
+        ] {
+            let message = read(kind, text).unwrap_err();
+            assert!(message.contains(expected), "{text:?} gives {message:?}");
+        }
+    }
+}

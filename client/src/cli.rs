@@ -4,6 +4,7 @@
 mod args;
 mod bench;
 mod catalog;
+mod chat;
 mod deadline;
 mod failure;
 mod format;
@@ -45,6 +46,7 @@ pub(crate) fn main() -> ExitCode {
 async fn run(args: &Args, ui: &Ui) -> Result<(), Failure> {
     match &args.command {
         Command::Speak(speak) => speak::run(speak, ui).await,
+        Command::Chat(chat) => chat::run(chat, ui).await,
         Command::Voices(list) => catalog::voices(list).await,
         Command::Models(list) => catalog::models(list).await,
         Command::Health(health) => health::run(health).await,

@@ -1,4 +1,4 @@
-//! `omni-client`: speak, look around and measure, from the command line.
+//! `omni-client`: speak, talk, look around and measure, from the command line.
 
 mod cli;
 

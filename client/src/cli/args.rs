@@ -1,5 +1,7 @@
 //! What can be typed, and the help that explains it.
 
+mod chat;
+
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -8,6 +10,7 @@ use omni_audio::SampleRate;
 use omni_client::{Buffering, Endpoint, SpeechSettings};
 
 use super::format::Format;
+pub(crate) use chat::Chat;
 
 const EXIT_CODES: &str = "\
 Exit codes:
@@ -25,6 +28,7 @@ Examples:
   omni-client speak \"Hello there.\" -o hello.wav
   omni-client speak -o - \"Hello there.\" | aplay -q
   tail -f story.txt | omni-client speak - -o - | mpv -
+  omni-client chat --audio-out - | mpv -
   omni-client voices";
 
 const SPEAK_EXAMPLES: &str = "\
@@ -58,6 +62,9 @@ pub(crate) enum Command {
     /// Turn text into speech
     #[command(after_help = SPEAK_EXAMPLES, after_long_help = format!("{SPEAK_EXAMPLES}\n\n{EXIT_CODES}"))]
     Speak(Speak),
+    /// Talk with a model that answers in text and speech
+    #[command(after_help = chat::EXAMPLES, after_long_help = format!("{}\n\n{EXIT_CODES}", chat::EXAMPLES))]
+    Chat(Chat),
     /// List the voices
     Voices(List),
     /// List the models
@@ -77,6 +84,7 @@ impl Command {
     pub(crate) fn quiet(&self) -> bool {
         match self {
             Self::Speak(speak) => speak.quiet,
+            Self::Chat(chat) => chat.quiet,
             Self::Bench(bench) => bench.quiet,
             Self::Voices(_) | Self::Models(_) | Self::Health(_) | Self::Completions { .. } => false,
         }

@@ -152,6 +152,7 @@ fn advice(error: &ClientError) -> Option<&'static str> {
         ("VOICE_NOT_FOUND", _) => Some("`omni-client voices` lists the voices"),
         ("MODEL_NOT_FOUND", _) => Some("`omni-client models` lists the models"),
         ("TEXT_TOO_LONG", _) => Some("speak it in several parts"),
+        ("CONTEXT_TOO_LONG", _) => Some("begin a new conversation: in a script or at the prompt with /clear"),
         ("MODEL_LOADING", _) => Some("`omni-client health --wait` waits until the server is ready"),
         (_, Code::DeadlineExceeded) => Some("--timeout gives it more time"),
         (_, Code::ResourceExhausted) if rpc.retry_after.is_none() => Some("try again later"),

@@ -5,7 +5,7 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 use super::failure::Failure;
 
 /// Number of the signal that Ctrl-C sends.
-const SIGINT: u8 = 2;
+pub(crate) const SIGINT: u8 = 2;
 /// Number of the signal that asks a program to end.
 const SIGTERM: u8 = 15;
 

@@ -42,7 +42,7 @@ impl Output {
         if stdout.is_terminal() {
             return Err(Failure::Usage(
                 "refusing to write audio to a terminal\n  \
-                 pipe it (`| aplay -q`), redirect it (`> speech.wav`) or name a file with -o"
+                 pipe it (`| aplay -q`), redirect it (`> speech.wav`) or name a file instead of -"
                     .into(),
             ));
         }

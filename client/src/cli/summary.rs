@@ -138,7 +138,7 @@ impl Summary {
 }
 
 /// How many times a listener without a buffer would have waited noticeably.
-fn gaps(measured: &Measured) -> String {
+pub(crate) fn gaps(measured: &Measured) -> String {
     let worst = measured.continuity.worst();
     match measured.continuity.ok(CONTINUITY) {
         true if worst.is_zero() => "gaps 0".to_owned(),

@@ -10,6 +10,7 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 #[derive(Debug)]
 pub(crate) struct Ui {
     quiet: bool,
+    terminal: bool,
     color: bool,
     bar: ProgressBar,
 }
@@ -29,7 +30,17 @@ impl Ui {
         } else {
             ProgressBar::hidden()
         };
-        Self { quiet, color, bar }
+        Self {
+            quiet,
+            terminal,
+            color,
+            bar,
+        }
+    }
+
+    /// Whether a person is likely to be looking.
+    pub(crate) fn is_terminal(&self) -> bool {
+        self.terminal
     }
 
     /// Shows what is going on, replacing what was shown before.

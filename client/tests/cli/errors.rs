@@ -95,6 +95,7 @@ fn a_failed_utterance_counts_like_a_failed_call() {
 fn without_a_server_the_address_is_named_and_how_to_start_one() {
     for args in [
         &["speak", "Hello."][..],
+        &["chat", "Hello."],
         &["voices"],
         &["models"],
         &["health"],

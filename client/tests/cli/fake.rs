@@ -104,6 +104,8 @@ pub(crate) enum Seen {
     Respond(Box<v1::CreateResponse>),
     /// With the samples played.
     Interrupt(Option<u64>),
+    /// The server has ended the call.
+    Left,
 }
 
 /// The n-th sample of every utterance.

@@ -104,6 +104,7 @@ fn a_second_ctrl_c_still_leaves_a_valid_file() {
         .spawn()
         .unwrap();
     fake.until(&Seen::Holding);
+    place.until_written("story.wav");
     interrupt(&child);
     fake.until(&Seen::Cancel);
     interrupt(&child);

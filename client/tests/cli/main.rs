@@ -2,7 +2,11 @@
 
 mod bench;
 mod catalog_and_health;
+mod chat;
+mod chat_audio;
+mod chat_commands;
 mod chat_library;
+mod chat_terminal;
 mod errors;
 mod fake;
 mod files;

@@ -1,6 +1,6 @@
 //! Runs `omni-client` in a directory of its own and waits for it without waiting for ever.
 
-use std::fs::File;
+use std::fs::{self, File};
 use std::io::{Read as _, Write as _};
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
@@ -78,6 +78,15 @@ impl Place {
         outcome
     }
 
+    /// Waits until there is audio in a file that a program is writing.
+    pub(crate) fn until_written(&self, name: &str) {
+        let started = std::time::Instant::now();
+        while fs::metadata(self.path(name)).map_or(0, |meta| meta.len()) <= 44 {
+            assert!(started.elapsed() < PATIENCE, "nothing is written to {name}");
+            thread::sleep(std::time::Duration::from_millis(5));
+        }
+    }
+
     /// The samples of a WAV file, as an independent reader understands it.
     pub(crate) fn wav(&self, name: &str) -> Vec<i16> {
         let reader = hound::WavReader::open(self.path(name)).expect("a valid WAV file");
@@ -131,6 +140,15 @@ impl Terminal {
         }
     }
 
+    /// Has the program's child with this terminal for everything, and watches it.
+    pub(crate) fn watch(self, mut command: Command) -> (Child, Screen) {
+        let end = || Stdio::from(self.programs.try_clone().unwrap());
+        command.stdin(end()).stdout(end()).stderr(end());
+        let child = command.spawn().unwrap();
+        drop(command);
+        (child, Screen::of(self))
+    }
+
     /// Everything the program showed. Call it when the program has ended.
     pub(crate) fn shown(self) -> String {
         drop(self.programs);
@@ -141,5 +159,55 @@ impl Terminal {
             shown.extend_from_slice(&buffer[..read]);
         }
         String::from_utf8_lossy(&shown).into_owned()
+    }
+}
+
+/// What a user sees and types while the program runs.
+pub(crate) struct Screen {
+    keyboard: File,
+    pieces: mpsc::Receiver<String>,
+    /// Shown and not looked at yet.
+    shown: String,
+}
+
+impl Screen {
+    pub(crate) fn of(terminal: Terminal) -> Self {
+        let (sender, pieces) = mpsc::sync_channel(10_000);
+        let keyboard = terminal.users.try_clone().unwrap();
+        let mut users = terminal.users;
+        thread::spawn(move || {
+            let mut buffer = [0; 4_096];
+            // With nobody on the other end, reading fails once everything is read.
+            while let Ok(read @ 1..) = users.read(&mut buffer) {
+                // The test may have seen enough.
+                let _ = sender.send(String::from_utf8_lossy(&buffer[..read]).into_owned());
+            }
+        });
+        Self {
+            keyboard,
+            pieces,
+            shown: String::new(),
+        }
+    }
+
+    /// Types keys as they are; Enter is `\r`.
+    pub(crate) fn types(&mut self, keys: &str) {
+        self.keyboard.write_all(keys.as_bytes()).unwrap();
+    }
+
+    /// Waits until `text` is shown; gives what was shown before it.
+    pub(crate) fn until(&mut self, text: &str) -> String {
+        loop {
+            if let Some(at) = self.shown.find(text) {
+                let rest = self.shown.split_off(at + text.len());
+                let mut before = std::mem::replace(&mut self.shown, rest);
+                before.truncate(at);
+                return before;
+            }
+            match self.pieces.recv_timeout(PATIENCE) {
+                Ok(piece) => self.shown.push_str(&piece),
+                Err(_) => panic!("{text:?} is not shown: {:?}", self.shown),
+            }
+        }
     }
 }

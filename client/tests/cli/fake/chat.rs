@@ -34,6 +34,8 @@ pub(crate) struct ChatScript {
     pub(crate) heard: &'static str,
     /// Give away one more audio after the end of every response.
     pub(crate) leaky: bool,
+    /// End the call with this after so many responses.
+    pub(crate) end_after: Option<(u32, Status)>,
 }
 
 impl Default for ChatScript {
@@ -49,6 +51,7 @@ impl Default for ChatScript {
             finish: v1::FinishReason::Stop,
             heard: "",
             leaky: false,
+            end_after: None,
         }
     }
 }
@@ -139,12 +142,12 @@ impl Conversation {
                 self.said = format!("{} bytes of speech", std::mem::take(&mut self.speech));
                 self.added(String::new(), v1::Role::User).await;
                 if commit.respond {
-                    self.respond(v1::CreateResponse::default()).await;
+                    return self.respond(v1::CreateResponse::default()).await;
                 }
             }
             In::Respond(request) => {
                 self.see(Seen::Respond(Box::new(request.clone())));
-                self.respond(request).await;
+                return self.respond(request).await;
             }
             In::Interrupt(interrupt) => self.interrupt(&interrupt).await,
         }
@@ -189,7 +192,8 @@ impl Conversation {
         self.reply.send("", Out::MessageAdded(added)).await;
     }
 
-    async fn respond(&mut self, request: v1::CreateResponse) {
+    /// False when the call is over.
+    async fn respond(&mut self, request: v1::CreateResponse) -> bool {
         self.responses += 1;
         let id = format!("r{}", self.responses);
         let modalities = match request.output_modalities.is_empty() {
@@ -220,6 +224,14 @@ impl Conversation {
             self.see(Seen::Holding);
         } else {
             self.end(&id).await;
+        }
+        match self.script().end_after.clone() {
+            Some((responses, status)) if responses == self.responses => {
+                let _ = self.reply.sender.send(Err(status)).await;
+                self.see(Seen::Left);
+                false
+            }
+            _ => true,
         }
     }
 

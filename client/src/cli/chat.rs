@@ -1,0 +1,79 @@
+//! `chat`: a conversation at a terminal or of a script; answers are shown and spoken while they are being made.
+
+mod audio_out;
+mod command;
+mod conversation;
+mod input;
+mod latency;
+mod said;
+mod session;
+mod transcript;
+mod turn;
+mod words;
+
+use std::time::Duration;
+
+use tokio::time::timeout;
+
+use super::args::Chat;
+use super::failure::Failure;
+use super::interrupt::Interrupts;
+use super::ui::Ui;
+use audio_out::AudioOut;
+use conversation::Conversation;
+use input::Input;
+use said::{Said, Speech};
+use words::Words;
+
+/// How long files may take to be put in order when somebody insists on the end.
+const LAST_CHANCE: Duration = Duration::from_millis(500);
+
+pub(crate) async fn run(args: &Chat, ui: &Ui) -> Result<(), Failure> {
+    // What the person got wrong is said before a server is asked for anything.
+    let first = first(args)?;
+    let mut settings = args.settings();
+    settings.input = first
+        .as_ref()
+        .and_then(|said| said.speech.as_ref())
+        .map(|speech| speech.format);
+    let audio = AudioOut::open(args.audio_out.as_deref())?;
+    let interrupts = Interrupts::catch()?;
+    let words = Words::start(audio.is_stdout());
+    let mut conversation = Conversation::new(args, ui, settings, Input::open()?, words, audio, interrupts);
+    let result = conversation.hold(first).await;
+    let (mut audio, mut interrupts) = conversation.leave(result.is_ok()).await;
+    let aborted = matches!(result, Err(Failure::Interrupted(_)));
+    let written = finish(&mut audio, &mut interrupts, aborted).await;
+    match (result, written) {
+        // Nobody is left to tell.
+        (_, Err(Failure::ReaderGone)) => Err(Failure::ReaderGone),
+        (Err(failure), _) => Err(failure),
+        (Ok(()), written) => written,
+    }
+}
+
+/// What the arguments say.
+fn first(args: &Chat) -> Result<Option<Said>, Failure> {
+    let speech = args.audio_in.as_deref().map(Speech::read).transpose()?;
+    let text = args.text.join(" ");
+    if !args.text.is_empty() && text.trim().is_empty() {
+        return Err(Failure::Usage("the text is empty".into()));
+    }
+    let text = (!text.is_empty()).then_some(text);
+    Ok((speech.is_some() || text.is_some()).then_some(Said { speech, text }))
+}
+
+/// Waits for the writer. A signal may cut that short, but only if it is the second: even then the writer gets a moment.
+async fn finish(audio: &mut AudioOut, interrupts: &mut Interrupts, aborted: bool) -> Result<(), Failure> {
+    let mut signals = u32::from(aborted);
+    let mut finishing = std::pin::pin!(audio.finish());
+    while signals < 2 {
+        tokio::select! {
+            result = &mut finishing => return result,
+            _ = interrupts.next() => signals += 1,
+        }
+    }
+    timeout(LAST_CHANCE, finishing)
+        .await
+        .unwrap_or(Err(Failure::Interrupted(2)))
+}

@@ -1,0 +1,89 @@
+//! What a line means: something to say, or something to do.
+
+use std::path::PathBuf;
+
+/// What is shown for `/help`.
+pub(super) const HELP: &str = "\
+/system TEXT   how the model shall behave; without TEXT: show it
+/voice NAME    speak with another voice; without NAME: show it
+/save FILE     write the conversation: JSON if FILE ends in .json, else text
+/clear         begin a new conversation
+/help          show this
+/quit          leave, as Ctrl-D does
+//...          say something that begins with a slash
+Ctrl-C stops an answer.";
+
+/// A line, understood.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Meaning {
+    Nothing,
+    Say(String),
+    /// `None`: show it.
+    System(Option<String>),
+    /// `None`: show it.
+    Voice(Option<String>),
+    Save(PathBuf),
+    Clear,
+    Help,
+    Quit,
+    /// What is wrong with it.
+    Wrong(String),
+}
+
+impl Meaning {
+    pub(super) fn of(line: &str) -> Self {
+        let line = line.trim();
+        let Some(command) = line.strip_prefix('/') else {
+            return match line {
+                "" => Self::Nothing,
+                line => Self::Say(line.to_owned()),
+            };
+        };
+        if command.starts_with('/') {
+            return Self::Say(command.to_owned());
+        }
+        let (name, rest) = command.split_once(char::is_whitespace).unwrap_or((command, ""));
+        let rest = rest.trim();
+        let argument = (!rest.is_empty()).then(|| rest.to_owned());
+        match (name, argument) {
+            ("system", text) => Self::System(text),
+            ("voice", name) => Self::Voice(name),
+            ("save", Some(file)) => Self::Save(file.into()),
+            ("save", None) => Self::Wrong("/save needs the name of a file".into()),
+            ("clear", None) => Self::Clear,
+            ("help" | "?", None) => Self::Help,
+            ("quit" | "exit", None) => Self::Quit,
+            ("clear" | "help" | "?" | "quit" | "exit", Some(_)) => {
+                Self::Wrong(format!("/{name} takes nothing behind it"))
+            }
+            _ => Self::Wrong(format!(
+                "there is no /{name}; /help lists what there is, and // says a text that begins with a slash"
+            )),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_are_said_and_slashes_obeyed() {
+        let say = |text: &str| Meaning::Say(text.into());
+        for (line, meaning) in [
+            ("  ", Meaning::Nothing),
+            (" Hello there. ", say("Hello there.")),
+            ("1/2", say("1/2")),
+            ("//etc is a folder", say("/etc is a folder")),
+            ("/system  Be brief. ", Meaning::System(Some("Be brief.".into()))),
+            ("/voice", Meaning::Voice(None)),
+            ("/save a b.json", Meaning::Save("a b.json".into())),
+            ("/exit", Meaning::Quit),
+        ] {
+            assert_eq!(Meaning::of(line), meaning, "{line}");
+        }
+        for line in ["/", "/sing", "/save", "/quit now", "/etc/passwd"] {
+            assert!(matches!(Meaning::of(line), Meaning::Wrong(_)), "{line}");
+        }
+    }
+}

@@ -1,0 +1,269 @@
+//! Conversations of people at terminals.
+
+use std::fs;
+use std::process::{Child, Stdio};
+
+use omni_proto::v1::Role;
+use rustix::termios::tcgetattr;
+use tonic::{Code, Status};
+use tonic_types::{ErrorDetails, StatusExt as _};
+
+use crate::fake::{ChatScript, Fake, Seen};
+use crate::program::{Place, Screen, Terminal, finish, interrupt, terminate};
+
+const CTRL_C: &str = "\x03";
+const CTRL_D: &str = "\x04";
+const UP: &str = "\x1b[A";
+
+fn start(place: &Place, args: &[&str]) -> (Child, Screen) {
+    let mut all = vec!["chat"];
+    all.extend(args);
+    let mut command = place.command(&all);
+    command.env("TERM", "xterm");
+    Terminal::open().watch(command)
+}
+
+#[test]
+fn a_person_types_and_is_answered() {
+    let fake = Fake::chat(ChatScript::default());
+    let place = Place::with(&fake);
+    let (child, mut screen) = start(&place, &["-o", "all.wav"]);
+    screen.until("> ");
+    screen.types("Hello.\r");
+    screen.until("You said: Hello.\r\n");
+    screen.until("first text ");
+    screen.until(" · gaps ");
+    screen.until("> ");
+    // Lines of before can be had again.
+    screen.types(UP);
+    screen.types("\r");
+    screen.until("You said: Hello.\r\n");
+    screen.until("> ");
+    screen.types(CTRL_D);
+    assert_eq!(finish(child).code, Some(0));
+    fake.until(&Seen::Closed);
+    assert!(!place.wav("all.wav").is_empty());
+}
+
+#[test]
+fn ctrl_c_stops_the_answer_and_not_the_program() {
+    let fake = Fake::chat(ChatScript {
+        hold: true,
+        heard: "You",
+        ..ChatScript::default()
+    });
+    let place = Place::with(&fake);
+    let (child, mut screen) = start(&place, &[]);
+    for text in ["A story.", "Another."] {
+        screen.until("> ");
+        screen.types(&format!("{text}\r"));
+        screen.until(&format!("You said: {text}"));
+        interrupt(&child);
+        fake.until(&Seen::Interrupt(None));
+        screen.until("interrupted · first text ");
+    }
+    screen.until("> ");
+    screen.types("/save all.txt\r");
+    screen.until("4 messages saved to all.txt");
+    assert_eq!(
+        fs::read_to_string(place.path("all.txt")).unwrap(),
+        "user: A story.\n\nassistant: You\n\nuser: Another.\n\nassistant: You\n",
+        "what was heard is kept"
+    );
+    screen.until("> ");
+    screen.types("/quit\r");
+    assert_eq!(finish(child).code, Some(0));
+}
+
+#[test]
+fn ctrl_c_at_the_prompt_leaves_when_pressed_twice() {
+    let fake = Fake::chat(ChatScript::default());
+    let place = Place::with(&fake);
+    let (child, mut screen) = start(&place, &[]);
+    screen.until("> ");
+    screen.types("half a line");
+    screen.types(CTRL_C);
+    screen.until("(Ctrl-C again or Ctrl-D leaves)");
+    screen.until("> ");
+    // Something else in between begins the count anew.
+    screen.types("Hello.\r");
+    screen.until("You said: Hello.");
+    screen.until("> ");
+    screen.types(CTRL_C);
+    screen.until("leaves)");
+    screen.until("> ");
+    screen.types(CTRL_C);
+    assert_eq!(finish(child).code, Some(0));
+    let seen = fake.until(&Seen::Closed);
+    let said = seen
+        .iter()
+        .filter(|seen| matches!(seen, Seen::Message(..)))
+        .count();
+    assert_eq!(said, 1);
+}
+
+#[test]
+fn a_failed_answer_is_told_and_the_conversation_goes_on() {
+    let details = ErrorDetails::with_error_info("STAGE_FAILED", "omni", []);
+    let fake = Fake::chat(ChatScript {
+        fail: Some((
+            1,
+            Status::with_error_details(Code::Internal, "the talker died", details),
+        )),
+        ..ChatScript::default()
+    });
+    let place = Place::with(&fake);
+    let (child, mut screen) = start(&place, &[]);
+    screen.until("> ");
+    screen.types("One.\r");
+    screen.until("the talker died (INTERNAL, STAGE_FAILED)");
+    screen.until("> ");
+    screen.types("/sing\r");
+    screen.until("there is no /sing");
+    screen.until("> ");
+    screen.types("Two.\r");
+    screen.until("You said: Two.");
+    screen.until("> ");
+    screen.types(CTRL_D);
+    assert_eq!(finish(child).code, Some(0));
+}
+
+#[test]
+fn a_lost_session_is_followed_by_one_that_knows_what_was_said() {
+    let fake = Fake::chat(ChatScript {
+        end_after: Some((
+            1,
+            Status::with_error_details(
+                Code::Aborted,
+                "nothing happened for a minute",
+                ErrorDetails::with_error_info("SESSION_IDLE", "omni", []),
+            ),
+        )),
+        ..ChatScript::default()
+    });
+    let place = Place::with(&fake);
+    let (child, mut screen) = start(&place, &["--system", "Be brief."]);
+    for text in ["One.", "Two."] {
+        screen.until("> ");
+        screen.types(&format!("{text}\r"));
+        screen.until(&format!("You said: {text}"));
+        fake.until(&Seen::Left);
+    }
+    screen.until("> ");
+    screen.types("Three.\r");
+    screen.until("You said: Three.");
+    screen.until("> ");
+    screen.types(CTRL_D);
+    assert_eq!(finish(child).code, Some(0));
+    let last = fake
+        .rest()
+        .into_iter()
+        .find_map(|seen| match seen {
+            Seen::ChatConfig(config) => Some(config),
+            _ => None,
+        })
+        .expect("a third session");
+    assert_eq!(last.instructions, "Be brief.");
+    let roles: Vec<Role> = last
+        .history
+        .iter()
+        .map(omni_proto::v1::ChatMessage::role)
+        .collect();
+    assert_eq!(roles, [Role::User, Role::Assistant, Role::User, Role::Assistant]);
+}
+
+#[test]
+fn a_vanished_server_is_told_and_what_was_said_can_still_be_saved() {
+    let mut fake = Fake::chat(ChatScript::default());
+    let place = Place::with(&fake);
+    let (child, mut screen) = start(&place, &[]);
+    screen.until("> ");
+    screen.types("One.\r");
+    screen.until("You said: One.");
+    screen.until("> ");
+    fake.die();
+    screen.until("the next message opens a new session");
+    screen.types("Two.\r");
+    screen.until("cannot reach");
+    screen.until("> ");
+    screen.types("/save all.txt\r");
+    screen.until("2 messages saved");
+    screen.until("> ");
+    screen.types(CTRL_D);
+    assert_eq!(finish(child).code, Some(0));
+}
+
+#[test]
+fn a_model_cannot_command_the_terminal() {
+    let fake = Fake::chat(ChatScript {
+        answer: Some(vec!["a\x1b]0;title\x07b\x1b[2J", "c\n\n\td"]),
+        ..ChatScript::default()
+    });
+    let place = Place::with(&fake);
+    let (child, mut screen) = start(&place, &["Hello."]);
+    screen.until("a]0;titleb[2Jc\r\n\r\n\td\r\n");
+    screen.until("> ");
+    screen.types(CTRL_D);
+    assert_eq!(finish(child).code, Some(0));
+}
+
+#[test]
+fn termination_at_the_prompt_gives_the_terminal_back_as_it_was() {
+    let fake = Fake::chat(ChatScript::default());
+    let place = Place::with(&fake);
+    let terminal = Terminal::open();
+    let kept = terminal.programs.try_clone().unwrap();
+    let before = tcgetattr(&kept).unwrap();
+    let mut command = place.command(&["chat"]);
+    command.env("TERM", "xterm");
+    let (child, mut screen) = terminal.watch(command);
+    screen.until("> ");
+    terminate(&child);
+    assert_eq!(finish(child).code, Some(143));
+    let after = tcgetattr(&kept).unwrap();
+    assert_eq!(
+        (after.local_modes, after.input_modes, after.output_modes),
+        (before.local_modes, before.input_modes, before.output_modes)
+    );
+}
+
+#[test]
+fn ctrl_c_cuts_an_answer_that_is_done_but_still_heard() {
+    // More than a minute of speech, which the server gives at once.
+    let fake = Fake::chat(ChatScript {
+        chunks: 1_000,
+        heard: "You",
+        ..ChatScript::default()
+    });
+    let place = Place::with(&fake);
+    let terminal = Terminal::open();
+    let end = || Stdio::from(terminal.programs.try_clone().unwrap());
+    let mut command = place.command(&["chat", "-o", "-"]);
+    // Without editing, so that the tester's own terminal is not taken for the prompt.
+    command.env("TERM", "dumb").stdin(end()).stderr(end());
+    let mut child = command.spawn().unwrap();
+    drop(command);
+    let mut stdout = child.stdout.take().unwrap();
+    let listener = std::thread::spawn(move || std::io::copy(&mut stdout, &mut std::io::sink()));
+    let mut screen = Screen::of(terminal);
+    screen.until("> ");
+    screen.types("A story.\n");
+    screen.until("You said: A story.");
+    screen.until("> ");
+    interrupt(&child);
+    screen.until("(cut to what was heard)");
+    screen.types("/save all.txt\n");
+    screen.until("2 messages saved");
+    assert_eq!(
+        fs::read_to_string(place.path("all.txt")).unwrap(),
+        "user: A story.\n\nassistant: You\n"
+    );
+    let heard = fake.rest().into_iter().find_map(|seen| match seen {
+        Seen::Interrupt(heard) => heard,
+        _ => None,
+    });
+    assert!(heard.is_some_and(|heard| heard < 1_000 * u64::from(crate::fake::CHUNK)));
+    screen.types("/quit\n");
+    assert_eq!(finish(child).code, Some(0));
+    listener.join().unwrap().unwrap();
+}

@@ -1,15 +1,17 @@
 //! What can be typed, and the help that explains it.
 
+mod bench;
 mod chat;
 
 use std::path::PathBuf;
 use std::time::Duration;
 
-use clap::{ArgAction, Args as ClapArgs, Parser, Subcommand};
+use clap::{Args as ClapArgs, Parser, Subcommand};
 use omni_audio::SampleRate;
 use omni_client::{Buffering, Endpoint, SpeechSettings};
 
 use super::format::Format;
+pub(crate) use bench::Bench;
 pub(crate) use chat::Chat;
 
 const EXIT_CODES: &str = "\
@@ -228,52 +230,6 @@ pub(crate) struct Health {
     pub(crate) json: bool,
     #[command(flatten)]
     pub(crate) server: Server,
-}
-
-#[derive(Debug, ClapArgs)]
-#[command(after_help = "\
-Every stream sends its next request when the last one is answered (closed loop). Time
-counts from the first text sent, over a connection that is already open. The tables go to
-standard output as Markdown.
-
-Example:
-  omni-client bench --concurrency 1,4,16 --requests 64 --json bench.json > bench.md")]
-pub(crate) struct Bench {
-    /// Numbers of streams at the same time, one row of the table each
-    #[arg(
-        long,
-        short,
-        value_name = "N,N,...",
-        value_delimiter = ',',
-        default_value = "1,2,4,8,16"
-    )]
-    #[arg(value_parser = clap::value_parser!(u32).range(1..=1_024))]
-    pub(crate) concurrency: Vec<u32>,
-    /// Measured requests in each row
-    #[arg(long, short = 'n', value_name = "N", default_value_t = 64, value_parser = clap::value_parser!(u32).range(1..))]
-    pub(crate) requests: u32,
-    /// Requests of every stream before measuring starts
-    #[arg(long, value_name = "N", default_value_t = 1)]
-    pub(crate) warmup: u32,
-    /// A text to speak; may be given several times [default: two dozen sentences of many lengths]
-    #[arg(long, value_name = "TEXT", action = ArgAction::Append, conflicts_with = "text_file")]
-    pub(crate) text: Vec<String>,
-    /// A file with one text per line
-    #[arg(long, value_name = "FILE")]
-    pub(crate) text_file: Option<PathBuf>,
-    #[command(flatten)]
-    pub(crate) voice: Voice,
-    #[command(flatten)]
-    pub(crate) server: Server,
-    /// Count a request that takes longer as failed
-    #[arg(long, value_name = "TIME", default_value = "60s", value_parser = duration)]
-    pub(crate) timeout: Duration,
-    /// Write every single measurement to a file
-    #[arg(long, value_name = "FILE")]
-    pub(crate) json: Option<PathBuf>,
-    /// Show no progress
-    #[arg(long, short)]
-    pub(crate) quiet: bool,
 }
 
 impl Voice {

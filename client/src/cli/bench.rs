@@ -1,13 +1,15 @@
-//! `bench`: how soon, how fast and how evenly a server speaks to many listeners at once.
+//! `bench`: how soon, how fast and how evenly a server speaks or answers to many callers at once.
 
 mod corpus;
 mod load;
 mod record;
+mod speaking;
 mod table;
+mod talking;
 
 use std::fs;
 
-use omni_client::Client;
+use omni_client::{ChatSettings, Client, Outputs, Sampling};
 use serde_json::json;
 
 use super::args::Bench;
@@ -15,13 +17,13 @@ use super::deadline::Deadline;
 use super::failure::Failure;
 use super::print;
 use super::ui::Ui;
-use load::Load;
+use load::{Load, Work};
 use record::{Level, Request};
 
 pub(crate) async fn run(args: &Bench, ui: &Ui) -> Result<(), Failure> {
     let load = Load {
         endpoint: args.server.endpoint.clone(),
-        settings: args.voice.settings(),
+        work: args.work(),
         texts: texts(args)?,
         requests: args.requests,
         warmup: args.warmup,
@@ -41,9 +43,41 @@ pub(crate) async fn run(args: &Bench, ui: &Ui) -> Result<(), Failure> {
         levels.push(level);
     }
     ui.clear();
-    print(table::markdown(&levels).as_bytes())?;
+    print(table::markdown(&levels, &load.work).as_bytes())?;
     write_json(args, &load, &levels)?;
     verdict(&levels)
+}
+
+impl Bench {
+    fn work(&self) -> Work {
+        if !self.chat {
+            return Work::Speak(self.voice.settings());
+        }
+        let settings = ChatSettings {
+            model: self.voice.model.clone(),
+            voice: self.voice.voice.clone(),
+            language: self.voice.language.clone(),
+            outputs: match self.text_only {
+                true => Outputs::Text,
+                false => Outputs::TextAndAudio,
+            },
+            text_sampling: Sampling {
+                seed: self.voice.seed,
+                temperature: self.voice.temperature,
+                max_tokens: self.max_tokens,
+                ..Sampling::default()
+            },
+            speech_sampling: Sampling {
+                temperature: self.voice.temperature.filter(|_| !self.text_only),
+                ..Sampling::default()
+            },
+            ..ChatSettings::default()
+        };
+        Work::Chat {
+            settings,
+            turns: self.turns,
+        }
+    }
 }
 
 fn progress(streams: u32, done: u32, requests: u32) -> String {
@@ -57,12 +91,19 @@ fn texts(args: &Bench) -> Result<Vec<String>, Failure> {
             let text = read.map_err(|error| Failure::io(format!("cannot read {}", path.display()), error))?;
             text.lines().map(str::to_owned).collect()
         }
-        None if args.text.is_empty() => corpus::SENTENCES.iter().map(|&text| text.to_owned()).collect(),
+        None if args.text.is_empty() => {
+            let built_in = if args.chat {
+                corpus::PROMPTS
+            } else {
+                corpus::SENTENCES
+            };
+            built_in.iter().map(|&text| text.to_owned()).collect()
+        }
         None => args.text.clone(),
     };
     let texts: Vec<String> = texts.into_iter().filter(|text| !text.trim().is_empty()).collect();
     if texts.is_empty() {
-        Err(Failure::Usage("there is no text to speak".into()))
+        Err(Failure::Usage("there is no text to send".into()))
     } else {
         Ok(texts)
     }
@@ -78,9 +119,12 @@ fn write_json(args: &Bench, load: &Load, levels: &[Level]) -> Result<(), Failure
             "architecture": std::env::consts::ARCH,
             "cpus": std::thread::available_parallelism().map(usize::from).ok(),
         },
-        "voice": load.settings.voice,
-        "model": load.settings.model,
-        "seed": load.settings.seed,
+        "mode": if args.chat { "chat" } else { "speak" },
+        "turns": args.chat.then_some(args.turns),
+        "spoken": load.work.spoken(),
+        "voice": args.voice.voice,
+        "model": args.voice.model,
+        "seed": args.voice.seed,
         "requests": load.requests,
         "warmup": load.warmup,
         "texts": load.texts,

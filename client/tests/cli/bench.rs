@@ -6,7 +6,7 @@ use std::fs;
 use serde_json::Value;
 use tonic::Status;
 
-use crate::fake::{Fake, Script, Seen};
+use crate::fake::{ChatScript, Fake, Script, Seen};
 use crate::program::Place;
 
 #[test]
@@ -125,4 +125,115 @@ fn a_session_that_ends_without_an_answer_is_a_failure() {
         "{}",
         outcome.stderr
     );
+}
+
+/// The lines of a table of which each cell of the first column is `streams`.
+fn rows(table: &str, streams: u32) -> Vec<&str> {
+    let start = format!("| {streams} |");
+    table.lines().filter(|line| line.starts_with(&start)).collect()
+}
+
+#[test]
+fn conversations_are_measured_turn_by_turn() {
+    let fake = Fake::chat(ChatScript::default());
+    let place = Place::with(&fake);
+    let args = [
+        "bench",
+        "--chat",
+        "-c",
+        "1,3",
+        "-n",
+        "6",
+        "--turns",
+        "2",
+        "--seed",
+        "10",
+        "--json",
+        "bench.json",
+    ];
+    let outcome = place.run(&args);
+    assert_eq!(outcome.code, Some(0), "{outcome:?}");
+    let table = String::from_utf8(outcome.stdout).unwrap();
+    for title in [
+        "TTFT ms",
+        "TPOT ms",
+        "TTFA ms",
+        "tokens/s",
+        "continuity 50 / 100 / 200 ms",
+    ] {
+        assert!(table.contains(title), "{title}: {table}");
+    }
+    for streams in [1, 3] {
+        assert!(
+            rows(&table, streams)[0].starts_with(&format!("| {streams} | 6 | 6 | 0 |")),
+            "{table}"
+        );
+        assert!(!table.contains("- / - / -"), "{table}");
+    }
+    let report: Value = serde_json::from_slice(&fs::read(place.path("bench.json")).unwrap()).unwrap();
+    assert_eq!((&report["mode"], &report["turns"]), (&"chat".into(), &2.into()));
+    for level in report["levels"].as_array().unwrap() {
+        for request in level["requests"].as_array().unwrap() {
+            assert_eq!(request["output_text_tokens"], 7);
+            assert_eq!(request["audio_seconds"], 0.4);
+            let first = request["time_to_first_text_seconds"].as_f64().unwrap();
+            assert!(first <= request["time_to_first_audio_seconds"].as_f64().unwrap());
+        }
+    }
+    // The level of one stream: a conversation to warm up, and three of two turns each.
+    let seen = fake.rest();
+    let calls: Vec<&[Seen]> = seen.split(|seen| matches!(seen, Seen::ChatConfig(_))).collect();
+    let turns = |call: &&[Seen]| {
+        call.iter()
+            .filter(|seen| matches!(seen, Seen::Respond(_)))
+            .count()
+    };
+    assert_eq!(calls[1..5].iter().map(turns).collect::<Vec<_>>(), [1, 2, 2, 2]);
+}
+
+#[test]
+fn conversations_without_speech_are_measured_by_their_text() {
+    let fake = Fake::chat(ChatScript::default());
+    let outcome = Place::with(&fake).run(&["bench", "--chat", "--text-only", "-c", "2", "-n", "4"]);
+    assert_eq!(outcome.code, Some(0), "{outcome:?}");
+    let table = String::from_utf8(outcome.stdout).unwrap();
+    assert!(table.contains("TTFT ms") && !table.contains("TTFA"), "{table}");
+    assert!(rows(&table, 2)[0].starts_with("| 2 | 4 | 4 | "), "{table}");
+}
+
+#[test]
+fn failed_turns_are_counted_and_the_next_conversation_goes_on() {
+    let status = tonic::Status::aborted("too old");
+    let fake = Fake::chat(ChatScript {
+        end_after: Some((2, status)),
+        ..ChatScript::default()
+    });
+    let args = [
+        "bench", "--chat", "-c", "1", "-n", "6", "--turns", "3", "--warmup", "0",
+    ];
+    let outcome = Place::with(&fake).run(&args);
+    assert_eq!(outcome.code, Some(3), "{outcome:?}");
+    assert!(
+        outcome
+            .stderr
+            .contains("2 of 6 requests failed, the first with: too old (ABORTED)"),
+        "{}",
+        outcome.stderr
+    );
+}
+
+#[test]
+fn what_only_conversations_have_is_refused_without_them() {
+    let fake = Fake::start(Script::default());
+    for args in [
+        &["--turns", "2"][..],
+        &["--text-only"],
+        &["--max-tokens", "9"],
+        &["--chat", "--text-only", "-v", "x"],
+    ] {
+        let mut all = vec!["bench"];
+        all.extend(args);
+        assert_eq!(Place::with(&fake).run(&all).code, Some(2), "{args:?}");
+    }
+    assert!(fake.saw_nothing());
 }

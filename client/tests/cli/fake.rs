@@ -358,11 +358,6 @@ impl Service {
             reason
         };
         let audio = Duration::from_millis(80) * self.script.chunks;
-        let stage = v1::StageTiming {
-            stage: "talker".into(),
-            busy: Duration::from_millis(4).try_into().ok(),
-            ..Default::default()
-        };
         let outcome = v1::Outcome {
             finish_reason: reason.into(),
             usage: Some(v1::Usage {
@@ -370,7 +365,7 @@ impl Service {
                 ..Default::default()
             }),
             timings: Some(v1::Timings {
-                stages: vec![stage],
+                stages: vec![stage()],
                 ..Default::default()
             }),
             error,
@@ -380,6 +375,14 @@ impl Service {
             outcome: Some(outcome),
             ..Default::default()
         })
+    }
+}
+
+fn stage() -> v1::StageTiming {
+    v1::StageTiming {
+        stage: "talker".into(),
+        busy: Duration::from_millis(4).try_into().ok(),
+        ..Default::default()
     }
 }
 

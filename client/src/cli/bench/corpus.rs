@@ -1,7 +1,7 @@
 //! Texts of many lengths, so that concurrent streams say different things and end at different times.
 
 /// Two dozen sentences of 12 to 190 characters.
-pub(super) const SENTENCES: [&str; 24] = [
+pub(super) const SENTENCES: &[&str] = &[
     "Good morning.",
     "The kettle is already on, so please sit down and tell me about your journey.",
     "Where did you put the blue folder?",
@@ -29,4 +29,33 @@ pub(super) const SENTENCES: [&str; 24] = [
     "From the top of the tower you can see three rivers, two bridges and, on a clear day, the snow on the mountains.",
     "The meeting has been moved to the large room upstairs.",
     "Sleep well, and do not forget to close the window if the wind comes up.",
+];
+
+/// Two dozen things to say in a conversation, from a greeting to a long question.
+pub(super) const PROMPTS: &[&str] = &[
+    "Hello!",
+    "What is seventeen plus twenty-five?",
+    "Who are you?",
+    "What is the capital of France?",
+    "Please count from one to twenty.",
+    "Which day comes after Wednesday?",
+    "How do I make you speak into a file, and how do I choose another voice for it?",
+    "Spell the word necessary.",
+    "Good evening. I would like to know what you can do for me today.",
+    "What is nine times eight?",
+    "Repeat after me: the quick brown fox jumps over the lazy dog.",
+    "Name the months of the year.",
+    "Thank you.",
+    "I have twelve apples, give away five and buy thirty more at the market on Saturday morning. How many apples do I \
+     have then?",
+    "How can I load a real model?",
+    "What is the capital of Japan, and what is the capital of Italy?",
+    "Subtract forty-four from one hundred.",
+    "Why is there sometimes a gap in the audio?",
+    "Tell me a joke.",
+    "What are the days of the week?",
+    "Which metric tells me how long callers wait for the first audio, and where do I find it?",
+    "What is one hundred divided by four?",
+    "Can you sing?",
+    "Goodbye, and have a nice weekend.",
 ];

@@ -4,19 +4,40 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
-use omni_client::{Client, ClientError, Endpoint, Measured, Meter, Outcome, SpeechEvent, SpeechSettings};
+use omni_client::{ChatSettings, Client, Endpoint, Meter, SpeechSettings};
 use tokio::sync::{Barrier, mpsc};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, timeout};
 
-use super::record::{Level, Request, shortcoming};
+use super::record::{Heard, Level, Request, shortcoming};
+use super::speaking;
+use super::talking::Talker;
 use crate::cli::failure::Failure;
+
+/// What is asked for.
+#[derive(Debug, Clone)]
+pub(super) enum Work {
+    /// Every text is spoken.
+    Speak(SpeechSettings),
+    /// Every text is a turn of a conversation, which ends after so many.
+    Chat { settings: ChatSettings, turns: u32 },
+}
+
+impl Work {
+    /// Whether the answers have audio.
+    pub(super) fn spoken(&self) -> bool {
+        match self {
+            Self::Speak(_) => true,
+            Self::Chat { settings, .. } => settings.outputs.audio(),
+        }
+    }
+}
 
 /// What every level has in common.
 #[derive(Debug, Clone)]
 pub(super) struct Load {
     pub(super) endpoint: Endpoint,
-    pub(super) settings: SpeechSettings,
+    pub(super) work: Work,
     pub(super) texts: Vec<String>,
     /// Measured requests per level.
     pub(super) requests: u32,
@@ -92,86 +113,89 @@ async fn stream_of_requests(
     stream: u32,
     results: mpsc::Sender<(Instant, Instant, Request)>,
 ) {
+    let mut caller = Caller {
+        load: &shared.load,
+        client,
+        talker: Talker::default(),
+    };
     for round in 0..shared.load.warmup {
-        request(&shared.load, &client, stream.wrapping_add(round * 7)).await;
+        caller.request(stream.wrapping_add(round * 7)).await;
     }
+    caller.talker.hang_up().await;
     shared.ready.wait().await;
     loop {
         let number = shared.next.fetch_add(1, Ordering::Relaxed);
         if number >= shared.load.requests {
-            return;
+            break;
         }
         let sent = Instant::now();
-        let request = request(&shared.load, &client, number).await;
+        let request = caller.request(number).await;
         if results.send((sent, Instant::now(), request)).await.is_err() {
-            return;
+            break;
         }
     }
+    caller.talker.hang_up().await;
 }
 
-/// Speaks text `number` (round and round) and measures it.
-async fn request(load: &Load, client: &Client, number: u32) -> Request {
-    let text = number as usize % load.texts.len();
-    let seed = load
-        .settings
-        .seed
-        .map(|seed| seed.wrapping_add(u64::from(number)));
-    let settings = SpeechSettings {
-        seed,
-        ..load.settings.clone()
-    };
-    let mut heard = Heard::default();
-    let failure = match timeout(
-        load.timeout,
-        speak(client, &settings, &load.texts[text], &mut heard),
-    )
-    .await
-    {
-        Ok(Ok(())) => None,
-        Ok(Err(error)) => Some(error.to_string()),
-        Err(_) => Some(format!("not done within {} s", load.timeout.as_secs_f64())),
-    };
-    let measured: Option<Measured> = heard.meter.map(Meter::finish);
-    let shortcoming = shortcoming(heard.done.as_ref(), measured.as_ref());
-    Request {
-        text,
-        sent_at: Duration::ZERO,
-        measured,
-        done: heard.done,
-        failure: failure.or(shortcoming),
+/// One stream of requests.
+struct Caller<'l> {
+    load: &'l Load,
+    client: Client,
+    /// Its conversation, if it has one.
+    talker: Talker,
+}
+
+impl Caller<'_> {
+    /// Sends text `number` (round and round) and measures the answer.
+    async fn request(&mut self, number: u32) -> Request {
+        let text = number as usize % self.load.texts.len();
+        let mut heard = Heard::default();
+        let answered = timeout(self.load.timeout, self.answer(number, text, &mut heard)).await;
+        let failure = match answered {
+            Ok(Ok(())) => None,
+            Ok(Err(error)) => Some(error.to_string()),
+            Err(_) => Some(format!("not done within {} s", self.load.timeout.as_secs_f64())),
+        };
+        if failure.is_some() {
+            self.talker.give_up();
+        }
+        let measured = heard.meter.map(Meter::finish);
+        let shortcoming = shortcoming(heard.done.as_ref(), measured.as_ref(), self.load.work.spoken());
+        Request {
+            text,
+            sent_at: Duration::ZERO,
+            first_text: heard.first_text,
+            last_text: heard.last_text,
+            measured,
+            done: heard.done,
+            failure: failure.or(shortcoming),
+        }
     }
-}
 
-#[derive(Default)]
-struct Heard {
-    meter: Option<Meter>,
-    done: Option<Outcome>,
-}
-
-async fn speak(
-    client: &Client,
-    settings: &SpeechSettings,
-    text: &str,
-    heard: &mut Heard,
-) -> Result<(), ClientError> {
-    let sent = Instant::now();
-    let (say, mut events) = client.speech(settings);
-    // A session that closes early says why in its events.
-    let _ = say.text(text).await;
-    let _ = say.finish().await;
-    drop(say);
-    while let Some(event) = events.next().await? {
-        match event {
-            SpeechEvent::Audio(_, audio) => {
-                let at = sent.elapsed();
-                heard
-                    .meter
-                    .get_or_insert_with(|| Meter::new(audio.rate))
-                    .audio(at, &audio);
+    async fn answer(
+        &mut self,
+        number: u32,
+        text: usize,
+        heard: &mut Heard,
+    ) -> Result<(), omni_client::ClientError> {
+        let text = &self.load.texts[text];
+        let numbered = |seed: Option<u64>| seed.map(|seed| seed.wrapping_add(u64::from(number)));
+        match &self.load.work {
+            Work::Speak(settings) => {
+                let settings = SpeechSettings {
+                    seed: numbered(settings.seed),
+                    ..settings.clone()
+                };
+                speaking::speak(&self.client, &settings, text, heard).await
             }
-            SpeechEvent::Done(_, done) => heard.done = Some(done.outcome),
-            SpeechEvent::Ready(_) | SpeechEvent::Started(_) | SpeechEvent::Warning(_) => {}
+            Work::Chat { settings, turns } => {
+                if self.talker.turns() >= *turns {
+                    self.talker.hang_up().await;
+                }
+                let mut settings = settings.clone();
+                settings.text_sampling.seed = numbered(settings.text_sampling.seed);
+                self.talker.turn(&self.client, &settings, text, heard).await
+            }
         }
     }
-    Ok(())
 }

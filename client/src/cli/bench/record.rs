@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use omni_client::{Finish, Measured, Outcome};
+use omni_client::{Audio, Finish, Measured, Meter, Outcome};
 use serde_json::{Value, json};
 
 use crate::cli::summary::finish_name;
@@ -14,6 +14,28 @@ pub(super) const THRESHOLDS: [Duration; 3] = [
     Duration::from_millis(200),
 ];
 
+/// An answer on its way; times count from the moment it was asked for.
+#[derive(Debug, Default)]
+pub(super) struct Heard {
+    pub(super) first_text: Option<Duration>,
+    pub(super) last_text: Option<Duration>,
+    pub(super) meter: Option<Meter>,
+    pub(super) done: Option<Outcome>,
+}
+
+impl Heard {
+    pub(super) fn text(&mut self, at: Duration) {
+        self.first_text.get_or_insert(at);
+        self.last_text = Some(at);
+    }
+
+    pub(super) fn audio(&mut self, at: Duration, audio: &Audio) {
+        self.meter
+            .get_or_insert_with(|| Meter::new(audio.rate))
+            .audio(at, audio);
+    }
+}
+
 /// One request.
 #[derive(Debug, Clone)]
 pub(super) struct Request {
@@ -21,6 +43,10 @@ pub(super) struct Request {
     pub(super) text: usize,
     /// When its first text was sent, from the start of the level.
     pub(super) sent_at: Duration,
+    /// When the first text of the answer came, if it has any.
+    pub(super) first_text: Option<Duration>,
+    /// When the last one came.
+    pub(super) last_text: Option<Duration>,
     /// What was heard, as far as it went.
     pub(super) measured: Option<Measured>,
     /// How it ended, if the server said so.
@@ -30,7 +56,7 @@ pub(super) struct Request {
 }
 
 impl Request {
-    /// All audio there and nothing wrong.
+    /// The whole answer is there and nothing is wrong.
     pub(super) fn good(&self) -> bool {
         self.failure.is_none()
     }
@@ -39,6 +65,18 @@ impl Request {
         self.measured
             .as_ref()
             .is_some_and(|measured| measured.continuity.ok(threshold))
+    }
+
+    /// Text tokens of the answer.
+    pub(super) fn tokens(&self) -> u32 {
+        self.done.as_ref().map_or(0, |done| done.usage.output_text_tokens)
+    }
+
+    /// Time per text token behind the first, in seconds.
+    pub(super) fn time_per_token(&self) -> Option<f64> {
+        let behind = self.tokens().checked_sub(1).filter(|&behind| behind > 0)?;
+        let took = self.last_text?.checked_sub(self.first_text?)?;
+        Some(took.as_secs_f64() / f64::from(behind))
     }
 
     fn json(&self) -> Value {
@@ -50,10 +88,15 @@ impl Request {
             "failure": self.failure,
             "finish": self.done.as_ref().map(|done| finish_name(&done.finish)),
             "seed": self.done.as_ref().and_then(|done| done.seed),
+            "output_text_tokens": self.tokens(),
+            "time_to_first_text_seconds": seconds(self.first_text),
+            "time_to_last_text_seconds": seconds(self.last_text),
             "audio_seconds": measured.map(|m| m.audio.as_secs_f64()),
             "time_to_first_audio_seconds": seconds(measured.and_then(|m| m.first_audio)),
             "time_to_first_audible_seconds": seconds(measured.and_then(|m| m.audible_first_audio)),
             "real_time_factor": measured.and_then(|m| m.real_time_factor),
+            "server_time_to_first_text_seconds":
+                seconds(self.done.as_ref().and_then(|done| done.timings.time_to_first_text)),
             "server_time_to_first_audio_seconds":
                 seconds(self.done.as_ref().and_then(|done| done.timings.time_to_first_audio)),
             "server_real_time_factor": self.done.as_ref().map(|done| done.timings.real_time_factor),
@@ -77,14 +120,13 @@ pub(super) struct Level {
 }
 
 impl Level {
-    /// Requests with all their audio.
+    /// Requests with their whole answer.
     pub(super) fn good(&self) -> impl Iterator<Item = &Request> {
         self.requests.iter().filter(|request| request.good())
     }
 
     /// `value` of every good request that has one.
-    pub(super) fn values(&self, value: impl Fn(&Measured, &Outcome) -> Option<f64>) -> Vec<f64> {
-        let value = |request: &Request| value(request.measured.as_ref()?, request.done.as_ref()?);
+    pub(super) fn values(&self, value: impl Fn(&Request) -> Option<f64>) -> Vec<f64> {
         self.good().filter_map(value).collect()
     }
 
@@ -99,11 +141,14 @@ impl Level {
 
     /// Seconds of audio produced per second of wall time.
     pub(super) fn throughput(&self) -> f64 {
-        let audio: f64 = self
-            .values(|measured, _| Some(measured.audio.as_secs_f64()))
-            .iter()
-            .sum();
-        audio / self.wall.as_secs_f64()
+        let audio = self.values(|request| Some(request.measured.as_ref()?.audio.as_secs_f64()));
+        audio.iter().sum::<f64>() / self.wall.as_secs_f64()
+    }
+
+    /// Text tokens produced per second of wall time.
+    pub(super) fn token_throughput(&self) -> f64 {
+        let tokens: u64 = self.good().map(|request| u64::from(request.tokens())).sum();
+        tokens as f64 / self.wall.as_secs_f64()
     }
 
     pub(super) fn json(&self) -> Value {
@@ -111,21 +156,26 @@ impl Level {
             "streams": self.streams,
             "wall_seconds": self.wall.as_secs_f64(),
             "audio_seconds_per_second": self.throughput(),
+            "text_tokens_per_second": self.token_throughput(),
             "requests": self.requests.iter().map(Request::json).collect::<Vec<_>>(),
         })
     }
 }
 
 /// Why a request that came to its end is still not good.
-pub(super) fn shortcoming(done: Option<&Outcome>, measured: Option<&Measured>) -> Option<String> {
+pub(super) fn shortcoming(
+    done: Option<&Outcome>,
+    measured: Option<&Measured>,
+    spoken: bool,
+) -> Option<String> {
     let Some(done) = done else {
         return Some("the server ended the session without an answer".to_owned());
     };
     match &done.finish {
-        Finish::Stop if measured.is_some() => None,
-        Finish::Stop => Some("no audio".to_owned()),
-        Finish::Length => Some("the speech was cut at the longest the server gives".to_owned()),
-        Finish::Interrupted => Some("the server stopped the speech".to_owned()),
+        Finish::Stop if spoken && measured.is_none() => Some("no audio".to_owned()),
+        Finish::Stop => None,
+        Finish::Length => Some("the answer was cut at the longest the server gives".to_owned()),
+        Finish::Interrupted => Some("the server stopped the answer".to_owned()),
         Finish::Error(error) => Some(error.to_string()),
     }
 }

@@ -2,19 +2,26 @@
 
 use std::fmt::Write as _;
 
-use omni_client::{Measured, Outcome};
-
-use super::record::{Level, THRESHOLDS, percentile};
+use super::load::Work;
+use super::record::{Level, Request, THRESHOLDS, percentile};
 
 const LEGEND: &str = "\
-Cells of the second table: p50 / p95 / p99 / max, over the good requests.
+Cells of the second table: p50 / p95 / p99 / max, over the good requests. Percentiles are exact (nearest rank).
+";
 
+const SPEECH_LEGEND: &str = "
 TTFA: first text sent to first audio received. Audible: plus the silence at the head of the audio (up to the first 5 ms
 window from which the RMS stays at 5 % of the peak for 20 ms). RTF: first text sent to last audio received, over audio
 seconds. Busy RTF: the server's own steps over audio seconds, steps shared between streams counted in full for each.
 Continuity: share of all requests that a player which starts with the first chunk and never pauses hears with at most
 that much delay (a request of a single chunk counts as continuous, one without audio does not). Gap: time between
-chunks, over the playing time of the earlier one. Percentiles are exact (nearest rank).
+chunks, over the playing time of the earlier one.
+";
+
+const CHAT_LEGEND: &str = "
+A request is one turn of a conversation that is already open; its time counts from the moment the turn was sent (\"first
+text sent\" above). TTFT: until the first text of the answer was received. TPOT: from there to the last text, over the
+tokens behind the first. tokens/s: text tokens of all streams over the time of the level.
 ";
 
 /// A column that shows how one value is distributed.
@@ -22,86 +29,141 @@ struct Spread {
     title: &'static str,
     scale: f64,
     digits: usize,
-    value: fn(&Measured, &Outcome) -> Option<f64>,
+    value: fn(&Request) -> Option<f64>,
 }
 
-const SPREADS: [Spread; 5] = [
+const TEXT: [Spread; 2] = [
+    Spread {
+        title: "TTFT ms",
+        scale: 1e3,
+        digits: 1,
+        value: |request| Some(request.first_text?.as_secs_f64()),
+    },
+    Spread {
+        title: "TPOT ms",
+        scale: 1e3,
+        digits: 2,
+        value: Request::time_per_token,
+    },
+];
+
+const SPEECH: [Spread; 5] = [
     Spread {
         title: "TTFA ms",
         scale: 1e3,
         digits: 1,
-        value: |measured, _| measured.first_audio.map(|time| time.as_secs_f64()),
+        value: |request| Some(request.measured.as_ref()?.first_audio?.as_secs_f64()),
     },
     Spread {
         title: "audible ms",
         scale: 1e3,
         digits: 1,
-        value: |measured, _| measured.audible_first_audio.map(|time| time.as_secs_f64()),
+        value: |request| Some(request.measured.as_ref()?.audible_first_audio?.as_secs_f64()),
     },
     Spread {
         title: "RTF",
         scale: 1.0,
         digits: 4,
-        value: |measured, _| measured.real_time_factor,
+        value: |request| request.measured.as_ref()?.real_time_factor,
     },
     Spread {
         title: "busy RTF",
         scale: 1.0,
         digits: 4,
-        value: |_, done| done.busy_real_time_factor(),
+        value: |request| request.done.as_ref()?.busy_real_time_factor(),
     },
     Spread {
         title: "worst underrun ms",
         scale: 1e3,
         digits: 1,
-        value: |measured, _| Some(measured.continuity.worst().as_secs_f64()),
+        value: |request| Some(request.measured.as_ref()?.continuity.worst().as_secs_f64()),
     },
 ];
 
 /// Two tables and their legend.
-pub(super) fn markdown(levels: &[Level]) -> String {
-    format!("{}\n{}\n{LEGEND}", overview(levels), spreads(levels))
-}
-
-fn overview(levels: &[Level]) -> String {
-    let mut text = String::from(
-        "| streams | requests | good | no audio | audio s/s | continuity 50 / 100 / 200 ms |\n|--:|--:|--:|--:|--:|--:|\n",
-    );
-    for level in levels {
-        let all = level.requests.len();
-        let silent = level
-            .requests
-            .iter()
-            .filter(|request| request.measured.is_none())
-            .count();
-        let continuity = THRESHOLDS.map(|threshold| format!("{:.1} %", 100.0 * level.continuous(threshold)));
-        let _ = writeln!(
-            text,
-            "| {} | {all} | {} | {silent} | {:.1} | {} |",
-            level.streams,
-            level.good().count(),
-            level.throughput(),
-            continuity.join(" / "),
-        );
+pub(super) fn markdown(levels: &[Level], work: &Work) -> String {
+    let shape = Shape::of(work);
+    let mut text = format!("{}\n{}\n{LEGEND}", shape.overview(levels), shape.spreads(levels));
+    if shape.spoken {
+        text.push_str(SPEECH_LEGEND);
+    }
+    if shape.chat {
+        text.push_str(CHAT_LEGEND);
     }
     text
 }
 
-/// Every cell: median, 95th, 99th percentile and maximum.
-fn spreads(levels: &[Level]) -> String {
-    let titles: Vec<&str> = SPREADS.iter().map(|spread| spread.title).collect();
-    let mut text = format!(
-        "| streams | {} | gap |\n|--:|{}--:|\n",
-        titles.join(" | "),
-        "--:|".repeat(SPREADS.len())
-    );
-    for level in levels {
-        let cell = |spread: &Spread| distribution(&level.values(spread.value), spread.scale, spread.digits);
-        let cells: Vec<String> = SPREADS.iter().map(cell).collect();
-        let gap = distribution(&gaps(level), 1.0, 2);
-        let _ = writeln!(text, "| {} | {} | {gap} |", level.streams, cells.join(" | "));
+/// Which columns there are.
+struct Shape {
+    chat: bool,
+    spoken: bool,
+}
+
+impl Shape {
+    fn of(work: &Work) -> Self {
+        Self {
+            chat: matches!(work, Work::Chat { .. }),
+            spoken: work.spoken(),
+        }
     }
-    text
+
+    fn overview(&self, levels: &[Level]) -> String {
+        let mut titles = vec!["streams", "requests", "good"];
+        titles.extend(self.spoken.then_some("no audio"));
+        titles.extend(self.chat.then_some("tokens/s"));
+        if self.spoken {
+            titles.extend(["audio s/s", "continuity 50 / 100 / 200 ms"]);
+        }
+        let mut text = header(&titles);
+        for level in levels {
+            let _ = writeln!(text, "| {} |", self.overview_of(level).join(" | "));
+        }
+        text
+    }
+
+    fn overview_of(&self, level: &Level) -> Vec<String> {
+        let mut cells = vec![
+            level.streams.to_string(),
+            level.requests.len().to_string(),
+            level.good().count().to_string(),
+        ];
+        if self.spoken {
+            let silent = level.requests.iter().filter(|request| request.measured.is_none());
+            cells.push(silent.count().to_string());
+        }
+        if self.chat {
+            cells.push(format!("{:.1}", level.token_throughput()));
+        }
+        if self.spoken {
+            cells.push(format!("{:.1}", level.throughput()));
+            let share = |threshold| format!("{:.1} %", 100.0 * level.continuous(threshold));
+            cells.push(THRESHOLDS.map(share).join(" / "));
+        }
+        cells
+    }
+
+    /// Every cell: median, 95th, 99th percentile and maximum.
+    fn spreads(&self, levels: &[Level]) -> String {
+        let text = TEXT.iter().filter(|_| self.chat);
+        let columns: Vec<&Spread> = text.chain(SPEECH.iter().filter(|_| self.spoken)).collect();
+        let mut titles = vec!["streams"];
+        titles.extend(columns.iter().map(|spread| spread.title));
+        titles.extend(self.spoken.then_some("gap"));
+        let mut text = header(&titles);
+        for level in levels {
+            let cell =
+                |spread: &&Spread| distribution(&level.values(spread.value), spread.scale, spread.digits);
+            let mut cells = vec![level.streams.to_string()];
+            cells.extend(columns.iter().map(cell));
+            cells.extend(self.spoken.then(|| distribution(&gaps(level), 1.0, 2)));
+            let _ = writeln!(text, "| {} |", cells.join(" | "));
+        }
+        text
+    }
+}
+
+fn header(titles: &[&str]) -> String {
+    format!("| {} |\n|{}\n", titles.join(" | "), "--:|".repeat(titles.len()))
 }
 
 fn gaps(level: &Level) -> Vec<f64> {

@@ -1,5 +1,7 @@
 //! The scripted server's conversations. Unless told otherwise it answers every turn with what was said to it.
 
+use std::time::Duration;
+
 use omni_proto::v1;
 use omni_proto::v1::chat_service_server::ChatService;
 use omni_proto::v1::content_part::Part;
@@ -9,7 +11,7 @@ use tokio::sync::mpsc;
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::{Request, Response, Status, Streaming};
 
-use super::{CHUNK, RATE, Seen, Service, chunk, rpc_status};
+use super::{CHUNK, RATE, Seen, Service, chunk, rpc_status, stage};
 
 /// What the server does with every turn.
 #[derive(Debug, Clone)]
@@ -285,12 +287,16 @@ impl Conversation {
             input_text_tokens: 20,
             output_text_tokens: 7,
             output_audio_tokens: self.script().chunks,
+            output_audio_duration: (Duration::from_millis(80) * self.script().chunks).try_into().ok(),
             ..Default::default()
         };
         let outcome = v1::Outcome {
             finish_reason: reason.into(),
             usage: Some(usage),
-            timings: Some(v1::Timings::default()),
+            timings: Some(v1::Timings {
+                stages: vec![stage()],
+                ..Default::default()
+            }),
             error,
             seed: Some(42),
         };

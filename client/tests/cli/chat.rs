@@ -170,6 +170,27 @@ fn a_second_ctrl_c_does_not_wait_for_a_server_that_does_not_hear() {
 }
 
 #[test]
+fn a_server_that_does_not_stop_is_left() {
+    let fake = Fake::chat(ChatScript {
+        deaf: true,
+        ..holding()
+    });
+    let place = Place::with(&fake);
+    let child = place.command(&["chat", "A long story."]).spawn().unwrap();
+    fake.until(&Seen::Holding);
+    interrupt(&child);
+    let outcome = finish(child);
+    assert_eq!(outcome.code, Some(64 + 13), "{outcome:?}");
+    assert!(
+        outcome
+            .stderr
+            .contains("the server did not stop the answer within 2 s"),
+        "{}",
+        outcome.stderr
+    );
+}
+
+#[test]
 fn a_failed_answer_ends_a_script_with_its_code_behind_the_good_ones() {
     let fake = Fake::chat(ChatScript {
         fail: Some((2, status(Code::InvalidArgument, "no room", "CONTEXT_TOO_LONG"))),

@@ -76,6 +76,30 @@ fn ctrl_c_stops_the_answer_and_not_the_program() {
 }
 
 #[test]
+fn a_second_ctrl_c_gives_up_a_server_that_does_not_hear_and_stays() {
+    let fake = Fake::chat(ChatScript {
+        hold: true,
+        deaf: true,
+        ..ChatScript::default()
+    });
+    let place = Place::with(&fake);
+    let (child, mut screen) = start(&place, &[]);
+    screen.until("> ");
+    screen.types("A story.\r");
+    screen.until("You said: A story.");
+    interrupt(&child);
+    fake.until(&Seen::Interrupt(None));
+    interrupt(&child);
+    screen.until("(given up)");
+    screen.until("> ");
+    screen.types("/save all.txt\r");
+    screen.until("0 messages saved");
+    screen.until("> ");
+    screen.types(CTRL_D);
+    assert_eq!(finish(child).code, Some(0));
+}
+
+#[test]
 fn ctrl_c_at_the_prompt_leaves_when_pressed_twice() {
     let fake = Fake::chat(ChatScript::default());
     let place = Place::with(&fake);

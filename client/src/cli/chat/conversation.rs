@@ -107,11 +107,15 @@ impl<'a> Conversation<'a> {
         (self.audio, self.interrupts)
     }
 
-    /// A person may try again after what the server did not like.
+    /// A person may try again after what the server did not like, or what took it too long.
     fn tolerate(&self, result: Result<(), Failure>) -> Result<(), Failure> {
         match result {
             Err(failure @ (Failure::Rpc(_) | Failure::Usage(_))) if self.input.interactive() => {
                 failure.tell(self.ui);
+                Ok(())
+            }
+            Err(Failure::Interrupted(SIGINT)) if self.input.interactive() => {
+                self.ui.note("(given up)");
                 Ok(())
             }
             result => result,

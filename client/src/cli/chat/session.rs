@@ -4,12 +4,11 @@ use std::time::Duration;
 
 use omni_audio::Samples;
 use omni_client::{
-    ChatEvent, ChatEvents, ChatReady, ChatSender, ChatSettings, Client, ClientError, Endpoint, Message,
+    ChatEvent, ChatEvents, ChatReady, ChatSender, ChatSettings, Client, ClientError, Code, Endpoint, Message,
     ResponseId, RpcError,
 };
 use tokio::time::timeout;
 
-use crate::cli::deadline::exceeded;
 use crate::cli::failure::Failure;
 use crate::cli::ui::Ui;
 
@@ -62,7 +61,7 @@ impl Session {
                 }
             }
         };
-        let late = |_| Err(exceeded(GOODBYE));
+        let late = |_| Err(deaf("cut"));
         Ok(timeout(GOODBYE, cut).await.unwrap_or_else(late)?)
     }
 
@@ -78,6 +77,15 @@ impl Session {
     pub(super) fn ended(&self) -> ClientError {
         ended(&self.endpoint)
     }
+}
+
+/// A server that does not `stop` or `cut` an answer when it is told to.
+pub(super) fn deaf(what: &str) -> ClientError {
+    let message = format!(
+        "the server did not {what} the answer within {} s",
+        GOODBYE.as_secs()
+    );
+    ClientError::Rpc(Box::new(RpcError::new(Code::Internal, message)))
 }
 
 fn ended(endpoint: &Endpoint) -> ClientError {

@@ -4,12 +4,12 @@ use std::pin::Pin;
 use std::time::Duration;
 
 use omni_audio::{SampleRate, Samples};
-use omni_client::{Audio, ChatDone, ChatEvent, ClientError, Code, Measured, Meter, ResponseId, RpcError};
+use omni_client::{Audio, ChatDone, ChatEvent, ClientError, Measured, Meter, ResponseId};
 use tokio::time::{Instant, sleep_until};
 
 use super::audio_out::AudioOut;
 use super::said::Said;
-use super::session::{GOODBYE, Session, ended_by_age};
+use super::session::{GOODBYE, Session, deaf, ended_by_age};
 use super::words::Words;
 use crate::cli::deadline::Deadline;
 use crate::cli::failure::Failure;
@@ -128,7 +128,7 @@ impl Turn<'_> {
                     patience = Some(Instant::now() + GOODBYE);
                 }
                 failure = self.deadline.passed() => return Err(Stop::Failed(failure)),
-                () = until(patience) => return Err(deaf().into()),
+                () = until(patience) => return Err(deaf("stop").into()),
                 () = run(&mut sending), if sending.is_some() => {
                     sending = None;
                     hearing.said();
@@ -228,14 +228,6 @@ impl Hearing {
             playing: self.playing,
         }
     }
-}
-
-fn deaf() -> ClientError {
-    let message = format!(
-        "the server did not stop the answer within {} s",
-        GOODBYE.as_secs()
-    );
-    ClientError::Rpc(Box::new(RpcError::new(Code::DeadlineExceeded, message)))
 }
 
 async fn run(sending: &mut Option<Sending<'_>>) {

@@ -18,6 +18,7 @@ mod raw;
 pub use absent::Absent;
 pub use check::CatalogueError;
 pub use family::{Buckets, Family, FamilyKind, Sinks};
+pub(crate) use family::{ENGINE, REPLICA, STAGE};
 pub use names::{is_label_name, is_metric_name};
 pub use options::{CatalogueOptions, OptionsError, Prefix};
 

@@ -2,10 +2,23 @@
 //!
 //! In: plain values (durations, counts, ids) from the components that own the events. Out: Prometheus text over HTTP or pushed to
 //! a gateway, and log lines. The crate knows no other crate of the workspace, no tensor and no wire type of the API.
+//!
+//! A component holds an instrument ([`PipelineInstruments`], [`EngineInstruments`] ...), made once from a [`Meter`], and calls its
+//! methods, which are named after events. Handles come through the recorder's layers from the [`Exposition`], which readers render.
 
 mod catalogue;
 mod codegen;
+mod drops;
+mod exposition;
 mod family;
+mod instruments;
+mod meter;
+mod recorder;
+mod records;
+mod schema;
+mod system;
+mod telemetry;
+mod timeline;
 
 /// Typed constants, one per family of the catalogue.
 #[path = "generated/families.rs"]
@@ -16,4 +29,26 @@ pub use catalogue::{
     Prefix, Sinks, is_label_name, is_metric_name,
 };
 pub use codegen::families_source;
+pub use drops::{DropReason, Drops};
+pub use exposition::{Collector, Exposition, Selection};
 pub use family::{CounterFamily, FloatCounterFamily, GaugeFamily, HistogramFamily, TypedFamily};
+pub use instruments::{
+    AudioInstruments, CacheConfig, CallKind, EdgeInstruments, EngineInstruments, ExporterInstruments,
+    GrpcCode, GrpcInstruments, PipelineInstruments, RejectionReason, ResponseClass, SessionInstruments,
+    StageInfo, StreamAbort, TorchServeInstruments, TorchServeRequest,
+};
+pub use meter::{FloatCounter, Meter};
+pub use recorder::{
+    Cardinality, Check, DefaultLabels, EngineIndex, EngineMap, EngineMapError, Fanout, Gate, Relabel,
+    SharedRecorder, Sink, Surroundings, stack,
+};
+pub use records::{
+    AudioRecord, FailureReason, FinishReason, FinishedRequest, FirstOutput, HopRecord, Replica,
+    RequestOutcome, RequestRecord, SchedulerRecord, StageKind, StageRecord,
+};
+pub use schema::Schema;
+pub use system::{
+    GpuCollector, GpuReader, GpuReading, HostCollector, HostReading, Nvml, ProcessCollector, collect_system,
+};
+pub use telemetry::{Telemetry, TelemetryOptions};
+pub use timeline::{Intervals, Output, Timeline};

@@ -1,0 +1,137 @@
+//! The Prometheus side: where series live, and the text they are read as.
+//!
+//! In: handles through the `metrics` facade, which hold atomics and never a lock. Out: text, rendered on demand. Its own storage
+//! rather than an exporter's, because that one keeps every histogram sample until it is read, counts in whole numbers only, leaves
+//! out families without samples, and writes bounds another way than vLLM's dashboards ask for them.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
+
+use metrics::{Counter, Gauge, Histogram, Key, KeyName, Metadata, Recorder, SharedString, Unit};
+
+use crate::catalogue::{Family, FamilyKind};
+use crate::drops::Drops;
+use crate::schema::Schema;
+
+mod number;
+mod render;
+mod store;
+
+pub use render::Selection;
+use store::FamilyStore;
+
+/// Something that has to look before it can tell. Called before every rendering, on the caller's thread.
+pub trait Collector: Send + Sync {
+    /// Brings what it owns up to date. Must not block for long.
+    fn collect(&self);
+}
+
+/// Every series that is served.
+pub struct Exposition {
+    schema: Arc<Schema>,
+    drops: Arc<Drops>,
+    stores: RwLock<BTreeMap<Arc<str>, Arc<FamilyStore>>>,
+    collectors: Mutex<Vec<Arc<dyn Collector>>>,
+    /// Size of the last full rendering, for the next one's buffer.
+    size: std::sync::atomic::AtomicUsize,
+}
+
+impl fmt::Debug for Exposition {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Exposition").finish_non_exhaustive()
+    }
+}
+
+impl Exposition {
+    /// An empty one for the families of `schema`.
+    #[must_use]
+    pub fn new(schema: Arc<Schema>, drops: Arc<Drops>) -> Self {
+        Self {
+            schema,
+            drops,
+            stores: RwLock::default(),
+            collectors: Mutex::default(),
+            size: std::sync::atomic::AtomicUsize::new(4096),
+        }
+    }
+
+    /// Asks `collector` before every rendering from now on.
+    pub fn collect_from(&self, collector: Arc<dyn Collector>) {
+        let mut collectors = self.collectors.lock().unwrap_or_else(PoisonError::into_inner);
+        collectors.push(collector);
+    }
+
+    /// Stops asking that collector.
+    pub fn forget(&self, collector: &Arc<dyn Collector>) {
+        let mut collectors = self.collectors.lock().unwrap_or_else(PoisonError::into_inner);
+        collectors.retain(|known| !Arc::ptr_eq(known, collector));
+    }
+
+    /// Series of that family.
+    #[must_use]
+    pub fn series(&self, name: &str) -> usize {
+        let stores = self.stores.read().unwrap_or_else(PoisonError::into_inner);
+        stores.get(name).map_or(0, |store| store.len())
+    }
+
+    fn collect(&self) {
+        // Collectors record, and one may be added meanwhile: none is called under the lock.
+        let collectors = self
+            .collectors
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .clone();
+        for collector in collectors {
+            collector.collect();
+        }
+    }
+
+    /// The store of a family, if it is of one of `kinds`.
+    fn store(&self, name: &str, kinds: &[FamilyKind]) -> Option<Arc<FamilyStore>> {
+        if let Some(store) = self
+            .stores
+            .read()
+            .unwrap_or_else(PoisonError::into_inner)
+            .get(name)
+        {
+            return kinds.contains(&store.family().kind).then(|| Arc::clone(store));
+        }
+        let family: Arc<Family> = self.schema.find(name)?;
+        if !kinds.contains(&family.kind) {
+            return None;
+        }
+        let mut stores = self.stores.write().unwrap_or_else(PoisonError::into_inner);
+        let new = || Arc::new(FamilyStore::new(Arc::clone(&family), Arc::clone(&self.drops)));
+        Some(Arc::clone(
+            stores.entry(Arc::clone(&family.name)).or_insert_with(new),
+        ))
+    }
+}
+
+impl Recorder for Exposition {
+    // What a family is for is known from the catalogue.
+    fn describe_counter(&self, _: KeyName, _: Option<Unit>, _: SharedString) {}
+
+    fn describe_gauge(&self, _: KeyName, _: Option<Unit>, _: SharedString) {}
+
+    fn describe_histogram(&self, _: KeyName, _: Option<Unit>, _: SharedString) {}
+
+    fn register_counter(&self, key: &Key, _: &Metadata<'_>) -> Counter {
+        let store = self.store(key.name(), &[FamilyKind::Counter]);
+        store.map_or_else(Counter::noop, |store| store.counter(key))
+    }
+
+    fn register_gauge(&self, key: &Key, _: &Metadata<'_>) -> Gauge {
+        let store = self.store(key.name(), &[FamilyKind::Gauge, FamilyKind::FloatCounter]);
+        store.map_or_else(Gauge::noop, |store| store.gauge(key))
+    }
+
+    fn register_histogram(&self, key: &Key, _: &Metadata<'_>) -> Histogram {
+        let store = self.store(key.name(), &[FamilyKind::Histogram]);
+        store.map_or_else(Histogram::noop, |store| store.histogram(key))
+    }
+}
+
+#[cfg(test)]
+mod tests;

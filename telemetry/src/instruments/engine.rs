@@ -1,0 +1,347 @@
+//! One engine: vLLM's families. Held by the replica that drives it.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use metrics::{Counter, Gauge, Histogram};
+
+use crate::exposition::Collector;
+use crate::families as f;
+use crate::meter::{FloatCounter, Meter};
+use crate::recorder::{EngineIndex, EngineMapError};
+use crate::records::{FinishReason, FinishedRequest, FirstOutput, Replica, SchedulerRecord};
+
+/// Least time between two updates of a replica's scheduler gauges, other than for a reader.
+const THROTTLE: Duration = Duration::from_secs(1);
+
+/// The KV cache an engine was given.
+#[derive(Debug, Clone, PartialEq)]
+pub struct CacheConfig {
+    /// Tokens per block.
+    pub block_size: u32,
+    /// Number format of keys and values.
+    pub dtype: String,
+    /// Whether prefixes are shared.
+    pub prefix_caching: bool,
+    /// Blocks there are.
+    pub blocks: u64,
+    /// Bytes they take.
+    pub bytes: u64,
+    /// Longest sequence, in tokens.
+    pub max_model_len: u32,
+}
+
+/// Records what one engine does.
+#[derive(Debug)]
+pub struct EngineInstruments {
+    meter: Meter,
+    engine: String,
+    gauges: Arc<SchedulerGauges>,
+    prefix_queries: Counter,
+    prefix_hits: Counter,
+    hits_on_device: Counter,
+    tokens: TokenCounters,
+    preemptions: Counter,
+    latencies: Latencies,
+    sizes: Sizes,
+    success: [Counter; FinishReason::ALL.len()],
+    starved: FloatCounter,
+}
+
+#[derive(Debug)]
+struct TokenCounters {
+    prompt: Counter,
+    computed: Counter,
+    local_hits: Counter,
+    cached: Counter,
+    generated: Counter,
+    iteration: Histogram,
+}
+
+#[derive(Debug)]
+struct Latencies {
+    first_token: Histogram,
+    gap: Histogram,
+    mean_per_token: Histogram,
+    total: Histogram,
+    queue: Histogram,
+    inference: Histogram,
+    prefill: Histogram,
+    decode: Histogram,
+}
+
+#[derive(Debug)]
+struct Sizes {
+    prompt: Histogram,
+    generated: Histogram,
+    longest: Histogram,
+    computed: Histogram,
+    preemptions: Histogram,
+    sequences: Histogram,
+    max_tokens: Histogram,
+}
+
+impl EngineInstruments {
+    /// Instruments for the engine with that index, which stands for `replica`.
+    ///
+    /// # Errors
+    ///
+    /// An index that nobody registered.
+    pub fn new(meter: &Meter, index: EngineIndex, replica: Replica) -> Result<Self, EngineMapError> {
+        let engine = meter.engine(index)?;
+        let e = [engine.as_str()];
+        let [index] = e;
+        sleep_states(meter, index);
+        let cached_by = |tier| meter.counter(f::PROMPT_TOKENS_CACHED_BY_SOURCE_TOTAL, [index, tier]);
+        for tier in ["host", "p2p", "disk", "external_unspecified"] {
+            cached_by(tier).increment(0);
+        }
+        let (stage, replica) = super::pipeline::ids(replica);
+        Ok(Self {
+            gauges: Arc::new(SchedulerGauges::new(meter, index)),
+            prefix_queries: meter.counter(f::PREFIX_CACHE_QUERIES_TOTAL, e),
+            prefix_hits: meter.counter(f::PREFIX_CACHE_HITS_TOTAL, e),
+            hits_on_device: cached_by("device"),
+            tokens: TokenCounters::new(meter, index),
+            preemptions: meter.counter(f::NUM_PREEMPTIONS_TOTAL, e),
+            latencies: Latencies::new(meter, index),
+            sizes: Sizes::new(meter, index),
+            success: FinishReason::ALL
+                .map(|reason| meter.counter(f::REQUEST_SUCCESS_TOTAL, [index, reason.label()])),
+            starved: meter.float_counter(f::OMNI_STAGE_STARVED_S_TOTAL, [&stage, &replica]),
+            meter: meter.clone(),
+            engine: engine.clone(),
+        })
+    }
+
+    /// The part that a reader brings up to date before it reads.
+    #[must_use]
+    pub fn collector(&self) -> Arc<dyn Collector> {
+        Arc::clone(&self.gauges) as Arc<dyn Collector>
+    }
+
+    /// The engine has its KV cache.
+    pub fn initialised(&self, cache: &CacheConfig) {
+        let tokens = cache.blocks * u64::from(cache.block_size);
+        let concurrency = tokens as f64 / f64::from(cache.max_model_len.max(1));
+        // The words are Python's, which is what vLLM's dashboards show.
+        let prefix_caching = if cache.prefix_caching { "True" } else { "False" };
+        let values = [
+            cache.block_size.to_string(),
+            cache.dtype.clone(),
+            prefix_caching.to_owned(),
+            format!("{concurrency:.2}"),
+            cache.bytes.to_string(),
+            tokens.to_string(),
+            cache.blocks.to_string(),
+            self.engine.clone(),
+        ];
+        let info = self
+            .meter
+            .gauge(f::CACHE_CONFIG_INFO, values.each_ref().map(String::as_str));
+        info.set(1.0);
+    }
+
+    /// A step is over, at `now` of a monotonic clock. Gauges follow at most once a second and before every reading; the counts of
+    /// the prefix cache follow at once.
+    pub fn stepped(&self, now: Duration, record: &SchedulerRecord) {
+        self.prefix_queries.increment(record.prefix_queries);
+        self.prefix_hits.increment(record.prefix_hits);
+        self.hits_on_device.increment(record.prefix_hits);
+        self.gauges.update(now, record);
+    }
+
+    /// An output of the engine carried so many tokens: prompt tokens that were computed for it, and new ones.
+    pub fn iteration(&self, computed: u64, new: u64) {
+        self.tokens.generated.increment(new);
+        self.tokens.iteration.record((computed + new) as f64);
+    }
+
+    /// A request reached its first output.
+    pub fn first_output(&self, output: &FirstOutput) {
+        self.latencies.first_token.record(output.since_arrival);
+        // At least one token is computed, also of a prompt that is cached to its end.
+        let cached = output.cached_tokens.min(output.prompt_tokens.saturating_sub(1));
+        self.tokens.prompt.increment(output.prompt_tokens);
+        self.tokens.cached.increment(cached);
+        self.tokens.local_hits.increment(cached);
+        self.tokens.computed.increment(output.prompt_tokens - cached);
+    }
+
+    /// A request gave a further output, so long after the one before.
+    pub fn next_output(&self, gap: Duration) {
+        self.latencies.gap.record(gap);
+    }
+
+    /// A running request had to go back to waiting.
+    pub fn preempted(&self) {
+        self.preemptions.increment(1);
+    }
+
+    /// The engine held unfinished requests for that long and could run none of them for want of input.
+    pub fn starved(&self, time: Duration) {
+        self.starved.add(time.as_secs_f64());
+    }
+
+    /// The engine is done with a request, whatever the reason. Called once for each.
+    pub fn finished(&self, request: &FinishedRequest) {
+        self.success[request.reason as usize].increment(1);
+        self.latencies.record(request);
+        self.sizes.record(request);
+    }
+}
+
+/// Engines do not sleep here, and say so.
+fn sleep_states(meter: &Meter, engine: &str) {
+    for (state, value) in [("awake", 1.0), ("weights_offloaded", 0.0), ("discard_all", 0.0)] {
+        meter.gauge(f::ENGINE_SLEEP_STATE, [engine, state]).set(value);
+    }
+}
+
+impl TokenCounters {
+    fn new(meter: &Meter, engine: &str) -> Self {
+        let source = |source| meter.counter(f::PROMPT_TOKENS_BY_SOURCE_TOTAL, [engine, source]);
+        source("external_kv_transfer").increment(0);
+        Self {
+            prompt: meter.counter(f::PROMPT_TOKENS_TOTAL, [engine]),
+            computed: source("local_compute"),
+            local_hits: source("local_cache_hit"),
+            cached: meter.counter(f::PROMPT_TOKENS_CACHED_TOTAL, [engine]),
+            generated: meter.counter(f::GENERATION_TOKENS_TOTAL, [engine]),
+            iteration: meter.histogram(f::ITERATION_TOKENS_TOTAL, [engine]),
+        }
+    }
+}
+
+impl Latencies {
+    fn new(meter: &Meter, engine: &str) -> Self {
+        let of = |family| meter.histogram(family, [engine]);
+        Self {
+            first_token: of(f::TIME_TO_FIRST_TOKEN_SECONDS),
+            gap: of(f::INTER_TOKEN_LATENCY_SECONDS),
+            mean_per_token: of(f::REQUEST_TIME_PER_OUTPUT_TOKEN_SECONDS),
+            total: of(f::E2E_REQUEST_LATENCY_SECONDS),
+            queue: of(f::REQUEST_QUEUE_TIME_SECONDS),
+            inference: of(f::REQUEST_INFERENCE_TIME_SECONDS),
+            prefill: of(f::REQUEST_PREFILL_TIME_SECONDS),
+            decode: of(f::REQUEST_DECODE_TIME_SECONDS),
+        }
+    }
+
+    fn record(&self, request: &FinishedRequest) {
+        self.total.record(request.latency);
+        let intervals = &request.intervals;
+        for (histogram, interval) in [
+            (&self.queue, intervals.queue),
+            (&self.prefill, intervals.prefill),
+            (&self.decode, intervals.decode),
+            (&self.inference, intervals.inference),
+            (&self.mean_per_token, intervals.mean_per_token),
+        ] {
+            if let Some(interval) = interval {
+                histogram.record(interval);
+            }
+        }
+    }
+}
+
+impl Sizes {
+    fn new(meter: &Meter, engine: &str) -> Self {
+        let of = |family| meter.histogram(family, [engine]);
+        Self {
+            prompt: of(f::REQUEST_PROMPT_TOKENS),
+            generated: of(f::REQUEST_GENERATION_TOKENS),
+            longest: of(f::REQUEST_MAX_NUM_GENERATION_TOKENS),
+            computed: of(f::REQUEST_PREFILL_KV_COMPUTED_TOKENS),
+            preemptions: of(f::REQUEST_NUM_PREEMPTIONS),
+            sequences: of(f::REQUEST_PARAMS_N),
+            max_tokens: of(f::REQUEST_PARAMS_MAX_TOKENS),
+        }
+    }
+
+    fn record(&self, request: &FinishedRequest) {
+        let intervals = &request.intervals;
+        let computed = request.prompt_tokens.saturating_sub(request.cached_tokens);
+        self.prompt.record(request.prompt_tokens as f64);
+        self.generated.record(intervals.tokens as f64);
+        self.longest.record(intervals.tokens as f64);
+        self.computed.record(computed as f64);
+        self.preemptions.record(intervals.preemptions as f64);
+        self.sequences.record(1.0);
+        if let Some(limit) = request.max_tokens.filter(|limit| *limit > 0) {
+            self.max_tokens.record(limit as f64);
+        }
+    }
+}
+
+/// The gauges of a scheduler, and what they are to become. The engine's thread writes, and so may a reader's.
+#[derive(Debug)]
+struct SchedulerGauges {
+    running: Gauge,
+    waiting: Gauge,
+    capacity: Gauge,
+    deferred: Gauge,
+    kv_usage: Gauge,
+    latest: Latest,
+    /// When the gauges were set, in nanoseconds of the engine's clock.
+    published: AtomicU64,
+}
+
+/// The latest record, field by field: each is told for itself.
+#[derive(Debug, Default)]
+struct Latest {
+    running: AtomicU64,
+    capacity: AtomicU64,
+    deferred: AtomicU64,
+    kv_usage: AtomicU64,
+}
+
+const NEVER: u64 = u64::MAX;
+
+impl SchedulerGauges {
+    fn new(meter: &Meter, engine: &str) -> Self {
+        let reason = |reason| meter.gauge(f::NUM_REQUESTS_WAITING_BY_REASON, [engine, reason]);
+        Self {
+            running: meter.gauge(f::NUM_REQUESTS_RUNNING, [engine]),
+            waiting: meter.gauge(f::NUM_REQUESTS_WAITING, [engine]),
+            capacity: reason("capacity"),
+            deferred: reason("deferred"),
+            kv_usage: meter.gauge(f::KV_CACHE_USAGE_PERC, [engine]),
+            latest: Latest::default(),
+            published: AtomicU64::new(NEVER),
+        }
+    }
+
+    fn update(&self, now: Duration, record: &SchedulerRecord) {
+        let latest = &self.latest;
+        latest.running.store(record.running, Ordering::Relaxed);
+        latest
+            .capacity
+            .store(record.waiting_for_capacity, Ordering::Relaxed);
+        latest.deferred.store(record.deferred, Ordering::Relaxed);
+        latest
+            .kv_usage
+            .store(record.kv_usage.to_bits(), Ordering::Relaxed);
+        let now = u64::try_from(now.as_nanos()).unwrap_or(NEVER - 1);
+        let before = self.published.load(Ordering::Relaxed);
+        if before == NEVER || u128::from(now.saturating_sub(before)) >= THROTTLE.as_nanos() {
+            self.published.store(now, Ordering::Relaxed);
+            self.collect();
+        }
+    }
+}
+
+impl Collector for SchedulerGauges {
+    fn collect(&self) {
+        let latest = &self.latest;
+        let whole = |cell: &AtomicU64| cell.load(Ordering::Relaxed) as f64;
+        let (capacity, deferred) = (whole(&latest.capacity), whole(&latest.deferred));
+        self.running.set(whole(&latest.running));
+        self.capacity.set(capacity);
+        self.deferred.set(deferred);
+        self.waiting.set(capacity + deferred);
+        self.kv_usage
+            .set(f64::from_bits(latest.kv_usage.load(Ordering::Relaxed)));
+    }
+}

@@ -1,0 +1,133 @@
+//! gRPC calls of one method, by the names of go-grpc-prometheus.
+
+use std::sync::OnceLock;
+use std::time::Duration;
+
+use metrics::{Counter, Histogram};
+
+use crate::families as f;
+use crate::meter::Meter;
+
+/// Who streams.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum CallKind {
+    /// Nobody.
+    Unary,
+    /// The caller.
+    ClientStream,
+    /// The server.
+    ServerStream,
+    /// Both.
+    BidiStream,
+}
+
+impl CallKind {
+    fn label(self) -> &'static str {
+        match self {
+            Self::Unary => "unary",
+            Self::ClientStream => "client_stream",
+            Self::ServerStream => "server_stream",
+            Self::BidiStream => "bidi_stream",
+        }
+    }
+}
+
+/// A gRPC status code by its number, 0 to 16. Any other reads as unknown.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct GrpcCode(pub i32);
+
+/// The codes' names in the order of their numbers.
+const CODES: [&str; 17] = [
+    "OK",
+    "Canceled",
+    "Unknown",
+    "InvalidArgument",
+    "DeadlineExceeded",
+    "NotFound",
+    "AlreadyExists",
+    "PermissionDenied",
+    "ResourceExhausted",
+    "FailedPrecondition",
+    "Aborted",
+    "OutOfRange",
+    "Unimplemented",
+    "Internal",
+    "Unavailable",
+    "DataLoss",
+    "Unauthenticated",
+];
+
+impl GrpcCode {
+    const UNKNOWN: usize = 2;
+
+    fn index(self) -> usize {
+        usize::try_from(self.0)
+            .ok()
+            .filter(|index| *index < CODES.len())
+            .unwrap_or(Self::UNKNOWN)
+    }
+}
+
+/// Records the calls of one method.
+#[derive(Debug)]
+pub struct GrpcInstruments {
+    meter: Meter,
+    labels: [String; 3],
+    started: Counter,
+    received: Counter,
+    sent: Counter,
+    handling: Histogram,
+    /// A code's series begins with its first call, OK's at once.
+    handled: [OnceLock<Counter>; CODES.len()],
+}
+
+impl GrpcInstruments {
+    /// Instruments for `method` of `service` (`omni.v1.SpeechService`, `Speak`).
+    #[must_use]
+    pub fn new(meter: &Meter, kind: CallKind, service: &str, method: &str) -> Self {
+        let labels = [kind.label(), service, method];
+        let this = Self {
+            meter: meter.clone(),
+            labels: labels.map(str::to_owned),
+            started: meter.counter(f::GRPC_SERVER_STARTED_TOTAL, labels),
+            received: meter.counter(f::GRPC_SERVER_MSG_RECEIVED_TOTAL, labels),
+            sent: meter.counter(f::GRPC_SERVER_MSG_SENT_TOTAL, labels),
+            handling: meter.histogram(f::GRPC_SERVER_HANDLING_SECONDS, labels),
+            handled: std::array::from_fn(|_| OnceLock::new()),
+        };
+        this.of_code(GrpcCode(0)).increment(0);
+        this
+    }
+
+    fn of_code(&self, code: GrpcCode) -> &Counter {
+        let index = code.index();
+        self.handled[index].get_or_init(|| {
+            let [kind, service, method] = self.labels.each_ref().map(String::as_str);
+            self.meter.counter(
+                f::GRPC_SERVER_HANDLED_TOTAL,
+                [kind, service, method, CODES[index]],
+            )
+        })
+    }
+
+    /// A call began.
+    pub fn started(&self) {
+        self.started.increment(1);
+    }
+
+    /// A message came.
+    pub fn received(&self) {
+        self.received.increment(1);
+    }
+
+    /// A message went out.
+    pub fn sent(&self) {
+        self.sent.increment(1);
+    }
+
+    /// A call ended, to the end of its stream.
+    pub fn handled(&self, code: GrpcCode, after: Duration) {
+        self.of_code(code).increment(1);
+        self.handling.record(after);
+    }
+}

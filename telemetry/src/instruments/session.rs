@@ -1,0 +1,94 @@
+//! Sessions and speech streams.
+
+use std::time::Duration;
+
+use metrics::{Counter, Gauge, Histogram};
+
+use crate::families as f;
+use crate::meter::Meter;
+
+/// Which queue was full.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum RejectionReason {
+    /// The queue of requests.
+    Requests,
+    /// The queue of tokens, or of text.
+    Tokens,
+}
+
+/// Why a speech stream ended early.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum StreamAbort {
+    /// The caller cancelled it.
+    Cancelled,
+    /// The caller went away.
+    Closed,
+    /// A stage was gone.
+    EngineDead,
+    /// Anything else.
+    Error,
+}
+
+impl StreamAbort {
+    const ALL: [(Self, &'static str); 4] = [
+        (Self::Cancelled, "cancelled"),
+        (Self::Closed, "closed"),
+        (Self::EngineDead, "engine_dead"),
+        (Self::Error, "error"),
+    ];
+}
+
+/// Records calls as the edge sees them.
+#[derive(Debug)]
+pub struct SessionInstruments {
+    active: Gauge,
+    opened: Counter,
+    duration: Histogram,
+    rejected: [Counter; 2],
+    completed: Counter,
+    aborted: [Counter; StreamAbort::ALL.len()],
+}
+
+impl SessionInstruments {
+    /// Instruments for all sessions of a server.
+    #[must_use]
+    pub fn new(meter: &Meter) -> Self {
+        let rejected = |reason| meter.counter(f::ADMISSION_REJECTIONS_TOTAL, [reason]);
+        let aborted = |(_, reason)| meter.counter(f::OMNI_SPEECH_STREAM_ABORTED_TOTAL, [reason]);
+        Self {
+            active: meter.gauge(f::OMNI_SESSIONS_ACTIVE, []),
+            opened: meter.counter(f::OMNI_SESSIONS_TOTAL, []),
+            duration: meter.histogram(f::OMNI_SESSION_DURATION_S, []),
+            rejected: [rejected("max_num_queued_reqs"), rejected("max_num_queued_tokens")],
+            completed: meter.counter(f::OMNI_SPEECH_STREAM_COMPLETED_TOTAL, []),
+            aborted: StreamAbort::ALL.map(aborted),
+        }
+    }
+
+    /// A session began.
+    pub fn opened(&self) {
+        self.active.increment(1.0);
+        self.opened.increment(1);
+    }
+
+    /// A session that began `ago` ended.
+    pub fn closed(&self, ago: Duration) {
+        self.active.decrement(1.0);
+        self.duration.record(ago);
+    }
+
+    /// A request was turned away at the door.
+    pub fn rejected(&self, reason: RejectionReason) {
+        self.rejected[reason as usize].increment(1);
+    }
+
+    /// A speech stream was sent to its end.
+    pub fn stream_completed(&self) {
+        self.completed.increment(1);
+    }
+
+    /// A speech stream ended early.
+    pub fn stream_aborted(&self, reason: StreamAbort) {
+        self.aborted[reason as usize].increment(1);
+    }
+}

@@ -1,0 +1,92 @@
+//! TorchServe's families, for servers that are asked to look like one.
+
+use std::time::Duration;
+
+use metrics::{Counter, Gauge};
+
+use crate::families as f;
+use crate::meter::{FloatCounter, Meter};
+
+/// The class of an answer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ResponseClass {
+    /// It succeeded.
+    Success,
+    /// The caller was to blame.
+    ClientError,
+    /// The server was.
+    ServerError,
+}
+
+/// How long the parts of one request took.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct TorchServeRequest {
+    /// Arrival to answer.
+    pub total: Duration,
+    /// In queues.
+    pub queue: Duration,
+    /// Hand-over to the model to its answer.
+    pub prediction: Duration,
+    /// The model being busy.
+    pub handler: Duration,
+}
+
+/// Records requests the way TorchServe does. Does nothing unless the group is served.
+#[derive(Debug)]
+pub struct TorchServeInstruments {
+    meter: Meter,
+    responses: [Counter; 3],
+    requests: Counter,
+    latency: FloatCounter,
+    queue_latency: FloatCounter,
+    queue: Gauge,
+    thread: Gauge,
+    handler: Gauge,
+    prediction: Gauge,
+}
+
+impl TorchServeInstruments {
+    /// Instruments for one model.
+    #[must_use]
+    pub fn new(meter: &Meter, model: &str, version: &str) -> Self {
+        Self {
+            meter: meter.clone(),
+            responses: [f::TS_REQUESTS_2XX, f::TS_REQUESTS_4XX, f::TS_REQUESTS_5XX]
+                .map(|family| meter.counter(family, ["Host"])),
+            requests: meter.counter(f::TS_INFERENCE_REQUESTS_TOTAL, [version]),
+            latency: meter.float_counter(f::TS_INFERENCE_LATENCY_MICROSECONDS, [version]),
+            queue_latency: meter.float_counter(f::TS_QUEUE_LATENCY_MICROSECONDS, [version]),
+            queue: meter.gauge(f::TS_QUEUE_TIME, ["Host"]),
+            thread: meter.gauge(f::TS_WORKER_THREAD_TIME, ["Host"]),
+            handler: meter.gauge(f::TS_HANDLER_TIME, [model, "Model"]),
+            prediction: meter.gauge(f::TS_PREDICTION_TIME, [model, "Model"]),
+        }
+    }
+
+    /// A worker loaded its model.
+    pub fn worker_loaded(&self, worker: &str, after: Duration) {
+        let gauge = self.meter.gauge(f::TS_WORKER_LOAD_TIME, [worker, "Host"]);
+        gauge.set(millis(after));
+    }
+
+    /// A request arrived.
+    pub fn arrived(&self) {
+        self.requests.increment(1);
+    }
+
+    /// A request was answered.
+    pub fn answered(&self, class: ResponseClass, times: &TorchServeRequest) {
+        self.responses[class as usize].increment(1);
+        self.latency.add(times.total.as_secs_f64() * 1e6);
+        self.queue_latency.add(times.queue.as_secs_f64() * 1e6);
+        self.queue.set(millis(times.queue));
+        let inside = times.queue + times.prediction;
+        self.thread.set(millis(times.total.saturating_sub(inside)));
+        self.handler.set(millis(times.handler));
+        self.prediction.set(millis(times.prediction));
+    }
+}
+
+fn millis(time: Duration) -> f64 {
+    time.as_secs_f64() * 1e3
+}

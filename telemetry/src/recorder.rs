@@ -1,0 +1,144 @@
+//! The recorder: layers around the sinks, assembled in one expression.
+//!
+//! In: registrations through the `metrics` facade. Out: handles of the sinks. All layers work at registration, so a held handle
+//! costs what its sink costs. Outermost first: [`Gate`] (is the group served), [`Check`] (is it what the catalogue says),
+//! [`Relabel`] (engine to stage and replica), [`DefaultLabels`], [`Cardinality`], [`Fanout`]. A recorder is injected, never
+//! global: two servers live in one process.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use metrics::Recorder;
+
+use crate::drops::Drops;
+use crate::schema::Schema;
+
+mod cardinality;
+mod check;
+mod defaults;
+mod fanout;
+mod gate;
+mod relabel;
+#[cfg(test)]
+pub(crate) mod tests;
+
+pub use cardinality::Cardinality;
+pub use check::Check;
+pub use defaults::DefaultLabels;
+pub use fanout::{Fanout, Sink};
+pub use gate::Gate;
+pub use relabel::{EngineIndex, EngineMap, EngineMapError, Relabel};
+
+/// A recorder that can be shared.
+pub type SharedRecorder = Arc<dyn Recorder + Send + Sync>;
+
+/// What the layers know.
+#[derive(Debug)]
+pub struct Surroundings {
+    /// The families.
+    pub schema: Arc<Schema>,
+    /// The replicas of all stages.
+    pub engines: Arc<EngineMap>,
+    /// Values of the labels that the recorder supplies.
+    pub supplied: BTreeMap<Arc<str>, String>,
+    /// The tally of refusals.
+    pub drops: Arc<Drops>,
+    /// Whether anything is recorded at all.
+    pub enabled: bool,
+}
+
+/// The whole stack around `sinks`.
+#[must_use]
+pub fn stack(around: &Surroundings, sinks: Vec<Sink>) -> SharedRecorder {
+    let schema = || Arc::clone(&around.schema);
+    let drops = || Arc::clone(&around.drops);
+    Arc::new(Gate::new(
+        around.enabled,
+        schema(),
+        Check::new(
+            schema(),
+            drops(),
+            Relabel::new(
+                Arc::clone(&around.engines),
+                drops(),
+                DefaultLabels::new(
+                    around.supplied.clone(),
+                    schema(),
+                    Cardinality::new(schema(), drops(), Fanout::new(schema(), sinks)),
+                ),
+            ),
+        ),
+    ))
+}
+
+/// Implements `Recorder` for a layer whose method `admit` gives the key to pass on, or `None` to refuse.
+macro_rules! layer {
+    ($name:ident) => {
+        impl<R: metrics::Recorder> metrics::Recorder for $name<R> {
+            fn describe_counter(
+                &self,
+                key: metrics::KeyName,
+                unit: Option<metrics::Unit>,
+                help: metrics::SharedString,
+            ) {
+                self.inner.describe_counter(key, unit, help);
+            }
+
+            fn describe_gauge(
+                &self,
+                key: metrics::KeyName,
+                unit: Option<metrics::Unit>,
+                help: metrics::SharedString,
+            ) {
+                self.inner.describe_gauge(key, unit, help);
+            }
+
+            fn describe_histogram(
+                &self,
+                key: metrics::KeyName,
+                unit: Option<metrics::Unit>,
+                help: metrics::SharedString,
+            ) {
+                self.inner.describe_histogram(key, unit, help);
+            }
+
+            fn register_counter(
+                &self,
+                key: &metrics::Key,
+                metadata: &metrics::Metadata<'_>,
+            ) -> metrics::Counter {
+                match self.admit(key, $crate::recorder::Call::Counter) {
+                    Some(key) => self.inner.register_counter(&key, metadata),
+                    None => metrics::Counter::noop(),
+                }
+            }
+
+            fn register_gauge(&self, key: &metrics::Key, metadata: &metrics::Metadata<'_>) -> metrics::Gauge {
+                match self.admit(key, $crate::recorder::Call::Gauge) {
+                    Some(key) => self.inner.register_gauge(&key, metadata),
+                    None => metrics::Gauge::noop(),
+                }
+            }
+
+            fn register_histogram(
+                &self,
+                key: &metrics::Key,
+                metadata: &metrics::Metadata<'_>,
+            ) -> metrics::Histogram {
+                match self.admit(key, $crate::recorder::Call::Histogram) {
+                    Some(key) => self.inner.register_histogram(&key, metadata),
+                    None => metrics::Histogram::noop(),
+                }
+            }
+        }
+    };
+}
+pub(crate) use layer;
+
+/// Which registration is asked for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Call {
+    Counter,
+    Gauge,
+    Histogram,
+}

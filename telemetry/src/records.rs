@@ -1,0 +1,219 @@
+//! What the components say: plain values, one struct per event that has more than one of them. The instruments and the log
+//! publisher consume the same records.
+
+use std::time::Duration;
+
+/// A replica of a stage.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Replica {
+    /// Id of the stage.
+    pub stage: u32,
+    /// Id of the replica within its stage.
+    pub replica: u32,
+}
+
+/// What a stage does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum StageKind {
+    /// One token after the other.
+    Llm,
+    /// All of its input at once.
+    Generation,
+}
+
+impl StageKind {
+    /// The value of the label `stage_type`.
+    #[must_use]
+    pub fn label(self) -> &'static str {
+        match self {
+            Self::Llm => "llm",
+            Self::Generation => "generation",
+        }
+    }
+}
+
+/// Why a request did not end naturally.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum FailureReason {
+    /// The caller cancelled it, or its deadline passed.
+    ClientAbort,
+    /// The caller went away.
+    ClientDisconnect,
+    /// A stage failed.
+    StageError,
+    /// Anything else.
+    Unknown,
+}
+
+impl FailureReason {
+    /// Every reason.
+    pub const ALL: [Self; 4] = [
+        Self::ClientAbort,
+        Self::ClientDisconnect,
+        Self::StageError,
+        Self::Unknown,
+    ];
+
+    /// The value of the label `reason`.
+    #[must_use]
+    pub fn label(self) -> &'static str {
+        match self {
+            Self::ClientAbort => "client_abort",
+            Self::ClientDisconnect => "client_disconnect",
+            Self::StageError => "stage_error",
+            Self::Unknown => "unknown",
+        }
+    }
+}
+
+/// How a request ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum RequestOutcome {
+    /// Naturally.
+    Stop,
+    /// At a limit.
+    Length,
+    /// Otherwise.
+    Failed(FailureReason),
+}
+
+/// One stage's share in a request.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct StageRecord {
+    /// Where it ran.
+    pub replica: Replica,
+    /// What kind of stage it is.
+    pub kind: StageKind,
+    /// From hand-over to its last output.
+    pub generation: Duration,
+    /// Tokens or frames that went in.
+    pub tokens_in: u64,
+    /// Tokens or frames that came out.
+    pub tokens_out: u64,
+}
+
+/// A whole request, once, when it is over.
+#[derive(Debug, Clone, PartialEq)]
+pub struct RequestRecord {
+    /// Its id, for the log only.
+    pub id: String,
+    /// How it ended.
+    pub outcome: RequestOutcome,
+    /// From arrival to its end.
+    pub latency: Duration,
+    /// From admission to hand-over to the first stage, if it got that far.
+    pub queue_wait: Option<Duration>,
+    /// The stages that worked on it, first one first.
+    pub stages: Vec<StageRecord>,
+}
+
+/// What the listener of a request got, once, when it is over.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct AudioRecord {
+    /// Samples per channel handed to the transport.
+    pub frames: u64,
+    /// Samples per second.
+    pub sample_rate: u32,
+    /// What the last stage took for it.
+    pub generation: Duration,
+    /// Worst lateness of a chunk for a player without a buffer; none if there was no audio.
+    pub worst_underrun: Option<Duration>,
+    /// Whether the request ended naturally.
+    pub complete: bool,
+}
+
+/// One message over one edge.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct HopRecord {
+    /// Encoded size in bytes.
+    pub size: u64,
+    /// The sender's part: encoding and hand-over.
+    pub tx: Duration,
+    /// From the end of sending to the start of receiving.
+    pub in_flight: Duration,
+    /// The receiver's part: taking and decoding.
+    pub rx: Duration,
+}
+
+/// The scheduler of a replica after a step. Queries and hits are those since the record before.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub struct SchedulerRecord {
+    /// Requests in the running batch.
+    pub running: u64,
+    /// Requests that wait for room.
+    pub waiting_for_capacity: u64,
+    /// Requests that wait for something else.
+    pub deferred: u64,
+    /// Share of KV blocks in use, 0 to 1.
+    pub kv_usage: f64,
+    /// Tokens looked up in the prefix cache.
+    pub prefix_queries: u64,
+    /// Tokens found there.
+    pub prefix_hits: u64,
+}
+
+/// A request reached its first output in a stage.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct FirstOutput {
+    /// From arrival at the edge.
+    pub since_arrival: Duration,
+    /// Its prompt, cached tokens included.
+    pub prompt_tokens: u64,
+    /// Prompt tokens whose KV was there already.
+    pub cached_tokens: u64,
+}
+
+/// Why an engine is done with a request.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum FinishReason {
+    /// It said so itself.
+    Stop,
+    /// It reached a limit.
+    Length,
+    /// It was aborted.
+    Abort,
+    /// It failed.
+    Error,
+    /// It was repeating itself.
+    Repetition,
+}
+
+impl FinishReason {
+    /// Every reason.
+    pub const ALL: [Self; 5] = [
+        Self::Stop,
+        Self::Length,
+        Self::Abort,
+        Self::Error,
+        Self::Repetition,
+    ];
+
+    /// The value of the label `finished_reason`.
+    #[must_use]
+    pub fn label(self) -> &'static str {
+        match self {
+            Self::Stop => "stop",
+            Self::Length => "length",
+            Self::Abort => "abort",
+            Self::Error => "error",
+            Self::Repetition => "repetition",
+        }
+    }
+}
+
+/// A request as one engine saw it, when that is done with it. Intervals that it never reached are missing.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct FinishedRequest {
+    /// Why.
+    pub reason: FinishReason,
+    /// From arrival at the edge to now.
+    pub latency: Duration,
+    /// What the engine's clock says.
+    pub intervals: crate::timeline::Intervals,
+    /// Its prompt, cached tokens included.
+    pub prompt_tokens: u64,
+    /// Prompt tokens whose KV was there already.
+    pub cached_tokens: u64,
+    /// The limit on new tokens, if one was set.
+    pub max_tokens: Option<u64>,
+}

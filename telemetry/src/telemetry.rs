@@ -1,0 +1,177 @@
+//! A server's telemetry as one value: what to record with, and what to read from.
+//!
+//! In: [`TelemetryOptions`]. Out: a [`Meter`] for the instruments and an [`Exposition`] for the ways out. Nothing is global: two of
+//! them live in one process and know nothing of each other.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use metrics::Counter;
+
+use crate::catalogue::{Catalogue, CatalogueOptions, OptionsError};
+use crate::drops::{DropReason, Drops};
+use crate::exposition::{Collector, Exposition};
+use crate::families as f;
+use crate::instruments::EngineInstruments;
+use crate::meter::Meter;
+use crate::recorder::{EngineIndex, EngineMap, EngineMapError, SharedRecorder, Sink, Surroundings, stack};
+use crate::records::Replica;
+use crate::schema::Schema;
+
+/// What a server says about itself and wants recorded.
+#[derive(Debug, Clone, Default)]
+pub struct TelemetryOptions {
+    /// Whether nothing is recorded at all.
+    pub off: bool,
+    /// Groups, prefix and buckets.
+    pub catalogue: CatalogueOptions,
+    /// The name the model is served by.
+    pub model_name: String,
+    /// The machine's name.
+    pub hostname: String,
+}
+
+/// See the module's text.
+#[derive(Debug, Clone)]
+pub struct Telemetry {
+    meter: Meter,
+    recorder: SharedRecorderDebug,
+    exposition: Arc<Exposition>,
+    schema: Arc<Schema>,
+    engines: Arc<EngineMap>,
+    drops: Arc<Drops>,
+}
+
+/// A recorder has nothing to show.
+#[derive(Clone)]
+struct SharedRecorderDebug(SharedRecorder);
+
+impl std::fmt::Debug for SharedRecorderDebug {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("SharedRecorder")
+    }
+}
+
+impl Telemetry {
+    /// Telemetry for one server.
+    ///
+    /// # Errors
+    ///
+    /// Every option that does not fit the catalogue.
+    pub fn new(options: &TelemetryOptions) -> Result<Self, Vec<OptionsError>> {
+        Self::with_sinks(options, Vec::new())
+    }
+
+    /// The same, with further sinks beside the exposition.
+    ///
+    /// # Errors
+    ///
+    /// Every option that does not fit the catalogue.
+    pub fn with_sinks(options: &TelemetryOptions, mut sinks: Vec<Sink>) -> Result<Self, Vec<OptionsError>> {
+        let catalogue = Arc::new(Catalogue::built_in().with(&options.catalogue)?);
+        let schema = Arc::new(Schema::new(Arc::clone(&catalogue)));
+        let (engines, drops) = (Arc::new(EngineMap::default()), Arc::new(Drops::default()));
+        let exposition = Arc::new(Exposition::new(Arc::clone(&schema), Arc::clone(&drops)));
+        sinks.push(Sink {
+            takes: |family| family.sinks.prometheus,
+            recorder: Arc::clone(&exposition) as SharedRecorder,
+        });
+        let around = Surroundings {
+            schema: Arc::clone(&schema),
+            engines: Arc::clone(&engines),
+            supplied: BTreeMap::from([
+                (Arc::from("model_name"), options.model_name.clone()),
+                (Arc::from("hostname"), options.hostname.clone()),
+                (Arc::from("Hostname"), options.hostname.clone()),
+            ]),
+            drops: Arc::clone(&drops),
+            enabled: !options.off,
+        };
+        let recorder = stack(&around, sinks);
+        let meter = Meter::new(
+            Arc::clone(&recorder),
+            Arc::clone(&catalogue),
+            Arc::clone(&engines),
+        );
+        catalogue.describe(recorder.as_ref());
+        exposition.collect_from(Arc::new(DropCollector::new(&meter, Arc::clone(&drops))));
+        Ok(Self {
+            meter,
+            recorder: SharedRecorderDebug(recorder),
+            exposition,
+            schema,
+            engines,
+            drops,
+        })
+    }
+
+    /// For instruments.
+    #[must_use]
+    pub fn meter(&self) -> &Meter {
+        &self.meter
+    }
+
+    /// For the ways out.
+    #[must_use]
+    pub fn exposition(&self) -> &Arc<Exposition> {
+        &self.exposition
+    }
+
+    /// The families, custom ones included.
+    #[must_use]
+    pub fn schema(&self) -> &Arc<Schema> {
+        &self.schema
+    }
+
+    /// The recorder itself, for what cannot be known when the server is built.
+    #[must_use]
+    pub fn recorder(&self) -> &SharedRecorder {
+        &self.recorder.0
+    }
+
+    /// What was refused so far.
+    #[must_use]
+    pub fn drops(&self) -> &Arc<Drops> {
+        &self.drops
+    }
+
+    /// Instruments for a replica that joins under that index. The gauges of its scheduler are brought up to date before every
+    /// reading. A replica that comes back takes up its own series.
+    ///
+    /// # Errors
+    ///
+    /// An index that stands for another replica.
+    pub fn engine(&self, index: EngineIndex, replica: Replica) -> Result<EngineInstruments, EngineMapError> {
+        self.engines.register(index, replica.stage, replica.replica)?;
+        let instruments = EngineInstruments::new(&self.meter, index, replica)?;
+        self.exposition.collect_from(instruments.collector());
+        Ok(instruments)
+    }
+}
+
+/// Tells what was refused.
+struct DropCollector {
+    drops: Arc<Drops>,
+    counters: [(DropReason, Counter); DropReason::ALL.len()],
+}
+
+impl DropCollector {
+    fn new(meter: &Meter, drops: Arc<Drops>) -> Self {
+        let counter = |reason: DropReason| {
+            let counter = meter.counter(f::OMNI_METRICS_DROPPED_TOTAL, [reason.label()]);
+            (reason, counter)
+        };
+        Self {
+            drops,
+            counters: DropReason::ALL.map(counter),
+        }
+    }
+}
+
+impl Collector for DropCollector {
+    fn collect(&self) {
+        for (reason, counter) in &self.counters {
+            counter.absolute(self.drops.total(*reason));
+        }
+    }
+}

@@ -19,6 +19,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::clock::Clock;
 use crate::config::Config;
+use crate::connector::EdgeSink;
 use crate::grpc::{Catalog, GrpcLimits, Speech, serve};
 use crate::orchestrator::{AdmissionLimits, Orchestrator};
 use crate::session::{RecordSink, SessionDeps, SessionLimits};
@@ -28,11 +29,37 @@ use health::HealthBoard;
 use model::ModelStart;
 
 pub use log::init_logging;
-pub use records::LogRecords;
+pub use records::{LogEdges, LogRecords};
 pub use speech_model::{LoadedModel, load_model};
 
 /// How long connections may take to close after the last session.
 const CLOSING: Duration = Duration::from_secs(1);
+
+/// Where a server's figures go.
+#[derive(Clone)]
+pub struct Sinks {
+    /// Records of utterances.
+    pub records: Arc<dyn RecordSink>,
+    /// Figures of the edges between stages.
+    pub edges: Arc<dyn EdgeSink>,
+}
+
+impl Sinks {
+    /// Everything becomes a log line.
+    #[must_use]
+    pub fn log() -> Self {
+        Self {
+            records: Arc::new(LogRecords),
+            edges: Arc::new(LogEdges),
+        }
+    }
+}
+
+impl std::fmt::Debug for Sinks {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Sinks")
+    }
+}
 
 /// A server that runs.
 #[derive(Debug)]
@@ -62,7 +89,7 @@ impl App {
     ///
     /// # Errors
     /// If the address cannot be listened on. A model that cannot be loaded shows in [`ready`](Self::ready).
-    pub async fn start<B, L>(config: &Config, records: Arc<dyn RecordSink>, load: L) -> anyhow::Result<Self>
+    pub async fn start<B, L>(config: &Config, sinks: Sinks, load: L) -> anyhow::Result<Self>
     where
         B: SpeechBackend,
         L: FnOnce() -> anyhow::Result<B> + Send + 'static,
@@ -79,7 +106,7 @@ impl App {
             orchestrator: orchestrator.clone(),
             clock,
             limits: session_limits(config),
-            records,
+            records: sinks.records,
             stop: CancellationToken::clone(&stop),
         };
 
@@ -96,6 +123,7 @@ impl App {
             config: config.clone(),
             clock,
             tasks: Arc::clone(&tasks),
+            edge_sink: sinks.edges,
         };
         let keeper = tokio::spawn(keep(start, load, orchestrator.clone(), board, readiness_tx));
         let drain_timeout = config.drain_timeout;
@@ -247,7 +275,7 @@ mod tests {
             .validate()
             .unwrap();
         let load = || -> anyhow::Result<LoadedModel> { anyhow::bail!("none") };
-        let mut app = App::start(&config, Arc::new(LogRecords), load).await.unwrap();
+        let mut app = App::start(&config, Sinks::log(), load).await.unwrap();
         let failing = tokio::spawn(async { anyhow::bail!("the socket is gone") });
         std::mem::replace(&mut app.listener, failing).abort();
         let error = app.failed().await.unwrap_err();

@@ -123,6 +123,14 @@ pub enum ServeError {
         /// What happened.
         message: String,
     },
+    /// No replica of a stage takes work now.
+    #[error("stage {stage} is not available: {message}")]
+    StageUnavailable {
+        /// Name of the stage.
+        stage: &'static str,
+        /// Why.
+        message: String,
+    },
     /// The caller's deadline passed.
     #[error("the deadline passed")]
     DeadlineExceeded,
@@ -165,6 +173,7 @@ impl ServeError {
             Self::Draining => "DRAINING",
             Self::Stopped => "STOPPED",
             Self::StageFailed { .. } => "STAGE_FAILED",
+            Self::StageUnavailable { .. } => "STAGE_UNAVAILABLE",
             Self::DeadlineExceeded => "DEADLINE_EXCEEDED",
             Self::SessionIdle(_) => "SESSION_IDLE",
             Self::SessionMaxAge(_) => "SESSION_MAX_AGE",

@@ -2,11 +2,10 @@
 
 use std::io::Write as _;
 use std::process::ExitCode;
-use std::sync::Arc;
 
 use anyhow::Context as _;
 use clap::Parser as _;
-use omni_server::app::{App, LogRecords, init_logging, load_model};
+use omni_server::app::{App, Sinks, init_logging, load_model};
 use omni_server::config::{Config, RawConfig, ServerCommand};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
@@ -63,7 +62,7 @@ fn run(config: &Config) -> anyhow::Result<()> {
 async fn serve(config: &Config) -> anyhow::Result<()> {
     let mut signals = Signals::new()?;
     let (source, deploy) = (config.model.clone(), config.deploy.clone());
-    let mut app = App::start(config, Arc::new(LogRecords), move || load_model(&source, &deploy)).await?;
+    let mut app = App::start(config, Sinks::log(), move || load_model(&source, &deploy)).await?;
     let outcome = tokio::select! {
         outcome = work(&mut app) => outcome,
         () = signals.next() => Ok(()),

@@ -1,12 +1,16 @@
 //! The life of a sequence over the stages: admission, binding, cancellation.
 //!
 //! In: a permit and a [`SegmentSpec`]. Out: a [`Segment`], whose audio comes straight from the last stage. Frames and samples
-//! never pass through here. Dropping a segment cancels it in every stage within one step.
+//! never pass through here. An utterance is bound to one replica of every stage; a sequence of which nothing was heard yet
+//! starts again elsewhere when its replica dies. Dropping a segment cancels it in every stage within one step.
 
 mod admission;
+mod flight;
+mod front;
 mod pipeline;
 mod segment;
 
 pub use admission::{Admission, AdmissionLimits, UtterancePermit};
-pub use pipeline::{EdgeLimits, Orchestrator, Pipeline, TextEncoder};
+pub use front::Orchestrator;
+pub use pipeline::{Binding, EdgeLimits, Pipeline, TextEncoder};
 pub use segment::{Segment, SegmentEvent, SegmentSpec};

@@ -1,14 +1,19 @@
-//! Stages: threads that each drive one engine.
+//! Stages: pools of replicas, each a thread that drives one engine.
 //!
-//! A stage takes jobs from a bounded mailbox, steps its engine, and passes outputs on through the [`Outlet`] that came with
+//! A [`StagePool`] binds an utterance to one of its replicas. A replica takes jobs from a bounded mailbox, steps its engine, and passes outputs on through the [`Outlet`] that came with
 //! the job. It never waits for whoever reads them: an outlet that is full pauses its own sequence and nobody else. Between
 //! steps it looks at cancellations, at outlets that have room again and at inlets that have more; with nothing to do it
 //! sleeps without using the processor. What lies behind inlets and outlets, and who asked, is not known here.
 
 mod backend;
+mod backoff;
 mod code2wav;
 mod flow;
+mod pool;
 mod progress;
+mod replica;
+mod route;
+mod stall;
 mod talker;
 mod wake;
 mod worker;
@@ -16,7 +21,11 @@ mod worker;
 pub use backend::{BackendError, Sampling, SpeechBackend, SpeechInfo, TalkerRequest, VoiceInfo};
 pub use code2wav::{AudioPiece, Code2WavJob, Code2WavLimits, code2wav_stage};
 pub use flow::{End, Inlet, Outlet, Taken};
+pub use pool::{
+    Lease, MakeReplica, NoReplica, PoolControl, PoolError, PoolParts, ReplicaView, StagePool, StartThread,
+};
 pub use progress::{StageProgress, StageSnapshot};
+pub use replica::{Changes, ReplicaId, ReplicaState, ReplicaStats, Seat};
 pub use talker::{TalkerJob, TalkerLimits, talker_stage};
 pub use wake::{CancelFlag, Wake};
-pub use worker::{JobRefused, StageBody, StageHandle, StageState};
+pub use worker::{JobRefused, StageBody, StageHandle};

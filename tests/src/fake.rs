@@ -9,7 +9,7 @@ use omni_audio::{SampleRate, SamplesPerFrame};
 use omni_engine::{ArModel, ChunkModel, CodecFrame, KvSpec, ModelError, Sampled, SeqId, SeqStep};
 use omni_server::stage::{BackendError, Sampling, SpeechBackend, SpeechInfo, TalkerRequest, VoiceInfo};
 
-use crate::gate::Gate;
+use crate::gate::{Fuse, Gate};
 
 /// Samples per second.
 pub const FAKE_RATE: u32 = 16_000;
@@ -34,6 +34,8 @@ pub struct FakeScript {
     pub talker_ends_on: Option<char>,
     /// See `talker_ends_on`.
     pub ends: Gate,
+    /// The talker panics in the step that finds this burning.
+    pub talker_dies: Fuse,
     /// The talker panics when it speaks this.
     pub talker_panics_on: Option<char>,
     /// The talker fails the sequence that contains this.
@@ -176,6 +178,7 @@ impl ArModel for FakeTalker {
 
     fn execute(&mut self, batch: &[SeqStep<'_>]) -> Result<(), ModelError> {
         self.script.talker.pass();
+        assert!(!self.script.talker_dies.burns(), "the test lit the fuse");
         assert!(!batch.is_empty(), "a step computes something");
         Ok(())
     }

@@ -1,10 +1,26 @@
 //! A gate that a test opens and closes, and that a model's steps must pass.
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 
 /// Open to begin with. Copies are the same gate.
 #[derive(Debug, Clone, Default)]
 pub struct Gate(Arc<Shared>);
+
+/// A fuse that a test lights, and that whoever passes it next finds burning, once. Copies are the same fuse.
+#[derive(Debug, Clone, Default)]
+pub struct Fuse(Arc<AtomicBool>);
+
+impl Fuse {
+    /// The next one to pass finds it burning.
+    pub fn light(&self) {
+        self.0.store(true, Ordering::SeqCst);
+    }
+
+    pub(crate) fn burns(&self) -> bool {
+        self.0.swap(false, Ordering::SeqCst)
+    }
+}
 
 #[derive(Debug, Default)]
 struct Shared {

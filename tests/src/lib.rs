@@ -12,6 +12,6 @@ mod server;
 
 pub use call::{Call, Utterance, audio_of, cancel, config, endless, finish, flush, named, reason, text};
 pub use fake::{FAKE_RATE, FAKE_SAMPLES_PER_FRAME, FakeScript, FakeSpeech};
-pub use gate::Gate;
+pub use gate::{Fuse, Gate};
 pub use history::{Ending, History, check};
-pub use server::{Records, TestServer};
+pub use server::{Edges, Records, TestServer};

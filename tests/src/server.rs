@@ -6,11 +6,14 @@ use std::time::Duration;
 use clap::Parser as _;
 use omni_proto::v1::catalog_service_client::CatalogServiceClient;
 use omni_proto::v1::speech_service_client::SpeechServiceClient;
-use omni_server::app::App;
+use omni_server::app::{App, Sinks};
 use omni_server::config::RawConfig;
+use omni_server::connector::{ChunkStamps, EdgeRecord, EdgeSink, Hop};
 use omni_server::session::{RecordSink, UtteranceRecord};
 use omni_server::stage::SpeechBackend;
 use tonic::transport::Channel;
+use tonic_health::pb::HealthCheckRequest;
+use tonic_health::pb::health_check_response::ServingStatus;
 use tonic_health::pb::health_client::HealthClient;
 
 use crate::call::Call;
@@ -40,6 +43,35 @@ impl Records {
     }
 }
 
+/// The closed edges of a server.
+#[derive(Debug, Clone, Default)]
+pub struct Edges(Arc<Mutex<Vec<EdgeRecord>>>);
+
+impl EdgeSink for Edges {
+    fn chunk(&self, _hop: &Hop, chunk: &ChunkStamps) {
+        assert!(
+            chunk.tx_start <= chunk.tx_end
+                && chunk.tx_end <= chunk.rx_start
+                && chunk.rx_start <= chunk.rx_end
+        );
+    }
+
+    fn closed(&self, record: &EdgeRecord) {
+        self.0
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .push(*record);
+    }
+}
+
+impl Edges {
+    /// Those closed so far.
+    #[must_use]
+    pub fn all(&self) -> Vec<EdgeRecord> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+}
+
 /// A server and a connection to it.
 #[derive(Debug)]
 pub struct TestServer {
@@ -49,6 +81,8 @@ pub struct TestServer {
     pub channel: Channel,
     /// What was recorded.
     pub records: Records,
+    /// What passed the edges.
+    pub edges: Edges,
     max_active: usize,
 }
 
@@ -70,15 +104,18 @@ impl TestServer {
             .expect("arguments")
             .validate()
             .expect("a configuration");
-        let records = Records::default();
-        let app = App::start(&config, Arc::new(records.clone()), load)
-            .await
-            .expect("a free port");
+        let (records, edges) = (Records::default(), Edges::default());
+        let sinks = Sinks {
+            records: Arc::new(records.clone()),
+            edges: Arc::new(edges.clone()),
+        };
+        let app = App::start(&config, sinks, load).await.expect("a free port");
         let channel = connect(&app).await;
         Self {
             app,
             channel,
             records,
+            edges,
             max_active: config.max_active,
         }
     }
@@ -109,6 +146,18 @@ impl TestServer {
     /// An open `Speak` call.
     pub async fn call(&self) -> Call {
         Call::open(&mut self.speech()).await
+    }
+
+    /// Whether health says that it serves.
+    pub async fn serving(&self) -> bool {
+        let request = HealthCheckRequest::default();
+        let answer = self
+            .health()
+            .check(request)
+            .await
+            .expect("an answer")
+            .into_inner();
+        answer.status() == ServingStatus::Serving
     }
 
     /// Waits until nothing is left of any call: no session, no permit, no record missing.

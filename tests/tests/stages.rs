@@ -5,16 +5,29 @@ use std::time::Duration;
 
 use omni_engine::{ArConfig, ChunkConfig, CodecFrame, SeqId};
 use omni_server::clock::Clock;
+use omni_server::config::deploy::Restart;
 use omni_server::connector::edge;
 use omni_server::stage::{
-    AudioPiece, CancelFlag, Code2WavJob, Code2WavLimits, End, Outlet as _, Sampling, StageProgress, Taken,
-    TalkerJob, TalkerLimits, TalkerRequest, Wake, code2wav_stage, talker_stage,
+    AudioPiece, CancelFlag, Changes, Code2WavJob, Code2WavLimits, End, Outlet as _, ReplicaId, Sampling,
+    Seat, StageProgress, Taken, TalkerJob, TalkerLimits, TalkerRequest, code2wav_stage, talker_stage,
 };
 use omni_tests::{FakeScript, FakeSpeech};
 use tokio::sync::oneshot;
 
 /// Jobs cancelled before the one that is not.
 const CANCELLED: u64 = 5;
+
+/// Longer than anything here takes.
+const STALL: Duration = Duration::from_secs(60);
+
+fn seat() -> Seat {
+    let restart = Restart {
+        first_delay: Duration::ZERO,
+        max_delay: Duration::ZERO,
+        healthy_after: Duration::ZERO,
+    };
+    Seat::new(ReplicaId(0), restart, Changes::default())
+}
 
 fn backend() -> Arc<FakeSpeech> {
     Arc::new(FakeSpeech::new(FakeScript::default()))
@@ -35,9 +48,13 @@ async fn a_cancelled_job_takes_no_place_in_the_talker() {
         max_waiting: 1,
         ..ArConfig::default()
     };
-    let limits = TalkerLimits { mailbox: 16, engine };
-    let wake = Wake::default();
-    let (handle, body) = talker_stage(backend(), limits, wake.clone(), Clock::start());
+    let limits = TalkerLimits {
+        mailbox: 16,
+        engine,
+        upstream_stall: STALL,
+    };
+    let (handle, body) = talker_stage(backend(), limits, seat(), Clock::start());
+    let wake = handle.wake().clone();
     let mut frames = Vec::new();
     for seq in 0..=CANCELLED {
         let (mut tokens_in, tokens) = edge(4, None, Some(wake.clone()));
@@ -77,9 +94,13 @@ async fn a_cancelled_job_takes_no_place_in_code2wav() {
         max_streams: 1,
         ..ChunkConfig::new(Duration::from_millis(40))
     };
-    let limits = Code2WavLimits { mailbox: 16, engine };
-    let wake = Wake::default();
-    let (handle, body) = code2wav_stage(backend(), limits, wake.clone(), Clock::start());
+    let limits = Code2WavLimits {
+        mailbox: 16,
+        engine,
+        upstream_stall: STALL,
+    };
+    let (handle, body) = code2wav_stage(backend(), limits, seat(), Clock::start());
+    let wake = handle.wake().clone();
     let mut audio = Vec::new();
     for seq in 0..=CANCELLED {
         let (mut frames_in, frames) = edge(4, None, Some(wake.clone()));

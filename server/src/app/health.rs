@@ -1,4 +1,4 @@
-//! The health report: NOT_SERVING until the model is warm, whenever a stage has no model, and while draining.
+//! The health report: NOT_SERVING until the model is warm, whenever a stage has no replica that takes work, and while draining.
 
 use tokio_util::sync::CancellationToken;
 use tonic_health::ServingStatus;
@@ -39,18 +39,12 @@ impl HealthBoard {
         let Ok(pipeline) = orchestrator.model() else {
             return;
         };
-        let (mut talker, mut code2wav) = (pipeline.talker.state(), pipeline.code2wav.state());
+        let mut changes = pipeline.changes.follow();
         loop {
             self.update(orchestrator.available().is_ok()).await;
-            let changed = async {
-                tokio::select! {
-                    changed = talker.changed() => changed.is_ok(),
-                    changed = code2wav.changed() => changed.is_ok(),
-                }
-            };
             tokio::select! {
                 () = self.draining.cancelled() => return self.update(false).await,
-                alive = changed => if !alive { return self.update(false).await },
+                changed = changes.changed() => if changed.is_err() { return self.update(false).await },
             }
         }
     }

@@ -9,11 +9,12 @@ use tokio::sync::oneshot;
 
 use crate::clock::Clock;
 use crate::config::Config;
-use crate::config::deploy::{ArStage, ChunkStage};
+use crate::config::deploy::{ArStage, ChunkStage, Stage};
+use crate::connector::EdgeSink;
 use crate::orchestrator::{EdgeLimits, Orchestrator, Pipeline, SegmentEvent, SegmentSpec, TextEncoder};
 use crate::stage::{
-    Code2WavLimits, End, Sampling, SpeechBackend, StageState, TalkerLimits, TalkerRequest, Wake,
-    code2wav_stage, talker_stage,
+    Changes, Code2WavLimits, End, MakeReplica, PoolParts, ReplicaState, Sampling, SpeechBackend, StagePool,
+    StartThread, TalkerLimits, TalkerRequest, code2wav_stage, talker_stage,
 };
 use crate::tasks::{Tasks, abandon};
 
@@ -25,11 +26,11 @@ const WARM_UP_TEXT: &str = "hello.";
 const WARM_UP_FRAMES: u32 = 8;
 
 /// What is needed to start a model.
-#[derive(Debug)]
 pub(super) struct ModelStart {
     pub(super) config: Config,
     pub(super) clock: Clock,
     pub(super) tasks: Arc<Tasks>,
+    pub(super) edge_sink: Arc<dyn EdgeSink>,
 }
 
 impl ModelStart {
@@ -60,15 +61,24 @@ impl ModelStart {
         // Every utterance has at most two sequences: one that is heard and one ahead of it.
         let mailbox = 4 * 2 * self.config.max_active + 16;
 
-        let engine = ar_config(&deploy.talker);
-        let limits = TalkerLimits { mailbox, engine };
-        let (talker, body) = talker_stage(Arc::clone(&backend), limits, Wake::default(), self.clock);
-        self.tasks.thread("talker", move || body.run())?;
+        let changes = Changes::default();
+        let limits = TalkerLimits {
+            mailbox,
+            engine: ar_config(&deploy.talker),
+            upstream_stall: deploy.talker.stage.upstream_stall,
+        };
+        let (model, clock) = (Arc::clone(&backend), self.clock);
+        let make = Box::new(move |seat| talker_stage(Arc::clone(&model), limits, seat, clock));
+        let talker = self.pool("talker", make, &deploy.talker.stage, &changes)?;
 
-        let engine = chunk_config(&deploy.code2wav, info.frame_duration());
-        let limits = Code2WavLimits { mailbox, engine };
-        let (code2wav, body) = code2wav_stage(Arc::clone(&backend), limits, Wake::default(), self.clock);
-        self.tasks.thread("code2wav", move || body.run())?;
+        let limits = Code2WavLimits {
+            mailbox,
+            engine: chunk_config(&deploy.code2wav, info.frame_duration()),
+            upstream_stall: deploy.code2wav.stage.upstream_stall,
+        };
+        let model = Arc::clone(&backend);
+        let make = Box::new(move |seat| code2wav_stage(Arc::clone(&model), limits.clone(), seat, clock));
+        let code2wav = self.pool("code2wav", make, &deploy.code2wav.stage, &changes)?;
 
         let encode: TextEncoder = Arc::new(move |text| backend.encode(text));
         let edges = EdgeLimits {
@@ -82,8 +92,32 @@ impl ModelStart {
             encode,
             talker,
             code2wav,
+            changes,
+            handover: deploy.handover,
             edges,
+            edge_sink: Arc::clone(&self.edge_sink),
+            clock,
         })
+    }
+
+    fn pool<J: Send + 'static>(
+        &self,
+        stage: &'static str,
+        make: MakeReplica<J>,
+        deploy: &Stage,
+        changes: &Changes,
+    ) -> anyhow::Result<StagePool<J>> {
+        let tasks = Arc::clone(&self.tasks);
+        let start: StartThread = Arc::new(move |name, body| tasks.thread(name, move || body.run()));
+        let parts = PoolParts {
+            stage,
+            make,
+            start,
+            routing: deploy.routing,
+            restart: deploy.restart,
+            changes: changes.clone(),
+        };
+        Ok(StagePool::new(parts, deploy.replicas)?)
     }
 }
 
@@ -120,16 +154,27 @@ fn sampling(stage: &ArStage) -> Sampling {
     }
 }
 
-/// Sends a short sequence through every stage, so that the first caller does not pay for what happens once.
+/// Sends a short sequence through every replica, so that the first caller does not pay for what happens once.
 async fn warm_up(orchestrator: &Orchestrator) -> anyhow::Result<()> {
     let pipeline = orchestrator.model().context("the model was just installed")?;
-    for mut state in [pipeline.talker.state(), pipeline.code2wav.state()] {
-        let state = state.wait_for(|state| *state != StageState::Loading).await;
-        match &*state.context("a stage ended while it was loading")? {
-            StageState::Ready => {}
-            other => anyhow::bail!("a stage could not be built: {other:?}"),
-        }
+    let mut changes = pipeline.changes.follow();
+    let replicas = || pipeline.pools().into_iter().flat_map(|pool| pool.replicas());
+    while replicas().any(|replica| replica.state == ReplicaState::Loading) {
+        changes.changed().await?;
     }
+    orchestrator.available().context("a stage could not be built")?;
+    let most = pipeline
+        .pools()
+        .into_iter()
+        .map(|pool| pool.replicas().len())
+        .max();
+    // Bound one after the other, they go to different replicas of each stage.
+    let sequences = (0..most.unwrap_or(0)).map(|_| warm_up_sequence(orchestrator, pipeline));
+    futures::future::try_join_all(sequences).await?;
+    Ok(())
+}
+
+async fn warm_up_sequence(orchestrator: &Orchestrator, pipeline: &Pipeline) -> anyhow::Result<()> {
     let request = TalkerRequest {
         voice: pipeline
             .info
@@ -148,7 +193,7 @@ async fn warm_up(orchestrator: &Orchestrator) -> anyhow::Result<()> {
         open: false,
         max_frames: WARM_UP_FRAMES,
     };
-    let mut segment = orchestrator.start(spec)?;
+    let mut segment = orchestrator.start(spec, &mut None)?;
     loop {
         match segment.next().await {
             SegmentEvent::TalkerDone | SegmentEvent::Audio(_) => {}

@@ -1,7 +1,8 @@
-//! Records of utterances as log lines.
+//! Records of utterances and of edges as log lines.
 
 use std::time::Duration;
 
+use crate::connector::{ChunkStamps, EdgeRecord, EdgeSink, Hop};
 use crate::session::{Outcome, RecordSink, UtteranceRecord};
 
 /// Writes one line per utterance, without its text.
@@ -37,8 +38,33 @@ impl RecordSink for LogRecords {
             underrun_ms = millis(timings.worst_underrun),
             talker_ms = millis(timings.talker.busy),
             code2wav_ms = millis(timings.code2wav.busy),
+            talker_replica = timings.talker.replica.map(|id| id.0),
+            code2wav_replica = timings.code2wav.replica.map(|id| id.0),
             seed = record.seed,
             "utterance"
+        );
+    }
+}
+
+/// Writes one line per edge of a sequence, for those who look for time that was lost between stages.
+#[derive(Debug, Default)]
+pub struct LogEdges;
+
+impl EdgeSink for LogEdges {
+    fn chunk(&self, _hop: &Hop, _chunk: &ChunkStamps) {}
+
+    fn closed(&self, record: &EdgeRecord) {
+        tracing::debug!(
+            seq = record.hop.seq.0,
+            from = %record.hop.from,
+            to = %record.hop.to,
+            chunks = record.chunks,
+            bytes = record.bytes,
+            tx_ms = millis(record.tx),
+            in_flight_ms = millis(record.in_flight),
+            longest_ms = millis(record.longest),
+            rx_ms = millis(record.rx),
+            "edge"
         );
     }
 }

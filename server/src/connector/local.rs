@@ -1,10 +1,13 @@
 //! The edge within one process: a channel, and a count of what is in it.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
+use omni_engine::Stamp;
 use tokio::sync::mpsc;
 
+use super::meter::{ChunkStamps, EdgeMeter, EdgeRecord, Payload};
+use crate::clock::Clock;
 use crate::stage::{End, Inlet, Outlet, Taken, Wake};
 
 /// An edge for `capacity` units. `writer` and `reader` are the bells of stages at the two ends; a session has none, it
@@ -16,25 +19,55 @@ pub fn edge<T: Send>(
 ) -> (EdgeWriter<T>, EdgeReader<T>) {
     // An item weighs at least one unit and is put only if there is room: that many slots, and one for the end.
     let (sender, receiver) = mpsc::channel(capacity as usize + 1);
-    let used = Arc::new(AtomicU32::new(0));
+    let shared = Arc::new(Shared::default());
     let sending = EdgeWriter {
         channel: Some(sender),
-        used: Arc::clone(&used),
+        shared: Arc::clone(&shared),
         capacity,
         reader,
+        scale: None,
     };
     let receiving = EdgeReader {
         channel: receiver,
-        used,
+        shared,
         capacity,
         writer,
+        meter: None,
     };
     (sending, receiving)
 }
 
+/// An [`edge`] that measures what passes.
+pub fn metered_edge<T: Send + Payload>(
+    capacity: u32,
+    writer: Option<Wake>,
+    reader: Option<Wake>,
+    meter: EdgeMeter,
+) -> (EdgeWriter<T>, EdgeReader<T>) {
+    let (mut sending, mut receiving) = edge(capacity, writer, reader);
+    sending.scale = Some((meter.clock, T::bytes));
+    let record = EdgeRecord::new(meter.hop);
+    receiving.meter = Some((meter, record));
+    (sending, receiving)
+}
+
+/// What both ends see.
+#[derive(Debug, Default)]
+struct Shared {
+    /// Units on the edge.
+    used: AtomicU32,
+    /// The writer waits for a caller and has nothing to deliver.
+    waits: AtomicBool,
+}
+
 #[derive(Debug)]
 enum Parcel<T> {
-    Item { item: T, units: u32 },
+    Item {
+        item: T,
+        units: u32,
+        /// Bytes, and when it was sent; on an edge that measures.
+        sent: Option<(u64, Stamp)>,
+    },
     End(End),
 }
 
@@ -43,10 +76,15 @@ enum Parcel<T> {
 pub struct EdgeWriter<T> {
     /// Taken when the writer goes.
     channel: Option<mpsc::Sender<Parcel<T>>>,
-    used: Arc<AtomicU32>,
+    shared: Arc<Shared>,
     capacity: u32,
     reader: Option<Wake>,
+    /// How items are measured.
+    scale: Option<Scale<T>>,
 }
+
+/// The time, and the bytes of an item.
+type Scale<T> = (Clock, fn(&T) -> u64);
 
 impl<T> EdgeWriter<T> {
     fn send(&self, parcel: Parcel<T>) {
@@ -76,13 +114,23 @@ impl<T> EdgeWriter<T> {
 
 impl<T: Send> Outlet<T> for EdgeWriter<T> {
     fn has_room(&self) -> bool {
-        self.used.load(Ordering::Acquire) < self.capacity
+        self.shared.used.load(Ordering::Acquire) < self.capacity
     }
 
     fn put(&mut self, item: T, units: u32) {
         debug_assert!(units > 0 && self.has_room(), "put of {units} units without room");
-        self.used.fetch_add(units, Ordering::AcqRel);
-        self.send(Parcel::Item { item, units });
+        self.shared.used.fetch_add(units, Ordering::AcqRel);
+        let sent = self
+            .scale
+            .as_ref()
+            .map(|(clock, bytes)| (bytes(&item), clock.now()));
+        self.send(Parcel::Item { item, units, sent });
+    }
+
+    fn set_waiting(&mut self, waiting: bool) {
+        if self.shared.waits.swap(waiting, Ordering::AcqRel) != waiting {
+            self.ring();
+        }
     }
 
     fn end(self: Box<Self>, end: End) {
@@ -102,9 +150,10 @@ impl<T> Drop for EdgeWriter<T> {
 #[derive(Debug)]
 pub struct EdgeReader<T> {
     channel: mpsc::Receiver<Parcel<T>>,
-    used: Arc<AtomicU32>,
+    shared: Arc<Shared>,
     capacity: u32,
     writer: Option<Wake>,
+    meter: Option<(EdgeMeter, EdgeRecord)>,
 }
 
 impl<T> EdgeReader<T> {
@@ -118,8 +167,9 @@ impl<T> EdgeReader<T> {
         match parcel {
             None => Taken::Gone,
             Some(Parcel::End(end)) => Taken::End(end),
-            Some(Parcel::Item { item, units }) => {
-                let before = self.used.fetch_sub(units, Ordering::AcqRel);
+            Some(Parcel::Item { item, units, sent }) => {
+                self.measure(sent);
+                let before = self.shared.used.fetch_sub(units, Ordering::AcqRel);
                 let half = self.capacity / 2;
                 if before > half && before - units <= half {
                     self.ring();
@@ -129,9 +179,35 @@ impl<T> EdgeReader<T> {
         }
     }
 
+    fn measure(&mut self, sent: Option<(u64, Stamp)>) {
+        let (Some((bytes, sent)), Some((meter, record))) = (sent, &mut self.meter) else {
+            return;
+        };
+        let taken = meter.clock.now();
+        let chunk = ChunkStamps {
+            bytes,
+            tx_start: sent,
+            tx_end: sent,
+            rx_start: taken,
+            rx_end: taken,
+        };
+        record.add(&chunk);
+        meter.sink.chunk(&meter.hop, &chunk);
+    }
+
     fn ring(&self) {
         if let Some(writer) = &self.writer {
             writer.ring();
+        }
+    }
+}
+
+impl<T> Drop for EdgeReader<T> {
+    fn drop(&mut self) {
+        if let Some((meter, record)) = &self.meter
+            && record.chunks > 0
+        {
+            meter.sink.closed(record);
         }
     }
 }
@@ -144,10 +220,17 @@ impl<T: Send> Inlet<T> for EdgeReader<T> {
             Err(mpsc::error::TryRecvError::Disconnected) => self.open(None),
         }
     }
+
+    fn upstream_waits(&self) -> bool {
+        self.shared.waits.load(Ordering::Acquire)
+    }
 }
 
 #[cfg(test)]
 mod tests {
+    use omni_engine::SeqId;
+
+    use super::super::meter::{Hop, Place};
     use super::*;
 
     #[test]
@@ -161,6 +244,69 @@ mod tests {
         assert!(writer.has_room());
         assert_eq!(reader.take(), Taken::Item("b"));
         assert_eq!(reader.take(), Taken::Empty);
+    }
+
+    #[derive(Debug, Clone, Default)]
+    struct Seen(Arc<std::sync::Mutex<(Vec<ChunkStamps>, Vec<EdgeRecord>)>>);
+
+    impl super::super::meter::EdgeSink for Seen {
+        fn chunk(&self, _hop: &Hop, chunk: &ChunkStamps) {
+            self.0.lock().unwrap().0.push(*chunk);
+        }
+
+        fn closed(&self, record: &EdgeRecord) {
+            self.0.lock().unwrap().1.push(*record);
+        }
+    }
+
+    #[test]
+    fn every_chunk_is_measured_and_the_edge_summed_up_when_it_closes() {
+        let seen = Seen::default();
+        let place = |stage| Place { stage, replica: None };
+        let hop = Hop {
+            seq: SeqId(7),
+            from: place("a"),
+            to: place("b"),
+        };
+        let meter = EdgeMeter {
+            hop,
+            clock: Clock::start(),
+            sink: Arc::new(seen.clone()),
+        };
+        let (mut writer, mut reader) = metered_edge::<Vec<u32>>(8, None, None, meter);
+        writer.put(vec![1, 2, 3], 1);
+        writer.put(vec![4], 1);
+        assert_eq!(reader.take(), Taken::Item(vec![1, 2, 3]));
+        assert_eq!(reader.take(), Taken::Item(vec![4]));
+        assert_eq!(reader.take(), Taken::Empty);
+        drop(reader);
+        let (chunks, closed) = seen.0.lock().unwrap().clone();
+        assert_eq!(
+            chunks.iter().map(|chunk| chunk.bytes).collect::<Vec<_>>(),
+            [12, 4]
+        );
+        assert!(chunks.iter().all(|chunk| chunk.tx_end <= chunk.rx_start));
+        let in_flight = chunks.iter().map(ChunkStamps::in_flight).sum();
+        assert_eq!(closed.len(), 1);
+        assert_eq!(
+            (
+                closed[0].hop,
+                closed[0].chunks,
+                closed[0].bytes,
+                closed[0].in_flight
+            ),
+            (hop, 2, 16, in_flight)
+        );
+    }
+
+    #[test]
+    fn a_writer_that_waits_for_a_caller_says_so() {
+        let (mut writer, reader) = edge::<u8>(1, None, None);
+        assert!(!reader.upstream_waits());
+        writer.set_waiting(true);
+        assert!(reader.upstream_waits());
+        writer.set_waiting(false);
+        assert!(!reader.upstream_waits());
     }
 
     #[test]

@@ -7,9 +7,6 @@ use omni_proto::v1;
 use super::status::rpc_status;
 use crate::session::{Done, Outcome, StageFigures};
 
-/// The only replica of every stage there is.
-const REPLICA: &str = "0";
-
 pub(super) fn done(done: &Done) -> v1::UtteranceDone {
     let outcome = v1::Outcome {
         finish_reason: finish_reason(done.outcome).into(),
@@ -64,7 +61,7 @@ fn timings(done: &Done) -> v1::Timings {
 fn stage(name: &str, figures: StageFigures) -> v1::StageTiming {
     v1::StageTiming {
         stage: name.to_owned(),
-        replica: REPLICA.to_owned(),
+        replica: figures.replica.map(|id| id.to_string()).unwrap_or_default(),
         queue: figures.queue.and_then(wire),
         busy: wire(figures.busy),
         first_output: figures.first_output.and_then(wire),

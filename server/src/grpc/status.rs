@@ -35,7 +35,10 @@ fn code(error: &ServeError) -> Code {
         | ServeError::TooManyUtterances { .. }
         | ServeError::TooManySessions { .. }
         | ServeError::Overloaded(_) => Code::ResourceExhausted,
-        ServeError::ModelLoading | ServeError::Draining | ServeError::Stopped => Code::Unavailable,
+        ServeError::ModelLoading
+        | ServeError::StageUnavailable { .. }
+        | ServeError::Draining
+        | ServeError::Stopped => Code::Unavailable,
         ServeError::StageFailed { .. } => Code::Internal,
         ServeError::DeadlineExceeded => Code::DeadlineExceeded,
         ServeError::SessionIdle(_) | ServeError::SessionMaxAge(_) | ServeError::SlowReader(_) => {
@@ -62,7 +65,9 @@ fn field(error: &ServeError) -> Option<&'static str> {
 
 fn retry(error: &ServeError) -> Option<Duration> {
     match error {
-        ServeError::TooManySessions { .. } | ServeError::Overloaded(_) => Some(RETRY_LOAD),
+        ServeError::TooManySessions { .. }
+        | ServeError::Overloaded(_)
+        | ServeError::StageUnavailable { .. } => Some(RETRY_LOAD),
         ServeError::ModelLoading => Some(RETRY_START),
         ServeError::Draining | ServeError::Stopped => Some(RETRY_ELSEWHERE),
         _ => None,
@@ -79,7 +84,9 @@ fn metadata(error: &ServeError) -> HashMap<String, String> {
         | ServeError::MessageTooLarge { limit } => {
             vec![("limit", limit.to_string())]
         }
-        ServeError::StageFailed { stage, .. } => vec![("stage", (*stage).to_owned())],
+        ServeError::StageFailed { stage, .. } | ServeError::StageUnavailable { stage, .. } => {
+            vec![("stage", (*stage).to_owned())]
+        }
         _ => vec![],
     };
     pairs

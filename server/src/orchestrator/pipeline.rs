@@ -1,20 +1,16 @@
-//! The stages of the speech path, and starting a sequence in them.
+//! The stages of the speech path, and binding an utterance to a replica of each.
 
 use std::fmt;
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::sync::oneshot;
-use tokio_util::sync::CancellationToken;
-
-use super::admission::{Admission, AdmissionLimits};
-use super::segment::{CancelGuard, Segment, SegmentSpec};
-use crate::connector::edge;
+use crate::clock::Clock;
+use crate::config::deploy::Handover;
+use crate::connector::EdgeSink;
 use crate::error::ServeError;
-use crate::id::SeqIds;
 use crate::stage::{
-    BackendError, CancelFlag, Code2WavJob, End, JobRefused, Outlet as _, Sampling, SpeechInfo, StageHandle,
-    StageProgress, StageState, TalkerJob,
+    BackendError, Changes, Code2WavJob, End, Lease, NoReplica, PoolControl, Sampling, SpeechInfo, StagePool,
+    TalkerJob,
 };
 
 /// Turns text into token ids.
@@ -40,11 +36,19 @@ pub struct Pipeline {
     /// Its tokenizer.
     pub encode: TextEncoder,
     /// The first stage.
-    pub talker: StageHandle<TalkerJob>,
+    pub talker: StagePool<TalkerJob>,
     /// The second stage.
-    pub code2wav: StageHandle<Code2WavJob>,
+    pub code2wav: StagePool<Code2WavJob>,
+    /// Rings when the state of any replica changes.
+    pub changes: Changes,
+    /// What happens to the work of a replica that dies.
+    pub handover: Handover,
     /// Bounds of the edges.
     pub edges: EdgeLimits,
+    /// Where the edges' figures go.
+    pub edge_sink: Arc<dyn EdgeSink>,
+    /// The time.
+    pub clock: Clock,
 }
 
 impl fmt::Debug for Pipeline {
@@ -55,184 +59,102 @@ impl fmt::Debug for Pipeline {
     }
 }
 
-/// Where sessions come for work. Exists before the model is loaded and says so until then. Copies are the same one.
+/// One replica of every stage, bound when an utterance is admitted. Its sequences all go there. Copies are the same binding;
+/// when the last one is dropped, the replicas have one utterance less in flight.
 #[derive(Debug, Clone)]
-pub struct Orchestrator {
-    shared: Arc<Shared>,
-}
+pub struct Binding(Arc<Bound>);
 
 #[derive(Debug)]
-struct Shared {
-    pipeline: OnceLock<Pipeline>,
-    admission: Admission,
-    draining: CancellationToken,
-    seqs: SeqIds,
+struct Bound {
+    talker: Lease<TalkerJob>,
+    code2wav: Lease<Code2WavJob>,
 }
 
-impl Orchestrator {
-    /// Without a model yet. When `draining` is cancelled no new work is taken.
+impl Binding {
+    /// Whether none of its replicas has died since.
     #[must_use]
-    pub fn new(limits: AdmissionLimits, draining: CancellationToken) -> Self {
-        Self {
-            shared: Arc::new(Shared {
-                pipeline: OnceLock::new(),
-                admission: Admission::new(limits),
-                draining,
-                seqs: SeqIds::default(),
-            }),
+    pub fn is_alive(&self) -> bool {
+        self.0.talker.is_alive() && self.0.code2wav.is_alive()
+    }
+
+    pub(super) fn talker(&self) -> &Lease<TalkerJob> {
+        &self.0.talker
+    }
+
+    pub(super) fn code2wav(&self) -> &Lease<Code2WavJob> {
+        &self.0.code2wav
+    }
+}
+
+/// A stage in which no replica takes work.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Unbound {
+    stage: &'static str,
+    why: NoReplica,
+}
+
+impl Unbound {
+    /// Whether it is worth waiting.
+    pub(super) fn may_pass(&self) -> bool {
+        self.why.may_pass()
+    }
+}
+
+impl From<Unbound> for ServeError {
+    fn from(Unbound { stage, why }: Unbound) -> Self {
+        let unavailable = |message| Self::StageUnavailable { stage, message };
+        match why {
+            NoReplica::Loading => Self::ModelLoading,
+            NoReplica::Restarting(message) => unavailable(format!("it is being restarted after: {message}")),
+            NoReplica::Closed => unavailable("all its replicas are cordoned or removed".to_owned()),
+            NoReplica::Failed(message) => Self::StageFailed { stage, message },
         }
     }
+}
 
-    /// Gives it its model, once.
-    ///
-    /// # Panics
-    /// If it has one.
-    pub fn install(&self, pipeline: Pipeline) {
-        assert!(
-            self.shared.pipeline.set(pipeline).is_ok(),
-            "the model is installed once"
-        );
-    }
-
-    /// The model, if new work can be taken now.
-    ///
-    /// # Errors
-    /// [`ServeError::Draining`], [`ServeError::ModelLoading`] or [`ServeError::StageFailed`].
-    pub fn available(&self) -> Result<&Pipeline, ServeError> {
-        if self.shared.draining.is_cancelled() {
-            return Err(ServeError::Draining);
+impl From<Unbound> for End {
+    fn from(unbound: Unbound) -> Self {
+        let stage = unbound.stage;
+        match ServeError::from(unbound) {
+            ServeError::StageFailed { stage, message } | ServeError::StageUnavailable { stage, message } => {
+                Self::Failed { stage, message }
+            }
+            other => Self::Failed {
+                stage,
+                message: other.to_string(),
+            },
         }
-        let pipeline = self.model()?;
-        check("talker", &pipeline.talker.state().borrow())?;
-        check("code2wav", &pipeline.code2wav.state().borrow())?;
-        Ok(pipeline)
-    }
-
-    /// The model, also while draining.
-    ///
-    /// # Errors
-    /// [`ServeError::ModelLoading`].
-    pub fn model(&self) -> Result<&Pipeline, ServeError> {
-        self.shared.pipeline.get().ok_or(ServeError::ModelLoading)
-    }
-
-    /// Who may work.
-    #[must_use]
-    pub fn admission(&self) -> &Admission {
-        &self.shared.admission
-    }
-
-    /// Cancelled when no new work is taken any more.
-    #[must_use]
-    pub fn draining(&self) -> &CancellationToken {
-        &self.shared.draining
-    }
-
-    /// Asks the stages to stop after the step in progress.
-    pub fn stop_stages(&self) {
-        if let Some(pipeline) = self.shared.pipeline.get() {
-            pipeline.talker.stop();
-            pipeline.code2wav.stop();
-        }
-    }
-
-    /// Starts a sequence in every stage. Never waits.
-    ///
-    /// # Errors
-    /// [`ServeError::Overloaded`] or [`ServeError::StageFailed`] if a stage does not take it.
-    pub fn start(&self, mut spec: SegmentSpec) -> Result<Segment, ServeError> {
-        let pipeline = self.model()?;
-        spec.request.sampling = spec.request.sampling.or(pipeline.sampling);
-        let (talker_bell, code2wav_bell) = (pipeline.talker.wake(), pipeline.code2wav.wake());
-        let seq = self.shared.seqs.next();
-        let cancel = CancelFlag::default();
-        let guard = CancelGuard {
-            flag: cancel.clone(),
-            bells: [talker_bell.clone(), code2wav_bell.clone()],
-        };
-
-        let limits = pipeline.edges;
-        let (mut tokens_in, tokens_out) = edge(limits.token_batches, None, Some(talker_bell.clone()));
-        let (frames_in, frames_out) = edge(
-            limits.frames,
-            Some(talker_bell.clone()),
-            Some(code2wav_bell.clone()),
-        );
-        let (audio_in, audio_out) = edge(pipeline.audio_capacity(), Some(code2wav_bell.clone()), None);
-        let (finished, talker_done) = oneshot::channel();
-        let (talker, code2wav) = (StageProgress::default(), StageProgress::default());
-
-        let pushed = spec.tokens.len() as u32;
-        tokens_in.put(spec.tokens, 1);
-        let mut tokens = Some(Box::new(tokens_in));
-        if !spec.open
-            && let Some(whole) = tokens.take()
-        {
-            whole.end(End::Stop);
-        }
-
-        let decode = Code2WavJob {
-            seq,
-            frames: Box::new(frames_out),
-            audio: Box::new(audio_in),
-            cancel: cancel.clone(),
-            progress: code2wav.clone(),
-        };
-        let speak = TalkerJob {
-            seq,
-            request: spec.request,
-            tokens: Box::new(tokens_out),
-            max_frames: spec.max_frames,
-            frames: Box::new(frames_in),
-            cancel,
-            progress: talker.clone(),
-            finished,
-        };
-        // The reader first, so that frames find it open.
-        pipeline
-            .code2wav
-            .submit(decode)
-            .map_err(|error| refused(&error))?;
-        pipeline.talker.submit(speak).map_err(|error| refused(&error))?;
-        Ok(Segment {
-            tokens,
-            audio: audio_out,
-            talker_done: Some(talker_done),
-            talker,
-            code2wav,
-            pushed,
-            _cancel: guard,
-        })
     }
 }
 
 impl Pipeline {
+    /// The pools of all stages, upstream first.
+    #[must_use]
+    pub fn pools(&self) -> [&dyn PoolControl; 2] {
+        [&self.talker, &self.code2wav]
+    }
+
+    /// Binds a replica of every stage.
+    pub(super) fn bind(&self) -> Result<Binding, Unbound> {
+        let talker = unbound("talker", self.talker.bind())?;
+        let code2wav = unbound("code2wav", self.code2wav.bind())?;
+        Ok(Binding(Arc::new(Bound { talker, code2wav })))
+    }
+
+    /// Whether every stage has a replica that takes work.
+    pub(super) fn check(&self) -> Result<(), Unbound> {
+        unbound("talker", self.talker.check())?;
+        unbound("code2wav", self.code2wav.check())
+    }
+
     /// Frames of audio that may wait for their reader; at least two, so that one can be made while one is read.
-    fn audio_capacity(&self) -> u32 {
+    pub(super) fn audio_capacity(&self) -> u32 {
         let frame = self.info.frame_duration().as_secs_f64();
         let frames = (self.edges.audio.as_secs_f64() / frame).ceil();
         (frames as u32).max(2)
     }
 }
 
-fn check(stage: &'static str, state: &StageState) -> Result<(), ServeError> {
-    match state {
-        StageState::Ready => Ok(()),
-        StageState::Loading => Err(ServeError::ModelLoading),
-        StageState::Stopped => Err(ServeError::Stopped),
-        StageState::Failed(message) => Err(ServeError::StageFailed {
-            stage,
-            message: message.clone(),
-        }),
-    }
-}
-
-fn refused(error: &JobRefused) -> ServeError {
-    match error {
-        JobRefused::Full { .. } => ServeError::Overloaded(error.to_string()),
-        JobRefused::Ended { stage } => ServeError::StageFailed {
-            stage,
-            message: "it is not running".to_owned(),
-        },
-    }
+fn unbound<T>(stage: &'static str, result: Result<T, NoReplica>) -> Result<T, Unbound> {
+    result.map_err(|why| Unbound { stage, why })
 }

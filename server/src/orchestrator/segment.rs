@@ -1,13 +1,19 @@
-//! One sequence in flight, as its session sees it.
+//! One sequence, as its session sees it.
+//!
+//! It is in flight, or it waits for a replica. When a replica dies under it before any audio of it was given out, it starts
+//! again elsewhere, with the same seed and all its text: nobody notices but by the time it took. That is tried a bounded
+//! number of times, because it may be the sequence that kills.
 
 use std::fmt;
+use std::sync::Arc;
 
-use tokio::sync::oneshot;
+use omni_engine::Stamp;
 
-use crate::connector::{EdgeReader, EdgeWriter};
-use crate::stage::{
-    AudioPiece, CancelFlag, End, Outlet, StageProgress, StageSnapshot, Taken, TalkerRequest, Wake,
-};
+use super::flight::{Flight, Landed};
+use super::pipeline::{Binding, Pipeline};
+use crate::error::ServeError;
+use crate::id::SeqIds;
+use crate::stage::{AudioPiece, End, JobRefused, Outlet as _, StageSnapshot, TalkerRequest};
 
 /// What to speak in one sequence.
 #[derive(Debug, Clone)]
@@ -29,46 +35,99 @@ pub enum SegmentEvent {
     TalkerDone,
     /// Audio.
     Audio(AudioPiece),
-    /// The end, after all audio.
+    /// The end, after all audio. Never [`End::Lost`].
     End(End),
 }
 
-/// A sequence in flight. Dropping it cancels it in every stage.
+/// A sequence under way. Dropping it cancels it in every stage.
 pub struct Segment {
-    pub(super) tokens: Option<Box<EdgeWriter<Vec<u32>>>>,
-    pub(super) audio: EdgeReader<AudioPiece>,
-    pub(super) talker_done: Option<oneshot::Receiver<()>>,
-    pub(super) talker: StageProgress,
-    pub(super) code2wav: StageProgress,
-    pub(super) pushed: u32,
-    pub(super) _cancel: CancelGuard,
+    pipeline: Arc<Pipeline>,
+    seqs: Arc<SeqIds>,
+    /// What to speak; all its text as long as it could start again.
+    spec: SegmentSpec,
+    /// Tokens so far.
+    pushed: u32,
+    /// None while it waits for a replica.
+    flight: Option<Flight>,
+    /// Since when it waits.
+    waits_since: Stamp,
+    /// How often it may still start again; 0 once audio was given out.
+    restarts: u32,
 }
 
 impl fmt::Debug for Segment {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Segment")
             .field("open", &self.is_open())
-            .field("talker_done", &self.is_talker_done())
+            .field("in_flight", &self.flight.is_some())
+            .field("restarts", &self.restarts)
             .finish_non_exhaustive()
     }
 }
 
 impl Segment {
-    /// Whether tokens can be added: they have not ended, and the talker still reads them.
+    /// A sequence that waits for a replica.
+    pub(super) fn new(pipeline: Arc<Pipeline>, seqs: Arc<SeqIds>, spec: SegmentSpec) -> Self {
+        Self {
+            seqs,
+            pushed: spec.tokens.len() as u32,
+            spec,
+            flight: None,
+            waits_since: pipeline.clock.now(),
+            restarts: pipeline.handover.attempts,
+            pipeline,
+        }
+    }
+
+    /// Hands it to replicas, as a new sequence to them. A replica that ends just now counts as one that died.
+    pub(super) fn take_off(&mut self, binding: Binding) -> Result<(), ServeError> {
+        let seq = self.seqs.next();
+        match Flight::new(&self.pipeline, binding, seq, &self.spec, self.spec.open) {
+            Ok(flight) => self.flight = Some(flight),
+            Err(full @ JobRefused::Full { .. }) => return Err(ServeError::Overloaded(full.to_string())),
+            Err(JobRefused::Ended { .. }) => self.flight = None,
+        }
+        Ok(())
+    }
+
+    /// Whether tokens can be added: they have not ended, and the talker still reads them or it starts again.
     #[must_use]
     pub fn is_open(&self) -> bool {
-        self.tokens.as_ref().is_some_and(|writer| !writer.is_abandoned())
+        self.spec.open
+            && self.flight.as_ref().is_none_or(|flight| {
+                let read = flight
+                    .tokens
+                    .as_ref()
+                    .is_some_and(|writer| !writer.is_abandoned());
+                read || (self.restarts > 0 && !flight.talker_lives())
+            })
     }
 
     /// Adds tokens; `last` says that no more will come. Nothing happens if it is not open.
     pub fn push(&mut self, tokens: Vec<u32>, last: bool) {
-        if let Some(writer) = &mut self.tokens
+        if !self.spec.open {
+            return;
+        }
+        self.pushed += tokens.len() as u32;
+        if self.flight.is_none() || self.restarts > 0 {
+            self.spec.tokens.extend(&tokens);
+        }
+        let writer = self.flight.as_mut().and_then(|flight| flight.tokens.as_mut());
+        if let Some(writer) = writer
             && !tokens.is_empty()
         {
-            self.pushed += tokens.len() as u32;
             writer.put(tokens, 1);
         }
-        if last && let Some(writer) = self.tokens.take() {
+        if last {
+            self.close();
+        }
+    }
+
+    /// No more text comes.
+    fn close(&mut self) {
+        self.spec.open = false;
+        let writer = self.flight.as_mut().and_then(|flight| flight.tokens.take());
+        if let Some(writer) = writer {
             writer.end(End::Stop);
         }
     }
@@ -76,66 +135,88 @@ impl Segment {
     /// Whether the edge takes another batch of tokens.
     #[must_use]
     pub fn has_room(&self) -> bool {
-        self.tokens.as_ref().is_some_and(|writer| writer.has_room())
+        let writer = |flight: &Flight| flight.tokens.as_ref().is_some_and(|writer| writer.has_room());
+        self.is_open() && self.flight.as_ref().is_none_or(writer)
     }
 
     /// Whether the talker waits for text.
     #[must_use]
     pub fn is_starved(&self) -> bool {
-        self.is_open() && self.talker.snapshot().outputs >= self.pushed
+        let read = |flight: &Flight| flight.talker.snapshot().outputs >= self.pushed;
+        self.is_open() && self.flight.as_ref().is_some_and(read)
     }
 
-    /// Whether the talker is done with it.
+    /// Whether the talker is done with it. One that died is not.
     #[must_use]
     pub fn is_talker_done(&self) -> bool {
-        self.talker_done.is_none()
+        let done = |flight: &Flight| flight.talker_done.is_none() && flight.talker_lives();
+        self.flight.as_ref().is_some_and(done)
     }
 
-    /// Readings of the talker and of code2wav.
+    /// Readings of the talker and of code2wav, of the last attempt.
     #[must_use]
     pub fn progress(&self) -> (StageSnapshot, StageSnapshot) {
-        (self.talker.snapshot(), self.code2wav.snapshot())
+        match &self.flight {
+            Some(flight) => (flight.talker.snapshot(), flight.code2wav.snapshot()),
+            None => Default::default(),
+        }
     }
 
     /// The next event. Dropping the future loses nothing.
     pub async fn next(&mut self) -> SegmentEvent {
-        if let Some(done) = &mut self.talker_done {
-            tokio::select! {
-                biased;
-                _ = done => {
-                    self.talker_done = None;
+        loop {
+            let Some(flight) = &mut self.flight else {
+                match self.wait().await {
+                    Ok(()) => continue,
+                    Err(end) => return SegmentEvent::End(end),
+                }
+            };
+            match flight.next().await {
+                Landed::TalkerDone => {
+                    // It ended by itself if there was more text to come, which belongs to the next sequence then.
+                    self.close();
                     return SegmentEvent::TalkerDone;
                 }
-                taken = self.audio.next() => return event(taken),
+                Landed::Audio(piece) => {
+                    if !piece.samples.is_empty() {
+                        self.restarts = 0;
+                        self.spec.tokens = Vec::new();
+                    }
+                    return SegmentEvent::Audio(piece);
+                }
+                Landed::End(End::Lost { stage, message }) if self.restarts > 0 => {
+                    tracing::warn!(stage, message, "a sequence starts again elsewhere");
+                    self.restarts -= 1;
+                    self.flight = None;
+                    self.waits_since = self.pipeline.clock.now();
+                }
+                Landed::End(End::Lost { stage, message }) => {
+                    return SegmentEvent::End(End::Failed { stage, message });
+                }
+                Landed::End(end) => return SegmentEvent::End(end),
             }
         }
-        event(self.audio.next().await)
     }
-}
 
-fn event(taken: Taken<AudioPiece>) -> SegmentEvent {
-    match taken {
-        Taken::Item(piece) => SegmentEvent::Audio(piece),
-        Taken::End(end) => SegmentEvent::End(end),
-        Taken::Gone | Taken::Empty => SegmentEvent::End(End::Failed {
-            stage: "code2wav",
-            message: "the stage went away".to_owned(),
-        }),
-    }
-}
-
-/// Cancels on drop.
-#[derive(Debug)]
-pub(super) struct CancelGuard {
-    pub(super) flag: CancelFlag,
-    pub(super) bells: [Wake; 2],
-}
-
-impl Drop for CancelGuard {
-    fn drop(&mut self) {
-        self.flag.set();
-        for bell in &self.bells {
-            bell.ring();
+    /// Waits until there are replicas, and takes off; the error is how it ends if there are none in time.
+    async fn wait(&mut self) -> Result<(), End> {
+        let mut changes = self.pipeline.changes.follow();
+        loop {
+            let unbound = match self.pipeline.bind() {
+                Ok(binding) => {
+                    return self
+                        .take_off(binding)
+                        .map_err(|error| End::Overloaded(error.to_string()));
+                }
+                Err(unbound) => unbound,
+            };
+            let waited = self.pipeline.clock.since(self.waits_since);
+            let left = self.pipeline.handover.wait.saturating_sub(waited);
+            if !unbound.may_pass() || left.is_zero() {
+                return Err(unbound.into());
+            }
+            // Either way it looks again.
+            let _ = tokio::time::timeout(left, changes.changed()).await;
         }
     }
 }

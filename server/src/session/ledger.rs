@@ -72,6 +72,8 @@ impl Ledger {
         self.talker_started = self.talker_started.or(talker.started);
         for (figures, stage) in [(&mut self.talker, talker), (&mut self.code2wav, code2wav)] {
             figures.busy += stage.busy;
+            figures.starved += stage.starved;
+            figures.replica = stage.replica.or(figures.replica);
             figures.queue = figures.queue.or(stage.started.map(|at| at.since(submitted)));
             let first = stage.first_output.map(|at| at.since(self.began));
             figures.first_output = figures.first_output.or(first);

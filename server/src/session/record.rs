@@ -6,6 +6,7 @@ use omni_audio::Samples;
 
 use crate::error::ServeError;
 use crate::id::{SessionId, UtteranceId};
+use crate::stage::ReplicaId;
 
 /// How an utterance ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -46,6 +47,10 @@ pub struct StageFigures {
     pub busy: Duration,
     /// From the first text to the stage's first output.
     pub first_output: Option<Duration>,
+    /// Times that a sequence ran out of input although the stage before should have delivered.
+    pub starved: u32,
+    /// The replica that worked on the last sequence.
+    pub replica: Option<ReplicaId>,
 }
 
 /// When things happened to an utterance. Intervals begin at its first text.

@@ -13,7 +13,7 @@ use futures::future::BoxFuture;
 use omni_engine::Stamp;
 
 use crate::error::ServeError;
-use crate::orchestrator::{Orchestrator, Segment, SegmentEvent, SegmentSpec, UtterancePermit};
+use crate::orchestrator::{Binding, Orchestrator, Segment, SegmentEvent, SegmentSpec, UtterancePermit};
 use crate::stage::{AudioPiece, End, StageSnapshot};
 
 /// The pipeline's side of an utterance.
@@ -21,6 +21,8 @@ pub(super) struct Speaking {
     orchestrator: Orchestrator,
     admission: Option<BoxFuture<'static, Result<UtterancePermit, ServeError>>>,
     permit: Option<UtterancePermit>,
+    /// The replicas it works with, from its first sequence on; given back with the permit.
+    binding: Option<Binding>,
     /// The first is heard, the last takes tokens.
     running: VecDeque<Running>,
 }
@@ -75,6 +77,7 @@ impl Speaking {
             orchestrator,
             admission: None,
             permit: None,
+            binding: None,
             running: VecDeque::new(),
         }
     }
@@ -103,6 +106,7 @@ impl Speaking {
     /// Gives the permit back.
     pub(super) fn release(&mut self) {
         self.permit = None;
+        self.binding = None;
     }
 
     /// Whether another sequence may start, given a permit.
@@ -135,7 +139,7 @@ impl Speaking {
     /// Starts a sequence; `pause` is the silence before it.
     pub(super) fn start(&mut self, spec: SegmentSpec, pause: Duration, now: Stamp) -> Result<(), ServeError> {
         debug_assert!(self.permit.is_some(), "sequences need a permit");
-        let segment = self.orchestrator.start(spec)?;
+        let segment = self.orchestrator.start(spec, &mut self.binding)?;
         self.running.push_back(Running {
             segment,
             submitted: now,
@@ -148,7 +152,7 @@ impl Speaking {
     /// Drops everything under way; returns how far it got.
     pub(super) fn abort(&mut self) -> Vec<Ended> {
         self.admission = None;
-        self.permit = None;
+        self.release();
         self.running.drain(..).map(|r| r.ended(End::Stop)).collect()
     }
 

@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::fmt;
 use std::sync::Arc;
+use std::time::Duration;
 
 use omni_engine::{
     ChunkConfig, ChunkEngine, ChunkEvent, ChunkModel, ChunkReport, CodecFrame, ModelError, OpenError, SeqId,
@@ -12,11 +13,15 @@ use omni_engine::{
 use super::backend::{BackendError, SpeechBackend};
 use super::flow::{End, Inlet, Outlet, Taken};
 use super::progress::StageProgress;
-use super::wake::{CancelFlag, Wake};
+use super::replica::Seat;
+use super::stall::{Drought, stall};
+use super::wake::CancelFlag;
 use super::worker::{Core, StageBody, StageHandle, stage};
 use crate::clock::Clock;
 
 const NAME: &str = "code2wav";
+/// The stage that feeds it.
+const UPSTREAM: &str = "talker";
 
 /// A piece of audio as the vocoder made it.
 #[derive(Debug, Clone, PartialEq)]
@@ -56,13 +61,15 @@ pub struct Code2WavLimits {
     pub mailbox: usize,
     /// Of the engine.
     pub engine: ChunkConfig,
+    /// How long the talker may deliver nothing.
+    pub upstream_stall: Duration,
 }
 
-/// A code2wav stage and the body of its thread. `wake` must be the bell that the jobs' inlets and outlets ring.
+/// A code2wav replica and the body of its thread.
 pub fn code2wav_stage<B: SpeechBackend>(
     backend: Arc<B>,
     limits: Code2WavLimits,
-    wake: Wake,
+    seat: Seat,
     clock: Clock,
 ) -> (StageHandle<Code2WavJob>, StageBody) {
     let queue = limits
@@ -79,11 +86,13 @@ pub fn code2wav_stage<B: SpeechBackend>(
         config: limits.engine,
         options,
         queue,
+        patience: limits.upstream_stall,
         clock,
+        seat: seat.clone(),
         engine: None,
         live: HashMap::new(),
     };
-    stage(NAME, core, wake, limits.mailbox, clock)
+    stage(NAME, core, seat, limits.mailbox, clock)
 }
 
 struct Code2Wav<B: SpeechBackend> {
@@ -92,7 +101,9 @@ struct Code2Wav<B: SpeechBackend> {
     options: StreamOptions,
     /// Frames of one stream taken from its edge ahead of decoding; the rest waits in the edge, where it is bounded.
     queue: usize,
+    patience: Duration,
     clock: Clock,
+    seat: Seat,
     engine: Option<ChunkEngine<B::Code2Wav>>,
     live: HashMap<SeqId, Live>,
 }
@@ -104,6 +115,7 @@ struct Live {
     /// How upstream ended; the stream ends the same way when all is decoded.
     end: End,
     paused: bool,
+    drought: Drought,
     cancel: CancelFlag,
     progress: StageProgress,
 }
@@ -121,7 +133,7 @@ impl<B: SpeechBackend> Core for Code2Wav<B> {
             return;
         }
         let Some(engine) = &mut self.engine else {
-            return job.audio.end(failed("there is no model"));
+            return job.audio.end(lost());
         };
         if let Err(error) = engine.add(job.seq, self.options) {
             return job.audio.end(refusal(&error));
@@ -131,6 +143,7 @@ impl<B: SpeechBackend> Core for Code2Wav<B> {
             audio: job.audio,
             end: End::Stop,
             paused: false,
+            drought: Drought::default(),
             cancel: job.cancel,
             progress: job.progress,
         };
@@ -139,13 +152,14 @@ impl<B: SpeechBackend> Core for Code2Wav<B> {
 
     fn tend(&mut self) {
         let Some(engine) = &mut self.engine else { return };
-        let queue = self.queue;
+        let (queue, now, patience) = (self.queue, self.clock.now(), self.patience);
         let mut broken = Vec::new();
         self.live.retain(|&seq, live| {
             let verdict = match live.cancel.is_set() {
                 true => Fed::Drop,
                 false => live.feed(seq, engine, queue),
             };
+            let verdict = live.miss(verdict, engine.queued(seq), now, patience);
             match verdict {
                 Fed::Keep => return true,
                 Fed::Drop => {}
@@ -168,21 +182,35 @@ impl<B: SpeechBackend> Core for Code2Wav<B> {
     }
 
     fn wake_at(&self) -> Option<Stamp> {
-        self.engine.as_ref().and_then(ChunkEngine::wake_at)
+        let droughts = self.live.values().map(|live| &live.drought);
+        let stalled = droughts.filter_map(|drought| drought.over_at(self.patience));
+        let due = self.engine.as_ref().and_then(ChunkEngine::wake_at);
+        stalled.chain(due).min()
     }
 
     fn step(&mut self) {
         let Some(engine) = &mut self.engine else { return };
         let from = self.clock.now();
         let report = engine.step(from);
+        let stats = report.stats;
         self.deliver(from, report);
+        let busy = self.clock.since(from);
+        self.seat.count(|now| now.chunk_step(&stats, busy));
     }
 
-    fn fail_all(&mut self, message: &str) {
+    fn settle(&mut self) {
+        let streams = self.live.len() as u32;
+        self.seat.count(|stats| match streams {
+            0 => stats.idle(),
+            streams => stats.running = streams,
+        });
+    }
+
+    fn end_all(&mut self, end: &End) {
         for (_, live) in self.live.drain() {
-            live.audio.end(failed(message));
+            live.audio.end(end.clone());
         }
-        self.engine = None;
+        drop(self.engine.take());
     }
 }
 
@@ -266,6 +294,26 @@ impl Live {
             }
         }
         Fed::Keep
+    }
+
+    /// Breaks a stream if the talker has delivered nothing for `patience`, with `queued` frames to go on with.
+    fn miss(&mut self, fed: Fed, queued: usize, now: Stamp, patience: Duration) -> Fed {
+        let waits = self.frames.as_ref().filter(|_| queued == 0 && !self.paused);
+        let dry = waits.is_some_and(|frames| !frames.upstream_waits());
+        self.drought.observe(dry, now);
+        let over = self.drought.over_at(patience).is_some_and(|at| at <= now);
+        if over && matches!(fed, Fed::Keep) {
+            self.end = stall(UPSTREAM, NAME, patience);
+            return Fed::Broken;
+        }
+        fed
+    }
+}
+
+fn lost() -> End {
+    End::Lost {
+        stage: NAME,
+        message: "its model is being built anew".to_owned(),
     }
 }
 

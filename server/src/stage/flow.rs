@@ -18,6 +18,13 @@ pub enum End {
         /// What happened.
         message: String,
     },
+    /// The replica that worked on it died. Elsewhere it may succeed.
+    Lost {
+        /// Name of the stage.
+        stage: &'static str,
+        /// What happened.
+        message: String,
+    },
 }
 
 /// Where a stage puts the outputs of one sequence. Never blocks.
@@ -27,6 +34,10 @@ pub trait Outlet<T>: Send {
 
     /// Passes on an item that weighs `units` of the edge's capacity (for example its codec frames).
     fn put(&mut self, item: T, units: u32);
+
+    /// Says whether this side has nothing to deliver because a caller has not said more, or that it has no such excuse. Silence
+    /// with an excuse is no stall. Rings the other side if that changes.
+    fn set_waiting(&mut self, waiting: bool);
 
     /// Says that no more comes. Dropping an outlet without this means that the work was cancelled.
     fn end(self: Box<Self>, end: End);
@@ -49,4 +60,7 @@ pub enum Taken<T> {
 pub trait Inlet<T>: Send {
     /// The next item.
     fn take(&mut self) -> Taken<T>;
+
+    /// Whether the other side waits for a caller ([`Outlet::set_waiting`]).
+    fn upstream_waits(&self) -> bool;
 }

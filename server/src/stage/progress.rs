@@ -6,6 +6,8 @@ use std::time::Duration;
 
 use omni_engine::Stamp;
 
+use super::replica::ReplicaId;
+
 const NEVER: u64 = u64::MAX;
 
 /// Shared by the stage that works and the session that reports. Plain counters: each is read for itself.
@@ -18,6 +20,8 @@ struct Counters {
     first_output: AtomicU64,
     busy: AtomicU64,
     outputs: AtomicU32,
+    starved: AtomicU32,
+    replica: Option<ReplicaId>,
 }
 
 /// A reading of a [`StageProgress`].
@@ -31,20 +35,32 @@ pub struct StageSnapshot {
     pub busy: Duration,
     /// Codec frames made, or decoded.
     pub outputs: u32,
+    /// Times that it ran out of input although its upstream stage should have delivered.
+    pub starved: u32,
+    /// The replica that works on it.
+    pub replica: Option<ReplicaId>,
 }
 
 impl Default for StageProgress {
     fn default() -> Self {
+        Self::new(None)
+    }
+}
+
+impl StageProgress {
+    /// Of a sequence that `replica` works on.
+    #[must_use]
+    pub fn new(replica: Option<ReplicaId>) -> Self {
         Self(Arc::new(Counters {
             started: AtomicU64::new(NEVER),
             first_output: AtomicU64::new(NEVER),
             busy: AtomicU64::new(0),
             outputs: AtomicU32::new(0),
+            starved: AtomicU32::new(0),
+            replica,
         }))
     }
-}
 
-impl StageProgress {
     /// The reading now.
     #[must_use]
     pub fn snapshot(&self) -> StageSnapshot {
@@ -57,7 +73,14 @@ impl StageProgress {
             first_output: stamp(&self.0.first_output),
             busy: Duration::from_nanos(self.0.busy.load(Ordering::Relaxed)),
             outputs: self.0.outputs.load(Ordering::Relaxed),
+            starved: self.0.starved.load(Ordering::Relaxed),
+            replica: self.0.replica,
         }
+    }
+
+    /// Books that it ran out of input.
+    pub(super) fn starve(&self) {
+        self.0.starved.fetch_add(1, Ordering::Relaxed);
     }
 
     /// Books a step from `from` to `until` that gave `outputs`. Called by the stage's thread alone.
@@ -89,16 +112,19 @@ mod tests {
     #[test]
     fn the_first_step_and_the_first_output_are_kept() {
         let at = |ms| Stamp(Duration::from_millis(ms));
-        let progress = StageProgress::default();
-        assert_eq!(progress.snapshot(), StageSnapshot::default());
+        assert_eq!(StageProgress::default().snapshot(), StageSnapshot::default());
+        let progress = StageProgress::new(Some(ReplicaId(3)));
         progress.step(at(10), at(12), 0);
         progress.step(at(20), at(25), 3);
         progress.step(at(30), at(31), 2);
+        progress.starve();
         let expected = StageSnapshot {
             started: Some(at(10)),
             first_output: Some(at(25)),
             busy: Duration::from_millis(8),
             outputs: 5,
+            starved: 1,
+            replica: Some(ReplicaId(3)),
         };
         assert_eq!(progress.snapshot(), expected);
     }

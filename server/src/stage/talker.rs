@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::fmt;
 use std::sync::Arc;
+use std::time::Duration;
 
 use omni_engine::{
     AddError, AddOptions, ArConfig, ArEngine, ArEvent, ArReport, CodecFrame, FinishReason, SeqId, Stamp,
@@ -12,11 +13,15 @@ use tokio::sync::oneshot;
 use super::backend::{BackendError, SpeechBackend, TalkerRequest};
 use super::flow::{End, Inlet, Outlet, Taken};
 use super::progress::StageProgress;
-use super::wake::{CancelFlag, Wake};
+use super::replica::{ReplicaStats, Seat};
+use super::stall::{Drought, stall};
+use super::wake::CancelFlag;
 use super::worker::{Core, StageBody, StageHandle, stage};
 use crate::clock::Clock;
 
 const NAME: &str = "talker";
+/// The stage that feeds it, where it is not a caller.
+const UPSTREAM: &str = "thinker";
 
 /// One sequence to speak.
 pub struct TalkerJob {
@@ -53,29 +58,35 @@ pub struct TalkerLimits {
     pub mailbox: usize,
     /// Of the engine.
     pub engine: ArConfig,
+    /// How long the stage before it may deliver nothing.
+    pub upstream_stall: Duration,
 }
 
-/// A talker stage and the body of its thread. `wake` must be the bell that the jobs' inlets and outlets ring.
+/// A talker replica and the body of its thread.
 pub fn talker_stage<B: SpeechBackend>(
     backend: Arc<B>,
     limits: TalkerLimits,
-    wake: Wake,
+    seat: Seat,
     clock: Clock,
 ) -> (StageHandle<TalkerJob>, StageBody) {
     let core = Talker {
         backend,
         config: limits.engine,
+        patience: limits.upstream_stall,
         clock,
+        seat: seat.clone(),
         engine: None,
         live: HashMap::new(),
     };
-    stage(NAME, core, wake, limits.mailbox, clock)
+    stage(NAME, core, seat, limits.mailbox, clock)
 }
 
 struct Talker<B: SpeechBackend> {
     backend: Arc<B>,
     config: ArConfig,
+    patience: Duration,
     clock: Clock,
+    seat: Seat,
     engine: Option<ArEngine<B::Talker>>,
     live: HashMap<SeqId, Live>,
 }
@@ -85,6 +96,10 @@ struct Live {
     tokens: Option<Box<dyn Inlet<Vec<u32>>>>,
     frames: Box<dyn Outlet<CodecFrame>>,
     paused: bool,
+    /// Rows received and frames made: with as many of one as of the other it waits for a row.
+    rows: u32,
+    made: u32,
+    drought: Drought,
     cancel: CancelFlag,
     progress: StageProgress,
     _finished: oneshot::Sender<()>,
@@ -103,7 +118,7 @@ impl<B: SpeechBackend> Core for Talker<B> {
             return;
         }
         let Some(engine) = &mut self.engine else {
-            return job.frames.end(failed("there is no model"));
+            return job.frames.end(lost());
         };
         let options = AddOptions {
             needs_rows: true,
@@ -117,6 +132,9 @@ impl<B: SpeechBackend> Core for Talker<B> {
             tokens: Some(job.tokens),
             frames: job.frames,
             paused: false,
+            rows: 0,
+            made: 0,
+            drought: Drought::default(),
             cancel: job.cancel,
             progress: job.progress,
             _finished: job.finished,
@@ -126,13 +144,28 @@ impl<B: SpeechBackend> Core for Talker<B> {
 
     fn tend(&mut self) {
         let Some(engine) = &mut self.engine else { return };
+        let (now, patience, seat) = (self.clock.now(), self.patience, &self.seat);
+        let mut stalled = Vec::new();
         self.live.retain(|&seq, live| {
-            let keep = !live.cancel.is_set() && live.feed(seq, engine);
-            if !keep {
+            if live.cancel.is_set() || !live.feed(seq, engine) {
+                engine.abort(seq);
+                return false;
+            }
+            if live.is_starved(now) {
+                seat.count(|stats| stats.starved += 1);
+                live.progress.starve();
+            }
+            if live.drought.over_at(patience).is_some_and(|at| at <= now) {
+                stalled.push(seq);
                 engine.abort(seq);
             }
-            keep
+            true
         });
+        for seq in stalled {
+            if let Some(live) = self.live.remove(&seq) {
+                live.frames.end(stall(UPSTREAM, NAME, patience));
+            }
+        }
     }
 
     fn has_work(&self) -> bool {
@@ -140,21 +173,34 @@ impl<B: SpeechBackend> Core for Talker<B> {
     }
 
     fn wake_at(&self) -> Option<Stamp> {
-        None
+        let droughts = self.live.values().map(|live| &live.drought);
+        droughts
+            .filter_map(|drought| drought.over_at(self.patience))
+            .min()
     }
 
     fn step(&mut self) {
         let Some(engine) = &mut self.engine else { return };
         let from = self.clock.now();
         let report = engine.step(from);
+        let stats = report.stats;
         self.deliver(from, report);
+        let busy = self.clock.since(from);
+        self.seat.count(|now| now.ar_step(&stats, busy));
     }
 
-    fn fail_all(&mut self, message: &str) {
-        for (_, live) in self.live.drain() {
-            live.frames.end(failed(message));
+    fn settle(&mut self) {
+        // Only what was aborted since the last step makes a difference, and only the end of all of it can be told here.
+        if self.live.is_empty() {
+            self.seat.count(ReplicaStats::idle);
         }
-        self.engine = None;
+    }
+
+    fn end_all(&mut self, end: &End) {
+        for (_, live) in self.live.drain() {
+            live.frames.end(end.clone());
+        }
+        drop(self.engine.take());
     }
 }
 
@@ -175,6 +221,7 @@ impl<B: SpeechBackend> Talker<B> {
             return;
         };
         live.progress.step(from, until, 1);
+        live.made += 1;
         live.frames.put(frame, 1);
         if !live.frames.has_room() {
             live.paused = true;
@@ -205,7 +252,10 @@ impl Live {
         }
         while let Some(tokens) = &mut self.tokens {
             match tokens.take() {
-                Taken::Item(rows) => engine.push(seq, rows, false),
+                Taken::Item(rows) => {
+                    self.rows += rows.len() as u32;
+                    engine.push(seq, rows, false);
+                }
                 Taken::Empty => break,
                 Taken::End(_) => {
                     engine.push(seq, Vec::new(), true);
@@ -215,6 +265,26 @@ impl Live {
             }
         }
         true
+    }
+
+    /// Whether it begins to wait for a row that its upstream stage should have delivered. A caller's text is not missed: that
+    /// excuse is passed on.
+    fn is_starved(&mut self, now: Stamp) -> bool {
+        let waits = self
+            .tokens
+            .as_ref()
+            .filter(|_| !self.paused && self.rows <= self.made);
+        let excused = waits.is_some_and(|tokens| tokens.upstream_waits());
+        self.frames.set_waiting(excused);
+        let begins = self.drought.observe(waits.is_some() && !excused, now);
+        begins && self.rows > 0
+    }
+}
+
+fn lost() -> End {
+    End::Lost {
+        stage: NAME,
+        message: "its model is being built anew".to_owned(),
     }
 }
 

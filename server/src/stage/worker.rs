@@ -1,31 +1,24 @@
-//! The thread of a stage: takes jobs, steps, sleeps, and survives a panic of the model.
+//! The thread of a replica: takes jobs, steps, sleeps, and survives a panic of the model.
 //!
 //! Every turn of the loop runs under `catch_unwind`. After a panic nothing that the engine holds can be trusted: all its
-//! sequences fail, the engine is dropped and built anew. If that fails too, the stage says so and refuses what follows.
+//! sequences are lost, the engine is dropped and, after a wait that grows with every failure in a row, built anew. Meanwhile
+//! jobs are lost at once, so that whoever sent them can go elsewhere. Only a model that could not be built in the first place
+//! is given up.
 
 use std::any::Any;
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::time::Duration;
 
 use omni_engine::Stamp;
-use tokio::sync::{mpsc, watch};
+use tokio::sync::mpsc;
 
 use super::backend::BackendError;
+use super::backoff::Backoff;
+use super::flow::End;
+use super::replica::{ReplicaState, Seat};
 use super::wake::{CancelFlag, Wake};
 use crate::clock::Clock;
-
-/// Whether a stage can work.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum StageState {
-    /// It builds its model; jobs wait.
-    Loading,
-    /// It works.
-    Ready,
-    /// It has no model and refuses jobs.
-    Failed(String),
-    /// It was asked to stop and did.
-    Stopped,
-}
 
 /// Why a job was not taken.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -46,14 +39,13 @@ pub enum JobRefused {
     },
 }
 
-/// The caller's side of a stage.
+/// The caller's side of a replica.
 #[derive(Debug)]
 pub struct StageHandle<J> {
     name: &'static str,
     jobs: mpsc::Sender<J>,
     wake: Wake,
     stop: CancelFlag,
-    state: watch::Receiver<StageState>,
 }
 
 impl<J> StageHandle<J> {
@@ -74,16 +66,10 @@ impl<J> StageHandle<J> {
         Ok(())
     }
 
-    /// The stage's bell.
+    /// The bell that the inlets and outlets of its jobs must ring.
     #[must_use]
     pub fn wake(&self) -> &Wake {
         &self.wake
-    }
-
-    /// Follows whether it can work.
-    #[must_use]
-    pub fn state(&self) -> watch::Receiver<StageState> {
-        self.state.clone()
     }
 
     /// Asks it to stop after the step in progress. Its sequences fail.
@@ -93,7 +79,7 @@ impl<J> StageHandle<J> {
     }
 }
 
-/// A stage that nobody can reach any more ends, whoever forgot to stop it.
+/// A replica that nobody can reach any more ends, whoever forgot to stop it.
 impl<J> Drop for StageHandle<J> {
     fn drop(&mut self) {
         self.stop();
@@ -108,7 +94,7 @@ pub(super) trait Core: Send {
     fn load(&mut self) -> Result<(), BackendError>;
 
     /// Takes a job; one that cannot run is ended here, and one that was cancelled is dropped: it must not take the place of
-    /// another. Without an engine every job is ended.
+    /// another. Without an engine every job is lost.
     fn accept(&mut self, job: Self::Job);
 
     /// Looks at cancellations and at both sides of every sequence.
@@ -123,15 +109,18 @@ pub(super) trait Core: Send {
     /// One step.
     fn step(&mut self);
 
-    /// Ends every sequence as failed and drops the engine.
-    fn fail_all(&mut self, message: &str);
+    /// Writes what is so now (and not what was done) to the replica's figures; called before it sleeps.
+    fn settle(&mut self);
+
+    /// Ends every sequence with `end` and drops the engine.
+    fn end_all(&mut self, end: &End);
 }
 
-/// The body of a stage's thread. Whoever starts threads runs it.
+/// The body of a replica's thread. Whoever starts threads runs it.
 pub struct StageBody(Box<dyn FnOnce() + Send>);
 
 impl StageBody {
-    /// Works until the stage is stopped, all its handles are gone, or its model is lost for good.
+    /// Works until the replica is stopped, or its model cannot be built.
     pub fn run(self) {
         (self.0)();
     }
@@ -147,19 +136,17 @@ impl fmt::Debug for StageBody {
 pub(super) fn stage<C: Core + 'static>(
     name: &'static str,
     core: C,
-    wake: Wake,
+    seat: Seat,
     mailbox: usize,
     clock: Clock,
 ) -> (StageHandle<C::Job>, StageBody) {
     let (jobs_tx, jobs) = mpsc::channel(mailbox);
-    let (state, state_rx) = watch::channel(StageState::Loading);
-    let stop = CancelFlag::default();
+    let (wake, stop) = (Wake::default(), CancelFlag::default());
     let handle = StageHandle {
         name,
         jobs: jobs_tx,
         wake: wake.clone(),
         stop: stop.clone(),
-        state: state_rx,
     };
     let worker = Worker {
         name,
@@ -167,7 +154,8 @@ pub(super) fn stage<C: Core + 'static>(
         jobs,
         wake,
         stop,
-        state,
+        backoff: Backoff::new(seat.restart()),
+        seat,
         clock,
     };
     (handle, StageBody(Box::new(move || worker.run())))
@@ -179,7 +167,8 @@ struct Worker<C: Core> {
     jobs: mpsc::Receiver<C::Job>,
     wake: Wake,
     stop: CancelFlag,
-    state: watch::Sender<StageState>,
+    backoff: Backoff,
+    seat: Seat,
     clock: Clock,
 }
 
@@ -195,35 +184,36 @@ enum Turn {
 impl<C: Core> Worker<C> {
     fn run(mut self) {
         let end = match self.load() {
-            true => self.work(),
-            false => self.state.borrow().clone(),
+            Ok(()) => self.work(),
+            Err(message) => {
+                tracing::error!(stage = self.name, replica = %self.seat.id(), message, "a replica has no model");
+                ReplicaState::Failed { message }
+            }
         };
-        self.state.send_replace(end);
         self.refuse_waiting();
+        self.seat.set(end);
     }
 
     /// Turns until the end; returns the state to end in.
-    fn work(&mut self) -> StageState {
+    fn work(&mut self) -> ReplicaState {
         loop {
             match catch_unwind(AssertUnwindSafe(|| self.turn())) {
                 Ok(Turn::Worked) => {}
                 Ok(Turn::Idle(until)) => {
+                    self.core.settle();
                     self.wake.sleep(until.map(|at| at.since(self.clock.now())));
                 }
                 Ok(Turn::Over) => {
-                    self.core.fail_all("the server stopped");
-                    return StageState::Stopped;
+                    let message = "the server stopped".to_owned();
+                    self.end_all(&End::Failed {
+                        stage: self.name,
+                        message,
+                    });
+                    return ReplicaState::Removed;
                 }
                 Err(panic) => {
-                    let message = panic_message(&*panic);
-                    tracing::error!(
-                        stage = self.name,
-                        message,
-                        "panic in a stage, its model is built anew"
-                    );
-                    self.core.fail_all(&message);
-                    if !self.load() {
-                        return self.state.borrow().clone();
+                    if !self.recover(panic_message(&*panic)) {
+                        return ReplicaState::Removed;
                     }
                 }
             }
@@ -256,26 +246,77 @@ impl<C: Core> Worker<C> {
         Turn::Idle(self.core.wake_at())
     }
 
-    /// Builds the model; says whether that worked.
-    fn load(&mut self) -> bool {
-        self.state.send_replace(StageState::Loading);
-        let loaded = catch_unwind(AssertUnwindSafe(|| self.core.load()))
-            .unwrap_or_else(|panic| Err(BackendError(panic_message(&*panic))));
-        let state = match &loaded {
-            Ok(()) => StageState::Ready,
-            Err(error) => {
-                tracing::error!(stage = self.name, %error, "a stage has no model");
-                StageState::Failed(error.to_string())
+    /// The model died: waits and builds it anew until that works. False if it was told to stop meanwhile.
+    fn recover(&mut self, mut message: String) -> bool {
+        loop {
+            let delay = self.backoff.down(self.clock.now());
+            tracing::error!(
+                stage = self.name,
+                replica = %self.seat.id(),
+                message,
+                again_in_ms = delay.as_millis(),
+                "a replica died, its model is built anew"
+            );
+            // First the state, so that whoever is told of a loss does not come back here.
+            self.seat.die(&message);
+            self.end_all(&End::Lost {
+                stage: self.name,
+                message,
+            });
+            if !self.wait(delay) {
+                return false;
             }
-        };
-        self.state.send_replace(state);
-        loaded.is_ok()
+            match self.load() {
+                Ok(()) => return true,
+                Err(error) => message = error,
+            }
+        }
+    }
+
+    /// Waits, and loses the jobs that come although nobody should send any. False if it was told to stop.
+    fn wait(&mut self, delay: Duration) -> bool {
+        let until = self.clock.now() + delay;
+        loop {
+            while let Ok(job) = self.jobs.try_recv() {
+                self.core.accept(job);
+            }
+            if self.stop.is_set() {
+                return false;
+            }
+            match until.since(self.clock.now()) {
+                Duration::ZERO => return true,
+                left => self.wake.sleep(Some(left)),
+            }
+        }
+    }
+
+    /// Builds the model.
+    fn load(&mut self) -> Result<(), String> {
+        catch_unwind(AssertUnwindSafe(|| self.core.load()))
+            .unwrap_or_else(|panic| Err(BackendError(panic_message(&*panic))))
+            .map_err(|error| error.to_string())?;
+        self.backoff.up(self.clock.now());
+        self.seat.set(ReplicaState::Ready);
+        Ok(())
+    }
+
+    /// A model that panicked may do so again when it is dropped.
+    fn end_all(&mut self, end: &End) {
+        let ended = catch_unwind(AssertUnwindSafe(|| self.core.end_all(end)));
+        if let Err(panic) = ended {
+            let message = panic_message(&*panic);
+            tracing::error!(
+                stage = self.name,
+                message,
+                "a model panicked while it was dropped"
+            );
+        }
+        self.core.settle();
     }
 
     /// Ends the jobs that nobody will work on.
-    fn refuse_waiting(mut self) {
+    fn refuse_waiting(&mut self) {
         self.jobs.close();
-        self.core.fail_all("the stage has ended");
         while let Ok(job) = self.jobs.try_recv() {
             self.core.accept(job);
         }
@@ -290,10 +331,10 @@ fn panic_message(panic: &(dyn Any + Send)) -> String {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::mpsc::sync_channel;
-    use std::time::Duration;
-
+    use super::super::replica::{Changes, ReplicaId};
     use super::*;
+    use crate::config::deploy::Restart;
+    use std::sync::mpsc::sync_channel;
 
     /// Has one place, and keeps a job until it is cancelled.
     #[derive(Default)]
@@ -330,22 +371,34 @@ mod tests {
 
         fn step(&mut self) {}
 
-        fn fail_all(&mut self, _message: &str) {
+        fn settle(&mut self) {}
+
+        fn end_all(&mut self, _end: &End) {
             self.place = None;
         }
+    }
+
+    fn seat() -> Seat {
+        let restart = Restart {
+            first_delay: Duration::ZERO,
+            max_delay: Duration::ZERO,
+            healthy_after: Duration::ZERO,
+        };
+        Seat::new(ReplicaId(0), restart, Changes::default())
     }
 
     #[test]
     fn a_cancelled_job_leaves_before_the_next_one_comes() {
         let (jobs, mailbox) = mpsc::channel(4);
-        let (state, _) = watch::channel(StageState::Ready);
+        let seat = seat();
         let mut worker = Worker {
             name: "test",
             core: OnePlace::default(),
             jobs: mailbox,
             wake: Wake::default(),
             stop: CancelFlag::default(),
-            state,
+            backoff: Backoff::new(seat.restart()),
+            seat,
             clock: Clock::start(),
         };
         let first = CancelFlag::default();
@@ -360,7 +413,7 @@ mod tests {
 
     #[test]
     fn a_stage_whose_handle_is_dropped_ends() {
-        let (handle, body) = stage("test", OnePlace::default(), Wake::default(), 1, Clock::start());
+        let (handle, body) = stage("test", OnePlace::default(), seat(), 1, Clock::start());
         let (ended, end) = sync_channel(1);
         let thread = std::thread::spawn(move || {
             body.run();

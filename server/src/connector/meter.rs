@@ -1,0 +1,170 @@
+//! What passes an edge: every chunk stamped, every edge summed up.
+//!
+//! The writer stamps a chunk when it begins and when it has finished to hand it over, the reader likewise; between the two the
+//! chunk was in flight. Within one process nothing is encoded, so that handing over and taking take no time that could be
+//! told from that of reading the clock: begin and end are one stamp. Nothing is allocated per chunk.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use omni_engine::{CodecFrame, SeqId, Stamp};
+
+use crate::clock::Clock;
+use crate::stage::{AudioPiece, ReplicaId};
+
+/// One end of an edge.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Place {
+    /// Name of the stage, or "session".
+    pub stage: &'static str,
+    /// Which replica of it; a session has none.
+    pub replica: Option<ReplicaId>,
+}
+
+impl fmt::Display for Place {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.replica {
+            Some(replica) => write!(f, "{}-{replica}", self.stage),
+            None => f.write_str(self.stage),
+        }
+    }
+}
+
+/// An edge of one sequence.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Hop {
+    /// The sequence.
+    pub seq: SeqId,
+    /// Who writes.
+    pub from: Place,
+    /// Who reads.
+    pub to: Place,
+}
+
+/// The passage of one chunk, by the process's clock.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ChunkStamps {
+    /// Size as it is encoded; within one process, of its content in memory.
+    pub bytes: u64,
+    /// The writer begins to hand it over.
+    pub tx_start: Stamp,
+    /// It is on its way.
+    pub tx_end: Stamp,
+    /// The reader begins to take it.
+    pub rx_start: Stamp,
+    /// The reader has it.
+    pub rx_end: Stamp,
+}
+
+impl ChunkStamps {
+    /// Time on its way, waiting for its reader included.
+    #[must_use]
+    pub fn in_flight(&self) -> Duration {
+        self.rx_start.since(self.tx_end)
+    }
+}
+
+/// What passed one edge of one sequence.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct EdgeRecord {
+    /// Which edge.
+    pub hop: Hop,
+    /// Chunks that were read.
+    pub chunks: u32,
+    /// Their bytes.
+    pub bytes: u64,
+    /// Time to hand them over.
+    pub tx: Duration,
+    /// Time on their way.
+    pub in_flight: Duration,
+    /// Longest time of one on its way.
+    pub longest: Duration,
+    /// Time to take them.
+    pub rx: Duration,
+}
+
+impl EdgeRecord {
+    pub(super) fn new(hop: Hop) -> Self {
+        Self {
+            hop,
+            chunks: 0,
+            bytes: 0,
+            tx: Duration::ZERO,
+            in_flight: Duration::ZERO,
+            longest: Duration::ZERO,
+            rx: Duration::ZERO,
+        }
+    }
+
+    pub(super) fn add(&mut self, chunk: &ChunkStamps) {
+        self.chunks += 1;
+        self.bytes += chunk.bytes;
+        self.tx += chunk.tx_end.since(chunk.tx_start);
+        self.in_flight += chunk.in_flight();
+        self.longest = self.longest.max(chunk.in_flight());
+        self.rx += chunk.rx_end.since(chunk.rx_start);
+    }
+}
+
+/// Takes what edges measure. Called on the reader's thread or task: must not block.
+pub trait EdgeSink: Send + Sync {
+    /// A chunk has been read.
+    fn chunk(&self, hop: &Hop, chunk: &ChunkStamps);
+
+    /// An edge that something passed is closed.
+    fn closed(&self, record: &EdgeRecord);
+}
+
+/// Takes nothing.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct IgnoreEdges;
+
+impl EdgeSink for IgnoreEdges {
+    fn chunk(&self, _hop: &Hop, _chunk: &ChunkStamps) {}
+
+    fn closed(&self, _record: &EdgeRecord) {}
+}
+
+/// What an edge needs to measure.
+#[derive(Clone)]
+pub struct EdgeMeter {
+    /// Which edge it is.
+    pub hop: Hop,
+    /// The time.
+    pub clock: Clock,
+    /// Where figures go.
+    pub sink: Arc<dyn EdgeSink>,
+}
+
+impl fmt::Debug for EdgeMeter {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("EdgeMeter")
+            .field("hop", &self.hop)
+            .finish_non_exhaustive()
+    }
+}
+
+/// Something with a size.
+pub trait Payload {
+    /// Bytes of its content.
+    fn bytes(&self) -> u64;
+}
+
+impl Payload for Vec<u32> {
+    fn bytes(&self) -> u64 {
+        size_of_val(self.as_slice()) as u64
+    }
+}
+
+impl Payload for CodecFrame {
+    fn bytes(&self) -> u64 {
+        size_of_val(&*self.0) as u64
+    }
+}
+
+impl Payload for AudioPiece {
+    fn bytes(&self) -> u64 {
+        size_of_val(self.samples.as_slice()) as u64
+    }
+}

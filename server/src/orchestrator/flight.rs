@@ -1,0 +1,181 @@
+//! One attempt at a sequence: its jobs in every stage, the edges between them, and its cancellation.
+
+use omni_engine::SeqId;
+use tokio::sync::oneshot;
+
+use super::pipeline::{Binding, Pipeline};
+use super::segment::SegmentSpec;
+use crate::connector::{EdgeMeter, EdgeReader, EdgeWriter, Hop, Payload, Place, metered_edge};
+use crate::stage::{
+    AudioPiece, CancelFlag, Code2WavJob, End, JobRefused, Outlet as _, StageProgress, Taken, TalkerJob, Wake,
+};
+
+/// A sequence in the stages. Dropping it cancels it in all of them.
+pub(super) struct Flight {
+    pub(super) tokens: Option<Box<EdgeWriter<Vec<u32>>>>,
+    pub(super) audio: EdgeReader<AudioPiece>,
+    /// Taken when the talker is done.
+    pub(super) talker_done: Option<oneshot::Receiver<()>>,
+    pub(super) talker: StageProgress,
+    pub(super) code2wav: StageProgress,
+    _cancel: CancelGuard,
+    /// Counts as work in flight.
+    binding: Binding,
+}
+
+/// What came of waiting.
+pub(super) enum Landed {
+    TalkerDone,
+    Audio(AudioPiece),
+    End(End),
+}
+
+impl Flight {
+    /// Hands the sequence `seq` to the replicas of `binding`, beginning with `tokens`; more follow if it is `open`.
+    pub(super) fn new(
+        pipeline: &Pipeline,
+        binding: Binding,
+        seq: SeqId,
+        spec: &SegmentSpec,
+        open: bool,
+    ) -> Result<Self, JobRefused> {
+        let (talker_bell, code2wav_bell) =
+            (binding.talker().wake().clone(), binding.code2wav().wake().clone());
+        let cancel = CancelFlag::default();
+        let guard = CancelGuard {
+            flag: cancel.clone(),
+            bells: [talker_bell.clone(), code2wav_bell.clone()],
+        };
+        let replicas = (Some(binding.talker().id()), Some(binding.code2wav().id()));
+        let [session, talker_at, code2wav_at] = [
+            ("session", None),
+            ("talker", replicas.0),
+            ("code2wav", replicas.1),
+        ]
+        .map(|(stage, replica)| Place { stage, replica });
+        let meter = |from, to| meter(pipeline, Hop { seq, from, to });
+
+        let limits = pipeline.edges;
+        let (bells, to_talker) = ((None, Some(talker_bell.clone())), meter(session, talker_at));
+        let (tokens_in, tokens_out) = edge(limits.token_batches, bells, to_talker);
+        let (bells, to_code2wav) = (
+            (Some(talker_bell), Some(code2wav_bell.clone())),
+            meter(talker_at, code2wav_at),
+        );
+        let (frames_in, frames_out) = edge(limits.frames, bells, to_code2wav);
+        let (bells, to_session) = ((Some(code2wav_bell), None), meter(code2wav_at, session));
+        let (audio_in, audio_out) = edge(pipeline.audio_capacity(), bells, to_session);
+        let (finished, talker_done) = oneshot::channel();
+        let (talker, code2wav) = (StageProgress::new(replicas.0), StageProgress::new(replicas.1));
+
+        let decode = Code2WavJob {
+            seq,
+            frames: Box::new(frames_out),
+            audio: Box::new(audio_in),
+            cancel: cancel.clone(),
+            progress: code2wav.clone(),
+        };
+        let speak = TalkerJob {
+            seq,
+            request: spec.request.clone(),
+            tokens: Box::new(tokens_out),
+            max_frames: spec.max_frames,
+            frames: Box::new(frames_in),
+            cancel,
+            progress: talker.clone(),
+            finished,
+        };
+        // The reader first, so that frames find it open.
+        binding.code2wav().submit(decode)?;
+        binding.talker().submit(speak)?;
+        Ok(Self {
+            tokens: text(tokens_in, &spec.tokens, open),
+            audio: audio_out,
+            talker_done: Some(talker_done),
+            talker,
+            code2wav,
+            _cancel: guard,
+            binding,
+        })
+    }
+
+    /// Whether the talker has not died under it.
+    pub(super) fn talker_lives(&self) -> bool {
+        self.binding.talker().is_alive()
+    }
+
+    /// Waits for what comes next. Dropping the future loses nothing.
+    pub(super) async fn next(&mut self) -> Landed {
+        if let Some(done) = &mut self.talker_done {
+            tokio::select! {
+                biased;
+                _ = done => {
+                    self.talker_done = None;
+                    // One that has died is not done; what became of its frames, the audio's end will tell.
+                    if self.talker_lives() {
+                        return Landed::TalkerDone;
+                    }
+                }
+                taken = self.audio.next() => return landed(taken),
+            }
+        }
+        landed(self.audio.next().await)
+    }
+}
+
+/// Puts the beginning of the text on its edge; the rest is a caller's, who may take any time.
+fn text(mut edge: EdgeWriter<Vec<u32>>, tokens: &[u32], open: bool) -> Option<Box<EdgeWriter<Vec<u32>>>> {
+    edge.set_waiting(true);
+    edge.put(tokens.to_vec(), 1);
+    let edge = Box::new(edge);
+    match open {
+        true => Some(edge),
+        false => {
+            edge.end(End::Stop);
+            None
+        }
+    }
+}
+
+fn meter(pipeline: &Pipeline, hop: Hop) -> EdgeMeter {
+    EdgeMeter {
+        hop,
+        clock: pipeline.clock,
+        sink: std::sync::Arc::clone(&pipeline.edge_sink),
+    }
+}
+
+fn edge<T: Send + Payload>(
+    capacity: u32,
+    (writer, reader): (Option<Wake>, Option<Wake>),
+    meter: EdgeMeter,
+) -> (EdgeWriter<T>, EdgeReader<T>) {
+    metered_edge(capacity, writer, reader, meter)
+}
+
+fn landed(taken: Taken<AudioPiece>) -> Landed {
+    match taken {
+        Taken::Item(piece) => Landed::Audio(piece),
+        Taken::End(end) => Landed::End(end),
+        Taken::Gone | Taken::Empty => Landed::End(End::Lost {
+            stage: "code2wav",
+            message: "the stage went away".to_owned(),
+        }),
+    }
+}
+
+/// Cancels on drop.
+#[derive(Debug)]
+struct CancelGuard {
+    flag: CancelFlag,
+    bells: [Wake; 2],
+}
+
+impl Drop for CancelGuard {
+    fn drop(&mut self) {
+        self.flag.set();
+        for bell in &self.bells {
+            bell.ring();
+        }
+    }
+}

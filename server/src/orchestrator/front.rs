@@ -1,0 +1,130 @@
+//! Where sessions come for work.
+
+use std::sync::{Arc, OnceLock};
+
+use tokio_util::sync::CancellationToken;
+
+use super::admission::{Admission, AdmissionLimits};
+use super::pipeline::{Binding, Pipeline};
+use super::segment::{Segment, SegmentSpec};
+use crate::error::ServeError;
+use crate::id::SeqIds;
+use crate::stage::PoolControl;
+
+/// Exists before the model is loaded and says so until then. Copies are the same one.
+#[derive(Debug, Clone)]
+pub struct Orchestrator {
+    shared: Arc<Shared>,
+}
+
+#[derive(Debug)]
+struct Shared {
+    pipeline: OnceLock<Arc<Pipeline>>,
+    admission: Admission,
+    draining: CancellationToken,
+    seqs: Arc<SeqIds>,
+}
+
+impl Orchestrator {
+    /// Without a model yet. When `draining` is cancelled no new work is taken.
+    #[must_use]
+    pub fn new(limits: AdmissionLimits, draining: CancellationToken) -> Self {
+        Self {
+            shared: Arc::new(Shared {
+                pipeline: OnceLock::new(),
+                admission: Admission::new(limits),
+                draining,
+                seqs: Arc::default(),
+            }),
+        }
+    }
+
+    /// Gives it its model, once.
+    ///
+    /// # Panics
+    /// If it has one.
+    pub fn install(&self, pipeline: Pipeline) {
+        assert!(
+            self.shared.pipeline.set(Arc::new(pipeline)).is_ok(),
+            "the model is installed once"
+        );
+    }
+
+    /// The model, if new work can be taken now: every stage has a replica that takes it.
+    ///
+    /// # Errors
+    /// [`ServeError::Draining`], [`ServeError::ModelLoading`], [`ServeError::StageUnavailable`] or
+    /// [`ServeError::StageFailed`].
+    pub fn available(&self) -> Result<&Pipeline, ServeError> {
+        if self.shared.draining.is_cancelled() {
+            return Err(ServeError::Draining);
+        }
+        let pipeline = self.model()?;
+        pipeline.check()?;
+        Ok(pipeline)
+    }
+
+    /// The model, also while draining.
+    ///
+    /// # Errors
+    /// [`ServeError::ModelLoading`].
+    pub fn model(&self) -> Result<&Pipeline, ServeError> {
+        self.installed().map(|pipeline| &**pipeline)
+    }
+
+    fn installed(&self) -> Result<&Arc<Pipeline>, ServeError> {
+        self.shared.pipeline.get().ok_or(ServeError::ModelLoading)
+    }
+
+    /// Who may work.
+    #[must_use]
+    pub fn admission(&self) -> &Admission {
+        &self.shared.admission
+    }
+
+    /// Cancelled when no new work is taken any more.
+    #[must_use]
+    pub fn draining(&self) -> &CancellationToken {
+        &self.shared.draining
+    }
+
+    /// The pool of a stage: its replicas can be looked at, cordoned, removed and added to at any time.
+    #[must_use]
+    pub fn pool(&self, stage: &str) -> Option<&dyn PoolControl> {
+        let pools = self.shared.pipeline.get()?.pools();
+        pools.into_iter().find(|pool| pool.stage() == stage)
+    }
+
+    /// Asks the stages to stop after the step in progress.
+    pub fn stop_stages(&self) {
+        if let Some(pipeline) = self.shared.pipeline.get() {
+            for pool in pipeline.pools() {
+                pool.stop();
+            }
+        }
+    }
+
+    /// Starts a sequence in every stage. Never waits: if all replicas of a stage are being restarted, the sequence does.
+    ///
+    /// All sequences of an utterance go to the same replicas: those in `binding`, which is filled by the first, and anew when
+    /// one of them has died.
+    ///
+    /// # Errors
+    /// [`ServeError::Overloaded`], [`ServeError::StageUnavailable`] or [`ServeError::StageFailed`] if a stage does not take it.
+    pub fn start(&self, mut spec: SegmentSpec, binding: &mut Option<Binding>) -> Result<Segment, ServeError> {
+        let pipeline = self.installed()?;
+        spec.request.sampling = spec.request.sampling.or(pipeline.sampling);
+        if !binding.as_ref().is_some_and(Binding::is_alive) {
+            *binding = match pipeline.bind() {
+                Ok(bound) => Some(bound),
+                Err(unbound) if unbound.may_pass() => None,
+                Err(unbound) => return Err(unbound.into()),
+            };
+        }
+        let mut segment = Segment::new(Arc::clone(pipeline), Arc::clone(&self.shared.seqs), spec);
+        if let Some(binding) = binding {
+            segment.take_off(binding.clone())?;
+        }
+        Ok(segment)
+    }
+}

@@ -1,0 +1,442 @@
+//! The replicas of a stage: who gets work, who comes and who goes.
+//!
+//! In: a way to make a replica and a way to start its thread. Out: [`Lease`]s. An utterance takes one lease per stage when it
+//! is admitted and works with that replica until it ends; a lease counts as work in flight until it is dropped. A replica
+//! that is cordoned gets no new leases; one that is removed also stops, once the last lease is back.
+
+use std::fmt;
+use std::io;
+use std::sync::atomic::{AtomicU8, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use super::replica::{Changes, ReplicaId, ReplicaState, ReplicaStats, Seat};
+use super::route::Router;
+use super::wake::Wake;
+use super::worker::{JobRefused, StageBody, StageHandle};
+use crate::config::deploy::{Restart, Routing};
+
+/// Removed replicas that are still shown.
+const REMOVED_SHOWN: usize = 8;
+
+/// Makes the parts of one replica: its handle, and the body of its thread.
+pub type MakeReplica<J> = Box<dyn Fn(Seat) -> (StageHandle<J>, StageBody) + Send + Sync>;
+/// Starts a thread with a name. Threads are started, and waited for, by the composition root.
+pub type StartThread = Arc<dyn Fn(&str, StageBody) -> io::Result<()> + Send + Sync>;
+
+/// What a pool is made of.
+pub struct PoolParts<J> {
+    /// Name of the stage.
+    pub stage: &'static str,
+    /// Makes replicas.
+    pub make: MakeReplica<J>,
+    /// Starts their threads.
+    pub start: StartThread,
+    /// Who gets an utterance.
+    pub routing: Routing,
+    /// When a replica that died is built anew.
+    pub restart: Restart,
+    /// Rung at every change; shared by the pools of a pipeline.
+    pub changes: Changes,
+}
+
+impl<J> fmt::Debug for PoolParts<J> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("PoolParts")
+            .field("stage", &self.stage)
+            .field("routing", &self.routing)
+            .finish_non_exhaustive()
+    }
+}
+
+/// Why no replica of a stage takes work now.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum NoReplica {
+    /// They are being built for the first time.
+    Loading,
+    /// They died and are being built anew.
+    Restarting(String),
+    /// None of them could be built.
+    Failed(String),
+    /// All are cordoned or removed.
+    Closed,
+}
+
+impl NoReplica {
+    /// Whether it is worth waiting.
+    #[must_use]
+    pub fn may_pass(&self) -> bool {
+        matches!(self, Self::Loading | Self::Restarting(_))
+    }
+}
+
+/// Why a replica could not be added or changed.
+#[derive(Debug, thiserror::Error)]
+pub enum PoolError {
+    /// There is none with that id.
+    #[error("stage {stage} has no replica {id}")]
+    Unknown {
+        /// Name of the stage.
+        stage: &'static str,
+        /// What was asked for.
+        id: ReplicaId,
+    },
+    /// The pool has been stopped.
+    #[error("stage {stage} is being stopped")]
+    Stopped {
+        /// Name of the stage.
+        stage: &'static str,
+    },
+    /// The system gives no thread.
+    #[error("stage {stage}: a thread could not be started")]
+    Thread {
+        /// Name of the stage.
+        stage: &'static str,
+        /// What the system says.
+        #[source]
+        source: io::Error,
+    },
+}
+
+/// What somebody wants of a replica.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(u8)]
+enum Wanted {
+    Serving,
+    Cordoned,
+    Removed,
+}
+
+struct Replica<J> {
+    seat: Seat,
+    handle: StageHandle<J>,
+    leases: AtomicUsize,
+    wanted: AtomicU8,
+}
+
+impl<J> Replica<J> {
+    fn is(&self, wanted: Wanted) -> bool {
+        self.wanted.load(Ordering::SeqCst) == wanted as u8
+    }
+
+    fn takes_work(&self) -> bool {
+        self.is(Wanted::Serving) && self.seat.is_ready()
+    }
+
+    /// Stops it if it is to go and nobody works with it. Called after each of the two has changed.
+    fn stop_if_unused(&self) {
+        if self.is(Wanted::Removed) && self.leases.load(Ordering::SeqCst) == 0 {
+            self.handle.stop();
+        }
+    }
+}
+
+struct Slots<J> {
+    /// Ids ascending.
+    replicas: Vec<Arc<Replica<J>>>,
+    next: u32,
+    router: Router,
+    stopped: bool,
+}
+
+struct Shared<J> {
+    parts: PoolParts<J>,
+    slots: Mutex<Slots<J>>,
+}
+
+/// The replicas of one stage. Copies are the same pool.
+pub struct StagePool<J> {
+    shared: Arc<Shared<J>>,
+}
+
+impl<J> Clone for StagePool<J> {
+    fn clone(&self) -> Self {
+        Self {
+            shared: Arc::clone(&self.shared),
+        }
+    }
+}
+
+impl<J> fmt::Debug for StagePool<J> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("StagePool")
+            .field("stage", &self.shared.parts.stage)
+            .finish_non_exhaustive()
+    }
+}
+
+impl<J: Send + 'static> StagePool<J> {
+    /// A pool with `replicas` replicas, each building its model on a thread of its own.
+    ///
+    /// # Errors
+    /// [`PoolError::Thread`]; what was started is stopped then.
+    pub fn new(parts: PoolParts<J>, replicas: u32) -> Result<Self, PoolError> {
+        let slots = Slots {
+            replicas: Vec::new(),
+            next: 0,
+            router: Router::new(parts.routing),
+            stopped: false,
+        };
+        let slots = Mutex::new(slots);
+        let pool = Self {
+            shared: Arc::new(Shared { parts, slots }),
+        };
+        for _ in 0..replicas {
+            pool.add()?;
+        }
+        Ok(pool)
+    }
+
+    /// Name of the stage.
+    #[must_use]
+    pub fn stage(&self) -> &'static str {
+        self.shared.parts.stage
+    }
+
+    /// Gives a replica that takes work, by the pool's policy.
+    ///
+    /// # Errors
+    /// Why there is none.
+    pub fn bind(&self) -> Result<Lease<J>, NoReplica> {
+        let mut slots = self.slots();
+        let takes_work = slots.replicas.iter().filter(|replica| replica.takes_work());
+        let candidates: Vec<_> = takes_work
+            .map(|replica| (replica.seat.id(), replica.leases.load(Ordering::SeqCst)))
+            .collect();
+        let Some(id) = slots.router.pick(&candidates) else {
+            return Err(slots.why_none());
+        };
+        let replica = slots.find(id).expect("it was a candidate");
+        replica.leases.fetch_add(1, Ordering::SeqCst);
+        Ok(Lease {
+            life: replica.seat.life(),
+            replica: Arc::clone(replica),
+        })
+    }
+
+    /// Whether some replica takes work now.
+    ///
+    /// # Errors
+    /// Why none does.
+    pub fn check(&self) -> Result<(), NoReplica> {
+        let slots = self.slots();
+        match slots.replicas.iter().any(|replica| replica.takes_work()) {
+            true => Ok(()),
+            false => Err(slots.why_none()),
+        }
+    }
+
+    fn slots(&self) -> MutexGuard<'_, Slots<J>> {
+        self.shared.slots.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn want(&self, id: ReplicaId, wanted: Wanted) -> Result<(), PoolError> {
+        let stage = self.stage();
+        let slots = self.slots();
+        let known = slots.find(id).filter(|replica| !replica.is(Wanted::Removed));
+        let replica = known.ok_or(PoolError::Unknown { stage, id })?;
+        replica.wanted.store(wanted as u8, Ordering::SeqCst);
+        replica.stop_if_unused();
+        drop(slots);
+        self.shared.parts.changes.announce();
+        Ok(())
+    }
+}
+
+impl<J> Slots<J> {
+    fn find(&self, id: ReplicaId) -> Option<&Arc<Replica<J>>> {
+        self.replicas.iter().find(|replica| replica.seat.id() == id)
+    }
+
+    /// Why no replica takes work: the most hopeful reason of all.
+    fn why_none(&self) -> NoReplica {
+        let mut why = NoReplica::Closed;
+        for replica in self.replicas.iter().filter(|replica| replica.is(Wanted::Serving)) {
+            match replica.seat.state() {
+                ReplicaState::Loading => return NoReplica::Loading,
+                ReplicaState::Restarting { message } => why = NoReplica::Restarting(message),
+                ReplicaState::Failed { message } if !why.may_pass() => why = NoReplica::Failed(message),
+                ReplicaState::Failed { .. } | ReplicaState::Ready | ReplicaState::Removed => {}
+            }
+        }
+        why
+    }
+
+    /// Forgets all but the last few of those that are gone.
+    fn tidy(&mut self) {
+        let gone = |replica: &Arc<Replica<J>>| replica.seat.state() == ReplicaState::Removed;
+        let mut surplus = self.replicas.iter().filter(|replica| gone(replica)).count();
+        self.replicas.retain(|replica| {
+            let forget = gone(replica) && surplus > REMOVED_SHOWN;
+            surplus -= usize::from(forget);
+            !forget
+        });
+    }
+}
+
+/// One replica as it is now.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ReplicaView {
+    /// Its id.
+    pub id: ReplicaId,
+    /// Whether it can work.
+    pub state: ReplicaState,
+    /// It gets no new work.
+    pub cordoned: bool,
+    /// It goes when its last work is done.
+    pub leaving: bool,
+    /// Utterances that work with it.
+    pub in_flight: usize,
+    /// Its figures.
+    pub stats: ReplicaStats,
+}
+
+/// Changing a pool while it works, whatever its jobs are.
+pub trait PoolControl: Send + Sync + fmt::Debug {
+    /// Name of the stage.
+    fn stage(&self) -> &'static str;
+
+    /// Its replicas, ids ascending; of those that were removed the last few.
+    fn replicas(&self) -> Vec<ReplicaView>;
+
+    /// Gives a replica no new work.
+    ///
+    /// # Errors
+    /// [`PoolError::Unknown`].
+    fn cordon(&self, id: ReplicaId) -> Result<(), PoolError>;
+
+    /// Gives it work again.
+    ///
+    /// # Errors
+    /// [`PoolError::Unknown`].
+    fn uncordon(&self, id: ReplicaId) -> Result<(), PoolError>;
+
+    /// Gives it no new work, and stops it when the last it has is done.
+    ///
+    /// # Errors
+    /// [`PoolError::Unknown`].
+    fn remove(&self, id: ReplicaId) -> Result<(), PoolError>;
+
+    /// Adds one; it takes work when its model is built.
+    ///
+    /// # Errors
+    /// [`PoolError::Thread`], [`PoolError::Stopped`].
+    fn add(&self) -> Result<ReplicaId, PoolError>;
+
+    /// Stops all of them after the step in progress. Their sequences fail.
+    fn stop(&self);
+}
+
+impl<J: Send + 'static> PoolControl for StagePool<J> {
+    fn stage(&self) -> &'static str {
+        self.shared.parts.stage
+    }
+
+    fn replicas(&self) -> Vec<ReplicaView> {
+        let mut slots = self.slots();
+        slots.tidy();
+        let view = |replica: &Arc<Replica<J>>| ReplicaView {
+            id: replica.seat.id(),
+            state: replica.seat.state(),
+            cordoned: replica.is(Wanted::Cordoned),
+            leaving: replica.is(Wanted::Removed),
+            in_flight: replica.leases.load(Ordering::SeqCst),
+            stats: replica.seat.stats(),
+        };
+        slots.replicas.iter().map(view).collect()
+    }
+
+    fn cordon(&self, id: ReplicaId) -> Result<(), PoolError> {
+        self.want(id, Wanted::Cordoned)
+    }
+
+    fn uncordon(&self, id: ReplicaId) -> Result<(), PoolError> {
+        self.want(id, Wanted::Serving)
+    }
+
+    fn remove(&self, id: ReplicaId) -> Result<(), PoolError> {
+        self.want(id, Wanted::Removed)
+    }
+
+    fn add(&self) -> Result<ReplicaId, PoolError> {
+        let (parts, stage) = (&self.shared.parts, self.stage());
+        let mut slots = self.slots();
+        if slots.stopped {
+            return Err(PoolError::Stopped { stage });
+        }
+        slots.tidy();
+        let id = ReplicaId(slots.next);
+        let seat = Seat::new(id, parts.restart, parts.changes.clone());
+        let (handle, body) = (parts.make)(seat.clone());
+        (parts.start)(&format!("{stage}-{id}"), body)
+            .map_err(|source| PoolError::Thread { stage, source })?;
+        slots.next += 1;
+        slots.replicas.push(Arc::new(Replica {
+            seat,
+            handle,
+            leases: AtomicUsize::new(0),
+            wanted: AtomicU8::new(Wanted::Serving as u8),
+        }));
+        Ok(id)
+    }
+
+    fn stop(&self) {
+        let mut slots = self.slots();
+        slots.stopped = true;
+        for replica in &slots.replicas {
+            replica.handle.stop();
+        }
+    }
+}
+
+/// The right to work with a replica, and its count as work in flight.
+pub struct Lease<J> {
+    replica: Arc<Replica<J>>,
+    /// The life it was bound in.
+    life: u32,
+}
+
+impl<J> fmt::Debug for Lease<J> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Lease")
+            .field("replica", &self.replica.seat.id())
+            .finish_non_exhaustive()
+    }
+}
+
+impl<J> Lease<J> {
+    /// Which replica.
+    #[must_use]
+    pub fn id(&self) -> ReplicaId {
+        self.replica.seat.id()
+    }
+
+    /// Whether it has not died since it was bound. A cordoned one lives: it finishes what it has.
+    #[must_use]
+    pub fn is_alive(&self) -> bool {
+        self.replica.seat.life() == self.life
+    }
+
+    /// The replica's bell.
+    #[must_use]
+    pub fn wake(&self) -> &Wake {
+        self.replica.handle.wake()
+    }
+
+    /// Hands over a job; never waits.
+    ///
+    /// # Errors
+    /// [`JobRefused`]; the job is dropped then.
+    pub fn submit(&self, job: J) -> Result<(), JobRefused> {
+        self.replica.handle.submit(job)
+    }
+}
+
+impl<J> Drop for Lease<J> {
+    fn drop(&mut self) {
+        self.replica.leases.fetch_sub(1, Ordering::SeqCst);
+        self.replica.stop_if_unused();
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,237 @@
+//! Pools of replicas that do nothing but exist, and die when a job says so.
+
+use std::time::Duration;
+
+use omni_engine::Stamp;
+use tokio::sync::oneshot;
+
+use super::super::backend::BackendError;
+use super::super::flow::End;
+use super::super::worker::{Core, stage};
+use super::*;
+use crate::clock::Clock;
+
+/// Longer than anything takes here; only a test that fails waits for it.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// Answers every job, or panics at it.
+struct Job {
+    deadly: bool,
+    answer: oneshot::Sender<End>,
+}
+
+struct Answers {
+    loaded: bool,
+    broken: bool,
+    held: Vec<Job>,
+}
+
+impl Core for Answers {
+    type Job = Job;
+
+    fn load(&mut self) -> Result<(), BackendError> {
+        if self.broken {
+            return Err(BackendError("no weights".to_owned()));
+        }
+        self.loaded = true;
+        Ok(())
+    }
+
+    fn accept(&mut self, job: Job) {
+        match self.loaded {
+            true => self.held.push(job),
+            false => _ = job.answer.send(lost()),
+        }
+    }
+
+    fn tend(&mut self) {}
+
+    fn has_work(&self) -> bool {
+        !self.held.is_empty()
+    }
+
+    fn wake_at(&self) -> Option<Stamp> {
+        None
+    }
+
+    fn step(&mut self) {
+        assert!(!self.held.iter().any(|job| job.deadly), "the job says so");
+        for job in self.held.drain(..) {
+            let _ = job.answer.send(End::Stop);
+        }
+    }
+
+    fn settle(&mut self) {}
+
+    fn end_all(&mut self, end: &End) {
+        self.loaded = false;
+        for job in self.held.drain(..) {
+            let _ = job.answer.send(end.clone());
+        }
+    }
+}
+
+fn lost() -> End {
+    End::Lost {
+        stage: "test",
+        message: String::new(),
+    }
+}
+
+fn pool(replicas: u32, broken: bool) -> StagePool<Job> {
+    let make = move |seat| {
+        let core = Answers {
+            loaded: false,
+            broken,
+            held: Vec::new(),
+        };
+        stage("test", core, seat, 8, Clock::start())
+    };
+    let parts = PoolParts {
+        stage: "test",
+        make: Box::new(make),
+        start: Arc::new(|_, body| std::thread::Builder::new().spawn(|| body.run()).map(drop)),
+        routing: Routing::LeastQueue,
+        restart: Restart {
+            first_delay: Duration::from_millis(1),
+            max_delay: Duration::from_millis(1),
+            healthy_after: Duration::from_secs(1),
+        },
+        changes: Changes::default(),
+    };
+    StagePool::new(parts, replicas).unwrap()
+}
+
+async fn until(pool: &StagePool<Job>, condition: impl Fn(&[ReplicaView]) -> bool) {
+    let mut changes = pool.shared.parts.changes.follow();
+    let wait = async {
+        while !condition(&pool.replicas()) {
+            changes.changed().await.unwrap();
+        }
+    };
+    tokio::time::timeout(PATIENCE, wait)
+        .await
+        .expect("the condition comes true");
+}
+
+async fn ready(pool: &StagePool<Job>) {
+    until(pool, |views| {
+        views.iter().all(|view| view.state == ReplicaState::Ready)
+    })
+    .await;
+}
+
+async fn ask(lease: &Lease<Job>, deadly: bool) -> End {
+    let (answer, answered) = oneshot::channel();
+    lease.submit(Job { deadly, answer }).unwrap();
+    answered.await.unwrap()
+}
+
+#[tokio::test]
+async fn work_is_shared_and_a_lease_counts_until_it_is_dropped() {
+    let pool = pool(2, false);
+    ready(&pool).await;
+    let (first, second) = (pool.bind().unwrap(), pool.bind().unwrap());
+    assert_ne!(first.id(), second.id());
+    assert_eq!(ask(&first, false).await, End::Stop);
+    let in_flight = || {
+        pool.replicas()
+            .iter()
+            .map(|view| view.in_flight)
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(in_flight(), [1, 1]);
+    let idle = first.id();
+    drop(first);
+    assert_eq!(pool.bind().unwrap().id(), idle);
+    drop(second);
+    assert_eq!(in_flight(), [0, 0]);
+    pool.stop();
+}
+
+#[tokio::test]
+async fn a_cordoned_replica_finishes_what_it_has_and_gets_nothing_new() {
+    let pool = pool(2, false);
+    ready(&pool).await;
+    let lease = pool.bind().unwrap();
+    pool.cordon(lease.id()).unwrap();
+    for _ in 0..4 {
+        assert_ne!(pool.bind().unwrap().id(), lease.id());
+    }
+    assert_eq!(ask(&lease, false).await, End::Stop);
+    pool.uncordon(lease.id()).unwrap();
+    let both = [pool.bind().unwrap(), pool.bind().unwrap(), pool.bind().unwrap()];
+    assert!(both.iter().any(|bound| bound.id() == lease.id()));
+    pool.stop();
+}
+
+#[tokio::test]
+async fn a_removed_replica_goes_when_its_last_work_is_done() {
+    let pool = pool(1, false);
+    ready(&pool).await;
+    let lease = pool.bind().unwrap();
+    pool.remove(lease.id()).unwrap();
+    assert_eq!(pool.bind().unwrap_err(), NoReplica::Closed);
+    assert_eq!(ask(&lease, false).await, End::Stop);
+    assert_eq!(pool.replicas()[0].state, ReplicaState::Ready);
+    let id = lease.id();
+    drop(lease);
+    until(&pool, |views| views[0].state == ReplicaState::Removed).await;
+    assert!(matches!(pool.cordon(id), Err(PoolError::Unknown { .. })));
+
+    // Another takes its place, under another name.
+    assert_ne!(pool.add().unwrap(), id);
+    until(&pool, |views| {
+        views.iter().any(|view| view.state == ReplicaState::Ready)
+    })
+    .await;
+    pool.bind().unwrap();
+    pool.stop();
+    assert!(matches!(pool.add(), Err(PoolError::Stopped { .. })));
+}
+
+#[tokio::test]
+async fn a_replica_that_dies_loses_its_work_and_comes_back() {
+    let pool = pool(1, false);
+    ready(&pool).await;
+    let lease = pool.bind().unwrap();
+    let end = ask(&lease, true).await;
+    assert!(
+        matches!(end, End::Lost { stage: "test", ref message } if message.contains("the job says so")),
+        "{end:?}"
+    );
+    ready(&pool).await;
+    assert_eq!(ask(&lease, false).await, End::Stop);
+    assert_eq!(pool.replicas()[0].stats.deaths, 1);
+    pool.stop();
+}
+
+#[tokio::test]
+async fn a_model_that_cannot_be_built_is_not_tried_again() {
+    let pool = pool(1, true);
+    until(&pool, |views| {
+        matches!(views[0].state, ReplicaState::Failed { .. })
+    })
+    .await;
+    let Err(NoReplica::Failed(message)) = pool.bind().map(drop) else {
+        panic!("it is {:?}", pool.check())
+    };
+    assert_eq!(message, "no weights");
+}
+
+#[tokio::test]
+async fn only_the_last_removed_replicas_are_shown() {
+    let pool = pool(1, false);
+    for _ in 0..20 {
+        let id = pool.add().unwrap();
+        pool.remove(id).unwrap();
+        until(&pool, |views| {
+            views
+                .iter()
+                .all(|view| view.id != id || view.state == ReplicaState::Removed)
+        })
+        .await;
+    }
+    assert!(pool.replicas().len() <= REMOVED_SHOWN + 1);
+    pool.stop();
+}

@@ -1,0 +1,54 @@
+//! How long a sequence has had nothing from the stage before it.
+
+use std::time::Duration;
+
+use omni_engine::Stamp;
+
+use super::flow::End;
+
+/// Begins when there is nothing left to work on, ends with the next item.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Drought {
+    since: Option<Stamp>,
+}
+
+impl Drought {
+    /// Whether there is nothing to work on although upstream should have delivered. Returns whether that begins now.
+    pub(super) fn observe(&mut self, dry: bool, now: Stamp) -> bool {
+        let begins = dry && self.since.is_none();
+        self.since = dry.then(|| self.since.unwrap_or(now));
+        begins
+    }
+
+    /// When it has lasted for `patience`, if nothing comes before.
+    pub(super) fn over_at(&self, patience: Duration) -> Option<Stamp> {
+        self.since.map(|since| since + patience)
+    }
+}
+
+/// The end of a sequence of `stage` for which `upstream` has delivered nothing for `patience`.
+pub(super) fn stall(upstream: &'static str, stage: &str, patience: Duration) -> End {
+    End::Failed {
+        stage: upstream,
+        message: format!("it delivered nothing to {stage} for {patience:?}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_drought_lasts_from_its_beginning_to_the_next_item() {
+        let at = |s| Stamp(Duration::from_secs(s));
+        let patience = Duration::from_secs(10);
+        let mut drought = Drought::default();
+        assert_eq!(drought.over_at(patience), None);
+        assert!(drought.observe(true, at(1)));
+        assert!(!drought.observe(true, at(5)));
+        assert_eq!(drought.over_at(patience), Some(at(11)));
+        assert!(!drought.observe(false, at(6)));
+        assert!(drought.observe(true, at(7)));
+        assert_eq!(drought.over_at(patience), Some(at(17)));
+    }
+}

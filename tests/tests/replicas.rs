@@ -1,0 +1,443 @@
+//! Several replicas of a stage: they share the work, die alone, hand over what nobody has heard yet, come and go.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use omni_proto::v1;
+use omni_server::stage::{PoolControl, ReplicaId, ReplicaState, ReplicaView};
+use omni_tests::{Call, FakeScript, TestServer, audio_of, config, endless, finish, text};
+
+const TEXT: &str = "This is a sentence. And here is one more, a longer one, to be spoken after it.";
+
+fn seeded(seed: u64) -> v1::SpeechConfig {
+    let sampling = v1::SamplingParams {
+        seed: Some(seed),
+        ..Default::default()
+    };
+    v1::SpeechConfig {
+        sampling: Some(sampling),
+        ..Default::default()
+    }
+}
+
+/// Words are spoken as they come.
+fn eager(seed: u64) -> v1::SpeechConfig {
+    v1::SpeechConfig {
+        buffering: v1::TextBuffering::Eager.into(),
+        ..seeded(seed)
+    }
+}
+
+async fn configured(server: &TestServer, settings: v1::SpeechConfig) -> Call {
+    let mut client = v1::speech_service_client::SpeechServiceClient::new(server.connect().await);
+    let mut call = Call::open(&mut client).await;
+    call.send(config(settings)).await;
+    call.ready().await;
+    call
+}
+
+const TWO: [&str; 4] = [
+    "--set",
+    "stages.talker.replicas=2",
+    "--set",
+    "stages.code2wav.replicas=2",
+];
+
+/// Two replicas of each stage, and these arguments.
+async fn two(script: &FakeScript, args: &[&str]) -> TestServer {
+    TestServer::fake(script.clone(), &[&TWO, args].concat()).await
+}
+
+/// What one caller alone hears.
+async fn expected(settings: v1::SpeechConfig, text: &str) -> Vec<u8> {
+    let server = TestServer::fake(FakeScript::default(), &[]).await;
+    let (audio, _) = audio_of(&mut server.speech(), settings, text).await.unwrap();
+    server.stop().await;
+    audio
+}
+
+fn pool<'s>(server: &'s TestServer, stage: &str) -> &'s dyn PoolControl {
+    server
+        .app
+        .orchestrator()
+        .pool(stage)
+        .expect("there is such a stage")
+}
+
+fn replicas(server: &TestServer, stage: &str) -> Vec<ReplicaView> {
+    pool(server, stage).replicas()
+}
+
+async fn all_ready(server: &TestServer) {
+    let ready = |stage| {
+        replicas(server, stage)
+            .iter()
+            .all(|view| view.state == ReplicaState::Ready)
+    };
+    server
+        .until("every replica is ready", || ready("talker") && ready("code2wav"))
+        .await;
+}
+
+#[tokio::test]
+async fn they_share_the_work_and_nobody_hears_which_one_did_it() {
+    let script = FakeScript::default();
+    let server = two(&script, &[]).await;
+    let alone = expected(seeded(9), TEXT).await;
+    let crowd = (0..8).map(|_| {
+        let mut client = server.speech();
+        async move { audio_of(&mut client, seeded(9), TEXT).await.unwrap() }
+    });
+    let heard = futures::future::join_all(crowd).await;
+    assert!(heard.iter().all(|(audio, _)| *audio == alone));
+    for stage in ["talker", "code2wav"] {
+        let timings = heard.iter().filter_map(|(_, outcome)| outcome.timings.as_ref());
+        let stages = timings
+            .flat_map(|timings| &timings.stages)
+            .filter(|timing| timing.stage == stage);
+        let used: BTreeSet<_> = stages.map(|timing| timing.replica.as_str()).collect();
+        assert_eq!(used, BTreeSet::from(["0", "1"]), "{stage}");
+    }
+    server.idle(8).await;
+    for view in replicas(&server, "talker")
+        .iter()
+        .chain(&replicas(&server, "code2wav"))
+    {
+        assert_eq!(
+            (view.in_flight, view.stats.running, view.stats.waiting),
+            (0, 0, 0),
+            "{view:?}"
+        );
+        assert!(view.stats.steps > 0 && view.stats.decode_tokens > 0, "{view:?}");
+    }
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn what_passes_between_stages_is_measured_chunk_by_chunk() {
+    let server = TestServer::fake(FakeScript::default(), &[]).await;
+    let warm = server.edges.all().len();
+    let (_, outcome) = audio_of(&mut server.speech(), seeded(1), "One short sentence.")
+        .await
+        .unwrap();
+    let frames = outcome.usage.expect("usage").output_audio_tokens;
+    server.idle(1).await;
+    let edges = server.edges.all().split_off(warm);
+    let edge = |from, to| {
+        let found = edges
+            .iter()
+            .find(|edge| edge.hop.from.stage == from && edge.hop.to.stage == to);
+        *found.unwrap_or_else(|| panic!("no edge from {from} to {to} in {edges:?}"))
+    };
+    let codes = edge("talker", "code2wav");
+    assert_eq!((codes.chunks, codes.bytes), (frames, 8 * u64::from(frames)));
+    assert_eq!(
+        (codes.hop.from.replica, codes.hop.to.replica),
+        (Some(ReplicaId(0)), Some(ReplicaId(0)))
+    );
+    let audio = edge("code2wav", "session");
+    assert_eq!(audio.bytes, 4 * 640 * u64::from(frames));
+    assert!(edge("session", "talker").chunks > 0);
+    server.stop().await;
+}
+
+/// One speaker of two replicas is killed in mid-speech; the other speaks on.
+async fn only_the_dead_ones_utterances_fail(script: FakeScript, stage: &str) {
+    // Little may be ahead of the listener, so that he has heard something when the model dies at the end of the sentence.
+    let args = [
+        "--max-buffered-audio",
+        "100ms",
+        "--set",
+        "stages.talker.output.capacity=2",
+        "--set",
+        "stages.code2wav.ramp=[1, 2]",
+        "--set",
+        "stages.talker.restart.first_delay=1ms",
+        "--set",
+        "stages.code2wav.restart.first_delay=1ms",
+    ];
+    let server = two(&script, &args).await;
+    let long = endless();
+    let mut other = configured(&server, seeded(3)).await;
+    other.send(text(&long)).await;
+    other.send(finish()).await;
+    other.first_audio().await;
+
+    let mut victim = configured(&server, seeded(4)).await;
+    victim
+        .send(text(
+            "A sentence that is long enough to be heard before the end of it # comes.",
+        ))
+        .await;
+    victim.send(finish()).await;
+    victim.first_audio().await;
+    let failed = victim.utterance().await;
+    assert_eq!(
+        (failed.finish(), failed.error_reason().as_str()),
+        (v1::FinishReason::Error, "STAGE_FAILED")
+    );
+    let message = failed.outcome.error.expect("an error").message;
+    assert!(message.contains(stage), "{message}");
+
+    let heard = other.utterance().await;
+    assert_eq!(heard.finish(), v1::FinishReason::Stop);
+    all_ready(&server).await;
+    let deaths: Vec<_> = replicas(&server, stage)
+        .iter()
+        .map(|view| view.stats.deaths)
+        .collect();
+    assert_eq!(deaths.iter().sum::<u64>(), 1, "{deaths:?}");
+    // The same call goes on, and both replicas serve.
+    for _ in 0..2 {
+        victim.send(text("Fine again.")).await;
+        victim.send(finish()).await;
+        assert_eq!(victim.utterance().await.finish(), v1::FinishReason::Stop);
+    }
+    assert!(heard.audio == expected(seeded(3), &long).await);
+    drop((victim, other));
+    server.idle(4).await;
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn a_talker_that_dies_in_mid_speech_takes_only_its_own_utterances_along() {
+    let script = FakeScript {
+        talker_panics_on: Some('#'),
+        ..Default::default()
+    };
+    only_the_dead_ones_utterances_fail(script, "talker").await;
+}
+
+#[tokio::test]
+async fn a_code2wav_that_dies_in_mid_speech_takes_only_its_own_utterances_along() {
+    let script = FakeScript {
+        code2wav_panics_on: Some('#'),
+        ..Default::default()
+    };
+    only_the_dead_ones_utterances_fail(script, "code2wav").await;
+}
+
+/// The talker dies in its first step of an utterance.
+async fn nothing_heard_yet(args: &[&str]) {
+    let script = FakeScript::default();
+    let server = TestServer::fake(script.clone(), args).await;
+    script.talker.close();
+    let mut call = configured(&server, seeded(5)).await;
+    call.send(text(TEXT)).await;
+    call.send(finish()).await;
+    script.talker.reached().await;
+    script.talker_dies.light();
+    script.talker.open();
+    let utterance = call.utterance().await;
+    assert_eq!(
+        utterance.finish(),
+        v1::FinishReason::Stop,
+        "{:?}",
+        utterance.outcome
+    );
+    assert!(utterance.audio == expected(seeded(5), TEXT).await);
+    assert_eq!(
+        replicas(&server, "talker")
+            .iter()
+            .map(|view| view.stats.deaths)
+            .sum::<u64>(),
+        1
+    );
+    drop(call);
+    server.idle(1).await;
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn what_nobody_has_heard_yet_is_spoken_by_another_replica() {
+    // The dead one stays away: only another can have done it.
+    nothing_heard_yet(&[&TWO, &["--set", "stages.talker.restart.first_delay=30s"] as &[_]].concat()).await;
+}
+
+#[tokio::test]
+async fn what_nobody_has_heard_yet_is_spoken_by_the_only_replica_when_it_is_back() {
+    nothing_heard_yet(&["--set", "stages.talker.restart.first_delay=1ms"]).await;
+}
+
+#[tokio::test]
+async fn text_that_is_still_being_written_is_handed_over_with_all_that_came_before() {
+    let script = FakeScript::default();
+    let server = TestServer::fake(
+        script.clone(),
+        &["--set", "stages.talker.restart.first_delay=1ms"],
+    )
+    .await;
+    script.talker.close();
+    let mut call = configured(&server, eager(6)).await;
+    call.send(text("the quick brown fox jumps over ")).await;
+    script.talker.reached().await;
+    script.talker_dies.light();
+    script.talker.open();
+    server
+        .until("the talker has died", || {
+            replicas(&server, "talker")[0].stats.deaths == 1
+        })
+        .await;
+    call.send(text("the lazy dog and runs away from ")).await;
+    call.first_audio().await;
+    call.send(text("all of it.")).await;
+    call.send(finish()).await;
+    let utterance = call.utterance().await;
+    assert_eq!(
+        utterance.finish(),
+        v1::FinishReason::Stop,
+        "{:?}",
+        utterance.outcome
+    );
+    let whole = "the quick brown fox jumps over the lazy dog and runs away from all of it.";
+    assert!(utterance.audio == expected(eager(6), whole).await);
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn what_kills_every_replica_it_meets_is_given_up() {
+    let script = FakeScript {
+        talker_panics_on: Some('#'),
+        ..Default::default()
+    };
+    let args = [
+        "--set",
+        "handover.attempts=2",
+        "--set",
+        "stages.talker.restart.first_delay=1ms",
+    ];
+    let server = two(&script, &args).await;
+    let mut call = configured(&server, seeded(1)).await;
+    call.send(text("#")).await;
+    call.send(finish()).await;
+    assert_eq!(call.utterance().await.error_reason(), "STAGE_FAILED");
+    let deaths = replicas(&server, "talker")
+        .iter()
+        .map(|view| view.stats.deaths)
+        .sum::<u64>();
+    assert_eq!(deaths, 3, "the first attempt and two more");
+    all_ready(&server).await;
+    call.send(text("Fine.")).await;
+    call.send(finish()).await;
+    assert_eq!(call.utterance().await.finish(), v1::FinishReason::Stop);
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn without_a_replica_for_too_long_work_fails_and_health_says_so_until_one_is_back() {
+    let script = FakeScript::default();
+    let args = [
+        "--set",
+        "stages.talker.restart.first_delay=1ms",
+        "--set",
+        "handover.wait=50ms",
+    ];
+    let server = TestServer::fake(script.clone(), &args).await;
+    script.load.close();
+    script.talker.close();
+    let mut call = configured(&server, seeded(1)).await;
+    call.send(text("Nobody is there.")).await;
+    call.send(finish()).await;
+    script.talker.reached().await;
+    script.talker_dies.light();
+    script.talker.open();
+    let failed = call.utterance().await;
+    assert_eq!(failed.error_reason(), "STAGE_FAILED");
+    assert!(failed.outcome.error.expect("an error").message.contains("talker"));
+    assert!(!server.serving().await);
+    script.load.open();
+    server
+        .until("work is taken again", || {
+            server.app.orchestrator().available().is_ok()
+        })
+        .await;
+    call.send(text("Here we are.")).await;
+    call.send(finish()).await;
+    assert_eq!(call.utterance().await.finish(), v1::FinishReason::Stop);
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn cordoning_and_removing_replicas_under_load_loses_nothing() {
+    let script = FakeScript::default();
+    let server = two(&script, &[]).await;
+    let alone = expected(seeded(2), TEXT).await;
+    let speak = |count: usize| {
+        let (server, alone) = (&server, &alone);
+        futures::future::join_all((0..8).map(move |_| async move {
+            for _ in 0..count {
+                let (audio, _) = audio_of(&mut server.speech(), seeded(2), TEXT).await.unwrap();
+                assert!(audio == *alone);
+            }
+        }))
+    };
+    let change = async {
+        for stage in ["talker", "code2wav"] {
+            let pool = pool(&server, stage);
+            let in_use = || pool.replicas()[0].in_flight > 0;
+            server.until("the replica has work", in_use).await;
+            pool.cordon(ReplicaId(0)).unwrap();
+            server.until("its work is done", || !in_use()).await;
+            pool.uncordon(ReplicaId(0)).unwrap();
+            server.until("it has work again", in_use).await;
+            let added = pool.add().unwrap();
+            pool.remove(ReplicaId(0)).unwrap();
+            let gone = || pool.replicas()[0].state == ReplicaState::Removed;
+            server.until("it has gone", gone).await;
+            let works = || {
+                pool.replicas()
+                    .iter()
+                    .any(|view| view.id == added && view.in_flight > 0)
+            };
+            server.until("the new one works", works).await;
+        }
+    };
+    let (_, ()) = tokio::join!(speak(40), change);
+    server.idle(8 * 40).await;
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn a_talker_that_delivers_nothing_fails_the_utterance_and_is_named() {
+    let script = FakeScript::default();
+    let args = [
+        "--set",
+        "stages.code2wav.upstream_stall=100ms",
+        "--max-buffered-audio",
+        "100ms",
+    ];
+    let server = TestServer::fake(script.clone(), &args).await;
+    let mut call = configured(&server, seeded(1)).await;
+    call.send(text(&endless())).await;
+    call.send(finish()).await;
+    call.first_audio().await;
+    script.talker.close();
+    let failed = call.utterance().await;
+    assert_eq!(failed.error_reason(), "STAGE_FAILED");
+    let message = failed.outcome.error.expect("an error").message;
+    assert!(
+        message.contains("stage talker failed: it delivered nothing to code2wav for 100ms"),
+        "{message}"
+    );
+    script.talker.open();
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn a_caller_who_pauses_within_a_sentence_is_no_stalled_stage() {
+    let args = [
+        "--set",
+        "stages.code2wav.upstream_stall=50ms",
+        "--max-text-pause",
+        "10s",
+    ];
+    let server = TestServer::fake(FakeScript::default(), &args).await;
+    let mut call = configured(&server, eager(1)).await;
+    call.send(text("the quick brown fox jumps over ")).await;
+    call.first_audio().await;
+    tokio::time::sleep(Duration::from_millis(200)).await;
+    call.send(text("the lazy dog.")).await;
+    call.send(finish()).await;
+    assert_eq!(call.utterance().await.finish(), v1::FinishReason::Stop);
+    server.stop().await;
+}

@@ -302,4 +302,12 @@ pub(crate) trait Backend: Params {
         batch: &Batch,
         kv: &mut Self::Kv,
     ) -> Result<Self::Rows>;
+    /// Attention without order or cache: every row sees all rows of its block, blocks of `lens` rows lying one after
+    /// another. `qkv` is `[queries | keys | values]`. Returns `[rows, q_width]`.
+    fn attention_within(
+        &self,
+        shape: &AttentionShape,
+        qkv: &Self::Rows,
+        lens: &[usize],
+    ) -> Result<Self::Rows>;
 }

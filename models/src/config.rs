@@ -4,6 +4,7 @@
 //! Both spellings of the published files are read (`num_experts` and `num_local_experts`, `rope_theta` and
 //! `rope_parameters.rope_theta`). All problems are reported together, each with its field.
 
+mod audio;
 mod fields;
 mod generation;
 mod read;
@@ -11,6 +12,7 @@ mod thinker;
 
 use std::collections::BTreeMap;
 
+pub(crate) use audio::{AudioConfig, CONVOLUTIONS, shortened};
 pub use generation::GenerationDefaults;
 pub(crate) use read::CONTROL_CODES;
 pub(crate) use thinker::{AudioTokens, ThinkerConfig};

@@ -4,6 +4,7 @@
 //! frames and samples, through the engine's traits [`omni_engine::ArModel`] and [`omni_engine::ChunkModel`]. Owns weights, caches and
 //! per-sequence numbers. Never starts a thread of its own, never knows about requests, sockets or clocks.
 
+mod audio_encoder;
 mod backend;
 mod chat;
 mod checkpoint;
@@ -19,6 +20,7 @@ mod thinker;
 mod thinker_model;
 mod tokenizer;
 
+pub use audio_encoder::{AUDIO_SAMPLE_RATE, AudioEncoder, AudioError};
 pub use chat::{ChatError, ChatPiece, ChatPrompt, ChatTemplate, Message, MessagePart, Role, TalkerPrompt};
 pub use checkpoint::{Checkpoint, CheckpointSource, LoadError, Problem};
 pub use code2wav::Code2Wav;

@@ -69,6 +69,61 @@ impl<'a, P: Params> Loader<'a, P> {
         )
     }
 
+    /// As [`Loader::stacked`], with `{name}.bias` for each.
+    pub(crate) fn stacked_biased(
+        &self,
+        parts: &[(String, usize)],
+        inputs: usize,
+    ) -> Result<P::Matrix, LoadError> {
+        let (mut weights, mut biases) = (Vec::new(), Vec::new());
+        for (name, out) in parts {
+            weights.push(self.tensor(&format!("{name}.weight"), &[*out, inputs])?);
+            let bias = self.tensor(&format!("{name}.bias"), &[*out])?;
+            if !P::DRY {
+                biases.extend(bias.to_f32());
+            }
+        }
+        let bias = HostTensor::from_f32(vec![biases.len()], &biases);
+        self.made(
+            parts.first().map_or("", |p| &p.0),
+            self.params.matrix(&weights, Some(&bias)),
+        )
+    }
+
+    /// Convolution over two dimensions `{name}.weight` of shape `[out, in, k, k]` (bands, times) with bias, as a matrix
+    /// `[out, k (times) * k (bands) * in]`.
+    pub(crate) fn conv2d(
+        &self,
+        name: &str,
+        out: usize,
+        inputs: usize,
+        k: usize,
+    ) -> Result<P::Matrix, LoadError> {
+        let weight = self.tensor(&format!("{name}.weight"), &[out, inputs, k, k])?;
+        let weight = change(weight, HostTensor::conv2d_as_matrix, P::DRY);
+        let bias = self.tensor(&format!("{name}.bias"), &[out])?;
+        self.made(name, self.params.matrix(&[weight], Some(&bias)))
+    }
+
+    /// Matrix `{name}.weight` of shape `[out, channels * bands]`, for inputs whose channels come last.
+    pub(crate) fn channels_last(
+        &self,
+        name: &str,
+        out: usize,
+        channels: usize,
+        bands: usize,
+    ) -> Result<P::Matrix, LoadError> {
+        let weight = self.tensor(&format!("{name}.weight"), &[out, channels * bands])?;
+        let last = |t: &HostTensor| {
+            t.rearranged(vec![out, bands * channels], |i| {
+                let (o, band, c) = (i / (bands * channels), i / channels % bands, i % channels);
+                (o * channels + c) * bands + band
+            })
+        };
+        let weight = change(weight, last, P::DRY);
+        self.made(name, self.params.matrix(&[weight], None))
+    }
+
     pub(crate) fn vector(&self, name: &str, len: usize) -> Result<P::Vector, LoadError> {
         let values = self.tensor(name, &[len])?;
         self.made(name, self.params.vector(&values))

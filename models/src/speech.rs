@@ -5,11 +5,12 @@ use std::sync::Arc;
 use candle_core::{DType as CandleType, Device};
 use omni_engine::ModelError;
 
+use crate::audio_encoder::{self, AudioEncoder};
 use crate::backend::{Backend, Candle, Cpu, DryRun, Params};
 use crate::chat::ChatTemplate;
 use crate::checkpoint::{Checkpoint, CheckpointSource, LoadError, Problem};
 use crate::code2wav::{self, Code2Wav, Code2WavNet};
-use crate::config::{GenerationDefaults, SpeechConfig, TextTokens, ThinkerConfig};
+use crate::config::{AudioConfig, GenerationDefaults, SpeechConfig, TextTokens, ThinkerConfig};
 use crate::loader::Loader;
 use crate::talker::{self, KvOptions, Talker, TalkerNet};
 use crate::thinker;
@@ -228,6 +229,35 @@ impl SpeechModel {
             ),
         }
         .map_err(|e| e.at(self.place.clone()))
+    }
+
+    /// Checks whether the checkpoint has an audio encoder that can be loaded, without reading its weights.
+    ///
+    /// # Errors
+    /// [`LoadError`] with all that is missing or wrong.
+    pub fn check_audio_encoder(&self) -> Result<(), LoadError> {
+        self.audio_config()
+            .and_then(|config| audio_encoder::check(&self.checkpoint, &config))
+            .map_err(|e| e.at(self.place.clone()))
+    }
+
+    /// Reads the audio encoder's weights. Every call reads them anew: keep the result.
+    ///
+    /// # Errors
+    /// [`LoadError`] with all that is missing or wrong; nothing is kept then.
+    pub fn load_audio_encoder(&self) -> Result<AudioEncoder, LoadError> {
+        self.check_audio_encoder()?;
+        let (checkpoint, config) = (&self.checkpoint, self.audio_config()?);
+        match &self.nets {
+            AnyNets::Cpu(nets) => AudioEncoder::load(checkpoint, &config, &nets.params),
+            AnyNets::Candle(nets) => AudioEncoder::load(checkpoint, &config, &nets.params),
+        }
+        .map_err(|e| e.at(self.place.clone()))
+    }
+
+    fn audio_config(&self) -> Result<AudioConfig, LoadError> {
+        let preprocessor = self.checkpoint.file("preprocessor_config.json")?;
+        AudioConfig::parse(&self.checkpoint.required("config.json")?, preprocessor.as_deref())
     }
 
     /// How the checkpoint writes conversations; Qwen's form if it does not say.

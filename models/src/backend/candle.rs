@@ -367,4 +367,29 @@ impl Backend for Candle {
         }
         Ok(Tensor::cat(&outputs, 0)?)
     }
+
+    fn attention_within(&self, shape: &AttentionShape, qkv: &Tensor, lens: &[usize]) -> Result<Tensor> {
+        let (dim, scale) = (shape.head_dim, 1.0 / (shape.head_dim as f64).sqrt());
+        let (mut row, mut outputs) = (0, Vec::new());
+        for &len in lens {
+            let heads = |from: usize, count: usize| -> Result<Tensor> {
+                let part = qkv.narrow(0, row, len)?.narrow(1, from, count * dim)?;
+                let part = part.contiguous()?.reshape((len, count, dim))?;
+                // [heads, len, dim]
+                Ok(part.transpose(0, 1)?.contiguous()?)
+            };
+            let q = heads(0, shape.heads)?;
+            let k = heads(shape.q_width(), shape.heads)?;
+            let v = heads(shape.q_width() + shape.kv_width(), shape.heads)?;
+            let scores = (q.matmul(&k.transpose(1, 2)?.contiguous()?)? * scale)?.to_dtype(DType::F32)?;
+            let exp = scores.broadcast_sub(&scores.max_keepdim(D::Minus1)?)?.exp()?;
+            let weights = exp
+                .broadcast_div(&exp.sum_keepdim(D::Minus1)?)?
+                .to_dtype(self.dtype)?;
+            let out = weights.matmul(&v)?.transpose(0, 1)?.contiguous()?;
+            outputs.push(out.reshape((len, shape.q_width()))?);
+            row += len;
+        }
+        Ok(Tensor::cat(&outputs, 0)?)
+    }
 }

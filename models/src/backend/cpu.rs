@@ -394,6 +394,7 @@ impl Backend for Cpu {
             let seen = attention::Seen {
                 k: &kv.k,
                 v: &kv.v,
+                stride: kv.width,
                 slots: batch.slots(span),
             };
             let end = row + span.len;
@@ -408,6 +409,32 @@ impl Backend for Cpu {
                 &mut scores,
             );
             row = end;
+        }
+        Ok(out)
+    }
+
+    fn attention_within(&self, shape: &AttentionShape, qkv: &Rows, lens: &[usize]) -> Result<Rows> {
+        let mut out = Rows::zeros(qkv.rows(), shape.q_width());
+        let (mut row, mut scores) = (0, Vec::new());
+        for &len in lens {
+            let block = qkv.range(row, row + len);
+            let slots: Vec<u32> = (0..).take(len).collect();
+            let seen = attention::Seen {
+                k: &block[shape.q_width()..],
+                v: &block[shape.q_width() + shape.kv_width()..],
+                stride: attention::row_width(shape),
+                slots: &slots,
+            };
+            let heads = row * shape.q_width()..(row + len) * shape.q_width();
+            attention::attend_all(
+                self.isa,
+                &mut out.data_mut()[heads],
+                block,
+                shape,
+                &seen,
+                &mut scores,
+            );
+            row += len;
         }
         Ok(out)
     }

@@ -123,6 +123,16 @@ impl HostTensor {
         })
     }
 
+    /// `[out, in, k, k]` of a convolution over two dimensions to `[out, k * k * in]`, the second dimension first.
+    pub(crate) fn conv2d_as_matrix(&self) -> Self {
+        let (out, inputs, k) = (self.shape[0], self.shape[1], self.shape[2]);
+        self.rearranged(vec![out, k * k * inputs], |i| {
+            let (o, tap, c) = (i / (k * k * inputs), i / inputs % (k * k), i % inputs);
+            let (second, first) = (tap / k, tap % k);
+            ((o * inputs + c) * k + first) * k + second
+        })
+    }
+
     /// `[c, 1, k]` of a depthwise convolution to `[k, c]`.
     pub(crate) fn depthwise_as_matrix(&self) -> Self {
         let [channels, _, k] = self.dims();

@@ -23,7 +23,7 @@ const MOST_EXPERTS: usize = 1024;
 /// Experts of all layers together.
 const MOST_EXPERTS_IN_ALL: usize = 1 << 16;
 const MOST_GROUPS: usize = 256;
-const MOST_HEADS: usize = 1024;
+pub(super) const MOST_HEADS: usize = 1024;
 const WIDEST_HEAD: usize = 1024;
 const LONGEST_WINDOW: usize = 1 << 12;
 const MOST_STAGES: usize = 16;
@@ -33,7 +33,7 @@ const HIGHEST_SAMPLE_RATE: usize = 768_000;
 impl SpeechConfig {
     /// Reads and checks `config.json`.
     pub(crate) fn parse(json: &[u8]) -> Result<Self, LoadError> {
-        let value = parsed(json)?;
+        let value = parsed(FILE, json)?;
         let problems = RefCell::new(Vec::new());
         let root = Fields::root(FILE, &value, &problems);
         let thinker = root.section("thinker_config").section("text_config");
@@ -56,10 +56,10 @@ impl SpeechConfig {
     }
 }
 
-pub(super) fn parsed(json: &[u8]) -> Result<Value, LoadError> {
+pub(super) fn parsed(file: &str, json: &[u8]) -> Result<Value, LoadError> {
     serde_json::from_slice(json).map_err(|e| {
         LoadError::one(Problem::Malformed {
-            file: FILE.into(),
+            file: file.into(),
             reason: format!("not JSON: {e}"),
         })
     })

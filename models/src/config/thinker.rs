@@ -5,7 +5,7 @@ use std::cell::RefCell;
 
 use super::StackConfig;
 use super::fields::{Fields, WIDEST};
-use super::read::{MOST_LAYERS, Shape, finished, full_attention, mixture_ffn, parsed, stack};
+use super::read::{FILE, MOST_LAYERS, Shape, finished, full_attention, mixture_ffn, parsed, stack};
 use crate::checkpoint::LoadError;
 
 /// The thinker's text model.
@@ -36,9 +36,9 @@ pub(crate) struct AudioTokens {
 impl ThinkerConfig {
     /// Reads and checks `config.json`.
     pub(crate) fn parse(json: &[u8]) -> Result<Self, LoadError> {
-        let value = parsed(json)?;
+        let value = parsed(FILE, json)?;
         let problems = RefCell::new(Vec::new());
-        let root = Fields::root(super::read::FILE, &value, &problems);
+        let root = Fields::root(FILE, &value, &problems);
         let thinker = root.section("thinker_config");
         let text = thinker.section("text_config");
         let layers = text.count_to(&["num_hidden_layers"], MOST_LAYERS);

@@ -9,6 +9,7 @@ mod chat;
 mod embedded;
 mod float_types;
 mod golden;
+mod hearing;
 mod limits;
 mod parity;
 mod preemption;

@@ -18,20 +18,26 @@ for_each_isa! {
     pub(super) fn attend(
         out: &mut [f32], qkv: &[f32], shape: &AttentionShape, span: &Span, seen: &Seen<'_>, scores: &mut Vec<f32>,
     ) = attend_body;
+    /// Attends the queries of one block, `qkv [len, q | k | v]`, over all of `seen`.
+    pub(super) fn attend_all(
+        out: &mut [f32], qkv: &[f32], shape: &AttentionShape, seen: &Seen<'_>, scores: &mut Vec<f32>,
+    ) = attend_all_body;
 }
 
-/// The keys and values that a span's queries may see.
+/// The keys and values that queries may see.
 #[derive(Clone, Copy)]
 pub(super) struct Seen<'a> {
-    /// All cached keys, `[cache rows, kv_width]`.
+    /// Keys, row `r` from `r * stride` on.
     pub(super) k: &'a [f32],
-    /// All cached values.
+    /// Values, laid out alike.
     pub(super) v: &'a [f32],
-    /// Cache rows of the span's positions, from its first key on.
+    /// From one row to the next.
+    pub(super) stride: usize,
+    /// Rows of the positions, in order.
     pub(super) slots: &'a [u32],
 }
 
-fn row_width(shape: &AttentionShape) -> usize {
+pub(super) fn row_width(shape: &AttentionShape) -> usize {
     shape.q_width() + 2 * shape.kv_width()
 }
 
@@ -84,9 +90,6 @@ fn attend_body<const FUSED: bool>(
     cache: &Seen<'_>,
     scores: &mut Vec<f32>,
 ) {
-    let Seen { k, v, slots } = *cache;
-    let (dim, width, group) = (shape.head_dim, shape.kv_width(), shape.heads / shape.kv_heads);
-    let scale = 1.0 / (dim as f32).sqrt();
     let rows = out
         .chunks_exact_mut(shape.q_width())
         .zip(qkv.chunks_exact(row_width(shape)));
@@ -96,28 +99,59 @@ fn attend_body<const FUSED: bool>(
             .window
             .map_or(0, |w| (position + 1).saturating_sub(w))
             .max(span.first_key);
-        let seen = &slots[first - span.first_key..=position - span.first_key];
-        for h in 0..shape.heads {
-            let at = h / group * dim;
-            let q = &row[h * dim..(h + 1) * dim];
-            // Plain loops: what an iterator's adapters are given may not be compiled for these instructions.
-            scores.resize(seen.len(), 0.0);
-            for (score, &slot) in scores.iter_mut().zip(seen) {
-                let from = slot as usize * width + at;
-                *score = dot::<FUSED>(q, &k[from..from + dim]) * scale;
+        let slots = &cache.slots[first - span.first_key..=position - span.first_key];
+        attend_row::<FUSED>(out, row, shape, &Seen { slots, ..*cache }, scores);
+    }
+}
+
+#[inline(always)]
+fn attend_all_body<const FUSED: bool>(
+    out: &mut [f32],
+    qkv: &[f32],
+    shape: &AttentionShape,
+    seen: &Seen<'_>,
+    scores: &mut Vec<f32>,
+) {
+    let rows = out
+        .chunks_exact_mut(shape.q_width())
+        .zip(qkv.chunks_exact(row_width(shape)));
+    for (out, row) in rows {
+        attend_row::<FUSED>(out, row, shape, seen, scores);
+    }
+}
+
+/// The queries of one row, over all of `seen`.
+#[inline(always)]
+fn attend_row<const FUSED: bool>(
+    out: &mut [f32],
+    row: &[f32],
+    shape: &AttentionShape,
+    seen: &Seen<'_>,
+    scores: &mut Vec<f32>,
+) {
+    let Seen { k, v, stride, slots } = *seen;
+    let (dim, group) = (shape.head_dim, shape.heads / shape.kv_heads);
+    let scale = 1.0 / (dim as f32).sqrt();
+    for h in 0..shape.heads {
+        let at = h / group * dim;
+        let q = &row[h * dim..(h + 1) * dim];
+        // Plain loops: what an iterator's adapters are given may not be compiled for these instructions.
+        scores.resize(slots.len(), 0.0);
+        for (score, &slot) in scores.iter_mut().zip(slots) {
+            let from = slot as usize * stride + at;
+            *score = dot::<FUSED>(q, &k[from..from + dim]) * scale;
+        }
+        let total = exp_all::<FUSED>(scores);
+        let out = &mut out[h * dim..(h + 1) * dim];
+        for (&slot, &weight) in slots.iter().zip(scores.iter()) {
+            let from = slot as usize * stride + at;
+            for (out, v) in out.iter_mut().zip(&v[from..from + dim]) {
+                *out = fma::<FUSED>(weight, *v, *out);
             }
-            let total = exp_all::<FUSED>(scores);
-            let out = &mut out[h * dim..(h + 1) * dim];
-            for (&slot, &weight) in seen.iter().zip(scores.iter()) {
-                let from = slot as usize * width + at;
-                for (out, v) in out.iter_mut().zip(&v[from..from + dim]) {
-                    *out = fma::<FUSED>(weight, *v, *out);
-                }
-            }
-            let total = 1.0 / total;
-            for out in out {
-                *out *= total;
-            }
+        }
+        let total = 1.0 / total;
+        for out in out {
+            *out *= total;
         }
     }
 }

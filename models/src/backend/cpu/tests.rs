@@ -165,6 +165,24 @@ proptest! {
     }
 
     #[test]
+    fn attention_inside_blocks_equals_candles(
+        heads in 1..4_usize,
+        head_dim in prop::sample::select(vec![2_usize, 8, 40, 64]),
+        lens in prop::collection::vec(1..20_usize, 1..4),
+    ) {
+        let shape = AttentionShape { heads, kv_heads: heads, head_dim, eps: 0.0, window: None };
+        let (rows, width) = (lens.iter().sum::<usize>(), 3 * heads * head_dim);
+        let values = numbers(rows * width, 40);
+        let within = |b: &Cpu| b.host(&b.attention_within(&shape, &b.rows(width, values.clone())?, &lens)?);
+        let b = candle();
+        let qkv = b.rows(width, values.clone()).expect("rows");
+        let expected = b.attention_within(&shape, &qkv, &lens).and_then(|x| b.host(&x)).expect("candle computes");
+        for isa in Isa::available() {
+            close(&format!("{isa:?}"), &within(&Cpu { isa }).expect("computes"), &expected);
+        }
+    }
+
+    #[test]
     fn other_operations_equal_candles(rows in 1..9_usize, width in 1..40_usize) {
         let expected = operations(&candle(), rows, width).expect("candle computes");
         for isa in Isa::available() {

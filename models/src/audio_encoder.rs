@@ -1,0 +1,164 @@
+//! What the thinker hears: 16 kHz samples in, rows for the places of audio in a prompt out.
+//!
+//! Samples become a log-mel spectrogram, a convolution shortens it to 13 rows per second, and a transformer that looks
+//! both ways inside windows of a few seconds makes the rows that stand for the audio. Nothing is remembered between
+//! two calls. The spectrogram's scale depends on the loudest moment of the whole utterance, so an utterance is encoded
+//! when it is over.
+
+mod mel;
+mod net;
+
+use std::sync::Arc;
+
+use crate::backend::{Backend, ComputeError, DryRun};
+use crate::checkpoint::{Checkpoint, LoadError};
+use crate::config::AudioConfig;
+use crate::loader::Loader;
+
+use mel::{HOP, LogMel};
+use net::Tower;
+
+/// Samples per second that the encoder takes.
+pub const AUDIO_SAMPLE_RATE: u32 = 16_000;
+
+/// Audio that cannot be encoded.
+#[derive(Debug, Clone, PartialEq, thiserror::Error)]
+pub enum AudioError {
+    /// Too short to give a row.
+    #[error("audio has {found} samples at 16 kHz, at least {least} are needed")]
+    TooShort {
+        /// Samples given.
+        found: usize,
+        /// Samples needed.
+        least: usize,
+    },
+    /// Longer than the checkpoint was made for.
+    #[error("audio has {found} samples at 16 kHz, at most {most} are allowed")]
+    TooLong {
+        /// Samples given.
+        found: usize,
+        /// Samples allowed.
+        most: usize,
+    },
+    /// A sample that is infinite or none.
+    #[error("audio sample {index} is not a number or infinite")]
+    NotFinite {
+        /// Its place.
+        index: usize,
+    },
+    /// The computation failed.
+    #[error("audio encoder: {0}")]
+    Compute(String),
+}
+
+impl From<ComputeError> for AudioError {
+    fn from(error: ComputeError) -> Self {
+        Self::Compute(error.0)
+    }
+}
+
+/// The weights over one backend.
+struct Parts<B: Backend> {
+    b: B,
+    tower: Tower<B>,
+}
+
+trait Encode: Send + Sync {
+    /// Rows of a spectrogram `[frames, mel bins]`.
+    fn encode(&self, mel: &[f32]) -> Result<Vec<f32>, AudioError>;
+}
+
+/// The audio encoder's weights. Clones share them; calls do not disturb each other.
+#[derive(Clone)]
+pub struct AudioEncoder {
+    parts: Arc<dyn Encode>,
+    mel: LogMel,
+    config: AudioConfig,
+}
+
+impl std::fmt::Debug for AudioEncoder {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("AudioEncoder")
+            .field("config", &self.config)
+            .finish_non_exhaustive()
+    }
+}
+
+impl AudioEncoder {
+    pub(crate) fn load<B: Backend>(
+        checkpoint: &Checkpoint,
+        config: &AudioConfig,
+        b: &B,
+    ) -> Result<Self, LoadError> {
+        let tower = Tower::load(&Loader::new(checkpoint, b), config)?;
+        Ok(Self {
+            parts: Arc::new(Parts { b: b.clone(), tower }),
+            mel: LogMel::new(config.mel_bins),
+            config: config.clone(),
+        })
+    }
+
+    /// Numbers in a row.
+    #[must_use]
+    pub fn width(&self) -> usize {
+        self.config.output
+    }
+
+    /// Rows that so many samples give.
+    #[must_use]
+    pub fn rows_of(&self, samples: usize) -> usize {
+        self.config.rows_of(samples / HOP)
+    }
+
+    /// Samples that one call takes, most.
+    #[must_use]
+    pub fn max_samples(&self) -> usize {
+        self.config.max_samples
+    }
+
+    /// Rows `[rows, width]` of mono samples at [`AUDIO_SAMPLE_RATE`], in [-1, 1].
+    ///
+    /// # Errors
+    /// [`AudioError`] if there are too few or too many samples, if one is no number, or if the computation fails.
+    pub fn encode(&self, samples: &[f32]) -> Result<Arc<[f32]>, AudioError> {
+        let rows = self.parts.encode(&self.log_mel(samples)?)?;
+        Ok(rows.into())
+    }
+
+    /// The log-mel spectrogram `[frames, mel bins]`, a frame being 10 ms.
+    ///
+    /// # Errors
+    /// [`AudioError`] if there are too few or too many samples, or if one is no number.
+    pub fn log_mel(&self, samples: &[f32]) -> Result<Vec<f32>, AudioError> {
+        let (found, most) = (samples.len(), self.config.max_samples);
+        if found < HOP {
+            return Err(AudioError::TooShort { found, least: HOP });
+        }
+        if found > most {
+            return Err(AudioError::TooLong { found, most });
+        }
+        if let Some(index) = samples.iter().position(|s| !s.is_finite()) {
+            return Err(AudioError::NotFinite { index });
+        }
+        Ok(self.mel.frames(samples))
+    }
+}
+
+impl<B: Backend> Encode for Parts<B> {
+    fn encode(&self, mel: &[f32]) -> Result<Vec<f32>, AudioError> {
+        let rows = self.tower.forward(&self.b, mel)?;
+        match rows.iter().position(|v| !v.is_finite()) {
+            Some(i) => Err(AudioError::Compute(format!(
+                "number {i} of the rows is infinite or none"
+            ))),
+            None => Ok(rows),
+        }
+    }
+}
+
+/// Checks the checkpoint's tensors against the encoder that its configuration describes.
+pub(crate) fn check(checkpoint: &Checkpoint, config: &AudioConfig) -> Result<(), LoadError> {
+    let dry = Loader::new(checkpoint, &DryRun);
+    Tower::load(&dry, config)?;
+    dry.finish(|name| name.starts_with(net::NAME))
+}

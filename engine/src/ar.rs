@@ -1,198 +1,94 @@
 //! The autoregressive engine: continuous batching over paged KV blocks.
 //!
-//! In: [`ArEngine::add`], [`ArEngine::push`], [`ArEngine::abort`], [`ArEngine::set_paused`]. Out: the events and the
-//! statistics of each [`ArEngine::step`]. Sequences join and leave between steps. A step takes every runnable decode
-//! first, then prompt chunks under the remaining token budget; batches are ragged and never padded. When KV blocks run
-//! out the youngest sequence is preempted and later recomputed.
+//! In: [`ArEngine::add`], [`ArEngine::push`], [`ArEngine::set_paused`], [`ArEngine::end`]. Out: the events and the
+//! statistics of each [`ArEngine::step`]. Sequences join and leave between steps.
+//!
+//! *Who runs.* A step takes one position of every running decode, then prompt chunks under what is left of the token
+//! budget: never more than a cap (a newcomer must not hold up the streams in flight), never less than a floor (the
+//! streams must not keep newcomers out). If decodes alone exceed the budget they take turns. Places are given in the
+//! order of priority, then arrival; nobody overtakes a ready sequence of the same class, however large that is.
+//!
+//! *Who gives way.* A decode without a block takes those of a sequence that cannot run anyway, or else of the last in
+//! that order; the victim is recomputed later. A sequence that cannot run (no row from upstream, consumer full) keeps its
+//! place while nobody needs it, and for [`ArConfig::hold_patience`] steps if somebody does.
+//!
+//! *What is shared.* Full blocks of equal content, where the model says what stands in them
+//! ([`ArModel::content_keys`]). At least the last known position is always computed, in a block of its own, so a shared
+//! block is never written and nothing is ever copied. (Sharing half-filled blocks, as for several continuations of one
+//! sequence, would need copy-on-write here.)
 
+mod admit;
+mod config;
 mod plan;
+mod repetition;
+mod report;
+mod run;
 mod sequence;
+mod slots;
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::BTreeSet;
+
+pub use config::{AddError, AddOptions, ArConfig, RepetitionLimit};
+pub use report::{ArEvent, ArReport, ArStats, FinishReason, SeqRecord, SeqState};
 
 use crate::blocks::BlockPool;
 use crate::ids::{SeqId, Stamp};
-use crate::model::{ArModel, KvSpec, ModelError, Sampled, SeqStep};
-use plan::Entry;
-use sequence::{Sequence, State};
-
-/// Limits of an [`ArEngine`].
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct ArConfig {
-    /// Sequences that may hold KV blocks at once.
-    pub max_num_seqs: u32,
-    /// Positions computed per step, decodes and prompt chunks together. At least `max_num_seqs`, so that decodes
-    /// always fit.
-    pub max_num_batched_tokens: u32,
-    /// Prompt positions computed per step: the cap on how long a newcomer may hold up the streams in flight.
-    pub max_prefill_tokens: u32,
-    /// Sequences that may wait for a place.
-    pub max_waiting: u32,
-}
-
-impl Default for ArConfig {
-    fn default() -> Self {
-        Self {
-            max_num_seqs: 64,
-            max_num_batched_tokens: 512,
-            max_prefill_tokens: 256,
-            max_waiting: 1024,
-        }
-    }
-}
-
-/// How a sequence is to be run.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct AddOptions {
-    /// Every output needs one more row from upstream (see [`ArEngine::push`]); without, the model feeds itself.
-    pub needs_rows: bool,
-    /// End with [`FinishReason::Length`] after this many outputs, at least 1.
-    pub max_outputs: u32,
-}
-
-/// Why a sequence was not admitted.
-#[derive(Debug, thiserror::Error)]
-pub enum AddError {
-    /// The waiting queue is at its bound.
-    #[error("waiting queue is full ({waiting} of {limit})")]
-    QueueFull {
-        /// Sequences waiting now.
-        waiting: u32,
-        /// The bound.
-        limit: u32,
-    },
-    /// It could not run even alone.
-    #[error("prompt of {prompt} positions does not fit: the model takes {max_len}, its KV cache {capacity}")]
-    TooLong {
-        /// Prompt positions.
-        prompt: u32,
-        /// Longest sequence of the model.
-        max_len: u32,
-        /// Positions in the whole KV pool.
-        capacity: u32,
-    },
-    /// The id is in use.
-    #[error("sequence {0:?} exists already")]
-    Duplicate(SeqId),
-    /// It may produce nothing, so there is nothing to do.
-    #[error("sequence {0:?} asks for no outputs at all")]
-    NoOutputs(SeqId),
-    /// The model refused the request.
-    #[error(transparent)]
-    Model(#[from] ModelError),
-}
-
-/// Why a sequence ended.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum FinishReason {
-    /// The model ended it.
-    Stop,
-    /// It reached `max_outputs`, the model's longest sequence, or the size of the KV pool.
-    Length,
-    /// Its computation failed.
-    Error(String),
-}
-
-/// What happened to a sequence in a step.
-#[derive(Debug, Clone, PartialEq)]
-pub enum ArEvent<T> {
-    /// It moved from waiting to running, for the first time or again after a preemption.
-    Scheduled {
-        /// The sequence.
-        seq: SeqId,
-        /// When it began to wait.
-        queued_at: Stamp,
-        /// Start of the step that took it.
-        at: Stamp,
-    },
-    /// It lost its KV blocks and waits to be recomputed.
-    Preempted {
-        /// The sequence.
-        seq: SeqId,
-    },
-    /// It produced one output.
-    Output {
-        /// The sequence.
-        seq: SeqId,
-        /// The output.
-        item: T,
-    },
-    /// It is over and forgotten.
-    Finished {
-        /// The sequence.
-        seq: SeqId,
-        /// Why.
-        reason: FinishReason,
-    },
-}
-
-/// State of the engine after a step, and what the step did.
-#[derive(Debug, Clone, Copy, PartialEq, Default)]
-pub struct ArStats {
-    /// Sequences that hold KV blocks.
-    pub running: u32,
-    /// Sequences that wait for a place.
-    pub waiting: u32,
-    /// Share of the KV blocks in use, 0 to 1.
-    pub kv_usage: f64,
-    /// Prompt positions computed in this step (recomputation included).
-    pub prefill_tokens: u32,
-    /// Decode positions computed in this step.
-    pub decode_tokens: u32,
-    /// Sequences that ran out of upstream rows at the end of this step.
-    pub starved: u32,
-    /// Sequences preempted in this step.
-    pub preempted: u32,
-}
-
-/// Outcome of one [`ArEngine::step`].
-#[derive(Debug)]
-pub struct ArReport<T> {
-    /// In order of occurrence.
-    pub events: Vec<ArEvent<T>>,
-    /// Counts for this step.
-    pub stats: ArStats,
-}
+use crate::model::ArModel;
+use sequence::{Hold, Order, Sequence};
+use slots::{Slot, Slots};
 
 /// Continuous batching over one [`ArModel`].
 #[derive(Debug)]
 pub struct ArEngine<M: ArModel> {
     model: M,
     config: ArConfig,
-    spec: KvSpec,
+    /// Longest sequence.
+    max_len: u32,
     pool: BlockPool,
-    sequences: HashMap<SeqId, Sequence>,
-    /// First come, first served; preempted sequences return to the front.
-    waiting: VecDeque<SeqId>,
-    /// In the order of arrival, oldest first.
-    running: Vec<SeqId>,
+    slots: Slots,
+    /// Those with a place, in order.
+    running: Vec<Slot>,
+    /// Those without a place that could run, in order.
+    ready: BTreeSet<(Order, Slot)>,
+    /// Known positions of all without a place.
+    waiting_tokens: u64,
     next_arrival: u64,
+    /// Steps begun.
+    step: u64,
+    /// Turns at decoding given.
+    turn: u64,
+    /// Events since the last step.
+    pending: Vec<ArEvent<M::Output>>,
+    /// Whether one of them is somebody's last.
+    unreported_end: bool,
+    /// Decodes of the step being planned; kept to spare the allocation.
+    decodes: Vec<Slot>,
 }
 
 impl<M: ArModel> ArEngine<M> {
-    /// Takes the model; its [`KvSpec`] sizes the block pool.
+    /// Takes the model; its [`KvSpec`](crate::KvSpec) sizes the block pool.
     ///
     /// # Panics
-    /// If `config` has a zero limit, or a token budget below `max_num_seqs`.
+    /// If `config` has a zero limit, or a budget of one token for several sequences, or if the model's pool has fewer than
+    /// 2 blocks.
     pub fn new(model: M, config: ArConfig) -> Self {
-        assert!(
-            config.max_num_seqs > 0 && config.max_prefill_tokens > 0,
-            "{config:?} has a zero limit"
-        );
-        assert!(
-            config.max_num_batched_tokens >= config.max_num_seqs,
-            "{config:?}: the token budget must hold one decode of every sequence"
-        );
+        config.check();
         let spec = model.kv_spec();
         Self {
             model,
             config,
-            spec,
+            max_len: spec.max_len.min(config.max_model_len),
             pool: BlockPool::new(spec.num_blocks, spec.block_size),
-            sequences: HashMap::new(),
-            waiting: VecDeque::new(),
+            slots: Slots::default(),
             running: Vec::new(),
+            ready: BTreeSet::new(),
+            waiting_tokens: 0,
             next_arrival: 0,
+            step: 0,
+            turn: 0,
+            pending: Vec::new(),
+            unreported_end: false,
+            decodes: Vec::new(),
         }
     }
 
@@ -210,80 +106,125 @@ impl<M: ArModel> ArEngine<M> {
         options: AddOptions,
         now: Stamp,
     ) -> Result<(), AddError> {
-        if self.sequences.contains_key(&seq) {
-            return Err(AddError::Duplicate(seq));
-        }
-        let waiting = self.waiting.len() as u32;
-        if waiting >= self.config.max_waiting {
-            return Err(AddError::QueueFull {
-                waiting,
-                limit: self.config.max_waiting,
-            });
-        }
-        if options.max_outputs == 0 {
-            return Err(AddError::NoOutputs(seq));
-        }
+        self.check_options(seq, &options)?;
         let prompt = self.model.open(seq, request)?;
         assert!(prompt > 0, "{seq:?} was opened with an empty prompt");
-        let (max_len, capacity) = (self.spec.max_len, self.pool.capacity());
-        let room = max_len.min(capacity);
-        if prompt > room {
+        if let Err(error) = self.check_room(prompt) {
             self.model.close(seq);
-            return Err(AddError::TooLong {
-                prompt,
-                max_len,
-                capacity,
-            });
+            return Err(error);
         }
         // The last output needs no position of its own, hence the extra one.
-        let max_outputs = options.max_outputs.min(room - prompt + 1);
-        let arrival = self.next_arrival;
-        self.next_arrival += 1;
+        let max_outputs = options.max_outputs.min(self.longest() - prompt + 1);
         let options = AddOptions {
             max_outputs,
             ..options
         };
-        self.sequences
-            .insert(seq, Sequence::new(prompt, options, arrival, now));
-        self.waiting.push_back(seq);
+        let sequence = Sequence::new(seq, prompt, options, self.next_arrival, now);
+        self.next_arrival += 1;
+        self.waiting_tokens += u64::from(prompt);
+        let slot = self.slots.insert(sequence);
+        self.settle(slot);
+        self.pending.push(ArEvent::Queued { seq, at: now });
         Ok(())
+    }
+
+    fn check_options(&self, seq: SeqId, options: &AddOptions) -> Result<(), AddError> {
+        if self.slots.find(seq).is_some() {
+            return Err(AddError::Duplicate(seq));
+        }
+        let (waiting, limit) = (self.waiting(), self.config.max_waiting);
+        if waiting >= limit {
+            return Err(AddError::QueueFull { waiting, limit });
+        }
+        if options.max_outputs == 0 {
+            return Err(AddError::NoOutputs(seq));
+        }
+        match options.repetition {
+            Some(limit) if !limit.is_valid() => Err(AddError::Repetition(limit)),
+            _ => Ok(()),
+        }
+    }
+
+    fn check_room(&self, prompt: u32) -> Result<(), AddError> {
+        if prompt > self.longest() {
+            return Err(AddError::TooLong {
+                prompt,
+                max_len: self.max_len,
+                capacity: self.pool.capacity(),
+            });
+        }
+        let limit = self.config.max_waiting_tokens;
+        if self.waiting_tokens + u64::from(prompt) > u64::from(limit) {
+            return Err(AddError::QueueTokens {
+                waiting: u32::try_from(self.waiting_tokens).unwrap_or(u32::MAX),
+                prompt,
+                limit,
+            });
+        }
+        Ok(())
+    }
+
+    /// Positions of the longest sequence that can run alone.
+    fn longest(&self) -> u32 {
+        self.max_len.min(self.pool.capacity())
     }
 
     /// Hands over upstream rows; `last` says that no more will come. Unknown sequences are ignored: they may have
     /// ended while the rows were under way.
     pub fn push(&mut self, seq: SeqId, rows: Vec<M::Row>, last: bool) {
-        if let Some(sequence) = self.sequences.get_mut(&seq) {
-            sequence.receive(rows.len() as u32, last);
+        if let Some(slot) = self.slots.find(seq) {
+            self.slots[slot].receive(rows.len() as u32, last);
             self.model.push(seq, rows, last);
+            self.settle(slot);
         }
     }
 
-    /// Holds a sequence back between steps (its consumer is full), or lets it go on. It keeps its KV blocks.
+    /// Holds a sequence back between steps (its consumer is full), or lets it go on. It keeps its place unless another
+    /// needs it.
     pub fn set_paused(&mut self, seq: SeqId, paused: bool) {
-        if let Some(sequence) = self.sequences.get_mut(&seq) {
-            sequence.paused = paused;
+        if let Some(slot) = self.slots.find(seq) {
+            self.slots[slot].set_paused(paused);
+            self.settle(slot);
         }
     }
 
-    /// Ends a sequence now. Returns whether it was still alive; no event follows.
+    /// Gives a sequence up: [`end`](Self::end) with [`FinishReason::Abort`].
     pub fn abort(&mut self, seq: SeqId) -> bool {
-        self.remove(seq)
+        self.end(seq, FinishReason::Abort)
     }
 
-    /// Whether [`step`](Self::step) would do anything. If not, only a call of `add`, `push`, `set_paused` or `abort`
+    /// Ends a sequence now (a stop string was found, upstream failed). Returns whether it was still alive; if so its
+    /// blocks are free and the model has closed it, and the next step's report has its [`ArEvent::Finished`].
+    pub fn end(&mut self, seq: SeqId, reason: FinishReason) -> bool {
+        let Some(slot) = self.slots.find(seq) else {
+            return false;
+        };
+        let event = self.remove(slot, reason, Stamp::default());
+        self.pending.push(event);
+        self.unreported_end = true;
+        true
+    }
+
+    /// Whether [`step`](Self::step) would do anything. If not, only a call of `add`, `push`, `set_paused` or `end`
     /// can change that, so a worker may sleep until its next command.
     pub fn has_work(&self) -> bool {
-        self.running.iter().any(|seq| self.sequences[seq].is_runnable()) || self.next_admissible().is_some()
+        // A ready sequence always can be served: if nobody with a place can run, they give theirs up.
+        self.unreported_end || !self.ready.is_empty() || self.any_runs()
+    }
+
+    /// Where a sequence is; `None` once it has ended.
+    pub fn state(&self, seq: SeqId) -> Option<SeqState> {
+        Some(self.slots[self.slots.find(seq)?].state())
     }
 
     /// Sequences known: waiting and running.
     pub fn len(&self) -> usize {
-        self.sequences.len()
+        self.slots.len()
     }
 
     /// Whether no sequence is known.
     pub fn is_empty(&self) -> bool {
-        self.sequences.is_empty()
+        self.slots.len() == 0
     }
 
     /// The model, for reading.
@@ -293,129 +234,116 @@ impl<M: ArModel> ArEngine<M> {
 
     /// Gives up the engine and returns the model, all sequences closed.
     pub fn into_model(mut self) -> M {
-        for seq in self.sequences.keys().copied().collect::<Vec<_>>() {
-            self.remove(seq);
+        for slot in self.slots.all() {
+            self.remove(slot, FinishReason::Abort, Stamp::default());
         }
         self.model
     }
 
-    /// Does one step of work at time `now`: plan, execute, sample.
+    /// [`step_with`](Self::step_with) for callers whose clock does not move during a step.
     pub fn step(&mut self, now: Stamp) -> ArReport<M::Output> {
+        self.step_with(|| now)
+    }
+
+    /// Does one step of work: plan, execute, sample. `clock` is read when it begins and when its results are there.
+    pub fn step_with(&mut self, mut clock: impl FnMut() -> Stamp) -> ArReport<M::Output> {
+        let began = clock();
         let mut report = ArReport {
-            events: Vec::new(),
+            events: self.take_pending(began),
             stats: ArStats::default(),
+            began,
+            ended: began,
         };
-        let plan = self.plan(now, &mut report);
+        self.step += 1;
+        let plan = self.plan(&mut report);
         if !plan.is_empty() {
-            self.run(&plan, &mut report);
+            self.run(&plan, &mut clock, &mut report);
         }
         self.fill_stats(&mut report.stats);
         report
     }
 
-    fn run(&mut self, plan: &[Entry], report: &mut ArReport<M::Output>) {
-        let batch: Vec<SeqStep<'_>> = plan
-            .iter()
-            .map(|e| SeqStep {
-                seq: e.seq,
-                start: e.start,
-                len: e.len,
-                blocks: &self.sequences[&e.seq].blocks,
-            })
-            .collect();
-        if let Err(error) = self.model.execute(&batch) {
-            self.fail(plan.iter().map(|e| e.seq), &error, report);
+    fn take_pending(&mut self, now: Stamp) -> Vec<ArEvent<M::Output>> {
+        self.unreported_end = false;
+        let mut events = std::mem::take(&mut self.pending);
+        for event in &mut events {
+            if let ArEvent::Finished { record, .. } = event {
+                record.finished = now;
+            }
+        }
+        events
+    }
+
+    /// Brings queue and hold up to date after a sequence's rows or consumer, or its place, have changed.
+    fn settle(&mut self, slot: Slot) {
+        let sequence = &mut self.slots[slot];
+        let runnable = sequence.is_runnable();
+        if sequence.has_place() {
+            sequence.held_since = match runnable {
+                true => None,
+                false => Some(sequence.held_since.unwrap_or(self.step)),
+            };
             return;
         }
-        let complete = self.advance(plan, &mut report.stats);
-        if complete.is_empty() {
+        if runnable == sequence.queued {
             return;
         }
-        match self.model.sample(&complete) {
-            Ok(sampled) => {
-                assert_eq!(
-                    sampled.len(),
-                    complete.len(),
-                    "the model must answer for every sequence"
-                );
-                for (seq, result) in complete.into_iter().zip(sampled) {
-                    self.apply(seq, result, report);
-                }
-            }
-            Err(error) => self.fail(complete.into_iter(), &error, report),
-        }
-    }
-
-    /// Books the computed positions; returns the sequences that have caught up and can be sampled.
-    fn advance(&mut self, plan: &[Entry], stats: &mut ArStats) -> Vec<SeqId> {
-        let mut complete = Vec::with_capacity(plan.len());
-        for entry in plan {
-            let sequence = self
-                .sequences
-                .get_mut(&entry.seq)
-                .expect("planned sequences are alive");
-            sequence.computed += entry.len;
-            match entry.prefill {
-                true => stats.prefill_tokens += entry.len,
-                false => stats.decode_tokens += entry.len,
-            }
-            if sequence.computed == sequence.known {
-                complete.push(entry.seq);
-            }
-        }
-        complete
-    }
-
-    fn apply(&mut self, seq: SeqId, result: Sampled<M::Output>, report: &mut ArReport<M::Output>) {
-        let reason = match result {
-            Sampled::Item(item) => {
-                report.events.push(ArEvent::Output { seq, item });
-                let sequence = self.sequences.get_mut(&seq).expect("sampled sequences are alive");
-                sequence.emitted();
-                if sequence.outputs < sequence.options.max_outputs {
-                    report.stats.starved += u32::from(sequence.lacks_row());
-                    return;
-                }
-                FinishReason::Length
-            }
-            Sampled::End => FinishReason::Stop,
-            Sampled::Failed(message) => FinishReason::Error(message),
+        sequence.queued = runnable;
+        let key = (sequence.order, slot);
+        let changed = match runnable {
+            true => self.ready.insert(key),
+            false => self.ready.remove(&key),
         };
-        self.remove(seq);
-        report.events.push(ArEvent::Finished { seq, reason });
+        assert!(changed, "the queue had lost track of {:?}", sequence.id);
     }
 
-    fn fail(
-        &mut self,
-        seqs: impl Iterator<Item = SeqId>,
-        error: &ModelError,
-        report: &mut ArReport<M::Output>,
-    ) {
-        for seq in seqs {
-            self.remove(seq);
-            let reason = FinishReason::Error(error.to_string());
-            report.events.push(ArEvent::Finished { seq, reason });
+    /// Takes a sequence out of everything; returns its last event.
+    fn remove(&mut self, slot: Slot, reason: FinishReason, now: Stamp) -> ArEvent<M::Output> {
+        match self.slots[slot].has_place() {
+            true => self.running.retain(|other| *other != slot),
+            false => self.leave_queue(slot),
         }
-    }
-
-    fn remove(&mut self, seq: SeqId) -> bool {
-        let Some(mut sequence) = self.sequences.remove(&seq) else {
-            return false;
-        };
+        let mut sequence = self.slots.remove(slot);
         self.pool.release(&mut sequence.blocks);
-        match sequence.state {
-            State::Running => self.running.retain(|s| *s != seq),
-            State::Waiting | State::Preempted => self.waiting.retain(|s| *s != seq),
+        sequence.finish(now);
+        self.model.close(sequence.id);
+        ArEvent::Finished {
+            seq: sequence.id,
+            reason,
+            record: sequence.record,
         }
-        self.model.close(seq);
-        true
+    }
+
+    fn leave_queue(&mut self, slot: Slot) {
+        let sequence = &mut self.slots[slot];
+        self.waiting_tokens -= u64::from(sequence.known);
+        if std::mem::take(&mut sequence.queued) {
+            assert!(self.ready.remove(&(sequence.order, slot)), "queued but not there");
+        }
+    }
+
+    /// Sequences without a place.
+    fn waiting(&self) -> u32 {
+        (self.slots.len() - self.running.len()) as u32
+    }
+
+    fn any_runs(&self) -> bool {
+        self.running.iter().any(|slot| self.slots[*slot].is_runnable())
     }
 
     fn fill_stats(&self, stats: &mut ArStats) {
         stats.running = self.running.len() as u32;
-        stats.waiting = self.waiting.len() as u32;
-        let total = self.pool.total().max(1);
-        stats.kv_usage = f64::from(total - self.pool.available()) / f64::from(total);
+        for slot in &self.running {
+            match self.slots[*slot].hold() {
+                Some(Hold::Upstream) => stats.held_upstream += 1,
+                Some(Hold::Consumer) => stats.held_consumer += 1,
+                None => {}
+            }
+        }
+        stats.waiting = self.waiting();
+        stats.waiting_capacity = self.ready.len() as u32;
+        stats.waiting_deferred = stats.waiting - stats.waiting_capacity;
+        stats.kv_usage = self.pool.usage();
     }
 }
 

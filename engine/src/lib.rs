@@ -7,10 +7,15 @@
 mod ar;
 mod blocks;
 mod chunk;
+mod content;
 mod ids;
 mod model;
 
-pub use ar::{AddError, AddOptions, ArConfig, ArEngine, ArEvent, ArReport, ArStats, FinishReason};
+pub use ar::{
+    AddError, AddOptions, ArConfig, ArEngine, ArEvent, ArReport, ArStats, FinishReason, RepetitionLimit,
+    SeqRecord, SeqState,
+};
 pub use chunk::{ChunkConfig, ChunkEngine, ChunkEvent, ChunkReport, ChunkStats, OpenError, StreamOptions};
+pub use content::{CacheSalt, ContentKey};
 pub use ids::{BlockId, SeqId, Stamp};
 pub use model::{ArModel, ChunkModel, CodecFrame, KvSpec, ModelError, Sampled, SeqStep};

@@ -5,7 +5,9 @@
 //! when* (order, budgets, KV block ids). Neither knows about threads, sockets or clocks.
 
 use std::fmt;
+use std::ops::Range;
 
+use crate::content::ContentKey;
 use crate::ids::{BlockId, SeqId};
 
 /// Why a model could not do a step.
@@ -24,7 +26,8 @@ pub enum ModelError {
 pub struct KvSpec {
     /// Positions per block.
     pub block_size: u32,
-    /// Blocks in the pool, valid ids are `0..num_blocks`.
+    /// Blocks in the pool, at least 2. The engine hands out ids `1..num_blocks`: block 0 is the model's own, for rows that
+    /// nobody reads (the unused rows of a captured graph).
     pub num_blocks: u32,
     /// Longest sequence the model accepts, prompt and generated positions together.
     pub max_len: u32,
@@ -38,13 +41,14 @@ pub struct KvSpec {
 pub struct SeqStep<'a> {
     /// The sequence.
     pub seq: SeqId,
-    /// Positions whose KV rows are already in the cache. It goes back to 0 when the sequence lost its blocks to a
-    /// preemption: a model keeps the inputs of every position until the sequence is closed.
+    /// Positions whose KV rows are already in the cache. It starts above 0 if other sequences left the rows of the same
+    /// prefix (only after [`ArModel::content_keys`] said what stands there), and it goes back when the sequence lost
+    /// its blocks to a preemption: a model keeps the inputs of every position until the sequence is closed.
     pub start: u32,
     /// Positions to compute now, at least 1.
     pub len: u32,
     /// KV blocks that cover positions `0 .. start + len`: position `p` lives in `blocks[p / block_size]`, row
-    /// `p % block_size`.
+    /// `p % block_size`. Only rows `start .. start + len` may be written: blocks before may be other sequences' too.
     pub blocks: &'a [BlockId],
 }
 
@@ -64,6 +68,15 @@ pub enum Sampled<T> {
 /// Call order for a sequence: `open`, then any number of {`push`, `execute`, `sample`}, then `close`. `execute` leaves
 /// the last position's hidden state and logits of every sequence addressable until the next `execute`; `sample`
 /// finishes the step for those sequences whose computed positions now include everything known so far.
+///
+/// Position `p` below the prompt length is the prompt's; position `prompt + n` is made of output `n` and, where the
+/// sequence is fed from upstream, of its row. A prompt may be computed in any number of pieces, and any piece of any
+/// sequence may be computed again after a preemption, so embeddings laid over a prompt, audio features and hidden rows
+/// that go to the next stage are addressed by absolute position: `execute` takes inputs `start .. start + len` of what
+/// `open` and `push` brought, and a model that exports hidden rows keeps those of `start .. start + len` until all of the
+/// prompt's are there and hands them over in its `Output`. (Such sequences are added with `reuse_prefix: false`: every
+/// prompt position is then computed at least once.) What else a request carries (speaker, language) and what changes on
+/// the way (trailing text) is the model's own state per sequence: `Request` brings it, `Row` updates it.
 ///
 /// Results never depend on which other sequences share a batch: batched equals single, in any order.
 pub trait ArModel {
@@ -101,6 +114,20 @@ pub trait ArModel {
 
     /// Forgets a sequence. Unknown ids are ignored.
     fn close(&mut self, seq: SeqId);
+
+    /// What stands at `positions` of a sequence, one key each, so that others with the same beginning may share its KV
+    /// rows; `None` if it never shares. See [`ContentKey`] for what a key must cover.
+    ///
+    /// Prompt positions are asked for once every row that the first output needs has been pushed, later ones after
+    /// they have been computed.
+    fn content_keys(&self, _seq: SeqId, _positions: Range<u32>) -> Option<Vec<ContentKey>> {
+        None
+    }
+
+    /// The token that an output stands for, if the engine is to watch for endless repetition.
+    fn token(&self, _output: &Self::Output) -> Option<u32> {
+        None
+    }
 }
 
 /// A stateful streaming decoder over many concurrent sequences (for example a vocoder).

@@ -151,7 +151,7 @@ impl ArModel for FakeTalker {
     fn kv_spec(&self) -> KvSpec {
         KvSpec {
             block_size: 1_024,
-            num_blocks: 1 << 20,
+            num_blocks: 1 << 16,
             max_len: MAX_LEN,
         }
     }

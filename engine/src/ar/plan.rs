@@ -1,144 +1,141 @@
 //! Choosing what one step computes.
 
-use super::{ArEngine, ArEvent, ArReport};
-use crate::ids::{SeqId, Stamp};
+use super::slots::Slot;
+use super::{ArEngine, ArReport};
 use crate::model::ArModel;
 
 /// One sequence's share of a step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Entry {
-    pub(super) seq: SeqId,
+    pub(super) slot: Slot,
     pub(super) start: u32,
     pub(super) len: u32,
     pub(super) prefill: bool,
 }
 
 impl<M: ArModel> ArEngine<M> {
-    /// Decodes first, oldest first; then the prompts in progress; then newcomers, first come first served.
-    pub(super) fn plan(&mut self, now: Stamp, report: &mut ArReport<M::Output>) -> Vec<Entry> {
+    /// Decodes first, then the prompts in progress, then newcomers.
+    pub(super) fn plan(&mut self, report: &mut ArReport<M::Output>) -> Vec<Entry> {
+        self.secure_decodes(report);
+        // After a preemption for want of blocks, admitting somebody would only trade places.
+        let short = report.stats.preempted > 0;
+        let admitting = self.make_room(report) && !short;
+        let all = self.config.max_num_batched_tokens;
+        let floor = match admitting || self.prompts_in_progress() {
+            true => self.config.prefill_floor(),
+            false => 0,
+        };
         let mut plan = Vec::with_capacity(self.running.len() + 1);
-        self.plan_decodes(now, &mut plan, report);
-        let budget =
-            (self.config.max_num_batched_tokens - plan.len() as u32).min(self.config.max_prefill_tokens);
+        self.plan_decodes(all - floor, &mut plan);
+        let budget = (all - plan.len() as u32).min(self.config.max_prefill_tokens);
         let budget = self.plan_prompts(budget, &mut plan);
-        // After a preemption the pool is known to be short: admitting now would only trade places.
-        if report.stats.preempted == 0 {
-            self.admit(budget, now, &mut plan, report);
+        if admitting {
+            self.admit(budget, &mut plan, report);
         }
         plan
     }
 
-    fn plan_decodes(&mut self, now: Stamp, plan: &mut Vec<Entry>, report: &mut ArReport<M::Output>) {
-        let mut index = 0;
-        while index < self.running.len() {
-            let seq = self.running[index];
-            let sequence = &self.sequences[&seq];
-            if sequence.in_prefill() || !sequence.is_runnable() {
-                index += 1;
-                continue;
+    /// Finds the runnable decodes and gives each a block for its next position, in order, so that the first of them
+    /// never loses what it has to another.
+    fn secure_decodes(&mut self, report: &mut ArReport<M::Output>) {
+        let mut decodes = std::mem::take(&mut self.decodes);
+        decodes.clear();
+        decodes.extend(self.running.iter().filter(|slot| {
+            let sequence = &self.slots[**slot];
+            sequence.is_runnable() && !sequence.in_prefill()
+        }));
+        for &slot in &decodes {
+            while self.slots[slot].has_place() && !self.grow(slot) {
+                let victim = self.victim(slot);
+                self.preempt(victim, report);
             }
-            // Oldest first and victims from the young end: a victim is never already in the plan.
-            while !self.grow(seq) {
-                let youngest = *self.running.last().expect("the sequence itself is running");
-                self.preempt(youngest, now, report);
-                if youngest == seq {
-                    return;
-                }
-            }
-            plan.push(self.entry(seq, 1, false));
-            index += 1;
+        }
+        decodes.retain(|slot| self.slots[*slot].has_place());
+        self.decodes = decodes;
+    }
+
+    /// Whose blocks `slot` takes: those of a sequence that cannot run, or else of the last in order, which may be itself.
+    fn victim(&self, slot: Slot) -> Slot {
+        let held = self.running.iter().filter(|s| !self.slots[**s].is_runnable());
+        let last = || {
+            self.running
+                .iter()
+                .rfind(|s| self.slots[**s].is_runnable())
+                .copied()
+        };
+        self.dispensable(held).or_else(last).unwrap_or(slot)
+    }
+
+    /// Of sequences that cannot run, the one to lose its place first: lowest class, longest held, youngest.
+    pub(super) fn dispensable<'a>(&self, held: impl Iterator<Item = &'a Slot>) -> Option<Slot> {
+        held.copied().max_by_key(|slot| {
+            let sequence = &self.slots[*slot];
+            let since = sequence.held_since.unwrap_or(u64::MAX);
+            (
+                sequence.order.priority,
+                std::cmp::Reverse(since),
+                sequence.order.arrival,
+            )
+        })
+    }
+
+    fn prompts_in_progress(&self) -> bool {
+        self.running.iter().any(|slot| {
+            let sequence = &self.slots[*slot];
+            sequence.in_prefill() && sequence.is_runnable()
+        })
+    }
+
+    /// One position of each decode; if there are more than `budget`, of those served longest ago.
+    fn plan_decodes(&mut self, budget: u32, plan: &mut Vec<Entry>) {
+        if self.decodes.len() > budget as usize {
+            let slots = &self.slots;
+            self.decodes.sort_unstable_by_key(|slot| slots[*slot].served);
+            self.decodes.truncate(budget as usize);
+        }
+        for &slot in &self.decodes {
+            let sequence = &mut self.slots[slot];
+            self.turn += 1;
+            sequence.served = self.turn;
+            plan.push(Entry {
+                slot,
+                start: sequence.computed,
+                len: 1,
+                prefill: false,
+            });
         }
     }
 
     /// Next chunks of admitted prompts; their blocks were taken at admission. Returns the budget left.
     fn plan_prompts(&mut self, mut budget: u32, plan: &mut Vec<Entry>) -> u32 {
-        for &seq in &self.running {
-            let sequence = &self.sequences[&seq];
+        for &slot in &self.running {
+            let sequence = &self.slots[slot];
             if budget == 0 {
                 break;
             }
             if sequence.in_prefill() && sequence.is_runnable() {
-                let len = sequence.pending().min(budget);
-                budget -= len;
-                plan.push(self.entry(seq, len, true));
+                budget -= self.plan_chunk(slot, budget, plan);
             }
         }
         budget
     }
 
-    fn admit(
-        &mut self,
-        mut budget: u32,
-        now: Stamp,
-        plan: &mut Vec<Entry>,
-        report: &mut ArReport<M::Output>,
-    ) {
-        while budget > 0 {
-            let Some(index) = self.next_admissible() else {
-                break;
-            };
-            let seq = self.waiting.remove(index).expect("index from the queue");
-            assert!(self.grow(seq), "admissible sequences fit");
-            let sequence = self.sequences.get_mut(&seq).expect("waiting sequences are alive");
-            report.events.push(ArEvent::Scheduled {
-                seq,
-                queued_at: sequence.queued_at,
-                at: now,
-            });
-            sequence.start();
-            let len = sequence.pending().min(budget);
-            budget -= len;
-            self.insert_running(seq);
-            plan.push(self.entry(seq, len, true));
-        }
-    }
-
-    /// Index in the waiting queue of the first sequence that could start now.
-    ///
-    /// Those that wait for upstream rows (or are paused) are passed over; one that lacks KV blocks is not, so that a
-    /// large request is not overtaken for ever by small ones.
-    pub(super) fn next_admissible(&self) -> Option<usize> {
-        if self.running.len() as u32 >= self.config.max_num_seqs {
-            return None;
-        }
-        let index = self
-            .waiting
-            .iter()
-            .position(|seq| self.sequences[seq].is_runnable())?;
-        let known = self.sequences[&self.waiting[index]].known;
-        (self.pool.blocks_for(known) <= self.pool.available()).then_some(index)
-    }
-
-    fn entry(&self, seq: SeqId, len: u32, prefill: bool) -> Entry {
-        Entry {
-            seq,
-            start: self.sequences[&seq].computed,
+    /// The next chunk of a prompt, at most `budget` positions; returns its length.
+    pub(super) fn plan_chunk(&self, slot: Slot, budget: u32, plan: &mut Vec<Entry>) -> u32 {
+        let sequence = &self.slots[slot];
+        let len = sequence.pending().min(budget);
+        plan.push(Entry {
+            slot,
+            start: sequence.computed,
             len,
-            prefill,
-        }
+            prefill: sequence.in_prefill(),
+        });
+        len
     }
 
-    /// Makes `seq` hold blocks for all its known positions.
-    fn grow(&mut self, seq: SeqId) -> bool {
-        let sequence = self.sequences.get_mut(&seq).expect("live sequence");
+    /// Makes a sequence hold blocks for all its known positions.
+    pub(super) fn grow(&mut self, slot: Slot) -> bool {
+        let sequence = &mut self.slots[slot];
         self.pool.grow(&mut sequence.blocks, sequence.known)
-    }
-
-    fn preempt(&mut self, seq: SeqId, now: Stamp, report: &mut ArReport<M::Output>) {
-        let sequence = self.sequences.get_mut(&seq).expect("running sequences are alive");
-        self.pool.release(&mut sequence.blocks);
-        sequence.preempt(now);
-        self.running.retain(|s| *s != seq);
-        self.waiting.push_front(seq);
-        report.stats.preempted += 1;
-        report.events.push(ArEvent::Preempted { seq });
-    }
-
-    fn insert_running(&mut self, seq: SeqId) {
-        let arrival = self.sequences[&seq].arrival;
-        let at = self
-            .running
-            .partition_point(|s| self.sequences[s].arrival < arrival);
-        self.running.insert(at, seq);
     }
 }

@@ -1,48 +1,117 @@
-//! One sequence's place in its life: waiting, running, preempted; and what it may do next.
+//! One sequence's place in its life, and what it may do next.
+//!
+//! ```text
+//!            place                    blocks lost
+//! Waiting ----------> Running -------------------------> Preempted
+//!    |                 |   ^------------- place -------------|
+//!    '-----------------+---> Finished <----------------------'
+//! ```
+//!
+//! Whether it could run is a second question, answered by rows and consumer: [`Hold`]. A held sequence stays in its phase.
 
-use crate::ar::AddOptions;
-use crate::ids::{BlockId, Stamp};
+use crate::ar::repetition::Tail;
+use crate::ar::{AddOptions, SeqRecord, SeqState};
+use crate::content::Chain;
+use crate::ids::{BlockId, SeqId, Stamp};
 
-/// Where a sequence is. Finished sequences are forgotten, so there is no such state.
+/// How far a sequence has come.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum State {
-    /// Has never run.
+pub(super) enum Phase {
+    /// Has never had a place.
     Waiting,
-    /// Holds KV blocks.
+    /// Has a place, and blocks.
     Running,
-    /// Ran, lost its blocks, waits to be recomputed.
+    /// Had a place, lost its blocks.
     Preempted,
+    /// Over.
+    Finished,
+}
+
+/// Why a sequence cannot run, wherever it is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Hold {
+    /// Its next output needs a row that has not come.
+    Upstream,
+    /// Its consumer is full.
+    Consumer,
+}
+
+/// Who goes first: the lower class, then the earlier arrival.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Order {
+    pub(super) priority: i32,
+    pub(super) arrival: u64,
+}
+
+/// What the prefix cache knows of a sequence.
+#[derive(Debug)]
+pub(super) enum Content {
+    /// Not asked yet.
+    Unknown,
+    /// It never shares.
+    Private,
+    /// Hashes of its full blocks.
+    Shared(Chain),
 }
 
 #[derive(Debug)]
 pub(super) struct Sequence {
-    pub(super) state: State,
+    pub(super) id: SeqId,
+    pub(super) order: Order,
     pub(super) options: AddOptions,
-    /// Order of arrival, for choosing the youngest.
-    pub(super) arrival: u64,
-    pub(super) queued_at: Stamp,
+    phase: Phase,
+    /// In the queue for a place.
+    pub(super) queued: bool,
+    /// Step in which it was found unable to run, if it cannot and has a place.
+    pub(super) held_since: Option<u64>,
+    /// Its last turn at decoding; the order in which turns were taken.
+    pub(super) served: u64,
+    pub(super) waiting_since: Stamp,
     pub(super) blocks: Vec<BlockId>,
+    pub(super) content: Content,
+    /// Leading blocks that were shared or offered for sharing.
+    pub(super) published: u32,
     /// Positions whose KV rows are in `blocks`.
     pub(super) computed: u32,
+    /// Most positions it ever had computed.
+    pub(super) reached: u32,
     /// Positions that can be computed: the prompt, and one per output.
     pub(super) known: u32,
-    pub(super) outputs: u32,
-    pub(super) paused: bool,
+    pub(super) record: SeqRecord,
+    pub(super) tail: Option<Tail>,
+    paused: bool,
     rows: u32,
     rows_closed: bool,
 }
 
 impl Sequence {
-    pub(super) fn new(prompt: u32, options: AddOptions, arrival: u64, queued_at: Stamp) -> Self {
-        Self {
-            state: State::Waiting,
-            options,
+    pub(super) fn new(id: SeqId, prompt: u32, options: AddOptions, arrival: u64, now: Stamp) -> Self {
+        let order = Order {
+            priority: options.priority,
             arrival,
-            queued_at,
+        };
+        let record = SeqRecord {
+            queued: now,
+            prompt_tokens: prompt,
+            ..SeqRecord::default()
+        };
+        Self {
+            id,
+            order,
+            options,
+            phase: Phase::Waiting,
+            queued: false,
+            held_since: None,
+            served: 0,
+            waiting_since: now,
             blocks: Vec::new(),
+            content: Content::Unknown,
+            published: 0,
             computed: 0,
+            reached: 0,
             known: prompt,
-            outputs: 0,
+            record,
+            tail: options.repetition.map(Tail::new),
             paused: false,
             rows: 0,
             rows_closed: false,
@@ -55,20 +124,53 @@ impl Sequence {
         self.rows_closed |= last;
     }
 
+    pub(super) fn set_paused(&mut self, paused: bool) {
+        self.paused = paused;
+    }
+
     /// Books one output: the next position becomes known.
-    pub(super) fn emitted(&mut self) {
-        self.outputs += 1;
+    pub(super) fn emitted(&mut self, at: Stamp) {
+        self.record.outputs += 1;
+        self.record.first_output.get_or_insert(at);
+        self.record.last_output = Some(at);
         self.known += 1;
     }
 
     /// Whether the next output needs a row that upstream has not sent yet. Output `n` (from 0) consumes row `n`.
     pub(super) fn lacks_row(&self) -> bool {
-        self.options.needs_rows && !self.rows_closed && self.rows <= self.outputs
+        self.options.needs_rows && !self.rows_closed && self.rows <= self.record.outputs
     }
 
-    /// Whether it could be computed now, given a place and blocks.
+    /// Why it cannot be computed now whatever place and blocks it had; `None` if it can.
+    pub(super) fn hold(&self) -> Option<Hold> {
+        match (self.lacks_row(), self.paused) {
+            (true, _) => Some(Hold::Upstream),
+            (false, true) => Some(Hold::Consumer),
+            (false, false) => None,
+        }
+    }
+
     pub(super) fn is_runnable(&self) -> bool {
-        !self.paused && !self.lacks_row()
+        self.hold().is_none()
+    }
+
+    pub(super) fn has_place(&self) -> bool {
+        self.phase == Phase::Running
+    }
+
+    pub(super) fn has_run(&self) -> bool {
+        self.record.scheduled.is_some()
+    }
+
+    pub(super) fn state(&self) -> SeqState {
+        match (self.hold(), self.phase) {
+            (Some(Hold::Upstream), _) => SeqState::WaitingForUpstream,
+            (Some(Hold::Consumer), _) => SeqState::Paused,
+            (None, Phase::Waiting) => SeqState::Waiting,
+            (None, Phase::Running) => SeqState::Running,
+            (None, Phase::Preempted) => SeqState::Preempted,
+            (None, Phase::Finished) => unreachable!("finished sequences are forgotten"),
+        }
     }
 
     pub(super) fn pending(&self) -> u32 {
@@ -77,23 +179,52 @@ impl Sequence {
 
     /// Whether the next positions are a prompt (or the recomputation of one) and not a single decode.
     pub(super) fn in_prefill(&self) -> bool {
-        self.pending() > 1 || self.outputs == 0
+        self.pending() > 1 || self.record.outputs == 0
     }
 
-    pub(super) fn start(&mut self) {
-        debug_assert!(
-            matches!(self.state, State::Waiting | State::Preempted),
-            "{:?}",
-            self.state
-        );
-        self.state = State::Running;
+    /// Takes a place; `cached` leading positions are in its blocks already.
+    pub(super) fn start(&mut self, cached: u32, now: Stamp) {
+        self.enter(Phase::Running);
+        assert!(cached < self.known, "{:?} has nothing left to compute", self.id);
+        self.computed = cached;
+        self.record.scheduled.get_or_insert(now);
     }
 
+    /// Loses its place; its blocks have been released.
     pub(super) fn preempt(&mut self, now: Stamp) {
-        debug_assert_eq!(self.state, State::Running);
-        debug_assert!(self.blocks.is_empty(), "blocks are released first");
-        self.state = State::Preempted;
+        self.enter(Phase::Preempted);
+        assert!(
+            self.blocks.is_empty(),
+            "{:?} lost its place but kept blocks",
+            self.id
+        );
         self.computed = 0;
-        self.queued_at = now;
+        self.published = 0;
+        self.held_since = None;
+        self.waiting_since = now;
+        self.record.preemptions += 1;
+    }
+
+    /// Ends; its blocks have been released.
+    pub(super) fn finish(&mut self, now: Stamp) {
+        self.enter(Phase::Finished);
+        assert!(self.blocks.is_empty(), "{:?} ended but kept blocks", self.id);
+        self.record.finished = now;
+    }
+
+    /// Every change of phase passes here.
+    fn enter(&mut self, next: Phase) {
+        let allowed = match self.phase {
+            Phase::Waiting | Phase::Preempted => matches!(next, Phase::Running | Phase::Finished),
+            Phase::Running => matches!(next, Phase::Preempted | Phase::Finished),
+            Phase::Finished => false,
+        };
+        assert!(
+            allowed,
+            "{:?} cannot go from {:?} to {next:?}",
+            self.id, self.phase
+        );
+        assert!(!self.queued, "{:?} changes to {next:?} inside the queue", self.id);
+        self.phase = next;
     }
 }

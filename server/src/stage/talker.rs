@@ -123,6 +123,7 @@ impl<B: SpeechBackend> Core for Talker<B> {
         let options = AddOptions {
             needs_rows: true,
             max_outputs: job.max_frames,
+            ..AddOptions::default()
         };
         let request = self.backend.talker_request(job.request);
         if let Err(error) = engine.add(job.seq, request, options, self.clock.now()) {
@@ -181,10 +182,10 @@ impl<B: SpeechBackend> Core for Talker<B> {
 
     fn step(&mut self) {
         let Some(engine) = &mut self.engine else { return };
-        let from = self.clock.now();
-        let report = engine.step(from);
-        let stats = report.stats;
-        self.deliver(from, report);
+        let clock = self.clock;
+        let report = engine.step_with(|| clock.now());
+        let (stats, from) = (report.stats, report.began);
+        self.deliver(report);
         let busy = self.clock.since(from);
         self.seat.count(|now| now.ar_step(&stats, busy));
     }
@@ -205,13 +206,13 @@ impl<B: SpeechBackend> Core for Talker<B> {
 }
 
 impl<B: SpeechBackend> Talker<B> {
-    fn deliver(&mut self, from: Stamp, report: ArReport<CodecFrame>) {
-        let until = self.clock.now();
+    fn deliver(&mut self, report: ArReport<CodecFrame>) {
+        let (from, until) = (report.began, report.ended);
         for event in report.events {
             match event {
                 ArEvent::Output { seq, item } => self.output(seq, item, from, until),
-                ArEvent::Finished { seq, reason } => self.finished(seq, reason),
-                ArEvent::Scheduled { .. } | ArEvent::Preempted { .. } => {}
+                ArEvent::Finished { seq, reason, .. } => self.finished(seq, reason),
+                ArEvent::Queued { .. } | ArEvent::Scheduled { .. } | ArEvent::Preempted { .. } => {}
             }
         }
     }
@@ -232,8 +233,9 @@ impl<B: SpeechBackend> Talker<B> {
     fn finished(&mut self, seq: SeqId, reason: FinishReason) {
         if let Some(live) = self.live.remove(&seq) {
             live.frames.end(match reason {
-                FinishReason::Stop => End::Stop,
+                FinishReason::Stop | FinishReason::Repetition => End::Stop,
                 FinishReason::Length => End::Length,
+                FinishReason::Abort => failed("the sequence was given up"),
                 FinishReason::Error(message) => failed(&message),
             });
         }
@@ -297,10 +299,12 @@ fn failed(message: &str) -> End {
 
 fn refusal(error: &AddError) -> End {
     match error {
-        AddError::QueueFull { .. } => End::Overloaded(error.to_string()),
+        AddError::QueueFull { .. } | AddError::QueueTokens { .. } => End::Overloaded(error.to_string()),
         AddError::TooLong { .. } | AddError::Model(omni_engine::ModelError::Rejected(_)) => {
             End::Rejected(error.to_string())
         }
-        AddError::Duplicate(_) | AddError::NoOutputs(_) | AddError::Model(_) => failed(&error.to_string()),
+        AddError::Duplicate(_) | AddError::NoOutputs(_) | AddError::Repetition(_) | AddError::Model(_) => {
+            failed(&error.to_string())
+        }
     }
 }

@@ -1,0 +1,166 @@
+//! Giving places and taking them away; the prefix cache on the way in.
+
+use super::plan::Entry;
+use super::sequence::Content;
+use super::slots::Slot;
+use super::{ArEngine, ArEvent, ArReport};
+use crate::blocks::Hit;
+use crate::content::Chain;
+use crate::model::ArModel;
+
+impl<M: ArModel> ArEngine<M> {
+    /// Gives places to ready sequences while there is budget to compute something of each.
+    pub(super) fn admit(&mut self, mut budget: u32, plan: &mut Vec<Entry>, report: &mut ArReport<M::Output>) {
+        while self.make_room(report) && budget > 0 {
+            let (_, slot) = self.ready.first().copied().expect("room was made for it");
+            self.place(slot, report);
+            budget -= self.plan_chunk(slot, budget, plan);
+        }
+    }
+
+    /// Whether the first ready sequence has room now, after those that have outstayed their welcome have left.
+    pub(super) fn make_room(&mut self, report: &mut ArReport<M::Output>) -> bool {
+        loop {
+            let Some(&(_, head)) = self.ready.first() else {
+                return false;
+            };
+            if (self.running.len() as u32) < self.config.max_num_seqs && self.fits(head) {
+                return true;
+            }
+            let Some(victim) = self.outstayed() else {
+                return false;
+            };
+            self.preempt(victim, report);
+        }
+    }
+
+    /// A sequence that cannot run and has kept its place long enough. If nobody with a place can run, no time is too
+    /// short.
+    fn outstayed(&self) -> Option<Slot> {
+        let patience = match self.any_runs() {
+            true => u64::from(self.config.hold_patience),
+            false => 0,
+        };
+        let held = self.running.iter().filter(|slot| {
+            let since = self.slots[**slot].held_since;
+            since.is_some_and(|since| self.step - since > patience)
+        });
+        self.dispensable(held)
+    }
+
+    /// Whether the pool can hold all known positions of a sequence, and one block more for each with a place, so that
+    /// the newcomer is not thrown out again by the next block that any of them needs.
+    pub(super) fn fits(&mut self, slot: Slot) -> bool {
+        let hit = self.look_up(slot);
+        let fresh = self.pool.blocks_for(self.slots[slot].known) - hit.blocks;
+        let headroom = self.running.len() as u32;
+        fresh + hit.free + headroom <= self.pool.available()
+    }
+
+    /// What the prefix cache has of a sequence, short of its last known position.
+    fn look_up(&mut self, slot: Slot) -> Hit {
+        if matches!(self.slots[slot].content, Content::Unknown) {
+            self.slots[slot].content = self.identify(slot);
+        }
+        let sequence = &self.slots[slot];
+        match &sequence.content {
+            Content::Shared(chain) if sequence.options.reuse_prefix => {
+                let most = ((sequence.known - 1) / self.pool.block_size()).min(chain.len());
+                self.pool.find(&chain.hashes()[..most as usize])
+            }
+            _ => Hit::default(),
+        }
+    }
+
+    fn identify(&self, slot: Slot) -> Content {
+        if !self.config.prefix_cache {
+            return Content::Private;
+        }
+        let (sequence, size) = (&self.slots[slot], self.pool.block_size());
+        let positions = 0..sequence.known / size * size;
+        let count = positions.len();
+        match self.model.content_keys(sequence.id, positions) {
+            Some(keys) => {
+                assert_eq!(keys.len(), count, "{:?}: one key per position", sequence.id);
+                let mut chain = Chain::new(sequence.options.salt);
+                chain.extend(&keys, size);
+                Content::Shared(chain)
+            }
+            None => Content::Private,
+        }
+    }
+
+    /// Gives the place and the blocks that [`make_room`](Self::make_room) found.
+    fn place(&mut self, slot: Slot, report: &mut ArReport<M::Output>) {
+        let hit = self.look_up(slot);
+        self.leave_queue(slot);
+        let sequence = &mut self.slots[slot];
+        if let Content::Shared(chain) = &sequence.content {
+            let hashes = &chain.hashes()[..hit.blocks as usize];
+            self.pool.share(&mut sequence.blocks, hashes);
+        }
+        let cached = hit.blocks * self.pool.block_size();
+        sequence.published = hit.blocks;
+        let resumed = sequence.has_run();
+        if !resumed {
+            sequence.record.cached_tokens = cached;
+            if sequence.options.reuse_prefix && matches!(sequence.content, Content::Shared(_)) {
+                report.stats.prefix_queries += sequence.known;
+                report.stats.prefix_hits += cached;
+            }
+        }
+        sequence.start(cached, report.began);
+        report.events.push(ArEvent::Scheduled {
+            seq: sequence.id,
+            queued_at: sequence.waiting_since,
+            at: report.began,
+            resumed,
+        });
+        let order = sequence.order;
+        assert!(self.grow(slot), "room was made for it");
+        let at = self.running.partition_point(|s| self.slots[*s].order < order);
+        self.running.insert(at, slot);
+    }
+
+    pub(super) fn preempt(&mut self, slot: Slot, report: &mut ArReport<M::Output>) {
+        self.running.retain(|other| *other != slot);
+        let sequence = &mut self.slots[slot];
+        self.pool.release(&mut sequence.blocks);
+        sequence.preempt(report.began);
+        self.waiting_tokens += u64::from(sequence.known);
+        report.stats.preempted += 1;
+        report.events.push(ArEvent::Preempted {
+            seq: sequence.id,
+            at: report.began,
+        });
+        self.settle(slot);
+    }
+
+    /// Offers the full blocks that a sequence has computed to others.
+    pub(super) fn publish(&mut self, slot: Slot) {
+        let size = self.pool.block_size();
+        let sequence = &mut self.slots[slot];
+        let full = sequence.computed / size;
+        let Content::Shared(chain) = &mut sequence.content else {
+            return;
+        };
+        if full <= sequence.published {
+            return;
+        }
+        if chain.len() < full {
+            let positions = chain.len() * size..full * size;
+            let count = positions.len();
+            let Some(keys) = self.model.content_keys(sequence.id, positions) else {
+                sequence.content = Content::Private;
+                return;
+            };
+            assert_eq!(keys.len(), count, "{:?}: one key per position", sequence.id);
+            chain.extend(&keys, size);
+        }
+        let new = sequence.published as usize..full as usize;
+        for (block, hash) in sequence.blocks[new.clone()].iter().zip(&chain.hashes()[new]) {
+            self.pool.publish(*block, *hash);
+        }
+        sequence.published = full;
+    }
+}

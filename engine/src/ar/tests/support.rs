@@ -1,0 +1,379 @@
+//! The model of these tests, and short ways to drive an engine over it.
+
+use std::collections::{HashMap, HashSet};
+use std::ops::Range;
+use std::time::Duration;
+
+use crate::ar::*;
+use crate::content::ContentKey;
+use crate::ids::BlockId;
+use crate::model::{KvSpec, ModelError, Sampled, SeqStep};
+
+pub(super) const NOW: Stamp = Stamp(Duration::ZERO);
+
+pub(super) fn at(millis: u64) -> Stamp {
+    Stamp(Duration::from_millis(millis))
+}
+
+/// Folds a number into a hash.
+fn mix(hash: u64, x: u64) -> u64 {
+    let mixed = (hash ^ x.wrapping_add(0x9e37_79b9_7f4a_7c15)).wrapping_mul(0xff51_afd7_ed55_8ccd);
+    mixed ^ (mixed >> 29)
+}
+
+/// A request for the [`Oracle`].
+#[derive(Debug, Clone)]
+pub(super) struct Request {
+    pub(super) prompt: Vec<u32>,
+    /// Outputs before the model ends it.
+    pub(super) life: u32,
+    /// Its tokens are these, in turn; from the hashes if empty.
+    pub(super) tokens: Vec<u32>,
+    /// Whether it says what stands at its positions.
+    pub(super) shares: bool,
+}
+
+/// Output `n` of sequence `s` has the name `1000 * s + n`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Out {
+    pub(super) name: u64,
+    pub(super) value: u64,
+    pub(super) token: u32,
+}
+
+/// Row `p` of a sequence is a hash of row `p - 1` as found in the cache and of what stands at `p`. So an output is right
+/// only if every row before it was.
+#[derive(Debug, Default)]
+pub(super) struct Oracle {
+    spec: Option<KvSpec>,
+    pub(super) open: HashMap<SeqId, Life>,
+    kv: HashMap<(BlockId, u32), u64>,
+    pub(super) fail_next: bool,
+    /// Entries of the last `execute`: sequence, start, length.
+    pub(super) batch: Vec<(SeqId, u32, u32)>,
+}
+
+#[derive(Debug)]
+pub(super) struct Life {
+    request: Request,
+    needs_rows: bool,
+    rows: Vec<u32>,
+    closed: bool,
+    values: Vec<u64>,
+    tokens: Vec<u32>,
+    computed: u32,
+}
+
+impl Life {
+    fn known(&self) -> u32 {
+        (self.request.prompt.len() + self.tokens.len()) as u32
+    }
+
+    fn content(&self, p: u32) -> u32 {
+        let (p, prompt) = (p as usize, &self.request.prompt);
+        prompt
+            .get(p)
+            .copied()
+            .unwrap_or_else(|| self.tokens[p - prompt.len()])
+    }
+
+    /// What row `p` must be, without any cache.
+    fn row(&self, p: u32) -> u64 {
+        (0..=p).fold(0, |hash, p| mix(hash, u64::from(self.content(p))))
+    }
+
+    fn next(&self, seq: SeqId, row: u64) -> Out {
+        let n = self.tokens.len();
+        let value = mix(row, u64::from(self.rows.get(n).copied().unwrap_or(0)));
+        let scripted = &self.request.tokens;
+        let token = match scripted.is_empty() {
+            true => (value % 97) as u32,
+            false => scripted[n % scripted.len()],
+        };
+        Out {
+            name: seq.0 * 1000 + n as u64,
+            value,
+            token,
+        }
+    }
+}
+
+/// What a sequence gives when it runs alone and undisturbed.
+pub(super) fn alone(seq: SeqId, request: &Request, rows: &[u32], outputs: usize) -> Vec<Out> {
+    let mut life = Life {
+        request: request.clone(),
+        needs_rows: false,
+        rows: rows.to_vec(),
+        closed: true,
+        values: Vec::new(),
+        tokens: Vec::new(),
+        computed: 0,
+    };
+    let next = |_| {
+        let out = life.next(seq, life.row(life.known() - 1));
+        life.tokens.push(out.token);
+        out
+    };
+    (0..outputs).map(next).collect()
+}
+
+impl ArModel for Oracle {
+    /// Whether it needs rows, and the rest.
+    type Request = (bool, Request);
+    type Row = u32;
+    type Output = Out;
+
+    fn kv_spec(&self) -> KvSpec {
+        self.spec.expect("set by the test")
+    }
+
+    fn open(&mut self, seq: SeqId, (needs_rows, request): (bool, Request)) -> Result<u32, ModelError> {
+        let prompt = request.prompt.len() as u32;
+        let life = Life {
+            request,
+            needs_rows,
+            rows: Vec::new(),
+            closed: false,
+            values: Vec::new(),
+            tokens: Vec::new(),
+            computed: 0,
+        };
+        assert!(self.open.insert(seq, life).is_none(), "{seq:?} opened twice");
+        Ok(prompt)
+    }
+
+    fn push(&mut self, seq: SeqId, rows: Vec<u32>, last: bool) {
+        let life = self.open.get_mut(&seq).expect("push to an open sequence");
+        life.rows.extend(rows);
+        life.closed |= last;
+    }
+
+    fn execute(&mut self, batch: &[SeqStep<'_>]) -> Result<(), ModelError> {
+        self.batch = batch
+            .iter()
+            .map(|step| (step.seq, step.start, step.len))
+            .collect();
+        if std::mem::take(&mut self.fail_next) {
+            return Err(ModelError::Compute("scripted".into()));
+        }
+        let size = self.kv_spec().block_size;
+        let mut written = HashSet::new();
+        for step in batch {
+            let life = self.open.get_mut(&step.seq).expect("an open sequence");
+            assert!(step.len > 0, "an empty step");
+            assert!(
+                step.start + step.len <= life.known(),
+                "computed beyond what is known"
+            );
+            let slot = |p: u32| (step.blocks[(p / size) as usize], p % size);
+            for p in 0..step.start {
+                assert_eq!(
+                    self.kv.get(&slot(p)),
+                    Some(&life.row(p)),
+                    "row {p} of {:?}",
+                    step.seq
+                );
+            }
+            for p in step.start..step.start + step.len {
+                assert!(slot(p).0 != BlockId(0), "the model's own block was handed out");
+                assert!(written.insert(slot(p)), "two sequences write one row");
+                let before = p.checked_sub(1).map_or(0, |before| self.kv[&slot(before)]);
+                self.kv.insert(slot(p), mix(before, u64::from(life.content(p))));
+            }
+            life.computed = step.start + step.len;
+            life.values = vec![self.kv[&slot(life.computed - 1)]];
+            if life.needs_rows && life.computed == life.known() {
+                assert!(
+                    life.closed || life.rows.len() > life.tokens.len(),
+                    "stepped without its row"
+                );
+            }
+        }
+        Ok(())
+    }
+
+    fn sample(&mut self, seqs: &[SeqId]) -> Result<Vec<Sampled<Out>>, ModelError> {
+        let mut sampled = Vec::new();
+        for seq in seqs {
+            let life = self.open.get_mut(seq).expect("an open sequence");
+            assert_eq!(life.computed, life.known(), "sampled before it caught up");
+            if life.tokens.len() as u32 == life.request.life {
+                sampled.push(Sampled::End);
+                continue;
+            }
+            let out = life.next(*seq, life.values[0]);
+            life.tokens.push(out.token);
+            sampled.push(Sampled::Item(out));
+        }
+        Ok(sampled)
+    }
+
+    fn close(&mut self, seq: SeqId) {
+        self.open.remove(&seq);
+    }
+
+    fn content_keys(&self, seq: SeqId, positions: Range<u32>) -> Option<Vec<ContentKey>> {
+        let life = &self.open[&seq];
+        life.request
+            .shares
+            .then(|| positions.map(|p| ContentKey::token(life.content(p))).collect())
+    }
+
+    fn token(&self, output: &Out) -> Option<u32> {
+        Some(output.token)
+    }
+}
+
+pub(super) type Engine = ArEngine<Oracle>;
+
+pub(super) fn engine(config: ArConfig, block_size: u32, blocks: u32, max_len: u32) -> Engine {
+    let spec = KvSpec {
+        block_size,
+        // Block 0 is not for sequences.
+        num_blocks: blocks + 1,
+        max_len,
+    };
+    let oracle = Oracle {
+        spec: Some(spec),
+        ..Oracle::default()
+    };
+    ArEngine::new(oracle, config)
+}
+
+/// 16 blocks of 4, sequences of up to 48 positions.
+pub(super) fn small() -> Engine {
+    engine(ArConfig::default(), 4, 16, 48)
+}
+
+/// A request whose prompt is nobody else's.
+pub(super) fn request(seq: u64, prompt: u32, life: u32) -> Request {
+    Request {
+        prompt: (0..prompt).map(|p| 10_000 * seq as u32 + p).collect(),
+        life,
+        tokens: Vec::new(),
+        shares: true,
+    }
+}
+
+pub(super) fn add(engine: &mut Engine, seq: u64, prompt: u32, life: u32) {
+    add_with(engine, seq, request(seq, prompt, life), AddOptions::default());
+}
+
+pub(super) fn add_with(engine: &mut Engine, seq: u64, request: Request, options: AddOptions) {
+    try_add(engine, seq, request, options).expect("admitted");
+}
+
+pub(super) fn try_add(
+    engine: &mut Engine,
+    seq: u64,
+    request: Request,
+    options: AddOptions,
+) -> Result<(), AddError> {
+    engine.add(SeqId(seq), (options.needs_rows, request), options, NOW)
+}
+
+/// Options of a sequence that is fed from upstream.
+pub(super) fn fed() -> AddOptions {
+    AddOptions {
+        needs_rows: true,
+        ..AddOptions::default()
+    }
+}
+
+pub(super) fn names(events: &[ArEvent<Out>]) -> Vec<u64> {
+    events
+        .iter()
+        .filter_map(|event| match event {
+            ArEvent::Output { item, .. } => Some(item.name),
+            _ => None,
+        })
+        .collect()
+}
+
+/// Sequences and reasons of the ends.
+pub(super) fn ends(events: &[ArEvent<Out>]) -> Vec<(u64, FinishReason)> {
+    events
+        .iter()
+        .filter_map(|event| match event {
+            ArEvent::Finished { seq, reason, .. } => Some((seq.0, reason.clone())),
+            _ => None,
+        })
+        .collect()
+}
+
+pub(super) fn record(events: &[ArEvent<Out>], of: u64) -> SeqRecord {
+    let found = events.iter().find_map(|event| match event {
+        ArEvent::Finished { seq, record, .. } if seq.0 == of => Some(*record),
+        _ => None,
+    });
+    found.expect("it has ended")
+}
+
+pub(super) fn scheduled(events: &[ArEvent<Out>]) -> Vec<u64> {
+    events
+        .iter()
+        .filter_map(|event| match event {
+            ArEvent::Scheduled { seq, .. } => Some(seq.0),
+            _ => None,
+        })
+        .collect()
+}
+
+pub(super) fn preempted(events: &[ArEvent<Out>]) -> Vec<u64> {
+    events
+        .iter()
+        .filter_map(|event| match event {
+            ArEvent::Preempted { seq, .. } => Some(seq.0),
+            _ => None,
+        })
+        .collect()
+}
+
+pub(super) fn drain(engine: &mut Engine) -> Vec<ArEvent<Out>> {
+    let mut events = Vec::new();
+    let mut steps = 0;
+    while engine.has_work() {
+        events.extend(engine.step(NOW).events);
+        engine.audit();
+        steps += 1;
+        assert!(steps < 10_000, "no progress");
+    }
+    events
+}
+
+impl Engine {
+    /// Checks everything that is kept twice.
+    pub(super) fn audit(&self) {
+        let all = self.slots.all();
+        self.pool.audit(all.iter().map(|slot| &*self.slots[*slot].blocks));
+        let order = |slot: &Slot| self.slots[*slot].order;
+        assert!(self.running.is_sorted_by_key(order), "places are out of order");
+        let (mut running, mut ready, mut tokens) = (0, 0, 0);
+        for slot in all {
+            let sequence = &self.slots[slot];
+            match sequence.has_place() {
+                true => {
+                    running += 1;
+                    assert!(self.running.contains(&slot), "{:?} lost its place", sequence.id);
+                    assert_eq!(sequence.held_since.is_none(), sequence.is_runnable());
+                }
+                false => {
+                    assert!(sequence.blocks.is_empty(), "{:?} waits with blocks", sequence.id);
+                    let queued = self.ready.contains(&(sequence.order, slot));
+                    assert_eq!((queued, queued), (sequence.queued, sequence.is_runnable()));
+                    ready += usize::from(queued);
+                    tokens += u64::from(sequence.known);
+                }
+            }
+        }
+        assert_eq!(
+            (running, ready, tokens),
+            (self.running.len(), self.ready.len(), self.waiting_tokens)
+        );
+        assert_eq!(
+            self.model.open.len(),
+            self.slots.len(),
+            "sequences the model has open"
+        );
+    }
+}

@@ -34,7 +34,8 @@ pub use report::{ArEvent, ArReport, ArStats, FinishReason, SeqRecord, SeqState};
 use crate::blocks::BlockPool;
 use crate::ids::{SeqId, Stamp};
 use crate::model::ArModel;
-use sequence::{Hold, Order, Sequence};
+use crate::order::Order;
+use sequence::{Hold, Sequence};
 use slots::{Slot, Slots};
 
 /// Continuous batching over one [`ArModel`].

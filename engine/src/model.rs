@@ -155,6 +155,31 @@ pub trait ChunkModel {
     fn close(&mut self, seq: SeqId);
 }
 
+/// A model that answers each request in one step (an audio encoder, a reranker).
+///
+/// Results never depend on which other requests share a batch.
+pub trait OneShotModel {
+    /// Everything one request brings.
+    type Input: Send + 'static;
+    /// What it gives.
+    type Output: Send + 'static;
+
+    /// What a request costs, in the unit of the step's budget (for an audio encoder: frames).
+    ///
+    /// # Errors
+    /// [`ModelError::Rejected`] if it cannot be served.
+    fn cost(&self, input: &Self::Input) -> Result<u32, ModelError>;
+
+    /// Computes all of `batch`; one answer per entry, in order. An `Err` inside is the failure of that request alone.
+    ///
+    /// # Errors
+    /// [`ModelError::Compute`]: the whole batch is lost.
+    fn run(
+        &mut self,
+        batch: &[(SeqId, &Self::Input)],
+    ) -> Result<Vec<Result<Self::Output, String>>, ModelError>;
+}
+
 /// One codec frame: one code per codebook, coarsest first.
 #[derive(Clone, PartialEq, Eq)]
 pub struct CodecFrame(pub Box<[u32]>);

@@ -13,6 +13,7 @@ use crate::ar::repetition::Tail;
 use crate::ar::{AddOptions, SeqRecord, SeqState};
 use crate::content::Chain;
 use crate::ids::{BlockId, SeqId, Stamp};
+use crate::order::Order;
 
 /// How far a sequence has come.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -34,13 +35,6 @@ pub(super) enum Hold {
     Upstream,
     /// Its consumer is full.
     Consumer,
-}
-
-/// Who goes first: the lower class, then the earlier arrival.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Order {
-    pub(super) priority: i32,
-    pub(super) arrival: u64,
 }
 
 /// What the prefix cache knows of a sequence.

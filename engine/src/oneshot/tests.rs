@@ -1,0 +1,257 @@
+//! The generation engine over a model that squares numbers.
+
+use std::collections::HashSet;
+use std::time::Duration;
+
+use proptest::prelude::*;
+
+use super::*;
+
+const NOW: Stamp = Stamp(Duration::ZERO);
+
+fn at(millis: u64) -> Stamp {
+    Stamp(Duration::from_millis(millis))
+}
+
+/// A number costs itself; 13 fails; `broken` fails the whole batch.
+#[derive(Debug, Default)]
+struct Squares {
+    broken: bool,
+    batches: Vec<Vec<u32>>,
+}
+
+impl OneShotModel for Squares {
+    type Input = u32;
+    type Output = u32;
+
+    fn cost(&self, input: &u32) -> Result<u32, ModelError> {
+        match input {
+            666 => Err(ModelError::Rejected("not this one".into())),
+            _ => Ok(*input),
+        }
+    }
+
+    fn run(&mut self, batch: &[(SeqId, &u32)]) -> Result<Vec<Result<u32, String>>, ModelError> {
+        self.batches
+            .push(batch.iter().map(|(_, input)| **input).collect());
+        if self.broken {
+            return Err(ModelError::Compute("scripted".into()));
+        }
+        let square = |input: u32| match input {
+            13 => Err("thirteen".to_owned()),
+            _ => Ok(input * input),
+        };
+        Ok(batch.iter().map(|(_, input)| square(**input)).collect())
+    }
+}
+
+fn engine(config: OneShotConfig) -> OneShotEngine<Squares> {
+    OneShotEngine::new(Squares::default(), config)
+}
+
+fn add(engine: &mut OneShotEngine<Squares>, seq: u64, input: u32) {
+    try_add(engine, seq, input).expect("admitted");
+}
+
+fn try_add(engine: &mut OneShotEngine<Squares>, seq: u64, input: u32) -> Result<(), OneShotError> {
+    engine.add(SeqId(seq), input, OneShotOptions::default(), NOW)
+}
+
+type End = (u64, Option<u32>, FinishReason);
+
+fn ends(events: &[OneShotEvent<u32>]) -> Vec<End> {
+    let end = |event: &OneShotEvent<u32>| match event {
+        OneShotEvent::Finished {
+            seq, output, reason, ..
+        } => Some((seq.0, *output, reason.clone())),
+        _ => None,
+    };
+    events.iter().filter_map(end).collect()
+}
+
+fn drain(engine: &mut OneShotEngine<Squares>) -> Vec<End> {
+    let mut all = Vec::new();
+    while engine.has_work() {
+        all.extend(ends(&engine.step(NOW).events));
+    }
+    all
+}
+
+#[test]
+fn requests_that_fit_share_a_step_and_are_finished_after_it() {
+    let mut engine = engine(OneShotConfig {
+        max_batch_cost: 10,
+        ..OneShotConfig::default()
+    });
+    for (seq, input) in [(1, 4), (2, 6), (3, 1)] {
+        add(&mut engine, seq, input);
+    }
+    let report = engine.step(NOW);
+    let expected = [
+        (1, Some(16), FinishReason::Stop),
+        (2, Some(36), FinishReason::Stop),
+    ];
+    assert_eq!(ends(&report.events), expected);
+    let stats = report.stats;
+    assert_eq!(
+        (stats.batch, stats.cost, stats.waiting, stats.waiting_cost),
+        (2, 10, 1, 1)
+    );
+    assert_eq!(drain(&mut engine), [(3, Some(1), FinishReason::Stop)]);
+}
+
+#[test]
+fn one_larger_than_the_budget_has_a_step_to_itself_and_is_not_overtaken() {
+    let mut engine = engine(OneShotConfig {
+        max_batch_cost: 10,
+        ..OneShotConfig::default()
+    });
+    for (seq, input) in [(1, 4), (2, 50), (3, 1), (4, 2)] {
+        add(&mut engine, seq, input);
+    }
+    drain(&mut engine);
+    assert_eq!(engine.model().batches, [vec![4], vec![50], vec![1, 2]]);
+}
+
+#[test]
+fn a_step_takes_a_bounded_number_and_a_better_class_first() {
+    let mut engine = engine(OneShotConfig {
+        max_batch: 2,
+        ..OneShotConfig::default()
+    });
+    for input in 1..=3 {
+        add(&mut engine, u64::from(input), input);
+    }
+    engine
+        .add(SeqId(9), 9, OneShotOptions { priority: -1 }, NOW)
+        .unwrap();
+    drain(&mut engine);
+    assert_eq!(engine.model().batches, [[9, 1], [2, 3]]);
+}
+
+#[test]
+fn what_does_not_fit_is_refused_with_the_numbers() {
+    let mut engine = engine(OneShotConfig {
+        max_cost: 20,
+        max_waiting: 2,
+        max_waiting_cost: 25,
+        ..OneShotConfig::default()
+    });
+    let message = |result: Result<(), OneShotError>| result.unwrap_err().to_string();
+    assert_eq!(
+        message(try_add(&mut engine, 1, 21)),
+        "input of cost 21 is too large, at most 20 is served"
+    );
+    assert_eq!(
+        message(try_add(&mut engine, 1, 666)),
+        "request rejected by the model: not this one"
+    );
+    add(&mut engine, 1, 20);
+    assert_eq!(
+        message(try_add(&mut engine, 2, 6)),
+        "waiting queue is full (cost 20 of 25, 6 more does not fit)"
+    );
+    assert!(matches!(
+        try_add(&mut engine, 1, 2),
+        Err(OneShotError::Duplicate(SeqId(1)))
+    ));
+    add(&mut engine, 2, 5);
+    assert_eq!(
+        message(try_add(&mut engine, 3, 1)),
+        "waiting queue is full (2 of 2)"
+    );
+    assert_eq!(drain(&mut engine).len(), 2);
+}
+
+#[test]
+fn a_failure_ends_its_request_and_a_lost_batch_all_of_its_own() {
+    let mut engine = engine(OneShotConfig::default());
+    add(&mut engine, 1, 13);
+    add(&mut engine, 2, 3);
+    let expected = [
+        (1, None, FinishReason::Error("thirteen".into())),
+        (2, Some(9), FinishReason::Stop),
+    ];
+    assert_eq!(drain(&mut engine), expected);
+    engine.model.broken = true;
+    add(&mut engine, 3, 3);
+    let lost = FinishReason::Error("computation failed: scripted".into());
+    assert_eq!(drain(&mut engine), [(3, None, lost)]);
+}
+
+#[test]
+fn the_record_has_the_callers_stamps() {
+    let mut engine = engine(OneShotConfig::default());
+    engine.add(SeqId(1), 7, OneShotOptions::default(), at(2)).unwrap();
+    let mut clock = [at(5), at(9)].into_iter();
+    let report = engine.step_with(|| clock.next().expect("two readings a step"));
+    let [queued, scheduled, OneShotEvent::Finished { record, .. }] = &*report.events else {
+        panic!("{:?}", report.events)
+    };
+    assert_eq!(
+        *queued,
+        OneShotEvent::Queued {
+            seq: SeqId(1),
+            at: at(2)
+        }
+    );
+    let expected = OneShotEvent::Scheduled {
+        seq: SeqId(1),
+        queued_at: at(2),
+        at: at(5),
+    };
+    assert_eq!(*scheduled, expected);
+    assert_eq!(record.queue_time(), Some(Duration::from_millis(3)));
+    assert_eq!(record.inference_time(), Some(Duration::from_millis(4)));
+    assert_eq!((record.finished, record.prompt_tokens), (at(9), 7));
+}
+
+proptest! {
+    #[test]
+    fn any_traffic_ends_every_request_once_in_order_and_within_the_budget(
+        ops in prop::collection::vec((0..4u8, 0..30u32), 1..80),
+        max_batch in 1..5u32,
+        max_batch_cost in 1..40u32,
+    ) {
+        let config = OneShotConfig { max_batch, max_batch_cost, max_waiting: 6, ..OneShotConfig::default() };
+        let mut engine = engine(config);
+        let (mut live, mut last) = (HashSet::new(), 0);
+        let mut check = |engine: &mut OneShotEngine<Squares>, live: &mut HashSet<u64>| {
+            let could_work = !engine.is_empty();
+            let report = engine.step(NOW);
+            let stats = report.stats;
+            prop_assert!(stats.batch <= max_batch && (stats.batch > 0) == could_work);
+            prop_assert!(stats.batch <= 1 || stats.cost <= max_batch_cost);
+            for (seq, output, reason) in ends(&report.events) {
+                prop_assert!(live.remove(&seq), "{} ended twice", seq);
+                prop_assert_eq!(output.is_some(), reason == FinishReason::Stop);
+                if reason != FinishReason::Abort {
+                    prop_assert!(seq > last, "{} was overtaken", seq);
+                    last = seq;
+                }
+            }
+            Ok(())
+        };
+        for (id, (op, n)) in (1..).zip(ops) {
+            match op {
+                0 | 1 => {
+                    if try_add(&mut engine, id, n).is_ok() {
+                        live.insert(id);
+                    }
+                }
+                2 => {
+                    let seq = u64::from(n);
+                    let waits = engine.by_id.contains_key(&SeqId(seq));
+                    prop_assert_eq!(engine.abort(SeqId(seq)), waits);
+                    prop_assert!(!engine.abort(SeqId(seq)));
+                }
+                _ => check(&mut engine, &mut live)?,
+            }
+        }
+        while engine.has_work() {
+            check(&mut engine, &mut live)?;
+        }
+        prop_assert!(live.is_empty(), "left behind: {:?}", live);
+        prop_assert_eq!((engine.len(), engine.waiting_cost), (0, 0));
+    }
+}

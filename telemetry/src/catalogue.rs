@@ -3,7 +3,7 @@
 //! In: the YAML text that is compiled in, and [`CatalogueOptions`]. Out: a validated [`Catalogue`], which never changes. Typed
 //! families, descriptions, buckets, documentation and the JSON listing all derive from it. Nothing else names a metric.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 mod absent;
@@ -17,6 +17,7 @@ mod raw;
 
 pub use absent::Absent;
 pub use check::CatalogueError;
+pub(crate) use check::check_bounds;
 pub use family::{Buckets, Family, FamilyKind, Sinks};
 pub(crate) use family::{ENGINE, REPLICA, STAGE};
 pub use names::{is_label_name, is_metric_name};
@@ -44,6 +45,8 @@ pub struct Catalogue {
     families: Vec<Arc<Family>>,
     by_name: BTreeMap<Arc<str>, usize>,
     absent: Vec<Absent>,
+    /// Families that are not served though their group is.
+    left_out: BTreeSet<Arc<str>>,
 }
 
 impl Catalogue {
@@ -78,7 +81,14 @@ impl Catalogue {
             groups,
             families,
             absent,
+            left_out: BTreeSet::new(),
         }
+    }
+
+    /// The same with no group served.
+    pub(crate) fn closed(mut self) -> Self {
+        self.groups.iter_mut().for_each(|group| group.enabled = false);
+        self
     }
 
     /// Every family in the order of the declarations. A family's place is its id.
@@ -99,12 +109,11 @@ impl Catalogue {
         &self.groups
     }
 
-    /// Whether a family's group is served.
+    /// Whether a family is served: its group is, somebody feeds it, and it was not left out.
     #[must_use]
     pub fn serves(&self, family: &Family) -> bool {
-        self.groups
-            .iter()
-            .any(|group| group.name == family.group && group.enabled)
+        let group = |group: &Group| group.name == family.group && group.enabled;
+        self.groups.iter().any(group) && family.pending.is_none() && !self.left_out.contains(&family.name)
     }
 
     /// Labels that the recorder supplies where a family has them.

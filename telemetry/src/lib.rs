@@ -8,17 +8,23 @@
 
 mod catalogue;
 mod codegen;
+mod config;
+mod custom;
 mod drops;
 mod exposition;
 mod family;
 mod instruments;
+mod log;
 mod meter;
+mod pull;
+mod push;
 mod recorder;
 mod records;
 mod schema;
 mod system;
 mod telemetry;
 mod timeline;
+mod yaml;
 
 /// Typed constants, one per family of the catalogue.
 #[path = "generated/families.rs"]
@@ -29,6 +35,10 @@ pub use catalogue::{
     Prefix, Sinks, is_label_name, is_metric_name,
 };
 pub use codegen::families_source;
+pub use config::{MetricsConfig, MetricsConfigError, MetricsMode};
+pub use custom::{
+    CustomHandle, CustomKind, CustomMetrics, CustomOptions, MetricError, MetricSpec, Sample, Undeclared,
+};
 pub use drops::{DropReason, Drops};
 pub use exposition::{Collector, Exposition, Selection};
 pub use family::{CounterFamily, FloatCounterFamily, GaugeFamily, HistogramFamily, TypedFamily};
@@ -37,7 +47,10 @@ pub use instruments::{
     GrpcCode, GrpcInstruments, PipelineInstruments, RejectionReason, ResponseClass, SessionInstruments,
     StageInfo, StreamAbort, TorchServeInstruments, TorchServeRequest,
 };
+pub use log::{EngineLog, LogLine, LogSink, LogWriter, StatsLog};
 pub use meter::{FloatCounter, Meter};
+pub use pull::{PullEndpoint, Readiness};
+pub use push::{Credentials, PushError, PushOptions, PushTarget, PushTargetError, Pusher, Secret};
 pub use recorder::{
     Cardinality, Check, DefaultLabels, EngineIndex, EngineMap, EngineMapError, Fanout, Gate, Relabel,
     SharedRecorder, Sink, Surroundings, stack,
@@ -52,3 +65,4 @@ pub use system::{
 };
 pub use telemetry::{Telemetry, TelemetryOptions};
 pub use timeline::{Intervals, Output, Timeline};
+pub use yaml::Problem;

@@ -24,6 +24,7 @@ pub(crate) mod tests;
 
 pub use cardinality::Cardinality;
 pub use check::Check;
+pub(crate) use check::LONGEST_VALUE;
 pub use defaults::DefaultLabels;
 pub use fanout::{Fanout, Sink};
 pub use gate::Gate;

@@ -135,7 +135,7 @@ pub struct HopRecord {
     pub rx: Duration,
 }
 
-/// The scheduler of a replica after a step. Queries and hits are those since the record before.
+/// The scheduler of a replica after a step. What concerns the prefix cache is since the record before.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct SchedulerRecord {
     /// Requests in the running batch.
@@ -146,7 +146,9 @@ pub struct SchedulerRecord {
     pub deferred: u64,
     /// Share of KV blocks in use, 0 to 1.
     pub kv_usage: f64,
-    /// Tokens looked up in the prefix cache.
+    /// Requests whose prompts were looked up in the prefix cache.
+    pub prefix_requests: u64,
+    /// Tokens looked up there.
     pub prefix_queries: u64,
     /// Tokens found there.
     pub prefix_hits: u64,

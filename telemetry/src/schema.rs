@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, PoisonError, RwLock};
 
 use crate::catalogue::{Catalogue, Family};
+use crate::custom::MetricError;
 
 /// Looked up by the recorder's layers at registration, never on the hot path.
 #[derive(Debug)]
@@ -65,4 +66,46 @@ impl Schema {
         let custom = self.custom.read().unwrap_or_else(PoisonError::into_inner);
         custom.values().cloned().collect()
     }
+
+    /// Adds a custom family, which its caller has checked. The same again changes nothing.
+    pub(crate) fn insert(&self, family: Family, most: usize) -> Result<(), MetricError> {
+        let mut custom = self.custom.write().unwrap_or_else(PoisonError::into_inner);
+        if let Some(known) = custom.get(&family.name) {
+            return match difference(known, &family) {
+                None => Ok(()),
+                Some(what) => Err(MetricError::DeclaredDifferently {
+                    name: family.name.to_string(),
+                    what,
+                }),
+            };
+        }
+        if custom.len() >= most {
+            return Err(MetricError::TooManyMetrics { most });
+        }
+        custom.insert(Arc::clone(&family.name), Arc::new(family));
+        Ok(())
+    }
+
+    /// The served families, the custom ones and the absent ones.
+    #[must_use]
+    pub fn to_json(&self) -> serde_json::Value {
+        let mut json = self.catalogue.to_json();
+        let custom: Vec<_> = self.custom().iter().map(|family| family.to_json()).collect();
+        json["custom"] = serde_json::Value::Array(custom);
+        json
+    }
+}
+
+/// What two declarations of one name disagree about.
+fn difference(a: &Family, b: &Family) -> Option<&'static str> {
+    let differs = [
+        (a.kind != b.kind, "kind"),
+        (a.unit != b.unit, "unit"),
+        (a.labels != b.labels, "set of labels"),
+        (a.buckets != b.buckets, "set of bounds"),
+        (a.help != b.help, "help"),
+    ];
+    differs
+        .into_iter()
+        .find_map(|(differs, what)| differs.then_some(what))
 }

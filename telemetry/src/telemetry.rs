@@ -13,6 +13,7 @@ use crate::drops::{DropReason, Drops};
 use crate::exposition::{Collector, Exposition};
 use crate::families as f;
 use crate::instruments::EngineInstruments;
+use crate::log::{LogSink, LogWriter, StatsLog};
 use crate::meter::Meter;
 use crate::recorder::{EngineIndex, EngineMap, EngineMapError, SharedRecorder, Sink, Surroundings, stack};
 use crate::records::Replica;
@@ -29,6 +30,8 @@ pub struct TelemetryOptions {
     pub model_name: String,
     /// The machine's name.
     pub hostname: String,
+    /// Statistics for the log, which get what the instruments get.
+    pub log: Option<Arc<StatsLog>>,
 }
 
 /// See the module's text.
@@ -40,6 +43,26 @@ pub struct Telemetry {
     schema: Arc<Schema>,
     engines: Arc<EngineMap>,
     drops: Arc<Drops>,
+    log: Option<Arc<StatsLog>>,
+}
+
+/// What sinks are made with.
+struct Foundation {
+    schema: Arc<Schema>,
+    drops: Arc<Drops>,
+}
+
+impl Foundation {
+    fn new(options: &TelemetryOptions) -> Result<Self, Vec<OptionsError>> {
+        let mut catalogue = Catalogue::built_in().with(&options.catalogue)?;
+        if options.off {
+            catalogue = catalogue.closed();
+        }
+        Ok(Self {
+            schema: Arc::new(Schema::new(Arc::new(catalogue))),
+            drops: Arc::default(),
+        })
+    }
 }
 
 /// A recorder has nothing to show.
@@ -59,18 +82,32 @@ impl Telemetry {
     ///
     /// Every option that does not fit the catalogue.
     pub fn new(options: &TelemetryOptions) -> Result<Self, Vec<OptionsError>> {
-        Self::with_sinks(options, Vec::new())
+        Ok(Self::around(&Foundation::new(options)?, options, Vec::new()))
     }
 
-    /// The same, with further sinks beside the exposition.
+    /// The same, with a line per update for families that go to the log. The writer runs on a thread of its own until
+    /// [`LogSink::stop`].
     ///
     /// # Errors
     ///
     /// Every option that does not fit the catalogue.
-    pub fn with_sinks(options: &TelemetryOptions, mut sinks: Vec<Sink>) -> Result<Self, Vec<OptionsError>> {
-        let catalogue = Arc::new(Catalogue::built_in().with(&options.catalogue)?);
-        let schema = Arc::new(Schema::new(Arc::clone(&catalogue)));
-        let (engines, drops) = (Arc::new(EngineMap::default()), Arc::new(Drops::default()));
+    pub fn with_line_log(
+        options: &TelemetryOptions,
+    ) -> Result<(Self, Arc<LogSink>, LogWriter), Vec<OptionsError>> {
+        let foundation = Foundation::new(options)?;
+        let (log, writer) = LogSink::new(Arc::clone(&foundation.schema), Arc::clone(&foundation.drops));
+        let log = Arc::new(log);
+        let sink = Sink {
+            takes: |family| family.sinks.log,
+            recorder: Arc::clone(&log) as SharedRecorder,
+        };
+        Ok((Self::around(&foundation, options, vec![sink]), log, writer))
+    }
+
+    fn around(foundation: &Foundation, options: &TelemetryOptions, mut sinks: Vec<Sink>) -> Self {
+        let (schema, drops) = (Arc::clone(&foundation.schema), Arc::clone(&foundation.drops));
+        let catalogue = Arc::clone(schema.catalogue());
+        let engines = Arc::new(EngineMap::default());
         let exposition = Arc::new(Exposition::new(Arc::clone(&schema), Arc::clone(&drops)));
         sinks.push(Sink {
             takes: |family| family.sinks.prometheus,
@@ -95,14 +132,15 @@ impl Telemetry {
         );
         catalogue.describe(recorder.as_ref());
         exposition.collect_from(Arc::new(DropCollector::new(&meter, Arc::clone(&drops))));
-        Ok(Self {
+        Self {
             meter,
             recorder: SharedRecorderDebug(recorder),
             exposition,
             schema,
             engines,
             drops,
-        })
+            log: options.log.clone(),
+        }
     }
 
     /// For instruments.
@@ -129,6 +167,12 @@ impl Telemetry {
         &self.recorder.0
     }
 
+    /// Statistics for the log, if there are any.
+    #[must_use]
+    pub fn log(&self) -> Option<&Arc<StatsLog>> {
+        self.log.as_ref()
+    }
+
     /// What was refused so far.
     #[must_use]
     pub fn drops(&self) -> &Arc<Drops> {
@@ -145,7 +189,10 @@ impl Telemetry {
         self.engines.register(index, replica.stage, replica.replica)?;
         let instruments = EngineInstruments::new(&self.meter, index, replica)?;
         self.exposition.collect_from(instruments.collector());
-        Ok(instruments)
+        Ok(match &self.log {
+            Some(log) => instruments.with_log(log.engine(index.0)),
+            None => instruments,
+        })
     }
 }
 

@@ -11,7 +11,14 @@ const fn ms(ms: u64) -> Duration {
 const REPLICA: Replica = Replica { stage: 2, replica: 1 };
 
 fn telemetry() -> Telemetry {
-    Telemetry::new(&TelemetryOptions::default()).expect("good options")
+    let options = TelemetryOptions {
+        catalogue: CatalogueOptions {
+            pending: true,
+            ..CatalogueOptions::default()
+        },
+        ..TelemetryOptions::default()
+    };
+    Telemetry::new(&options).expect("good options")
 }
 
 /// The value of the only series of `name` that contains `label`.
@@ -127,6 +134,7 @@ fn scheduler(running: u64, queries: u64) -> SchedulerRecord {
         waiting_for_capacity: 2,
         deferred: 3,
         kv_usage: 0.25,
+        prefix_requests: 1,
         prefix_queries: queries,
         prefix_hits: queries / 2,
     }

@@ -14,6 +14,7 @@ fn telemetry() -> Telemetry {
     let options = TelemetryOptions {
         catalogue: CatalogueOptions {
             enable: vec!["torchserve".to_owned()],
+            pending: true,
             ..CatalogueOptions::default()
         },
         model_name: "tiny".to_owned(),
@@ -111,6 +112,7 @@ fn feed_engine(telemetry: &Telemetry) {
         waiting_for_capacity: 2,
         deferred: 3,
         kv_usage: 0.5,
+        prefix_requests: 1,
         prefix_queries: 10,
         prefix_hits: 5,
     };
@@ -130,7 +132,7 @@ fn feed_engine(telemetry: &Telemetry) {
     if let Output::Next(gap) = timeline.output(ms(40), 1) {
         engine.next_output(gap);
     }
-    engine.starved(ms(5));
+    engine.starved();
     engine.finished(&FinishedRequest {
         reason: FinishReason::Stop,
         latency: ms(60),

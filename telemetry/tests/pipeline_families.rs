@@ -13,7 +13,14 @@ const fn replica(replica: u32) -> Replica {
 }
 
 fn telemetry() -> Telemetry {
-    Telemetry::new(&TelemetryOptions::default()).expect("good options")
+    let options = TelemetryOptions {
+        catalogue: CatalogueOptions {
+            pending: true,
+            ..CatalogueOptions::default()
+        },
+        ..TelemetryOptions::default()
+    };
+    Telemetry::new(&options).expect("good options")
 }
 
 fn value(telemetry: &Telemetry, name: &str, label: &str) -> f64 {

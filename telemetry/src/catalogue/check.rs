@@ -4,23 +4,14 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::sync::Arc;
 
-use serde_saphyr::Spanned;
-
 use super::raw::{RawBuckets, RawCatalogue, RawFamily, RawGroup};
 use super::{Absent, Buckets, Catalogue, Family, FamilyKind, Group, Sinks, is_label_name, is_metric_name};
+use crate::yaml::{At, Problem, Problems};
 
 /// The one rule by which bounds follow from the model.
 const BY_LENGTH: &str = "one_two_five_up_to_max_model_len";
 /// The longest sequence for which bounds are made when nobody says.
 const DEFAULT_MAX_MODEL_LEN: u32 = 32_768;
-
-/// What is wrong at one place. A line of 0 means the whole text.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Problem {
-    pub(crate) line: u64,
-    pub(crate) column: u64,
-    pub(crate) what: String,
-}
 
 /// A catalogue that cannot be used: every problem, as `line:column: what`.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -30,31 +21,13 @@ impl fmt::Display for CatalogueError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (index, problem) in self.0.iter().enumerate() {
             let separator = if index == 0 { "" } else { "\n" };
-            write!(
-                f,
-                "{separator}{}:{}: {}",
-                problem.line, problem.column, problem.what
-            )?;
+            write!(f, "{separator}{problem}")?;
         }
         Ok(())
     }
 }
 
 impl std::error::Error for CatalogueError {}
-
-/// Problems as they are found.
-#[derive(Debug, Default)]
-struct Problems(Vec<Problem>);
-
-impl Problems {
-    fn at<T>(&mut self, place: &Spanned<T>, what: impl Into<String>) {
-        self.0.push(Problem {
-            line: place.referenced.line(),
-            column: place.referenced.column(),
-            what: what.into(),
-        });
-    }
-}
 
 pub(super) fn catalogue(raw: &RawCatalogue) -> Result<Catalogue, CatalogueError> {
     let mut problems = Problems::default();
@@ -77,7 +50,7 @@ pub(super) fn catalogue(raw: &RawCatalogue) -> Result<Catalogue, CatalogueError>
     if !problems.0.is_empty() {
         return Err(CatalogueError(problems.0));
     }
-    let supplied = raw.supplied.iter().map(|label| Arc::from(label.as_str()));
+    let supplied = raw.supplied.iter().map(|label| Arc::from(label.value.as_str()));
     Ok(Catalogue::new(supplied.collect(), groups, families, absent))
 }
 
@@ -219,6 +192,7 @@ fn family(
         buckets,
         group: Arc::from(group.name.value.as_str()),
         sinks,
+        pending: raw.pending.as_ref().map(|pending| pending.value.clone()),
         series: raw.series.unwrap_or(group.series),
     })
 }
@@ -292,7 +266,7 @@ fn buckets(
     }
 }
 
-fn sinks(raw: &[Spanned<String>], problems: &mut Problems) -> Sinks {
+fn sinks(raw: &[At<String>], problems: &mut Problems) -> Sinks {
     let mut sinks = Sinks::default();
     for sink in raw {
         match sink.value.as_str() {
@@ -332,7 +306,7 @@ fn unique_names(raw: &RawCatalogue, families: &[Family], problems: &mut Problems
 fn absent(raw: &RawCatalogue, families: &[Family], problems: &mut Problems) -> Vec<Absent> {
     let mut all = Vec::new();
     for entry in &raw.absent {
-        let texts = |spanned: &[Spanned<String>]| spanned.iter().map(|text| text.value.clone()).collect();
+        let texts = |spanned: &[At<String>]| spanned.iter().map(|text| text.value.clone()).collect();
         let absent = Absent {
             reason: entry.reason.clone(),
             names: texts(&entry.names),

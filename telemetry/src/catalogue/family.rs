@@ -81,6 +81,8 @@ pub struct Family {
     pub group: Arc<str>,
     /// Where its values go.
     pub sinks: Sinks,
+    /// What it still waits for before anybody feeds it.
+    pub pending: Option<String>,
     /// Most label sets that are kept.
     pub series: usize,
 }

@@ -8,7 +8,7 @@ const HEAD: &str = "# Metrics
 
 <!-- Generated from telemetry/catalogue.yaml by `cargo run -p omni-telemetry --example regenerate`. Do not edit. -->
 
-Every metric family of the server. Names, labels and buckets are those of the vLLM and vLLM-Omni families they stand in for, so
+Every metric family of the server, and those it is prepared for. Names, labels and buckets are those of the vLLM and vLLM-Omni families they stand in for, so
 that existing dashboards keep working. `model_name` is the name the model is served by. `stage` and `replica` are ids as text
 (`\"0\"`); `vllm:omni_stage_info` says what is behind them. Histograms have fixed buckets, `+Inf` is implied.
 
@@ -67,13 +67,16 @@ fn section(out: &mut String, group: &Group, families: &[&Family]) {
                 None => label.to_owned(),
             })
             .collect();
+        let pending = family.pending.as_ref();
+        let pending = pending.map(|what| format!(" *Not served yet: waits for {what}.*"));
         let _ = writeln!(
             out,
-            "| `{}` | {kind} | {} | {} | {} |",
+            "| `{}` | {kind} | {} | {} | {}{} |",
             family.name,
             family.unit,
             labels.join(", "),
-            family.help
+            family.help,
+            pending.unwrap_or_default()
         );
     }
 }

@@ -5,6 +5,10 @@ use std::sync::Arc;
 
 use super::check::{check_bounds, one_two_five};
 use super::{Catalogue, Family};
+use crate::config::MetricsMode;
+
+/// The group that a metrics file can choose from.
+const TORCHSERVE: &str = "torchserve";
 
 /// What the pipeline's own families begin with.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -50,10 +54,16 @@ pub struct CatalogueOptions {
     pub enable: Vec<String>,
     /// Groups not to serve.
     pub disable: Vec<String>,
+    /// Whether families are served too that no component of the server feeds yet.
+    pub pending: bool,
     /// Longest sequence of the served model, in tokens; the bounds of token histograms follow it.
     pub max_model_len: Option<u32>,
     /// Bounds that replace a bucket set, by the set's name.
     pub buckets: BTreeMap<String, Vec<f64>>,
+    /// Those of TorchServe's families that are served, if not all of them. Served whether or not the group is enabled.
+    pub torchserve: Option<Vec<String>>,
+    /// Where TorchServe's families go.
+    pub mode: MetricsMode,
 }
 
 /// Options that do not fit the catalogue.
@@ -105,12 +115,26 @@ impl Catalogue {
             group.enabled = (group.enabled || named(&options.enable)) && !named(&options.disable);
         }
         let families = self.families.iter().map(|family| adapt(family, options));
-        Ok(Self::new(
+        let mut catalogue = Self::new(
             self.supplied.clone(),
             groups,
             families.collect(),
             self.absent.clone(),
-        ))
+        );
+        if let Some(listed) = &options.torchserve {
+            catalogue.serve_of_torchserve(listed);
+        }
+        Ok(catalogue)
+    }
+
+    fn serve_of_torchserve(&mut self, listed: &[String]) {
+        for group in &mut self.groups {
+            group.enabled |= group.name.as_ref() == TORCHSERVE;
+        }
+        let left_out = self.families.iter().filter(|family| {
+            family.group.as_ref() == TORCHSERVE && !listed.iter().any(|name| **name == *family.name)
+        });
+        self.left_out = left_out.map(|family| Arc::clone(&family.name)).collect();
     }
 
     fn problems(&self, options: &CatalogueOptions) -> Vec<OptionsError> {
@@ -153,6 +177,12 @@ impl Catalogue {
 
 fn adapt(family: &Family, options: &CatalogueOptions) -> Family {
     let mut family = family.clone();
+    if options.pending {
+        family.pending = None;
+    }
+    if family.group.as_ref() == TORCHSERVE {
+        family.sinks = options.mode.sinks(&family.name);
+    }
     family.name = options.prefix.apply(&family.name);
     if let Some(buckets) = &mut family.buckets {
         if let (true, Some(limit)) = (buckets.by_length, options.max_model_len) {

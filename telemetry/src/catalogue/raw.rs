@@ -1,76 +1,209 @@
-//! The catalogue as it is written: every value with its place, nothing checked yet.
+//! The catalogue as it is written: every value with its place, nothing checked yet but the shape.
 
 use std::collections::BTreeMap;
 
-use serde::Deserialize;
-use serde_saphyr::Spanned;
+use super::check::CatalogueError;
+use crate::yaml::{At, Node, Problems, Value, parse};
 
-use super::check::{CatalogueError, Problem};
-
-#[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[derive(Debug)]
 pub(super) struct RawCatalogue {
-    pub(super) version: Spanned<u32>,
-    pub(super) supplied: Vec<String>,
-    pub(super) bucket_sets: BTreeMap<String, Spanned<RawBuckets>>,
+    pub(super) version: At<u32>,
+    pub(super) supplied: Vec<At<String>>,
+    pub(super) bucket_sets: BTreeMap<String, At<RawBuckets>>,
     pub(super) groups: Vec<RawGroup>,
     pub(super) absent: Vec<RawAbsent>,
 }
 
 /// Bounds, or the rule that gives them.
-#[derive(Debug, Deserialize)]
-#[serde(untagged)]
+#[derive(Debug)]
 pub(super) enum RawBuckets {
     Bounds(Vec<f64>),
     Rule(String),
 }
 
-#[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[derive(Debug)]
 pub(super) struct RawGroup {
-    pub(super) name: Spanned<String>,
+    pub(super) name: At<String>,
     pub(super) about: String,
     pub(super) enabled: bool,
-    pub(super) sinks: Vec<Spanned<String>>,
+    pub(super) sinks: Vec<At<String>>,
     pub(super) series: usize,
     pub(super) metrics: Vec<RawFamily>,
 }
 
-#[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[derive(Debug)]
 pub(super) struct RawFamily {
-    pub(super) name: Spanned<String>,
-    pub(super) kind: Spanned<String>,
-    pub(super) unit: Spanned<String>,
-    pub(super) help: Spanned<String>,
-    pub(super) labels: Vec<Spanned<String>>,
-    #[serde(default)]
-    pub(super) values: BTreeMap<String, Spanned<Vec<String>>>,
-    pub(super) buckets: Option<Spanned<String>>,
+    pub(super) name: At<String>,
+    pub(super) kind: At<String>,
+    pub(super) unit: At<String>,
+    pub(super) help: At<String>,
+    pub(super) labels: Vec<At<String>>,
+    pub(super) values: BTreeMap<String, At<Vec<String>>>,
+    pub(super) buckets: Option<At<String>>,
     pub(super) series: Option<usize>,
-    pub(super) sinks: Option<Vec<Spanned<String>>>,
+    pub(super) sinks: Option<Vec<At<String>>>,
+    /// What it still waits for.
+    pub(super) pending: Option<At<String>>,
     /// Keeps a foreign name that breaks the naming rules.
-    #[serde(default)]
     pub(super) bare_name: bool,
 }
 
-#[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[derive(Debug)]
 pub(super) struct RawAbsent {
     pub(super) reason: String,
-    #[serde(default)]
-    pub(super) names: Vec<Spanned<String>>,
-    #[serde(default)]
-    pub(super) prefixes: Vec<Spanned<String>>,
+    pub(super) names: Vec<At<String>>,
+    pub(super) prefixes: Vec<At<String>>,
 }
 
 pub(super) fn read(text: &str) -> Result<RawCatalogue, CatalogueError> {
-    serde_saphyr::from_str(text).map_err(|error| {
-        let at = error.location();
-        CatalogueError(vec![Problem {
-            line: at.map_or(0, |at| at.line()),
-            column: at.map_or(0, |at| at.column()),
-            what: error.without_snippet().to_string(),
-        }])
+    let root = parse(text).map_err(|problem| CatalogueError(vec![problem]))?;
+    let mut problems = Problems::default();
+    let raw = catalogue(&root, &mut problems);
+    match raw {
+        Some(raw) if problems.0.is_empty() => Ok(raw),
+        _ => Err(CatalogueError(problems.0)),
+    }
+}
+
+fn catalogue(root: &Node, problems: &mut Problems) -> Option<RawCatalogue> {
+    let keys = ["version", "supplied", "bucket_sets", "groups", "absent"];
+    let entries = problems.map(root, "catalogue", &keys);
+    let mut needed = |key| problems.needed(root, entries, "catalogue", key);
+    let [version, supplied, sets, groups, absent] = [
+        needed("version")?,
+        needed("supplied")?,
+        needed("bucket_sets")?,
+        needed("groups")?,
+        needed("absent")?,
+    ];
+    let mut bucket_sets = BTreeMap::new();
+    if let Value::Map(sets) = &sets.value {
+        for (name, set) in sets {
+            bucket_sets.insert(name.value.clone(), buckets(set, problems));
+        }
+    }
+    let groups = problems.list(groups, "groups");
+    let groups = groups.iter().filter_map(|node| group(node, problems)).collect();
+    let absent = problems.list(absent, "absent");
+    Some(RawCatalogue {
+        version: problems.parsed(version, "version", "a number")?,
+        supplied: problems.texts(supplied, "supplied"),
+        bucket_sets,
+        groups,
+        absent: absent
+            .iter()
+            .filter_map(|node| self::absent(node, problems))
+            .collect(),
+    })
+}
+
+fn buckets(node: &Node, problems: &mut Problems) -> At<RawBuckets> {
+    let Value::List(bounds) = &node.value else {
+        let rule = problems.text(node, "buckets").map(|rule| rule.value);
+        return node.with(RawBuckets::Rule(rule.unwrap_or_default()));
+    };
+    let bounds = bounds
+        .iter()
+        .filter_map(|bound| problems.parsed(bound, "bound", "a number"));
+    let bounds: Vec<_> = bounds.map(|bound: At<f64>| bound.value).collect();
+    node.with(RawBuckets::Bounds(bounds))
+}
+
+fn group(node: &Node, problems: &mut Problems) -> Option<RawGroup> {
+    let keys = ["name", "about", "enabled", "sinks", "series", "metrics"];
+    let entries = problems.map(node, "group", &keys);
+    let mut needed = |key| problems.needed(node, entries, "group", key);
+    let [name, about, enabled, sinks, series, metrics] = [
+        needed("name")?,
+        needed("about")?,
+        needed("enabled")?,
+        needed("sinks")?,
+        needed("series")?,
+        needed("metrics")?,
+    ];
+    let metrics = problems.list(metrics, "metrics");
+    Some(RawGroup {
+        name: problems.text(name, "name")?,
+        about: problems.text(about, "about")?.value,
+        enabled: problems.parsed(enabled, "enabled", "true or false")?.value,
+        sinks: problems.texts(sinks, "sinks"),
+        series: problems.parsed(series, "series", "a number")?.value,
+        metrics: metrics
+            .iter()
+            .filter_map(|metric| family(metric, problems))
+            .collect(),
+    })
+}
+
+fn family(node: &Node, problems: &mut Problems) -> Option<RawFamily> {
+    let keys = [
+        "pending",
+        "name",
+        "kind",
+        "unit",
+        "help",
+        "labels",
+        "values",
+        "buckets",
+        "series",
+        "sinks",
+        "bare_name",
+    ];
+    let entries = problems.map(node, "metric", &keys);
+    let mut needed = |key| problems.needed(node, entries, "metric", key);
+    let [name, kind, unit, help, labels] = [
+        needed("name")?,
+        needed("kind")?,
+        needed("unit")?,
+        needed("help")?,
+        needed("labels")?,
+    ];
+    let mut values = BTreeMap::new();
+    if let Some(Value::Map(entries)) = entries.get("values").map(|node| &node.value) {
+        for (label, list) in entries {
+            let texts = problems.texts(list, "values");
+            let texts = texts.into_iter().map(|text| text.value).collect();
+            values.insert(label.value.clone(), list.with(texts));
+        }
+    }
+    let series = entries
+        .get("series")
+        .and_then(|node| problems.parsed(node, "series", "a number"));
+    let bare = entries
+        .get("bare_name")
+        .and_then(|node| problems.parsed(node, "bare_name", "true or false"));
+    Some(RawFamily {
+        name: problems.text(name, "name")?,
+        kind: problems.text(kind, "kind")?,
+        unit: problems.text(unit, "unit")?,
+        help: problems.text(help, "help")?,
+        labels: problems.texts(labels, "labels"),
+        values,
+        buckets: entries
+            .get("buckets")
+            .and_then(|node| problems.text(node, "buckets")),
+        series: series.map(|series: At<usize>| series.value),
+        sinks: entries.get("sinks").map(|node| problems.texts(node, "sinks")),
+        pending: entries
+            .get("pending")
+            .and_then(|node| problems.text(node, "pending")),
+        bare_name: bare.is_some_and(|bare: At<bool>| bare.value),
+    })
+}
+
+fn absent(node: &Node, problems: &mut Problems) -> Option<RawAbsent> {
+    let entries = problems.map(node, "absent", &["reason", "names", "prefixes"]);
+    let reason = problems.needed(node, entries, "absent", "reason")?;
+    let mut texts = |key| {
+        entries
+            .get(key)
+            .map(|node| problems.texts(node, key))
+            .unwrap_or_default()
+    };
+    let (names, prefixes) = (texts("names"), texts("prefixes"));
+    Some(RawAbsent {
+        reason: problems.text(reason, "reason")?.value,
+        names,
+        prefixes,
     })
 }

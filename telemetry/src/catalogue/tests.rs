@@ -175,6 +175,25 @@ fn torchserve_is_off_until_asked_for() {
 }
 
 #[test]
+fn a_family_that_nobody_feeds_yet_is_declared_and_not_served() {
+    let metric = "{name: a, pending: a feed, kind: gauge, unit: x, help: h, labels: []}";
+    let catalogue = with_metrics(&[metric]).expect("a good catalogue");
+    let family = catalogue.find("a").expect("a family");
+    assert!(!catalogue.serves(family));
+    let options = CatalogueOptions {
+        pending: true,
+        ..CatalogueOptions::default()
+    };
+    let all = catalogue.with(&options).expect("good options");
+    assert!(all.serves(all.find("a").expect("a family")));
+    assert!(
+        catalogue
+            .to_markdown()
+            .contains("*Not served yet: waits for a feed.*")
+    );
+}
+
+#[test]
 fn what_contradicts_itself_is_refused_with_its_place() {
     let cases = [
         (
@@ -274,11 +293,12 @@ fn the_listing_shows_what_is_served() {
     let json = Catalogue::built_in().to_json();
     let families = json["families"].as_array().expect("families");
     let find = |name: &str| families.iter().find(|family| family["name"] == name);
-    let ttft = find("vllm:time_to_first_token_seconds").expect("served");
+    let ttft = find("vllm:omni_audio_ttfp_s").expect("served");
     assert_eq!(
         ttft["labels"],
         serde_json::json!(["model_name", "stage", "replica"])
     );
-    assert_eq!(ttft["buckets"].as_array().map(Vec::len), Some(22));
+    assert_eq!(ttft["buckets"].as_array().map(Vec::len), Some(13));
     assert!(find("QueueTime").is_none());
+    assert!(find("vllm:omni_cancel_latency_s").is_none());
 }

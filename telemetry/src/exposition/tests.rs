@@ -90,17 +90,17 @@ fn label_values_are_escaped_and_never_fall_together() {
 fn a_name_selects_its_family_or_one_of_its_series_and_no_sibling() {
     let exposition = exposition();
     exposition
-        .register_histogram(&key("grpc_server_handling_seconds", &[]), &METADATA)
+        .register_histogram(&key("vllm:omni_audio_underrun_s", &[]), &METADATA)
         .record(1.0);
-    let sum = lines(&exposition, "grpc_server_handling_seconds_sum");
+    let sum = lines(&exposition, "vllm:omni_audio_underrun_s_sum");
     assert_eq!(
         sum[1..],
         [
-            "# TYPE grpc_server_handling_seconds histogram",
-            "grpc_server_handling_seconds_sum 1.0"
+            "# TYPE vllm:omni_audio_underrun_s histogram",
+            "vllm:omni_audio_underrun_s_sum 1.0"
         ]
     );
-    assert!(lines(&exposition, "grpc_server").is_empty());
+    assert!(lines(&exposition, "vllm:omni_audio_underrun").is_empty());
     let two = Selection::of(["process_open_fds".to_owned(), "process_max_fds".to_owned()]);
     assert_eq!(exposition.render(&two).matches("# TYPE").count(), 2);
 }

@@ -42,9 +42,9 @@ pub const OMNI_STAGE_GEN_TIME_S: HistogramFamily<2> = HistogramFamily::new(8, &[
 #[rustfmt::skip]
 pub const OMNI_STAGE_WAITING_REQUESTS: GaugeFamily<1> = GaugeFamily::new(9, &["stage"]);
 
-/// `vllm:omni_stage_starved_s_total`: Time a replica held unfinished requests and could run none of them, because the stage before had not delivered.
+/// `vllm:omni_stage_starved_total`: Times a request ran out of input in a replica although the stage before should have delivered.
 #[rustfmt::skip]
-pub const OMNI_STAGE_STARVED_S_TOTAL: FloatCounterFamily<2> = FloatCounterFamily::new(10, &["stage", "replica"]);
+pub const OMNI_STAGE_STARVED_TOTAL: CounterFamily<2> = CounterFamily::new(10, &["stage", "replica"]);
 
 /// `vllm:omni_stage_info`: Always 1. Says which name, kind and device stand behind the ids in stage and replica.
 #[rustfmt::skip]
@@ -82,7 +82,7 @@ pub const OMNI_AUDIO_TTFP_S: HistogramFamily<2> = HistogramFamily::new(18, &["st
 #[rustfmt::skip]
 pub const OMNI_AUDIO_DURATION_S: HistogramFamily<2> = HistogramFamily::new(19, &["stage", "replica"]);
 
-/// `vllm:omni_audio_rtf`: Time the last stage took over the playing time it made. Below 1 is faster than playback.
+/// `vllm:omni_audio_rtf`: Time the stages worked on a request over the playing time of its audio. Below 1 is faster than playback.
 #[rustfmt::skip]
 pub const OMNI_AUDIO_RTF: HistogramFamily<2> = HistogramFamily::new(20, &["stage", "replica"]);
 

@@ -8,7 +8,8 @@ use metrics::{Counter, Gauge, Histogram};
 
 use crate::exposition::Collector;
 use crate::families as f;
-use crate::meter::{FloatCounter, Meter};
+use crate::log::EngineLog;
+use crate::meter::Meter;
 use crate::recorder::{EngineIndex, EngineMapError};
 use crate::records::{FinishReason, FinishedRequest, FirstOutput, Replica, SchedulerRecord};
 
@@ -37,6 +38,7 @@ pub struct CacheConfig {
 pub struct EngineInstruments {
     meter: Meter,
     engine: String,
+    log: Option<Arc<EngineLog>>,
     gauges: Arc<SchedulerGauges>,
     prefix_queries: Counter,
     prefix_hits: Counter,
@@ -46,7 +48,7 @@ pub struct EngineInstruments {
     latencies: Latencies,
     sizes: Sizes,
     success: [Counter; FinishReason::ALL.len()],
-    starved: FloatCounter,
+    starved: Counter,
 }
 
 #[derive(Debug)]
@@ -109,10 +111,18 @@ impl EngineInstruments {
             sizes: Sizes::new(meter, index),
             success: FinishReason::ALL
                 .map(|reason| meter.counter(f::REQUEST_SUCCESS_TOTAL, [index, reason.label()])),
-            starved: meter.float_counter(f::OMNI_STAGE_STARVED_S_TOTAL, [&stage, &replica]),
+            starved: meter.counter(f::OMNI_STAGE_STARVED_TOTAL, [&stage, &replica]),
             meter: meter.clone(),
             engine: engine.clone(),
+            log: None,
         })
+    }
+
+    /// Tells `log` the same.
+    #[must_use]
+    pub fn with_log(mut self, log: Arc<EngineLog>) -> Self {
+        self.log = Some(log);
+        self
     }
 
     /// The part that a reader brings up to date before it reads.
@@ -150,12 +160,18 @@ impl EngineInstruments {
         self.prefix_hits.increment(record.prefix_hits);
         self.hits_on_device.increment(record.prefix_hits);
         self.gauges.update(now, record);
+        if let Some(log) = &self.log {
+            log.stepped(record);
+        }
     }
 
     /// An output of the engine carried so many tokens: prompt tokens that were computed for it, and new ones.
     pub fn iteration(&self, computed: u64, new: u64) {
         self.tokens.generated.increment(new);
         self.tokens.iteration.record((computed + new) as f64);
+        if let Some(log) = &self.log {
+            log.iteration(computed, new);
+        }
     }
 
     /// A request reached its first output.
@@ -177,11 +193,14 @@ impl EngineInstruments {
     /// A running request had to go back to waiting.
     pub fn preempted(&self) {
         self.preemptions.increment(1);
+        if let Some(log) = &self.log {
+            log.preempted();
+        }
     }
 
-    /// The engine held unfinished requests for that long and could run none of them for want of input.
-    pub fn starved(&self, time: Duration) {
-        self.starved.add(time.as_secs_f64());
+    /// A request ran out of input although the stage before should have delivered.
+    pub fn starved(&self) {
+        self.starved.increment(1);
     }
 
     /// The engine is done with a request, whatever the reason. Called once for each.

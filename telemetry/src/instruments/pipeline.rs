@@ -1,12 +1,13 @@
 //! Whole requests.
 
 use std::collections::BTreeMap;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use metrics::{Counter, Gauge, Histogram};
 
 use crate::families as f;
+use crate::log::StatsLog;
 use crate::meter::Meter;
 use crate::records::{FailureReason, Replica, RequestOutcome, RequestRecord, StageKind};
 
@@ -27,6 +28,7 @@ pub struct StageInfo {
 #[derive(Debug)]
 pub struct PipelineInstruments {
     meter: Meter,
+    log: Option<Arc<StatsLog>>,
     running: Gauge,
     waiting: Gauge,
     stop: Counter,
@@ -57,6 +59,7 @@ impl PipelineInstruments {
         let success = |reason| meter.counter(f::OMNI_REQUESTS_SUCCESS_TOTAL, [reason]);
         let mut this = Self {
             meter: meter.clone(),
+            log: None,
             running: meter.gauge(f::OMNI_NUM_REQUESTS_RUNNING, []),
             waiting: meter.gauge(f::OMNI_NUM_REQUESTS_WAITING, []),
             stop: success("stop"),
@@ -79,6 +82,13 @@ impl PipelineInstruments {
             this.replica_joined(stage);
         }
         this
+    }
+
+    /// Tells `log` the same.
+    #[must_use]
+    pub fn with_log(mut self, log: Arc<StatsLog>) -> Self {
+        self.log = Some(log);
+        self
     }
 
     /// A replica is there, from the start or later. Its stage is one that was there from the start.
@@ -126,6 +136,9 @@ impl PipelineInstruments {
 
     /// A request is over. Called once for each.
     pub fn finished(&self, record: &RequestRecord) {
+        if let Some(log) = &self.log {
+            log.finished(record);
+        }
         match record.outcome {
             RequestOutcome::Stop => self.stop.increment(1),
             RequestOutcome::Length => self.length.increment(1),

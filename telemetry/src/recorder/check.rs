@@ -138,10 +138,7 @@ mod tests {
             &[("stage", "0"), ("replica", "1"), ("model_name", "m")],
         );
         assert_eq!(refused(&expanded, Call::Gauge), None);
-        let real = key(
-            "vllm:omni_stage_starved_s_total",
-            &[("stage", "0"), ("replica", "1")],
-        );
+        let real = key("process_cpu_seconds_total", &[]);
         assert_eq!(refused(&real, Call::Gauge), None);
     }
 

@@ -1,0 +1,164 @@
+//! Why a custom metric cannot be declared or recorded.
+
+use std::sync::Arc;
+
+use crate::catalogue::Family;
+
+/// See each.
+#[derive(Debug, Clone, PartialEq, thiserror::Error)]
+pub enum MetricError {
+    /// Nobody declared it.
+    #[error("metric {name:?} is not declared{}", hint(similar))]
+    Unknown {
+        /// What was asked for.
+        name: String,
+        /// What might have been meant.
+        similar: Option<String>,
+    },
+    /// The server records it itself.
+    #[error("metric {name:?} is the server's own")]
+    BuiltIn {
+        /// Its name.
+        name: String,
+    },
+    /// It is declared in another way.
+    #[error("metric {name:?} is declared already, with another {what}")]
+    DeclaredDifferently {
+        /// Its name.
+        name: String,
+        /// What differs.
+        what: &'static str,
+    },
+    /// The declaration makes no sense.
+    #[error("metric {name:?}: {problem}")]
+    Invalid {
+        /// Its name.
+        name: String,
+        /// What is wrong, and what would be right.
+        problem: String,
+    },
+    /// There are too many metrics.
+    #[error("{most} custom metrics are declared, the most there can be")]
+    TooManyMetrics {
+        /// The limit.
+        most: usize,
+    },
+    /// It is of another kind.
+    #[error("metric {name:?} is a {declared}, not a {got}")]
+    WrongKind {
+        /// Its name.
+        name: String,
+        /// What it is.
+        declared: &'static str,
+        /// What the sample is.
+        got: &'static str,
+    },
+    /// It is in another unit.
+    #[error("metric {name:?} is in {declared}, not in {got}")]
+    WrongUnit {
+        /// Its name.
+        name: String,
+        /// Its unit.
+        declared: String,
+        /// The sample's.
+        got: String,
+    },
+    /// An undeclared metric whose sample does not say what it is.
+    #[error("metric {name:?} is not declared, and its first sample does not say its {what}")]
+    Undescribed {
+        /// Its name.
+        name: String,
+        /// What is missing.
+        what: &'static str,
+    },
+    /// A label has no value.
+    #[error("metric {name:?} needs a value for label {label:?}")]
+    MissingLabel {
+        /// Its name.
+        name: String,
+        /// The label.
+        label: String,
+    },
+    /// A label is not one of its own.
+    #[error("metric {name:?} has no label {label:?}, it has: {known}")]
+    UnknownLabel {
+        /// Its name.
+        name: String,
+        /// The label.
+        label: String,
+        /// What there is.
+        known: String,
+    },
+    /// A label is there twice.
+    #[error("metric {name:?}: label {label:?} is there twice")]
+    DuplicateLabel {
+        /// Its name.
+        name: String,
+        /// The label.
+        label: String,
+    },
+    /// A label's value cannot be one.
+    #[error(
+        "metric {name:?}: the value of label {label:?} is too long or has control characters, expected at most {most} bytes"
+    )]
+    LabelValue {
+        /// Its name.
+        name: String,
+        /// The label.
+        label: String,
+        /// Longest value.
+        most: usize,
+    },
+    /// It has too many label sets.
+    #[error("metric {name:?} has {most} label sets, the most there can be")]
+    TooManySeries {
+        /// Its name.
+        name: String,
+        /// The limit.
+        most: usize,
+    },
+    /// A counter cannot go down.
+    #[error("a counter cannot grow by {value}")]
+    NegativeCounter {
+        /// The value.
+        value: f64,
+    },
+    /// Not a number, or infinite.
+    #[error("{value} is not a finite number")]
+    NonFinite {
+        /// The value.
+        value: f64,
+    },
+}
+
+fn hint(similar: &Option<String>) -> String {
+    similar
+        .as_ref()
+        .map(|name| format!(", did you mean {name:?}?"))
+        .unwrap_or_default()
+}
+
+/// The family whose name is the nearest, if it is near.
+pub(super) fn similar(name: &str, families: &[Arc<Family>]) -> Option<String> {
+    let near = families
+        .iter()
+        .map(|family| (distance(name, &family.name), &family.name));
+    let (distance, nearest) = near.min()?;
+    (distance <= 2.max(name.len() / 4)).then(|| nearest.to_string())
+}
+
+/// Levenshtein's distance, letters of either case being alike.
+fn distance(a: &str, b: &str) -> usize {
+    let b: Vec<_> = b.chars().map(|c| c.to_ascii_lowercase()).collect();
+    let mut row: Vec<usize> = (0..=b.len()).collect();
+    for (index, left) in a.chars().map(|c| c.to_ascii_lowercase()).enumerate() {
+        let mut diagonal = row[0];
+        row[0] = index + 1;
+        for (column, right) in b.iter().enumerate() {
+            let substituted = diagonal + usize::from(left != *right);
+            diagonal = row[column + 1];
+            row[column + 1] = substituted.min(diagonal + 1).min(row[column] + 1);
+        }
+    }
+    row[b.len()]
+}

@@ -1,0 +1,351 @@
+//! vLLM's line of statistics per interval, and tables of requests and edges.
+//!
+//! In: the records that the instruments take. Out: [`LogLine`]s, which the composition root's task gives to the log. Throughput is
+//! what was added since the line before over the time that really passed; prompt tokens that came from a cache do not count.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use super::table;
+use crate::records::{HopRecord, Replica, RequestRecord, SchedulerRecord};
+
+/// Requests over which the hit rate of the prefix cache is told.
+const HIT_RATE_WINDOW: u64 = 1000;
+/// Requests whose tables wait for the log; further ones are left out until it has written.
+const MOST_TABLES: usize = 256;
+
+/// Something for the log.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LogLine {
+    /// Whether only those see it who look for details.
+    pub debug: bool,
+    /// The text; a table has several lines.
+    pub text: String,
+}
+
+/// What one engine has done since the line before.
+#[derive(Debug)]
+pub struct EngineLog {
+    index: u32,
+    state: Mutex<State>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    prompt_tokens: u64,
+    new_tokens: u64,
+    preemptions: u64,
+    scheduler: SchedulerRecord,
+    hits: HitRate,
+    last: Duration,
+    /// Whether nothing went through in the interval before.
+    idle: bool,
+}
+
+/// Hits over queries of the last requests.
+#[derive(Debug, Default)]
+struct HitRate {
+    /// Requests, queries, hits per record.
+    window: VecDeque<(u64, u64, u64)>,
+    sums: (u64, u64, u64),
+}
+
+impl HitRate {
+    fn add(&mut self, requests: u64, queries: u64, hits: u64) {
+        if requests == 0 {
+            return;
+        }
+        self.window.push_back((requests, queries, hits));
+        self.sums = (self.sums.0 + requests, self.sums.1 + queries, self.sums.2 + hits);
+        // The newest record stays, however large.
+        while self.sums.0 > HIT_RATE_WINDOW && self.window.len() > 1 {
+            if let Some(old) = self.window.pop_front() {
+                self.sums = (self.sums.0 - old.0, self.sums.1 - old.1, self.sums.2 - old.2);
+            }
+        }
+    }
+
+    /// None until a request was looked up.
+    fn percent(&self) -> Option<f64> {
+        let (requests, queries, hits) = self.sums;
+        (requests > 0).then(|| hits as f64 / queries.max(1) as f64 * 100.0)
+    }
+}
+
+impl EngineLog {
+    fn new(index: u32) -> Self {
+        Self {
+            index,
+            state: Mutex::default(),
+        }
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A step is over.
+    pub fn stepped(&self, record: &SchedulerRecord) {
+        let mut state = self.state();
+        state.scheduler = *record;
+        state
+            .hits
+            .add(record.prefix_requests, record.prefix_queries, record.prefix_hits);
+    }
+
+    /// An output carried so many computed prompt tokens and new ones.
+    pub fn iteration(&self, computed: u64, new: u64) {
+        let mut state = self.state();
+        state.prompt_tokens += computed;
+        state.new_tokens += new;
+    }
+
+    /// A running request had to go back to waiting.
+    pub fn preempted(&self) {
+        self.state().preemptions += 1;
+    }
+
+    /// The line for what happened until `now`, of any monotonic clock that began with the engine.
+    pub fn line(&self, now: Duration) -> LogLine {
+        let mut state = self.state();
+        let seconds = now.saturating_sub(state.last).as_secs_f64().max(1e-9);
+        let (prompt, new) = (
+            state.prompt_tokens as f64 / seconds,
+            state.new_tokens as f64 / seconds,
+        );
+        let preemptions = std::mem::take(&mut state.preemptions);
+        let idle = state.prompt_tokens == 0 && state.new_tokens == 0;
+        let debug = idle && state.idle;
+        (state.prompt_tokens, state.new_tokens) = (0, 0);
+        (state.last, state.idle) = (now, idle);
+        let scheduler = &state.scheduler;
+        let mut parts = vec![
+            format!("Avg prompt throughput: {prompt:.1} tokens/s"),
+            format!("Avg generation throughput: {new:.1} tokens/s"),
+            format!("Running: {} reqs", scheduler.running),
+            format!(
+                "Waiting: {} reqs",
+                scheduler.waiting_for_capacity + scheduler.deferred
+            ),
+        ];
+        if scheduler.deferred > 0 {
+            parts.push(format!("Deferred: {} reqs", scheduler.deferred));
+        }
+        if preemptions > 0 {
+            parts.push(format!("Preemptions: {preemptions}"));
+        }
+        parts.push(format!("KV cache usage: {:.1}%", scheduler.kv_usage * 100.0));
+        if let Some(rate) = state.hits.percent() {
+            parts.push(format!("Prefix cache hit rate: {rate:.1}%"));
+        }
+        LogLine {
+            debug,
+            text: format!("Engine {:03}: {}", self.index, parts.join(", ")),
+        }
+    }
+}
+
+/// What went over one edge since the tables before.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct EdgeSums {
+    pub(super) hops: u64,
+    pub(super) bytes: u64,
+    pub(super) tx: Duration,
+    pub(super) in_flight: Duration,
+    pub(super) rx: Duration,
+}
+
+#[derive(Debug, Default)]
+struct Tables {
+    requests: Vec<String>,
+    left_out: u64,
+    edges: BTreeMap<(Replica, Replica), EdgeSums>,
+}
+
+/// The statistics of a whole server, on their way to the log.
+#[derive(Debug, Default)]
+pub struct StatsLog {
+    engines: Mutex<BTreeMap<u32, Arc<EngineLog>>>,
+    tables: Mutex<Tables>,
+}
+
+impl StatsLog {
+    /// The statistics of the engine with that index.
+    pub fn engine(&self, index: u32) -> Arc<EngineLog> {
+        let mut engines = self.engines.lock().unwrap_or_else(PoisonError::into_inner);
+        Arc::clone(
+            engines
+                .entry(index)
+                .or_insert_with(|| Arc::new(EngineLog::new(index))),
+        )
+    }
+
+    /// A request is over.
+    pub fn finished(&self, record: &RequestRecord) {
+        let mut tables = self.tables.lock().unwrap_or_else(PoisonError::into_inner);
+        if tables.requests.len() < MOST_TABLES {
+            tables.requests.push(table::request(record));
+        } else {
+            tables.left_out += 1;
+        }
+    }
+
+    /// A message went over an edge.
+    pub fn hop(&self, from: Replica, to: Replica, record: &HopRecord) {
+        let mut tables = self.tables.lock().unwrap_or_else(PoisonError::into_inner);
+        let sums = tables.edges.entry((from, to)).or_default();
+        sums.hops += 1;
+        sums.bytes += record.size;
+        sums.tx += record.tx;
+        sums.in_flight += record.in_flight;
+        sums.rx += record.rx;
+    }
+
+    /// What there is to say about the interval that ends at `now`: a line per engine, then tables for those who look for details.
+    pub fn lines(&self, now: Duration) -> Vec<LogLine> {
+        let engines = self
+            .engines
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .clone();
+        let mut lines: Vec<_> = engines.values().map(|engine| engine.line(now)).collect();
+        let tables = std::mem::take(&mut *self.tables.lock().unwrap_or_else(PoisonError::into_inner));
+        let detail = |text| LogLine { debug: true, text };
+        lines.extend(tables.requests.into_iter().map(detail));
+        if tables.left_out > 0 {
+            lines.push(detail(format!("{} more requests finished", tables.left_out)));
+        }
+        if !tables.edges.is_empty() {
+            lines.push(detail(table::edges(&tables.edges)));
+        }
+        lines
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::records::{FailureReason, RequestOutcome, StageKind, StageRecord};
+
+    const fn secs(secs: u64) -> Duration {
+        Duration::from_secs(secs)
+    }
+
+    fn scheduler(requests: u64, queries: u64, hits: u64) -> SchedulerRecord {
+        SchedulerRecord {
+            running: 2,
+            waiting_for_capacity: 3,
+            deferred: 1,
+            kv_usage: 0.256,
+            prefix_requests: requests,
+            prefix_queries: queries,
+            prefix_hits: hits,
+        }
+    }
+
+    #[test]
+    fn the_line_tells_rates_over_the_time_that_passed() {
+        let log = StatsLog::default();
+        let engine = log.engine(3);
+        engine.iteration(100, 5);
+        engine.iteration(0, 45);
+        engine.preempted();
+        engine.stepped(&scheduler(1, 40, 10));
+        let expected = "Engine 003: Avg prompt throughput: 20.0 tokens/s, Avg generation throughput: 10.0 tokens/s, \
+                        Running: 2 reqs, Waiting: 4 reqs, Deferred: 1 reqs, Preemptions: 1, KV cache usage: 25.6%, \
+                        Prefix cache hit rate: 25.0%";
+        let line = &log.lines(secs(5))[0];
+        assert_eq!((line.text.as_str(), line.debug), (expected, false));
+    }
+
+    #[test]
+    fn an_idle_engine_is_told_once_more_and_then_only_to_those_who_look() {
+        let log = StatsLog::default();
+        log.engine(0).iteration(1, 1);
+        let debug: Vec<_> = (1..5)
+            .map(|interval| log.lines(secs(interval * 10))[0].debug)
+            .collect();
+        assert_eq!(debug, [false, false, true, true]);
+        log.engine(0).iteration(0, 1);
+        assert!(!log.lines(secs(60))[0].debug);
+    }
+
+    #[test]
+    fn the_hit_rate_is_that_of_the_last_thousand_requests() {
+        let mut rate = HitRate::default();
+        assert_eq!(rate.percent(), None);
+        rate.add(0, 100, 100);
+        assert_eq!(rate.percent(), None);
+        rate.add(600, 100, 0);
+        rate.add(600, 100, 100);
+        assert_eq!(rate.percent(), Some(100.0));
+        rate.add(5000, 100, 50);
+        assert_eq!(rate.percent(), Some(50.0));
+        rate.add(1, 0, 0);
+        assert_eq!(rate.percent(), Some(0.0));
+    }
+
+    #[test]
+    fn requests_and_edges_have_tables_for_those_who_look() {
+        let log = StatsLog::default();
+        let at = |stage| Replica { stage, replica: 0 };
+        log.finished(&RequestRecord {
+            id: "req-7".to_owned(),
+            outcome: RequestOutcome::Failed(FailureReason::StageError),
+            latency: Duration::from_millis(1500),
+            queue_wait: None,
+            stages: vec![StageRecord {
+                replica: at(1),
+                kind: StageKind::Generation,
+                generation: Duration::from_millis(250),
+                tokens_in: 10,
+                tokens_out: 20,
+            }],
+        });
+        for size in [100, 300] {
+            let hop = HopRecord {
+                size,
+                tx: Duration::from_millis(1),
+                in_flight: Duration::from_millis(2),
+                rx: Duration::from_millis(3),
+            };
+            log.hop(at(0), at(1), &hop);
+        }
+        let lines = log.lines(secs(10));
+        assert!(lines.iter().all(|line| line.debug));
+        assert_eq!(
+            lines[0].text,
+            "request req-7: stage_error after 1500.0 ms\n\
+             stage replica        type    gen ms   in  out\n\
+             \x20   1       0  generation     250.0   10   20"
+        );
+        assert_eq!(
+            lines[1].text,
+            "edges\n\
+             \x20from    to  hops      bytes  mean tx ms  mean in flight ms  mean rx ms\n\
+             \x20 0/0   1/0     2        400       1.000              2.000       3.000"
+        );
+        assert!(log.lines(secs(20)).is_empty());
+    }
+
+    #[test]
+    fn tables_that_nobody_takes_are_bounded() {
+        let log = StatsLog::default();
+        let record = RequestRecord {
+            id: String::new(),
+            outcome: RequestOutcome::Stop,
+            latency: secs(1),
+            queue_wait: None,
+            stages: Vec::new(),
+        };
+        for _ in 0..MOST_TABLES + 3 {
+            log.finished(&record);
+        }
+        let lines = log.lines(secs(1));
+        assert_eq!(
+            lines.last().map(|line| line.text.as_str()),
+            Some("3 more requests finished")
+        );
+    }
+}

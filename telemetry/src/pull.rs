@@ -1,0 +1,169 @@
+//! Pull: a small HTTP server of its own for Prometheus and probes.
+//!
+//! In: a bound socket. Out: `/metrics` (with `name[]`, gzip, HEAD), `/metrics/catalogue`, `/healthz`, `/readyz`. Connections are
+//! bounded in number and in patience, and every one is joined. Rendering happens off the runtime's threads, one at a time.
+
+use std::convert::Infallible;
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use http_body_util::Full;
+use hyper::body::Incoming;
+use hyper::service::service_fn;
+use hyper::{Method, Request, Response, StatusCode};
+use hyper_util::rt::{TokioIo, TokioTimer};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::task::JoinSet;
+use tokio_util::sync::CancellationToken;
+
+use crate::exposition::{Exposition, Selection};
+use crate::instruments::ExporterInstruments;
+use crate::schema::Schema;
+use crate::telemetry::Telemetry;
+
+mod answer;
+mod query;
+
+use answer::Answer;
+
+/// Connections served at a time; further ones wait in the socket's backlog.
+const MOST_CONNECTIONS: usize = 64;
+/// How long a caller may take to send a request's head, or to be silent between two.
+const PATIENCE: Duration = Duration::from_secs(10);
+/// How long answers that are under way may take when the server stops.
+const FAREWELL: Duration = Duration::from_secs(2);
+
+/// Whether the server takes requests.
+pub type Readiness = Arc<dyn Fn() -> bool + Send + Sync>;
+
+/// The HTTP server. A value with a `serve` method: the composition root decides when it runs.
+#[derive(Clone)]
+pub struct PullEndpoint {
+    exposition: Arc<Exposition>,
+    schema: Arc<Schema>,
+    instruments: ExporterInstruments,
+    ready: Readiness,
+    rendering: Arc<Semaphore>,
+}
+
+impl fmt::Debug for PullEndpoint {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("PullEndpoint").finish_non_exhaustive()
+    }
+}
+
+impl PullEndpoint {
+    /// Serves what `telemetry` records. `ready` answers `/readyz`.
+    #[must_use]
+    pub fn new(telemetry: &Telemetry, ready: Readiness) -> Self {
+        Self {
+            exposition: Arc::clone(telemetry.exposition()),
+            schema: Arc::clone(telemetry.schema()),
+            instruments: ExporterInstruments::new(telemetry.meter()),
+            ready,
+            rendering: Arc::new(Semaphore::new(1)),
+        }
+    }
+
+    /// Serves callers of `listener` until `stop`, and then what is under way.
+    pub async fn serve(self, listener: TcpListener, stop: CancellationToken) {
+        let permits = Arc::new(Semaphore::new(MOST_CONNECTIONS));
+        let mut connections = JoinSet::new();
+        loop {
+            let accepted = tokio::select! {
+                () = stop.cancelled() => break,
+                Some(_) = connections.join_next() => continue,
+                accepted = accept(&listener, &permits) => accepted,
+            };
+            let Some((stream, permit)) = accepted else {
+                continue;
+            };
+            let (this, stop) = (self.clone(), stop.clone());
+            connections.spawn(async move {
+                this.connection(stream, stop).await;
+                drop(permit);
+            });
+        }
+        while connections.join_next().await.is_some() {}
+    }
+
+    async fn connection(self, stream: TcpStream, stop: CancellationToken) {
+        let this = &self;
+        let service = service_fn(move |request: Request<Incoming>| async move {
+            Ok::<_, Infallible>(this.answer(request).await)
+        });
+        let connection = hyper::server::conn::http1::Builder::new()
+            .timer(TokioTimer::new())
+            .header_read_timeout(PATIENCE)
+            .max_buf_size(16 * 1024)
+            .serve_connection(TokioIo::new(stream), service);
+        let mut connection = std::pin::pin!(connection);
+        let ended = tokio::select! {
+            ended = connection.as_mut() => ended,
+            () = stop.cancelled() => {
+                connection.as_mut().graceful_shutdown();
+                tokio::time::timeout(FAREWELL, connection).await.unwrap_or(Ok(()))
+            }
+        };
+        if let Err(error) = ended {
+            tracing::debug!(%error, "a metrics connection ended");
+        }
+    }
+
+    async fn answer(&self, request: Request<Incoming>) -> Response<Full<Bytes>> {
+        if ![Method::GET, Method::HEAD].contains(request.method()) {
+            return Answer::text(StatusCode::METHOD_NOT_ALLOWED, "expected GET or HEAD\n").allow_reading();
+        }
+        let path = request.uri().path();
+        let answer = match path
+            .strip_suffix('/')
+            .filter(|path| !path.is_empty())
+            .unwrap_or(path)
+        {
+            "/metrics" => {
+                let names = query::names(request.uri().query().unwrap_or_default());
+                self.instruments.scraped();
+                Answer::metrics(self.render(Selection::of(names)).await)
+            }
+            "/metrics/catalogue" => Answer::json(&self.schema.to_json()),
+            "/healthz" => Answer::text(StatusCode::OK, "ok\n"),
+            "/readyz" if (self.ready)() => Answer::text(StatusCode::OK, "ready\n"),
+            "/readyz" => Answer::text(StatusCode::SERVICE_UNAVAILABLE, "not ready\n"),
+            _ => Answer::text(
+                StatusCode::NOT_FOUND,
+                "expected /metrics, /metrics/catalogue, /healthz or /readyz\n",
+            ),
+        };
+        answer.into_response(&request)
+    }
+
+    async fn render(&self, selection: Selection) -> String {
+        // Scrapes at the same time wait for each other instead of rendering at once. The semaphore is never closed.
+        let _turn = self.rendering.acquire().await;
+        let exposition = Arc::clone(&self.exposition);
+        let rendered = tokio::task::spawn_blocking(move || exposition.render(&selection)).await;
+        rendered.unwrap_or_else(|error| {
+            tracing::error!(%error, "rendering the metrics failed");
+            String::new()
+        })
+    }
+}
+
+async fn accept(
+    listener: &TcpListener,
+    permits: &Arc<Semaphore>,
+) -> Option<(TcpStream, OwnedSemaphorePermit)> {
+    let permit = Arc::clone(permits).acquire_owned().await.ok()?;
+    match listener.accept().await {
+        Ok((stream, _)) => Some((stream, permit)),
+        Err(error) => {
+            tracing::warn!(%error, "a metrics connection could not be accepted");
+            // Out of file descriptors, most likely: trying again at once would spin.
+            tokio::time::sleep(Duration::from_millis(100)).await;
+            None
+        }
+    }
+}

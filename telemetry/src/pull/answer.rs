@@ -1,0 +1,123 @@
+//! One answer: its body, compressed if the caller takes that, or only its head.
+
+use std::io::Write;
+
+use bytes::Bytes;
+use flate2::Compression;
+use flate2::write::GzEncoder;
+use http_body_util::Full;
+use hyper::header::{
+    ACCEPT_ENCODING, ALLOW, CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE, HeaderValue, VARY,
+};
+use hyper::{HeaderMap, Method, Request, Response, StatusCode};
+
+const EXPOSITION: &str = "text/plain; version=0.0.4; charset=utf-8";
+/// What a reader finds when nothing is recorded: never an empty body, which looks like a fault.
+const NOTHING: &str = "# nothing to show: statistics are off, or no family has one of these names\n";
+
+pub(super) struct Answer {
+    status: StatusCode,
+    content_type: &'static str,
+    body: String,
+}
+
+impl Answer {
+    pub(super) fn metrics(text: String) -> Self {
+        let body = if text.is_empty() { NOTHING.to_owned() } else { text };
+        Self {
+            status: StatusCode::OK,
+            content_type: EXPOSITION,
+            body,
+        }
+    }
+
+    pub(super) fn json(value: &serde_json::Value) -> Self {
+        Self {
+            status: StatusCode::OK,
+            content_type: "application/json",
+            body: format!("{value:#}\n"),
+        }
+    }
+
+    pub(super) fn text(status: StatusCode, text: &str) -> Self {
+        Self {
+            status,
+            content_type: "text/plain; charset=utf-8",
+            body: text.to_owned(),
+        }
+    }
+
+    /// For a caller that used another method.
+    pub(super) fn allow_reading(self) -> Response<Full<Bytes>> {
+        let mut response = self.response(&Method::GET, false);
+        response
+            .headers_mut()
+            .insert(ALLOW, HeaderValue::from_static("GET, HEAD"));
+        response
+    }
+
+    pub(super) fn into_response<B>(self, request: &Request<B>) -> Response<Full<Bytes>> {
+        let gzip = takes_gzip(request.headers());
+        self.response(request.method(), gzip)
+    }
+
+    fn response(self, method: &Method, gzip: bool) -> Response<Full<Bytes>> {
+        let compressed = gzip.then(|| compress(&self.body)).flatten();
+        let is_compressed = compressed.is_some();
+        let body = compressed.unwrap_or_else(|| self.body.into_bytes());
+        let length = body.len();
+        let body = if *method == Method::HEAD { Vec::new() } else { body };
+        let mut response = Response::new(Full::new(Bytes::from(body)));
+        *response.status_mut() = self.status;
+        let headers = response.headers_mut();
+        headers.insert(CONTENT_TYPE, HeaderValue::from_static(self.content_type));
+        headers.insert(CONTENT_LENGTH, HeaderValue::from(length));
+        headers.insert(VARY, HeaderValue::from_static("accept-encoding"));
+        if is_compressed {
+            headers.insert(CONTENT_ENCODING, HeaderValue::from_static("gzip"));
+        }
+        response
+    }
+}
+
+fn compress(text: &str) -> Option<Vec<u8>> {
+    let mut encoder = GzEncoder::new(Vec::with_capacity(text.len() / 8), Compression::fast());
+    encoder.write_all(text.as_bytes()).ok()?;
+    encoder.finish().ok()
+}
+
+/// Whether `gzip` is among the encodings that the caller takes.
+fn takes_gzip(headers: &HeaderMap) -> bool {
+    let values = headers.get_all(ACCEPT_ENCODING).iter();
+    let mut codings = values
+        .filter_map(|value| value.to_str().ok())
+        .flat_map(|value| value.split(','));
+    codings.any(|coding| {
+        let mut parts = coding.split(';').map(str::trim);
+        let named = parts.next().is_some_and(|name| name.eq_ignore_ascii_case("gzip"));
+        let refused = parts
+            .filter_map(|part| part.strip_prefix("q="))
+            .any(|weight| weight.parse() == Ok(0.0));
+        named && !refused
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn gzip_is_taken_when_it_is_named_and_not_refused() {
+        for (value, expected) in [
+            ("gzip", true),
+            ("deflate, GZIP;q=0.5", true),
+            ("gzip;q=0", false),
+            ("identity", false),
+            ("", false),
+        ] {
+            let mut headers = HeaderMap::new();
+            headers.insert(ACCEPT_ENCODING, HeaderValue::from_str(value).expect("a header"));
+            assert_eq!(takes_gzip(&headers), expected, "{value}");
+        }
+    }
+}

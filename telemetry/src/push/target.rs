@@ -1,0 +1,180 @@
+//! The gateway's address: scheme, host, path with the grouping key, credentials.
+
+use std::fmt;
+use std::path::PathBuf;
+
+use base64::Engine;
+use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};
+use hyper::Uri;
+
+use crate::catalogue::is_label_name;
+
+/// Something that is never shown.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Secret(String);
+
+impl Secret {
+    /// Hides `text`.
+    #[must_use]
+    pub fn new(text: impl Into<String>) -> Self {
+        Self(text.into())
+    }
+}
+
+impl fmt::Debug for Secret {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("***")
+    }
+}
+
+/// How the server says who it is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Credentials {
+    /// A name and a password.
+    Basic {
+        /// The name.
+        user: String,
+        /// The password.
+        password: Secret,
+    },
+    /// A token.
+    Bearer(Secret),
+}
+
+impl Credentials {
+    /// The value of the header `authorization`.
+    pub(super) fn header(&self) -> String {
+        match self {
+            Self::Basic { user, password } => {
+                format!("Basic {}", STANDARD.encode(format!("{user}:{}", password.0)))
+            }
+            Self::Bearer(token) => format!("Bearer {}", token.0),
+        }
+    }
+}
+
+/// Why an address cannot be used. None of the messages contains a secret.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum PushTargetError {
+    /// It is no address.
+    #[error("the push gateway's address is not of the form http://host:port or https://host:port")]
+    Address,
+    /// A label of the grouping key.
+    #[error("{0:?} cannot be a label of the grouping key")]
+    Label(String),
+    /// The job is empty.
+    #[error("the job of the grouping key is empty")]
+    Job,
+    /// Certificates that cannot be read.
+    #[error("certificates of {path}: {problem}")]
+    Certificates {
+        /// The file, or the system.
+        path: String,
+        /// What went wrong.
+        problem: String,
+    },
+}
+
+/// A group in a Pushgateway.
+#[derive(Debug, Clone)]
+pub struct PushTarget {
+    pub(super) tls: bool,
+    pub(super) host: String,
+    pub(super) port: u16,
+    /// Path with the grouping key.
+    pub(super) path: String,
+    pub(super) credentials: Option<Credentials>,
+    pub(super) certificates: Option<PathBuf>,
+}
+
+impl fmt::Display for PushTarget {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let scheme = if self.tls { "https" } else { "http" };
+        write!(f, "{scheme}://{}:{}{}", self.host, self.port, self.path)
+    }
+}
+
+impl PushTarget {
+    /// The group `job` and `grouping` of the gateway at `url`. A name and a password in the URL are credentials.
+    ///
+    /// # Errors
+    ///
+    /// An address that is none, an empty job, or a label that cannot be one.
+    pub fn new(url: &str, job: &str, grouping: &[(&str, &str)]) -> Result<Self, PushTargetError> {
+        let uri: Uri = url.parse().map_err(|_| PushTargetError::Address)?;
+        let tls = match uri.scheme_str() {
+            Some("http") => false,
+            Some("https") => true,
+            _ => return Err(PushTargetError::Address),
+        };
+        let host = uri.host().filter(|host| !host.is_empty());
+        let host = host.ok_or(PushTargetError::Address)?.to_owned();
+        if job.is_empty() {
+            return Err(PushTargetError::Job);
+        }
+        let mut path = uri.path().trim_end_matches('/').to_owned();
+        path.push_str("/metrics");
+        segment(&mut path, "job", job);
+        for (label, value) in grouping {
+            if !is_label_name(label) || *label == "job" {
+                return Err(PushTargetError::Label((*label).to_owned()));
+            }
+            segment(&mut path, label, value);
+        }
+        Ok(Self {
+            tls,
+            port: uri.port_u16().unwrap_or(if tls { 443 } else { 80 }),
+            host,
+            path,
+            credentials: uri
+                .authority()
+                .and_then(|authority| credentials(authority.as_str())),
+            certificates: None,
+        })
+    }
+
+    /// With these credentials.
+    #[must_use]
+    pub fn with_credentials(mut self, credentials: Credentials) -> Self {
+        self.credentials = Some(credentials);
+        self
+    }
+
+    /// Trusting the certificates of that file instead of the system's.
+    #[must_use]
+    pub fn trusting(mut self, certificates: PathBuf) -> Self {
+        self.certificates = Some(certificates);
+        self
+    }
+}
+
+fn credentials(authority: &str) -> Option<Credentials> {
+    let (info, _) = authority.rsplit_once('@')?;
+    let (user, password) = info.split_once(':').unwrap_or((info, ""));
+    Some(Credentials::Basic {
+        user: user.to_owned(),
+        password: Secret::new(password),
+    })
+}
+
+/// Appends a label and its value. Base64 carries what a path segment cannot: nothing, and slashes.
+fn segment(path: &mut String, label: &str, value: &str) {
+    path.push('/');
+    path.push_str(label);
+    if value.is_empty() {
+        path.push_str("@base64/=");
+    } else if value.contains('/') || value.bytes().all(|byte| byte == b'.') {
+        path.push_str("@base64/");
+        path.push_str(&URL_SAFE_NO_PAD.encode(value));
+    } else {
+        path.push('/');
+        for byte in value.bytes() {
+            let plain = byte.is_ascii_alphanumeric() || b"-_.~".contains(&byte);
+            if plain {
+                path.push(char::from(byte));
+            } else {
+                path.push_str(&format!("%{byte:02X}"));
+            }
+        }
+    }
+}

@@ -53,6 +53,7 @@ impl Table {
 }
 
 pub(crate) struct Kv {
+    /// In groups, see [`attention::KEY_GROUP`].
     k: Vec<f32>,
     v: Vec<f32>,
     width: usize,
@@ -362,16 +363,16 @@ impl Backend for Cpu {
 
     fn kv(&self, slots: usize, width: usize) -> Result<Kv> {
         Ok(Kv {
-            k: vec![0.0; slots * width],
+            k: vec![0.0; attention::keys_size(slots, width)],
             v: vec![0.0; slots * width],
             width,
         })
     }
 
     fn grow(&self, kv: &mut Kv, slots: usize) -> Result<()> {
-        let size = kv.k.len().max(slots * kv.width);
-        kv.k.resize(size, 0.0);
-        kv.v.resize(size, 0.0);
+        let (keys, values) = (attention::keys_size(slots, kv.width), slots * kv.width);
+        kv.k.resize(keys.max(kv.k.len()), 0.0);
+        kv.v.resize(values.max(kv.v.len()), 0.0);
         Ok(())
     }
 
@@ -388,25 +389,28 @@ impl Backend for Cpu {
         attention::rotate_heads(self.isa, qkv.data_mut(), shape, norms, &rope.cos, &rope.sin);
         attention::store(qkv.data(), shape, batch, &mut kv.k, &mut kv.v);
         let width = shape.q_width();
-        let mut out = Rows::zeros(qkv.rows(), width);
-        let (mut row, mut scores) = (0, Vec::new());
+        let mut out = Rows::scratch(qkv.rows(), width);
+        let (mut row, mut scratch) = (0, attention::Scratch::default());
         for span in batch.spans() {
             let seen = attention::Seen {
                 k: &kv.k,
                 v: &kv.v,
-                stride: kv.width,
+                v_stride: kv.width,
+                kv_width: kv.width,
+                head_dim: shape.head_dim,
                 slots: batch.slots(span),
             };
             let end = row + span.len;
             let heads = &mut out.data_mut()[row * width..end * width];
+            let order = attention::Order::of(span, shape);
             attention::attend(
                 self.isa,
                 heads,
                 qkv.range(row, end),
                 shape,
-                span,
+                order,
                 &seen,
-                &mut scores,
+                &mut scratch,
             );
             row = end;
         }
@@ -414,25 +418,34 @@ impl Backend for Cpu {
     }
 
     fn attention_within(&self, shape: &AttentionShape, qkv: &Rows, lens: &[usize]) -> Result<Rows> {
-        let mut out = Rows::zeros(qkv.rows(), shape.q_width());
-        let (mut row, mut scores) = (0, Vec::new());
+        let (q_width, kv_width) = (shape.q_width(), shape.kv_width());
+        let mut out = Rows::scratch(qkv.rows(), q_width);
+        let longest = lens.iter().copied().max().unwrap_or(0);
+        let mut k = vec![0.0; attention::keys_size(longest, kv_width)];
+        let slots: Vec<u32> = (0..).take(longest).collect();
+        let (mut row, mut scratch) = (0, attention::Scratch::default());
         for &len in lens {
             let block = qkv.range(row, row + len);
-            let slots: Vec<u32> = (0..).take(len).collect();
+            for (slot, row) in block.chunks_exact(attention::row_width(shape)).enumerate() {
+                attention::store_key(&row[q_width..q_width + kv_width], slot, &mut k);
+            }
             let seen = attention::Seen {
-                k: &block[shape.q_width()..],
-                v: &block[shape.q_width() + shape.kv_width()..],
-                stride: attention::row_width(shape),
-                slots: &slots,
+                k: &k,
+                v: &block[q_width + kv_width..],
+                v_stride: attention::row_width(shape),
+                kv_width,
+                head_dim: shape.head_dim,
+                slots: &slots[..len],
             };
-            let heads = row * shape.q_width()..(row + len) * shape.q_width();
-            attention::attend_all(
+            let heads = &mut out.data_mut()[row * q_width..(row + len) * q_width];
+            attention::attend(
                 self.isa,
-                &mut out.data_mut()[heads],
+                heads,
                 block,
                 shape,
+                attention::Order::Any,
                 &seen,
-                &mut scores,
+                &mut scratch,
             );
             row += len;
         }

@@ -1,12 +1,25 @@
-//! Attention over cached keys and values, one query at a time; every key row is one contiguous read.
+//! Attention over cached keys and values, a few queries at a time.
+//!
+//! Keys are cached in groups of sixteen rows, `[group][kv_width][16]`, so that a step of a score reads one number of
+//! each of sixteen keys; values are cached row by row.
 #![expect(
     unsafe_code,
     reason = "entering functions compiled for instructions that have been detected"
 )]
 
+mod tile;
+
+use std::ops::Range;
+
 use crate::backend::{AttentionShape, Batch, Span};
 
-use super::pointwise::{exp, fma, fold, sum};
+use super::gemm::simd::{self, Simd};
+use super::isa::{Isa, PORTABLE_FMA};
+use super::pointwise::{fma, sum};
+use tile::{Query, Run};
+
+/// Cache rows whose keys lie side by side.
+pub(super) const KEY_GROUP: usize = 16;
 
 for_each_isa! {
     /// Normalises (if `norms` are given) and rotates the query and key heads of `qkv [rows, q | k | v]`; `cos` and
@@ -14,31 +27,68 @@ for_each_isa! {
     pub(super) fn rotate_heads(
         qkv: &mut [f32], shape: &AttentionShape, norms: Option<(&[f32], &[f32])>, cos: &[f32], sin: &[f32],
     ) = rotate_heads_body;
-    /// Attends the queries of one span: `out [len, q]`, `qkv [len, q | k | v]`; `scores` is scratch.
-    pub(super) fn attend(
-        out: &mut [f32], qkv: &[f32], shape: &AttentionShape, span: &Span, seen: &Seen<'_>, scores: &mut Vec<f32>,
-    ) = attend_body;
-    /// Attends the queries of one block, `qkv [len, q | k | v]`, over all of `seen`.
-    pub(super) fn attend_all(
-        out: &mut [f32], qkv: &[f32], shape: &AttentionShape, seen: &Seen<'_>, scores: &mut Vec<f32>,
-    ) = attend_all_body;
 }
 
 /// The keys and values that queries may see.
 #[derive(Clone, Copy)]
 pub(super) struct Seen<'a> {
-    /// Keys, row `r` from `r * stride` on.
+    /// Keys, in groups.
     pub(super) k: &'a [f32],
-    /// Values, laid out alike.
+    /// Values, row `r` from `r * v_stride` on.
     pub(super) v: &'a [f32],
-    /// From one row to the next.
-    pub(super) stride: usize,
-    /// Rows of the positions, in order.
+    pub(super) v_stride: usize,
+    pub(super) kv_width: usize,
+    pub(super) head_dim: usize,
+    /// Cache rows of the positions, in order.
     pub(super) slots: &'a [u32],
+}
+
+/// Which positions a query sees.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Order {
+    /// All.
+    Any,
+    /// Those up to its own, `window` at most.
+    Causal {
+        /// Position of the first query, counted from the first key.
+        start: usize,
+        window: usize,
+    },
+}
+
+/// Memory that goes from call to call.
+#[derive(Default)]
+pub(super) struct Scratch {
+    scores: Vec<f32>,
+    runs: Vec<Run>,
+}
+
+impl Order {
+    pub(super) fn of(span: &Span, shape: &AttentionShape) -> Self {
+        Self::Causal {
+            start: span.start - span.first_key,
+            window: shape.window.unwrap_or(usize::MAX),
+        }
+    }
+
+    fn sees(self, query: usize, positions: usize) -> Range<usize> {
+        match self {
+            Self::Any => 0..positions,
+            Self::Causal { start, window } => {
+                let end = start + query + 1;
+                end.saturating_sub(window)..end
+            }
+        }
+    }
 }
 
 pub(super) fn row_width(shape: &AttentionShape) -> usize {
     shape.q_width() + 2 * shape.kv_width()
+}
+
+/// Numbers that the keys of so many cache rows take.
+pub(super) fn keys_size(slots: usize, kv_width: usize) -> usize {
+    slots.next_multiple_of(KEY_GROUP) * kv_width
 }
 
 #[inline(always)]
@@ -76,110 +126,155 @@ pub(super) fn store(qkv: &[f32], shape: &AttentionShape, batch: &Batch, k: &mut 
     let slots = batch.spans().iter().flat_map(|span| batch.new_slots(span));
     for (row, &slot) in qkv.chunks_exact(row_width(shape)).zip(slots) {
         let at = slot as usize * width;
-        k[at..at + width].copy_from_slice(&row[q..q + width]);
+        store_key(&row[q..q + width], slot as usize, k);
         v[at..at + width].copy_from_slice(&row[q + width..]);
     }
 }
 
-#[inline(always)]
-fn attend_body<const FUSED: bool>(
-    out: &mut [f32],
-    qkv: &[f32],
-    shape: &AttentionShape,
-    span: &Span,
-    cache: &Seen<'_>,
-    scores: &mut Vec<f32>,
-) {
-    let rows = out
-        .chunks_exact_mut(shape.q_width())
-        .zip(qkv.chunks_exact(row_width(shape)));
-    for (i, (out, row)) in rows.enumerate() {
-        let position = span.start + i;
-        let first = shape
-            .window
-            .map_or(0, |w| (position + 1).saturating_sub(w))
-            .max(span.first_key);
-        let slots = &cache.slots[first - span.first_key..=position - span.first_key];
-        attend_row::<FUSED>(out, row, shape, &Seen { slots, ..*cache }, scores);
+/// Copies the keys `[kv_width]` of one row to their places in its group.
+pub(super) fn store_key(key: &[f32], slot: usize, k: &mut [f32]) {
+    let from = slot / KEY_GROUP * key.len() * KEY_GROUP;
+    let group = &mut k[from..from + key.len() * KEY_GROUP];
+    for (place, x) in group.as_chunks_mut::<KEY_GROUP>().0.iter_mut().zip(key) {
+        place[slot % KEY_GROUP] = *x;
     }
 }
 
-#[inline(always)]
-fn attend_all_body<const FUSED: bool>(
+/// Attends the queries of `qkv [len, q | k | v]` to `out [len, q]`.
+pub(super) fn attend(
+    isa: Isa,
     out: &mut [f32],
     qkv: &[f32],
     shape: &AttentionShape,
+    order: Order,
     seen: &Seen<'_>,
-    scores: &mut Vec<f32>,
+    scratch: &mut Scratch,
 ) {
-    let rows = out
-        .chunks_exact_mut(shape.q_width())
-        .zip(qkv.chunks_exact(row_width(shape)));
-    for (out, row) in rows {
-        attend_row::<FUSED>(out, row, shape, seen, scores);
+    find_runs(seen.slots, &mut scratch.runs);
+    let (runs, scores) = (&scratch.runs, &mut scratch.scores);
+    let job = Job {
+        qkv,
+        shape,
+        order,
+        seen,
+        runs,
+    };
+    match isa {
+        // SAFETY: `Isa::best` gives this value only where these instructions were detected.
+        #[cfg(target_arch = "x86_64")]
+        Isa::Avx512 => unsafe { attend_avx512(&job, out, scores) },
+        // SAFETY: as above.
+        #[cfg(target_arch = "x86_64")]
+        Isa::Avx2 => unsafe { attend_avx2(&job, out, scores) },
+        // SAFETY: needs no instructions but the compiler's own.
+        _ => unsafe { job.run::<simd::Portable, PORTABLE_FMA>(out, scores) },
     }
 }
 
-/// The queries of one row, over all of `seen`.
-#[inline(always)]
-fn attend_row<const FUSED: bool>(
-    out: &mut [f32],
-    row: &[f32],
-    shape: &AttentionShape,
-    seen: &Seen<'_>,
-    scores: &mut Vec<f32>,
-) {
-    let Seen { k, v, stride, slots } = *seen;
-    let (dim, group) = (shape.head_dim, shape.heads / shape.kv_heads);
-    let scale = 1.0 / (dim as f32).sqrt();
-    for h in 0..shape.heads {
-        let at = h / group * dim;
-        let q = &row[h * dim..(h + 1) * dim];
-        // Plain loops: what an iterator's adapters are given may not be compiled for these instructions.
-        scores.resize(slots.len(), 0.0);
-        for (score, &slot) in scores.iter_mut().zip(slots) {
-            let from = slot as usize * stride + at;
-            *score = dot::<FUSED>(q, &k[from..from + dim]) * scale;
-        }
-        let total = exp_all::<FUSED>(scores);
-        let out = &mut out[h * dim..(h + 1) * dim];
-        for (&slot, &weight) in slots.iter().zip(scores.iter()) {
-            let from = slot as usize * stride + at;
-            for (out, v) in out.iter_mut().zip(&v[from..from + dim]) {
-                *out = fma::<FUSED>(weight, *v, *out);
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "avx512f,avx512vl,avx512bw,avx512dq,avx2,fma")]
+fn attend_avx512(job: &Job<'_>, out: &mut [f32], scores: &mut Vec<f32>) {
+    // SAFETY: compiled with the instructions that the vector type needs.
+    unsafe { job.run::<simd::Avx512, true>(out, scores) }
+}
+
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "avx2,fma")]
+fn attend_avx2(job: &Job<'_>, out: &mut [f32], scores: &mut Vec<f32>) {
+    // SAFETY: compiled with the instructions that the vector type needs.
+    unsafe { job.run::<simd::Avx2, true>(out, scores) }
+}
+
+/// The queries of a span or block.
+struct Job<'a> {
+    qkv: &'a [f32],
+    shape: &'a AttentionShape,
+    order: Order,
+    seen: &'a Seen<'a>,
+    runs: &'a [Run],
+}
+
+impl Job<'_> {
+    /// # Safety
+    /// The machine must have `S`'s instructions.
+    #[inline(always)]
+    unsafe fn run<S: Simd, const FUSED: bool>(&self, out: &mut [f32], scores: &mut Vec<f32>) {
+        let count = self.qkv.len() / row_width(self.shape) * (self.shape.heads / self.shape.kv_heads);
+        for head in 0..self.shape.kv_heads {
+            let mut first = 0;
+            while first < count {
+                let (seen, runs) = (self.seen, self.runs);
+                // SAFETY: the caller's promise.
+                first += unsafe {
+                    match count - first {
+                        1 => {
+                            tile::attend::<S, FUSED, 1>(
+                                self.queries(out, head, first),
+                                head,
+                                seen,
+                                runs,
+                                scores,
+                            );
+                            1
+                        }
+                        2 | 3 => {
+                            tile::attend::<S, FUSED, 2>(
+                                self.queries(out, head, first),
+                                head,
+                                seen,
+                                runs,
+                                scores,
+                            );
+                            2
+                        }
+                        _ => {
+                            tile::attend::<S, FUSED, 4>(
+                                self.queries(out, head, first),
+                                head,
+                                seen,
+                                runs,
+                                scores,
+                            );
+                            4
+                        }
+                    }
+                };
             }
         }
-        let total = 1.0 / total;
-        for out in out {
-            *out *= total;
-        }
+    }
+
+    /// `R` of the queries that share key-value head `head`, row by row, from the `first` of them on.
+    fn queries<'a, const R: usize>(
+        &'a self,
+        out: &'a mut [f32],
+        head: usize,
+        first: usize,
+    ) -> [Query<'a>; R] {
+        let (dim, group) = (self.shape.head_dim, self.shape.heads / self.shape.kv_heads);
+        let (mut rest, mut taken) = (out, 0);
+        std::array::from_fn(|r| {
+            let (row, h) = ((first + r) / group, head * group + (first + r) % group);
+            let from = row * row_width(self.shape) + h * dim;
+            let at = row * self.shape.q_width() + h * dim;
+            let (out, others) = std::mem::take(&mut rest)[at - taken..].split_at_mut(dim);
+            (rest, taken) = (others, at + dim);
+            Query {
+                q: &self.qkv[from..from + dim],
+                out,
+                sees: self.order.sees(row, self.seen.slots.len()),
+            }
+        })
     }
 }
 
-/// Scores to unnormalised weights; returns their sum.
-#[inline(always)]
-fn exp_all<const FUSED: bool>(scores: &mut [f32]) -> f32 {
-    let mut max = f32::NEG_INFINITY;
-    for &s in scores.iter() {
-        max = if s > max { s } else { max };
-    }
-    for s in scores.iter_mut() {
-        *s = exp::<FUSED>(*s - max);
-    }
-    sum::<FUSED>(scores, |acc, s| acc + s)
-}
-
-#[inline(always)]
-fn dot<const FUSED: bool>(a: &[f32], b: &[f32]) -> f32 {
-    let mut acc = [0.0; 16];
-    let ((a, a_rest), (b, b_rest)) = (a.as_chunks::<16>(), b.as_chunks::<16>());
-    for (a, b) in a.iter().zip(b) {
-        for ((acc, a), b) in acc.iter_mut().zip(a).zip(b) {
-            *acc = fma::<FUSED>(*a, *b, *acc);
+/// Cuts positions into runs whose keys lie side by side.
+fn find_runs(slots: &[u32], runs: &mut Vec<Run>) {
+    runs.clear();
+    for (at, &slot) in slots.iter().enumerate() {
+        let slot = slot as usize;
+        match runs.last_mut() {
+            Some(run) if slot == run.slot + run.len && !slot.is_multiple_of(KEY_GROUP) => run.len += 1,
+            _ => runs.push(Run { at, slot, len: 1 }),
         }
     }
-    for ((acc, a), b) in acc.iter_mut().zip(a_rest).zip(b_rest) {
-        *acc = fma::<FUSED>(*a, *b, *acc);
-    }
-    fold(acc)
 }

@@ -9,7 +9,7 @@
 )]
 
 mod pack;
-mod simd;
+pub(super) mod simd;
 mod tile;
 
 use rayon::prelude::*;

@@ -8,7 +8,7 @@ use std::arch::x86_64::*;
 /// # Safety
 /// All functions may only run where the machine has the type's instructions, and inside functions compiled for them
 /// (they are inlined there). Pointers must be valid for [`Simd::LANES`] elements.
-pub(super) unsafe trait Simd: Copy {
+pub(in crate::backend::cpu) unsafe trait Simd: Copy {
     const LANES: usize;
     /// Rows of a block: as many as the registers hold.
     const MAX_ROWS: usize;
@@ -28,7 +28,7 @@ pub(super) unsafe trait Simd: Copy {
 ///
 /// # Safety
 /// As [`Simd`]; `p` must point to a panel of more than `k` rows.
-pub(super) unsafe trait Storage {
+pub(in crate::backend::cpu) unsafe trait Storage {
     type Element: Copy;
     /// Elements of a panel row, in vectors.
     const VECTORS: usize;
@@ -36,10 +36,10 @@ pub(super) unsafe trait Storage {
 }
 
 #[derive(Clone, Copy)]
-pub(super) struct F32;
+pub(in crate::backend::cpu) struct F32;
 
 #[derive(Clone, Copy)]
-pub(super) struct Bf16;
+pub(in crate::backend::cpu) struct Bf16;
 
 // SAFETY: reads `2 * LANES` numbers from row `k`, as the trait promises.
 unsafe impl Storage for F32 {
@@ -70,7 +70,7 @@ unsafe impl Storage for Bf16 {
 
 #[cfg(target_arch = "x86_64")]
 #[derive(Clone, Copy)]
-pub(super) struct Avx512;
+pub(in crate::backend::cpu) struct Avx512;
 
 #[cfg(target_arch = "x86_64")]
 // SAFETY: every function touches `LANES` elements at most.
@@ -124,7 +124,7 @@ unsafe impl Simd for Avx512 {
 
 #[cfg(target_arch = "x86_64")]
 #[derive(Clone, Copy)]
-pub(super) struct Avx2;
+pub(in crate::backend::cpu) struct Avx2;
 
 #[cfg(target_arch = "x86_64")]
 // SAFETY: every function touches `LANES` elements at most.
@@ -181,7 +181,7 @@ unsafe impl Simd for Avx2 {
 }
 
 #[derive(Clone, Copy)]
-pub(super) struct Portable;
+pub(in crate::backend::cpu) struct Portable;
 
 // SAFETY: every function touches `LANES` elements at most.
 unsafe impl Simd for Portable {

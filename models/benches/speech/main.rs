@@ -4,6 +4,8 @@
 //!
 //! Uses the embedded checkpoint, or the directory in `OMNI_BENCH_CHECKPOINT`.
 
+mod thinker;
+
 use std::hint::black_box;
 use std::path::{Path, PathBuf};
 
@@ -226,6 +228,6 @@ fn load(c: &mut Criterion<ProcessorTime>) {
 criterion_group!(
     name = benches;
     config = Criterion::default().with_measurement(ProcessorTime(WallTime));
-    targets = talker, code2wav, load
+    targets = thinker::thinker, talker, code2wav, load
 );
 criterion_main!(benches);

@@ -10,7 +10,7 @@ use crate::backend::{Backend, Candle, Cpu, DryRun, Params};
 use crate::chat::ChatTemplate;
 use crate::checkpoint::{Checkpoint, CheckpointSource, LoadError, Problem};
 use crate::code2wav::{self, Code2Wav, Code2WavNet};
-use crate::config::{AudioConfig, GenerationDefaults, SpeechConfig, TextTokens, ThinkerConfig};
+use crate::config::{AudioConfig, GenerationDefaults, SpeechConfig, StackConfig, TextTokens, ThinkerConfig};
 use crate::loader::Loader;
 use crate::talker::{self, KvOptions, Talker, TalkerNet};
 use crate::thinker;
@@ -67,6 +67,8 @@ pub struct SpeechLimits {
     pub codebook_size: u32,
     /// Longest sequence of the talker, prompt and frames together, in positions.
     pub max_positions: u32,
+    /// Bytes of the talker's KV rows of one position.
+    pub kv_position_bytes: u64,
     /// Text tokens there are.
     pub text_vocab: u32,
 }
@@ -171,7 +173,7 @@ impl SpeechModel {
             (DType::Bf16, _) => candle(CandleType::BF16)?,
             (DType::F16, _) => candle(CandleType::F16)?,
         };
-        let limits = limits(&config);
+        let limits = limits(&config, options.dtype);
         Ok(Self {
             nets,
             place,
@@ -357,7 +359,7 @@ fn newline(tokenizer: &Tokenizer, config: &SpeechConfig) -> Result<u32, LoadErro
     }
 }
 
-fn limits(config: &SpeechConfig) -> SpeechLimits {
+fn limits(config: &SpeechConfig, dtype: DType) -> SpeechLimits {
     let count = |n: usize| u32::try_from(n).unwrap_or(u32::MAX);
     let samples_per_frame = config.code2wav.samples_per_frame();
     SpeechLimits {
@@ -369,6 +371,16 @@ fn limits(config: &SpeechConfig) -> SpeechLimits {
         code_groups: count(config.predictor.groups),
         codebook_size: count(config.code2wav.codebook),
         max_positions: count(config.talker.max_positions),
+        kv_position_bytes: kv_position_bytes(&config.talker.stack, dtype),
         text_vocab: count(config.talker.text_vocab),
     }
+}
+
+/// Bytes of the keys and values of one position in all layers.
+fn kv_position_bytes(stack: &StackConfig, dtype: DType) -> u64 {
+    let number = match dtype {
+        DType::F32 => 4,
+        DType::Bf16 | DType::F16 => 2,
+    };
+    (2 * stack.ffn.len() * stack.kv_heads * stack.head_dim * number) as u64
 }

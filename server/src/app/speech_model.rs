@@ -9,7 +9,7 @@ use omni_text::{Language, Normalizer};
 
 use super::card::Card;
 use crate::config::ModelSource;
-use crate::config::deploy::{Deploy, Dtype};
+use crate::config::deploy::{ArStage, Deploy, Dtype};
 use crate::stage::{BackendError, Sampling, SpeechBackend, SpeechInfo, TalkerRequest, VoiceInfo};
 
 /// The checkpoint inside the program: names and contents.
@@ -58,14 +58,33 @@ pub fn load_model(source: &ModelSource, deploy: &Deploy) -> anyhow::Result<Loade
     let user = model
         .user_turn("")
         .context("the tokenizer refuses an empty user turn")?;
+    let kv = kv(&deploy.talker, model.limits().kv_position_bytes)?;
     Ok(LoadedModel {
         model,
         info,
         user: user.into_iter().map(UserRow::Token).collect(),
-        kv: KvOptions {
-            block_size: deploy.talker.kv_block_size,
-            num_blocks: deploy.talker.kv_blocks,
-        },
+        kv,
+    })
+}
+
+/// The cache of a stage whose rows take `position` bytes per position.
+fn kv(stage: &ArStage, position: u64) -> anyhow::Result<KvOptions> {
+    let block = position * u64::from(stage.kv_block_size);
+    let num_blocks = match stage.kv_memory {
+        None => stage.kv_blocks,
+        Some(memory) => {
+            ensure!(
+                memory >= 2 * block,
+                "kv.memory is {memory} bytes, two blocks of this checkpoint take {}",
+                2 * block
+            );
+            let most = (1 << 31) / stage.kv_block_size;
+            u32::try_from(memory / block).map_or(most, |blocks| blocks.min(most))
+        }
+    };
+    Ok(KvOptions {
+        block_size: stage.kv_block_size,
+        num_blocks,
     })
 }
 
@@ -226,5 +245,45 @@ impl SpeechBackend for LoadedModel {
         self.model
             .code2wav()
             .map_err(|error| BackendError(error.to_string()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::deploy::resolve;
+
+    fn talker(sets: &[&str]) -> ArStage {
+        let sets: Vec<_> = sets.iter().map(|set| (*set).to_owned()).collect();
+        resolve(None, &sets, 1).unwrap().deploy.talker
+    }
+
+    #[test]
+    fn a_cache_has_the_blocks_that_were_asked_for_or_as_many_as_fit() {
+        let blocks = |sets: &[&str]| {
+            kv(&talker(sets), 1024)
+                .map(|kv| (kv.block_size, kv.num_blocks))
+                .unwrap()
+        };
+        assert_eq!(blocks(&["stages.talker.kv.blocks=7"]), (16, 7));
+        assert_eq!(blocks(&["stages.talker.kv.memory=1MiB"]), (16, 64));
+        assert_eq!(
+            blocks(&[
+                "stages.talker.kv.memory=1000KiB",
+                "stages.talker.kv.block_size=32"
+            ]),
+            (32, 31)
+        );
+    }
+
+    #[test]
+    fn a_cache_too_small_for_two_blocks_is_refused_with_the_numbers() {
+        let error = kv(&talker(&["stages.talker.kv.memory=31KiB"]), 1024).unwrap_err();
+        assert!(
+            error
+                .to_string()
+                .contains("two blocks of this checkpoint take 32768"),
+            "{error}"
+        );
     }
 }

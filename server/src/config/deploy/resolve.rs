@@ -8,6 +8,9 @@ use super::schema::{Entry, Fallback, Rule, STAGES, entries};
 use super::value::Setup;
 use super::yaml::{Key, Node, Place, Value, parse_value};
 
+/// Most positions of a KV cache: what block ids and positions can count.
+const MAX_POSITIONS: u64 = 1 << 31;
+
 /// Where a value comes from.
 #[derive(Debug, Clone)]
 pub(super) enum Origin {
@@ -20,7 +23,7 @@ pub(super) enum Origin {
 impl fmt::Display for Origin {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Default(Fallback::Is(_)) => f.write_str("default"),
+            Self::Default(Fallback::Is(_) | Fallback::Absent) => f.write_str("default"),
             Self::Default(Fallback::Derived(rule)) => write!(f, "default: {}", rule.says()),
             Self::Default(Fallback::Checkpoint) => f.write_str("default: the checkpoint's own"),
             Self::Written(place) => f.write_str(&place.short()),
@@ -69,7 +72,7 @@ impl Resolved {
             }
         }
         let value = match setting.fallback {
-            Fallback::Checkpoint => Setup::Auto,
+            Fallback::Checkpoint | Fallback::Absent => Setup::Auto,
             Fallback::Derived(Rule::TimesActive(n)) => Setup::Count(n.saturating_mul(max_active)),
             Fallback::Derived(Rule::AtLeastSeqs(n)) => {
                 Setup::Count(n.max(self.count(entry.scope, "max_num_seqs")))
@@ -130,6 +133,9 @@ impl Resolved {
                 );
             }
         }
+        for scope in ["stages.thinker", "stages.talker"] {
+            self.check_cache(scope, problems);
+        }
         let (talker, code2wav) = (
             self.get("stages.talker", "dtype"),
             self.get("stages.code2wav", "dtype"),
@@ -139,6 +145,16 @@ impl Resolved {
                 "found {code2wav}, expected the talker's {talker}: both are loaded from one checkpoint"
             );
             self.report("stages.code2wav", &["dtype"], message, problems);
+        }
+    }
+
+    fn check_cache(&self, scope: &str, problems: &mut Vec<Problem>) {
+        let (size, blocks) = (self.count(scope, "kv.block_size"), self.count(scope, "kv.blocks"));
+        if size.saturating_mul(blocks) > MAX_POSITIONS {
+            let message = format!(
+                "found {blocks} blocks of {size} positions, expected at most {MAX_POSITIONS} positions"
+            );
+            self.report(scope, &["kv.blocks", "kv.block_size"], message, problems);
         }
     }
 

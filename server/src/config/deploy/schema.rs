@@ -13,6 +13,8 @@ pub(super) enum Fallback {
     Derived(Rule),
     /// Whatever the checkpoint says.
     Checkpoint,
+    /// Nothing: another setting decides.
+    Absent,
 }
 
 /// How a derived default is computed.
@@ -62,7 +64,7 @@ const fn setting(key: &'static str, kind: Kind, fallback: Fallback, help: &'stat
     }
 }
 
-use Fallback::{Checkpoint, Derived, Is};
+use Fallback::{Absent, Checkpoint, Derived, Is};
 
 /// Model families whose topology is built in.
 pub(super) const FAMILIES: &[&str] = &["qwen3-omni"];
@@ -196,6 +198,12 @@ pub(super) const SECTIONS: &[Section] = &[
                 Kind::Count { min: 2, max: 1 << 24 },
                 Is("1024"),
                 "KV blocks of one replica.",
+            ),
+            setting(
+                "kv.memory",
+                Kind::Bytes,
+                Absent,
+                "Memory for the KV blocks of one replica: as many as fit. `kv.blocks` counts only where this is `auto`.",
             ),
             setting(
                 "sampling.temperature",

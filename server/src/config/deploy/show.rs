@@ -71,5 +71,6 @@ fn fallback(setting: &Setting) -> String {
         Fallback::Is(text) => format!("`{text}`"),
         Fallback::Derived(rule) => rule.says(),
         Fallback::Checkpoint => "the checkpoint's own".to_owned(),
+        Fallback::Absent => "`auto`".to_owned(),
     }
 }

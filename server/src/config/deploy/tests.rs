@@ -36,10 +36,18 @@ fn a_file_and_flags_set_what_they_name_and_nothing_else() {
     let text = "stages:\n  talker: {replicas: 2, routing: round-robin, sampling: {temperature: 0}}\n  code2wav:\n    ramp: [2, 4]\n";
     let resolution = with(
         text,
-        &["stages.talker.replicas=3", "stages.talker.restart.first_delay=1s"],
+        &[
+            "stages.talker.kv.memory=64MiB",
+            "stages.talker.replicas=3",
+            "stages.talker.restart.first_delay=1s",
+        ],
     )
     .unwrap();
     let talker = &resolution.deploy.talker;
+    assert_eq!(
+        (talker.kv_memory, resolution.deploy.thinker.kv_memory),
+        (Some(64 << 20), None)
+    );
     assert_eq!(
         (talker.stage.replicas, talker.stage.routing),
         (3, Routing::RoundRobin)
@@ -117,12 +125,14 @@ stages:
     max_num_batched_tokens: 100
     restart: {first_delay: 5m}
     dtype: bf16
+    kv: {blocks: 16777216, block_size: 4096}
 ";
     let problems = with(text, &[]).unwrap_err();
     for expected in [
         "deploy.yaml:4:14: stages.talker.devices: found 2 devices, expected 1 or one for each of 3 replicas",
         "deploy.yaml:5:29: stages.talker.max_num_batched_tokens: found 100, expected at least max_num_seqs, which is 128",
         "deploy.yaml:6:28: stages.talker.restart.first_delay: found 5m, expected at most restart.max_delay, which is 30s",
+        "deploy.yaml:8:18: stages.talker.kv.blocks: found 16777216 blocks of 4096 positions, expected at most 2147483648",
         "stages.code2wav.dtype: found f32, expected the talker's bf16",
     ] {
         assert!(

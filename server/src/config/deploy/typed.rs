@@ -92,8 +92,10 @@ pub struct ArStage {
     pub max_waiting: u32,
     /// Positions of a KV block.
     pub kv_block_size: u32,
-    /// KV blocks of one replica.
+    /// KV blocks of one replica, unless `kv_memory` says how many.
     pub kv_blocks: u32,
+    /// Bytes for the KV blocks of one replica.
+    pub kv_memory: Option<u64>,
     /// Used where a caller sets nothing; `None` where the checkpoint decides.
     pub sampling: SamplingDefaults,
     /// Items of one sequence that may wait on the edge to the next stage.
@@ -215,6 +217,10 @@ impl Scope<'_> {
             max_waiting: self.count("max_waiting"),
             kv_block_size: self.count("kv.block_size"),
             kv_blocks: self.count("kv.blocks"),
+            kv_memory: match self.values.get(self.scope, "kv.memory") {
+                Setup::Bytes(bytes) => Some(*bytes),
+                _ => None,
+            },
             sampling: SamplingDefaults {
                 temperature: self.real("sampling.temperature"),
                 top_p: self.real("sampling.top_p"),

@@ -18,6 +18,8 @@ pub(super) enum Kind {
     Real { above: Option<f64>, min: f64, max: f64 },
     /// A duration of at least so many milliseconds.
     Time { min_ms: u64 },
+    /// An amount of memory.
+    Bytes,
     /// One of some words.
     Choice(&'static [&'static str]),
     /// A list of positive numbers, none of them above `max`, at most `len`.
@@ -45,6 +47,7 @@ pub(super) enum Setup {
     Count(u64),
     Real(f64),
     Time(Duration),
+    Bytes(u64),
     Choice(&'static str),
     Counts(Vec<u32>),
     Devices(Vec<Device>),
@@ -59,6 +62,7 @@ impl fmt::Display for Setup {
             Self::Count(n) => write!(f, "{n}"),
             Self::Real(x) => write!(f, "{x}"),
             Self::Time(time) => f.write_str(&written(*time)),
+            Self::Bytes(bytes) => f.write_str(&amount(*bytes)),
             Self::Choice(word) => f.write_str(word),
             Self::Counts(counts) => write!(f, "{counts:?}"),
             Self::Devices(devices) => {
@@ -101,6 +105,7 @@ impl fmt::Display for Kind {
                 let (min, max) = (written(Duration::from_millis(*min_ms)), written(MAX_TIME));
                 write!(f, "a time from {min} to {max}, like 500ms, 10s or 5m")
             }
+            Self::Bytes => f.write_str("an amount from 1KiB to 1024GiB, like 64MiB"),
             Self::Choice([only]) => f.write_str(only),
             Self::Choice(words) => write!(f, "one of {}", words.join(", ")),
             Self::Counts { max, len } => write!(f, "a list of 1 to {len} whole numbers from 1 to {max}"),
@@ -138,6 +143,7 @@ impl Kind {
                     .map(Setup::Time)
                     .ok_or_else(shown)
             }
+            Self::Bytes => word(node).and_then(bytes).map(Setup::Bytes).ok_or_else(shown),
             Self::Choice(words) => {
                 let known = word(node).and_then(|text| words.iter().find(|word| **word == text));
                 known.map(|word| Setup::Choice(word)).ok_or_else(shown)
@@ -146,6 +152,28 @@ impl Kind {
             Self::Devices => devices(node).map(Setup::Devices),
         }
     }
+}
+
+/// Units of memory, largest first.
+const UNITS: [(&str, u64); 3] = [("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10)];
+
+/// The shortest way to write an amount of whole KiB.
+fn amount(bytes: u64) -> String {
+    let unit = UNITS.into_iter().find(|(_, size)| bytes.is_multiple_of(*size));
+    unit.map_or_else(
+        || bytes.to_string(),
+        |(unit, size)| format!("{}{unit}", bytes / size),
+    )
+}
+
+fn bytes(text: &str) -> Option<u64> {
+    let (number, size) = UNITS
+        .into_iter()
+        .find_map(|(unit, size)| Some((text.strip_suffix(unit)?, size)))?;
+    let number: u64 = number.trim_end().parse().ok()?;
+    number
+        .checked_mul(size)
+        .filter(|bytes| (1 << 10..=1 << 40).contains(bytes))
 }
 
 /// The text of a scalar that is not quoted.
@@ -239,6 +267,8 @@ mod tests {
             (Kind::Time { min_ms: 1 }, "90s"),
             (Kind::Time { min_ms: 1 }, "10m"),
             (Kind::Time { min_ms: 1 }, "2h"),
+            (Kind::Bytes, "3MiB"),
+            (Kind::Bytes, "1536KiB"),
             (Kind::Choice(&["a", "b"]), "b"),
             (Kind::Counts { max: 9, len: 4 }, "[1, 2, 9]"),
             (Kind::Devices, "[cpu, cpu]"),
@@ -292,6 +322,8 @@ mod tests {
                 "found 10, expected a time from 1ms to 24h",
             ),
             (Kind::Time { min_ms: 1 }, "48h", "found 48h"),
+            (Kind::Bytes, "64", "found 64, expected an amount from 1KiB"),
+            (Kind::Bytes, "2000GiB", "found 2000GiB"),
             (Kind::Choice(&["a", "b"]), "c", "found c, expected one of a, b"),
             (Kind::Counts { max: 9, len: 2 }, "[]", "found a list of 0"),
             (Kind::Counts { max: 9, len: 2 }, "[1, 10]", "found 10 in the list"),

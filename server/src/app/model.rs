@@ -121,16 +121,16 @@ impl ModelStart {
     }
 }
 
-#[allow(
-    clippy::needless_update,
-    reason = "the engine may have limits that are not configured"
-)]
 fn ar_config(stage: &ArStage) -> ArConfig {
     ArConfig {
         max_num_seqs: stage.max_num_seqs,
         max_num_batched_tokens: stage.max_num_batched_tokens,
         max_prefill_tokens: stage.max_prefill_tokens,
+        min_prefill_tokens: stage.min_prefill_tokens,
+        max_model_len: stage.max_model_len.unwrap_or(u32::MAX),
         max_waiting: stage.max_waiting,
+        max_waiting_tokens: stage.max_waiting_tokens,
+        prefix_cache: stage.prefix_caching,
         ..ArConfig::default()
     }
 }

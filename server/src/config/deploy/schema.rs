@@ -188,6 +188,30 @@ pub(super) const SECTIONS: &[Section] = &[
                 "Sequences of one replica that may wait for a place; more are refused.",
             ),
             setting(
+                "min_prefill_tokens",
+                MANY,
+                Is("32"),
+                "Prompt positions that decodes leave room for in a step, so that newcomers come in however many decodes there are.",
+            ),
+            setting(
+                "max_model_len",
+                MANY,
+                Checkpoint,
+                "Longest sequence, prompt and outputs together.",
+            ),
+            setting(
+                "max_waiting_tokens",
+                MANY,
+                Is("1048576"),
+                "Positions of all sequences of one replica that may wait; more are refused.",
+            ),
+            setting(
+                "prefix_caching",
+                Kind::Choice(&["true", "false"]),
+                Is("true"),
+                "Whether sequences share the KV blocks of common beginnings, where the model says what stands in them.",
+            ),
+            setting(
                 "kv.block_size",
                 Kind::Count { min: 1, max: 4096 },
                 Is("16"),

@@ -90,6 +90,14 @@ pub struct ArStage {
     pub max_prefill_tokens: u32,
     /// Sequences that may wait.
     pub max_waiting: u32,
+    /// Prompt positions that decodes leave room for.
+    pub min_prefill_tokens: u32,
+    /// Longest sequence; `None` where the checkpoint decides.
+    pub max_model_len: Option<u32>,
+    /// Positions of sequences that may wait.
+    pub max_waiting_tokens: u32,
+    /// Whether sequences share the KV blocks of common beginnings.
+    pub prefix_caching: bool,
     /// Positions of a KV block.
     pub kv_block_size: u32,
     /// KV blocks of one replica, unless `kv_memory` says how many.
@@ -215,6 +223,13 @@ impl Scope<'_> {
             max_num_batched_tokens: self.count("max_num_batched_tokens"),
             max_prefill_tokens: self.count("max_prefill_tokens"),
             max_waiting: self.count("max_waiting"),
+            min_prefill_tokens: self.count("min_prefill_tokens"),
+            max_model_len: match self.values.get(self.scope, "max_model_len") {
+                Setup::Count(_) => Some(self.count("max_model_len")),
+                _ => None,
+            },
+            max_waiting_tokens: self.count("max_waiting_tokens"),
+            prefix_caching: self.choice("prefix_caching") == "true",
             kv_block_size: self.count("kv.block_size"),
             kv_blocks: self.count("kv.blocks"),
             kv_memory: match self.values.get(self.scope, "kv.memory") {

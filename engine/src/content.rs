@@ -47,6 +47,20 @@ impl ContentKey {
         Self::finish(hash.chain_update(index.to_le_bytes()))
     }
 
+    /// Appends what tells this key from any other; no key's bytes begin another's.
+    fn write(self, bytes: &mut Vec<u8>) {
+        match u32::try_from(self.0) {
+            Ok(token) => {
+                bytes.push(0);
+                bytes.extend(token.to_le_bytes());
+            }
+            Err(_) => {
+                bytes.push(1);
+                bytes.extend(self.0.to_le_bytes());
+            }
+        }
+    }
+
     fn finish(hash: Sha256) -> Self {
         let digest: [u8; 32] = hash.finalize().into();
         let (low, _) = digest.split_at(16);
@@ -117,17 +131,17 @@ impl Chain {
 
     /// Appends the blocks that `keys` fill, `block_size` keys each.
     pub(crate) fn extend(&mut self, keys: &[ContentKey], block_size: u32) {
+        let mut bytes = Vec::with_capacity(64 + 17 * block_size as usize);
         for block in keys.chunks_exact(block_size as usize) {
-            let mut hash = match self.hashes.last() {
-                Some(parent) => Sha256::new().chain_update(b"block").chain_update(parent.0),
-                None => Sha256::new()
-                    .chain_update(b"salt")
-                    .chain_update(self.salt.0.to_le_bytes()),
-            };
-            for key in block {
-                hash.update(key.0.to_le_bytes());
+            bytes.clear();
+            match self.hashes.last() {
+                Some(parent) => bytes.extend(parent.0),
+                None => bytes.extend(self.salt.0.to_le_bytes()),
             }
-            self.hashes.push(BlockHash(hash.finalize().into()));
+            for key in block {
+                key.write(&mut bytes);
+            }
+            self.hashes.push(BlockHash(Sha256::digest(&bytes).into()));
         }
     }
 }

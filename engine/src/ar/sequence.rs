@@ -193,7 +193,6 @@ impl Sequence {
             self.id
         );
         self.computed = 0;
-        self.published = 0;
         self.held_since = None;
         self.waiting_since = now;
         self.record.preemptions += 1;

@@ -135,6 +135,7 @@ pub struct SpeechModel {
     tokenizer: Tokenizer,
     newline: u32,
     limits: SpeechLimits,
+    dtype: DType,
 }
 
 impl std::fmt::Debug for SpeechModel {
@@ -183,6 +184,7 @@ impl SpeechModel {
             tokenizer,
             newline,
             limits,
+            dtype: options.dtype,
         })
     }
 
@@ -205,6 +207,15 @@ impl SpeechModel {
         self.thinker_config()
             .and_then(|config| thinker_model::check(&self.checkpoint, &config))
             .map_err(|e| e.at(self.place.clone()))
+    }
+
+    /// Bytes of the thinker's KV rows of one position.
+    ///
+    /// # Errors
+    /// [`LoadError`] if its configuration cannot be read.
+    pub fn thinker_kv_position_bytes(&self) -> Result<u64, LoadError> {
+        let config = self.thinker_config().map_err(|e| e.at(self.place.clone()))?;
+        Ok(kv_position_bytes(&config.stack, self.dtype))
     }
 
     /// Reads the thinker's weights, which speaking does not need. Every call reads them anew: keep the result.

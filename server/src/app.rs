@@ -1,6 +1,8 @@
 //! The composition root: puts the parts together, starts every task and thread, and takes them down again.
 
 mod card;
+mod chat;
+mod converser;
 mod health;
 mod log;
 mod model;
@@ -20,7 +22,7 @@ use tokio_util::sync::CancellationToken;
 use crate::clock::Clock;
 use crate::config::Config;
 use crate::connector::EdgeSink;
-use crate::grpc::{Catalog, GrpcLimits, Speech, serve};
+use crate::grpc::{Catalog, Chat, Door, GrpcLimits, Services, Speech, serve};
 use crate::orchestrator::{AdmissionLimits, Orchestrator};
 use crate::session::{RecordSink, SessionDeps, SessionLimits};
 use crate::stage::SpeechBackend;
@@ -112,10 +114,14 @@ impl App {
 
         let (board, health) = HealthBoard::new(draining.clone()).await;
         let limits = GrpcLimits::default();
-        let speech = Speech::new(deps, Arc::clone(&tasks), config.max_sessions, limits.max_message);
-        let catalog = Catalog::new(orchestrator.clone());
+        let door = Door::new(deps, Arc::clone(&tasks), config.max_sessions, limits.max_message);
+        let services = Services {
+            speech: Speech::new(door.clone()),
+            chat: Chat::new(door),
+            catalog: Catalog::new(orchestrator.clone()),
+        };
         let closing = CancellationToken::clone(&close).cancelled_owned();
-        let listener = tokio::spawn(serve(listener, speech, catalog, health, limits, closing));
+        let listener = tokio::spawn(serve(listener, services, health, limits, closing));
         tracing::info!(%address, "listening");
 
         let (readiness_tx, readiness) = watch::channel(Readiness::Loading);
@@ -229,7 +235,7 @@ async fn keep<B, L>(
     match start.run(load, &orchestrator).await {
         Ok(()) => {
             // The report first: whoever is told that the server is ready may ask.
-            board.update(orchestrator.available().is_ok()).await;
+            board.update(&orchestrator).await;
             tracing::info!(seconds = clock.since(begun).as_secs_f64(), "serving");
             readiness.send_replace(Readiness::Ready);
             board.follow(&orchestrator).await;

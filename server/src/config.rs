@@ -34,6 +34,8 @@ pub struct Config {
     pub model: ModelSource,
     /// How to run the stages.
     pub deploy: Deploy,
+    /// Leave the thinker out, and with it conversations.
+    pub speech_only: bool,
     /// Where to listen.
     pub listen: SocketAddr,
     /// Calls at once.
@@ -157,6 +159,7 @@ impl RawConfig {
         Config {
             model,
             deploy,
+            speech_only: self.speech_only,
             listen: self.listen,
             max_sessions: self.max_sessions,
             max_active: self.max_active,

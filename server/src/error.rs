@@ -63,6 +63,55 @@ pub enum ServeError {
         /// What is wrong with it.
         problem: &'static str,
     },
+    /// A message id was used before.
+    #[error("message id {id:?} {problem}")]
+    MessageId {
+        /// The id.
+        id: String,
+        /// What is wrong with it.
+        problem: &'static str,
+    },
+    /// The model does not converse.
+    #[error("the model holds no conversations: {0}")]
+    ChatNotSupported(String),
+    /// The model does not hear.
+    #[error("{field}: the model cannot hear, send text")]
+    CannotHear {
+        /// Path of the field.
+        field: &'static str,
+    },
+    /// Something that has to wait until the answer in progress has ended.
+    #[error("a response is in progress: only input_audio and interrupt may be sent before its response_done")]
+    ResponseInProgress,
+    /// There is no audio to commit.
+    #[error("commit without any input_audio since the last one")]
+    NoInputAudio,
+    /// More audio than one message may have.
+    #[error("the audio of the message is longer than {}, which is the limit", seconds(.limit))]
+    AudioTooLong {
+        /// The limit.
+        limit: Duration,
+    },
+    /// One message has more text than is allowed.
+    #[error("{field} has {got} bytes of text, the limit is {limit}")]
+    MessageTooLong {
+        /// Path of the field.
+        field: &'static str,
+        /// Bytes received.
+        got: usize,
+        /// Bytes allowed.
+        limit: usize,
+    },
+    /// The conversation leaves no room for an answer, however much of it is forgotten.
+    #[error(
+        "the last turn takes {got} tokens of the model's context, with the instructions; at most {limit} leave room for an answer"
+    )]
+    ContextTooLong {
+        /// Tokens it takes.
+        got: usize,
+        /// Most that leave room.
+        limit: usize,
+    },
     /// One utterance has more text than is allowed.
     #[error("text of the utterance has {got} bytes, the limit is {limit}")]
     TextTooLong {
@@ -161,7 +210,14 @@ impl ServeError {
             Self::Protocol(_) => "PROTOCOL_VIOLATION",
             Self::ConfigDuringUtterance => "CONFIG_DURING_UTTERANCE",
             Self::UtteranceId { .. } => "UTTERANCE_ID_INVALID",
-            Self::TextTooLong { .. } => "TEXT_TOO_LONG",
+            Self::MessageId { .. } => "MESSAGE_ID_INVALID",
+            Self::ChatNotSupported(_) => "CHAT_NOT_SUPPORTED",
+            Self::CannotHear { .. } => "AUDIO_INPUT_NOT_SUPPORTED",
+            Self::ResponseInProgress => "RESPONSE_IN_PROGRESS",
+            Self::NoInputAudio => "NO_INPUT_AUDIO",
+            Self::AudioTooLong { .. } => "AUDIO_TOO_LONG",
+            Self::MessageTooLong { .. } | Self::TextTooLong { .. } => "TEXT_TOO_LONG",
+            Self::ContextTooLong { .. } => "CONTEXT_TOO_LONG",
             Self::TextBufferFull { .. } => "TEXT_BUFFER_FULL",
             Self::TooManyUtterances { .. } => "TOO_MANY_UTTERANCES",
             Self::MessageTooLarge { .. } => "MESSAGE_TOO_LARGE",

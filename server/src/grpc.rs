@@ -6,8 +6,10 @@
 //! response headers.
 
 mod catalog;
+mod chat;
 mod commands;
 mod deadline;
+mod door;
 mod outcome;
 mod reply;
 mod serve;
@@ -16,6 +18,8 @@ mod speech;
 mod status;
 
 pub use catalog::Catalog;
-pub use serve::{GrpcLimits, SERVICE_NAMES, serve};
+pub use chat::Chat;
+pub use door::Door;
+pub use serve::{CHAT_SERVICE_NAME, GrpcLimits, SERVICE_NAMES, Services, serve};
 pub use speech::Speech;
 pub use status::{rpc_status, status};

@@ -61,6 +61,42 @@ impl fmt::Display for UtteranceId {
     }
 }
 
+/// Names one message of a conversation, and the answer that it is; chosen by the caller or by the server.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct MessageId(Arc<str>);
+
+impl MessageId {
+    /// The server's own name for the `n`-th message it names.
+    #[must_use]
+    pub fn numbered(n: u64) -> Self {
+        Self(format!("m{n}").into())
+    }
+
+    /// As it goes over the wire.
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl std::borrow::Borrow<str> for MessageId {
+    fn borrow(&self) -> &str {
+        &self.0
+    }
+}
+
+impl From<&str> for MessageId {
+    fn from(id: &str) -> Self {
+        Self(id.into())
+    }
+}
+
+impl fmt::Display for MessageId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
 /// Hands out sequence ids, none of them twice.
 #[derive(Debug, Default)]
 pub struct SeqIds(AtomicU64);

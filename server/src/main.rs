@@ -62,7 +62,11 @@ fn run(config: &Config) -> anyhow::Result<()> {
 async fn serve(config: &Config) -> anyhow::Result<()> {
     let mut signals = Signals::new()?;
     let (source, deploy) = (config.model.clone(), config.deploy.clone());
-    let mut app = App::start(config, Sinks::log(), move || load_model(&source, &deploy)).await?;
+    let speech_only = config.speech_only;
+    let mut app = App::start(config, Sinks::log(), move || {
+        load_model(&source, &deploy, speech_only)
+    })
+    .await?;
     let outcome = tokio::select! {
         outcome = work(&mut app) => outcome,
         () = signals.next() => Ok(()),

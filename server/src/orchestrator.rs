@@ -2,15 +2,18 @@
 //!
 //! In: a permit and a [`SegmentSpec`]. Out: a [`Segment`], whose audio comes straight from the last stage. Frames and samples
 //! never pass through here. An utterance is bound to one replica of every stage; a sequence of which nothing was heard yet
-//! starts again elsewhere when its replica dies. Dropping a segment cancels it in every stage within one step.
+//! starts again elsewhere when its replica dies. Dropping a segment cancels it in every stage within one step. An answer
+//! of the thinker is started the same way, as a [`Reply`].
 
 mod admission;
 mod flight;
 mod front;
 mod pipeline;
+mod reply;
 mod segment;
 
 pub use admission::{Admission, AdmissionLimits, UtterancePermit};
 pub use front::Orchestrator;
 pub use pipeline::{Binding, EdgeLimits, Pipeline, TextEncoder};
+pub use reply::{ChatPath, Reply, ReplyEvent, ReplySpec};
 pub use segment::{Segment, SegmentEvent, SegmentSpec};

@@ -5,10 +5,13 @@
 //! [`RecordSink`]. A session never waits for its reader while it could listen to its caller: what cannot be sent stays in an
 //! outbox, production pauses behind it, and a cancel is still heard.
 
+mod chat;
+mod heard;
 mod ledger;
 mod limits;
 mod names;
 mod output;
+mod patience;
 mod protocol;
 mod record;
 mod run;
@@ -17,6 +20,10 @@ mod speaking;
 mod text;
 mod utterance;
 
+pub use chat::{
+    ChatCommand, ChatEvent, ChatEventBody, ChatLimits, ChatReady, ChatSession, ChatSettings, Modalities,
+    NewMessage, RawAudio, Respond, ResponseDone, Said, TokenIntervals, TurnRecord, TurnTimings, TurnUsage,
+};
 pub use limits::SessionLimits;
 pub use protocol::{AudioOut, Command, Done, Event, EventBody, Ready};
 pub use record::{Outcome, RecordSink, StageFigures, Timings, Usage, UtteranceRecord};

@@ -7,6 +7,7 @@
 
 mod backend;
 mod backoff;
+mod chat;
 mod code2wav;
 mod flow;
 mod pool;
@@ -15,10 +16,15 @@ mod replica;
 mod route;
 mod stall;
 mod talker;
+mod thinker;
 mod wake;
 mod worker;
 
 pub use backend::{BackendError, Sampling, SpeechBackend, SpeechInfo, TalkerRequest, VoiceInfo};
+pub use chat::{
+    ChatInfo, ChatMessage, Clip, ContextRow, Detokenizer, DetokenizerMaker, Hearing, Part, Prompt,
+    PromptBuilder, PromptPiece, ReplyToken, Role, ThinkerRequest, Voicing,
+};
 pub use code2wav::{AudioPiece, Code2WavJob, Code2WavLimits, code2wav_stage};
 pub use flow::{End, Inlet, Outlet, Taken};
 pub use pool::{
@@ -27,5 +33,6 @@ pub use pool::{
 pub use progress::{StageProgress, StageSnapshot};
 pub use replica::{Changes, ReplicaId, ReplicaState, ReplicaStats, Seat};
 pub use talker::{TalkerJob, TalkerLimits, talker_stage};
+pub use thinker::{ThinkerJob, ThinkerLimits, thinker_stage};
 pub use wake::{CancelFlag, Wake};
 pub use worker::{JobRefused, StageBody, StageHandle};

@@ -3,13 +3,21 @@
 //! Its alphabet is any character; one character gives one codec frame, whose audio is a tone that depends on the character
 //! and on the seed. `_` is silence. Scripted characters make it panic or fail. Results never depend on the batch.
 
+mod thinker;
+
 use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use omni_audio::{SampleRate, SamplesPerFrame};
 use omni_engine::{ArModel, ChunkModel, CodecFrame, KvSpec, ModelError, Sampled, SeqId, SeqStep};
-use omni_server::stage::{BackendError, Sampling, SpeechBackend, SpeechInfo, TalkerRequest, VoiceInfo};
+use omni_server::stage::{
+    BackendError, ChatInfo, ChatMessage, ContextRow, Detokenizer, Hearing, Prompt, Sampling, SpeechBackend,
+    SpeechInfo, TalkerRequest, ThinkerRequest, VoiceInfo, Voicing,
+};
 
 use crate::gate::{Fuse, Gate};
+use thinker::FakeThinker;
 
 /// Samples per second.
 pub const FAKE_RATE: u32 = 16_000;
@@ -46,6 +54,48 @@ pub struct FakeScript {
     pub tokenizer_panics_on: Option<char>,
     /// The tokenizer refuses this.
     pub tokenizer_refuses: Option<char>,
+    /// It holds no conversations.
+    pub speech_only: bool,
+    /// Every thinker step passes here.
+    pub thinker: Gate,
+    /// The thinker panics when it should write this.
+    pub thinker_panics_on: Option<char>,
+    /// The thinker fails the answer that contains this.
+    pub thinker_fails_on: Option<char>,
+    /// The chat template refuses a conversation with this.
+    pub template_refuses: Option<char>,
+    /// Answers are spoken sentence by sentence instead of as one sequence of tokens.
+    pub speaks_words: bool,
+    /// It understands speech.
+    pub hears: bool,
+    /// What the template writes at the head of every answer.
+    pub opening: String,
+    /// Positions of a conversation and its answer; 0 for very many.
+    pub max_context: u32,
+    /// What the talker was told of the user's turns, sequence by sequence.
+    pub contexts: Contexts,
+}
+
+/// What one sequence was told of the user's turns; `None` if nothing.
+pub type Context = Option<Arc<[ContextRow]>>;
+
+/// What the talker was told of the user's turns. Copies are the same.
+#[derive(Debug, Clone, Default)]
+pub struct Contexts(Arc<Mutex<Vec<Context>>>);
+
+impl Contexts {
+    /// For every sequence so far.
+    #[must_use]
+    pub fn all(&self) -> Vec<Context> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    fn add(&self, context: Context) {
+        self.0
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .push(context);
+    }
 }
 
 /// The model.
@@ -89,6 +139,7 @@ impl FakeSpeech {
 impl SpeechBackend for FakeSpeech {
     type Talker = FakeTalker;
     type Code2Wav = FakeCode2Wav;
+    type Thinker = FakeThinker;
 
     fn info(&self) -> &SpeechInfo {
         self.script.info.pass();
@@ -108,6 +159,7 @@ impl SpeechBackend for FakeSpeech {
     }
 
     fn talker_request(&self, request: TalkerRequest) -> TalkerRequest {
+        self.script.contexts.add(request.context.clone());
         request
     }
 
@@ -125,6 +177,49 @@ impl SpeechBackend for FakeSpeech {
             script: self.script.clone(),
             heard: HashMap::new(),
         })
+    }
+
+    fn chat(&self) -> Result<ChatInfo, String> {
+        if self.script.speech_only {
+            return Err("the script says so".to_owned());
+        }
+        Ok(ChatInfo {
+            max_context: match self.script.max_context {
+                0 => MAX_LEN,
+                max => max,
+            },
+            default_max_tokens: 4_096,
+            default_sampling: Sampling {
+                temperature: Some(0.7),
+                ..Sampling::default()
+            },
+            hearing: self.script.hears.then(|| Hearing {
+                sample_rate: self.info.sample_rate,
+                max_audio: Duration::from_secs(2),
+            }),
+            voicing: match self.script.speaks_words {
+                true => Voicing::Words,
+                false => Voicing::Tokens,
+            },
+            talker_context: !self.script.speaks_words,
+        })
+    }
+
+    fn prompt(&self, messages: &[ChatMessage]) -> Result<Prompt, BackendError> {
+        thinker::prompt(messages, &self.script)
+    }
+
+    fn detokenizer(&self) -> Box<dyn Detokenizer> {
+        Box::<thinker::Utf8>::default()
+    }
+
+    fn thinker_request(&self, request: ThinkerRequest) -> ThinkerRequest {
+        request
+    }
+
+    fn thinker(&self) -> Result<FakeThinker, BackendError> {
+        self.script.load.pass();
+        Ok(FakeThinker::new(self.script.clone()))
     }
 }
 

@@ -5,11 +5,12 @@ use std::time::Duration;
 
 use clap::Parser as _;
 use omni_proto::v1::catalog_service_client::CatalogServiceClient;
+use omni_proto::v1::chat_service_client::ChatServiceClient;
 use omni_proto::v1::speech_service_client::SpeechServiceClient;
 use omni_server::app::{App, Sinks};
 use omni_server::config::RawConfig;
 use omni_server::connector::{ChunkStamps, EdgeRecord, EdgeSink, Hop};
-use omni_server::session::{RecordSink, UtteranceRecord};
+use omni_server::session::{RecordSink, TurnRecord, UtteranceRecord};
 use omni_server::stage::SpeechBackend;
 use tonic::transport::Channel;
 use tonic_health::pb::HealthCheckRequest;
@@ -17,6 +18,7 @@ use tonic_health::pb::health_check_response::ServingStatus;
 use tonic_health::pb::health_client::HealthClient;
 
 use crate::call::Call;
+use crate::chat::ChatCall;
 use crate::fake::{FakeScript, FakeSpeech};
 
 /// Longer than anything here takes on a busy machine; only ever reached by a test that fails.
@@ -24,22 +26,37 @@ const PATIENCE: Duration = Duration::from_secs(30);
 
 /// The records of a server.
 #[derive(Debug, Clone, Default)]
-pub struct Records(Arc<Mutex<Vec<UtteranceRecord>>>);
+pub struct Records {
+    utterances: Arc<Mutex<Vec<UtteranceRecord>>>,
+    turns: Arc<Mutex<Vec<TurnRecord>>>,
+}
 
 impl RecordSink for Records {
     fn utterance(&self, record: &UtteranceRecord) {
-        self.0
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .push(record.clone());
+        let mut records = self.utterances.lock().unwrap_or_else(PoisonError::into_inner);
+        records.push(record.clone());
+    }
+
+    fn turn(&self, record: &TurnRecord) {
+        let mut records = self.turns.lock().unwrap_or_else(PoisonError::into_inner);
+        records.push(record.clone());
     }
 }
 
 impl Records {
-    /// Those written so far.
+    /// Those of utterances, so far.
     #[must_use]
     pub fn all(&self) -> Vec<UtteranceRecord> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.utterances
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .clone()
+    }
+
+    /// Those of answers, so far.
+    #[must_use]
+    pub fn turns(&self) -> Vec<TurnRecord> {
+        self.turns.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 }
 
@@ -131,6 +148,17 @@ impl TestServer {
         SpeechServiceClient::new(self.channel.clone())
     }
 
+    /// A chat client.
+    #[must_use]
+    pub fn chat(&self) -> ChatServiceClient<Channel> {
+        ChatServiceClient::new(self.channel.clone())
+    }
+
+    /// An open `Converse` call.
+    pub async fn converse(&self) -> ChatCall {
+        ChatCall::open(&mut self.chat()).await
+    }
+
     /// A catalogue client.
     #[must_use]
     pub fn catalog(&self) -> CatalogServiceClient<Channel> {
@@ -177,6 +205,22 @@ impl TestServer {
             self.records.all().len(),
             utterances,
             "every utterance is recorded once"
+        );
+    }
+
+    /// Waits until nothing is left of any conversation, and this many answers are recorded.
+    pub async fn chats_over(&self, answers: usize) {
+        self.until("every session has ended", || self.app.sessions() == 0)
+            .await;
+        let places = self.max_active;
+        self.until("every permit is back", || {
+            self.app.orchestrator().admission().free() == places
+        })
+        .await;
+        assert_eq!(
+            self.records.turns().len(),
+            answers,
+            "every answer is recorded once"
         );
     }
 

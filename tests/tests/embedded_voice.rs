@@ -14,7 +14,8 @@ const SEED: u64 = 1;
 
 async fn server(args: &[&str]) -> TestServer {
     let deploy = resolve(None, &[], 64).expect("the defaults").deploy;
-    let mut server = TestServer::launch(args, move || load_model(&ModelSource::Embedded, &deploy)).await;
+    let mut server =
+        TestServer::launch(args, move || load_model(&ModelSource::Embedded, &deploy, false)).await;
     server.app.ready().await.expect("the embedded model loads");
     server
 }

@@ -69,6 +69,7 @@ async fn a_cancelled_job_takes_no_place_in_the_talker() {
                 language: None,
                 sampling: Sampling::default(),
                 seed: 1,
+                context: None,
             },
             tokens: Box::new(tokens),
             max_frames: 10,

@@ -1156,7 +1156,8 @@ pub struct CommitInput {
 /// Answer the conversation as it stands; answered by `response_started` ... `response_done`. Whoever spoke last: an
 /// assistant may begin a conversation too.
 ///
-/// A conversation that leaves no room for an answer in the model's context fails the response with
+/// A conversation that leaves too little room for an answer in the model's context loses its oldest turns, but for the
+/// instructions; a warning, reason HISTORY_TRIMMED, says so. If even the last turn leaves none, the response fails with
 /// INVALID_ARGUMENT, reason CONTEXT_TOO_LONG.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct CreateResponse {
@@ -1867,7 +1868,7 @@ pub struct Model {
     /// For people.
     #[prost(string, tag = "2")]
     pub display_name: ::prost::alloc::string::String,
-    /// What it can do: "speech" (SpeechService), "chat" (ChatService).
+    /// What it can do: "speech" (SpeechService), "chat" (ChatService), "audio_input" (ChatService takes speech too).
     #[prost(string, repeated, tag = "3")]
     pub capabilities: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
     /// BCP-47 tags of what it speaks; empty if it does not say.

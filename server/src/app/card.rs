@@ -23,10 +23,24 @@ pub(super) struct Card {
     pub(super) leading_silence_frames: Option<u32>,
     /// Most characters to speak in one piece.
     pub(super) max_characters: Option<usize>,
+    /// What it says about conversations. A card without this is that of a model that holds none.
+    pub(super) chat: Option<CardChat>,
     /// Its voices, the default first.
     pub(super) voices: Vec<CardVoice>,
     /// SPDX identifier.
     pub(super) license: Option<String>,
+}
+
+/// Conversations.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub(super) struct CardChat {
+    /// Most tokens of a conversation and its answer that it was trained to see at once.
+    pub(super) max_context_tokens: Option<u32>,
+    /// Whether it understands speech.
+    pub(super) hears: bool,
+    /// Whether its talker was trained on answers behind the user's turns.
+    pub(super) talker_context: bool,
 }
 
 /// One voice.

@@ -1,11 +1,12 @@
-//! The health report: NOT_SERVING until the model is warm, whenever a stage has no replica that takes work, and while draining.
+//! The health report: NOT_SERVING until the model is warm, whenever a stage has no replica that takes work, and while draining;
+//! for conversations also if the model holds none.
 
 use tokio_util::sync::CancellationToken;
 use tonic_health::ServingStatus;
 use tonic_health::pb::health_server::{Health, HealthServer};
 use tonic_health::server::{HealthReporter, health_reporter};
 
-use crate::grpc::SERVICE_NAMES;
+use crate::grpc::{CHAT_SERVICE_NAME, SERVICE_NAMES};
 use crate::orchestrator::Orchestrator;
 
 /// What callers of `grpc.health.v1.Health` see.
@@ -19,19 +20,30 @@ impl HealthBoard {
     pub(super) async fn new(draining: CancellationToken) -> (Self, HealthServer<impl Health>) {
         let (reporter, server) = health_reporter();
         let board = Self { reporter, draining };
-        board.update(false).await;
+        board.set(false, false).await;
         (board, server)
     }
 
     /// Reports.
-    pub(super) async fn update(&self, serving: bool) {
-        let status = match serving {
+    pub(super) async fn update(&self, orchestrator: &Orchestrator) {
+        let (speaks, converses) = (
+            orchestrator.available().is_ok(),
+            orchestrator.chat_available().is_ok(),
+        );
+        self.set(speaks, converses).await;
+    }
+
+    async fn set(&self, speaks: bool, converses: bool) {
+        let status = |serving| match serving {
             true => ServingStatus::Serving,
             false => ServingStatus::NotServing,
         };
         for service in SERVICE_NAMES.into_iter().chain([""]) {
-            self.reporter.set_service_status(service, status).await;
+            self.reporter.set_service_status(service, status(speaks)).await;
         }
+        self.reporter
+            .set_service_status(CHAT_SERVICE_NAME, status(converses))
+            .await;
     }
 
     /// Reports every change, until the server drains.
@@ -41,10 +53,10 @@ impl HealthBoard {
         };
         let mut changes = pipeline.changes.follow();
         loop {
-            self.update(orchestrator.available().is_ok()).await;
+            self.update(orchestrator).await;
             tokio::select! {
-                () = self.draining.cancelled() => return self.update(false).await,
-                changed = changes.changed() => if changed.is_err() { return self.update(false).await },
+                () = self.draining.cancelled() => return self.set(false, false).await,
+                changed = changes.changed() => if changed.is_err() { return self.set(false, false).await },
             }
         }
     }

@@ -49,7 +49,8 @@ impl ModelStart {
         })?;
         let backend = loaded.await.context("loading the model panicked")??;
         orchestrator.install(self.stages(Arc::new(backend))?);
-        warm_up(orchestrator).await
+        warm_up(orchestrator).await?;
+        super::chat::warm_up(orchestrator).await
     }
 
     fn stages<B: SpeechBackend>(&self, backend: Arc<B>) -> anyhow::Result<Pipeline> {
@@ -80,6 +81,7 @@ impl ModelStart {
         let make = Box::new(move |seat| code2wav_stage(Arc::clone(&model), limits.clone(), seat, clock));
         let code2wav = self.pool("code2wav", make, &deploy.code2wav.stage, &changes)?;
 
+        let chat = self.chat(&backend, &changes)?;
         let encode: TextEncoder = Arc::new(move |text| backend.encode(text));
         let edges = EdgeLimits {
             token_batches: TOKEN_BATCHES,
@@ -97,10 +99,11 @@ impl ModelStart {
             edges,
             edge_sink: Arc::clone(&self.edge_sink),
             clock,
+            chat,
         })
     }
 
-    fn pool<J: Send + 'static>(
+    pub(super) fn pool<J: Send + 'static>(
         &self,
         stage: &'static str,
         make: MakeReplica<J>,
@@ -121,7 +124,7 @@ impl ModelStart {
     }
 }
 
-fn ar_config(stage: &ArStage) -> ArConfig {
+pub(super) fn ar_config(stage: &ArStage) -> ArConfig {
     ArConfig {
         max_num_seqs: stage.max_num_seqs,
         max_num_batched_tokens: stage.max_num_batched_tokens,
@@ -144,7 +147,7 @@ fn chunk_config(stage: &ChunkStage, frame: Duration) -> ChunkConfig {
     }
 }
 
-fn sampling(stage: &ArStage) -> Sampling {
+pub(super) fn sampling(stage: &ArStage) -> Sampling {
     let defaults = stage.sampling;
     Sampling {
         temperature: defaults.temperature,
@@ -185,6 +188,7 @@ async fn warm_up_sequence(orchestrator: &Orchestrator, pipeline: &Pipeline) -> a
         language: pipeline.info.languages.first().cloned(),
         sampling: Sampling::default(),
         seed: 0,
+        context: None,
     };
     let tokens = (pipeline.encode)(WARM_UP_TEXT).context("the tokenizer refuses the warm-up text")?;
     let spec = SegmentSpec {

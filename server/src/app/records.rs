@@ -1,23 +1,17 @@
-//! Records of utterances and of edges as log lines.
+//! Records of utterances, answers and edges as log lines.
 
 use std::time::Duration;
 
 use crate::connector::{ChunkStamps, EdgeRecord, EdgeSink, Hop};
-use crate::session::{Outcome, RecordSink, UtteranceRecord};
+use crate::session::{Outcome, RecordSink, TurnRecord, UtteranceRecord};
 
-/// Writes one line per utterance, without its text.
+/// Writes one line per utterance and per answer, without their texts.
 #[derive(Debug, Default)]
 pub struct LogRecords;
 
 impl RecordSink for LogRecords {
     fn utterance(&self, record: &UtteranceRecord) {
-        let outcome = match record.outcome {
-            Outcome::Stop => "stop",
-            Outcome::Length => "length",
-            Outcome::Interrupted => "interrupted",
-            Outcome::Error => "error",
-            Outcome::Aborted => "aborted",
-        };
+        let outcome = name(record.outcome);
         let (usage, timings) = (&record.usage, &record.timings);
         tracing::info!(
             session = %record.session,
@@ -43,6 +37,51 @@ impl RecordSink for LogRecords {
             seed = record.seed,
             "utterance"
         );
+    }
+
+    fn turn(&self, record: &TurnRecord) {
+        let (usage, timings) = (&record.usage, &record.timings);
+        let intervals = &timings.intervals;
+        tracing::info!(
+            session = %record.session,
+            response = %record.response,
+            text = record.modalities.text,
+            audio = record.modalities.audio,
+            voice = record.voice,
+            outcome = name(record.outcome),
+            reason = record.error.as_ref().map(|error| error.reason()),
+            error = record.error.as_ref().map(tracing::field::display),
+            messages = record.messages,
+            prompt_tokens = usage.prompt_tokens,
+            prompt_audio = usage.prompt_audio,
+            reply_tokens = usage.reply_tokens,
+            frames = usage.frames,
+            audio_s = usage.audio.as_secs_f64(),
+            admitted_ms = timings.admitted.map(millis),
+            queue_ms = timings.queue.map(millis),
+            prefill_ms = timings.prefill.map(millis),
+            first_token_ms = timings.first_token.map(millis),
+            first_text_ms = timings.first_text.map(millis),
+            first_audio_ms = timings.speech.and_then(|speech| speech.first_audio).map(millis),
+            token_interval_ms = intervals.mean().map(millis),
+            longest_token_interval_ms = millis(intervals.longest),
+            total_ms = millis(timings.total),
+            real_time_factor = timings.real_time_factor,
+            underrun_ms = timings.speech.map(|speech| millis(speech.worst_underrun)),
+            thinker_ms = millis(timings.thinker.busy),
+            seed = record.seed,
+            "turn"
+        );
+    }
+}
+
+fn name(outcome: Outcome) -> &'static str {
+    match outcome {
+        Outcome::Stop => "stop",
+        Outcome::Length => "length",
+        Outcome::Interrupted => "interrupted",
+        Outcome::Error => "error",
+        Outcome::Aborted => "aborted",
     }
 }
 

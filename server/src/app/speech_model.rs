@@ -4,13 +4,19 @@ use std::path::Path;
 
 use anyhow::{Context as _, bail, ensure};
 use omni_audio::{SampleRate, SamplesPerFrame};
-use omni_models::{CheckpointSource, Code2Wav, DType, KvOptions, LoadOptions, SpeechModel, Talker, UserRow};
+use omni_models::{
+    CheckpointSource, Code2Wav, DType, KvOptions, LoadOptions, SpeechModel, Talker, Thinker, UserRow,
+};
 use omni_text::{Language, Normalizer};
 
 use super::card::Card;
+use super::converser::{self, Converser, Text};
 use crate::config::ModelSource;
 use crate::config::deploy::{ArStage, Deploy, Dtype};
-use crate::stage::{BackendError, Sampling, SpeechBackend, SpeechInfo, TalkerRequest, VoiceInfo};
+use crate::stage::{
+    BackendError, ChatInfo, ChatMessage, ContextRow, Detokenizer, Prompt, Sampling, SpeechBackend,
+    SpeechInfo, TalkerRequest, ThinkerRequest, VoiceInfo, Voicing,
+};
 
 /// The checkpoint inside the program: names and contents.
 static EMBEDDED: &[(&str, &[u8])] = include!(concat!(env!("OUT_DIR"), "/embedded.rs"));
@@ -29,13 +35,15 @@ pub struct LoadedModel {
     user: Vec<UserRow>,
     /// The cache of each talker.
     kv: KvOptions,
+    /// The part that converses, or why there is none.
+    converser: Result<Converser, String>,
 }
 
 /// Loads a model. Takes its time; nothing is kept if it fails.
 ///
 /// # Errors
 /// With everything that is wrong with the checkpoint.
-pub fn load_model(source: &ModelSource, deploy: &Deploy) -> anyhow::Result<LoadedModel> {
+pub fn load_model(source: &ModelSource, deploy: &Deploy, speech_only: bool) -> anyhow::Result<LoadedModel> {
     let (checkpoint, name) = match source {
         ModelSource::Embedded => {
             ensure!(
@@ -54,6 +62,15 @@ pub fn load_model(source: &ModelSource, deploy: &Deploy) -> anyhow::Result<Loade
     let model =
         SpeechModel::load(checkpoint, options).with_context(|| format!("cannot load the model {name}"))?;
     let card = card(&model)?;
+    let converser = match speech_only {
+        true => Err("the server was told to serve speech only".to_owned()),
+        false => Converser::load(&model, card.as_ref(), deploy)?,
+    };
+    let card = card.unwrap_or_default();
+    let voicing = match card.text_normalization {
+        None => Voicing::Tokens,
+        Some(_) => Voicing::Words,
+    };
     let info = info(&model, card, name).context("omni.json does not fit the checkpoint")?;
     let user = model
         .user_turn("")
@@ -64,11 +81,12 @@ pub fn load_model(source: &ModelSource, deploy: &Deploy) -> anyhow::Result<Loade
         info,
         user: user.into_iter().map(UserRow::Token).collect(),
         kv,
+        converser: converser.map(|converser| converser.with_voicing(voicing)),
     })
 }
 
 /// The cache of a stage whose rows take `position` bytes per position.
-fn kv(stage: &ArStage, position: u64) -> anyhow::Result<KvOptions> {
+pub(super) fn kv(stage: &ArStage, position: u64) -> anyhow::Result<KvOptions> {
     let block = position * u64::from(stage.kv_block_size);
     let num_blocks = match stage.kv_memory {
         None => stage.kv_blocks,
@@ -103,11 +121,10 @@ fn directory_name(path: &Path) -> String {
         .map_or_else(|| "model".to_owned(), |name| name.to_string_lossy().into_owned())
 }
 
-fn card(model: &SpeechModel) -> anyhow::Result<Card> {
-    match model.file("omni.json")? {
-        None => Ok(Card::default()),
-        Some(json) => serde_json::from_slice(&json).context("omni.json cannot be read"),
-    }
+fn card(model: &SpeechModel) -> anyhow::Result<Option<Card>> {
+    let json = model.file("omni.json")?;
+    json.map(|json| serde_json::from_slice(&json).context("omni.json cannot be read"))
+        .transpose()
 }
 
 fn info(model: &SpeechModel, card: Card, name: String) -> anyhow::Result<SpeechInfo> {
@@ -195,9 +212,27 @@ fn normalizer(language: Option<&str>, speakable: Option<&str>) -> anyhow::Result
     }
 }
 
+/// The user's turns in the talker's own form.
+fn user_rows(rows: &[ContextRow]) -> Vec<UserRow> {
+    let rows = rows.iter().filter_map(|row| match row {
+        ContextRow::Token(id) => Some(UserRow::Token(*id)),
+        ContextRow::Heard(values) => Some(UserRow::Hidden(values.to_vec())),
+        // Whoever asks for speech waits for it first.
+        ContextRow::Awaited(_) => None,
+    });
+    rows.collect()
+}
+
+impl LoadedModel {
+    fn conversing(&self) -> Result<&Converser, BackendError> {
+        self.converser.as_ref().map_err(|why| BackendError(why.clone()))
+    }
+}
+
 impl SpeechBackend for LoadedModel {
     type Talker = Talker;
     type Code2Wav = Code2Wav;
+    type Thinker = Thinker;
 
     fn info(&self) -> &SpeechInfo {
         &self.info
@@ -226,7 +261,9 @@ impl SpeechBackend for LoadedModel {
             _ => defaults.predictor,
         };
         omni_models::TalkerRequest {
-            user: self.user.clone(),
+            user: request
+                .context
+                .map_or_else(|| self.user.clone(), |rows| user_rows(&rows)),
             speaker: request.voice,
             talker,
             predictor,
@@ -245,6 +282,30 @@ impl SpeechBackend for LoadedModel {
         self.model
             .code2wav()
             .map_err(|error| BackendError(error.to_string()))
+    }
+
+    fn chat(&self) -> Result<ChatInfo, String> {
+        self.converser
+            .as_ref()
+            .map(|c| c.info().clone())
+            .map_err(Clone::clone)
+    }
+
+    fn prompt(&self, messages: &[ChatMessage]) -> Result<Prompt, BackendError> {
+        self.conversing()?.prompt(messages)
+    }
+
+    fn detokenizer(&self) -> Box<dyn Detokenizer> {
+        Box::new(Text(self.model.tokenizer().decoder()))
+    }
+
+    fn thinker_request(&self, request: ThinkerRequest) -> omni_models::ThinkerRequest {
+        let defaults = self.model.defaults().thinker;
+        converser::thinker_request(request, defaults, self.model.text_tokens().im_end)
+    }
+
+    fn thinker(&self) -> Result<Thinker, BackendError> {
+        self.conversing()?.thinker()
     }
 }
 

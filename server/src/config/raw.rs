@@ -54,6 +54,10 @@ pub struct RawConfig {
     )]
     pub model: String,
 
+    /// Leave the thinker out: no conversations, and far less memory with a published checkpoint
+    #[arg(long, env = "OMNI_SPEECH_ONLY")]
+    pub speech_only: bool,
+
     /// Address to listen on; port 0 takes a free one and logs it
     #[arg(
         long,

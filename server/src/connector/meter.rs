@@ -11,7 +11,7 @@ use std::time::Duration;
 use omni_engine::{CodecFrame, SeqId, Stamp};
 
 use crate::clock::Clock;
-use crate::stage::{AudioPiece, ReplicaId};
+use crate::stage::{AudioPiece, ReplicaId, ReplyToken};
 
 /// One end of an edge.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -160,6 +160,13 @@ impl Payload for Vec<u32> {
 impl Payload for CodecFrame {
     fn bytes(&self) -> u64 {
         size_of_val(&*self.0) as u64
+    }
+}
+
+impl Payload for ReplyToken {
+    fn bytes(&self) -> u64 {
+        let heard = self.heard.iter().map(|row| size_of_val(&**row));
+        (size_of_val(&self.id) + heard.sum::<usize>()) as u64
     }
 }
 

@@ -7,7 +7,7 @@ use tonic::{Request, Response, Status};
 use super::settings::same_language;
 use super::status::status;
 use crate::error::{ServeError, excerpt};
-use crate::orchestrator::Orchestrator;
+use crate::orchestrator::{Orchestrator, Pipeline};
 use crate::stage::SpeechInfo;
 
 /// Entries of a page if the caller does not say.
@@ -30,7 +30,7 @@ impl Catalog {
 
     fn models(&self, request: &v1::ListModelsRequest) -> Result<v1::ListModelsResponse, ServeError> {
         let pipeline = self.orchestrator.model()?;
-        let model = model(&pipeline.info, self.orchestrator.available().is_ok());
+        let model = model(pipeline, self.orchestrator.available().is_ok());
         let (models, next_page_token) = page(vec![model], request.page_size, &request.page_token)?;
         Ok(v1::ListModelsResponse {
             models,
@@ -80,18 +80,26 @@ impl CatalogService for Catalog {
     }
 }
 
-fn model(info: &SpeechInfo, ready: bool) -> v1::Model {
+fn model(pipeline: &Pipeline, ready: bool) -> v1::Model {
+    let info = &pipeline.info;
+    let chat = pipeline.chat.as_ref().ok();
+    let mut capabilities = vec!["speech".to_owned()];
+    capabilities.extend(chat.map(|_| "chat".to_owned()));
+    capabilities.extend(
+        chat.filter(|chat| chat.info.hearing.is_some())
+            .map(|_| "audio_input".to_owned()),
+    );
     v1::Model {
         id: info.id.clone(),
         display_name: info.display_name.clone(),
-        capabilities: vec!["speech".to_owned()],
+        capabilities,
         languages: info.languages.clone(),
         native_output: Some(v1::AudioFormat {
             encoding: v1::AudioEncoding::PcmS16le.into(),
             sample_rate_hz: info.sample_rate.hz(),
             channels: 1,
         }),
-        max_context_tokens: info.max_context,
+        max_context_tokens: chat.map_or(info.max_context, |chat| chat.info.max_context),
         ready,
         description: info.description.clone(),
     }

@@ -62,7 +62,7 @@ fn command(request: v1::SpeakRequest, info: &SpeechInfo) -> Result<Command, Serv
 /// The codes are those that tonic gives: OUT_OF_RANGE for a message above the limit, UNIMPLEMENTED for one that is compressed,
 /// INTERNAL for one that is no protobuf, CANCELLED, UNAVAILABLE and UNKNOWN for a stream or a connection that was torn down.
 /// Whatever else there may be is an error that the caller shall see, and not an end that looks like success.
-fn broken(status: &Status, max_message: usize) -> ServeError {
+pub(super) fn broken(status: &Status, max_message: usize) -> ServeError {
     match status.code() {
         Code::OutOfRange | Code::ResourceExhausted => ServeError::MessageTooLarge { limit: max_message },
         Code::Unimplemented => ServeError::Protocol("a message is compressed, expected plain ones"),

@@ -21,7 +21,7 @@ pub(super) fn done(done: &Done) -> v1::UtteranceDone {
     }
 }
 
-fn finish_reason(outcome: Outcome) -> v1::FinishReason {
+pub(super) fn finish_reason(outcome: Outcome) -> v1::FinishReason {
     match outcome {
         Outcome::Stop => v1::FinishReason::Stop,
         Outcome::Length => v1::FinishReason::Length,
@@ -58,7 +58,7 @@ fn timings(done: &Done) -> v1::Timings {
     }
 }
 
-fn stage(name: &str, figures: StageFigures) -> v1::StageTiming {
+pub(super) fn stage(name: &str, figures: StageFigures) -> v1::StageTiming {
     v1::StageTiming {
         stage: name.to_owned(),
         replica: figures.replica.map(|id| id.to_string()).unwrap_or_default(),
@@ -68,6 +68,6 @@ fn stage(name: &str, figures: StageFigures) -> v1::StageTiming {
     }
 }
 
-fn wire(time: Duration) -> Option<omni_proto::Duration> {
+pub(super) fn wire(time: Duration) -> Option<omni_proto::Duration> {
     time.try_into().ok()
 }

@@ -54,7 +54,7 @@ fn ready(ready: &Ready, info: &SpeechInfo) -> v1::SpeechSessionReady {
     }
 }
 
-fn chunk(audio: AudioOut) -> v1::AudioChunk {
+pub(super) fn chunk(audio: AudioOut) -> v1::AudioChunk {
     v1::AudioChunk {
         data: audio.data,
         start_sample: audio.start.0,
@@ -63,7 +63,7 @@ fn chunk(audio: AudioOut) -> v1::AudioChunk {
     }
 }
 
-fn warning(reason: &str, message: String) -> v1::Warning {
+pub(super) fn warning(reason: &str, message: String) -> v1::Warning {
     v1::Warning {
         reason: reason.to_owned(),
         message,

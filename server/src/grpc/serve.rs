@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use omni_proto::FILE_DESCRIPTOR_SET;
 use omni_proto::v1::catalog_service_server::{self, CatalogServiceServer};
+use omni_proto::v1::chat_service_server::{self, ChatServiceServer};
 use omni_proto::v1::speech_service_server::{self, SpeechServiceServer};
 use tokio::net::TcpListener;
 use tonic::transport::Server;
@@ -11,13 +12,28 @@ use tonic::transport::server::TcpIncoming;
 use tonic_health::pb::health_server::{Health, HealthServer};
 
 use super::catalog::Catalog;
+use super::chat::Chat;
 use super::speech::Speech;
 
-/// Services whose health is reported, besides the whole server ("").
+/// Services that are healthy when the model can speak, besides the whole server ("").
 pub const SERVICE_NAMES: [&str; 2] = [
     speech_service_server::SERVICE_NAME,
     catalog_service_server::SERVICE_NAME,
 ];
+
+/// The service whose health depends on what the model can do.
+pub const CHAT_SERVICE_NAME: &str = chat_service_server::SERVICE_NAME;
+
+/// The services of one server.
+#[derive(Debug)]
+pub struct Services {
+    /// Speaks.
+    pub speech: Speech,
+    /// Converses.
+    pub chat: Chat,
+    /// Tells.
+    pub catalog: Catalog,
+}
 
 /// Bounds of connections.
 #[derive(Debug, Clone, Copy)]
@@ -56,8 +72,7 @@ const MAX_RESETS: usize = 64;
 /// If the descriptors for reflection are unusable or the listener fails.
 pub async fn serve<H: Health>(
     listener: TcpListener,
-    speech: Speech,
-    catalog: Catalog,
+    services: Services,
     health: HealthServer<H>,
     limits: GrpcLimits,
     shutdown: impl Future<Output = ()>,
@@ -67,8 +82,9 @@ pub async fn serve<H: Health>(
             .register_encoded_file_descriptor_set(FILE_DESCRIPTOR_SET)
             .register_encoded_file_descriptor_set(tonic_health::pb::FILE_DESCRIPTOR_SET)
     };
-    let speech = SpeechServiceServer::new(speech).max_decoding_message_size(limits.max_message);
-    let catalog = CatalogServiceServer::new(catalog).max_decoding_message_size(limits.max_message);
+    let speech = SpeechServiceServer::new(services.speech).max_decoding_message_size(limits.max_message);
+    let chat = ChatServiceServer::new(services.chat).max_decoding_message_size(limits.max_message);
+    let catalog = CatalogServiceServer::new(services.catalog).max_decoding_message_size(limits.max_message);
     let incoming = TcpIncoming::from(listener).with_nodelay(Some(true));
     Server::builder()
         .max_concurrent_streams(limits.streams_per_connection)
@@ -79,6 +95,7 @@ pub async fn serve<H: Health>(
         .http2_keepalive_interval(Some(limits.keepalive))
         .http2_keepalive_timeout(Some(limits.keepalive_timeout))
         .add_service(speech)
+        .add_service(chat)
         .add_service(catalog)
         .add_service(health)
         .add_service(reflection().build_v1()?)

@@ -10,6 +10,44 @@ use crate::error::{ServeError, excerpt};
 use crate::session::{Buffering, Encoding, SessionLimits, Settings};
 use crate::stage::{Sampling, SpeechInfo};
 
+/// Paths of the fields of one set of sampling parameters.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct SamplingFields {
+    pub(super) temperature: &'static str,
+    pub(super) top_p: &'static str,
+    pub(super) top_k: &'static str,
+    pub(super) repetition_penalty: &'static str,
+    pub(super) max_tokens: &'static str,
+}
+
+/// Those of `SpeechConfig`.
+const SAMPLING: SamplingFields = SamplingFields {
+    temperature: "config.sampling.temperature",
+    top_p: "config.sampling.top_p",
+    top_k: "config.sampling.top_k",
+    repetition_penalty: "config.sampling.repetition_penalty",
+    max_tokens: "config.sampling.max_tokens",
+};
+
+/// Paths of the fields of one description of audio to be delivered.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct DeliveryFields {
+    pub(super) frame_duration: &'static str,
+    pub(super) max_lead: &'static str,
+    pub(super) encoding: &'static str,
+    pub(super) sample_rate_hz: &'static str,
+    pub(super) channels: &'static str,
+}
+
+/// Those of `SpeechConfig`.
+const OUTPUT: DeliveryFields = DeliveryFields {
+    frame_duration: "config.output.frame_duration",
+    max_lead: "config.output.max_lead",
+    encoding: "config.output.format.encoding",
+    sample_rate_hz: "config.output.format.sample_rate_hz",
+    channels: "config.output.format.channels",
+};
+
 /// Longest delay that makes sense for a text buffer.
 const MAX_BUFFER_DELAY: Duration = Duration::from_secs(60);
 
@@ -21,23 +59,23 @@ pub(super) fn settings(config: &v1::SpeechConfig, info: &SpeechInfo) -> Result<S
     Ok(Settings {
         voice: voice(&config.voice, info)?,
         language: language(&config.language, info)?,
-        encoding: output(config.output.as_ref(), info)?,
-        sampling: self::sampling(&sampling)?,
+        encoding: output(config.output.as_ref(), info, &OUTPUT)?,
+        sampling: self::sampling(&sampling, &SAMPLING)?,
         seed: sampling.seed,
-        max_frames: max_frames(&sampling)?,
+        max_frames: max_tokens(&sampling, &SAMPLING)?,
         buffering: buffering(config.buffering)?,
         max_buffer_delay: buffer_delay(config.max_buffer_delay)?,
     })
 }
 
-fn invalid(field: &'static str, problem: impl Into<String>) -> ServeError {
+pub(super) fn invalid(field: &'static str, problem: impl Into<String>) -> ServeError {
     ServeError::InvalidField {
         field,
         problem: problem.into(),
     }
 }
 
-fn model(got: &str, info: &SpeechInfo) -> Result<(), ServeError> {
+pub(super) fn model(got: &str, info: &SpeechInfo) -> Result<(), ServeError> {
     match got.is_empty() || got == info.id {
         true => Ok(()),
         false => Err(ServeError::ModelNotFound {
@@ -47,7 +85,7 @@ fn model(got: &str, info: &SpeechInfo) -> Result<(), ServeError> {
     }
 }
 
-fn voice(got: &str, info: &SpeechInfo) -> Result<String, ServeError> {
+pub(super) fn voice(got: &str, info: &SpeechInfo) -> Result<String, ServeError> {
     let found = match got {
         "" => info.voices.first(),
         _ => info
@@ -63,7 +101,7 @@ fn voice(got: &str, info: &SpeechInfo) -> Result<String, ServeError> {
         })
 }
 
-fn language(got: &str, info: &SpeechInfo) -> Result<Option<String>, ServeError> {
+pub(super) fn language(got: &str, info: &SpeechInfo) -> Result<Option<String>, ServeError> {
     if got.is_empty() {
         return Ok(info.languages.first().cloned());
     }
@@ -131,41 +169,46 @@ fn unsupported(config: &v1::SpeechConfig) -> Result<(), ServeError> {
     Ok(())
 }
 
-fn output(delivery: Option<&v1::AudioDelivery>, info: &SpeechInfo) -> Result<Encoding, ServeError> {
+pub(super) fn output(
+    delivery: Option<&v1::AudioDelivery>,
+    info: &SpeechInfo,
+    fields: &DeliveryFields,
+) -> Result<Encoding, ServeError> {
     let Some(delivery) = delivery else {
         return Ok(Encoding::Pcm16);
     };
     let zero = |d: &omni_proto::Duration| d.seconds == 0 && d.nanos == 0;
     if !delivery.frame_duration.as_ref().is_none_or(zero) {
         return Err(invalid(
-            "config.output.frame_duration",
+            fields.frame_duration,
             "only \"as produced\" is offered, expected 0 or unset",
         ));
     }
     if delivery.max_lead.is_some() {
-        return Err(invalid(
-            "config.output.max_lead",
-            "pacing is not offered, expected unset",
-        ));
+        return Err(invalid(fields.max_lead, "pacing is not offered, expected unset"));
     }
     delivery
         .format
-        .map_or(Ok(Encoding::Pcm16), |format| audio_format(&format, info))
+        .map_or(Ok(Encoding::Pcm16), |format| audio_format(&format, info, fields))
 }
 
-fn audio_format(format: &v1::AudioFormat, info: &SpeechInfo) -> Result<Encoding, ServeError> {
+fn audio_format(
+    format: &v1::AudioFormat,
+    info: &SpeechInfo,
+    fields: &DeliveryFields,
+) -> Result<Encoding, ServeError> {
     let refuse = |field, problem| Err(ServeError::UnsupportedAudioFormat { field, problem });
     let native = info.sample_rate.hz();
     if format.sample_rate_hz != 0 && format.sample_rate_hz != native {
         let got = format.sample_rate_hz;
         return refuse(
-            "config.output.format.sample_rate_hz",
+            fields.sample_rate_hz,
             format!("{got} Hz is not offered, expected 0 or the model's own {native} Hz"),
         );
     }
     if format.channels > 1 {
         return refuse(
-            "config.output.format.channels",
+            fields.channels,
             format!("{} channels are not offered, expected 0 or 1", format.channels),
         );
     }
@@ -176,14 +219,14 @@ fn audio_format(format: &v1::AudioFormat, info: &SpeechInfo) -> Result<Encoding,
         other => {
             let got = other.map_or_else(|_| format.encoding.to_string(), |e| e.as_str_name().to_owned());
             refuse(
-                "config.output.format.encoding",
+                fields.encoding,
                 format!("{got} is not offered, expected AUDIO_ENCODING_PCM_S16LE or AUDIO_ENCODING_WAV"),
             )
         }
     }
 }
 
-fn sampling(got: &v1::SamplingParams) -> Result<Sampling, ServeError> {
+pub(super) fn sampling(got: &v1::SamplingParams, fields: &SamplingFields) -> Result<Sampling, ServeError> {
     let check = |value: Option<f32>, good: fn(f32) -> bool, field, expected: &str| match value {
         Some(v) if !good(v) => Err(invalid(field, format!("is {v}, expected {expected}"))),
         _ => Ok(()),
@@ -191,23 +234,23 @@ fn sampling(got: &v1::SamplingParams) -> Result<Sampling, ServeError> {
     check(
         got.temperature,
         |v| (0.0..=10.0).contains(&v),
-        "config.sampling.temperature",
+        fields.temperature,
         "a number from 0 to 10",
     )?;
     check(
         got.top_p,
         |v| v > 0.0 && v <= 1.0,
-        "config.sampling.top_p",
+        fields.top_p,
         "a number above 0 and at most 1",
     )?;
     check(
         got.repetition_penalty,
         |v| v > 0.0 && v <= 10.0,
-        "config.sampling.repetition_penalty",
+        fields.repetition_penalty,
         "a number above 0 and at most 10",
     )?;
     let top_k = got.top_k.map(u32::try_from).transpose();
-    let top_k = top_k.map_err(|_| invalid("config.sampling.top_k", "is negative, expected 0 or more"))?;
+    let top_k = top_k.map_err(|_| invalid(fields.top_k, "is negative, expected 0 or more"))?;
     Ok(Sampling {
         temperature: got.temperature,
         top_p: got.top_p,
@@ -216,9 +259,13 @@ fn sampling(got: &v1::SamplingParams) -> Result<Sampling, ServeError> {
     })
 }
 
-fn max_frames(got: &v1::SamplingParams) -> Result<Option<u32>, ServeError> {
+/// Most outputs, if the caller sets that.
+pub(super) fn max_tokens(
+    got: &v1::SamplingParams,
+    fields: &SamplingFields,
+) -> Result<Option<u32>, ServeError> {
     match got.max_tokens {
-        Some(0) => Err(invalid("config.sampling.max_tokens", "is 0, expected at least 1")),
+        Some(0) => Err(invalid(fields.max_tokens, "is 0, expected at least 1")),
         other => Ok(other),
     }
 }
@@ -250,44 +297,63 @@ fn buffer_delay(got: Option<omni_proto::Duration>) -> Result<Option<Duration>, S
 
 /// The settings in force, every default filled in.
 pub(super) fn resolved(settings: &Settings, info: &SpeechInfo) -> v1::SpeechConfig {
-    let encoding = match settings.encoding {
-        Encoding::Pcm16 => v1::AudioEncoding::PcmS16le,
-        Encoding::Wav => v1::AudioEncoding::Wav,
-    };
     let buffering = match settings.buffering {
         Buffering::Sentence => v1::TextBuffering::Sentence,
         Buffering::Clause => v1::TextBuffering::Clause,
         Buffering::Eager => v1::TextBuffering::Eager,
         Buffering::Manual => v1::TextBuffering::Manual,
     };
-    let (own, default) = (settings.sampling, info.default_sampling);
-    let top_k = own.top_k.or(default.top_k);
     v1::SpeechConfig {
         model: info.id.clone(),
         voice: settings.voice.clone(),
         language: settings.language.clone().unwrap_or_default(),
-        output: Some(v1::AudioDelivery {
-            format: Some(v1::AudioFormat {
-                encoding: encoding.into(),
-                sample_rate_hz: info.sample_rate.hz(),
-                channels: 1,
-            }),
-            frame_duration: None,
-            max_lead: None,
-        }),
+        output: Some(delivery(settings.encoding, info)),
         speed: Some(1.0),
         volume_gain_db: Some(0.0),
-        sampling: Some(v1::SamplingParams {
-            temperature: own.temperature.or(default.temperature),
-            top_p: own.top_p.or(default.top_p),
-            top_k: top_k.map(|k| i32::try_from(k).unwrap_or(i32::MAX)),
-            repetition_penalty: own.repetition_penalty.or(default.repetition_penalty),
-            seed: settings.seed,
-            max_tokens: Some(settings.max_frames.unwrap_or(0)).filter(|frames| *frames > 0),
-        }),
+        sampling: Some(resolved_sampling(
+            settings.sampling,
+            info.default_sampling,
+            settings.seed,
+            settings.max_frames,
+        )),
         buffering: buffering.into(),
         max_buffer_delay: settings.max_buffer_delay.and_then(|delay| delay.try_into().ok()),
         ..v1::SpeechConfig::default()
+    }
+}
+
+/// What is sent, as it goes over the wire.
+pub(super) fn delivery(encoding: Encoding, info: &SpeechInfo) -> v1::AudioDelivery {
+    let encoding = match encoding {
+        Encoding::Pcm16 => v1::AudioEncoding::PcmS16le,
+        Encoding::Wav => v1::AudioEncoding::Wav,
+    };
+    v1::AudioDelivery {
+        format: Some(v1::AudioFormat {
+            encoding: encoding.into(),
+            sample_rate_hz: info.sample_rate.hz(),
+            channels: 1,
+        }),
+        frame_duration: None,
+        max_lead: None,
+    }
+}
+
+/// How outputs are drawn, every default filled in.
+pub(super) fn resolved_sampling(
+    own: Sampling,
+    default: Sampling,
+    seed: Option<u64>,
+    max_tokens: Option<u32>,
+) -> v1::SamplingParams {
+    let top_k = own.top_k.or(default.top_k);
+    v1::SamplingParams {
+        temperature: own.temperature.or(default.temperature),
+        top_p: own.top_p.or(default.top_p),
+        top_k: top_k.map(|k| i32::try_from(k).unwrap_or(i32::MAX)),
+        repetition_penalty: own.repetition_penalty.or(default.repetition_penalty),
+        seed,
+        max_tokens,
     }
 }
 

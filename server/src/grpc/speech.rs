@@ -6,21 +6,17 @@ use std::sync::Arc;
 use futures::{Stream, StreamExt as _};
 use omni_proto::v1;
 use omni_proto::v1::speech_service_server::SpeechService;
-use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
+use tokio::sync::OwnedSemaphorePermit;
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::metadata::MetadataMap;
 use tonic::{Request, Response, Status, Streaming};
 
-use super::deadline::timeout;
+use super::door::Door;
 use super::status::status;
 use super::{commands, reply};
 use crate::error::ServeError;
-use crate::session::{Command, Event, Session, SessionDeps};
+use crate::session::{Command, Event, Session};
 use crate::stage::SpeechInfo;
-use crate::tasks::Tasks;
-
-/// Events between a session and the transport. Small: what is in it counts as handed over.
-const EVENTS: usize = 2;
 
 type Reply<T> = Pin<Box<dyn Stream<Item = Result<T, Status>> + Send>>;
 type Events = ReceiverStream<Result<Event, ServeError>>;
@@ -28,51 +24,28 @@ type Events = ReceiverStream<Result<Event, ServeError>>;
 /// The service.
 #[derive(Debug)]
 pub struct Speech {
-    deps: SessionDeps,
-    tasks: Arc<Tasks>,
-    sessions: Arc<Semaphore>,
-    max_sessions: usize,
-    max_message: usize,
+    door: Door,
 }
 
 impl Speech {
-    /// Serves at most `max_sessions` calls at once. `max_message` is what the transport lets through, for whoever is told.
+    /// Serves whom `door` lets in.
     #[must_use]
-    pub fn new(deps: SessionDeps, tasks: Arc<Tasks>, max_sessions: usize, max_message: usize) -> Self {
-        Self {
-            deps,
-            tasks,
-            sessions: Arc::new(Semaphore::new(max_sessions)),
-            max_sessions,
-            max_message,
-        }
+    pub fn new(door: Door) -> Self {
+        Self { door }
     }
 
     /// Checks that a call can be taken.
     fn admit(&self) -> Result<(Arc<SpeechInfo>, OwnedSemaphorePermit), ServeError> {
-        let pipeline = self.deps.orchestrator.available()?;
-        let permit =
-            Arc::clone(&self.sessions)
-                .try_acquire_owned()
-                .map_err(|_| ServeError::TooManySessions {
-                    limit: self.max_sessions,
-                })?;
-        Ok((Arc::clone(&pipeline.info), permit))
+        let pipeline = self.door.deps.orchestrator.available()?;
+        Ok((Arc::clone(&pipeline.info), self.door.enter()?))
     }
 
-    /// Runs a session as a task that holds its permit to the end.
-    fn open<S>(&self, metadata: &MetadataMap, commands: S, permit: OwnedSemaphorePermit) -> Events
+    fn open<S>(&self, metadata: &MetadataMap, commands: S, place: OwnedSemaphorePermit) -> Events
     where
         S: Stream<Item = Result<Command, ServeError>> + Unpin + Send + 'static,
     {
-        let deadline = timeout(metadata).map(|time| self.deps.clock.now() + time);
-        let session = Session::new(self.deps.clone(), deadline);
-        let (sender, events) = mpsc::channel(EVENTS);
-        self.tasks.spawn(async move {
-            session.run(commands, sender).await;
-            drop(permit);
-        });
-        ReceiverStream::new(events)
+        let session = Session::new(self.door.deps.clone(), self.door.deadline(metadata));
+        self.door.run(place, |events| session.run(commands, events))
     }
 }
 
@@ -87,7 +60,7 @@ impl SpeechService for Speech {
     ) -> Result<Response<Self::SpeakStream>, Status> {
         let (info, permit) = self.admit().map_err(|error| status(&error))?;
         let (metadata, _, requests) = request.into_parts();
-        let commands = commands::spoken(requests, Arc::clone(&info), self.max_message);
+        let commands = commands::spoken(requests, Arc::clone(&info), self.door.max_message);
         let mut seq = 0;
         let replies = self.open(&metadata, commands, permit).map(move |event| {
             seq += 1;

@@ -26,11 +26,19 @@ fn code(error: &ServeError) -> Code {
         | ServeError::UnsupportedAudioFormat { .. }
         | ServeError::Protocol(_)
         | ServeError::UtteranceId { .. }
+        | ServeError::MessageId { .. }
+        | ServeError::CannotHear { .. }
+        | ServeError::AudioTooLong { .. }
+        | ServeError::MessageTooLong { .. }
+        | ServeError::ContextTooLong { .. }
         | ServeError::TextTooLong { .. }
         | ServeError::MessageTooLarge { .. }
         | ServeError::NothingSpeakable(_)
         | ServeError::Markup => Code::InvalidArgument,
-        ServeError::ConfigDuringUtterance => Code::FailedPrecondition,
+        ServeError::ConfigDuringUtterance | ServeError::ResponseInProgress | ServeError::NoInputAudio => {
+            Code::FailedPrecondition
+        }
+        ServeError::ChatNotSupported(_) => Code::Unimplemented,
         ServeError::TextBufferFull { .. }
         | ServeError::TooManyUtterances { .. }
         | ServeError::TooManySessions { .. }
@@ -51,9 +59,10 @@ fn code(error: &ServeError) -> Code {
 /// The field at fault, for `BadRequest`.
 fn field(error: &ServeError) -> Option<&'static str> {
     match error {
-        ServeError::InvalidField { field, .. } | ServeError::UnsupportedAudioFormat { field, .. } => {
-            Some(field)
-        }
+        ServeError::InvalidField { field, .. }
+        | ServeError::UnsupportedAudioFormat { field, .. }
+        | ServeError::CannotHear { field }
+        | ServeError::MessageTooLong { field, .. } => Some(field),
         ServeError::ModelNotFound { .. } => Some("config.model"),
         ServeError::VoiceNotFound { .. } => Some("config.voice"),
         ServeError::LanguageNotFound { .. } => Some("config.language"),
@@ -76,7 +85,10 @@ fn retry(error: &ServeError) -> Option<Duration> {
 
 fn metadata(error: &ServeError) -> HashMap<String, String> {
     let pairs = match error {
-        ServeError::TextTooLong { got, limit } | ServeError::TextBufferFull { got, limit } => {
+        ServeError::TextTooLong { got, limit }
+        | ServeError::TextBufferFull { got, limit }
+        | ServeError::MessageTooLong { got, limit, .. }
+        | ServeError::ContextTooLong { got, limit } => {
             vec![("got", got.to_string()), ("limit", limit.to_string())]
         }
         ServeError::TooManyUtterances { limit }

@@ -44,7 +44,7 @@ impl Flight {
         let cancel = CancelFlag::default();
         let guard = CancelGuard {
             flag: cancel.clone(),
-            bells: [talker_bell.clone(), code2wav_bell.clone()],
+            bells: vec![talker_bell.clone(), code2wav_bell.clone()],
         };
         let replicas = (Some(binding.talker().id()), Some(binding.code2wav().id()));
         let [session, talker_at, code2wav_at] = [
@@ -137,7 +137,7 @@ fn text(mut edge: EdgeWriter<Vec<u32>>, tokens: &[u32], open: bool) -> Option<Bo
     }
 }
 
-fn meter(pipeline: &Pipeline, hop: Hop) -> EdgeMeter {
+pub(super) fn meter(pipeline: &Pipeline, hop: Hop) -> EdgeMeter {
     EdgeMeter {
         hop,
         clock: pipeline.clock,
@@ -166,9 +166,9 @@ fn landed(taken: Taken<AudioPiece>) -> Landed {
 
 /// Cancels on drop.
 #[derive(Debug)]
-struct CancelGuard {
-    flag: CancelFlag,
-    bells: [Wake; 2],
+pub(super) struct CancelGuard {
+    pub(super) flag: CancelFlag,
+    pub(super) bells: Vec<Wake>,
 }
 
 impl Drop for CancelGuard {

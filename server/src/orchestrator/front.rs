@@ -6,6 +6,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::admission::{Admission, AdmissionLimits};
 use super::pipeline::{Binding, Pipeline};
+use super::reply::{ChatPath, Reply, ReplySpec};
 use super::segment::{Segment, SegmentSpec};
 use crate::error::ServeError;
 use crate::id::SeqIds;
@@ -76,6 +77,26 @@ impl Orchestrator {
         self.shared.pipeline.get().ok_or(ServeError::ModelLoading)
     }
 
+    /// The part of the model that converses, also while draining.
+    ///
+    /// # Errors
+    /// [`ServeError::ModelLoading`] or [`ServeError::ChatNotSupported`].
+    pub fn chat(&self) -> Result<&ChatPath, ServeError> {
+        let chat = self.model()?.chat.as_ref();
+        chat.map_err(|why| ServeError::ChatNotSupported(why.clone()))
+    }
+
+    /// The model and the part of it that converses, if new work can be taken now.
+    ///
+    /// # Errors
+    /// As for [`available`](Self::available) and [`chat`](Self::chat).
+    pub fn chat_available(&self) -> Result<(&Pipeline, &ChatPath), ServeError> {
+        let pipeline = self.available()?;
+        let chat = self.chat()?;
+        chat.check()?;
+        Ok((pipeline, chat))
+    }
+
     /// Who may work.
     #[must_use]
     pub fn admission(&self) -> &Admission {
@@ -126,5 +147,15 @@ impl Orchestrator {
             segment.take_off(binding.clone())?;
         }
         Ok(segment)
+    }
+
+    /// Starts an answer in the thinker. Never waits: if all replicas are being restarted, the answer does.
+    ///
+    /// # Errors
+    /// [`ServeError::ChatNotSupported`]; [`ServeError::Overloaded`], [`ServeError::StageUnavailable`] or
+    /// [`ServeError::StageFailed`] if the stage does not take it.
+    pub fn answer(&self, spec: ReplySpec) -> Result<Reply, ServeError> {
+        self.chat()?;
+        Reply::start(Arc::clone(self.installed()?), Arc::clone(&self.shared.seqs), spec)
     }
 }

@@ -4,6 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::reply::ChatPath;
 use crate::clock::Clock;
 use crate::config::deploy::Handover;
 use crate::connector::EdgeSink;
@@ -35,6 +36,8 @@ pub struct Pipeline {
     pub sampling: Sampling,
     /// Its tokenizer.
     pub encode: TextEncoder,
+    /// Its conversations, or why it holds none.
+    pub chat: Result<ChatPath, String>,
     /// The first stage.
     pub talker: StagePool<TalkerJob>,
     /// The second stage.
@@ -130,8 +133,14 @@ impl From<Unbound> for End {
 impl Pipeline {
     /// The pools of all stages, upstream first.
     #[must_use]
-    pub fn pools(&self) -> [&dyn PoolControl; 2] {
-        [&self.talker, &self.code2wav]
+    pub fn pools(&self) -> Vec<&dyn PoolControl> {
+        let thinker = self
+            .chat
+            .as_ref()
+            .ok()
+            .map(|chat| &chat.thinker as &dyn PoolControl);
+        let speech: [&dyn PoolControl; 2] = [&self.talker, &self.code2wav];
+        thinker.into_iter().chain(speech).collect()
     }
 
     /// Binds a replica of every stage.
@@ -141,7 +150,7 @@ impl Pipeline {
         Ok(Binding(Arc::new(Bound { talker, code2wav })))
     }
 
-    /// Whether every stage has a replica that takes work.
+    /// Whether every stage of the speech path has a replica that takes work.
     pub(super) fn check(&self) -> Result<(), Unbound> {
         unbound("talker", self.talker.check())?;
         unbound("code2wav", self.code2wav.check())
@@ -155,6 +164,6 @@ impl Pipeline {
     }
 }
 
-fn unbound<T>(stage: &'static str, result: Result<T, NoReplica>) -> Result<T, Unbound> {
+pub(super) fn unbound<T>(stage: &'static str, result: Result<T, NoReplica>) -> Result<T, Unbound> {
     result.map_err(|why| Unbound { stage, why })
 }

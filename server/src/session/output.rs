@@ -67,6 +67,11 @@ impl Output {
         !self.sent.is_empty()
     }
 
+    /// Samples given out.
+    pub(super) fn sent(&self) -> Samples {
+        self.sent
+    }
+
     /// Whether the limit is reached.
     pub(super) fn is_full(&self) -> bool {
         self.sent >= self.limit

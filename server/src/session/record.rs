@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use omni_audio::Samples;
 
+use super::chat::TurnRecord;
 use crate::error::ServeError;
 use crate::id::{SessionId, UtteranceId};
 use crate::stage::ReplicaId;
@@ -95,8 +96,11 @@ pub struct UtteranceRecord {
     pub seed: u64,
 }
 
-/// Takes records. Called once per utterance, on the session's task: must not block.
+/// Takes records. Called once per utterance and per answer, on the session's task: must not block.
 pub trait RecordSink: Send + Sync {
     /// An utterance is over.
     fn utterance(&self, record: &UtteranceRecord);
+
+    /// An answer of a conversation is over. Its speech is part of the record and no utterance of its own.
+    fn turn(&self, record: &TurnRecord);
 }

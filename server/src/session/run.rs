@@ -26,7 +26,7 @@ const OUTBOX: usize = 32;
 /// Events in the outbox at which no more audio is taken from the pipeline.
 const AUDIO_AHEAD: usize = 2;
 /// How long the final status may wait for a reader that is behind.
-const STATUS_PATIENCE: Duration = Duration::from_secs(1);
+pub(super) const STATUS_PATIENCE: Duration = Duration::from_secs(1);
 
 /// What every session works with.
 #[derive(Clone)]
@@ -58,6 +58,10 @@ pub(super) struct Outbox(VecDeque<Event>);
 impl Outbox {
     pub(super) fn push(&mut self, event: Event) {
         self.0.push_back(event);
+    }
+
+    pub(super) fn pop(&mut self) -> Option<Event> {
+        self.0.pop_front()
     }
 
     pub(super) fn is_empty(&self) -> bool {
@@ -132,7 +136,7 @@ impl Session {
 }
 
 /// The message of the panic is for the panic hook: it may hold what the caller sent.
-fn panicked(session: SessionId) -> ServeError {
+pub(super) fn panicked(session: SessionId) -> ServeError {
     tracing::error!(%session, "panic in a session");
     ServeError::StageFailed {
         stage: "session",

@@ -23,6 +23,8 @@ pub(super) struct Speaking {
     permit: Option<UtterancePermit>,
     /// The replicas it works with, from its first sequence on; given back with the permit.
     binding: Option<Binding>,
+    /// Somebody else holds a permit for as long as this lives.
+    lent: bool,
     /// The first is heard, the last takes tokens.
     running: VecDeque<Running>,
 }
@@ -78,8 +80,14 @@ impl Speaking {
             admission: None,
             permit: None,
             binding: None,
+            lent: false,
             running: VecDeque::new(),
         }
+    }
+
+    /// Works under a permit that somebody else holds.
+    pub(super) fn lend(&mut self) {
+        self.lent = true;
     }
 
     /// Whether nothing is under way.
@@ -97,6 +105,9 @@ impl Speaking {
 
     /// Makes sure there is a permit; asks for one if not.
     pub(super) fn has_permit(&mut self) -> bool {
+        if self.lent {
+            return true;
+        }
         if self.permit.is_none() && self.admission.is_none() {
             self.admission = Some(Box::pin(self.orchestrator.admission().admit()));
         }
@@ -138,7 +149,7 @@ impl Speaking {
 
     /// Starts a sequence; `pause` is the silence before it.
     pub(super) fn start(&mut self, spec: SegmentSpec, pause: Duration, now: Stamp) -> Result<(), ServeError> {
-        debug_assert!(self.permit.is_some(), "sequences need a permit");
+        debug_assert!(self.permit.is_some() || self.lent, "sequences need a permit");
         let segment = self.orchestrator.start(spec, &mut self.binding)?;
         self.running.push_back(Running {
             segment,

@@ -31,6 +31,8 @@ pub(super) struct Piece {
     pub(super) ends: bool,
     /// Silence before it, if it begins a sequence.
     pub(super) pause: Duration,
+    /// Characters of the utterance's text up to the end of what it stands for.
+    pub(super) source_end: usize,
     bytes: usize,
 }
 
@@ -50,6 +52,8 @@ pub(super) struct TextFront {
     last_end: Option<EndKind>,
     /// Characters in the sequence that the last piece left open.
     open_chars: Option<usize>,
+    /// Where the text of the last piece ends.
+    source_end: usize,
     warnings: Vec<(&'static str, String)>,
     warned: usize,
 }
@@ -94,6 +98,7 @@ impl TextFront {
             spoke: false,
             last_end: None,
             open_chars: None,
+            source_end: 0,
             warnings: Vec::new(),
             warned: 0,
         }
@@ -137,7 +142,26 @@ impl TextFront {
             continues: true,
             ends: true,
             pause: Duration::ZERO,
+            source_end: self.source_end,
             bytes: 0,
+        });
+    }
+
+    /// Takes tokens as they are, for `text`; they go on in one sequence until it is ended. Not to be mixed with text.
+    pub(super) fn push_tokens(&mut self, tokens: Vec<u32>, text: &str) {
+        let chars = text.chars().count();
+        let open = self.open_chars;
+        self.open_chars = Some(open.unwrap_or(0) + chars);
+        self.source_end += chars;
+        self.spoke |= !tokens.is_empty();
+        self.pieces.push_back(Piece {
+            tokens,
+            chars,
+            continues: open.is_some(),
+            ends: false,
+            pause: Duration::ZERO,
+            source_end: self.source_end,
+            bytes: text.len(),
         });
     }
 
@@ -193,12 +217,14 @@ impl TextFront {
         }
         self.spoke |= !tokens.is_empty();
         let continues = open.is_some();
+        self.source_end = piece.source.end;
         self.pieces.push_back(Piece {
             tokens,
             chars,
             continues,
             ends,
             pause,
+            source_end: self.source_end,
             bytes: piece.text.len(),
         });
         Ok(())

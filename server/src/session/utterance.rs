@@ -9,6 +9,7 @@ use std::time::Duration;
 use omni_audio::Samples;
 use omni_engine::Stamp;
 
+use super::heard::Heard;
 use super::ledger::Ledger;
 use super::limits::SessionLimits;
 use super::output::{Encoded, Output};
@@ -21,7 +22,7 @@ use super::text::{Piece, TextFront};
 use crate::error::ServeError;
 use crate::id::{SessionId, UtteranceId, random_u64};
 use crate::orchestrator::{Orchestrator, Pipeline, SegmentSpec};
-use crate::stage::{End, SpeechInfo, TalkerRequest};
+use crate::stage::{ContextRow, End, SpeechInfo, TalkerRequest};
 
 /// Step between the seeds of an utterance's sequences (the golden ratio in 64 bits): distinct for all of them.
 const SEED_STEP: u64 = 0x9E37_79B9_7F4A_7C15;
@@ -49,6 +50,11 @@ pub(super) struct Utterance {
     speaking: Speaking,
     output: Output,
     ledger: Ledger,
+    heard: Heard,
+    /// What it answers, if it is the model's own text.
+    context: Option<Arc<[ContextRow]>>,
+    /// Its text comes from the model: a gap is never the caller's.
+    own_text: bool,
     sequences: u64,
     started: bool,
     /// The last audio is in the outbox.
@@ -90,6 +96,9 @@ impl Utterance {
             speaking: Speaking::new(orchestrator),
             output: Output::new(rate, settings.encoding, rate.samples(limits.max_audio)),
             ledger: Ledger::new(rate, now),
+            heard: Heard::new(rate),
+            context: None,
+            own_text: false,
             sequences: 0,
             started: false,
             complete: false,
@@ -101,6 +110,18 @@ impl Utterance {
             settings,
             info,
         }
+    }
+
+    /// It speaks what the model writes, under a permit that is held for both.
+    pub(super) fn for_answer(mut self) -> Self {
+        self.own_text = true;
+        self.speaking.lend();
+        self
+    }
+
+    /// What it answers; before its first text.
+    pub(super) fn set_context(&mut self, context: Arc<[ContextRow]>) {
+        self.context = Some(context);
     }
 
     pub(super) fn id(&self) -> &UtteranceId {
@@ -165,6 +186,14 @@ impl Utterance {
         self.check(taken);
     }
 
+    /// Adds tokens that stand for `text`, which the caller does not cut again.
+    pub(super) fn push_tokens(&mut self, tokens: Vec<u32>, text: &str) {
+        self.characters = self.characters.saturating_add(text.chars().count() as u32);
+        if self.takes_text() && !tokens.is_empty() {
+            self.text.push_tokens(tokens, text);
+        }
+    }
+
     /// Speaks what is gathered.
     pub(super) fn flush(&mut self, now: Stamp) {
         if self.takes_text() {
@@ -221,7 +250,7 @@ impl Utterance {
 
     /// A gap that ends now was the caller's if there was nothing to speak.
     fn resume(&mut self, now: Stamp) {
-        if self.text.peek().is_none() && self.speaking.is_starved() {
+        if !self.own_text && self.text.peek().is_none() && self.speaking.is_starved() {
             self.ledger.resumed(now);
         }
     }
@@ -262,6 +291,7 @@ impl Utterance {
                     && let Some(piece) = self.text.next_piece()
                 {
                     self.text_tokens += piece.tokens.len() as u32;
+                    self.heard.extend(piece.source_end);
                     segment.push(piece.tokens, piece.ends);
                 } else {
                     break;
@@ -302,6 +332,7 @@ impl Utterance {
             language: self.settings.language.clone(),
             sampling: self.settings.sampling,
             seed: self.seed.wrapping_add(self.sequences.wrapping_mul(SEED_STEP)),
+            context: self.context.clone(),
         };
         self.sequences += 1;
         self.text_tokens += piece.tokens.len() as u32;
@@ -311,6 +342,7 @@ impl Utterance {
             max_frames: self.patience(&piece).min(left),
             tokens: piece.tokens,
         };
+        self.heard.begin(piece.source_end);
         self.speaking.start(spec, piece.pause, now)
     }
 
@@ -353,7 +385,9 @@ impl Utterance {
                     let tail = self.output.next_sequence(pause);
                     self.send(out, tail);
                 }
+                self.heard.audio(self.output.sent());
                 let audio = self.output.push(&piece.samples);
+                self.heard.audio(self.output.sent());
                 self.send(out, audio);
                 if self.output.is_full() {
                     self.cut_short();
@@ -368,6 +402,7 @@ impl Utterance {
 
     fn ended(&mut self, ended: Ended) {
         self.account(&ended);
+        self.heard.complete();
         match ended.end {
             End::Stop => {}
             End::Length if self.frames_left() == 0 => self.cut_short(),
@@ -414,6 +449,21 @@ impl Utterance {
             utterance: Some(self.id.clone()),
             body,
         });
+    }
+
+    /// What of its text is heard when.
+    pub(super) fn heard(&self) -> &Heard {
+        &self.heard
+    }
+
+    /// Samples that were handed to the transport.
+    pub(super) fn sent(&self) -> Samples {
+        self.ledger.sent_samples()
+    }
+
+    /// How it stands.
+    pub(super) fn outcome(&self) -> (Outcome, Option<&ServeError>) {
+        (self.outcome, self.error.as_ref())
     }
 
     /// Audio of it was handed to the transport.

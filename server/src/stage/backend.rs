@@ -1,8 +1,12 @@
 //! What the server asks of a speech model.
 
+use std::sync::Arc;
+
 use omni_audio::{SampleRate, SamplesPerFrame};
 use omni_engine::{ArModel, ChunkModel, CodecFrame};
 use omni_text::Normalizer;
+
+use super::chat::{ChatInfo, ChatMessage, ContextRow, Detokenizer, Prompt, ReplyToken, ThinkerRequest};
 
 /// Why a model, or a part of it, could not be had.
 #[derive(Debug, Clone, thiserror::Error)]
@@ -98,6 +102,8 @@ pub struct TalkerRequest {
     pub sampling: Sampling,
     /// Start of its random numbers.
     pub seed: u64,
+    /// The user's turns that it answers, without an awaited row among them; `None` where text is spoken and nobody asked.
+    pub context: Option<Arc<[ContextRow]>>,
 }
 
 /// A speech model that the stages can be built from, more than once: a stage whose model was lost to a panic asks again.
@@ -106,6 +112,8 @@ pub trait SpeechBackend: Send + Sync + 'static {
     type Talker: ArModel<Row = u32, Output = CodecFrame> + Send + 'static;
     /// Codec frames in, samples in `[-1, 1]` out.
     type Code2Wav: ChunkModel<Item = CodecFrame, Sample = f32> + Send + 'static;
+    /// Conversations in, text tokens out.
+    type Thinker: ArModel<Row = (), Output: Into<ReplyToken>> + Send + 'static;
 
     /// What it is.
     fn info(&self) -> &SpeechInfo;
@@ -130,4 +138,28 @@ pub trait SpeechBackend: Send + Sync + 'static {
     /// # Errors
     /// If it cannot be built.
     fn code2wav(&self) -> Result<Self::Code2Wav, BackendError>;
+
+    /// What it is in a conversation.
+    ///
+    /// # Errors
+    /// Why it holds none; nothing below is called then.
+    fn chat(&self) -> Result<ChatInfo, String>;
+
+    /// A conversation as it reads it. May take its time; not called on a thread that others wait for.
+    ///
+    /// # Errors
+    /// If its template or its tokenizer refuses it.
+    fn prompt(&self, messages: &[ChatMessage]) -> Result<Prompt, BackendError>;
+
+    /// For the tokens of one answer.
+    fn detokenizer(&self) -> Box<dyn Detokenizer>;
+
+    /// The thinker's own form of a request.
+    fn thinker_request(&self, request: ThinkerRequest) -> <Self::Thinker as ArModel>::Request;
+
+    /// A thinker without sequences. Called on the thread that will drive it.
+    ///
+    /// # Errors
+    /// If it cannot be built.
+    fn thinker(&self) -> Result<Self::Thinker, BackendError>;
 }

@@ -1,0 +1,94 @@
+//! Starting the part of a model that converses.
+
+use std::sync::Arc;
+
+use anyhow::Context as _;
+
+use super::model::{ModelStart, ar_config, sampling};
+use crate::orchestrator::{ChatPath, Orchestrator, ReplyEvent, ReplySpec};
+use crate::stage::{
+    Changes, ChatInfo, ChatMessage, Detokenizer, End, Part, PoolControl as _, Role, Sampling, SpeechBackend,
+    ThinkerLimits, ThinkerRequest, thinker_stage,
+};
+
+/// Answered once, unread, before the server says that it serves.
+const WARM_UP_TEXT: &str = "hello";
+/// Tokens of that answer.
+const WARM_UP_TOKENS: u32 = 2;
+
+impl ModelStart {
+    /// The thinker of `backend`, running, or why there is none.
+    pub(super) fn chat<B: SpeechBackend>(
+        &self,
+        backend: &Arc<B>,
+        changes: &Changes,
+    ) -> anyhow::Result<Result<ChatPath, String>> {
+        let deploy = &self.config.deploy.thinker;
+        let info = match backend.chat() {
+            Ok(info) => Arc::new(ChatInfo {
+                default_sampling: sampling(deploy).or(info.default_sampling),
+                ..info
+            }),
+            Err(why) => {
+                tracing::info!(why, "the model holds no conversations");
+                return Ok(Err(why));
+            }
+        };
+        let limits = ThinkerLimits {
+            mailbox: 4 * self.config.max_active + 16,
+            engine: ar_config(deploy),
+        };
+        let (model, clock) = (Arc::clone(backend), self.clock);
+        let make = Box::new(move |seat| thinker_stage(Arc::clone(&model), limits, seat, clock));
+        let thinker = self.pool("thinker", make, &deploy.stage, changes)?;
+        let (reader, writer) = (Arc::clone(backend), Arc::clone(backend));
+        Ok(Ok(ChatPath {
+            info,
+            prompt: Arc::new(move |messages: &[ChatMessage]| reader.prompt(messages)),
+            detokenizer: Arc::new(move || -> Box<dyn Detokenizer> { writer.detokenizer() }),
+            thinker,
+            tokens: deploy.output_capacity,
+            stall: self.config.deploy.talker.stage.upstream_stall,
+        }))
+    }
+}
+
+/// Has every replica of the thinker answer once; all have been built.
+pub(super) async fn warm_up(orchestrator: &Orchestrator) -> anyhow::Result<()> {
+    let Ok(chat) = orchestrator.chat() else {
+        return Ok(());
+    };
+    orchestrator
+        .chat_available()
+        .context("the thinker could not be built")?;
+    let greeting = ChatMessage {
+        role: Role::User,
+        parts: vec![Part::Text(WARM_UP_TEXT.into())],
+    };
+    let prompt = (chat.prompt)(&[greeting]).context("the model refuses the warm-up conversation")?;
+    let request = ThinkerRequest {
+        prompt: prompt.pieces,
+        sampling: Sampling::default(),
+        seed: 0,
+        export_heard: false,
+    };
+    let spec = ReplySpec {
+        request,
+        max_tokens: WARM_UP_TOKENS,
+    };
+    // Started one after the other, they go to different replicas.
+    let replicas = chat.thinker.replicas().len();
+    let answers: Vec<_> = (0..replicas)
+        .map(|_| orchestrator.answer(spec.clone()))
+        .collect::<Result<_, _>>()?;
+    for mut answer in answers {
+        loop {
+            match answer.next().await {
+                ReplyEvent::Token(_) => {}
+                ReplyEvent::End(End::Stop | End::Length) => break,
+                ReplyEvent::End(end) => anyhow::bail!("the warm-up of the thinker failed: {end:?}"),
+            }
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,269 @@
+//! The thinker of a checkpoint as the thinker stage's model.
+
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use anyhow::Context as _;
+use omni_audio::{SampleRate, Samples};
+use omni_models::{
+    AUDIO_SAMPLE_RATE, AudioEncoder, ChatTemplate, HiddenRows, KvOptions, Message, MessagePart, SpeechModel,
+    TextDecoder, TextSampling, Thinker, ThinkerModel, ThinkerToken, UserRow,
+};
+
+use super::card::{Card, CardChat};
+use super::speech_model::kv;
+use crate::config::deploy::Deploy;
+use crate::stage::{
+    BackendError, ChatInfo, ChatMessage, ContextRow, Detokenizer, Hearing, Part, Prompt, PromptPiece,
+    ReplyToken, Role, Sampling, ThinkerRequest, Voicing,
+};
+
+/// A thinker with its template.
+#[derive(Debug)]
+pub(super) struct Converser {
+    thinker: ThinkerModel,
+    template: ChatTemplate,
+    info: ChatInfo,
+    kv: KvOptions,
+    /// The token that opens a turn.
+    im_start: u32,
+    /// One recording at a time, whoever waits for it: they share the processor anyway.
+    ears: Option<Mutex<AudioEncoder>>,
+}
+
+/// Longest audio of one message: encoding it delays everybody who has said something.
+const MAX_AUDIO: Duration = Duration::from_secs(60);
+
+impl Converser {
+    /// Reads the thinker, or says why there is none.
+    ///
+    /// # Errors
+    /// If there is one that cannot be read.
+    pub(super) fn load(
+        model: &SpeechModel,
+        card: Option<&Card>,
+        deploy: &Deploy,
+    ) -> anyhow::Result<Result<Self, String>> {
+        // The published checkpoints have no card, and converse.
+        let card = match card {
+            None => None,
+            Some(Card { chat: Some(chat), .. }) => Some(chat),
+            Some(Card { chat: None, .. }) => return Ok(Err("its omni.json says nothing of chat".to_owned())),
+        };
+        if let Err(error) = model.check_thinker() {
+            return Ok(Err(format!("its thinker cannot be used: {error}")));
+        }
+        let template = model
+            .chat_template()
+            .context("the chat template cannot be used")?;
+        let thinker = model.load_thinker().context("the thinker cannot be loaded")?;
+        let ears = match card {
+            Some(CardChat { hears: false, .. }) => None,
+            _ => ears(model)?,
+        };
+        let kv = kv(&deploy.thinker, model.thinker_kv_position_bytes()?)?;
+        let cache = kv.block_size.saturating_mul(kv.num_blocks);
+        let trained = card.and_then(|chat| chat.max_context_tokens).unwrap_or(u32::MAX);
+        let defaults = model.defaults();
+        let info = ChatInfo {
+            max_context: thinker.limits().max_positions.min(cache).min(trained),
+            default_max_tokens: defaults.max_tokens,
+            default_sampling: plain(&defaults.thinker),
+            hearing: ears.as_ref().map(hearing).transpose()?,
+            voicing: Voicing::Tokens,
+            talker_context: card.is_none_or(|CardChat { talker_context, .. }| *talker_context),
+        };
+        Ok(Ok(Self {
+            thinker,
+            template,
+            info,
+            kv,
+            im_start: model.text_tokens().im_start,
+            ears: ears.map(Mutex::new),
+        }))
+    }
+
+    /// Speaks its answers as `voicing` says.
+    pub(super) fn with_voicing(mut self, voicing: Voicing) -> Self {
+        self.info.voicing = voicing;
+        self
+    }
+
+    pub(super) fn info(&self) -> &ChatInfo {
+        &self.info
+    }
+
+    pub(super) fn thinker(&self) -> Result<Thinker, BackendError> {
+        let thinker = self.thinker.thinker(self.kv);
+        thinker.map_err(|error| BackendError(error.to_string()))
+    }
+
+    pub(super) fn prompt(&self, messages: &[ChatMessage]) -> Result<Prompt, BackendError> {
+        let refused = |error: omni_models::ChatError| BackendError(error.to_string());
+        let parts = messages.iter().flat_map(|message| &message.parts);
+        let audio: Vec<_> = parts
+            .filter_map(|part| self.hear(part))
+            .collect::<Result<_, _>>()?;
+        let width = (self.thinker.limits().hidden as usize).max(1);
+        let rows: Vec<_> = audio.iter().map(|rows| rows.len() / width).collect();
+        let messages: Vec<_> = messages.iter().map(message).collect();
+        let rendered = self.template.render(&messages).map_err(refused)?;
+        let pieces = rendered.thinker_prompt(&audio).map_err(refused)?;
+        let heard = rendered.talker_prompt(&rows, &numbered(rows.iter().sum()));
+        let heard = heard.map_err(refused)?;
+        Ok(Prompt {
+            pieces: joined(pieces, width),
+            context: self.turns(heard.user),
+            opening: heard.opening,
+        })
+    }
+
+    /// The rows of a part, if it is audio.
+    fn hear(&self, part: &Part) -> Option<Result<Arc<[f32]>, BackendError>> {
+        let Part::Audio(clip) = part else { return None };
+        let Some(ears) = &self.ears else {
+            return Some(Err(BackendError("the model cannot hear".to_owned())));
+        };
+        Some(clip.rows(|samples| {
+            let ears = ears.lock().unwrap_or_else(PoisonError::into_inner);
+            ears.encode(samples)
+                .map_err(|error| BackendError(error.to_string()))
+        }))
+    }
+
+    /// The user's turns, each from the token that opens it.
+    fn turns(&self, rows: Vec<UserRow>) -> Vec<Vec<ContextRow>> {
+        let mut turns: Vec<Vec<ContextRow>> = Vec::new();
+        for row in rows {
+            if row == UserRow::Token(self.im_start) || turns.is_empty() {
+                turns.push(Vec::new());
+            }
+            if let Some(turn) = turns.last_mut() {
+                turn.push(match row {
+                    UserRow::Token(id) => ContextRow::Token(id),
+                    UserRow::Hidden(number) => ContextRow::Awaited(number.first().map_or(0, |n| *n as u32)),
+                });
+            }
+        }
+        turns
+    }
+}
+
+/// The audio encoder, if there is one that can be used.
+fn ears(model: &SpeechModel) -> anyhow::Result<Option<AudioEncoder>> {
+    if let Err(error) = model.check_audio_encoder() {
+        tracing::info!(%error, "the model does not hear");
+        return Ok(None);
+    }
+    let ears = model.load_audio_encoder();
+    Ok(Some(ears.context("the audio encoder cannot be loaded")?))
+}
+
+fn hearing(ears: &AudioEncoder) -> anyhow::Result<Hearing> {
+    let sample_rate = SampleRate::new(AUDIO_SAMPLE_RATE)?;
+    let longest = sample_rate.duration(Samples(ears.max_samples() as u64));
+    Ok(Hearing {
+        sample_rate,
+        max_audio: longest.min(MAX_AUDIO),
+    })
+}
+
+/// Rows that say their own number: the talker's view of a prompt is built before the thinker has computed what stands there.
+fn numbered(rows: usize) -> HiddenRows {
+    HiddenRows {
+        width: 1,
+        values: (0..rows).map(|n| n as f32).collect(),
+    }
+}
+
+fn message(message: &ChatMessage) -> Message {
+    let part = |part: &Part| match part {
+        Part::Text(text) => MessagePart::Text(text.to_string()),
+        Part::Audio(_) => MessagePart::Audio,
+    };
+    Message {
+        role: match message.role {
+            Role::System => omni_models::Role::System,
+            Role::User => omni_models::Role::User,
+            Role::Assistant => omni_models::Role::Assistant,
+        },
+        parts: message.parts.iter().map(part).collect(),
+    }
+}
+
+/// Neighbouring tokens as one piece.
+fn joined(pieces: Vec<omni_models::PromptPiece>, width: usize) -> Vec<PromptPiece> {
+    let mut joined: Vec<PromptPiece> = Vec::new();
+    for piece in pieces {
+        match (piece, joined.last_mut()) {
+            (omni_models::PromptPiece::Token(id), Some(PromptPiece::Tokens(tokens))) => tokens.push(id),
+            (omni_models::PromptPiece::Token(id), _) => joined.push(PromptPiece::Tokens(vec![id])),
+            (omni_models::PromptPiece::Audio(values), _) => {
+                let rows = u32::try_from(values.len() / width).unwrap_or(u32::MAX);
+                joined.push(PromptPiece::Audio { rows, values });
+            }
+        }
+    }
+    joined
+}
+
+fn plain(sampling: &TextSampling) -> Sampling {
+    Sampling {
+        temperature: Some(sampling.temperature),
+        top_p: Some(sampling.top_p),
+        top_k: Some(sampling.top_k),
+        repetition_penalty: Some(sampling.repetition_penalty),
+    }
+}
+
+/// A request in the thinker's own form; `end` closes its turn.
+pub(super) fn thinker_request(
+    request: ThinkerRequest,
+    own: TextSampling,
+    end: u32,
+) -> omni_models::ThinkerRequest {
+    let asked = request.sampling;
+    let pieces = request.prompt.into_iter().flat_map(|piece| match piece {
+        PromptPiece::Tokens(ids) => ids.into_iter().map(omni_models::PromptPiece::Token).collect(),
+        PromptPiece::Audio { values, .. } => vec![omni_models::PromptPiece::Audio(values)],
+    });
+    omni_models::ThinkerRequest {
+        prompt: pieces.collect(),
+        axes: None,
+        sampling: TextSampling {
+            temperature: asked.temperature.unwrap_or(own.temperature),
+            top_p: asked.top_p.unwrap_or(own.top_p),
+            top_k: asked.top_k.unwrap_or(own.top_k),
+            repetition_penalty: asked.repetition_penalty.unwrap_or(own.repetition_penalty),
+            ..own
+        },
+        seed: request.seed,
+        stop: vec![end],
+        logprobs: false,
+        export_hidden: request.export_heard,
+    }
+}
+
+impl From<ThinkerToken> for ReplyToken {
+    fn from(token: ThinkerToken) -> Self {
+        let heard = token.hidden.unwrap_or_default();
+        Self {
+            id: token.token,
+            heard: heard.rows().map(Arc::from).collect(),
+        }
+    }
+}
+
+/// The checkpoint's own way back from tokens to text.
+#[derive(Debug)]
+pub(super) struct Text(pub(super) TextDecoder);
+
+impl Detokenizer for Text {
+    fn push(&mut self, token: u32) -> String {
+        self.0.push(token)
+    }
+
+    fn finish(&mut self) -> String {
+        self.0.finish()
+    }
+}

@@ -1,0 +1,108 @@
+//! `ChatService`: opens conversations and pumps their events out.
+
+mod audio;
+mod commands;
+mod messages;
+mod reply;
+mod settings;
+
+use std::pin::Pin;
+use std::sync::Arc;
+
+use futures::{Stream, StreamExt as _};
+use omni_proto::v1;
+use omni_proto::v1::chat_service_server::ChatService;
+use tokio::sync::OwnedSemaphorePermit;
+use tokio_stream::wrappers::ReceiverStream;
+use tonic::metadata::MetadataMap;
+use tonic::{Request, Response, Status, Streaming};
+
+use super::door::Door;
+use super::status::status;
+use crate::error::ServeError;
+use crate::session::{ChatCommand, ChatEvent, ChatSession, SessionLimits};
+use crate::stage::{ChatInfo, SpeechInfo};
+
+type Reply<T> = Pin<Box<dyn Stream<Item = Result<T, Status>> + Send>>;
+type Events = ReceiverStream<Result<ChatEvent, ServeError>>;
+
+/// What conversions are checked against. Copies are cheap.
+#[derive(Debug, Clone)]
+struct Known {
+    speech: Arc<SpeechInfo>,
+    chat: Arc<ChatInfo>,
+    limits: SessionLimits,
+}
+
+/// The service.
+#[derive(Debug)]
+pub struct Chat {
+    door: Door,
+}
+
+impl Chat {
+    /// Serves whom `door` lets in.
+    #[must_use]
+    pub fn new(door: Door) -> Self {
+        Self { door }
+    }
+
+    /// Checks that a call can be taken.
+    fn admit(&self) -> Result<(Known, OwnedSemaphorePermit), ServeError> {
+        let (pipeline, chat) = self.door.deps.orchestrator.chat_available()?;
+        let known = Known {
+            speech: Arc::clone(&pipeline.info),
+            chat: Arc::clone(&chat.info),
+            limits: self.door.deps.limits,
+        };
+        Ok((known, self.door.enter()?))
+    }
+
+    fn open<S>(&self, metadata: &MetadataMap, commands: S, place: OwnedSemaphorePermit) -> Events
+    where
+        S: Stream<Item = Result<ChatCommand, ServeError>> + Unpin + Send + 'static,
+    {
+        let session = ChatSession::new(self.door.deps.clone(), self.door.deadline(metadata));
+        self.door.run(place, |events| session.run(commands, events))
+    }
+}
+
+#[tonic::async_trait]
+impl ChatService for Chat {
+    type ConverseStream = Reply<v1::ConverseResponse>;
+    type GenerateStream = Reply<v1::GenerateResponse>;
+
+    async fn converse(
+        &self,
+        request: Request<Streaming<v1::ConverseRequest>>,
+    ) -> Result<Response<Self::ConverseStream>, Status> {
+        let (known, place) = self.admit().map_err(|error| status(&error))?;
+        let (metadata, _, requests) = request.into_parts();
+        let commands = commands::conversation(requests, known.clone(), self.door.max_message);
+        let mut seq = 0;
+        let replies = self.open(&metadata, commands, place).map(move |event| {
+            seq += 1;
+            event
+                .map(|event| reply::converse(event, seq, &known))
+                .map_err(|error| status(&error))
+        });
+        Ok(Response::new(Box::pin(replies)))
+    }
+
+    async fn generate(
+        &self,
+        request: Request<v1::GenerateRequest>,
+    ) -> Result<Response<Self::GenerateStream>, Status> {
+        let (known, place) = self.admit().map_err(|error| status(&error))?;
+        let (metadata, _, request) = request.into_parts();
+        let commands = commands::one_answer(request, &known);
+        let replies = self.open(&metadata, commands, place).filter_map(move |event| {
+            let reply = match event {
+                Ok(event) => reply::generate(event, &known),
+                Err(error) => Some(Err(status(&error))),
+            };
+            std::future::ready(reply)
+        });
+        Ok(Response::new(Box::pin(replies)))
+    }
+}

@@ -1,0 +1,98 @@
+//! `ChatMessage`s, checked.
+
+use omni_proto::v1;
+use omni_proto::v1::content_part::Part as Wire;
+
+use super::Known;
+use super::audio;
+use crate::error::ServeError;
+use crate::grpc::settings::invalid;
+use crate::session::NewMessage;
+use crate::stage::{ChatMessage, Clip, Part, Role};
+
+/// Parts of one message.
+const MAX_PARTS: usize = 64;
+
+/// Checks a message; what the conversation makes of it is the session's business.
+pub(super) fn message(message: v1::ChatMessage, known: &Known) -> Result<NewMessage, ServeError> {
+    let role = match v1::Role::try_from(message.role) {
+        Ok(v1::Role::System) => Role::System,
+        Ok(v1::Role::User) => Role::User,
+        Ok(v1::Role::Assistant) => Role::Assistant,
+        Ok(v1::Role::Unspecified) | Err(_) => {
+            return Err(invalid(
+                "message.role",
+                format!(
+                    "is {}, expected ROLE_SYSTEM, ROLE_USER or ROLE_ASSISTANT",
+                    message.role
+                ),
+            ));
+        }
+    };
+    let count = message.parts.len();
+    if count == 0 || count > MAX_PARTS {
+        return Err(invalid(
+            "message.parts",
+            format!("has {count} parts, expected 1 to {MAX_PARTS}"),
+        ));
+    }
+    let parts: Vec<_> = message
+        .parts
+        .into_iter()
+        .map(|content| part(content, role, known))
+        .collect::<Result<_, _>>()?;
+    check_size(&parts, known)?;
+    Ok(NewMessage {
+        id: message.id,
+        message: ChatMessage { role, parts },
+    })
+}
+
+fn part(content: v1::ContentPart, role: Role, known: &Known) -> Result<Part, ServeError> {
+    match content.part {
+        None => Err(invalid(
+            "message.parts",
+            "has a part that is neither text nor audio",
+        )),
+        Some(Wire::Text(text)) if text.is_empty() => Err(invalid("message.parts.text", "is empty")),
+        Some(Wire::Text(text)) => Ok(Part::Text(text.into())),
+        Some(Wire::Audio(clip)) => {
+            let field = "message.parts.audio";
+            if role != Role::User {
+                return Err(invalid(field, "is not said by ROLE_USER, expected text"));
+            }
+            let hearing = known.chat.hearing.ok_or(ServeError::CannotHear { field })?;
+            Ok(Part::Audio(Clip::new(audio::clip(&clip, hearing)?)))
+        }
+    }
+}
+
+fn check_size(parts: &[Part], known: &Known) -> Result<(), ServeError> {
+    let text = parts.iter().map(|part| match part {
+        Part::Text(text) => text.len(),
+        Part::Audio(_) => 0,
+    });
+    check_text("message.parts.text", text.sum(), known)?;
+    let samples = parts.iter().map(|part| match part {
+        Part::Text(_) => 0,
+        Part::Audio(clip) => clip.samples().len(),
+    });
+    let samples: usize = samples.sum();
+    match known.chat.hearing {
+        Some(hearing) if samples > hearing.sample_rate.samples(hearing.max_audio).len() => {
+            Err(ServeError::AudioTooLong {
+                limit: hearing.max_audio,
+            })
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Checks the length of a text in bytes.
+pub(super) fn check_text(field: &'static str, got: usize, known: &Known) -> Result<(), ServeError> {
+    let limit = known.limits.max_text_bytes;
+    match got > limit {
+        true => Err(ServeError::MessageTooLong { field, got, limit }),
+        false => Ok(()),
+    }
+}

@@ -1,0 +1,74 @@
+//! Where every call with a session of its own comes in: a bounded number at once, whatever the service.
+
+use std::sync::Arc;
+
+use omni_engine::Stamp;
+use tokio::sync::mpsc;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio_stream::wrappers::ReceiverStream;
+use tonic::metadata::MetadataMap;
+
+use super::deadline::timeout;
+use crate::error::ServeError;
+use crate::session::SessionDeps;
+use crate::tasks::Tasks;
+
+/// Events between a session and the transport. Small: what is in it counts as handed over.
+const EVENTS: usize = 2;
+
+/// What services share. Copies are the same door.
+#[derive(Debug, Clone)]
+pub struct Door {
+    pub(super) deps: SessionDeps,
+    /// Largest request message in bytes, for whoever is told.
+    pub(super) max_message: usize,
+    tasks: Arc<Tasks>,
+    sessions: Arc<Semaphore>,
+    max_sessions: usize,
+}
+
+impl Door {
+    /// Lets in at most `max_sessions` calls at once. `max_message` is what the transport lets through.
+    #[must_use]
+    pub fn new(deps: SessionDeps, tasks: Arc<Tasks>, max_sessions: usize, max_message: usize) -> Self {
+        Self {
+            deps,
+            max_message,
+            tasks,
+            sessions: Arc::new(Semaphore::new(max_sessions)),
+            max_sessions,
+        }
+    }
+
+    /// A place for a call.
+    pub(super) fn enter(&self) -> Result<OwnedSemaphorePermit, ServeError> {
+        Arc::clone(&self.sessions)
+            .try_acquire_owned()
+            .map_err(|_| ServeError::TooManySessions {
+                limit: self.max_sessions,
+            })
+    }
+
+    /// When a call must be over, if its caller says.
+    pub(super) fn deadline(&self, metadata: &MetadataMap) -> Option<Stamp> {
+        timeout(metadata).map(|time| self.deps.clock.now() + time)
+    }
+
+    /// Runs a session as a task that holds its place to the end; gives its events.
+    pub(super) fn run<E, F>(
+        &self,
+        place: OwnedSemaphorePermit,
+        session: impl FnOnce(mpsc::Sender<Result<E, ServeError>>) -> F,
+    ) -> ReceiverStream<Result<E, ServeError>>
+    where
+        F: Future<Output = ()> + Send + 'static,
+    {
+        let (sender, events) = mpsc::channel(EVENTS);
+        let session = session(sender);
+        self.tasks.spawn(async move {
+            session.await;
+            drop(place);
+        });
+        ReceiverStream::new(events)
+    }
+}

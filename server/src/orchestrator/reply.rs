@@ -1,0 +1,240 @@
+//! One answer, as its session sees it.
+//!
+//! It is in flight, or it waits for a replica. When its replica dies before any token was given out, it starts again
+//! elsewhere, with the same seed; a bounded number of times, because it may be the conversation that kills.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use omni_engine::Stamp;
+
+use super::flight::{CancelGuard, meter};
+use super::pipeline::{Pipeline, Unbound, unbound};
+use crate::connector::{EdgeReader, Hop, Place, metered_edge};
+use crate::error::ServeError;
+use crate::id::SeqIds;
+use crate::stage::{
+    CancelFlag, ChatInfo, DetokenizerMaker, End, JobRefused, Lease, PromptBuilder, ReplyToken, StagePool,
+    StageProgress, StageSnapshot, Taken, ThinkerJob, ThinkerRequest,
+};
+
+const STAGE: &str = "thinker";
+
+/// The part of a model that converses, and the stage that runs it.
+pub struct ChatPath {
+    /// What it is.
+    pub info: Arc<ChatInfo>,
+    /// Its template and tokenizer.
+    pub prompt: PromptBuilder,
+    /// The way back from tokens to text.
+    pub detokenizer: DetokenizerMaker,
+    /// Its stage.
+    pub thinker: StagePool<ThinkerJob>,
+    /// Tokens of one answer that may wait for their session.
+    pub tokens: u32,
+    /// An answer that has begun fails when the thinker gives nothing more for this long.
+    pub stall: Duration,
+}
+
+impl fmt::Debug for ChatPath {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ChatPath")
+            .field("info", &self.info)
+            .finish_non_exhaustive()
+    }
+}
+
+impl ChatPath {
+    /// Whether the stage has a replica that takes work.
+    pub(super) fn check(&self) -> Result<(), Unbound> {
+        unbound(STAGE, self.thinker.check())
+    }
+
+    fn bind(&self) -> Result<Lease<ThinkerJob>, Unbound> {
+        unbound(STAGE, self.thinker.bind())
+    }
+}
+
+/// What to answer, and how.
+#[derive(Debug, Clone)]
+pub struct ReplySpec {
+    /// The conversation and the sampling.
+    pub request: ThinkerRequest,
+    /// Most tokens to make.
+    pub max_tokens: u32,
+}
+
+/// What happened to an answer.
+#[derive(Debug, PartialEq)]
+pub enum ReplyEvent {
+    /// Its next token.
+    Token(ReplyToken),
+    /// The end, after all tokens. Never [`End::Lost`].
+    End(End),
+}
+
+/// One attempt at an answer. Dropping it cancels it.
+struct Flight {
+    tokens: EdgeReader<ReplyToken>,
+    _cancel: CancelGuard,
+    /// Counts as work in flight.
+    _lease: Lease<ThinkerJob>,
+}
+
+/// An answer in the making. Dropping it cancels it within one step.
+pub struct Reply {
+    pipeline: Arc<Pipeline>,
+    seqs: Arc<SeqIds>,
+    spec: ReplySpec,
+    progress: StageProgress,
+    /// None while it waits for a replica.
+    flight: Option<Flight>,
+    /// Since when it waits.
+    waits_since: Stamp,
+    /// How often it may still start again; 0 once a token was given out.
+    restarts: u32,
+}
+
+impl fmt::Debug for Reply {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Reply")
+            .field("in_flight", &self.flight.is_some())
+            .field("restarts", &self.restarts)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Reply {
+    pub(super) fn start(
+        pipeline: Arc<Pipeline>,
+        seqs: Arc<SeqIds>,
+        spec: ReplySpec,
+    ) -> Result<Self, ServeError> {
+        let mut reply = Self {
+            seqs,
+            spec,
+            progress: StageProgress::default(),
+            flight: None,
+            waits_since: pipeline.clock.now(),
+            restarts: pipeline.handover.attempts,
+            pipeline,
+        };
+        match reply.bind() {
+            Ok(lease) => reply.take_off(lease)?,
+            Err(unbound) if unbound.may_pass() => {}
+            Err(unbound) => return Err(unbound.into()),
+        }
+        Ok(reply)
+    }
+
+    /// A reading of the thinker.
+    #[must_use]
+    pub fn progress(&self) -> StageSnapshot {
+        self.progress.snapshot()
+    }
+
+    /// The next event. Dropping the future loses nothing.
+    pub async fn next(&mut self) -> ReplyEvent {
+        loop {
+            let Some(flight) = &mut self.flight else {
+                match self.wait().await {
+                    Ok(()) => continue,
+                    Err(end) => return ReplyEvent::End(end),
+                }
+            };
+            match landed(flight.tokens.next().await) {
+                ReplyEvent::Token(token) => {
+                    self.restarts = 0;
+                    return ReplyEvent::Token(token);
+                }
+                ReplyEvent::End(End::Lost { stage, message }) if self.restarts > 0 => {
+                    tracing::warn!(stage, message, "an answer starts again elsewhere");
+                    self.restarts -= 1;
+                    self.flight = None;
+                    self.waits_since = self.pipeline.clock.now();
+                }
+                ReplyEvent::End(End::Lost { stage, message }) => {
+                    return ReplyEvent::End(End::Failed { stage, message });
+                }
+                end => return end,
+            }
+        }
+    }
+
+    fn bind(&self) -> Result<Lease<ThinkerJob>, Unbound> {
+        match &self.pipeline.chat {
+            Ok(chat) => chat.bind(),
+            Err(_) => unreachable!("only a model that converses answers"),
+        }
+    }
+
+    /// Hands it to a replica, as a new sequence to it. A replica that ends just now counts as one that died.
+    fn take_off(&mut self, lease: Lease<ThinkerJob>) -> Result<(), ServeError> {
+        let Ok(chat) = &self.pipeline.chat else {
+            return Ok(());
+        };
+        let (bell, seq, cancel) = (lease.wake().clone(), self.seqs.next(), CancelFlag::default());
+        let guard = CancelGuard {
+            flag: cancel.clone(),
+            bells: vec![bell.clone()],
+        };
+        let [from, to] =
+            [(STAGE, Some(lease.id())), ("session", None)].map(|(stage, replica)| Place { stage, replica });
+        let meter = meter(&self.pipeline, Hop { seq, from, to });
+        let (tokens_in, tokens) = metered_edge(chat.tokens, Some(bell), None, meter);
+        self.progress = StageProgress::new(Some(lease.id()));
+        let job = ThinkerJob {
+            seq,
+            request: self.spec.request.clone(),
+            max_tokens: self.spec.max_tokens,
+            tokens: Box::new(tokens_in),
+            cancel,
+            progress: self.progress.clone(),
+        };
+        match lease.submit(job) {
+            Ok(()) => {
+                self.flight = Some(Flight {
+                    tokens,
+                    _cancel: guard,
+                    _lease: lease,
+                });
+                Ok(())
+            }
+            Err(full @ JobRefused::Full { .. }) => Err(ServeError::Overloaded(full.to_string())),
+            Err(JobRefused::Ended { .. }) => Ok(()),
+        }
+    }
+
+    /// Waits until there is a replica, and takes off; the error is how it ends if there is none in time.
+    async fn wait(&mut self) -> Result<(), End> {
+        let mut changes = self.pipeline.changes.follow();
+        loop {
+            let unbound = match self.bind() {
+                Ok(lease) => {
+                    let taken = self.take_off(lease);
+                    return taken.map_err(|error| End::Overloaded(error.to_string()));
+                }
+                Err(unbound) => unbound,
+            };
+            let waited = self.pipeline.clock.since(self.waits_since);
+            let left = self.pipeline.handover.wait.saturating_sub(waited);
+            if !unbound.may_pass() || left.is_zero() {
+                return Err(unbound.into());
+            }
+            // Either way it looks again.
+            let _ = tokio::time::timeout(left, changes.changed()).await;
+        }
+    }
+}
+
+fn landed(taken: Taken<ReplyToken>) -> ReplyEvent {
+    match taken {
+        Taken::Item(token) => ReplyEvent::Token(token),
+        Taken::End(end) => ReplyEvent::End(end),
+        Taken::Gone | Taken::Empty => ReplyEvent::End(End::Lost {
+            stage: STAGE,
+            message: "the stage went away".to_owned(),
+        }),
+    }
+}

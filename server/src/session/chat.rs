@@ -1,0 +1,26 @@
+//! One conversation: turns in, answers out, written and spoken while they are being thought of.
+//!
+//! In: a stream of [`ChatCommand`]s (checked and free of wire types). Out: [`ChatEvent`]s through a small bounded channel, and
+//! one [`TurnRecord`] per answer. The thinker's tokens become text; the text goes to the reader and, if the answer is to be
+//! heard, to an utterance of the same kind that speaks typed text. What a reader does not take stays in an outbox, behind
+//! which first the vocoder and then the thinker pause; an interruption is heard all the same.
+
+mod figures;
+mod fit;
+mod history;
+mod names;
+mod outbox;
+mod protocol;
+mod record;
+mod run;
+mod settings;
+mod turn;
+mod voice;
+mod writing;
+
+pub use protocol::{
+    ChatCommand, ChatEvent, ChatEventBody, ChatReady, NewMessage, Respond, ResponseDone, Said,
+};
+pub use record::{TokenIntervals, TurnRecord, TurnTimings, TurnUsage};
+pub use run::ChatSession;
+pub use settings::{ChatLimits, ChatSettings, Modalities, RawAudio};

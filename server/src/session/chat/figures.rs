@@ -1,0 +1,73 @@
+//! What an answer used, and when things happened to it.
+
+use std::time::Duration;
+
+use omni_engine::Stamp;
+
+use super::record::{TokenIntervals, TurnTimings, TurnUsage};
+use crate::session::protocol::Done;
+use crate::session::record::StageFigures;
+use crate::stage::StageSnapshot;
+
+/// The account of one answer while it runs.
+#[derive(Debug, Default)]
+pub(super) struct Figures {
+    pub(super) messages: usize,
+    pub(super) characters: usize,
+    pub(super) prompt_tokens: usize,
+    pub(super) prompt_audio: usize,
+    pub(super) reply_tokens: u32,
+    pub(super) admitted: Option<Stamp>,
+    pub(super) submitted: Option<Stamp>,
+    pub(super) first_text: Option<Stamp>,
+    pub(super) intervals: TokenIntervals,
+    pub(super) thinker: StageSnapshot,
+}
+
+impl Figures {
+    pub(super) fn timings(&self, began: Stamp, speech: Option<&Done>, now: Stamp) -> TurnTimings {
+        let since = |at: Option<Stamp>| at.map(|at| at.since(began));
+        let thinker = self.thinker;
+        let between = |from: Option<Stamp>, to: Option<Stamp>| Some(to?.since(from?));
+        TurnTimings {
+            admitted: since(self.admitted),
+            queue: since(thinker.started),
+            prefill: between(thinker.started, thinker.first_output),
+            first_token: since(thinker.first_output),
+            first_text: since(self.first_text),
+            intervals: self.intervals,
+            total: now.since(began),
+            thinker: StageFigures {
+                queue: between(self.submitted, thinker.started),
+                busy: thinker.busy,
+                first_output: since(thinker.first_output),
+                starved: thinker.starved,
+                replica: thinker.replica,
+            },
+            real_time_factor: speech.map_or(0.0, |done| real_time_factor(done, thinker.busy)),
+            speech: speech.map(|done| done.timings),
+        }
+    }
+
+    pub(super) fn usage(&self, speech: Option<&Done>) -> TurnUsage {
+        let count = |n: usize| u32::try_from(n).unwrap_or(u32::MAX);
+        let spoken = speech.map(|done| done.usage).unwrap_or_default();
+        TurnUsage {
+            characters: count(self.characters),
+            prompt_tokens: count(self.prompt_tokens),
+            prompt_audio: count(self.prompt_audio),
+            reply_tokens: self.reply_tokens,
+            frames: spoken.frames,
+            samples: spoken.samples,
+            audio: spoken.audio,
+        }
+    }
+}
+
+fn real_time_factor(speech: &Done, thinking: Duration) -> f64 {
+    let busy = thinking + speech.timings.talker.busy + speech.timings.code2wav.busy;
+    match speech.usage.audio.is_zero() {
+        true => 0.0,
+        false => busy.as_secs_f64() / speech.usage.audio.as_secs_f64(),
+    }
+}

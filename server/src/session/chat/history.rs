@@ -1,0 +1,205 @@
+//! What was said so far.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use super::settings::ChatLimits;
+use crate::id::MessageId;
+use crate::stage::{ChatMessage, Part, Role};
+
+/// The conversation, oldest message first, in bounded memory.
+#[derive(Debug, Default)]
+pub(super) struct History {
+    messages: VecDeque<(MessageId, ChatMessage)>,
+    bytes: usize,
+}
+
+impl History {
+    /// Whether nothing was said.
+    pub(super) fn is_empty(&self) -> bool {
+        self.messages.is_empty()
+    }
+
+    /// Whether it begins with how the model shall behave.
+    pub(super) fn has_system(&self) -> bool {
+        self.messages
+            .front()
+            .is_some_and(|(_, message)| message.role == Role::System)
+    }
+
+    /// Adds to the end; returns how many messages had to be forgotten for it.
+    pub(super) fn add(&mut self, id: MessageId, message: ChatMessage, limits: &ChatLimits) -> usize {
+        self.bytes += size(&message);
+        self.messages.push_back((id, message));
+        let mut forgotten = 0;
+        while self.bytes > limits.max_history_bytes || self.messages.len() > limits.max_messages {
+            let turn = self.turns().next();
+            match turn {
+                Some(turn) => forgotten += self.forget(turn),
+                None => break,
+            }
+        }
+        forgotten
+    }
+
+    /// Changes the text of the last message, which is `id`, or removes it if that is empty; nothing if it is not.
+    pub(super) fn cut(&mut self, id: &MessageId, text: &str) {
+        if self.messages.back().is_some_and(|(last, _)| last == id)
+            && let Some((id, message)) = self.messages.pop_back()
+        {
+            self.bytes -= size(&message);
+            if !text.is_empty() {
+                let message = assistant(text);
+                self.bytes += size(&message);
+                self.messages.push_back((id, message));
+            }
+        }
+    }
+
+    /// Where turns of the user begin, but for the first: what is before such a place can be forgotten. Numbers of messages
+    /// besides the system's.
+    fn turns(&self) -> impl Iterator<Item = usize> {
+        let spoken = self.messages.iter().skip(usize::from(self.has_system()));
+        let roles = spoken.map(|(_, message)| message.role).enumerate().skip(1);
+        roles.filter(|(_, role)| *role == Role::User).map(|(at, _)| at)
+    }
+
+    /// Forgets the oldest `count` messages besides the system's; returns `count`.
+    pub(super) fn forget(&mut self, count: usize) -> usize {
+        let first = usize::from(self.has_system());
+        for (_, message) in self.messages.drain(first..first + count) {
+            self.bytes -= size(&message);
+        }
+        count
+    }
+
+    /// The conversation to answer, with `instructions` in the place of the system's message if there are any.
+    pub(super) fn conversation(&self, instructions: Option<&Arc<str>>) -> Conversation {
+        let system = match instructions {
+            Some(text) => Some(ChatMessage {
+                role: Role::System,
+                parts: vec![Part::Text(Arc::clone(text))],
+            }),
+            None if self.has_system() => self.messages.front().map(|(_, message)| message.clone()),
+            None => None,
+        };
+        let spoken = self.messages.iter().skip(usize::from(self.has_system()));
+        Conversation {
+            system,
+            messages: spoken.map(|(_, message)| message.clone()).collect(),
+            turns: self.turns().collect(),
+        }
+    }
+}
+
+/// A conversation to answer, and where it may be cut.
+#[derive(Debug, Clone)]
+pub(super) struct Conversation {
+    pub(super) system: Option<ChatMessage>,
+    /// Besides the system's.
+    pub(super) messages: Vec<ChatMessage>,
+    /// Ascending: what comes before such a place can be left out.
+    pub(super) turns: Vec<usize>,
+}
+
+impl Conversation {
+    /// The system's message and those from `first` on.
+    pub(super) fn from(&self, first: usize) -> Vec<ChatMessage> {
+        let system = self.system.iter();
+        system.chain(&self.messages[first..]).cloned().collect()
+    }
+
+    /// Characters from `first` on.
+    pub(super) fn characters(&self, first: usize) -> usize {
+        let parts = self
+            .system
+            .iter()
+            .chain(&self.messages[first..])
+            .flat_map(|m| &m.parts);
+        parts
+            .map(|part| match part {
+                Part::Text(text) => text.chars().count(),
+                Part::Audio(_) => 0,
+            })
+            .sum()
+    }
+}
+
+/// What the model said.
+pub(super) fn assistant(text: &str) -> ChatMessage {
+    ChatMessage {
+        role: Role::Assistant,
+        parts: vec![Part::Text(text.into())],
+    }
+}
+
+fn size(message: &ChatMessage) -> usize {
+    let parts = message.parts.iter().map(|part| match part {
+        Part::Text(text) => text.len(),
+        Part::Audio(clip) => std::mem::size_of_val(clip.samples()),
+    });
+    parts.sum()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn said(role: Role, text: &str) -> ChatMessage {
+        ChatMessage {
+            role,
+            parts: vec![Part::Text(text.into())],
+        }
+    }
+
+    fn history(roles: &[Role]) -> History {
+        let mut history = History::default();
+        for (n, role) in (1..).zip(roles) {
+            history.add(
+                MessageId::numbered(n),
+                said(*role, "four"),
+                &ChatLimits::default(),
+            );
+        }
+        history
+    }
+
+    use Role::{Assistant as A, System as S, User as U};
+
+    #[test]
+    fn whole_turns_are_forgotten_and_never_the_system_or_the_last() {
+        let mut history = history(&[S, U, A, U, A, U]);
+        let limits = ChatLimits {
+            max_history_bytes: 11,
+            ..ChatLimits::default()
+        };
+        assert_eq!(history.add(MessageId::numbered(9), said(U, "more"), &limits), 5);
+        let kept = history.conversation(None);
+        assert_eq!(kept.system, Some(said(S, "four")));
+        assert_eq!(kept.messages, [said(U, "more")]);
+        assert_eq!(history.bytes, 8);
+    }
+
+    #[test]
+    fn instructions_take_the_place_of_the_systems_message() {
+        let history = history(&[S, U]);
+        let conversation = history.conversation(Some(&"be kind".into()));
+        assert_eq!(conversation.from(0), [said(S, "be kind"), said(U, "four")]);
+        assert_eq!(conversation.characters(0), 11);
+    }
+
+    #[test]
+    fn only_the_last_message_can_be_cut() {
+        let mut history = history(&[U, A]);
+        history.cut(&MessageId::numbered(1), "");
+        assert_eq!(history.conversation(None).messages.len(), 2);
+        history.cut(&MessageId::numbered(2), "fo");
+        assert_eq!(
+            history.conversation(None).messages,
+            [said(U, "four"), said(A, "fo")]
+        );
+        history.cut(&MessageId::numbered(2), "");
+        assert_eq!(history.conversation(None).messages, [said(U, "four")]);
+        assert_eq!(history.bytes, 4);
+    }
+}

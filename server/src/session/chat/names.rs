@@ -1,0 +1,82 @@
+//! Names of the messages and answers of one conversation: every one is used once.
+
+use std::collections::{HashSet, VecDeque};
+
+use crate::error::{ServeError, excerpt};
+use crate::id::MessageId;
+
+/// Longest name in bytes.
+const MAX_LEN: usize = 128;
+/// Names remembered.
+const REMEMBERED: usize = 8192;
+
+/// The names that were used.
+#[derive(Debug, Default)]
+pub(super) struct Names {
+    count: u64,
+    used: HashSet<MessageId>,
+    order: VecDeque<MessageId>,
+}
+
+impl Names {
+    /// Takes the caller's `name`, or makes one if that is empty.
+    pub(super) fn take(&mut self, name: &str) -> Result<MessageId, ServeError> {
+        let invalid = |problem| {
+            Err(ServeError::MessageId {
+                id: excerpt(name),
+                problem,
+            })
+        };
+        if name.len() > MAX_LEN {
+            return invalid("is longer than 128 bytes");
+        }
+        if self.used.contains(name) {
+            return invalid("was used before in this conversation");
+        }
+        let id = match name {
+            "" => self.number(),
+            name => MessageId::from(name),
+        };
+        if self.order.len() == REMEMBERED
+            && let Some(oldest) = self.order.pop_front()
+        {
+            self.used.remove(&oldest);
+        }
+        self.order.push_back(id.clone());
+        self.used.insert(id.clone());
+        Ok(id)
+    }
+
+    fn number(&mut self) -> MessageId {
+        loop {
+            self.count += 1;
+            let id = MessageId::numbered(self.count);
+            if !self.used.contains(&id) {
+                return id;
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_is_used_once_and_the_servers_avoid_the_callers() {
+        let mut names = Names::default();
+        assert_eq!(names.take("m1").unwrap().as_str(), "m1");
+        assert!(matches!(names.take("m1"), Err(ServeError::MessageId { .. })));
+        assert_eq!(names.take("").unwrap().as_str(), "m2");
+        assert!(names.take(&"x".repeat(MAX_LEN + 1)).is_err());
+    }
+
+    #[test]
+    fn only_so_many_are_remembered() {
+        let mut names = Names::default();
+        for _ in 0..=REMEMBERED {
+            names.take("").unwrap();
+        }
+        assert_eq!(names.used.len(), REMEMBERED);
+    }
+}

@@ -1,0 +1,144 @@
+//! What goes into a conversation and what comes out of it, free of wire types.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use omni_audio::Samples;
+
+use super::record::{TurnTimings, TurnUsage};
+use super::settings::{ChatSettings, Modalities};
+use crate::error::ServeError;
+use crate::id::{MessageId, SessionId};
+use crate::session::limits::SessionLimits;
+use crate::session::protocol::AudioOut;
+use crate::session::record::Outcome;
+use crate::stage::{ChatMessage, Role};
+
+/// What a caller asks for.
+#[derive(Debug, Clone, PartialEq)]
+pub enum ChatCommand {
+    /// Settings for the answers that follow; with the conversation so far, the first time.
+    Configure {
+        /// How to converse.
+        settings: Box<ChatSettings>,
+        /// Oldest first.
+        history: Vec<NewMessage>,
+    },
+    /// Somebody has said something.
+    Message(NewMessage),
+    /// The user is saying something: mono samples at the model's rate.
+    Audio(Vec<f32>),
+    /// The audio so far is what the user said.
+    Commit {
+        /// Answer it.
+        respond: bool,
+    },
+    /// Answer the conversation.
+    Respond(Respond),
+    /// Stop answering.
+    Interrupt {
+        /// Which answer; empty for the one in progress, else the last one.
+        response: String,
+        /// What the listener heard of it; all that was sent if unset.
+        played: Option<Samples>,
+    },
+}
+
+/// A message to add.
+#[derive(Debug, Clone, PartialEq)]
+pub struct NewMessage {
+    /// The caller's name for it; empty for none.
+    pub id: String,
+    /// What was said.
+    pub message: ChatMessage,
+}
+
+/// An answer to give.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Respond {
+    /// The caller's name for it; empty for none.
+    pub id: String,
+    /// In place of those of the settings.
+    pub modalities: Option<Modalities>,
+    /// In place of those of the settings.
+    pub instructions: Option<Arc<str>>,
+}
+
+/// What a conversation tells its caller.
+#[derive(Debug, Clone)]
+pub struct ChatEvent {
+    /// The answer concerned; none for the session itself.
+    pub response: Option<MessageId>,
+    /// What.
+    pub body: ChatEventBody,
+}
+
+/// See the messages of the same names in `chat.proto`.
+#[derive(Debug, Clone)]
+pub enum ChatEventBody {
+    /// Settings are in force.
+    Ready(Box<ChatReady>),
+    /// The conversation has become longer.
+    MessageAdded {
+        /// Name of the message.
+        id: MessageId,
+        /// Who said it.
+        role: Role,
+        /// Playing time of the audio in it.
+        audio: Option<Duration>,
+    },
+    /// An answer has begun.
+    Started,
+    /// Text of it.
+    Text(String),
+    /// Audio of it.
+    Audio(AudioOut),
+    /// Its end.
+    Done(Box<ResponseDone>),
+    /// Something that stopped nothing.
+    Warning {
+        /// Stable, for programs.
+        reason: &'static str,
+        /// For people.
+        message: String,
+    },
+    /// An answer that was done has become shorter.
+    Cut(Said),
+}
+
+/// Settings in force.
+#[derive(Debug, Clone)]
+pub struct ChatReady {
+    /// The session.
+    pub session: SessionId,
+    /// How it converses.
+    pub settings: ChatSettings,
+    /// What it may use.
+    pub limits: SessionLimits,
+}
+
+/// What the conversation keeps of an answer.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Said {
+    /// The answer's name.
+    pub id: MessageId,
+    /// Empty if the conversation has no such message.
+    pub text: String,
+}
+
+/// The end of an answer.
+#[derive(Debug, Clone)]
+pub struct ResponseDone {
+    /// How it ended.
+    pub outcome: Outcome,
+    /// What it used.
+    pub usage: TurnUsage,
+    /// When things happened.
+    pub timings: TurnTimings,
+    /// The seed that was used.
+    pub seed: u64,
+    /// Set if it failed.
+    pub error: Option<ServeError>,
+    /// What was added to the conversation.
+    pub said: Said,
+}

@@ -1,0 +1,110 @@
+//! The one account of an answer: for its `response_done`, for the log, for metrics.
+
+use std::time::Duration;
+
+use omni_audio::Samples;
+use omni_engine::Stamp;
+
+use super::settings::Modalities;
+use crate::error::ServeError;
+use crate::id::{MessageId, SessionId};
+use crate::session::record::{Outcome, StageFigures, Timings};
+
+/// What an answer used.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct TurnUsage {
+    /// Characters of the conversation that was answered.
+    pub characters: u32,
+    /// Text tokens of it, as the thinker read it.
+    pub prompt_tokens: u32,
+    /// Rows of audio in it.
+    pub prompt_audio: u32,
+    /// Tokens the thinker made.
+    pub reply_tokens: u32,
+    /// Codec frames the talker made.
+    pub frames: u32,
+    /// Audio handed to the transport.
+    pub samples: Samples,
+    /// Its playing time.
+    pub audio: Duration,
+}
+
+/// Times between the tokens of an answer, as they came from the thinker: a reader who does not keep up stretches them.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub struct TokenIntervals {
+    /// How many.
+    pub count: u32,
+    /// Together.
+    pub sum: Duration,
+    /// The longest.
+    pub longest: Duration,
+    last: Option<Stamp>,
+}
+
+impl TokenIntervals {
+    /// On average.
+    #[must_use]
+    pub fn mean(&self) -> Option<Duration> {
+        (self.count > 0).then(|| self.sum / self.count)
+    }
+
+    /// A token has come.
+    pub(super) fn token(&mut self, now: Stamp) {
+        if let Some(last) = self.last.replace(now) {
+            let interval = now.since(last);
+            self.count += 1;
+            self.sum += interval;
+            self.longest = self.longest.max(interval);
+        }
+    }
+}
+
+/// When things happened to an answer. Intervals begin at the request for it.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub struct TurnTimings {
+    /// To its place among those that are worked on.
+    pub admitted: Option<Duration>,
+    /// To the first step of the thinker.
+    pub queue: Option<Duration>,
+    /// From that step to the first token.
+    pub prefill: Option<Duration>,
+    /// To the first token.
+    pub first_token: Option<Duration>,
+    /// To the first text handed to the transport.
+    pub first_text: Option<Duration>,
+    /// Between tokens.
+    pub intervals: TokenIntervals,
+    /// To the end.
+    pub total: Duration,
+    /// Busy time of all stages over playing time; 0 without audio.
+    pub real_time_factor: f64,
+    /// The thinker's part.
+    pub thinker: StageFigures,
+    /// Of its speech; absent if it was not to be spoken.
+    pub speech: Option<Timings>,
+}
+
+/// Everything worth keeping about one answer. Contains no text.
+#[derive(Debug, Clone)]
+pub struct TurnRecord {
+    /// Its session.
+    pub session: SessionId,
+    /// Its id.
+    pub response: MessageId,
+    /// Its forms.
+    pub modalities: Modalities,
+    /// The voice that was asked for.
+    pub voice: String,
+    /// Messages that were answered, after trimming.
+    pub messages: usize,
+    /// How it ended.
+    pub outcome: Outcome,
+    /// What went wrong, for [`Outcome::Error`] and [`Outcome::Aborted`].
+    pub error: Option<ServeError>,
+    /// What it used.
+    pub usage: TurnUsage,
+    /// When things happened.
+    pub timings: TurnTimings,
+    /// The seed that was used.
+    pub seed: u64,
+}

@@ -1,0 +1,426 @@
+//! The loop of a conversation: listens to the caller, to the model, to the reader and to the clock, all at once.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+
+use futures::{FutureExt as _, Stream, StreamExt as _};
+use omni_audio::Samples;
+use omni_engine::Stamp;
+use tokio::sync::mpsc;
+
+use super::history::{History, assistant};
+use super::names::Names;
+use super::outbox::Outbox;
+use super::protocol::{ChatCommand, ChatEvent, ChatEventBody, ChatReady, NewMessage, Respond};
+use super::settings::{ChatLimits, ChatSettings};
+use super::turn::{Last, Question, Turn, TurnEvent};
+use crate::error::ServeError;
+use crate::id::{MessageId, SessionId, random_u64};
+use crate::session::patience::{Due, Patience};
+use crate::session::run::{STATUS_PATIENCE, SessionDeps, panicked};
+use crate::stage::{ChatMessage, Clip, Part, Role};
+
+type Events = mpsc::Sender<Result<ChatEvent, ServeError>>;
+
+/// One conversation, not yet running.
+#[derive(Debug)]
+pub struct ChatSession {
+    id: SessionId,
+    deps: SessionDeps,
+    deadline: Option<Stamp>,
+}
+
+impl ChatSession {
+    /// A conversation that must be over by `deadline`.
+    #[must_use]
+    pub fn new(deps: SessionDeps, deadline: Option<Stamp>) -> Self {
+        Self {
+            id: SessionId::random(),
+            deps,
+            deadline,
+        }
+    }
+
+    /// Runs to the end: of the commands and the answer they asked for, or of the reader's interest. An error among the commands
+    /// ends the conversation with it, as the last thing sent; so does a panic, which is nothing that a caller may take for an
+    /// end.
+    pub async fn run<S>(self, commands: S, events: Events)
+    where
+        S: Stream<Item = Result<ChatCommand, ServeError>> + Unpin,
+    {
+        let now = self.deps.clock.now();
+        let mut run = Run {
+            id: self.id,
+            patience: Patience::new(self.deps.limits, self.deadline, now),
+            deps: self.deps,
+            limits: ChatLimits::default(),
+            settings: None,
+            history: History::default(),
+            names: Names::default(),
+            audio: Vec::new(),
+            turn: None,
+            last: None,
+            outbox: Outbox::default(),
+            hung_up: false,
+            closing: None,
+        };
+        let served = AssertUnwindSafe(run.serve(commands, &events))
+            .catch_unwind()
+            .await;
+        let result = served.unwrap_or_else(|_| Err(panicked(self.id)));
+        if catch_unwind(AssertUnwindSafe(|| run.abort(result.as_ref().err()))).is_err() {
+            panicked(self.id);
+        }
+        if let Err(error) = result {
+            // A reader that is gone needs no status, and one that does not even take it is given up.
+            let _ = tokio::time::timeout(STATUS_PATIENCE, events.send(Err(error))).await;
+        }
+    }
+}
+
+struct Run {
+    id: SessionId,
+    deps: SessionDeps,
+    patience: Patience,
+    limits: ChatLimits,
+    settings: Option<Arc<ChatSettings>>,
+    history: History,
+    names: Names,
+    /// What the user is saying.
+    audio: Vec<f32>,
+    turn: Option<Turn>,
+    /// The answer that was done last, while it may still be cut.
+    last: Option<Last>,
+    outbox: Outbox,
+    /// The caller sends no more commands.
+    hung_up: bool,
+    /// Set when no new answer is begun; the session ends with it.
+    closing: Option<ServeError>,
+}
+
+impl Run {
+    async fn serve<S>(&mut self, mut commands: S, events: &Events) -> Result<(), ServeError>
+    where
+        S: Stream<Item = Result<ChatCommand, ServeError>> + Unpin,
+    {
+        let draining = self.deps.orchestrator.draining().clone();
+        let stop = self.deps.stop.clone();
+        loop {
+            self.advance();
+            if self.turn.is_none() && self.outbox.is_empty() {
+                if self.hung_up {
+                    return Ok(());
+                }
+                if let Some(error) = self.closing.take() {
+                    return Err(error);
+                }
+            }
+            let now = self.deps.clock.now();
+            let (at, due) = self.patience.next(self.closing.is_some());
+            let due_in = at.since(now);
+            let (takes_text, takes_audio) = (self.outbox.takes_text(), self.outbox.takes_audio());
+            let stall = self
+                .turn
+                .as_mut()
+                .and_then(|turn| turn.stalls_at(takes_text, now));
+            let stall_in = stall.map(|at| at.since(now));
+            let listens = !self.hung_up && self.outbox.takes_commands();
+            tokio::select! {
+                biased;
+                () = events.closed() => return Err(ServeError::CallerGone),
+                () = stop.cancelled() => return Err(ServeError::Stopped),
+                () = draining.cancelled(), if self.closing.is_none() => self.drain(),
+                () = tokio::time::sleep(due_in) => match due {
+                    Due::Age => self.closing = Some(self.patience.over(due)),
+                    Due::Deadline | Due::Idle | Due::Stall => return Err(self.patience.over(due)),
+                },
+                () = tokio::time::sleep(stall_in.unwrap_or_default()), if stall_in.is_some() => self.stalled(),
+                slot = events.reserve(), if !self.outbox.is_empty() => match slot {
+                    Ok(slot) => self.send(slot),
+                    Err(_closed) => return Err(ServeError::CallerGone),
+                },
+                command = commands.next(), if listens => match command {
+                    Some(command) => self.command(command?)?,
+                    None => self.hung_up = true,
+                },
+                event = next_event(&mut self.turn, takes_text, takes_audio) => self.take(event),
+            }
+        }
+    }
+
+    fn take(&mut self, event: TurnEvent) {
+        let now = self.deps.clock.now();
+        self.patience.active(now);
+        if let Some(turn) = &mut self.turn {
+            turn.take(event, &mut self.outbox, now);
+            // Nothing is added while an answer is in progress: the numbers are still those of the history.
+            self.history.forget(turn.take_forgotten());
+        }
+    }
+
+    /// The thinker gives no more.
+    fn stalled(&mut self) {
+        if let Some(turn) = &mut self.turn {
+            turn.stalled();
+        }
+    }
+
+    /// Lets the answer do what it can, and ends it when it is done.
+    fn advance(&mut self) {
+        let now = self.deps.clock.now();
+        if let Some(turn) = &mut self.turn
+            && turn.advance(&mut self.outbox, now)
+            && let Some(turn) = self.turn.take()
+        {
+            let id = turn.id().clone();
+            let closed = turn.close(self.id, None, now);
+            self.deps.records.turn(&closed.record);
+            if !closed.done.said.text.is_empty() {
+                self.remember(id.clone(), assistant(&closed.done.said.text));
+            }
+            self.last = Some(closed.last);
+            self.outbox
+                .push(Some(&id), ChatEventBody::Done(Box::new(closed.done)));
+        }
+        self.patience.offer(!self.outbox.is_empty(), now);
+    }
+
+    fn send(&mut self, slot: mpsc::Permit<'_, Result<ChatEvent, ServeError>>) {
+        let Some(event) = self.outbox.pop() else { return };
+        let now = self.deps.clock.now();
+        self.patience.taken(now);
+        if let Some(turn) = &mut self.turn {
+            match &event.body {
+                ChatEventBody::Text(text) => turn.text_sent(text.len(), now),
+                ChatEventBody::Audio(audio) => turn.audio_sent(audio.samples, now),
+                _ => {}
+            }
+        }
+        slot.send(Ok(event));
+    }
+
+    fn command(&mut self, command: ChatCommand) -> Result<(), ServeError> {
+        let now = self.deps.clock.now();
+        self.patience.active(now);
+        match command {
+            ChatCommand::Interrupt { response, played } if self.settings.is_some() => {
+                self.interrupt(&response, played)
+            }
+            ChatCommand::Audio(samples) if self.settings.is_some() => self.hear(samples),
+            ChatCommand::Configure { settings, history } if self.turn.is_none() => {
+                self.configure(*settings, history)
+            }
+            _ if self.settings.is_none() => Err(ServeError::Protocol("the first message must be config")),
+            _ if self.turn.is_some() => Err(ServeError::ResponseInProgress),
+            ChatCommand::Message(message) => self.message(message),
+            ChatCommand::Commit { respond } => {
+                self.commit()?;
+                match respond {
+                    true => self.respond(&Respond::default(), now),
+                    false => Ok(()),
+                }
+            }
+            ChatCommand::Respond(respond) => self.respond(&respond, now),
+            ChatCommand::Configure { .. } | ChatCommand::Interrupt { .. } | ChatCommand::Audio(_) => {
+                Err(ServeError::ResponseInProgress)
+            }
+        }
+    }
+
+    fn configure(&mut self, settings: ChatSettings, history: Vec<NewMessage>) -> Result<(), ServeError> {
+        if self.settings.is_some() && !history.is_empty() {
+            return Err(invalid(
+                "config.history",
+                "is given, expected none after the first config",
+            ));
+        }
+        if settings.instructions.is_some() && self.history.has_system() {
+            return Err(invalid(
+                "config.instructions",
+                "are given, but the conversation begins with a system message",
+            ));
+        }
+        self.settings = Some(Arc::new(settings.clone()));
+        for NewMessage { id, message } in history {
+            self.check_system(&message, "config.history.role")?;
+            let id = self.names.take(&id)?;
+            self.remember(id, message);
+        }
+        let ready = ChatReady {
+            session: self.id,
+            settings,
+            limits: self.deps.limits,
+        };
+        self.outbox.push(None, ChatEventBody::Ready(Box::new(ready)));
+        Ok(())
+    }
+
+    /// A system message comes first and in the place of instructions, or not at all.
+    fn check_system(&self, message: &ChatMessage, field: &'static str) -> Result<(), ServeError> {
+        let instructed = self
+            .settings
+            .as_ref()
+            .is_some_and(|settings| settings.instructions.is_some());
+        match message.role {
+            Role::System if instructed => Err(invalid(
+                field,
+                "is ROLE_SYSTEM, but config.instructions are given",
+            )),
+            Role::System if !self.history.is_empty() => Err(invalid(
+                field,
+                "is ROLE_SYSTEM, which only the first message may be",
+            )),
+            _ => Ok(()),
+        }
+    }
+
+    fn message(&mut self, NewMessage { id, message }: NewMessage) -> Result<(), ServeError> {
+        self.check_system(&message, "message.role")?;
+        let id = self.names.take(&id)?;
+        self.add(id, message)
+    }
+
+    /// Adds a message that the caller is told of.
+    fn add(&mut self, id: MessageId, message: ChatMessage) -> Result<(), ServeError> {
+        let audio: usize = message.parts.iter().map(samples).sum();
+        let rate = self
+            .deps
+            .orchestrator
+            .chat()?
+            .info
+            .hearing
+            .map(|hearing| hearing.sample_rate);
+        let body = ChatEventBody::MessageAdded {
+            id: id.clone(),
+            role: message.role,
+            audio: rate
+                .filter(|_| audio > 0)
+                .map(|rate| rate.duration(Samples(audio as u64))),
+        };
+        self.last = None;
+        self.outbox.push(None, body);
+        self.remember(id, message);
+        Ok(())
+    }
+
+    fn remember(&mut self, id: MessageId, message: ChatMessage) {
+        let forgotten = self.history.add(id, message, &self.limits);
+        if forgotten > 0 {
+            let message = format!(
+                "the conversation is longer than is remembered: its oldest {forgotten} messages are forgotten"
+            );
+            let reason = "HISTORY_TRIMMED";
+            self.outbox.push(None, ChatEventBody::Warning { reason, message });
+        }
+    }
+
+    /// More of what the user is saying.
+    fn hear(&mut self, samples: Vec<f32>) -> Result<(), ServeError> {
+        let field = "input_audio";
+        let hearing = self.deps.orchestrator.chat()?.info.hearing;
+        let hearing = hearing.ok_or(ServeError::CannotHear { field })?;
+        let limit = hearing.sample_rate.samples(hearing.max_audio).len();
+        if self.audio.len() + samples.len() > limit {
+            return Err(ServeError::AudioTooLong {
+                limit: hearing.max_audio,
+            });
+        }
+        self.audio.extend(samples);
+        Ok(())
+    }
+
+    /// What the user said is complete.
+    fn commit(&mut self) -> Result<(), ServeError> {
+        if self.audio.is_empty() {
+            return Err(ServeError::NoInputAudio);
+        }
+        let message = ChatMessage {
+            role: Role::User,
+            parts: vec![Part::Audio(Clip::new(std::mem::take(&mut self.audio)))],
+        };
+        let id = self.names.take("")?;
+        self.add(id, message)
+    }
+
+    fn respond(&mut self, respond: &Respond, now: Stamp) -> Result<(), ServeError> {
+        let Some(settings) = self.settings.clone() else {
+            return Err(ServeError::Protocol("the first message must be config"));
+        };
+        let instructions = respond.instructions.as_ref().or(settings.instructions.as_ref());
+        let question = Question {
+            id: self.names.take(&respond.id)?,
+            modalities: respond.modalities.unwrap_or(settings.modalities),
+            conversation: self.history.conversation(instructions),
+            seed: settings.seed.unwrap_or_else(random_u64),
+            settings,
+        };
+        self.last = None;
+        let (orchestrator, limits) = (&self.deps.orchestrator, &self.deps.limits);
+        self.turn = Some(Turn::new(question, orchestrator, limits, self.deps.clock, now)?);
+        Ok(())
+    }
+
+    fn interrupt(&mut self, response: &str, played: Option<Samples>) -> Result<(), ServeError> {
+        let silent = Err(invalid(
+            "interrupt.played_samples",
+            "is set for a response that was not to be spoken, expected unset",
+        ));
+        let named = |id: &MessageId| response.is_empty() || id.as_str() == response;
+        if let Some(turn) = self.turn.as_mut().filter(|turn| named(turn.id())) {
+            if played.is_some() && !turn.is_spoken() {
+                return silent;
+            }
+            turn.interrupt(played);
+        } else if self.turn.is_none()
+            && let Some(last) = self.last.as_mut().filter(|last| named(&last.said.id))
+            && let Some(played) = played
+        {
+            if !last.is_spoken {
+                return silent;
+            }
+            last.cut(played);
+            self.history.cut(&last.said.id, &last.said.text);
+            let said = last.said.clone();
+            self.outbox.push(Some(&said.id.clone()), ChatEventBody::Cut(said));
+        }
+        Ok(())
+    }
+
+    fn drain(&mut self) {
+        self.closing = Some(ServeError::Draining);
+        let message =
+            "the server is shutting down: the answer in progress is finished, no other is begun".to_owned();
+        let reason = ServeError::Draining.reason();
+        self.outbox.push(None, ChatEventBody::Warning { reason, message });
+    }
+
+    /// Accounts for what the end of the session cuts off.
+    fn abort(&mut self, error: Option<&ServeError>) {
+        if let Some(turn) = self.turn.take() {
+            let cause = error.cloned().unwrap_or(ServeError::Stopped);
+            let closed = turn.close(self.id, Some(cause), self.deps.clock.now());
+            self.deps.records.turn(&closed.record);
+        }
+    }
+}
+
+async fn next_event(turn: &mut Option<Turn>, text: bool, audio: bool) -> TurnEvent {
+    match turn {
+        Some(turn) => turn.next(text, audio).await,
+        None => std::future::pending().await,
+    }
+}
+
+fn invalid(field: &'static str, problem: &str) -> ServeError {
+    ServeError::InvalidField {
+        field,
+        problem: problem.to_owned(),
+    }
+}
+
+fn samples(part: &Part) -> usize {
+    match part {
+        Part::Text(_) => 0,
+        Part::Audio(clip) => clip.samples().len(),
+    }
+}

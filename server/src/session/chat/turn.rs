@@ -1,0 +1,528 @@
+//! One answer from the request for it to its `response_done`.
+//!
+//! It waits for its place, has its prompt built, and then passes on what the thinker writes, to the reader and to the voice.
+//! It is closed exactly once: closing consumes it and gives the end, the record, and what is needed to cut it afterwards.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures::future::BoxFuture;
+use omni_audio::Samples;
+use omni_engine::Stamp;
+
+use super::figures::Figures;
+use super::fit::{Fitted, fit};
+use super::history::Conversation;
+use super::outbox::Outbox;
+use super::protocol::{ChatEventBody, ResponseDone, Said};
+use super::record::TurnRecord;
+use super::settings::{ChatSettings, Modalities};
+use super::voice::{Echo, Voice, VoiceEnd};
+use super::writing::{Writing, Written};
+use crate::error::ServeError;
+use crate::id::{MessageId, SessionId};
+use crate::orchestrator::{Orchestrator, Reply, ReplyEvent, ReplySpec, UtterancePermit};
+use crate::session::limits::SessionLimits;
+use crate::session::record::Outcome;
+use crate::session::speaking::Spoken;
+use crate::stage::{End, ReplyToken, ThinkerRequest};
+
+/// What to answer, and how.
+#[derive(Debug)]
+pub(super) struct Question {
+    pub(super) id: MessageId,
+    pub(super) settings: Arc<ChatSettings>,
+    pub(super) modalities: Modalities,
+    pub(super) conversation: Conversation,
+    pub(super) seed: u64,
+}
+
+/// The state of one answer.
+pub(super) struct Turn {
+    id: MessageId,
+    settings: Arc<ChatSettings>,
+    modalities: Modalities,
+    seed: u64,
+    orchestrator: Orchestrator,
+    began: Stamp,
+    phase: Phase,
+    /// Held to the end: the voice works under it too.
+    permit: Option<UtterancePermit>,
+    writing: Writing,
+    voice: Option<Voice>,
+    started: bool,
+    /// Everything that was written.
+    text: String,
+    /// Bytes of it that were handed to the transport.
+    sent: usize,
+    /// Bytes of it that an interruption leaves.
+    kept: Option<usize>,
+    forgotten: usize,
+    /// Since when the next token is waited for, after the first.
+    waits_since: Option<Stamp>,
+    /// Longest such wait.
+    max_wait: Duration,
+    outcome: Outcome,
+    error: Option<ServeError>,
+    figures: Figures,
+}
+
+impl fmt::Debug for Turn {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // Never the text itself.
+        f.debug_struct("Turn")
+            .field("id", &self.id)
+            .field("phase", &self.phase)
+            .finish_non_exhaustive()
+    }
+}
+
+/// How far the words are.
+enum Phase {
+    /// A place is waited for and the prompt is built.
+    Preparing(BoxFuture<'static, Result<Prepared, ServeError>>),
+    /// The thinker works.
+    Thinking(Box<Reply>),
+    /// There are no more.
+    Over,
+}
+
+impl fmt::Debug for Phase {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Preparing(_) => "Preparing",
+            Self::Thinking(_) => "Thinking",
+            Self::Over => "Over",
+        })
+    }
+}
+
+/// An answer that can start.
+#[derive(Debug)]
+pub(super) struct Prepared {
+    permit: UtterancePermit,
+    admitted: Stamp,
+    fitted: Fitted,
+}
+
+/// What happened to an answer.
+#[derive(Debug)]
+pub(super) enum TurnEvent {
+    Prepared(Box<Result<Prepared, ServeError>>),
+    Thought(ReplyEvent),
+    Spoken(Spoken),
+}
+
+/// What is left of an answer.
+#[derive(Debug)]
+pub(super) struct Closed {
+    pub(super) done: ResponseDone,
+    pub(super) record: TurnRecord,
+    pub(super) last: Last,
+}
+
+/// An answer that is done, for a cut that comes late.
+#[derive(Debug)]
+pub(super) struct Last {
+    /// What the conversation keeps of it.
+    pub(super) said: Said,
+    /// Whether it was to be heard.
+    pub(super) is_spoken: bool,
+    /// All of it, as it was written.
+    text: String,
+    echo: Option<Echo>,
+}
+
+impl Last {
+    /// Cuts it to what was heard; it never grows again.
+    pub(super) fn cut(&mut self, played: Samples) {
+        if let Some(echo) = &self.echo {
+            let heard = self.text[..echo.heard(&self.text, Some(played))].trim_end();
+            self.said.text.truncate(heard.len());
+        }
+    }
+}
+
+impl Turn {
+    /// Begins to answer.
+    ///
+    /// # Errors
+    /// If the model does not converse.
+    pub(super) fn new(
+        question: Question,
+        orchestrator: &Orchestrator,
+        limits: &SessionLimits,
+        clock: crate::clock::Clock,
+        now: Stamp,
+    ) -> Result<Self, ServeError> {
+        let chat = orchestrator.chat()?;
+        let Question {
+            id,
+            settings,
+            modalities,
+            conversation,
+            seed,
+        } = question;
+        let voice = match modalities.audio {
+            true => Some(Voice::new(
+                &id,
+                &settings.speech,
+                seed,
+                orchestrator,
+                limits,
+                now,
+            )?),
+            false => None,
+        };
+        let writing = Writing::new((chat.detokenizer)(), &settings.stop);
+        let writing = writing.map_err(|error| ServeError::InvalidField {
+            field: "config.stop",
+            problem: error.to_string(),
+        })?;
+        let admission = orchestrator.admission().admit();
+        let (build, max_context) = (Arc::clone(&chat.prompt), chat.info.max_context);
+        let max_tokens = settings.max_tokens;
+        let preparing = async move {
+            let permit = admission.await?;
+            let admitted = clock.now();
+            // Templates and tokenizers take their time, which other sessions must not wait for.
+            let fitting = move || fit(&conversation, &build, max_context, max_tokens);
+            let fitted = tokio::task::spawn_blocking(fitting).await;
+            let fitted = fitted.unwrap_or_else(|_| Err(panicked()))?;
+            Ok(Prepared {
+                permit,
+                admitted,
+                fitted,
+            })
+        };
+        Ok(Self {
+            id,
+            modalities,
+            seed,
+            orchestrator: orchestrator.clone(),
+            began: now,
+            phase: Phase::Preparing(Box::pin(preparing)),
+            permit: None,
+            writing,
+            voice,
+            started: false,
+            text: String::new(),
+            sent: 0,
+            kept: None,
+            forgotten: 0,
+            waits_since: None,
+            max_wait: chat.stall,
+            outcome: Outcome::Stop,
+            error: None,
+            figures: Figures::default(),
+            settings,
+        })
+    }
+
+    pub(super) fn id(&self) -> &MessageId {
+        &self.id
+    }
+
+    /// Messages that the conversation was too long by; once.
+    pub(super) fn take_forgotten(&mut self) -> usize {
+        std::mem::take(&mut self.forgotten)
+    }
+
+    /// Whether it is to be heard.
+    pub(super) fn is_spoken(&self) -> bool {
+        self.voice.is_some()
+    }
+
+    /// When the thinker has given nothing for too long, if tokens are taken from `now` on. It may take any time to its first.
+    pub(super) fn stalls_at(&mut self, takes_text: bool, now: Stamp) -> Option<Stamp> {
+        let waits = takes_text && self.figures.reply_tokens > 0 && matches!(self.phase, Phase::Thinking(_));
+        self.waits_since = waits.then(|| self.waits_since.unwrap_or(now));
+        self.waits_since.map(|since| since + self.max_wait)
+    }
+
+    /// It has.
+    pub(super) fn stalled(&mut self) {
+        self.fail(ServeError::StageFailed {
+            stage: "thinker",
+            message: format!("it gave nothing for {:.0} s", self.max_wait.as_secs_f64()),
+        });
+    }
+
+    /// Waits for its next event; for words and for audio only where they are taken. Dropping the future loses nothing.
+    pub(super) async fn next(&mut self, text: bool, audio: bool) -> TurnEvent {
+        let phase = &mut self.phase;
+        let words = async {
+            match phase {
+                Phase::Preparing(preparing) => TurnEvent::Prepared(Box::new(preparing.await)),
+                Phase::Thinking(reply) if text => TurnEvent::Thought(reply.next().await),
+                Phase::Thinking(_) | Phase::Over => std::future::pending().await,
+            }
+        };
+        match &mut self.voice {
+            Some(voice) if audio => tokio::select! {
+                biased;
+                spoken = voice.next() => TurnEvent::Spoken(spoken),
+                event = words => event,
+            },
+            _ => words.await,
+        }
+    }
+
+    /// Takes its event.
+    pub(super) fn take(&mut self, event: TurnEvent, out: &mut Outbox, now: Stamp) {
+        match event {
+            TurnEvent::Prepared(prepared) => {
+                if let Err(error) = prepared.and_then(|prepared| self.start(prepared, out, now)) {
+                    self.fail(error);
+                }
+            }
+            TurnEvent::Thought(ReplyEvent::Token(token)) => self.token(&token, out, now),
+            TurnEvent::Thought(ReplyEvent::End(end)) => self.thought(end, out, now),
+            TurnEvent::Spoken(spoken) => {
+                if let Some(voice) = &mut self.voice {
+                    voice.spoken(spoken, now);
+                }
+            }
+        }
+    }
+
+    fn start(&mut self, prepared: Prepared, out: &mut Outbox, now: Stamp) -> Result<(), ServeError> {
+        let Prepared {
+            permit,
+            admitted,
+            fitted,
+        } = prepared;
+        self.permit = Some(permit);
+        let figures = &mut self.figures;
+        figures.admitted = Some(admitted);
+        figures.submitted = Some(now);
+        (figures.messages, figures.characters) = (fitted.messages, fitted.characters);
+        figures.prompt_tokens = fitted.prompt.text_tokens();
+        figures.prompt_audio = fitted.prompt.audio_rows();
+        self.forgotten = fitted.forgotten;
+        if self.forgotten > 0 {
+            let message = format!(
+                "the conversation is longer than the model's context: its oldest {} messages are forgotten",
+                self.forgotten
+            );
+            self.warn(out, "HISTORY_TRIMMED", message);
+        }
+        let info = &self.orchestrator.chat()?.info;
+        let context = info.max_context as usize;
+        let room = u32::try_from(context - fitted.prompt.positions().min(context)).unwrap_or(u32::MAX);
+        let sampling = self.settings.sampling.or(info.default_sampling);
+        let prompt = fitted.prompt;
+        let awaits = match &mut self.voice {
+            Some(voice) => voice.begin(prompt.context, prompt.opening),
+            None => false,
+        };
+        let spec = ReplySpec {
+            request: ThinkerRequest {
+                prompt: prompt.pieces,
+                sampling,
+                seed: self.seed,
+                export_heard: awaits,
+            },
+            max_tokens: self.settings.max_tokens.min(room).max(1),
+        };
+        let reply = self.orchestrator.answer(spec)?;
+        self.phase = Phase::Thinking(Box::new(reply));
+        Ok(())
+    }
+
+    fn token(&mut self, token: &ReplyToken, out: &mut Outbox, now: Stamp) {
+        self.figures.reply_tokens += 1;
+        self.waits_since = None;
+        self.figures.intervals.token(now);
+        if let Some(voice) = &mut self.voice
+            && let Err(error) = voice.hear_user(&token.heard)
+        {
+            return self.fail(error);
+        }
+        let written = self.writing.push(token.id);
+        let stopped = written.stopped;
+        self.write(written, out, now);
+        if stopped {
+            self.finish(now);
+        }
+    }
+
+    /// The thinker has ended.
+    fn thought(&mut self, end: End, out: &mut Outbox, now: Stamp) {
+        let written = self.writing.finish();
+        self.write(written, out, now);
+        self.finish(now);
+        match end {
+            End::Stop => {}
+            End::Length => self.outcome = Outcome::Length,
+            End::Rejected(message) => self.fail(ServeError::InvalidField {
+                field: "message",
+                problem: message,
+            }),
+            End::Overloaded(message) => self.fail(ServeError::Overloaded(message)),
+            End::Failed { stage, message } | End::Lost { stage, message } => {
+                self.fail(ServeError::StageFailed { stage, message });
+            }
+        }
+    }
+
+    fn write(&mut self, written: Written, out: &mut Outbox, now: Stamp) {
+        if let Some(voice) = &mut self.voice {
+            voice.push(&written, now);
+        }
+        if written.text.is_empty() {
+            return;
+        }
+        self.text.push_str(&written.text);
+        if self.modalities.text {
+            out.push(Some(&self.id), ChatEventBody::Text(written.text));
+        }
+    }
+
+    /// There are no more words. The thinker stops if it has not.
+    fn finish(&mut self, now: Stamp) {
+        self.stop_thinking();
+        if let Some(voice) = &mut self.voice {
+            voice.finish(now);
+        }
+    }
+
+    fn stop_thinking(&mut self) {
+        if let Phase::Thinking(reply) = std::mem::replace(&mut self.phase, Phase::Over) {
+            self.figures.thinker = reply.progress();
+        }
+    }
+
+    /// It cannot go on. The first error counts.
+    pub(super) fn fail(&mut self, error: ServeError) {
+        if !self.is_over() {
+            self.error = Some(error);
+            self.stop(Outcome::Error);
+        }
+    }
+
+    /// The caller wants no more of it and has heard samples up to `played`.
+    pub(super) fn interrupt(&mut self, played: Option<Samples>) {
+        if !self.is_over() {
+            let echo = self.voice.as_ref().and_then(Voice::echo);
+            self.kept = Some(echo.map_or(self.sent, |echo| echo.heard(&self.text, played)));
+            self.stop(Outcome::Interrupted);
+        }
+    }
+
+    fn stop(&mut self, outcome: Outcome) {
+        self.outcome = outcome;
+        self.stop_thinking();
+        if let Some(voice) = &mut self.voice {
+            voice.cancel();
+        }
+    }
+
+    /// Whether its end is decided.
+    fn is_over(&self) -> bool {
+        matches!(self.outcome, Outcome::Interrupted | Outcome::Error)
+    }
+
+    /// Does whatever can be done now; true when only closing is left.
+    pub(super) fn advance(&mut self, out: &mut Outbox, now: Stamp) -> bool {
+        if !self.started {
+            self.started = true;
+            out.push(Some(&self.id), ChatEventBody::Started);
+        }
+        let over = self.is_over();
+        let spoken = match &mut self.voice {
+            Some(voice) if !over => voice.advance(&self.id, out, now),
+            _ => Some(VoiceEnd::Stop),
+        };
+        let is_spoken = spoken.is_some();
+        match spoken {
+            Some(VoiceEnd::Length) => {
+                // Nobody would hear what is still to be written.
+                self.stop_thinking();
+                self.outcome = Outcome::Length;
+            }
+            Some(VoiceEnd::Failed(error)) => self.fail(error),
+            Some(VoiceEnd::Stop) | None => {}
+        }
+        if self.is_over() {
+            out.drop_content();
+            return true;
+        }
+        matches!(self.phase, Phase::Over) && is_spoken && !out.has_content()
+    }
+
+    fn warn(&self, out: &mut Outbox, reason: &'static str, message: String) {
+        out.push(Some(&self.id), ChatEventBody::Warning { reason, message });
+    }
+
+    /// Text of it was handed to the transport.
+    pub(super) fn text_sent(&mut self, bytes: usize, now: Stamp) {
+        self.sent += bytes;
+        self.figures.first_text.get_or_insert(now);
+    }
+
+    /// Audio of it was handed to the transport.
+    pub(super) fn audio_sent(&mut self, samples: Samples, now: Stamp) {
+        if let Some(voice) = &mut self.voice {
+            voice.handed_over(samples, now);
+        }
+    }
+
+    /// Ends it. With `aborted` the session ends under it and there will be no `response_done`.
+    pub(super) fn close(mut self, session: SessionId, aborted: Option<ServeError>, now: Stamp) -> Closed {
+        self.stop_thinking();
+        let (outcome, error) = match aborted {
+            Some(error) => (Outcome::Aborted, Some(error)),
+            None => (self.outcome, self.error.take()),
+        };
+        let kept = match outcome {
+            Outcome::Stop | Outcome::Length => self.text.as_str(),
+            Outcome::Interrupted => self.text[..self.kept.unwrap_or(0)].trim_end(),
+            Outcome::Error | Outcome::Aborted => "",
+        };
+        let said = Said {
+            id: self.id.clone(),
+            text: kept.to_owned(),
+        };
+        let (is_spoken, echo) = (self.voice.is_some(), self.voice.as_ref().and_then(Voice::echo));
+        let speech = self.voice.take().map(|voice| voice.close(session, now));
+        let timings = self.figures.timings(self.began, speech.as_ref(), now);
+        let usage = self.figures.usage(speech.as_ref());
+        let done = ResponseDone {
+            outcome,
+            usage,
+            timings,
+            seed: self.seed,
+            error: error.clone(),
+            said,
+        };
+        let record = TurnRecord {
+            session,
+            response: self.id,
+            modalities: self.modalities,
+            voice: self.settings.speech.voice.clone(),
+            messages: self.figures.messages,
+            outcome,
+            error,
+            usage,
+            timings,
+            seed: self.seed,
+        };
+        let last = Last {
+            said: done.said.clone(),
+            is_spoken,
+            text: self.text,
+            echo,
+        };
+        Closed { done, record, last }
+    }
+}
+
+/// The message of the panic is for the panic hook: it may hold what the caller sent.
+fn panicked() -> ServeError {
+    ServeError::StageFailed {
+        stage: "prompt",
+        message: "it panicked, see the server's log".to_owned(),
+    }
+}

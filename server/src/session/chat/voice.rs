@@ -1,0 +1,271 @@
+//! How an answer is spoken: an utterance whose text is still being thought of.
+
+use std::fmt;
+use std::sync::Arc;
+
+use omni_audio::Samples;
+use omni_engine::Stamp;
+
+use super::outbox::Outbox;
+use super::protocol::ChatEventBody;
+use super::writing::Written;
+use crate::error::ServeError;
+use crate::id::{MessageId, SessionId, UtteranceId};
+use crate::orchestrator::Orchestrator;
+use crate::session::heard::Heard;
+use crate::session::limits::SessionLimits;
+use crate::session::protocol::{Done, EventBody};
+use crate::session::record::Outcome;
+use crate::session::run::Outbox as Events;
+use crate::session::settings::Settings;
+use crate::session::speaking::Spoken;
+use crate::session::utterance::Utterance;
+use crate::stage::{ContextRow, Voicing};
+
+/// The share of the talker's context that the user's turns may take: one part in this many. The rest is for the answer.
+const SHARE: usize = 2;
+
+/// The spoken side of an answer.
+pub(super) struct Voice {
+    utterance: Utterance,
+    events: Events,
+    voicing: Voicing,
+    talker_context: bool,
+    /// Tokens that the talker has not got yet, and text whose tokens it has not: first of all the opening.
+    held: Vec<u32>,
+    unspoken: String,
+    /// The user's turns, while what the thinker makes of their audio is awaited.
+    awaiting: Option<Vec<ContextRow>>,
+    max_rows: usize,
+    /// Nothing of the text can be spoken; it is written all the same.
+    mute: bool,
+}
+
+impl fmt::Debug for Voice {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // Never the text itself.
+        f.debug_struct("Voice")
+            .field("utterance", &self.utterance)
+            .finish_non_exhaustive()
+    }
+}
+
+/// How the speech ended.
+#[derive(Debug)]
+pub(super) enum VoiceEnd {
+    /// With the text.
+    Stop,
+    /// At a limit.
+    Length,
+    /// It failed.
+    Failed(ServeError),
+}
+
+/// What is needed to know what was heard, after the speech.
+#[derive(Debug)]
+pub(super) struct Echo {
+    heard: Heard,
+    sent: Samples,
+}
+
+impl Echo {
+    /// Bytes of `text` that were heard by whoever heard samples up to `played`, of those that were sent: whole words.
+    pub(super) fn heard(&self, text: &str, played: Option<Samples>) -> usize {
+        let played = played.unwrap_or(self.sent).min(self.sent);
+        let characters = self.heard.characters(text, played);
+        text.char_indices()
+            .nth(characters)
+            .map_or(text.len(), |(at, _)| at)
+    }
+}
+
+impl Voice {
+    /// # Errors
+    /// If the model does not converse.
+    pub(super) fn new(
+        id: &MessageId,
+        settings: &Settings,
+        seed: u64,
+        orchestrator: &Orchestrator,
+        limits: &SessionLimits,
+        now: Stamp,
+    ) -> Result<Self, ServeError> {
+        let (pipeline, chat) = (orchestrator.model()?, orchestrator.chat()?);
+        let settings = Arc::new(Settings {
+            seed: settings.seed.or(Some(seed)),
+            ..settings.clone()
+        });
+        let id = UtteranceId::from(id.as_str());
+        let utterance = Utterance::new(id, settings, orchestrator.clone(), pipeline, limits, now);
+        Ok(Self {
+            utterance: utterance.for_answer(),
+            events: Events::default(),
+            voicing: chat.info.voicing,
+            talker_context: chat.info.talker_context,
+            held: Vec::new(),
+            unspoken: String::new(),
+            awaiting: None,
+            max_rows: pipeline.info.max_context as usize / SHARE,
+            mute: false,
+        })
+    }
+
+    /// What it answers, and how the answer opens; says whether what the thinker makes of audio is needed first.
+    pub(super) fn begin(&mut self, mut turns: Vec<Vec<ContextRow>>, opening: Vec<u32>) -> bool {
+        self.held = opening;
+        if !self.talker_context {
+            return false;
+        }
+        let mut rows: usize = turns.iter().map(Vec::len).sum();
+        let mut first = 0;
+        while rows > self.max_rows && first < turns.len() {
+            rows -= turns[first].len();
+            first += 1;
+        }
+        let rows: Vec<_> = turns.drain(first..).flatten().collect();
+        if rows.iter().any(|row| matches!(row, ContextRow::Awaited(_))) {
+            self.awaiting = Some(rows);
+            return true;
+        }
+        self.utterance.set_context(rows.into());
+        false
+    }
+
+    /// What the thinker made of the user's audio, with its first token.
+    ///
+    /// # Errors
+    /// If there is less of it than was asked for.
+    pub(super) fn hear_user(&mut self, heard: &[Arc<[f32]>]) -> Result<(), ServeError> {
+        let Some(rows) = self.awaiting.take() else {
+            return Ok(());
+        };
+        let resolved = rows.into_iter().map(|row| match row {
+            ContextRow::Awaited(nth) => heard.get(nth as usize).cloned().map(ContextRow::Heard),
+            row => Some(row),
+        });
+        let resolved: Option<Vec<_>> = resolved.collect();
+        let resolved = resolved.ok_or_else(|| ServeError::StageFailed {
+            stage: "thinker",
+            message: format!(
+                "it gave {} rows of what it heard, fewer than there are",
+                heard.len()
+            ),
+        })?;
+        self.utterance.set_context(resolved.into());
+        Ok(())
+    }
+
+    /// More of the answer.
+    pub(super) fn push(&mut self, written: &Written, now: Stamp) {
+        match self.voicing {
+            Voicing::Words if written.text.is_empty() => {}
+            // The length of an answer is bounded by its tokens.
+            Voicing::Words => self.utterance.push(&written.text, usize::MAX, now),
+            Voicing::Tokens => {
+                self.held.extend(&written.tokens);
+                self.unspoken.push_str(&written.text);
+                // Nothing is heard before anything is written.
+                if !self.unspoken.is_empty() {
+                    self.push_tokens();
+                }
+            }
+        }
+    }
+
+    fn push_tokens(&mut self) {
+        if !self.held.is_empty() {
+            let (tokens, text) = (std::mem::take(&mut self.held), std::mem::take(&mut self.unspoken));
+            self.utterance.push_tokens(tokens, &text);
+        }
+    }
+
+    /// No more of it comes.
+    pub(super) fn finish(&mut self, now: Stamp) {
+        if !self.unspoken.is_empty() {
+            self.push_tokens();
+        }
+        self.utterance.finish(now);
+    }
+
+    /// Nobody listens any more.
+    pub(super) fn cancel(&mut self) {
+        self.utterance.cancel();
+    }
+
+    /// Waits for the pipeline's next event.
+    pub(super) async fn next(&mut self) -> Spoken {
+        self.utterance.next().await
+    }
+
+    /// Takes the pipeline's event.
+    pub(super) fn spoken(&mut self, spoken: Spoken, now: Stamp) {
+        self.utterance.spoken(spoken, &mut self.events, now);
+    }
+
+    /// Does whatever can be done now; says how it ended when all its audio is in the outbox.
+    pub(super) fn advance(&mut self, id: &MessageId, out: &mut Outbox, now: Stamp) -> Option<VoiceEnd> {
+        if self.mute {
+            return Some(VoiceEnd::Stop);
+        }
+        if self.awaiting.is_some() {
+            return None;
+        }
+        loop {
+            let over = self.utterance.advance(&mut self.events, now);
+            let moved = self.pass_on(id, out);
+            if over {
+                return Some(self.end(id, out));
+            }
+            if !moved {
+                return None;
+            }
+        }
+    }
+
+    fn pass_on(&mut self, id: &MessageId, out: &mut Outbox) -> bool {
+        let mut moved = false;
+        while let Some(event) = self.events.pop() {
+            moved = true;
+            match event.body {
+                EventBody::Audio(audio) => out.push(Some(id), ChatEventBody::Audio(audio)),
+                EventBody::Warning { reason, message } => {
+                    out.push(Some(id), ChatEventBody::Warning { reason, message });
+                }
+                EventBody::Ready(_) | EventBody::Started | EventBody::Done(_) => {}
+            }
+        }
+        moved
+    }
+
+    fn end(&mut self, id: &MessageId, out: &mut Outbox) -> VoiceEnd {
+        match self.utterance.outcome() {
+            (Outcome::Length, _) => VoiceEnd::Length,
+            (_, Some(error @ (ServeError::NothingSpeakable(_) | ServeError::Markup))) => {
+                let (reason, message) = (error.reason(), format!("the answer is not spoken: {error}"));
+                out.push(Some(id), ChatEventBody::Warning { reason, message });
+                self.mute = true;
+                VoiceEnd::Stop
+            }
+            (_, Some(error)) => VoiceEnd::Failed(error.clone()),
+            (_, None) => VoiceEnd::Stop,
+        }
+    }
+
+    /// Audio of it was handed to the transport.
+    pub(super) fn handed_over(&mut self, samples: Samples, now: Stamp) {
+        self.utterance.handed_over(samples, now);
+    }
+
+    /// What was heard of it; nothing if there was nothing to hear.
+    pub(super) fn echo(&self) -> Option<Echo> {
+        (!self.mute).then(|| Echo {
+            heard: self.utterance.heard().clone(),
+            sent: self.utterance.sent(),
+        })
+    }
+
+    /// Its figures.
+    pub(super) fn close(self, session: SessionId, now: Stamp) -> Done {
+        self.utterance.close(session, None, now).0
+    }
+}

@@ -1,0 +1,163 @@
+//! From the tokens of one answer to its text: whole characters, up to the first stop string.
+//!
+//! Text that may be the beginning of a stop string is held back until it is known not to be, and the tokens that wrote it with
+//! it, so that what is written and what is spoken end at the same place.
+
+use std::collections::VecDeque;
+
+use omni_text::{EmptyStop, Released, StopStrings};
+
+use crate::stage::Detokenizer;
+
+/// What a token gave.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(super) struct Written {
+    /// Text that is certain.
+    pub(super) text: String,
+    /// The tokens that wrote it.
+    pub(super) tokens: Vec<u32>,
+    /// The answer is over: a stop string was about to come.
+    pub(super) stopped: bool,
+}
+
+/// The text of one answer.
+pub(super) struct Writing {
+    detokenizer: Box<dyn Detokenizer>,
+    stops: StopStrings,
+    /// Bytes decoded so far, and those of them that are certain.
+    decoded: usize,
+    released: usize,
+    /// Tokens held back, each with the bytes decoded when it came.
+    tokens: VecDeque<(u32, usize)>,
+}
+
+impl std::fmt::Debug for Writing {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        // Never the text itself.
+        f.debug_struct("Writing")
+            .field("released", &self.released)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Writing {
+    /// # Errors
+    /// If one of `stops` is empty.
+    pub(super) fn new(detokenizer: Box<dyn Detokenizer>, stops: &[String]) -> Result<Self, EmptyStop> {
+        Ok(Self {
+            detokenizer,
+            stops: StopStrings::new(stops)?,
+            decoded: 0,
+            released: 0,
+            tokens: VecDeque::new(),
+        })
+    }
+
+    /// The next token.
+    pub(super) fn push(&mut self, token: u32) -> Written {
+        let text = self.detokenizer.push(token);
+        self.decoded += text.len();
+        self.tokens.push_back((token, self.decoded));
+        let Released { text, stop } = self.stops.push(&text);
+        self.release(text, stop.is_some())
+    }
+
+    /// No more tokens come.
+    pub(super) fn finish(&mut self) -> Written {
+        let rest = self.detokenizer.finish();
+        self.decoded += rest.len();
+        let Released { mut text, stop } = self.stops.push(&rest);
+        text.push_str(&self.stops.finish());
+        self.release(text, stop.is_some())
+    }
+
+    fn release(&mut self, text: String, stopped: bool) -> Written {
+        self.released += text.len();
+        let certain = self
+            .tokens
+            .iter()
+            .take_while(|(_, decoded)| *decoded <= self.released);
+        let certain = certain.count();
+        Written {
+            text,
+            tokens: self.tokens.drain(..certain).map(|(token, _)| token).collect(),
+            stopped,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A token is a byte.
+    #[derive(Default)]
+    struct Bytes(Vec<u8>);
+
+    impl Detokenizer for Bytes {
+        fn push(&mut self, token: u32) -> String {
+            self.0.push(token as u8);
+            match std::str::from_utf8(&self.0) {
+                Ok(text) => {
+                    let text = text.to_owned();
+                    self.0.clear();
+                    text
+                }
+                Err(_) => String::new(),
+            }
+        }
+
+        fn finish(&mut self) -> String {
+            String::from_utf8_lossy(&std::mem::take(&mut self.0)).into_owned()
+        }
+    }
+
+    fn write(text: &str, stops: &[&str]) -> (Vec<String>, Vec<u8>, bool) {
+        let stops: Vec<_> = stops.iter().map(|&stop| stop.to_owned()).collect();
+        let mut writing = Writing::new(Box::<Bytes>::default(), &stops).unwrap();
+        let (mut texts, mut tokens) = (Vec::new(), Vec::new());
+        let mut take = |written: Written| {
+            tokens.extend(written.tokens.iter().map(|&token| token as u8));
+            if !written.text.is_empty() {
+                texts.push(written.text);
+            }
+            written.stopped
+        };
+        let stopped = text.bytes().any(|byte| take(writing.push(byte.into()))) || take(writing.finish());
+        (texts, tokens, stopped)
+    }
+
+    #[test]
+    fn characters_are_never_split() {
+        let (texts, tokens, stopped) = write("aé漢🦀", &[]);
+        assert_eq!(texts, ["a", "é", "漢", "🦀"]);
+        assert_eq!(tokens, "aé漢🦀".as_bytes());
+        assert!(!stopped);
+    }
+
+    #[test]
+    fn an_answer_ends_before_the_first_stop_string() {
+        let (texts, tokens, stopped) = write("one two three", &["th", "wo"]);
+        assert_eq!(texts.concat(), "one t");
+        assert_eq!(tokens, b"one t");
+        assert!(stopped);
+    }
+
+    #[test]
+    fn what_only_looked_like_a_stop_string_is_given_out() {
+        let (texts, tokens, stopped) = write("EN ENDE", &["END!", "ENE"]);
+        assert_eq!((texts.concat().as_str(), stopped), ("EN ENDE", false));
+        assert_eq!(tokens, b"EN ENDE");
+        assert_eq!(
+            texts.first().map(String::as_str),
+            Some("EN "),
+            "held back together"
+        );
+    }
+
+    #[test]
+    fn a_stop_string_may_begin_within_another() {
+        assert_eq!(write("aab", &["ab"]).0.concat(), "a");
+        assert_eq!(write("xaaab", &["aab"]).0.concat(), "xa");
+    }
+}

@@ -1,0 +1,225 @@
+//! What the server asks of a model that converses, in plain data.
+
+use std::fmt;
+use std::sync::{Arc, OnceLock};
+
+use super::backend::{BackendError, Sampling};
+
+/// What a model says about its conversations.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ChatInfo {
+    /// Most positions of a conversation and its answer together: text tokens and rows of audio.
+    pub max_context: u32,
+    /// Most tokens of an answer where a caller sets nothing.
+    pub default_max_tokens: u32,
+    /// What it uses where a caller sets nothing.
+    pub default_sampling: Sampling,
+    /// What it takes of speech; `None` if it cannot hear.
+    pub hearing: Option<Hearing>,
+    /// How its answers are spoken.
+    pub voicing: Voicing,
+    /// Whether the talker is told what it answers.
+    pub talker_context: bool,
+}
+
+/// What a model that hears takes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Hearing {
+    /// Samples per second.
+    pub sample_rate: omni_audio::SampleRate,
+    /// Longest audio of one message.
+    pub max_audio: std::time::Duration,
+}
+
+/// How an answer gets to the talker.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Voicing {
+    /// The thinker's tokens as they are, in one sequence behind the user's turns: as the model was trained.
+    Tokens,
+    /// Its text, through the text front end, sentence by sentence: for a voice that was trained on words alone.
+    Words,
+}
+
+/// Who says something.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Role {
+    /// Says how the model shall behave.
+    System,
+    /// The caller's side.
+    User,
+    /// The model.
+    Assistant,
+}
+
+/// A piece of what is said.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Part {
+    /// Text.
+    Text(Arc<str>),
+    /// Speech or other sound.
+    Audio(Clip),
+}
+
+/// What was heard: mono samples in `[-1, 1]` at [`Hearing::sample_rate`]. Copies are the same one, and what the model makes of it
+/// is kept with it: a conversation is read anew for every answer, but every recording is heard once.
+#[derive(Clone)]
+pub struct Clip(Arc<Recording>);
+
+struct Recording {
+    samples: Vec<f32>,
+    rows: OnceLock<Arc<[f32]>>,
+}
+
+impl Clip {
+    /// Of these samples.
+    #[must_use]
+    pub fn new(samples: Vec<f32>) -> Self {
+        Self(Arc::new(Recording {
+            samples,
+            rows: OnceLock::new(),
+        }))
+    }
+
+    /// The samples.
+    #[must_use]
+    pub fn samples(&self) -> &[f32] {
+        &self.0.samples
+    }
+
+    /// What the model makes of it, by `encode` the first time.
+    ///
+    /// # Errors
+    /// Those of `encode`; the next call tries again.
+    pub fn rows<E>(&self, encode: impl FnOnce(&[f32]) -> Result<Arc<[f32]>, E>) -> Result<Arc<[f32]>, E> {
+        if let Some(rows) = self.0.rows.get() {
+            return Ok(Arc::clone(rows));
+        }
+        let rows = encode(&self.0.samples)?;
+        Ok(Arc::clone(self.0.rows.get_or_init(|| rows)))
+    }
+}
+
+impl PartialEq for Clip {
+    fn eq(&self, other: &Self) -> bool {
+        self.0.samples == other.0.samples
+    }
+}
+
+impl fmt::Debug for Clip {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // Never the sound itself.
+        f.debug_struct("Clip")
+            .field("samples", &self.0.samples.len())
+            .finish_non_exhaustive()
+    }
+}
+
+/// What somebody says.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ChatMessage {
+    /// Who.
+    pub role: Role,
+    /// What, in order.
+    pub parts: Vec<Part>,
+}
+
+/// A part of a prompt.
+#[derive(Debug, Clone, PartialEq)]
+pub enum PromptPiece {
+    /// Text tokens.
+    Tokens(Vec<u32>),
+    /// Rows of the audio encoder, one position each, row after row.
+    Audio {
+        /// How many.
+        rows: u32,
+        /// Their numbers.
+        values: Arc<[f32]>,
+    },
+}
+
+/// One row of the user's turns as the talker sees them.
+#[derive(Debug, Clone, PartialEq)]
+pub enum ContextRow {
+    /// A text token.
+    Token(u32),
+    /// What the thinker made of audio: its hidden state, once it has computed it.
+    Heard(Arc<[f32]>),
+    /// The same before that, by its number among the audio positions of the prompt.
+    Awaited(u32),
+}
+
+/// A conversation as the model reads it.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Prompt {
+    /// For the thinker, up to where the answer begins.
+    pub pieces: Vec<PromptPiece>,
+    /// For the talker: the user's turns, one after another.
+    pub context: Vec<Vec<ContextRow>>,
+    /// Tokens of the answer that the template has written already; the talker gets them first.
+    pub opening: Vec<u32>,
+}
+
+impl Prompt {
+    /// Text tokens in it.
+    #[must_use]
+    pub fn text_tokens(&self) -> usize {
+        let tokens = |piece: &PromptPiece| match piece {
+            PromptPiece::Tokens(tokens) => tokens.len(),
+            PromptPiece::Audio { .. } => 0,
+        };
+        self.pieces.iter().map(tokens).sum()
+    }
+
+    /// Rows of audio in it.
+    #[must_use]
+    pub fn audio_rows(&self) -> usize {
+        let rows = |piece: &PromptPiece| match piece {
+            PromptPiece::Tokens(_) => 0,
+            PromptPiece::Audio { rows, .. } => *rows as usize,
+        };
+        self.pieces.iter().map(rows).sum()
+    }
+
+    /// Positions of the thinker that it takes.
+    #[must_use]
+    pub fn positions(&self) -> usize {
+        self.text_tokens() + self.audio_rows()
+    }
+}
+
+/// One sequence for the thinker, in plain data.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ThinkerRequest {
+    /// The conversation.
+    pub prompt: Vec<PromptPiece>,
+    /// How tokens are drawn.
+    pub sampling: Sampling,
+    /// Start of its random numbers.
+    pub seed: u64,
+    /// Whether the talker needs what the thinker makes of the prompt's audio.
+    pub export_heard: bool,
+}
+
+/// One token of an answer.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct ReplyToken {
+    /// Its id.
+    pub id: u32,
+    /// With the first token, if asked for: a hidden state per row of audio in the prompt, in order.
+    pub heard: Vec<Arc<[f32]>>,
+}
+
+/// Turns the tokens of one answer into text.
+pub trait Detokenizer: Send {
+    /// The text that is certain with this token: whole characters, often none.
+    fn push(&mut self, token: u32) -> String;
+
+    /// What is left when no more tokens come.
+    fn finish(&mut self) -> String;
+}
+
+/// Turns conversations into prompts.
+pub type PromptBuilder = Arc<dyn Fn(&[ChatMessage]) -> Result<Prompt, BackendError> + Send + Sync>;
+
+/// Makes a [`Detokenizer`] for one answer.
+pub type DetokenizerMaker = Arc<dyn Fn() -> Box<dyn Detokenizer> + Send + Sync>;

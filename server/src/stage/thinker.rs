@@ -1,0 +1,244 @@
+//! The thinker stage: conversations in, text tokens out, one [`ArEngine`].
+
+use std::collections::HashMap;
+use std::fmt;
+use std::sync::Arc;
+
+use omni_engine::{AddError, AddOptions, ArConfig, ArEngine, ArEvent, ArReport, FinishReason, SeqId, Stamp};
+
+use super::backend::{BackendError, SpeechBackend};
+use super::chat::{ReplyToken, ThinkerRequest};
+use super::flow::{End, Outlet};
+use super::progress::StageProgress;
+use super::replica::{ReplicaStats, Seat};
+use super::wake::CancelFlag;
+use super::worker::{Core, StageBody, StageHandle, stage};
+use crate::clock::Clock;
+
+const NAME: &str = "thinker";
+
+/// One answer to think of.
+pub struct ThinkerJob {
+    /// Its id.
+    pub seq: SeqId,
+    /// The conversation and how to answer it.
+    pub request: ThinkerRequest,
+    /// Most tokens to make.
+    pub max_tokens: u32,
+    /// Where tokens go.
+    pub tokens: Box<dyn Outlet<ReplyToken>>,
+    /// Drop it.
+    pub cancel: CancelFlag,
+    /// Where its progress is kept.
+    pub progress: StageProgress,
+}
+
+impl fmt::Debug for ThinkerJob {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ThinkerJob")
+            .field("seq", &self.seq)
+            .finish_non_exhaustive()
+    }
+}
+
+/// Bounds of the stage.
+#[derive(Debug, Clone, Copy)]
+pub struct ThinkerLimits {
+    /// Jobs that may wait to be taken.
+    pub mailbox: usize,
+    /// Of the engine.
+    pub engine: ArConfig,
+}
+
+/// A thinker replica and the body of its thread.
+pub fn thinker_stage<B: SpeechBackend>(
+    backend: Arc<B>,
+    limits: ThinkerLimits,
+    seat: Seat,
+    clock: Clock,
+) -> (StageHandle<ThinkerJob>, StageBody) {
+    let core = Thinker {
+        backend,
+        config: limits.engine,
+        clock,
+        seat: seat.clone(),
+        engine: None,
+        live: HashMap::new(),
+    };
+    stage(NAME, core, seat, limits.mailbox, clock)
+}
+
+struct Thinker<B: SpeechBackend> {
+    backend: Arc<B>,
+    config: ArConfig,
+    clock: Clock,
+    seat: Seat,
+    engine: Option<ArEngine<B::Thinker>>,
+    live: HashMap<SeqId, Live>,
+}
+
+/// A sequence in the engine. Dropping it closes its outlet.
+struct Live {
+    tokens: Box<dyn Outlet<ReplyToken>>,
+    paused: bool,
+    cancel: CancelFlag,
+    progress: StageProgress,
+    /// Start of the step that first computed its prompt, until that gave a token.
+    reading: Option<Stamp>,
+}
+
+impl<B: SpeechBackend> Core for Thinker<B> {
+    type Job = ThinkerJob;
+
+    fn load(&mut self) -> Result<(), BackendError> {
+        self.engine = Some(ArEngine::new(self.backend.thinker()?, self.config));
+        Ok(())
+    }
+
+    fn accept(&mut self, job: ThinkerJob) {
+        if job.cancel.is_set() {
+            return;
+        }
+        let Some(engine) = &mut self.engine else {
+            return job.tokens.end(lost());
+        };
+        let options = AddOptions {
+            needs_rows: false,
+            max_outputs: job.max_tokens,
+            // What was heard comes out of computing the prompt, which a cached prefix would skip.
+            reuse_prefix: !job.request.export_heard,
+            ..AddOptions::default()
+        };
+        let request = self.backend.thinker_request(job.request);
+        if let Err(error) = engine.add(job.seq, request, options, self.clock.now()) {
+            return job.tokens.end(refusal(&error));
+        }
+        let live = Live {
+            tokens: job.tokens,
+            paused: false,
+            cancel: job.cancel,
+            progress: job.progress,
+            reading: None,
+        };
+        self.live.insert(job.seq, live);
+    }
+
+    fn tend(&mut self) {
+        let Some(engine) = &mut self.engine else { return };
+        self.live.retain(|&seq, live| {
+            let keep = !live.cancel.is_set();
+            if !keep {
+                engine.abort(seq);
+            } else if live.paused && live.tokens.has_room() {
+                live.paused = false;
+                engine.set_paused(seq, false);
+            }
+            keep
+        });
+    }
+
+    fn has_work(&self) -> bool {
+        self.engine.as_ref().is_some_and(ArEngine::has_work)
+    }
+
+    fn wake_at(&self) -> Option<Stamp> {
+        None
+    }
+
+    fn step(&mut self) {
+        let Some(engine) = &mut self.engine else { return };
+        let clock = self.clock;
+        let report = engine.step_with(|| clock.now());
+        let (stats, from) = (report.stats, report.began);
+        self.deliver(report);
+        let busy = self.clock.since(from);
+        self.seat.count(|now| now.ar_step(&stats, busy));
+    }
+
+    fn settle(&mut self) {
+        // Only what was aborted since the last step makes a difference, and only the end of all of it can be told here.
+        if self.live.is_empty() {
+            self.seat.count(ReplicaStats::idle);
+        }
+    }
+
+    fn end_all(&mut self, end: &End) {
+        for (_, live) in self.live.drain() {
+            live.tokens.end(end.clone());
+        }
+        drop(self.engine.take());
+    }
+}
+
+type Output<B> = <<B as SpeechBackend>::Thinker as omni_engine::ArModel>::Output;
+
+impl<B: SpeechBackend> Thinker<B> {
+    fn deliver(&mut self, report: ArReport<Output<B>>) {
+        let (from, until) = (report.began, report.ended);
+        for event in report.events {
+            match event {
+                ArEvent::Output { seq, item } => self.output(seq, item.into(), from, until),
+                ArEvent::Finished { seq, reason, .. } => self.finished(seq, reason),
+                ArEvent::Scheduled { seq, .. } => self.scheduled(seq, from),
+                ArEvent::Queued { .. } | ArEvent::Preempted { .. } => {}
+            }
+        }
+    }
+
+    fn scheduled(&mut self, seq: SeqId, from: Stamp) {
+        if let Some(live) = self.live.get_mut(&seq) {
+            live.reading.get_or_insert(from);
+        }
+    }
+
+    fn output(&mut self, seq: SeqId, token: ReplyToken, from: Stamp, until: Stamp) {
+        let (Some(live), Some(engine)) = (self.live.get_mut(&seq), &mut self.engine) else {
+            return;
+        };
+        // A prompt may take several steps; the first token ends them all.
+        let from = live.reading.take().unwrap_or(from);
+        live.progress.step(from, until, 1);
+        live.tokens.put(token, 1);
+        if !live.tokens.has_room() {
+            live.paused = true;
+            engine.set_paused(seq, true);
+        }
+    }
+
+    fn finished(&mut self, seq: SeqId, reason: FinishReason) {
+        if let Some(live) = self.live.remove(&seq) {
+            live.tokens.end(match reason {
+                FinishReason::Stop | FinishReason::Repetition => End::Stop,
+                FinishReason::Length => End::Length,
+                FinishReason::Abort => failed("the answer was given up"),
+                FinishReason::Error(message) => failed(&message),
+            });
+        }
+    }
+}
+
+fn lost() -> End {
+    End::Lost {
+        stage: NAME,
+        message: "its model is being built anew".to_owned(),
+    }
+}
+
+fn failed(message: &str) -> End {
+    End::Failed {
+        stage: NAME,
+        message: message.to_owned(),
+    }
+}
+
+fn refusal(error: &AddError) -> End {
+    match error {
+        AddError::QueueFull { .. } | AddError::QueueTokens { .. } => End::Overloaded(error.to_string()),
+        AddError::TooLong { .. } | AddError::Model(omni_engine::ModelError::Rejected(_)) => {
+            End::Rejected(error.to_string())
+        }
+        AddError::Duplicate(_) | AddError::NoOutputs(_) | AddError::Repetition(_) | AddError::Model(_) => {
+            failed(&error.to_string())
+        }
+    }
+}

@@ -1,0 +1,224 @@
+//! The rules of `Converse`, as a function over what one stream received.
+
+use std::collections::HashSet;
+use std::time::Duration;
+
+use omni_proto::v1;
+use omni_proto::v1::converse_response::Event;
+
+use crate::chat::text_of;
+use crate::history::Ending;
+
+/// What one `Converse` stream received.
+#[derive(Debug, Clone)]
+pub struct ChatHistory {
+    /// In order.
+    pub responses: Vec<v1::ConverseResponse>,
+    /// How it ended.
+    pub ending: Ending,
+}
+
+/// Checks the rules that hold for every stream whatever the caller does.
+///
+/// # Panics
+/// With the rule that was broken.
+pub fn check_chat(history: &ChatHistory) {
+    let mut checker = Checker::default();
+    for (index, response) in history.responses.iter().enumerate() {
+        assert_eq!(response.seq, index as u64 + 1, "seq counts from 1 without gaps");
+        checker.response(response);
+    }
+    if history.ending == Ending::Ok {
+        assert!(
+            checker.open.is_none(),
+            "the stream ended well with {:?} still open",
+            checker.open
+        );
+    }
+}
+
+#[derive(Debug, Default)]
+struct Open {
+    id: String,
+    text: String,
+    samples: u64,
+    last: bool,
+}
+
+#[derive(Default)]
+struct Checker {
+    settings: Option<v1::ChatConfig>,
+    open: Option<Open>,
+    /// Ids of answers that are done, and of messages.
+    used: HashSet<String>,
+    done: HashSet<String>,
+}
+
+impl Checker {
+    fn response(&mut self, response: &v1::ConverseResponse) {
+        let id = response.response_id.as_str();
+        let event = response.event.as_ref().expect("every message has an event");
+        if let Event::Ready(ready) = event {
+            assert!(id.is_empty(), "ready belongs to the session");
+            assert!(self.open.is_none(), "settings do not change within an answer");
+            return self.ready(ready);
+        }
+        assert!(self.settings.is_some(), "ready comes first, not {event:?}");
+        match event {
+            Event::Ready(_) => {}
+            Event::MessageAdded(added) => self.added(id, added),
+            Event::ResponseStarted(_) => self.started(id),
+            Event::Text(delta) => {
+                assert!(!delta.text.is_empty(), "empty text");
+                self.inside(id, "text").text.push_str(&delta.text);
+            }
+            Event::Audio(audio) => self.audio(id, audio),
+            Event::Warning(warning) => {
+                assert!(
+                    !warning.reason.is_empty() && !warning.message.is_empty(),
+                    "{warning:?} is empty"
+                );
+                if !id.is_empty() {
+                    self.inside(id, "warning");
+                }
+            }
+            Event::ResponseDone(done) => self.done(id, done),
+            Event::MessageCut(cut) => {
+                assert!(self.done.contains(id), "only what is done is cut");
+                assert_eq!(cut.message.as_ref().expect("what is left").id, id);
+            }
+        }
+    }
+
+    fn ready(&mut self, ready: &v1::ChatSessionReady) {
+        let resolved = ready.resolved.as_ref().expect("ready has the settings");
+        assert!(!ready.session_id.is_empty(), "the session has a name");
+        assert!(ready.limits.is_some(), "ready has the limits");
+        assert!(
+            !resolved.model.is_empty()
+                && !resolved.voice.is_empty()
+                && !resolved.output_modalities.is_empty(),
+            "model, voice and modalities are filled in: {resolved:?}"
+        );
+        let words = resolved
+            .text_sampling
+            .as_ref()
+            .expect("the sampling is filled in");
+        assert!(words.max_tokens.is_some_and(|most| most > 0), "{words:?}");
+        assert!(resolved.history.is_empty(), "history is not echoed");
+        self.settings = Some(resolved.clone());
+    }
+
+    fn added(&mut self, id: &str, added: &v1::MessageAdded) {
+        assert!(id.is_empty(), "a message belongs to the session");
+        assert!(self.open.is_none(), "nothing is added within an answer");
+        let message = added.message.as_ref().expect("a message");
+        assert!(message.parts.is_empty(), "a message is not echoed");
+        assert!(!message.id.is_empty(), "a message has a name");
+        assert!(
+            self.used.insert(message.id.clone()),
+            "{} is used twice",
+            message.id
+        );
+    }
+
+    fn inside(&mut self, id: &str, what: &str) -> &mut Open {
+        let open = self.open.as_mut().filter(|open| open.id == id);
+        open.unwrap_or_else(|| panic!("{what} of {id:?} comes between its started and its done"))
+    }
+
+    fn started(&mut self, id: &str) {
+        assert!(!id.is_empty(), "an answer has a name");
+        assert!(self.open.is_none(), "{id} begins while {:?} is open", self.open);
+        assert!(self.used.insert(id.to_owned()), "{id} begins again");
+        self.open = Some(Open {
+            id: id.to_owned(),
+            ..Open::default()
+        });
+    }
+
+    fn audio(&mut self, id: &str, audio: &v1::AudioChunk) {
+        let settings = self.settings.as_ref().expect("there are some");
+        let format = settings.output_audio.as_ref().and_then(|output| output.format);
+        let wav = format.is_some_and(|format| format.encoding() == v1::AudioEncoding::Wav);
+        let writes = settings.output_modalities.contains(&v1::Modality::Text.into());
+        let open = self.inside(id, "audio");
+        assert!(
+            !writes || !open.text.is_empty(),
+            "text comes before the audio that speaks it"
+        );
+        assert!(!open.last, "audio after the last audio of {id}");
+        assert!(audio.sample_count > 0 && !audio.data.is_empty(), "empty audio");
+        assert_eq!(audio.start_sample, open.samples, "audio of {id} is contiguous");
+        let header = if wav && open.samples == 0 { 44 } else { 0 };
+        assert_eq!(
+            audio.data.len(),
+            header + 2 * audio.sample_count as usize,
+            "whole samples"
+        );
+        open.samples += u64::from(audio.sample_count);
+        open.last = audio.last;
+    }
+
+    fn done(&mut self, id: &str, done: &v1::ResponseDone) {
+        self.inside(id, "done");
+        let open = self.open.take().expect("it is inside");
+        self.done.insert(open.id.clone());
+        let outcome = done.outcome.as_ref().expect("done has an outcome");
+        let reason = outcome.finish_reason();
+        assert_ne!(reason, v1::FinishReason::Unspecified, "done has a reason");
+        assert_eq!(
+            outcome.error.is_some(),
+            reason == v1::FinishReason::Error,
+            "an error if and only if it failed: {outcome:?}"
+        );
+        let message = done.message.as_ref().expect("done says what was kept");
+        assert_eq!(message.id, id, "the message has the answer's name");
+        let kept = text_of(message);
+        let writes = self
+            .settings
+            .as_ref()
+            .is_some_and(|settings| settings.output_modalities.contains(&v1::Modality::Text.into()));
+        match reason {
+            v1::FinishReason::Stop | v1::FinishReason::Length => {
+                assert_eq!(open.last, open.samples > 0, "the last audio of {id} says so");
+                assert!(
+                    !writes || open.text.is_empty() || kept == open.text,
+                    "what was written is kept"
+                );
+            }
+            v1::FinishReason::Interrupted => {
+                assert!(
+                    !writes || open.text.starts_with(&kept),
+                    "{kept:?} is the beginning of what was written"
+                );
+            }
+            _ => assert!(kept.is_empty(), "nothing is kept of a failure"),
+        }
+        figures(outcome, open.samples, self.settings.as_ref());
+    }
+}
+
+fn figures(outcome: &v1::Outcome, samples: u64, settings: Option<&v1::ChatConfig>) {
+    let duration = |d: Option<omni_proto::Duration>| d.and_then(|d| Duration::try_from(d).ok());
+    let usage = outcome.usage.expect("done has usage");
+    let timings = outcome.timings.as_ref().expect("done has timings");
+    let format = settings
+        .and_then(|s| s.output_audio.as_ref())
+        .and_then(|output| output.format);
+    let rate = f64::from(format.expect("the format is filled in").sample_rate_hz);
+    let audio = duration(usage.output_audio_duration)
+        .unwrap_or_default()
+        .as_secs_f64();
+    assert!(
+        (audio - samples as f64 / rate).abs() < 1e-6,
+        "{audio} s are reported, {samples} samples came"
+    );
+    assert_eq!(timings.time_to_first_audio.is_some(), samples > 0);
+    let total = duration(timings.total).expect("a total");
+    assert!(duration(timings.time_to_first_text).unwrap_or_default() <= total);
+    assert!(duration(timings.time_to_first_audio).unwrap_or_default() <= total);
+    assert!(timings.real_time_factor.is_finite() && timings.real_time_factor >= 0.0);
+    assert!(outcome.seed.is_some(), "the seed is reported");
+    assert_eq!(timings.stages[0].stage, "thinker");
+}

@@ -1,0 +1,243 @@
+//! The part of the scripted model that converses.
+//!
+//! A token of a prompt is a character, a token of an answer a byte of its text. What it answers follows from what the user
+//! said last:
+//!
+//! * `say ...`: the rest of it;
+//! * `recite`: the whole conversation as it read it, `system:...|user:...|assistant:...|`;
+//! * `forever`: more than anybody will read;
+//! * nothing at all: nothing;
+//! * anything else: `You said: ...`.
+//!
+//! Audio is heard as its length: `say` of a hundred samples is read as `[100 samples]`.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use omni_engine::{ArModel, KvSpec, ModelError, Sampled, SeqId, SeqStep};
+use omni_server::stage::{
+    BackendError, ChatMessage, ContextRow, Detokenizer, Part, Prompt, PromptPiece, ReplyToken, Role,
+    ThinkerRequest,
+};
+
+use super::FakeScript;
+
+/// Above all characters: who speaks.
+const SPEAKER: u32 = 0x0011_0000;
+/// The answer to `forever`.
+const FOREVER: &str = "This goes on and on, and on. ";
+/// Samples per row of audio.
+const ROW: usize = 1_600;
+
+fn name(role: Role) -> &'static str {
+    match role {
+        Role::System => "system",
+        Role::User => "user",
+        Role::Assistant => "assistant",
+    }
+}
+
+/// The prompt of a conversation.
+pub(super) fn prompt(messages: &[ChatMessage], script: &FakeScript) -> Result<Prompt, BackendError> {
+    let mut prompt = Prompt {
+        opening: script.opening.bytes().map(u32::from).collect(),
+        ..Prompt::default()
+    };
+    let mut tokens = Vec::new();
+    let mut heard = 0;
+    for message in messages {
+        let mut turn = vec![ContextRow::Token(SPEAKER + message.role as u32)];
+        tokens.push(SPEAKER + message.role as u32);
+        for part in &message.parts {
+            match part {
+                Part::Text(text) => {
+                    if script.template_refuses.is_some_and(|bad| text.contains(bad)) {
+                        return Err(BackendError("the template refuses it".to_owned()));
+                    }
+                    tokens.extend(text.chars().map(u32::from));
+                    turn.extend(text.chars().map(|c| ContextRow::Token(c.into())));
+                }
+                Part::Audio(clip) => {
+                    let samples = clip.samples();
+                    prompt
+                        .pieces
+                        .push(PromptPiece::Tokens(std::mem::take(&mut tokens)));
+                    let rows = samples.len().div_ceil(ROW);
+                    let values = Arc::from(vec![samples.len() as f32; rows]);
+                    let rows = u32::try_from(rows).expect("a short recording");
+                    prompt.pieces.push(PromptPiece::Audio { rows, values });
+                    turn.extend((heard..heard + rows).map(ContextRow::Awaited));
+                    heard += rows;
+                }
+            }
+        }
+        if message.role == Role::User {
+            prompt.context.push(turn);
+        }
+    }
+    prompt.pieces.push(PromptPiece::Tokens(tokens));
+    Ok(prompt)
+}
+
+/// What was read of a prompt: who said what.
+fn read(prompt: &[PromptPiece]) -> Vec<(&'static str, String)> {
+    let mut said: Vec<(&'static str, String)> = Vec::new();
+    for piece in prompt {
+        match piece {
+            PromptPiece::Tokens(tokens) => {
+                for &token in tokens {
+                    match (char::from_u32(token), said.last_mut()) {
+                        (Some(c), Some((_, text))) => text.push(c),
+                        _ => {
+                            let roles = [Role::System, Role::User, Role::Assistant];
+                            said.push((name(roles[(token - SPEAKER) as usize]), String::new()));
+                        }
+                    }
+                }
+            }
+            PromptPiece::Audio { values, .. } => {
+                let (_, text) = said.last_mut().expect("somebody speaks");
+                text.push_str(&format!("[{} samples]", values[0]));
+            }
+        }
+    }
+    said
+}
+
+fn answer(prompt: &[PromptPiece]) -> String {
+    let said = read(prompt);
+    let last = said.iter().rfind(|(role, _)| *role == "user");
+    let Some((_, text)) = last else {
+        return "Hello.".to_owned();
+    };
+    match text.as_str() {
+        "" | "say" | "say " => String::new(),
+        "recite" => said
+            .iter()
+            .map(|(role, text)| format!("{role}:{text}|"))
+            .collect(),
+        text => match text.strip_prefix("say ") {
+            Some(rest) => rest.to_owned(),
+            None => format!("You said: {text}"),
+        },
+    }
+}
+
+#[derive(Debug)]
+struct Answering {
+    text: Vec<u8>,
+    forever: bool,
+    said: usize,
+    heard: Vec<Arc<[f32]>>,
+}
+
+/// The thinker of [`FakeSpeech`](super::FakeSpeech).
+#[derive(Debug)]
+pub struct FakeThinker {
+    script: FakeScript,
+    answering: HashMap<SeqId, Answering>,
+}
+
+impl FakeThinker {
+    pub(super) fn new(script: FakeScript) -> Self {
+        Self {
+            script,
+            answering: HashMap::new(),
+        }
+    }
+
+    fn write(&mut self, seq: SeqId) -> Sampled<ReplyToken> {
+        let answering = self.answering.get_mut(&seq).expect("sampled a known sequence");
+        let at = match answering.forever {
+            true => answering.said % answering.text.len(),
+            false => answering.said,
+        };
+        let Some(&byte) = answering.text.get(at) else {
+            return Sampled::End;
+        };
+        let written = Some(char::from(byte));
+        assert!(written != self.script.thinker_panics_on, "the script says so");
+        if written == self.script.thinker_fails_on {
+            return Sampled::Failed("the script says so".to_owned());
+        }
+        answering.said += 1;
+        Sampled::Item(ReplyToken {
+            id: byte.into(),
+            heard: std::mem::take(&mut answering.heard),
+        })
+    }
+}
+
+impl ArModel for FakeThinker {
+    type Request = ThinkerRequest;
+    type Row = ();
+    type Output = ReplyToken;
+
+    fn kv_spec(&self) -> KvSpec {
+        KvSpec {
+            block_size: 1_024,
+            num_blocks: 1 << 16,
+            max_len: super::MAX_LEN,
+        }
+    }
+
+    fn open(&mut self, seq: SeqId, request: ThinkerRequest) -> Result<u32, ModelError> {
+        let prompt = Prompt {
+            pieces: request.prompt,
+            ..Prompt::default()
+        };
+        let answer = answer(&prompt.pieces);
+        let forever = answer == "You said: forever";
+        let answering = Answering {
+            text: if forever {
+                FOREVER.into()
+            } else {
+                answer.into_bytes()
+            },
+            forever,
+            said: 0,
+            heard: match request.export_heard {
+                true => vec![Arc::from([0.5]); prompt.audio_rows()],
+                false => Vec::new(),
+            },
+        };
+        self.answering.insert(seq, answering);
+        Ok(u32::try_from(prompt.positions())
+            .expect("a short conversation")
+            .max(1))
+    }
+
+    fn push(&mut self, _seq: SeqId, _rows: Vec<()>, _last: bool) {}
+
+    fn execute(&mut self, batch: &[SeqStep<'_>]) -> Result<(), ModelError> {
+        self.script.thinker.pass();
+        assert!(!batch.is_empty(), "a step computes something");
+        Ok(())
+    }
+
+    fn sample(&mut self, seqs: &[SeqId]) -> Result<Vec<Sampled<ReplyToken>>, ModelError> {
+        Ok(seqs.iter().map(|seq| self.write(*seq)).collect())
+    }
+
+    fn close(&mut self, seq: SeqId) {
+        self.answering.remove(&seq);
+    }
+}
+
+/// Bytes to characters.
+#[derive(Debug, Default)]
+pub(super) struct Utf8(Vec<u8>);
+
+impl Detokenizer for Utf8 {
+    fn push(&mut self, token: u32) -> String {
+        self.0.push(u8::try_from(token).expect("a byte"));
+        match std::str::from_utf8(&self.0) {
+            Ok(_) => self.finish(),
+            Err(_) => String::new(),
+        }
+    }
+
+    fn finish(&mut self) -> String {
+        String::from_utf8_lossy(&std::mem::take(&mut self.0)).into_owned()
+    }
+}

@@ -1,0 +1,188 @@
+//! Stages that fail under an answer, and models that hold no conversations.
+
+use omni_proto::v1;
+use omni_proto::v1::converse_response::Event;
+use omni_tests::{ChatCall, FakeScript, TestServer, chat_config, chat_message, generate, reason};
+use tonic::Code;
+use tonic_health::pb::HealthCheckRequest;
+use tonic_health::pb::health_check_response::ServingStatus;
+
+async fn failing(script: FakeScript) -> (TestServer, ChatCall) {
+    let server = TestServer::fake(script, &[]).await;
+    let mut chat = server.converse().await;
+    chat.configure(chat_config(true)).await;
+    (server, chat)
+}
+
+async fn fails_once(script: FakeScript, stage: &str) {
+    let (server, mut chat) = failing(script).await;
+    let answer = chat.turn("say so far so good ! and never this").await;
+    assert_eq!(
+        (answer.finish(), answer.error_reason().as_str()),
+        (v1::FinishReason::Error, "STAGE_FAILED")
+    );
+    assert!(answer.outcome.error.unwrap().message.contains(stage));
+    assert_eq!(answer.kept, "", "nothing is kept of a failure");
+
+    // The conversation goes on, and what was asked can be asked again.
+    let fine = chat.turn("say fine").await;
+    assert_eq!(fine.text, "fine");
+    let read = "say so far so good ! and never this".len() + "say fine".len();
+    assert_eq!(fine.outcome.usage.unwrap().input_characters as usize, read);
+    chat.hang_up();
+    chat.end().await.unwrap();
+    server.chats_over(2).await;
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn a_panic_of_the_thinker_fails_its_answers_and_nothing_else() {
+    let script = FakeScript {
+        thinker_panics_on: Some('!'),
+        ..FakeScript::default()
+    };
+    fails_once(script, "thinker").await;
+}
+
+#[tokio::test]
+async fn a_sequence_that_the_thinker_gives_up_fails_alone() {
+    let script = FakeScript {
+        thinker_fails_on: Some('!'),
+        ..FakeScript::default()
+    };
+    fails_once(script, "thinker").await;
+}
+
+#[tokio::test]
+async fn a_failure_of_the_speech_fails_the_answer() {
+    let script = FakeScript {
+        talker_panics_on: Some('!'),
+        ..FakeScript::default()
+    };
+    let (server, mut chat) = failing(script).await;
+    let answer = chat.turn("say so far so good ! and never this").await;
+    assert_eq!(
+        (answer.finish(), answer.error_reason().as_str()),
+        (v1::FinishReason::Error, "STAGE_FAILED")
+    );
+    assert!(answer.outcome.error.unwrap().message.contains("talker"));
+    server
+        .until("the talker is back", || {
+            server.app.orchestrator().available().is_ok()
+        })
+        .await;
+    assert_eq!(chat.turn("say fine").await.text, "fine");
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn a_conversation_that_the_template_refuses_fails_its_answer() {
+    let script = FakeScript {
+        template_refuses: Some('~'),
+        ..FakeScript::default()
+    };
+    let (server, mut chat) = failing(script).await;
+    let answer = chat.turn("say ~").await;
+    assert_eq!(
+        (answer.finish(), answer.error_reason().as_str()),
+        (v1::FinishReason::Error, "INVALID_FIELD")
+    );
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn a_failure_of_generate_is_a_status() {
+    let script = FakeScript {
+        thinker_panics_on: Some('!'),
+        ..FakeScript::default()
+    };
+    let server = TestServer::fake(script, &[]).await;
+    let conversation = vec![chat_message(v1::Role::User, "say no!")];
+    let status = generate(&mut server.chat(), chat_config(false), conversation)
+        .await
+        .unwrap_err();
+    assert_eq!(
+        (status.code(), reason(&status).as_str()),
+        (Code::Internal, "STAGE_FAILED")
+    );
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn a_model_without_a_thinker_speaks_and_says_why_it_does_not_converse() {
+    let script = FakeScript {
+        speech_only: true,
+        ..FakeScript::default()
+    };
+    let server = TestServer::fake(script, &[]).await;
+    let status = ChatCall::try_open(&mut server.chat(), None).await.unwrap_err();
+    assert_eq!(
+        (status.code(), reason(&status).as_str()),
+        (Code::Unimplemented, "CHAT_NOT_SUPPORTED")
+    );
+    assert!(status.message().contains("the script says so"));
+    let health = |service: &str| {
+        let mut client = server.health();
+        let service = service.to_owned();
+        async move {
+            let answer = client.check(HealthCheckRequest { service }).await.unwrap();
+            answer.into_inner().status()
+        }
+    };
+    assert_eq!(health("omni.v1.ChatService").await, ServingStatus::NotServing);
+    assert_eq!(health("omni.v1.SpeechService").await, ServingStatus::Serving);
+    assert_eq!(health("").await, ServingStatus::Serving);
+    let models = server
+        .catalog()
+        .list_models(v1::ListModelsRequest::default())
+        .await
+        .unwrap();
+    assert_eq!(models.into_inner().models[0].capabilities, ["speech"]);
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn a_model_with_a_thinker_says_what_it_can_do() {
+    let script = FakeScript {
+        hears: true,
+        max_context: 512,
+        ..FakeScript::default()
+    };
+    let server = TestServer::fake(script, &[]).await;
+    let models = server
+        .catalog()
+        .list_models(v1::ListModelsRequest::default())
+        .await
+        .unwrap();
+    let model = &models.into_inner().models[0];
+    assert_eq!(model.capabilities, ["speech", "chat", "audio_input"]);
+    assert_eq!(model.max_context_tokens, 512);
+    let service = "omni.v1.ChatService".to_owned();
+    let health = server
+        .health()
+        .check(HealthCheckRequest { service })
+        .await
+        .unwrap();
+    assert_eq!(health.into_inner().status(), ServingStatus::Serving);
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn a_warning_about_the_session_comes_between_answers_only() {
+    // A panic while nothing is asked is nobody's business.
+    let script = FakeScript {
+        thinker_panics_on: Some('!'),
+        ..FakeScript::default()
+    };
+    let (server, mut chat) = failing(script).await;
+    let mut other = server.converse().await;
+    other.configure(chat_config(false)).await;
+    assert_eq!(chat.turn("say oh no!").await.error_reason(), "STAGE_FAILED");
+    other.ask("say all is well").await;
+    let text = other.until(|event| match event {
+        Event::ResponseDone(done) => done.message.as_ref().map(omni_tests::text_of),
+        _ => None,
+    });
+    assert_eq!(text.await, "all is well");
+    server.stop().await;
+}

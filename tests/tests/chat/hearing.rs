@@ -1,0 +1,176 @@
+//! What the user says instead of writing it.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use omni_proto::v1;
+use omni_proto::v1::content_part::Part;
+use omni_proto::v1::converse_request::Event as Request;
+use omni_proto::v1::converse_response::Event;
+use omni_server::stage::ContextRow;
+use omni_tests::{ChatCall, FakeScript, TestServer, chat_config, reason, respond};
+use tonic::Code;
+
+async fn hearing() -> (TestServer, FakeScript) {
+    let script = FakeScript {
+        hears: true,
+        ..FakeScript::default()
+    };
+    (TestServer::fake(script.clone(), &[]).await, script)
+}
+
+fn audio(bytes: usize) -> Request {
+    Request::InputAudio(v1::InputAudio {
+        data: vec![1; bytes].into(),
+    })
+}
+
+fn commit(respond: bool) -> Request {
+    Request::Commit(v1::CommitInput { respond })
+}
+
+fn format(encoding: v1::AudioEncoding, channels: u32) -> v1::AudioFormat {
+    v1::AudioFormat {
+        encoding: encoding.into(),
+        sample_rate_hz: 0,
+        channels,
+    }
+}
+
+async fn added(chat: &mut ChatCall) -> v1::MessageAdded {
+    chat.until(|event| match event {
+        Event::MessageAdded(added) => Some(added.clone()),
+        _ => None,
+    })
+    .await
+}
+
+#[tokio::test]
+async fn pieces_of_speech_are_one_message_and_are_answered() {
+    let (server, _) = hearing().await;
+    let mut chat = server.converse().await;
+    let ready = chat.configure(chat_config(false)).await;
+    let input = ready.resolved.unwrap().input_audio.unwrap();
+    assert_eq!(
+        (input.encoding(), input.sample_rate_hz, input.channels),
+        (v1::AudioEncoding::PcmS16le, 16_000, 1)
+    );
+    assert_eq!(ready.limits.unwrap().max_input_audio.unwrap().seconds, 2);
+    for bytes in [2, 998, 1_000] {
+        chat.send(audio(bytes)).await;
+    }
+    chat.send(commit(true)).await;
+    let added = added(&mut chat).await;
+    assert_eq!(added.message.unwrap().role(), v1::Role::User);
+    let length = Duration::try_from(added.audio_duration.unwrap()).unwrap();
+    assert_eq!(length, Duration::from_micros(62_500));
+    let answer = chat.answer().await;
+    assert_eq!(answer.text, "You said: [1000 samples]");
+    let usage = answer.outcome.usage.unwrap();
+    assert_eq!((usage.input_audio_tokens, usage.input_text_tokens), (1, 1));
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn speech_may_go_on_while_an_answer_is_in_progress() {
+    let (server, script) = hearing().await;
+    let mut chat = server.converse().await;
+    chat.configure(chat_config(false)).await;
+    script.thinker.close();
+    chat.send(respond()).await;
+    script.thinker.reached().await;
+    chat.send(audio(200)).await;
+    script.thinker.open();
+    assert_eq!(chat.answer().await.text, "Hello.");
+    chat.send(audio(200)).await;
+    chat.send(commit(true)).await;
+    assert_eq!(chat.answer().await.text, "You said: [200 samples]");
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn the_talker_gets_what_the_thinker_made_of_the_users_voice() {
+    let (server, script) = hearing().await;
+    let before = script.contexts.all().len();
+    let mut chat = server.converse().await;
+    let config = v1::ChatConfig {
+        input_audio: Some(format(v1::AudioEncoding::PcmF32le, 2)),
+        ..chat_config(true)
+    };
+    chat.configure(config).await;
+    // Two channels of floats: 2,000 samples, two rows.
+    let data = 0.25_f32.to_le_bytes().repeat(4_000);
+    chat.send(Request::InputAudio(v1::InputAudio { data: data.into() }))
+        .await;
+    chat.send(commit(true)).await;
+    let answer = chat.answer().await;
+    assert_eq!(answer.text, "You said: [2000 samples]");
+    assert!(answer.samples() > 0);
+    let contexts = script.contexts.all().split_off(before);
+    let rows = contexts[0].as_ref().expect("the talker is told");
+    let heard = ContextRow::Heard(Arc::from([0.5]));
+    assert!(matches!(rows[0], ContextRow::Token(_)));
+    assert_eq!(rows[1..], [heard.clone(), heard]);
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn clips_stand_between_words() {
+    let (server, _) = hearing().await;
+    let mut chat = server.converse().await;
+    chat.configure(chat_config(false)).await;
+    let clip = |format, data: Vec<u8>| v1::ContentPart {
+        part: Some(Part::Audio(v1::AudioClip {
+            format: Some(format),
+            data: data.into(),
+        })),
+    };
+    let text = |text: &str| v1::ContentPart {
+        part: Some(Part::Text(text.to_owned())),
+    };
+    let parts = vec![
+        text("this "),
+        clip(format(v1::AudioEncoding::PcmS16le, 1), vec![0; 20]),
+        text(" and that "),
+        clip(format(v1::AudioEncoding::PcmS16le, 2), vec![0; 40]),
+    ];
+    let message = v1::ChatMessage {
+        id: "mine".to_owned(),
+        role: v1::Role::User.into(),
+        parts,
+    };
+    chat.send(Request::Message(message)).await;
+    let added = added(&mut chat).await;
+    assert_eq!(added.message.unwrap().id, "mine");
+    chat.send(respond()).await;
+    assert_eq!(
+        chat.answer().await.text,
+        "You said: this [10 samples] and that [10 samples]"
+    );
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn more_than_may_be_said_at_once_ends_the_call() {
+    let (server, _) = hearing().await;
+    let mut chat = server.converse().await;
+    chat.configure(chat_config(false)).await;
+    for _ in 0..3 {
+        chat.send(audio(32_000)).await;
+    }
+    let status = chat.end().await.unwrap_err();
+    assert_eq!(
+        (status.code(), reason(&status).as_str()),
+        (Code::InvalidArgument, "AUDIO_TOO_LONG")
+    );
+    assert!(status.message().contains("2 s"), "{}", status.message());
+
+    for (bytes, excerpt) in [(0, "at least one"), (3, "whole samples")] {
+        let mut chat = server.converse().await;
+        chat.configure(chat_config(false)).await;
+        chat.send(audio(bytes)).await;
+        let status = chat.end().await.unwrap_err();
+        assert!(status.message().contains(excerpt), "{}", status.message());
+    }
+    server.stop().await;
+}

@@ -1,0 +1,9 @@
+//! Conversations over real sockets, with a scripted model.
+
+mod bad_input;
+mod checkpoint;
+mod failures;
+mod hearing;
+mod interruption;
+mod speech;
+mod turns;

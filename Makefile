@@ -31,7 +31,8 @@ speak: build ## Speak TEXT="..." into OUT=speech.wav with a server of its own
 serve: build ## Run omni-server on LISTEN=127.0.0.1:50051 with MODEL=embedded
 	@exec "$(BIN)/omni-server" --model "$(MODEL)" --listen "$(LISTEN)"
 
-test: setup ## Run every test
+test: ## Run every test
+	@scripts/setup test
 	@$(CARGO) test --workspace --locked
 
 check: setup ## Formatting, lints, docs, licences, generated files

@@ -10,8 +10,10 @@ use std::time::Duration;
 
 use omni_audio::{SampleRate, Samples};
 
-/// How long a character of an alphabet usually is, the space between words included, and one that is a syllable or a word.
+/// How long a character of an alphabet usually is, the space between words included, one that is a syllable or a word, and a
+/// digit, which is read as a word too.
 const LETTER: Duration = Duration::from_millis(65);
+const DIGIT: Duration = Duration::from_millis(260);
 const SYLLABLE: Duration = Duration::from_millis(220);
 
 /// The account of one text.
@@ -142,9 +144,10 @@ fn within(spoken: impl Iterator<Item = char>, time: Duration, whole: Duration, u
 }
 
 fn usual_length(c: char) -> Duration {
-    match is_syllable(c) {
-        true => SYLLABLE,
-        false => LETTER,
+    match c {
+        c if is_syllable(c) => SYLLABLE,
+        c if c.is_numeric() => DIGIT,
+        _ => LETTER,
     }
 }
 
@@ -243,6 +246,16 @@ mod tests {
         heard.audio(ms(700));
         heard.complete();
         assert_eq!(said(&heard, ms(700)), "One two");
+    }
+
+    #[test]
+    fn digits_take_longer_than_letters() {
+        let text = "12, 13, and so on and on";
+        let mut heard = heard();
+        heard.begin(text.len());
+        heard.audio(ms(0));
+        heard.audio(ms(1_000));
+        assert_eq!(&text[..heard.characters(text, ms(1_000))], "12, ");
     }
 
     #[test]

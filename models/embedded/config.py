@@ -9,6 +9,8 @@ from common import CODEBOOK_SIZE, CODEBOOKS, SAMPLE_RATE
 # ------------------------------------------------------------------------------- dimensions
 TEXT_VOCAB = 320                 # embedding rows, more than the tokenizer has
 THINKER_WIDTH = 256
+THINKER = dict(width=THINKER_WIDTH, layers=5, heads=4, kv=2, head_dim=64, experts=4, active=2, expert=128)
+ACCEPTED_LAYER = 2               # of the thinker: its hidden states reach the talker at places of audio
 TALKER = dict(width=256, layers=6, heads=4, kv=2, head_dim=64, experts=4, active=2, expert=64, shared=256, projection=128)
 PREDICTOR = dict(width=256, layers=2, heads=4, kv=2, head_dim=32, inner=320)
 VOCODER = dict(width=192, layers=2, heads=4, inner=384, window=16, decoder=192, ratios=[2], rates=[8, 5, 4, 2])
@@ -45,6 +47,29 @@ def byte_vocab():
     return {table[b]: b for b in range(256)}
 
 
+# Qwen's chat format: text, and audio parts that the processor widens to one <|audio_pad|> for each embedding
+CHAT_TEMPLATE = """\
+{%- for message in messages %}
+    {{- '<|im_start|>' + message.role + '\n' }}
+    {%- if message.content is string %}
+        {{- message.content }}
+    {%- else %}
+        {%- for part in message.content %}
+            {%- if part.type == 'audio' or 'audio' in part or 'audio_url' in part %}
+                {{- '<|audio_start|><|audio_pad|><|audio_end|>' }}
+            {%- elif 'text' in part %}
+                {{- part.text }}
+            {%- endif %}
+        {%- endfor %}
+    {%- endif %}
+    {{- '<|im_end|>\n' }}
+{%- endfor %}
+{%- if add_generation_prompt %}
+    {{- '<|im_start|>assistant\n' }}
+{%- endif %}
+"""
+
+
 def build_tokenizer():
     """One token per byte, no merges; the chat markers and the three role names are single tokens."""
     tok = Tokenizer(models.BPE(vocab=byte_vocab(), merges=[], fuse_unk=False, byte_fallback=False))
@@ -78,7 +103,7 @@ def save_tokenizer(folder):
         additional_special_tokens=SPECIALS[1:], bos_token=None, clean_up_tokenization_spaces=False,
         eos_token="<|im_end|>", errors="replace", model_max_length=CONTEXT, pad_token="<|endoftext|>",
         split_special_tokens=False, tokenizer_class="Qwen2Tokenizer", unk_token=None,
-        image_token="<|image_pad|>", audio_token="<|audio_pad|>", video_token="<|video_pad|>",
+        chat_template=CHAT_TEMPLATE, image_token="<|image_pad|>", audio_token="<|audio_pad|>", video_token="<|video_pad|>",
         vision_bos_token="<|vision_start|>", vision_eos_token="<|vision_end|>",
         audio_bos_token="<|audio_start|>", audio_eos_token="<|audio_end|>"), indent=1) + "\n")
 
@@ -93,25 +118,27 @@ def code2wav_config():
 
 
 def model_config():
-    """Keyword arguments of Qwen3OmniMoeConfig. Thinker, ears and eyes are placeholders of legal shape."""
+    """Keyword arguments of Qwen3OmniMoeConfig. Ears and eyes are placeholders of legal shape."""
     ids = token_ids()
     rope = lambda half: dict(interleaved=True, mrope_section=[half - 2 * (half // 3), half // 3, half // 3], rope_type="default", type="default")
     shared = dict(audio_token_id=ids["<|audio_pad|>"], image_token_id=ids["<|image_pad|>"], video_token_id=ids["<|video_pad|>"],
                   audio_start_token_id=ids["<|audio_start|>"], vision_start_token_id=ids["<|vision_start|>"], position_id_per_seconds=13)
-    t, p, width = TALKER, PREDICTOR, THINKER_WIDTH
+    h, t, p, width = THINKER, TALKER, PREDICTOR, THINKER_WIDTH
+    ends = dict(eos_token_id=ids["<|im_end|>"], pad_token_id=ids["<|endoftext|>"])
     thinker = dict(
         audio_config=dict(d_model=32, encoder_layers=1, encoder_attention_heads=2, encoder_ffn_dim=64, num_mel_bins=128,
                           downsample_hidden_size=8, output_dim=width, n_window=50, n_window_infer=800, conv_chunksize=500,
                           max_source_positions=1500),
         vision_config=dict(depth=1, hidden_size=16, intermediate_size=24, num_heads=2, patch_size=4, out_hidden_size=width,
                            num_position_embeddings=16, deepstack_visual_indexes=[0]),
-        text_config=dict(vocab_size=TEXT_VOCAB, hidden_size=width, intermediate_size=32, moe_intermediate_size=16,
-                         num_hidden_layers=1, num_attention_heads=2, num_key_value_heads=1, head_dim=32, num_experts=2,
-                         num_experts_per_tok=1, norm_topk_prob=True, decoder_sparse_step=1, mlp_only_layers=[],
-                         rope_theta=1000000.0, rope_scaling=dict(rope(16), mrope_interleaved=True), rms_norm_eps=1e-6,
+        text_config=dict(vocab_size=TEXT_VOCAB, hidden_size=width, intermediate_size=h["experts"] * h["expert"],
+                         moe_intermediate_size=h["expert"], num_hidden_layers=h["layers"], num_attention_heads=h["heads"],
+                         num_key_value_heads=h["kv"], head_dim=h["head_dim"], num_experts=h["experts"],
+                         num_experts_per_tok=h["active"], norm_topk_prob=True, decoder_sparse_step=1, mlp_only_layers=[],
+                         rope_theta=1000000.0, rope_scaling=dict(rope(h["head_dim"] // 2), mrope_interleaved=True), rms_norm_eps=1e-6,
                          max_position_embeddings=CONTEXT, tie_word_embeddings=False, shared_expert_intermediate_size=0),
         audio_end_token_id=ids["<|audio_end|>"], vision_end_token_id=ids["<|vision_end|>"], user_token_id=ids["user"],
-        seconds_per_chunk=2, **shared)
+        seconds_per_chunk=2, **ends, **shared)
     talker = dict(
         text_config=dict(vocab_size=TALKER_VOCAB, hidden_size=t["width"], intermediate_size=t["projection"],
                          moe_intermediate_size=t["expert"], shared_expert_intermediate_size=t["shared"],
@@ -123,7 +150,7 @@ def model_config():
                                    num_hidden_layers=p["layers"], num_attention_heads=p["heads"], num_key_value_heads=p["kv"],
                                    head_dim=p["head_dim"], rope_theta=1000000.0, rms_norm_eps=1e-6, num_code_groups=CODEBOOKS,
                                    max_position_embeddings=CONTEXT),
-        num_code_groups=CODEBOOKS, thinker_hidden_size=width, accept_hidden_layer=1, spatial_merge_size=2,
+        num_code_groups=CODEBOOKS, thinker_hidden_size=width, accept_hidden_layer=ACCEPTED_LAYER, spatial_merge_size=2,
         audio_end_token_id=ids["<|audio_end|>"], seconds_per_chunk=2, speaker_id=dict(SPEAKERS),
         codec_pad_id=CODEC_PAD, codec_bos_id=CODEC_BOS, codec_eos_token_id=CODEC_EOS, codec_nothink_id=CODEC_NOTHINK,
         codec_think_bos_id=CODEC_THINK_BOS, codec_think_eos_id=CODEC_THINK_EOS, **shared)

@@ -18,6 +18,8 @@ from data import BUCKETS, Audio
 from generate import generate_all, load_checkpoint_folder
 from vocoder import decode, encode_all
 
+MARKS = "<!-- figures: written by evaluate.py -->", "<!-- end of figures -->"
+
 
 def rate(pairs):
     return round(100 * sum(e for e, _ in pairs) / max(1, sum(n for _, n in pairs)), 2)
@@ -59,11 +61,9 @@ def report(f):
               [[w["cer"], w["voice"], quote(w["text"]), quote(w["heard"]), quote(w["teacher_heard"])] for w in f["worst"]])])
 
 
-def update_readme(figures):
-    path = HERE / "README.md"
-    start, end = "<!-- figures: written by evaluate.py -->", "<!-- end of figures -->"
+def replace_between(path, start, end, text):
     before, rest = path.read_text().split(start)
-    path.write_text(f"{before}{start}\n{report(figures)}\n{end}{rest.split(end)[1]}")
+    path.write_text(f"{before}{start}\n{text}\n{end}{rest.split(end)[1]}")
 
 
 def main():
@@ -120,8 +120,10 @@ def main():
     print(json.dumps({k: v for k, v in figures.items() if not k.startswith("worst")}, indent=1))
     print(json.dumps(figures["worst"][:4], indent=1), f"{time.time() - start:.0f} s")
     if not args.no_write:
-        write_json(args.checkpoint / "figures.json", figures)
-        update_readme(figures)
+        path = args.checkpoint / "figures.json"
+        known = json.loads(path.read_text()) if path.exists() else {}
+        write_json(path, {**figures, **{k: known[k] for k in known if k == "thinker"}})
+        replace_between(HERE / "README.md", *MARKS, report(figures))
     if args.samples:
         args.samples.mkdir(parents=True, exist_ok=True)
         for n in range(min(12, len(pick))):

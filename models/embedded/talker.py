@@ -69,6 +69,9 @@ class Attention(nn.Module):
         if cache is not None:
             k, v = cache.add(self, k, v)
         group = self.heads // self.kv
+        if n == 1:              # a step of inference: the query heads of one KV head as rows, no copies of the cache
+            a = attention(q.reshape(b, self.kv, group, self.dim), k, v, mask)
+            return F.linear(a.reshape(b, 1, -1), self.o)
         a = attention(q, k.repeat_interleave(group, 1), v.repeat_interleave(group, 1), mask)
         return F.linear(a.transpose(1, 2).reshape(b, n, -1), self.o)
 

@@ -1,18 +1,20 @@
 #!/usr/bin/env bash
-# Regenerates the embedded voice from nothing: data, codec, listener, codes, talker, vocoder, export,
-# evaluation, verification. Every stage resumes where it stopped; run it again after an interruption.
+# Regenerates the embedded checkpoint from nothing: data, codec, listener, codes, talker, vocoder, thinker,
+# export, evaluation, verification. Every stage resumes where it stopped; run it again after an interruption.
 #
 #   models/embedded/train.sh                 about two hours on two CPU cores with bfloat16 matrix units
 #   STAGES="export evaluate" models/embedded/train.sh
+#   STAGES="thinker export examine verify" OMNI_EMBEDDED_VOICES=checkpoint models/embedded/train.sh     the thinker alone
 #
 # OMNI_EMBEDDED_WORK   scratch folder (default models/embedded/work, about 4 GB)
+# OMNI_EMBEDDED_VOICES keep the voices of this checkpoint instead of those in the scratch folder
 # OMNI_EMBEDDED_VENV   virtual environment (default <work>/venv; made when missing)
 set -euo pipefail
 cd "$(dirname "$0")"
 
 export OMNI_EMBEDDED_WORK="${OMNI_EMBEDDED_WORK:-$PWD/work}"
 VENV="${OMNI_EMBEDDED_VENV:-$OMNI_EMBEDDED_WORK/venv}"
-STAGES="${STAGES:-data codec+listener codes talker+vocoder export evaluate verify}"
+STAGES="${STAGES:-data codec+listener codes talker+vocoder thinker export evaluate examine verify}"
 mkdir -p "$OMNI_EMBEDDED_WORK"
 
 if ! command -v espeak-ng >/dev/null || ! command -v bible >/dev/null || [ ! -d /usr/share/wordnet ] \
@@ -55,8 +57,10 @@ for stage in $STAGES; do
     codec+listener) both codec.py listener.py ;;
     codes) both "codes.py --shards 0,2,4,6,8,10,12,14" "codes.py --shards 1,3,5,7,9,11,13,15" ;;
     talker+vocoder) both talker.py vocoder.py ;;
-    export) on 0 export.py ;;
+    thinker) on 0 thinker.py ${OMNI_EMBEDDED_VOICES:+--voices "$OMNI_EMBEDDED_VOICES"} ;;
+    export) on 0 export.py ${OMNI_EMBEDDED_VOICES:+--voices "$OMNI_EMBEDDED_VOICES"} ;;
     evaluate) on 0 evaluate.py ;;
+    examine) on 0 examine.py ;;
     verify) on 0 verify.py ;;
     *) echo "train.sh: unknown stage $stage" >&2; exit 1 ;;
   esac

@@ -7,6 +7,7 @@ mod batched_equals_single;
 mod broken_checkpoints;
 mod chat;
 mod embedded;
+mod embedded_thinker;
 mod float_types;
 mod golden;
 mod hearing;

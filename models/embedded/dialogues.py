@@ -1,0 +1,612 @@
+"""Conversations for the thinker: questions and answers by category, assembled into dialogues.
+
+Every category is a function of (rng, held) that makes one question with its answer. `held` asks for
+an item that training never sees: held-out operands, words and sentences where the answer is worked
+out, held-out phrasings where a fact has to be recalled.
+"""
+import functools
+import itertools
+import re
+import tomllib
+import zlib
+from dataclasses import dataclass, field
+
+from common import HERE
+from texts import number
+
+CONTEXT = 768
+WORD_LIST = "/usr/share/dict/american-english-large"
+HOLD = 10               # one in so many keys is held out
+
+ARITHMETIC = ("addition", "subtraction", "multiplication", "division")
+DAYS = "Monday Tuesday Wednesday Thursday Friday Saturday Sunday".split()
+MONTHS = "January February March April May June July August September October November December".split()
+LENGTHS = [31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31]
+ORDINALS = "first second third fourth fifth sixth seventh eighth ninth tenth eleventh twelfth".split()
+STEPS = {1: "ones", 2: "twos", 5: "fives", 10: "tens"}
+
+
+@dataclass
+class Item:
+    category: str
+    question: str
+    answer: str
+    chat: list = field(default_factory=list)      # (role, text) up to and with the question
+
+
+def is_held(key):
+    return zlib.crc32(key.lower().encode()) % HOLD == 0
+
+
+def pick(rng, options):
+    return options[int(rng.integers(len(options)))]
+
+
+def capital(text):
+    return text[:1].upper() + text[1:]
+
+
+# ------------------------------------------------------------------------------- wording
+TYPO_KEYS = "abcdefghijklmnopqrstuvwxyz"
+OPENERS = ["please ", "hey, ", "hi, ", "ok, ", "so, ", "um, ", "now ", "and ", "hello, ", "hello! ", "tell me, ", "please tell me: ",
+           "quick question: ", "i have a question: ", "can you tell me: ", "do you know: ", "omni, ", "well, ", "another one: ", "good. "]
+CLOSERS = [" please", ", please", " thanks", ", thank you", ", omni", " now", " for me"]
+SHORTER = [("what is", "what's"), ("what is", "whats"), ("how is", "how's"), ("which is", "which's"), ("do not", "don't"), ("i am", "i'm")]
+
+
+def typo(rng, text):
+    """One slip of the fingers in the words between the slots."""
+    parts = re.split(r"(\{\w+\})", text)
+    places = [(k, m.start()) for k, p in enumerate(parts) if not p.startswith("{") for m in re.finditer("[a-z]", p)]
+    if not places:
+        return text
+    k, at = places[int(rng.integers(len(places)))]
+    p, kind = parts[k], rng.integers(4)
+    if kind == 0:
+        parts[k] = p[:at] + p[at + 1:]
+    elif kind == 1:
+        parts[k] = p[:at] + p[at] + p[at:]
+    elif kind == 2:
+        parts[k] = p[:at] + pick(rng, TYPO_KEYS) + p[at + 1:]
+    else:
+        parts[k] = p[:at] + p[at:at + 2][::-1] + p[at + 2:]
+    return "".join(parts)
+
+
+def word_it(rng, frame, closers=True, **slots):
+    """A frame in one of the many ways people type it; `closers`: something may follow it."""
+    if rng.random() < 0.15:
+        frame = frame.replace(*pick(rng, SHORTER))
+    if rng.random() < 0.08:
+        frame = typo(rng, frame)
+    chance = rng.random()
+    if chance < 0.15:
+        frame = pick(rng, OPENERS) + frame
+    closer = pick(rng, CLOSERS) if closers and 0.15 < chance < 0.22 else ""
+    mark = frame[-1] if frame[-1] in "?.!" else ""
+    if mark:
+        frame = frame[:-1]
+    if rng.random() < 0.3:
+        mark = pick(rng, ["", "", "?", ".", "!"]) if ":" not in frame else mark
+    text = frame.format(**slots) + closer + mark
+    return capital(text) if rng.random() < 0.7 else text
+
+
+# what people say in place of each other at the beginning of a question
+SAME = [["how do i ", "how can i ", "how would i ", "how to ", "how should i ", "how could i "],
+        ["which flag ", "what flag ", "which option ", "what option ", "which parameter "], ["which command ", "what command ", "which program ", "what "],
+        ["which metric ", "what metric ", "which figure ", "which counter "], ["which part ", "what part ", "which component "], ["which stage ", "what stage "],
+        ["how long ", "for how long "], ["what is the ", "what's the ", "tell me the ", "which is the ", "say the "], ["which target ", "what target ", "which make target "],
+        ["is there a", "do you have a", "is there maybe a"], ["can omni ", "could omni ", "is omni able to "], ["which voices ", "what voices ", "how many voices "],
+        ["what happens ", "what will happen ", "tell me what happens "], ["what does ", "tell me what does ", "so what does "], ["is omni ", "tell me, is omni ", "say, is omni "]]
+
+
+@functools.cache
+def variants(question):
+    """Every wording of a question: its [choices|in|brackets] and its usual beginnings. (trained, held out)"""
+    parts = [p[1:-1].split("|") if p.startswith("[") else [p] for p in re.split(r"(\[[^]]*\])", question)]
+    texts = ["".join(p) for p in itertools.product(*parts)]
+    for group in SAME:
+        texts = [b + t[len(a):] for t in texts for a in group[:1] if t.startswith(a) for b in group] or texts
+    texts = list(dict.fromkeys(texts))
+    back = [t for t in texts[1:] if is_held(t)]
+    return [t for t in texts if t not in back], back
+
+
+def a_variant(rng, questions, held):
+    """One wording of one of the questions; None if there is no such one."""
+    found = variants(pick(rng, questions))[held]
+    return pick(rng, found) if found else None
+
+
+# ------------------------------------------------------------------------------- arithmetic
+FRAMES = {
+    "addition": ["{a}+{b}", "{a} + {b}", "{a}+{b}=", "{a} + {b} = ?", "{a} plus {b}", "what is {a} plus {b}?", "what is {a} + {b}?", "what is {a}+{b}?",
+                 "how much is {a} plus {b}?", "how much is {a} + {b}?", "add {a} and {b}", "what is the sum of {a} and {b}?", "calculate {a} plus {b}.",
+                 "compute {a} + {b}", "what do you get when you add {a} and {b}?", "sum of {a} and {b}", "what does {a} plus {b} make?",
+                 "can you add {a} and {b}?", "{a} and {b} together make?", "work out {a} plus {b}."],
+    "subtraction": ["{a}-{b}", "{a} - {b}", "{a}-{b}=", "{a} - {b} = ?", "{a} minus {b}", "what is {a} minus {b}?", "what is {a} - {b}?", "what is {a}-{b}?",
+                    "how much is {a} minus {b}?", "how much is {a} - {b}?", "subtract {b} from {a}.", "take {b} away from {a}.", "calculate {a} minus {b}.",
+                    "compute {a} - {b}", "what is {a} less {b}?", "what is left when you take {b} from {a}?", "can you subtract {b} from {a}?",
+                    "work out {a} minus {b}."],
+    "multiplication": ["{a}*{b}", "{a} * {b}", "{a}x{b}", "{a} x {b}", "{a}*{b}=", "{a} x {b} = ?", "{a} times {b}", "what is {a} times {b}?", "what is {a} * {b}?",
+                       "what is {a} x {b}?", "what is {a}*{b}?", "how much is {a} times {b}?", "multiply {a} by {b}.", "multiply {a} and {b}.",
+                       "what is the product of {a} and {b}?", "calculate {a} times {b}.", "compute {a} * {b}", "what is {a} multiplied by {b}?",
+                       "can you multiply {a} by {b}?", "{a} × {b}", "work out {a} times {b}."],
+    "division": ["{a}/{b}", "{a} / {b}", "{a}:{b}", "{a}/{b}=", "{a} / {b} = ?", "{a} divided by {b}", "what is {a} divided by {b}?", "what is {a} / {b}?",
+                 "what is {a}/{b}?", "how much is {a} divided by {b}?", "divide {a} by {b}.", "can you divide {a} by {b}?", "calculate {a} divided by {b}.",
+                 "compute {a} / {b}", "how often does {b} go into {a}?", "{a} ÷ {b}", "work out {a} divided by {b}.", "what is {a} over {b}?"],
+}
+SIGNS = {"addition": "+", "subtraction": "-", "multiplication": "*", "division": "/"}
+
+
+@functools.cache
+def products():
+    """Every (a, b) with a * b below 1000 and both above 1, in three kinds: tables, one small factor, two larger ones."""
+    pairs = [(a, b) for a in range(2, 500) for b in range(2, 999 // a + 1)]
+    return [[p for p in pairs if max(p) <= 12], [p for p in pairs if min(p) <= 10 < max(p)], [p for p in pairs if min(p) > 10]]
+
+
+def operands(rng, kind):
+    """Two numbers; half of them have evenly spread lengths, half of them evenly spread values."""
+    if kind in ("multiplication", "division"):
+        if rng.random() < 0.06:
+            a, b = int(rng.integers(2)), int(rng.integers(1, 1000))
+            a, b = (a, b) if rng.random() < 0.5 or kind == "division" else (b, a)
+        else:
+            a, b = pick(rng, products()[int(rng.choice(3, p=[0.25, 0.4, 0.35]))])
+        return (a, b) if kind == "multiplication" else (a * b, b)
+    if rng.random() < 0.5:
+        return int(rng.integers(1000)), int(rng.integers(1000))
+    a, b = (int(rng.integers(10 ** int(rng.integers(1, 4)))) for _ in "ab")
+    return a, b
+
+
+def sum_key(kind, a, b):
+    if kind in ("addition", "multiplication"):
+        a, b = min(a, b), max(a, b)
+    return f"{kind} {a} {b}"
+
+
+def parts_of(n):
+    """300, 40 and 7 of 347."""
+    return [int(d) * 10 ** k for d, k in zip(str(n), range(len(str(n)) - 1, -1, -1)) if d != "0"]
+
+
+def chain(sign, a, steps):
+    """'347 plus 200 is 547, plus 80 is 627, plus 5 is 632': sums as people say them aloud."""
+    said, total = str(a), a
+    for k, step in enumerate(steps):
+        total += step if sign == "plus" else -step
+        said += f"{',' if k else ''} {sign} {step} is {total}"
+    return said
+
+
+def solve(kind, a, b):
+    """The spoken answer; longer sums with the working-out people say aloud."""
+    if kind == "addition":
+        return chain("plus", a, parts_of(b) or [0]) + "."
+    if kind == "subtraction":
+        if a < b:
+            return f"{a} minus {b} is below zero: {chain('minus', b, parts_of(a) or [0])}, so it is minus {b - a}."
+        return chain("minus", a, parts_of(b) or [0]) + "."
+    if kind == "multiplication":
+        small, large = min(a, b), max(a, b)
+        if large > 12 and 1 < small <= 10 and len(parts_of(large)) > 1:
+            first, *rest = [p * small for p in parts_of(large)]
+            return f"{small} times {first // small} is {chain('plus', first, rest)}.".replace(f"is {first} plus", f"is {first}, plus")
+        if small > 10 and len(parts_of(small)) > 1:
+            tens, ones = parts_of(small)
+            between = "" if ones == 1 else f" {ones} times {large} is {ones * large},"
+            return f"{tens} times {large} is {tens * large},{between} {chain('plus', tens * large, parts_of(ones * large))}."
+        return f"{a} times {b} is {a * b}."
+    said, left = [], a
+    for part in parts_of(a // b):
+        left -= b * part
+        said.append(f"{b} times {part} is {b * part}" + (f", that leaves {left}" if left else ""))
+    return f"{', '.join(said) or f'{b} times 0 is 0'}, so {a} divided by {b} is {a // b}."
+
+
+def arithmetic(kind):
+    def make(rng, held):
+        while True:
+            a, b = operands(rng, kind)
+            if is_held(sum_key(kind, a, b)) == held:
+                break
+        write = number if max(a, b) <= 100 and rng.random() < 0.1 else str
+        return word_it(rng, pick(rng, FRAMES[kind]), a=write(a), b=write(b)), solve(kind, a, b)
+    return make
+
+
+def several_sums(rng, held):
+    """A list of short sums: many of them in few tokens."""
+    todo = []
+    for _ in range(int(rng.integers(2, 5))):
+        kind = pick(rng, ARITHMETIC)
+        while True:
+            a, b = operands(rng, kind)
+            if is_held(sum_key(kind, a, b)) == held:
+                break
+        todo.append((kind, a, b))
+    return ", ".join(f"{a}{SIGNS[k]}{b}" for k, a, b in todo), " ".join(capital(solve(*t)) for t in todo)
+
+
+# ------------------------------------------------------------------------------- counting
+UP = ["count from {a} to {b}.", "count up from {a} to {b}.", "please count from {a} to {b}.", "can you count from {a} to {b}?", "count {a} to {b}",
+      "count from {a} up to {b}", "say the numbers from {a} to {b}.", "list the numbers from {a} to {b}.", "what are the numbers from {a} to {b}?"]
+DOWN = ["count down from {a} to {b}.", "count backwards from {a} to {b}.", "count from {a} down to {b}.", "please count down from {a} to {b}.",
+        "can you count down from {a} to {b}?", "count from {a} to {b}.", "count backward from {a} to {b}."]
+BY = ["count from {a} to {b} by {s}.", "count by {s} from {a} to {b}.", "count in {s} from {a} to {b}.", "count from {a} to {b} in {s}.",
+      "can you count by {s} from {a} to {b}?", "count from {a} to {b} in steps of {n}."]
+TO = ["count to {b}.", "can you count to {b}?", "please count to {b}.", "count up to {b}.", "count until {b}."]
+
+
+def counting(rng, held):
+    while True:
+        step = int(rng.choice([1, 2, 5, 10], p=[0.64, 0.12, 0.12, 0.12]))
+        terms = int(rng.integers(3, 15))
+        a = int(rng.integers(1, 30)) if rng.random() < 0.5 else int(rng.integers(0, 1000 - step * terms))
+        a = a if step == 1 else a // step * step
+        b = a + step * (terms - 1)
+        if rng.random() < 0.1 and b <= 20:
+            a, step = 1, 1
+        down = rng.random() < 0.35
+        if down:
+            a, b = b, a
+        if a != b and b < 1000 and is_held(f"count {a} {b} {step}") == held:
+            break
+    numbers = range(a, b + (-1 if down else 1), -step if down else step)
+    if step > 1:
+        frame = pick(rng, BY).replace("count", "count down" if down and rng.random() < 0.7 else "count", 1)
+    else:
+        frame = pick(rng, DOWN) if down else pick(rng, TO) if a == 1 and rng.random() < 0.7 else pick(rng, UP)
+    write = number if max(a, b) <= 20 and rng.random() < 0.25 else str
+    return word_it(rng, frame, a=write(a), b=write(b), s=STEPS[step], n=step), ", ".join(map(str, numbers)) + "."
+
+
+# ------------------------------------------------------------------------------- spelling, repeating
+SPELL = ["spell {w}.", "how do you spell {w}?", "how is {w} spelled?", "can you spell {w}?", "spell the word {w}.", "please spell {w}.", "how do i spell {w}?",
+         "how do you write {w}?", "spell {w} for me.", "what is the spelling of {w}?", "which letters are in {w}?", "can you spell the word {w}?", "spell: {w}"]
+REPEAT = ["repeat after me: {s}", "say: {s}", "repeat: {s}", "please say: {s}", "say after me: {s}", "repeat this: {s}", "say \"{s}\"", "repeat \"{s}\"",
+          "please repeat: {s}", "can you say: {s}", "say the following: {s}", "repeat this sentence: {s}", "read this aloud: {s}", "repeat the words: {s}", "say this: {s}"]
+SMALL = ("the a my your our this that i you we they he she it is was are has had can will and or but of in on at to with for from by not very new old big small good "
+         "red green blue cold warm first last next one two three time day man woman child house door water tree road city book name word hand light night "
+         "morning friend dog cat bird sun moon rain wind snow sea river hill bread milk tea train car boat music song voice story game work school window table chair "
+         "user system assistant server likes sees wants makes takes gives finds keeps reads writes sings runs walks comes goes eats drinks sleeps opens closes stands speaks").split()
+
+
+@functools.cache
+def words():
+    with open(WORD_LIST) as lines:
+        return [w for w in map(str.strip, lines) if re.fullmatch("[a-z]{3,12}", w)]
+
+
+def a_word(rng):
+    if rng.random() < 0.08:
+        return "".join(pick(rng, TYPO_KEYS) for _ in range(int(rng.integers(3, 10))))
+    return pick(rng, words())
+
+
+def spelling(rng, held):
+    while True:
+        w = a_word(rng)
+        if is_held(f"word {w}") == held:
+            break
+    return word_it(rng, pick(rng, SPELL), w=w), f"{capital(w)} is spelled {' '.join(w.upper())}."
+
+
+def sentence(rng):
+    share = rng.random()
+    out = [pick(rng, SMALL) if rng.random() < share else pick(rng, words()) for _ in range(int(rng.integers(1, 9)))]
+    if rng.random() < 0.1:
+        out[int(rng.integers(len(out)))] = str(int(rng.integers(1000)))
+    text = " ".join(out)
+    return text.replace(" ", ", ", 1) if rng.random() < 0.12 else text
+
+
+def repeating(rng, held):
+    while True:
+        s = sentence(rng)
+        if is_held(f"say {s}") == held:
+            break
+    mark = pick(rng, ["", ".", ".", "!", "?"])
+    return word_it(rng, pick(rng, REPEAT).replace("{s}", "{s}" + mark), closers=False, s=s), capital(s) + (mark or ".")
+
+
+# ------------------------------------------------------------------------------- days, months
+# frames marked with * are never trained on
+DAY_AFTER = ["what day comes after {d}?", "which day comes after {d}?", "what day is after {d}?", "which day follows {d}?", "what comes after {d}?", "the day after {d}?",
+             "what is the day after {d}?", "which is the next day after {d}?", "after {d} comes?", "today is {d}. what day is tomorrow?", "if today is {d}, what is tomorrow?",
+             "what weekday comes after {d}?", "which day is next after {d}?", "*what day follows {d}?", "if it is {d} today, what day is tomorrow?"]
+DAY_BEFORE = ["what day comes before {d}?", "which day comes before {d}?", "what day is before {d}?", "which day precedes {d}?", "what comes before {d}?", "the day before {d}?",
+              "what is the day before {d}?", "before {d} comes?", "today is {d}. what day was yesterday?", "if today is {d}, what was yesterday?", "what weekday comes before {d}?",
+              "which is the day before {d}?", "which day is right before {d}?", "if it is {d} today, what day was yesterday?"]
+DAY_LIST = ["[name|list|say|tell me|recite|give me|can you name|can you list|write] [the|all|all the] [days of the week|weekdays|days of a week][| in order]",
+            "[what|which] are the [days of the week|weekdays]?", "[what|which] days are [there|in a week|in the week]?", "[the |]days of the week[| in order]"]
+DAY_COUNT = ["how many days are in [a|one|the] week?", "how many days [does|do you think does] [a|one|the] week have?", "how many days [has|are there in|make] [a|one] week?",
+             "[the |]number of days in a week?"]
+DAY_PLACE = ["what is the {n} day of the week?", "which day is the {n} day of the week?", "the {n} day of the week?", "name the {n} day of the week.",
+             "which is the {n} day of a week?"]
+MONTH_AFTER = ["which month comes after {d}?", "what month comes after {d}?", "what month is after {d}?", "which month follows {d}?", "what comes after {d}?", "the month after {d}?",
+               "what is the month after {d}?", "after {d} comes?", "which is the next month after {d}?", "what month follows {d}?", "*which month is next after {d}?"]
+MONTH_BEFORE = ["which month comes before {d}?", "what month comes before {d}?", "what month is before {d}?", "which month precedes {d}?", "what comes before {d}?",
+                "the month before {d}?", "what is the month before {d}?", "before {d} comes?", "which month is right before {d}?"]
+MONTH_LENGTH = ["how many days does {d} have?", "how many days are in {d}?", "how many days has {d}?", "how long is {d}?", "number of days in {d}?", "what is the number of days in {d}?",
+                "how many days are there in {d}?", "how many days long is {d}?"]
+MONTH_PLACE = ["what is the {n} month?", "which month is the {n} month?", "which month is number {k}?", "what is month number {k}?", "what is the {n} month of the year?",
+               "name the {n} month of the year.", "which is the {n} month?", "the {n} month of the year?", "which one is the {n} month of the year?", "name month {k}."]
+MONTH_NUMBER = ["which number is {d}?", "what number is {d}?", "what number is the month {d}?", "which month of the year is {d}?", "what number does {d} have?"]
+MONTH_LIST = ["[name|list|say|tell me|recite|give me|can you name|can you list|write] [the|all|all the] months[| of the year| of a year][| in order]",
+              "[what|which] are the months[| of the year]?", "[what|which] months are [there|in a year|in the year]?", "[the |]months of the year[| in order]"]
+MONTH_COUNT = ["how many months are in [a|one|the] year?", "how many months [does|do you think does] [a|one|the] year have?", "how many months [has|are there in|make] [a|one] year?",
+               "[the |]number of months in a year?"]
+
+
+def phrase(rng, frames, held, *key):
+    """A frame, or None: a held-out one is marked with * or does not go with this key in training."""
+    frame = pick(rng, frames)
+    kept_back = frame.startswith("*") or is_held(" ".join(map(str, key)) + frame)
+    return frame.lstrip("*") if kept_back == held else None
+
+
+def once(questions, answer):
+    def make(rng, held):
+        question = a_variant(rng, questions, held)
+        return question and (question, {}, answer)
+    return make
+
+
+def neighbour(names, frames, by, relation):
+    def make(rng, held):
+        k = int(rng.integers(len(names)))
+        frame = phrase(rng, frames, held, names[k])
+        other = names[(k + by) % len(names)]
+        return frame and (frame, dict(d=names[k]), f"{other} comes {relation} {names[k]}.")
+    return make
+
+
+def day_place(rng, held):
+    k = int(rng.integers(7))
+    frame = phrase(rng, DAY_PLACE, held, k)
+    return frame and (frame, dict(n=ORDINALS[k]), f"Counting from Monday, the {ORDINALS[k]} day is {DAYS[k]}.")
+
+
+def month_length(rng, held):
+    k = int(rng.integers(12))
+    frame = phrase(rng, MONTH_LENGTH, held, k)
+    return frame and (frame, dict(d=MONTHS[k]), f"{MONTHS[k]} has {LENGTHS[k]} days{', or 29 in a leap year' if k == 1 else ''}.")
+
+
+def month_place(rng, held):
+    k = int(rng.integers(12))
+    frame = phrase(rng, MONTH_PLACE, held, k)
+    return frame and (frame, dict(n=ORDINALS[k], k=k + 1), f"The {ORDINALS[k]} month is {MONTHS[k]}.")
+
+
+def month_number(rng, held):
+    k = int(rng.integers(12))
+    frame = phrase(rng, MONTH_NUMBER, held, k)
+    return frame and (frame, dict(d=MONTHS[k]), f"{MONTHS[k]} is month number {k + 1}.")
+
+
+def in_order(names):
+    return ", ".join(names[:-1]) + " and " + names[-1] + "."
+
+
+def one_of(makers, weights):
+    def make(rng, held):
+        while True:
+            found = makers[int(rng.choice(len(makers), p=weights))](rng, held)
+            if found:
+                frame, slots, answer = found
+                return word_it(rng, frame, **slots), answer
+    return make
+
+
+days = one_of([neighbour(DAYS, DAY_AFTER, 1, "after"), neighbour(DAYS, DAY_BEFORE, -1, "before"), once(DAY_LIST, in_order(DAYS)),
+               once(DAY_COUNT, "A week has 7 days."), day_place], [0.36, 0.34, 0.1, 0.06, 0.14])
+months = one_of([neighbour(MONTHS, MONTH_AFTER, 1, "after"), neighbour(MONTHS, MONTH_BEFORE, -1, "before"), month_length, month_place, month_number,
+                 once(MONTH_LIST, in_order(MONTHS)), once(MONTH_COUNT, "A year has 12 months.")], [0.22, 0.22, 0.18, 0.16, 0.1, 0.08, 0.04])
+
+
+# ------------------------------------------------------------------------------- capitals
+CAPITAL = ["what is the capital of {c}?", "what is {c}'s capital?", "what is the capital city of {c}?", "which city is the capital of {c}?", "capital of {c}?",
+           "name the capital of {c}.", "tell me the capital of {c}.", "do you know the capital of {c}?", "the capital of {c}?", "what city is the capital of {c}?",
+           "{c} has which capital?", "which capital does {c} have?", "can you tell me the capital of {c}?", "which is the capital of {c}?", "what is the name of the capital of {c}?",
+           "*what is {c}'s capital city?", "*i would like to know the capital of {c}.", "*say the capital of {c}.", "*which city is {c}'s capital?"]
+
+
+@functools.cache
+def countries():
+    rows = [line.rstrip("\n").split("\t") for line in open(HERE / "capitals.tsv") if not line.startswith("#")]
+    return [(r[0], r[1], [r[0]] * 3 + [r[0].removeprefix("the ")] + (r[2].split("; ") if len(r) > 2 else [])) for r in rows]
+
+
+def capitals(rng, held):
+    while True:
+        country, city, names = pick(rng, countries())
+        frame = phrase(rng, CAPITAL, held, country)
+        if frame:
+            return word_it(rng, frame, c=pick(rng, names)), f"The capital of {country} is {city}."
+
+
+# ------------------------------------------------------------------------------- facts
+ABOUT = ["what is {x}?", "what does {x} do?", "what is {x} for?", "explain {x}.", "tell me about {x}.", "describe {x}.", "{x}?", "what does {x} mean?", "help with {x}",
+         "can you explain {x}?", "what do i need {x} for?", "how does {x} work?", "i have a question about {x}", "what can you tell me about {x}?", "why is there {x}?",
+         "*what is the purpose of {x}?", "*please describe {x} to me.", "*what do you know about {x}?"]
+QUOTES = ["{x}", "{x}", "{x}", "`{x}`", "\"{x}\""]
+
+
+@functools.cache
+def facts(group):
+    with open(HERE / "facts.toml", "rb") as file:
+        return [f for f in tomllib.load(file)["fact"] if f["group"] == group]
+
+
+def fact(group):
+    def make(rng, held):
+        while True:
+            f = pick(rng, facts(group))
+            questions, names = f.get("questions", []), f.get("names", [])
+            if names and (not questions or rng.random() < 0.55):
+                name = pick(rng, names)
+                frame = phrase(rng, ABOUT, held, name)
+                if frame:
+                    name = f"`{name}`" if "-" in name and rng.random() < 0.15 else name
+                    return word_it(rng, frame, x=name), f["answer"]
+                continue
+            question = a_variant(rng, questions, held)
+            if question:
+                mark = "?" if re.match(r"(what|which|who|how|where|why|when|are|is|can|do|does|may)\b", question) else ""
+                return word_it(rng, question + mark), f["answer"]
+    return make
+
+
+# ------------------------------------------------------------------------------- everything else
+DO_NOT_KNOW = "I do not know that. I am only a small demonstration model."
+CANNOT = "I cannot do that. I am only a small demonstration model."
+TOO_LARGE = "I only calculate with numbers below one thousand."
+NO_AUDIO = "I cannot understand audio, because my ears are not trained. Please type."
+NAMES = ("Napoleon;Einstein;Mozart;Shakespeare;Plato;Newton;Cleopatra;Caesar;Darwin;Picasso;Beethoven;Lincoln;Columbus;Galileo;Homer;Buddha;Gandhi;Tesla;Edison;Curie;"
+         "Anna;Peter;Maria;John;Tom;Lisa;Mr. Smith;my neighbour;my brother;my sister;the president;the king;the queen;the pope;the mayor").split(";")
+ASK = ["who is {n}?", "who was {n}?", "when was {n} born?", "where does {n} live?", "what did {n} say?", "how old is {n}?", "is {n} at home?", "when did {n} die?",
+       "what is the meaning of {w}?", "what is a {w}?", "what does {w} mean?", "why is the {w} so {v}?", "how does a {w} work?", "where can i buy a {w}?", "how much does a {w} cost?",
+       "how do i cook {w}?", "what color is the {w}?", "how do i repair a {w}?", "is a {w} bigger than a {v}?", "what is the difference between {w} and {v}?", "who invented the {w}?",
+       "when was the {w} invented?", "is {w} healthy?", "what is the best {w}?", "where is the {w}?", "do you like {w}?", "what do you think about {w}?", "have you seen my {w}?",
+       "what is the weather like today?", "will it rain tomorrow?", "what time is it?", "what is the date today?", "what day is it today?", "what is the temperature outside?",
+       "who won the game last night?", "what is the price of {w}?", "what is the meaning of life?", "how far is the moon?", "how tall is {n}?", "what is the population of {c}?",
+       "which language is spoken in {c}?", "who is the president of {c}?", "what is the largest city in {c}?", "how large is {c}?", "where is {c}?", "what is the currency of {c}?",
+       "which country has the capital {t}?", "{t} is the capital of which country?", "what is the capital of {w}?", "what is the capital of {n}?", "how many days does {w} have?",
+       "what is the flag of {c}?", "is {c} a nice country?", "what is the square root of {k}?", "is {k} a prime number?", "what does --{w} do?", "explain the flag --{w}.",
+       "what is the metric vllm:{w}?", "what is quantum {w}?", "why do people {w}?", "can birds {w}?", "how many {w} are there?", "who wrote {w}?", "tell me about {w}.",
+       "*who has seen {n}?", "*where can i find {w}?", "*what is the history of {w}?", "*is there a {w} in {c}?", "*how heavy is a {w}?", "*which {w} is the best?",
+       "*why did {n} {w}?", "*when does the {w} open?"]
+DO = ["write a poem about {w}.", "write a story about {n}.", "tell me a joke.", "tell me a story.", "sing a song.", "play some music.", "write a letter to {n}.", "translate {w} into french.",
+      "translate this into german: {w}", "open the {w}.", "turn on the {w}.", "call {n}.", "send a message to {n}.", "buy a {w}.", "set an alarm for {k}.", "remind me of the {w}.",
+      "draw a {w}.", "write a program that sorts {w}.", "book a flight to {t}.", "show me a picture of {w}.", "search the web for {w}.", "summarize the book about {w}.",
+      "play {w}.", "order a {w}.", "give me a recipe for {w}.", "find {n}.", "write an essay about {w}.", "solve the puzzle of the {w}.", "explain {w} to a child.", "make a list of {w}.",
+      "*write a song about {w}.", "*invent a story about {n} and a {w}.", "*order a taxi to {t}.", "*draw {n} with a {w}.", "*read me the news.", "*compose a tune for {n}."]
+LARGE = ["what is {a} {o} {b}?", "{a} {s} {b}", "how much is {a} {o} {b}?", "{a}{s}{b}", "calculate {a} {o} {b}."]
+
+
+def unknown(rng, held):
+    if rng.random() < 0.08:
+        k = int(rng.integers(3))
+        a, b = int(10 ** rng.uniform(3.05, 6)), int(10 ** rng.uniform(0.5, 6))
+        a, b = (a, b) if rng.random() < 0.5 else (b, a)
+        return word_it(rng, pick(rng, LARGE), a=a, b=b, o=["plus", "minus", "times"][k], s="+-*"[k]), TOO_LARGE
+    if rng.random() < 0.06:
+        text = sentence(rng)                       # idle words
+        return word_it(rng, text), DO_NOT_KNOW
+    frames, answer = (ASK, DO_NOT_KNOW) if rng.random() < 0.7 else (DO, CANNOT)
+    while True:
+        w, v, n = pick(rng, words()), pick(rng, words()), pick(rng, NAMES)
+        frame = pick(rng, frames)
+        if (frame.startswith("*") or "{w}" in frame and is_held(w)) == held:
+            country, city, names = pick(rng, countries())
+            if n[0].isupper() and rng.random() < 0.5:
+                n = capital(w)
+            return word_it(rng, frame.lstrip("*"), w=w if rng.random() < 0.8 else pick(rng, SMALL[60:]), v=v, n=n, c=pick(rng, names), t=city,
+                           k=int(rng.integers(1000))), answer
+
+
+def audio(rng, held):
+    size = int(rng.integers(3, 160))
+    text = "" if rng.random() < 0.7 else word_it(rng, pick(rng, ["what do you hear?", "what did i say?", "please answer.", "listen to this.", "what is this?"]))
+    return "<|audio_start|>" + "<|audio_pad|>" * size + "<|audio_end|>" + text, NO_AUDIO
+
+
+AGAIN = ["repeat that", "say that again", "say it again", "once more", "repeat your answer", "again please", "can you say that again?", "can you repeat that?", "pardon?", "what did you say?",
+         "*one more time", "*could you repeat your answer?", "*say your answer again"]
+
+
+# ------------------------------------------------------------------------------- dialogues
+CATEGORIES = {"greeting": fact("greeting"), "identity": fact("identity"), "software": fact("software"), **{k: arithmetic(k) for k in ARITHMETIC},
+              "counting": counting, "spelling": spelling, "repeating": repeating, "days": days, "months": months, "capitals": capitals, "unknown": unknown,
+              "audio": audio, "sums": several_sums}
+# shares of the questions: (at the start, later)
+MIX = {"greeting": (3, 5), "identity": (4, 9), "software": (10, 9), "addition": (10, 8), "subtraction": (10, 13), "multiplication": (10, 13), "division": (10, 15),
+       "counting": (6, 11), "spelling": (7, 2), "repeating": (7, 3.5), "days": (4, 7), "months": (5, 8), "capitals": (10, 6), "unknown": (6, 8), "audio": (0.2, 0.2),
+       "sums": (8, 2)}
+SYSTEMS = ["You are a helpful assistant.", "You are Omni, a friendly voice assistant.", "Answer briefly.", "You are a virtual voice assistant with no gender or age.",
+           "Be polite and answer in one sentence.", "You are a pirate. Talk like one.", "You speak with children.", "Keep it short.", "You are an expert in everything.",
+           "Reply in English.", "You are a smart home assistant. Do not use markdown.", "Always be honest.", "Answer the questions of the user."]
+
+
+@functools.cache
+def mix(late):
+    shares = [early * (1 - late) + end * late for early, end in MIX.values()]
+    return list(MIX), [s / sum(shares) for s in shares]
+
+
+def set_mix(shares):
+    """Other shares for some categories, from now on."""
+    MIX.update({k: (v, v) for k, v in shares.items()})
+    mix.cache_clear()
+
+
+def ask(rng, category, held=False):
+    question, said = CATEGORIES[category](rng, held)
+    return Item(category, question, said)
+
+
+def history(rng, names, shares, turns):
+    chat = []
+    if rng.random() < 0.25:
+        text = pick(rng, SYSTEMS)
+        chat.append(("system", text + " " + capital(sentence(rng)) + "." if rng.random() < 0.3 else text))
+    for _ in range(turns):
+        if len(chat) > 1 and rng.random() < 0.14:
+            frame = pick(rng, [f for f in AGAIN if f[0] != "*"])
+            chat += [("user", word_it(rng, frame)), ("assistant", chat[-1][1])]
+        else:
+            item = ask(rng, names[int(rng.choice(len(names), p=shares))])
+            chat += [("user", item.question), ("assistant", item.answer)]
+    return chat
+
+
+def dialogue(rng, fraction):
+    """One training conversation; `fraction` of the training has passed."""
+    names, shares = mix(round(min(1.0, fraction / 0.35), 1))
+    kind = rng.random()
+    turns = 1 if kind < 0.55 else int(rng.integers(2, 5)) if kind < 0.97 else int(rng.integers(5, 14))
+    return history(rng, names, shares, turns)
+
+
+def render(chat):
+    return "".join(f"<|im_start|>{role}\n{text}<|im_end|>\n" for role, text in chat)
+
+
+def held_out(each, seed, only=None):
+    """{category: items} for the evaluation; every third item has a history of one to three turns."""
+    import numpy as np
+    rng = np.random.default_rng(seed)
+    names, shares = mix(1.0)
+    result = {}
+    for category in only or [c for c in [*CATEGORIES, "again"] if c != "sums"]:
+        items = []
+        for k in range(each):
+            if category == "again":
+                before = history(rng, names, shares, int(rng.integers(1, 4)))
+                item = Item(category, word_it(rng, pick(rng, AGAIN).lstrip("*")), before[-1][1])
+            else:
+                item = ask(rng, category, held=True)
+                before = history(rng, names, shares, int(rng.integers(1, 4))) if k % 3 == 2 else []
+            item.chat = before + [("user", item.question)]
+            items.append(item)
+        result[category] = items
+    return result
+
+
+def last_number(text):
+    found = re.findall(r"(minus )?(\d+)", text)
+    return found[-1] if found else None
+
+
+def accepts(item, said):
+    """Whether an answer is right: the result of a sum, otherwise every letter of the wanted answer."""
+    if item.category in ARITHMETIC:
+        return last_number(said) == last_number(item.answer)
+    if item.category == "unknown" and item.answer != TOO_LARGE:
+        return said in (DO_NOT_KNOW, CANNOT)
+    return said.lower() == item.answer.lower()

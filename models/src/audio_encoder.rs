@@ -10,6 +10,8 @@ mod net;
 
 use std::sync::Arc;
 
+use omni_engine::{ModelError, OneShotModel, SeqId};
+
 use crate::backend::{Backend, ComputeError, DryRun};
 use crate::checkpoint::{Checkpoint, LoadError};
 use crate::config::AudioConfig;
@@ -130,6 +132,11 @@ impl AudioEncoder {
     /// # Errors
     /// [`AudioError`] if there are too few or too many samples, or if one is no number.
     pub fn log_mel(&self, samples: &[f32]) -> Result<Vec<f32>, AudioError> {
+        self.check(samples)?;
+        Ok(self.mel.frames(samples))
+    }
+
+    fn check(&self, samples: &[f32]) -> Result<(), AudioError> {
         let (found, most) = (samples.len(), self.config.max_samples);
         if found < HOP {
             return Err(AudioError::TooShort { found, least: HOP });
@@ -140,7 +147,26 @@ impl AudioEncoder {
         if let Some(index) = samples.iter().position(|s| !s.is_finite()) {
             return Err(AudioError::NotFinite { index });
         }
-        Ok(self.mel.frames(samples))
+        Ok(())
+    }
+}
+
+impl OneShotModel for AudioEncoder {
+    /// Mono samples at [`AUDIO_SAMPLE_RATE`].
+    type Input = Arc<[f32]>;
+    /// Rows `[rows, width]`.
+    type Output = Arc<[f32]>;
+
+    /// Frames of 10 ms.
+    fn cost(&self, input: &Arc<[f32]>) -> Result<u32, ModelError> {
+        self.check(input)
+            .map_err(|e| ModelError::Rejected(e.to_string()))?;
+        Ok(u32::try_from(input.len() / HOP).unwrap_or(u32::MAX))
+    }
+
+    fn run(&mut self, batch: &[(SeqId, &Arc<[f32]>)]) -> Result<Vec<Result<Arc<[f32]>, String>>, ModelError> {
+        let encode = |(_, samples): &(SeqId, &Arc<[f32]>)| self.encode(samples).map_err(|e| e.to_string());
+        Ok(batch.iter().map(encode).collect())
     }
 }
 

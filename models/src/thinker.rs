@@ -12,9 +12,10 @@ mod net;
 mod sequence;
 
 use std::fmt;
+use std::ops::Range;
 use std::sync::Arc;
 
-use omni_engine::{ArModel, KvSpec, ModelError, Sampled, SeqId, SeqStep};
+use omni_engine::{ArModel, ContentKey, KvSpec, ModelError, Sampled, SeqId, SeqStep};
 
 use crate::sampling::TextSampling;
 
@@ -148,5 +149,14 @@ impl ArModel for Thinker {
 
     fn close(&mut self, seq: SeqId) {
         self.0.close(seq);
+    }
+
+    /// Nothing for a prompt on three axes, or whose hidden rows are to be exported: every position must be computed.
+    fn content_keys(&self, seq: SeqId, positions: Range<u32>) -> Option<Vec<ContentKey>> {
+        self.0.content_keys(seq, positions)
+    }
+
+    fn token(&self, output: &ThinkerToken) -> Option<u32> {
+        Some(output.token)
     }
 }

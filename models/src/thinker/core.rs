@@ -1,9 +1,10 @@
 //! The thinker over one backend: sequences, the paged cache, one step in two halves (compute, sample).
 
 use std::collections::HashMap;
+use std::ops::Range;
 use std::sync::Arc;
 
-use omni_engine::{ArModel, KvSpec, ModelError, Sampled, SeqId, SeqStep};
+use omni_engine::{ArModel, ContentKey, KvSpec, ModelError, Sampled, SeqId, SeqStep};
 
 use crate::backend::{Backend, Batch};
 use crate::nn::Tap;
@@ -259,6 +260,14 @@ impl<B: Backend> ArModel for Core<B> {
 
     fn close(&mut self, seq: SeqId) {
         self.sequences.remove(&seq);
+    }
+
+    fn content_keys(&self, seq: SeqId, positions: Range<u32>) -> Option<Vec<ContentKey>> {
+        self.sequences.get(&seq)?.content_keys(positions)
+    }
+
+    fn token(&self, output: &ThinkerToken) -> Option<u32> {
+        Some(output.token)
     }
 }
 

@@ -1,6 +1,9 @@
 //! One reply as the thinker sees it: what stands at each position, and nothing about how it is computed.
 
+use std::ops::Range;
 use std::sync::Arc;
+
+use omni_engine::ContentKey;
 
 use crate::sampling::{Draw, Said};
 
@@ -147,6 +150,20 @@ impl Sequence {
             width: self.width,
             values: Arc::from(self.hidden.as_slice()),
         }))
+    }
+
+    /// What stands at `positions`, if others may share what is computed from it.
+    pub(super) fn content_keys(&self, positions: Range<u32>) -> Option<Vec<ContentKey>> {
+        if self.request.axes.is_some() || !self.known.is_empty() {
+            return None;
+        }
+        let key = |p: u32| {
+            Some(match self.input(p as usize)? {
+                Input::Token(id) => ContentKey::token(id),
+                Input::Audio(row) => ContentKey::row(row),
+            })
+        };
+        positions.map(key).collect()
     }
 
     pub(super) fn said(&self) -> Said<'_> {

@@ -1,6 +1,8 @@
 //! The audio encoder against the reference, and the whole way from sound to sound.
 
-use omni_engine::{ArModel, SeqId};
+use std::sync::Arc;
+
+use omni_engine::{ArModel, ModelError, OneShotModel, SeqId};
 use omni_models::{
     AudioEncoder, AudioError, CheckpointSource, DType, Kernels, LoadOptions, Message, MessagePart, Problem,
     Role, SpeechModel, ThinkerRequest,
@@ -123,6 +125,25 @@ fn audio_that_cannot_be_encoded_is_told() {
     );
     let silence = encoder.encode(&[0.0; 16_000]).expect("silence is audio");
     assert!(silence.iter().all(|v| v.is_finite()));
+}
+
+#[test]
+fn the_encoder_answers_each_request_of_a_batch() {
+    let goldens = Goldens::load();
+    let mut encoder = encoder(&load(Kernels::Auto, DType::F32));
+    let long: Arc<[f32]> = goldens.floats("audio.wav16k").into();
+    let short: Arc<[f32]> = long[..8000].into();
+    let silent: Arc<[f32]> = Vec::new().into();
+    assert_eq!(encoder.cost(&long).expect("it can be served"), 330);
+    assert!(matches!(encoder.cost(&silent), Err(ModelError::Rejected(_))));
+    let batch = [(SeqId(1), &long), (SeqId(2), &silent), (SeqId(3), &short)];
+    let answers = encoder.run(&batch).expect("it runs");
+    assert_eq!(answers[0], Ok(encoder.encode(&long).expect("audio")));
+    assert!(
+        answers[1].as_ref().is_err_and(|e| e.contains("0 samples")),
+        "{answers:?}"
+    );
+    assert_eq!(answers[2], Ok(encoder.encode(&short).expect("audio")));
 }
 
 fn load_dir(dir: &TempDir) -> SpeechModel {

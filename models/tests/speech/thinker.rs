@@ -1,6 +1,8 @@
 //! The thinker against the reference, and against itself in other orders.
 
-use omni_engine::{ArModel, ModelError, Sampled, SeqId};
+use omni_engine::{
+    AddOptions, ArConfig, ArEngine, ArEvent, ArModel, ContentKey, ModelError, Sampled, SeqId, Stamp,
+};
 use omni_models::{DType, Kernels, PromptPiece, SpeechModel, TextSampling, Thinker, ThinkerRequest};
 use proptest::prelude::*;
 
@@ -374,4 +376,83 @@ fn hidden_rows_that_were_never_computed_fail_their_own_reply_only() {
     );
     assert!(matches!(&sampled[1], Sampled::Item(_)), "{sampled:?}");
     whole.computed = 0;
+}
+
+#[test]
+fn what_stands_at_a_position_is_told_for_sharing() {
+    let goldens = Goldens::load();
+    let mut thinker = own();
+    let prompt = audio_prompt(&goldens);
+    let count = thinker.open(SeqId(1), ask(prompt.clone())).expect("served");
+    let keys = thinker.content_keys(SeqId(1), 0..count).expect("it may share");
+    assert_eq!(keys.len(), 58);
+    assert_eq!(keys[0], ContentKey::token(276));
+    let row = &goldens.floats("audio.embeds_windowed")[HIDDEN..2 * HIDDEN];
+    assert_eq!(keys[5], ContentKey::row(row), "the second row of the audio");
+    assert_eq!(
+        thinker.content_keys(SeqId(1), 0..count + 1),
+        None,
+        "nothing has been said yet"
+    );
+
+    let exported = ThinkerRequest {
+        export_hidden: true,
+        ..ask(prompt)
+    };
+    thinker.open(SeqId(2), exported).expect("served");
+    assert_eq!(
+        thinker.content_keys(SeqId(2), 0..4),
+        None,
+        "its hidden rows must be computed"
+    );
+    let placed = ThinkerRequest {
+        axes: Some(vec![[3; 3]; 2]),
+        ..ask(tokens(&[7, 8]))
+    };
+    thinker.open(SeqId(3), placed).expect("served");
+    assert_eq!(
+        thinker.content_keys(SeqId(3), 0..2),
+        None,
+        "its places are its own"
+    );
+}
+
+/// A real engine, with blocks that two sequences share: the second one's prefix is never computed.
+#[test]
+fn a_shared_prefix_changes_nothing() {
+    let goldens = Goldens::load();
+    let mut ids = goldens.ids("text.input_ids");
+    let talk = |engine: &mut ArEngine<Thinker>, id: u64, ids: &[u32]| {
+        let options = AddOptions {
+            max_outputs: 9,
+            ..AddOptions::default()
+        };
+        engine
+            .add(SeqId(id), ask(tokens(ids)), options, Stamp::default())
+            .expect("admitted");
+        let (mut said, mut computed) = (Vec::new(), 0);
+        loop {
+            let report = engine.step(Stamp::default());
+            computed += report.stats.prefill_tokens;
+            for event in report.events {
+                match event {
+                    ArEvent::Output { item, .. } => said.push(item.token),
+                    ArEvent::Finished { reason, .. } => return (said, computed, reason),
+                    _ => {}
+                }
+            }
+        }
+    };
+    let mut shared = ArEngine::new(own(), ArConfig::default());
+    let (first, computed, _) = talk(&mut shared, 1, &ids);
+    assert_eq!((first, computed), (goldens.ids("text.gen_ids")[..9].to_vec(), 28));
+    let last = ids.len() - 1;
+    ids[last - 4] = 99;
+    let (second, computed, _) = talk(&mut shared, 2, &ids);
+    assert!(
+        computed < 28,
+        "{computed} positions of the second prompt were computed"
+    );
+    let (alone, ..) = talk(&mut ArEngine::new(own(), ArConfig::default()), 3, &ids);
+    assert_eq!(second, alone);
 }

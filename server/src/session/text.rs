@@ -27,6 +27,8 @@ pub(super) struct Piece {
     pub(super) chars: usize,
     /// Whether it goes on in the sequence of the piece before it.
     pub(super) continues: bool,
+    /// Whether it belongs to no other sequence than that one: when the talker has ended it, nothing comes after.
+    pub(super) verbatim: bool,
     /// Whether its sequence ends with it.
     pub(super) ends: bool,
     /// Silence before it, if it begins a sequence.
@@ -140,6 +142,7 @@ impl TextFront {
             tokens: Vec::new(),
             chars: 0,
             continues: true,
+            verbatim: false,
             ends: true,
             pause: Duration::ZERO,
             source_end: self.source_end,
@@ -158,6 +161,7 @@ impl TextFront {
             tokens,
             chars,
             continues: open.is_some(),
+            verbatim: true,
             ends: false,
             pause: Duration::ZERO,
             source_end: self.source_end,
@@ -222,6 +226,7 @@ impl TextFront {
             tokens,
             chars,
             continues,
+            verbatim: false,
             ends,
             pause,
             source_end: self.source_end,

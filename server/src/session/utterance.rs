@@ -296,8 +296,9 @@ impl Utterance {
                 } else {
                     break;
                 }
-            } else if piece.tokens.is_empty() {
-                // The end of a sequence that has ended by itself.
+            } else if piece.tokens.is_empty() || (piece.verbatim && continues) {
+                // What is left of a sequence that the talker has ended by itself. A reply in tokens is one sequence, as for
+                // the reference: what was still to come is not spoken, however early or late it came.
                 self.text.next_piece();
             } else if self.speaking.can_start()
                 && self.speaking.has_permit()

@@ -87,7 +87,8 @@ impl<J> Drop for StageHandle<J> {
 }
 
 /// An engine with the sequences it works on; what differs between stages.
-pub(super) trait Core: Send {
+pub(crate) trait Core: Send {
+    /// What it is asked to do.
     type Job: Send;
 
     /// Builds model and engine.
@@ -114,6 +115,16 @@ pub(super) trait Core: Send {
 
     /// Ends every sequence with `end` and drops the engine.
     fn end_all(&mut self, end: &End);
+
+    /// Why the engine is of no use any more, if that can be without a panic.
+    fn fault(&mut self) -> Option<String> {
+        None
+    }
+
+    /// Sleeps until `wake` is rung, or for `timeout`.
+    fn sleep(&mut self, wake: &Wake, timeout: Option<Duration>) {
+        wake.sleep(timeout);
+    }
 }
 
 /// The body of a replica's thread. Whoever starts threads runs it.
@@ -140,8 +151,44 @@ pub(super) fn stage<C: Core + 'static>(
     mailbox: usize,
     clock: Clock,
 ) -> (StageHandle<C::Job>, StageBody) {
+    let parts = StageParts {
+        name,
+        mailbox,
+        wake: Wake::default(),
+        stop: CancelFlag::default(),
+        seat,
+        clock,
+    };
+    stage_of(core, parts)
+}
+
+/// What a replica has beside its core.
+pub(crate) struct StageParts {
+    /// Name of the stage.
+    pub(crate) name: &'static str,
+    /// Jobs that may wait.
+    pub(crate) mailbox: usize,
+    /// Its bell.
+    pub(crate) wake: Wake,
+    /// Set when it is to stop.
+    pub(crate) stop: CancelFlag,
+    /// Where its state and figures are written.
+    pub(crate) seat: Seat,
+    /// The time.
+    pub(crate) clock: Clock,
+}
+
+/// Puts a core behind a mailbox.
+pub(crate) fn stage_of<C: Core + 'static>(core: C, parts: StageParts) -> (StageHandle<C::Job>, StageBody) {
+    let StageParts {
+        name,
+        mailbox,
+        wake,
+        stop,
+        seat,
+        clock,
+    } = parts;
     let (jobs_tx, jobs) = mpsc::channel(mailbox);
-    let (wake, stop) = (Wake::default(), CancelFlag::default());
     let handle = StageHandle {
         name,
         jobs: jobs_tx,
@@ -177,6 +224,8 @@ enum Turn {
     Worked,
     /// Nothing to do until a ring or that time.
     Idle(Option<Stamp>),
+    /// The engine is of no use any more.
+    Died(String),
     /// Stopped, or nobody can send jobs any more.
     Over,
 }
@@ -201,7 +250,8 @@ impl<C: Core> Worker<C> {
                 Ok(Turn::Worked) => {}
                 Ok(Turn::Idle(until)) => {
                     self.core.settle();
-                    self.wake.sleep(until.map(|at| at.since(self.clock.now())));
+                    let timeout = until.map(|at| at.since(self.clock.now()));
+                    self.core.sleep(&self.wake, timeout);
                 }
                 Ok(Turn::Over) => {
                     let message = "the server stopped".to_owned();
@@ -210,6 +260,11 @@ impl<C: Core> Worker<C> {
                         message,
                     });
                     return ReplicaState::Removed;
+                }
+                Ok(Turn::Died(message)) => {
+                    if !self.recover(message) {
+                        return ReplicaState::Removed;
+                    }
                 }
                 Err(panic) => {
                     if !self.recover(panic_message(&*panic)) {
@@ -238,6 +293,9 @@ impl<C: Core> Worker<C> {
         if accepted {
             // The first inputs of the new ones are there, and their bell has rung.
             self.core.tend();
+        }
+        if let Some(message) = self.core.fault() {
+            return Turn::Died(message);
         }
         if self.core.has_work() {
             self.core.step();

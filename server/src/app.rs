@@ -3,6 +3,7 @@
 mod card;
 mod health;
 mod log;
+mod metrics;
 mod model;
 mod records;
 mod speech_model;
@@ -26,6 +27,7 @@ use crate::session::{RecordSink, SessionDeps, SessionLimits};
 use crate::stage::SpeechBackend;
 use crate::tasks::Tasks;
 use health::HealthBoard;
+use metrics::Metrics;
 use model::ModelStart;
 
 pub use log::init_logging;
@@ -74,6 +76,7 @@ pub struct App {
     listener: JoinHandle<anyhow::Result<()>>,
     keeper: JoinHandle<()>,
     readiness: watch::Receiver<Readiness>,
+    metrics: Metrics,
 }
 
 /// Whether the model is there.
@@ -102,6 +105,9 @@ impl App {
         let tasks = Arc::new(Tasks::default());
         let clock = Clock::start();
         let orchestrator = Orchestrator::new(admission_limits(config), CancellationToken::clone(&draining));
+        let metrics =
+            Metrics::start(&config.metrics, &orchestrator, &tasks, clock, config.max_active).await?;
+        let sinks = metrics.observe(sinks);
         let deps = SessionDeps {
             orchestrator: orchestrator.clone(),
             clock,
@@ -138,6 +144,7 @@ impl App {
             listener,
             keeper,
             readiness,
+            metrics,
         })
     }
 
@@ -145,6 +152,12 @@ impl App {
     #[must_use]
     pub fn address(&self) -> SocketAddr {
         self.address
+    }
+
+    /// Where its metrics are read, if they are.
+    #[must_use]
+    pub fn metrics_address(&self) -> Option<SocketAddr> {
+        self.metrics.address()
     }
 
     /// Where sessions get their work done.
@@ -198,6 +211,7 @@ impl App {
         }
         self.stop.cancel();
         self.tasks.join_tasks().await;
+        self.metrics.drained();
         self.close.cancel();
         // One that has failed was awaited already, and must not be again.
         if !self.listener.is_finished() && tokio::time::timeout(CLOSING, &mut self.listener).await.is_err() {
@@ -208,6 +222,7 @@ impl App {
         // An abort is a request: until it is granted the keeper may still start stages, which would not be stopped.
         let _ = (&mut self.keeper).await;
         self.orchestrator.stop_stages();
+        self.metrics.close().await;
         self.tasks.join_threads().await;
         tracing::info!("stopped");
     }

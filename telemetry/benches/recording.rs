@@ -17,7 +17,7 @@ fn server() -> (Telemetry, Vec<EngineInstruments>) {
             pending: true,
             ..CatalogueOptions::default()
         },
-        model_name: "Qwen/Qwen3-Omni-30B-A3B-Instruct".to_owned(),
+        model_name: Some("Qwen/Qwen3-Omni-30B-A3B-Instruct".to_owned()),
         ..TelemetryOptions::default()
     };
     let telemetry = Telemetry::new(&options).expect("good options");

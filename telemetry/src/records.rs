@@ -84,8 +84,8 @@ pub struct StageRecord {
     pub replica: Replica,
     /// What kind of stage it is.
     pub kind: StageKind,
-    /// From hand-over to its last output.
-    pub generation: Duration,
+    /// From hand-over to its last output, if that was measured.
+    pub generation: Option<Duration>,
     /// Tokens or frames that went in.
     pub tokens_in: u64,
     /// Tokens or frames that came out.
@@ -152,6 +152,19 @@ pub struct SchedulerRecord {
     pub prefix_queries: u64,
     /// Tokens found there.
     pub prefix_hits: u64,
+}
+
+/// What a replica has done since it was added, for engines that are asked instead of telling every event.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct EngineTotals {
+    /// Prompt tokens computed.
+    pub computed: u64,
+    /// Tokens (or codec frames) made.
+    pub generated: u64,
+    /// Requests that had to go back to waiting.
+    pub preemptions: u64,
+    /// Times that a request ran out of input.
+    pub starved: u64,
 }
 
 /// A request reached its first output in a stage.

@@ -17,7 +17,7 @@ fn telemetry() -> Telemetry {
             pending: true,
             ..CatalogueOptions::default()
         },
-        model_name: "tiny".to_owned(),
+        model_name: Some("tiny".to_owned()),
         hostname: "here".to_owned(),
         ..TelemetryOptions::default()
     };
@@ -45,7 +45,7 @@ fn feed_pipeline(meter: &Meter) {
     let share = |replica, kind| StageRecord {
         replica,
         kind,
-        generation: ms(100),
+        generation: Some(ms(100)),
         tokens_in: 5,
         tokens_out: 7,
     };

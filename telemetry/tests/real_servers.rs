@@ -102,7 +102,7 @@ fn busy() -> (Telemetry, EngineInstruments) {
             pending: true,
             ..CatalogueOptions::default()
         },
-        model_name: "a \"quoted\" \\ name\n".to_owned().replace('\n', ""),
+        model_name: Some("a \"quoted\" \\ name".to_owned()),
         hostname: "here".to_owned(),
         ..TelemetryOptions::default()
     };

@@ -86,6 +86,12 @@ impl Admission {
         }
     }
 
+    /// Utterances that wait.
+    #[must_use]
+    pub fn waiting(&self) -> usize {
+        self.waiting.load(Ordering::Acquire)
+    }
+
     /// Permits not handed out.
     #[must_use]
     pub fn free(&self) -> usize {

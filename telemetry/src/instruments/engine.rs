@@ -1,7 +1,7 @@
 //! One engine: vLLM's families. Held by the replica that drives it.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use metrics::{Counter, Gauge, Histogram};
@@ -11,7 +11,7 @@ use crate::families as f;
 use crate::log::EngineLog;
 use crate::meter::Meter;
 use crate::recorder::{EngineIndex, EngineMapError};
-use crate::records::{FinishReason, FinishedRequest, FirstOutput, Replica, SchedulerRecord};
+use crate::records::{EngineTotals, FinishReason, FinishedRequest, FirstOutput, Replica, SchedulerRecord};
 
 /// Least time between two updates of a replica's scheduler gauges, other than for a reader.
 const THROTTLE: Duration = Duration::from_secs(1);
@@ -39,6 +39,8 @@ pub struct EngineInstruments {
     meter: Meter,
     engine: String,
     log: Option<Arc<EngineLog>>,
+    /// What it had done when it was last asked.
+    asked: Mutex<EngineTotals>,
     gauges: Arc<SchedulerGauges>,
     prefix_queries: Counter,
     prefix_hits: Counter,
@@ -115,6 +117,7 @@ impl EngineInstruments {
             meter: meter.clone(),
             engine: engine.clone(),
             log: None,
+            asked: Mutex::default(),
         })
     }
 
@@ -201,6 +204,22 @@ impl EngineInstruments {
     /// A request ran out of input although the stage before should have delivered.
     pub fn starved(&self) {
         self.starved.increment(1);
+    }
+
+    /// What the engine has done in all, for one that is asked now and then. An engine is either asked, or tells its events.
+    pub fn totals(&self, totals: &EngineTotals) {
+        self.tokens.generated.absolute(totals.generated);
+        self.preemptions.absolute(totals.preemptions);
+        self.starved.absolute(totals.starved);
+        let mut before = self.asked.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(log) = &self.log {
+            let computed = totals.computed.saturating_sub(before.computed);
+            log.iteration(computed, totals.generated.saturating_sub(before.generated));
+            for _ in before.preemptions..totals.preemptions {
+                log.preempted();
+            }
+        }
+        *before = *totals;
     }
 
     /// The engine is done with a request, whatever the reason. Called once for each.

@@ -158,8 +158,9 @@ impl PipelineInstruments {
         self.generation_tokens
             .increment(record.stages.iter().map(|stage| stage.tokens_out).sum());
         for share in &record.stages {
-            if let Some(stage) = self.stages.get(&share.replica.stage) {
-                stage.generation.record(share.generation);
+            let stage = self.stages.get(&share.replica.stage);
+            if let Some((stage, generation)) = stage.zip(share.generation) {
+                stage.generation.record(generation);
             }
         }
     }

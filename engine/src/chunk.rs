@@ -5,9 +5,11 @@
 //!
 //! Two rules keep listeners from hearing gaps. *Chunk size*: the first chunk is as small as possible, later ones grow
 //! along a ramp, but never so far that waiting for more items would use up the stream's playback lead. *Who goes
-//! first*: the stream that would run dry first; new streams have no lead at all and so go before everyone. A step
-//! takes a bounded number of streams, and a step with a first chunk only those that cannot wait for the next, so that a
-//! crowd delays the comfortable streams and not all of them.
+//! first*: streams that are about to run dry, then new streams in the order of their arrival, then the others, each time
+//! the one that runs dry first. So a crowd of newcomers is let in at the rate at which those already playing allow. A step
+//! takes a bounded number of streams and of items, since nothing of a step comes out before its end and nobody can
+//! overtake it; and a step with a first chunk takes only those that cannot wait for the next, so that a crowd delays the
+//! comfortable streams and not all of them.
 
 mod stream;
 
@@ -18,11 +20,18 @@ use crate::ids::{SeqId, Stamp};
 use crate::model::{ChunkModel, ModelError};
 use stream::Stream;
 
+/// A stream with no more than so many items left to play goes before everyone: a listener who has begun must not hear a
+/// gap for the sake of one who has not.
+const ENDANGERED_ITEMS: u32 = 2;
+
 /// Limits and chunk policy of a [`ChunkEngine`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ChunkConfig {
     /// Streams decoded in one step.
     pub max_batch: u32,
+    /// Items decoded in one step, over all its streams; the chunk of its most urgent stream is never cut. Small steps let
+    /// urgent streams in sooner, large ones pay off where a device computes many items in the time of one.
+    pub max_batched_items: u32,
     /// Streams that may be open.
     pub max_streams: u32,
     /// Items asked for in the first, second, ... chunk of a stream; the last entry holds from then on. It is also the
@@ -33,10 +42,11 @@ pub struct ChunkConfig {
 }
 
 impl ChunkConfig {
-    /// Ramp 1, 2, 4, 8 and room for 64 streams, 16 in a step.
+    /// Ramp 1, 2, 4, 8 and room for 64 streams, 16 streams and 16 items in a step.
     pub fn new(item_duration: Duration) -> Self {
         Self {
             max_batch: 16,
+            max_batched_items: 16,
             max_streams: 64,
             ramp: vec![1, 2, 4, 8],
             item_duration,
@@ -141,7 +151,7 @@ impl<M: ChunkModel> ChunkEngine<M> {
     /// If `config` has an empty ramp, a zero in it, or a zero limit.
     pub fn new(model: M, config: ChunkConfig) -> Self {
         assert!(
-            config.max_batch > 0 && config.max_streams > 0,
+            config.max_batch > 0 && config.max_batched_items > 0 && config.max_streams > 0,
             "{config:?} has a zero limit"
         );
         assert!(
@@ -246,24 +256,35 @@ impl<M: ChunkModel> ChunkEngine<M> {
         report
     }
 
-    /// The ready streams that run dry first, at most `max_batch`.
+    /// The most urgent ready streams, at most `max_batch` with at most `max_batched_items`.
     ///
     /// All samples of a step come out at its end, so a first chunk, which somebody waits for, does not share its step
     /// with streams that have more than a largest chunk left to play.
     fn choose(&self, now: Stamp) -> Vec<SeqId> {
+        let endangered = now + self.config.item_duration * ENDANGERED_ITEMS;
         let mut ready: Vec<_> = self
             .streams
             .iter()
             .filter(|(_, s)| s.is_ready(now, &self.config))
-            .map(|(seq, s)| (s.urgency(), *seq))
+            .map(|(seq, s)| (s.urgency(endangered), *seq))
             .collect();
         ready.sort_unstable();
-        if ready.first().is_some_and(|((dry_at, _), _)| dry_at.is_none()) {
+        if ready.iter().any(|((_, dry_at, _), _)| dry_at.is_none()) {
             let pressing = now + self.config.item_duration * self.config.largest_chunk();
-            ready.retain(|((dry_at, _), _)| dry_at.is_none_or(|dry_at| dry_at <= pressing));
+            ready.retain(|((_, dry_at, _), _)| dry_at.is_none_or(|dry_at| dry_at <= pressing));
         }
         ready.truncate(self.config.max_batch as usize);
-        ready.into_iter().map(|(_, seq)| seq).collect()
+        let mut room = self.config.max_batched_items as usize;
+        let mut chosen = Vec::with_capacity(ready.len());
+        for (_, seq) in ready {
+            let chunk = self.streams[&seq].chunk(&self.config);
+            if chunk > room && !chosen.is_empty() {
+                break;
+            }
+            room = room.saturating_sub(chunk);
+            chosen.push(seq);
+        }
+        chosen
     }
 
     fn run(&mut self, chosen: &[SeqId], now: Stamp, report: &mut ChunkReport<M::Sample>) {

@@ -76,13 +76,15 @@ impl<T> Stream<T> {
         ))
     }
 
-    /// Sort key: streams without anything to hear first, in order of arrival, then by the time they run dry.
-    pub(super) fn urgency(&self) -> (Option<Stamp>, u64) {
-        (self.dry_at, self.arrival)
+    /// Sort key: streams that run dry by `endangered`, then those without anything to hear in order of arrival, then the
+    /// others; among themselves by the time they run dry.
+    pub(super) fn urgency(&self, endangered: Stamp) -> (bool, Option<Stamp>, u64) {
+        let safe = self.dry_at.is_none_or(|dry_at| dry_at > endangered);
+        (safe, self.dry_at, self.arrival)
     }
 
-    /// Fixes and returns how many items the next chunk takes.
-    pub(super) fn stage_chunk(&mut self, config: &ChunkConfig) -> usize {
+    /// Items that the next chunk would take now.
+    pub(super) fn chunk(&self, config: &ChunkConfig) -> usize {
         // The first chunk stays small even if a whole sentence is queued: its listener has been waiting longest. What
         // nobody hears goes with it.
         let most = if self.chunks == 0 {
@@ -90,7 +92,12 @@ impl<T> Stream<T> {
         } else {
             config.largest_chunk() as usize
         };
-        self.staged = self.queue.len().min(most);
+        self.queue.len().min(most)
+    }
+
+    /// Fixes and returns how many items the next chunk takes.
+    pub(super) fn stage_chunk(&mut self, config: &ChunkConfig) -> usize {
+        self.staged = self.chunk(config);
         self.staged
     }
 

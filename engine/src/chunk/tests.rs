@@ -142,7 +142,7 @@ fn a_queued_head_that_nobody_hears_goes_with_the_first_sound() {
 }
 
 #[test]
-fn the_stream_that_runs_dry_first_goes_first_and_newcomers_before_all() {
+fn newcomers_go_before_those_with_lead_and_these_by_the_time_they_run_dry() {
     let mut engine = engine();
     for seq in [1, 2, 3] {
         engine.add(SeqId(seq), HEARD).unwrap();
@@ -150,11 +150,12 @@ fn the_stream_that_runs_dry_first_goes_first_and_newcomers_before_all() {
     engine.push(SeqId(1), 0..20, false);
     engine.step(at(0));
     engine.step(at(0)); // stream 1 has 9 items of lead
-    engine.push(SeqId(2), 0..20, false);
-    engine.step(at(0)); // 1 and 2; now 1 leads by 17, 2 by 1
+    engine.push(SeqId(2), 0..30, false);
+    engine.step(at(0));
+    engine.step(at(0)); // now 1 leads by 17, 2 by 9
     engine.push(SeqId(3), 0..20, false);
     assert_eq!(
-        chunks(&engine.step(at(0))),
+        chunks(&engine.step(at(200))),
         [(3, 1), (2, 8)],
         "two places: the newcomer and the shortest lead"
     );
@@ -178,6 +179,54 @@ fn a_first_chunk_does_not_share_its_step_with_large_chunks_that_can_wait() {
         chunks(&engine.step(at(680))),
         [(3, 1), (1, 8)],
         "it cannot wait any more"
+    );
+}
+
+#[test]
+fn a_newcomer_waits_for_a_listener_who_is_about_to_hear_a_gap() {
+    let mut engine = engine();
+    for seq in [1, 2, 3] {
+        engine.add(SeqId(seq), HEARD).unwrap();
+    }
+    engine.push(SeqId(1), 0..20, false);
+    engine.step(at(0));
+    engine.step(at(0)); // stream 1 has 9 items, 360 ms, of lead
+    engine.push(SeqId(2), 0..20, false);
+    engine.push(SeqId(3), 0..20, false);
+    assert_eq!(
+        chunks(&engine.step(at(280))),
+        [(1, 8), (2, 1)],
+        "80 ms left: it goes first, and takes a place"
+    );
+    assert_eq!(chunks(&engine.step(at(280))), [(2, 8), (3, 1)]);
+}
+
+#[test]
+fn a_step_takes_a_bounded_number_of_items_and_at_least_one_chunk() {
+    let bounded = |max_batched_items| {
+        let config = ChunkConfig {
+            max_batched_items,
+            ..ChunkConfig::new(ITEM)
+        };
+        let mut engine = ChunkEngine::new(Echo::default(), config);
+        for seq in 0..4 {
+            engine.add(SeqId(seq), HEARD).unwrap();
+            engine.push(SeqId(seq), 0..30, false);
+        }
+        (0..4).map(|_| chunks(&engine.step(at(0)))).collect::<Vec<_>>()
+    };
+    let steps = bounded(9);
+    assert_eq!(steps[0], [(0, 1), (1, 1), (2, 1), (3, 1)]);
+    assert_eq!(
+        steps[1..],
+        [[(0, 8)], [(1, 8)], [(2, 8)]],
+        "8 and 8 are more than 9"
+    );
+    assert_eq!(bounded(16)[1], [(0, 8), (1, 8)]);
+    assert_eq!(
+        bounded(1),
+        [[(0, 1)], [(0, 8)], [(1, 1)], [(1, 8)]],
+        "a chunk is never cut"
     );
 }
 

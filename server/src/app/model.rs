@@ -141,6 +141,7 @@ pub(super) fn ar_config(stage: &ArStage) -> ArConfig {
 fn chunk_config(stage: &ChunkStage, frame: Duration) -> ChunkConfig {
     ChunkConfig {
         max_batch: stage.max_batch,
+        max_batched_items: stage.max_batched_frames,
         max_streams: stage.max_streams,
         ramp: stage.ramp.clone(),
         item_duration: frame,

@@ -296,6 +296,12 @@ pub(super) const SECTIONS: &[Section] = &[
                 "Streams decoded in one step.",
             ),
             setting(
+                "max_batched_frames",
+                MANY,
+                Is("16"),
+                "Codec frames decoded in one step over all its streams; the most urgent stream's chunk is never cut. Small steps let urgent streams in sooner; large ones pay off only where a device decodes many frames in the time of one.",
+            ),
+            setting(
                 "ramp",
                 Kind::Counts { max: 512, len: 32 },
                 Is("[1, 2, 4, 8]"),

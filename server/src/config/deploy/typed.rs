@@ -132,6 +132,8 @@ pub struct ChunkStage {
     pub max_streams: u32,
     /// Streams decoded in one step.
     pub max_batch: u32,
+    /// Codec frames decoded in one step.
+    pub max_batched_frames: u32,
     /// Codec frames of the first, second, ... chunk of a stream.
     pub ramp: Vec<u32>,
 }
@@ -255,6 +257,7 @@ impl Scope<'_> {
             stage: self.stage(),
             max_streams: self.count("max_streams"),
             max_batch: self.count("max_batch"),
+            max_batched_frames: self.count("max_batched_frames"),
             ramp,
         }
     }

@@ -117,9 +117,50 @@ fn gelu_body<const FUSED: bool>(x: &mut [f32]) {
     }
 }
 
+/// Widest pattern that [`Pattern`] makes.
+const PATTERN: usize = 256;
+
+/// A row of parameters, repeated until it fills whole vectors.
+///
+/// Rows of few columns (12, 24) would otherwise be computed one number at a time, at their ends or altogether.
+struct Pattern {
+    values: [f32; PATTERN],
+    /// 0 if the row fills whole vectors as it is, or would be too long repeated.
+    len: usize,
+}
+
+impl Pattern {
+    #[inline(always)]
+    fn of(row: &[f32]) -> Self {
+        let mut values = [0.0; PATTERN];
+        let mut len = row.len();
+        while !len.is_multiple_of(LANES) && len < PATTERN {
+            len += row.len();
+        }
+        if len == row.len() || len > PATTERN {
+            return Self { values, len: 0 };
+        }
+        for part in values[..len].chunks_exact_mut(row.len()) {
+            part.copy_from_slice(row);
+        }
+        Self { values, len }
+    }
+
+    /// The pattern, or `row` itself where there is none.
+    #[inline(always)]
+    fn row<'a>(&'a self, row: &'a [f32]) -> &'a [f32] {
+        match self.len {
+            0 => row,
+            len => &self.values[..len],
+        }
+    }
+}
+
 #[inline(always)]
 fn snake_body<const FUSED: bool>(out: &mut [f32], x: &[f32], a: &[f32], b: &[f32]) {
-    for (out, x) in out.chunks_exact_mut(a.len()).zip(x.chunks_exact(a.len())) {
+    let (wide_a, wide_b) = (Pattern::of(a), Pattern::of(b));
+    let (a, b) = (wide_a.row(a), wide_b.row(b));
+    for (out, x) in out.chunks_mut(a.len()).zip(x.chunks(a.len())) {
         for (((out, &x), &a), &b) in out.iter_mut().zip(x).zip(a).zip(b) {
             *out = fma::<FUSED>(sin_squared::<FUSED>(x * a), b, x);
         }
@@ -128,7 +169,9 @@ fn snake_body<const FUSED: bool>(out: &mut [f32], x: &[f32], a: &[f32], b: &[f32
 
 #[inline(always)]
 fn snake_in_place_body<const FUSED: bool>(x: &mut [f32], a: &[f32], b: &[f32]) {
-    for x in x.chunks_exact_mut(a.len()) {
+    let (wide_a, wide_b) = (Pattern::of(a), Pattern::of(b));
+    let (a, b) = (wide_a.row(a), wide_b.row(b));
+    for x in x.chunks_mut(a.len()) {
         for ((x, &a), &b) in x.iter_mut().zip(a).zip(b) {
             *x = fma::<FUSED>(sin_squared::<FUSED>(*x * a), b, *x);
         }

@@ -63,6 +63,28 @@ fn snake_is_good_for_small_and_large_arguments() {
 }
 
 #[test]
+fn snake_has_its_parameters_per_column_whatever_the_width() {
+    for isa in Isa::available() {
+        for width in [1, 3, 12, 16, 17, 24, 40, 48, 96, 255, 300] {
+            let a: Vec<f32> = (0..width).map(|i| 0.3 + i as f32 / 40.0).collect();
+            let b: Vec<f32> = (0..width).map(|i| 1.0 / (1.0 + i as f32)).collect();
+            let x = range(-3.0, 3.0, 7 * width);
+            let (mut out, mut in_place) = (vec![0.0; x.len()], x.clone());
+            snake(isa, &mut out, &x, &a, &b);
+            snake_in_place(isa, &mut in_place, &a, &b);
+            assert_eq!(out, in_place, "{isa:?}, width {width}");
+            for (i, (&x, &y)) in x.iter().zip(&out).enumerate() {
+                let exact = x + (x * a[i % width]).sin().powi(2) * b[i % width];
+                assert!(
+                    (exact - y).abs() < 2e-6,
+                    "{isa:?}, width {width}: f({x}) = {y}, not {exact}"
+                );
+            }
+        }
+    }
+}
+
+#[test]
 fn norms_give_unit_scale() {
     for isa in Isa::available() {
         let x: Vec<f32> = (0..37).map(|i| (i * i % 11) as f32 - 4.0).collect();

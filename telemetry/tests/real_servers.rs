@@ -4,95 +4,18 @@
 //! do nothing.
 
 use std::io::Write;
-use std::net::{SocketAddr, TcpListener as StdListener};
-use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use omni_telemetry::*;
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::{TcpListener, TcpStream};
+use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
-/// How long a program may take to do what it is there for.
-const PATIENCE: Duration = Duration::from_secs(60);
+#[path = "support/programs.rs"]
+mod programs;
 
-/// How to call `program`, if it is there: installed, or unpacked by `scripts/setup`. Says so if not.
-fn find(program: &str) -> Option<PathBuf> {
-    let unpacked = Path::new(env!("CARGO_MANIFEST_DIR")).join("../.tools/debian/usr/bin");
-    let runs = |path: &PathBuf| {
-        Command::new(path)
-            .arg("--version")
-            .stdout(Stdio::null())
-            .stderr(Stdio::null())
-            .status()
-            .is_ok_and(|status| status.success())
-    };
-    let found = [PathBuf::from(program), unpacked.join(program)]
-        .into_iter()
-        .find(runs);
-    if found.is_none() {
-        let _ = writeln!(
-            std::io::stderr(),
-            "skipped: {program} is not installed (scripts/setup fetches it)"
-        );
-    }
-    found
-}
-
-/// A program that ends with its test.
-struct Running(Child);
-
-impl Drop for Running {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
-}
-
-fn start(program: &Path, arguments: &[String], directory: &Path) -> Running {
-    let log = std::fs::File::create(directory.join("log")).expect("a file");
-    let child = Command::new(program)
-        .args(arguments)
-        .current_dir(directory)
-        .stdout(Stdio::null())
-        .stderr(log)
-        .spawn()
-        .expect("the program starts");
-    Running(child)
-}
-
-/// An address nobody listens on now.
-fn free_address() -> SocketAddr {
-    let listener = StdListener::bind("127.0.0.1:0").expect("a port");
-    listener.local_addr().expect("an address")
-}
-
-async fn get(address: SocketAddr, path: &str) -> Option<String> {
-    let mut stream = TcpStream::connect(address).await.ok()?;
-    let request = format!("GET {path} HTTP/1.0\r\nhost: x\r\n\r\n");
-    stream.write_all(request.as_bytes()).await.ok()?;
-    let mut answer = String::new();
-    stream.read_to_string(&mut answer).await.ok()?;
-    let (head, body) = answer.split_once("\r\n\r\n")?;
-    head.contains(" 200 ").then(|| body.to_owned())
-}
-
-/// Asks until the answer is as wanted. Gives the last answer if it never is.
-async fn until(address: SocketAddr, path: &str, wanted: impl Fn(&str) -> bool) -> Result<String, String> {
-    let begun = Instant::now();
-    loop {
-        let answer = get(address, path).await.unwrap_or_default();
-        if wanted(&answer) {
-            return Ok(answer);
-        }
-        if begun.elapsed() > PATIENCE {
-            return Err(answer);
-        }
-        tokio::time::sleep(Duration::from_millis(50)).await;
-    }
-}
+use programs::{find, free_address, start, until};
 
 /// Everything that can be on, with some traffic.
 fn busy() -> (Telemetry, EngineInstruments) {

@@ -1,0 +1,237 @@
+//! A server's day in small: requests, audio, hops and engines as a server would tell them, told to the instruments.
+
+use std::time::Duration;
+
+use omni_telemetry::*;
+
+const fn ms(ms: u64) -> Duration {
+    Duration::from_millis(ms)
+}
+
+const fn at(stage: u32, replica: u32) -> Replica {
+    Replica { stage, replica }
+}
+
+/// The name the model is served by.
+pub(crate) const MODEL: &str = "tiny";
+
+/// Replicas of a thinker, a talker and a vocoder.
+const REPLICAS: [(Replica, &str, StageKind); 5] = [
+    (at(0, 0), "thinker", StageKind::Llm),
+    (at(1, 0), "talker", StageKind::Llm),
+    (at(1, 1), "talker", StageKind::Llm),
+    (at(2, 0), "code2wav", StageKind::Generation),
+    (at(2, 1), "code2wav", StageKind::Generation),
+];
+
+/// Everything that a server holds to record with.
+pub(crate) struct Load {
+    telemetry: Telemetry,
+    pipeline: PipelineInstruments,
+    sessions: SessionInstruments,
+    engines: Vec<EngineInstruments>,
+    audio: Vec<AudioInstruments>,
+    edges: Vec<EdgeInstruments>,
+    call: GrpcInstruments,
+}
+
+impl Load {
+    /// A server with everything on, before its first request.
+    pub(crate) fn new() -> Self {
+        let options = TelemetryOptions {
+            catalogue: CatalogueOptions {
+                pending: true,
+                max_model_len: Some(4096),
+                ..CatalogueOptions::default()
+            },
+            model_name: MODEL.to_owned(),
+            hostname: "here".to_owned(),
+            ..TelemetryOptions::default()
+        };
+        let telemetry = Telemetry::new(&options).expect("good options");
+        let meter = telemetry.meter();
+        let stages = REPLICAS.map(|(replica, name, kind)| StageInfo {
+            replica,
+            name: name.to_owned(),
+            kind,
+            device: "cpu".to_owned(),
+        });
+        let hops = [
+            (at(0, 0), at(1, 0)),
+            (at(0, 0), at(1, 1)),
+            (at(1, 0), at(2, 0)),
+            (at(1, 1), at(2, 1)),
+        ];
+        let engine = |index| {
+            let replica = REPLICAS[index as usize].0;
+            telemetry
+                .engine(EngineIndex(index), replica)
+                .expect("a new engine")
+        };
+        let engines: Vec<_> = (0..REPLICAS.len() as u32).map(engine).collect();
+        engines.iter().for_each(|engine| engine.initialised(&cache()));
+        collect_system(telemetry.exposition(), meter);
+        Self {
+            pipeline: PipelineInstruments::new(meter, "0.1.0", &stages),
+            sessions: SessionInstruments::new(meter),
+            engines,
+            audio: [at(2, 0), at(2, 1)]
+                .map(|replica| AudioInstruments::new(meter, replica))
+                .into(),
+            edges: hops
+                .map(|(from, to)| EdgeInstruments::new(meter, from, to))
+                .into(),
+            call: GrpcInstruments::new(meter, CallKind::BidiStream, "omni.v1.SpeechService", "Speak"),
+            telemetry,
+        }
+    }
+
+    pub(crate) fn telemetry(&self) -> &Telemetry {
+        &self.telemetry
+    }
+
+    /// One more request. Every twentieth is cancelled, every fiftieth fails; times vary.
+    pub(crate) fn request(&self, number: u64) {
+        let varied = number * 7919 % 100;
+        let failed = match number {
+            _ if number % 50 == 49 => Some(FailureReason::StageError),
+            _ if number % 20 == 19 => Some(FailureReason::ClientAbort),
+            _ => None,
+        };
+        let pair = usize::from(number % 2 == 1);
+        self.sessions.opened();
+        self.call.started();
+        self.call.received();
+        self.pipeline.in_flight(3, varied % 2);
+        for (replica, ..) in REPLICAS {
+            self.pipeline.stage_waiting(replica, varied % 3);
+        }
+        self.engine(0, varied, failed);
+        self.engine(1 + pair, varied, failed);
+        self.engine(3 + pair, varied, failed);
+        self.edges.iter().for_each(|edge| edge.hop(&hop(varied)));
+        self.listener(pair, varied, failed);
+        self.ended(pair, number, varied, failed);
+    }
+
+    fn engine(&self, index: usize, varied: u64, failed: Option<FailureReason>) {
+        let engine = &self.engines[index];
+        engine.stepped(
+            ms(0),
+            &SchedulerRecord {
+                running: 2,
+                waiting_for_capacity: varied % 2,
+                deferred: varied % 3,
+                kv_usage: varied as f64 / 200.0,
+                prefix_requests: 1,
+                prefix_queries: 64,
+                prefix_hits: 32,
+            },
+        );
+        let mut timeline = Timeline::default();
+        timeline.queued(ms(0));
+        timeline.scheduled(ms(varied));
+        engine.iteration(32, 1);
+        timeline.output(ms(varied + 20), 1);
+        engine.first_output(&FirstOutput {
+            since_arrival: ms(varied + 30),
+            prompt_tokens: 64,
+            cached_tokens: 32,
+        });
+        for token in 1..10 {
+            engine.iteration(0, 1);
+            if let Output::Next(gap) = timeline.output(ms(varied + 20 + token * 30), 1) {
+                engine.next_output(gap);
+            }
+        }
+        engine.finished(&FinishedRequest {
+            reason: if failed.is_some() {
+                FinishReason::Abort
+            } else {
+                FinishReason::Stop
+            },
+            latency: ms(varied + 400),
+            intervals: timeline.intervals(),
+            prompt_tokens: 64,
+            cached_tokens: 32,
+            max_tokens: Some(256),
+        });
+    }
+
+    fn listener(&self, pair: usize, varied: u64, failed: Option<FailureReason>) {
+        let audio = &self.audio[pair];
+        audio.first_packet(ms(100 + 5 * varied));
+        for chunk in 1..5 {
+            audio.next_chunk(ms(80 * chunk), ms(20 * chunk));
+        }
+        audio.finished(&AudioRecord {
+            frames: 48_000,
+            sample_rate: 24_000,
+            generation: ms(600 + 5 * varied),
+            worst_underrun: Some(ms(if varied > 97 { 150 } else { varied / 4 })),
+            complete: failed.is_none(),
+        });
+    }
+
+    fn ended(&self, pair: usize, number: u64, varied: u64, failed: Option<FailureReason>) {
+        let share = |index: usize| StageRecord {
+            replica: REPLICAS[index].0,
+            kind: REPLICAS[index].2,
+            generation: ms(200 + varied),
+            tokens_in: 64,
+            tokens_out: 10,
+        };
+        self.pipeline.finished(&RequestRecord {
+            id: number.to_string(),
+            outcome: failed.map_or(RequestOutcome::Stop, RequestOutcome::Failed),
+            latency: ms(500 + 10 * varied),
+            queue_wait: Some(ms(varied)),
+            stages: vec![share(0), share(1 + pair), share(3 + pair)],
+        });
+        if failed == Some(FailureReason::ClientAbort) {
+            self.pipeline.cancelled(ms(varied));
+        }
+        match failed {
+            None => self.sessions.stream_completed(),
+            Some(_) => self.sessions.stream_aborted(StreamAbort::Cancelled),
+        }
+        self.call.sent();
+        self.call.handled(GrpcCode(0), ms(700 + varied));
+        self.sessions.closed(ms(900));
+    }
+}
+
+fn cache() -> CacheConfig {
+    CacheConfig {
+        block_size: 16,
+        dtype: "float32".to_owned(),
+        prefix_caching: true,
+        blocks: 1024,
+        bytes: 1 << 24,
+        max_model_len: 4096,
+    }
+}
+
+fn hop(varied: u64) -> HopRecord {
+    HopRecord {
+        size: 4000 + 10 * varied,
+        tx: Duration::from_micros(200 + varied),
+        in_flight: Duration::from_micros(900 + 10 * varied),
+        rx: Duration::from_micros(300 + varied),
+    }
+}
+
+/// A device, for a machine that has none.
+pub(crate) struct Gpu;
+
+impl GpuReader for Gpu {
+    fn read(&self) -> Vec<GpuReading> {
+        vec![GpuReading {
+            busy: Some(0.5),
+            memory_busy: Some(0.25),
+            memory: Some((20 << 30, 80 << 30)),
+            power: Some(300.0),
+            temperature: Some(60.0),
+        }]
+    }
+}

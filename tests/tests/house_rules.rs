@@ -108,8 +108,9 @@ fn only_the_grpc_module_and_the_composition_root_name_wire_types() {
             continue;
         }
         let code = code(&path);
+        let names: Vec<_> = code.split(|c: char| !c.is_alphanumeric() && c != '_').collect();
         for wire in ["omni_proto", "tonic", "prost"] {
-            assert!(!code.contains(wire), "{relative} names {wire}");
+            assert!(!names.contains(&wire), "{relative} names {wire}");
         }
     }
 }

@@ -8,6 +8,7 @@ mod log;
 mod model;
 mod records;
 mod speech_model;
+mod stage_process;
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -33,6 +34,7 @@ use model::ModelStart;
 pub use log::init_logging;
 pub use records::{LogEdges, LogRecords};
 pub use speech_model::{LoadedModel, load_model};
+pub use stage_process::serve_stage;
 
 /// How long connections may take to close after the last session.
 const CLOSING: Duration = Duration::from_secs(1);

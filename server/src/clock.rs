@@ -1,36 +1,51 @@
-//! The one monotonic clock of the process.
+//! The one monotonic clock of the machine.
 //!
 //! Whoever needs the time is given a [`Clock`]; intervals are differences of its stamps. Wall-clock time appears in log
 //! lines only.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use omni_engine::Stamp;
+use rustix::time::{ClockId, clock_gettime};
 
-/// Reads time as [`Stamp`]s, counted from when it was made. Copies agree with each other.
+/// Reads time as [`Stamp`]s: `CLOCK_MONOTONIC`, counted from when the machine started. Clocks agree with each other, also
+/// across the processes of one machine.
 #[derive(Debug, Clone, Copy)]
-pub struct Clock {
-    origin: Instant,
-}
+pub struct Clock(());
 
 impl Clock {
-    /// A clock that starts now.
+    /// A clock.
     #[must_use]
     pub fn start() -> Self {
-        Self {
-            origin: Instant::now(),
-        }
+        Self(())
     }
 
     /// The time now.
     #[must_use]
     pub fn now(&self) -> Stamp {
-        Stamp(self.origin.elapsed())
+        let now = clock_gettime(ClockId::Monotonic);
+        Stamp(Duration::try_from(now).unwrap_or_default())
     }
 
     /// Time since `earlier`.
     #[must_use]
     pub fn since(&self, earlier: Stamp) -> Duration {
         self.now().since(earlier)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn clocks_agree_and_never_go_back() {
+        let (first, second) = (Clock::start(), Clock::start());
+        let mut last = first.now();
+        for clock in [second, first].into_iter().cycle().take(100) {
+            let now = clock.now();
+            assert!(now >= last, "{now:?} comes after {last:?}");
+            last = now;
+        }
     }
 }

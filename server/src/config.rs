@@ -34,6 +34,8 @@ pub struct Config {
     pub model: ModelSource,
     /// How to run the stages.
     pub deploy: Deploy,
+    /// The same as text, for processes that run a part of it.
+    pub deploy_yaml: String,
     /// Leave the thinker out, and with it conversations.
     pub speech_only: bool,
     /// Where to listen.
@@ -115,7 +117,7 @@ impl RawConfig {
         let deploy = deploy::resolve(self.deploy.as_deref(), &self.set, self.max_active);
         match deploy {
             Ok(resolution) if problems.is_empty() => {
-                let config = self.into_config(model, resolution.deploy.clone());
+                let config = self.into_config(model, &resolution);
                 Ok((config, resolution))
             }
             other => {
@@ -155,10 +157,11 @@ impl RawConfig {
         ]
     }
 
-    fn into_config(self, model: ModelSource, deploy: Deploy) -> Config {
+    fn into_config(self, model: ModelSource, resolution: &Resolution) -> Config {
         Config {
             model,
-            deploy,
+            deploy: resolution.deploy.clone(),
+            deploy_yaml: resolution.yaml(),
             speech_only: self.speech_only,
             listen: self.listen,
             max_sessions: self.max_sessions,

@@ -4,9 +4,28 @@
 //! a writer that finds no room pauses its sequence and is woken when the reader has made half of it free. Dropping either
 //! end is noticed by the other. Data passes from worker to worker, or from worker to session, and through nobody else. What
 //! passes is measured at the edge itself, chunk by chunk ([`EdgeMeter`]).
+//!
+//! A replica may be in another process. Then a proxy takes its jobs here, and a host ([`called`]) makes the same jobs of them
+//! there: both ends of every edge are local ones, and between the two lies a socket. What passes it is encoded as `wire.rs`
+//! says.
 
+mod host;
+mod lane;
+mod link;
 mod local;
 mod meter;
+mod process;
+mod proxy;
+mod remote;
+mod replica;
+mod wire;
 
+pub use crate::stage::ChunkStamps;
+pub use host::{Called, called};
+pub use link::LinkError;
 pub use local::{EdgeReader, EdgeWriter, edge, metered_edge};
-pub use meter::{ChunkStamps, EdgeMeter, EdgeRecord, EdgeSink, Hop, IgnoreEdges, Payload, Place};
+pub use meter::{EdgeMeter, EdgeRecord, EdgeSink, Hop, IgnoreEdges, Payload, Place};
+pub use process::{inherited, spawn_peer};
+pub use remote::{Ends, RemoteJob};
+pub use replica::{Launch, Peer, RemoteParts, remote_stage};
+pub use wire::{Chunk, Fields, HEADER_LEN, MAX_PAYLOAD, Nothing, VERSION, Wire, WireError};

@@ -5,7 +5,7 @@ use std::process::ExitCode;
 
 use anyhow::Context as _;
 use clap::Parser as _;
-use omni_server::app::{App, Sinks, init_logging, load_model};
+use omni_server::app::{App, Sinks, init_logging, load_model, serve_stage};
 use omni_server::config::{Config, RawConfig, ServerCommand};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
@@ -17,6 +17,7 @@ fn main() -> ExitCode {
     if raw.command == Some(ServerCommand::CheckConfig) {
         return check_config(raw);
     }
+    let command = raw.command;
     let config = match raw.validate() {
         Ok(config) => config,
         Err(error) => {
@@ -24,7 +25,11 @@ fn main() -> ExitCode {
             return ExitCode::from(USAGE);
         }
     };
-    match run(&config) {
+    let outcome = match command {
+        Some(ServerCommand::StageWorker) => serve_stage(&config),
+        _ => run(&config),
+    };
+    match outcome {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("error: {error:#}");

@@ -10,6 +10,7 @@ mod backoff;
 mod chat;
 mod code2wav;
 mod flow;
+mod handle;
 mod pool;
 mod progress;
 mod replica;
@@ -26,7 +27,8 @@ pub use chat::{
     PromptBuilder, PromptPiece, ReplyToken, Role, ThinkerRequest, Voicing,
 };
 pub use code2wav::{AudioPiece, Code2WavJob, Code2WavLimits, code2wav_stage};
-pub use flow::{End, Inlet, Outlet, Taken};
+pub use flow::{ChunkStamps, End, Inlet, Outlet, STAGE_NAMES, Taken};
+pub use handle::{JobRefused, StageHandle};
 pub use pool::{
     Lease, MakeReplica, NoReplica, PoolControl, PoolError, PoolParts, ReplicaView, StagePool, StartThread,
 };
@@ -34,5 +36,7 @@ pub use progress::{StageProgress, StageSnapshot};
 pub use replica::{Changes, ReplicaId, ReplicaState, ReplicaStats, Seat};
 pub use talker::{TalkerJob, TalkerLimits, talker_stage};
 pub use thinker::{ThinkerJob, ThinkerLimits, thinker_stage};
+pub(crate) use wake::WakeLine;
 pub use wake::{CancelFlag, Wake};
-pub use worker::{JobRefused, StageBody, StageHandle};
+pub use worker::StageBody;
+pub(crate) use worker::{Core, StageParts, stage_of};

@@ -10,6 +10,7 @@ mod chat_history;
 mod fake;
 mod gate;
 mod history;
+mod remote;
 mod server;
 
 pub use call::{Call, Utterance, audio_of, cancel, config, endless, finish, flush, named, reason, text};
@@ -18,4 +19,5 @@ pub use chat_history::{ChatHistory, check_chat};
 pub use fake::{Context, Contexts, FAKE_RATE, FAKE_SAMPLES_PER_FRAME, FakeScript, FakeSpeech};
 pub use gate::{Fuse, Gate};
 pub use history::{Ending, History, check};
+pub use remote::{Chunks, RemoteStage};
 pub use server::{Edges, Records, TestServer};

@@ -5,6 +5,8 @@ use std::sync::Arc;
 use anyhow::Context as _;
 
 use super::model::{ModelStart, ar_config, sampling};
+use super::stage_process;
+use crate::config::deploy::{ArStage, Placement};
 use crate::orchestrator::{ChatPath, Orchestrator, ReplyEvent, ReplySpec};
 use crate::stage::{
     Changes, ChatInfo, ChatMessage, Detokenizer, End, Part, PoolControl as _, Role, Sampling, SpeechBackend,
@@ -34,12 +36,12 @@ impl ModelStart {
                 return Ok(Err(why));
             }
         };
-        let limits = ThinkerLimits {
-            mailbox: 4 * self.config.max_active + 16,
-            engine: ar_config(deploy),
-        };
+        let limits = thinker_limits(deploy, self.config.max_active);
         let (model, clock) = (Arc::clone(backend), self.clock);
-        let make = Box::new(move |seat| thinker_stage(Arc::clone(&model), limits, seat, clock));
+        let make = match deploy.stage.placement {
+            Placement::Thread => Box::new(move |seat| thinker_stage(Arc::clone(&model), limits, seat, clock)),
+            Placement::Process => stage_process::replicas(&self.config, clock)?,
+        };
         let thinker = self.pool("thinker", make, &deploy.stage, changes)?;
         let (reader, writer) = (Arc::clone(backend), Arc::clone(backend));
         Ok(Ok(ChatPath {
@@ -50,6 +52,14 @@ impl ModelStart {
             tokens: deploy.output_capacity,
             stall: self.config.deploy.talker.stage.upstream_stall,
         }))
+    }
+}
+
+/// How a thinker is run.
+pub(super) fn thinker_limits(deploy: &ArStage, max_active: usize) -> ThinkerLimits {
+    ThinkerLimits {
+        mailbox: 4 * max_active + 16,
+        engine: ar_config(deploy),
     }
 }
 

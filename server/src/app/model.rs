@@ -7,14 +7,15 @@ use anyhow::Context as _;
 use omni_engine::{ArConfig, ChunkConfig};
 use tokio::sync::oneshot;
 
+use super::stage_process;
 use crate::clock::Clock;
 use crate::config::Config;
-use crate::config::deploy::{ArStage, ChunkStage, Stage};
+use crate::config::deploy::{ArStage, ChunkStage, Deploy, Placement, Stage};
 use crate::connector::EdgeSink;
 use crate::orchestrator::{EdgeLimits, Orchestrator, Pipeline, SegmentEvent, SegmentSpec, TextEncoder};
 use crate::stage::{
-    Changes, Code2WavLimits, End, MakeReplica, PoolParts, ReplicaState, Sampling, SpeechBackend, StagePool,
-    StartThread, TalkerLimits, TalkerRequest, code2wav_stage, talker_stage,
+    Changes, Code2WavLimits, End, MakeReplica, PoolParts, ReplicaState, Sampling, SpeechBackend, SpeechInfo,
+    StagePool, StartThread, TalkerLimits, TalkerRequest, code2wav_stage, talker_stage,
 };
 use crate::tasks::{Tasks, abandon};
 
@@ -59,26 +60,25 @@ impl ModelStart {
         let sampling = sampling(&deploy.talker);
         info.default_sampling = sampling.or(info.default_sampling);
         let info = Arc::new(info);
-        // Every utterance has at most two sequences: one that is heard and one ahead of it.
-        let mailbox = 4 * 2 * self.config.max_active + 16;
+        let max_active = self.config.max_active;
 
         let changes = Changes::default();
-        let limits = TalkerLimits {
-            mailbox,
-            engine: ar_config(&deploy.talker),
-            upstream_stall: deploy.talker.stage.upstream_stall,
-        };
+        let limits = talker_limits(deploy, max_active);
         let (model, clock) = (Arc::clone(&backend), self.clock);
-        let make = Box::new(move |seat| talker_stage(Arc::clone(&model), limits, seat, clock));
+        let make = match deploy.talker.stage.placement {
+            Placement::Thread => Box::new(move |seat| talker_stage(Arc::clone(&model), limits, seat, clock)),
+            Placement::Process => stage_process::replicas(&self.config, clock)?,
+        };
         let talker = self.pool("talker", make, &deploy.talker.stage, &changes)?;
 
-        let limits = Code2WavLimits {
-            mailbox,
-            engine: chunk_config(&deploy.code2wav, info.frame_duration()),
-            upstream_stall: deploy.code2wav.stage.upstream_stall,
-        };
+        let limits = code2wav_limits(deploy, &info, max_active);
         let model = Arc::clone(&backend);
-        let make = Box::new(move |seat| code2wav_stage(Arc::clone(&model), limits.clone(), seat, clock));
+        let make = match deploy.code2wav.stage.placement {
+            Placement::Thread => {
+                Box::new(move |seat| code2wav_stage(Arc::clone(&model), limits.clone(), seat, clock))
+            }
+            Placement::Process => stage_process::replicas(&self.config, clock)?,
+        };
         let code2wav = self.pool("code2wav", make, &deploy.code2wav.stage, &changes)?;
 
         let chat = self.chat(&backend, &changes)?;
@@ -121,6 +121,30 @@ impl ModelStart {
             changes: changes.clone(),
         };
         Ok(StagePool::new(parts, deploy.replicas)?)
+    }
+}
+
+/// Jobs of a replica that may wait to be taken. Every utterance has at most two sequences: one that is heard and one ahead of
+/// it.
+pub(super) fn mailbox(max_active: usize) -> usize {
+    4 * 2 * max_active + 16
+}
+
+/// How a talker is run.
+pub(super) fn talker_limits(deploy: &Deploy, max_active: usize) -> TalkerLimits {
+    TalkerLimits {
+        mailbox: mailbox(max_active),
+        engine: ar_config(&deploy.talker),
+        upstream_stall: deploy.talker.stage.upstream_stall,
+    }
+}
+
+/// How a vocoder is run.
+pub(super) fn code2wav_limits(deploy: &Deploy, info: &SpeechInfo, max_active: usize) -> Code2WavLimits {
+    Code2WavLimits {
+        mailbox: mailbox(max_active),
+        engine: chunk_config(&deploy.code2wav, info.frame_duration()),
+        upstream_stall: deploy.code2wav.stage.upstream_stall,
     }
 }
 

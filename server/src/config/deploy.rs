@@ -20,7 +20,9 @@ use std::path::Path;
 
 use resolve::Resolved;
 
-pub use typed::{ArStage, ChunkStage, Deploy, Dtype, Handover, Restart, Routing, SamplingDefaults, Stage};
+pub use typed::{
+    ArStage, ChunkStage, Deploy, Dtype, Handover, Placement, Restart, Routing, SamplingDefaults, Stage,
+};
 pub use value::Device;
 
 /// A deploy configuration and how it came about.
@@ -50,8 +52,25 @@ pub fn reference() -> String {
 /// # Errors
 /// Everything that is wrong, one line each.
 pub fn resolve(file: Option<&Path>, sets: &[String], max_active: usize) -> Result<Resolution, Vec<String>> {
-    let (tree, mut problems) = layers::read(file, sets);
-    let (resolved, wrong) = Resolved::new(&tree, max_active as u64);
+    let (tree, problems) = layers::read(file, sets);
+    resolved(&tree, problems, max_active)
+}
+
+/// Reads what [`Resolution::yaml`] wrote.
+///
+/// # Errors
+/// Everything that is wrong, one line each.
+pub fn read_back(yaml: &str, max_active: usize) -> Result<Resolution, Vec<String>> {
+    let (tree, problems) = layers::read_text("the resolved configuration", yaml);
+    resolved(&tree, problems, max_active)
+}
+
+fn resolved(
+    tree: &yaml::Node,
+    mut problems: Vec<problem::Problem>,
+    max_active: usize,
+) -> Result<Resolution, Vec<String>> {
+    let (resolved, wrong) = Resolved::new(tree, max_active as u64);
     problems.extend(wrong);
     match problems.is_empty() {
         true => Ok(Resolution {

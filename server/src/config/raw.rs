@@ -24,6 +24,10 @@ pub enum ServerCommand {
     ///
     /// Exit codes: 0 if it can be used, 1 if not (stderr says everything that is wrong).
     CheckConfig,
+
+    /// Run one replica of a stage for the process that started this one
+    #[command(hide = true)]
+    StageWorker,
 }
 
 /// Serves speech over gRPC (package omni.v1).

@@ -6,9 +6,9 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use omni_engine::Stamp;
 use tokio::sync::mpsc;
 
-use super::meter::{ChunkStamps, EdgeMeter, EdgeRecord, Payload};
+use super::meter::{EdgeMeter, EdgeRecord, Payload};
 use crate::clock::Clock;
-use crate::stage::{End, Inlet, Outlet, Taken, Wake};
+use crate::stage::{ChunkStamps, End, Inlet, Outlet, Taken, Wake};
 
 /// An edge for `capacity` units. `writer` and `reader` are the bells of stages at the two ends; a session has none, it
 /// awaits [`EdgeReader::next`].
@@ -51,6 +51,18 @@ pub fn metered_edge<T: Send + Payload>(
     (sending, receiving)
 }
 
+/// An [`edge`] whose reader measures what passes, and needs to know when it was put.
+pub(super) fn stamped_edge<T: Send>(
+    capacity: u32,
+    writer: Option<Wake>,
+    reader: Option<Wake>,
+    clock: Clock,
+) -> (EdgeWriter<T>, EdgeReader<T>) {
+    let (mut sending, receiving) = edge(capacity, writer, reader);
+    sending.scale = Some((clock, |_| 0));
+    (sending, receiving)
+}
+
 /// What both ends see.
 #[derive(Debug, Default)]
 struct Shared {
@@ -65,10 +77,17 @@ enum Parcel<T> {
     Item {
         item: T,
         units: u32,
-        /// Bytes, and when it was sent; on an edge that measures.
-        sent: Option<(u64, Stamp)>,
+        /// On an edge that measures.
+        sent: Option<Sent>,
     },
     End(End),
+}
+
+/// What is known of an item's passage when it is put.
+#[derive(Debug)]
+enum Sent {
+    Now { bytes: u64, at: Stamp },
+    Measured(ChunkStamps),
 }
 
 /// The end that items are put into.
@@ -104,6 +123,14 @@ impl<T> EdgeWriter<T> {
     }
 }
 
+impl<T: Send> EdgeWriter<T> {
+    fn put_sent(&mut self, item: T, units: u32, sent: Option<Sent>) {
+        debug_assert!(units > 0 && self.has_room(), "put of {units} units without room");
+        self.shared.used.fetch_add(units, Ordering::AcqRel);
+        self.send(Parcel::Item { item, units, sent });
+    }
+}
+
 impl<T> EdgeWriter<T> {
     /// Whether the reader is gone: what is put from now on is lost.
     #[must_use]
@@ -117,14 +144,21 @@ impl<T: Send> Outlet<T> for EdgeWriter<T> {
         self.shared.used.load(Ordering::Acquire) < self.capacity
     }
 
+    fn room(&self) -> u32 {
+        self.capacity
+            .saturating_sub(self.shared.used.load(Ordering::Acquire))
+    }
+
     fn put(&mut self, item: T, units: u32) {
-        debug_assert!(units > 0 && self.has_room(), "put of {units} units without room");
-        self.shared.used.fetch_add(units, Ordering::AcqRel);
-        let sent = self
-            .scale
-            .as_ref()
-            .map(|(clock, bytes)| (bytes(&item), clock.now()));
-        self.send(Parcel::Item { item, units, sent });
+        let sent = self.scale.as_ref().map(|(clock, bytes)| Sent::Now {
+            bytes: bytes(&item),
+            at: clock.now(),
+        });
+        self.put_sent(item, units, sent);
+    }
+
+    fn put_measured(&mut self, item: T, units: u32, passage: &ChunkStamps) {
+        self.put_sent(item, units, Some(Sent::Measured(*passage)));
     }
 
     fn set_waiting(&mut self, waiting: bool) {
@@ -160,6 +194,21 @@ impl<T> EdgeReader<T> {
     /// Waits for the next item or the end. Dropping the future loses nothing.
     pub async fn next(&mut self) -> Taken<T> {
         let parcel = self.channel.recv().await;
+        self.open_and_measure(parcel)
+    }
+
+    fn try_next(&mut self) -> Option<Option<Parcel<T>>> {
+        match self.channel.try_recv() {
+            Ok(parcel) => Some(Some(parcel)),
+            Err(mpsc::error::TryRecvError::Empty) => None,
+            Err(mpsc::error::TryRecvError::Disconnected) => Some(None),
+        }
+    }
+
+    fn open_and_measure(&mut self, parcel: Option<Parcel<T>>) -> Taken<T> {
+        if let Some(Parcel::Item { sent: Some(sent), .. }) = &parcel {
+            self.measure(sent);
+        }
         self.open(parcel)
     }
 
@@ -167,8 +216,7 @@ impl<T> EdgeReader<T> {
         match parcel {
             None => Taken::Gone,
             Some(Parcel::End(end)) => Taken::End(end),
-            Some(Parcel::Item { item, units, sent }) => {
-                self.measure(sent);
+            Some(Parcel::Item { item, units, .. }) => {
                 let before = self.shared.used.fetch_sub(units, Ordering::AcqRel);
                 let half = self.capacity / 2;
                 if before > half && before - units <= half {
@@ -179,20 +227,25 @@ impl<T> EdgeReader<T> {
         }
     }
 
-    fn measure(&mut self, sent: Option<(u64, Stamp)>) {
-        let (Some((bytes, sent)), Some((meter, record))) = (sent, &mut self.meter) else {
+    fn measure(&mut self, sent: &Sent) {
+        let Some((meter, record)) = &mut self.meter else {
             return;
         };
-        let taken = meter.clock.now();
-        let chunk = ChunkStamps {
-            bytes,
-            tx_start: sent,
-            tx_end: sent,
-            rx_start: taken,
-            rx_end: taken,
+        let passage = match *sent {
+            Sent::Measured(passage) => passage,
+            Sent::Now { bytes, at } => {
+                let taken = meter.clock.now();
+                ChunkStamps {
+                    bytes,
+                    tx_start: at,
+                    tx_end: at,
+                    rx_start: taken,
+                    rx_end: taken,
+                }
+            }
         };
-        record.add(&chunk);
-        meter.sink.chunk(&meter.hop, &chunk);
+        record.add(&passage);
+        meter.sink.chunk(&meter.hop, &passage);
     }
 
     fn ring(&self) {
@@ -214,11 +267,28 @@ impl<T> Drop for EdgeReader<T> {
 
 impl<T: Send> Inlet<T> for EdgeReader<T> {
     fn take(&mut self) -> Taken<T> {
-        match self.channel.try_recv() {
-            Ok(parcel) => self.open(Some(parcel)),
-            Err(mpsc::error::TryRecvError::Empty) => Taken::Empty,
-            Err(mpsc::error::TryRecvError::Disconnected) => self.open(None),
+        match self.try_next() {
+            Some(parcel) => self.open_and_measure(parcel),
+            None => Taken::Empty,
         }
+    }
+
+    fn carry(&mut self) -> (Taken<T>, Option<Stamp>) {
+        let Some(parcel) = self.try_next() else {
+            return (Taken::Empty, None);
+        };
+        let put = match &parcel {
+            Some(Parcel::Item {
+                sent: Some(Sent::Now { at, .. }),
+                ..
+            }) => Some(*at),
+            _ => None,
+        };
+        (self.open(parcel), put)
+    }
+
+    fn carried(&mut self, passage: &ChunkStamps) {
+        self.measure(&Sent::Measured(*passage));
     }
 
     fn upstream_waits(&self) -> bool {
@@ -227,114 +297,4 @@ impl<T: Send> Inlet<T> for EdgeReader<T> {
 }
 
 #[cfg(test)]
-mod tests {
-    use omni_engine::SeqId;
-
-    use super::super::meter::{Hop, Place};
-    use super::*;
-
-    #[test]
-    fn room_is_counted_in_units_and_comes_back_when_items_are_taken() {
-        let (mut writer, mut reader) = edge::<&str>(4, None, None);
-        writer.put("a", 3);
-        assert!(writer.has_room());
-        writer.put("b", 3);
-        assert!(!writer.has_room());
-        assert_eq!(reader.take(), Taken::Item("a"));
-        assert!(writer.has_room());
-        assert_eq!(reader.take(), Taken::Item("b"));
-        assert_eq!(reader.take(), Taken::Empty);
-    }
-
-    #[derive(Debug, Clone, Default)]
-    struct Seen(Arc<std::sync::Mutex<(Vec<ChunkStamps>, Vec<EdgeRecord>)>>);
-
-    impl super::super::meter::EdgeSink for Seen {
-        fn chunk(&self, _hop: &Hop, chunk: &ChunkStamps) {
-            self.0.lock().unwrap().0.push(*chunk);
-        }
-
-        fn closed(&self, record: &EdgeRecord) {
-            self.0.lock().unwrap().1.push(*record);
-        }
-    }
-
-    #[test]
-    fn every_chunk_is_measured_and_the_edge_summed_up_when_it_closes() {
-        let seen = Seen::default();
-        let place = |stage| Place { stage, replica: None };
-        let hop = Hop {
-            seq: SeqId(7),
-            from: place("a"),
-            to: place("b"),
-        };
-        let meter = EdgeMeter {
-            hop,
-            clock: Clock::start(),
-            sink: Arc::new(seen.clone()),
-        };
-        let (mut writer, mut reader) = metered_edge::<Vec<u32>>(8, None, None, meter);
-        writer.put(vec![1, 2, 3], 1);
-        writer.put(vec![4], 1);
-        assert_eq!(reader.take(), Taken::Item(vec![1, 2, 3]));
-        assert_eq!(reader.take(), Taken::Item(vec![4]));
-        assert_eq!(reader.take(), Taken::Empty);
-        drop(reader);
-        let (chunks, closed) = seen.0.lock().unwrap().clone();
-        assert_eq!(
-            chunks.iter().map(|chunk| chunk.bytes).collect::<Vec<_>>(),
-            [12, 4]
-        );
-        assert!(chunks.iter().all(|chunk| chunk.tx_end <= chunk.rx_start));
-        let in_flight = chunks.iter().map(ChunkStamps::in_flight).sum();
-        assert_eq!(closed.len(), 1);
-        assert_eq!(
-            (
-                closed[0].hop,
-                closed[0].chunks,
-                closed[0].bytes,
-                closed[0].in_flight
-            ),
-            (hop, 2, 16, in_flight)
-        );
-    }
-
-    #[test]
-    fn a_writer_that_waits_for_a_caller_says_so() {
-        let (mut writer, reader) = edge::<u8>(1, None, None);
-        assert!(!reader.upstream_waits());
-        writer.set_waiting(true);
-        assert!(reader.upstream_waits());
-        writer.set_waiting(false);
-        assert!(!reader.upstream_waits());
-    }
-
-    #[test]
-    fn a_full_edge_still_takes_the_end() {
-        let (mut writer, mut reader) = edge::<u8>(2, None, None);
-        writer.put(1, 1);
-        writer.put(2, 1);
-        Box::new(writer).end(End::Length);
-        assert_eq!(reader.take(), Taken::Item(1));
-        assert_eq!(reader.take(), Taken::Item(2));
-        assert_eq!(reader.take(), Taken::End(End::Length));
-        assert_eq!(reader.take(), Taken::Gone);
-    }
-
-    #[test]
-    fn a_writer_that_goes_without_an_end_is_noticed() {
-        let (writer, mut reader) = edge::<u8>(2, None, None);
-        drop(writer);
-        assert_eq!(reader.take(), Taken::Gone);
-    }
-
-    #[test]
-    fn putting_into_an_abandoned_edge_is_harmless() {
-        let (mut writer, reader) = edge::<u8>(1, None, None);
-        assert!(!writer.is_abandoned());
-        drop(reader);
-        assert!(writer.is_abandoned());
-        writer.put(1, 1);
-        Box::new(writer).end(End::Stop);
-    }
-}
+mod tests;

@@ -2,16 +2,18 @@
 //!
 //! The writer stamps a chunk when it begins and when it has finished to hand it over, the reader likewise; between the two the
 //! chunk was in flight. Within one process nothing is encoded, so that handing over and taking take no time that could be
-//! told from that of reading the clock: begin and end are one stamp. Nothing is allocated per chunk.
+//! told from that of reading the clock: begin and end are one stamp. Between processes the stamps are those of the connection:
+//! the writer has handed a chunk over when it is encoded, and the reader has it when it is decoded. Nothing is allocated per
+//! chunk.
 
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use omni_engine::{CodecFrame, SeqId, Stamp};
+use omni_engine::{CodecFrame, SeqId};
 
 use crate::clock::Clock;
-use crate::stage::{AudioPiece, ReplicaId, ReplyToken};
+use crate::stage::{AudioPiece, ChunkStamps, ReplicaId, ReplyToken};
 
 /// One end of an edge.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -40,29 +42,6 @@ pub struct Hop {
     pub from: Place,
     /// Who reads.
     pub to: Place,
-}
-
-/// The passage of one chunk, by the process's clock.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct ChunkStamps {
-    /// Size as it is encoded; within one process, of its content in memory.
-    pub bytes: u64,
-    /// The writer begins to hand it over.
-    pub tx_start: Stamp,
-    /// It is on its way.
-    pub tx_end: Stamp,
-    /// The reader begins to take it.
-    pub rx_start: Stamp,
-    /// The reader has it.
-    pub rx_end: Stamp,
-}
-
-impl ChunkStamps {
-    /// Time on its way, waiting for its reader included.
-    #[must_use]
-    pub fn in_flight(&self) -> Duration {
-        self.rx_start.since(self.tx_end)
-    }
 }
 
 /// What passed one edge of one sequence.
@@ -99,7 +78,7 @@ impl EdgeRecord {
 
     pub(super) fn add(&mut self, chunk: &ChunkStamps) {
         self.chunks += 1;
-        self.bytes += chunk.bytes;
+        self.bytes = self.bytes.saturating_add(chunk.bytes);
         self.tx += chunk.tx_end.since(chunk.tx_start);
         self.in_flight += chunk.in_flight();
         self.longest = self.longest.max(chunk.in_flight());

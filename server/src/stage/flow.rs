@@ -1,5 +1,35 @@
 //! What a stage sees of the edges at its two sides.
 
+use std::time::Duration;
+
+use omni_engine::Stamp;
+
+/// Names of all stages there are.
+pub const STAGE_NAMES: [&str; 3] = ["thinker", "talker", "code2wav"];
+
+/// The passage of one chunk, by the machine's clock.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ChunkStamps {
+    /// Size as it is encoded; within one process, of its content in memory.
+    pub bytes: u64,
+    /// The writer begins to hand it over.
+    pub tx_start: Stamp,
+    /// It is on its way.
+    pub tx_end: Stamp,
+    /// The reader begins to take it.
+    pub rx_start: Stamp,
+    /// The reader has it.
+    pub rx_end: Stamp,
+}
+
+impl ChunkStamps {
+    /// Time on its way; within one process waiting for its reader is part of it.
+    #[must_use]
+    pub fn in_flight(&self) -> Duration {
+        self.rx_start.since(self.tx_end)
+    }
+}
+
 /// How a flow of items ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum End {
@@ -32,8 +62,14 @@ pub trait Outlet<T>: Send {
     /// Whether another item fits. A stage puts only then.
     fn has_room(&self) -> bool;
 
+    /// Units of the edge's capacity that are free; none if nothing fits.
+    fn room(&self) -> u32;
+
     /// Passes on an item that weighs `units` of the edge's capacity (for example its codec frames).
     fn put(&mut self, item: T, units: u32);
+
+    /// Passes on an item that was put into an edge of another process, and whose passage was measured.
+    fn put_measured(&mut self, item: T, units: u32, passage: &ChunkStamps);
 
     /// Says whether this side has nothing to deliver because a caller has not said more, or that it has no such excuse. Silence
     /// with an excuse is no stall. Rings the other side if that changes.
@@ -60,6 +96,13 @@ pub enum Taken<T> {
 pub trait Inlet<T>: Send {
     /// The next item.
     fn take(&mut self) -> Taken<T>;
+
+    /// The next item, for one who carries it to another process and measures its passage; and when it was put, on an edge that
+    /// measures.
+    fn carry(&mut self) -> (Taken<T>, Option<Stamp>);
+
+    /// The passage of an item that was [carried](Self::carry).
+    fn carried(&mut self, passage: &ChunkStamps);
 
     /// Whether the other side waits for a caller ([`Outlet::set_waiting`]).
     fn upstream_waits(&self) -> bool;

@@ -11,10 +11,11 @@ use std::io;
 use std::sync::atomic::{AtomicU8, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use super::handle::{JobRefused, StageHandle};
 use super::replica::{Changes, ReplicaId, ReplicaState, Seat};
 use super::route::Router;
 use super::wake::Wake;
-use super::worker::{JobRefused, StageBody, StageHandle};
+use super::worker::StageBody;
 use crate::config::deploy::{Restart, Routing};
 
 pub use control::{NoReplica, PoolControl, PoolError, ReplicaView};

@@ -83,6 +83,19 @@ impl StageProgress {
         self.0.starved.fetch_add(1, Ordering::Relaxed);
     }
 
+    /// Takes over a reading of the counters in another process, where the stage runs.
+    pub(crate) fn mirror(&self, reading: &StageSnapshot) {
+        let stamp = |at: Option<Stamp>| at.map_or(NEVER, |at| nanos(at.0));
+        let cells = &self.0;
+        cells.started.store(stamp(reading.started), Ordering::Relaxed);
+        cells
+            .first_output
+            .store(stamp(reading.first_output), Ordering::Relaxed);
+        cells.busy.store(nanos(reading.busy), Ordering::Relaxed);
+        cells.outputs.store(reading.outputs, Ordering::Relaxed);
+        cells.starved.store(reading.starved, Ordering::Relaxed);
+    }
+
     /// Books a step from `from` to `until` that gave `outputs`. Called by the stage's thread alone.
     pub(super) fn step(&self, from: Stamp, until: Stamp, outputs: u32) {
         let cells = &self.0;
@@ -127,5 +140,8 @@ mod tests {
             replica: Some(ReplicaId(3)),
         };
         assert_eq!(progress.snapshot(), expected);
+        let mirror = StageProgress::new(Some(ReplicaId(3)));
+        mirror.mirror(&progress.snapshot());
+        assert_eq!(mirror.snapshot(), expected);
     }
 }

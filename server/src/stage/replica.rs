@@ -97,7 +97,7 @@ impl ReplicaStats {
     }
 
     /// Nothing is there any more.
-    pub(super) fn idle(&mut self) {
+    pub(crate) fn idle(&mut self) {
         self.running = 0;
         self.waiting = 0;
         self.kv_usage = 0.0;
@@ -207,7 +207,7 @@ impl Seat {
     }
 
     /// Changes the figures. Called once per step; readers hold the lock for a copy only.
-    pub(super) fn count(&self, change: impl FnOnce(&mut ReplicaStats)) {
+    pub(crate) fn count(&self, change: impl FnOnce(&mut ReplicaStats)) {
         change(&mut lock(&self.shared.stats));
     }
 }

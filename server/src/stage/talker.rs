@@ -12,11 +12,12 @@ use tokio::sync::oneshot;
 
 use super::backend::{BackendError, SpeechBackend, TalkerRequest};
 use super::flow::{End, Inlet, Outlet, Taken};
+use super::handle::StageHandle;
 use super::progress::StageProgress;
 use super::replica::{ReplicaStats, Seat};
 use super::stall::{Drought, stall};
 use super::wake::CancelFlag;
-use super::worker::{Core, StageBody, StageHandle, stage};
+use super::worker::{Core, StageBody, stage};
 use crate::clock::Clock;
 
 const NAME: &str = "talker";

@@ -9,10 +9,11 @@ use omni_engine::{AddError, AddOptions, ArConfig, ArEngine, ArEvent, ArReport, F
 use super::backend::{BackendError, SpeechBackend};
 use super::chat::{ReplyToken, ThinkerRequest};
 use super::flow::{End, Outlet};
+use super::handle::StageHandle;
 use super::progress::StageProgress;
 use super::replica::{ReplicaStats, Seat};
 use super::wake::CancelFlag;
-use super::worker::{Core, StageBody, StageHandle, stage};
+use super::worker::{Core, StageBody, stage};
 use crate::clock::Clock;
 
 const NAME: &str = "thinker";

@@ -16,78 +16,14 @@ use tokio::sync::mpsc;
 use super::backend::BackendError;
 use super::backoff::Backoff;
 use super::flow::End;
+use super::handle::StageHandle;
 use super::replica::{ReplicaState, Seat};
 use super::wake::{CancelFlag, Wake};
 use crate::clock::Clock;
 
-/// Why a job was not taken.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum JobRefused {
-    /// Its mailbox is full: the thread does not keep up.
-    #[error("stage {stage} has {limit} jobs waiting")]
-    Full {
-        /// Name of the stage.
-        stage: &'static str,
-        /// The bound.
-        limit: usize,
-    },
-    /// The thread has ended.
-    #[error("stage {stage} is not running")]
-    Ended {
-        /// Name of the stage.
-        stage: &'static str,
-    },
-}
-
-/// The caller's side of a replica.
-#[derive(Debug)]
-pub struct StageHandle<J> {
-    name: &'static str,
-    jobs: mpsc::Sender<J>,
-    wake: Wake,
-    stop: CancelFlag,
-}
-
-impl<J> StageHandle<J> {
-    /// Hands over a job; never waits.
-    ///
-    /// # Errors
-    /// [`JobRefused`]; the job is dropped then.
-    pub fn submit(&self, job: J) -> Result<(), JobRefused> {
-        let stage = self.name;
-        self.jobs.try_send(job).map_err(|refused| match refused {
-            mpsc::error::TrySendError::Full(_) => JobRefused::Full {
-                stage,
-                limit: self.jobs.max_capacity(),
-            },
-            mpsc::error::TrySendError::Closed(_) => JobRefused::Ended { stage },
-        })?;
-        self.wake.ring();
-        Ok(())
-    }
-
-    /// The bell that the inlets and outlets of its jobs must ring.
-    #[must_use]
-    pub fn wake(&self) -> &Wake {
-        &self.wake
-    }
-
-    /// Asks it to stop after the step in progress. Its sequences fail.
-    pub fn stop(&self) {
-        self.stop.set();
-        self.wake.ring();
-    }
-}
-
-/// A replica that nobody can reach any more ends, whoever forgot to stop it.
-impl<J> Drop for StageHandle<J> {
-    fn drop(&mut self) {
-        self.stop();
-    }
-}
-
 /// An engine with the sequences it works on; what differs between stages.
-pub(super) trait Core: Send {
+pub(crate) trait Core: Send {
+    /// What it is asked to do.
     type Job: Send;
 
     /// Builds model and engine.
@@ -114,6 +50,16 @@ pub(super) trait Core: Send {
 
     /// Ends every sequence with `end` and drops the engine.
     fn end_all(&mut self, end: &End);
+
+    /// Why the engine is of no use any more, if that can be without a panic.
+    fn fault(&mut self) -> Option<String> {
+        None
+    }
+
+    /// Sleeps until `wake` is rung, or for `timeout`.
+    fn sleep(&mut self, wake: &Wake, timeout: Option<Duration>) {
+        wake.sleep(timeout);
+    }
 }
 
 /// The body of a replica's thread. Whoever starts threads runs it.
@@ -140,14 +86,45 @@ pub(super) fn stage<C: Core + 'static>(
     mailbox: usize,
     clock: Clock,
 ) -> (StageHandle<C::Job>, StageBody) {
-    let (jobs_tx, jobs) = mpsc::channel(mailbox);
-    let (wake, stop) = (Wake::default(), CancelFlag::default());
-    let handle = StageHandle {
+    let parts = StageParts {
         name,
-        jobs: jobs_tx,
-        wake: wake.clone(),
-        stop: stop.clone(),
+        mailbox,
+        wake: Wake::default(),
+        stop: CancelFlag::default(),
+        seat,
+        clock,
     };
+    stage_of(core, parts)
+}
+
+/// What a replica has beside its core.
+pub(crate) struct StageParts {
+    /// Name of the stage.
+    pub(crate) name: &'static str,
+    /// Jobs that may wait.
+    pub(crate) mailbox: usize,
+    /// Its bell.
+    pub(crate) wake: Wake,
+    /// Set when it is to stop.
+    pub(crate) stop: CancelFlag,
+    /// Where its state and figures are written.
+    pub(crate) seat: Seat,
+    /// The time.
+    pub(crate) clock: Clock,
+}
+
+/// Puts a core behind a mailbox.
+pub(crate) fn stage_of<C: Core + 'static>(core: C, parts: StageParts) -> (StageHandle<C::Job>, StageBody) {
+    let StageParts {
+        name,
+        mailbox,
+        wake,
+        stop,
+        seat,
+        clock,
+    } = parts;
+    let (jobs_tx, jobs) = mpsc::channel(mailbox);
+    let handle = StageHandle::new(name, jobs_tx, wake.clone(), stop.clone());
     let worker = Worker {
         name,
         core,
@@ -177,6 +154,8 @@ enum Turn {
     Worked,
     /// Nothing to do until a ring or that time.
     Idle(Option<Stamp>),
+    /// The engine is of no use any more.
+    Died(String),
     /// Stopped, or nobody can send jobs any more.
     Over,
 }
@@ -201,7 +180,8 @@ impl<C: Core> Worker<C> {
                 Ok(Turn::Worked) => {}
                 Ok(Turn::Idle(until)) => {
                     self.core.settle();
-                    self.wake.sleep(until.map(|at| at.since(self.clock.now())));
+                    let timeout = until.map(|at| at.since(self.clock.now()));
+                    self.core.sleep(&self.wake, timeout);
                 }
                 Ok(Turn::Over) => {
                     let message = "the server stopped".to_owned();
@@ -210,6 +190,11 @@ impl<C: Core> Worker<C> {
                         message,
                     });
                     return ReplicaState::Removed;
+                }
+                Ok(Turn::Died(message)) => {
+                    if !self.recover(message) {
+                        return ReplicaState::Removed;
+                    }
                 }
                 Err(panic) => {
                     if !self.recover(panic_message(&*panic)) {
@@ -238,6 +223,9 @@ impl<C: Core> Worker<C> {
         if accepted {
             // The first inputs of the new ones are there, and their bell has rung.
             self.core.tend();
+        }
+        if let Some(message) = self.core.fault() {
+            return Turn::Died(message);
         }
         if self.core.has_work() {
             self.core.step();
@@ -330,98 +318,4 @@ fn panic_message(panic: &(dyn Any + Send)) -> String {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::super::replica::{Changes, ReplicaId};
-    use super::*;
-    use crate::config::deploy::Restart;
-    use std::sync::mpsc::sync_channel;
-
-    /// Has one place, and keeps a job until it is cancelled.
-    #[derive(Default)]
-    struct OnePlace {
-        place: Option<CancelFlag>,
-        refused: usize,
-    }
-
-    impl Core for OnePlace {
-        type Job = CancelFlag;
-
-        fn load(&mut self) -> Result<(), BackendError> {
-            Ok(())
-        }
-
-        fn accept(&mut self, job: CancelFlag) {
-            match self.place {
-                Some(_) => self.refused += 1,
-                None => self.place = Some(job),
-            }
-        }
-
-        fn tend(&mut self) {
-            self.place.take_if(|job| job.is_set());
-        }
-
-        fn has_work(&self) -> bool {
-            false
-        }
-
-        fn wake_at(&self) -> Option<Stamp> {
-            None
-        }
-
-        fn step(&mut self) {}
-
-        fn settle(&mut self) {}
-
-        fn end_all(&mut self, _end: &End) {
-            self.place = None;
-        }
-    }
-
-    fn seat() -> Seat {
-        let restart = Restart {
-            first_delay: Duration::ZERO,
-            max_delay: Duration::ZERO,
-            healthy_after: Duration::ZERO,
-        };
-        Seat::new(ReplicaId(0), restart, Changes::default())
-    }
-
-    #[test]
-    fn a_cancelled_job_leaves_before_the_next_one_comes() {
-        let (jobs, mailbox) = mpsc::channel(4);
-        let seat = seat();
-        let mut worker = Worker {
-            name: "test",
-            core: OnePlace::default(),
-            jobs: mailbox,
-            wake: Wake::default(),
-            stop: CancelFlag::default(),
-            backoff: Backoff::new(seat.restart()),
-            seat,
-            clock: Clock::start(),
-        };
-        let first = CancelFlag::default();
-        jobs.try_send(first.clone()).unwrap();
-        worker.turn();
-        first.set();
-        jobs.try_send(CancelFlag::default()).unwrap();
-        worker.turn();
-        assert_eq!(worker.core.refused, 0);
-        assert!(worker.core.place.is_some());
-    }
-
-    #[test]
-    fn a_stage_whose_handle_is_dropped_ends() {
-        let (handle, body) = stage("test", OnePlace::default(), seat(), 1, Clock::start());
-        let (ended, end) = sync_channel(1);
-        let thread = std::thread::spawn(move || {
-            body.run();
-            ended.send(()).unwrap();
-        });
-        drop(handle);
-        // Longer than anything takes; only a test that fails waits for it.
-        assert_eq!(end.recv_timeout(Duration::from_secs(30)), Ok(()));
-        thread.join().unwrap();
-    }
-}
+mod tests;

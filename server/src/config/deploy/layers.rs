@@ -37,6 +37,20 @@ pub(super) fn read(file: Option<&Path>, sets: &[String]) -> (Node, Vec<Problem>)
     (tree, problems)
 }
 
+/// Reads a text that builds on nothing.
+pub(super) fn read_text(source: &str, text: &str) -> (Node, Vec<Problem>) {
+    match parse_file(&source.into(), text) {
+        Ok(tree) => (tree, Vec::new()),
+        Err(wrong) => {
+            let tree = Node {
+                place: Place::flag(""),
+                value: Value::Map(Vec::new()),
+            };
+            (tree, vec![malformed(wrong)])
+        }
+    }
+}
+
 /// A file laid over its base. `above` are the files that led here.
 fn chain(path: &Path, above: &mut Vec<PathBuf>) -> Result<Node, Problem> {
     let source: Arc<str> = path.display().to_string().into();

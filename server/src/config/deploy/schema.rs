@@ -157,6 +157,13 @@ pub(super) const SECTIONS: &[Section] = &[
                 Is("10s"),
                 "A sequence fails when the stage before this one delivers nothing for this long. Waiting for the caller's text does not count.",
             ),
+            setting(
+                "placement",
+                Kind::Choice(&["thread", "process"]),
+                Is("thread"),
+                "Where replicas run: each on a thread of the server, or each in a process of its own that loads the model for \
+                 itself, connected by a Unix socket. When such a process dies, its replica does, and nothing else.",
+            ),
         ],
     },
     Section {

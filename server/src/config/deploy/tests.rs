@@ -34,7 +34,7 @@ fn without_a_file_everything_has_its_default() {
 
 #[test]
 fn a_file_and_flags_set_what_they_name_and_nothing_else() {
-    let text = "stages:\n  talker: {replicas: 2, routing: round-robin, sampling: {temperature: 0}}\n  code2wav:\n    ramp: [2, 4]\n";
+    let text = "stages:\n  talker: {replicas: 2, routing: round-robin, sampling: {temperature: 0}}\n  code2wav:\n    ramp: [2, 4]\n    placement: process\n";
     let resolution = with(
         text,
         &[
@@ -56,6 +56,8 @@ fn a_file_and_flags_set_what_they_name_and_nothing_else() {
     assert_eq!(talker.stage.restart.first_delay.as_secs(), 1);
     assert_eq!(talker.sampling.temperature, Some(0.0));
     assert_eq!(resolution.deploy.code2wav.ramp, [2, 4]);
+    assert_eq!(resolution.deploy.code2wav.stage.placement, Placement::Process);
+    assert_eq!(talker.stage.placement, Placement::Thread);
     assert_eq!(resolution.deploy.thinker.stage.replicas, 1);
 }
 
@@ -168,6 +170,7 @@ fn what_is_shown_says_where_each_value_comes_from_and_reads_back_as_the_same() {
         "{shown}"
     );
     assert_eq!(with(&shown, &[]).unwrap().deploy, resolution.deploy);
+    assert_eq!(read_back(&shown, 1).unwrap().deploy, resolution.deploy);
 }
 
 #[test]

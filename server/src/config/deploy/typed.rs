@@ -42,6 +42,17 @@ pub struct Stage {
     pub restart: Restart,
     /// How long the stage before this one may deliver nothing.
     pub upstream_stall: Duration,
+    /// What a replica is.
+    pub placement: Placement,
+}
+
+/// What a replica is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Placement {
+    /// A thread of the server.
+    Thread,
+    /// A process of its own.
+    Process,
 }
 
 /// Number format of a computation.
@@ -211,6 +222,10 @@ impl Scope<'_> {
                 healthy_after: self.time("restart.healthy_after"),
             },
             upstream_stall: self.time("upstream_stall"),
+            placement: match self.choice("placement") {
+                "process" => Placement::Process,
+                _ => Placement::Thread,
+            },
         }
     }
 

@@ -1,0 +1,197 @@
+//! Stages in processes of their own: how this program starts itself for one, and what it does when it was started so.
+
+use std::path::PathBuf;
+use std::process::Command;
+use std::sync::Arc;
+
+use anyhow::{Context as _, anyhow, bail};
+use serde::{Deserialize, Serialize};
+use tokio::signal::unix::{SignalKind, signal};
+
+use super::chat::thinker_limits;
+use super::log::init_logging;
+use super::model::{code2wav_limits, mailbox, talker_limits};
+use super::speech_model::{LoadedModel, load_model};
+use crate::clock::Clock;
+use crate::config::deploy::{self, Deploy, Restart};
+use crate::config::{Config, LogFormat, ModelSource};
+use crate::connector::{Called, RemoteJob, RemoteParts, called, inherited, remote_stage, spawn_peer};
+use crate::stage::{
+    Changes, Code2WavJob, MakeReplica, ReplicaId, STAGE_NAMES, Seat, SpeechBackend as _, StageBody,
+    StageHandle, TalkerJob, ThinkerJob, code2wav_stage, talker_stage, thinker_stage,
+};
+
+/// What a stage's process is told.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+struct Order {
+    /// Directory of the checkpoint; none for the embedded one.
+    model: Option<PathBuf>,
+    /// Utterances worked on at once.
+    max_active: usize,
+    /// The resolved deploy configuration: a file may have changed since it was read.
+    deploy: String,
+    /// Which replica it is.
+    replica: u32,
+}
+
+/// Makes replicas that are processes.
+pub(super) fn replicas<J: RemoteJob>(config: &Config, clock: Clock) -> anyhow::Result<MakeReplica<J>> {
+    let order = Order {
+        model: match &config.model {
+            ModelSource::Embedded => None,
+            ModelSource::Directory(path) => Some(path.clone()),
+        },
+        max_active: config.max_active,
+        deploy: config.deploy_yaml.clone(),
+        replica: 0,
+    };
+    serde_json::to_vec(&order).context("the path of the model cannot be passed on")?;
+    let (level, format) = (config.log_level.clone(), config.log_format);
+    Ok(Box::new(move |seat: Seat| {
+        let (replica, level) = (seat.id().0, level.clone());
+        let order = Order {
+            replica,
+            ..order.clone()
+        };
+        let parts = RemoteParts {
+            launch: Box::new(move || spawn_peer(&mut this_program(&level, format)?)),
+            settings: serde_json::to_vec(&order).unwrap_or_default(),
+            mailbox: mailbox(order.max_active),
+        };
+        remote_stage(parts, seat, clock)
+    }))
+}
+
+/// This very program, also when its file was replaced since it was started.
+fn this_program(log_level: &str, log_format: LogFormat) -> std::io::Result<Command> {
+    let program = match cfg!(target_os = "linux") {
+        true => PathBuf::from("/proc/self/exe"),
+        false => std::env::current_exe()?,
+    };
+    let mut command = Command::new(program);
+    // What is set there for this process is not meant for that one.
+    for (name, _) in std::env::vars_os().filter(|(name, _)| name.to_string_lossy().starts_with("OMNI_")) {
+        command.env_remove(name);
+    }
+    let format = match log_format {
+        LogFormat::Text => "text",
+        LogFormat::Json => "json",
+    };
+    command.args(["--log-level", log_level, "--log-format", format, "stage-worker"]);
+    Ok(command)
+}
+
+/// Runs one replica of a stage for the process that started this one, until that hangs up.
+///
+/// # Errors
+/// If nobody did, or the model cannot be loaded, or the replica has died.
+pub fn serve_stage(config: &Config) -> anyhow::Result<()> {
+    init_logging(config)?;
+    let clock = Clock::start();
+    let socket =
+        inherited().context("stage-worker is started by omni-server itself, with a socket for its input")?;
+    outlive_signals()?;
+    let mut called = called(socket, clock)?;
+    called.answer()?;
+    match Loaded::new(&called) {
+        Ok(loaded) => loaded.serve(called, clock),
+        Err(error) => {
+            called.refuse(&format!("{error:#}"))?;
+            Err(error)
+        }
+    }
+}
+
+/// Signals to everything that belongs to a service are not for this process: whoever started it lets the work in progress end,
+/// and then hangs up.
+fn outlive_signals() -> anyhow::Result<()> {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .context("cannot start the runtime")?;
+    let _guard = runtime.enter();
+    for kind in [
+        SignalKind::terminate(),
+        SignalKind::interrupt(),
+        SignalKind::hangup(),
+    ] {
+        // Once somebody has listened, a signal ends the process no more, also when nobody listens.
+        drop(signal(kind)?);
+    }
+    Ok(())
+}
+
+/// What a stage's process runs.
+struct Loaded {
+    order: Order,
+    deploy: Deploy,
+    model: Arc<LoadedModel>,
+}
+
+impl Loaded {
+    fn new(called: &Called) -> anyhow::Result<Self> {
+        let order: Order = serde_json::from_slice(&called.settings).context("the settings cannot be read")?;
+        let resolution = deploy::read_back(&order.deploy, order.max_active).map_err(|problems| {
+            anyhow!("the deploy configuration cannot be used: {}", problems.join("; "))
+        })?;
+        let source = match &order.model {
+            None => ModelSource::Embedded,
+            Some(path) => ModelSource::Directory(path.clone()),
+        };
+        let stage = called.stage.as_str();
+        if !STAGE_NAMES.contains(&stage) {
+            bail!(
+                "the stage is {stage:?}, expected one of {}",
+                STAGE_NAMES.join(", ")
+            );
+        }
+        let model = load_model(&source, &resolution.deploy, stage != "thinker")?;
+        Ok(Self {
+            order,
+            deploy: resolution.deploy,
+            model: Arc::new(model),
+        })
+    }
+
+    fn serve(self, called: Called, clock: Clock) -> anyhow::Result<()> {
+        let Self { order, deploy, model } = self;
+        let replica = ReplicaId(order.replica);
+        match called.stage.as_str() {
+            "thinker" => {
+                let limits = thinker_limits(&deploy.thinker, order.max_active);
+                let make = |seat| thinker_stage(model, limits, seat, clock);
+                run::<ThinkerJob>(called, replica, deploy.thinker.stage.restart, make)
+            }
+            "talker" => {
+                let limits = talker_limits(&deploy, order.max_active);
+                let make = |seat| talker_stage(model, limits, seat, clock);
+                run::<TalkerJob>(called, replica, deploy.talker.stage.restart, make)
+            }
+            _ => {
+                let limits = code2wav_limits(&deploy, model.info(), order.max_active);
+                let make = |seat| code2wav_stage(model, limits, seat, clock);
+                run::<Code2WavJob>(called, replica, deploy.code2wav.stage.restart, make)
+            }
+        }
+    }
+}
+
+fn run<J: RemoteJob>(
+    called: Called,
+    replica: ReplicaId,
+    restart: Restart,
+    make: impl FnOnce(Seat) -> (StageHandle<J>, StageBody),
+) -> anyhow::Result<()> {
+    let changes = Changes::default();
+    let seat = Seat::new(replica, restart, changes.clone());
+    let (stage, body) = make(seat.clone());
+    let thread = std::thread::Builder::new()
+        .name(format!("{}-{replica}", J::STAGE))
+        .spawn(move || body.run())
+        .context("a thread could not be started")?;
+    let served = called.serve(stage, seat, &changes);
+    if thread.join().is_err() {
+        bail!("the thread of the stage panicked");
+    }
+    Ok(served?)
+}

@@ -1,0 +1,349 @@
+//! A stage for another process: the far end of a proxy.
+//!
+//! In: frames, from which jobs and their inputs are made. Out: frames with what the stage makes of them. The stage itself is
+//! one like any other, between edges of its own process.
+
+mod lane;
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::os::unix::net::UnixStream;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use futures::StreamExt as _;
+use omni_engine::SeqId;
+use tokio::sync::oneshot;
+use tokio_stream::wrappers::WatchStream;
+
+use super::lane::{Receiving, Sending};
+use super::link::{Link, LinkError};
+use super::local::stamped_edge;
+use super::remote::{Ends, RemoteJob};
+use super::wire::{Frame, Hello, Kind, Passage, Passages, Wire as _, WireError};
+use crate::clock::Clock;
+use crate::stage::{
+    CancelFlag, Changes, End, JobRefused, ReplicaState, ReplicaStats, Seat, StageHandle, StageProgress,
+    StageSnapshot, Wake, WakeLine,
+};
+use lane::{Lane, Tended};
+
+/// Units of one sequence that may wait for the stage, and those that may wait for the connection. Small: what a slow reader
+/// leaves unread is to wait where it is counted, in the other process.
+const INPUTS: u32 = 32;
+const OUTPUTS: u32 = 16;
+
+/// Nobody rings when figures change. Whoever had something to say looks again after this time, until nothing changes.
+const AFTERTHOUGHT: Duration = Duration::from_millis(100);
+
+/// A connection on which the other side has said what it wants.
+#[derive(Debug)]
+pub struct Called {
+    link: Link,
+    wake: Wake,
+    line: WakeLine,
+    clock: Clock,
+    /// Name of the stage that is wanted.
+    pub stage: String,
+    /// How it is to be run.
+    pub settings: Vec<u8>,
+}
+
+/// Waits for the greeting of the other side.
+///
+/// # Errors
+/// [`LinkError`]; for a peer of another version that is told so, too.
+pub fn called(socket: UnixStream, clock: Clock) -> Result<Called, LinkError> {
+    let wake = Wake::default();
+    let line = wake.line()?;
+    let mut link = Link::new(socket, clock)?;
+    let hello = match hello(&mut link, &line) {
+        Err(error @ LinkError::Wire(WireError::Version { .. })) => {
+            // Its own greeting has the version in it, so that both sides can say what is wrong.
+            link.say(Kind::Hello, SeqId(0), &Hello::default())?;
+            link.flush()?;
+            return Err(error);
+        }
+        hello => hello?,
+    };
+    Ok(Called {
+        link,
+        wake,
+        line,
+        clock,
+        stage: hello.stage,
+        settings: hello.settings,
+    })
+}
+
+fn hello(link: &mut Link, line: &WakeLine) -> Result<Hello, LinkError> {
+    loop {
+        if let Some(frame) = link.next()? {
+            return match frame.header.kind {
+                Kind::Hello => Ok(Hello::decode(frame.payload)?),
+                other => Err(unexpected(other, "its greeting")),
+            };
+        }
+        link.wait(line, None)?;
+        link.read()?;
+    }
+}
+
+impl Called {
+    /// Answers the greeting: the stage is being loaded.
+    ///
+    /// # Errors
+    /// [`LinkError`].
+    pub fn answer(&mut self) -> Result<(), LinkError> {
+        let hello = Hello {
+            stage: self.stage.clone(),
+            settings: Vec::new(),
+        };
+        self.link.say(Kind::Hello, SeqId(0), &hello)?;
+        Ok(self.link.flush()?)
+    }
+
+    /// Says why there will be no stage.
+    ///
+    /// # Errors
+    /// [`LinkError`].
+    pub fn refuse(mut self, message: &str) -> Result<(), LinkError> {
+        self.link.say(Kind::Failed, SeqId(0), &message.to_owned())?;
+        Ok(self.link.flush()?)
+    }
+
+    /// Passes jobs to the replica `stage` until the other side hangs up or the replica dies. `seat` is where the replica
+    /// writes its state, and `changes` ring when it does.
+    ///
+    /// # Errors
+    /// [`LinkError`]; [`LinkError::Peer`] when the replica has died.
+    pub fn serve<J: RemoteJob>(
+        self,
+        stage: StageHandle<J>,
+        seat: Seat,
+        changes: &Changes,
+    ) -> Result<(), LinkError> {
+        let line = self.line;
+        let mut host = Host {
+            link: self.link,
+            work: Work {
+                stage,
+                changes: WatchStream::new(changes.follow()),
+                seat,
+                ready: false,
+                told: ReplicaStats::default(),
+                wake: self.wake,
+                lanes: BTreeMap::new(),
+                refused: Vec::new(),
+                passages: Passages::default(),
+                clock: self.clock,
+            },
+        };
+        loop {
+            let spoke = match host.turn() {
+                Ok(spoke) => spoke,
+                Err(LinkError::Closed) => return Ok(()),
+                Err(error) => return Err(error),
+            };
+            host.link.wait(&line, spoke.then_some(AFTERTHOUGHT))?;
+            line.hear();
+        }
+    }
+}
+
+struct Host<J: RemoteJob> {
+    link: Link,
+    work: Work<J>,
+}
+
+/// All of a host but its connection.
+struct Work<J: RemoteJob> {
+    stage: StageHandle<J>,
+    seat: Seat,
+    changes: WatchStream<u64>,
+    /// The other side knows that the replica works.
+    ready: bool,
+    /// The figures that it knows.
+    told: ReplicaStats,
+    wake: Wake,
+    /// Oldest first.
+    lanes: BTreeMap<SeqId, Lane<J>>,
+    /// Jobs that the stage did not take.
+    refused: Vec<(SeqId, JobRefused)>,
+    /// Of items that have arrived and of which the other side does not know yet.
+    passages: Passages,
+    clock: Clock,
+}
+
+impl<J: RemoteJob> fmt::Debug for Host<J> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Host")
+            .field("stage", &J::STAGE)
+            .field("sequences", &self.work.lanes.len())
+            .finish_non_exhaustive()
+    }
+}
+
+impl<J: RemoteJob> Host<J> {
+    /// Does whatever can be done now; says whether there was something to say.
+    fn turn(&mut self) -> Result<bool, LinkError> {
+        self.link.read()?;
+        while let Some(frame) = self.link.next()? {
+            self.work.frame(&frame)?;
+        }
+        self.work.report(&mut self.link)?;
+        let mut spoke = false;
+        loop {
+            let all = self.work.tend(&mut self.link)?;
+            spoke |= !self.link.is_flushed();
+            self.link.flush()?;
+            // What is left will be sent when the socket takes more.
+            if all || self.link.is_backed_up() {
+                return Ok(spoke);
+            }
+        }
+    }
+}
+
+impl<J: RemoteJob> Work<J> {
+    /// Takes a frame. One of a sequence that is not here any more was on its way when the sequence ended.
+    fn frame(&mut self, frame: &Frame<'_>) -> Result<(), LinkError> {
+        let Frame { header, payload } = frame;
+        let seq = header.seq;
+        if header.kind == Kind::Open {
+            return self.open(seq, J::Order::decode(payload)?);
+        }
+        let Some(lane) = self.lanes.get_mut(&seq) else {
+            return Ok(());
+        };
+        match header.kind {
+            Kind::Item => {
+                let stamps = lane.receiving.item(frame, || self.clock.now())?;
+                self.passages.0.push(Passage { seq, stamps });
+            }
+            Kind::Credit => lane.sending.credit(header.units),
+            Kind::Waiting => lane.receiving.excuse(header.units > 0),
+            Kind::End => lane.receiving.end(End::decode(payload)?),
+            Kind::Cancel => self.drop(seq),
+            other => return Err(unexpected(other, "something about a sequence")),
+        }
+        Ok(())
+    }
+
+    fn open(&mut self, seq: SeqId, order: J::Order) -> Result<(), LinkError> {
+        let (here, stage) = (Some(self.wake.clone()), Some(self.stage.wake().clone()));
+        let (inputs, inlet) = stamped_edge(INPUTS, here.clone(), stage.clone(), self.clock);
+        let (outlet, outputs) = stamped_edge(OUTPUTS, stage, here, self.clock);
+        let (finished, done) = oneshot::channel();
+        let (cancel, progress) = (CancelFlag::default(), StageProgress::default());
+        let ends = Ends {
+            inlet: Box::new(inlet),
+            outlet: Box::new(outlet),
+            cancel: cancel.clone(),
+            progress: progress.clone(),
+            finished,
+        };
+        let lane = Lane {
+            sending: Sending::new(Box::new(outputs)),
+            receiving: Receiving::new(Box::new(inputs)),
+            cancel,
+            progress,
+            told: StageSnapshot::default(),
+            finished: J::REPORTS_DONE.then_some(done),
+        };
+        if self.lanes.insert(seq, lane).is_some() {
+            return Err(LinkError::Protocol(format!(
+                "sequence {} was opened twice",
+                seq.0
+            )));
+        }
+        if let Err(refused) = self.stage.submit(J::join(seq, order, ends)) {
+            self.lanes.remove(&seq);
+            self.refused.push((seq, refused));
+        }
+        Ok(())
+    }
+
+    fn drop(&mut self, seq: SeqId) {
+        if let Some(lane) = self.lanes.remove(&seq) {
+            lane.cancel.set();
+            self.stage.wake().ring();
+        }
+    }
+
+    /// Says what became of the stage, and of jobs and items that came.
+    fn report(&mut self, link: &mut Link) -> Result<(), LinkError> {
+        self.look_at_stage(link)?;
+        let stats = self.seat.stats();
+        // They can wait, and are to be added to nothing that waits already.
+        if stats != self.told && !link.is_backed_up() {
+            link.say(Kind::Stats, SeqId(0), &stats)?;
+            self.told = stats;
+        }
+        for (seq, refused) in self.refused.drain(..) {
+            link.say(Kind::End, seq, &End::Overloaded(refused.to_string()))?;
+        }
+        if !self.passages.0.is_empty() {
+            link.say(Kind::Passages, SeqId(0), &self.passages)?;
+            self.passages.0.clear();
+        }
+        Ok(())
+    }
+
+    /// A replica that died would be built anew here. But whoever sends jobs is not to send them here meanwhile, and to begin
+    /// afresh is for the process as a whole.
+    fn look_at_stage(&mut self, link: &mut Link) -> Result<(), LinkError> {
+        let waker = self.wake.waker();
+        let mut context = Context::from_waker(&waker);
+        while let Poll::Ready(Some(_)) = self.changes.poll_next_unpin(&mut context) {}
+        match self.seat.state() {
+            ReplicaState::Loading => Ok(()),
+            ReplicaState::Ready if self.ready => Ok(()),
+            ReplicaState::Ready => {
+                self.ready = true;
+                Ok(link.say(Kind::Ready, SeqId(0), &())?)
+            }
+            ReplicaState::Restarting { message } | ReplicaState::Failed { message } => give_up(link, message),
+            ReplicaState::Removed => give_up(link, "it was stopped".to_owned()),
+        }
+    }
+
+    /// Looks at every sequence; false if not all of what can be sent is in line.
+    fn tend(&mut self, link: &mut Link) -> Result<bool, LinkError> {
+        let mut all = true;
+        let mut outcome = Ok(());
+        let waker = self.wake.waker();
+        let bell = self.stage.wake();
+        self.lanes.retain(
+            |&seq, lane| match lane.tend(seq, link, &mut Context::from_waker(&waker)) {
+                Ok(Tended::All) => true,
+                Ok(Tended::Part) => {
+                    all = false;
+                    true
+                }
+                Ok(Tended::Over) => false,
+                Ok(Tended::Failed) => {
+                    lane.cancel.set();
+                    bell.ring();
+                    false
+                }
+                Err(error) => {
+                    outcome = Err(error);
+                    true
+                }
+            },
+        );
+        outcome?;
+        Ok(all)
+    }
+}
+
+fn give_up(link: &mut Link, message: String) -> Result<(), LinkError> {
+    link.say(Kind::Failed, SeqId(0), &message)?;
+    link.flush()?;
+    Err(LinkError::Peer(message))
+}
+
+fn unexpected(kind: Kind, expected: &str) -> LinkError {
+    LinkError::Protocol(format!("it sent {kind:?}, expected {expected}"))
+}

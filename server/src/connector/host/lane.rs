@@ -1,0 +1,98 @@
+//! One sequence, as the side sees it where its stage is.
+
+use std::task::Context;
+
+use futures::FutureExt as _;
+use omni_engine::SeqId;
+use tokio::sync::oneshot;
+
+use super::give_up;
+use crate::connector::lane::{Forwarded, Receiving, Sending};
+use crate::connector::link::{Link, LinkError};
+use crate::connector::remote::RemoteJob;
+use crate::connector::wire::{Kind, WireError};
+use crate::stage::{CancelFlag, End, StageProgress, StageSnapshot};
+
+/// One sequence.
+pub(super) struct Lane<J: RemoteJob> {
+    pub(super) sending: Sending<J::Out>,
+    pub(super) receiving: Receiving<J::In>,
+    pub(super) cancel: CancelFlag,
+    pub(super) progress: StageProgress,
+    /// What the other side knows of it.
+    pub(super) told: StageSnapshot,
+    pub(super) finished: Option<oneshot::Receiver<()>>,
+}
+
+/// What came of [`Lane::tend`].
+pub(super) enum Tended {
+    /// All that can be sent is in line.
+    All,
+    /// The connection takes no more.
+    Part,
+    /// The sequence is at its end.
+    Over,
+    /// The sequence cannot go on, and the stage does not know it.
+    Failed,
+}
+
+impl<J: RemoteJob> Lane<J> {
+    /// Looks at both directions.
+    pub(super) fn tend(
+        &mut self,
+        seq: SeqId,
+        link: &mut Link,
+        context: &mut Context<'_>,
+    ) -> Result<Tended, LinkError> {
+        if link.is_backed_up() {
+            return Ok(Tended::Part);
+        }
+        self.tell(seq, link)?;
+        self.receiving.grant(seq, link)?;
+        self.sending.excuse(seq, link)?;
+        loop {
+            if link.is_backed_up() {
+                return Ok(Tended::Part);
+            }
+            match self.sending.forward(seq, link) {
+                Forwarded::Item => {}
+                Forwarded::Nothing => break,
+                // The replica is dying, and with it this process. Whoever hears of the loss must know that first.
+                Forwarded::End(End::Lost { stage, message }) if stage == J::STAGE => {
+                    return give_up(link, message).map(|()| Tended::Over);
+                }
+                Forwarded::End(end) => {
+                    self.tell(seq, link)?;
+                    link.say(Kind::End, seq, &end)?;
+                    return Ok(Tended::Over);
+                }
+                Forwarded::Gone => {
+                    link.say(Kind::Cancel, seq, &())?;
+                    return Ok(Tended::Over);
+                }
+                Forwarded::TooLong(error) => {
+                    let (stage, message) = (J::STAGE, error.to_string());
+                    link.say(Kind::End, seq, &End::Failed { stage, message })?;
+                    return Ok(Tended::Failed);
+                }
+            }
+        }
+        if let Some(finished) = &mut self.finished
+            && finished.poll_unpin(context).is_ready()
+        {
+            self.finished = None;
+            link.say(Kind::Done, seq, &())?;
+        }
+        Ok(Tended::All)
+    }
+
+    /// Tells the other side how far the stage is, if it does not know.
+    fn tell(&mut self, seq: SeqId, link: &mut Link) -> Result<(), WireError> {
+        let now = self.progress.snapshot();
+        if now != self.told {
+            link.say(Kind::Progress, seq, &now)?;
+            self.told = now;
+        }
+        Ok(())
+    }
+}

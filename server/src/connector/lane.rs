@@ -1,0 +1,198 @@
+//! The two directions of one sequence on a connection.
+//!
+//! Flow control is by credit, in the units of the edges: a side sends items only while it has credit, and is given credit as
+//! the outlet at the other side has room. What is on its way plus what waits in that outlet is so never more than the outlet's
+//! capacity (and one item, which may weigh more than the last of the credit): a reader that is slow pauses its own sequence,
+//! and nothing waits in between.
+
+use omni_engine::{SeqId, Stamp};
+
+use super::link::{Link, LinkError};
+use super::wire::{Chunk, Frame, Header, Kind, WireError};
+use crate::stage::{ChunkStamps, End, Inlet, Outlet, Taken};
+
+/// What is sent of a sequence.
+pub(super) struct Sending<T> {
+    inlet: Option<Box<dyn Inlet<T>>>,
+    /// The end was taken from the inlet, which is kept for the passages that are still to be measured.
+    ended: bool,
+    /// Units that the other side has room for.
+    credit: i64,
+    number: u32,
+    /// What the other side knows of whether upstream waits for a caller.
+    waits: bool,
+}
+
+/// What came of [`Sending::forward`].
+#[derive(Debug, PartialEq)]
+pub(super) enum Forwarded {
+    /// There is nothing to send, or no room for it.
+    Nothing,
+    /// An item is in line.
+    Item,
+    /// The items have ended; the end was not sent.
+    End(End),
+    /// Whoever made the items has dropped the work.
+    Gone,
+    /// An item cannot be sent.
+    TooLong(WireError),
+}
+
+impl<T: Chunk> Sending<T> {
+    pub(super) fn new(inlet: Box<dyn Inlet<T>>) -> Self {
+        Self {
+            inlet: Some(inlet),
+            ended: false,
+            credit: 0,
+            number: 0,
+            waits: false,
+        }
+    }
+
+    /// Room for `units` more.
+    pub(super) fn credit(&mut self, units: u32) {
+        self.credit += i64::from(units);
+    }
+
+    /// Nobody wants more of it.
+    pub(super) fn close(&mut self) {
+        self.inlet = None;
+    }
+
+    /// An item arrived at the other side.
+    pub(super) fn carried(&mut self, passage: &ChunkStamps) {
+        if let Some(inlet) = &mut self.inlet {
+            inlet.carried(passage);
+        }
+    }
+
+    /// Tells the other side whether upstream waits for a caller, if that has changed.
+    pub(super) fn excuse(&mut self, seq: SeqId, link: &mut Link) -> Result<(), WireError> {
+        let waits = self.inlet.as_ref().is_some_and(|inlet| inlet.upstream_waits());
+        if waits != self.waits {
+            self.waits = waits;
+            link.count(Kind::Waiting, seq, u32::from(waits))?;
+        }
+        Ok(())
+    }
+
+    /// Puts the next item in line, if there is one and room for it.
+    pub(super) fn forward(&mut self, seq: SeqId, link: &mut Link) -> Forwarded {
+        let open = !self.ended && self.credit > 0;
+        let Some(inlet) = self.inlet.as_mut().filter(|_| open) else {
+            return Forwarded::Nothing;
+        };
+        let (taken, put) = inlet.carry();
+        let item = match taken {
+            Taken::Item(item) => item,
+            Taken::Empty => return Forwarded::Nothing,
+            Taken::Gone => return Forwarded::Gone,
+            Taken::End(end) => {
+                self.ended = true;
+                return Forwarded::End(end);
+            }
+        };
+        let header = Header {
+            number: self.number,
+            units: item.units(),
+            ..Header::new(Kind::Item, seq, put.unwrap_or_else(|| link.now()))
+        };
+        match link.send(header, &item) {
+            Ok(_) => {
+                self.number = self.number.wrapping_add(1);
+                self.credit -= i64::from(header.units);
+                Forwarded::Item
+            }
+            Err(error) => Forwarded::TooLong(error),
+        }
+    }
+}
+
+/// Most units that one item may weigh: far more than any chunk of a stage has frames.
+const MAX_UNITS: u32 = 1 << 16;
+
+/// What is received of a sequence.
+pub(super) struct Receiving<T> {
+    outlet: Option<Box<dyn Outlet<T>>>,
+    /// Units of credit that the other side has not used.
+    granted: i64,
+    number: u32,
+}
+
+impl<T: Chunk> Receiving<T> {
+    pub(super) fn new(outlet: Box<dyn Outlet<T>>) -> Self {
+        Self {
+            outlet: Some(outlet),
+            granted: 0,
+            number: 0,
+        }
+    }
+
+    /// Passes on an item that was received; returns how it came. Items after the end are an offence.
+    pub(super) fn item(
+        &mut self,
+        frame: &Frame<'_>,
+        now: impl Fn() -> Stamp,
+    ) -> Result<ChunkStamps, LinkError> {
+        let rx_start = now();
+        let Frame { header, payload } = frame;
+        let item = T::decode(payload)?;
+        let (seq, number, units) = (header.seq, self.number, header.units);
+        let offence = |what: String| Err(LinkError::Protocol(format!("sequence {}: {what}", seq.0)));
+        if header.number != number {
+            return offence(format!("item {} came, expected item {number}", header.number));
+        }
+        if units != item.units() {
+            let is = item.units();
+            return offence(format!("item {number} of {is} units was sent as one of {units}"));
+        }
+        if units > MAX_UNITS {
+            return offence(format!(
+                "item {number} has {units} units, the limit is {MAX_UNITS}"
+            ));
+        }
+        let Some(outlet) = self.outlet.as_mut() else {
+            return offence(format!("item {number} came after the end"));
+        };
+        if self.granted <= 0 {
+            return offence(format!("item {number} came without credit"));
+        }
+        self.granted -= i64::from(units);
+        self.number = number.wrapping_add(1);
+        let passage = ChunkStamps {
+            bytes: frame.len() as u64,
+            tx_start: header.tx_start,
+            tx_end: header.tx_end,
+            rx_start,
+            rx_end: now(),
+        };
+        outlet.put_measured(item, units, &passage);
+        Ok(passage)
+    }
+
+    /// Passes on whether upstream waits for a caller.
+    pub(super) fn excuse(&mut self, waits: bool) {
+        if let Some(outlet) = &mut self.outlet {
+            outlet.set_waiting(waits);
+        }
+    }
+
+    /// Passes on the end.
+    pub(super) fn end(&mut self, end: End) {
+        if let Some(outlet) = self.outlet.take() {
+            outlet.end(end);
+        }
+    }
+
+    /// Grants room that became free, as soon as that is half of what there is: not with a frame for every item.
+    pub(super) fn grant(&mut self, seq: SeqId, link: &mut Link) -> Result<(), WireError> {
+        let Some(outlet) = &self.outlet else { return Ok(()) };
+        let more = i64::from(outlet.room()) - self.granted;
+        if more <= 0 || more < self.granted {
+            return Ok(());
+        }
+        let units = u32::try_from(more).unwrap_or(u32::MAX);
+        self.granted += i64::from(units);
+        link.count(Kind::Credit, seq, units)
+    }
+}

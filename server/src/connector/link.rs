@@ -1,0 +1,170 @@
+//! One end of the connection between two processes: frames in, frames out, never blocking.
+
+use std::io::{self, Write as _};
+use std::os::fd::AsFd as _;
+use std::os::unix::net::UnixStream;
+use std::time::Duration;
+
+use omni_engine::{SeqId, Stamp};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+
+use super::wire::{Frame, FrameReader, Header, Kind, Wire, WireError, write_frame};
+use crate::clock::Clock;
+use crate::stage::WakeLine;
+
+/// Bytes that may wait for the socket before no more items are taken from the edges.
+const BACKED_UP: usize = 256 << 10;
+
+/// Why a connection is of no use any more.
+#[derive(Debug, thiserror::Error)]
+pub enum LinkError {
+    /// The system refuses.
+    #[error("the connection broke: {0}")]
+    Io(#[from] io::Error),
+    /// The other process has closed it or has ended.
+    #[error("the connection was closed by the other process")]
+    Closed,
+    /// The other process has ended in the middle.
+    #[error("the connection was cut off within a frame after {got} bytes of it")]
+    CutOff {
+        /// Bytes that came of the frame.
+        got: usize,
+    },
+    /// What it sent cannot be read.
+    #[error("the connection is of no use: {0}")]
+    Wire(#[from] WireError),
+    /// What it sent can be read, but must not be sent.
+    #[error("the other process broke the protocol: {0}")]
+    Protocol(String),
+    /// It gave up.
+    #[error("{0}")]
+    Peer(String),
+}
+
+/// One end.
+#[derive(Debug)]
+pub(super) struct Link {
+    socket: UnixStream,
+    input: FrameReader,
+    output: Vec<u8>,
+    /// Bytes at the front of `output` that are with the system.
+    written: usize,
+    clock: Clock,
+}
+
+impl Link {
+    pub(super) fn new(socket: UnixStream, clock: Clock) -> io::Result<Self> {
+        socket.set_nonblocking(true)?;
+        Ok(Self {
+            socket,
+            input: FrameReader::default(),
+            output: Vec::new(),
+            written: 0,
+            clock,
+        })
+    }
+
+    pub(super) fn now(&self) -> Stamp {
+        self.clock.now()
+    }
+
+    /// Puts a frame in line; returns its bytes. What is in line goes out with [`flush`](Self::flush).
+    pub(super) fn send(&mut self, header: Header, payload: &impl Wire) -> Result<usize, WireError> {
+        let clock = self.clock;
+        write_frame(
+            &mut self.output,
+            header,
+            |out| payload.encode(out),
+            || clock.now(),
+        )
+    }
+
+    /// Puts a frame in line that carries a small message of this module.
+    pub(super) fn say(&mut self, kind: Kind, seq: SeqId, payload: &impl Wire) -> Result<(), WireError> {
+        let now = self.now();
+        self.send(Header::new(kind, seq, now), payload).map(drop)
+    }
+
+    /// Puts a frame in line that says no more than a number.
+    pub(super) fn count(&mut self, kind: Kind, seq: SeqId, units: u32) -> Result<(), WireError> {
+        let header = Header {
+            units,
+            ..Header::new(kind, seq, self.now())
+        };
+        self.send(header, &()).map(drop)
+    }
+
+    /// Whether so much waits for the socket that items should not be added.
+    pub(super) fn is_backed_up(&self) -> bool {
+        self.output.len() - self.written >= BACKED_UP
+    }
+
+    /// Whether nothing waits for the socket.
+    pub(super) fn is_flushed(&self) -> bool {
+        self.written == self.output.len()
+    }
+
+    /// Hands to the system what it takes. If nobody is there to take it, that is for [`read`](Self::read) to tell: what the
+    /// other side said before it went is worth more.
+    pub(super) fn flush(&mut self) -> io::Result<()> {
+        while !self.is_flushed() {
+            match self.socket.write(&self.output[self.written..]) {
+                Ok(count) => self.written += count,
+                Err(error) => match error.kind() {
+                    io::ErrorKind::WouldBlock => break,
+                    io::ErrorKind::Interrupted => {}
+                    io::ErrorKind::BrokenPipe | io::ErrorKind::ConnectionReset => {
+                        self.written = self.output.len();
+                    }
+                    _ => return Err(error),
+                },
+            }
+        }
+        if self.is_flushed() || self.written >= BACKED_UP {
+            self.output.drain(..self.written);
+            self.written = 0;
+        }
+        Ok(())
+    }
+
+    /// Reads what is there, once. Frames are then taken with [`next`](Self::next) until there are none.
+    pub(super) fn read(&mut self) -> Result<(), LinkError> {
+        match self.input.fill(&self.socket) {
+            Ok(0) => Err(self.ended()),
+            Ok(_) => Ok(()),
+            Err(error) => match error.kind() {
+                io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted => Ok(()),
+                // It ended without having read everything.
+                io::ErrorKind::ConnectionReset => Err(self.ended()),
+                _ => Err(error.into()),
+            },
+        }
+    }
+
+    fn ended(&self) -> LinkError {
+        match self.input.pending() {
+            0 => LinkError::Closed,
+            got => LinkError::CutOff { got },
+        }
+    }
+
+    /// The next frame that was read completely.
+    pub(super) fn next(&mut self) -> Result<Option<Frame<'_>>, WireError> {
+        self.input.next()
+    }
+
+    /// Waits until something can be read, something in line can be written, the bell is rung, or `timeout` is over.
+    pub(super) fn wait(&self, bell: &WakeLine, timeout: Option<Duration>) -> io::Result<()> {
+        let mut interest = PollFlags::IN;
+        interest.set(PollFlags::OUT, !self.is_flushed());
+        let mut watched = [
+            PollFd::from_borrowed_fd(self.socket.as_fd(), interest),
+            PollFd::from_borrowed_fd(bell.as_fd(), PollFlags::IN),
+        ];
+        let timeout = timeout.and_then(|timeout| Timespec::try_from(timeout).ok());
+        match poll(&mut watched, timeout.as_ref()) {
+            Ok(_) | Err(rustix::io::Errno::INTR) => Ok(()),
+            Err(error) => Err(error.into()),
+        }
+    }
+}

@@ -1,0 +1,320 @@
+//! A stage in another process, as seen from this one: takes its jobs, and passes items, ends, cancellations and credit both
+//! ways, many sequences over one connection.
+//!
+//! In: jobs whose edges are of this process. Out: the same, their items made elsewhere. A proxy knows nothing of processes; it
+//! is given a connected socket, and when that breaks its jobs are lost.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::os::unix::net::UnixStream;
+use std::time::Duration;
+
+use omni_engine::SeqId;
+use tokio::sync::oneshot;
+
+use super::lane::{Forwarded, Receiving, Sending};
+use super::link::{Link, LinkError};
+use super::remote::RemoteJob;
+use super::wire::{Frame, Header, Hello, Kind, Passages, Wire as _, WireError};
+use crate::clock::Clock;
+use crate::stage::{CancelFlag, End, ReplicaStats, Seat, StageProgress, StageSnapshot, WakeLine};
+
+/// How far the other side is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Phase {
+    Silent,
+    Loading,
+    Ready,
+}
+
+/// One sequence.
+struct Lane<J: RemoteJob> {
+    sending: Sending<J::In>,
+    receiving: Receiving<J::Out>,
+    cancel: CancelFlag,
+    progress: StageProgress,
+    finished: Option<oneshot::Sender<()>>,
+}
+
+/// The calling side of a connection.
+pub(super) struct Proxy<J: RemoteJob> {
+    link: Link,
+    calls: Calls<J>,
+}
+
+/// Where the figures of the stage are written.
+#[derive(Debug)]
+pub(super) struct Figures {
+    seat: Seat,
+    /// Those of earlier lives of the replica.
+    before: ReplicaStats,
+}
+
+impl Figures {
+    /// Of a new life.
+    pub(super) fn new(seat: Seat) -> Self {
+        let before = seat.stats();
+        Self { seat, before }
+    }
+
+    fn write(&self, last: &ReplicaStats) {
+        let before = &self.before;
+        self.seat.count(|now| {
+            *now = ReplicaStats {
+                steps: before.steps.saturating_add(last.steps),
+                busy: before.busy.saturating_add(last.busy),
+                prefill_tokens: before.prefill_tokens.saturating_add(last.prefill_tokens),
+                decode_tokens: before.decode_tokens.saturating_add(last.decode_tokens),
+                preempted: before.preempted.saturating_add(last.preempted),
+                starved: before.starved.saturating_add(last.starved),
+                late: before.late.saturating_add(last.late),
+                deaths: now.deaths,
+                ..*last
+            };
+        });
+    }
+}
+
+/// All of a proxy but its connection.
+struct Calls<J: RemoteJob> {
+    phase: Phase,
+    /// Oldest first.
+    lanes: BTreeMap<SeqId, Lane<J>>,
+    figures: Figures,
+    clock: Clock,
+}
+
+impl<J: RemoteJob> fmt::Debug for Proxy<J> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Proxy")
+            .field("stage", &J::STAGE)
+            .field("phase", &self.calls.phase)
+            .field("sequences", &self.calls.lanes.len())
+            .finish_non_exhaustive()
+    }
+}
+
+impl<J: RemoteJob> Proxy<J> {
+    /// Greets the other side and tells it how to run the stage.
+    pub(super) fn new(
+        socket: UnixStream,
+        settings: Vec<u8>,
+        figures: Figures,
+        clock: Clock,
+    ) -> Result<Self, LinkError> {
+        let mut link = Link::new(socket, clock)?;
+        let stage = J::STAGE.to_owned();
+        link.say(Kind::Hello, SeqId(0), &Hello { stage, settings })?;
+        let calls = Calls {
+            phase: Phase::Silent,
+            lanes: BTreeMap::new(),
+            figures,
+            clock,
+        };
+        Ok(Self { link, calls })
+    }
+
+    /// Whether the stage works.
+    pub(super) fn is_ready(&self) -> bool {
+        self.calls.phase == Phase::Ready
+    }
+
+    /// Whether the other side has said what it is.
+    pub(super) fn is_greeted(&self) -> bool {
+        self.calls.phase != Phase::Silent
+    }
+
+    /// Takes a job; one that was cancelled is dropped.
+    pub(super) fn accept(&mut self, job: J) {
+        let (seq, order, ends) = job.split();
+        if ends.cancel.is_set() {
+            return;
+        }
+        if let Err(error) = self.link.say(Kind::Open, seq, &order) {
+            return ends.outlet.end(failed::<J>(&error));
+        }
+        let lane = Lane {
+            sending: Sending::new(ends.inlet),
+            receiving: Receiving::new(ends.outlet),
+            cancel: ends.cancel,
+            progress: ends.progress,
+            finished: Some(ends.finished),
+        };
+        self.calls.lanes.insert(seq, lane);
+    }
+
+    /// Does whatever can be done now.
+    ///
+    /// # Errors
+    /// If the connection is of no use any more.
+    pub(super) fn turn(&mut self) -> Result<(), LinkError> {
+        self.link.read()?;
+        while let Some(frame) = self.link.next()? {
+            self.calls.frame(&frame)?;
+        }
+        loop {
+            let all = self.calls.tend(&mut self.link)?;
+            self.link.flush()?;
+            // What is left will be sent when the socket takes more.
+            if all || self.link.is_backed_up() {
+                return Ok(());
+            }
+        }
+    }
+
+    /// Sleeps until there may be something to do, or for `timeout`. Then the bell can be rung again.
+    pub(super) fn wait(&self, bell: &WakeLine, timeout: Option<Duration>) -> Result<(), LinkError> {
+        self.link.wait(bell, timeout)?;
+        bell.hear();
+        Ok(())
+    }
+
+    /// Ends every sequence with `end`.
+    pub(super) fn end_all(&mut self, end: &End) {
+        for (_, mut lane) in std::mem::take(&mut self.calls.lanes) {
+            lane.receiving.end(end.clone());
+        }
+    }
+}
+
+impl<J: RemoteJob> Calls<J> {
+    /// Takes a frame. One of a sequence that is not here any more was on its way when the sequence ended.
+    fn frame(&mut self, frame: &Frame<'_>) -> Result<(), LinkError> {
+        let Frame { header, payload } = frame;
+        match (self.phase, header.kind) {
+            (Phase::Silent, Kind::Hello) => return self.greeted(&Hello::decode(payload)?),
+            (Phase::Silent, kind) => return unexpected(kind, "its greeting"),
+            (_, Kind::Failed) => return Err(LinkError::Peer(String::decode(payload)?)),
+            (Phase::Loading, Kind::Ready) => self.phase = Phase::Ready,
+            (Phase::Ready, Kind::Item) => self.item(frame)?,
+            (Phase::Ready, Kind::End) => {
+                if let Some(mut lane) = self.lanes.remove(&header.seq) {
+                    lane.receiving.end(End::decode(payload)?);
+                }
+            }
+            (Phase::Ready, Kind::Cancel) => drop(self.lanes.remove(&header.seq)),
+            (Phase::Ready, Kind::Passages) => {
+                for passage in Passages::decode(payload)?.0 {
+                    if let Some(lane) = self.lanes.get_mut(&passage.seq) {
+                        lane.sending.carried(&passage.stamps);
+                    }
+                }
+            }
+            (Phase::Ready, Kind::Stats) => self.figures.write(&ReplicaStats::decode(payload)?),
+            (Phase::Ready, kind) => {
+                if let Some(lane) = self.lanes.get_mut(&header.seq) {
+                    lane.frame(kind, header, payload)?;
+                }
+            }
+            (Phase::Loading, kind) => return unexpected(kind, "that it is ready"),
+        }
+        Ok(())
+    }
+
+    fn greeted(&mut self, hello: &Hello) -> Result<(), LinkError> {
+        if hello.stage != J::STAGE {
+            let (theirs, ours) = (&hello.stage, J::STAGE);
+            let what = format!("it works for the stage {theirs:?}, expected {ours:?}");
+            return Err(LinkError::Protocol(what));
+        }
+        self.phase = Phase::Loading;
+        Ok(())
+    }
+
+    fn item(&mut self, frame: &Frame<'_>) -> Result<(), LinkError> {
+        let Some(lane) = self.lanes.get_mut(&frame.header.seq) else {
+            return Ok(());
+        };
+        // The reader of the edge books the passage.
+        lane.receiving.item(frame, || self.clock.now())?;
+        Ok(())
+    }
+
+    /// Looks at every sequence; false if not all of what can be sent is in line.
+    fn tend(&mut self, link: &mut Link) -> Result<bool, LinkError> {
+        let mut all = true;
+        let mut outcome = Ok(());
+        self.lanes.retain(|&seq, lane| match lane.tend(seq, link) {
+            Ok(Tended::All) => true,
+            Ok(Tended::Part) => {
+                all = false;
+                true
+            }
+            Ok(Tended::Over) => false,
+            Err(error) => {
+                outcome = Err(error);
+                true
+            }
+        });
+        outcome?;
+        Ok(all)
+    }
+}
+
+enum Tended {
+    All,
+    /// The connection takes no more.
+    Part,
+    /// The sequence is at its end.
+    Over,
+}
+
+impl<J: RemoteJob> Lane<J> {
+    fn frame(&mut self, kind: Kind, header: &Header, payload: &[u8]) -> Result<(), LinkError> {
+        match kind {
+            Kind::Credit => self.sending.credit(header.units),
+            Kind::Waiting => self.receiving.excuse(header.units > 0),
+            Kind::Progress => self.progress.mirror(&StageSnapshot::decode(payload)?),
+            Kind::Done => {
+                self.sending.close();
+                self.finished = None;
+            }
+            other => return unexpected(other, "something about a sequence"),
+        }
+        Ok(())
+    }
+
+    fn tend(&mut self, seq: SeqId, link: &mut Link) -> Result<Tended, WireError> {
+        if self.cancel.is_set() {
+            link.say(Kind::Cancel, seq, &())?;
+            return Ok(Tended::Over);
+        }
+        self.receiving.grant(seq, link)?;
+        self.sending.excuse(seq, link)?;
+        loop {
+            if link.is_backed_up() {
+                return Ok(Tended::Part);
+            }
+            match self.sending.forward(seq, link) {
+                Forwarded::Item => {}
+                Forwarded::Nothing => return Ok(Tended::All),
+                Forwarded::End(end) => {
+                    link.say(Kind::End, seq, &end)?;
+                    return Ok(Tended::All);
+                }
+                Forwarded::Gone => {
+                    link.say(Kind::Cancel, seq, &())?;
+                    return Ok(Tended::Over);
+                }
+                Forwarded::TooLong(error) => {
+                    link.say(Kind::Cancel, seq, &())?;
+                    self.receiving.end(failed::<J>(&error));
+                    return Ok(Tended::Over);
+                }
+            }
+        }
+    }
+}
+
+fn unexpected(kind: Kind, expected: &str) -> Result<(), LinkError> {
+    Err(LinkError::Protocol(format!(
+        "it sent {kind:?}, expected {expected}"
+    )))
+}
+
+fn failed<J: RemoteJob>(error: &WireError) -> End {
+    End::Failed {
+        stage: J::STAGE,
+        message: error.to_string(),
+    }
+}

@@ -1,0 +1,163 @@
+//! What of a job crosses to another process, and what stays.
+
+use omni_engine::{CodecFrame, SeqId, Stamp};
+use tokio::sync::oneshot;
+
+use super::wire::{Chunk, Nothing, Wire};
+use crate::stage::{
+    AudioPiece, CancelFlag, ChunkStamps, Code2WavJob, Inlet, Outlet, ReplyToken, StageProgress, Taken,
+    TalkerJob, TalkerRequest, ThinkerJob, ThinkerRequest,
+};
+
+/// A job that can be done in another process: it is split here, and an equal one is joined there, with the ends of edges that
+/// lead back.
+pub trait RemoteJob: Send + Sized + 'static {
+    /// Name of the stage.
+    const STAGE: &'static str;
+    /// Whether somebody waits for the stage to be done with the job before its last output is taken.
+    const REPORTS_DONE: bool;
+    /// What is asked.
+    type Order: Wire;
+    /// What the stage takes.
+    type In: Chunk;
+    /// What the stage makes.
+    type Out: Chunk;
+
+    /// What is asked, and what the job is connected to.
+    fn split(self) -> (SeqId, Self::Order, Ends<Self::In, Self::Out>);
+
+    /// The opposite of [`split`](Self::split).
+    fn join(seq: SeqId, order: Self::Order, ends: Ends<Self::In, Self::Out>) -> Self;
+}
+
+/// What a job is connected to.
+pub struct Ends<I, O> {
+    /// Where its inputs come from.
+    pub inlet: Box<dyn Inlet<I>>,
+    /// Where its outputs go.
+    pub outlet: Box<dyn Outlet<O>>,
+    /// Drop it.
+    pub cancel: CancelFlag,
+    /// Where its progress is kept.
+    pub progress: StageProgress,
+    /// Resolves when the stage has done with it.
+    pub finished: oneshot::Sender<()>,
+}
+
+impl<I, O> std::fmt::Debug for Ends<I, O> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Ends").finish_non_exhaustive()
+    }
+}
+
+impl RemoteJob for TalkerJob {
+    const STAGE: &'static str = "talker";
+    const REPORTS_DONE: bool = true;
+    type Order = (TalkerRequest, u32);
+    type In = Vec<u32>;
+    type Out = CodecFrame;
+
+    fn split(self) -> (SeqId, Self::Order, Ends<Self::In, Self::Out>) {
+        let ends = Ends {
+            inlet: self.tokens,
+            outlet: self.frames,
+            cancel: self.cancel,
+            progress: self.progress,
+            finished: self.finished,
+        };
+        (self.seq, (self.request, self.max_frames), ends)
+    }
+
+    fn join(seq: SeqId, (request, max_frames): Self::Order, ends: Ends<Self::In, Self::Out>) -> Self {
+        Self {
+            seq,
+            request,
+            tokens: ends.inlet,
+            max_frames,
+            frames: ends.outlet,
+            cancel: ends.cancel,
+            progress: ends.progress,
+            finished: ends.finished,
+        }
+    }
+}
+
+impl RemoteJob for Code2WavJob {
+    const STAGE: &'static str = "code2wav";
+    const REPORTS_DONE: bool = false;
+    type Order = ();
+    type In = CodecFrame;
+    type Out = AudioPiece;
+
+    fn split(self) -> (SeqId, (), Ends<Self::In, Self::Out>) {
+        let ends = Ends {
+            inlet: self.frames,
+            outlet: self.audio,
+            cancel: self.cancel,
+            progress: self.progress,
+            // Its last output is its end: nobody asks.
+            finished: oneshot::channel().0,
+        };
+        (self.seq, (), ends)
+    }
+
+    fn join(seq: SeqId, (): (), ends: Ends<Self::In, Self::Out>) -> Self {
+        Self {
+            seq,
+            frames: ends.inlet,
+            audio: ends.outlet,
+            cancel: ends.cancel,
+            progress: ends.progress,
+        }
+    }
+}
+
+impl RemoteJob for ThinkerJob {
+    const STAGE: &'static str = "thinker";
+    const REPORTS_DONE: bool = false;
+    type Order = (ThinkerRequest, u32);
+    type In = Nothing;
+    type Out = ReplyToken;
+
+    fn split(self) -> (SeqId, Self::Order, Ends<Self::In, Self::Out>) {
+        let ends = Ends {
+            inlet: Box::new(NoInputs),
+            outlet: self.tokens,
+            cancel: self.cancel,
+            progress: self.progress,
+            // Its last output is its end: nobody asks.
+            finished: oneshot::channel().0,
+        };
+        (self.seq, (self.request, self.max_tokens), ends)
+    }
+
+    fn join(seq: SeqId, (request, max_tokens): Self::Order, ends: Ends<Self::In, Self::Out>) -> Self {
+        Self {
+            seq,
+            request,
+            max_tokens,
+            tokens: ends.outlet,
+            cancel: ends.cancel,
+            progress: ends.progress,
+        }
+    }
+}
+
+/// Where inputs come from that there are none of.
+struct NoInputs;
+
+impl Inlet<Nothing> for NoInputs {
+    fn take(&mut self) -> Taken<Nothing> {
+        Taken::Empty
+    }
+
+    fn carry(&mut self) -> (Taken<Nothing>, Option<Stamp>) {
+        (Taken::Empty, None)
+    }
+
+    fn carried(&mut self, _passage: &ChunkStamps) {}
+
+    fn upstream_waits(&self) -> bool {
+        false
+    }
+}

@@ -1,0 +1,221 @@
+//! A replica in another process: its thread here carries jobs, items and figures, and does what every replica does when its
+//! model dies, which here is the other process.
+
+use std::fmt;
+use std::io;
+use std::os::unix::net::UnixStream;
+use std::time::Duration;
+
+use omni_engine::Stamp;
+
+use super::link::LinkError;
+use super::proxy::{Figures, Proxy};
+use super::remote::RemoteJob;
+use crate::clock::Clock;
+use crate::stage::{
+    BackendError, CancelFlag, Core, End, ReplicaStats, Seat, StageBody, StageHandle, StageParts, Wake,
+    WakeLine, stage_of,
+};
+
+/// How long the other side may take to say what it is. It does so before it loads anything.
+const GREETING: Duration = Duration::from_secs(30);
+/// How long it may take to end when it was told to, before it is ended.
+const FAREWELL: Duration = Duration::from_secs(5);
+
+/// Whoever is at the other end of a connection.
+pub trait Peer: Send {
+    /// Waits until it has ended, which it does when the connection is closed; after `patience` ends it. Says how it ended.
+    fn end(self: Box<Self>, patience: Duration) -> String;
+}
+
+/// Starts somebody at the other end of a connection. Called on the replica's thread, again after each death.
+pub type Launch = Box<dyn FnMut() -> io::Result<(UnixStream, Box<dyn Peer>)> + Send>;
+
+/// What a remote replica is made of.
+pub struct RemoteParts {
+    /// Starts the other side.
+    pub launch: Launch,
+    /// What it is told about how to run the stage.
+    pub settings: Vec<u8>,
+    /// Jobs that may wait to be taken.
+    pub mailbox: usize,
+}
+
+impl fmt::Debug for RemoteParts {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("RemoteParts")
+            .field("mailbox", &self.mailbox)
+            .finish_non_exhaustive()
+    }
+}
+
+/// A replica whose stage runs at the other end of a connection, and the body of its thread here.
+pub fn remote_stage<J: RemoteJob>(
+    parts: RemoteParts,
+    seat: Seat,
+    clock: Clock,
+) -> (StageHandle<J>, StageBody) {
+    let (wake, stop) = (Wake::default(), CancelFlag::default());
+    let core = Remote {
+        launch: parts.launch,
+        settings: parts.settings,
+        wake: wake.clone(),
+        line: None,
+        stop: stop.clone(),
+        seat: seat.clone(),
+        clock,
+        connection: None,
+        fault: None,
+    };
+    let parts = StageParts {
+        name: J::STAGE,
+        mailbox: parts.mailbox,
+        wake,
+        stop,
+        seat,
+        clock,
+    };
+    stage_of(core, parts)
+}
+
+struct Remote<J: RemoteJob> {
+    launch: Launch,
+    settings: Vec<u8>,
+    wake: Wake,
+    /// Of the bell; laid when it is first needed.
+    line: Option<WakeLine>,
+    stop: CancelFlag,
+    seat: Seat,
+    clock: Clock,
+    connection: Option<Connection<J>>,
+    /// Why the connection is of no use.
+    fault: Option<LinkError>,
+}
+
+struct Connection<J: RemoteJob> {
+    proxy: Proxy<J>,
+    peer: Box<dyn Peer>,
+}
+
+impl<J: RemoteJob> Remote<J> {
+    /// Waits until the other side is ready.
+    fn greet(&self, mut proxy: Proxy<J>, line: &WakeLine) -> Result<Proxy<J>, String> {
+        let greeting = self.clock.now() + GREETING;
+        loop {
+            proxy.turn().map_err(|error| error.to_string())?;
+            if proxy.is_ready() {
+                return Ok(proxy);
+            }
+            if self.stop.is_set() {
+                return Err("the replica was told to stop".to_owned());
+            }
+            let left = (!proxy.is_greeted()).then(|| greeting.since(self.clock.now()));
+            if left == Some(Duration::ZERO) {
+                return Err(format!("the other process has said nothing for {GREETING:?}"));
+            }
+            proxy.wait(line, left).map_err(|error| error.to_string())?;
+        }
+    }
+
+    fn connect(&mut self, line: &WakeLine) -> Result<Connection<J>, String> {
+        let (socket, peer) =
+            (self.launch)().map_err(|error| format!("no process could be started: {error}"))?;
+        let figures = Figures::new(self.seat.clone());
+        let greeted = Proxy::new(socket, self.settings.clone(), figures, self.clock)
+            .map_err(|error| error.to_string())
+            .and_then(|proxy| self.greet(proxy, line));
+        match greeted {
+            Ok(proxy) => Ok(Connection { proxy, peer }),
+            // It has nothing yet that it would have to finish.
+            Err(message) => Err(format!("{message}; {}", peer.end(Duration::ZERO))),
+        }
+    }
+
+    fn note(&mut self, outcome: Result<(), LinkError>) {
+        if let Err(error) = outcome {
+            self.fault.get_or_insert(error);
+        }
+    }
+}
+
+impl<J: RemoteJob> Core for Remote<J> {
+    type Job = J;
+
+    fn load(&mut self) -> Result<(), BackendError> {
+        self.fault = None;
+        let line = match self.line.take() {
+            Some(line) => line,
+            None => self
+                .wake
+                .line()
+                .map_err(|error| BackendError(format!("no socket could be made: {error}")))?,
+        };
+        let connected = self.connect(&line);
+        self.line = Some(line);
+        self.connection = Some(connected.map_err(BackendError)?);
+        Ok(())
+    }
+
+    fn accept(&mut self, job: J) {
+        match &mut self.connection {
+            Some(connection) => connection.proxy.accept(job),
+            None => {
+                let (_, _, ends) = job.split();
+                if !ends.cancel.is_set() {
+                    ends.outlet.end(lost::<J>());
+                }
+            }
+        }
+    }
+
+    fn tend(&mut self) {
+        if let Some(connection) = &mut self.connection {
+            let turned = connection.proxy.turn();
+            self.note(turned);
+        }
+    }
+
+    fn has_work(&self) -> bool {
+        false
+    }
+
+    fn wake_at(&self) -> Option<Stamp> {
+        None
+    }
+
+    fn step(&mut self) {}
+
+    fn settle(&mut self) {}
+
+    fn end_all(&mut self, end: &End) {
+        let Some(Connection { mut proxy, peer }) = self.connection.take() else {
+            return;
+        };
+        proxy.end_all(end);
+        drop(proxy);
+        let ended = peer.end(FAREWELL);
+        tracing::info!(stage = J::STAGE, replica = %self.seat.id(), ended, "the process of a replica has ended");
+        self.seat.count(ReplicaStats::idle);
+    }
+
+    fn fault(&mut self) -> Option<String> {
+        self.fault.as_ref().map(ToString::to_string)
+    }
+
+    fn sleep(&mut self, wake: &Wake, timeout: Option<Duration>) {
+        match (&self.connection, &self.line) {
+            (Some(connection), Some(line)) => {
+                let waited = connection.proxy.wait(line, timeout);
+                self.note(waited);
+            }
+            _ => wake.sleep(timeout),
+        }
+    }
+}
+
+fn lost<J: RemoteJob>() -> End {
+    End::Lost {
+        stage: J::STAGE,
+        message: "its process is being started anew".to_owned(),
+    }
+}

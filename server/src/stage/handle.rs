@@ -1,0 +1,81 @@
+//! The way to a replica for whoever has jobs for it.
+
+use tokio::sync::mpsc;
+
+use super::wake::{CancelFlag, Wake};
+
+/// Why a job was not taken.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum JobRefused {
+    /// Its mailbox is full: the thread does not keep up.
+    #[error("stage {stage} has {limit} jobs waiting")]
+    Full {
+        /// Name of the stage.
+        stage: &'static str,
+        /// The bound.
+        limit: usize,
+    },
+    /// The thread has ended.
+    #[error("stage {stage} is not running")]
+    Ended {
+        /// Name of the stage.
+        stage: &'static str,
+    },
+}
+
+/// The caller's side of a replica.
+#[derive(Debug)]
+pub struct StageHandle<J> {
+    name: &'static str,
+    jobs: mpsc::Sender<J>,
+    wake: Wake,
+    stop: CancelFlag,
+}
+
+impl<J> StageHandle<J> {
+    /// Of the replica that takes `jobs`, hears `wake` and heeds `stop`.
+    pub(super) fn new(name: &'static str, jobs: mpsc::Sender<J>, wake: Wake, stop: CancelFlag) -> Self {
+        Self {
+            name,
+            jobs,
+            wake,
+            stop,
+        }
+    }
+
+    /// Hands over a job; never waits.
+    ///
+    /// # Errors
+    /// [`JobRefused`]; the job is dropped then.
+    pub fn submit(&self, job: J) -> Result<(), JobRefused> {
+        let stage = self.name;
+        self.jobs.try_send(job).map_err(|refused| match refused {
+            mpsc::error::TrySendError::Full(_) => JobRefused::Full {
+                stage,
+                limit: self.jobs.max_capacity(),
+            },
+            mpsc::error::TrySendError::Closed(_) => JobRefused::Ended { stage },
+        })?;
+        self.wake.ring();
+        Ok(())
+    }
+
+    /// The bell that the inlets and outlets of its jobs must ring.
+    #[must_use]
+    pub fn wake(&self) -> &Wake {
+        &self.wake
+    }
+
+    /// Asks it to stop after the step in progress. Its sequences fail.
+    pub fn stop(&self) {
+        self.stop.set();
+        self.wake.ring();
+    }
+}
+
+/// A replica that nobody can reach any more ends, whoever forgot to stop it.
+impl<J> Drop for StageHandle<J> {
+    fn drop(&mut self) {
+        self.stop();
+    }
+}

@@ -1,0 +1,210 @@
+//! A replica at the other end of a socket, without a process of its own: its host is a thread.
+
+use std::net::Shutdown;
+use std::os::unix::net::UnixStream;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use omni_server::clock::Clock;
+use omni_server::config::deploy::Restart;
+use omni_server::connector::{
+    ChunkStamps, EdgeRecord, EdgeSink, Hop, Launch, LinkError, Peer, RemoteJob, RemoteParts, called,
+    remote_stage,
+};
+use omni_server::stage::{Changes, ReplicaId, ReplicaState, ReplicaStats, Seat, StageBody, StageHandle};
+
+/// What is passed on as settings.
+const SETTINGS: &[u8] = b"as usual";
+
+type Make<J> = Arc<dyn Fn(Seat) -> (StageHandle<J>, StageBody) + Send + Sync>;
+
+/// A replica at the other end of a socket.
+#[derive(Debug)]
+pub struct RemoteStage<J> {
+    handle: StageHandle<J>,
+    seat: Seat,
+    changes: Changes,
+    thread: JoinHandle<()>,
+    lives: Lives,
+}
+
+/// The other side's lives: a handle on the socket of one that has not ended, or how the host ended.
+#[derive(Debug, Clone, Default)]
+struct Lives(Arc<Mutex<Vec<Life>>>);
+
+#[derive(Debug)]
+enum Life {
+    Open(UnixStream),
+    Ended(Result<(), LinkError>),
+}
+
+impl Lives {
+    fn with<T>(&self, look: impl FnOnce(&mut Vec<Life>) -> T) -> T {
+        look(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+impl<J: RemoteJob> RemoteStage<J> {
+    /// With the replica that `make` makes, anew for each of its lives; it is ready.
+    pub async fn start(make: impl Fn(Seat) -> (StageHandle<J>, StageBody) + Send + Sync + 'static) -> Self {
+        let (make, lives): (Make<J>, _) = (Arc::new(make), Lives::default());
+        let kept = lives.clone();
+        let launch: Launch = Box::new(move || {
+            let (here, there) = UnixStream::pair()?;
+            let life = kept.with(|lives| -> std::io::Result<_> {
+                lives.push(Life::Open(there.try_clone()?));
+                Ok(lives.len() - 1)
+            })?;
+            let (make, kept) = (Arc::clone(&make), kept.clone());
+            let host = std::thread::spawn(move || {
+                let ended = host(there, &make);
+                kept.with(|lives| lives[life] = Life::Ended(ended));
+            });
+            Ok((here, Box::new(HostThread(host)) as Box<dyn Peer>))
+        });
+        let changes = Changes::default();
+        let seat = Seat::new(ReplicaId(0), restart(), changes.clone());
+        let parts = RemoteParts {
+            launch,
+            settings: SETTINGS.to_vec(),
+            mailbox: 16,
+        };
+        let (handle, body) = remote_stage(parts, seat.clone(), Clock::start());
+        let stage = Self {
+            handle,
+            seat,
+            changes,
+            thread: std::thread::spawn(move || body.run()),
+            lives,
+        };
+        stage
+            .until(|stage| stage.seat.state() == ReplicaState::Ready)
+            .await;
+        stage
+    }
+
+    /// Its near side.
+    #[must_use]
+    pub fn handle(&self) -> &StageHandle<J> {
+        &self.handle
+    }
+
+    /// How often it was started.
+    #[must_use]
+    pub fn starts(&self) -> usize {
+        self.lives.with(|lives| lives.len())
+    }
+
+    /// Its figures.
+    #[must_use]
+    pub fn stats(&self) -> ReplicaStats {
+        self.seat.stats()
+    }
+
+    /// Its state.
+    #[must_use]
+    pub fn state(&self) -> ReplicaState {
+        self.seat.state()
+    }
+
+    /// Breaks the connection.
+    pub fn break_connection(&self) {
+        self.lives.with(|lives| match lives.last() {
+            Some(Life::Open(socket)) => socket.shutdown(Shutdown::Both).expect("it is open"),
+            other => panic!("there is none: {other:?}"),
+        });
+    }
+
+    /// Waits for its state to change until `wanted` holds.
+    pub async fn until(&self, wanted: impl Fn(&Self) -> bool) {
+        let mut changes = self.changes.follow();
+        let wait = async {
+            while !wanted(self) {
+                changes.changed().await.expect("it lives as long as we");
+            }
+        };
+        // Longer than anything takes on a busy machine; only a test that fails waits for it.
+        let waited = tokio::time::timeout(Duration::from_secs(30), wait).await;
+        assert!(waited.is_ok(), "waited too long, it is {:?}", self.seat.state());
+    }
+
+    /// Stops it; how the host of its last life ended.
+    ///
+    /// # Errors
+    /// The host's.
+    pub fn stop(self) -> Result<(), LinkError> {
+        self.handle.stop();
+        self.thread.join().expect("the near side does not panic");
+        match self.lives.with(Vec::pop) {
+            Some(Life::Ended(ended)) => ended,
+            other => panic!("the near side did not wait for the host: {other:?}"),
+        }
+    }
+}
+
+fn restart() -> Restart {
+    let delay = Duration::from_millis(1);
+    Restart {
+        first_delay: delay,
+        max_delay: delay,
+        healthy_after: delay,
+    }
+}
+
+struct HostThread(JoinHandle<()>);
+
+impl Peer for HostThread {
+    fn end(self: Box<Self>, _patience: Duration) -> String {
+        match self.0.join() {
+            Ok(()) => "it has ended".to_owned(),
+            Err(_) => "it panicked".to_owned(),
+        }
+    }
+}
+
+fn host<J: RemoteJob>(socket: UnixStream, make: &Make<J>) -> Result<(), LinkError> {
+    let mut called = called(socket, Clock::start())?;
+    assert_eq!(
+        (called.stage.as_str(), &called.settings[..]),
+        (J::STAGE, SETTINGS)
+    );
+    called.answer()?;
+    let changes = Changes::default();
+    let seat = Seat::new(ReplicaId(7), restart(), changes.clone());
+    let (stage, body) = make(seat.clone());
+    let thread = std::thread::spawn(move || body.run());
+    let served = called.serve(stage, seat, &changes);
+    thread.join().expect("the stage does not panic");
+    served
+}
+
+/// The chunks that passed an edge that measures.
+#[derive(Debug, Clone, Default)]
+pub struct Chunks(Arc<Mutex<(Vec<ChunkStamps>, Vec<EdgeRecord>)>>);
+
+impl Chunks {
+    /// Those so far, and what closed edges came to.
+    #[must_use]
+    pub fn all(&self) -> (Vec<ChunkStamps>, Vec<EdgeRecord>) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+}
+
+impl EdgeSink for Chunks {
+    fn chunk(&self, _hop: &Hop, chunk: &ChunkStamps) {
+        self.0
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .0
+            .push(*chunk);
+    }
+
+    fn closed(&self, record: &EdgeRecord) {
+        self.0
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .1
+            .push(*record);
+    }
+}

@@ -1,0 +1,390 @@
+//! A vocoder at the other end of a socket: what comes out is what the stage itself gives, and one stream does not disturb
+//! another.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use omni_engine::{ChunkConfig, CodecFrame, SeqId};
+use omni_server::clock::Clock;
+use omni_server::config::deploy::Restart;
+use omni_server::connector::{
+    ChunkStamps, EdgeMeter, EdgeReader, EdgeWriter, HEADER_LEN, Hop, Place, edge, metered_edge,
+};
+use omni_server::stage::{
+    AudioPiece, CancelFlag, Changes, Code2WavJob, Code2WavLimits, End, Outlet as _, ReplicaId, ReplicaState,
+    Seat, StageBody, StageHandle, StageProgress, Taken, Wake, code2wav_stage,
+};
+use omni_tests::{Chunks, FAKE_SAMPLES_PER_FRAME, FakeScript, FakeSpeech, RemoteStage};
+
+/// Longer than anything here takes on a busy machine; only ever reached by a test that fails.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+fn backend(script: FakeScript) -> Arc<FakeSpeech> {
+    Arc::new(FakeSpeech::new(script))
+}
+
+fn code2wav(script: FakeScript, max_streams: u32, seat: Seat) -> (StageHandle<Code2WavJob>, StageBody) {
+    let limits = Code2WavLimits {
+        mailbox: 16,
+        engine: ChunkConfig {
+            max_streams,
+            ..ChunkConfig::new(Duration::from_millis(40))
+        },
+        upstream_stall: PATIENCE,
+    };
+    code2wav_stage(backend(script), limits, seat, Clock::start())
+}
+
+async fn remote_code2wav(script: FakeScript, max_streams: u32) -> RemoteStage<Code2WavJob> {
+    RemoteStage::start(move |seat| code2wav(script.clone(), max_streams, seat)).await
+}
+
+fn seat(changes: Changes) -> Seat {
+    let restart = Restart {
+        first_delay: PATIENCE,
+        max_delay: PATIENCE,
+        healthy_after: PATIENCE,
+    };
+    Seat::new(ReplicaId(0), restart, changes)
+}
+
+fn frame(spoken: char) -> CodecFrame {
+    CodecFrame(Box::new([u32::from(spoken), 7]))
+}
+
+/// The session's side of a stream.
+struct Stream {
+    frames: Option<Box<EdgeWriter<CodecFrame>>>,
+    audio: EdgeReader<AudioPiece>,
+    cancel: CancelFlag,
+    progress: StageProgress,
+}
+
+impl Stream {
+    /// A job for a stage, between edges of these capacities.
+    fn open(seq: u64, stage: &StageHandle<Code2WavJob>, frames: u32, audio: u32) -> Self {
+        let wake = stage.wake();
+        let frames = edge(frames, None, Some(wake.clone()));
+        let audio = edge(audio, Some(wake.clone()), None);
+        Self::between(seq, stage, frames, audio)
+    }
+
+    fn between(
+        seq: u64,
+        stage: &StageHandle<Code2WavJob>,
+        (frames_in, frames): (EdgeWriter<CodecFrame>, EdgeReader<CodecFrame>),
+        (audio_in, audio): (EdgeWriter<AudioPiece>, EdgeReader<AudioPiece>),
+    ) -> Self {
+        let stream = Self {
+            frames: Some(Box::new(frames_in)),
+            audio,
+            cancel: CancelFlag::default(),
+            progress: StageProgress::default(),
+        };
+        let job = Code2WavJob {
+            seq: SeqId(seq),
+            frames: Box::new(frames),
+            audio: Box::new(audio_in),
+            cancel: stream.cancel.clone(),
+            progress: stream.progress.clone(),
+        };
+        stage.submit(job).expect("it takes jobs");
+        stream
+    }
+
+    fn speak(&mut self, text: &str) {
+        let frames = self.frames.as_mut().expect("it is open");
+        for spoken in text.chars() {
+            frames.put(frame(spoken), 1);
+        }
+    }
+
+    fn finish(&mut self) {
+        self.frames.take().expect("it is open").end(End::Stop);
+    }
+
+    async fn next(&mut self) -> Taken<AudioPiece> {
+        tokio::time::timeout(PATIENCE, self.audio.next())
+            .await
+            .expect("an answer")
+    }
+
+    /// Samples up to the end, and the end.
+    async fn rest(&mut self) -> (Vec<f32>, End) {
+        let mut samples = Vec::new();
+        loop {
+            match self.next().await {
+                Taken::Item(piece) => samples.extend(piece.samples),
+                Taken::End(end) => return (samples, end),
+                other => panic!("{other:?} after {} samples", samples.len()),
+            }
+        }
+    }
+}
+
+async fn sound_of(text: &str) -> Vec<f32> {
+    let (stage, body) = code2wav(FakeScript::default(), 4, seat(Changes::default()));
+    let thread = std::thread::spawn(move || body.run());
+    let mut stream = Stream::open(0, &stage, 1_000, 1_000);
+    stream.speak(text);
+    stream.finish();
+    let (samples, end) = stream.rest().await;
+    assert_eq!(end, End::Stop);
+    drop(stage);
+    thread.join().unwrap();
+    samples
+}
+
+fn bits(samples: &[f32]) -> Vec<u32> {
+    samples.iter().map(|sample| sample.to_bits()).collect()
+}
+
+#[tokio::test]
+async fn audio_is_the_same_as_in_process_however_frames_and_room_come() {
+    let text = "streamed equals whole, here as there.";
+    let expected = bits(&sound_of(text).await);
+    let remote = remote_code2wav(FakeScript::default(), 8).await;
+    let chars: Vec<_> = text.chars().collect();
+    for (seq, (batch, room)) in [
+        (1, 1),
+        (1, 1_000),
+        (2, 3),
+        (5, 2),
+        (chars.len(), 1),
+        (chars.len(), 1_000),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let mut stream = Stream::open(seq as u64, remote.handle(), 64, room);
+        let mut samples = Vec::new();
+        for part in chars.chunks(batch) {
+            stream.speak(&part.iter().collect::<String>());
+            // The next frames come only when there is sound of these.
+            match stream.next().await {
+                Taken::Item(piece) => samples.extend(piece.samples),
+                other => panic!("{other:?}"),
+            }
+        }
+        stream.finish();
+        let (rest, end) = stream.rest().await;
+        samples.extend(rest);
+        assert_eq!(end, End::Stop);
+        assert!(bits(&samples) == expected, "batches of {batch}, room for {room}");
+        assert_eq!(stream.progress.snapshot().outputs as usize, chars.len());
+    }
+    let host = remote.stop();
+    assert!(host.is_ok(), "{host:?}");
+}
+
+fn metered<T: Send + omni_server::connector::Payload>(
+    from: &'static str,
+    to: &'static str,
+    chunks: &Chunks,
+    bells: (Option<Wake>, Option<Wake>),
+) -> (EdgeWriter<T>, EdgeReader<T>) {
+    let place = |stage| Place { stage, replica: None };
+    let meter = EdgeMeter {
+        hop: Hop {
+            seq: SeqId(9),
+            from: place(from),
+            to: place(to),
+        },
+        clock: Clock::start(),
+        sink: Arc::new(chunks.clone()),
+    };
+    metered_edge(64, bells.0, bells.1, meter)
+}
+
+#[tokio::test]
+async fn every_chunk_is_stamped_and_its_size_is_right_to_the_byte() {
+    let remote = remote_code2wav(FakeScript::default(), 8).await;
+    let (input, output) = (Chunks::default(), Chunks::default());
+    let wake = Some(remote.handle().wake().clone());
+    let frames = metered("talker", "code2wav", &input, (None, wake.clone()));
+    let audio = metered("code2wav", "session", &output, (wake, None));
+    let mut stream = Stream::between(9, remote.handle(), frames, audio);
+    stream.speak("a chunk");
+    stream.finish();
+    let mut pieces = Vec::new();
+    while let Taken::Item(piece) = stream.next().await {
+        pieces.push(piece);
+    }
+    drop(stream);
+    let _ = remote.stop();
+
+    let header = HEADER_LEN as u64;
+    let ((input, into), (output, out)) = (input.all(), output.all());
+    let sizes = |chunks: &[ChunkStamps]| chunks.iter().map(|chunk| chunk.bytes).collect::<Vec<_>>();
+    assert_eq!(sizes(&input), [header + 2 * 4; 7]);
+    let expected: Vec<_> = pieces
+        .iter()
+        .map(|piece| header + 4 + 4 * u64::from(piece.frames * FAKE_SAMPLES_PER_FRAME))
+        .collect();
+    assert_eq!(sizes(&output), expected);
+    for chunk in input.iter().chain(&output) {
+        let stamps = [chunk.tx_start, chunk.tx_end, chunk.rx_start, chunk.rx_end];
+        assert!(stamps.is_sorted() && stamps[0] < stamps[3], "{chunk:?}");
+    }
+    for (chunks, record) in [(&input, &into), (&output, &out)] {
+        let summed: Vec<_> = record
+            .iter()
+            .map(|record| (record.chunks as usize, record.bytes))
+            .collect();
+        assert_eq!(summed, [(chunks.len(), sizes(chunks).iter().sum())]);
+    }
+}
+
+#[tokio::test]
+async fn a_cancelled_stream_gives_its_place_back_at_the_other_end() {
+    let script = FakeScript::default();
+    let remote = remote_code2wav(script.clone(), 1).await;
+    let mut first = Stream::open(1, remote.handle(), 64, 64);
+    first.speak("a");
+    assert!(matches!(first.next().await, Taken::Item(_)));
+    first.cancel.set();
+    remote.handle().wake().ring();
+    assert_eq!(first.next().await, Taken::Gone);
+
+    // There is one place only.
+    let mut second = Stream::open(2, remote.handle(), 64, 64);
+    second.speak("b");
+    second.finish();
+    assert_eq!(second.rest().await.1, End::Stop);
+    let decoded = script.code2wav.passed();
+    first.speak("never heard");
+    let mut third = Stream::open(3, remote.handle(), 64, 64);
+    third.speak("c");
+    third.finish();
+    assert_eq!(third.rest().await.1, End::Stop);
+    assert_eq!(
+        script.code2wav.passed(),
+        decoded + 1,
+        "nothing of the first is decoded"
+    );
+    let _ = remote.stop();
+}
+
+#[tokio::test]
+async fn a_job_without_a_place_is_told_so() {
+    let remote = remote_code2wav(FakeScript::default(), 1).await;
+    let mut first = Stream::open(1, remote.handle(), 64, 64);
+    first.speak("a");
+    assert!(matches!(first.next().await, Taken::Item(_)));
+    let mut second = Stream::open(2, remote.handle(), 64, 64);
+    assert!(matches!(second.rest().await.1, End::Overloaded(_)));
+    let _ = remote.stop();
+}
+
+#[tokio::test]
+async fn a_slow_reader_pauses_its_own_stream_only() {
+    let remote = remote_code2wav(FakeScript::default(), 8).await;
+    let text = "x".repeat(400);
+    let mut slow = Stream::open(1, remote.handle(), 1_000, 8);
+    slow.speak(&text);
+    slow.finish();
+    assert!(matches!(slow.next().await, Taken::Item(_)));
+    for seq in 2..6 {
+        let mut brisk = Stream::open(seq, remote.handle(), 1_000, 8);
+        brisk.speak(&text);
+        brisk.finish();
+        assert_eq!(brisk.rest().await.1, End::Stop);
+    }
+    // Room for 8, 16 on their way to the connection, and each may be overrun by one chunk of 8; plus the one that was read.
+    let made = slow.progress.snapshot().outputs;
+    assert!(made <= 8 + 16 + 2 * 8 + 8, "{made} frames were made for nobody");
+    let (samples, end) = slow.rest().await;
+    assert_eq!(
+        (samples.len() as u32 / FAKE_SAMPLES_PER_FRAME, end),
+        (399, End::Stop)
+    );
+    let _ = remote.stop();
+}
+
+#[tokio::test]
+async fn upstream_that_fails_or_goes_takes_its_stream_along() {
+    let remote = remote_code2wav(FakeScript::default(), 2).await;
+    let mut failed = Stream::open(1, remote.handle(), 64, 64);
+    let end = End::Failed {
+        stage: "talker",
+        message: "it lost its voice".to_owned(),
+    };
+    failed.frames.take().unwrap().end(end.clone());
+    assert_eq!(failed.rest().await.1, end);
+
+    let mut gone = Stream::open(2, remote.handle(), 64, 64);
+    gone.frames = None;
+    assert_eq!(gone.next().await, Taken::Gone);
+    let _ = remote.stop();
+}
+
+#[tokio::test]
+async fn a_connection_that_breaks_loses_what_is_on_it_and_the_next_one_works() {
+    let remote = remote_code2wav(FakeScript::default(), 2).await;
+    let mut stream = Stream::open(1, remote.handle(), 64, 64);
+    stream.speak("a");
+    assert!(matches!(stream.next().await, Taken::Item(_)));
+    remote.break_connection();
+    let (_, end) = stream.rest().await;
+    assert!(
+        matches!(&end, End::Lost { stage: "code2wav", message } if message.contains("connection")),
+        "{end:?}"
+    );
+    remote
+        .until(|remote| remote.starts() == 2 && remote.state() == ReplicaState::Ready)
+        .await;
+    let mut next = Stream::open(2, remote.handle(), 64, 64);
+    next.speak("all is well");
+    next.finish();
+    assert_eq!(bits(&next.rest().await.0), bits(&sound_of("all is well").await));
+    assert_eq!(remote.stats().deaths, 1);
+    let host = remote.stop();
+    assert!(host.is_ok(), "{host:?}");
+}
+
+#[tokio::test]
+async fn a_panic_at_the_other_end_loses_what_is_there_and_begins_anew() {
+    let script = FakeScript {
+        code2wav_panics_on: Some('#'),
+        ..FakeScript::default()
+    };
+    let remote = remote_code2wav(script, 2).await;
+    let mut stream = Stream::open(1, remote.handle(), 64, 64);
+    stream.speak("#");
+    let (_, end) = stream.rest().await;
+    assert!(
+        matches!(&end, End::Lost { stage: "code2wav", message } if message.contains("the script says so")),
+        "{end:?}"
+    );
+    remote
+        .until(|remote| remote.starts() == 2 && remote.state() == ReplicaState::Ready)
+        .await;
+    let mut next = Stream::open(2, remote.handle(), 64, 64);
+    next.speak("b");
+    next.finish();
+    assert_eq!(next.rest().await.1, End::Stop);
+    let _ = remote.stop();
+}
+
+#[tokio::test]
+async fn figures_of_the_other_end_are_known_here_and_survive_its_death() {
+    let remote = remote_code2wav(FakeScript::default(), 2).await;
+    for (seq, decoded) in [(1, 3), (2, 6)] {
+        let mut stream = Stream::open(seq, remote.handle(), 64, 64);
+        stream.speak("abc");
+        stream.finish();
+        assert_eq!(stream.rest().await.1, End::Stop);
+        // They come with the next frames.
+        let mut nudge = Stream::open(10 + seq, remote.handle(), 64, 64);
+        nudge.finish();
+        assert_eq!(nudge.rest().await.1, End::Stop);
+        assert_eq!(remote.stats().decode_tokens, decoded);
+        let starts = remote.starts();
+        remote.break_connection();
+        remote
+            .until(|remote| remote.starts() > starts && remote.state() == ReplicaState::Ready)
+            .await;
+    }
+    assert_eq!(remote.stats().running, 0);
+    let _ = remote.stop();
+}

@@ -1,0 +1,101 @@
+//! A talker at the other end of a socket.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use omni_engine::{ArConfig, CodecFrame, SeqId};
+use omni_server::clock::Clock;
+use omni_server::connector::{EdgeReader, EdgeWriter, edge};
+use omni_server::stage::{
+    CancelFlag, End, Outlet as _, Sampling, Seat, StageBody, StageHandle, StageProgress, Taken, TalkerJob,
+    TalkerLimits, TalkerRequest, talker_stage,
+};
+use omni_tests::{FakeScript, FakeSpeech, RemoteStage};
+use tokio::sync::oneshot;
+
+/// Longer than anything here takes on a busy machine; only ever reached by a test that fails.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+fn talker(script: FakeScript, seat: Seat) -> (StageHandle<TalkerJob>, StageBody) {
+    let limits = TalkerLimits {
+        mailbox: 16,
+        engine: ArConfig::default(),
+        upstream_stall: PATIENCE,
+    };
+    talker_stage(Arc::new(FakeSpeech::new(script)), limits, seat, Clock::start())
+}
+
+async fn remote_talker(script: FakeScript) -> RemoteStage<TalkerJob> {
+    RemoteStage::start(move |seat| talker(script.clone(), seat)).await
+}
+
+struct Speech {
+    tokens: Box<EdgeWriter<Vec<u32>>>,
+    frames: EdgeReader<CodecFrame>,
+    done: oneshot::Receiver<()>,
+    progress: StageProgress,
+}
+
+fn speech(seq: u64, stage: &StageHandle<TalkerJob>, max_frames: u32, room: u32) -> Speech {
+    let wake = stage.wake();
+    let (tokens_in, tokens) = edge(64, None, Some(wake.clone()));
+    let (frames_in, frames) = edge(room, Some(wake.clone()), None);
+    let (finished, done) = oneshot::channel();
+    let speech = Speech {
+        tokens: Box::new(tokens_in),
+        frames,
+        done,
+        progress: StageProgress::default(),
+    };
+    let job = TalkerJob {
+        seq: SeqId(seq),
+        request: TalkerRequest {
+            voice: "bass".to_owned(),
+            language: Some("en".to_owned()),
+            sampling: Sampling::default(),
+            seed: 5,
+            context: None,
+        },
+        tokens: Box::new(tokens),
+        max_frames,
+        frames: Box::new(frames_in),
+        cancel: CancelFlag::default(),
+        progress: speech.progress.clone(),
+        finished,
+    };
+    stage.submit(job).expect("it takes jobs");
+    speech
+}
+
+#[tokio::test]
+async fn a_talker_at_the_other_end_speaks_text_as_it_is_written() {
+    let remote = remote_talker(FakeScript::default()).await;
+    let mut speech = speech(1, remote.handle(), 100, 64);
+    for spoken in "text".chars() {
+        speech.tokens.put(vec![u32::from(spoken)], 1);
+        let expected = CodecFrame(Box::new([u32::from(spoken), 205]));
+        assert_eq!(speech.frames.next().await, Taken::Item(expected));
+    }
+    assert_eq!(speech.progress.snapshot().outputs, 4);
+    speech.tokens.end(End::Stop);
+    assert_eq!(speech.frames.next().await, Taken::End(End::Stop));
+    speech.done.await.unwrap_err();
+    let _ = remote.stop();
+}
+
+#[tokio::test]
+async fn a_talker_that_is_done_says_so_before_its_frames_are_taken() {
+    let remote = remote_talker(FakeScript::default()).await;
+    let mut speech = speech(1, remote.handle(), 6, 2);
+    speech
+        .tokens
+        .put("more than it may say".chars().map(u32::from).collect(), 1);
+    let done = tokio::time::timeout(PATIENCE, &mut speech.done).await;
+    assert!(done.expect("it is done").is_err());
+    assert!(speech.tokens.is_abandoned(), "it takes no more text");
+    for _ in 0..6 {
+        assert!(matches!(speech.frames.next().await, Taken::Item(_)));
+    }
+    assert_eq!(speech.frames.next().await, Taken::End(End::Length));
+    let _ = remote.stop();
+}

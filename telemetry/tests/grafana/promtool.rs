@@ -7,8 +7,6 @@ use std::process::Command;
 use crate::committed::{folder, rules, text};
 use crate::programs::find;
 
-const FILES: [&str; 4] = ["prometheus.yml", "rules.yml", "alerts.yml", "tests.yml"];
-
 /// What promtool says, and whether it is content.
 fn promtool(program: &Path, arguments: &[&str], directory: &Path) -> (bool, String) {
     let output = Command::new(program)
@@ -49,39 +47,49 @@ fn tests_of(alert: &str) -> String {
         .fold(head, |all, part| all + "\n  - name: " + part)
 }
 
+/// An alert as it is written, in the lines from its name on.
+fn written<'a>(alerts: &'a str, alert: &str) -> &'a str {
+    let begin = alerts.find(&format!("- alert: {alert}\n")).expect("the alert");
+    let rest = &alerts[begin..];
+    let end = ["\n      - alert: ", "\n  - name: "].map(|next| rest.find(next).unwrap_or(rest.len()));
+    &rest[..end[0].min(end[1])]
+}
+
 #[test]
 fn the_tests_fail_for_every_alert_that_is_missing_or_compares_the_wrong_way() {
     let Some(program) = find("promtool") else {
         return;
     };
     let directory = tempfile::tempdir().expect("a directory");
-    for file in FILES {
-        fs::write(directory.path().join(file), text(&format!("prometheus/{file}"))).expect("a file");
-    }
-    let alerts = text("prometheus/alerts.yml");
-    for rule in rules("prometheus/alerts.yml") {
-        fs::write(directory.path().join("tests.yml"), tests_of(&rule.name)).expect("a file");
-        let begin = alerts
-            .find(&format!("- alert: {}\n", rule.name))
-            .expect("the alert");
-        let end = alerts[begin + 1..]
-            .find("- alert: ")
-            .map_or(alerts.len(), |next| begin + 1 + next);
-        let own = &alerts[begin..end];
-        let broken = [
-            own.replacen(&rule.name, "OmniSomethingElse", 1),
-            own.replace(" > ", " <= ").replace(" < ", " > "),
-        ];
-        for broken in broken {
-            let all = format!("{}{broken}{}", &alerts[..begin], &alerts[end..]);
-            fs::write(directory.path().join("alerts.yml"), all).expect("a file");
+    let write = |file: &str, text: &str| fs::write(directory.path().join(file), text).expect("a file");
+    write("rules.yml", &text("prometheus/rules.yml"));
+    let (alerts, all) = (text("prometheus/alerts.yml"), rules("prometheus/alerts.yml"));
+    for rule in &all {
+        let tests = tests_of(&rule.name);
+        write("tests.yml", &tests);
+        // Others that the same tests speak of stay as they are.
+        let others = all.iter().filter(|other| {
+            other.name != rule.name && tests.contains(&format!("alertname: {}\n", other.name))
+        });
+        let others: String = others
+            .map(|other| format!("      {}\n", written(&alerts, &other.name)))
+            .collect();
+        let passes = |alert: &str| {
+            let all = format!("groups:\n  - name: one\n    rules:\n      {alert}\n{others}");
+            write("alerts.yml", &all);
             let (accepted, said) = promtool(&program, &["check", "rules", "alerts.yml"], directory.path());
-            assert!(accepted, "{said}\n{broken}");
-            let (content, _) = promtool(&program, &["test", "rules", "tests.yml"], directory.path());
+            assert!(accepted, "{said}\n{alert}");
+            promtool(&program, &["test", "rules", "tests.yml"], directory.path())
+        };
+        let whole = written(&alerts, &rule.name);
+        let (content, said) = passes(whole);
+        assert!(content, "{whole}\n{said}");
+        for broken in [
+            whole.replacen(&rule.name, "OmniSomethingElse", 1),
+            whole.replace(" > ", " <= ").replace(" < ", " > "),
+        ] {
+            let (content, _) = passes(&broken);
             assert!(!content, "nothing notices:\n{broken}");
         }
-        fs::write(directory.path().join("alerts.yml"), &alerts).expect("a file");
-        let (content, said) = promtool(&program, &["test", "rules", "tests.yml"], directory.path());
-        assert!(content, "{}: {said}", rule.name);
     }
 }

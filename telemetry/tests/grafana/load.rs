@@ -1,5 +1,6 @@
 //! A server's day in small: requests, audio, hops and engines as a server would tell them, told to the instruments.
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use omni_telemetry::*;
@@ -33,6 +34,8 @@ pub(crate) struct Load {
     audio: Vec<AudioInstruments>,
     edges: Vec<EdgeInstruments>,
     call: GrpcInstruments,
+    /// Whether something goes wrong now and then.
+    trouble: AtomicBool,
 }
 
 impl Load {
@@ -82,6 +85,7 @@ impl Load {
                 .map(|(from, to)| EdgeInstruments::new(meter, from, to))
                 .into(),
             call: GrpcInstruments::new(meter, CallKind::BidiStream, "omni.v1.SpeechService", "Speak"),
+            trouble: AtomicBool::new(false),
             telemetry,
         }
     }
@@ -90,10 +94,17 @@ impl Load {
         &self.telemetry
     }
 
-    /// One more request. Every twentieth is cancelled, every fiftieth fails; times vary.
+    /// From now on every twentieth request is cancelled and every fiftieth fails, and callers set limits.
+    pub(crate) fn get_into_trouble(&self) {
+        self.trouble.store(true, Ordering::Relaxed);
+    }
+
+    /// One more request. Times vary.
     pub(crate) fn request(&self, number: u64) {
         let varied = number * 7919 % 100;
+        let trouble = self.trouble.load(Ordering::Relaxed);
         let failed = match number {
+            _ if !trouble => None,
             _ if number % 50 == 49 => Some(FailureReason::StageError),
             _ if number % 20 == 19 => Some(FailureReason::ClientAbort),
             _ => None,
@@ -154,7 +165,7 @@ impl Load {
             intervals: timeline.intervals(),
             prompt_tokens: 64,
             cached_tokens: 32,
-            max_tokens: Some(256),
+            max_tokens: self.trouble.load(Ordering::Relaxed).then_some(256),
         });
     }
 

@@ -238,7 +238,8 @@ fn requests() -> Row {
         lines("Limit asked for", "none")
             .about("Limit on new tokens, of requests that set one.")
             .quantile_by_stage(0.5, "vllm:request_params_max_tokens")
-            .quantile_by_stage(0.95, "vllm:request_params_max_tokens"),
+            .quantile_by_stage(0.95, "vllm:request_params_max_tokens")
+            .empty_while("no request sets one", "none set"),
         lines("Sequences asked for", "none")
             .about("Mean number of sequences per request. Here a request is one sequence.")
             .query(

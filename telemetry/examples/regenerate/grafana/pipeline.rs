@@ -119,7 +119,8 @@ fn over_time() -> Vec<Panel> {
             .quantile_by_stage(0.95, "vllm:time_to_first_token_seconds"),
         lines("Cancel", "s")
             .about("A caller's cancel to the moment no stage works on the request any more.")
-            .quantiles("vllm:omni_cancel_latency_s", "@model"),
+            .quantiles("vllm:omni_cancel_latency_s", "@model")
+            .empty_while("nobody cancels", "nobody cancels"),
     ]
 }
 

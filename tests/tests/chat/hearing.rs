@@ -8,7 +8,7 @@ use omni_proto::v1::content_part::Part;
 use omni_proto::v1::converse_request::Event as Request;
 use omni_proto::v1::converse_response::Event;
 use omni_server::stage::ContextRow;
-use omni_tests::{ChatCall, FakeScript, TestServer, chat_config, reason, respond};
+use omni_tests::{ChatCall, FakeScript, TestServer, chat_config, reason, respond, said};
 use tonic::Code;
 
 async fn hearing() -> (TestServer, FakeScript) {
@@ -111,6 +111,22 @@ async fn the_talker_gets_what_the_thinker_made_of_the_users_voice() {
     let heard = ContextRow::Heard(Arc::from([0.5]));
     assert!(matches!(rows[0], ContextRow::Token(_)));
     assert_eq!(rows[1..], [heard.clone(), heard]);
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn an_empty_answer_to_a_voice_ends_as_any_other() {
+    let (server, _) = hearing().await;
+    let mut chat = server.converse().await;
+    chat.configure(chat_config(true)).await;
+    chat.send(audio(2_000)).await;
+    chat.send(commit(false)).await;
+    chat.send(said(v1::Role::User, "say ")).await;
+    chat.send(respond()).await;
+    let answer = chat.answer().await;
+    assert_eq!((answer.text.as_str(), answer.samples()), ("", 0));
+    assert_eq!(answer.finish(), v1::FinishReason::Stop);
+    assert_eq!(chat.turn("say more").await.text, "more");
     server.stop().await;
 }
 

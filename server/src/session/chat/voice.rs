@@ -181,6 +181,8 @@ impl Voice {
 
     /// No more of it comes.
     pub(super) fn finish(&mut self, now: Stamp) {
+        // Without a first token nothing was made of the user's audio, and nothing is to be spoken.
+        self.awaiting = None;
         if !self.unspoken.is_empty() {
             self.push_tokens();
         }

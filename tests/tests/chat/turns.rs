@@ -4,7 +4,7 @@ use omni_proto::v1;
 use omni_proto::v1::converse_request::Event as Request;
 use omni_proto::v1::converse_response::Event;
 use omni_server::session::Outcome;
-use omni_tests::{FakeScript, TestServer, chat_config, chat_message, generate, respond, said};
+use omni_tests::{FakeScript, TestServer, chat_config, chat_message, generate, reason, respond, said};
 
 async fn server(script: FakeScript) -> TestServer {
     TestServer::fake(script, &[]).await
@@ -244,6 +244,53 @@ async fn the_oldest_turns_are_forgotten_when_the_context_is_full() {
     let message = answer.outcome.error.unwrap().message;
     assert!(message.contains("399"), "{message}");
     assert_eq!(chat.turn("say still here").await.text, "still here");
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn an_assistant_that_never_lets_go_is_forgotten_in_time() {
+    let server = server(FakeScript::default()).await;
+    let mut chat = server.converse().await;
+    let config = v1::ChatConfig {
+        history: (0..4_096)
+            .map(|_| chat_message(v1::Role::Assistant, "x"))
+            .collect(),
+        ..chat_config(false)
+    };
+    chat.configure(config).await;
+    for _ in 0..2 {
+        chat.send(said(v1::Role::Assistant, "y")).await;
+    }
+    let warning = |event: &Event| match event {
+        Event::Warning(warning) => Some(warning.reason.clone()),
+        _ => None,
+    };
+    for _ in 0..2 {
+        assert_eq!(chat.until(warning).await, "HISTORY_TRIMMED");
+    }
+    chat.send(respond()).await;
+    assert_eq!(chat.answer().await.outcome.usage.unwrap().input_characters, 4_096);
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn a_history_with_too_many_messages_is_refused() {
+    let server = server(FakeScript::default()).await;
+    let chat = server.converse().await;
+    let config = v1::ChatConfig {
+        history: (0..4_097)
+            .map(|_| chat_message(v1::Role::Assistant, "x"))
+            .collect(),
+        ..chat_config(false)
+    };
+    chat.send(Request::Config(config)).await;
+    let status = chat.end().await.unwrap_err();
+    assert_eq!(reason(&status), "INVALID_FIELD");
+    assert!(
+        status.message().contains("4097 messages, expected at most 4096"),
+        "{}",
+        status.message()
+    );
     server.stop().await;
 }
 

@@ -13,7 +13,7 @@ use super::settings::{modalities, settings, text};
 use crate::error::ServeError;
 use crate::grpc::commands::broken;
 use crate::grpc::settings::invalid;
-use crate::session::{ChatCommand, NewMessage, RawAudio, Respond};
+use crate::session::{ChatCommand, ChatLimits, NewMessage, RawAudio, Respond};
 
 /// The commands of a `Converse` call, whose messages have at most `max_message` bytes.
 pub(super) fn conversation(
@@ -57,14 +57,22 @@ fn whole(request: v1::GenerateRequest, known: &Known) -> Result<ChatCommand, Ser
     if request.messages.is_empty() {
         return Err(invalid("messages", "is empty, expected a conversation"));
     }
-    configure(&config, request.messages, known)
+    configure(&config, request.messages, "messages", known)
 }
 
 fn configure(
     config: &v1::ChatConfig,
     history: Vec<v1::ChatMessage>,
+    field: &'static str,
     known: &Known,
 ) -> Result<ChatCommand, ServeError> {
+    let most = ChatLimits::default().max_messages;
+    if history.len() > most {
+        return Err(invalid(
+            field,
+            format!("has {} messages, expected at most {most}", history.len()),
+        ));
+    }
     let history = history.into_iter().map(|said| message(said, known));
     Ok(ChatCommand::Configure {
         settings: Box::new(settings(config, known)?),
@@ -81,7 +89,7 @@ fn command(
         None => Err(ServeError::Protocol("a message without an event")),
         Some(Event::Config(mut config)) => {
             let history = std::mem::take(&mut config.history);
-            let command = configure(&config, history, known)?;
+            let command = configure(&config, history, "config.history", known)?;
             if let ChatCommand::Configure { settings, .. } = &command {
                 *input = settings.input;
             }

@@ -27,19 +27,32 @@ impl History {
             .is_some_and(|(_, message)| message.role == Role::System)
     }
 
-    /// Adds to the end; returns how many messages had to be forgotten for it.
-    pub(super) fn add(&mut self, id: MessageId, message: ChatMessage, limits: &ChatLimits) -> usize {
+    /// Adds to the end. Whoever is done with adding calls [`trim`](Self::trim).
+    pub(super) fn add(&mut self, id: MessageId, message: ChatMessage) {
         self.bytes += size(&message);
         self.messages.push_back((id, message));
-        let mut forgotten = 0;
-        while self.bytes > limits.max_history_bytes || self.messages.len() > limits.max_messages {
-            let turn = self.turns().next();
-            match turn {
-                Some(turn) => forgotten += self.forget(turn),
-                None => break,
+    }
+
+    /// Forgets the oldest messages until `limits` are kept, whole turns where there are any; never the system's message, and
+    /// never the last. Returns how many.
+    pub(super) fn trim(&mut self, limits: &ChatLimits) -> usize {
+        let spoken = self.messages.iter().skip(usize::from(self.has_system()));
+        let most = spoken.len().saturating_sub(1);
+        let (mut bytes, mut count, mut surplus) = (self.bytes, self.messages.len(), 0);
+        for (_, message) in spoken.take(most) {
+            if bytes <= limits.max_history_bytes && count <= limits.max_messages {
+                break;
             }
+            bytes -= size(message);
+            count -= 1;
+            surplus += 1;
         }
-        forgotten
+        if surplus == 0 {
+            return 0;
+        }
+        // An assistant that goes on and on has no turns to be cut between.
+        let turn = self.turns().find(|turn| *turn >= surplus);
+        self.forget(turn.unwrap_or(surplus))
     }
 
     /// Changes the text of the last message, which is `id`, or removes it if that is empty; nothing if it is not.
@@ -155,11 +168,7 @@ mod tests {
     fn history(roles: &[Role]) -> History {
         let mut history = History::default();
         for (n, role) in (1..).zip(roles) {
-            history.add(
-                MessageId::numbered(n),
-                said(*role, "four"),
-                &ChatLimits::default(),
-            );
+            history.add(MessageId::numbered(n), said(*role, "four"));
         }
         history
     }
@@ -173,11 +182,42 @@ mod tests {
             max_history_bytes: 11,
             ..ChatLimits::default()
         };
-        assert_eq!(history.add(MessageId::numbered(9), said(U, "more"), &limits), 5);
+        history.add(MessageId::numbered(9), said(U, "more"));
+        assert_eq!(history.trim(&limits), 5);
         let kept = history.conversation(None);
         assert_eq!(kept.system, Some(said(S, "four")));
         assert_eq!(kept.messages, [said(U, "more")]);
         assert_eq!(history.bytes, 8);
+    }
+
+    #[test]
+    fn an_assistant_that_goes_on_and_on_is_forgotten_too() {
+        let mut history = history(&[S, A, A, A, A]);
+        let most = |max_messages, max_history_bytes| ChatLimits {
+            max_messages,
+            max_history_bytes,
+        };
+        assert_eq!(history.trim(&most(5, 20)), 0);
+        assert_eq!(history.trim(&most(4, 20)), 1);
+        assert_eq!(history.trim(&most(4, 12)), 1);
+        assert_eq!(history.trim(&most(1, 1)), 1);
+        let kept = history.conversation(None);
+        assert_eq!(
+            (kept.system, kept.messages),
+            (Some(said(S, "four")), vec![said(A, "four")])
+        );
+        assert_eq!(history.bytes, 8);
+    }
+
+    #[test]
+    fn no_more_is_forgotten_than_the_turns_that_are_too_much() {
+        let mut history = history(&[U, A, U, A, U, A]);
+        let limits = ChatLimits {
+            max_messages: 5,
+            ..ChatLimits::default()
+        };
+        assert_eq!(history.trim(&limits), 2);
+        assert_eq!(history.trim(&limits), 0);
     }
 
     #[test]

@@ -244,8 +244,9 @@ impl Run {
         for NewMessage { id, message } in history {
             self.check_system(&message, "config.history.role")?;
             let id = self.names.take(&id)?;
-            self.remember(id, message);
+            self.history.add(id, message);
         }
+        self.trim();
         let ready = ChatReady {
             session: self.id,
             settings,
@@ -304,7 +305,13 @@ impl Run {
     }
 
     fn remember(&mut self, id: MessageId, message: ChatMessage) {
-        let forgotten = self.history.add(id, message, &self.limits);
+        self.history.add(id, message);
+        self.trim();
+    }
+
+    /// Forgets what is more than may be remembered.
+    fn trim(&mut self) {
+        let forgotten = self.history.trim(&self.limits);
         if forgotten > 0 {
             let message = format!(
                 "the conversation is longer than is remembered: its oldest {forgotten} messages are forgotten"

@@ -112,6 +112,12 @@ impl AudioEncoder {
         self.config.rows_of(samples / HOP)
     }
 
+    /// Samples that one call takes, least: one frame.
+    #[must_use]
+    pub fn min_samples(&self) -> usize {
+        HOP
+    }
+
     /// Samples that one call takes, most.
     #[must_use]
     pub fn max_samples(&self) -> usize {

@@ -86,6 +86,16 @@ pub enum ServeError {
     /// There is no audio to commit.
     #[error("commit without any input_audio since the last one")]
     NoInputAudio,
+    /// Less audio than the model makes anything of.
+    #[error("{field} has {} ms of audio, the model hears nothing shorter than {} ms", millis(.got), millis(.limit))]
+    AudioTooShort {
+        /// Path of the field.
+        field: &'static str,
+        /// How much there is.
+        got: Duration,
+        /// The shortest that is heard.
+        limit: Duration,
+    },
     /// More audio than one message may have.
     #[error("the audio of the message is longer than {}, which is the limit", seconds(.limit))]
     AudioTooLong {
@@ -215,6 +225,7 @@ impl ServeError {
             Self::CannotHear { .. } => "AUDIO_INPUT_NOT_SUPPORTED",
             Self::ResponseInProgress => "RESPONSE_IN_PROGRESS",
             Self::NoInputAudio => "NO_INPUT_AUDIO",
+            Self::AudioTooShort { .. } => "AUDIO_TOO_SHORT",
             Self::AudioTooLong { .. } => "AUDIO_TOO_LONG",
             Self::MessageTooLong { .. } | Self::TextTooLong { .. } => "TEXT_TOO_LONG",
             Self::ContextTooLong { .. } => "CONTEXT_TOO_LONG",
@@ -250,6 +261,10 @@ pub fn excerpt(input: &str) -> String {
         None => input.to_owned(),
         Some(_) => input.chars().take(EXCERPT - 1).chain(['…']).collect(),
     }
+}
+
+fn millis(time: &Duration) -> f64 {
+    time.as_secs_f64() * 1e3
 }
 
 fn seconds(time: &Duration) -> String {

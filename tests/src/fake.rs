@@ -195,7 +195,11 @@ impl SpeechBackend for FakeSpeech {
             },
             hearing: self.script.hears.then(|| Hearing {
                 sample_rate: self.info.sample_rate,
+                // Ten samples.
+                min_audio: Duration::from_micros(625),
                 max_audio: Duration::from_secs(2),
+                rows_per_second: FAKE_RATE / thinker::ROW as u32,
+                row_bytes: 4,
             }),
             voicing: match self.script.speaks_words {
                 true => Voicing::Words,

@@ -164,7 +164,10 @@ fn hearing(ears: &AudioEncoder) -> anyhow::Result<Hearing> {
     let longest = sample_rate.duration(Samples(ears.max_samples() as u64));
     Ok(Hearing {
         sample_rate,
+        min_audio: sample_rate.duration(Samples(ears.min_samples() as u64)),
         max_audio: longest.min(MAX_AUDIO),
+        rows_per_second: u32::try_from(ears.rows_of(AUDIO_SAMPLE_RATE as usize))?,
+        row_bytes: u32::try_from(ears.width() * size_of::<f32>())?,
     })
 }
 

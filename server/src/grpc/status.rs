@@ -28,6 +28,7 @@ fn code(error: &ServeError) -> Code {
         | ServeError::UtteranceId { .. }
         | ServeError::MessageId { .. }
         | ServeError::CannotHear { .. }
+        | ServeError::AudioTooShort { .. }
         | ServeError::AudioTooLong { .. }
         | ServeError::MessageTooLong { .. }
         | ServeError::ContextTooLong { .. }
@@ -62,6 +63,7 @@ fn field(error: &ServeError) -> Option<&'static str> {
         ServeError::InvalidField { field, .. }
         | ServeError::UnsupportedAudioFormat { field, .. }
         | ServeError::CannotHear { field }
+        | ServeError::AudioTooShort { field, .. }
         | ServeError::MessageTooLong { field, .. } => Some(field),
         ServeError::ModelNotFound { .. } => Some("config.model"),
         ServeError::VoiceNotFound { .. } => Some("config.voice"),

@@ -3,7 +3,10 @@
 use std::fmt;
 use std::sync::{Arc, OnceLock};
 
+use omni_audio::Samples;
+
 use super::backend::{BackendError, Sampling};
+use crate::error::ServeError;
 
 /// What a model says about its conversations.
 #[derive(Debug, Clone, PartialEq)]
@@ -27,8 +30,35 @@ pub struct ChatInfo {
 pub struct Hearing {
     /// Samples per second.
     pub sample_rate: omni_audio::SampleRate,
+    /// Shortest audio that it makes anything of.
+    pub min_audio: std::time::Duration,
     /// Longest audio of one message.
     pub max_audio: std::time::Duration,
+    /// Positions that a second of audio takes.
+    pub rows_per_second: u32,
+    /// Bytes of what the model makes of one such position.
+    pub row_bytes: u32,
+}
+
+impl Hearing {
+    /// Positions that so many samples take, less one at most.
+    #[must_use]
+    pub fn rows(&self, samples: usize) -> usize {
+        let rows = samples as u64 * u64::from(self.rows_per_second) / u64::from(self.sample_rate.hz());
+        usize::try_from(rows).unwrap_or(usize::MAX)
+    }
+
+    /// Checks that so many samples, which came as `field`, are enough to be heard.
+    pub(crate) fn check_short(&self, samples: usize, field: &'static str) -> Result<(), ServeError> {
+        match samples < self.sample_rate.samples(self.min_audio).len() {
+            true => Err(ServeError::AudioTooShort {
+                field,
+                got: self.sample_rate.duration(Samples(samples as u64)),
+                limit: self.min_audio,
+            }),
+            false => Ok(()),
+        }
+    }
 }
 
 /// How an answer gets to the talker.

@@ -27,7 +27,7 @@ const SPEAKER: u32 = 0x0011_0000;
 /// The answer to `forever`.
 const FOREVER: &str = "This goes on and on, and on. ";
 /// Samples per row of audio.
-const ROW: usize = 1_600;
+pub(super) const ROW: usize = 1_600;
 
 fn name(role: Role) -> &'static str {
     match role {

@@ -131,6 +131,36 @@ async fn an_empty_answer_to_a_voice_ends_as_any_other() {
 }
 
 #[tokio::test]
+async fn what_is_too_short_to_be_heard_is_refused_when_it_comes() {
+    let (server, _) = hearing().await;
+    let clip = v1::AudioClip {
+        format: None,
+        data: vec![0; 18].into(),
+    };
+    let message = v1::ChatMessage {
+        id: String::new(),
+        role: v1::Role::User.into(),
+        parts: vec![v1::ContentPart {
+            part: Some(Part::Audio(clip)),
+        }],
+    };
+    for requests in [vec![audio(18), commit(true)], vec![Request::Message(message)]] {
+        let mut chat = server.converse().await;
+        chat.configure(chat_config(false)).await;
+        for request in requests {
+            chat.send(request).await;
+        }
+        let status = chat.end().await.unwrap_err();
+        assert_eq!(
+            (status.code(), reason(&status).as_str()),
+            (Code::InvalidArgument, "AUDIO_TOO_SHORT")
+        );
+        assert!(status.message().contains("0.625 ms"), "{}", status.message());
+    }
+    server.stop().await;
+}
+
+#[tokio::test]
 async fn clips_stand_between_words() {
     let (server, _) = hearing().await;
     let mut chat = server.converse().await;

@@ -97,7 +97,9 @@ pub(super) fn samples(data: &[u8], raw: RawAudio, fields: &FormatFields) -> Resu
             problem: "has samples that are infinite or no numbers".to_owned(),
         });
     }
-    Ok(mono(interleaved, raw.channels))
+    // What is louder than full scale is cut off there: mixed with another channel it could become infinite.
+    let clamped = interleaved.into_iter().map(|sample| sample.clamp(-1.0, 1.0));
+    Ok(mono(clamped.collect(), raw.channels))
 }
 
 /// The samples of a clip.
@@ -107,6 +109,7 @@ pub(super) fn clip(clip: &v1::AudioClip, hearing: Hearing) -> Result<Vec<f32>, S
         Ok(v1::AudioEncoding::Wav) => wav(&clip.data, &format, hearing.sample_rate)?,
         _ => samples(&clip.data, raw(&format, hearing.sample_rate, &CLIP)?, &CLIP)?,
     };
+    hearing.check_short(samples.len(), CLIP.data)?;
     match samples.len() > hearing.sample_rate.samples(hearing.max_audio).len() {
         true => Err(ServeError::AudioTooLong {
             limit: hearing.max_audio,
@@ -185,7 +188,10 @@ mod tests {
     fn hearing() -> Hearing {
         Hearing {
             sample_rate: SampleRate::new(16_000).unwrap(),
+            min_audio: Duration::from_micros(125),
             max_audio: Duration::from_secs(1),
+            rows_per_second: 10,
+            row_bytes: 4,
         }
     }
 
@@ -225,11 +231,18 @@ mod tests {
     }
 
     #[test]
+    fn what_is_louder_than_full_scale_is_cut_off_there() {
+        let loud = [3e38_f32, 3e38, -3e38, -3e38];
+        let data: Vec<u8> = loud.iter().flat_map(|s| s.to_le_bytes()).collect();
+        assert_eq!(decoded(format(E::PcmF32le, 0, 2), data).unwrap(), [1.0, -1.0]);
+    }
+
+    #[test]
     fn a_wav_says_its_own_format() {
         let header = omni_audio::WavHeader::mono(SampleRate::new(16_000).unwrap());
         let mut file = header.streaming().to_vec();
-        file.extend(0x2000_i16.to_le_bytes());
-        assert_eq!(decoded(format(E::Wav, 0, 0), file.clone()).unwrap(), [0.25]);
+        file.extend([0x20_00_i16, 0].iter().flat_map(|s| s.to_le_bytes()));
+        assert_eq!(decoded(format(E::Wav, 0, 0), file.clone()).unwrap(), [0.25, 0.0]);
         assert!(decoded(format(E::Wav, 16_000, 0), file).is_err());
         assert!(decoded(format(E::Wav, 0, 0), b"RIFF nonsense".to_vec()).is_err());
     }
@@ -242,6 +255,11 @@ mod tests {
             (format(E::Mulaw, 8_000, 1), vec![0; 2], "PCM_S16LE"),
             (format(E::PcmS16le, 0, 0), vec![0; 3], "whole samples"),
             (format(E::PcmS16le, 0, 0), vec![], "at least one"),
+            (
+                format(E::PcmS16le, 0, 0),
+                vec![0; 2],
+                "nothing shorter than 0.125 ms",
+            ),
             (
                 format(E::PcmF32le, 0, 0),
                 f32::NAN.to_le_bytes().to_vec(),

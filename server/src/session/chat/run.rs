@@ -341,6 +341,9 @@ impl Run {
         if self.audio.is_empty() {
             return Err(ServeError::NoInputAudio);
         }
+        if let Some(hearing) = self.deps.orchestrator.chat()?.info.hearing {
+            hearing.check_short(self.audio.len(), "input_audio")?;
+        }
         let message = ChatMessage {
             role: Role::User,
             parts: vec![Part::Audio(Clip::new(std::mem::take(&mut self.audio)))],

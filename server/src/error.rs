@@ -114,10 +114,10 @@ pub enum ServeError {
     },
     /// The conversation leaves no room for an answer, however much of it is forgotten.
     #[error(
-        "the last turn takes {got} tokens of the model's context, with the instructions; at most {limit} leave room for an answer"
+        "the last turn takes at least {got} tokens of the model's context, with the instructions; at most {limit} leave room for an answer"
     )]
     ContextTooLong {
-        /// Tokens it takes.
+        /// Tokens it takes, at least.
         got: usize,
         /// Most that leave room.
         limit: usize,

@@ -62,6 +62,8 @@ pub struct FakeScript {
     pub thinker_panics_on: Option<char>,
     /// The thinker fails the answer that contains this.
     pub thinker_fails_on: Option<char>,
+    /// Every rendering of the chat template passes here.
+    pub template: Gate,
     /// The chat template refuses a conversation with this.
     pub template_refuses: Option<char>,
     /// Answers are spoken sentence by sentence instead of as one sequence of tokens.

@@ -124,10 +124,10 @@ impl Converser {
         let Some(ears) = &self.ears else {
             return Some(Err(BackendError("the model cannot hear".to_owned())));
         };
-        Some(clip.rows(|samples| {
-            let ears = ears.lock().unwrap_or_else(PoisonError::into_inner);
-            ears.encode(samples)
-                .map_err(|error| BackendError(error.to_string()))
+        let turn = || ears.lock().unwrap_or_else(PoisonError::into_inner);
+        Some(clip.rows(turn, |ears, samples| {
+            let rows = ears.encode(samples);
+            rows.map_err(|error| BackendError(error.to_string()))
         }))
     }
 

@@ -116,15 +116,24 @@ impl Clip {
         &self.0.samples
     }
 
-    /// What the model makes of it, by `encode` the first time.
+    /// What the model makes of it, the first time by `encode` with what `turn` waits for. Who has waited while somebody else
+    /// encoded it takes theirs.
     ///
     /// # Errors
     /// Those of `encode`; the next call tries again.
-    pub fn rows<E>(&self, encode: impl FnOnce(&[f32]) -> Result<Arc<[f32]>, E>) -> Result<Arc<[f32]>, E> {
+    pub fn rows<T, E>(
+        &self,
+        turn: impl FnOnce() -> T,
+        encode: impl FnOnce(T, &[f32]) -> Result<Arc<[f32]>, E>,
+    ) -> Result<Arc<[f32]>, E> {
         if let Some(rows) = self.0.rows.get() {
             return Ok(Arc::clone(rows));
         }
-        let rows = encode(&self.0.samples)?;
+        let turn = turn();
+        if let Some(rows) = self.0.rows.get() {
+            return Ok(Arc::clone(rows));
+        }
+        let rows = encode(turn, &self.0.samples)?;
         Ok(Arc::clone(self.0.rows.get_or_init(|| rows)))
     }
 }
@@ -253,3 +262,19 @@ pub type PromptBuilder = Arc<dyn Fn(&[ChatMessage]) -> Result<Prompt, BackendErr
 
 /// Makes a [`Detokenizer`] for one answer.
 pub type DetokenizerMaker = Arc<dyn Fn() -> Box<dyn Detokenizer> + Send + Sync>;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_recording_that_two_wait_for_is_heard_once() {
+        let clip = Clip::new(vec![0.0; 4]);
+        let rows = |value: f32| Ok::<_, ()>(Arc::from([value]));
+        // Somebody else is done with it while the first waits for its turn.
+        let other = || clip.rows(|| (), |(), _| rows(1.0));
+        let first = clip.rows(other, |_, _| rows(2.0)).unwrap();
+        assert_eq!(first[..], [1.0]);
+        assert_eq!(clip.rows(|| (), |(), _| Err(())).unwrap()[..], [1.0]);
+    }
+}

@@ -39,6 +39,7 @@ fn name(role: Role) -> &'static str {
 
 /// The prompt of a conversation.
 pub(super) fn prompt(messages: &[ChatMessage], script: &FakeScript) -> Result<Prompt, BackendError> {
+    script.template.pass();
     let mut prompt = Prompt {
         opening: script.opening.bytes().map(u32::from).collect(),
         ..Prompt::default()

@@ -209,3 +209,26 @@ async fn a_server_that_drains_finishes_the_answer_and_begins_no_other() {
     assert_eq!(status.code(), Code::Unavailable);
     stopping.await.unwrap();
 }
+
+#[tokio::test]
+async fn a_prompt_that_nobody_waits_for_any_more_keeps_its_place_until_it_is_done() {
+    let script = FakeScript::default();
+    let server = TestServer::fake(script.clone(), &["--max-active", "1"]).await;
+    let mut chat = conversing(&server, false).await;
+    script.template.close();
+    chat.ask("say one").await;
+    script.template.reached().await;
+    chat.send(interrupt(None)).await;
+    assert_eq!(chat.answer().await.finish(), v1::FinishReason::Interrupted);
+    assert_eq!(
+        server.app.orchestrator().admission().free(),
+        0,
+        "it is still being read"
+    );
+    script.template.open();
+    assert_eq!(chat.turn("say two").await.text, "two");
+    chat.hang_up();
+    chat.end().await.unwrap();
+    server.chats_over(2).await;
+    server.stop().await;
+}

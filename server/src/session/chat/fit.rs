@@ -2,7 +2,7 @@
 
 use super::history::Conversation;
 use crate::error::ServeError;
-use crate::stage::{BackendError, Prompt, PromptBuilder};
+use crate::stage::{BackendError, CancelFlag, ChatMessage, Hearing, Part, Prompt, PromptBuilder};
 
 /// A share of the context that an answer should have: this part of it, or all that it may use if that is less.
 const ROOM: u32 = 4;
@@ -18,19 +18,38 @@ pub(super) struct Fitted {
     pub(super) characters: usize,
 }
 
-/// Builds the prompt, leaving out as few of the oldest turns as possible.
+/// Bytes of text that a position stands for, most: tokens are shorter than this but for runs of blanks.
+const TOKEN_BYTES: usize = 64;
+
+/// What a conversation and its answer may take.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Room {
+    /// Positions of both together.
+    pub(super) context: u32,
+    /// Most tokens of the answer.
+    pub(super) max_tokens: u32,
+    /// What audio takes.
+    pub(super) hearing: Option<Hearing>,
+}
+
+/// Builds the prompt, leaving out as few of the oldest turns as possible. What cannot fit by its length alone is not even
+/// read, and nothing more is when it is `abandoned`.
 ///
 /// # Errors
 /// If the last turn alone leaves no room, or the model's template refuses the conversation.
 pub(super) fn fit(
     conversation: &Conversation,
     build: &PromptBuilder,
-    max_context: u32,
-    max_tokens: u32,
+    room: &Room,
+    abandoned: &CancelFlag,
 ) -> Result<Fitted, ServeError> {
-    let room = max_tokens.min(max_context / ROOM).max(1);
-    let comfortable = (max_context - room.min(max_context)) as usize;
-    let attempt = |first: usize| build(&conversation.from(first)).map_err(refused);
+    let answer = room.max_tokens.min(room.context / ROOM).max(1);
+    let comfortable = (room.context - answer.min(room.context)) as usize;
+    let attempt = |first: usize| match abandoned.is_set() {
+        // Nobody is told.
+        true => Err(ServeError::CallerGone),
+        false => build(&conversation.from(first)).map_err(refused),
+    };
     let fitted = |first: usize, prompt: Prompt| Fitted {
         prompt,
         forgotten: first,
@@ -38,16 +57,17 @@ pub(super) fn fit(
         characters: conversation.characters(first),
     };
 
-    let whole = attempt(0)?;
+    let places = possible(conversation, room)?;
+    let whole = attempt(places[0])?;
     if whole.positions() <= comfortable {
-        return Ok(fitted(0, whole));
+        return Ok(fitted(places[0], whole));
     }
     // The shorter the conversation, the fewer positions: the first turn to begin with is found by halving.
-    let (mut from, mut to) = (0, conversation.turns.len());
+    let (mut from, mut to) = (1, places.len());
     let mut best = None;
     while from < to {
         let middle = usize::midpoint(from, to);
-        let first = conversation.turns[middle];
+        let first = places[middle];
         let prompt = attempt(first)?;
         if prompt.positions() <= comfortable {
             best = Some((first, prompt));
@@ -60,14 +80,54 @@ pub(super) fn fit(
         return Ok(fitted(first, prompt));
     }
     // Not comfortable: what is left must do, if it leaves any room at all.
-    let last = conversation.turns.last().copied().unwrap_or(0);
-    let prompt = if last == 0 { whole } else { attempt(last)? };
-    match prompt.positions() < max_context as usize {
+    let last = places[places.len() - 1];
+    let prompt = if places.len() == 1 { whole } else { attempt(last)? };
+    match prompt.positions() < room.context as usize {
         true => Ok(fitted(last, prompt)),
-        false => Err(ServeError::ContextTooLong {
-            got: prompt.positions(),
-            limit: max_context.saturating_sub(1) as usize,
-        }),
+        false => Err(too_long(prompt.positions(), room)),
+    }
+}
+
+/// Where a conversation may begin that might fit, ascending and at least one.
+fn possible(conversation: &Conversation, room: &Room) -> Result<Vec<usize>, ServeError> {
+    let system: usize = conversation.system.iter().map(|said| least(said, room)).sum();
+    let mut bytes = system;
+    let messages = conversation.messages.iter().enumerate().rev();
+    let fit = messages.take_while(|(_, said)| {
+        bytes += least(said, room);
+        bytes <= room.context as usize * TOKEN_BYTES
+    });
+    let earliest = fit.last().map_or(conversation.messages.len(), |(at, _)| at);
+    let places = std::iter::once(0).chain(conversation.turns.iter().copied());
+    let places: Vec<_> = places.filter(|place| *place >= earliest).collect();
+    match places.is_empty() {
+        true => {
+            let last = conversation.turns.last().copied().unwrap_or(0);
+            let turn = conversation.messages[last..].iter().map(|said| least(said, room));
+            Err(too_long((system + turn.sum::<usize>()) / TOKEN_BYTES, room))
+        }
+        false => Ok(places),
+    }
+}
+
+/// The fewest positions that a message may take, in bytes of text.
+fn least(message: &ChatMessage, room: &Room) -> usize {
+    let parts = message.parts.iter().map(|part| match part {
+        Part::Text(text) => text.len(),
+        Part::Audio(clip) => {
+            let rows = room
+                .hearing
+                .map_or(0, |hearing| hearing.rows(clip.samples().len()));
+            rows * TOKEN_BYTES
+        }
+    });
+    parts.sum()
+}
+
+fn too_long(got: usize, room: &Room) -> ServeError {
+    ServeError::ContextTooLong {
+        got,
+        limit: room.context.saturating_sub(1) as usize,
     }
 }
 
@@ -81,10 +141,9 @@ fn refused(error: BackendError) -> ServeError {
 #[cfg(test)]
 mod tests {
     use std::sync::Arc;
-    use std::sync::atomic::{AtomicUsize, Ordering};
 
     use super::*;
-    use crate::stage::{ChatMessage, Part, PromptPiece, Role};
+    use crate::stage::{Clip, PromptPiece, Role};
 
     /// Ten positions per message.
     fn build(messages: &[ChatMessage]) -> Prompt {
@@ -109,15 +168,36 @@ mod tests {
         }
     }
 
-    fn fit_in(turns: usize, context: u32, max_tokens: u32) -> (Result<Fitted, ServeError>, usize) {
-        let attempts = Arc::new(AtomicUsize::new(0));
-        let counted = Arc::clone(&attempts);
+    fn room(context: u32, max_tokens: u32) -> Room {
+        let hearing = Hearing {
+            sample_rate: omni_audio::SampleRate::new(16_000).unwrap(),
+            min_audio: std::time::Duration::ZERO,
+            max_audio: std::time::Duration::MAX,
+            rows_per_second: 10,
+            row_bytes: 4,
+        };
+        Room {
+            context,
+            max_tokens,
+            hearing: Some(hearing),
+        }
+    }
+
+    /// Fits it; also counts the messages that were read, attempt by attempt.
+    fn fit_all(conversation: &Conversation, room: &Room) -> (Result<Fitted, ServeError>, Vec<usize>) {
+        let (sender, attempts) = std::sync::mpsc::channel();
         let builder: PromptBuilder = Arc::new(move |messages| {
-            counted.fetch_add(1, Ordering::Relaxed);
+            sender.send(messages.len()).unwrap();
             Ok(build(messages))
         });
-        let fitted = fit(&conversation(turns), &builder, context, max_tokens);
-        (fitted, attempts.load(Ordering::Relaxed))
+        let fitted = fit(conversation, &builder, room, &CancelFlag::default());
+        drop(builder);
+        (fitted, attempts.iter().collect())
+    }
+
+    fn fit_in(turns: usize, context: u32, max_tokens: u32) -> (Result<Fitted, ServeError>, usize) {
+        let (fitted, attempts) = fit_all(&conversation(turns), &room(context, max_tokens));
+        (fitted, attempts.len())
     }
 
     #[test]
@@ -147,5 +227,47 @@ mod tests {
         assert_eq!(fit_in(3, 21, 20).0.unwrap().forgotten, 6);
         let refused = fit_in(3, 20, 20).0.unwrap_err();
         assert_eq!(refused, ServeError::ContextTooLong { got: 20, limit: 19 });
+    }
+
+    /// A conversation whose messages have so many bytes, the turns of both sides in turn.
+    fn of_length(turns: usize, bytes: usize) -> Conversation {
+        let mut long = conversation(turns);
+        for message in &mut long.messages {
+            message.parts = vec![Part::Text("x".repeat(bytes).into())];
+        }
+        long
+    }
+
+    #[test]
+    fn what_cannot_fit_by_its_length_is_not_read() {
+        // Two messages of 3,000 bytes may fit into a hundred positions, three may not.
+        let (fitted, read) = fit_all(&of_length(100, 3_000), &room(100, 20));
+        assert_eq!(fitted.unwrap().forgotten, 200);
+        assert_eq!(read, [2], "the instructions and the last message");
+        // Neither do ten seconds of sound.
+        let mut spoken = conversation(3);
+        for message in &mut spoken.messages {
+            message.parts = vec![Part::Audio(Clip::new(vec![0.0; 160_000]))];
+        }
+        assert_eq!(fit_all(&spoken, &room(102, 20)).1, [2]);
+    }
+
+    #[test]
+    fn a_turn_that_is_far_too_long_is_refused_unread() {
+        let (fitted, read) = fit_all(&of_length(2, 6_400), &room(100, 20));
+        assert_eq!(
+            fitted.unwrap_err(),
+            ServeError::ContextTooLong { got: 100, limit: 99 }
+        );
+        assert!(read.is_empty());
+    }
+
+    #[test]
+    fn nothing_is_read_for_nobody() {
+        let builder: PromptBuilder = Arc::new(|_| panic!("nobody waits"));
+        let abandoned = CancelFlag::default();
+        abandoned.set();
+        let fitted = fit(&conversation(1), &builder, &room(100, 20), &abandoned);
+        assert_eq!(fitted, Err(ServeError::CallerGone));
     }
 }

@@ -12,7 +12,7 @@ use omni_audio::Samples;
 use omni_engine::Stamp;
 
 use super::figures::Figures;
-use super::fit::{Fitted, fit};
+use super::fit::{Fitted, Room, fit};
 use super::history::Conversation;
 use super::outbox::Outbox;
 use super::protocol::{ChatEventBody, ResponseDone, Said};
@@ -26,7 +26,7 @@ use crate::orchestrator::{Orchestrator, Reply, ReplyEvent, ReplySpec, UtteranceP
 use crate::session::limits::SessionLimits;
 use crate::session::record::Outcome;
 use crate::session::speaking::Spoken;
-use crate::stage::{End, ReplyToken, ThinkerRequest};
+use crate::stage::{CancelFlag, End, ReplyToken, ThinkerRequest};
 
 /// What to answer, and how.
 #[derive(Debug)]
@@ -106,6 +106,16 @@ pub(super) struct Prepared {
     fitted: Fitted,
 }
 
+/// Set when nobody waits for the prompt any more.
+#[derive(Debug, Default)]
+struct Abandoned(CancelFlag);
+
+impl Drop for Abandoned {
+    fn drop(&mut self) {
+        self.0.set();
+    }
+}
+
 /// What happened to an answer.
 #[derive(Debug)]
 pub(super) enum TurnEvent {
@@ -181,15 +191,25 @@ impl Turn {
             problem: error.to_string(),
         })?;
         let admission = orchestrator.admission().admit();
-        let (build, max_context) = (Arc::clone(&chat.prompt), chat.info.max_context);
-        let max_tokens = settings.max_tokens;
+        let build = Arc::clone(&chat.prompt);
+        let room = Room {
+            context: chat.info.max_context,
+            max_tokens: settings.max_tokens,
+            hearing: chat.info.hearing,
+        };
         let preparing = async move {
             let permit = admission.await?;
             let admitted = clock.now();
-            // Templates and tokenizers take their time, which other sessions must not wait for.
-            let fitting = move || fit(&conversation, &build, max_context, max_tokens);
+            let abandoned = Abandoned::default();
+            let flag = abandoned.0.clone();
+            // Templates and tokenizers take their time, which other sessions must not wait for. The permit goes with them: who
+            // asks and goes away keeps the place until they are done.
+            let fitting = move || {
+                let fitted = fit(&conversation, &build, &room, &flag);
+                fitted.map(|fitted| (permit, fitted))
+            };
             let fitted = tokio::task::spawn_blocking(fitting).await;
-            let fitted = fitted.unwrap_or_else(|_| Err(panicked()))?;
+            let (permit, fitted) = fitted.unwrap_or_else(|_| Err(panicked()))?;
             Ok(Prepared {
                 permit,
                 admitted,

@@ -15,6 +15,7 @@ mod pool;
 mod progress;
 mod replica;
 mod route;
+mod sides;
 mod stall;
 mod talker;
 mod thinker;

@@ -11,11 +11,11 @@ use omni_engine::{
 };
 
 use super::backend::{BackendError, SpeechBackend};
-use super::flow::{End, Inlet, Outlet, Taken};
+use super::flow::{End, Inlet, Outlet};
 use super::handle::StageHandle;
 use super::progress::StageProgress;
 use super::replica::Seat;
-use super::stall::{Drought, stall};
+use super::sides::{Next, Sink, Source, failed, lost};
 use super::wake::CancelFlag;
 use super::worker::{Core, StageBody, stage};
 use crate::clock::Clock;
@@ -111,12 +111,10 @@ struct Code2Wav<B: SpeechBackend> {
 
 /// A stream in the engine. Dropping it closes both its edges.
 struct Live {
-    frames: Option<Box<dyn Inlet<CodecFrame>>>,
-    audio: Box<dyn Outlet<AudioPiece>>,
+    frames: Source<CodecFrame>,
+    audio: Sink<AudioPiece>,
     /// How upstream ended; the stream ends the same way when all is decoded.
     end: End,
-    paused: bool,
-    drought: Drought,
     cancel: CancelFlag,
     progress: StageProgress,
 }
@@ -134,17 +132,15 @@ impl<B: SpeechBackend> Core for Code2Wav<B> {
             return;
         }
         let Some(engine) = &mut self.engine else {
-            return job.audio.end(lost());
+            return job.audio.end(lost(NAME));
         };
         if let Err(error) = engine.add(job.seq, self.options) {
             return job.audio.end(refusal(&error));
         }
         let live = Live {
-            frames: Some(job.frames),
-            audio: job.audio,
+            frames: Source::new(job.frames),
+            audio: Sink::new(job.audio),
             end: End::Stop,
-            paused: false,
-            drought: Drought::default(),
             cancel: job.cancel,
             progress: job.progress,
         };
@@ -183,8 +179,8 @@ impl<B: SpeechBackend> Core for Code2Wav<B> {
     }
 
     fn wake_at(&self) -> Option<Stamp> {
-        let droughts = self.live.values().map(|live| &live.drought);
-        let stalled = droughts.filter_map(|drought| drought.over_at(self.patience));
+        let sources = self.live.values().map(|live| &live.frames);
+        let stalled = sources.filter_map(|frames| frames.stalls_at(self.patience));
         let due = self.engine.as_ref().and_then(ChunkEngine::wake_at);
         stalled.chain(due).min()
     }
@@ -238,7 +234,7 @@ impl<B: SpeechBackend> Code2Wav<B> {
                 }
                 ChunkEvent::Failed { seq, message } => {
                     if let Some(live) = self.live.remove(&seq) {
-                        live.audio.end(failed(&message));
+                        live.audio.end(failed(NAME, message));
                     }
                 }
             }
@@ -251,9 +247,7 @@ impl<B: SpeechBackend> Code2Wav<B> {
         };
         live.progress.step(from, until, piece.frames);
         let frames = piece.frames;
-        live.audio.put(piece, frames);
-        if !live.audio.has_room() {
-            live.paused = true;
+        if live.audio.put(piece, frames) {
             engine.set_paused(seq, true);
         }
     }
@@ -274,18 +268,15 @@ impl Live {
     where
         M: ChunkModel<Item = CodecFrame, Sample = f32>,
     {
-        if self.paused && self.audio.has_room() {
-            self.paused = false;
+        if self.audio.resumes() {
             engine.set_paused(seq, false);
         }
         while engine.queued(seq) < queue {
-            let Some(frames) = &mut self.frames else { break };
-            match frames.take() {
-                Taken::Item(frame) => engine.push(seq, [frame], false),
-                Taken::Empty => break,
-                Taken::Gone => return Fed::Drop,
-                Taken::End(end) => {
-                    self.frames = None;
+            match self.frames.next() {
+                Next::Item(frame) => engine.push(seq, [frame], false),
+                Next::Nothing => break,
+                Next::Gone => return Fed::Drop,
+                Next::End(end) => {
                     self.end = end;
                     if !matches!(self.end, End::Stop | End::Length) {
                         return Fed::Broken;
@@ -299,29 +290,14 @@ impl Live {
 
     /// Breaks a stream if the talker has delivered nothing for `patience`, with `queued` frames to go on with.
     fn miss(&mut self, fed: Fed, queued: usize, now: Stamp, patience: Duration) -> Fed {
-        let waits = self.frames.as_ref().filter(|_| queued == 0 && !self.paused);
-        let dry = waits.is_some_and(|frames| !frames.upstream_waits());
-        self.drought.observe(dry, now);
-        let over = self.drought.over_at(patience).is_some_and(|at| at <= now);
-        if over && matches!(fed, Fed::Keep) {
-            self.end = stall(UPSTREAM, NAME, patience);
-            return Fed::Broken;
+        self.frames.observe(queued == 0 && !self.audio.is_paused(), now);
+        match (fed, self.frames.stalled(UPSTREAM, NAME, patience, now)) {
+            (Fed::Keep, Some(end)) => {
+                self.end = end;
+                Fed::Broken
+            }
+            _ => fed,
         }
-        fed
-    }
-}
-
-fn lost() -> End {
-    End::Lost {
-        stage: NAME,
-        message: "its model is being built anew".to_owned(),
-    }
-}
-
-fn failed(message: &str) -> End {
-    End::Failed {
-        stage: NAME,
-        message: message.to_owned(),
     }
 }
 
@@ -329,6 +305,6 @@ fn refusal(error: &OpenError) -> End {
     match error {
         OpenError::Full { .. } => End::Overloaded(error.to_string()),
         OpenError::Model(ModelError::Rejected(_)) => End::Rejected(error.to_string()),
-        OpenError::Duplicate(_) | OpenError::Model(_) => failed(&error.to_string()),
+        OpenError::Duplicate(_) | OpenError::Model(_) => failed(NAME, error.to_string()),
     }
 }

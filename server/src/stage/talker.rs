@@ -6,16 +6,16 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use omni_engine::{
-    AddError, AddOptions, ArConfig, ArEngine, ArEvent, ArReport, CodecFrame, FinishReason, SeqId, Stamp,
+    AddOptions, ArConfig, ArEngine, ArEvent, ArReport, CodecFrame, FinishReason, SeqId, Stamp,
 };
 use tokio::sync::oneshot;
 
 use super::backend::{BackendError, SpeechBackend, TalkerRequest};
-use super::flow::{End, Inlet, Outlet, Taken};
+use super::flow::{End, Inlet, Outlet};
 use super::handle::StageHandle;
 use super::progress::StageProgress;
 use super::replica::{ReplicaStats, Seat};
-use super::stall::{Drought, stall};
+use super::sides::{Next, Sink, Source, Want, finished, lost, refusal};
 use super::wake::CancelFlag;
 use super::worker::{Core, StageBody, stage};
 use crate::clock::Clock;
@@ -94,13 +94,11 @@ struct Talker<B: SpeechBackend> {
 
 /// A sequence in the engine. Dropping it closes its outlet and resolves `finished`.
 struct Live {
-    tokens: Option<Box<dyn Inlet<Vec<u32>>>>,
-    frames: Box<dyn Outlet<CodecFrame>>,
-    paused: bool,
+    tokens: Source<Vec<u32>>,
+    frames: Sink<CodecFrame>,
     /// Rows received and frames made: with as many of one as of the other it waits for a row.
     rows: u32,
     made: u32,
-    drought: Drought,
     cancel: CancelFlag,
     progress: StageProgress,
     _finished: oneshot::Sender<()>,
@@ -119,7 +117,7 @@ impl<B: SpeechBackend> Core for Talker<B> {
             return;
         }
         let Some(engine) = &mut self.engine else {
-            return job.frames.end(lost());
+            return job.frames.end(lost(NAME));
         };
         let options = AddOptions {
             needs_rows: true,
@@ -128,15 +126,13 @@ impl<B: SpeechBackend> Core for Talker<B> {
         };
         let request = self.backend.talker_request(job.request);
         if let Err(error) = engine.add(job.seq, request, options, self.clock.now()) {
-            return job.frames.end(refusal(&error));
+            return job.frames.end(refusal(NAME, &error));
         }
         let live = Live {
-            tokens: Some(job.tokens),
-            frames: job.frames,
-            paused: false,
+            tokens: Source::new(job.tokens),
+            frames: Sink::new(job.frames),
             rows: 0,
             made: 0,
-            drought: Drought::default(),
             cancel: job.cancel,
             progress: job.progress,
             _finished: job.finished,
@@ -157,15 +153,15 @@ impl<B: SpeechBackend> Core for Talker<B> {
                 seat.count(|stats| stats.starved += 1);
                 live.progress.starve();
             }
-            if live.drought.over_at(patience).is_some_and(|at| at <= now) {
-                stalled.push(seq);
+            if let Some(end) = live.tokens.stalled(UPSTREAM, NAME, patience, now) {
+                stalled.push((seq, end));
                 engine.abort(seq);
             }
             true
         });
-        for seq in stalled {
+        for (seq, end) in stalled {
             if let Some(live) = self.live.remove(&seq) {
-                live.frames.end(stall(UPSTREAM, NAME, patience));
+                live.frames.end(end);
             }
         }
     }
@@ -175,10 +171,8 @@ impl<B: SpeechBackend> Core for Talker<B> {
     }
 
     fn wake_at(&self) -> Option<Stamp> {
-        let droughts = self.live.values().map(|live| &live.drought);
-        droughts
-            .filter_map(|drought| drought.over_at(self.patience))
-            .min()
+        let sources = self.live.values().map(|live| &live.tokens);
+        sources.filter_map(|tokens| tokens.stalls_at(self.patience)).min()
     }
 
     fn step(&mut self) {
@@ -224,21 +218,14 @@ impl<B: SpeechBackend> Talker<B> {
         };
         live.progress.step(from, until, 1);
         live.made += 1;
-        live.frames.put(frame, 1);
-        if !live.frames.has_room() {
-            live.paused = true;
+        if live.frames.put(frame, 1) {
             engine.set_paused(seq, true);
         }
     }
 
     fn finished(&mut self, seq: SeqId, reason: FinishReason) {
         if let Some(live) = self.live.remove(&seq) {
-            live.frames.end(match reason {
-                FinishReason::Stop | FinishReason::Repetition => End::Stop,
-                FinishReason::Length => End::Length,
-                FinishReason::Abort => failed("the sequence was given up"),
-                FinishReason::Error(message) => failed(&message),
-            });
+            live.frames.end(finished(NAME, reason));
         }
     }
 }
@@ -249,63 +236,30 @@ impl Live {
     where
         M: omni_engine::ArModel<Row = u32, Output = CodecFrame>,
     {
-        if self.paused && self.frames.has_room() {
-            self.paused = false;
+        if self.frames.resumes() {
             engine.set_paused(seq, false);
         }
-        while let Some(tokens) = &mut self.tokens {
-            match tokens.take() {
-                Taken::Item(rows) => {
+        loop {
+            match self.tokens.next() {
+                Next::Item(rows) => {
                     self.rows += rows.len() as u32;
                     engine.push(seq, rows, false);
                 }
-                Taken::Empty => break,
-                Taken::End(_) => {
+                Next::End(_) => {
                     engine.push(seq, Vec::new(), true);
-                    self.tokens = None;
                 }
-                Taken::Gone => return false,
+                Next::Nothing => return true,
+                Next::Gone => return false,
             }
         }
-        true
     }
 
     /// Whether it begins to wait for a row that its upstream stage should have delivered. A caller's text is not missed: that
     /// excuse is passed on.
     fn is_starved(&mut self, now: Stamp) -> bool {
-        let waits = self
-            .tokens
-            .as_ref()
-            .filter(|_| !self.paused && self.rows <= self.made);
-        let excused = waits.is_some_and(|tokens| tokens.upstream_waits());
-        self.frames.set_waiting(excused);
-        let begins = self.drought.observe(waits.is_some() && !excused, now);
-        begins && self.rows > 0
-    }
-}
-
-fn lost() -> End {
-    End::Lost {
-        stage: NAME,
-        message: "its model is being built anew".to_owned(),
-    }
-}
-
-fn failed(message: &str) -> End {
-    End::Failed {
-        stage: NAME,
-        message: message.to_owned(),
-    }
-}
-
-fn refusal(error: &AddError) -> End {
-    match error {
-        AddError::QueueFull { .. } | AddError::QueueTokens { .. } => End::Overloaded(error.to_string()),
-        AddError::TooLong { .. } | AddError::Model(omni_engine::ModelError::Rejected(_)) => {
-            End::Rejected(error.to_string())
-        }
-        AddError::Duplicate(_) | AddError::NoOutputs(_) | AddError::Repetition(_) | AddError::Model(_) => {
-            failed(&error.to_string())
-        }
+        let idle = !self.frames.is_paused() && self.rows <= self.made;
+        let want = self.tokens.observe(idle, now);
+        self.frames.set_waiting(want == Want::Excused);
+        want == Want::Begins && self.rows > 0
     }
 }

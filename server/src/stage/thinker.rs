@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::fmt;
 use std::sync::Arc;
 
-use omni_engine::{AddError, AddOptions, ArConfig, ArEngine, ArEvent, ArReport, FinishReason, SeqId, Stamp};
+use omni_engine::{AddOptions, ArConfig, ArEngine, ArEvent, ArReport, FinishReason, SeqId, Stamp};
 
 use super::backend::{BackendError, SpeechBackend};
 use super::chat::{ReplyToken, ThinkerRequest};
@@ -12,6 +12,7 @@ use super::flow::{End, Outlet};
 use super::handle::StageHandle;
 use super::progress::StageProgress;
 use super::replica::{ReplicaStats, Seat};
+use super::sides::{Sink, finished, lost, refusal};
 use super::wake::CancelFlag;
 use super::worker::{Core, StageBody, stage};
 use crate::clock::Clock;
@@ -80,8 +81,7 @@ struct Thinker<B: SpeechBackend> {
 
 /// A sequence in the engine. Dropping it closes its outlet.
 struct Live {
-    tokens: Box<dyn Outlet<ReplyToken>>,
-    paused: bool,
+    tokens: Sink<ReplyToken>,
     cancel: CancelFlag,
     progress: StageProgress,
     /// Start of the step that first computed its prompt, until that gave a token.
@@ -101,7 +101,7 @@ impl<B: SpeechBackend> Core for Thinker<B> {
             return;
         }
         let Some(engine) = &mut self.engine else {
-            return job.tokens.end(lost());
+            return job.tokens.end(lost(NAME));
         };
         let options = AddOptions {
             needs_rows: false,
@@ -112,11 +112,10 @@ impl<B: SpeechBackend> Core for Thinker<B> {
         };
         let request = self.backend.thinker_request(job.request);
         if let Err(error) = engine.add(job.seq, request, options, self.clock.now()) {
-            return job.tokens.end(refusal(&error));
+            return job.tokens.end(refusal(NAME, &error));
         }
         let live = Live {
-            tokens: job.tokens,
-            paused: false,
+            tokens: Sink::new(job.tokens),
             cancel: job.cancel,
             progress: job.progress,
             reading: None,
@@ -130,8 +129,7 @@ impl<B: SpeechBackend> Core for Thinker<B> {
             let keep = !live.cancel.is_set();
             if !keep {
                 engine.abort(seq);
-            } else if live.paused && live.tokens.has_room() {
-                live.paused = false;
+            } else if live.tokens.resumes() {
                 engine.set_paused(seq, false);
             }
             keep
@@ -199,47 +197,14 @@ impl<B: SpeechBackend> Thinker<B> {
         // A prompt may take several steps; the first token ends them all.
         let from = live.reading.take().unwrap_or(from);
         live.progress.step(from, until, 1);
-        live.tokens.put(token, 1);
-        if !live.tokens.has_room() {
-            live.paused = true;
+        if live.tokens.put(token, 1) {
             engine.set_paused(seq, true);
         }
     }
 
     fn finished(&mut self, seq: SeqId, reason: FinishReason) {
         if let Some(live) = self.live.remove(&seq) {
-            live.tokens.end(match reason {
-                FinishReason::Stop | FinishReason::Repetition => End::Stop,
-                FinishReason::Length => End::Length,
-                FinishReason::Abort => failed("the answer was given up"),
-                FinishReason::Error(message) => failed(&message),
-            });
-        }
-    }
-}
-
-fn lost() -> End {
-    End::Lost {
-        stage: NAME,
-        message: "its model is being built anew".to_owned(),
-    }
-}
-
-fn failed(message: &str) -> End {
-    End::Failed {
-        stage: NAME,
-        message: message.to_owned(),
-    }
-}
-
-fn refusal(error: &AddError) -> End {
-    match error {
-        AddError::QueueFull { .. } | AddError::QueueTokens { .. } => End::Overloaded(error.to_string()),
-        AddError::TooLong { .. } | AddError::Model(omni_engine::ModelError::Rejected(_)) => {
-            End::Rejected(error.to_string())
-        }
-        AddError::Duplicate(_) | AddError::NoOutputs(_) | AddError::Repetition(_) | AddError::Model(_) => {
-            failed(&error.to_string())
+            live.tokens.end(finished(NAME, reason));
         }
     }
 }

@@ -123,8 +123,9 @@ impl Resolved {
                 self.count(scope, "max_num_seqs"),
                 self.count(scope, "max_num_batched_tokens"),
             );
-            if tokens < seqs {
-                let message = format!("found {tokens}, expected at least max_num_seqs, which is {seqs}");
+            // As the engine demands; with fewer tokens than decodes they take turns.
+            if tokens < 2 && seqs > 1 {
+                let message = format!("found {tokens}, expected at least 2 where max_num_seqs is {seqs}");
                 self.report(
                     scope,
                     &["max_num_batched_tokens", "max_num_seqs"],

@@ -180,7 +180,7 @@ pub(super) const SECTIONS: &[Section] = &[
                 "max_num_batched_tokens",
                 MANY,
                 Derived(Rule::AtLeastSeqs(512)),
-                "Positions computed per step, decodes and prompt chunks together; at least `max_num_seqs`.",
+                "Positions computed per step, decodes and prompt chunks together. If there are more decodes than that, they take turns.",
             ),
             setting(
                 "max_prefill_tokens",

@@ -119,13 +119,23 @@ replicas: 2
 }
 
 #[test]
+fn a_step_may_have_fewer_positions_than_there_are_sequences() {
+    let text = "stages:\n  talker: {max_num_seqs: 64, max_num_batched_tokens: 16}\n  thinker: {max_num_seqs: 1, max_num_batched_tokens: 1}\n";
+    let deploy = with(text, &[]).unwrap().deploy;
+    assert_eq!(
+        (deploy.talker.max_num_seqs, deploy.talker.max_num_batched_tokens),
+        (64, 16)
+    );
+}
+
+#[test]
 fn values_that_contradict_each_other_are_reported_at_one_of_them() {
     let text = "\
 stages:
   talker:
     replicas: 3
     devices: [cpu, cpu]
-    max_num_batched_tokens: 100
+    max_num_batched_tokens: 1
     restart: {first_delay: 5m}
     dtype: bf16
     kv: {blocks: 16777216, block_size: 4096}
@@ -133,7 +143,7 @@ stages:
     let problems = with(text, &[]).unwrap_err();
     for expected in [
         "deploy.yaml:4:14: stages.talker.devices: found 2 devices, expected 1 or one for each of 3 replicas",
-        "deploy.yaml:5:29: stages.talker.max_num_batched_tokens: found 100, expected at least max_num_seqs, which is 128",
+        "deploy.yaml:5:29: stages.talker.max_num_batched_tokens: found 1, expected at least 2 where max_num_seqs is 128",
         "deploy.yaml:6:28: stages.talker.restart.first_delay: found 5m, expected at most restart.max_delay, which is 30s",
         "deploy.yaml:8:18: stages.talker.kv.blocks: found 16777216 blocks of 4096 positions, expected at most 2147483648",
         "stages.code2wav.dtype: found f32, expected the talker's bf16",

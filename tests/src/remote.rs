@@ -48,6 +48,15 @@ impl Lives {
 impl<J: RemoteJob> RemoteStage<J> {
     /// With the replica that `make` makes, anew for each of its lives; it is ready.
     pub async fn start(make: impl Fn(Seat) -> (StageHandle<J>, StageBody) + Send + Sync + 'static) -> Self {
+        // Longer than any test.
+        Self::with_step_timeout(Duration::from_secs(3600), make).await
+    }
+
+    /// One whose steps may take no longer than this.
+    pub async fn with_step_timeout(
+        step_timeout: Duration,
+        make: impl Fn(Seat) -> (StageHandle<J>, StageBody) + Send + Sync + 'static,
+    ) -> Self {
         let (make, lives): (Make<J>, _) = (Arc::new(make), Lives::default());
         let kept = lives.clone();
         let launch: Launch = Box::new(move || {
@@ -58,7 +67,7 @@ impl<J: RemoteJob> RemoteStage<J> {
             })?;
             let (make, kept) = (Arc::clone(&make), kept.clone());
             let host = std::thread::spawn(move || {
-                let ended = host(there, &make);
+                let ended = host(there, &make, step_timeout);
                 kept.with(|lives| lives[life] = Life::Ended(ended));
             });
             Ok((here, Box::new(HostThread(host)) as Box<dyn Peer>))
@@ -163,7 +172,7 @@ impl Peer for HostThread {
     }
 }
 
-fn host<J: RemoteJob>(socket: UnixStream, make: &Make<J>) -> Result<(), LinkError> {
+fn host<J: RemoteJob>(socket: UnixStream, make: &Make<J>, step_timeout: Duration) -> Result<(), LinkError> {
     let mut called = called(socket, Clock::start())?;
     assert_eq!(
         (called.stage.as_str(), &called.settings[..]),
@@ -174,7 +183,7 @@ fn host<J: RemoteJob>(socket: UnixStream, make: &Make<J>) -> Result<(), LinkErro
     let seat = Seat::new(ReplicaId(7), restart(), changes.clone());
     let (stage, body) = make(seat.clone());
     let thread = std::thread::spawn(move || body.run());
-    let served = called.serve(stage, seat, &changes);
+    let served = called.serve(stage, seat, &changes, step_timeout);
     thread.join().expect("the stage does not panic");
     served
 }

@@ -367,6 +367,32 @@ async fn a_panic_at_the_other_end_loses_what_is_there_and_begins_anew() {
 }
 
 #[tokio::test]
+async fn a_step_that_does_not_return_loses_what_is_there_and_begins_anew() {
+    let script = FakeScript::default();
+    let inner = script.clone();
+    let make = move |seat| code2wav(inner.clone(), 2, seat);
+    let remote = RemoteStage::with_step_timeout(Duration::from_millis(200), make).await;
+    script.code2wav.close();
+    let mut stream = Stream::open(1, remote.handle(), 64, 64);
+    stream.speak("a");
+    let (_, end) = stream.rest().await;
+    assert!(
+        matches!(&end, End::Lost { stage: "code2wav", message } if message.contains("has not returned for 200ms")),
+        "{end:?}"
+    );
+    // A process would be killed; this thread is let go.
+    script.code2wav.open();
+    remote
+        .until(|remote| remote.starts() == 2 && remote.state() == ReplicaState::Ready)
+        .await;
+    let mut next = Stream::open(2, remote.handle(), 64, 64);
+    next.speak("b");
+    next.finish();
+    assert_eq!(next.rest().await.1, End::Stop);
+    let _ = remote.stop();
+}
+
+#[tokio::test]
 async fn figures_of_the_other_end_are_known_here_and_survive_its_death() {
     let remote = remote_code2wav(FakeScript::default(), 2).await;
     for (seq, decoded) in [(1, 3), (2, 6)] {

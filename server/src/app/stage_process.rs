@@ -13,7 +13,7 @@ use super::log::init_logging;
 use super::model::{code2wav_limits, mailbox, talker_limits};
 use super::speech_model::{LoadedModel, load_model};
 use crate::clock::Clock;
-use crate::config::deploy::{self, Deploy, Restart};
+use crate::config::deploy::{self, Deploy, Stage};
 use crate::config::{Config, LogFormat, ModelSource};
 use crate::connector::{Called, RemoteJob, RemoteParts, called, inherited, remote_stage, spawn_peer};
 use crate::stage::{
@@ -160,17 +160,17 @@ impl Loaded {
             "thinker" => {
                 let limits = thinker_limits(&deploy.thinker, order.max_active);
                 let make = |seat| thinker_stage(model, limits, seat, clock);
-                run::<ThinkerJob>(called, replica, deploy.thinker.stage.restart, make)
+                run::<ThinkerJob>(called, replica, &deploy.thinker.stage, make)
             }
             "talker" => {
                 let limits = talker_limits(&deploy, order.max_active);
                 let make = |seat| talker_stage(model, limits, seat, clock);
-                run::<TalkerJob>(called, replica, deploy.talker.stage.restart, make)
+                run::<TalkerJob>(called, replica, &deploy.talker.stage, make)
             }
             _ => {
                 let limits = code2wav_limits(&deploy, model.info(), order.max_active);
                 let make = |seat| code2wav_stage(model, limits, seat, clock);
-                run::<Code2WavJob>(called, replica, deploy.code2wav.stage.restart, make)
+                run::<Code2WavJob>(called, replica, &deploy.code2wav.stage, make)
             }
         }
     }
@@ -179,19 +179,20 @@ impl Loaded {
 fn run<J: RemoteJob>(
     called: Called,
     replica: ReplicaId,
-    restart: Restart,
+    deploy: &Stage,
     make: impl FnOnce(Seat) -> (StageHandle<J>, StageBody),
 ) -> anyhow::Result<()> {
     let changes = Changes::default();
-    let seat = Seat::new(replica, restart, changes.clone());
+    let seat = Seat::new(replica, deploy.restart, changes.clone());
     let (stage, body) = make(seat.clone());
     let thread = std::thread::Builder::new()
         .name(format!("{}-{replica}", J::STAGE))
         .spawn(move || body.run())
         .context("a thread could not be started")?;
-    let served = called.serve(stage, seat, &changes);
+    // Of a replica that has died, the thread may never come back. It ends with the process, which does so now.
+    called.serve(stage, seat, &changes, deploy.step_timeout)?;
     if thread.join().is_err() {
         bail!("the thread of the stage panicked");
     }
-    Ok(served?)
+    Ok(())
 }

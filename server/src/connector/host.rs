@@ -112,8 +112,9 @@ impl Called {
         Ok(self.link.flush()?)
     }
 
-    /// Passes jobs to the replica `stage` until the other side hangs up or the replica dies. `seat` is where the replica
-    /// writes its state, and `changes` ring when it does.
+    /// Passes jobs to the replica `stage` until the other side hangs up or the replica dies, which it has done, too, when it
+    /// does not return from a step for `step_timeout`. `seat` is where the replica writes its state, and `changes` ring when
+    /// it does.
     ///
     /// # Errors
     /// [`LinkError`]; [`LinkError::Peer`] when the replica has died.
@@ -122,6 +123,7 @@ impl Called {
         stage: StageHandle<J>,
         seat: Seat,
         changes: &Changes,
+        step_timeout: Duration,
     ) -> Result<(), LinkError> {
         let line = self.line;
         let mut host = Host {
@@ -130,6 +132,7 @@ impl Called {
                 stage,
                 changes: WatchStream::new(changes.follow()),
                 seat,
+                step_timeout,
                 ready: false,
                 told: ReplicaStats::default(),
                 wake: self.wake,
@@ -145,7 +148,11 @@ impl Called {
                 Err(LinkError::Closed) => return Ok(()),
                 Err(error) => return Err(error),
             };
-            host.link.wait(&line, spoke.then_some(AFTERTHOUGHT))?;
+            let again = match spoke {
+                true => Some(AFTERTHOUGHT),
+                false => host.work.look_again(),
+            };
+            host.link.wait(&line, again)?;
             line.hear();
         }
     }
@@ -161,6 +168,7 @@ struct Work<J: RemoteJob> {
     stage: StageHandle<J>,
     seat: Seat,
     changes: WatchStream<u64>,
+    step_timeout: Duration,
     /// The other side knows that the replica works.
     ready: bool,
     /// The figures that it knows.
@@ -274,6 +282,7 @@ impl<J: RemoteJob> Work<J> {
     /// Says what became of the stage, and of jobs and items that came.
     fn report(&mut self, link: &mut Link) -> Result<(), LinkError> {
         self.look_at_stage(link)?;
+        self.look_for_life(link)?;
         let stats = self.seat.stats();
         // They can wait, and are to be added to nothing that waits already.
         if stats != self.told && !link.is_backed_up() {
@@ -288,6 +297,25 @@ impl<J: RemoteJob> Work<J> {
             self.passages.0.clear();
         }
         Ok(())
+    }
+
+    /// Whoever hangs does not ring: while there is something to do, it is looked after now and then.
+    fn look_again(&self) -> Option<Duration> {
+        let busy = !self.lanes.is_empty() || self.seat.at_work_since().is_some();
+        busy.then_some(self.step_timeout)
+    }
+
+    /// Gives up on a replica that does not return from a step.
+    fn look_for_life(&self, link: &mut Link) -> Result<(), LinkError> {
+        let timeout = self.step_timeout;
+        let at_work = self.seat.at_work_since().map(|since| self.clock.since(since));
+        match at_work.is_some_and(|time| time >= timeout) {
+            true => give_up(
+                link,
+                format!("a step of its model has not returned for {timeout:?}"),
+            ),
+            false => Ok(()),
+        }
     }
 
     /// A replica that died would be built anew here. But whoever sends jobs is not to send them here meanwhile, and to begin

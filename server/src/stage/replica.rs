@@ -3,11 +3,11 @@
 //! The thread of the replica writes them through its [`Seat`]; pools, health and metrics read them at any time.
 
 use std::fmt;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use omni_engine::{ArStats, ChunkStats};
+use omni_engine::{ArStats, ChunkStats, Stamp};
 use tokio::sync::watch;
 
 use crate::config::deploy::Restart;
@@ -142,7 +142,11 @@ struct Shared {
     /// How often the model died: what began in an earlier life is lost.
     lives: AtomicU32,
     stats: Mutex<ReplicaStats>,
+    /// When the turn in progress began, in nanoseconds; [`NO_TURN`] between turns.
+    turn: AtomicU64,
 }
+
+const NO_TURN: u64 = u64::MAX;
 
 impl Seat {
     /// Of a replica that begins to build its model. Every change of its state rings `changes`.
@@ -156,6 +160,7 @@ impl Seat {
                 state: Mutex::new(ReplicaState::Loading),
                 lives: AtomicU32::new(0),
                 stats: Mutex::default(),
+                turn: AtomicU64::new(NO_TURN),
             }),
         }
     }
@@ -198,6 +203,25 @@ impl Seat {
         self.set(ReplicaState::Restarting {
             message: message.to_owned(),
         });
+    }
+
+    /// Its thread begins to work at `now`.
+    pub(super) fn begin_turn(&self, now: Stamp) {
+        let nanos = u64::try_from(now.0.as_nanos()).unwrap_or(NO_TURN);
+        self.shared.turn.store(nanos, Ordering::Relaxed);
+    }
+
+    /// Its thread is back.
+    pub(super) fn end_turn(&self) {
+        self.shared.turn.store(NO_TURN, Ordering::Relaxed);
+    }
+
+    /// Since when its thread has been at work without coming back, one step of the model at most.
+    pub(crate) fn at_work_since(&self) -> Option<Stamp> {
+        match self.shared.turn.load(Ordering::Relaxed) {
+            NO_TURN => None,
+            nanos => Some(Stamp(Duration::from_nanos(nanos))),
+        }
     }
 
     /// The figures now.

@@ -176,7 +176,10 @@ impl<C: Core> Worker<C> {
     /// Turns until the end; returns the state to end in.
     fn work(&mut self) -> ReplicaState {
         loop {
-            match catch_unwind(AssertUnwindSafe(|| self.turn())) {
+            self.seat.begin_turn(self.clock.now());
+            let turn = catch_unwind(AssertUnwindSafe(|| self.turn()));
+            self.seat.end_turn();
+            match turn {
                 Ok(Turn::Worked) => {}
                 Ok(Turn::Idle(until)) => {
                     self.core.settle();

@@ -164,6 +164,13 @@ pub(super) const SECTIONS: &[Section] = &[
                 "Where replicas run: each on a thread of the server, or each in a process of its own that loads the model for \
                  itself, connected by a Unix socket. When such a process dies, its replica does, and nothing else.",
             ),
+            setting(
+                "step_timeout",
+                WAIT,
+                Is("5m"),
+                "A process (`placement`) whose model does not return from a step for this long is ended, and its replica has died. A \
+                 thread cannot be ended, so that this does nothing for one.",
+            ),
         ],
     },
     Section {

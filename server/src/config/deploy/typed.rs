@@ -44,6 +44,8 @@ pub struct Stage {
     pub upstream_stall: Duration,
     /// What a replica is.
     pub placement: Placement,
+    /// How long one step may take, where the replica is a process.
+    pub step_timeout: Duration,
 }
 
 /// What a replica is.
@@ -226,6 +228,7 @@ impl Scope<'_> {
                 "process" => Placement::Process,
                 _ => Placement::Thread,
             },
+            step_timeout: self.time("step_timeout"),
         }
     }
 

@@ -46,7 +46,8 @@ def bounded(folder, target, frames):
 def server(binaries, folder):
     """A running omni-server and the environment its client needs."""
     with tempfile.NamedTemporaryFile("w+") as log:
-        process = subprocess.Popen([binaries / "omni-server", "--model", folder, "--listen", "127.0.0.1:0"], stderr=log)
+        process = subprocess.Popen([binaries / "omni-server", "--model", folder, "--listen", "127.0.0.1:0",
+                                    "--metrics-listen", "off"], stderr=log)
         try:
             address = None
             while address is None and process.poll() is None:

@@ -5,6 +5,7 @@ mod chat;
 mod converser;
 mod health;
 mod log;
+mod metrics;
 mod model;
 mod records;
 mod speech_model;
@@ -29,6 +30,7 @@ use crate::session::{RecordSink, SessionDeps, SessionLimits};
 use crate::stage::SpeechBackend;
 use crate::tasks::Tasks;
 use health::HealthBoard;
+use metrics::Metrics;
 use model::ModelStart;
 
 pub use log::init_logging;
@@ -78,6 +80,7 @@ pub struct App {
     listener: JoinHandle<anyhow::Result<()>>,
     keeper: JoinHandle<()>,
     readiness: watch::Receiver<Readiness>,
+    metrics: Metrics,
 }
 
 /// Whether the model is there.
@@ -106,6 +109,9 @@ impl App {
         let tasks = Arc::new(Tasks::default());
         let clock = Clock::start();
         let orchestrator = Orchestrator::new(admission_limits(config), CancellationToken::clone(&draining));
+        let metrics =
+            Metrics::start(&config.metrics, &orchestrator, &tasks, clock, config.max_active).await?;
+        let sinks = metrics.observe(sinks);
         let deps = SessionDeps {
             orchestrator: orchestrator.clone(),
             clock,
@@ -132,6 +138,7 @@ impl App {
             clock,
             tasks: Arc::clone(&tasks),
             edge_sink: sinks.edges,
+            observer: metrics.observer(),
         };
         let keeper = tokio::spawn(keep(start, load, orchestrator.clone(), board, readiness_tx));
         let drain_timeout = config.drain_timeout;
@@ -146,6 +153,7 @@ impl App {
             listener,
             keeper,
             readiness,
+            metrics,
         })
     }
 
@@ -153,6 +161,12 @@ impl App {
     #[must_use]
     pub fn address(&self) -> SocketAddr {
         self.address
+    }
+
+    /// Where its metrics are read, if they are.
+    #[must_use]
+    pub fn metrics_address(&self) -> Option<SocketAddr> {
+        self.metrics.address()
     }
 
     /// Where sessions get their work done.
@@ -206,6 +220,7 @@ impl App {
         }
         self.stop.cancel();
         self.tasks.join_tasks().await;
+        self.metrics.drained();
         self.close.cancel();
         // One that has failed was awaited already, and must not be again.
         if !self.listener.is_finished() && tokio::time::timeout(CLOSING, &mut self.listener).await.is_err() {
@@ -216,6 +231,7 @@ impl App {
         // An abort is a request: until it is granted the keeper may still start stages, which would not be stopped.
         let _ = (&mut self.keeper).await;
         self.orchestrator.stop_stages();
+        self.metrics.close().await;
         self.tasks.join_threads().await;
         tracing::info!("stopped");
     }
@@ -233,11 +249,12 @@ async fn keep<B, L>(
     L: FnOnce() -> anyhow::Result<B> + Send + 'static,
 {
     let begun = start.clock.now();
-    let clock = start.clock;
+    let (clock, observer) = (start.clock, Arc::clone(&start.observer));
     match start.run(load, &orchestrator).await {
         Ok(()) => {
             // The report first: whoever is told that the server is ready may ask.
             board.update(&orchestrator).await;
+            observer.serves();
             tracing::info!(seconds = clock.since(begun).as_secs_f64(), "serving");
             readiness.send_replace(Readiness::Ready);
             board.follow(&orchestrator).await;
@@ -278,10 +295,16 @@ mod tests {
 
     #[tokio::test]
     async fn a_listener_that_failed_is_no_obstacle_to_shutting_down() {
-        let config = RawConfig::try_parse_from(["omni-server", "--listen", "127.0.0.1:0"])
-            .unwrap()
-            .validate()
-            .unwrap();
+        let config = RawConfig::try_parse_from([
+            "omni-server",
+            "--listen",
+            "127.0.0.1:0",
+            "--metrics-listen",
+            "off",
+        ])
+        .unwrap()
+        .validate()
+        .unwrap();
         let load = || -> anyhow::Result<LoadedModel> { anyhow::bail!("none") };
         let mut app = App::start(&config, Sinks::log(), load).await.unwrap();
         let failing = tokio::spawn(async { anyhow::bail!("the socket is gone") });

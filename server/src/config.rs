@@ -2,6 +2,7 @@
 //! open).
 
 pub mod deploy;
+mod metrics;
 mod raw;
 mod time;
 
@@ -11,6 +12,7 @@ use std::time::Duration;
 
 use deploy::{Deploy, Resolution};
 
+pub use metrics::{MetricsListen, MetricsSettings, RawMetrics, RawPush, hostname};
 pub use raw::{LogFormat, RawConfig, ServerCommand};
 
 /// Where the model comes from.
@@ -66,6 +68,8 @@ pub struct Config {
     pub stall_timeout: Duration,
     /// How long open utterances may take to finish at shutdown.
     pub drain_timeout: Duration,
+    /// What of the metrics is configured.
+    pub metrics: MetricsSettings,
     /// Form of log lines.
     pub log_format: LogFormat,
     /// Which log lines.
@@ -114,14 +118,16 @@ impl RawConfig {
         };
         problems.extend(self.counts().into_iter().filter_map(out_of_range));
         problems.extend(self.times().into_iter().filter_map(out_of_time));
+        let metrics = self.metrics.resolve(self.insecure_plaintext, self.listen);
         let deploy = deploy::resolve(self.deploy.as_deref(), &self.set, self.max_active);
-        match deploy {
-            Ok(resolution) if problems.is_empty() => {
-                let config = self.into_config(model, &resolution);
+        match (deploy, metrics) {
+            (Ok(resolution), Ok(metrics)) if problems.is_empty() => {
+                let config = self.into_config(model, &resolution, metrics);
                 Ok((config, resolution))
             }
-            other => {
-                problems.extend(other.err().into_iter().flatten());
+            (deploy, metrics) => {
+                problems.extend(metrics.err().into_iter().flatten());
+                problems.extend(deploy.err().into_iter().flatten());
                 Err(ConfigError(problems))
             }
         }
@@ -157,8 +163,9 @@ impl RawConfig {
         ]
     }
 
-    fn into_config(self, model: ModelSource, resolution: &Resolution) -> Config {
+    fn into_config(self, model: ModelSource, resolution: &Resolution, metrics: MetricsSettings) -> Config {
         Config {
+            metrics,
             model,
             deploy: resolution.deploy.clone(),
             deploy_yaml: resolution.yaml(),

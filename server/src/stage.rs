@@ -11,6 +11,7 @@ mod chat;
 mod code2wav;
 mod flow;
 mod handle;
+mod news;
 mod pool;
 mod progress;
 mod replica;
@@ -30,6 +31,10 @@ pub use chat::{
 pub use code2wav::{AudioPiece, Code2WavJob, Code2WavLimits, code2wav_stage};
 pub use flow::{ChunkStamps, End, Inlet, Outlet, STAGE_NAMES, Taken};
 pub use handle::{JobRefused, StageHandle};
+pub use news::{
+    CacheFigures, EndReason, EngineNews, EngineSink, IgnoreEngines, KvPosition, Listen, Refusal, SeqEnd,
+    StepFigures,
+};
 pub use pool::{
     Lease, MakeReplica, NoReplica, PoolControl, PoolError, PoolParts, ReplicaView, StagePool, StartThread,
 };

@@ -12,6 +12,8 @@ fn omni_server() -> Command {
     for (name, _) in std::env::vars().filter(|(name, _)| name.starts_with("OMNI_")) {
         command.env_remove(name);
     }
+    // Many of them run at once.
+    command.env("OMNI_METRICS_LISTEN", "127.0.0.1:0");
     command
 }
 
@@ -191,6 +193,19 @@ fn a_port_that_is_taken_exits_with_1() {
     let output = run(&["--listen", &address]);
     assert_eq!(output.status.code(), Some(1));
     assert!(String::from_utf8_lossy(&output.stderr).contains(&address));
+}
+
+#[test]
+fn a_metrics_port_that_is_taken_exits_with_1_and_says_what_to_do() {
+    let taken = std::net::TcpListener::bind("127.0.0.1:0").expect("a free port");
+    let address = taken.local_addr().expect("an address").to_string();
+    let output = run(&["--listen", "127.0.0.1:0", "--metrics-listen", &address]);
+    assert_eq!(output.status.code(), Some(1));
+    let message = String::from_utf8_lossy(&output.stderr);
+    assert!(
+        message.contains(&address) && message.contains("--metrics-listen"),
+        "{message}"
+    );
 }
 
 #[test]

@@ -34,6 +34,7 @@ impl Server {
         for (name, _) in std::env::vars().filter(|(name, _)| name.starts_with("OMNI_")) {
             command.env_remove(name);
         }
+        command.env("OMNI_METRICS_LISTEN", "127.0.0.1:0");
         command.args(["--listen", "127.0.0.1:0"]).args(args);
         let mut process = command
             .stderr(Stdio::piped())

@@ -17,7 +17,7 @@ fn server() -> (Telemetry, Vec<EngineInstruments>) {
             pending: true,
             ..CatalogueOptions::default()
         },
-        model_name: "Qwen/Qwen3-Omni-30B-A3B-Instruct".to_owned(),
+        model_name: Some("Qwen/Qwen3-Omni-30B-A3B-Instruct".to_owned()),
         ..TelemetryOptions::default()
     };
     let telemetry = Telemetry::new(&options).expect("good options");
@@ -67,13 +67,13 @@ fn request(engine: &EngineInstruments) {
     timeline.queued(ms(0));
     timeline.scheduled(ms(1));
     for step in 0..20 {
-        engine.iteration(0, 1);
+        engine.iteration(&IterationRecord {
+            prompt_tokens: if step == 0 { 100 } else { 0 },
+            cached_tokens: 0,
+            new_tokens: 1,
+        });
         match timeline.output(ms(2 + step * 10), 1) {
-            Output::First => engine.first_output(&FirstOutput {
-                since_arrival: ms(3),
-                prompt_tokens: 100,
-                cached_tokens: 0,
-            }),
+            Output::First => engine.first_output(ms(3)),
             Output::Next(gap) => engine.next_output(gap),
         }
     }

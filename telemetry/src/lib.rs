@@ -56,7 +56,7 @@ pub use recorder::{
     SharedRecorder, Sink, Surroundings, stack,
 };
 pub use records::{
-    AudioRecord, FailureReason, FinishReason, FinishedRequest, FirstOutput, HopRecord, Replica,
+    AudioRecord, FailureReason, FinishReason, FinishedRequest, HopRecord, IterationRecord, Replica,
     RequestOutcome, RequestRecord, SchedulerRecord, StageKind, StageRecord,
 };
 pub use schema::Schema;

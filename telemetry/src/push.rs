@@ -28,7 +28,7 @@ pub use target::{Credentials, PushTarget, PushTargetError, Secret};
 const LONGEST_DELAY: Duration = Duration::from_secs(300);
 
 /// Where to push, how often, and with what patience.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PushOptions {
     /// Where.
     pub target: PushTarget,

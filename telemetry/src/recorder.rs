@@ -6,7 +6,7 @@
 //! global: two servers live in one process.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use metrics::Recorder;
 
@@ -42,6 +42,8 @@ pub struct Surroundings {
     pub engines: Arc<EngineMap>,
     /// Values of the labels that the recorder supplies.
     pub supplied: BTreeMap<Arc<str>, String>,
+    /// The name the model is served by, when it is known.
+    pub model_name: Arc<OnceLock<String>>,
     /// The tally of refusals.
     pub drops: Arc<Drops>,
     /// Whether anything is recorded at all.
@@ -64,6 +66,7 @@ pub fn stack(around: &Surroundings, sinks: Vec<Sink>) -> SharedRecorder {
                 drops(),
                 DefaultLabels::new(
                     around.supplied.clone(),
+                    Arc::clone(&around.model_name),
                     schema(),
                     Cardinality::new(schema(), drops(), Fanout::new(schema(), sinks)),
                 ),

@@ -84,8 +84,8 @@ pub struct StageRecord {
     pub replica: Replica,
     /// What kind of stage it is.
     pub kind: StageKind,
-    /// From hand-over to its last output.
-    pub generation: Duration,
+    /// From hand-over to its last output, if that was measured.
+    pub generation: Option<Duration>,
     /// Tokens or frames that went in.
     pub tokens_in: u64,
     /// Tokens or frames that came out.
@@ -154,15 +154,15 @@ pub struct SchedulerRecord {
     pub prefix_hits: u64,
 }
 
-/// A request reached its first output in a stage.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct FirstOutput {
-    /// From arrival at the edge.
-    pub since_arrival: Duration,
-    /// Its prompt, cached tokens included.
+/// What the outputs of one step carried.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct IterationRecord {
+    /// Prompts of the requests that gave their first output, cached tokens included.
     pub prompt_tokens: u64,
     /// Prompt tokens whose KV was there already.
     pub cached_tokens: u64,
+    /// New tokens (or codec frames).
+    pub new_tokens: u64,
 }
 
 /// Why an engine is done with a request.

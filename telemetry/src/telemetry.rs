@@ -4,7 +4,7 @@
 //! them live in one process and know nothing of each other.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use metrics::Counter;
 
@@ -26,8 +26,8 @@ pub struct TelemetryOptions {
     pub off: bool,
     /// Groups, prefix and buckets.
     pub catalogue: CatalogueOptions,
-    /// The name the model is served by.
-    pub model_name: String,
+    /// The name the model is served by, if it is known already.
+    pub model_name: Option<String>,
     /// The machine's name.
     pub hostname: String,
     /// Statistics for the log, which get what the instruments get.
@@ -43,6 +43,7 @@ pub struct Telemetry {
     schema: Arc<Schema>,
     engines: Arc<EngineMap>,
     drops: Arc<Drops>,
+    model_name: Arc<OnceLock<String>>,
     log: Option<Arc<StatsLog>>,
 }
 
@@ -113,14 +114,18 @@ impl Telemetry {
             takes: |family| family.sinks.prometheus,
             recorder: Arc::clone(&exposition) as SharedRecorder,
         });
+        let model_name = Arc::new(OnceLock::new());
+        if let Some(name) = &options.model_name {
+            model_name.get_or_init(|| name.clone());
+        }
         let around = Surroundings {
             schema: Arc::clone(&schema),
             engines: Arc::clone(&engines),
             supplied: BTreeMap::from([
-                (Arc::from("model_name"), options.model_name.clone()),
                 (Arc::from("hostname"), options.hostname.clone()),
                 (Arc::from("Hostname"), options.hostname.clone()),
             ]),
+            model_name: Arc::clone(&model_name),
             drops: Arc::clone(&drops),
             enabled: !options.off,
         };
@@ -139,8 +144,14 @@ impl Telemetry {
             schema,
             engines,
             drops,
+            model_name,
             log: options.log.clone(),
         }
+    }
+
+    /// The name the model is served by is known. Instruments whose families carry it are made after this. The first name stays.
+    pub fn model_is_called(&self, name: &str) {
+        self.model_name.get_or_init(|| name.to_owned());
     }
 
     /// For instruments.

@@ -43,13 +43,13 @@ fn request(engine: &EngineInstruments, prompt: u64, tokens: u64) {
     timeline.queued(ms(0));
     timeline.scheduled(ms(5));
     for index in 0..tokens {
-        engine.iteration(if index == 0 { prompt } else { 0 }, 1);
+        engine.iteration(&IterationRecord {
+            prompt_tokens: if index == 0 { prompt } else { 0 },
+            cached_tokens: 0,
+            new_tokens: 1,
+        });
         match timeline.output(ms(10 * (index + 1)), 1) {
-            Output::First => engine.first_output(&FirstOutput {
-                since_arrival: ms(20),
-                prompt_tokens: prompt,
-                cached_tokens: 0,
-            }),
+            Output::First => engine.first_output(ms(20)),
             Output::Next(gap) => engine.next_output(gap),
         }
     }
@@ -108,15 +108,15 @@ fn the_counts_of_sequential_requests_are_vllms() {
 fn sources_of_prompt_tokens_add_up_and_one_token_is_always_computed() {
     let telemetry = telemetry();
     let engine = telemetry.engine(EngineIndex(0), REPLICA).expect("a new engine");
-    let prompt = |cached_tokens| FirstOutput {
-        since_arrival: ms(1),
+    let prompt = |cached_tokens| IterationRecord {
         prompt_tokens: 1000,
         cached_tokens,
+        new_tokens: 1,
     };
-    engine.first_output(&prompt(1000));
+    engine.iteration(&prompt(1000));
     let source = |source: &str| value(&telemetry, "vllm:prompt_tokens_by_source_total", source);
     assert_eq!((source("local_cache_hit"), source("local_compute")), (999.0, 1.0));
-    engine.first_output(&prompt(400));
+    engine.iteration(&prompt(400));
     assert_eq!(
         (source("local_cache_hit"), source("local_compute")),
         (1399.0, 601.0)

@@ -17,7 +17,7 @@ fn telemetry() -> Telemetry {
             pending: true,
             ..CatalogueOptions::default()
         },
-        model_name: "tiny".to_owned(),
+        model_name: Some("tiny".to_owned()),
         hostname: "here".to_owned(),
         ..TelemetryOptions::default()
     };
@@ -41,11 +41,12 @@ fn feed_pipeline(meter: &Meter) {
     let pipeline = PipelineInstruments::new(meter, "0.1.0", &stages);
     pipeline.in_flight(1, 2);
     pipeline.stage_waiting(TALKER, 1);
+    pipeline.replica_takes_work(TALKER, true);
     pipeline.cancelled(ms(3));
     let share = |replica, kind| StageRecord {
         replica,
         kind,
-        generation: ms(100),
+        generation: Some(ms(100)),
         tokens_in: 5,
         tokens_out: 7,
     };
@@ -120,13 +121,13 @@ fn feed_engine(telemetry: &Telemetry) {
     let mut timeline = Timeline::default();
     timeline.queued(ms(0));
     timeline.scheduled(ms(10));
-    engine.iteration(4, 1);
-    timeline.output(ms(20), 1);
-    engine.first_output(&FirstOutput {
-        since_arrival: ms(30),
+    engine.iteration(&IterationRecord {
         prompt_tokens: 8,
         cached_tokens: 4,
+        new_tokens: 1,
     });
+    timeline.output(ms(20), 1);
+    engine.first_output(ms(30));
     timeline.preempted();
     engine.preempted();
     if let Output::Next(gap) = timeline.output(ms(40), 1) {

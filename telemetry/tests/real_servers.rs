@@ -18,6 +18,14 @@ mod programs;
 use programs::{find, free_address, start, until};
 
 /// Everything that can be on, with some traffic.
+/// So many new tokens came out.
+fn outputs(engine: &EngineInstruments, new_tokens: u64) {
+    engine.iteration(&IterationRecord {
+        new_tokens,
+        ..IterationRecord::default()
+    });
+}
+
 fn busy() -> (Telemetry, EngineInstruments) {
     let options = TelemetryOptions {
         catalogue: CatalogueOptions {
@@ -25,14 +33,14 @@ fn busy() -> (Telemetry, EngineInstruments) {
             pending: true,
             ..CatalogueOptions::default()
         },
-        model_name: "a \"quoted\" \\ name\n".to_owned().replace('\n', ""),
+        model_name: Some("a \"quoted\" \\ name".to_owned()),
         hostname: "here".to_owned(),
         ..TelemetryOptions::default()
     };
     let telemetry = Telemetry::new(&options).expect("good options");
     let replica = Replica { stage: 1, replica: 2 };
     let engine = telemetry.engine(EngineIndex(0), replica).expect("a new engine");
-    engine.iteration(0, 42);
+    outputs(&engine, 42);
     engine.next_output(Duration::from_millis(20));
     let _sessions = SessionInstruments::new(telemetry.meter());
     let torchserve = TorchServeInstruments::new(telemetry.meter(), "m", "1");
@@ -133,7 +141,7 @@ async fn prometheus_scrapes_the_endpoint_and_answers_queries() {
     let bucket = query("vllm:inter_token_latency_seconds_bucket%7Ble=%221.0%22%7D");
     let seen = until(web, &bucket, |answer| answer.contains("\"1\"]")).await;
     assert!(seen.is_ok(), "{seen:?}");
-    engine.iteration(0, 8);
+    outputs(&engine, 8);
     let seen = until(web, &tokens, |answer| answer.contains("\"50\"")).await;
     assert!(seen.is_ok(), "{seen:?}");
     stop.cancel();
@@ -171,7 +179,7 @@ async fn a_pushgateway_takes_the_group_shows_it_and_loses_it_on_exit() {
     };
     let seen = until(web, "/metrics", |answer| ours(answer, " 42")).await;
     assert!(seen.is_ok(), "{}", seen.unwrap_err());
-    engine.iteration(0, 8);
+    outputs(&engine, 8);
     drained.cancel();
     let seen = until(web, "/metrics", |answer| ours(answer, " 50")).await;
     assert!(seen.is_ok(), "{}", seen.unwrap_err());

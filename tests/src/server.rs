@@ -116,7 +116,14 @@ impl TestServer {
         args: &[&str],
         load: impl FnOnce() -> anyhow::Result<B> + Send + 'static,
     ) -> Self {
-        let args = ["omni-server", "--listen", "127.0.0.1:0"].iter().chain(args);
+        let own = [
+            "omni-server",
+            "--listen",
+            "127.0.0.1:0",
+            "--metrics-listen",
+            "127.0.0.1:0",
+        ];
+        let args = own.iter().chain(args);
         let config = RawConfig::try_parse_from(args)
             .expect("arguments")
             .validate()

@@ -131,6 +131,7 @@ fn arrows() -> BTreeMap<&'static str, &'static [&'static str]> {
                 "omni-engine",
                 "omni-models",
                 "omni-proto",
+                "omni-telemetry",
                 "omni-text",
             ],
         ),

@@ -85,6 +85,7 @@ pub(super) async fn warm_up(orchestrator: &Orchestrator) -> anyhow::Result<()> {
     let spec = ReplySpec {
         request,
         max_tokens: WARM_UP_TOKENS,
+        arrived: orchestrator.model()?.clock.now(),
     };
     // Started one after the other, they go to different replicas.
     let replicas = chat.thinker.replicas().len();

@@ -7,6 +7,7 @@ use anyhow::Context as _;
 use omni_engine::{ArConfig, ChunkConfig};
 use tokio::sync::oneshot;
 
+use super::metrics::{Observer, listen};
 use super::stage_process;
 use crate::clock::Clock;
 use crate::config::Config;
@@ -32,6 +33,7 @@ pub(super) struct ModelStart {
     pub(super) clock: Clock,
     pub(super) tasks: Arc<Tasks>,
     pub(super) edge_sink: Arc<dyn EdgeSink>,
+    pub(super) observer: Arc<Observer>,
 }
 
 impl ModelStart {
@@ -62,6 +64,12 @@ impl ModelStart {
         let info = Arc::new(info);
         let max_active = self.config.max_active;
 
+        let with_thinker: &[_] = &["thinker", "talker", "code2wav"];
+        let stages = match backend.chat() {
+            Ok(_) => with_thinker,
+            Err(_) => &with_thinker[1..],
+        };
+        self.observer.model(&info, stages);
         let changes = Changes::default();
         let limits = talker_limits(deploy, max_active);
         let (model, clock) = (Arc::clone(&backend), self.clock);
@@ -119,6 +127,7 @@ impl ModelStart {
             routing: deploy.routing,
             restart: deploy.restart,
             changes: changes.clone(),
+            listen: listen(&self.observer),
         };
         Ok(StagePool::new(parts, deploy.replicas)?)
     }
@@ -221,6 +230,7 @@ async fn warm_up_sequence(orchestrator: &Orchestrator, pipeline: &Pipeline) -> a
         tokens,
         open: false,
         max_frames: WARM_UP_FRAMES,
+        arrived: pipeline.clock.now(),
     };
     let mut segment = orchestrator.start(spec, &mut None)?;
     loop {

@@ -14,8 +14,8 @@ use super::converser::{self, Converser, Text};
 use crate::config::ModelSource;
 use crate::config::deploy::{ArStage, Deploy, Dtype};
 use crate::stage::{
-    BackendError, ChatInfo, ChatMessage, ContextRow, Detokenizer, Prompt, Sampling, SpeechBackend,
-    SpeechInfo, TalkerRequest, ThinkerRequest, VoiceInfo, Voicing,
+    BackendError, ChatInfo, ChatMessage, ContextRow, Detokenizer, KvPosition, Prompt, Sampling,
+    SpeechBackend, SpeechInfo, TalkerRequest, ThinkerRequest, VoiceInfo, Voicing,
 };
 
 /// The checkpoint inside the program: names and contents.
@@ -35,6 +35,7 @@ pub struct LoadedModel {
     user: Vec<UserRow>,
     /// The cache of each talker.
     kv: KvOptions,
+    dtype: Dtype,
     /// The part that converses, or why there is none.
     converser: Result<Converser, String>,
 }
@@ -81,6 +82,7 @@ pub fn load_model(source: &ModelSource, deploy: &Deploy, speech_only: bool) -> a
         info,
         user: user.into_iter().map(UserRow::Token).collect(),
         kv,
+        dtype: deploy.talker.stage.dtype,
         converser: converser.map(|converser| converser.with_voicing(voicing)),
     })
 }
@@ -282,6 +284,19 @@ impl SpeechBackend for LoadedModel {
         self.model
             .code2wav()
             .map_err(|error| BackendError(error.to_string()))
+    }
+
+    fn kv_position(&self, stage: &str) -> Option<KvPosition> {
+        let bytes = match stage {
+            "talker" => self.model.limits().kv_position_bytes,
+            _ => self.model.thinker_kv_position_bytes().ok()?,
+        };
+        let dtype = match self.dtype {
+            Dtype::F32 => "float32",
+            Dtype::Bf16 => "bfloat16",
+            Dtype::F16 => "float16",
+        };
+        Some(KvPosition { bytes, dtype })
     }
 
     fn chat(&self) -> Result<ChatInfo, String> {

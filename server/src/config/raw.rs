@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use clap::{Parser, Subcommand, ValueEnum};
 
+use super::metrics::RawMetrics;
 use super::time::parse_duration;
 
 /// Form of log lines.
@@ -141,6 +142,10 @@ pub struct RawConfig {
     #[arg(long, env = "OMNI_DRAIN_TIMEOUT", default_value = "30s", value_parser = parse_duration,
           value_name = "TIME")]
     pub drain_timeout: Duration,
+
+    /// What of the metrics is configured
+    #[command(flatten)]
+    pub metrics: RawMetrics,
 
     /// Form of log lines (on stderr)
     #[arg(long, env = "OMNI_LOG_FORMAT", default_value = "text", value_enum)]

@@ -25,6 +25,7 @@ pub struct Admission {
     limits: AdmissionLimits,
     permits: Arc<Semaphore>,
     waiting: Arc<AtomicUsize>,
+    refused: Arc<AtomicUsize>,
 }
 
 /// The right to work, given back when dropped.
@@ -49,7 +50,8 @@ impl Admission {
         Self {
             limits,
             permits: Arc::new(Semaphore::new(limits.max_active)),
-            waiting: Arc::new(AtomicUsize::new(0)),
+            waiting: Arc::default(),
+            refused: Arc::default(),
         }
     }
 
@@ -62,6 +64,7 @@ impl Admission {
             limits,
             permits,
             waiting,
+            refused,
         } = self.clone();
         async move {
             if let Ok(permit) = Arc::clone(&permits).try_acquire_owned() {
@@ -70,6 +73,7 @@ impl Admission {
             let before = waiting.fetch_add(1, Ordering::AcqRel);
             let _waiting = Waiting(waiting);
             if before >= limits.max_waiting {
+                refused.fetch_add(1, Ordering::AcqRel);
                 return Err(ServeError::Overloaded(format!(
                     "{} utterances are waiting, the limit is {}",
                     before, limits.max_waiting
@@ -78,12 +82,27 @@ impl Admission {
             match tokio::time::timeout(limits.max_wait, permits.acquire_owned()).await {
                 Ok(Ok(permit)) => Ok(UtterancePermit { _permit: permit }),
                 Ok(Err(_closed)) => Err(ServeError::Stopped),
-                Err(_elapsed) => Err(ServeError::Overloaded(format!(
-                    "no place became free within {:?}",
-                    limits.max_wait
-                ))),
+                Err(_elapsed) => {
+                    refused.fetch_add(1, Ordering::AcqRel);
+                    Err(ServeError::Overloaded(format!(
+                        "no place became free within {:?}",
+                        limits.max_wait
+                    )))
+                }
             }
         }
+    }
+
+    /// Utterances that wait.
+    #[must_use]
+    pub fn waiting(&self) -> usize {
+        self.waiting.load(Ordering::Acquire)
+    }
+
+    /// Utterances that were turned away so far.
+    #[must_use]
+    pub fn refused(&self) -> usize {
+        self.refused.load(Ordering::Acquire)
     }
 
     /// Permits not handed out.
@@ -123,6 +142,7 @@ mod tests {
         tokio::task::yield_now().await;
         assert!(matches!(admission.admit().await, Err(ServeError::Overloaded(_))));
         assert!(matches!(waits.await.unwrap(), Err(ServeError::Overloaded(_))));
+        assert_eq!(admission.refused(), 2);
     }
 
     #[tokio::test]

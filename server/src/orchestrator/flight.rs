@@ -67,6 +67,8 @@ impl Flight {
         let (audio_in, audio_out) = edge(pipeline.audio_capacity(), bells, to_session);
         let (finished, talker_done) = oneshot::channel();
         let (talker, code2wav) = (StageProgress::new(replicas.0), StageProgress::new(replicas.1));
+        talker.arrive(spec.arrived);
+        code2wav.arrive(spec.arrived);
 
         let decode = Code2WavJob {
             seq,

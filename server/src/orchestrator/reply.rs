@@ -63,6 +63,8 @@ pub struct ReplySpec {
     pub request: ThinkerRequest,
     /// Most tokens to make.
     pub max_tokens: u32,
+    /// When the request for it arrived at the edge.
+    pub arrived: Stamp,
 }
 
 /// What happened to an answer.
@@ -184,6 +186,7 @@ impl Reply {
         let meter = meter(&self.pipeline, Hop { seq, from, to });
         let (tokens_in, tokens) = metered_edge(chat.tokens, Some(bell), None, meter);
         self.progress = StageProgress::new(Some(lease.id()));
+        self.progress.arrive(self.spec.arrived);
         let job = ThinkerJob {
             seq,
             request: self.spec.request.clone(),

@@ -26,6 +26,8 @@ pub struct SegmentSpec {
     pub open: bool,
     /// Most codec frames to make.
     pub max_frames: u32,
+    /// When what it is part of arrived at the edge.
+    pub arrived: Stamp,
 }
 
 /// What happened to a segment.

@@ -25,6 +25,9 @@ pub(super) struct Ledger {
     talker: StageFigures,
     code2wav: StageFigures,
     talker_started: Option<Stamp>,
+    /// Since when it could be spoken.
+    ready: Option<Stamp>,
+    wait: Option<Duration>,
     frames: u32,
 }
 
@@ -41,6 +44,8 @@ impl Ledger {
             talker: StageFigures::default(),
             code2wav: StageFigures::default(),
             talker_started: None,
+            ready: None,
+            wait: None,
             frames: 0,
         }
     }
@@ -66,6 +71,22 @@ impl Ledger {
         }
     }
 
+    /// When its first text came.
+    pub(super) fn began(&self) -> Stamp {
+        self.began
+    }
+
+    /// Something could be spoken now, if there is a place for it.
+    pub(super) fn ready(&mut self, now: Stamp) {
+        self.ready.get_or_insert(now);
+    }
+
+    /// A sequence is handed over.
+    pub(super) fn handed_over(&mut self, now: Stamp) {
+        let ready = *self.ready.get_or_insert(now);
+        self.wait.get_or_insert(now.since(ready));
+    }
+
     /// A sequence that was submitted at `submitted` is over, or as far as it got.
     pub(super) fn sequence(&mut self, submitted: Stamp, talker: StageSnapshot, code2wav: StageSnapshot) {
         self.frames += talker.outputs;
@@ -77,6 +98,10 @@ impl Ledger {
             figures.queue = figures.queue.or(stage.started.map(|at| at.since(submitted)));
             let first = stage.first_output.map(|at| at.since(self.began));
             figures.first_output = figures.first_output.or(first);
+            let span = stage.last_output.map(|at| at.since(submitted));
+            figures.span = figures
+                .span
+                .map_or(span, |sum| Some(sum + span.unwrap_or_default()));
         }
     }
 
@@ -92,6 +117,7 @@ impl Ledger {
         let audio = self.rate.duration(self.sent);
         let busy = self.talker.busy + self.code2wav.busy;
         Timings {
+            wait: self.wait,
             queue: self.talker_started.map(|at| at.since(self.began)),
             first_audio: self.first_audio.map(|at| at.since(self.began)),
             leading_silence: match self.sent.is_empty() {

@@ -48,6 +48,8 @@ pub struct StageFigures {
     pub busy: Duration,
     /// From the first text to the stage's first output.
     pub first_output: Option<Duration>,
+    /// From hand-over to its last output, its own queue included.
+    pub span: Option<Duration>,
     /// Times that a sequence ran out of input although the stage before should have delivered.
     pub starved: u32,
     /// The replica that worked on the last sequence.
@@ -57,6 +59,8 @@ pub struct StageFigures {
 /// When things happened to an utterance. Intervals begin at its first text.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct Timings {
+    /// From asking for a place to the hand-over of the first sequence.
+    pub wait: Option<Duration>,
     /// To the first step of the talker.
     pub queue: Option<Duration>,
     /// To the first audio handed to the transport.

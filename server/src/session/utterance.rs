@@ -301,7 +301,7 @@ impl Utterance {
                 // the reference: what was still to come is not spoken, however early or late it came.
                 self.text.next_piece();
             } else if self.speaking.can_start()
-                && self.speaking.has_permit()
+                && self.has_place(now)
                 && let Some(piece) = self.text.next_piece()
             {
                 self.start(piece, now)?;
@@ -320,6 +320,12 @@ impl Utterance {
             }
         }
         Ok(())
+    }
+
+    /// Whether it may start what can be spoken; asks for that if not.
+    fn has_place(&mut self, now: Stamp) -> bool {
+        self.ledger.ready(now);
+        self.speaking.has_permit()
     }
 
     fn start(&mut self, piece: Piece, now: Stamp) -> Result<(), ServeError> {
@@ -342,7 +348,13 @@ impl Utterance {
             open: !piece.ends,
             max_frames: self.patience(&piece).min(left),
             tokens: piece.tokens,
+            // The first waited from the first text on; what is spoken after it could not have come earlier.
+            arrived: match self.sequences {
+                1 => self.ledger.began(),
+                _ => now,
+            },
         };
+        self.ledger.handed_over(now);
         self.heard.begin(piece.source_end);
         self.speaking.start(spec, piece.pause, now)
     }

@@ -7,6 +7,7 @@ use omni_engine::{ArModel, ChunkModel, CodecFrame};
 use omni_text::Normalizer;
 
 use super::chat::{ChatInfo, ChatMessage, ContextRow, Detokenizer, Prompt, ReplyToken, ThinkerRequest};
+use super::news::KvPosition;
 
 /// Why a model, or a part of it, could not be had.
 #[derive(Debug, Clone, thiserror::Error)]
@@ -138,6 +139,11 @@ pub trait SpeechBackend: Send + Sync + 'static {
     /// # Errors
     /// If it cannot be built.
     fn code2wav(&self) -> Result<Self::Code2Wav, BackendError>;
+
+    /// What a position takes in the KV cache of `stage`, where that is known.
+    fn kv_position(&self, _stage: &str) -> Option<KvPosition> {
+        None
+    }
 
     /// What it is in a conversation.
     ///

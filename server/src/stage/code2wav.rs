@@ -7,12 +7,13 @@ use std::time::Duration;
 
 use omni_engine::{
     ChunkConfig, ChunkEngine, ChunkEvent, ChunkModel, ChunkReport, CodecFrame, ModelError, OpenError, SeqId,
-    Stamp, StreamOptions,
+    SeqRecord, Stamp, StreamOptions,
 };
 
 use super::backend::{BackendError, SpeechBackend};
 use super::flow::{End, Inlet, Outlet};
 use super::handle::StageHandle;
+use super::news::{Course, EndReason, EngineNews, Refusal, StepFigures};
 use super::progress::StageProgress;
 use super::replica::Seat;
 use super::sides::{Next, Sink, Source, failed, lost};
@@ -117,6 +118,8 @@ struct Live {
     end: End,
     cancel: CancelFlag,
     progress: StageProgress,
+    course: Course,
+    record: SeqRecord,
 }
 
 impl<B: SpeechBackend> Core for Code2Wav<B> {
@@ -135,13 +138,22 @@ impl<B: SpeechBackend> Core for Code2Wav<B> {
             return job.audio.end(lost(NAME));
         };
         if let Err(error) = engine.add(job.seq, self.options) {
+            if matches!(error, OpenError::Full { .. }) {
+                self.seat.tell(&EngineNews::Refused(Refusal::Sequences));
+            }
             return job.audio.end(refusal(&error));
         }
+        let now = self.clock.now();
         let live = Live {
             frames: Source::new(job.frames),
             audio: Sink::new(job.audio),
             end: End::Stop,
             cancel: job.cancel,
+            course: Course::new(&job.progress, None, now),
+            record: SeqRecord {
+                queued: now,
+                ..SeqRecord::default()
+            },
             progress: job.progress,
         };
         self.live.insert(job.seq, live);
@@ -150,6 +162,7 @@ impl<B: SpeechBackend> Core for Code2Wav<B> {
     fn tend(&mut self) {
         let Some(engine) = &mut self.engine else { return };
         let (queue, now, patience) = (self.queue, self.clock.now(), self.patience);
+        let seat = &self.seat;
         let mut broken = Vec::new();
         self.live.retain(|&seq, live| {
             let verdict = match live.cancel.is_set() {
@@ -163,7 +176,13 @@ impl<B: SpeechBackend> Core for Code2Wav<B> {
                 Fed::Broken => broken.push(seq),
             }
             engine.abort(seq);
-            matches!(verdict, Fed::Broken)
+            let is_broken = matches!(verdict, Fed::Broken);
+            let reason = match is_broken {
+                true => EndReason::Error,
+                false => EndReason::Abort,
+            };
+            seat.tell(&live.ended(reason, now));
+            is_broken
         });
         for seq in broken {
             if let Some(live) = self.live.remove(&seq) {
@@ -190,7 +209,10 @@ impl<B: SpeechBackend> Core for Code2Wav<B> {
         let from = self.clock.now();
         let report = engine.step(from);
         let stats = report.stats;
-        self.deliver(from, report);
+        let until = self.clock.now();
+        self.seat
+            .tell(&EngineNews::Step(StepFigures::chunk(&stats, until)));
+        self.deliver(from, until, report);
         let busy = self.clock.since(from);
         self.seat.count(|now| now.chunk_step(&stats, busy));
     }
@@ -201,10 +223,15 @@ impl<B: SpeechBackend> Core for Code2Wav<B> {
             0 => stats.idle(),
             streams => stats.running = streams,
         });
+        if streams == 0 {
+            self.seat.tell(&EngineNews::Idle);
+        }
     }
 
     fn end_all(&mut self, end: &End) {
-        for (_, live) in self.live.drain() {
+        let now = self.clock.now();
+        for live in self.live.drain().map(|(_, live)| live) {
+            self.seat.tell(&live.ended(EndReason::Error, now));
             live.audio.end(end.clone());
         }
         drop(self.engine.take());
@@ -212,8 +239,7 @@ impl<B: SpeechBackend> Core for Code2Wav<B> {
 }
 
 impl<B: SpeechBackend> Code2Wav<B> {
-    fn deliver(&mut self, from: Stamp, report: ChunkReport<f32>) {
-        let until = self.clock.now();
+    fn deliver(&mut self, from: Stamp, until: Stamp, report: ChunkReport<f32>) {
         for event in report.events {
             match event {
                 ChunkEvent::Chunk { seq, samples, items } => {
@@ -229,11 +255,17 @@ impl<B: SpeechBackend> Code2Wav<B> {
                 }
                 ChunkEvent::Finished { seq } => {
                     if let Some(live) = self.live.remove(&seq) {
+                        let reason = match live.end {
+                            End::Length => EndReason::Length,
+                            _ => EndReason::Stop,
+                        };
+                        self.seat.tell(&live.ended(reason, until));
                         live.audio.end(live.end);
                     }
                 }
                 ChunkEvent::Failed { seq, message } => {
                     if let Some(live) = self.live.remove(&seq) {
+                        self.seat.tell(&live.ended(EndReason::Error, until));
                         live.audio.end(failed(NAME, message));
                     }
                 }
@@ -246,6 +278,8 @@ impl<B: SpeechBackend> Code2Wav<B> {
             return;
         };
         live.progress.step(from, until, piece.frames);
+        live.decoded(from, until, piece.frames);
+        self.seat.tell(&live.course.output(until));
         let frames = piece.frames;
         if live.audio.put(piece, frames) {
             engine.set_paused(seq, true);
@@ -263,6 +297,24 @@ enum Fed {
 }
 
 impl Live {
+    /// A chunk of it was decoded.
+    fn decoded(&mut self, from: Stamp, until: Stamp, frames: u32) {
+        self.record.scheduled.get_or_insert(from);
+        self.record.first_output.get_or_insert(until);
+        self.record.last_output = Some(until);
+        self.record.outputs += frames;
+    }
+
+    /// The engine is done with it.
+    fn ended(&self, reason: EndReason, now: Stamp) -> EngineNews {
+        let finished = now;
+        let record = SeqRecord {
+            finished,
+            ..self.record
+        };
+        self.course.end(reason, Some(record), now)
+    }
+
     /// Moves frames in and lets a paused stream go on.
     fn feed<M>(&mut self, seq: SeqId, engine: &mut ChunkEngine<M>, queue: usize) -> Fed
     where

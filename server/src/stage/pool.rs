@@ -12,6 +12,7 @@ use std::sync::atomic::{AtomicU8, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::handle::{JobRefused, StageHandle};
+use super::news::Listen;
 use super::replica::{Changes, ReplicaId, ReplicaState, Seat};
 use super::route::Router;
 use super::wake::Wake;
@@ -42,6 +43,8 @@ pub struct PoolParts<J> {
     pub restart: Restart,
     /// Rung at every change; shared by the pools of a pipeline.
     pub changes: Changes,
+    /// Who hears what the engines tell.
+    pub listen: Listen,
 }
 
 impl<J> fmt::Debug for PoolParts<J> {
@@ -268,7 +271,8 @@ impl<J: Send + 'static> PoolControl for StagePool<J> {
         }
         slots.tidy();
         let id = ReplicaId(slots.next);
-        let seat = Seat::new(id, parts.restart, parts.changes.clone());
+        let listener = (parts.listen)(stage, id);
+        let seat = Seat::new(id, parts.restart, parts.changes.clone()).heard_by(listener);
         let (handle, body) = (parts.make)(seat.clone());
         (parts.start)(&format!("{stage}-{id}"), body)
             .map_err(|source| PoolError::Thread { stage, source })?;

@@ -16,8 +16,10 @@ pub struct StageProgress(Arc<Counters>);
 
 #[derive(Debug)]
 struct Counters {
+    arrived: AtomicU64,
     started: AtomicU64,
     first_output: AtomicU64,
+    last_output: AtomicU64,
     busy: AtomicU64,
     outputs: AtomicU32,
     starved: AtomicU32,
@@ -31,6 +33,8 @@ pub struct StageSnapshot {
     pub started: Option<Stamp>,
     /// End of the step that gave the first output.
     pub first_output: Option<Stamp>,
+    /// End of the step that gave the last output so far.
+    pub last_output: Option<Stamp>,
     /// Time of all steps in which the sequence took part.
     pub busy: Duration,
     /// Codec frames made, or decoded.
@@ -52,8 +56,10 @@ impl StageProgress {
     #[must_use]
     pub fn new(replica: Option<ReplicaId>) -> Self {
         Self(Arc::new(Counters {
+            arrived: AtomicU64::new(NEVER),
             started: AtomicU64::new(NEVER),
             first_output: AtomicU64::new(NEVER),
+            last_output: AtomicU64::new(NEVER),
             busy: AtomicU64::new(0),
             outputs: AtomicU32::new(0),
             starved: AtomicU32::new(0),
@@ -61,16 +67,23 @@ impl StageProgress {
         }))
     }
 
+    /// The request that the sequence is part of arrived at the edge then. Whoever makes it says so before it is handed over.
+    pub fn arrive(&self, at: Stamp) {
+        set_once(&self.0.arrived, at);
+    }
+
+    /// When that was.
+    pub(super) fn arrived(&self) -> Option<Stamp> {
+        stamp(&self.0.arrived)
+    }
+
     /// The reading now.
     #[must_use]
     pub fn snapshot(&self) -> StageSnapshot {
-        let stamp = |cell: &AtomicU64| match cell.load(Ordering::Relaxed) {
-            NEVER => None,
-            nanos => Some(Stamp(Duration::from_nanos(nanos))),
-        };
         StageSnapshot {
             started: stamp(&self.0.started),
             first_output: stamp(&self.0.first_output),
+            last_output: stamp(&self.0.last_output),
             busy: Duration::from_nanos(self.0.busy.load(Ordering::Relaxed)),
             outputs: self.0.outputs.load(Ordering::Relaxed),
             starved: self.0.starved.load(Ordering::Relaxed),
@@ -91,6 +104,9 @@ impl StageProgress {
         cells
             .first_output
             .store(stamp(reading.first_output), Ordering::Relaxed);
+        cells
+            .last_output
+            .store(stamp(reading.last_output), Ordering::Relaxed);
         cells.busy.store(nanos(reading.busy), Ordering::Relaxed);
         cells.outputs.store(reading.outputs, Ordering::Relaxed);
         cells.starved.store(reading.starved, Ordering::Relaxed);
@@ -102,9 +118,17 @@ impl StageProgress {
         set_once(&cells.started, from);
         if outputs > 0 {
             set_once(&cells.first_output, until);
+            cells.last_output.store(nanos(until.0), Ordering::Relaxed);
             cells.outputs.fetch_add(outputs, Ordering::Relaxed);
         }
         cells.busy.fetch_add(nanos(until.since(from)), Ordering::Relaxed);
+    }
+}
+
+fn stamp(cell: &AtomicU64) -> Option<Stamp> {
+    match cell.load(Ordering::Relaxed) {
+        NEVER => None,
+        nanos => Some(Stamp(Duration::from_nanos(nanos))),
     }
 }
 
@@ -134,6 +158,7 @@ mod tests {
         let expected = StageSnapshot {
             started: Some(at(10)),
             first_output: Some(at(25)),
+            last_output: Some(at(31)),
             busy: Duration::from_millis(8),
             outputs: 5,
             starved: 1,

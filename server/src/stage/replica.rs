@@ -10,6 +10,7 @@ use std::time::Duration;
 use omni_engine::{ArStats, ChunkStats, Stamp};
 use tokio::sync::watch;
 
+use super::news::{EngineNews, EngineSink, IgnoreEngines};
 use crate::config::deploy::Restart;
 
 /// Names a replica within its stage. Never reused.
@@ -128,12 +129,22 @@ impl Changes {
 }
 
 /// The place of a replica in its pool: where its thread writes state and figures. Copies are the same one.
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 pub struct Seat {
     id: ReplicaId,
     restart: Restart,
     changes: Changes,
     shared: Arc<Shared>,
+    listener: Arc<dyn EngineSink>,
+}
+
+impl fmt::Debug for Seat {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Seat")
+            .field("id", &self.id)
+            .field("shared", &self.shared)
+            .finish_non_exhaustive()
+    }
 }
 
 #[derive(Debug)]
@@ -162,7 +173,20 @@ impl Seat {
                 stats: Mutex::default(),
                 turn: AtomicU64::new(NO_TURN),
             }),
+            listener: Arc::new(IgnoreEngines),
         }
+    }
+
+    /// `listener` hears what the engine tells from now on.
+    #[must_use]
+    pub fn heard_by(mut self, listener: Arc<dyn EngineSink>) -> Self {
+        self.listener = listener;
+        self
+    }
+
+    /// Tells whoever listens.
+    pub(super) fn tell(&self, news: &EngineNews) {
+        self.listener.news(news);
     }
 
     /// Whose it is.

@@ -6,13 +6,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use omni_engine::{
-    AddOptions, ArConfig, ArEngine, ArEvent, ArReport, CodecFrame, FinishReason, SeqId, Stamp,
+    AddOptions, ArConfig, ArEngine, ArEvent, ArReport, CodecFrame, FinishReason, SeqId, SeqRecord, Stamp,
 };
 use tokio::sync::oneshot;
 
 use super::backend::{BackendError, SpeechBackend, TalkerRequest};
 use super::flow::{End, Inlet, Outlet};
 use super::handle::StageHandle;
+use super::news::{Course, EndReason, EngineNews, Refusal, StepFigures, cache};
 use super::progress::StageProgress;
 use super::replica::{ReplicaStats, Seat};
 use super::sides::{Next, Sink, Source, Want, finished, lost, refusal};
@@ -78,6 +79,7 @@ pub fn talker_stage<B: SpeechBackend>(
         seat: seat.clone(),
         engine: None,
         live: HashMap::new(),
+        leaving: HashMap::new(),
     };
     stage(NAME, core, seat, limits.mailbox, clock)
 }
@@ -90,6 +92,8 @@ struct Talker<B: SpeechBackend> {
     seat: Seat,
     engine: Option<ArEngine<B::Talker>>,
     live: HashMap<SeqId, Live>,
+    /// Those given up of which the engine has not told the end yet.
+    leaving: HashMap<SeqId, Course>,
 }
 
 /// A sequence in the engine. Dropping it closes its outlet and resolves `finished`.
@@ -101,6 +105,7 @@ struct Live {
     made: u32,
     cancel: CancelFlag,
     progress: StageProgress,
+    course: Course,
     _finished: oneshot::Sender<()>,
 }
 
@@ -108,7 +113,10 @@ impl<B: SpeechBackend> Core for Talker<B> {
     type Job = TalkerJob;
 
     fn load(&mut self) -> Result<(), BackendError> {
-        self.engine = Some(ArEngine::new(self.backend.talker()?, self.config));
+        let model = self.backend.talker()?;
+        let position = self.backend.kv_position(NAME);
+        self.seat.tell(&cache(&model, &self.config, position));
+        self.engine = Some(ArEngine::new(model, self.config));
         Ok(())
     }
 
@@ -125,7 +133,11 @@ impl<B: SpeechBackend> Core for Talker<B> {
             ..AddOptions::default()
         };
         let request = self.backend.talker_request(job.request);
-        if let Err(error) = engine.add(job.seq, request, options, self.clock.now()) {
+        let now = self.clock.now();
+        if let Err(error) = engine.add(job.seq, request, options, now) {
+            if let Some(refusal) = Refusal::of(&error) {
+                self.seat.tell(&EngineNews::Refused(refusal));
+            }
             return job.frames.end(refusal(NAME, &error));
         }
         let live = Live {
@@ -134,6 +146,7 @@ impl<B: SpeechBackend> Core for Talker<B> {
             rows: 0,
             made: 0,
             cancel: job.cancel,
+            course: Course::new(&job.progress, Some(job.max_frames), now),
             progress: job.progress,
             _finished: job.finished,
         };
@@ -143,19 +156,24 @@ impl<B: SpeechBackend> Core for Talker<B> {
     fn tend(&mut self) {
         let Some(engine) = &mut self.engine else { return };
         let (now, patience, seat) = (self.clock.now(), self.patience, &self.seat);
+        let leaving = &mut self.leaving;
         let mut stalled = Vec::new();
         self.live.retain(|&seq, live| {
             if live.cancel.is_set() || !live.feed(seq, engine) {
-                engine.abort(seq);
+                if engine.abort(seq) {
+                    leaving.insert(seq, live.course);
+                }
                 return false;
             }
             if live.is_starved(now) {
                 seat.count(|stats| stats.starved += 1);
+                seat.tell(&EngineNews::Starved);
                 live.progress.starve();
             }
             if let Some(end) = live.tokens.stalled(UPSTREAM, NAME, patience, now) {
                 stalled.push((seq, end));
-                engine.abort(seq);
+                engine.end(seq, FinishReason::Error("its upstream stage stalled".to_owned()));
+                leaving.insert(seq, live.course);
             }
             true
         });
@@ -180,6 +198,7 @@ impl<B: SpeechBackend> Core for Talker<B> {
         let clock = self.clock;
         let report = engine.step_with(|| clock.now());
         let (stats, from) = (report.stats, report.began);
+        self.seat.tell(&EngineNews::Step(StepFigures::ar(&report)));
         self.deliver(report);
         let busy = self.clock.since(from);
         self.seat.count(|now| now.ar_step(&stats, busy));
@@ -189,11 +208,17 @@ impl<B: SpeechBackend> Core for Talker<B> {
         // Only what was aborted since the last step makes a difference, and only the end of all of it can be told here.
         if self.live.is_empty() {
             self.seat.count(ReplicaStats::idle);
+            self.seat.tell(&EngineNews::Idle);
         }
     }
 
     fn end_all(&mut self, end: &End) {
-        for (_, live) in self.live.drain() {
+        let now = self.clock.now();
+        for course in self.leaving.drain().map(|(_, course)| course) {
+            self.seat.tell(&course.end(EndReason::Abort, None, now));
+        }
+        for live in self.live.drain().map(|(_, live)| live) {
+            self.seat.tell(&live.course.end(EndReason::Error, None, now));
             live.frames.end(end.clone());
         }
         drop(self.engine.take());
@@ -206,7 +231,7 @@ impl<B: SpeechBackend> Talker<B> {
         for event in report.events {
             match event {
                 ArEvent::Output { seq, item } => self.output(seq, item, from, until),
-                ArEvent::Finished { seq, reason, .. } => self.finished(seq, reason),
+                ArEvent::Finished { seq, reason, record } => self.finished(seq, reason, record),
                 ArEvent::Queued { .. } | ArEvent::Scheduled { .. } | ArEvent::Preempted { .. } => {}
             }
         }
@@ -217,14 +242,25 @@ impl<B: SpeechBackend> Talker<B> {
             return;
         };
         live.progress.step(from, until, 1);
+        self.seat.tell(&live.course.output(until));
         live.made += 1;
         if live.frames.put(frame, 1) {
             engine.set_paused(seq, true);
         }
     }
 
-    fn finished(&mut self, seq: SeqId, reason: FinishReason) {
-        if let Some(live) = self.live.remove(&seq) {
+    fn finished(&mut self, seq: SeqId, reason: FinishReason, record: SeqRecord) {
+        let live = self.live.remove(&seq);
+        let course = live
+            .as_ref()
+            .map(|live| live.course)
+            .or_else(|| self.leaving.remove(&seq));
+        if let Some(course) = course {
+            let now = self.clock.now();
+            self.seat
+                .tell(&course.end(EndReason::from(&reason), Some(record), now));
+        }
+        if let Some(live) = live {
             live.frames.end(finished(NAME, reason));
         }
     }

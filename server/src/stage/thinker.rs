@@ -4,12 +4,13 @@ use std::collections::HashMap;
 use std::fmt;
 use std::sync::Arc;
 
-use omni_engine::{AddOptions, ArConfig, ArEngine, ArEvent, ArReport, FinishReason, SeqId, Stamp};
+use omni_engine::{AddOptions, ArConfig, ArEngine, ArEvent, ArReport, FinishReason, SeqId, SeqRecord, Stamp};
 
 use super::backend::{BackendError, SpeechBackend};
 use super::chat::{ReplyToken, ThinkerRequest};
 use super::flow::{End, Outlet};
 use super::handle::StageHandle;
+use super::news::{Course, EndReason, EngineNews, Refusal, StepFigures, cache};
 use super::progress::StageProgress;
 use super::replica::{ReplicaStats, Seat};
 use super::sides::{Sink, finished, lost, refusal};
@@ -66,6 +67,7 @@ pub fn thinker_stage<B: SpeechBackend>(
         seat: seat.clone(),
         engine: None,
         live: HashMap::new(),
+        leaving: HashMap::new(),
     };
     stage(NAME, core, seat, limits.mailbox, clock)
 }
@@ -77,6 +79,8 @@ struct Thinker<B: SpeechBackend> {
     seat: Seat,
     engine: Option<ArEngine<B::Thinker>>,
     live: HashMap<SeqId, Live>,
+    /// Those given up of which the engine has not told the end yet.
+    leaving: HashMap<SeqId, Course>,
 }
 
 /// A sequence in the engine. Dropping it closes its outlet.
@@ -84,6 +88,7 @@ struct Live {
     tokens: Sink<ReplyToken>,
     cancel: CancelFlag,
     progress: StageProgress,
+    course: Course,
     /// Start of the step that first computed its prompt, until that gave a token.
     reading: Option<Stamp>,
 }
@@ -92,7 +97,10 @@ impl<B: SpeechBackend> Core for Thinker<B> {
     type Job = ThinkerJob;
 
     fn load(&mut self) -> Result<(), BackendError> {
-        self.engine = Some(ArEngine::new(self.backend.thinker()?, self.config));
+        let model = self.backend.thinker()?;
+        let position = self.backend.kv_position(NAME);
+        self.seat.tell(&cache(&model, &self.config, position));
+        self.engine = Some(ArEngine::new(model, self.config));
         Ok(())
     }
 
@@ -111,12 +119,17 @@ impl<B: SpeechBackend> Core for Thinker<B> {
             ..AddOptions::default()
         };
         let request = self.backend.thinker_request(job.request);
-        if let Err(error) = engine.add(job.seq, request, options, self.clock.now()) {
+        let now = self.clock.now();
+        if let Err(error) = engine.add(job.seq, request, options, now) {
+            if let Some(refusal) = Refusal::of(&error) {
+                self.seat.tell(&EngineNews::Refused(refusal));
+            }
             return job.tokens.end(refusal(NAME, &error));
         }
         let live = Live {
             tokens: Sink::new(job.tokens),
             cancel: job.cancel,
+            course: Course::new(&job.progress, Some(job.max_tokens), now),
             progress: job.progress,
             reading: None,
         };
@@ -125,10 +138,13 @@ impl<B: SpeechBackend> Core for Thinker<B> {
 
     fn tend(&mut self) {
         let Some(engine) = &mut self.engine else { return };
+        let leaving = &mut self.leaving;
         self.live.retain(|&seq, live| {
             let keep = !live.cancel.is_set();
             if !keep {
-                engine.abort(seq);
+                if engine.abort(seq) {
+                    leaving.insert(seq, live.course);
+                }
             } else if live.tokens.resumes() {
                 engine.set_paused(seq, false);
             }
@@ -149,6 +165,7 @@ impl<B: SpeechBackend> Core for Thinker<B> {
         let clock = self.clock;
         let report = engine.step_with(|| clock.now());
         let (stats, from) = (report.stats, report.began);
+        self.seat.tell(&EngineNews::Step(StepFigures::ar(&report)));
         self.deliver(report);
         let busy = self.clock.since(from);
         self.seat.count(|now| now.ar_step(&stats, busy));
@@ -158,11 +175,17 @@ impl<B: SpeechBackend> Core for Thinker<B> {
         // Only what was aborted since the last step makes a difference, and only the end of all of it can be told here.
         if self.live.is_empty() {
             self.seat.count(ReplicaStats::idle);
+            self.seat.tell(&EngineNews::Idle);
         }
     }
 
     fn end_all(&mut self, end: &End) {
-        for (_, live) in self.live.drain() {
+        let now = self.clock.now();
+        for course in self.leaving.drain().map(|(_, course)| course) {
+            self.seat.tell(&course.end(EndReason::Abort, None, now));
+        }
+        for live in self.live.drain().map(|(_, live)| live) {
+            self.seat.tell(&live.course.end(EndReason::Error, None, now));
             live.tokens.end(end.clone());
         }
         drop(self.engine.take());
@@ -177,7 +200,7 @@ impl<B: SpeechBackend> Thinker<B> {
         for event in report.events {
             match event {
                 ArEvent::Output { seq, item } => self.output(seq, item.into(), from, until),
-                ArEvent::Finished { seq, reason, .. } => self.finished(seq, reason),
+                ArEvent::Finished { seq, reason, record } => self.finished(seq, reason, record),
                 ArEvent::Scheduled { seq, .. } => self.scheduled(seq, from),
                 ArEvent::Queued { .. } | ArEvent::Preempted { .. } => {}
             }
@@ -194,6 +217,7 @@ impl<B: SpeechBackend> Thinker<B> {
         let (Some(live), Some(engine)) = (self.live.get_mut(&seq), &mut self.engine) else {
             return;
         };
+        self.seat.tell(&live.course.output(until));
         // A prompt may take several steps; the first token ends them all.
         let from = live.reading.take().unwrap_or(from);
         live.progress.step(from, until, 1);
@@ -202,8 +226,18 @@ impl<B: SpeechBackend> Thinker<B> {
         }
     }
 
-    fn finished(&mut self, seq: SeqId, reason: FinishReason) {
-        if let Some(live) = self.live.remove(&seq) {
+    fn finished(&mut self, seq: SeqId, reason: FinishReason, record: SeqRecord) {
+        let live = self.live.remove(&seq);
+        let course = live
+            .as_ref()
+            .map(|live| live.course)
+            .or_else(|| self.leaving.remove(&seq));
+        if let Some(course) = course {
+            let now = self.clock.now();
+            self.seat
+                .tell(&course.end(EndReason::from(&reason), Some(record), now));
+        }
+        if let Some(live) = live {
             live.tokens.end(finished(NAME, reason));
         }
     }

@@ -17,6 +17,7 @@ use super::backend::BackendError;
 use super::backoff::Backoff;
 use super::flow::End;
 use super::handle::StageHandle;
+use super::news::EngineNews;
 use super::replica::{ReplicaState, Seat};
 use super::wake::{CancelFlag, Wake};
 use crate::clock::Clock;
@@ -283,10 +284,15 @@ impl<C: Core> Worker<C> {
 
     /// Builds the model.
     fn load(&mut self) -> Result<(), String> {
+        let begun = self.clock.now();
         catch_unwind(AssertUnwindSafe(|| self.core.load()))
             .unwrap_or_else(|panic| Err(BackendError(panic_message(&*panic))))
             .map_err(|error| error.to_string())?;
-        self.backoff.up(self.clock.now());
+        let now = self.clock.now();
+        self.seat.tell(&EngineNews::Loaded {
+            after: now.since(begun),
+        });
+        self.backoff.up(now);
         self.seat.set(ReplicaState::Ready);
         Ok(())
     }

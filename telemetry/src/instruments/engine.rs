@@ -11,7 +11,7 @@ use crate::families as f;
 use crate::log::EngineLog;
 use crate::meter::Meter;
 use crate::recorder::{EngineIndex, EngineMapError};
-use crate::records::{FinishReason, FinishedRequest, FirstOutput, Replica, SchedulerRecord};
+use crate::records::{FinishReason, FinishedRequest, IterationRecord, Replica, SchedulerRecord};
 
 /// Least time between two updates of a replica's scheduler gauges, other than for a reader.
 const THROTTLE: Duration = Duration::from_secs(1);
@@ -165,24 +165,26 @@ impl EngineInstruments {
         }
     }
 
-    /// An output of the engine carried so many tokens: prompt tokens that were computed for it, and new ones.
-    pub fn iteration(&self, computed: u64, new: u64) {
-        self.tokens.generated.increment(new);
-        self.tokens.iteration.record((computed + new) as f64);
+    /// Outputs of the engine carried so many tokens.
+    pub fn iteration(&self, record: &IterationRecord) {
+        // At least one token is computed, also of a prompt that is cached to its end.
+        let cached = record.cached_tokens.min(record.prompt_tokens.saturating_sub(1));
+        let computed = record.prompt_tokens - cached;
+        let tokens = &self.tokens;
+        tokens.prompt.increment(record.prompt_tokens);
+        tokens.cached.increment(cached);
+        tokens.local_hits.increment(cached);
+        tokens.computed.increment(computed);
+        tokens.generated.increment(record.new_tokens);
+        tokens.iteration.record((computed + record.new_tokens) as f64);
         if let Some(log) = &self.log {
-            log.iteration(computed, new);
+            log.iteration(computed, record.new_tokens);
         }
     }
 
-    /// A request reached its first output.
-    pub fn first_output(&self, output: &FirstOutput) {
-        self.latencies.first_token.record(output.since_arrival);
-        // At least one token is computed, also of a prompt that is cached to its end.
-        let cached = output.cached_tokens.min(output.prompt_tokens.saturating_sub(1));
-        self.tokens.prompt.increment(output.prompt_tokens);
-        self.tokens.cached.increment(cached);
-        self.tokens.local_hits.increment(cached);
-        self.tokens.computed.increment(output.prompt_tokens - cached);
+    /// A request gave its first output, so long after it arrived at the edge.
+    pub fn first_output(&self, since_arrival: Duration) {
+        self.latencies.first_token.record(since_arrival);
     }
 
     /// A request gave a further output, so long after the one before.
@@ -201,6 +203,20 @@ impl EngineInstruments {
     /// A request ran out of input although the stage before should have delivered.
     pub fn starved(&self) {
         self.starved.increment(1);
+    }
+
+    /// Nothing is there any more. The gauges say so at once.
+    pub fn idle(&self) {
+        self.gauges.reset();
+        if let Some(log) = &self.log {
+            log.stepped(&SchedulerRecord::default());
+        }
+    }
+
+    /// The engine is gone, and with it a request that arrived `latency` ago and of whose course nothing is known.
+    pub fn lost(&self, reason: FinishReason, latency: Duration) {
+        self.success[reason as usize].increment(1);
+        self.latencies.total.record(latency);
     }
 
     /// The engine is done with a request, whatever the reason. Called once for each.
@@ -332,22 +348,29 @@ impl SchedulerGauges {
         }
     }
 
+    fn reset(&self) {
+        self.latest.store(&SchedulerRecord::default());
+        self.collect();
+    }
+
     fn update(&self, now: Duration, record: &SchedulerRecord) {
-        let latest = &self.latest;
-        latest.running.store(record.running, Ordering::Relaxed);
-        latest
-            .capacity
-            .store(record.waiting_for_capacity, Ordering::Relaxed);
-        latest.deferred.store(record.deferred, Ordering::Relaxed);
-        latest
-            .kv_usage
-            .store(record.kv_usage.to_bits(), Ordering::Relaxed);
+        self.latest.store(record);
         let now = u64::try_from(now.as_nanos()).unwrap_or(NEVER - 1);
         let before = self.published.load(Ordering::Relaxed);
         if before == NEVER || u128::from(now.saturating_sub(before)) >= THROTTLE.as_nanos() {
             self.published.store(now, Ordering::Relaxed);
             self.collect();
         }
+    }
+}
+
+impl Latest {
+    fn store(&self, record: &SchedulerRecord) {
+        self.running.store(record.running, Ordering::Relaxed);
+        self.capacity
+            .store(record.waiting_for_capacity, Ordering::Relaxed);
+        self.deferred.store(record.deferred, Ordering::Relaxed);
+        self.kv_usage.store(record.kv_usage.to_bits(), Ordering::Relaxed);
     }
 }
 

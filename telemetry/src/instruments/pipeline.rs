@@ -105,6 +105,13 @@ impl PipelineInstruments {
         self.stage_waiting(info.replica, 0);
     }
 
+    /// Whether a replica takes work.
+    pub fn replica_takes_work(&self, replica: Replica, takes_work: bool) {
+        let (stage, replica) = ids(replica);
+        let gauge = self.meter.gauge(f::OMNI_REPLICA_UP, [&stage, &replica]);
+        gauge.set(f64::from(u8::from(takes_work)));
+    }
+
     /// So many requests are being worked on, and so many wait for that.
     pub fn in_flight(&self, running: u64, waiting: u64) {
         self.running.set(running as f64);
@@ -158,8 +165,9 @@ impl PipelineInstruments {
         self.generation_tokens
             .increment(record.stages.iter().map(|stage| stage.tokens_out).sum());
         for share in &record.stages {
-            if let Some(stage) = self.stages.get(&share.replica.stage) {
-                stage.generation.record(share.generation);
+            let stage = self.stages.get(&share.replica.stage);
+            if let Some((stage, generation)) = stage.zip(share.generation) {
+                stage.generation.record(generation);
             }
         }
     }

@@ -298,7 +298,7 @@ mod tests {
             stages: vec![StageRecord {
                 replica: at(1),
                 kind: StageKind::Generation,
-                generation: Duration::from_millis(250),
+                generation: Some(Duration::from_millis(250)),
                 tokens_in: 10,
                 tokens_out: 20,
             }],

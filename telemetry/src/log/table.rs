@@ -32,11 +32,13 @@ pub(super) fn request(record: &RequestRecord) -> String {
     for stage in &record.stages {
         let _ = write!(
             out,
-            "\n{:>5} {:>7}  {:>10}  {:>8.1} {:>4} {:>4}",
+            "\n{:>5} {:>7}  {:>10}  {:>8} {:>4} {:>4}",
             stage.replica.stage,
             stage.replica.replica,
             stage.kind.label(),
-            millis(stage.generation),
+            stage
+                .generation
+                .map_or_else(|| "-".to_owned(), |time| format!("{:.1}", millis(time))),
             stage.tokens_in,
             stage.tokens_out
         );

@@ -76,7 +76,7 @@ pub enum PushTargetError {
 }
 
 /// A group in a Pushgateway.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PushTarget {
     pub(super) tls: bool,
     pub(super) host: String,

@@ -2,26 +2,36 @@
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use metrics::{Key, Label};
 
 use super::{Call, layer};
 use crate::schema::Schema;
 
+/// The name the model is served by. It is known when the model is loaded, and so are the components that record it.
+const MODEL_NAME: &str = "model_name";
+
 /// Adds the labels that the catalogue leaves to the recorder, and brings all into the declared order.
 #[derive(Debug)]
 pub struct DefaultLabels<R> {
     values: BTreeMap<Arc<str>, String>,
+    model_name: Arc<OnceLock<String>>,
     schema: Arc<Schema>,
     inner: R,
 }
 
 impl<R> DefaultLabels<R> {
-    /// Supplies `values` to `inner`.
-    pub fn new(values: BTreeMap<Arc<str>, String>, schema: Arc<Schema>, inner: R) -> Self {
+    /// Supplies `values` to `inner`, and `model_name` as soon as it is known.
+    pub fn new(
+        values: BTreeMap<Arc<str>, String>,
+        model_name: Arc<OnceLock<String>>,
+        schema: Arc<Schema>,
+        inner: R,
+    ) -> Self {
         Self {
             values,
+            model_name,
             schema,
             inner,
         }
@@ -35,7 +45,11 @@ impl<R> DefaultLabels<R> {
             let given = key.labels().find(|label| label.key() == name).cloned();
             given.unwrap_or_else(|| {
                 // The check left out nothing but supplied labels; one without a value is empty rather than missing.
-                let value = self.values.get(name).cloned().unwrap_or_default();
+                let value = match name {
+                    MODEL_NAME => self.model_name.get(),
+                    _ => self.values.get(name),
+                };
+                let value = value.cloned().unwrap_or_default();
                 Label::new(name.to_owned(), value)
             })
         };
@@ -53,12 +67,13 @@ mod tests {
 
     fn seen(name: &str, labels: &[(&'static str, &'static str)]) -> String {
         let probe = Probe::default();
-        let values = BTreeMap::from([(Arc::from("model_name"), "tiny".to_owned())]);
-        register(
-            &DefaultLabels::new(values, schema(), probe.clone()),
-            &key(name, labels),
-            Call::Gauge,
+        let layer = DefaultLabels::new(
+            BTreeMap::new(),
+            Arc::new(OnceLock::from("tiny".to_owned())),
+            schema(),
+            probe.clone(),
         );
+        register(&layer, &key(name, labels), Call::Gauge);
         probe.seen().concat()
     }
 

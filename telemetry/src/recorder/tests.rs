@@ -131,7 +131,8 @@ fn around(enabled: bool) -> Surroundings {
     Surroundings {
         schema: schema(),
         engines: Arc::new(engines),
-        supplied: BTreeMap::from([(Arc::from("model_name"), "tiny".to_owned())]),
+        supplied: BTreeMap::new(),
+        model_name: Arc::new(OnceLock::from("tiny".to_owned())),
         drops: Arc::default(),
         enabled,
     }

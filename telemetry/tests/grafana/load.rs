@@ -47,7 +47,7 @@ impl Load {
                 max_model_len: Some(4096),
                 ..CatalogueOptions::default()
             },
-            model_name: MODEL.to_owned(),
+            model_name: Some(MODEL.to_owned()),
             hostname: "here".to_owned(),
             ..TelemetryOptions::default()
         };
@@ -142,15 +142,11 @@ impl Load {
         let mut timeline = Timeline::default();
         timeline.queued(ms(0));
         timeline.scheduled(ms(varied));
-        engine.iteration(32, 1);
+        engine.iteration(&outputs(64));
         timeline.output(ms(varied + 20), 1);
-        engine.first_output(&FirstOutput {
-            since_arrival: ms(varied + 30),
-            prompt_tokens: 64,
-            cached_tokens: 32,
-        });
+        engine.first_output(ms(varied + 30));
         for token in 1..10 {
-            engine.iteration(0, 1);
+            engine.iteration(&outputs(0));
             if let Output::Next(gap) = timeline.output(ms(varied + 20 + token * 30), 1) {
                 engine.next_output(gap);
             }
@@ -188,7 +184,7 @@ impl Load {
         let share = |index: usize| StageRecord {
             replica: REPLICAS[index].0,
             kind: REPLICAS[index].2,
-            generation: ms(200 + varied),
+            generation: Some(ms(200 + varied)),
             tokens_in: 64,
             tokens_out: 10,
         };
@@ -244,5 +240,14 @@ impl GpuReader for Gpu {
             power: Some(300.0),
             temperature: Some(60.0),
         }]
+    }
+}
+
+/// One new token, behind a prompt of so many if it is the first.
+fn outputs(prompt_tokens: u64) -> IterationRecord {
+    IterationRecord {
+        prompt_tokens,
+        cached_tokens: prompt_tokens / 2,
+        new_tokens: 1,
     }
 }

@@ -156,7 +156,7 @@ fn stage(fields: &mut Fields<'_>) -> Result<&'static str, WireError> {
 /// Without the replica: that is known by another id at the other side.
 impl Wire for StageSnapshot {
     fn encode(&self, out: &mut Vec<u8>) {
-        for stamp in [self.started, self.first_output] {
+        for stamp in [self.started, self.first_output, self.last_output] {
             put_option(out, stamp, |out, stamp| out.extend(nanos(stamp.0).to_le_bytes()));
         }
         out.extend(nanos(self.busy).to_le_bytes());
@@ -170,6 +170,7 @@ impl Wire for StageSnapshot {
         let snapshot = Self {
             started: at(&mut fields)?,
             first_output: at(&mut fields)?,
+            last_output: at(&mut fields)?,
             busy: stamp(fields.u64()?).0,
             outputs: fields.u32()?,
             starved: fields.u32()?,

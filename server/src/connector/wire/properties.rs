@@ -159,13 +159,14 @@ proptest! {
     fn figures_are_decoded_as_they_were(
         started in of(at()),
         first_output in of(at()),
+        last_output in of(at()),
         busy: u64,
         outputs: u32,
         starved: u32,
         passages in vec(passage(), 0..5),
     ) {
         let busy = Duration::from_nanos(busy);
-        let snapshot = StageSnapshot { started, first_output, busy, outputs, starved, replica: None };
+        let snapshot = StageSnapshot { started, first_output, last_output, busy, outputs, starved, replica: None };
         round_trip(&snapshot, false)?;
         round_trip(&Passages(passages), true)?;
         let stats = ReplicaStats {

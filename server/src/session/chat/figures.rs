@@ -30,6 +30,7 @@ impl Figures {
         let thinker = self.thinker;
         let between = |from: Option<Stamp>, to: Option<Stamp>| Some(to?.since(from?));
         TurnTimings {
+            submitted: since(self.submitted),
             admitted: since(self.admitted),
             queue: since(thinker.started),
             prefill: between(thinker.started, thinker.first_output),
@@ -41,6 +42,7 @@ impl Figures {
                 queue: between(self.submitted, thinker.started),
                 busy: thinker.busy,
                 first_output: since(thinker.first_output),
+                span: between(self.submitted, thinker.last_output),
                 starved: thinker.starved,
                 replica: thinker.replica,
             },

@@ -62,6 +62,8 @@ impl TokenIntervals {
 /// When things happened to an answer. Intervals begin at the request for it.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct TurnTimings {
+    /// To its hand-over to the thinker.
+    pub submitted: Option<Duration>,
     /// To its place among those that are worked on.
     pub admitted: Option<Duration>,
     /// To the first step of the thinker.

@@ -345,6 +345,7 @@ impl Turn {
                 export_heard: awaits,
             },
             max_tokens: self.settings.max_tokens.min(room).max(1),
+            arrived: self.began,
         };
         let reply = self.orchestrator.answer(spec)?;
         self.phase = Phase::Thinking(Box::new(reply));

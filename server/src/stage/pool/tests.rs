@@ -7,6 +7,7 @@ use tokio::sync::oneshot;
 
 use super::super::backend::BackendError;
 use super::super::flow::End;
+use super::super::news::IgnoreEngines;
 use super::super::worker::{Core, stage};
 use super::*;
 use crate::clock::Clock;
@@ -98,6 +99,7 @@ fn pool(replicas: u32, broken: bool) -> StagePool<Job> {
             healthy_after: Duration::from_secs(1),
         },
         changes: Changes::default(),
+        listen: Arc::new(|_, _| Arc::new(IgnoreEngines)),
     };
     StagePool::new(parts, replicas).unwrap()
 }

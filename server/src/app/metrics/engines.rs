@@ -1,0 +1,144 @@
+//! From what the engine of one replica tells to its instruments.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use omni_telemetry::{
+    CacheConfig, EngineInstruments, FinishReason, FinishedRequest, Intervals, IterationRecord,
+    RejectionReason, SchedulerRecord, SessionInstruments, TorchServeInstruments,
+};
+
+use crate::stage::{CacheFigures, EndReason, EngineNews, EngineSink, Refusal, SeqEnd, StepFigures};
+
+/// Listens to one replica, on its thread.
+pub(super) struct Engine {
+    instruments: Arc<EngineInstruments>,
+    sessions: Arc<SessionInstruments>,
+    torchserve: Arc<TorchServeInstruments>,
+    /// Its name, as TorchServe's workers have one.
+    name: String,
+    /// Whether what it does is done for somebody.
+    serving: Arc<AtomicBool>,
+}
+
+impl Engine {
+    pub(super) fn new(
+        instruments: Arc<EngineInstruments>,
+        sessions: Arc<SessionInstruments>,
+        torchserve: Arc<TorchServeInstruments>,
+        name: String,
+        serving: Arc<AtomicBool>,
+    ) -> Self {
+        Self {
+            instruments,
+            sessions,
+            torchserve,
+            name,
+            serving,
+        }
+    }
+
+    fn step(&self, step: &StepFigures) {
+        self.instruments.stepped(step.at.0, &scheduler(step));
+        let iteration = IterationRecord {
+            prompt_tokens: u64::from(step.prompt_tokens),
+            cached_tokens: u64::from(step.cached_tokens),
+            new_tokens: u64::from(step.outputs),
+        };
+        // A step without outputs only prepared some.
+        if iteration.new_tokens > 0 {
+            self.instruments.iteration(&iteration);
+        }
+        for _ in 0..step.preempted {
+            self.instruments.preempted();
+        }
+    }
+}
+
+impl EngineSink for Engine {
+    fn news(&self, news: &EngineNews) {
+        match news {
+            EngineNews::Loaded { after } => return self.torchserve.worker_loaded(&self.name, *after),
+            EngineNews::Cache(cache) => return self.instruments.initialised(&config(cache)),
+            _ if !self.serving.load(Ordering::Acquire) => return,
+            _ => {}
+        }
+        match news {
+            EngineNews::Step(step) => self.step(step),
+            EngineNews::FirstOutput { after } => self.instruments.first_output(*after),
+            EngineNews::NextOutput { gap } => self.instruments.next_output(*gap),
+            EngineNews::Starved => self.instruments.starved(),
+            EngineNews::Finished(end) => match end.record {
+                Some(_) => self.instruments.finished(&finished(end)),
+                None => self.instruments.lost(reason(end.reason), end.latency),
+            },
+            EngineNews::Refused(refusal) => self.sessions.rejected(match refusal {
+                Refusal::Sequences => RejectionReason::Requests,
+                Refusal::Positions => RejectionReason::Tokens,
+            }),
+            EngineNews::Idle => self.instruments.idle(),
+            EngineNews::Loaded { .. } | EngineNews::Cache(_) => {}
+        }
+    }
+}
+
+fn scheduler(step: &StepFigures) -> SchedulerRecord {
+    SchedulerRecord {
+        running: u64::from(step.running),
+        waiting_for_capacity: u64::from(step.waiting_capacity),
+        deferred: u64::from(step.waiting_deferred),
+        kv_usage: step.kv_usage,
+        prefix_requests: match step.prefix_queries {
+            0 => 0,
+            _ => u64::from(step.admitted),
+        },
+        prefix_queries: u64::from(step.prefix_queries),
+        prefix_hits: u64::from(step.prefix_hits),
+    }
+}
+
+fn config(cache: &CacheFigures) -> CacheConfig {
+    let positions = u64::from(cache.blocks) * u64::from(cache.block_size);
+    CacheConfig {
+        block_size: cache.block_size,
+        dtype: cache
+            .position
+            .map_or("unknown", |position| position.dtype)
+            .to_owned(),
+        prefix_caching: cache.prefix_caching,
+        blocks: u64::from(cache.blocks),
+        bytes: cache.position.map_or(0, |position| position.bytes * positions),
+        max_model_len: cache.max_len,
+    }
+}
+
+fn finished(end: &SeqEnd) -> FinishedRequest {
+    let record = end.record.unwrap_or_default();
+    let outputs = u64::from(record.outputs);
+    FinishedRequest {
+        reason: reason(end.reason),
+        latency: end.latency,
+        intervals: Intervals {
+            queue: record.queue_time(),
+            prefill: record.prefill_time(),
+            decode: record.decode_time(),
+            inference: record.inference_time(),
+            mean_per_token: (outputs > 0).then(|| record.time_per_output()),
+            tokens: outputs,
+            preemptions: u64::from(record.preemptions),
+        },
+        prompt_tokens: u64::from(record.prompt_tokens),
+        cached_tokens: u64::from(record.cached_tokens),
+        max_tokens: end.max_outputs.map(u64::from),
+    }
+}
+
+fn reason(reason: EndReason) -> FinishReason {
+    match reason {
+        EndReason::Stop => FinishReason::Stop,
+        EndReason::Length => FinishReason::Length,
+        EndReason::Abort => FinishReason::Abort,
+        EndReason::Error => FinishReason::Error,
+        EndReason::Repetition => FinishReason::Repetition,
+    }
+}

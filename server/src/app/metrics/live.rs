@@ -1,0 +1,172 @@
+//! The instruments of a server whose model is known.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use omni_telemetry::{
+    AudioInstruments, EdgeInstruments, EngineIndex, EngineInstruments, EngineMapError, HopRecord,
+    PipelineInstruments, Replica, SessionInstruments, StageInfo, StageKind, Telemetry, TorchServeInstruments,
+};
+
+use super::account::Account;
+use crate::connector::{ChunkStamps, Hop, Place};
+use crate::stage::ReplicaId;
+
+/// A stage of the pipeline.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Stage {
+    pub(super) name: &'static str,
+    pub(super) kind: StageKind,
+}
+
+impl Stage {
+    fn new(name: &'static str) -> Self {
+        let kind = match name {
+            "code2wav" => StageKind::Generation,
+            _ => StageKind::Llm,
+        };
+        Self { name, kind }
+    }
+
+    fn info(self, replica: Replica) -> StageInfo {
+        StageInfo {
+            replica,
+            name: self.name.to_owned(),
+            kind: self.kind,
+            device: "cpu".to_owned(),
+        }
+    }
+}
+
+/// See the module's text.
+pub(super) struct Live {
+    pub(super) pipeline: PipelineInstruments,
+    pub(super) sessions: Arc<SessionInstruments>,
+    pub(super) torchserve: Arc<TorchServeInstruments>,
+    pub(super) sample_rate: u32,
+    /// Their places are their ids.
+    stages: Vec<Stage>,
+    /// Engines are numbered in the order in which they came.
+    engines: Mutex<BTreeMap<Replica, Arc<EngineInstruments>>>,
+    audio: Mutex<BTreeMap<Replica, Arc<AudioInstruments>>>,
+    edges: Mutex<BTreeMap<(Replica, Replica), Arc<EdgeInstruments>>>,
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Live {
+    pub(super) fn new(telemetry: &Telemetry, model: &str, sample_rate: u32, stages: &[&'static str]) -> Self {
+        let meter = telemetry.meter();
+        let stages: Vec<_> = stages.iter().map(|name| Stage::new(name)).collect();
+        let infos: Vec<_> = (0..)
+            .zip(&stages)
+            .map(|(stage, known)| known.info(Replica { stage, replica: 0 }))
+            .collect();
+        let mut pipeline = PipelineInstruments::new(meter, env!("CARGO_PKG_VERSION"), &infos);
+        if let Some(log) = telemetry.log() {
+            pipeline = pipeline.with_log(Arc::clone(log));
+        }
+        Self {
+            pipeline,
+            sessions: Arc::new(SessionInstruments::new(meter)),
+            torchserve: Arc::new(TorchServeInstruments::new(meter, model, "default")),
+            sample_rate,
+            stages,
+            engines: Mutex::default(),
+            audio: Mutex::default(),
+            edges: Mutex::default(),
+        }
+    }
+
+    /// The stages with their ids.
+    pub(super) fn stages(&self) -> impl Iterator<Item = (u32, Stage)> {
+        (0..).zip(self.stages.iter().copied())
+    }
+
+    /// A replica of the stage of that name.
+    pub(super) fn replica(&self, stage: &str, id: ReplicaId) -> Option<Replica> {
+        let (stage, _) = self.stages().find(|(_, known)| known.name == stage)?;
+        Some(Replica { stage, replica: id.0 })
+    }
+
+    /// What kind of stage it is.
+    pub(super) fn kind(&self, replica: Replica) -> StageKind {
+        let stage = self.stages.get(replica.stage as usize);
+        stage.map_or(StageKind::Llm, |stage| stage.kind)
+    }
+
+    /// Instruments for a replica that joins.
+    pub(super) fn engine(
+        &self,
+        telemetry: &Telemetry,
+        replica: Replica,
+    ) -> Result<Arc<EngineInstruments>, EngineMapError> {
+        let mut engines = lock(&self.engines);
+        if let Some(engine) = engines.get(&replica) {
+            return Ok(Arc::clone(engine));
+        }
+        let index = EngineIndex(u32::try_from(engines.len()).unwrap_or(u32::MAX));
+        let engine = Arc::new(telemetry.engine(index, replica)?);
+        engines.insert(replica, Arc::clone(&engine));
+        if let Some(stage) = self.stages.get(replica.stage as usize) {
+            self.pipeline.replica_joined(&stage.info(replica));
+            if stage.kind == StageKind::Generation {
+                self.audio(telemetry, replica);
+            }
+        }
+        Ok(engine)
+    }
+
+    /// Instruments for the audio that comes from a replica.
+    pub(super) fn audio(&self, telemetry: &Telemetry, replica: Replica) -> Arc<AudioInstruments> {
+        let mut audio = lock(&self.audio);
+        let new = || Arc::new(AudioInstruments::new(telemetry.meter(), replica));
+        Arc::clone(audio.entry(replica).or_insert_with(new))
+    }
+
+    fn edge(&self, telemetry: &Telemetry, from: Replica, to: Replica) -> Arc<EdgeInstruments> {
+        let mut edges = lock(&self.edges);
+        let new = || {
+            let edge = EdgeInstruments::new(telemetry.meter(), from, to);
+            Arc::new(match telemetry.log() {
+                Some(log) => edge.with_log(Arc::clone(log)),
+                None => edge,
+            })
+        };
+        Arc::clone(edges.entry((from, to)).or_insert_with(new))
+    }
+
+    /// A chunk passed an edge. One to or from a session is no hop between stages.
+    pub(super) fn hop(&self, telemetry: &Telemetry, hop: &Hop, chunk: &ChunkStamps) {
+        let place = |place: &Place| self.replica(place.stage, place.replica?);
+        if let Some((from, to)) = place(&hop.from).zip(place(&hop.to)) {
+            self.edge(telemetry, from, to).hop(&HopRecord {
+                size: chunk.bytes,
+                tx: since(chunk.tx_start.0, chunk.tx_end.0),
+                in_flight: chunk.in_flight(),
+                rx: since(chunk.rx_start.0, chunk.rx_end.0),
+            });
+        }
+    }
+
+    /// A request is over.
+    pub(super) fn request(&self, telemetry: &Telemetry, account: &Account) {
+        self.pipeline.finished(&account.request);
+        if let Some(audio) = &account.audio {
+            let instruments = self.audio(telemetry, audio.replica);
+            if let Some(latency) = audio.first_packet {
+                instruments.first_packet(latency);
+            }
+            instruments.finished(&audio.record);
+        }
+        self.torchserve.arrived();
+        self.torchserve.answered(account.class, &account.times);
+    }
+}
+
+fn since(from: Duration, until: Duration) -> Duration {
+    until.saturating_sub(from)
+}

@@ -1,0 +1,182 @@
+//! From what the server tells of itself to the instruments.
+//!
+//! Records of requests, chunks on edges and what engines tell come as they happen; admission, sessions and the state of replicas
+//! are looked at before every reading. Counted is what happens from the moment the server serves: warming up is no request.
+
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, OnceLock, Weak};
+
+use omni_telemetry::{Collector, RejectionReason, Replica, Telemetry};
+
+use super::account;
+use super::engines::Engine;
+use super::live::{Live, Stage};
+use crate::app::Sinks;
+use crate::connector::{ChunkStamps, EdgeRecord, EdgeSink, Hop};
+use crate::orchestrator::Orchestrator;
+use crate::session::{RecordSink, TurnRecord, UtteranceRecord};
+use crate::stage::{EngineSink, IgnoreEngines, Listen, ReplicaId, ReplicaState, SpeechInfo};
+use crate::tasks::Tasks;
+
+/// Looks and listens.
+pub(in crate::app) struct Observer {
+    telemetry: Telemetry,
+    orchestrator: Orchestrator,
+    tasks: Arc<Tasks>,
+    max_active: usize,
+    /// There once the model is: its name is a label.
+    live: OnceLock<Live>,
+    serving: Arc<AtomicBool>,
+    /// Requests that were turned away when it last looked.
+    refused: AtomicUsize,
+}
+
+impl Observer {
+    pub(super) fn new(
+        telemetry: Telemetry,
+        orchestrator: Orchestrator,
+        tasks: Arc<Tasks>,
+        max_active: usize,
+    ) -> Self {
+        Self {
+            telemetry,
+            orchestrator,
+            tasks,
+            max_active,
+            live: OnceLock::new(),
+            serving: Arc::default(),
+            refused: AtomicUsize::new(0),
+        }
+    }
+
+    /// The model is loaded; `stages` are about to be started, upstream first.
+    pub(in crate::app) fn model(&self, info: &SpeechInfo, stages: &[&'static str]) {
+        self.live.get_or_init(|| {
+            self.telemetry.model_is_called(&info.id);
+            Live::new(&self.telemetry, &info.id, info.sample_rate.hz(), stages)
+        });
+    }
+
+    /// The server is warm.
+    pub(in crate::app) fn serves(&self) {
+        self.serving.store(true, Ordering::Release);
+    }
+
+    /// What there is to record with, as soon as something is to be recorded.
+    fn recording(&self) -> Option<&Live> {
+        self.live.get().filter(|_| self.serving.load(Ordering::Acquire))
+    }
+
+    /// Brings up to date what is only known by looking.
+    pub(super) fn look(&self) {
+        let Some(live) = self.live.get() else {
+            return;
+        };
+        live.sessions.active(self.tasks.running() as u64);
+        let admission = self.orchestrator.admission();
+        let running = self.max_active.saturating_sub(admission.free());
+        live.pipeline
+            .in_flight(running as u64, admission.waiting() as u64);
+        let refused = admission.refused();
+        for _ in self.refused.swap(refused, Ordering::AcqRel)..refused {
+            live.sessions.rejected(RejectionReason::Requests);
+        }
+        for (stage, Stage { name, .. }) in live.stages() {
+            let views = self.orchestrator.pool(name).map(|pool| pool.replicas());
+            for view in views.into_iter().flatten() {
+                let replica = Replica {
+                    stage,
+                    replica: view.id.0,
+                };
+                if view.state == ReplicaState::Removed {
+                    live.pipeline.replica_left(replica);
+                } else {
+                    live.pipeline
+                        .stage_waiting(replica, u64::from(view.stats.waiting));
+                }
+                let takes_work = view.state == ReplicaState::Ready && !view.cordoned && !view.leaving;
+                live.pipeline.replica_takes_work(replica, takes_work);
+            }
+        }
+    }
+
+    /// Somebody who listens to the engine of a replica that is about to start.
+    fn listener(&self, stage: &'static str, id: ReplicaId) -> Arc<dyn EngineSink> {
+        let replica = self
+            .live
+            .get()
+            .and_then(|live| live.replica(stage, id).zip(Some(live)));
+        let Some((replica, live)) = replica else {
+            return Arc::new(IgnoreEngines);
+        };
+        match live.engine(&self.telemetry, replica) {
+            Ok(instruments) => Arc::new(Engine::new(
+                instruments,
+                Arc::clone(&live.sessions),
+                Arc::clone(&live.torchserve),
+                format!("{stage}-{id}"),
+                Arc::clone(&self.serving),
+            )),
+            Err(error) => {
+                tracing::error!(stage, replica = %id, %error, "a replica has no metrics");
+                Arc::new(IgnoreEngines)
+            }
+        }
+    }
+}
+
+/// For the pools: gives every replica its listener.
+pub(in crate::app) fn listen(observer: &Arc<Observer>) -> Listen {
+    let observer = Arc::clone(observer);
+    Arc::new(move |stage, id| observer.listener(stage, id))
+}
+
+/// Looks before a reading, for as long as there is somebody to look.
+pub(super) struct Looking(pub(super) Weak<Observer>);
+
+impl Collector for Looking {
+    fn collect(&self) {
+        if let Some(observer) = self.0.upgrade() {
+            observer.look();
+        }
+    }
+}
+
+/// Sinks that tell `observer`, and `sinks` after it.
+pub(super) fn beside(observer: &Arc<Observer>, sinks: Sinks) -> Sinks {
+    Sinks {
+        records: Arc::new(Beside(Arc::clone(observer), sinks.records)),
+        edges: Arc::new(Beside(Arc::clone(observer), sinks.edges)),
+    }
+}
+
+struct Beside<S>(Arc<Observer>, S);
+
+impl RecordSink for Beside<Arc<dyn RecordSink>> {
+    fn utterance(&self, record: &UtteranceRecord) {
+        if let Some(live) = self.0.recording() {
+            live.request(&self.0.telemetry, &account::utterance(live, record));
+        }
+        self.1.utterance(record);
+    }
+
+    fn turn(&self, record: &TurnRecord) {
+        if let Some(live) = self.0.recording() {
+            live.request(&self.0.telemetry, &account::turn(live, record));
+        }
+        self.1.turn(record);
+    }
+}
+
+impl EdgeSink for Beside<Arc<dyn EdgeSink>> {
+    fn chunk(&self, hop: &Hop, chunk: &ChunkStamps) {
+        if let Some(live) = self.0.recording() {
+            live.hop(&self.0.telemetry, hop, chunk);
+        }
+        self.1.chunk(hop, chunk);
+    }
+
+    fn closed(&self, record: &EdgeRecord) {
+        self.1.closed(record);
+    }
+}

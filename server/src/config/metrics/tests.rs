@@ -1,0 +1,122 @@
+use std::io::Write as _;
+
+use clap::Parser as _;
+
+use super::*;
+use crate::config::RawConfig;
+
+fn raw(args: &[&str]) -> RawConfig {
+    RawConfig::try_parse_from(["omni-server"].iter().chain(args)).expect("arguments")
+}
+
+fn resolve(args: &[&str]) -> Result<MetricsSettings, String> {
+    let config = raw(args).validate().map(|config| config.metrics);
+    config.map_err(|error| error.to_string())
+}
+
+#[test]
+fn metrics_are_on_and_local_by_default() {
+    let settings = resolve(&[]).expect("the defaults");
+    assert!(settings.enabled);
+    assert_eq!(
+        settings.listen,
+        MetricsListen::At(SocketAddr::from(([127, 0, 0, 1], 9464)))
+    );
+    assert_eq!(settings.push, None);
+    let off = resolve(&["--metrics-listen", "off", "--log-stats", "off"]).expect("off");
+    assert_eq!((off.listen, off.enabled), (MetricsListen::Off, false));
+}
+
+#[test]
+fn what_is_wrong_is_told_together_and_without_secrets() {
+    let error = resolve(&[
+        "--metrics-listen",
+        "0.0.0.0:1",
+        "--push-gateway",
+        "ftp://ann:s3cret@h",
+        "--metrics-config",
+        "/no/such/file.yaml",
+        "--metrics-prefix",
+        "omni_",
+    ])
+    .expect_err("problems");
+    for expected in [
+        "0.0.0.0:1: other machines",
+        "--push-gateway: ",
+        "/no/such/file.yaml: ",
+        "--metrics-prefix: ",
+    ] {
+        assert!(error.contains(expected), "{expected} in {error}");
+    }
+    assert!(!error.contains("s3cret"), "{error}");
+}
+
+#[test]
+fn a_group_that_does_not_exist_is_named_with_those_that_do() {
+    let error = resolve(&["--metrics-enable", "torchserv"]).expect_err("no such group");
+    assert!(
+        error.contains("torchserv") && error.contains("sessions"),
+        "{error}"
+    );
+    assert!(resolve(&["--metrics-enable", "torchserve"]).is_ok());
+}
+
+#[test]
+fn secrets_of_the_gateway_are_in_no_debug_output() {
+    let mut file = tempfile::NamedTempFile::new().expect("a file");
+    writeln!(file, "t0ken").expect("it is written");
+    let path = file.path().to_str().expect("plain").to_owned();
+    for args in [
+        vec!["--push-gateway", "http://ann:s3cret@gateway:9091"],
+        vec![
+            "--push-gateway",
+            "http://gateway:9091",
+            "--push-token-file",
+            path.as_str(),
+        ],
+    ] {
+        let raw = raw(&args);
+        let typed = format!("{raw:?}");
+        let config = raw.validate().expect("a gateway");
+        assert!(config.metrics.push.is_some());
+        for text in [typed, format!("{config:?}")] {
+            assert!(!text.contains("s3cret") && !text.contains("t0ken"), "{text}");
+        }
+    }
+}
+
+#[test]
+fn a_server_keeps_its_group_over_restarts() {
+    let group = |args: &[&str]| {
+        let args: Vec<_> = ["--push-gateway", "http://gateway:9091"]
+            .iter()
+            .chain(args)
+            .copied()
+            .collect();
+        let push = resolve(&args).expect("a gateway").push.expect("a gateway");
+        push.target.to_string()
+    };
+    let first = group(&["--listen", "127.0.0.1:4001"]);
+    assert_eq!(first, group(&["--listen", "127.0.0.1:4001"]));
+    assert!(first.ends_with("%3A4001"), "{first}");
+    let own = group(&["--push-job", "speech", "--push-grouping", "zone=a,rack=7"]);
+    assert_eq!(own, "http://gateway:9091/metrics/job/speech/zone/a/rack/7");
+}
+
+#[test]
+fn flags_of_the_gateway_are_checked() {
+    for (args, expected) in [
+        (["--push-grouping", "instance"], "LABEL=VALUE"),
+        (["--push-interval", "1ms"], "at least 100ms"),
+        (["--push-token-file", "/no/such/token"], "/no/such/token"),
+        (["--push-job", ""], "job"),
+    ] {
+        let args: Vec<_> = ["--push-gateway", "http://gateway:9091"]
+            .iter()
+            .chain(&args)
+            .copied()
+            .collect();
+        let error = resolve(&args).expect_err("a problem");
+        assert!(error.contains(expected), "{expected} in {error}");
+    }
+}

@@ -1,0 +1,86 @@
+//! Every family that a server serves is fed.
+
+use omni_proto::v1;
+use omni_tests::{FakeScript, TestServer, chat_config, config, text};
+
+use crate::support::{Reading, TEXT, speak};
+
+/// Families that need something which this machine, or this test, may not have.
+const ELSEWHERE: [&str; 1] = [
+    // There need not be a GPU, and not every driver tells everything.
+    "vllm:omni_gpu_",
+];
+
+/// Counters that stay at zero while all goes well. Tests beside this one make each of them count.
+const QUIET: [&str; 10] = [
+    "vllm:admission_rejections_total",
+    "vllm:num_preemptions_total",
+    "vllm:omni_audio_skipped_requests_total",
+    "vllm:omni_metrics_dropped_total",
+    "vllm:omni_metrics_push_total",
+    "vllm:omni_stage_starved_total",
+    // The scripted model does not say what stands in its cache.
+    "vllm:prefix_cache_hits_total",
+    "vllm:prefix_cache_queries_total",
+    "vllm:prompt_tokens_cached_by_source_total",
+    "vllm:prompt_tokens_cached_total",
+];
+
+/// Speaks, converses, and goes away in the middle.
+async fn work(server: &TestServer, script: &FakeScript) {
+    speak(server, 2).await;
+    let mut chat = server.converse().await;
+    chat.configure(chat_config(true)).await;
+    chat.ask("say One sentence is long enough to be heard.").await;
+    chat.answer().await;
+    drop(chat);
+    server.chats_over(1).await;
+    let before = script.talker.passed();
+    script.talker.close();
+    script.talker.allow(1);
+    let mut call = server.call().await;
+    call.send(config(v1::SpeechConfig::default())).await;
+    call.ready().await;
+    call.send(text(TEXT)).await;
+    server
+        .until("the sequence is in the talker", || {
+            script.talker.passed() > before
+        })
+        .await;
+    drop(call);
+    script.talker.open();
+    server.idle(3).await;
+}
+
+fn fed(reading: &Reading, name: &str, kind: &str) -> bool {
+    match kind {
+        "histogram" => reading
+            .of_name(&format!("{name}_count"), &[])
+            .any(|sample| sample.value > 0.0),
+        "counter" => reading.of_name(name, &[]).any(|sample| sample.value > 0.0),
+        _ => reading.of_name(name, &[]).next().is_some(),
+    }
+}
+
+#[tokio::test]
+async fn every_family_that_is_served_is_fed_by_real_requests() {
+    let script = FakeScript::default();
+    let server = TestServer::fake(script.clone(), &[]).await;
+    work(&server, &script).await;
+    // The first reading is counted in the second.
+    Reading::of(&server).await;
+    let reading = Reading::of(&server).await;
+    let unfed: Vec<_> = reading
+        .types
+        .iter()
+        .filter(|(name, _)| !ELSEWHERE.iter().any(|prefix| name.starts_with(prefix)))
+        .filter(|(name, kind)| !QUIET.contains(&name.as_str()) && !fed(&reading, name, kind))
+        .collect();
+    assert!(unfed.is_empty(), "served and never fed: {unfed:?}");
+    let silent: Vec<_> = QUIET
+        .iter()
+        .filter(|name| reading.of_name(name, &[]).next().is_none())
+        .collect();
+    assert!(silent.is_empty(), "not even at zero: {silent:?}");
+    server.stop().await;
+}

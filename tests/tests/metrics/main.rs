@@ -1,0 +1,7 @@
+//! The metrics of servers that work: everything they serve is fed, and says what their callers know.
+
+mod counts;
+mod engines;
+mod families;
+mod listening;
+mod support;

@@ -116,6 +116,7 @@ impl Load {
         self.pipeline.in_flight(3, varied % 2);
         for (replica, ..) in REPLICAS {
             self.pipeline.stage_waiting(replica, varied % 3);
+            self.pipeline.replica_takes_work(replica, true);
         }
         self.engine(0, varied, failed);
         self.engine(1 + pair, varied, failed);

@@ -56,9 +56,11 @@ fn now() -> Row {
             .about("Running requests per second that lost their KV blocks and had to be computed again. Should stay at zero.")
             .query("preemptions", "sum(rate(vllm:num_preemptions_total{@replica}[@rate]))")
             .limits(0.01, 1.0),
-        stat("Replicas awake", "none")
-            .about("Replicas that are not put to sleep. Engines here never are, so it counts those that ever joined.")
-            .query("awake", "sum(vllm:engine_sleep_state{@replica, sleep_state=\"awake\"})"),
+        stat("Replicas up", "percentunit")
+            .about("Share of the replicas chosen that take work.")
+            .query("up", "avg(vllm:omni_replica_up{@replica})")
+            .share()
+            .limits(1.0, 0.99),
     ];
     row("Now", panels)
 }

@@ -173,6 +173,12 @@ fn stages() -> Row {
                 "{{stage_name}}",
                 "histogram_quantile(0.95, sum by (le, stage_name) (rate(vllm:omni_stage_gen_time_s_bucket{@stage}[@rate]) @staged))",
             ),
+        lines("Replicas that take work", "none")
+            .about("Replicas per stage that take work. Fewer than usual: some are loading, failed, or were taken out.")
+            .query(
+                "{{stage_name}}",
+                "sum by (stage_name) (vllm:omni_replica_up{@replica} @named)",
+            ),
         lines("Stages without input", "cps")
             .about("Times per second that a request ran out of input in a stage although the stage before should have delivered.")
             .query(
@@ -183,7 +189,7 @@ fn stages() -> Row {
             .about("Input of the first stage, and what all stages made: tokens and codec frames. Counted when a request is over.")
             .query("in", "sum(rate(vllm:omni_prompt_tokens_total{@model}[@rate]))")
             .query("made", "sum(rate(vllm:omni_generation_tokens_total{@model}[@rate]))")
-            .wide(24),
+            .wide(16),
     ];
     row("Stages", panels)
 }

@@ -11,11 +11,20 @@ use crate::model::ArModel;
 impl<M: ArModel> ArEngine<M> {
     /// Gives places to ready sequences while there is budget to compute something of each.
     pub(super) fn admit(&mut self, mut budget: u32, plan: &mut Vec<Entry>, report: &mut ArReport<M::Output>) {
-        while self.make_room(report) && budget > 0 {
+        while budget > 0 && self.make_room(report) {
             let (_, slot) = self.ready.first().copied().expect("room was made for it");
             self.place(slot, report);
             budget -= self.plan_chunk(slot, budget, plan);
         }
+    }
+
+    /// Whether the first ready sequence has room, or somebody could be asked to leave. Nobody is yet: whether there is budget
+    /// for a newcomer is known when the others are served.
+    pub(super) fn may_make_room(&mut self) -> bool {
+        self.ready.first().copied().is_some_and(|(_, head)| {
+            let places = (self.running.len() as u32) < self.config.max_num_seqs;
+            (places && self.fits(head)) || self.outstayed().is_some()
+        })
     }
 
     /// Whether the first ready sequence has room now, after those that have outstayed their welcome have left.

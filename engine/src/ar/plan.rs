@@ -19,7 +19,7 @@ impl<M: ArModel> ArEngine<M> {
         self.secure_decodes(report);
         // After a preemption for want of blocks, admitting somebody would only trade places.
         let short = report.stats.preempted > 0;
-        let admitting = self.make_room(report) && !short;
+        let admitting = !short && self.may_make_room();
         let all = self.config.max_num_batched_tokens;
         let floor = match admitting || self.prompts_in_progress() {
             true => self.config.prefill_floor(),

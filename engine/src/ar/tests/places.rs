@@ -92,6 +92,27 @@ fn a_held_place_is_given_up_after_the_patience_of_those_who_wait() {
 }
 
 #[test]
+fn a_held_place_is_not_given_up_for_one_that_cannot_have_it_yet() {
+    let budget = ArConfig {
+        max_num_batched_tokens: 4,
+        max_prefill_tokens: 4,
+        ..config(2, 0)
+    };
+    let mut engine = engine(budget, 4, 64, 48);
+    add(&mut engine, 1, 3, 40);
+    engine.step(NOW);
+    engine.set_paused(SeqId(1), true);
+    // A long prompt takes all of every step; who comes behind it has nothing of the held place.
+    add(&mut engine, 2, 24, 1);
+    add(&mut engine, 3, 3, 1);
+    for _ in 0..6 {
+        assert_eq!(preempted(&engine.step(NOW).events), [0; 0]);
+    }
+    let events = drain(&mut engine);
+    assert_eq!((preempted(&events), scheduled(&events)), (vec![1], vec![3]));
+}
+
+#[test]
 fn a_held_place_is_given_up_at_once_if_the_step_would_be_empty() {
     let mut engine = engine(config(1, 1000), 4, 64, 48);
     add(&mut engine, 1, 3, 4);

@@ -264,6 +264,16 @@ impl World {
         Ok(())
     }
 
+    /// Whether a newcomer could have had a part in a step in which nobody came or went.
+    fn had_budget_for_more(&self, report: &ArReport<Out>) -> bool {
+        let stats = &report.stats;
+        let settled = scheduled(&report.events).is_empty() && ends(&report.events).is_empty();
+        settled
+            && stats.preempted == 0
+            && stats.prefill_tokens < self.config.max_prefill_tokens
+            && stats.decode_tokens + stats.prefill_tokens < self.config.max_num_batched_tokens
+    }
+
     /// Nobody who was left waiting was overtaken, or waits behind someone who has held a place for too long.
     fn check_places(&mut self, report: &ArReport<Out>) -> TestCaseResult {
         let Some((order, head)) = self.engine.ready.first().copied() else {
@@ -275,7 +285,7 @@ impl World {
             }
         }
         let full = self.engine.running.len() as u32 == self.config.max_num_seqs;
-        if full || !self.engine.fits(head) {
+        if self.had_budget_for_more(report) && (full || !self.engine.fits(head)) {
             for slot in &self.engine.running {
                 let sequence = &self.engine.slots[*slot];
                 let held = sequence.held_since.map_or(0, |since| self.engine.step - since);

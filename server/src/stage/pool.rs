@@ -222,7 +222,12 @@ impl<J> Slots<J> {
 
     /// Forgets all but the last few of those that are gone.
     fn tidy(&mut self) {
-        let gone = |replica: &Arc<Replica<J>>| replica.seat.state() == ReplicaState::Removed;
+        // One whose model could not be built has ended before it was removed.
+        let gone = |replica: &Arc<Replica<J>>| match replica.seat.state() {
+            ReplicaState::Removed => true,
+            ReplicaState::Failed { .. } => replica.is(Wanted::Removed),
+            _ => false,
+        };
         let mut surplus = self.replicas.iter().filter(|replica| gone(replica)).count();
         self.replicas.retain(|replica| {
             let forget = gone(replica) && surplus > REMOVED_SHOWN;

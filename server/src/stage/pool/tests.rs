@@ -237,3 +237,18 @@ async fn only_the_last_removed_replicas_are_shown() {
     assert!(pool.replicas().len() <= REMOVED_SHOWN + 1);
     pool.stop();
 }
+
+#[tokio::test]
+async fn a_removed_replica_that_could_not_be_built_is_forgotten_in_time() {
+    let pool = pool(0, true);
+    let shown = 2 * REMOVED_SHOWN;
+    for _ in 0..shown {
+        pool.add().unwrap();
+    }
+    let failed = |view: &ReplicaView| matches!(view.state, ReplicaState::Failed { .. });
+    until(&pool, |views| views.len() == shown && views.iter().all(failed)).await;
+    for view in pool.replicas() {
+        pool.remove(view.id).unwrap();
+    }
+    assert_eq!(pool.replicas().len(), REMOVED_SHOWN);
+}

@@ -76,6 +76,38 @@ fn ctrl_c_stops_the_answer_and_not_the_program() {
 }
 
 #[test]
+fn an_answer_that_was_done_before_ctrl_c_was_heard_is_cut_all_the_same() {
+    let fake = Fake::chat(ChatScript {
+        hold: true,
+        late: true,
+        heard: "You",
+        ..ChatScript::default()
+    });
+    let place = Place::with(&fake);
+    let (child, mut screen) = start(&place, &["-o", "all.wav"]);
+    for text in ["A story.", "Another."] {
+        screen.until("> ");
+        screen.types(&format!("{text}\r"));
+        screen.until(&format!("You said: {text}"));
+        interrupt(&child);
+        screen.until("first text ");
+    }
+    screen.until("> ");
+    // The new settings come behind the cut.
+    screen.types("/voice other\r");
+    screen.until("voice: other");
+    screen.types("/save all.txt\r");
+    screen.until("4 messages saved to all.txt");
+    assert_eq!(
+        fs::read_to_string(place.path("all.txt")).unwrap(),
+        "user: A story.\n\nassistant: You\n\nuser: Another.\n\nassistant: You\n",
+    );
+    screen.until("> ");
+    screen.types("/quit\r");
+    assert_eq!(finish(child).code, Some(0));
+}
+
+#[test]
 fn a_second_ctrl_c_gives_up_a_server_that_does_not_hear_and_stays() {
     let fake = Fake::chat(ChatScript {
         hold: true,

@@ -10,7 +10,7 @@ use super::command::{HELP, Meaning};
 use super::input::{Input, Line};
 use super::latency;
 use super::said::Said;
-use super::session::{Session, ended_by_age};
+use super::session::{Cut, Session, ended_by_age};
 use super::transcript::{About, Transcript};
 use super::turn::{Answer, Playing, Stop, Turn};
 use super::words::Words;
@@ -31,6 +31,8 @@ pub(super) struct Conversation<'a> {
     /// None before the first and after a lost one.
     session: Option<Session>,
     transcript: Transcript,
+    /// Messages of it that the last new session was not told.
+    untold: usize,
     /// What somebody may still be listening to.
     playing: Option<Playing>,
 }
@@ -55,6 +57,7 @@ impl<'a> Conversation<'a> {
             interrupts,
             session: None,
             transcript: Transcript::default(),
+            untold: 0,
             playing: None,
         }
     }
@@ -145,6 +148,8 @@ impl<'a> Conversation<'a> {
             Ok(Some(ChatEvent::Warning { reason, message, .. })) => {
                 self.ui.warning(&format!("{message} ({reason})"));
             }
+            // The answer was done before the server heard that it was to stop.
+            Ok(Some(ChatEvent::MessageCut(_, left))) => self.transcript.cut(left),
             Ok(Some(_)) => {}
             Ok(None) => self.session = None,
             Err(error) => {
@@ -191,6 +196,7 @@ impl<'a> Conversation<'a> {
             Meaning::Save(file) => self.save(&file),
             Meaning::Clear => {
                 self.transcript.clear();
+                self.untold = 0;
                 self.playing = None;
                 if let Some(session) = self.session.take() {
                     session.close().await;
@@ -237,7 +243,11 @@ impl<'a> Conversation<'a> {
         tokio::select! {
             biased;
             signal = self.interrupts.next() => return Err(Failure::Interrupted(signal)),
-            result = deadline.within(session.configure(&settings, self.ui)) => result?,
+            result = deadline.within(session.configure(&settings, self.ui)) => {
+                if let Some(Cut(left)) = result? {
+                    self.transcript.cut(left);
+                }
+            }
         }
         self.session = Some(session);
         self.settings = settings;
@@ -257,6 +267,13 @@ impl<'a> Conversation<'a> {
             history: self.transcript.history(),
             ..settings.clone()
         };
+        let untold = self.transcript.untold();
+        if untold > self.untold {
+            self.ui.warning(&format!(
+                "the conversation is longer than a new session can be told: it does not know the oldest {untold} messages"
+            ));
+        }
+        self.untold = untold;
         let endpoint = &self.args.server.endpoint;
         let deadline = Deadline::after(self.args.timeout);
         tokio::select! {
@@ -301,6 +318,9 @@ impl<'a> Conversation<'a> {
         let answer = turn.run(said).await?;
         // Without an answer both are of no more use: the session, and what it was told.
         self.session = Some(session);
+        if let Some(Cut(left)) = &answer.cut {
+            self.transcript.cut(left.clone());
+        }
         said.enter(&mut self.transcript);
         Ok(answer)
     }

@@ -15,6 +15,10 @@ use crate::cli::ui::Ui;
 /// How long a server has for what takes it no work: to stop, to cut, to say goodbye.
 pub(super) const GOODBYE: Duration = Duration::from_secs(2);
 
+/// The last answer was cut after its end; to this, or to nothing.
+#[derive(Debug)]
+pub(super) struct Cut(pub(super) Option<Message>);
+
 #[derive(Debug)]
 pub(super) struct Session {
     pub(super) chat: ChatSender,
@@ -28,7 +32,7 @@ impl Session {
     pub(super) async fn open(endpoint: &Endpoint, settings: &ChatSettings, ui: &Ui) -> Result<Self, Failure> {
         let client = Client::connect(endpoint).await?;
         let (chat, mut events) = client.converse(settings);
-        let ready = next_ready(&mut events, endpoint, ui).await?;
+        let (ready, _) = next_ready(&mut events, endpoint, ui).await?;
         Ok(Self {
             chat,
             events,
@@ -37,12 +41,18 @@ impl Session {
         })
     }
 
-    /// Waits until the server has taken new settings. A server that refuses them ends the session.
-    pub(super) async fn configure(&mut self, settings: &ChatSettings, ui: &Ui) -> Result<(), Failure> {
+    /// Waits until the server has taken new settings; tells of a cut that came before. A server that refuses them ends the
+    /// session.
+    pub(super) async fn configure(
+        &mut self,
+        settings: &ChatSettings,
+        ui: &Ui,
+    ) -> Result<Option<Cut>, Failure> {
         // A session that has ended says why in its events.
         let _ = self.chat.configure(settings).await;
-        self.ready = next_ready(&mut self.events, &self.endpoint, ui).await?;
-        Ok(())
+        let (ready, cut) = next_ready(&mut self.events, &self.endpoint, ui).await?;
+        self.ready = ready;
+        Ok(cut)
     }
 
     /// Cuts a response that is done to what was heard; tells what is left of its message.
@@ -95,10 +105,16 @@ fn ended(endpoint: &Endpoint) -> ClientError {
     }
 }
 
-async fn next_ready(events: &mut ChatEvents, endpoint: &Endpoint, ui: &Ui) -> Result<ChatReady, Failure> {
+async fn next_ready(
+    events: &mut ChatEvents,
+    endpoint: &Endpoint,
+    ui: &Ui,
+) -> Result<(ChatReady, Option<Cut>), Failure> {
+    let mut cut = None;
     loop {
         match events.next().await? {
-            Some(ChatEvent::Ready(ready)) => return Ok(ready),
+            Some(ChatEvent::Ready(ready)) => return Ok((ready, cut)),
+            Some(ChatEvent::MessageCut(_, left)) => cut = Some(Cut(left)),
             Some(ChatEvent::Warning { reason, message, .. }) => ui.warning(&format!("{message} ({reason})")),
             Some(_) => {}
             None => return Err(ended(endpoint).into()),

@@ -9,7 +9,7 @@ use tokio::time::{Instant, sleep_until};
 
 use super::audio_out::AudioOut;
 use super::said::Said;
-use super::session::{GOODBYE, Session, deaf, ended_by_age};
+use super::session::{Cut, GOODBYE, Session, deaf, ended_by_age};
 use super::words::Words;
 use crate::cli::deadline::Deadline;
 use crate::cli::failure::Failure;
@@ -40,6 +40,8 @@ impl From<ClientError> for Stop {
 #[derive(Debug)]
 pub(super) struct Answer {
     pub(super) done: ChatDone,
+    /// What became of the answer before, if that was cut so late.
+    pub(super) cut: Option<Cut>,
     /// The signal that cut it short.
     pub(super) signal: Option<u8>,
     pub(super) first_text: Option<Duration>,
@@ -85,6 +87,7 @@ struct Hearing {
     meter: Option<Meter>,
     playing: Option<Playing>,
     signal: Option<u8>,
+    cut: Option<Cut>,
 }
 
 /// What the loop shall do about an event.
@@ -163,6 +166,7 @@ impl Hearing {
             meter: None,
             playing: None,
             signal: None,
+            cut: None,
         }
     }
 
@@ -207,7 +211,9 @@ impl Hearing {
                     .received += audio.samples();
                 return Heard::Audio(audio);
             }
-            ChatEvent::Ready(_) | ChatEvent::MessageAdded(_) | ChatEvent::MessageCut(..) => {}
+            // Of the answer before: the server heard only then that it was to stop.
+            ChatEvent::MessageCut(_, left) => self.cut = Some(Cut(left)),
+            ChatEvent::Ready(_) | ChatEvent::MessageAdded(_) => {}
         }
         Heard::Nothing
     }
@@ -221,6 +227,7 @@ impl Hearing {
     fn finish(self, done: ChatDone) -> Answer {
         Answer {
             done,
+            cut: self.cut,
             signal: self.signal,
             first_text: self.first_text,
             total: self.started.elapsed(),

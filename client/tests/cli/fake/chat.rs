@@ -34,6 +34,8 @@ pub(crate) struct ChatScript {
     pub(crate) finish: v1::FinishReason,
     /// What an interruption leaves of an answer.
     pub(crate) heard: &'static str,
+    /// A held response ends by itself when the interruption comes, and is cut only then.
+    pub(crate) late: bool,
     /// Give away one more audio after the end of every response.
     pub(crate) leaky: bool,
     /// End the call with this after so many responses.
@@ -52,6 +54,7 @@ impl Default for ChatScript {
             warning: None,
             finish: v1::FinishReason::Stop,
             heard: "",
+            late: false,
             leaky: false,
             end_after: None,
         }
@@ -266,6 +269,10 @@ impl Conversation {
         }
         let id = format!("r{}", self.responses);
         let heard = self.script().heard.to_owned();
+        if self.script().late && std::mem::take(&mut self.held) {
+            let whole = self.answer().concat();
+            self.done(&id, v1::FinishReason::Stop, whole, None).await;
+        }
         if std::mem::take(&mut self.held) {
             self.done(&id, v1::FinishReason::Interrupted, heard, None).await;
         } else if interrupt.played_samples.is_some() {

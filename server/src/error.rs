@@ -200,7 +200,7 @@ pub enum ServeError {
     #[error("the session reached its age limit of {}", seconds(.0))]
     SessionMaxAge(Duration),
     /// The caller does not read what it asked for.
-    #[error("nothing was read from the stream for {}", seconds(.0))]
+    #[error("what was read from the stream is {} behind what there was to hear and to read", seconds(.0))]
     SlowReader(Duration),
     /// The caller is gone. Nobody reads this; it ends the work and names the outcome in the record.
     #[error("the caller went away")]

@@ -133,7 +133,7 @@ pub struct RawConfig {
           value_name = "TIME")]
     pub max_session_age: Duration,
 
-    /// End a call whose reader takes nothing for this long
+    /// End a call whose reader falls so far behind the playing time of what is sent, or takes nothing for this long
     #[arg(long, env = "OMNI_STALL_TIMEOUT", default_value = "60s", value_parser = parse_duration,
           value_name = "TIME")]
     pub stall_timeout: Duration,

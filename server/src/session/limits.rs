@@ -19,7 +19,7 @@ pub struct SessionLimits {
     pub max_text_pause: Duration,
     /// A session of this age takes no more utterances.
     pub max_age: Duration,
-    /// A caller that reads nothing for this long, while there is something to read, is let go.
+    /// A caller that falls so far behind what there is to read and to hear is let go.
     pub stall_timeout: Duration,
 }
 

@@ -1,5 +1,7 @@
 //! How long a session waits for its caller, its reader and its own end.
 
+use std::time::Duration;
+
 use omni_engine::Stamp;
 
 use super::limits::SessionLimits;
@@ -13,9 +15,13 @@ pub(super) struct Patience {
     born: Stamp,
     /// When the caller, the reader or the work last did something.
     active: Stamp,
-    /// Since when the reader has something to take; it starts anew with everything it takes.
+    /// Since when the reader has something to take. What it takes moves this on by the time that it takes to hear or to read, so
+    /// that a reader is as late as it is slower than that.
     offered: Option<Stamp>,
 }
+
+/// What taking text, or anything but audio, is worth.
+pub(super) const READING: Duration = Duration::from_secs(1);
 
 /// Something that is due at a time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -42,10 +48,10 @@ impl Patience {
         self.active = now;
     }
 
-    /// The reader has taken something.
-    pub(super) fn taken(&mut self, now: Stamp) {
+    /// The reader has taken something that takes it so long to hear or to read.
+    pub(super) fn taken(&mut self, time: Duration, now: Stamp) {
         self.active = now;
-        self.offered = None;
+        self.offered = self.offered.map(|since| (since + time).min(now));
     }
 
     /// Whether there is something for the reader.
@@ -80,8 +86,6 @@ impl Patience {
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
-
     use super::*;
 
     const fn at(seconds: u64) -> Stamp {
@@ -99,17 +103,40 @@ mod tests {
     }
 
     #[test]
-    fn a_reader_that_takes_something_is_waited_for_anew() {
+    fn a_reader_is_waited_for_longer_by_what_it_takes() {
         let mut patience = patience(None);
         assert_eq!(patience.next(false), (at(10), Due::Idle));
         patience.offer(true, at(3));
         patience.offer(true, at(4));
         assert_eq!(patience.next(false), (at(8), Due::Stall));
-        patience.taken(at(6));
+        patience.taken(Duration::from_secs(2), at(6));
         patience.offer(true, at(6));
-        assert_eq!(patience.next(false), (at(11), Due::Stall));
-        patience.offer(false, at(7));
-        assert_eq!(patience.next(false), (at(16), Due::Idle));
+        assert_eq!(patience.next(false), (at(10), Due::Stall));
+        // However much it is, nobody can be ahead of time.
+        patience.taken(Duration::from_secs(60), at(7));
+        assert_eq!(patience.next(false), (at(12), Due::Stall));
+        patience.offer(false, at(8));
+        assert_eq!(patience.next(false), (at(17), Due::Idle));
+    }
+
+    #[test]
+    fn a_reader_as_fast_as_the_sound_is_kept_and_a_slower_one_is_let_go() {
+        let due = |every: u64, takes: u64| {
+            let mut patience = patience(None);
+            (0..40)
+                .map(|n| at(n * every))
+                .take_while(|now| {
+                    patience.offer(true, *now);
+                    let keeps = patience.next(true).0 > *now;
+                    patience.taken(Duration::from_secs(takes), *now);
+                    keeps
+                })
+                .count()
+        };
+        assert_eq!(due(2, 2), 40);
+        // A second late with every piece, and five seconds of patience.
+        assert_eq!(due(2, 1), 4);
+        assert_eq!(due(4, 1), 2);
     }
 
     #[test]

@@ -6,12 +6,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures::{FutureExt as _, Stream, StreamExt as _};
+use omni_audio::Samples;
 use omni_engine::Stamp;
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
 use super::limits::SessionLimits;
 use super::names::{Named, Names};
+use super::patience::{Due, Patience, READING};
 use super::protocol::{Command, Event, EventBody, Ready};
 use super::record::RecordSink;
 use super::settings::Settings;
@@ -41,6 +43,16 @@ pub struct SessionDeps {
     pub records: Arc<dyn RecordSink>,
     /// Cancelled when everything must end at once.
     pub stop: CancellationToken,
+}
+
+impl SessionDeps {
+    /// How long it takes to hear so much of the model's audio.
+    pub(super) fn playing_time(&self, samples: Samples) -> Duration {
+        let pipeline = self.orchestrator.model();
+        pipeline.map_or(Duration::ZERO, |pipeline| {
+            pipeline.info.sample_rate.duration(samples)
+        })
+    }
 }
 
 impl std::fmt::Debug for SessionDeps {
@@ -108,10 +120,7 @@ impl Session {
         let now = self.deps.clock.now();
         let mut run = Run {
             id: self.id,
-            born: now,
-            active: now,
-            offered: None,
-            deadline: self.deadline,
+            patience: Patience::new(self.deps.limits, self.deadline, now),
             deps: self.deps,
             settings: None,
             queue: VecDeque::new(),
@@ -147,12 +156,7 @@ pub(super) fn panicked(session: SessionId) -> ServeError {
 struct Run {
     id: SessionId,
     deps: SessionDeps,
-    deadline: Option<Stamp>,
-    born: Stamp,
-    /// When the caller or the reader last did something.
-    active: Stamp,
-    /// Since when the reader has something to take; it starts anew with everything it takes.
-    offered: Option<Stamp>,
+    patience: Patience,
     settings: Option<Arc<Settings>>,
     /// The first is being spoken, the last may be open.
     queue: VecDeque<Utterance>,
@@ -169,10 +173,7 @@ struct Run {
 /// Something that is due at a time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Alarm {
-    Deadline,
-    Age,
-    Idle,
-    Stall,
+    Session(Due),
     Flush,
     Pause,
 }
@@ -217,7 +218,7 @@ impl Run {
                 },
                 spoken = next_spoken(&mut self.queue), if takes_audio => {
                     let now = self.deps.clock.now();
-                    self.active = now;
+                    self.patience.active(now);
                     if let Some(front) = self.queue.front_mut() {
                         front.spoken(spoken, &mut self.outbox, now);
                     }
@@ -242,10 +243,7 @@ impl Run {
             let body = EventBody::Done(Box::new(done));
             self.outbox.push(Event { utterance, body });
         }
-        match self.outbox.is_empty() {
-            true => self.offered = None,
-            false => _ = self.offered.get_or_insert(now),
-        }
+        self.patience.offer(!self.outbox.is_empty(), now);
     }
 
     fn send(&mut self, slot: mpsc::Permit<'_, Result<Event, ServeError>>) {
@@ -253,13 +251,14 @@ impl Run {
             return;
         };
         let now = self.deps.clock.now();
-        self.active = now;
-        self.offered = None;
-        if let EventBody::Audio(audio) = &event.body
-            && let Some(front) = self.queue.front_mut()
-        {
-            front.handed_over(audio.samples, now);
+        let mut worth = READING;
+        if let EventBody::Audio(audio) = &event.body {
+            worth = self.deps.playing_time(audio.samples);
+            if let Some(front) = self.queue.front_mut() {
+                front.handed_over(audio.samples, now);
+            }
         }
+        self.patience.taken(worth, now);
         slot.send(Ok(event));
     }
 
@@ -267,7 +266,7 @@ impl Run {
         let now = self.deps.clock.now();
         // Text without a character says nothing: it does not keep a session open.
         if !matches!(&command, Command::Text { text, .. } if text.is_empty()) {
-            self.active = now;
+            self.patience.active(now);
         }
         match command {
             Command::Configure(settings) => self.configure(*settings),
@@ -393,9 +392,9 @@ impl Run {
     fn hang_up(&mut self) {
         self.listening = false;
         self.hung_up = true;
-        self.active = self.deps.clock.now();
+        let now = self.deps.clock.now();
+        self.patience.active(now);
         if let Some(open) = self.open() {
-            let now = self.active;
             self.queue[open].finish(now);
         }
     }
@@ -412,34 +411,19 @@ impl Run {
     }
 
     fn next_alarm(&self) -> (Stamp, Alarm) {
-        let limits = &self.deps.limits;
-        let mut alarms = vec![];
-        if let Some(deadline) = self.deadline {
-            alarms.push((deadline, Alarm::Deadline));
-        }
-        if self.closing.is_none() {
-            alarms.push((self.born + limits.max_age, Alarm::Age));
-        }
-        alarms.push(match self.offered {
-            None => (self.active + limits.idle_timeout, Alarm::Idle),
-            Some(since) => (since + limits.stall_timeout, Alarm::Stall),
-        });
-        if let Some(due) = self.open().and_then(|open| self.queue[open].flush_due()) {
-            alarms.push((due, Alarm::Flush));
-        }
-        if let Some(due) = self.queue.front().and_then(Utterance::pause_due) {
-            alarms.push((due, Alarm::Pause));
-        }
-        alarms.into_iter().min().expect("there is always one")
+        let (at, due) = self.patience.next(self.closing.is_some());
+        let flush = self.open().and_then(|open| self.queue[open].flush_due());
+        let pause = self.queue.front().and_then(Utterance::pause_due);
+        let flush = flush.map(|at| (at, Alarm::Flush));
+        let pause = pause.map(|at| (at, Alarm::Pause));
+        let alarms = flush.into_iter().chain(pause);
+        alarms.fold((at, Alarm::Session(due)), std::cmp::min)
     }
 
     fn ring(&mut self, alarm: Alarm) -> Result<(), ServeError> {
-        let limits = self.deps.limits;
         match alarm {
-            Alarm::Deadline => return Err(ServeError::DeadlineExceeded),
-            Alarm::Idle => return Err(ServeError::SessionIdle(limits.idle_timeout)),
-            Alarm::Stall => return Err(ServeError::SlowReader(limits.stall_timeout)),
-            Alarm::Age => self.closing = Some(ServeError::SessionMaxAge(limits.max_age)),
+            Alarm::Session(Due::Age) => self.closing = Some(self.patience.over(Due::Age)),
+            Alarm::Session(due) => return Err(self.patience.over(due)),
             Alarm::Pause => {
                 if let Some(front) = self.queue.front_mut() {
                     front.pause(self.deps.clock.now());

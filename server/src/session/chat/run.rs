@@ -2,6 +2,7 @@
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
+use std::time::Duration;
 
 use futures::{FutureExt as _, Stream, StreamExt as _};
 use omni_audio::Samples;
@@ -16,7 +17,7 @@ use super::settings::{ChatLimits, ChatSettings};
 use super::turn::{Last, Question, Turn, TurnEvent};
 use crate::error::ServeError;
 use crate::id::{MessageId, SessionId, random_u64};
-use crate::session::patience::{Due, Patience};
+use crate::session::patience::{Due, Patience, READING};
 use crate::session::run::{STATUS_PATIENCE, SessionDeps, panicked};
 use crate::stage::{ChatMessage, Clip, Part, Role};
 
@@ -188,7 +189,7 @@ impl Run {
     fn send(&mut self, slot: mpsc::Permit<'_, Result<ChatEvent, ServeError>>) {
         let Some(event) = self.outbox.pop() else { return };
         let now = self.deps.clock.now();
-        self.patience.taken(now);
+        self.patience.taken(self.worth(&event.body), now);
         if let Some(turn) = &mut self.turn {
             match &event.body {
                 ChatEventBody::Text(text) => turn.text_sent(text.len(), now),
@@ -197,6 +198,14 @@ impl Run {
             }
         }
         slot.send(Ok(event));
+    }
+
+    /// How long it takes to hear or to read it.
+    fn worth(&self, body: &ChatEventBody) -> Duration {
+        match body {
+            ChatEventBody::Audio(audio) => self.deps.playing_time(audio.samples),
+            _ => READING,
+        }
     }
 
     fn command(&mut self, command: ChatCommand) -> Result<(), ServeError> {

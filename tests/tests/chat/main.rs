@@ -2,6 +2,7 @@
 
 mod bad_input;
 mod checkpoint;
+mod closing;
 mod failures;
 mod hearing;
 mod interruption;

@@ -63,6 +63,7 @@ impl ChatSession {
             last: None,
             outbox: Outbox::default(),
             hung_up: false,
+            refused: false,
             closing: None,
         };
         let served = AssertUnwindSafe(run.serve(commands, &events))
@@ -95,6 +96,8 @@ struct Run {
     outbox: Outbox,
     /// The caller sends no more commands.
     hung_up: bool,
+    /// An answer was asked for that is not begun any more: nothing else is listened to.
+    refused: bool,
     /// Set when no new answer is begun; the session ends with it.
     closing: Option<ServeError>,
 }
@@ -125,7 +128,7 @@ impl Run {
                 .as_mut()
                 .and_then(|turn| turn.stalls_at(takes_text, now));
             let stall_in = stall.map(|at| at.since(now));
-            let listens = !self.hung_up && self.outbox.takes_commands();
+            let listens = !self.hung_up && !self.refused && self.outbox.takes_commands();
             tokio::select! {
                 biased;
                 () = events.closed() => return Err(ServeError::CallerGone),
@@ -365,6 +368,10 @@ impl Run {
         let Some(settings) = self.settings.clone() else {
             return Err(ServeError::Protocol("the first message must be config"));
         };
+        if self.closing.is_some() {
+            self.refused = true;
+            return Ok(());
+        }
         let instructions = respond.instructions.as_ref().or(settings.instructions.as_ref());
         let question = Question {
             id: self.names.take(&respond.id)?,

@@ -1,0 +1,142 @@
+//! Conversations of a server that is about to go.
+
+use std::sync::Arc;
+
+use futures::StreamExt as _;
+use omni_server::clock::Clock;
+use omni_server::error::ServeError;
+use omni_server::session::{
+    Buffering, ChatCommand, ChatEvent, ChatEventBody, ChatSession, ChatSettings, Encoding, Modalities,
+    NewMessage, Outcome, RawAudio, Respond, SessionDeps, SessionLimits, Settings,
+};
+use omni_server::stage::{ChatMessage, Part, Role, Sampling};
+use omni_tests::{FakeScript, TestServer};
+use tokio::sync::mpsc;
+use tokio_stream::wrappers::ReceiverStream;
+
+/// Commands that may wait.
+const COMMANDS: usize = 16;
+
+fn written() -> ChatCommand {
+    let settings = ChatSettings {
+        instructions: None,
+        modalities: Modalities {
+            text: true,
+            audio: false,
+        },
+        sampling: Sampling::default(),
+        seed: None,
+        max_tokens: 100,
+        stop: Vec::new(),
+        input: RawAudio::default(),
+        speech: Settings {
+            voice: "alto".to_owned(),
+            language: None,
+            encoding: Encoding::Pcm16,
+            sampling: Sampling::default(),
+            seed: None,
+            max_frames: None,
+            buffering: Buffering::Eager,
+            max_buffer_delay: None,
+        },
+    };
+    ChatCommand::Configure {
+        settings: Box::new(settings),
+        history: Vec::new(),
+    }
+}
+
+fn said(text: &str) -> ChatCommand {
+    ChatCommand::Message(NewMessage {
+        id: String::new(),
+        message: ChatMessage {
+            role: Role::User,
+            parts: vec![Part::Text(text.into())],
+        },
+    })
+}
+
+/// What a reader sees, after the first event, of a conversation that nobody reads until all these commands are taken; a
+/// shutdown begins once an answer is in progress.
+async fn unread(
+    server: &TestServer,
+    script: &FakeScript,
+    more: Vec<ChatCommand>,
+) -> Vec<Result<ChatEvent, ServeError>> {
+    let deps = SessionDeps {
+        orchestrator: server.app.orchestrator().clone(),
+        clock: Clock::start(),
+        limits: SessionLimits::default(),
+        records: Arc::new(server.records.clone()),
+        stop: Default::default(),
+    };
+    let (commands, taken) = mpsc::channel(COMMANDS);
+    let (events, mut seen) = mpsc::channel(1);
+    let session = ChatSession::new(deps, None);
+    let session = tokio::spawn(session.run(ReceiverStream::new(taken).map(Ok), events));
+    script.thinker.close();
+    for command in [written(), said("one"), ChatCommand::Respond(Respond::default())] {
+        commands.send(command).await.unwrap();
+    }
+    script.thinker.reached().await;
+    server.app.orchestrator().draining().cancel();
+    for command in more {
+        commands.send(command).await.unwrap();
+    }
+    server
+        .until("every command is taken", || commands.capacity() == COMMANDS)
+        .await;
+    script.thinker.open();
+    let mut all = Vec::new();
+    while let Some(event) = seen.recv().await {
+        all.push(event);
+    }
+    session.await.unwrap();
+    all
+}
+
+#[tokio::test]
+async fn no_answer_is_begun_once_the_server_has_said_so() {
+    let script = FakeScript::default();
+    let server = TestServer::fake(script.clone(), &[]).await;
+    let interrupt = ChatCommand::Interrupt {
+        response: String::new(),
+        played: None,
+    };
+    let more = vec![interrupt, said("two"), ChatCommand::Respond(Respond::default())];
+    let seen = unread(&server, &script, more).await;
+    let ended = seen.iter().filter_map(|event| match event {
+        Ok(ChatEvent {
+            body: ChatEventBody::Done(done),
+            ..
+        }) => Some(done.outcome),
+        _ => None,
+    });
+    assert_eq!(ended.collect::<Vec<_>>(), [Outcome::Interrupted], "{seen:?}");
+    let warned = seen.iter().any(|event| match event {
+        Ok(ChatEvent {
+            response,
+            body: ChatEventBody::Warning { reason, .. },
+        }) => response.is_none() && *reason == "DRAINING",
+        _ => false,
+    });
+    assert!(warned, "{seen:?}");
+    assert!(matches!(seen.last(), Some(Err(ServeError::Draining))), "{seen:?}");
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn an_answer_in_progress_is_finished() {
+    let script = FakeScript::default();
+    let server = TestServer::fake(script.clone(), &[]).await;
+    let seen = unread(&server, &script, Vec::new()).await;
+    let finished = seen.iter().any(|event| match event {
+        Ok(ChatEvent {
+            body: ChatEventBody::Done(done),
+            ..
+        }) => done.outcome == Outcome::Stop && done.said.text == "You said: one",
+        _ => false,
+    });
+    assert!(finished, "{seen:?}");
+    server.stop().await;
+}

@@ -48,6 +48,12 @@ impl Hearing {
         usize::try_from(rows).unwrap_or(usize::MAX)
     }
 
+    /// Bytes of what the model makes of so many samples, at most.
+    #[must_use]
+    pub fn row_bytes(&self, samples: usize) -> usize {
+        (self.rows(samples) + 1) * self.row_bytes as usize
+    }
+
     /// Checks that so many samples, which came as `field`, are enough to be heard.
     pub(crate) fn check_short(&self, samples: usize, field: &'static str) -> Result<(), ServeError> {
         match samples < self.sample_rate.samples(self.min_audio).len() {

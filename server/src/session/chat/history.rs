@@ -5,16 +5,39 @@ use std::sync::Arc;
 
 use super::settings::ChatLimits;
 use crate::id::MessageId;
-use crate::stage::{ChatMessage, Part, Role};
+use crate::stage::{ChatMessage, Hearing, Part, Role};
 
 /// The conversation, oldest message first, in bounded memory.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct History {
     messages: VecDeque<(MessageId, ChatMessage)>,
     bytes: usize,
+    hearing: Option<Hearing>,
 }
 
 impl History {
+    /// Of what a model hears with `hearing`.
+    pub(super) fn new(hearing: Option<Hearing>) -> Self {
+        Self {
+            messages: VecDeque::new(),
+            bytes: 0,
+            hearing,
+        }
+    }
+
+    /// What is remembered of a message, in bytes: its audio as samples and as what the model makes of them.
+    fn size(&self, message: &ChatMessage) -> usize {
+        let parts = message.parts.iter().map(|part| match part {
+            Part::Text(text) => text.len(),
+            Part::Audio(clip) => {
+                let samples = clip.samples();
+                let rows = self.hearing.map_or(0, |hearing| hearing.row_bytes(samples.len()));
+                size_of_val(samples) + rows
+            }
+        });
+        parts.sum()
+    }
+
     /// Whether nothing was said.
     pub(super) fn is_empty(&self) -> bool {
         self.messages.is_empty()
@@ -29,7 +52,7 @@ impl History {
 
     /// Adds to the end. Whoever is done with adding calls [`trim`](Self::trim).
     pub(super) fn add(&mut self, id: MessageId, message: ChatMessage) {
-        self.bytes += size(&message);
+        self.bytes += self.size(&message);
         self.messages.push_back((id, message));
     }
 
@@ -43,7 +66,7 @@ impl History {
             if bytes <= limits.max_history_bytes && count <= limits.max_messages {
                 break;
             }
-            bytes -= size(message);
+            bytes -= self.size(message);
             count -= 1;
             surplus += 1;
         }
@@ -60,10 +83,10 @@ impl History {
         if self.messages.back().is_some_and(|(last, _)| last == id)
             && let Some((id, message)) = self.messages.pop_back()
         {
-            self.bytes -= size(&message);
+            self.bytes -= self.size(&message);
             if !text.is_empty() {
                 let message = assistant(text);
-                self.bytes += size(&message);
+                self.bytes += self.size(&message);
                 self.messages.push_back((id, message));
             }
         }
@@ -80,9 +103,9 @@ impl History {
     /// Forgets the oldest `count` messages besides the system's; returns `count`.
     pub(super) fn forget(&mut self, count: usize) -> usize {
         let first = usize::from(self.has_system());
-        for (_, message) in self.messages.drain(first..first + count) {
-            self.bytes -= size(&message);
-        }
+        let forgotten = self.messages.range(first..first + count);
+        self.bytes -= forgotten.map(|(_, message)| self.size(message)).sum::<usize>();
+        self.messages.drain(first..first + count);
         count
     }
 
@@ -146,14 +169,6 @@ pub(super) fn assistant(text: &str) -> ChatMessage {
     }
 }
 
-fn size(message: &ChatMessage) -> usize {
-    let parts = message.parts.iter().map(|part| match part {
-        Part::Text(text) => text.len(),
-        Part::Audio(clip) => std::mem::size_of_val(clip.samples()),
-    });
-    parts.sum()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -166,7 +181,7 @@ mod tests {
     }
 
     fn history(roles: &[Role]) -> History {
-        let mut history = History::default();
+        let mut history = History::new(None);
         for (n, role) in (1..).zip(roles) {
             history.add(MessageId::numbered(n), said(*role, "four"));
         }
@@ -218,6 +233,31 @@ mod tests {
         };
         assert_eq!(history.trim(&limits), 2);
         assert_eq!(history.trim(&limits), 0);
+    }
+
+    #[test]
+    fn what_the_model_makes_of_audio_counts_too() {
+        let hearing = Hearing {
+            sample_rate: omni_audio::SampleRate::new(16_000).unwrap(),
+            min_audio: std::time::Duration::ZERO,
+            max_audio: std::time::Duration::MAX,
+            rows_per_second: 10,
+            row_bytes: 1_000,
+        };
+        let mut history = History::new(Some(hearing));
+        let spoken = ChatMessage {
+            role: U,
+            parts: vec![Part::Audio(crate::stage::Clip::new(vec![0.0; 16_000]))],
+        };
+        history.add(MessageId::numbered(1), spoken);
+        assert_eq!(history.bytes, 64_000 + 11_000);
+        history.add(MessageId::numbered(2), said(U, "four"));
+        let limits = ChatLimits {
+            max_history_bytes: 70_000,
+            ..ChatLimits::default()
+        };
+        assert_eq!(history.trim(&limits), 1);
+        assert_eq!(history.bytes, 4);
     }
 
     #[test]

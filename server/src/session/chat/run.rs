@@ -50,13 +50,19 @@ impl ChatSession {
         S: Stream<Item = Result<ChatCommand, ServeError>> + Unpin,
     {
         let now = self.deps.clock.now();
+        let hearing = self
+            .deps
+            .orchestrator
+            .chat()
+            .ok()
+            .and_then(|chat| chat.info.hearing);
         let mut run = Run {
             id: self.id,
             patience: Patience::new(self.deps.limits, self.deadline, now),
             deps: self.deps,
             limits: ChatLimits::default(),
             settings: None,
-            history: History::default(),
+            history: History::new(hearing),
             names: Names::default(),
             audio: Vec::new(),
             turn: None,

@@ -23,7 +23,7 @@ mod thinker;
 mod wake;
 mod worker;
 
-pub use backend::{BackendError, Sampling, SpeechBackend, SpeechInfo, TalkerRequest, VoiceInfo};
+pub use backend::{BackendError, PromptError, Sampling, SpeechBackend, SpeechInfo, TalkerRequest, VoiceInfo};
 pub use chat::{
     ChatInfo, ChatMessage, Clip, ContextRow, Detokenizer, DetokenizerMaker, Hearing, Part, Prompt,
     PromptBuilder, PromptPiece, ReplyToken, Role, ThinkerRequest, Voicing,

@@ -12,8 +12,8 @@ use std::time::Duration;
 use omni_audio::{SampleRate, SamplesPerFrame};
 use omni_engine::{ArModel, ChunkModel, CodecFrame, KvSpec, ModelError, Sampled, SeqId, SeqStep};
 use omni_server::stage::{
-    BackendError, ChatInfo, ChatMessage, ContextRow, Detokenizer, Hearing, Prompt, Sampling, SpeechBackend,
-    SpeechInfo, TalkerRequest, ThinkerRequest, VoiceInfo, Voicing,
+    BackendError, ChatInfo, ChatMessage, ContextRow, Detokenizer, Hearing, Prompt, PromptError, Sampling,
+    SpeechBackend, SpeechInfo, TalkerRequest, ThinkerRequest, VoiceInfo, Voicing,
 };
 
 use crate::gate::{Fuse, Gate};
@@ -66,6 +66,10 @@ pub struct FakeScript {
     pub template: Gate,
     /// The chat template refuses a conversation with this.
     pub template_refuses: Option<char>,
+    /// The model fails over a conversation with this before it is a prompt.
+    pub prompt_fails_on: Option<char>,
+    /// The token of `&` is written as `yes and no`.
+    pub spells_out: bool,
     /// Answers are spoken sentence by sentence instead of as one sequence of tokens.
     pub speaks_words: bool,
     /// It understands speech.
@@ -211,7 +215,7 @@ impl SpeechBackend for FakeSpeech {
         })
     }
 
-    fn prompt(&self, messages: &[ChatMessage]) -> Result<Prompt, BackendError> {
+    fn prompt(&self, messages: &[ChatMessage]) -> Result<Prompt, PromptError> {
         thinker::prompt(messages, &self.script)
     }
 

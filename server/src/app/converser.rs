@@ -6,16 +6,16 @@ use std::time::Duration;
 use anyhow::Context as _;
 use omni_audio::{SampleRate, Samples};
 use omni_models::{
-    AUDIO_SAMPLE_RATE, AudioEncoder, ChatTemplate, HiddenRows, KvOptions, Message, MessagePart, SpeechModel,
-    TextDecoder, TextSampling, Thinker, ThinkerModel, ThinkerToken, UserRow,
+    AUDIO_SAMPLE_RATE, AudioEncoder, ChatError, ChatTemplate, HiddenRows, KvOptions, Message, MessagePart,
+    SpeechModel, TextDecoder, TextSampling, Thinker, ThinkerModel, ThinkerToken, UserRow,
 };
 
 use super::card::{Card, CardChat};
 use super::speech_model::kv;
 use crate::config::deploy::Deploy;
 use crate::stage::{
-    BackendError, ChatInfo, ChatMessage, ContextRow, Detokenizer, Hearing, Part, Prompt, PromptPiece,
-    ReplyToken, Role, Sampling, ThinkerRequest, Voicing,
+    BackendError, ChatInfo, ChatMessage, ContextRow, Detokenizer, Hearing, Part, Prompt, PromptError,
+    PromptPiece, ReplyToken, Role, Sampling, ThinkerRequest, Voicing,
 };
 
 /// A thinker with its template.
@@ -98,8 +98,7 @@ impl Converser {
         thinker.map_err(|error| BackendError(error.to_string()))
     }
 
-    pub(super) fn prompt(&self, messages: &[ChatMessage]) -> Result<Prompt, BackendError> {
-        let refused = |error: omni_models::ChatError| BackendError(error.to_string());
+    pub(super) fn prompt(&self, messages: &[ChatMessage]) -> Result<Prompt, PromptError> {
         let parts = messages.iter().flat_map(|message| &message.parts);
         let audio: Vec<_> = parts
             .filter_map(|part| self.hear(part))
@@ -107,10 +106,10 @@ impl Converser {
         let width = (self.thinker.limits().hidden as usize).max(1);
         let rows: Vec<_> = audio.iter().map(|rows| rows.len() / width).collect();
         let messages: Vec<_> = messages.iter().map(message).collect();
-        let rendered = self.template.render(&messages).map_err(refused)?;
-        let pieces = rendered.thinker_prompt(&audio).map_err(refused)?;
+        let rendered = self.template.render(&messages).map_err(|error| refusal(&error))?;
+        let pieces = rendered.thinker_prompt(&audio).map_err(|error| refusal(&error))?;
         let heard = rendered.talker_prompt(&rows, &numbered(rows.iter().sum()));
-        let heard = heard.map_err(refused)?;
+        let heard = heard.map_err(|error| refusal(&error))?;
         Ok(Prompt {
             pieces: joined(pieces, width),
             context: self.turns(heard.user),
@@ -119,15 +118,15 @@ impl Converser {
     }
 
     /// The rows of a part, if it is audio.
-    fn hear(&self, part: &Part) -> Option<Result<Arc<[f32]>, BackendError>> {
+    fn hear(&self, part: &Part) -> Option<Result<Arc<[f32]>, PromptError>> {
         let Part::Audio(clip) = part else { return None };
         let Some(ears) = &self.ears else {
-            return Some(Err(BackendError("the model cannot hear".to_owned())));
+            return Some(Err(PromptError::Failed("the model cannot hear".to_owned())));
         };
         let turn = || ears.lock().unwrap_or_else(PoisonError::into_inner);
         Some(clip.rows(turn, |ears, samples| {
             let rows = ears.encode(samples);
-            rows.map_err(|error| BackendError(error.to_string()))
+            rows.map_err(|error| PromptError::Failed(error.to_string()))
         }))
     }
 
@@ -146,6 +145,18 @@ impl Converser {
             }
         }
         turns
+    }
+}
+
+/// Whose fault it is that a conversation is no prompt.
+fn refusal(error: &ChatError) -> PromptError {
+    match error {
+        ChatError::Template(_) | ChatError::AudioPlaces { .. } | ChatError::Turns(_) => {
+            PromptError::Refused(error.to_string())
+        }
+        ChatError::AudioCount { .. } | ChatError::HiddenRows { .. } | ChatError::Tokenize(_) => {
+            PromptError::Failed(error.to_string())
+        }
     }
 }
 

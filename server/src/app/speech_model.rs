@@ -14,7 +14,7 @@ use super::converser::{self, Converser, Text};
 use crate::config::ModelSource;
 use crate::config::deploy::{ArStage, Deploy, Dtype};
 use crate::stage::{
-    BackendError, ChatInfo, ChatMessage, ContextRow, Detokenizer, KvPosition, Prompt, Sampling,
+    BackendError, ChatInfo, ChatMessage, ContextRow, Detokenizer, KvPosition, Prompt, PromptError, Sampling,
     SpeechBackend, SpeechInfo, TalkerRequest, ThinkerRequest, VoiceInfo, Voicing,
 };
 
@@ -306,8 +306,9 @@ impl SpeechBackend for LoadedModel {
             .map_err(Clone::clone)
     }
 
-    fn prompt(&self, messages: &[ChatMessage]) -> Result<Prompt, BackendError> {
-        self.conversing()?.prompt(messages)
+    fn prompt(&self, messages: &[ChatMessage]) -> Result<Prompt, PromptError> {
+        let converser = self.conversing().map_err(|error| PromptError::Failed(error.0))?;
+        converser.prompt(messages)
     }
 
     fn detokenizer(&self) -> Box<dyn Detokenizer> {

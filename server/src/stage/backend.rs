@@ -14,6 +14,17 @@ use super::news::KvPosition;
 #[error("{0}")]
 pub struct BackendError(pub String);
 
+/// Why a conversation could not be made a prompt.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum PromptError {
+    /// What was said cannot be put to this model.
+    #[error("{0}")]
+    Refused(String),
+    /// The model failed over it; whoever said it could not have known.
+    #[error("{0}")]
+    Failed(String),
+}
+
 /// One voice.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct VoiceInfo {
@@ -154,8 +165,8 @@ pub trait SpeechBackend: Send + Sync + 'static {
     /// A conversation as it reads it. May take its time; not called on a thread that others wait for.
     ///
     /// # Errors
-    /// If its template or its tokenizer refuses it.
-    fn prompt(&self, messages: &[ChatMessage]) -> Result<Prompt, BackendError>;
+    /// [`PromptError::Refused`] if its template refuses it, [`PromptError::Failed`] if the model cannot do it.
+    fn prompt(&self, messages: &[ChatMessage]) -> Result<Prompt, PromptError>;
 
     /// For the tokens of one answer.
     fn detokenizer(&self) -> Box<dyn Detokenizer>;

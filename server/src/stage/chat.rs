@@ -5,7 +5,7 @@ use std::sync::{Arc, OnceLock};
 
 use omni_audio::Samples;
 
-use super::backend::{BackendError, Sampling};
+use super::backend::{PromptError, Sampling};
 use crate::error::ServeError;
 
 /// What a model says about its conversations.
@@ -264,7 +264,7 @@ pub trait Detokenizer: Send {
 }
 
 /// Turns conversations into prompts.
-pub type PromptBuilder = Arc<dyn Fn(&[ChatMessage]) -> Result<Prompt, BackendError> + Send + Sync>;
+pub type PromptBuilder = Arc<dyn Fn(&[ChatMessage]) -> Result<Prompt, PromptError> + Send + Sync>;
 
 /// Makes a [`Detokenizer`] for one answer.
 pub type DetokenizerMaker = Arc<dyn Fn() -> Box<dyn Detokenizer> + Send + Sync>;

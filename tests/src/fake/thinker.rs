@@ -16,7 +16,7 @@ use std::sync::Arc;
 
 use omni_engine::{ArModel, KvSpec, ModelError, Sampled, SeqId, SeqStep};
 use omni_server::stage::{
-    BackendError, ChatMessage, ContextRow, Detokenizer, Part, Prompt, PromptPiece, ReplyToken, Role,
+    ChatMessage, ContextRow, Detokenizer, Part, Prompt, PromptError, PromptPiece, ReplyToken, Role,
     ThinkerRequest,
 };
 
@@ -38,7 +38,7 @@ fn name(role: Role) -> &'static str {
 }
 
 /// The prompt of a conversation.
-pub(super) fn prompt(messages: &[ChatMessage], script: &FakeScript) -> Result<Prompt, BackendError> {
+pub(super) fn prompt(messages: &[ChatMessage], script: &FakeScript) -> Result<Prompt, PromptError> {
     script.template.pass();
     let mut prompt = Prompt {
         opening: script.opening.bytes().map(u32::from).collect(),
@@ -53,7 +53,10 @@ pub(super) fn prompt(messages: &[ChatMessage], script: &FakeScript) -> Result<Pr
             match part {
                 Part::Text(text) => {
                     if script.template_refuses.is_some_and(|bad| text.contains(bad)) {
-                        return Err(BackendError("the template refuses it".to_owned()));
+                        return Err(PromptError::Refused("the template refuses it".to_owned()));
+                    }
+                    if script.prompt_fails_on.is_some_and(|bad| text.contains(bad)) {
+                        return Err(PromptError::Failed("the script says so".to_owned()));
                     }
                     tokens.extend(text.chars().map(u32::from));
                     turn.extend(text.chars().map(|c| ContextRow::Token(c.into())));

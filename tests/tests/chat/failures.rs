@@ -87,6 +87,27 @@ async fn a_conversation_that_the_template_refuses_fails_its_answer() {
         (answer.finish(), answer.error_reason().as_str()),
         (v1::FinishReason::Error, "INVALID_FIELD")
     );
+    // The next turn is answered without it and what came before, and says so.
+    let next = chat.turn("recite").await;
+    assert_eq!(next.text, "user:recite|");
+    assert_eq!(next.warnings[0].reason, "HISTORY_TRIMMED");
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn a_failure_over_the_prompt_is_the_servers_fault() {
+    let script = FakeScript {
+        prompt_fails_on: Some('~'),
+        ..FakeScript::default()
+    };
+    let (server, mut chat) = failing(script).await;
+    let answer = chat.turn("say ~").await;
+    assert_eq!(
+        (answer.finish(), answer.error_reason().as_str()),
+        (v1::FinishReason::Error, "STAGE_FAILED")
+    );
+    let message = answer.outcome.error.unwrap().message;
+    assert!(message.contains("stage prompt failed"), "{message}");
     server.stop().await;
 }
 
@@ -168,8 +189,7 @@ async fn a_model_with_a_thinker_says_what_it_can_do() {
 }
 
 #[tokio::test]
-async fn a_warning_about_the_session_comes_between_answers_only() {
-    // A panic while nothing is asked is nobody's business.
+async fn a_failure_in_one_conversation_is_nothing_to_another() {
     let script = FakeScript {
         thinker_panics_on: Some('!'),
         ..FakeScript::default()

@@ -1,8 +1,8 @@
-//! Making a conversation fit into the model's context: the oldest turns go first.
+//! Making a conversation one that the model takes: the oldest turns go first.
 
 use super::history::Conversation;
 use crate::error::ServeError;
-use crate::stage::{BackendError, CancelFlag, ChatMessage, Hearing, Part, Prompt, PromptBuilder};
+use crate::stage::{CancelFlag, ChatMessage, Hearing, Part, Prompt, PromptBuilder, PromptError};
 
 /// A share of the context that an answer should have: this part of it, or all that it may use if that is less.
 const ROOM: u32 = 4;
@@ -32,11 +32,12 @@ pub(super) struct Room {
     pub(super) hearing: Option<Hearing>,
 }
 
-/// Builds the prompt, leaving out as few of the oldest turns as possible. What cannot fit by its length alone is not even
+/// Builds the prompt, leaving out as few of the oldest turns as possible: those that are too much, and those up to one that the
+/// model's template refuses. What cannot fit by its length alone is not even
 /// read, and nothing more is when it is `abandoned`.
 ///
 /// # Errors
-/// If the last turn alone leaves no room, or the model's template refuses the conversation.
+/// If the last turn alone leaves no room or is refused by the model's template, or if the model fails over it.
 pub(super) fn fit(
     conversation: &Conversation,
     build: &PromptBuilder,
@@ -48,7 +49,15 @@ pub(super) fn fit(
     let attempt = |first: usize| match abandoned.is_set() {
         // Nobody is told.
         true => Err(ServeError::CallerGone),
-        false => build(&conversation.from(first)).map_err(refused),
+        false => match build(&conversation.from(first)) {
+            Ok(prompt) if prompt.positions() <= comfortable => Ok(Attempt::Fits(prompt)),
+            Ok(prompt) => Ok(Attempt::Tight(prompt)),
+            Err(PromptError::Refused(problem)) => Ok(Attempt::Refused(problem)),
+            Err(PromptError::Failed(message)) => Err(ServeError::StageFailed {
+                stage: "prompt",
+                message,
+            }),
+        },
     };
     let fitted = |first: usize, prompt: Prompt| Fitted {
         prompt,
@@ -58,22 +67,22 @@ pub(super) fn fit(
     };
 
     let places = possible(conversation, room)?;
-    let whole = attempt(places[0])?;
-    if whole.positions() <= comfortable {
-        return Ok(fitted(places[0], whole));
-    }
-    // The shorter the conversation, the fewer positions: the first turn to begin with is found by halving.
+    let whole = match attempt(places[0])? {
+        Attempt::Fits(prompt) => return Ok(fitted(places[0], prompt)),
+        other => other,
+    };
+    // The shorter the conversation, the fewer positions, and the less to be refused: the first turn to begin with is found by
+    // halving.
     let (mut from, mut to) = (1, places.len());
     let mut best = None;
     while from < to {
         let middle = usize::midpoint(from, to);
-        let first = places[middle];
-        let prompt = attempt(first)?;
-        if prompt.positions() <= comfortable {
-            best = Some((first, prompt));
-            to = middle;
-        } else {
-            from = middle + 1;
+        match attempt(places[middle])? {
+            Attempt::Fits(prompt) => {
+                best = Some((places[middle], prompt));
+                to = middle;
+            }
+            Attempt::Tight(_) | Attempt::Refused(_) => from = middle + 1,
         }
     }
     if let Some((first, prompt)) = best {
@@ -81,11 +90,26 @@ pub(super) fn fit(
     }
     // Not comfortable: what is left must do, if it leaves any room at all.
     let last = places[places.len() - 1];
-    let prompt = if places.len() == 1 { whole } else { attempt(last)? };
-    match prompt.positions() < room.context as usize {
-        true => Ok(fitted(last, prompt)),
-        false => Err(too_long(prompt.positions(), room)),
+    match if places.len() == 1 { whole } else { attempt(last)? } {
+        Attempt::Fits(prompt) | Attempt::Tight(prompt) if prompt.positions() < room.context as usize => {
+            Ok(fitted(last, prompt))
+        }
+        Attempt::Fits(prompt) | Attempt::Tight(prompt) => Err(too_long(prompt.positions(), room)),
+        Attempt::Refused(problem) => Err(ServeError::InvalidField {
+            field: "message",
+            problem,
+        }),
     }
+}
+
+/// What came of a part of the conversation.
+enum Attempt {
+    /// A prompt that leaves enough room.
+    Fits(Prompt),
+    /// A prompt.
+    Tight(Prompt),
+    /// The model's template does not take it.
+    Refused(String),
 }
 
 /// Where a conversation may begin that might fit, ascending and at least one.
@@ -128,13 +152,6 @@ fn too_long(got: usize, room: &Room) -> ServeError {
     ServeError::ContextTooLong {
         got,
         limit: room.context.saturating_sub(1) as usize,
-    }
-}
-
-fn refused(error: BackendError) -> ServeError {
-    ServeError::InvalidField {
-        field: "message",
-        problem: error.0,
     }
 }
 
@@ -260,6 +277,35 @@ mod tests {
             ServeError::ContextTooLong { got: 100, limit: 99 }
         );
         assert!(read.is_empty());
+    }
+
+    #[test]
+    fn a_turn_that_is_refused_is_left_behind_and_refused_only_by_itself() {
+        let builder: PromptBuilder =
+            Arc::new(|messages| match messages.contains(&of_length(0, 7).messages[0]) {
+                true => Err(PromptError::Refused("no".to_owned())),
+                false => Ok(build(messages)),
+            });
+        let mut talk = conversation(3);
+        talk.messages[2] = of_length(0, 7).messages.remove(0);
+        let fitted = |talk: &Conversation| fit(talk, &builder, &room(200, 20), &CancelFlag::default());
+        assert_eq!(fitted(&talk).unwrap().forgotten, 4);
+        talk.messages[6] = talk.messages[2].clone();
+        let refused = ServeError::InvalidField {
+            field: "message",
+            problem: "no".to_owned(),
+        };
+        assert_eq!(fitted(&talk), Err(refused));
+    }
+
+    #[test]
+    fn a_model_that_fails_is_not_tried_again() {
+        let builder: PromptBuilder = Arc::new(|_| Err(PromptError::Failed("broken".to_owned())));
+        let fitted = fit(&conversation(3), &builder, &room(200, 20), &CancelFlag::default());
+        assert!(matches!(
+            fitted,
+            Err(ServeError::StageFailed { stage: "prompt", .. })
+        ));
     }
 
     #[test]

@@ -323,7 +323,7 @@ impl Turn {
         self.forgotten = fitted.forgotten;
         if self.forgotten > 0 {
             let message = format!(
-                "the conversation is longer than the model's context: its oldest {} messages are forgotten",
+                "the model does not take all of the conversation: its oldest {} messages are forgotten",
                 self.forgotten
             );
             self.warn(out, "HISTORY_TRIMMED", message);

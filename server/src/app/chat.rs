@@ -29,6 +29,7 @@ impl ModelStart {
         let info = match backend.chat() {
             Ok(info) => Arc::new(ChatInfo {
                 default_sampling: sampling(deploy).or(info.default_sampling),
+                max_context: info.max_context.min(deploy.max_model_len.unwrap_or(u32::MAX)),
                 ..info
             }),
             Err(why) => {

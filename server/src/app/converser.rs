@@ -11,7 +11,7 @@ use omni_models::{
 };
 
 use super::card::{Card, CardChat};
-use super::speech_model::kv;
+use super::speech_model::{kv, longest};
 use crate::config::deploy::Deploy;
 use crate::stage::{
     BackendError, ChatInfo, ChatMessage, ContextRow, Detokenizer, Hearing, Part, Prompt, PromptError,
@@ -62,11 +62,10 @@ impl Converser {
             _ => ears(model)?,
         };
         let kv = kv(&deploy.thinker, model.thinker_kv_position_bytes()?)?;
-        let cache = kv.block_size.saturating_mul(kv.num_blocks);
         let trained = card.and_then(|chat| chat.max_context_tokens).unwrap_or(u32::MAX);
         let defaults = model.defaults();
         let info = ChatInfo {
-            max_context: thinker.limits().max_positions.min(cache).min(trained),
+            max_context: thinker.limits().max_positions.min(longest(&kv)).min(trained),
             default_max_tokens: defaults.max_tokens,
             default_sampling: plain(&defaults.thinker),
             hearing: ears.as_ref().map(hearing).transpose()?,

@@ -61,6 +61,9 @@ impl ModelStart {
         let mut info = backend.info().clone();
         let sampling = sampling(&deploy.talker);
         info.default_sampling = sampling.or(info.default_sampling);
+        info.max_context = info
+            .max_context
+            .min(deploy.talker.max_model_len.unwrap_or(u32::MAX));
         let info = Arc::new(info);
         let max_active = self.config.max_active;
 

@@ -72,11 +72,12 @@ pub fn load_model(source: &ModelSource, deploy: &Deploy, speech_only: bool) -> a
         None => Voicing::Tokens,
         Some(_) => Voicing::Words,
     };
-    let info = info(&model, card, name).context("omni.json does not fit the checkpoint")?;
+    let mut info = info(&model, card, name).context("omni.json does not fit the checkpoint")?;
     let user = model
         .user_turn("")
         .context("the tokenizer refuses an empty user turn")?;
     let kv = kv(&deploy.talker, model.limits().kv_position_bytes)?;
+    info.max_context = info.max_context.min(longest(&kv));
     Ok(LoadedModel {
         model,
         info,
@@ -106,6 +107,11 @@ pub(super) fn kv(stage: &ArStage, position: u64) -> anyhow::Result<KvOptions> {
         block_size: stage.kv_block_size,
         num_blocks,
     })
+}
+
+/// Positions of the longest sequence that a cache holds: its first block is handed out to nobody.
+pub(super) fn longest(kv: &KvOptions) -> u32 {
+    kv.block_size.saturating_mul(kv.num_blocks.saturating_sub(1))
 }
 
 fn dtype(dtype: Dtype) -> DType {
@@ -351,6 +357,12 @@ mod tests {
             ]),
             (32, 31)
         );
+    }
+
+    #[test]
+    fn the_first_block_of_a_cache_holds_no_sequence() {
+        let kv = kv(&talker(&["stages.talker.kv.blocks=7"]), 1024).unwrap();
+        assert_eq!(longest(&kv), 96);
     }
 
     #[test]

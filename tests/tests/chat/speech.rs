@@ -95,6 +95,22 @@ async fn a_voice_of_words_speaks_sentence_by_sentence_and_is_told_nothing() {
 }
 
 #[tokio::test]
+async fn the_talkers_limit_bounds_what_it_is_told() {
+    let script = FakeScript::default();
+    let args = ["--set", "stages.talker.max_model_len=100"];
+    let server = TestServer::fake(script.clone(), &args).await;
+    let mut chat = server.converse().await;
+    chat.configure(chat_config(true)).await;
+    for _ in 0..3 {
+        chat.turn("say twenty characters").await;
+    }
+    let told = script.contexts.all().into_iter().flatten().map(|rows| rows.len());
+    let told: Vec<_> = told.collect();
+    assert_eq!(told, [22, 44, 44], "half of it");
+    server.stop().await;
+}
+
+#[tokio::test]
 async fn audio_alone_is_sent_without_text_but_the_words_are_kept() {
     let server = server(FakeScript::default()).await;
     let mut chat = server.converse().await;

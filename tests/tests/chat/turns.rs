@@ -248,6 +248,22 @@ async fn the_oldest_turns_are_forgotten_when_the_context_is_full() {
 }
 
 #[tokio::test]
+async fn a_limit_of_the_stage_is_the_context_that_callers_have() {
+    let args = ["--set", "stages.thinker.max_model_len=300"];
+    let server = TestServer::fake(FakeScript::default(), &args).await;
+    let mut chat = server.converse().await;
+    let ready = chat.configure(chat_config(false)).await;
+    assert_eq!(ready.limits.unwrap().max_context_tokens, 300);
+    for n in 0..20 {
+        assert_eq!(
+            chat.turn(&format!("say number {n}")).await.text,
+            format!("number {n}")
+        );
+    }
+    server.stop().await;
+}
+
+#[tokio::test]
 async fn an_assistant_that_never_lets_go_is_forgotten_in_time() {
     let server = server(FakeScript::default()).await;
     let mut chat = server.converse().await;

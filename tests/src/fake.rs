@@ -220,7 +220,7 @@ impl SpeechBackend for FakeSpeech {
     }
 
     fn detokenizer(&self) -> Box<dyn Detokenizer> {
-        Box::<thinker::Utf8>::default()
+        Box::new(thinker::Utf8::new(self.script.spells_out))
     }
 
     fn thinker_request(&self, request: ThinkerRequest) -> ThinkerRequest {

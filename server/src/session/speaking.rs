@@ -114,10 +114,12 @@ impl Speaking {
         self.permit.is_some()
     }
 
-    /// Gives the permit back.
+    /// Gives the permit back, and with it the replicas. Who works under somebody else's permit keeps them.
     pub(super) fn release(&mut self) {
         self.permit = None;
-        self.binding = None;
+        if !self.lent {
+            self.binding = None;
+        }
     }
 
     /// Whether another sequence may start, given a permit.
@@ -163,7 +165,8 @@ impl Speaking {
     /// Drops everything under way; returns how far it got.
     pub(super) fn abort(&mut self) -> Vec<Ended> {
         self.admission = None;
-        self.release();
+        self.permit = None;
+        self.binding = None;
         self.running.drain(..).map(|r| r.ended(End::Stop)).collect()
     }
 

@@ -229,19 +229,34 @@ impl ArModel for FakeThinker {
 }
 
 /// Bytes to characters.
-#[derive(Debug, Default)]
-pub(super) struct Utf8(Vec<u8>);
+#[derive(Debug)]
+pub(super) struct Utf8 {
+    bytes: Vec<u8>,
+    spells_out: bool,
+}
+
+impl Utf8 {
+    pub(super) fn new(spells_out: bool) -> Self {
+        Self {
+            bytes: Vec::new(),
+            spells_out,
+        }
+    }
+}
 
 impl Detokenizer for Utf8 {
     fn push(&mut self, token: u32) -> String {
-        self.0.push(u8::try_from(token).expect("a byte"));
-        match std::str::from_utf8(&self.0) {
+        if self.spells_out && token == u32::from(b'&') {
+            return "yes and no".to_owned();
+        }
+        self.bytes.push(u8::try_from(token).expect("a byte"));
+        match std::str::from_utf8(&self.bytes) {
             Ok(_) => self.finish(),
             Err(_) => String::new(),
         }
     }
 
     fn finish(&mut self) -> String {
-        String::from_utf8_lossy(&std::mem::take(&mut self.0)).into_owned()
+        String::from_utf8_lossy(&std::mem::take(&mut self.bytes)).into_owned()
     }
 }

@@ -95,6 +95,71 @@ async fn a_voice_of_words_speaks_sentence_by_sentence_and_is_told_nothing() {
 }
 
 #[tokio::test]
+async fn sentences_of_one_answer_are_spoken_by_one_replica() {
+    let script = FakeScript {
+        speaks_words: true,
+        ..FakeScript::default()
+    };
+    let args = [
+        "--set",
+        "stages.talker.replicas=2",
+        "--set",
+        "stages.talker.routing=round-robin",
+    ];
+    let server = TestServer::fake(script.clone(), &args).await;
+    let spoken = || {
+        let edges = server.edges.all().into_iter();
+        let to_talker = edges.filter(|edge| edge.hop.to.stage == "talker");
+        to_talker.map(|edge| edge.hop.to.replica).collect::<Vec<_>>()
+    };
+    let before = spoken().len();
+    let mut chat = server.converse().await;
+    chat.configure(chat_config(true)).await;
+    script.thinker.close();
+    chat.ask("say One is here. Two is there.").await;
+    script.thinker.allow(17);
+    let heard = server.edges.all().len();
+    // The first sentence is spoken to its end before the second is there.
+    let ended = || {
+        let edges = server.edges.all().split_off(heard);
+        edges.iter().any(|edge| edge.hop.from.stage == "code2wav")
+    };
+    let read = async {
+        server.until("a sentence has ended", ended).await;
+        script.thinker.open();
+    };
+    let (answer, ()) = tokio::join!(chat.answer(), read);
+    assert_eq!(answer.text, "One is here. Two is there.");
+    let replicas = spoken().split_off(before);
+    assert_eq!(replicas.len(), 2);
+    assert_eq!(replicas[0], replicas[1]);
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn text_before_a_stop_string_within_a_token_is_spoken() {
+    let script = FakeScript {
+        spells_out: true,
+        opening: "<>".to_owned(),
+        ..FakeScript::default()
+    };
+    let server = server(script).await;
+    let mut chat = server.converse().await;
+    let config = v1::ChatConfig {
+        stop: vec!["and".to_owned()],
+        ..chat_config(true)
+    };
+    chat.configure(config).await;
+    for (said, text) in [("say &", "yes "), ("say ab&", "abyes ")] {
+        let answer = chat.turn(said).await;
+        assert_eq!((answer.text.as_str(), answer.kept.as_str()), (text, text));
+        let usage = answer.outcome.usage.unwrap();
+        assert_eq!(usage.output_audio_tokens as usize, "<>".len() + text.len());
+    }
+    server.stop().await;
+}
+
+#[tokio::test]
 async fn the_talkers_limit_bounds_what_it_is_told() {
     let script = FakeScript::default();
     let args = ["--set", "stages.talker.max_model_len=100"];

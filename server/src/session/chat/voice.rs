@@ -11,7 +11,7 @@ use super::protocol::ChatEventBody;
 use super::writing::Written;
 use crate::error::ServeError;
 use crate::id::{MessageId, SessionId, UtteranceId};
-use crate::orchestrator::Orchestrator;
+use crate::orchestrator::{Orchestrator, TextEncoder};
 use crate::session::heard::Heard;
 use crate::session::limits::SessionLimits;
 use crate::session::protocol::{Done, EventBody};
@@ -31,9 +31,12 @@ pub(super) struct Voice {
     events: Events,
     voicing: Voicing,
     talker_context: bool,
-    /// Tokens that the talker has not got yet, and text whose tokens it has not: first of all the opening.
+    /// How the answer opens, until the talker has got it.
+    opening: Vec<u32>,
+    /// Tokens that the talker has not got yet, and text whose tokens it has not.
     held: Vec<u32>,
     unspoken: String,
+    encode: TextEncoder,
     /// The user's turns, while what the thinker makes of their audio is awaited.
     awaiting: Option<Vec<ContextRow>>,
     max_rows: usize,
@@ -102,7 +105,9 @@ impl Voice {
             events: Events::default(),
             voicing: chat.info.voicing,
             talker_context: chat.info.talker_context,
+            opening: Vec::new(),
             held: Vec::new(),
+            encode: Arc::clone(&pipeline.encode),
             unspoken: String::new(),
             awaiting: None,
             max_rows: pipeline.info.max_context as usize / SHARE,
@@ -112,7 +117,7 @@ impl Voice {
 
     /// What it answers, and how the answer opens; says whether what the thinker makes of audio is needed first.
     pub(super) fn begin(&mut self, mut turns: Vec<Vec<ContextRow>>, opening: Vec<u32>) -> bool {
-        self.held = opening;
+        self.opening = opening;
         if !self.talker_context {
             return false;
         }
@@ -174,8 +179,21 @@ impl Voice {
 
     fn push_tokens(&mut self) {
         if !self.held.is_empty() {
-            let (tokens, text) = (std::mem::take(&mut self.held), std::mem::take(&mut self.unspoken));
+            let mut tokens = std::mem::take(&mut self.opening);
+            tokens.append(&mut self.held);
+            let text = std::mem::take(&mut self.unspoken);
             self.utterance.push_tokens(tokens, &text);
+        }
+    }
+
+    /// A stop string began within a token, which is not spoken with it: what was written before gets tokens of its own.
+    fn encode_rest(&mut self) {
+        match (self.encode)(&self.unspoken) {
+            Ok(tokens) => self.held = tokens,
+            Err(error) => self.utterance.fail(ServeError::StageFailed {
+                stage: "prompt",
+                message: error.to_string(),
+            }),
         }
     }
 
@@ -184,6 +202,9 @@ impl Voice {
         // Without a first token nothing was made of the user's audio, and nothing is to be spoken.
         self.awaiting = None;
         if !self.unspoken.is_empty() {
+            if self.held.is_empty() {
+                self.encode_rest();
+            }
             self.push_tokens();
         }
         self.utterance.finish(now);

@@ -12,6 +12,7 @@ mod code2wav;
 mod flow;
 mod handle;
 mod news;
+mod place;
 mod pool;
 mod progress;
 mod replica;

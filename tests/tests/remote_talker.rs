@@ -20,7 +20,6 @@ fn talker(script: FakeScript, seat: Seat) -> (StageHandle<TalkerJob>, StageBody)
     let limits = TalkerLimits {
         mailbox: 16,
         engine: ArConfig::default(),
-        upstream_stall: PATIENCE,
     };
     talker_stage(Arc::new(FakeSpeech::new(script)), limits, seat, Clock::start())
 }
@@ -55,6 +54,7 @@ fn speech(seq: u64, stage: &StageHandle<TalkerJob>, max_frames: u32, room: u32) 
             sampling: Sampling::default(),
             seed: 5,
             context: None,
+            thought: false,
         },
         tokens: Box::new(tokens),
         max_frames,

@@ -6,10 +6,11 @@ use std::time::Duration;
 use omni_engine::{ArConfig, ChunkConfig, CodecFrame, SeqId};
 use omni_server::clock::Clock;
 use omni_server::config::deploy::Restart;
-use omni_server::connector::edge;
+use omni_server::connector::{EdgeReader, EdgeWriter, edge};
 use omni_server::stage::{
-    AudioPiece, CancelFlag, Changes, Code2WavJob, Code2WavLimits, End, Outlet as _, ReplicaId, Sampling,
-    Seat, StageProgress, Taken, TalkerJob, TalkerLimits, TalkerRequest, code2wav_stage, talker_stage,
+    AudioPiece, CancelFlag, Changes, Code2WavJob, Code2WavLimits, End, Inlet as _, Outlet as _, ReplicaId,
+    Sampling, Seat, StageProgress, Taken, TalkerJob, TalkerLimits, TalkerRequest, code2wav_stage,
+    talker_stage,
 };
 use omni_tests::{FakeScript, FakeSpeech};
 use tokio::sync::oneshot;
@@ -41,6 +42,65 @@ fn flag(seq: u64) -> CancelFlag {
     flag
 }
 
+fn speak(seq: u64, tokens: EdgeReader<Vec<u32>>, frames: EdgeWriter<CodecFrame>) -> TalkerJob {
+    TalkerJob {
+        seq: SeqId(seq),
+        request: TalkerRequest {
+            voice: "alto".to_owned(),
+            language: None,
+            sampling: Sampling::default(),
+            seed: 1,
+            context: None,
+            thought: false,
+        },
+        tokens: Box::new(tokens),
+        max_frames: 10,
+        frames: Box::new(frames),
+        cancel: flag(seq),
+        progress: StageProgress::default(),
+        finished: oneshot::channel().0,
+    }
+}
+
+#[tokio::test]
+async fn a_sequence_without_a_place_is_excused_and_one_with_a_place_is_not() {
+    let limits = TalkerLimits {
+        mailbox: 16,
+        engine: ArConfig {
+            max_num_seqs: 1,
+            ..ArConfig::default()
+        },
+    };
+    let script = FakeScript::default();
+    let backend = Arc::new(FakeSpeech::new(script.clone()));
+    let (handle, body) = talker_stage(backend, limits, seat(), Clock::start());
+    let wake = handle.wake().clone();
+    let mut frames = Vec::new();
+    // These two are not cancelled.
+    for seq in [CANCELLED, CANCELLED + 1] {
+        let (mut tokens_in, tokens) = edge(4, None, Some(wake.clone()));
+        tokens_in.put(vec![u32::from('a'); 8], 1);
+        Box::new(tokens_in).end(End::Stop);
+        let (frames_in, frames_out) = edge::<CodecFrame>(16, Some(wake.clone()), None);
+        frames.push(frames_out);
+        handle.submit(speak(seq, tokens, frames_in)).unwrap();
+    }
+    script.talker.close();
+    let thread = std::thread::spawn(move || body.run());
+    script.talker.reached().await;
+    // Who is stuck in the first step has no excuse.
+    assert!(!frames[0].upstream_waits() && !frames[1].upstream_waits());
+    script.talker.allow(1);
+    assert!(matches!(frames[0].next().await, Taken::Item(_)));
+    script.talker.reached().await;
+    assert!(!frames[0].upstream_waits() && frames[1].upstream_waits());
+    script.talker.open();
+    while let Taken::Item(_) = frames[0].next().await {}
+    assert!(matches!(frames[1].next().await, Taken::Item(_)));
+    drop(handle);
+    thread.join().unwrap();
+}
+
 #[tokio::test]
 async fn a_cancelled_job_takes_no_place_in_the_talker() {
     let engine = ArConfig {
@@ -48,11 +108,7 @@ async fn a_cancelled_job_takes_no_place_in_the_talker() {
         max_waiting: 1,
         ..ArConfig::default()
     };
-    let limits = TalkerLimits {
-        mailbox: 16,
-        engine,
-        upstream_stall: STALL,
-    };
+    let limits = TalkerLimits { mailbox: 16, engine };
     let (handle, body) = talker_stage(backend(), limits, seat(), Clock::start());
     let wake = handle.wake().clone();
     let mut frames = Vec::new();
@@ -62,22 +118,7 @@ async fn a_cancelled_job_takes_no_place_in_the_talker() {
         Box::new(tokens_in).end(End::Stop);
         let (frames_in, frames_out) = edge::<CodecFrame>(4, Some(wake.clone()), None);
         frames.push(frames_out);
-        let job = TalkerJob {
-            seq: SeqId(seq),
-            request: TalkerRequest {
-                voice: "alto".to_owned(),
-                language: None,
-                sampling: Sampling::default(),
-                seed: 1,
-                context: None,
-            },
-            tokens: Box::new(tokens),
-            max_frames: 10,
-            frames: Box::new(frames_in),
-            cancel: flag(seq),
-            progress: StageProgress::default(),
-            finished: oneshot::channel().0,
-        };
+        let job = speak(seq, tokens, frames_in);
         handle.submit(job).unwrap();
     }
     let thread = std::thread::spawn(move || body.run());

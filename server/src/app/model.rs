@@ -147,7 +147,6 @@ pub(super) fn talker_limits(deploy: &Deploy, max_active: usize) -> TalkerLimits 
     TalkerLimits {
         mailbox: mailbox(max_active),
         engine: ar_config(&deploy.talker),
-        upstream_stall: deploy.talker.stage.upstream_stall,
     }
 }
 
@@ -226,6 +225,7 @@ async fn warm_up_sequence(orchestrator: &Orchestrator, pipeline: &Pipeline) -> a
         sampling: Sampling::default(),
         seed: 0,
         context: None,
+        thought: false,
     };
     let tokens = (pipeline.encode)(WARM_UP_TEXT).context("the tokenizer refuses the warm-up text")?;
     let spec = SegmentSpec {

@@ -68,8 +68,10 @@ pub(super) fn stamped_edge<T: Send>(
 struct Shared {
     /// Units on the edge.
     used: AtomicU32,
-    /// The writer waits for a caller and has nothing to deliver.
+    /// The writer has an excuse for delivering nothing.
     waits: AtomicBool,
+    /// How often that has begun.
+    excuses: AtomicU32,
 }
 
 #[derive(Debug)]
@@ -163,6 +165,9 @@ impl<T: Send> Outlet<T> for EdgeWriter<T> {
 
     fn set_waiting(&mut self, waiting: bool) {
         if self.shared.waits.swap(waiting, Ordering::AcqRel) != waiting {
+            self.shared
+                .excuses
+                .fetch_add(u32::from(waiting), Ordering::AcqRel);
             self.ring();
         }
     }
@@ -191,6 +196,11 @@ pub struct EdgeReader<T> {
 }
 
 impl<T> EdgeReader<T> {
+    /// How often the writer has begun to have an excuse for delivering nothing ([`Outlet::set_waiting`]).
+    pub fn excuses(&self) -> u32 {
+        self.shared.excuses.load(Ordering::Acquire)
+    }
+
     /// Waits for the next item or the end. Dropping the future loses nothing.
     pub async fn next(&mut self) -> Taken<T> {
         let parcel = self.channel.recv().await;

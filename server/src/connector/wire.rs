@@ -34,7 +34,7 @@ pub(super) use messages::{Hello, Passage, Passages};
 pub use payload::{Fields, Wire};
 
 /// Version of the encoding that is spoken here.
-pub const VERSION: u16 = 1;
+pub const VERSION: u16 = 2;
 /// Bytes of a header.
 pub const HEADER_LEN: usize = 44;
 /// Most bytes of a payload: a thousand rows of a large thinker, or ten minutes of audio.
@@ -280,7 +280,7 @@ mod tests {
         let expected = [
             &[0xEE][..],
             b"OMNI",
-            &[1, 0, 5, 0],
+            &[2, 0, 5, 0],
             &[8, 7, 6, 5, 4, 3, 2, 1],
             &[9, 0, 0, 0, 10, 0, 0, 0],
             &[11, 0, 0, 0, 0, 0, 0, 0],
@@ -305,8 +305,8 @@ mod tests {
             "a frame begins with the bytes [50, 4d, 4e, 49], expected [4f, 4d, 4e, 49]"
         );
         assert_eq!(
-            changed(4, 2),
-            "the peer speaks version 2 of the encoding, expected version 1"
+            changed(4, 1),
+            "the peer speaks version 1 of the encoding, expected version 2"
         );
         assert_eq!(changed(6, 0), "the kind of a frame is 0, expected 1 to 13");
         assert_eq!(changed(6, 14), "the kind of a frame is 14, expected 1 to 13");

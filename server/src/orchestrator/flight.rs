@@ -125,7 +125,8 @@ impl Flight {
     }
 }
 
-/// Puts the beginning of the text on its edge; the rest is a caller's, who may take any time.
+/// Puts the beginning of the text on its edge. The rest may take any time: it is a caller's, or an answer's, whose own session
+/// watches the thinker and knows when it is a reader that holds it up.
 fn text(mut edge: EdgeWriter<Vec<u32>>, tokens: &[u32], open: bool) -> Option<Box<EdgeWriter<Vec<u32>>>> {
     edge.set_waiting(true);
     edge.put(tokens.to_vec(), 1);

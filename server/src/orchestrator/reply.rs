@@ -15,8 +15,8 @@ use crate::connector::{EdgeReader, Hop, Place, metered_edge};
 use crate::error::ServeError;
 use crate::id::SeqIds;
 use crate::stage::{
-    CancelFlag, ChatInfo, DetokenizerMaker, End, JobRefused, Lease, PromptBuilder, ReplyToken, StagePool,
-    StageProgress, StageSnapshot, Taken, ThinkerJob, ThinkerRequest,
+    CancelFlag, ChatInfo, DetokenizerMaker, End, Inlet as _, JobRefused, Lease, PromptBuilder, ReplyToken,
+    StagePool, StageProgress, StageSnapshot, Taken, ThinkerJob, ThinkerRequest,
 };
 
 const STAGE: &str = "thinker";
@@ -134,6 +134,20 @@ impl Reply {
     #[must_use]
     pub fn progress(&self) -> StageSnapshot {
         self.progress.snapshot()
+    }
+
+    /// Whether the thinker has nothing to give because it has no room for this answer now.
+    #[must_use]
+    pub fn is_excused(&self) -> bool {
+        self.flight
+            .as_ref()
+            .is_none_or(|flight| flight.tokens.upstream_waits())
+    }
+
+    /// How often that has begun so far.
+    #[must_use]
+    pub fn excuses(&self) -> u32 {
+        self.flight.as_ref().map_or(0, |flight| flight.tokens.excuses())
     }
 
     /// The next event. Dropping the future loses nothing.

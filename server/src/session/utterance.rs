@@ -340,6 +340,7 @@ impl Utterance {
             sampling: self.settings.sampling,
             seed: self.seed.wrapping_add(self.sequences.wrapping_mul(SEED_STEP)),
             context: self.context.clone(),
+            thought: self.own_text,
         };
         self.sequences += 1;
         self.text_tokens += piece.tokens.len() as u32;

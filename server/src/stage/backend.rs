@@ -116,6 +116,8 @@ pub struct TalkerRequest {
     pub seed: u64,
     /// The user's turns that it answers, without an awaited row among them; `None` where text is spoken and nobody asked.
     pub context: Option<Arc<[ContextRow]>>,
+    /// Whether its text comes from the thinker as it writes, and not from a caller, who may take any time.
+    pub thought: bool,
 }
 
 /// A speech model that the stages can be built from, more than once: a stage whose model was lost to a panic asks again.

@@ -71,7 +71,8 @@ pub trait Outlet<T>: Send {
     /// Passes on an item that was put into an edge of another process, and whose passage was measured.
     fn put_measured(&mut self, item: T, units: u32, passage: &ChunkStamps);
 
-    /// Says whether this side has nothing to deliver because a caller has not said more, or that it has no such excuse. Silence
+    /// Says whether this side has nothing to deliver because a caller has not said more, or because others take all its room, or
+    /// that it has no such excuse. Silence
     /// with an excuse is no stall. Rings the other side if that changes.
     fn set_waiting(&mut self, waiting: bool);
 

@@ -3,7 +3,6 @@
 use std::collections::HashMap;
 use std::fmt;
 use std::sync::Arc;
-use std::time::Duration;
 
 use omni_engine::{
     AddOptions, ArConfig, ArEngine, ArEvent, ArReport, CodecFrame, FinishReason, SeqId, SeqRecord, Stamp,
@@ -14,6 +13,7 @@ use super::backend::{BackendError, SpeechBackend, TalkerRequest};
 use super::flow::{End, Inlet, Outlet};
 use super::handle::StageHandle;
 use super::news::{Course, EndReason, EngineNews, Refusal, StepFigures, cache};
+use super::place::Place;
 use super::progress::StageProgress;
 use super::replica::{ReplicaStats, Seat};
 use super::sides::{Next, Sink, Source, Want, finished, lost, refusal};
@@ -22,8 +22,6 @@ use super::worker::{Core, StageBody, stage};
 use crate::clock::Clock;
 
 const NAME: &str = "talker";
-/// The stage that feeds it, where it is not a caller.
-const UPSTREAM: &str = "thinker";
 
 /// One sequence to speak.
 pub struct TalkerJob {
@@ -60,8 +58,6 @@ pub struct TalkerLimits {
     pub mailbox: usize,
     /// Of the engine.
     pub engine: ArConfig,
-    /// How long the stage before it may deliver nothing.
-    pub upstream_stall: Duration,
 }
 
 /// A talker replica and the body of its thread.
@@ -74,10 +70,10 @@ pub fn talker_stage<B: SpeechBackend>(
     let core = Talker {
         backend,
         config: limits.engine,
-        patience: limits.upstream_stall,
         clock,
         seat: seat.clone(),
         engine: None,
+        steps: 0,
         live: HashMap::new(),
         leaving: HashMap::new(),
     };
@@ -87,10 +83,10 @@ pub fn talker_stage<B: SpeechBackend>(
 struct Talker<B: SpeechBackend> {
     backend: Arc<B>,
     config: ArConfig,
-    patience: Duration,
     clock: Clock,
     seat: Seat,
     engine: Option<ArEngine<B::Talker>>,
+    steps: u64,
     live: HashMap<SeqId, Live>,
     /// Those given up of which the engine has not told the end yet.
     leaving: HashMap<SeqId, Course>,
@@ -103,6 +99,10 @@ struct Live {
     /// Rows received and frames made: with as many of one as of the other it waits for a row.
     rows: u32,
     made: u32,
+    /// Its rows come from the thinker.
+    thought: bool,
+    starved: bool,
+    place: Place,
     cancel: CancelFlag,
     progress: StageProgress,
     course: Course,
@@ -132,6 +132,7 @@ impl<B: SpeechBackend> Core for Talker<B> {
             max_outputs: job.max_frames,
             ..AddOptions::default()
         };
+        let thought = job.request.thought;
         let request = self.backend.talker_request(job.request);
         let now = self.clock.now();
         if let Err(error) = engine.add(job.seq, request, options, now) {
@@ -145,6 +146,9 @@ impl<B: SpeechBackend> Core for Talker<B> {
             frames: Sink::new(job.frames),
             rows: 0,
             made: 0,
+            thought,
+            starved: false,
+            place: Place::new(self.steps),
             cancel: job.cancel,
             course: Course::new(&job.progress, Some(job.max_frames), now),
             progress: job.progress,
@@ -155,9 +159,8 @@ impl<B: SpeechBackend> Core for Talker<B> {
 
     fn tend(&mut self) {
         let Some(engine) = &mut self.engine else { return };
-        let (now, patience, seat) = (self.clock.now(), self.patience, &self.seat);
+        let (seat, steps, now) = (&self.seat, self.steps, self.clock.now());
         let leaving = &mut self.leaving;
-        let mut stalled = Vec::new();
         self.live.retain(|&seq, live| {
             if live.cancel.is_set() || !live.feed(seq, engine) {
                 if engine.abort(seq) {
@@ -165,23 +168,13 @@ impl<B: SpeechBackend> Core for Talker<B> {
                 }
                 return false;
             }
-            if live.is_starved(now) {
+            if live.is_starved(live.place.is_missed(engine.state(seq), steps), now) {
                 seat.count(|stats| stats.starved += 1);
                 seat.tell(&EngineNews::Starved);
                 live.progress.starve();
             }
-            if let Some(end) = live.tokens.stalled(UPSTREAM, NAME, patience, now) {
-                stalled.push((seq, end));
-                engine.end(seq, FinishReason::Error("its upstream stage stalled".to_owned()));
-                leaving.insert(seq, live.course);
-            }
             true
         });
-        for (seq, end) in stalled {
-            if let Some(live) = self.live.remove(&seq) {
-                live.frames.end(end);
-            }
-        }
     }
 
     fn has_work(&self) -> bool {
@@ -189,13 +182,13 @@ impl<B: SpeechBackend> Core for Talker<B> {
     }
 
     fn wake_at(&self) -> Option<Stamp> {
-        let sources = self.live.values().map(|live| &live.tokens);
-        sources.filter_map(|tokens| tokens.stalls_at(self.patience)).min()
+        None
     }
 
     fn step(&mut self) {
         let Some(engine) = &mut self.engine else { return };
         let clock = self.clock;
+        self.steps += 1;
         let report = engine.step_with(|| clock.now());
         let (stats, from) = (report.stats, report.began);
         self.seat.tell(&EngineNews::Step(StepFigures::ar(&report)));
@@ -232,7 +225,12 @@ impl<B: SpeechBackend> Talker<B> {
             match event {
                 ArEvent::Output { seq, item } => self.output(seq, item, from, until),
                 ArEvent::Finished { seq, reason, record } => self.finished(seq, reason, record),
-                ArEvent::Queued { .. } | ArEvent::Scheduled { .. } | ArEvent::Preempted { .. } => {}
+                ArEvent::Preempted { seq, .. } => {
+                    if let Some(live) = self.live.get_mut(&seq) {
+                        live.place.lost();
+                    }
+                }
+                ArEvent::Queued { .. } | ArEvent::Scheduled { .. } => {}
             }
         }
     }
@@ -244,6 +242,7 @@ impl<B: SpeechBackend> Talker<B> {
         live.progress.step(from, until, 1);
         self.seat.tell(&live.course.output(until));
         live.made += 1;
+        live.place.worked();
         if live.frames.put(frame, 1) {
             engine.set_paused(seq, true);
         }
@@ -290,12 +289,15 @@ impl Live {
         }
     }
 
-    /// Whether it begins to wait for a row that its upstream stage should have delivered. A caller's text is not missed: that
-    /// excuse is passed on.
-    fn is_starved(&mut self, now: Stamp) -> bool {
+    /// Whether it begins to wait for a row that the thinker should have delivered. The stage behind is told why nothing comes:
+    /// the text is awaited, which is for whoever writes it to answer for, or it is `placeless` here, with too many others.
+    fn is_starved(&mut self, placeless: bool, now: Stamp) -> bool {
         let idle = !self.frames.is_paused() && self.rows <= self.made;
         let want = self.tokens.observe(idle, now);
-        self.frames.set_waiting(want == Want::Excused);
-        want == Want::Begins && self.rows > 0
+        self.frames.set_waiting(want == Want::Excused || placeless);
+        let starved = want != Want::Nothing && self.thought && self.rows > 0;
+        let begins = starved && !self.starved;
+        self.starved = starved;
+        begins
     }
 }

@@ -11,6 +11,7 @@ use super::chat::{ReplyToken, ThinkerRequest};
 use super::flow::{End, Outlet};
 use super::handle::StageHandle;
 use super::news::{Course, EndReason, EngineNews, Refusal, StepFigures, cache};
+use super::place::Place;
 use super::progress::StageProgress;
 use super::replica::{ReplicaStats, Seat};
 use super::sides::{Sink, finished, lost, refusal};
@@ -66,6 +67,7 @@ pub fn thinker_stage<B: SpeechBackend>(
         clock,
         seat: seat.clone(),
         engine: None,
+        steps: 0,
         live: HashMap::new(),
         leaving: HashMap::new(),
     };
@@ -78,6 +80,7 @@ struct Thinker<B: SpeechBackend> {
     clock: Clock,
     seat: Seat,
     engine: Option<ArEngine<B::Thinker>>,
+    steps: u64,
     live: HashMap<SeqId, Live>,
     /// Those given up of which the engine has not told the end yet.
     leaving: HashMap<SeqId, Course>,
@@ -86,6 +89,7 @@ struct Thinker<B: SpeechBackend> {
 /// A sequence in the engine. Dropping it closes its outlet.
 struct Live {
     tokens: Sink<ReplyToken>,
+    place: Place,
     cancel: CancelFlag,
     progress: StageProgress,
     course: Course,
@@ -128,6 +132,7 @@ impl<B: SpeechBackend> Core for Thinker<B> {
         }
         let live = Live {
             tokens: Sink::new(job.tokens),
+            place: Place::new(self.steps),
             cancel: job.cancel,
             course: Course::new(&job.progress, Some(job.max_tokens), now),
             progress: job.progress,
@@ -138,8 +143,10 @@ impl<B: SpeechBackend> Core for Thinker<B> {
 
     fn tend(&mut self) {
         let Some(engine) = &mut self.engine else { return };
-        let leaving = &mut self.leaving;
+        let (steps, leaving) = (self.steps, &mut self.leaving);
         self.live.retain(|&seq, live| {
+            live.tokens
+                .set_waiting(live.place.is_missed(engine.state(seq), steps));
             let keep = !live.cancel.is_set();
             if !keep {
                 if engine.abort(seq) {
@@ -163,6 +170,7 @@ impl<B: SpeechBackend> Core for Thinker<B> {
     fn step(&mut self) {
         let Some(engine) = &mut self.engine else { return };
         let clock = self.clock;
+        self.steps += 1;
         let report = engine.step_with(|| clock.now());
         let (stats, from) = (report.stats, report.began);
         self.seat.tell(&EngineNews::Step(StepFigures::ar(&report)));
@@ -202,7 +210,12 @@ impl<B: SpeechBackend> Thinker<B> {
                 ArEvent::Output { seq, item } => self.output(seq, item.into(), from, until),
                 ArEvent::Finished { seq, reason, record } => self.finished(seq, reason, record),
                 ArEvent::Scheduled { seq, .. } => self.scheduled(seq, from),
-                ArEvent::Queued { .. } | ArEvent::Preempted { .. } => {}
+                ArEvent::Preempted { seq, .. } => {
+                    if let Some(live) = self.live.get_mut(&seq) {
+                        live.place.lost();
+                    }
+                }
+                ArEvent::Queued { .. } => {}
             }
         }
     }
@@ -221,6 +234,7 @@ impl<B: SpeechBackend> Thinker<B> {
         // A prompt may take several steps; the first token ends them all.
         let from = live.reading.take().unwrap_or(from);
         live.progress.step(from, until, 1);
+        live.place.worked();
         if live.tokens.put(token, 1) {
             engine.set_paused(seq, true);
         }

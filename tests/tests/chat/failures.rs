@@ -112,6 +112,100 @@ async fn a_failure_over_the_prompt_is_the_servers_fault() {
 }
 
 #[tokio::test]
+async fn a_thinker_that_is_stuck_within_an_answer_fails_it_and_is_named() {
+    let script = FakeScript::default();
+    let args = ["--set", "stages.talker.upstream_stall=100ms"];
+    let server = TestServer::fake(script.clone(), &args).await;
+    let mut chat = server.converse().await;
+    chat.configure(chat_config(false)).await;
+    chat.ask("forever").await;
+    chat.until(|event| matches!(event, Event::Text(_)).then_some(()))
+        .await;
+    script.thinker.close();
+    let failed = chat.answer().await;
+    assert_eq!(failed.error_reason(), "STAGE_FAILED");
+    let message = failed.outcome.error.unwrap().message;
+    assert!(
+        message.contains("stage thinker failed: it gave nothing for 100ms"),
+        "{message}"
+    );
+    script.thinker.open();
+    assert_eq!(chat.turn("say fine").await.text, "fine");
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn a_thinker_that_never_begins_is_named_and_the_conversation_goes_on() {
+    let script = FakeScript::default();
+    let server = TestServer::fake(script.clone(), &["--idle-timeout", "1s"]).await;
+    let mut chat = server.converse().await;
+    chat.configure(chat_config(true)).await;
+    script.thinker.close();
+    let failed = chat.turn("say never").await;
+    assert_eq!(failed.error_reason(), "STAGE_FAILED");
+    let message = failed.outcome.error.unwrap().message;
+    assert!(
+        message.contains("stage thinker failed: it gave nothing for 1s"),
+        "{message}"
+    );
+    script.thinker.open();
+    assert_eq!(chat.turn("say fine").await.text, "fine");
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn an_answer_whose_place_others_have_is_not_taken_for_stuck() {
+    let script = FakeScript::default();
+    let args = [
+        "--max-buffered-audio",
+        "1s",
+        "--set",
+        "stages.thinker.max_num_seqs=1",
+        "--set",
+        "stages.talker.upstream_stall=1s",
+    ];
+    let server = TestServer::fake(script.clone(), &args).await;
+    let endless = |audio| v1::ChatConfig {
+        text_sampling: Some(v1::SamplingParams {
+            max_tokens: Some(1 << 20),
+            ..v1::SamplingParams::default()
+        }),
+        ..chat_config(audio)
+    };
+    let mut slow = server.converse().await;
+    slow.configure(endless(true)).await;
+    slow.ask("forever").await;
+    slow.until(|event| matches!(event, Event::Audio(_)).then_some(()))
+        .await;
+    // It is not read any more, and comes to rest; another gets its place in the thinker.
+    let mut other = server.converse().await;
+    other.configure(endless(false)).await;
+    other.ask("forever").await;
+    let text = |event: &Event| matches!(event, Event::Text(_)).then_some(());
+    other.until(text).await;
+    let waits = async {
+        while let Some((_, event)) = slow.next().await {
+            assert!(!matches!(event, Event::ResponseDone(_)), "{event:?}");
+        }
+    };
+    // For more than twice as long as a thinker may be stuck.
+    let goes_on = async {
+        let began = std::time::Instant::now();
+        while began.elapsed() < std::time::Duration::from_millis(2_500) {
+            other.until(text).await;
+        }
+    };
+    tokio::select! {
+        () = waits => panic!("the call has ended"),
+        () = goes_on => {}
+    }
+    other.send(omni_tests::interrupt(None)).await;
+    assert_eq!(other.answer().await.finish(), v1::FinishReason::Interrupted);
+    slow.until(text).await;
+    server.stop().await;
+}
+
+#[tokio::test]
 async fn a_failure_of_generate_is_a_status() {
     let script = FakeScript {
         thinker_panics_on: Some('!'),

@@ -137,6 +137,30 @@ async fn sentences_of_one_answer_are_spoken_by_one_replica() {
 }
 
 #[tokio::test]
+async fn a_talker_that_waits_for_the_thinker_is_counted_as_starved() {
+    for speaks_words in [false, true] {
+        let script = FakeScript {
+            speaks_words,
+            ..FakeScript::default()
+        };
+        let server = server(script.clone()).await;
+        let mut chat = server.converse().await;
+        chat.configure(chat_config(true)).await;
+        script.thinker.close();
+        chat.ask("say One sentence is long enough to be heard.").await;
+        script.thinker.allow(30);
+        let pool = server.app.orchestrator().pool("talker").unwrap();
+        let starved = || pool.replicas().iter().any(|replica| replica.stats.starved > 0);
+        server.until("the talker has run dry", starved).await;
+        script.thinker.open();
+        chat.answer().await;
+        let speech = server.records.turns()[0].timings.speech.unwrap();
+        assert!(speech.talker.starved > 0);
+        server.stop().await;
+    }
+}
+
+#[tokio::test]
 async fn text_before_a_stop_string_within_a_token_is_spoken() {
     let script = FakeScript {
         spells_out: true,

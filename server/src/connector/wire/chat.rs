@@ -13,6 +13,7 @@ impl Wire for (TalkerRequest, u32) {
         let (request, max_frames) = self;
         out.extend(max_frames.to_le_bytes());
         out.extend(request.seed.to_le_bytes());
+        out.push(u8::from(request.thought));
         put_bytes(out, request.voice.as_bytes());
         put_option(out, request.language.as_ref(), |out, language| {
             put_bytes(out, language.as_bytes());
@@ -28,6 +29,7 @@ impl Wire for (TalkerRequest, u32) {
         let max_frames = fields.u32()?;
         let request = TalkerRequest {
             seed: fields.u64()?,
+            thought: fields.option(|_| Ok(()))?.is_some(),
             voice: fields.text()?.to_owned(),
             language: fields.option(Fields::text)?.map(str::to_owned),
             sampling: sampling(&mut fields)?,

@@ -87,9 +87,10 @@ prop_compose! {
         top_k: Option<u32>,
         repetition_penalty in of(0f32..9.0),
         context in of(vec(row(), 0..4)),
+        thought: bool,
     ) -> TalkerRequest {
         let sampling = Sampling { temperature, top_p, top_k, repetition_penalty };
-        TalkerRequest { voice, language, sampling, seed, context: context.map(Into::into) }
+        TalkerRequest { voice, language, sampling, seed, context: context.map(Into::into), thought }
     }
 }
 

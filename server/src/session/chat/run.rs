@@ -142,6 +142,8 @@ impl Run {
                 () = draining.cancelled(), if self.closing.is_none() => self.drain(),
                 () = tokio::time::sleep(due_in) => match due {
                     Due::Age => self.closing = Some(self.patience.over(due)),
+                    // Nothing comes of the answer, and that is not the caller's fault.
+                    Due::Idle if self.turn.is_some() => self.give_up(),
                     Due::Deadline | Due::Idle | Due::Stall => return Err(self.patience.over(due)),
                 },
                 () = tokio::time::sleep(stall_in.unwrap_or_default()), if stall_in.is_some() => self.stalled(),
@@ -170,8 +172,17 @@ impl Run {
 
     /// The thinker gives no more.
     fn stalled(&mut self) {
+        let now = self.deps.clock.now();
         if let Some(turn) = &mut self.turn {
-            turn.stalled();
+            turn.stalled(now);
+        }
+    }
+
+    /// Nothing has come of the answer for as long as sessions are waited for.
+    fn give_up(&mut self) {
+        self.patience.active(self.deps.clock.now());
+        if let Some(turn) = &mut self.turn {
+            turn.give_up(self.deps.limits.idle_timeout);
         }
     }
 

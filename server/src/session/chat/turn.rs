@@ -59,8 +59,8 @@ pub(super) struct Turn {
     /// Bytes of it that an interruption leaves.
     kept: Option<usize>,
     forgotten: usize,
-    /// Since when the next token is waited for, after the first.
-    waits_since: Option<Stamp>,
+    /// Since when the next token is waited for, after the first, and how often the thinker had been excused until then.
+    waits: Option<(Stamp, u32)>,
     /// Longest such wait.
     max_wait: Duration,
     outcome: Outcome,
@@ -231,7 +231,7 @@ impl Turn {
             sent: 0,
             kept: None,
             forgotten: 0,
-            waits_since: None,
+            waits: None,
             max_wait: chat.stall,
             outcome: Outcome::Stop,
             error: None,
@@ -256,16 +256,43 @@ impl Turn {
 
     /// When the thinker has given nothing for too long, if tokens are taken from `now` on. It may take any time to its first.
     pub(super) fn stalls_at(&mut self, takes_text: bool, now: Stamp) -> Option<Stamp> {
-        let waits = takes_text && self.figures.reply_tokens > 0 && matches!(self.phase, Phase::Thinking(_));
-        self.waits_since = waits.then(|| self.waits_since.unwrap_or(now));
-        self.waits_since.map(|since| since + self.max_wait)
+        let reply = match &self.phase {
+            Phase::Thinking(reply) if takes_text && self.figures.reply_tokens > 0 => reply,
+            _ => {
+                self.waits = None;
+                return None;
+            }
+        };
+        let waits = self.waits.get_or_insert_with(|| (now, reply.excuses()));
+        Some(waits.0 + self.max_wait)
     }
 
-    /// It has.
-    pub(super) fn stalled(&mut self) {
+    /// It has. One that had no room for this answer meanwhile is busy, and not broken: it is waited for anew.
+    pub(super) fn stalled(&mut self, now: Stamp) {
+        let (Phase::Thinking(reply), Some((since, excuses))) = (&self.phase, &mut self.waits) else {
+            return;
+        };
+        if reply.is_excused() || reply.excuses() != *excuses {
+            (*since, *excuses) = (now, reply.excuses());
+            return;
+        }
+        self.gave_nothing("thinker", self.max_wait);
+    }
+
+    /// Nothing came of it for so long, whoever it is that gives nothing.
+    pub(super) fn give_up(&mut self, waited: Duration) {
+        let stage = match self.phase {
+            Phase::Preparing(_) => "prompt",
+            Phase::Thinking(_) => "thinker",
+            Phase::Over => "code2wav",
+        };
+        self.gave_nothing(stage, waited);
+    }
+
+    fn gave_nothing(&mut self, stage: &'static str, waited: Duration) {
         self.fail(ServeError::StageFailed {
-            stage: "thinker",
-            message: format!("it gave nothing for {:.0} s", self.max_wait.as_secs_f64()),
+            stage,
+            message: format!("it gave nothing for {waited:?}"),
         });
     }
 
@@ -354,7 +381,7 @@ impl Turn {
 
     fn token(&mut self, token: &ReplyToken, out: &mut Outbox, now: Stamp) {
         self.figures.reply_tokens += 1;
-        self.waits_since = None;
+        self.waits = None;
         self.figures.intervals.token(now);
         if let Some(voice) = &mut self.voice
             && let Err(error) = voice.hear_user(&token.heard)

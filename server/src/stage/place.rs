@@ -1,0 +1,61 @@
+//! Whether a sequence has room in its engine: one that has none gives nothing, and is no sign of a stage that is stuck.
+
+use omni_engine::SeqState;
+
+/// Of one sequence.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Place {
+    /// Steps of the engine before it came.
+    born: u64,
+    /// It lost its place, and what that held is not computed again yet.
+    recomputed: bool,
+}
+
+impl Place {
+    /// Of a sequence that comes after so many steps of its engine.
+    pub(super) fn new(steps: u64) -> Self {
+        Self {
+            born: steps,
+            recomputed: false,
+        }
+    }
+
+    /// It gave its place to another.
+    pub(super) fn lost(&mut self) {
+        self.recomputed = true;
+    }
+
+    /// It gave an output.
+    pub(super) fn worked(&mut self) {
+        self.recomputed = false;
+    }
+
+    /// Whether it has no place, in `state` after so many steps, although there was a step that might have given it one. An engine
+    /// that is stuck in its first step has no such excuse.
+    pub(super) fn is_missed(self, state: Option<SeqState>, steps: u64) -> bool {
+        let waits = matches!(state, Some(SeqState::Waiting | SeqState::Preempted));
+        self.recomputed || (waits && steps > self.born)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_place_is_missed_from_the_first_step_without_it_to_the_next_output() {
+        let mut place = Place::new(7);
+        assert!(!place.is_missed(Some(SeqState::Waiting), 7));
+        assert!(place.is_missed(Some(SeqState::Waiting), 8));
+        assert!(!place.is_missed(Some(SeqState::Running), 9));
+        place.worked();
+        place.lost();
+        assert!(place.is_missed(Some(SeqState::Preempted), 20));
+        assert!(
+            place.is_missed(Some(SeqState::Running), 21),
+            "it is computed again"
+        );
+        place.worked();
+        assert!(!place.is_missed(Some(SeqState::Running), 22));
+    }
+}

@@ -13,6 +13,8 @@ pub enum Finish {
     Stop,
     /// A limit on the length of the text or the audio was reached first.
     Length,
+    /// The model went round in circles and was stopped.
+    Repetition,
     /// It was cancelled or interrupted.
     Interrupted,
     /// It failed; the session goes on.
@@ -133,6 +135,7 @@ fn finish(outcome: &v1::Outcome) -> Result<Finish, &'static str> {
     match (outcome.finish_reason(), &outcome.error) {
         (v1::FinishReason::Stop, None) => Ok(Finish::Stop),
         (v1::FinishReason::Length, None) => Ok(Finish::Length),
+        (v1::FinishReason::Repetition, None) => Ok(Finish::Repetition),
         (v1::FinishReason::Interrupted, None) => Ok(Finish::Interrupted),
         (v1::FinishReason::Error, Some(error)) => {
             Ok(Finish::Error(Box::new(RpcError::from_rpc_status(error))))

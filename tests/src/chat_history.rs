@@ -180,7 +180,7 @@ impl Checker {
             .as_ref()
             .is_some_and(|settings| settings.output_modalities.contains(&v1::Modality::Text.into()));
         match reason {
-            v1::FinishReason::Stop | v1::FinishReason::Length => {
+            v1::FinishReason::Stop | v1::FinishReason::Length | v1::FinishReason::Repetition => {
                 assert_eq!(open.last, open.samples > 0, "the last audio of {id} says so");
                 assert!(
                     !writes || open.text.is_empty() || kept == open.text,

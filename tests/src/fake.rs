@@ -80,6 +80,27 @@ pub struct FakeScript {
     pub max_context: u32,
     /// What the talker was told of the user's turns, sequence by sequence.
     pub contexts: Contexts,
+    /// Positions of prompts that the thinker found computed, answer by answer.
+    pub cached: Cached,
+}
+
+/// Positions that were found computed. Copies are the same.
+#[derive(Debug, Clone, Default)]
+pub struct Cached(Arc<Mutex<Vec<u32>>>);
+
+impl Cached {
+    /// For every answer so far.
+    #[must_use]
+    pub fn all(&self) -> Vec<u32> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    fn add(&self, positions: u32) {
+        self.0
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .push(positions);
+    }
 }
 
 /// What one sequence was told of the user's turns; `None` if nothing.

@@ -92,6 +92,7 @@ impl Summary {
         match utterance.done.as_ref().map(|done| &done.finish) {
             None | Some(Finish::Interrupted) => parts.push("interrupted".to_owned()),
             Some(Finish::Length) => parts.push("cut".to_owned()),
+            Some(Finish::Repetition) => parts.push("repeating".to_owned()),
             Some(Finish::Stop | Finish::Error(_)) => {}
         }
         let Some(measured) = &utterance.measured else {
@@ -174,6 +175,7 @@ pub(crate) fn finish_name(finish: &Finish) -> &'static str {
     match finish {
         Finish::Stop => "stop",
         Finish::Length => "length",
+        Finish::Repetition => "repetition",
         Finish::Interrupted => "interrupted",
         Finish::Error(_) => "error",
     }

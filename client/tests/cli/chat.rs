@@ -289,6 +289,18 @@ fn warnings_and_cuts_are_said_unless_quiet() {
 }
 
 #[test]
+fn an_answer_that_repeated_itself_is_told() {
+    let script = ChatScript {
+        finish: FinishReason::Repetition,
+        ..ChatScript::default()
+    };
+    assert_eq!(
+        run(script, &["Hello."], "").stderr,
+        "warning: the answer was stopped: the model repeated itself\n"
+    );
+}
+
+#[test]
 fn a_reader_that_leaves_ends_the_program_silently() {
     let fake = Fake::chat(ChatScript::default());
     let (reader, writer) = std::io::pipe().unwrap();

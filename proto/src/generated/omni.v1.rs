@@ -161,6 +161,8 @@ pub enum FinishReason {
     Interrupted = 3,
     /// It failed; Outcome.error says how. The stream itself stays usable.
     Error = 4,
+    /// The model went round in circles and was stopped; never unless the server is told to look for that.
+    Repetition = 5,
 }
 impl FinishReason {
     /// String value of the enum field names used in the ProtoBuf definition.
@@ -174,6 +176,7 @@ impl FinishReason {
             Self::Length => "FINISH_REASON_LENGTH",
             Self::Interrupted => "FINISH_REASON_INTERRUPTED",
             Self::Error => "FINISH_REASON_ERROR",
+            Self::Repetition => "FINISH_REASON_REPETITION",
         }
     }
     /// Creates an enum from field names used in the ProtoBuf definition.
@@ -184,6 +187,7 @@ impl FinishReason {
             "FINISH_REASON_LENGTH" => Some(Self::Length),
             "FINISH_REASON_INTERRUPTED" => Some(Self::Interrupted),
             "FINISH_REASON_ERROR" => Some(Self::Error),
+            "FINISH_REASON_REPETITION" => Some(Self::Repetition),
             _ => None,
         }
     }
@@ -1097,7 +1101,7 @@ pub struct ChatConfig {
     #[prost(message, optional, tag = "9")]
     pub speech_sampling: ::core::option::Option<SamplingParams>,
     /// The conversation so far, oldest first; none of it is answered or echoed. In a later config of the same stream
-    /// it must be empty: the conversation goes on.
+    /// it must be empty: the conversation goes on. At most 4096 messages.
     #[prost(message, repeated, tag = "12")]
     pub history: ::prost::alloc::vec::Vec<ChatMessage>,
     /// The answer ends before the first of these that it would contain, with FINISH_REASON_STOP. None may be empty.
@@ -1146,7 +1150,8 @@ pub struct InputAudio {
     pub data: ::prost::bytes::Bytes,
 }
 /// The audio since the last `commit` becomes a message of the user; answered by `message_added`. Without any audio
-/// it ends the call with FAILED_PRECONDITION, reason NO_INPUT_AUDIO.
+/// it ends the call with FAILED_PRECONDITION, reason NO_INPUT_AUDIO; with less than the model hears anything in, with
+/// INVALID_ARGUMENT, reason AUDIO_TOO_SHORT.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct CommitInput {
     /// Ask for a response too, as an empty `respond` right behind it would.
@@ -1157,8 +1162,9 @@ pub struct CommitInput {
 /// assistant may begin a conversation too.
 ///
 /// A conversation that leaves too little room for an answer in the model's context loses its oldest turns, but for the
-/// instructions; a warning, reason HISTORY_TRIMMED, says so. If even the last turn leaves none, the response fails with
-/// INVALID_ARGUMENT, reason CONTEXT_TOO_LONG.
+/// instructions, and so does one of which the model's chat template refuses a turn; a warning, reason HISTORY_TRIMMED, says so.
+/// If even the last turn leaves none, the response fails with INVALID_ARGUMENT, reason CONTEXT_TOO_LONG; if that is what is
+/// refused, with INVALID_ARGUMENT, reason INVALID_FIELD.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct CreateResponse {
     /// The caller's name for the response, unused before in this stream. Empty: the server names it. It also names the

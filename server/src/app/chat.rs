@@ -3,10 +3,11 @@
 use std::sync::Arc;
 
 use anyhow::Context as _;
+use omni_engine::CacheSalt;
 
 use super::model::{ModelStart, ar_config, sampling};
 use super::stage_process;
-use crate::config::deploy::{ArStage, Placement};
+use crate::config::deploy::{Deploy, Placement};
 use crate::orchestrator::{ChatPath, Orchestrator, ReplyEvent, ReplySpec};
 use crate::stage::{
     Changes, ChatInfo, ChatMessage, Detokenizer, End, Part, PoolControl as _, Role, Sampling, SpeechBackend,
@@ -25,7 +26,7 @@ impl ModelStart {
         backend: &Arc<B>,
         changes: &Changes,
     ) -> anyhow::Result<Result<ChatPath, String>> {
-        let deploy = &self.config.deploy.thinker;
+        let (deploy, answers) = (&self.config.deploy.thinker, self.config.deploy.answers);
         let info = match backend.chat() {
             Ok(info) => Arc::new(ChatInfo {
                 default_sampling: sampling(deploy).or(info.default_sampling),
@@ -37,7 +38,7 @@ impl ModelStart {
                 return Ok(Err(why));
             }
         };
-        let limits = thinker_limits(deploy, self.config.max_active);
+        let limits = thinker_limits(&self.config.deploy, self.config.max_active);
         let (model, clock) = (Arc::clone(backend), self.clock);
         let make = match deploy.stage.placement {
             Placement::Thread => Box::new(move |seat| thinker_stage(Arc::clone(&model), limits, seat, clock)),
@@ -51,16 +52,18 @@ impl ModelStart {
             detokenizer: Arc::new(move || -> Box<dyn Detokenizer> { writer.detokenizer() }),
             thinker,
             tokens: deploy.output_capacity,
-            stall: self.config.deploy.talker.stage.upstream_stall,
+            stall: self.config.deploy.patience.thinker,
+            shared_prefixes: answers.shared_prefixes,
         }))
     }
 }
 
 /// How a thinker is run.
-pub(super) fn thinker_limits(deploy: &ArStage, max_active: usize) -> ThinkerLimits {
+pub(super) fn thinker_limits(deploy: &Deploy, max_active: usize) -> ThinkerLimits {
     ThinkerLimits {
         mailbox: 4 * max_active + 16,
-        engine: ar_config(deploy),
+        engine: ar_config(&deploy.thinker),
+        repetition: deploy.answers.repetition,
     }
 }
 
@@ -82,6 +85,7 @@ pub(super) async fn warm_up(orchestrator: &Orchestrator) -> anyhow::Result<()> {
         sampling: Sampling::default(),
         seed: 0,
         export_heard: false,
+        salt: CacheSalt::default(),
     };
     let spec = ReplySpec {
         request,
@@ -97,7 +101,7 @@ pub(super) async fn warm_up(orchestrator: &Orchestrator) -> anyhow::Result<()> {
         loop {
             match answer.next().await {
                 ReplyEvent::Token(_) => {}
-                ReplyEvent::End(End::Stop | End::Length) => break,
+                ReplyEvent::End(End::Stop | End::Length | End::Repetition) => break,
                 ReplyEvent::End(end) => anyhow::bail!("the warm-up of the thinker failed: {end:?}"),
             }
         }

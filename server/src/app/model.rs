@@ -155,7 +155,7 @@ pub(super) fn code2wav_limits(deploy: &Deploy, info: &SpeechInfo, max_active: us
     Code2WavLimits {
         mailbox: mailbox(max_active),
         engine: chunk_config(&deploy.code2wav, info.frame_duration()),
-        upstream_stall: deploy.code2wav.stage.upstream_stall,
+        upstream_stall: deploy.patience.talker,
     }
 }
 
@@ -239,7 +239,7 @@ async fn warm_up_sequence(orchestrator: &Orchestrator, pipeline: &Pipeline) -> a
     loop {
         match segment.next().await {
             SegmentEvent::TalkerDone | SegmentEvent::Audio(_) => {}
-            SegmentEvent::End(End::Stop | End::Length) => return Ok(()),
+            SegmentEvent::End(End::Stop | End::Length | End::Repetition) => return Ok(()),
             SegmentEvent::End(end) => anyhow::bail!("the warm-up failed: {end:?}"),
         }
     }

@@ -79,6 +79,7 @@ fn name(outcome: Outcome) -> &'static str {
     match outcome {
         Outcome::Stop => "stop",
         Outcome::Length => "length",
+        Outcome::Repetition => "repetition",
         Outcome::Interrupted => "interrupted",
         Outcome::Error => "error",
         Outcome::Aborted => "aborted",

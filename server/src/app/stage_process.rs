@@ -158,7 +158,7 @@ impl Loaded {
         let replica = ReplicaId(order.replica);
         match called.stage.as_str() {
             "thinker" => {
-                let limits = thinker_limits(&deploy.thinker, order.max_active);
+                let limits = thinker_limits(&deploy, order.max_active);
                 let make = |seat| thinker_stage(model, limits, seat, clock);
                 run::<ThinkerJob>(called, replica, &deploy.thinker.stage, make)
             }

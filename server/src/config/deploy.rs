@@ -21,7 +21,8 @@ use std::path::Path;
 use resolve::Resolved;
 
 pub use typed::{
-    ArStage, ChunkStage, Deploy, Dtype, Handover, Placement, Restart, Routing, SamplingDefaults, Stage,
+    Answers, ArStage, ChunkStage, Deploy, Dtype, Handover, Placement, Restart, Routing, SamplingDefaults,
+    Stage, StagePatience,
 };
 pub use value::Device;
 

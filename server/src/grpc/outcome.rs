@@ -25,6 +25,7 @@ pub(super) fn finish_reason(outcome: Outcome) -> v1::FinishReason {
     match outcome {
         Outcome::Stop => v1::FinishReason::Stop,
         Outcome::Length => v1::FinishReason::Length,
+        Outcome::Repetition => v1::FinishReason::Repetition,
         Outcome::Interrupted => v1::FinishReason::Interrupted,
         Outcome::Error | Outcome::Aborted => v1::FinishReason::Error,
     }

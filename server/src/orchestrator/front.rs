@@ -1,7 +1,9 @@
 //! Where sessions come for work.
 
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
+use omni_engine::CacheSalt;
 use tokio_util::sync::CancellationToken;
 
 use super::admission::{Admission, AdmissionLimits};
@@ -24,6 +26,8 @@ struct Shared {
     admission: Admission,
     draining: CancellationToken,
     seqs: Arc<SeqIds>,
+    /// Conversations so far.
+    salts: AtomicU64,
 }
 
 impl Orchestrator {
@@ -36,6 +40,7 @@ impl Orchestrator {
                 admission: Admission::new(limits),
                 draining,
                 seqs: Arc::default(),
+                salts: AtomicU64::new(0),
             }),
         }
     }
@@ -95,6 +100,12 @@ impl Orchestrator {
         let chat = self.chat()?;
         chat.check()?;
         Ok((pipeline, chat))
+    }
+
+    /// A number that no other conversation has, and never that of those who share.
+    #[must_use]
+    pub fn next_salt(&self) -> CacheSalt {
+        CacheSalt(self.shared.salts.fetch_add(1, Ordering::Relaxed) + 1)
     }
 
     /// Who may work.

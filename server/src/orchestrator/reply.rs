@@ -35,6 +35,8 @@ pub struct ChatPath {
     pub tokens: u32,
     /// An answer that has begun fails when the thinker gives nothing more for this long.
     pub stall: Duration,
+    /// Whether conversations share what the thinker computed for common beginnings.
+    pub shared_prefixes: bool,
 }
 
 impl fmt::Debug for ChatPath {

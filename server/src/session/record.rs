@@ -16,6 +16,8 @@ pub enum Outcome {
     Stop,
     /// At a limit.
     Length,
+    /// The model went round in circles, and was stopped.
+    Repetition,
     /// The caller cancelled it.
     Interrupted,
     /// It failed; the session goes on.

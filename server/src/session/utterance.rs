@@ -421,6 +421,7 @@ impl Utterance {
             End::Stop => {}
             End::Length if self.frames_left() == 0 => self.cut_short(),
             End::Length => self.outcome = Outcome::Length,
+            End::Repetition => self.outcome = Outcome::Repetition,
             End::Rejected(message) => self.fail(ServeError::InvalidField {
                 field: "text",
                 problem: message,

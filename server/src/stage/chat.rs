@@ -4,6 +4,7 @@ use std::fmt;
 use std::sync::{Arc, OnceLock};
 
 use omni_audio::Samples;
+use omni_engine::CacheSalt;
 
 use super::backend::{PromptError, Sampling};
 use crate::error::ServeError;
@@ -243,6 +244,8 @@ pub struct ThinkerRequest {
     pub seed: u64,
     /// Whether the talker needs what the thinker makes of the prompt's audio.
     pub export_heard: bool,
+    /// Whose it is: nothing computed for another's is used for it.
+    pub salt: CacheSalt,
 }
 
 /// One token of an answer.

@@ -330,7 +330,7 @@ impl Live {
                 Next::Gone => return Fed::Drop,
                 Next::End(end) => {
                     self.end = end;
-                    if !matches!(self.end, End::Stop | End::Length) {
+                    if !matches!(self.end, End::Stop | End::Length | End::Repetition) {
                         return Fed::Broken;
                     }
                     engine.push(seq, [], true);

@@ -37,6 +37,8 @@ pub enum End {
     Stop,
     /// A limit was reached.
     Length,
+    /// The model went round in circles.
+    Repetition,
     /// The model cannot serve this request; its content is at fault.
     Rejected(String),
     /// There was no place for it.

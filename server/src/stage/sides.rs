@@ -157,7 +157,8 @@ pub(super) fn failed(stage: &'static str, message: impl Into<String>) -> End {
 /// The end of a sequence that an AR engine has finished.
 pub(super) fn finished(stage: &'static str, reason: FinishReason) -> End {
     match reason {
-        FinishReason::Stop | FinishReason::Repetition => End::Stop,
+        FinishReason::Stop => End::Stop,
+        FinishReason::Repetition => End::Repetition,
         FinishReason::Length => End::Length,
         FinishReason::Abort => failed(stage, "the sequence was given up"),
         FinishReason::Error(message) => failed(stage, message),

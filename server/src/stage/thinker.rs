@@ -4,7 +4,9 @@ use std::collections::HashMap;
 use std::fmt;
 use std::sync::Arc;
 
-use omni_engine::{AddOptions, ArConfig, ArEngine, ArEvent, ArReport, FinishReason, SeqId, SeqRecord, Stamp};
+use omni_engine::{
+    AddOptions, ArConfig, ArEngine, ArEvent, ArReport, FinishReason, RepetitionLimit, SeqId, SeqRecord, Stamp,
+};
 
 use super::backend::{BackendError, SpeechBackend};
 use super::chat::{ReplyToken, ThinkerRequest};
@@ -52,6 +54,8 @@ pub struct ThinkerLimits {
     pub mailbox: usize,
     /// Of the engine.
     pub engine: ArConfig,
+    /// When an answer is ended because it repeats itself.
+    pub repetition: Option<RepetitionLimit>,
 }
 
 /// A thinker replica and the body of its thread.
@@ -64,6 +68,7 @@ pub fn thinker_stage<B: SpeechBackend>(
     let core = Thinker {
         backend,
         config: limits.engine,
+        repetition: limits.repetition,
         clock,
         seat: seat.clone(),
         engine: None,
@@ -77,6 +82,7 @@ pub fn thinker_stage<B: SpeechBackend>(
 struct Thinker<B: SpeechBackend> {
     backend: Arc<B>,
     config: ArConfig,
+    repetition: Option<RepetitionLimit>,
     clock: Clock,
     seat: Seat,
     engine: Option<ArEngine<B::Thinker>>,
@@ -120,6 +126,8 @@ impl<B: SpeechBackend> Core for Thinker<B> {
             max_outputs: job.max_tokens,
             // What was heard comes out of computing the prompt, which a cached prefix would skip.
             reuse_prefix: !job.request.export_heard,
+            salt: job.request.salt,
+            repetition: self.repetition,
             ..AddOptions::default()
         };
         let request = self.backend.thinker_request(job.request);

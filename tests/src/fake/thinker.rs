@@ -12,9 +12,10 @@
 //! Audio is heard as its length: `say` of a hundred samples is read as `[100 samples]`.
 
 use std::collections::HashMap;
+use std::ops::Range;
 use std::sync::Arc;
 
-use omni_engine::{ArModel, KvSpec, ModelError, Sampled, SeqId, SeqStep};
+use omni_engine::{ArModel, ContentKey, KvSpec, ModelError, Sampled, SeqId, SeqStep};
 use omni_server::stage::{
     ChatMessage, ContextRow, Detokenizer, Part, Prompt, PromptError, PromptPiece, ReplyToken, Role,
     ThinkerRequest,
@@ -108,6 +109,24 @@ fn read(prompt: &[PromptPiece]) -> Vec<(&'static str, String)> {
     said
 }
 
+/// What stands at every position of a prompt.
+fn keys(prompt: &[PromptPiece]) -> Vec<ContentKey> {
+    let mut keys = Vec::new();
+    for piece in prompt {
+        match piece {
+            PromptPiece::Tokens(tokens) => keys.extend(tokens.iter().copied().map(ContentKey::token)),
+            PromptPiece::Audio { rows, values } => {
+                let clip = ContentKey::row(values);
+                keys.extend((0..*rows).map(|row| clip.nth(row)));
+            }
+        }
+    }
+    if keys.is_empty() {
+        keys.push(ContentKey::token(SPEAKER));
+    }
+    keys
+}
+
 fn answer(prompt: &[PromptPiece]) -> String {
     let said = read(prompt);
     let last = said.iter().rfind(|(role, _)| *role == "user");
@@ -129,6 +148,10 @@ fn answer(prompt: &[PromptPiece]) -> String {
 
 #[derive(Debug)]
 struct Answering {
+    /// What stands in the prompt.
+    keys: Vec<ContentKey>,
+    /// It was computed of.
+    begun: bool,
     text: Vec<u8>,
     forever: bool,
     said: usize,
@@ -193,6 +216,8 @@ impl ArModel for FakeThinker {
         let answer = answer(&prompt.pieces);
         let forever = answer == "You said: forever";
         let answering = Answering {
+            keys: keys(&prompt.pieces),
+            begun: false,
             text: if forever {
                 FOREVER.into()
             } else {
@@ -216,7 +241,32 @@ impl ArModel for FakeThinker {
     fn execute(&mut self, batch: &[SeqStep<'_>]) -> Result<(), ModelError> {
         self.script.thinker.pass();
         assert!(!batch.is_empty(), "a step computes something");
+        for step in batch {
+            let answering = self
+                .answering
+                .get_mut(&step.seq)
+                .expect("computes a known sequence");
+            if !std::mem::replace(&mut answering.begun, true) {
+                self.script.cached.add(step.start);
+            }
+        }
         Ok(())
+    }
+
+    fn content_keys(&self, seq: SeqId, positions: Range<u32>) -> Option<Vec<ContentKey>> {
+        let answering = self.answering.get(&seq)?;
+        let key = |position: u32| {
+            let position = position as usize;
+            answering.keys.get(position).copied().unwrap_or_else(|| {
+                let said = (position - answering.keys.len()) % answering.text.len();
+                ContentKey::token(answering.text[said].into())
+            })
+        };
+        Some(positions.map(key).collect())
+    }
+
+    fn token(&self, output: &ReplyToken) -> Option<u32> {
+        Some(output.id)
     }
 
     fn sample(&mut self, seqs: &[SeqId]) -> Result<Vec<Sampled<ReplyToken>>, ModelError> {

@@ -264,6 +264,52 @@ async fn a_limit_of_the_stage_is_the_context_that_callers_have() {
 }
 
 #[tokio::test]
+async fn an_answer_that_goes_round_in_circles_is_ended_if_that_is_asked_for() {
+    let endless = "abcabcabcabcabc";
+    for (count, text, finish) in [
+        ("0", endless, v1::FinishReason::Stop),
+        ("3", "abcabcabc", v1::FinishReason::Repetition),
+    ] {
+        let set = format!("stages.thinker.repetition.count={count}");
+        let server = TestServer::fake(FakeScript::default(), &["--set", &set]).await;
+        let mut chat = server.converse().await;
+        chat.configure(chat_config(true)).await;
+        let answer = chat.turn(&format!("say {endless}")).await;
+        assert_eq!((answer.text.as_str(), answer.finish()), (text, finish));
+        assert_eq!(answer.kept, text);
+        server.stop().await;
+    }
+}
+
+#[tokio::test]
+async fn what_was_computed_for_one_caller_is_used_for_another_only_if_the_operator_says_so() {
+    for (sharing, shared) in [("session", false), ("all", true)] {
+        let script = FakeScript::default();
+        let set = format!("stages.thinker.prefix_sharing={sharing}");
+        let server = TestServer::fake(script.clone(), &["--set", &set]).await;
+        let config = v1::ChatConfig {
+            instructions: "be kind. ".repeat(300),
+            ..chat_config(false)
+        };
+        let (mut first, mut second) = (server.converse().await, server.converse().await);
+        for chat in [&mut first, &mut second] {
+            chat.configure(config.clone()).await;
+        }
+        let before = script.cached.all().len();
+        first.turn("one").await;
+        first.turn("two").await;
+        second.turn("one").await;
+        let cached = script.cached.all().split_off(before);
+        assert_eq!(
+            (cached[0], cached[1] > 0, cached[2] > 0),
+            (0, true, shared),
+            "{cached:?}"
+        );
+        server.stop().await;
+    }
+}
+
+#[tokio::test]
 async fn an_assistant_that_never_lets_go_is_forgotten_in_time() {
     let server = server(FakeScript::default()).await;
     let mut chat = server.converse().await;

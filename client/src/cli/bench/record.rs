@@ -175,6 +175,7 @@ pub(super) fn shortcoming(
         Finish::Stop if spoken && measured.is_none() => Some("no audio".to_owned()),
         Finish::Stop => None,
         Finish::Length => Some("the answer was cut at the longest the server gives".to_owned()),
+        Finish::Repetition => Some("the answer was stopped: the model repeated itself".to_owned()),
         Finish::Interrupted => Some("the server stopped the answer".to_owned()),
         Finish::Error(error) => Some(error.to_string()),
     }

@@ -357,6 +357,11 @@ impl<'a> Conversation<'a> {
                     .warning("the answer was cut: it reached the longest the server gives");
                 Ok(())
             }
+            (Finish::Repetition, _) => {
+                self.ui
+                    .warning("the answer was stopped: the model repeated itself");
+                Ok(())
+            }
             (Finish::Interrupted, None) => {
                 self.ui.warning("the server stopped the answer before its end");
                 Ok(())

@@ -11,6 +11,7 @@ pub(super) fn line(answer: &Answer) -> String {
     match outcome.finish {
         Finish::Interrupted => parts.push("interrupted".to_owned()),
         Finish::Length => parts.push("cut".to_owned()),
+        Finish::Repetition => parts.push("repeating".to_owned()),
         Finish::Error(_) => parts.push("failed".to_owned()),
         Finish::Stop => {}
     }

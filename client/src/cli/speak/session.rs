@@ -222,7 +222,7 @@ impl<'a> Session<'a> {
     fn judge(&self, done: &Outcome, silent: bool) -> Result<(), Stop> {
         match &done.finish {
             Finish::Error(error) => Err(ClientError::Rpc(error.clone()).into()),
-            Finish::Stop | Finish::Length if silent && self.signal.is_none() => {
+            Finish::Stop | Finish::Length | Finish::Repetition if silent && self.signal.is_none() => {
                 let error = RpcError::new(Code::Unknown, "the server gave no audio for this text");
                 Err(ClientError::Rpc(Box::new(error)).into())
             }
@@ -235,6 +235,11 @@ impl<'a> Session<'a> {
                 self.ui.warning(&format!(
                     "the speech was cut: it reached the longest the server gives{then}"
                 ));
+                Ok(())
+            }
+            Finish::Repetition => {
+                self.ui
+                    .warning("the speech was stopped: the model repeated itself");
                 Ok(())
             }
             Finish::Interrupted if self.signal.is_none() => {

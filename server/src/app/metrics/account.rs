@@ -139,7 +139,7 @@ fn heard(live: &Live, end: &End<'_>, timings: &Timings, samples: Samples, busy: 
             sample_rate: live.sample_rate,
             generation: busy,
             worst_underrun: (!samples.is_empty()).then_some(timings.worst_underrun),
-            complete: matches!(end.outcome, Outcome::Stop | Outcome::Length),
+            complete: matches!(end.outcome, Outcome::Stop | Outcome::Length | Outcome::Repetition),
         },
     }
 }
@@ -158,7 +158,7 @@ impl End<'_> {
     fn outcome(&self) -> RequestOutcome {
         match (self.outcome, self.error) {
             (Outcome::Stop, _) => RequestOutcome::Stop,
-            (Outcome::Length, _) => RequestOutcome::Length,
+            (Outcome::Length | Outcome::Repetition, _) => RequestOutcome::Length,
             (Outcome::Interrupted, _) => RequestOutcome::Failed(FailureReason::ClientAbort),
             (Outcome::Error | Outcome::Aborted, error) => {
                 RequestOutcome::Failed(error.map_or(FailureReason::Unknown, failure))
@@ -168,7 +168,9 @@ impl End<'_> {
 
     fn class(&self) -> ResponseClass {
         match (self.outcome, self.error) {
-            (Outcome::Stop | Outcome::Length | Outcome::Interrupted, _) => ResponseClass::Success,
+            (Outcome::Stop | Outcome::Length | Outcome::Repetition | Outcome::Interrupted, _) => {
+                ResponseClass::Success
+            }
             (
                 _,
                 Some(

@@ -137,6 +137,7 @@ impl Resolved {
         for scope in ["stages.thinker", "stages.talker"] {
             self.check_cache(scope, problems);
         }
+        self.check_repetition("stages.thinker", problems);
         let (talker, code2wav) = (
             self.get("stages.talker", "dtype"),
             self.get("stages.code2wav", "dtype"),
@@ -156,6 +157,16 @@ impl Resolved {
                 "found {blocks} blocks of {size} positions, expected at most {MAX_POSITIONS} positions"
             );
             self.report(scope, &["kv.blocks", "kv.block_size"], message, problems);
+        }
+    }
+
+    fn check_repetition(&self, scope: &str, problems: &mut Vec<Problem>) {
+        let keys = ["repetition.min_pattern", "repetition.max_pattern"];
+        let [shortest, longest] = keys.map(|key| self.count(scope, key));
+        if shortest > longest {
+            let message =
+                format!("found {shortest}, expected at most repetition.max_pattern, which is {longest}");
+            self.report(scope, &keys, message, problems);
         }
     }
 

@@ -2,6 +2,8 @@
 //!
 //! One table. Validation, the printed configuration and `docs/config.md` are all made from it.
 
+use omni_engine::RepetitionLimit;
+
 use super::value::Kind;
 
 /// What a setting is when nobody sets it.
@@ -152,12 +154,6 @@ pub(super) const SECTIONS: &[Section] = &[
                 "A replica that has lived this long has recovered: its next failure counts as the first.",
             ),
             setting(
-                "upstream_stall",
-                WAIT,
-                Is("10s"),
-                "A sequence fails when the stage before this one delivers nothing for this long. Waiting for the caller's text does not count.",
-            ),
-            setting(
                 "placement",
                 Kind::Choice(&["thread", "process"]),
                 Is("thread"),
@@ -294,9 +290,61 @@ pub(super) const SECTIONS: &[Section] = &[
         ],
     },
     Section {
+        title: "thinker",
+        paths: &["stages.thinker"],
+        settings: &[
+            setting(
+                "prefix_sharing",
+                Kind::Choice(&["session", "all"]),
+                Is("session"),
+                "Who shares the KV blocks of common beginnings: the answers of one conversation, or `all` conversations, which then have those of the same instructions computed once. With `all`, a caller can learn from the time to the first token whether somebody else has said the same lately: only for callers who trust each other.",
+            ),
+            setting(
+                "repetition.count",
+                Kind::Count { min: 0, max: 1024 },
+                Is("0"),
+                "An answer whose last tokens are one pattern, this often in a row, is ended, with FINISH_REASON_REPETITION. Below 2 none is.",
+            ),
+            setting(
+                "repetition.min_pattern",
+                Kind::Count {
+                    min: 1,
+                    max: RepetitionLimit::MAX_PATTERN as u64,
+                },
+                Is("1"),
+                "Shortest such pattern in tokens.",
+            ),
+            setting(
+                "repetition.max_pattern",
+                Kind::Count {
+                    min: 1,
+                    max: RepetitionLimit::MAX_PATTERN as u64,
+                },
+                Is("64"),
+                "Longest such pattern in tokens.",
+            ),
+        ],
+    },
+    Section {
+        title: "talker",
+        paths: &["stages.talker"],
+        settings: &[setting(
+            "upstream_stall",
+            WAIT,
+            Is("10s"),
+            "An answer that has begun fails when the thinker is stuck for this long. A thinker that works for others meanwhile is not stuck.",
+        )],
+    },
+    Section {
         title: "code2wav",
         paths: &["stages.code2wav"],
         settings: &[
+            setting(
+                "upstream_stall",
+                WAIT,
+                Is("10s"),
+                "A sequence fails when the talker delivers nothing for this long. Waiting for more text, or for a place in the talker, does not count.",
+            ),
             setting(
                 "max_streams",
                 MANY,

@@ -207,3 +207,40 @@ fn docs_are_in_step_with_the_table() {
         "docs/config.md is out of step: run this test with OMNI_UPDATE_DOCS=1"
     );
 }
+
+#[test]
+fn answers_repeat_themselves_and_share_nothing_unless_it_says_otherwise() {
+    let answers = |sets: &[&str]| with("", sets).map(|resolution| resolution.deploy.answers);
+    let off = Answers {
+        shared_prefixes: false,
+        repetition: None,
+    };
+    assert_eq!(answers(&[]), Ok(off));
+    assert_eq!(answers(&["stages.thinker.repetition.count=1"]), Ok(off));
+    let on = answers(&[
+        "stages.thinker.repetition.count=4",
+        "stages.thinker.repetition.max_pattern=9",
+        "stages.thinker.prefix_sharing=all",
+    ])
+    .unwrap();
+    let limit = on.repetition.unwrap();
+    assert_eq!((limit.min_pattern, limit.max_pattern, limit.count), (1, 9, 4));
+    assert!(on.shared_prefixes);
+    let problems = answers(&["stages.thinker.repetition.min_pattern=65"]).unwrap_err();
+    assert!(
+        problems[0].contains("found 65, expected at most repetition.max_pattern, which is 64"),
+        "{problems:?}"
+    );
+}
+
+#[test]
+fn a_patience_is_set_at_the_stage_that_waits() {
+    let sets = [
+        "stages.talker.upstream_stall=1s",
+        "stages.code2wav.upstream_stall=2s",
+    ];
+    let patience = with("", &sets).unwrap().deploy.patience;
+    assert_eq!((patience.thinker.as_secs(), patience.talker.as_secs()), (1, 2));
+    let problems = with("", &["stages.thinker.upstream_stall=1s"]).unwrap_err();
+    assert!(problems[0].contains("there is no such key"), "{problems:?}");
+}

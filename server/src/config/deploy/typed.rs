@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use omni_engine::RepetitionLimit;
+
 use super::resolve::Resolved;
 use super::value::{Device, Setup};
 
@@ -12,10 +14,32 @@ pub struct Deploy {
     pub handover: Handover,
     /// The stage that writes text; used by conversations.
     pub thinker: ArStage,
+    /// What only that stage has.
+    pub answers: Answers,
     /// The stage that turns text into codec frames.
     pub talker: ArStage,
     /// The stage that turns codec frames into audio.
     pub code2wav: ChunkStage,
+    /// How long a stage may deliver nothing.
+    pub patience: StagePatience,
+}
+
+/// How answers are thought of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Answers {
+    /// Whether conversations share the KV blocks of common beginnings with one another.
+    pub shared_prefixes: bool,
+    /// When an answer is ended because it repeats itself.
+    pub repetition: Option<RepetitionLimit>,
+}
+
+/// How long the stage before another may deliver nothing.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct StagePatience {
+    /// The thinker.
+    pub thinker: Duration,
+    /// The talker.
+    pub talker: Duration,
 }
 
 /// Starting a sequence again elsewhere.
@@ -40,8 +64,6 @@ pub struct Stage {
     pub routing: Routing,
     /// When a replica that died is built anew.
     pub restart: Restart,
-    /// How long the stage before this one may deliver nothing.
-    pub upstream_stall: Duration,
     /// What a replica is.
     pub placement: Placement,
     /// How long one step may take, where the replica is a process.
@@ -161,8 +183,13 @@ impl Deploy {
                 wait: top.time("handover.wait"),
             },
             thinker: scope("stages.thinker").ar(),
+            answers: scope("stages.thinker").answers(),
             talker: scope("stages.talker").ar(),
             code2wav: scope("stages.code2wav").chunk(),
+            patience: StagePatience {
+                thinker: scope("stages.talker").time("upstream_stall"),
+                talker: scope("stages.code2wav").time("upstream_stall"),
+            },
         }
     }
 }
@@ -223,7 +250,6 @@ impl Scope<'_> {
                 max_delay: self.time("restart.max_delay"),
                 healthy_after: self.time("restart.healthy_after"),
             },
-            upstream_stall: self.time("upstream_stall"),
             placement: match self.choice("placement") {
                 "process" => Placement::Process,
                 _ => Placement::Thread,
@@ -263,6 +289,18 @@ impl Scope<'_> {
                 repetition_penalty: self.real("sampling.repetition_penalty"),
             },
             output_capacity: self.count("output.capacity"),
+        }
+    }
+
+    fn answers(&self) -> Answers {
+        let limit = RepetitionLimit {
+            min_pattern: self.count("repetition.min_pattern"),
+            max_pattern: self.count("repetition.max_pattern"),
+            count: self.count("repetition.count"),
+        };
+        Answers {
+            shared_prefixes: self.choice("prefix_sharing") == "all",
+            repetition: limit.is_valid().then_some(limit),
         }
     }
 

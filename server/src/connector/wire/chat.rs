@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use omni_engine::CacheSalt;
+
 use super::messages::{Chunk, sampling};
 use super::payload::{Fields, Wire, put_bytes, put_option, put_words};
 use super::{WireError, value};
@@ -75,6 +77,7 @@ impl Wire for (ThinkerRequest, u32) {
         out.extend(max_tokens.to_le_bytes());
         out.extend(request.seed.to_le_bytes());
         out.push(u8::from(request.export_heard));
+        out.extend(request.salt.0.to_le_bytes());
         request.sampling.encode(out);
         put_list(out, &request.prompt, put_piece);
     }
@@ -85,6 +88,7 @@ impl Wire for (ThinkerRequest, u32) {
         let request = ThinkerRequest {
             seed: fields.u64()?,
             export_heard: fields.option(|_| Ok(()))?.is_some(),
+            salt: CacheSalt(fields.u64()?),
             sampling: sampling(&mut fields)?,
             prompt: fields.list(piece)?,
         };

@@ -122,6 +122,7 @@ impl Wire for End {
                 put_bytes(out, stage.as_bytes());
                 put_bytes(out, message.as_bytes());
             }
+            Self::Repetition => out.push(6),
         }
     }
 
@@ -140,7 +141,8 @@ impl Wire for End {
                 stage: stage(&mut fields)?,
                 message: fields.text()?.to_owned(),
             },
-            other => return Err(fields.wrong(&other, "0 to 5")),
+            6 => Self::Repetition,
+            other => return Err(fields.wrong(&other, "0 to 6")),
         };
         fields.end()?;
         Ok(end)

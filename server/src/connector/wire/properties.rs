@@ -4,7 +4,7 @@ use std::fmt::Debug;
 use std::sync::Arc;
 use std::time::Duration;
 
-use omni_engine::CodecFrame;
+use omni_engine::{CacheSalt, CodecFrame};
 use proptest::collection::vec;
 use proptest::option::of;
 use proptest::prelude::*;
@@ -51,6 +51,7 @@ fn end() -> impl Strategy<Value = End> {
     prop_oneof![
         Just(End::Stop),
         Just(End::Length),
+        Just(End::Repetition),
         some_text().prop_map(End::Rejected),
         some_text().prop_map(End::Overloaded),
         failed,
@@ -145,11 +146,13 @@ proptest! {
         prompt in vec(piece(), 0..4),
         speech in request(),
         export_heard: bool,
+        salt: u64,
         max_tokens: u32,
         id: u32,
         heard in vec(reals(), 0..3),
     ) {
-        let request = ThinkerRequest { prompt, sampling: speech.sampling, seed: speech.seed, export_heard };
+        let salt = CacheSalt(salt);
+        let request = ThinkerRequest { prompt, sampling: speech.sampling, seed: speech.seed, export_heard, salt };
         round_trip(&(request, max_tokens), false)?;
         let token = ReplyToken { id, heard };
         prop_assert_eq!(token.units(), 1);

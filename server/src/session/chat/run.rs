@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use futures::{FutureExt as _, Stream, StreamExt as _};
 use omni_audio::Samples;
-use omni_engine::Stamp;
+use omni_engine::{CacheSalt, Stamp};
 use tokio::sync::mpsc;
 
 use super::history::{History, assistant};
@@ -59,6 +59,7 @@ impl ChatSession {
         let mut run = Run {
             id: self.id,
             patience: Patience::new(self.deps.limits, self.deadline, now),
+            salt: self.deps.orchestrator.next_salt(),
             deps: self.deps,
             limits: ChatLimits::default(),
             settings: None,
@@ -91,6 +92,8 @@ struct Run {
     deps: SessionDeps,
     patience: Patience,
     limits: ChatLimits,
+    /// Keeps what the thinker computes for this conversation apart from others'.
+    salt: CacheSalt,
     settings: Option<Arc<ChatSettings>>,
     history: History,
     names: Names,
@@ -395,6 +398,7 @@ impl Run {
             modalities: respond.modalities.unwrap_or(settings.modalities),
             conversation: self.history.conversation(instructions),
             seed: settings.seed.unwrap_or_else(random_u64),
+            salt: self.salt,
             settings,
         };
         self.last = None;

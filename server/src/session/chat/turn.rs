@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use futures::future::BoxFuture;
 use omni_audio::Samples;
-use omni_engine::Stamp;
+use omni_engine::{CacheSalt, Stamp};
 
 use super::figures::Figures;
 use super::fit::{Fitted, Room, fit};
@@ -36,6 +36,8 @@ pub(super) struct Question {
     pub(super) modalities: Modalities,
     pub(super) conversation: Conversation,
     pub(super) seed: u64,
+    /// Keeps what is computed for it apart from what is for others.
+    pub(super) salt: CacheSalt,
 }
 
 /// The state of one answer.
@@ -44,6 +46,7 @@ pub(super) struct Turn {
     settings: Arc<ChatSettings>,
     modalities: Modalities,
     seed: u64,
+    salt: CacheSalt,
     orchestrator: Orchestrator,
     began: Stamp,
     phase: Phase,
@@ -173,6 +176,7 @@ impl Turn {
             modalities,
             conversation,
             seed,
+            salt,
         } = question;
         let voice = match modalities.audio {
             true => Some(Voice::new(
@@ -220,6 +224,11 @@ impl Turn {
             id,
             modalities,
             seed,
+            salt: if chat.shared_prefixes {
+                CacheSalt::default()
+            } else {
+                salt
+            },
             orchestrator: orchestrator.clone(),
             began: now,
             phase: Phase::Preparing(Box::pin(preparing)),
@@ -370,6 +379,7 @@ impl Turn {
                 sampling,
                 seed: self.seed,
                 export_heard: awaits,
+                salt: self.salt,
             },
             max_tokens: self.settings.max_tokens.min(room).max(1),
             arrived: self.began,
@@ -404,6 +414,7 @@ impl Turn {
         match end {
             End::Stop => {}
             End::Length => self.outcome = Outcome::Length,
+            End::Repetition => self.outcome = Outcome::Repetition,
             End::Rejected(message) => self.fail(ServeError::InvalidField {
                 field: "message",
                 problem: message,
@@ -525,7 +536,7 @@ impl Turn {
             None => (self.outcome, self.error.take()),
         };
         let kept = match outcome {
-            Outcome::Stop | Outcome::Length => self.text.as_str(),
+            Outcome::Stop | Outcome::Length | Outcome::Repetition => self.text.as_str(),
             Outcome::Interrupted => self.text[..self.kept.unwrap_or(0)].trim_end(),
             Outcome::Error | Outcome::Aborted => "",
         };

@@ -34,6 +34,7 @@ use metrics::Metrics;
 use model::ModelStart;
 
 pub use log::init_logging;
+pub use metrics::{list_metrics, metrics_catalogue};
 pub use records::{LogEdges, LogRecords};
 pub use speech_model::{LoadedModel, load_model};
 pub use stage_process::serve_stage;
@@ -129,7 +130,8 @@ impl App {
             catalog: Catalog::new(orchestrator.clone()),
         };
         let closing = CancellationToken::clone(&close).cancelled_owned();
-        let listener = tokio::spawn(serve(listener, services, health, limits, closing));
+        let calls = metrics.calls()?;
+        let listener = tokio::spawn(serve(listener, services, health, calls, limits, closing));
         tracing::info!(%address, "listening");
 
         let (readiness_tx, readiness) = watch::channel(Readiness::Loading);

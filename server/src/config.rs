@@ -13,7 +13,7 @@ use std::time::Duration;
 use deploy::{Deploy, Resolution};
 
 pub use metrics::{MetricsListen, MetricsSettings, RawMetrics, RawPush, hostname};
-pub use raw::{LogFormat, RawConfig, ServerCommand};
+pub use raw::{LogFormat, MetricsCommand, RawConfig, ServerCommand};
 
 /// Where the model comes from.
 #[derive(Debug, Clone, PartialEq, Eq)]

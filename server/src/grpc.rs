@@ -5,6 +5,7 @@
 //! would wait for ever otherwise. Permits, deadlines and records live in the session, for tonic's own layers stop at the
 //! response headers.
 
+mod calls;
 mod catalog;
 mod chat;
 mod commands;
@@ -17,6 +18,7 @@ mod settings;
 mod speech;
 mod status;
 
+pub use calls::CountCalls;
 pub use catalog::Catalog;
 pub use chat::Chat;
 pub use door::Door;

@@ -5,8 +5,8 @@ use std::process::ExitCode;
 
 use anyhow::Context as _;
 use clap::Parser as _;
-use omni_server::app::{App, Sinks, init_logging, load_model, serve_stage};
-use omni_server::config::{Config, RawConfig, ServerCommand};
+use omni_server::app::{App, Sinks, init_logging, list_metrics, load_model, metrics_catalogue, serve_stage};
+use omni_server::config::{Config, MetricsCommand, RawConfig, ServerCommand};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
 /// The command line or the configuration cannot be used.
@@ -27,6 +27,12 @@ fn main() -> ExitCode {
     };
     let outcome = match command {
         Some(ServerCommand::StageWorker) => serve_stage(&config),
+        Some(ServerCommand::Metrics(MetricsCommand::List)) => {
+            list_metrics(&config.metrics).and_then(|text| print(&text))
+        }
+        Some(ServerCommand::Metrics(MetricsCommand::Catalogue)) => {
+            metrics_catalogue(&config.metrics).and_then(|text| print(&text))
+        }
         _ => run(&config),
     };
     match outcome {
@@ -53,6 +59,11 @@ fn check_config(raw: RawConfig) -> ExitCode {
             ExitCode::FAILURE
         }
     }
+}
+
+fn print(text: &str) -> anyhow::Result<()> {
+    let printed = std::io::stdout().write_all(text.as_bytes());
+    printed.context("cannot print")
 }
 
 fn run(config: &Config) -> anyhow::Result<()> {

@@ -26,6 +26,6 @@ pub use chat::{
 };
 pub use limits::SessionLimits;
 pub use protocol::{AudioOut, Command, Done, Event, EventBody, Ready};
-pub use record::{Outcome, RecordSink, StageFigures, Timings, Usage, UtteranceRecord};
+pub use record::{Outcome, Packet, RecordSink, SessionChange, StageFigures, Timings, Usage, UtteranceRecord};
 pub use run::{Session, SessionDeps};
 pub use settings::{Buffering, Encoding, Settings};

@@ -11,6 +11,7 @@ mod chat;
 mod code2wav;
 mod flow;
 mod handle;
+mod let_go;
 mod news;
 mod place;
 mod pool;
@@ -32,6 +33,7 @@ pub use chat::{
 pub use code2wav::{AudioPiece, Code2WavJob, Code2WavLimits, code2wav_stage};
 pub use flow::{ChunkStamps, End, Inlet, Outlet, STAGE_NAMES, Taken};
 pub use handle::{JobRefused, StageHandle};
+pub use let_go::{LetGo, TellLetGo};
 pub use news::{
     CacheFigures, EndReason, EngineNews, EngineSink, IgnoreEngines, KvPosition, Listen, Refusal, SeqEnd,
     StepFigures,

@@ -196,6 +196,30 @@ fn a_port_that_is_taken_exits_with_1() {
 }
 
 #[test]
+fn metrics_can_be_listed_without_a_server() {
+    let list = run(&["metrics", "list"]);
+    assert_eq!(list.status.code(), Some(0));
+    let list = String::from_utf8_lossy(&list.stdout).into_owned();
+    let expected = "vllm:omni_audio_ttfp_s";
+    let line = list
+        .lines()
+        .find(|line| line.starts_with(expected))
+        .expect("it is listed");
+    assert!(
+        line.contains("histogram") && line.ends_with("model_name,stage,replica"),
+        "{line}"
+    );
+    assert!(!list.contains("Requests2XX"));
+    let more = run(&["--metrics-enable", "torchserve", "metrics", "list"]);
+    assert!(String::from_utf8_lossy(&more.stdout).contains("Requests2XX"));
+    let json = run(&["metrics", "catalogue"]);
+    let json: serde_json::Value = serde_json::from_slice(&json.stdout).expect("it is JSON");
+    let families = json["families"].as_array().expect("families");
+    assert_eq!(families.len(), list.lines().count());
+    assert!(!json["absent"].as_array().expect("absent ones").is_empty());
+}
+
+#[test]
 fn a_metrics_port_that_is_taken_exits_with_1_and_says_what_to_do() {
     let taken = std::net::TcpListener::bind("127.0.0.1:0").expect("a free port");
     let address = taken.local_addr().expect("an address").to_string();

@@ -91,6 +91,7 @@ pub(super) async fn warm_up(orchestrator: &Orchestrator) -> anyhow::Result<()> {
         request,
         max_tokens: WARM_UP_TOKENS,
         arrived: orchestrator.model()?.clock.now(),
+        request_held: orchestrator.model()?.request(),
     };
     // Started one after the other, they go to different replicas.
     let replicas = chat.thinker.replicas().len();

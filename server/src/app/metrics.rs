@@ -19,16 +19,19 @@ use tokio_util::sync::CancellationToken;
 use super::Sinks;
 use crate::clock::Clock;
 use crate::config::{MetricsListen, MetricsSettings, hostname};
+use crate::grpc::CountCalls;
 use crate::orchestrator::Orchestrator;
 use crate::tasks::Tasks;
 
 mod account;
 mod engines;
+mod list;
 mod live;
 mod observer;
 
+pub use list::{list_metrics, metrics_catalogue};
 use observer::Looking;
-pub(super) use observer::{Observer, listen};
+pub(super) use observer::{Observer, let_go, listen};
 
 /// Time between two lines of statistics.
 const INTERVAL: Duration = Duration::from_secs(10);
@@ -60,12 +63,7 @@ impl Metrics {
         max_active: usize,
     ) -> anyhow::Result<Self> {
         let (telemetry, lines) = record(settings, tasks)?;
-        let observer = Arc::new(Observer::new(
-            telemetry.clone(),
-            orchestrator.clone(),
-            Arc::clone(tasks),
-            max_active,
-        ));
+        let observer = Arc::new(Observer::new(telemetry.clone(), orchestrator.clone(), max_active));
         let exposition = telemetry.exposition();
         exposition.collect_from(Arc::new(Looking(Arc::downgrade(&observer))));
         collect_system(exposition, telemetry.meter());
@@ -129,6 +127,11 @@ impl Metrics {
         self.address
     }
 
+    /// Who counts the calls.
+    pub(super) fn calls(&self) -> anyhow::Result<CountCalls> {
+        CountCalls::new(self.telemetry.meter()).context("the descriptors of the services cannot be read")
+    }
+
     /// For those who start the model.
     pub(super) fn observer(&self) -> Arc<Observer> {
         Arc::clone(&self.observer)
@@ -165,13 +168,9 @@ fn record(
         log: settings.enabled.then(Arc::default),
         ..TelemetryOptions::default()
     };
-    let problems = |problems: Vec<OptionsError>| {
-        let problems: Vec<_> = problems.iter().map(ToString::to_string).collect();
-        anyhow::anyhow!("the metrics cannot be set up: {}", problems.join("; "))
-    };
     let logs = settings.enabled && settings.mode.sinks("").log;
     let (telemetry, lines) = if logs {
-        let (telemetry, sink, writer) = Telemetry::with_line_log(&options).map_err(problems)?;
+        let (telemetry, sink, writer) = self::telemetry(Telemetry::with_line_log(&options))?;
         tasks.thread("metrics-log", move || {
             if let Err(error) = writer.run(std::io::stderr()) {
                 tracing::error!(%error, "metrics lines cannot be written");
@@ -179,7 +178,7 @@ fn record(
         })?;
         (telemetry, Some(sink))
     } else {
-        (Telemetry::new(&options).map_err(problems)?, None)
+        (self::telemetry(Telemetry::new(&options))?, None)
     };
     let custom = CustomOptions {
         undeclared: settings.undeclared,
@@ -194,6 +193,14 @@ fn record(
         return Err(error.into());
     }
     Ok((telemetry, lines))
+}
+
+/// One error of many.
+fn telemetry<T>(made: Result<T, Vec<OptionsError>>) -> anyhow::Result<T> {
+    made.map_err(|problems| {
+        let problems: Vec<_> = problems.iter().map(ToString::to_string).collect();
+        anyhow::anyhow!("the metrics cannot be set up: {}", problems.join("; "))
+    })
 }
 
 /// Lets the thread that writes lines end.

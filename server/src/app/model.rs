@@ -7,7 +7,7 @@ use anyhow::Context as _;
 use omni_engine::{ArConfig, ChunkConfig};
 use tokio::sync::oneshot;
 
-use super::metrics::{Observer, listen};
+use super::metrics::{Observer, let_go, listen};
 use super::stage_process;
 use crate::clock::Clock;
 use crate::config::Config;
@@ -109,6 +109,7 @@ impl ModelStart {
             handover: deploy.handover,
             edges,
             edge_sink: Arc::clone(&self.edge_sink),
+            let_go: let_go(&self.observer),
             clock,
             chat,
         })
@@ -234,6 +235,7 @@ async fn warm_up_sequence(orchestrator: &Orchestrator, pipeline: &Pipeline) -> a
         open: false,
         max_frames: WARM_UP_FRAMES,
         arrived: pipeline.clock.now(),
+        request_held: pipeline.request(),
     };
     let mut segment = orchestrator.start(spec, &mut None)?;
     loop {

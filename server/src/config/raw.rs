@@ -26,9 +26,22 @@ pub enum ServerCommand {
     /// Exit codes: 0 if it can be used, 1 if not (stderr says everything that is wrong).
     CheckConfig,
 
+    /// Print which metrics a server with these flags serves
+    #[command(subcommand)]
+    Metrics(MetricsCommand),
+
     /// Run one replica of a stage for the process that started this one
     #[command(hide = true)]
     StageWorker,
+}
+
+/// How to print the metrics.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Subcommand)]
+pub enum MetricsCommand {
+    /// One line per family: name, type, unit, labels
+    List,
+    /// All that is known of every family, and what is absent on purpose and why, as JSON
+    Catalogue,
 }
 
 /// Serves speech over gRPC (package omni.v1).

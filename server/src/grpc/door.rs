@@ -9,12 +9,38 @@ use tokio_stream::wrappers::ReceiverStream;
 use tonic::metadata::MetadataMap;
 
 use super::deadline::timeout;
+use crate::clock::Clock;
 use crate::error::ServeError;
-use crate::session::SessionDeps;
+use crate::session::{RecordSink, SessionChange, SessionDeps};
 use crate::tasks::Tasks;
 
 /// Events between a session and the transport. Small: what is in it counts as handed over.
 const EVENTS: usize = 2;
+
+/// A session that has begun; its end is told however it comes.
+struct OpenSession {
+    records: Arc<dyn RecordSink>,
+    clock: Clock,
+    began: Stamp,
+}
+
+impl OpenSession {
+    fn new(deps: &SessionDeps) -> Self {
+        deps.records.session(SessionChange::Opened);
+        Self {
+            records: Arc::clone(&deps.records),
+            clock: deps.clock,
+            began: deps.clock.now(),
+        }
+    }
+}
+
+impl Drop for OpenSession {
+    fn drop(&mut self) {
+        let after = self.clock.since(self.began);
+        self.records.session(SessionChange::Closed { after });
+    }
+}
 
 /// What services share. Copies are the same door.
 #[derive(Debug, Clone)]
@@ -65,8 +91,10 @@ impl Door {
     {
         let (sender, events) = mpsc::channel(EVENTS);
         let session = session(sender);
+        let open = OpenSession::new(&self.deps);
         self.tasks.spawn(async move {
             session.await;
+            drop(open);
             drop(place);
         });
         ReceiverStream::new(events)

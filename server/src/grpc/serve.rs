@@ -11,6 +11,7 @@ use tonic::transport::Server;
 use tonic::transport::server::TcpIncoming;
 use tonic_health::pb::health_server::{Health, HealthServer};
 
+use super::calls::CountCalls;
 use super::catalog::Catalog;
 use super::chat::Chat;
 use super::speech::Speech;
@@ -74,6 +75,7 @@ pub async fn serve<H: Health>(
     listener: TcpListener,
     services: Services,
     health: HealthServer<H>,
+    calls: CountCalls,
     limits: GrpcLimits,
     shutdown: impl Future<Output = ()>,
 ) -> anyhow::Result<()> {
@@ -94,6 +96,7 @@ pub async fn serve<H: Health>(
         .http2_max_pending_accept_reset_streams(Some(MAX_RESETS))
         .http2_keepalive_interval(Some(limits.keepalive))
         .http2_keepalive_timeout(Some(limits.keepalive_timeout))
+        .layer(calls)
         .add_service(speech)
         .add_service(chat)
         .add_service(catalog)

@@ -67,8 +67,10 @@ impl Flight {
         let (audio_in, audio_out) = edge(pipeline.audio_capacity(), bells, to_session);
         let (finished, talker_done) = oneshot::channel();
         let (talker, code2wav) = (StageProgress::new(replicas.0), StageProgress::new(replicas.1));
-        talker.arrive(spec.arrived);
-        code2wav.arrive(spec.arrived);
+        for progress in [&talker, &code2wav] {
+            progress.arrive(spec.arrived);
+            progress.hold(std::sync::Arc::clone(&spec.request_held));
+        }
 
         let decode = Code2WavJob {
             seq,

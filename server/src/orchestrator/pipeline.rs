@@ -10,8 +10,8 @@ use crate::config::deploy::Handover;
 use crate::connector::EdgeSink;
 use crate::error::ServeError;
 use crate::stage::{
-    BackendError, Changes, Code2WavJob, End, Lease, NoReplica, PoolControl, Sampling, SpeechInfo, StagePool,
-    TalkerJob,
+    BackendError, Changes, Code2WavJob, End, Lease, LetGo, NoReplica, PoolControl, Sampling, SpeechInfo,
+    StagePool, TalkerJob, TellLetGo,
 };
 
 /// Turns text into token ids.
@@ -50,6 +50,8 @@ pub struct Pipeline {
     pub edges: EdgeLimits,
     /// Where the edges' figures go.
     pub edge_sink: Arc<dyn EdgeSink>,
+    /// Who is told when all stages have let go of what a caller gave up.
+    pub let_go: TellLetGo,
     /// The time.
     pub clock: Clock,
 }
@@ -141,6 +143,12 @@ impl Pipeline {
             .map(|chat| &chat.thinker as &dyn PoolControl);
         let speech: [&dyn PoolControl; 2] = [&self.talker, &self.code2wav];
         thinker.into_iter().chain(speech).collect()
+    }
+
+    /// For a new request.
+    #[must_use]
+    pub fn request(&self) -> Arc<LetGo> {
+        Arc::new(LetGo::new(self.clock, Arc::clone(&self.let_go)))
     }
 
     /// Binds a replica of every stage.

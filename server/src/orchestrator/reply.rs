@@ -15,8 +15,8 @@ use crate::connector::{EdgeReader, Hop, Place, metered_edge};
 use crate::error::ServeError;
 use crate::id::SeqIds;
 use crate::stage::{
-    CancelFlag, ChatInfo, DetokenizerMaker, End, Inlet as _, JobRefused, Lease, PromptBuilder, ReplyToken,
-    StagePool, StageProgress, StageSnapshot, Taken, ThinkerJob, ThinkerRequest,
+    CancelFlag, ChatInfo, DetokenizerMaker, End, Inlet as _, JobRefused, Lease, LetGo, PromptBuilder,
+    ReplyToken, StagePool, StageProgress, StageSnapshot, Taken, ThinkerJob, ThinkerRequest,
 };
 
 const STAGE: &str = "thinker";
@@ -67,6 +67,8 @@ pub struct ReplySpec {
     pub max_tokens: u32,
     /// When the request for it arrived at the edge.
     pub arrived: Stamp,
+    /// Held while the stage works on it.
+    pub request_held: Arc<LetGo>,
 }
 
 /// What happened to an answer.
@@ -203,6 +205,7 @@ impl Reply {
         let (tokens_in, tokens) = metered_edge(chat.tokens, Some(bell), None, meter);
         self.progress = StageProgress::new(Some(lease.id()));
         self.progress.arrive(self.spec.arrived);
+        self.progress.hold(Arc::clone(&self.spec.request_held));
         let job = ThinkerJob {
             seq,
             request: self.spec.request.clone(),

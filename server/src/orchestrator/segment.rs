@@ -13,7 +13,7 @@ use super::flight::{Flight, Landed};
 use super::pipeline::{Binding, Pipeline};
 use crate::error::ServeError;
 use crate::id::SeqIds;
-use crate::stage::{AudioPiece, End, JobRefused, Outlet as _, StageSnapshot, TalkerRequest};
+use crate::stage::{AudioPiece, End, JobRefused, LetGo, Outlet as _, StageSnapshot, TalkerRequest};
 
 /// What to speak in one sequence.
 #[derive(Debug, Clone)]
@@ -28,6 +28,8 @@ pub struct SegmentSpec {
     pub max_frames: u32,
     /// When what it is part of arrived at the edge.
     pub arrived: Stamp,
+    /// Held while a stage works on it.
+    pub request_held: Arc<LetGo>,
 }
 
 /// What happened to a segment.

@@ -9,7 +9,7 @@ use omni_audio::{Continuity, LeadingSilence, SampleRate, Samples};
 use omni_engine::Stamp;
 
 use super::record::{StageFigures, Timings};
-use crate::stage::StageSnapshot;
+use crate::stage::{ReplicaId, StageSnapshot};
 
 /// The account of one utterance while it runs.
 #[derive(Debug)]
@@ -17,6 +17,8 @@ pub(super) struct Ledger {
     rate: SampleRate,
     began: Stamp,
     first_audio: Option<Stamp>,
+    /// When the last packet was handed over, and how long the player had been paused by then.
+    last_audio: Option<(Stamp, Duration)>,
     sent: Samples,
     player: Continuity,
     /// Time that the player was paused.
@@ -37,6 +39,7 @@ impl Ledger {
             rate,
             began,
             first_audio: None,
+            last_audio: None,
             sent: Samples::ZERO,
             player: Continuity::new(rate),
             paused: Duration::ZERO,
@@ -55,12 +58,20 @@ impl Ledger {
         self.silence.add(samples);
     }
 
-    /// Audio was handed to the transport.
-    pub(super) fn sent(&mut self, now: Stamp, samples: Samples) {
+    /// Audio was handed to the transport. Tells for all but the first how long after the packet before, pauses of the caller not
+    /// included, and how much a listener had left to play then.
+    pub(super) fn sent(&mut self, now: Stamp, samples: Samples) -> Option<(Duration, Duration)> {
         let first = *self.first_audio.get_or_insert(now);
+        let next = self.last_audio.map(|(at, paused)| {
+            let gap = now.since(at).saturating_sub(self.paused.saturating_sub(paused));
+            let dry = first + self.rate.duration(self.sent) + self.paused;
+            (gap, dry.since(now))
+        });
+        self.last_audio = Some((now, self.paused));
         self.player
             .chunk(now.since(first).saturating_sub(self.paused), samples);
         self.sent += samples;
+        next
     }
 
     /// Text has come after the server had none: if the player ran dry meanwhile, it waited for the caller.
@@ -103,6 +114,11 @@ impl Ledger {
                 .span
                 .map_or(span, |sum| Some(sum + span.unwrap_or_default()));
         }
+    }
+
+    /// The replica that gave the last audio.
+    pub(super) fn vocoder(&self) -> Option<ReplicaId> {
+        self.code2wav.replica
     }
 
     pub(super) fn frames(&self) -> u32 {
@@ -165,6 +181,19 @@ mod tests {
         ledger.sent(at(1_000), Samples(1_600));
         ledger.sent(at(1_250), Samples(1_600));
         assert_eq!(ledger.timings(at(2_000)).worst_underrun, MS(150));
+    }
+
+    #[test]
+    fn packets_after_the_first_tell_their_gap_and_what_was_left_to_play() {
+        let mut ledger = ledger();
+        assert_eq!(ledger.sent(at(1_000), Samples(1_600)), None);
+        assert_eq!(ledger.sent(at(1_040), Samples(1_600)), Some((MS(40), MS(60))));
+        assert_eq!(ledger.sent(at(1_300), Samples(1_600)), Some((MS(260), MS(0))));
+        // The caller was silent for five seconds, one of them while the listener still had something.
+        ledger.sent(at(1_300), Samples(16_000));
+        ledger.resumed(at(6_400));
+        let (gap, _) = ledger.sent(at(6_410), Samples(1_600)).unwrap();
+        assert!(gap < MS(1_400), "{gap:?}");
     }
 
     #[test]

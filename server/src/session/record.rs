@@ -102,6 +102,29 @@ pub struct UtteranceRecord {
     pub seed: u64,
 }
 
+/// A packet of audio behind another one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Packet {
+    /// Where it was made.
+    pub replica: Option<ReplicaId>,
+    /// How long after the packet before it was handed to the transport; pauses of the caller are not included.
+    pub gap: Duration,
+    /// How much a listener had left to play then.
+    pub lead: Duration,
+}
+
+/// What happened to a session.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum SessionChange {
+    /// It began.
+    Opened,
+    /// It ended.
+    Closed {
+        /// How long after it began.
+        after: Duration,
+    },
+}
+
 /// Takes records. Called once per utterance and per answer, on the session's task: must not block.
 pub trait RecordSink: Send + Sync {
     /// An utterance is over.
@@ -109,4 +132,10 @@ pub trait RecordSink: Send + Sync {
 
     /// An answer of a conversation is over. Its speech is part of the record and no utterance of its own.
     fn turn(&self, record: &TurnRecord);
+
+    /// Audio was handed to the transport, and not the first of its utterance or answer.
+    fn packet(&self, _packet: &Packet) {}
+
+    /// A session began or ended.
+    fn session(&self, _change: SessionChange) {}
 }

@@ -255,7 +255,8 @@ impl Run {
         if let EventBody::Audio(audio) = &event.body {
             worth = self.deps.playing_time(audio.samples);
             if let Some(front) = self.queue.front_mut() {
-                front.handed_over(audio.samples, now);
+                let packet = front.handed_over(audio.samples, now);
+                packet.inspect(|packet| self.deps.records.packet(packet));
             }
         }
         self.patience.taken(worth, now);

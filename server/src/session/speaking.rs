@@ -14,7 +14,7 @@ use omni_engine::Stamp;
 
 use crate::error::ServeError;
 use crate::orchestrator::{Binding, Orchestrator, Segment, SegmentEvent, SegmentSpec, UtterancePermit};
-use crate::stage::{AudioPiece, End, StageSnapshot};
+use crate::stage::{AudioPiece, End, ReplicaId, StageSnapshot};
 
 /// The pipeline's side of an utterance.
 pub(super) struct Speaking {
@@ -142,6 +142,11 @@ impl Speaking {
     /// Whether a sequence waits for more tokens to come.
     pub(super) fn is_open(&self) -> bool {
         self.running.back().is_some_and(|last| last.segment.is_open())
+    }
+
+    /// The replica whose audio is heard.
+    pub(super) fn vocoder(&self) -> Option<ReplicaId> {
+        self.running.front()?.segment.progress().1.replica
     }
 
     /// Frames made so far by the sequences under way.

@@ -14,7 +14,7 @@ use super::ledger::Ledger;
 use super::limits::SessionLimits;
 use super::output::{Encoded, Output};
 use super::protocol::{Done, Event, EventBody};
-use super::record::{Outcome, Usage, UtteranceRecord};
+use super::record::{Outcome, Packet, Usage, UtteranceRecord};
 use super::run::Outbox;
 use super::settings::Settings;
 use super::speaking::{Ended, Speaking, Spoken};
@@ -22,7 +22,7 @@ use super::text::{Piece, TextFront};
 use crate::error::ServeError;
 use crate::id::{SessionId, UtteranceId, random_u64};
 use crate::orchestrator::{Orchestrator, Pipeline, SegmentSpec};
-use crate::stage::{ContextRow, End, SpeechInfo, TalkerRequest};
+use crate::stage::{ContextRow, End, LetGo, SpeechInfo, TalkerRequest};
 
 /// Step between the seeds of an utterance's sequences (the golden ratio in 64 bits): distinct for all of them.
 const SEED_STEP: u64 = 0x9E37_79B9_7F4A_7C15;
@@ -51,6 +51,8 @@ pub(super) struct Utterance {
     output: Output,
     ledger: Ledger,
     heard: Heard,
+    /// Held by whoever works on it.
+    request: Arc<LetGo>,
     /// What it answers, if it is the model's own text.
     context: Option<Arc<[ContextRow]>>,
     /// Its text comes from the model: a gap is never the caller's.
@@ -97,6 +99,7 @@ impl Utterance {
             output: Output::new(rate, settings.encoding, rate.samples(limits.max_audio)),
             ledger: Ledger::new(rate, now),
             heard: Heard::new(rate),
+            request: pipeline.request(),
             context: None,
             own_text: false,
             sequences: 0,
@@ -112,8 +115,9 @@ impl Utterance {
         }
     }
 
-    /// It speaks what the model writes, under a permit that is held for both.
-    pub(super) fn for_answer(mut self) -> Self {
+    /// It speaks what the model writes, under a permit that is held for both, as a part of `request`.
+    pub(super) fn for_answer(mut self, request: Arc<LetGo>) -> Self {
+        self.request = request;
         self.own_text = true;
         self.speaking.lend();
         self
@@ -223,6 +227,7 @@ impl Utterance {
     pub(super) fn cancel(&mut self) {
         self.finished = true;
         if !self.is_over() {
+            self.request.give_up();
             self.stop(Outcome::Interrupted);
         }
     }
@@ -354,6 +359,7 @@ impl Utterance {
                 1 => self.ledger.began(),
                 _ => now,
             },
+            request_held: Arc::clone(&self.request),
         };
         self.ledger.handed_over(now);
         self.heard.begin(piece.source_end);
@@ -481,9 +487,11 @@ impl Utterance {
         (self.outcome, self.error.as_ref())
     }
 
-    /// Audio of it was handed to the transport.
-    pub(super) fn handed_over(&mut self, samples: Samples, now: Stamp) {
-        self.ledger.sent(now, samples);
+    /// Audio of it was handed to the transport. Tells of every packet but the first.
+    pub(super) fn handed_over(&mut self, samples: Samples, now: Stamp) -> Option<Packet> {
+        let (gap, lead) = self.ledger.sent(now, samples)?;
+        let replica = self.speaking.vocoder().or(self.ledger.vocoder());
+        Some(Packet { replica, gap, lead })
     }
 
     /// Ends it. With `aborted` the session ends under it and there will be no `done` event.
@@ -493,6 +501,9 @@ impl Utterance {
         aborted: Option<ServeError>,
         now: Stamp,
     ) -> (Done, UtteranceRecord) {
+        if aborted == Some(ServeError::CallerGone) {
+            self.request.give_up();
+        }
         for ended in self.speaking.abort() {
             self.account(&ended);
         }

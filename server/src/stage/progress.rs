@@ -1,11 +1,12 @@
 //! How far a sequence got in a stage: written by the stage's thread, read at any time, also after an abort.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use omni_engine::Stamp;
 
+use super::let_go::LetGo;
 use super::replica::ReplicaId;
 
 const NEVER: u64 = u64::MAX;
@@ -24,6 +25,7 @@ struct Counters {
     outputs: AtomicU32,
     starved: AtomicU32,
     replica: Option<ReplicaId>,
+    request: OnceLock<Arc<LetGo>>,
 }
 
 /// A reading of a [`StageProgress`].
@@ -64,6 +66,7 @@ impl StageProgress {
             outputs: AtomicU32::new(0),
             starved: AtomicU32::new(0),
             replica,
+            request: OnceLock::new(),
         }))
     }
 
@@ -75,6 +78,11 @@ impl StageProgress {
     /// When that was.
     pub(super) fn arrived(&self) -> Option<Stamp> {
         stamp(&self.0.arrived)
+    }
+
+    /// Holds `request` for as long as somebody works on the sequence.
+    pub fn hold(&self, request: Arc<LetGo>) {
+        self.0.request.get_or_init(|| request);
     }
 
     /// The reading now.

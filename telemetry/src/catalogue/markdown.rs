@@ -8,11 +8,19 @@ const HEAD: &str = "# Metrics
 
 <!-- Generated from telemetry/catalogue.yaml by `cargo run -p omni-telemetry --example regenerate`. Do not edit. -->
 
-Every metric family of the server, and those it is prepared for. Names, labels and buckets are those of the vLLM and vLLM-Omni families they stand in for, so
+Every metric family of the server. Names, labels and buckets are those of the vLLM and vLLM-Omni families they stand in for, so
 that existing dashboards keep working. `model_name` is the name the model is served by. `stage` and `replica` are ids as text
 (`\"0\"`); `vllm:omni_stage_info` says what is behind them. Histograms have fixed buckets, `+Inf` is implied.
 
 With `--metrics-prefix vllm_omni:` every `vllm:omni_` below reads `vllm_omni:`.
+
+`--metrics-listen ADDRESS|off` says where they are read over HTTP (`/metrics`, `/metrics/catalogue`, `/healthz`, `/readyz`), by default
+127.0.0.1:9464. A port that is taken stops the start with an error that says so: a second server on a machine needs an address of
+its own, and port 0 takes a free one and logs it. `--push-gateway URL` pushes them to a Pushgateway as well; by default the group is
+`job=omni`, `instance=HOST:PORT` of the address that is served, and is deleted when the server ends. A URL with a password on
+the command line can be read by other users of the machine: put it in `OMNI_PUSH_GATEWAY`, or a token in a file
+(`--push-token-file`). `omni-server metrics list` prints what is served with the flags before it, `omni-server metrics catalogue` all
+that is known of it as JSON.
 
 `promtool check metrics` accepts all of them and remarks on three habits that these names inherit: colons, units abbreviated in the
 name (`_s`), and TorchServe's capitals and bare counters.
@@ -26,6 +34,14 @@ name (`_s`), and TorchServe's capitals and bare counters.
 * Sizes and times of transfers are measured at the edge, per message. They are not zeros.
 * Audio families cover unary calls as well as streams, and requests that were aborted.
 * `stage_type` is `llm` or `generation`.
+* A request is an utterance, or an answer with its speech. To an engine, every sequence is one: a sentence to the talker. The first
+  sequence of an utterance arrived with its first text, a later one when it was begun.
+* code2wav has no prompts and no KV cache: its tokens are the codec frames it decoded, its outputs the chunks it gave.
+* The engine families of a replica that died count what was on it as `error`; what starts again elsewhere is counted there too, and once
+  in the pipeline's families.
+* Warming up is not counted. Everything else is, from the first call on.
+* A replica in a process of its own (`placement: process`) has its waiting requests, audio and transfers here, and not yet the families
+  of its engine: those stay in its process.
 ";
 
 impl Catalogue {

@@ -71,11 +71,6 @@ impl SessionInstruments {
         self.opened.increment(1);
     }
 
-    /// So many sessions are open, for a server that is asked instead of telling.
-    pub fn active(&self, sessions: u64) {
-        self.active.set(sessions as f64);
-    }
-
     /// A session that began `ago` ended.
     pub fn closed(&self, ago: Duration) {
         self.active.decrement(1.0);

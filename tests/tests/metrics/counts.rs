@@ -119,6 +119,10 @@ async fn a_caller_that_goes_away_is_one_abort() {
         })
         .await;
     drop(call);
+    // Only then is it the cancel that ends the sequence.
+    server
+        .until("the session has ended", || server.app.sessions() == 0)
+        .await;
     script.talker.open();
     server.idle(1).await;
     let reading = Reading::of(&server).await;
@@ -157,5 +161,95 @@ async fn every_hop_between_stages_is_measured_and_has_the_size_of_what_it_carrie
         let count = reading.sum(&format!("vllm:omni_transfer_{part}_count"), &edge);
         assert_eq!(count, f64::from(chunks), "{part}");
     }
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn sessions_streams_and_calls_are_counted_to_their_ends() {
+    let server = TestServer::fake(FakeScript::default(), &[]).await;
+    speak(&server, 2).await;
+    let call = server.call().await;
+    server
+        .until("the session has begun", || server.app.sessions() == 1)
+        .await;
+    let reading = Reading::of(&server).await;
+    assert_eq!(reading.sum("vllm:omni_sessions_active", &[]), 1.0);
+    assert_eq!(reading.sum("vllm:omni_sessions_total", &[]), 3.0);
+    drop(call);
+    server
+        .until("the session has ended", || server.app.sessions() == 0)
+        .await;
+    let synthesize = [("grpc_method", "Synthesize"), ("grpc_type", "server_stream")];
+    let speak = [("grpc_method", "Speak"), ("grpc_type", "bidi_stream")];
+    let mut reading = Reading::of(&server).await;
+    // The transport notices that its caller is gone when it does.
+    while reading.sum("grpc_server_handled_total", &speak) < 1.0 {
+        tokio::task::yield_now().await;
+        reading = Reading::of(&server).await;
+    }
+    assert_eq!(reading.sum("vllm:omni_sessions_active", &[]), 0.0);
+    assert_eq!(reading.sum("vllm:omni_session_duration_s_count", &[]), 3.0);
+    assert_eq!(reading.sum("vllm:omni_speech_stream_completed_total", &[]), 2.0);
+    assert_eq!(reading.sum("vllm:omni_speech_stream_aborted_total", &[]), 0.0);
+    assert_eq!(reading.sum("grpc_server_started_total", &synthesize), 2.0);
+    assert_eq!(reading.sum("grpc_server_msg_received_total", &synthesize), 2.0);
+    assert!(reading.sum("grpc_server_msg_sent_total", &synthesize) > 4.0);
+    let well = [synthesize[0], ("grpc_code", "OK")];
+    assert_eq!(reading.sum("grpc_server_handled_total", &well), 2.0);
+    assert_eq!(
+        reading.sum("grpc_server_handling_seconds_count", &synthesize),
+        2.0
+    );
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn the_gaps_between_packets_are_one_less_than_the_packets() {
+    let server = TestServer::fake(FakeScript::default(), &[]).await;
+    speak(&server, 1).await;
+    let reading = Reading::of(&server).await;
+    let synthesize = [("grpc_method", "Synthesize")];
+    let gaps = reading.sum("vllm:omni_audio_chunk_gap_s_count", &[]);
+    // Besides audio there are one `ready` and one `done`.
+    let packets = reading.sum("grpc_server_msg_sent_total", &synthesize) - 2.0;
+    assert_eq!(gaps, packets - 1.0);
+    assert_eq!(reading.sum("vllm:omni_audio_playback_lead_s_count", &[]), gaps);
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn a_cancelled_request_is_timed_once_until_no_stage_works_on_it() {
+    let script = FakeScript::default();
+    let server = TestServer::fake(script.clone(), &[]).await;
+    let before = script.talker.passed();
+    script.talker.close();
+    script.talker.allow(1);
+    let mut call = server.call().await;
+    call.send(config(v1::SpeechConfig::default())).await;
+    call.ready().await;
+    call.send(text(TEXT)).await;
+    server
+        .until("the sequence is in the talker", || {
+            script.talker.passed() > before
+        })
+        .await;
+    drop(call);
+    server
+        .until("the session has ended", || server.app.sessions() == 0)
+        .await;
+    // The talker is still in its step.
+    let held = Reading::of(&server).await;
+    assert_eq!(held.sum("vllm:omni_cancel_latency_s_count", &[]), 0.0);
+    script.talker.open();
+    let mut reading = Reading::of(&server).await;
+    while reading.sum("vllm:omni_cancel_latency_s_count", &[]) < 1.0 {
+        tokio::task::yield_now().await;
+        reading = Reading::of(&server).await;
+    }
+    server.idle(1).await;
+    let after = Reading::of(&server).await;
+    assert_eq!(after.sum("vllm:omni_cancel_latency_s_count", &[]), 1.0);
+    let closed = [("reason", "closed")];
+    assert_eq!(after.sum("vllm:omni_speech_stream_aborted_total", &closed), 1.0);
     server.stop().await;
 }

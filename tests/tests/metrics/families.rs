@@ -48,6 +48,10 @@ async fn work(server: &TestServer, script: &FakeScript) {
         })
         .await;
     drop(call);
+    // Only then is it the cancel that ends the sequence.
+    server
+        .until("the session has ended", || server.app.sessions() == 0)
+        .await;
     script.talker.open();
     server.idle(3).await;
 }

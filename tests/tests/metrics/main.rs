@@ -4,4 +4,5 @@ mod counts;
 mod engines;
 mod families;
 mod listening;
+mod programs;
 mod support;

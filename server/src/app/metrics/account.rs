@@ -5,7 +5,7 @@ use std::time::Duration;
 use omni_audio::Samples;
 use omni_telemetry::{
     AudioRecord, FailureReason, Replica, RequestOutcome, RequestRecord, ResponseClass, StageRecord,
-    TorchServeRequest,
+    StreamAbort, TorchServeRequest,
 };
 
 use super::live::Live;
@@ -18,8 +18,19 @@ pub(super) struct Account {
     pub(super) request: RequestRecord,
     /// If it was to be heard.
     pub(super) audio: Option<Heard>,
+    /// How its audio ended, if it was to be heard.
+    pub(super) stream: Option<Stream>,
     pub(super) class: ResponseClass,
     pub(super) times: TorchServeRequest,
+}
+
+/// How the audio of a request ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Stream {
+    /// It was sent to its end.
+    Completed,
+    /// It was not.
+    Aborted(StreamAbort),
 }
 
 /// The audio of a request.
@@ -55,6 +66,7 @@ pub(super) fn utterance(live: &Live, record: &UtteranceRecord) -> Account {
             stages,
         },
         audio: Some(heard(live, &end, timings, usage.samples, busy)),
+        stream: Some(end.stream()),
         class: end.class(),
         times: times(timings.total, timings.talker.queue, busy),
     }
@@ -92,6 +104,7 @@ pub(super) fn turn(live: &Live, record: &TurnRecord) -> Account {
             .speech
             .as_ref()
             .map(|speech| heard(live, &end, speech, usage.samples, busy)),
+        stream: timings.speech.map(|_| end.stream()),
         class: end.class(),
         times: times(timings.total, timings.queue, busy),
     }
@@ -164,6 +177,18 @@ impl End<'_> {
                 RequestOutcome::Failed(error.map_or(FailureReason::Unknown, failure))
             }
         }
+    }
+
+    fn stream(&self) -> Stream {
+        Stream::Aborted(match (self.outcome, self.error) {
+            (Outcome::Stop | Outcome::Length | Outcome::Repetition, _) => return Stream::Completed,
+            (Outcome::Interrupted, _) => StreamAbort::Cancelled,
+            (_, Some(ServeError::CallerGone | ServeError::SlowReader(_))) => StreamAbort::Closed,
+            (_, Some(ServeError::StageFailed { .. } | ServeError::StageUnavailable { .. })) => {
+                StreamAbort::EngineDead
+            }
+            (Outcome::Error | Outcome::Aborted, _) => StreamAbort::Error,
+        })
     }
 
     fn class(&self) -> ResponseClass {

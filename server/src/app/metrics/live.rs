@@ -9,8 +9,9 @@ use omni_telemetry::{
     PipelineInstruments, Replica, SessionInstruments, StageInfo, StageKind, Telemetry, TorchServeInstruments,
 };
 
-use super::account::Account;
+use super::account::{Account, Stream};
 use crate::connector::{ChunkStamps, Hop, Place};
+use crate::session::Packet;
 use crate::stage::ReplicaId;
 
 /// A stage of the pipeline.
@@ -152,6 +153,14 @@ impl Live {
         }
     }
 
+    /// Audio was handed to the transport. Where nobody knows of which replica, the first of its stage is meant.
+    pub(super) fn packet(&self, telemetry: &Telemetry, packet: &Packet) {
+        let replica = packet.replica.unwrap_or(ReplicaId(0));
+        if let Some(replica) = self.replica("code2wav", replica) {
+            self.audio(telemetry, replica).next_chunk(packet.gap, packet.lead);
+        }
+    }
+
     /// A request is over.
     pub(super) fn request(&self, telemetry: &Telemetry, account: &Account) {
         self.pipeline.finished(&account.request);
@@ -161,6 +170,11 @@ impl Live {
                 instruments.first_packet(latency);
             }
             instruments.finished(&audio.record);
+        }
+        match account.stream {
+            Some(Stream::Completed) => self.sessions.stream_completed(),
+            Some(Stream::Aborted(why)) => self.sessions.stream_aborted(why),
+            None => {}
         }
         self.torchserve.arrived();
         self.torchserve.answered(account.class, &account.times);

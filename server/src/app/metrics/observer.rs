@@ -14,15 +14,13 @@ use super::live::{Live, Stage};
 use crate::app::Sinks;
 use crate::connector::{ChunkStamps, EdgeRecord, EdgeSink, Hop};
 use crate::orchestrator::Orchestrator;
-use crate::session::{RecordSink, TurnRecord, UtteranceRecord};
-use crate::stage::{EngineSink, IgnoreEngines, Listen, ReplicaId, ReplicaState, SpeechInfo};
-use crate::tasks::Tasks;
+use crate::session::{Packet, RecordSink, SessionChange, TurnRecord, UtteranceRecord};
+use crate::stage::{EngineSink, IgnoreEngines, Listen, ReplicaId, ReplicaState, SpeechInfo, TellLetGo};
 
 /// Looks and listens.
 pub(in crate::app) struct Observer {
     telemetry: Telemetry,
     orchestrator: Orchestrator,
-    tasks: Arc<Tasks>,
     max_active: usize,
     /// There once the model is: its name is a label.
     live: OnceLock<Live>,
@@ -32,16 +30,10 @@ pub(in crate::app) struct Observer {
 }
 
 impl Observer {
-    pub(super) fn new(
-        telemetry: Telemetry,
-        orchestrator: Orchestrator,
-        tasks: Arc<Tasks>,
-        max_active: usize,
-    ) -> Self {
+    pub(super) fn new(telemetry: Telemetry, orchestrator: Orchestrator, max_active: usize) -> Self {
         Self {
             telemetry,
             orchestrator,
-            tasks,
             max_active,
             live: OnceLock::new(),
             serving: Arc::default(),
@@ -72,7 +64,6 @@ impl Observer {
         let Some(live) = self.live.get() else {
             return;
         };
-        live.sessions.active(self.tasks.running() as u64);
         let admission = self.orchestrator.admission();
         let running = self.max_active.saturating_sub(admission.free());
         live.pipeline
@@ -131,6 +122,16 @@ pub(in crate::app) fn listen(observer: &Arc<Observer>) -> Listen {
     Arc::new(move |stage, id| observer.listener(stage, id))
 }
 
+/// For whoever is given up: books when all stages have let go.
+pub(in crate::app) fn let_go(observer: &Arc<Observer>) -> TellLetGo {
+    let observer = Arc::clone(observer);
+    Arc::new(move |after| {
+        if let Some(live) = observer.live.get() {
+            live.pipeline.cancelled(after);
+        }
+    })
+}
+
 /// Looks before a reading, for as long as there is somebody to look.
 pub(super) struct Looking(pub(super) Weak<Observer>);
 
@@ -154,17 +155,35 @@ struct Beside<S>(Arc<Observer>, S);
 
 impl RecordSink for Beside<Arc<dyn RecordSink>> {
     fn utterance(&self, record: &UtteranceRecord) {
-        if let Some(live) = self.0.recording() {
+        // Nobody's request is a part of warming up.
+        if let Some(live) = self.0.live.get() {
             live.request(&self.0.telemetry, &account::utterance(live, record));
         }
         self.1.utterance(record);
     }
 
     fn turn(&self, record: &TurnRecord) {
-        if let Some(live) = self.0.recording() {
+        if let Some(live) = self.0.live.get() {
             live.request(&self.0.telemetry, &account::turn(live, record));
         }
         self.1.turn(record);
+    }
+
+    fn packet(&self, packet: &Packet) {
+        if let Some(live) = self.0.live.get() {
+            live.packet(&self.0.telemetry, packet);
+        }
+        self.1.packet(packet);
+    }
+
+    fn session(&self, change: SessionChange) {
+        if let Some(live) = self.0.live.get() {
+            match change {
+                SessionChange::Opened => live.sessions.opened(),
+                SessionChange::Closed { after } => live.sessions.closed(after),
+            }
+        }
+        self.1.session(change);
     }
 }
 

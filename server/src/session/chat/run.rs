@@ -216,7 +216,10 @@ impl Run {
         if let Some(turn) = &mut self.turn {
             match &event.body {
                 ChatEventBody::Text(text) => turn.text_sent(text.len(), now),
-                ChatEventBody::Audio(audio) => turn.audio_sent(audio.samples, now),
+                ChatEventBody::Audio(audio) => {
+                    let packet = turn.audio_sent(audio.samples, now);
+                    packet.inspect(|packet| self.deps.records.packet(packet));
+                }
                 _ => {}
             }
         }

@@ -24,9 +24,9 @@ use crate::error::ServeError;
 use crate::id::{MessageId, SessionId};
 use crate::orchestrator::{Orchestrator, Reply, ReplyEvent, ReplySpec, UtterancePermit};
 use crate::session::limits::SessionLimits;
-use crate::session::record::Outcome;
+use crate::session::record::{Outcome, Packet};
 use crate::session::speaking::Spoken;
-use crate::stage::{CancelFlag, End, ReplyToken, ThinkerRequest};
+use crate::stage::{CancelFlag, End, LetGo, ReplyToken, ThinkerRequest};
 
 /// What to answer, and how.
 #[derive(Debug)]
@@ -48,6 +48,8 @@ pub(super) struct Turn {
     seed: u64,
     salt: CacheSalt,
     orchestrator: Orchestrator,
+    /// Held by whoever works on it.
+    request: Arc<LetGo>,
     began: Stamp,
     phase: Phase,
     /// Held to the end: the voice works under it too.
@@ -170,6 +172,7 @@ impl Turn {
         now: Stamp,
     ) -> Result<Self, ServeError> {
         let chat = orchestrator.chat()?;
+        let request = orchestrator.model()?.request();
         let Question {
             id,
             settings,
@@ -185,6 +188,7 @@ impl Turn {
                 seed,
                 orchestrator,
                 limits,
+                Arc::clone(&request),
                 now,
             )?),
             false => None,
@@ -230,6 +234,7 @@ impl Turn {
                 salt
             },
             orchestrator: orchestrator.clone(),
+            request,
             began: now,
             phase: Phase::Preparing(Box::pin(preparing)),
             permit: None,
@@ -383,6 +388,7 @@ impl Turn {
             },
             max_tokens: self.settings.max_tokens.min(room).max(1),
             arrived: self.began,
+            request_held: Arc::clone(&self.request),
         };
         let reply = self.orchestrator.answer(spec)?;
         self.phase = Phase::Thinking(Box::new(reply));
@@ -466,6 +472,7 @@ impl Turn {
         if !self.is_over() {
             let echo = self.voice.as_ref().and_then(Voice::echo);
             self.kept = Some(echo.map_or(self.sent, |echo| echo.heard(&self.text, played)));
+            self.request.give_up();
             self.stop(Outcome::Interrupted);
         }
     }
@@ -521,15 +528,16 @@ impl Turn {
         self.figures.first_text.get_or_insert(now);
     }
 
-    /// Audio of it was handed to the transport.
-    pub(super) fn audio_sent(&mut self, samples: Samples, now: Stamp) {
-        if let Some(voice) = &mut self.voice {
-            voice.handed_over(samples, now);
-        }
+    /// Audio of it was handed to the transport. Tells of every packet but the first.
+    pub(super) fn audio_sent(&mut self, samples: Samples, now: Stamp) -> Option<Packet> {
+        self.voice.as_mut()?.handed_over(samples, now)
     }
 
     /// Ends it. With `aborted` the session ends under it and there will be no `response_done`.
     pub(super) fn close(mut self, session: SessionId, aborted: Option<ServeError>, now: Stamp) -> Closed {
+        if aborted == Some(ServeError::CallerGone) {
+            self.request.give_up();
+        }
         self.stop_thinking();
         let (outcome, error) = match aborted {
             Some(error) => (Outcome::Aborted, Some(error)),

@@ -15,12 +15,12 @@ use crate::orchestrator::{Orchestrator, TextEncoder};
 use crate::session::heard::Heard;
 use crate::session::limits::SessionLimits;
 use crate::session::protocol::{Done, EventBody};
-use crate::session::record::Outcome;
+use crate::session::record::{Outcome, Packet};
 use crate::session::run::Outbox as Events;
 use crate::session::settings::Settings;
 use crate::session::speaking::Spoken;
 use crate::session::utterance::Utterance;
-use crate::stage::{ContextRow, Voicing};
+use crate::stage::{ContextRow, LetGo, Voicing};
 
 /// The share of the talker's context that the user's turns may take: one part in this many. The rest is for the answer.
 const SHARE: usize = 2;
@@ -91,6 +91,7 @@ impl Voice {
         seed: u64,
         orchestrator: &Orchestrator,
         limits: &SessionLimits,
+        request: Arc<LetGo>,
         now: Stamp,
     ) -> Result<Self, ServeError> {
         let (pipeline, chat) = (orchestrator.model()?, orchestrator.chat()?);
@@ -101,7 +102,7 @@ impl Voice {
         let id = UtteranceId::from(id.as_str());
         let utterance = Utterance::new(id, settings, orchestrator.clone(), pipeline, limits, now);
         Ok(Self {
-            utterance: utterance.for_answer(),
+            utterance: utterance.for_answer(request),
             events: Events::default(),
             voicing: chat.info.voicing,
             talker_context: chat.info.talker_context,
@@ -275,8 +276,8 @@ impl Voice {
     }
 
     /// Audio of it was handed to the transport.
-    pub(super) fn handed_over(&mut self, samples: Samples, now: Stamp) {
-        self.utterance.handed_over(samples, now);
+    pub(super) fn handed_over(&mut self, samples: Samples, now: Stamp) -> Option<Packet> {
+        self.utterance.handed_over(samples, now)
     }
 
     /// What was heard of it; nothing if there was nothing to hear.

@@ -1,0 +1,94 @@
+//! When nobody works any more on what a caller has given up.
+//!
+//! In: the moment at which it was given up. Out: the time until the last holder was dropped. Held by the request and, with its
+//! progress, by every stage that works on it.
+
+use std::fmt;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use omni_engine::Stamp;
+
+use crate::clock::Clock;
+
+/// Who is told how long it took. Called on whatever thread lets go last: must not block.
+pub type TellLetGo = Arc<dyn Fn(Duration) + Send + Sync>;
+
+/// See the module's text.
+pub struct LetGo {
+    clock: Clock,
+    tell: TellLetGo,
+    given_up: Mutex<Option<Stamp>>,
+}
+
+impl fmt::Debug for LetGo {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("LetGo").finish_non_exhaustive()
+    }
+}
+
+impl LetGo {
+    /// Of one request.
+    #[must_use]
+    pub fn new(clock: Clock, tell: TellLetGo) -> Self {
+        Self {
+            clock,
+            tell,
+            given_up: Mutex::default(),
+        }
+    }
+
+    /// The caller has given it up, or is gone. The first time counts.
+    pub fn give_up(&self) {
+        let now = self.clock.now();
+        self.given_up
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .get_or_insert(now);
+    }
+}
+
+impl Drop for LetGo {
+    fn drop(&mut self) {
+        let given_up = *self.given_up.get_mut().unwrap_or_else(PoisonError::into_inner);
+        if let Some(since) = given_up {
+            (self.tell)(self.clock.since(since));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    use super::super::progress::StageProgress;
+    use super::*;
+
+    fn watched() -> (Arc<LetGo>, Arc<AtomicUsize>) {
+        let told = Arc::new(AtomicUsize::new(0));
+        let count = Arc::clone(&told);
+        let tell: TellLetGo = Arc::new(move |_| _ = count.fetch_add(1, Ordering::SeqCst));
+        (Arc::new(LetGo::new(Clock::start(), tell)), told)
+    }
+
+    #[test]
+    fn what_is_given_up_is_told_once_when_the_last_stage_lets_go() {
+        let (request, told) = watched();
+        let (talker, code2wav) = (StageProgress::default(), StageProgress::default());
+        talker.hold(Arc::clone(&request));
+        code2wav.hold(Arc::clone(&request));
+        request.give_up();
+        request.give_up();
+        drop((request, talker));
+        assert_eq!(told.load(Ordering::SeqCst), 0);
+        drop(code2wav);
+        assert_eq!(told.load(Ordering::SeqCst), 1);
+    }
+
+    #[test]
+    fn what_comes_to_its_end_is_not_told() {
+        let (request, told) = watched();
+        drop(request);
+        assert_eq!(told.load(Ordering::SeqCst), 0);
+    }
+}

@@ -2,6 +2,8 @@
 
 use std::fmt::Write as _;
 
+use omni_client::ChunkGap;
+
 use super::load::Work;
 use super::record::{Level, Request, THRESHOLDS, percentile};
 
@@ -15,7 +17,7 @@ window from which the RMS stays at 5 % of the peak for 20 ms). RTF: first text s
 seconds. Busy RTF: the server's own steps over audio seconds, steps shared between streams counted in full for each.
 Continuity: share of all requests that a player which starts with the first chunk and never pauses hears with at most
 that much delay (a request of a single chunk counts as continuous, one without audio does not). Gap: time between
-chunks, over the playing time of the earlier one.
+chunks, over the playing time of the earlier one. Chunk wait: that time itself.
 ";
 
 const CHAT_LEGEND: &str = "
@@ -148,14 +150,20 @@ impl Shape {
         let columns: Vec<&Spread> = text.chain(SPEECH.iter().filter(|_| self.spoken)).collect();
         let mut titles = vec!["streams"];
         titles.extend(columns.iter().map(|spread| spread.title));
-        titles.extend(self.spoken.then_some("gap"));
+        if self.spoken {
+            titles.extend(["gap", "chunk wait ms"]);
+        }
         let mut text = header(&titles);
         for level in levels {
             let cell =
                 |spread: &&Spread| distribution(&level.values(spread.value), spread.scale, spread.digits);
             let mut cells = vec![level.streams.to_string()];
             cells.extend(columns.iter().map(cell));
-            cells.extend(self.spoken.then(|| distribution(&gaps(level), 1.0, 2)));
+            if self.spoken {
+                let relative = gaps(level, |gap| gap.waited.div_duration_f64(gap.covered));
+                let waits = gaps(level, |gap| gap.waited.as_secs_f64());
+                cells.extend([distribution(&relative, 1.0, 2), distribution(&waits, 1e3, 1)]);
+            }
             let _ = writeln!(text, "| {} |", cells.join(" | "));
         }
         text
@@ -166,12 +174,10 @@ fn header(titles: &[&str]) -> String {
     format!("| {} |\n|{}\n", titles.join(" | "), "--:|".repeat(titles.len()))
 }
 
-fn gaps(level: &Level) -> Vec<f64> {
+/// `value` of every gap between two chunks of a request.
+fn gaps(level: &Level, value: impl Fn(&ChunkGap) -> f64) -> Vec<f64> {
     let measured = level.good().filter_map(|request| request.measured.as_ref());
-    measured
-        .flat_map(|measured| &measured.gaps)
-        .map(|gap| gap.waited.div_duration_f64(gap.covered))
-        .collect()
+    measured.flat_map(|measured| &measured.gaps).map(value).collect()
 }
 
 fn distribution(values: &[f64], scale: f64, digits: usize) -> String {

@@ -44,6 +44,15 @@ impl RecordSink for Records {
 }
 
 impl Records {
+    /// Drops them all.
+    pub fn forget(&self) {
+        self.utterances
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .clear();
+        self.turns.lock().unwrap_or_else(PoisonError::into_inner).clear();
+    }
+
     /// Those of utterances, so far.
     #[must_use]
     pub fn all(&self) -> Vec<UtteranceRecord> {
@@ -82,6 +91,11 @@ impl EdgeSink for Edges {
 }
 
 impl Edges {
+    /// Drops those closed so far.
+    pub fn forget(&self) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).clear();
+    }
+
     /// Those closed so far.
     #[must_use]
     pub fn all(&self) -> Vec<EdgeRecord> {

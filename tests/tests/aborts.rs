@@ -1,0 +1,203 @@
+//! Callers who vanish at any moment leave nothing behind: no session, sequence, block, task, thread, file or memory.
+//!
+//! `OMNI_ABORTS` sets how many (300 unless set); the figures before and after are printed.
+
+use std::fs;
+use std::time::{Duration, Instant};
+
+use omni_proto::v1;
+use omni_server::app::load_model;
+use omni_server::config::{ModelSource, deploy::resolve};
+use omni_tests::{Call, ChatCall, TestServer, cancel, chat_config, config, interrupt, text};
+use tokio::runtime::Handle;
+
+/// Calls under way at the same time.
+const CALLERS: u64 = 8;
+/// Calls of each caller before the first look: what is allocated once is there then.
+const WARMUP: u64 = 20;
+/// What the process may have grown by in the end, whatever the number of calls: the allocator's slack.
+const SLACK_KIB: u64 = 24 * 1024;
+/// Calls between two looks at what is left; what the test itself collects is dropped then.
+const ROUND: u64 = 200;
+const STAGES: [&str; 3] = ["thinker", "talker", "code2wav"];
+
+/// What a leak would show in.
+#[derive(Debug, PartialEq, Eq)]
+struct Held {
+    files: usize,
+    threads: usize,
+    tasks: usize,
+}
+
+impl Held {
+    fn now() -> Self {
+        Self {
+            files: entries("/proc/self/fd"),
+            threads: entries("/proc/self/task"),
+            tasks: Handle::current().metrics().num_alive_tasks(),
+        }
+    }
+
+    /// Threads for blocking work end when they have nothing to do for a while, so there may be fewer.
+    fn within(&self, other: &Self) -> bool {
+        self.files == other.files && self.tasks == other.tasks && self.threads <= other.threads
+    }
+}
+
+fn entries(directory: &str) -> usize {
+    fs::read_dir(directory).expect("Linux has it").count()
+}
+
+fn resident_kib() -> u64 {
+    let status = fs::read_to_string("/proc/self/status").expect("Linux has it");
+    let line = status.lines().find(|line| line.starts_with("VmRSS:"));
+    let number = line.and_then(|line| line.split_whitespace().nth(1));
+    number.and_then(|number| number.parse().ok()).expect("a number")
+}
+
+/// A generator of small numbers (a linear congruence), so that every run aborts at the same places.
+struct Dice(u64);
+
+impl Dice {
+    fn below(&mut self, n: u64) -> u64 {
+        self.0 = self
+            .0
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1_442_695_040_888_963_407);
+        (self.0 >> 33) % n
+    }
+}
+
+/// Speaks, and vanishes somewhere on the way.
+async fn speak_and_vanish(server: &TestServer, dice: &mut Dice) {
+    let mut call = Call::open(&mut server.speech()).await;
+    if dice.below(8) == 0 {
+        return;
+    }
+    call.send(config(v1::SpeechConfig::default())).await;
+    if dice.below(8) == 0 {
+        return;
+    }
+    call.ready().await;
+    call.send(text(
+        "One sentence is said here. And here is another one, which may never be heard. ",
+    ))
+    .await;
+    match dice.below(4) {
+        0 => {}
+        1 => tokio::time::sleep(Duration::from_millis(dice.below(20))).await,
+        2 => drop(call.first_audio().await),
+        _ => {
+            call.first_audio().await;
+            call.send(cancel("")).await;
+            if dice.below(2) == 0 {
+                call.utterance().await;
+            }
+        }
+    }
+}
+
+/// Asks, and vanishes somewhere on the way.
+async fn ask_and_vanish(server: &TestServer, dice: &mut Dice) {
+    let mut call = ChatCall::open(&mut server.chat()).await;
+    call.configure(chat_config(true)).await;
+    call.ask("Please spell the word library.").await;
+    match dice.below(4) {
+        0 => {}
+        1 => tokio::time::sleep(Duration::from_millis(dice.below(40))).await,
+        2 => drop(call.next().await),
+        _ => {
+            call.next().await;
+            call.send(interrupt(None)).await;
+            if dice.below(2) == 0 {
+                call.answer().await;
+            }
+        }
+    }
+}
+
+/// So many calls by several callers at once.
+async fn storm(server: &TestServer, calls: u64, seed: u64) {
+    let callers = (0..CALLERS).map(|caller| async move {
+        let mut dice = Dice(seed + caller);
+        for _ in (caller..calls).step_by(CALLERS as usize) {
+            match dice.below(3) {
+                0 => ask_and_vanish(server, &mut dice).await,
+                _ => speak_and_vanish(server, &mut dice).await,
+            }
+        }
+    });
+    futures::future::join_all(callers).await;
+    server
+        .until("every session has ended", || server.app.sessions() == 0)
+        .await;
+    server
+        .until("every stage is empty", || leftovers(server).is_empty())
+        .await;
+}
+
+/// Replicas that still hold something.
+fn leftovers(server: &TestServer) -> Vec<String> {
+    let front = server.app.orchestrator();
+    let mut found = Vec::new();
+    for stage in STAGES {
+        for replica in front.pool(stage).expect("the model has it").replicas() {
+            let stats = &replica.stats;
+            let empty = stats.running == 0 && stats.waiting == 0 && stats.queued_items == 0;
+            if !empty || stats.kv_usage != 0.0 || replica.in_flight != 0 {
+                found.push(format!("{stage}: {replica:?}"));
+            }
+        }
+    }
+    found
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn callers_who_vanish_at_any_moment_leave_nothing_behind() {
+    let calls: u64 = std::env::var("OMNI_ABORTS").map_or(300, |calls| calls.parse().expect("a number"));
+    let deploy = resolve(None, &[], 64).expect("the defaults").deploy;
+    let mut server =
+        TestServer::launch(&[], move || load_model(&ModelSource::Embedded, &deploy, false)).await;
+    server.app.ready().await.expect("the embedded model loads");
+
+    storm(&server, WARMUP * CALLERS, 1).await;
+    let (before, memory) = (settled(None).await, resident_kib());
+    let began = Instant::now();
+    for round in 0..calls.div_ceil(ROUND) {
+        let left = calls - round * ROUND;
+        storm(&server, left.min(ROUND), 1_000 * (round + 1)).await;
+    }
+    let took = began.elapsed();
+    let (after, grown) = (
+        settled(Some(&before)).await,
+        resident_kib().saturating_sub(memory),
+    );
+
+    println!(
+        "{calls} aborted calls in {took:.1?}: before {before:?}, after {after:?}, memory {memory} KiB + {grown} KiB"
+    );
+    assert_eq!(leftovers(&server), Vec::<String>::new());
+    assert!(after.within(&before), "before {before:?}, after {after:?}");
+    assert!(grown < SLACK_KIB, "the process grew by {grown} KiB");
+    // It still serves.
+    let mut call = server.call().await;
+    call.send(config(v1::SpeechConfig::default())).await;
+    call.ready().await;
+    server.stop().await;
+}
+
+/// What is held when nothing changes any more, or when it is what is expected: connections and tasks end a moment after
+/// the call.
+async fn settled(expected: Option<&Held>) -> Held {
+    let deadline = Instant::now() + Duration::from_secs(10);
+    let mut last = Held::now();
+    loop {
+        tokio::time::sleep(Duration::from_millis(100)).await;
+        let now = Held::now();
+        let done = expected.map_or(now == last, |expected| now.within(expected));
+        if done || Instant::now() > deadline {
+            return now;
+        }
+        last = now;
+    }
+}

@@ -31,6 +31,14 @@ impl Work {
             Self::Chat { settings, .. } => settings.outputs.audio(),
         }
     }
+
+    /// Whether answers are cut at a length that was asked for, so that one that is cut is all there was to be.
+    fn limited(&self) -> bool {
+        match self {
+            Self::Speak(_) => false,
+            Self::Chat { settings, .. } => settings.text_sampling.max_tokens.is_some(),
+        }
+    }
 }
 
 /// What every level has in common.
@@ -160,7 +168,9 @@ impl Caller<'_> {
             self.talker.give_up();
         }
         let measured = heard.meter.map(Meter::finish);
-        let shortcoming = shortcoming(heard.done.as_ref(), measured.as_ref(), self.load.work.spoken());
+        let work = &self.load.work;
+        let done = heard.done.as_ref();
+        let shortcoming = shortcoming(done, measured.as_ref(), work.spoken(), work.limited());
         Request {
             text,
             sent_at: Duration::ZERO,

@@ -162,11 +162,12 @@ impl Level {
     }
 }
 
-/// Why a request that came to its end is still not good.
+/// Why a request that came to its end is still not good. `limited`: a longest answer was asked for.
 pub(super) fn shortcoming(
     done: Option<&Outcome>,
     measured: Option<&Measured>,
     spoken: bool,
+    limited: bool,
 ) -> Option<String> {
     let Some(done) = done else {
         return Some("the server ended the session without an answer".to_owned());
@@ -174,6 +175,7 @@ pub(super) fn shortcoming(
     match &done.finish {
         Finish::Stop if spoken && measured.is_none() => Some("no audio".to_owned()),
         Finish::Stop => None,
+        Finish::Length if limited => None,
         Finish::Length => Some("the answer was cut at the longest the server gives".to_owned()),
         Finish::Repetition => Some("the answer was stopped: the model repeated itself".to_owned()),
         Finish::Interrupted => Some("the server stopped the answer".to_owned()),

@@ -300,5 +300,4 @@ fn the_listing_shows_what_is_served() {
     );
     assert_eq!(ttft["buckets"].as_array().map(Vec::len), Some(13));
     assert!(find("QueueTime").is_none());
-    assert!(find("vllm:omni_cancel_latency_s").is_none());
 }

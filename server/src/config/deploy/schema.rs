@@ -188,8 +188,8 @@ pub(super) const SECTIONS: &[Section] = &[
             setting(
                 "max_prefill_tokens",
                 MANY,
-                Is("256"),
-                "Prompt positions computed per step: how long a newcomer may hold up the streams in flight.",
+                Is("64"),
+                "Prompt positions computed per step: how long a newcomer may hold up the streams in flight. A device that computes hundreds in the time of one wants more.",
             ),
             setting(
                 "max_waiting",

@@ -66,7 +66,9 @@ def ours(binaries, environment, text, voice):
     with tempfile.TemporaryDirectory() as folder:
         done = subprocess.run([binaries / "omni-client", "speak", "--json", "--voice", voice, "-o", Path(folder) / "out.wav", text],
                               env=environment, check=True, capture_output=True, text=True)
-    measured = [u["measured"] for u in json.loads(done.stderr)["utterances"] if u["measured"]]
+    # Warnings, for example of an utterance that the tiny model never ends, come before the summary.
+    summary = json.loads(done.stderr.strip().splitlines()[-1])
+    measured = [u["measured"] for u in summary["utterances"] if u["measured"]]
     seconds = sum(m["audio_seconds"] for m in measured)
     return sum(m["real_time_factor"] * m["audio_seconds"] for m in measured) / seconds, seconds
 

@@ -9,6 +9,7 @@ mod backend;
 mod backoff;
 mod chat;
 mod code2wav;
+mod desk;
 mod flow;
 mod handle;
 mod let_go;

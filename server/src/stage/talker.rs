@@ -1,22 +1,19 @@
 //! The talker stage: text tokens in, codec frames out, one [`ArEngine`].
 
-use std::collections::HashMap;
 use std::fmt;
 use std::sync::Arc;
 
-use omni_engine::{
-    AddOptions, ArConfig, ArEngine, ArEvent, ArReport, CodecFrame, FinishReason, SeqId, SeqRecord, Stamp,
-};
+use omni_engine::{AddOptions, ArConfig, ArEngine, CodecFrame, SeqId, Stamp};
 use tokio::sync::oneshot;
 
 use super::backend::{BackendError, SpeechBackend, TalkerRequest};
+use super::desk::{Desk, Part, Sequence};
 use super::flow::{End, Inlet, Outlet};
 use super::handle::StageHandle;
-use super::news::{Course, EndReason, EngineNews, Refusal, StepFigures, cache};
-use super::place::Place;
+use super::news::EngineNews;
 use super::progress::StageProgress;
-use super::replica::{ReplicaStats, Seat};
-use super::sides::{Next, Sink, Source, Want, finished, lost, refusal};
+use super::replica::Seat;
+use super::sides::{Next, Sink, Source, Want};
 use super::wake::CancelFlag;
 use super::worker::{Core, StageBody, stage};
 use crate::clock::Clock;
@@ -69,31 +66,21 @@ pub fn talker_stage<B: SpeechBackend>(
 ) -> (StageHandle<TalkerJob>, StageBody) {
     let core = Talker {
         backend,
-        config: limits.engine,
         clock,
-        seat: seat.clone(),
-        engine: None,
-        steps: 0,
-        live: HashMap::new(),
-        leaving: HashMap::new(),
+        desk: Desk::new(NAME, limits.engine, seat.clone(), clock),
     };
     stage(NAME, core, seat, limits.mailbox, clock)
 }
 
 struct Talker<B: SpeechBackend> {
     backend: Arc<B>,
-    config: ArConfig,
     clock: Clock,
-    seat: Seat,
-    engine: Option<ArEngine<B::Talker>>,
-    steps: u64,
-    live: HashMap<SeqId, Live>,
-    /// Those given up of which the engine has not told the end yet.
-    leaving: HashMap<SeqId, Course>,
+    desk: Desk<B::Talker, Live>,
 }
 
 /// A sequence in the engine. Dropping it closes its outlet and resolves `finished`.
 struct Live {
+    part: Part,
     tokens: Source<Vec<u32>>,
     frames: Sink<CodecFrame>,
     /// Rows received and frames made: with as many of one as of the other it waits for a row.
@@ -102,11 +89,24 @@ struct Live {
     /// Its rows come from the thinker.
     thought: bool,
     starved: bool,
-    place: Place,
-    cancel: CancelFlag,
-    progress: StageProgress,
-    course: Course,
     _finished: oneshot::Sender<()>,
+}
+
+impl Sequence for Live {
+    type Output = CodecFrame;
+
+    fn part(&mut self) -> &mut Part {
+        &mut self.part
+    }
+
+    fn put(&mut self, frame: CodecFrame) -> bool {
+        self.made += 1;
+        self.frames.put(frame, 1)
+    }
+
+    fn end(self, end: End) {
+        self.frames.end(end);
+    }
 }
 
 impl<B: SpeechBackend> Core for Talker<B> {
@@ -114,9 +114,7 @@ impl<B: SpeechBackend> Core for Talker<B> {
 
     fn load(&mut self) -> Result<(), BackendError> {
         let model = self.backend.talker()?;
-        let position = self.backend.kv_position(NAME);
-        self.seat.tell(&cache(&model, &self.config, position));
-        self.engine = Some(ArEngine::new(model, self.config));
+        self.desk.load(model, self.backend.kv_position(NAME));
         Ok(())
     }
 
@@ -124,9 +122,6 @@ impl<B: SpeechBackend> Core for Talker<B> {
         if job.cancel.is_set() {
             return;
         }
-        let Some(engine) = &mut self.engine else {
-            return job.frames.end(lost(NAME));
-        };
         let options = AddOptions {
             needs_rows: true,
             max_outputs: job.max_frames,
@@ -134,51 +129,44 @@ impl<B: SpeechBackend> Core for Talker<B> {
         };
         let thought = job.request.thought;
         let request = self.backend.talker_request(job.request);
-        let now = self.clock.now();
-        if let Err(error) = engine.add(job.seq, request, options, now) {
-            if let Some(refusal) = Refusal::of(&error) {
-                self.seat.tell(&EngineNews::Refused(refusal));
+        match self
+            .desk
+            .admit(job.seq, request, options, job.cancel, job.progress)
+        {
+            Ok(part) => {
+                let live = Live {
+                    part,
+                    tokens: Source::new(job.tokens),
+                    frames: Sink::new(job.frames),
+                    rows: 0,
+                    made: 0,
+                    thought,
+                    starved: false,
+                    _finished: job.finished,
+                };
+                self.desk.keep(job.seq, live);
             }
-            return job.frames.end(refusal(NAME, &error));
+            Err(end) => job.frames.end(end),
         }
-        let live = Live {
-            tokens: Source::new(job.tokens),
-            frames: Sink::new(job.frames),
-            rows: 0,
-            made: 0,
-            thought,
-            starved: false,
-            place: Place::new(self.steps),
-            cancel: job.cancel,
-            course: Course::new(&job.progress, Some(job.max_frames), now),
-            progress: job.progress,
-            _finished: job.finished,
-        };
-        self.live.insert(job.seq, live);
     }
 
     fn tend(&mut self) {
-        let Some(engine) = &mut self.engine else { return };
-        let (seat, steps, now) = (&self.seat, self.steps, self.clock.now());
-        let leaving = &mut self.leaving;
-        self.live.retain(|&seq, live| {
-            if live.cancel.is_set() || !live.feed(seq, engine) {
-                if engine.abort(seq) {
-                    leaving.insert(seq, live.course);
-                }
+        let now = self.clock.now();
+        self.desk.tend(|seq, live, turn| {
+            if !live.feed(seq, turn.engine) {
                 return false;
             }
-            if live.is_starved(live.place.is_missed(engine.state(seq), steps), now) {
-                seat.count(|stats| stats.starved += 1);
-                seat.tell(&EngineNews::Starved);
-                live.progress.starve();
+            if live.is_starved(turn.is_placeless(seq, &live.part), now) {
+                turn.seat.count(|stats| stats.starved += 1);
+                turn.seat.tell(&EngineNews::Starved);
+                live.part.progress.starve();
             }
             true
         });
     }
 
     fn has_work(&self) -> bool {
-        self.engine.as_ref().is_some_and(ArEngine::has_work)
+        self.desk.has_work()
     }
 
     fn wake_at(&self) -> Option<Stamp> {
@@ -186,82 +174,15 @@ impl<B: SpeechBackend> Core for Talker<B> {
     }
 
     fn step(&mut self) {
-        let Some(engine) = &mut self.engine else { return };
-        let clock = self.clock;
-        self.steps += 1;
-        let report = engine.step_with(|| clock.now());
-        let (stats, from) = (report.stats, report.began);
-        self.seat.tell(&EngineNews::Step(StepFigures::ar(&report)));
-        self.deliver(report);
-        let busy = self.clock.since(from);
-        self.seat.count(|now| now.ar_step(&stats, busy));
+        self.desk.step();
     }
 
     fn settle(&mut self) {
-        // Only what was aborted since the last step makes a difference, and only the end of all of it can be told here.
-        if self.live.is_empty() {
-            self.seat.count(ReplicaStats::idle);
-            self.seat.tell(&EngineNews::Idle);
-        }
+        self.desk.settle();
     }
 
     fn end_all(&mut self, end: &End) {
-        let now = self.clock.now();
-        for course in self.leaving.drain().map(|(_, course)| course) {
-            self.seat.tell(&course.end(EndReason::Abort, None, now));
-        }
-        for live in self.live.drain().map(|(_, live)| live) {
-            self.seat.tell(&live.course.end(EndReason::Error, None, now));
-            live.frames.end(end.clone());
-        }
-        drop(self.engine.take());
-    }
-}
-
-impl<B: SpeechBackend> Talker<B> {
-    fn deliver(&mut self, report: ArReport<CodecFrame>) {
-        let (from, until) = (report.began, report.ended);
-        for event in report.events {
-            match event {
-                ArEvent::Output { seq, item } => self.output(seq, item, from, until),
-                ArEvent::Finished { seq, reason, record } => self.finished(seq, reason, record),
-                ArEvent::Preempted { seq, .. } => {
-                    if let Some(live) = self.live.get_mut(&seq) {
-                        live.place.lost();
-                    }
-                }
-                ArEvent::Queued { .. } | ArEvent::Scheduled { .. } => {}
-            }
-        }
-    }
-
-    fn output(&mut self, seq: SeqId, frame: CodecFrame, from: Stamp, until: Stamp) {
-        let (Some(live), Some(engine)) = (self.live.get_mut(&seq), &mut self.engine) else {
-            return;
-        };
-        live.progress.step(from, until, 1);
-        self.seat.tell(&live.course.output(until));
-        live.made += 1;
-        live.place.worked();
-        if live.frames.put(frame, 1) {
-            engine.set_paused(seq, true);
-        }
-    }
-
-    fn finished(&mut self, seq: SeqId, reason: FinishReason, record: SeqRecord) {
-        let live = self.live.remove(&seq);
-        let course = live
-            .as_ref()
-            .map(|live| live.course)
-            .or_else(|| self.leaving.remove(&seq));
-        if let Some(course) = course {
-            let now = self.clock.now();
-            self.seat
-                .tell(&course.end(EndReason::from(&reason), Some(record), now));
-        }
-        if let Some(live) = live {
-            live.frames.end(finished(NAME, reason));
-        }
+        self.desk.end_all(end);
     }
 }
 

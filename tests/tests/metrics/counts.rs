@@ -1,9 +1,8 @@
 //! What is counted is what was asked for, each once.
 
-use omni_proto::v1;
-use omni_tests::{FakeScript, TestServer, chat_config, config, text};
+use omni_tests::{FakeScript, TestServer, chat_config};
 
-use crate::support::{Reading, TEXT, speak};
+use crate::support::{Reading, speak, vanish};
 
 #[tokio::test]
 async fn nothing_is_counted_before_the_first_request() {
@@ -105,24 +104,7 @@ async fn a_spoken_answer_is_one_request_through_three_stages() {
 async fn a_caller_that_goes_away_is_one_abort() {
     let script = FakeScript::default();
     let server = TestServer::fake(script.clone(), &[]).await;
-    let before = script.talker.passed();
-    script.talker.close();
-    script.talker.allow(1);
-    let mut call = server.call().await;
-    call.send(config(v1::SpeechConfig::default())).await;
-    call.ready().await;
-    call.send(text(TEXT)).await;
-    // It works on that.
-    server
-        .until("the sequence is in the talker", || {
-            script.talker.passed() > before
-        })
-        .await;
-    drop(call);
-    // Only then is it the cancel that ends the sequence.
-    server
-        .until("the session has ended", || server.app.sessions() == 0)
-        .await;
+    vanish(&server, &script).await;
     script.talker.open();
     server.idle(1).await;
     let reading = Reading::of(&server).await;
@@ -221,22 +203,7 @@ async fn the_gaps_between_packets_are_one_less_than_the_packets() {
 async fn a_cancelled_request_is_timed_once_until_no_stage_works_on_it() {
     let script = FakeScript::default();
     let server = TestServer::fake(script.clone(), &[]).await;
-    let before = script.talker.passed();
-    script.talker.close();
-    script.talker.allow(1);
-    let mut call = server.call().await;
-    call.send(config(v1::SpeechConfig::default())).await;
-    call.ready().await;
-    call.send(text(TEXT)).await;
-    server
-        .until("the sequence is in the talker", || {
-            script.talker.passed() > before
-        })
-        .await;
-    drop(call);
-    server
-        .until("the session has ended", || server.app.sessions() == 0)
-        .await;
+    vanish(&server, &script).await;
     // The talker is still in its step.
     let held = Reading::of(&server).await;
     assert_eq!(held.sum("vllm:omni_cancel_latency_s_count", &[]), 0.0);

@@ -1,9 +1,8 @@
 //! Every family that a server serves is fed.
 
-use omni_proto::v1;
-use omni_tests::{FakeScript, TestServer, chat_config, config, text};
+use omni_tests::{FakeScript, TestServer, chat_config};
 
-use crate::support::{Reading, TEXT, speak};
+use crate::support::{Reading, speak, vanish};
 
 /// Families that need something which this machine, or this test, may not have.
 const ELSEWHERE: [&str; 1] = [
@@ -11,7 +10,7 @@ const ELSEWHERE: [&str; 1] = [
     "vllm:omni_gpu_",
 ];
 
-/// Counters that stay at zero while all goes well. Tests beside this one make each of them count.
+/// Counters that stay at zero while all goes well: here they only have to be there. A test beside this one makes the pushes count.
 const QUIET: [&str; 10] = [
     "vllm:admission_rejections_total",
     "vllm:num_preemptions_total",
@@ -35,23 +34,7 @@ async fn work(server: &TestServer, script: &FakeScript) {
     chat.answer().await;
     drop(chat);
     server.chats_over(1).await;
-    let before = script.talker.passed();
-    script.talker.close();
-    script.talker.allow(1);
-    let mut call = server.call().await;
-    call.send(config(v1::SpeechConfig::default())).await;
-    call.ready().await;
-    call.send(text(TEXT)).await;
-    server
-        .until("the sequence is in the talker", || {
-            script.talker.passed() > before
-        })
-        .await;
-    drop(call);
-    // Only then is it the cancel that ends the sequence.
-    server
-        .until("the session has ended", || server.app.sessions() == 0)
-        .await;
+    vanish(server, script).await;
     script.talker.open();
     server.idle(3).await;
 }

@@ -6,9 +6,9 @@ use std::io::Write as _;
 use std::process::{Command, Stdio};
 
 use omni_proto::v1;
-use omni_tests::{FakeScript, TestServer, audio_of, config, text};
+use omni_tests::{FakeScript, TestServer, audio_of};
 
-use crate::support::{Reading, TEXT};
+use crate::support::{Reading, TEXT, vanish};
 
 #[path = "../../../telemetry/tests/support/programs.rs"]
 mod started;
@@ -26,23 +26,7 @@ async fn load(server: &TestServer, script: &FakeScript) -> usize {
         spoken.expect("audio").0.len() / 2
     });
     let samples = futures::future::join_all(spoken).await.into_iter().sum();
-    let before = script.talker.passed();
-    script.talker.close();
-    script.talker.allow(1);
-    let mut call = server.call().await;
-    call.send(config(v1::SpeechConfig::default())).await;
-    call.ready().await;
-    call.send(text(TEXT)).await;
-    server
-        .until("the sequence is in the talker", || {
-            script.talker.passed() > before
-        })
-        .await;
-    drop(call);
-    // Only then is it the cancel that ends the sequence.
-    server
-        .until("the session has ended", || server.app.sessions() == 0)
-        .await;
+    vanish(server, script).await;
     script.talker.open();
     server.idle(CROWD + 1).await;
     samples

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use omni_proto::v1;
-use omni_tests::{TestServer, audio_of};
+use omni_tests::{FakeScript, TestServer, audio_of, config, text};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
@@ -122,4 +122,25 @@ pub(crate) async fn speak(server: &TestServer, utterances: usize) -> usize {
     }
     server.idle(utterances).await;
     samples
+}
+
+/// A caller who vanishes while the talker works on what was said. The session has ended then, and the talker is still in its
+/// step until it is opened: only then is it the cancel that ends the sequence.
+pub(crate) async fn vanish(server: &TestServer, script: &FakeScript) {
+    let before = script.talker.passed();
+    script.talker.close();
+    script.talker.allow(1);
+    let mut call = server.call().await;
+    call.send(config(v1::SpeechConfig::default())).await;
+    call.ready().await;
+    call.send(text(TEXT)).await;
+    server
+        .until("the sequence is in the talker", || {
+            script.talker.passed() > before
+        })
+        .await;
+    drop(call);
+    server
+        .until("the session has ended", || server.app.sessions() == 0)
+        .await;
 }

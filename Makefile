@@ -45,7 +45,7 @@ train-embedded: ## Train the embedded voice again (hours; Python, PyTorch, espea
 	@models/embedded/train.sh
 
 proto: ## Regenerate the protocol code after changing a .proto file
-	@$(CARGO) run --quiet --locked -p omni-proto --example regenerate
+	@$(CARGO) run --quiet --locked -p omni-proto --example regenerate_proto
 
 fmt: ## Format the sources
 	@$(CARGO) fmt --all

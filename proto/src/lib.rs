@@ -2,7 +2,7 @@
 //!
 //! The .proto files in `proto/proto` are the contract and its documentation; everything under `generated` follows from
 //! them and is committed, so that building needs no protobuf compiler. Change a .proto file, then run
-//! `cargo run -p omni-proto --example regenerate`. Nothing is written by hand here but this file.
+//! `cargo run -p omni-proto --example regenerate_proto`. Nothing is written by hand here but this file.
 
 /// Package `omni.v1`.
 #[allow(

@@ -14,7 +14,7 @@ fn generated_files_are_current() {
     for name in generate::OUTPUTS {
         assert!(
             fs::read(fresh.path().join(name)).unwrap() == fs::read(committed.join(name)).unwrap(),
-            "{name} is stale: run `cargo run -p omni-proto --example regenerate`"
+            "{name} is stale: run `cargo run -p omni-proto --example regenerate_proto`"
         );
     }
 }

@@ -1,4 +1,4 @@
-//! Rewrites the committed generated files: `cargo run -p omni-proto --example regenerate`.
+//! Rewrites the committed generated files: `cargo run -p omni-proto --example regenerate_proto`.
 
 #[path = "../codegen/generate.rs"]
 #[allow(dead_code)]

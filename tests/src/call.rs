@@ -6,24 +6,16 @@ use omni_proto::v1;
 use omni_proto::v1::speak_request::Event as Request;
 use omni_proto::v1::speak_response::Event;
 use omni_proto::v1::speech_service_client::SpeechServiceClient;
-use tokio::sync::mpsc;
-use tokio_stream::wrappers::ReceiverStream;
+use tonic::Status;
 use tonic::transport::Channel;
-use tonic::{Status, Streaming};
 use tonic_types::{RpcStatusExt, StatusExt as _};
 
-use crate::history::{Ending, History, check};
-
-/// Longer than anything here takes on a busy machine; only ever reached by a test that fails.
-const PATIENCE: Duration = Duration::from_secs(30);
+use crate::history::{History, check};
+use crate::wire::Wire;
 
 /// An open `Speak` call.
 #[derive(Debug)]
-pub struct Call {
-    requests: Option<mpsc::Sender<v1::SpeakRequest>>,
-    responses: Streaming<v1::SpeakResponse>,
-    history: History,
-}
+pub struct Call(Wire<v1::SpeakRequest, v1::SpeakResponse>);
 
 /// What was received of one utterance.
 #[derive(Debug, Clone)]
@@ -77,57 +69,24 @@ impl Call {
         client: &mut SpeechServiceClient<Channel>,
         deadline: Option<Duration>,
     ) -> Result<Self, Status> {
-        let (requests, receiver) = mpsc::channel(64);
-        let mut request = tonic::Request::new(ReceiverStream::new(receiver));
-        if let Some(deadline) = deadline {
-            request.set_timeout(deadline);
-        }
-        // The server must answer before it was sent anything.
-        let response = tokio::time::timeout(PATIENCE, client.speak(request))
-            .await
-            .expect("an answer")?;
-        let history = History {
-            responses: Vec::new(),
-            ending: Ending::Open,
-        };
-        Ok(Self {
-            requests: Some(requests),
-            responses: response.into_inner(),
-            history,
-        })
+        let wire = Wire::open(deadline, |request| client.speak(request)).await?;
+        Ok(Self(wire))
     }
 
     /// Sends.
     pub async fn send(&self, request: Request) {
-        let requests = self.requests.as_ref().expect("the sending side is open");
-        // A server that has ended the call takes nothing more; the test sees that in the responses.
-        let _ = requests.send(v1::SpeakRequest { event: Some(request) }).await;
+        self.0.send(v1::SpeakRequest { event: Some(request) }).await;
     }
 
     /// Closes the sending side.
     pub fn hang_up(&mut self) {
-        self.requests = None;
+        self.0.hang_up();
     }
 
     /// The next event; `None` at the end, whatever it is.
     pub async fn next(&mut self) -> Option<(String, Event)> {
-        let message = tokio::time::timeout(PATIENCE, self.responses.message())
-            .await
-            .expect("an answer in time");
-        match message {
-            Ok(Some(response)) => {
-                self.history.responses.push(response.clone());
-                Some((response.utterance_id, response.event.expect("an event")))
-            }
-            Ok(None) => {
-                self.history.ending = Ending::Ok;
-                None
-            }
-            Err(status) => {
-                self.history.ending = Ending::Status(status.code());
-                None
-            }
-        }
+        let response = self.0.next().await.ok()??;
+        Some((response.utterance_id, response.event.expect("an event")))
     }
 
     /// The end of the call, after skipping what comes before.
@@ -135,31 +94,14 @@ impl Call {
     /// # Errors
     /// The status, if it is not OK.
     pub async fn end(mut self) -> Result<History, Status> {
-        loop {
-            match tokio::time::timeout(PATIENCE, self.responses.message())
-                .await
-                .expect("an answer in time")
-            {
-                Ok(Some(response)) => self.history.responses.push(response),
-                Ok(None) => {
-                    self.history.ending = Ending::Ok;
-                    check(&self.history);
-                    return Ok(self.history.clone());
-                }
-                Err(status) => {
-                    self.history.ending = Ending::Status(status.code());
-                    check(&self.history);
-                    return Err(status);
-                }
-            }
-        }
+        self.0.end().await
     }
 
     /// Waits for `ready`.
     pub async fn ready(&mut self) -> v1::SpeechSessionReady {
         match self.next().await {
             Some((_, Event::Ready(ready))) => ready,
-            other => panic!("expected ready, found {other:?}, {:?}", self.history.ending),
+            other => panic!("expected ready, found {other:?}, {:?}", self.history().ending),
         }
     }
 
@@ -170,7 +112,7 @@ impl Call {
                 Some((_, Event::Audio(audio))) => return audio,
                 Some((_, Event::Done(done))) => panic!("done without audio: {done:?}"),
                 Some(_) => {}
-                None => panic!("the call ended without audio: {:?}", self.history.ending),
+                None => panic!("the call ended without audio: {:?}", self.history().ending),
             }
         }
     }
@@ -181,10 +123,10 @@ impl Call {
             match self.next().await {
                 Some((id, Event::Done(done))) => {
                     let outcome = done.outcome.expect("an outcome");
-                    return gather(&self.history, id, outcome);
+                    return gather(self.history(), id, outcome);
                 }
                 Some(_) => {}
-                None => panic!("the call ended without done: {:?}", self.history.ending),
+                None => panic!("the call ended without done: {:?}", self.history().ending),
             }
         }
     }
@@ -192,14 +134,14 @@ impl Call {
     /// What was received so far.
     #[must_use]
     pub fn history(&self) -> &History {
-        &self.history
+        &self.0.received
     }
 }
 
 impl Drop for Call {
     fn drop(&mut self) {
         if !std::thread::panicking() {
-            check(&self.history);
+            check(self.history());
         }
     }
 }

@@ -7,25 +7,16 @@ use omni_proto::v1::chat_service_client::ChatServiceClient;
 use omni_proto::v1::content_part::Part;
 use omni_proto::v1::converse_request::Event as Request;
 use omni_proto::v1::converse_response::Event;
-use tokio::sync::mpsc;
-use tokio_stream::wrappers::ReceiverStream;
+use tonic::Status;
 use tonic::transport::Channel;
-use tonic::{Status, Streaming};
 use tonic_types::RpcStatusExt;
 
 use crate::chat_history::{ChatHistory, check_chat};
-use crate::history::Ending;
-
-/// Longer than anything here takes on a busy machine; only ever reached by a test that fails.
-const PATIENCE: Duration = Duration::from_secs(60);
+use crate::wire::Wire;
 
 /// An open `Converse` call.
 #[derive(Debug)]
-pub struct ChatCall {
-    requests: Option<mpsc::Sender<v1::ConverseRequest>>,
-    responses: Streaming<v1::ConverseResponse>,
-    history: ChatHistory,
-}
+pub struct ChatCall(Wire<v1::ConverseRequest, v1::ConverseResponse>);
 
 /// What was received of one answer.
 #[derive(Debug, Clone)]
@@ -80,30 +71,13 @@ impl ChatCall {
         client: &mut ChatServiceClient<Channel>,
         deadline: Option<Duration>,
     ) -> Result<Self, Status> {
-        let (requests, receiver) = mpsc::channel(64);
-        let mut request = tonic::Request::new(ReceiverStream::new(receiver));
-        if let Some(deadline) = deadline {
-            request.set_timeout(deadline);
-        }
-        // The server must answer before it was sent anything.
-        let response = tokio::time::timeout(PATIENCE, client.converse(request))
-            .await
-            .expect("an answer")?;
-        Ok(Self {
-            requests: Some(requests),
-            responses: response.into_inner(),
-            history: ChatHistory {
-                responses: Vec::new(),
-                ending: Ending::Open,
-            },
-        })
+        let wire = Wire::open(deadline, |request| client.converse(request)).await?;
+        Ok(Self(wire))
     }
 
     /// Sends.
     pub async fn send(&self, request: Request) {
-        let requests = self.requests.as_ref().expect("the sending side is open");
-        // A server that has ended the call takes nothing more; the test sees that in the responses.
-        let _ = requests.send(v1::ConverseRequest { event: Some(request) }).await;
+        self.0.send(v1::ConverseRequest { event: Some(request) }).await;
     }
 
     /// Sends settings and waits until they are in force.
@@ -111,7 +85,7 @@ impl ChatCall {
         self.send(Request::Config(config)).await;
         match self.next().await {
             Some((_, Event::Ready(ready))) => ready,
-            other => panic!("expected ready, found {other:?}, {:?}", self.history.ending),
+            other => panic!("expected ready, found {other:?}, {:?}", self.history().ending),
         }
     }
 
@@ -129,28 +103,13 @@ impl ChatCall {
 
     /// Closes the sending side.
     pub fn hang_up(&mut self) {
-        self.requests = None;
+        self.0.hang_up();
     }
 
     /// The next event; `None` at the end, whatever it is.
     pub async fn next(&mut self) -> Option<(String, Event)> {
-        let message = tokio::time::timeout(PATIENCE, self.responses.message())
-            .await
-            .expect("an answer in time");
-        match message {
-            Ok(Some(response)) => {
-                self.history.responses.push(response.clone());
-                Some((response.response_id, response.event.expect("an event")))
-            }
-            Ok(None) => {
-                self.history.ending = Ending::Ok;
-                None
-            }
-            Err(status) => {
-                self.history.ending = Ending::Status(status.code());
-                None
-            }
-        }
+        let response = self.0.next().await.ok()??;
+        Some((response.response_id, response.event.expect("an event")))
     }
 
     /// The first event that `wanted` takes, after skipping others.
@@ -162,7 +121,7 @@ impl ChatCall {
                         return found;
                     }
                 }
-                None => panic!("the call ended early: {:?}", self.history.ending),
+                None => panic!("the call ended early: {:?}", self.history().ending),
             }
         }
     }
@@ -171,9 +130,9 @@ impl ChatCall {
     pub async fn answer(&mut self) -> Answer {
         loop {
             match self.next().await {
-                Some((id, Event::ResponseDone(done))) => return gather(&self.history, id, done),
+                Some((id, Event::ResponseDone(done))) => return gather(self.history(), id, done),
                 Some(_) => {}
-                None => panic!("the call ended without response_done: {:?}", self.history.ending),
+                None => panic!("the call ended without response_done: {:?}", self.history().ending),
             }
         }
     }
@@ -183,33 +142,20 @@ impl ChatCall {
     /// # Errors
     /// The status, if it is not OK.
     pub async fn end(mut self) -> Result<ChatHistory, Status> {
-        loop {
-            let message = tokio::time::timeout(PATIENCE, self.responses.message()).await;
-            match message.expect("an answer in time") {
-                Ok(Some(response)) => self.history.responses.push(response),
-                Ok(None) => {
-                    self.history.ending = Ending::Ok;
-                    return Ok(self.history.clone());
-                }
-                Err(status) => {
-                    self.history.ending = Ending::Status(status.code());
-                    return Err(status);
-                }
-            }
-        }
+        self.0.end().await
     }
 
     /// What was received so far.
     #[must_use]
     pub fn history(&self) -> &ChatHistory {
-        &self.history
+        &self.0.received
     }
 }
 
 impl Drop for ChatCall {
     fn drop(&mut self) {
         if !std::thread::panicking() {
-            check_chat(&self.history);
+            check_chat(self.history());
         }
     }
 }

@@ -1,22 +1,16 @@
 //! The rules of `Converse`, as a function over what one stream received.
 
 use std::collections::HashSet;
-use std::time::Duration;
 
 use omni_proto::v1;
 use omni_proto::v1::converse_response::Event;
 
 use crate::chat::text_of;
-use crate::history::Ending;
+use crate::rules::{self, Played};
+use crate::wire::Received;
 
 /// What one `Converse` stream received.
-#[derive(Debug, Clone)]
-pub struct ChatHistory {
-    /// In order.
-    pub responses: Vec<v1::ConverseResponse>,
-    /// How it ended.
-    pub ending: Ending,
-}
+pub type ChatHistory = Received<v1::ConverseResponse>;
 
 /// Checks the rules that hold for every stream whatever the caller does.
 ///
@@ -25,24 +19,17 @@ pub struct ChatHistory {
 pub fn check_chat(history: &ChatHistory) {
     let mut checker = Checker::default();
     for (index, response) in history.responses.iter().enumerate() {
-        assert_eq!(response.seq, index as u64 + 1, "seq counts from 1 without gaps");
+        rules::numbered(index, response.seq);
         checker.response(response);
     }
-    if history.ending == Ending::Ok {
-        assert!(
-            checker.open.is_none(),
-            "the stream ended well with {:?} still open",
-            checker.open
-        );
-    }
+    rules::closed(&history.ending, checker.open.as_ref());
 }
 
 #[derive(Debug, Default)]
 struct Open {
     id: String,
     text: String,
-    samples: u64,
-    last: bool,
+    played: Played,
 }
 
 #[derive(Default)]
@@ -74,10 +61,7 @@ impl Checker {
             }
             Event::Audio(audio) => self.audio(id, audio),
             Event::Warning(warning) => {
-                assert!(
-                    !warning.reason.is_empty() && !warning.message.is_empty(),
-                    "{warning:?} is empty"
-                );
+                rules::warning(warning);
                 if !id.is_empty() {
                     self.inside(id, "warning");
                 }
@@ -137,27 +121,26 @@ impl Checker {
         });
     }
 
-    fn audio(&mut self, id: &str, audio: &v1::AudioChunk) {
+    fn format(&self) -> v1::AudioFormat {
         let settings = self.settings.as_ref().expect("there are some");
         let format = settings.output_audio.as_ref().and_then(|output| output.format);
-        let wav = format.is_some_and(|format| format.encoding() == v1::AudioEncoding::Wav);
-        let writes = settings.output_modalities.contains(&v1::Modality::Text.into());
+        format.expect("the format is filled in")
+    }
+
+    /// Whether answers are written too, not only spoken.
+    fn writes(&self) -> bool {
+        let settings = self.settings.as_ref().expect("there are some");
+        settings.output_modalities.contains(&v1::Modality::Text.into())
+    }
+
+    fn audio(&mut self, id: &str, audio: &v1::AudioChunk) {
+        let (format, writes) = (self.format(), self.writes());
         let open = self.inside(id, "audio");
         assert!(
             !writes || !open.text.is_empty(),
             "text comes before the audio that speaks it"
         );
-        assert!(!open.last, "audio after the last audio of {id}");
-        assert!(audio.sample_count > 0 && !audio.data.is_empty(), "empty audio");
-        assert_eq!(audio.start_sample, open.samples, "audio of {id} is contiguous");
-        let header = if wav && open.samples == 0 { 44 } else { 0 };
-        assert_eq!(
-            audio.data.len(),
-            header + 2 * audio.sample_count as usize,
-            "whole samples"
-        );
-        open.samples += u64::from(audio.sample_count);
-        open.last = audio.last;
+        open.played.chunk(format, audio);
     }
 
     fn done(&mut self, id: &str, done: &v1::ResponseDone) {
@@ -165,23 +148,13 @@ impl Checker {
         let open = self.open.take().expect("it is inside");
         self.done.insert(open.id.clone());
         let outcome = done.outcome.as_ref().expect("done has an outcome");
-        let reason = outcome.finish_reason();
-        assert_ne!(reason, v1::FinishReason::Unspecified, "done has a reason");
-        assert_eq!(
-            outcome.error.is_some(),
-            reason == v1::FinishReason::Error,
-            "an error if and only if it failed: {outcome:?}"
-        );
         let message = done.message.as_ref().expect("done says what was kept");
         assert_eq!(message.id, id, "the message has the answer's name");
         let kept = text_of(message);
-        let writes = self
-            .settings
-            .as_ref()
-            .is_some_and(|settings| settings.output_modalities.contains(&v1::Modality::Text.into()));
-        match reason {
+        let writes = self.writes();
+        match outcome.finish_reason() {
             v1::FinishReason::Stop | v1::FinishReason::Length | v1::FinishReason::Repetition => {
-                assert_eq!(open.last, open.samples > 0, "the last audio of {id} says so");
+                open.played.is_whole();
                 assert!(
                     !writes || open.text.is_empty() || kept == open.text,
                     "what was written is kept"
@@ -195,30 +168,8 @@ impl Checker {
             }
             _ => assert!(kept.is_empty(), "nothing is kept of a failure"),
         }
-        figures(outcome, open.samples, self.settings.as_ref());
+        rules::outcome(outcome, &open.played, self.format().sample_rate_hz);
+        let timings = outcome.timings.as_ref().expect("done has timings");
+        assert_eq!(timings.stages[0].stage, "thinker");
     }
-}
-
-fn figures(outcome: &v1::Outcome, samples: u64, settings: Option<&v1::ChatConfig>) {
-    let duration = |d: Option<omni_proto::Duration>| d.and_then(|d| Duration::try_from(d).ok());
-    let usage = outcome.usage.expect("done has usage");
-    let timings = outcome.timings.as_ref().expect("done has timings");
-    let format = settings
-        .and_then(|s| s.output_audio.as_ref())
-        .and_then(|output| output.format);
-    let rate = f64::from(format.expect("the format is filled in").sample_rate_hz);
-    let audio = duration(usage.output_audio_duration)
-        .unwrap_or_default()
-        .as_secs_f64();
-    assert!(
-        (audio - samples as f64 / rate).abs() < 1e-6,
-        "{audio} s are reported, {samples} samples came"
-    );
-    assert_eq!(timings.time_to_first_audio.is_some(), samples > 0);
-    let total = duration(timings.total).expect("a total");
-    assert!(duration(timings.time_to_first_text).unwrap_or_default() <= total);
-    assert!(duration(timings.time_to_first_audio).unwrap_or_default() <= total);
-    assert!(timings.real_time_factor.is_finite() && timings.real_time_factor >= 0.0);
-    assert!(outcome.seed.is_some(), "the seed is reported");
-    assert_eq!(timings.stages[0].stage, "thinker");
 }

@@ -16,6 +16,7 @@ use crate::endpoint::Endpoint;
 use crate::error::ClientError;
 use crate::events::SpeechEvents;
 use crate::health::{self, Serving};
+use crate::reflection;
 use crate::session::SpeechSender;
 use crate::settings::SpeechSettings;
 
@@ -35,6 +36,16 @@ pub struct Client {
 
 impl Client {
     /// Connects, or says within five seconds why not.
+    ///
+    /// ```no_run
+    /// # async fn connect() -> Result<(), Box<dyn std::error::Error>> {
+    /// use omni_client::{Client, Endpoint, Serving};
+    ///
+    /// let client = Client::connect(&Endpoint::parse("speech.example")?).await?;
+    /// assert_eq!(client.health("").await?, Serving::Serving);
+    /// # Ok(())
+    /// # }
+    /// ```
     ///
     /// # Errors
     /// [`ClientError::Unreachable`].
@@ -83,6 +94,26 @@ impl Client {
 
     /// Speaks one text that is known as a whole. Its events carry an empty utterance name and no start.
     ///
+    /// ```no_run
+    /// # async fn synthesize(client: omni_client::Client) -> Result<(), Box<dyn std::error::Error>> {
+    /// use omni_client::{SpeechEvent, SpeechSettings};
+    ///
+    /// let settings = SpeechSettings {
+    ///     voice: "basil".to_owned(),
+    ///     seed: Some(7),
+    ///     ..SpeechSettings::default()
+    /// };
+    /// let mut events = client.synthesize(&settings, "The quick brown fox.");
+    /// let mut samples: Vec<f32> = Vec::new();
+    /// while let Some(event) = events.next().await? {
+    ///     if let SpeechEvent::Audio(_, audio) = event {
+    ///         samples.extend(audio.floats());
+    ///     }
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
     /// # Panics
     /// Outside a Tokio runtime.
     #[must_use]
@@ -117,6 +148,30 @@ impl Client {
 
     /// Answers one conversation, of which the server remembers nothing; the `history` of the settings comes before
     /// `messages`. Its events carry an empty response name and no start.
+    ///
+    /// ```no_run
+    /// # async fn generate(client: omni_client::Client) -> Result<(), Box<dyn std::error::Error>> {
+    /// use omni_client::{ChatEvent, ChatSettings, Message, Outputs, Part, Role};
+    ///
+    /// let settings = ChatSettings {
+    ///     instructions: "Answer in one sentence.".to_owned(),
+    ///     outputs: Outputs::Text,
+    ///     ..ChatSettings::default()
+    /// };
+    /// let question = Message {
+    ///     id: String::new(),
+    ///     role: Role::User,
+    ///     parts: vec![Part::Text("What is the capital of France?".to_owned())],
+    /// };
+    /// let mut events = client.generate(&settings, &[question]);
+    /// while let Some(event) = events.next().await? {
+    ///     if let ChatEvent::Text(_, text) = event {
+    ///         print!("{text}");
+    ///     }
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
     ///
     /// # Panics
     /// Outside a Tokio runtime.
@@ -156,6 +211,15 @@ impl Client {
     }
 
     /// The voices the server offers, the default first; only those of `model` and `language` unless these are empty.
+    ///
+    /// ```no_run
+    /// # async fn voices(client: omni_client::Client) -> Result<(), omni_client::ClientError> {
+    /// for voice in client.voices("", "en").await? {
+    ///     println!("{}: {}", voice.id, voice.description);
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
     ///
     /// # Errors
     /// What the server or the transport reported.
@@ -197,6 +261,16 @@ impl Client {
     /// What the server or the transport reported.
     pub async fn health(&self, service: &str) -> Result<Serving, ClientError> {
         health::check(self.channel.clone(), service)
+            .await
+            .map_err(|status| ClientError::from_status(&self.endpoint, &status))
+    }
+
+    /// Full names of the services the server offers, by gRPC reflection.
+    ///
+    /// # Errors
+    /// What the server or the transport reported: UNIMPLEMENTED of a server without reflection.
+    pub async fn services(&self) -> Result<Vec<String>, ClientError> {
+        reflection::services(self.channel.clone())
             .await
             .map_err(|status| ClientError::from_status(&self.endpoint, &status))
     }

@@ -88,6 +88,19 @@ impl Endpoint {
         Ok(Self { uri })
     }
 
+    /// The name or address of the machine, without the brackets of an IPv6 address.
+    #[must_use]
+    pub fn host(&self) -> &str {
+        let host = self.uri.host().unwrap_or_default();
+        host.trim_start_matches('[').trim_end_matches(']')
+    }
+
+    /// The port, given or not.
+    #[must_use]
+    pub fn port(&self) -> u16 {
+        self.uri.port_u16().unwrap_or(DEFAULT_PORT)
+    }
+
     pub(crate) fn uri(&self) -> Uri {
         self.uri.clone()
     }
@@ -136,6 +149,17 @@ mod tests {
                 Ok(full),
                 "{given}"
             );
+        }
+    }
+
+    #[test]
+    fn host_and_port_are_what_a_resolver_takes() {
+        for (given, host, port) in [
+            ("http://[::1]:9", "::1", 9),
+            ("speech.example", "speech.example", 50_051),
+        ] {
+            let endpoint = Endpoint::parse(given).unwrap();
+            assert_eq!((endpoint.host(), endpoint.port()), (host, port));
         }
     }
 

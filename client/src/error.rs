@@ -11,6 +11,26 @@ use tonic_types::{ErrorDetails, RpcStatusExt as _, StatusExt as _};
 use crate::endpoint::Endpoint;
 
 /// Why a call failed.
+///
+/// ```
+/// use std::time::Duration;
+///
+/// use omni_client::{ClientError, Code};
+///
+/// /// How long to wait before trying again; `None` if that would not help. Not for a call that has given audio.
+/// fn pause(error: &ClientError) -> Option<Duration> {
+///     match (error, error.code()) {
+///         // The server knows best.
+///         (ClientError::Rpc(rpc), _) if rpc.retry_after.is_some() => rpc.retry_after,
+///         (_, Code::Unavailable) => Some(Duration::from_secs(1)),
+///         _ => None,
+///     }
+/// }
+/// # let endpoint = omni_client::Endpoint::parse("localhost")?;
+/// # let error = ClientError::Unreachable { endpoint, cause: "refused".to_owned() };
+/// # assert_eq!(pause(&error), Some(Duration::from_secs(1)));
+/// # Ok::<(), omni_client::EndpointError>(())
+/// ```
 #[derive(Debug, Clone, thiserror::Error)]
 pub enum ClientError {
     /// No connection to the server.

@@ -56,6 +56,19 @@ pub(crate) async fn check(channel: Channel, service: &str) -> Result<Serving, St
 
 /// Asks again and again, connecting anew each time, until the server serves or `patience` runs out; the last answer then.
 ///
+/// ```no_run
+/// # async fn wait() -> Result<(), Box<dyn std::error::Error>> {
+/// use std::time::Duration;
+///
+/// use omni_client::{Endpoint, Serving, wait_until_serving};
+///
+/// let endpoint = Endpoint::parse("127.0.0.1:50051")?;
+/// let serving = wait_until_serving(&endpoint, "", Duration::from_secs(30)).await?;
+/// assert_eq!(serving, Serving::Serving);
+/// # Ok(())
+/// # }
+/// ```
+///
 /// # Errors
 /// The last failure, if the server could not be asked when time ran out.
 pub async fn wait_until_serving(

@@ -49,6 +49,20 @@
 //! # Ok(())
 //! # }
 //! ```
+//!
+//! | to | call |
+//! |---|---|
+//! | speak text while it is being written | [`Client::speech`] |
+//! | speak one text | [`Client::synthesize`] |
+//! | stop, because somebody began to talk | [`SpeechSender::cancel`], [`ChatSender::interrupt`] |
+//! | hold a conversation | [`Client::converse`] |
+//! | answer one conversation and forget it | [`Client::generate`] |
+//! | see what there is | [`Client::models`], [`Client::voices`], [`Client::services`] |
+//! | know whether the server is ready | [`Client::health`], [`wait_until_serving`] |
+//! | know whether a listener would hear gaps | [`Meter`] |
+//! | decide whether to try again | [`ClientError`] |
+//!
+//! Dropping the receiving half of any call ends it, and with it the work of the server.
 
 mod audio;
 mod call;
@@ -62,6 +76,7 @@ mod events;
 mod health;
 mod meter;
 mod protocol;
+mod reflection;
 mod session;
 mod settings;
 
@@ -79,6 +94,7 @@ pub use error::{ClientError, FieldViolation, RpcError, code_name};
 pub use events::{Limits, Ready, SpeechEvent, SpeechEvents, UtteranceId, Warning};
 pub use health::{Serving, wait_until_serving};
 pub use meter::{ChunkGap, Measured, Meter};
+pub use omni_audio::{ContinuityReport, SampleRate, Samples};
 pub use session::SpeechSender;
 pub use settings::{Buffering, SpeechSettings};
 pub use tonic::Code;

@@ -18,6 +18,26 @@ pub struct ChunkGap {
 }
 
 /// A running measurement.
+///
+/// ```
+/// use std::time::Duration;
+///
+/// use omni_client::{Audio, Meter, SampleRate, Samples};
+///
+/// let rate = SampleRate::new(16_000)?;
+/// let mut meter = Meter::new(rate);
+/// // Two pieces that play 50 ms each; the second comes 80 ms after the first.
+/// for (at, start) in [(120, 0), (200, 800)] {
+///     let pcm = vec![1; 1_600].into();
+///     let audio = Audio { rate, start: Samples(start), pcm, last: false };
+///     meter.audio(Duration::from_millis(at), &audio);
+/// }
+/// let measured = meter.finish();
+/// assert_eq!(measured.first_audio, Some(Duration::from_millis(120)));
+/// assert_eq!(measured.real_time_factor, Some(2.0));
+/// assert_eq!(measured.continuity.worst(), Duration::from_millis(30));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Debug, Clone)]
 pub struct Meter {
     rate: SampleRate,

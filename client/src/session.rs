@@ -72,6 +72,29 @@ impl SpeechSender {
     /// Stop speaking: the open utterance and all that wait behind it. `played` says how much the listener heard, so that
     /// the server can tell which text that was.
     ///
+    /// ```no_run
+    /// # async fn barge_in(client: omni_client::Client) -> Result<(), Box<dyn std::error::Error>> {
+    /// use omni_client::{Finish, Samples, SpeechEvent, SpeechSettings};
+    ///
+    /// let (say, mut events) = client.speech(&SpeechSettings::default());
+    /// say.text("A long story, of which nobody hears the end. ").await?;
+    /// say.finish().await?;
+    /// while let Some(event) = events.next().await? {
+    ///     match event {
+    ///         // Somebody began to talk after this much was played.
+    ///         SpeechEvent::Audio(_, audio) => say.cancel(Some(Samples(audio.start.0))).await?,
+    ///         SpeechEvent::Done(_, done) => {
+    ///             assert_eq!(done.outcome.finish, Finish::Interrupted);
+    ///             println!("heard: {}", done.text_spoken);
+    ///             break;
+    ///         }
+    ///         _ => {}
+    ///     }
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
     /// # Errors
     /// [`SessionClosed`].
     pub async fn cancel(&self, played: Option<Samples>) -> Result<(), SessionClosed> {

@@ -11,7 +11,7 @@ use omni_audio::SampleRate;
 use omni_client::{Buffering, Endpoint, SpeechSettings};
 
 use super::format::Format;
-pub(crate) use bench::Bench;
+pub(crate) use bench::{Bench, BenchCommand, Readers};
 pub(crate) use chat::Chat;
 
 const EXIT_CODES: &str = "\
@@ -74,7 +74,7 @@ pub(crate) enum Command {
     /// Ask whether the server is ready
     Health(Health),
     /// Measure latency, speed and gaps under load
-    Bench(Bench),
+    Bench(Box<Bench>),
     /// Print a completion script for a shell
     Completions {
         /// For which shell

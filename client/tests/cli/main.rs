@@ -1,6 +1,8 @@
 //! The command line as its users meet it: the real program against a scripted server over real sockets.
 
 mod bench;
+mod bench_load;
+mod bench_report;
 mod catalog_and_health;
 mod chat;
 mod chat_audio;

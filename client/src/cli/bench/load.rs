@@ -1,83 +1,117 @@
-//! Closed-loop load: a number of streams, each sending its next request when the last one is answered.
+//! The load of one level, closed or open: who sends when, until how much is measured.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
-use omni_client::{ChatSettings, Client, Endpoint, Meter, SpeechSettings};
+use omni_client::{Client, Endpoint};
 use tokio::sync::{Barrier, mpsc};
 use tokio::task::JoinSet;
-use tokio::time::{Instant, timeout};
+use tokio::time::{Instant, sleep_until};
 
-use super::record::{Heard, Level, Request, shortcoming};
-use super::speaking;
-use super::talking::Talker;
+use super::caller::{Answered, Asking, Caller, CancelMix};
+use super::level::{Level, Offered};
+use super::random::{Random, arrivals};
+use super::record::Record;
+use super::report::Served;
 use crate::cli::failure::Failure;
 
-/// What is asked for.
-#[derive(Debug, Clone)]
-pub(super) enum Work {
-    /// Every text is spoken.
-    Speak(SpeechSettings),
-    /// Every text is a turn of a conversation, which ends after so many.
-    Chat { settings: ChatSettings, turns: u32 },
-}
+/// Connections of an open loop, which its requests take in turn.
+const CONNECTIONS: u32 = 16;
+/// Requests of an open loop that may be under way; what arrives beyond counts as failed at once.
+const MOST_UNDER_WAY: usize = 4_096;
 
-impl Work {
-    /// Whether the answers have audio.
-    pub(super) fn spoken(&self) -> bool {
-        match self {
-            Self::Speak(_) => true,
-            Self::Chat { settings, .. } => settings.outputs.audio(),
-        }
-    }
-
-    /// Whether answers are cut at a length that was asked for, so that one that is cut is all there was to be.
-    fn limited(&self) -> bool {
-        match self {
-            Self::Speak(_) => false,
-            Self::Chat { settings, .. } => settings.text_sampling.max_tokens.is_some(),
-        }
-    }
+/// When enough is measured: when both are reached.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Extent {
+    pub(super) requests: u32,
+    pub(super) time: Duration,
 }
 
 /// What every level has in common.
 #[derive(Debug, Clone)]
 pub(super) struct Load {
     pub(super) endpoint: Endpoint,
-    pub(super) work: Work,
-    pub(super) texts: Vec<String>,
-    /// Measured requests per level.
-    pub(super) requests: u32,
-    /// Unmeasured requests per stream, before.
+    pub(super) asking: Asking,
+    /// Closed loop: unmeasured requests of every stream, before. Open loop: unmeasured arrivals at the head.
     pub(super) warmup: u32,
-    pub(super) timeout: Duration,
+    /// Of arrivals and cancels.
+    pub(super) seed: u64,
 }
 
-/// What the streams of a level share.
+/// A level as it was measured, and what spoke.
+#[derive(Debug)]
+pub(super) struct Measured {
+    pub(super) level: Level,
+    pub(super) served: Option<Served>,
+}
+
+/// What the streams of a closed loop share.
 #[derive(Debug)]
 struct Shared {
-    load: Load,
+    asking: Asking,
+    warmup: u32,
+    extent: Extent,
     next: AtomicU32,
     ready: Barrier,
 }
 
 impl Load {
-    /// Runs one level; `progress` hears how many requests are done.
-    pub(super) async fn run(&self, streams: u32, progress: impl Fn(u32)) -> Result<Level, Failure> {
+    /// Runs trial number `trial` at one level; `progress` hears how many requests are done.
+    pub(super) async fn run(
+        &self,
+        offered: Offered,
+        trial: u32,
+        extent: Extent,
+        progress: impl Fn(usize),
+    ) -> Result<Measured, Failure> {
+        progress(0);
+        let answered = match offered {
+            Offered::Streams(streams) => self.closed(streams, trial, extent, progress).await?,
+            Offered::RequestsPerSecond(rate) => self.open(rate, trial, extent, progress).await?,
+        };
+        Ok(measured(offered, trial, answered))
+    }
+
+    /// What is asked for in a trial: other requests are cancelled in each.
+    fn asking(&self, trial: u32) -> Asking {
+        let cancel = self.asking.cancel.map(|mix| CancelMix {
+            seed: Random::part(self.seed, u64::from(trial)).next(),
+            ..mix
+        });
+        Asking {
+            cancel,
+            ..self.asking.clone()
+        }
+    }
+
+    async fn connections(&self, count: u32) -> Result<Vec<Client>, Failure> {
+        let mut clients = Vec::new();
+        for _ in 0..count {
+            clients.push(Client::connect(&self.endpoint).await?);
+        }
+        Ok(clients)
+    }
+
+    /// A number of streams, each with its next request when the last one is answered. Every stream has its own
+    /// connection, as independent callers do.
+    async fn closed(
+        &self,
+        streams: u32,
+        trial: u32,
+        extent: Extent,
+        progress: impl Fn(usize),
+    ) -> Result<Vec<Answered>, Failure> {
         let shared = Arc::new(Shared {
-            load: self.clone(),
+            asking: self.asking(trial),
+            warmup: self.warmup,
+            extent,
             next: AtomicU32::new(0),
             ready: Barrier::new(streams as usize),
         });
-        // Every stream has its own connection, as independent callers do.
-        let mut clients = Vec::new();
-        for _ in 0..streams {
-            clients.push(Client::connect(&self.endpoint).await?);
-        }
-        let (results, mut incoming) = mpsc::channel(streams as usize);
+        let (results, incoming) = mpsc::channel(streams as usize);
         let mut tasks = JoinSet::new();
-        for (stream, client) in (0u32..).zip(clients) {
+        for (stream, client) in (0u32..).zip(self.connections(streams).await?) {
             tasks.spawn(stream_of_requests(
                 shared.clone(),
                 client,
@@ -86,126 +120,138 @@ impl Load {
             ));
         }
         drop(results);
-        progress(0);
-        let mut requests: Vec<(Instant, Instant, Request)> = Vec::new();
-        while let Some(result) = incoming.recv().await {
-            requests.push(result);
-            progress(requests.len() as u32);
+        let answered = collect(incoming, progress).await;
+        while let Some(joined) = tasks.join_next().await {
+            joined.map_err(died)?;
+        }
+        Ok(answered)
+    }
+
+    /// Requests at the times of a Poisson process, whether or not others are answered.
+    async fn open(
+        &self,
+        rate: f64,
+        trial: u32,
+        extent: Extent,
+        progress: impl Fn(usize),
+    ) -> Result<Vec<Answered>, Failure> {
+        let mut random = Random::part(self.seed, u64::from(trial));
+        let count = extent
+            .requests
+            .max((extent.time.as_secs_f64() * rate).ceil() as u32);
+        let schedule = arrivals(&mut random, rate, count.saturating_add(self.warmup));
+        let asking = Arc::new(self.asking(trial));
+        let clients = self.connections(CONNECTIONS.min(count)).await?;
+        let mut answered = Vec::new();
+        let mut tasks: JoinSet<(u32, Answered)> = JoinSet::new();
+        let mut take = |(number, one): (u32, Answered)| {
+            if number >= self.warmup {
+                answered.push(one);
+                progress(answered.len());
+            }
+        };
+        let start = Instant::now();
+        for (number, at) in (0_u32..).zip(schedule) {
+            let due = start + Duration::from_secs_f64(at);
+            loop {
+                tokio::select! {
+                    biased;
+                    () = sleep_until(due) => break,
+                    Some(joined) = tasks.join_next() => take(joined.map_err(died)?),
+                }
+            }
+            while let Some(joined) = tasks.try_join_next() {
+                take(joined.map_err(died)?);
+            }
+            if tasks.len() >= MOST_UNDER_WAY {
+                take((number, unsent(number, due, &asking)));
+                continue;
+            }
+            let (asking, client) = (asking.clone(), clients[number as usize % clients.len()].clone());
+            tasks.spawn(async move {
+                let mut caller = Caller::new(&asking, client);
+                (number, caller.request(number, Some(due)).await)
+            });
         }
         while let Some(joined) = tasks.join_next().await {
-            joined.map_err(|error| Failure::io("a stream of the benchmark died", error.into()))?;
+            take(joined.map_err(died)?);
         }
-        Ok(level(streams, requests))
+        Ok(answered)
     }
 }
 
-/// Counts times from the first request sent.
-fn level(streams: u32, requests: Vec<(Instant, Instant, Request)>) -> Level {
-    let start = requests.iter().map(|(sent, ..)| *sent).min();
-    let end = requests.iter().map(|(_, answered, _)| *answered).max();
-    let wall = start.zip(end).map_or(Duration::ZERO, |(start, end)| end - start);
-    let timed = |(sent, _, request): (Instant, Instant, Request)| Request {
-        sent_at: start.map_or(Duration::ZERO, |start| sent - start),
-        ..request
+fn died(error: tokio::task::JoinError) -> Failure {
+    Failure::io("a stream of the benchmark died", error.into())
+}
+
+/// What became of a request for which this program had no room.
+fn unsent(number: u32, due: Instant, asking: &Asking) -> Answered {
+    let now = Instant::now();
+    let record = Record {
+        text: number as usize % asking.texts.len(),
+        send_lag_seconds: now.saturating_duration_since(due).as_secs_f64(),
+        failure: Some(format!("not sent: {MOST_UNDER_WAY} requests were under way")),
+        ..Record::default()
     };
-    Level {
-        streams,
-        wall,
-        requests: requests.into_iter().map(timed).collect(),
+    Answered {
+        sent: now,
+        end: now,
+        record,
+        served: None,
     }
+}
+
+async fn collect(mut incoming: mpsc::Receiver<Answered>, progress: impl Fn(usize)) -> Vec<Answered> {
+    let mut all = Vec::new();
+    while let Some(answered) = incoming.recv().await {
+        all.push(answered);
+        progress(all.len());
+    }
+    all
+}
+
+/// In the order in which they were sent, times counted from the first.
+fn measured(offered: Offered, trial: u32, mut answered: Vec<Answered>) -> Measured {
+    answered.sort_by_key(|one| one.sent);
+    let start = answered.first().map(|one| one.sent);
+    let end = answered.iter().map(|one| one.end).max();
+    let wall = start.zip(end).map_or(Duration::ZERO, |(start, end)| end - start);
+    let served = answered.iter().find_map(|one| one.served.clone());
+    let timed = |one: Answered| Record {
+        sent_at_seconds: start.map_or(0.0, |start| (one.sent - start).as_secs_f64()),
+        ..one.record
+    };
+    let level = Level {
+        offered,
+        trial,
+        wall_seconds: wall.as_secs_f64(),
+        requests: answered.into_iter().map(timed).collect(),
+    };
+    Measured { level, served }
 }
 
 async fn stream_of_requests(
     shared: Arc<Shared>,
     client: Client,
     stream: u32,
-    results: mpsc::Sender<(Instant, Instant, Request)>,
+    results: mpsc::Sender<Answered>,
 ) {
-    let mut caller = Caller {
-        load: &shared.load,
-        client,
-        talker: Talker::default(),
-    };
-    for round in 0..shared.load.warmup {
-        caller.request(stream.wrapping_add(round * 7)).await;
+    let mut caller = Caller::new(&shared.asking, client);
+    for round in 0..shared.warmup {
+        caller.request(stream.wrapping_add(round * 7), None).await;
     }
-    caller.talker.hang_up().await;
+    caller.hang_up().await;
     shared.ready.wait().await;
+    let start = Instant::now();
     loop {
         let number = shared.next.fetch_add(1, Ordering::Relaxed);
-        if number >= shared.load.requests {
+        if number >= shared.extent.requests && start.elapsed() >= shared.extent.time {
             break;
         }
-        let sent = Instant::now();
-        let request = caller.request(number).await;
-        if results.send((sent, Instant::now(), request)).await.is_err() {
+        let answered = caller.request(number, None).await;
+        if results.send(answered).await.is_err() {
             break;
         }
     }
-    caller.talker.hang_up().await;
-}
-
-/// One stream of requests.
-struct Caller<'l> {
-    load: &'l Load,
-    client: Client,
-    /// Its conversation, if it has one.
-    talker: Talker,
-}
-
-impl Caller<'_> {
-    /// Sends text `number` (round and round) and measures the answer.
-    async fn request(&mut self, number: u32) -> Request {
-        let text = number as usize % self.load.texts.len();
-        let mut heard = Heard::default();
-        let answered = timeout(self.load.timeout, self.answer(number, text, &mut heard)).await;
-        let failure = match answered {
-            Ok(Ok(())) => None,
-            Ok(Err(error)) => Some(error.to_string()),
-            Err(_) => Some(format!("not done within {} s", self.load.timeout.as_secs_f64())),
-        };
-        if failure.is_some() {
-            self.talker.give_up();
-        }
-        let measured = heard.meter.map(Meter::finish);
-        let work = &self.load.work;
-        let done = heard.done.as_ref();
-        let shortcoming = shortcoming(done, measured.as_ref(), work.spoken(), work.limited());
-        Request {
-            text,
-            sent_at: Duration::ZERO,
-            first_text: heard.first_text,
-            last_text: heard.last_text,
-            measured,
-            done: heard.done,
-            failure: failure.or(shortcoming),
-        }
-    }
-
-    async fn answer(
-        &mut self,
-        number: u32,
-        text: usize,
-        heard: &mut Heard,
-    ) -> Result<(), omni_client::ClientError> {
-        let text = &self.load.texts[text];
-        let numbered = |seed: Option<u64>| seed.map(|seed| seed.wrapping_add(u64::from(number)));
-        match &self.load.work {
-            Work::Speak(settings) => {
-                let settings = SpeechSettings {
-                    seed: numbered(settings.seed),
-                    ..settings.clone()
-                };
-                speaking::speak(&self.client, &settings, text, heard).await
-            }
-            Work::Chat { settings, turns } => {
-                if self.talker.turns() >= *turns {
-                    self.talker.hang_up().await;
-                }
-                let mut settings = settings.clone();
-                settings.text_sampling.seed = numbered(settings.text_sampling.seed);
-                self.talker.turn(&self.client, &settings, text, heard).await
-            }
-        }
-    }
+    caller.hang_up().await;
 }

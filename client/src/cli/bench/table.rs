@@ -1,189 +1,341 @@
-//! The figures of a benchmark as Markdown.
+//! The figures of a benchmark as tables, with what they mean below.
 
-use std::fmt::Write as _;
+use super::figures::{AUDIBLE, Figure, RTF, Shape, TTFA, TTFT};
+use super::grid::{Grid, Style};
+use super::level::Point;
+use super::record::THRESHOLDS;
+use super::report::Report;
+use super::slo::Slo;
+use super::stats::{Interval, of_trials, percentile};
 
-use omni_client::ChunkGap;
-
-use super::load::Work;
-use super::record::{Level, Request, THRESHOLDS, percentile};
-
-const LEGEND: &str = "\
-Cells of the second table: p50 / p95 / p99 / max, over the good requests. Percentiles are exact (nearest rank).
-";
-
-const SPEECH_LEGEND: &str = "
-TTFA: first text sent to first audio received. Audible: plus the silence at the head of the audio (up to the first 5 ms
-window from which the RMS stays at 5 % of the peak for 20 ms). RTF: first text sent to last audio received, over audio
-seconds. Busy RTF: the server's own steps over audio seconds, steps shared between streams counted in full for each.
-Continuity: share of all requests that a player which starts with the first chunk and never pauses hears with at most
-that much delay (a request of a single chunk counts as continuous, one without audio does not). Gap: time between
-chunks, over the playing time of the earlier one. Chunk wait: that time itself.
-";
-
-const CHAT_LEGEND: &str = "
-A request is one turn of a conversation that is already open; its time counts from the moment the turn was sent (\"first
-text sent\" above). TTFT: until the first text of the answer was received. TPOT: from there to the last text, over the
-tokens behind the first. tokens/s: text tokens of all streams over the time of the level.
-";
-
-/// A column that shows how one value is distributed.
-struct Spread {
-    title: &'static str,
-    scale: f64,
-    digits: usize,
-    value: fn(&Request) -> Option<f64>,
+/// Everything that is shown of a benchmark, in any form.
+pub(super) struct Tables<'a> {
+    pub(super) report: &'a Report,
+    pub(super) points: &'a [Point<'a>],
+    pub(super) slo: &'a Slo,
 }
 
-const TEXT: [Spread; 2] = [
-    Spread {
-        title: "TTFT ms",
-        scale: 1e3,
-        digits: 1,
-        value: |request| Some(request.first_text?.as_secs_f64()),
-    },
-    Spread {
-        title: "TPOT ms",
-        scale: 1e3,
-        digits: 2,
-        value: Request::time_per_token,
-    },
-];
-
-const SPEECH: [Spread; 5] = [
-    Spread {
-        title: "TTFA ms",
-        scale: 1e3,
-        digits: 1,
-        value: |request| Some(request.measured.as_ref()?.first_audio?.as_secs_f64()),
-    },
-    Spread {
-        title: "audible ms",
-        scale: 1e3,
-        digits: 1,
-        value: |request| Some(request.measured.as_ref()?.audible_first_audio?.as_secs_f64()),
-    },
-    Spread {
-        title: "RTF",
-        scale: 1.0,
-        digits: 4,
-        value: |request| request.measured.as_ref()?.real_time_factor,
-    },
-    Spread {
-        title: "busy RTF",
-        scale: 1.0,
-        digits: 4,
-        value: |request| request.done.as_ref()?.busy_real_time_factor(),
-    },
-    Spread {
-        title: "worst underrun ms",
-        scale: 1e3,
-        digits: 1,
-        value: |request| Some(request.measured.as_ref()?.continuity.worst().as_secs_f64()),
-    },
-];
-
-/// Two tables and their legend.
-pub(super) fn markdown(levels: &[Level], work: &Work) -> String {
-    let shape = Shape::of(work);
-    let mut text = format!("{}\n{}\n{LEGEND}", shape.overview(levels), shape.spreads(levels));
-    if shape.spoken {
-        text.push_str(SPEECH_LEGEND);
+impl Tables<'_> {
+    pub(super) fn write(&self, style: Style) -> String {
+        let shape = self.report.shape();
+        let grids = [Some(self.overview()), Some(self.spreads()), self.trials()];
+        let mut parts: Vec<String> = grids
+            .into_iter()
+            .flatten()
+            .map(|grid| grid.write(style))
+            .collect();
+        parts.extend(self.capacity());
+        parts.extend(
+            shape
+                .legend()
+                .into_iter()
+                .map(|text| format!("{}\n", wrapped(text))),
+        );
+        parts.push(format!(
+            "{}\n",
+            wrapped(&format!("Load: {}.", self.report.manner()))
+        ));
+        parts.join("\n")
     }
-    if shape.chat {
-        text.push_str(CHAT_LEGEND);
+
+    fn shape(&self) -> Shape {
+        self.report.shape()
     }
-    text
-}
 
-/// Which columns there are.
-struct Shape {
-    chat: bool,
-    spoken: bool,
-}
+    fn load_title(&self) -> String {
+        self.points
+            .first()
+            .map_or("streams", |point| point.offered.title())
+            .to_owned()
+    }
 
-impl Shape {
-    fn of(work: &Work) -> Self {
-        Self {
-            chat: matches!(work, Work::Chat { .. }),
-            spoken: work.spoken(),
+    /// How much was asked and how much of it was good.
+    pub(super) fn overview(&self) -> Grid {
+        let shape = self.shape();
+        let mut grid = Grid::new([self.load_title()]);
+        let titles = &mut grid.titles;
+        titles.extend(["requests", "good"].map(str::to_owned));
+        titles.extend(shape.spoken.then(|| "no audio".to_owned()));
+        titles.extend(shape.cancelled.then(|| "cancelled".to_owned()));
+        titles.extend(shape.chat.then(|| "tokens/s".to_owned()));
+        if shape.spoken {
+            titles.extend(["audio s/s", "continuity 50 / 100 / 200 ms"].map(str::to_owned));
         }
+        if !self.slo.is_empty() {
+            titles.extend(["kept", "goodput requests/s"].map(str::to_owned));
+            titles.extend(shape.spoken.then(|| "goodput audio s/s".to_owned()));
+        }
+        grid.rows = self.points.iter().map(|point| self.overview_of(point)).collect();
+        grid
     }
 
-    fn overview(&self, levels: &[Level]) -> String {
-        let mut titles = vec!["streams", "requests", "good"];
-        titles.extend(self.spoken.then_some("no audio"));
-        titles.extend(self.chat.then_some("tokens/s"));
-        if self.spoken {
-            titles.extend(["audio s/s", "continuity 50 / 100 / 200 ms"]);
-        }
-        let mut text = header(&titles);
-        for level in levels {
-            let _ = writeln!(text, "| {} |", self.overview_of(level).join(" | "));
-        }
-        text
-    }
-
-    fn overview_of(&self, level: &Level) -> Vec<String> {
+    fn overview_of(&self, point: &Point<'_>) -> Vec<String> {
+        let shape = self.shape();
+        let good = point.requests().filter(|record| record.good()).count();
         let mut cells = vec![
-            level.streams.to_string(),
-            level.requests.len().to_string(),
-            level.good().count().to_string(),
+            point.offered.to_string(),
+            point.requests().count().to_string(),
+            good.to_string(),
         ];
-        if self.spoken {
-            let silent = level.requests.iter().filter(|request| request.measured.is_none());
-            cells.push(silent.count().to_string());
+        cells.extend(shape.spoken.then(|| point.silent().to_string()));
+        if shape.cancelled {
+            let (chosen, cancelled) = point.cancels();
+            cells.push(format!("{} of {chosen}", cancelled.len()));
         }
-        if self.chat {
-            cells.push(format!("{:.1}", level.token_throughput()));
-        }
-        if self.spoken {
-            cells.push(format!("{:.1}", level.throughput()));
-            let share = |threshold| format!("{:.1} %", 100.0 * level.continuous(threshold));
+        cells.extend(shape.chat.then(|| format!("{:.1}", point.token_throughput())));
+        if shape.spoken {
+            cells.push(format!("{:.1}", point.throughput()));
+            let share = |threshold| format!("{:.1} %", 100.0 * point.continuous(threshold));
             cells.push(THRESHOLDS.map(share).join(" / "));
+        }
+        if !self.slo.is_empty() {
+            let (requests, audio) = point.goodput(self.slo);
+            cells.push(format!("{:.1} %", 100.0 * point.kept(self.slo)));
+            cells.push(format!("{requests:.2}"));
+            cells.extend(shape.spoken.then(|| format!("{audio:.1}")));
         }
         cells
     }
 
-    /// Every cell: median, 95th, 99th percentile and maximum.
-    fn spreads(&self, levels: &[Level]) -> String {
-        let text = TEXT.iter().filter(|_| self.chat);
-        let columns: Vec<&Spread> = text.chain(SPEECH.iter().filter(|_| self.spoken)).collect();
-        let mut titles = vec!["streams"];
-        titles.extend(columns.iter().map(|spread| spread.title));
-        if self.spoken {
-            titles.extend(["gap", "chunk wait ms"]);
+    /// How the figures are distributed.
+    pub(super) fn spreads(&self) -> Grid {
+        let shape = self.shape();
+        let figures = shape.figures();
+        let mut grid = Grid::new([self.load_title()]);
+        grid.titles.extend(figures.iter().map(Figure::title));
+        if shape.spoken {
+            grid.titles.extend(["gap", "chunk wait ms"].map(str::to_owned));
         }
-        let mut text = header(&titles);
-        for level in levels {
-            let cell =
-                |spread: &&Spread| distribution(&level.values(spread.value), spread.scale, spread.digits);
-            let mut cells = vec![level.streams.to_string()];
-            cells.extend(columns.iter().map(cell));
-            if self.spoken {
-                let relative = gaps(level, |gap| gap.waited.div_duration_f64(gap.covered));
-                let waits = gaps(level, |gap| gap.waited.as_secs_f64());
-                cells.extend([distribution(&relative, 1.0, 2), distribution(&waits, 1e3, 1)]);
+        grid.titles
+            .extend(shape.cancelled.then(|| "cancel ms".to_owned()));
+        for point in self.points {
+            let mut cells = vec![point.offered.to_string()];
+            let of =
+                |figure: &Figure| distribution(&point.values(figure.value), |value| figure.written(value));
+            cells.extend(figures.iter().map(of));
+            if shape.spoken {
+                let gaps: Vec<(f64, f64)> = point.counting().flat_map(|record| record.gaps()).collect();
+                let relative: Vec<f64> = gaps.iter().map(|(waited, covered)| waited / covered).collect();
+                let waits: Vec<f64> = gaps.iter().map(|(waited, _)| *waited).collect();
+                cells.push(distribution(&relative, |value| format!("{value:.2}")));
+                cells.push(distribution(&waits, milliseconds));
             }
-            let _ = writeln!(text, "| {} |", cells.join(" | "));
+            cells.extend(
+                shape
+                    .cancelled
+                    .then(|| distribution(&point.cancels().1, milliseconds)),
+            );
+            grid.rows.push(cells);
         }
-        text
+        grid
+    }
+
+    /// How much the trials differ; `None` if nothing was repeated.
+    pub(super) fn trials(&self) -> Option<Grid> {
+        let shape = self.shape();
+        let repeated = self.points.iter().filter(|point| point.trials.len() > 1);
+        let mut grid = Grid::new([self.load_title()]);
+        grid.titles.push("trials".to_owned());
+        let figures: Vec<(Figure, f64, &str)> = [(TTFT, 0.5, "p50"), (TTFA, 0.5, "p50"), (TTFA, 0.95, "p95")]
+            .into_iter()
+            .chain([(AUDIBLE, 0.95, "p95"), (RTF, 0.5, "p50")])
+            .filter(|(figure, ..)| {
+                if figure.name == TTFT.name {
+                    shape.chat
+                } else {
+                    shape.spoken
+                }
+            })
+            .collect();
+        grid.titles.extend(
+            figures
+                .iter()
+                .map(|(figure, _, share)| format!("{} {share}", figure.title())),
+        );
+        grid.titles
+            .extend(shape.spoken.then(|| "continuity 100 ms".to_owned()));
+        grid.titles.extend(shape.spoken.then(|| "audio s/s".to_owned()));
+        grid.titles
+            .extend((!self.slo.is_empty()).then(|| "goodput requests/s".to_owned()));
+        for point in repeated {
+            let mut cells = vec![point.offered.to_string(), point.trials.len().to_string()];
+            for (figure, share, _) in &figures {
+                let each: Option<Vec<f64>> = point
+                    .each()
+                    .map(|trial| trial.percentile(figure.value, *share))
+                    .collect();
+                cells.push(interval(each.and_then(|each| of_trials(&each)), |value| {
+                    figure.written(value)
+                }));
+            }
+            let of = |value: &dyn Fn(&Point<'_>) -> f64, written: fn(f64) -> String| {
+                interval(
+                    of_trials(&point.each().map(|trial| value(&trial)).collect::<Vec<_>>()),
+                    written,
+                )
+            };
+            if shape.spoken {
+                cells.push(of(&|trial| trial.continuous(0.1), |share| {
+                    format!("{:.1} %", share * 100.0)
+                }));
+                cells.push(of(&|trial| trial.throughput(), |value| format!("{value:.1}")));
+            }
+            if !self.slo.is_empty() {
+                cells.push(of(&|trial| trial.goodput(self.slo).0, |value| {
+                    format!("{value:.2}")
+                }));
+            }
+            grid.rows.push(cells);
+        }
+        (!grid.rows.is_empty()).then_some(grid)
+    }
+
+    /// How many streams were carried.
+    fn capacity(&self) -> Option<String> {
+        let found = self.report.max_streams.as_ref()?;
+        let (sure, bounds) = (if found.at_least { "at least " } else { "" }, self.slo);
+        let mut text = format!(
+            "Most streams: {sure}{} (success at least 99.9 %, continuity at 100 ms at least 99 %, p95 of {bounds}).\n",
+            found.streams
+        );
+        for step in &found.steps {
+            let verdict = match step.complaints.as_slice() {
+                [] => "carried".to_owned(),
+                complaints => format!("too many: {}", complaints.join("; ")),
+            };
+            text.push_str(&format!("- {}: {verdict}\n", step.streams));
+        }
+        Some(text)
     }
 }
 
-fn header(titles: &[&str]) -> String {
-    format!("| {} |\n|{}\n", titles.join(" | "), "--:|".repeat(titles.len()))
+fn milliseconds(seconds: f64) -> String {
+    format!("{:.1}", seconds * 1e3)
 }
 
-/// `value` of every gap between two chunks of a request.
-fn gaps(level: &Level, value: impl Fn(&ChunkGap) -> f64) -> Vec<f64> {
-    let measured = level.good().filter_map(|request| request.measured.as_ref());
-    measured.flat_map(|measured| &measured.gaps).map(value).collect()
+/// Median, 95th, 99th percentile and maximum.
+fn distribution(values: &[f64], written: impl Fn(f64) -> String) -> String {
+    [0.5, 0.95, 0.99, 1.0]
+        .map(|share| percentile(values, share).map_or_else(|| "-".to_owned(), &written))
+        .join(" / ")
 }
 
-fn distribution(values: &[f64], scale: f64, digits: usize) -> String {
-    let shown = [0.5, 0.95, 0.99, 1.0].map(|share| {
-        percentile(values, share)
-            .map_or_else(|| "-".to_owned(), |value| format!("{:.digits$}", value * scale))
-    });
-    shown.join(" / ")
+/// Mean and 95 % interval. None of these figures is ever below zero, so neither is what is written.
+fn interval(interval: Option<Interval>, written: impl Fn(f64) -> String) -> String {
+    interval.map_or_else(
+        || "-".to_owned(),
+        |known| {
+            format!(
+                "{} [{}, {}]",
+                written(known.value),
+                written(known.low.max(0.0)),
+                written(known.high)
+            )
+        },
+    )
+}
+
+/// `text` in lines of at most 120 characters.
+pub(super) fn wrapped(text: &str) -> String {
+    let mut lines: Vec<String> = vec![String::new()];
+    for word in text.split_whitespace() {
+        match lines.last_mut() {
+            Some(line) if line.is_empty() => line.push_str(word),
+            Some(line) if line.len() + 1 + word.len() <= 120 => {
+                line.push(' ');
+                line.push_str(word);
+            }
+            _ => lines.push(word.to_owned()),
+        }
+    }
+    lines.join("\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::level::points;
+    use super::super::level::tests::{cancelled, failed, level, spoken};
+    use super::super::report::Cancelling;
+    use super::*;
+    use std::time::Duration;
+
+    fn tables(report: &Report, given: &str) -> String {
+        let slo = match given {
+            "" => Slo::default(),
+            given => Slo::parse(given, |_| Ok(Duration::from_millis(250))).unwrap(),
+        };
+        let points = points(&report.levels);
+        let tables = Tables {
+            report,
+            points: &points,
+            slo: &slo,
+        };
+        tables.write(Style::Markdown)
+    }
+
+    fn report() -> Report {
+        Report {
+            mode: "speak".into(),
+            spoken: true,
+            trials: 1,
+            levels: vec![level(
+                2,
+                1,
+                4.0,
+                vec![spoken(0.1, 0.0), spoken(0.3, 0.12), failed()],
+            )],
+            ..Report::default()
+        }
+    }
+
+    #[test]
+    fn cells_are_what_the_requests_say() {
+        let text = tables(&report(), "");
+        assert!(
+            text.contains("| 2 | 3 | 2 | 1 | 1.0 | 33.3 % / 33.3 % / 66.7 % |"),
+            "{text}"
+        );
+        assert!(
+            text.contains("| 2 | 100.0 / 300.0 / 300.0 / 300.0 | 150.0 / 350.0 / 350.0 / 350.0 |"),
+            "{text}"
+        );
+        // Waited 1.0 and 1.12 s for what plays 1.0 s.
+        assert!(
+            text.contains("| 1.00 / 1.12 / 1.12 / 1.12 | 1000.0 / 1120.0 / 1120.0 / 1120.0 |"),
+            "{text}"
+        );
+        assert!(!text.contains("trials |") && !text.contains("goodput"), "{text}");
+    }
+
+    #[test]
+    fn bounds_cancels_and_trials_have_columns_when_there_are_any() {
+        let mut report = report();
+        report.trials = 2;
+        report.cancel = Some(Cancelling::default());
+        report.levels.push(level(
+            2,
+            2,
+            4.0,
+            vec![spoken(0.2, 0.0), cancelled(Some(0.02)), cancelled(None)],
+        ));
+        let text = tables(&report, "ttfa=250ms");
+        // Of six requests five are good; of four to be heard to their end two kept the bound, in eight seconds.
+        assert!(
+            text.contains("| 2 | 6 | 5 | 1 | 1 of 2 |") && text.contains("| 50.0 % | 0.25 | 0.5 |"),
+            "{text}"
+        );
+        assert!(text.contains("| 20.0 / 20.0 / 20.0 / 20.0 |"), "{text}");
+        // p50 of the trials: 100 and 200 ms; 12.706 times the error of 50 to both sides, but no time is below zero.
+        assert!(text.contains("| 2 | 2 | 150.0 [0.0, 785.3] |"), "{text}");
+        assert!(
+            text.contains("Cancel: cancel sent to") && text.contains("Load: closed loop"),
+            "{text}"
+        );
+    }
+
+    #[test]
+    fn lines_are_wrapped_between_words() {
+        let text = wrapped(&"word ".repeat(100));
+        assert!(text.lines().all(|line| line.len() <= 120) && text.split_whitespace().count() == 100);
+    }
 }

@@ -5,7 +5,8 @@ use std::time::Duration;
 use omni_client::{ChatEvent, ChatEvents, ChatSender, ChatSettings, Client, ClientError};
 use tokio::time::{Instant, timeout};
 
-use super::record::Heard;
+use super::heard::Heard;
+use super::report::Served;
 
 /// How long a server has to end a conversation that is over.
 const GOODBYE: Duration = Duration::from_secs(2);
@@ -14,6 +15,7 @@ const GOODBYE: Duration = Duration::from_secs(2);
 #[derive(Debug, Default)]
 pub(super) struct Talker {
     session: Option<(ChatSender, ChatEvents)>,
+    served: Option<Served>,
     turns: u32,
 }
 
@@ -34,7 +36,8 @@ impl Talker {
         if self.session.is_none() {
             let (chat, mut events) = client.converse(settings);
             while let Some(event) = events.next().await? {
-                if matches!(event, ChatEvent::Ready(_)) {
+                if let ChatEvent::Ready(ready) = event {
+                    self.served = Some(Served::of_chat(&ready));
                     break;
                 }
             }
@@ -44,6 +47,7 @@ impl Talker {
             return Ok(());
         };
         self.turns += 1;
+        heard.served.clone_from(&self.served);
         let sent = Instant::now();
         // A session that closes early says why in its events.
         let _ = chat.say(text).await;
@@ -52,7 +56,7 @@ impl Talker {
                 ChatEvent::Text(..) => heard.text(sent.elapsed()),
                 ChatEvent::Audio(_, audio) => heard.audio(sent.elapsed(), &audio),
                 ChatEvent::Done(_, done) => {
-                    heard.done = Some(done.outcome);
+                    heard.done(sent.elapsed(), done.outcome);
                     return Ok(());
                 }
                 _ => {}

@@ -6,10 +6,12 @@ mod bench;
 mod catalog;
 mod chat;
 mod deadline;
+mod doctor;
 mod failure;
 mod format;
 mod health;
 mod interrupt;
+mod manual;
 mod output;
 mod sink;
 mod speak;
@@ -20,7 +22,7 @@ mod ui;
 use std::io::{self, Write as _};
 use std::process::ExitCode;
 
-use clap::{CommandFactory as _, Parser as _};
+use clap::Parser as _;
 
 use args::{Args, Command};
 use failure::Failure;
@@ -47,18 +49,14 @@ async fn run(args: &Args, ui: &Ui) -> Result<(), Failure> {
     match &args.command {
         Command::Speak(speak) => speak::run(speak, ui).await,
         Command::Chat(chat) => chat::run(chat, ui).await,
-        Command::Voices(list) => catalog::voices(list).await,
-        Command::Models(list) => catalog::models(list).await,
-        Command::Health(health) => health::run(health).await,
+        Command::Voices(list) => catalog::voices(list, ui).await,
+        Command::Models(list) => catalog::models(list, ui).await,
+        Command::Health(health) => health::run(health, ui).await,
         Command::Bench(bench) => bench::run(bench, ui).await,
-        Command::Completions { shell } => completions(*shell),
+        Command::Doctor(doctor) => doctor::run(doctor, ui).await,
+        Command::Completions { shell } => manual::completions(*shell),
+        Command::Man { dir } => manual::pages(dir.as_deref()),
     }
-}
-
-fn completions(shell: clap_complete::Shell) -> Result<(), Failure> {
-    let mut script = Vec::new();
-    clap_complete::generate(shell, &mut Args::command(), "omni-client", &mut script);
-    print(&script)
 }
 
 /// Writes data to standard output.

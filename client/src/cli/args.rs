@@ -2,6 +2,7 @@
 
 mod bench;
 mod chat;
+mod doctor;
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -13,11 +14,12 @@ use omni_client::{Buffering, Endpoint, SpeechSettings};
 use super::format::Format;
 pub(crate) use bench::{Bench, BenchCommand, Readers};
 pub(crate) use chat::Chat;
+pub(crate) use doctor::Doctor;
 
 const EXIT_CODES: &str = "\
 Exit codes:
   0       done
-  1       health: not serving
+  1       health: not serving; doctor: something is wrong
   2       wrong usage: bad arguments, no text, audio to a terminal
   3       bench: some requests failed
   4       a file, standard input or standard output could not be used
@@ -75,10 +77,19 @@ pub(crate) enum Command {
     Health(Health),
     /// Measure latency, speed and gaps under load
     Bench(Box<Bench>),
+    /// Check everything between here and spoken audio, and say what to do about what is wrong
+    #[command(after_help = doctor::EXAMPLES, after_long_help = format!("{}\n\n{EXIT_CODES}", doctor::EXAMPLES))]
+    Doctor(Doctor),
     /// Print a completion script for a shell
     Completions {
         /// For which shell
         shell: clap_complete::Shell,
+    },
+    /// Print the manual page, or write a page of every command
+    Man {
+        /// A folder for the pages of all commands, for example ~/.local/share/man/man1
+        #[arg(value_name = "DIR")]
+        dir: Option<PathBuf>,
     },
 }
 
@@ -88,7 +99,12 @@ impl Command {
             Self::Speak(speak) => speak.quiet,
             Self::Chat(chat) => chat.quiet,
             Self::Bench(bench) => bench.quiet,
-            Self::Voices(_) | Self::Models(_) | Self::Health(_) | Self::Completions { .. } => false,
+            Self::Voices(_)
+            | Self::Models(_)
+            | Self::Health(_)
+            | Self::Doctor(_)
+            | Self::Completions { .. }
+            | Self::Man { .. } => false,
         }
     }
 }

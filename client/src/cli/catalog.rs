@@ -1,17 +1,17 @@
 //! `voices` and `models`: what a server offers, as a table or as JSON.
 
-use omni_client::{Client, Model, Voice};
+use omni_client::{Client, ClientError, Model, Voice};
 use serde_json::{Value, json};
 
 use super::args::List;
 use super::deadline::Deadline;
 use super::failure::Failure;
 use super::print;
+use super::ui::Ui;
 
-pub(crate) async fn voices(list: &List) -> Result<(), Failure> {
-    let voices = Deadline::after(Some(list.timeout))
-        .within(async { Client::connect(&list.server.endpoint).await?.voices("", "").await })
-        .await?;
+pub(crate) async fn voices(list: &List, ui: &Ui) -> Result<(), Failure> {
+    let ask = async { Client::connect(&list.server.endpoint).await?.voices("", "").await };
+    let voices = patiently(list, ui, ask).await?;
     if list.json {
         return print_json(voices.iter().map(voice_json).collect());
     }
@@ -19,15 +19,24 @@ pub(crate) async fn voices(list: &List) -> Result<(), Failure> {
     print(table(&["VOICE", "LANGUAGES", "MODELS", "DESCRIPTION"], rows).as_bytes())
 }
 
-pub(crate) async fn models(list: &List) -> Result<(), Failure> {
-    let models = Deadline::after(Some(list.timeout))
-        .within(async { Client::connect(&list.server.endpoint).await?.models().await })
-        .await?;
+pub(crate) async fn models(list: &List, ui: &Ui) -> Result<(), Failure> {
+    let ask = async { Client::connect(&list.server.endpoint).await?.models().await };
+    let models = patiently(list, ui, ask).await?;
     if list.json {
         return print_json(models.iter().map(model_json).collect());
     }
     let rows = models.iter().map(model_row).collect();
     print(table(&["MODEL", "READY", "LANGUAGES", "CAN", "RATE", "NAME"], rows).as_bytes())
+}
+
+async fn patiently<T>(
+    list: &List,
+    ui: &Ui,
+    ask: impl Future<Output = Result<T, ClientError>>,
+) -> Result<T, Failure> {
+    let ask = Deadline::after(Some(list.timeout)).within(ask);
+    ui.patiently(|| format!("waiting for {}", list.server.endpoint), ask)
+        .await
 }
 
 fn voice_row(voice: &Voice) -> Vec<String> {

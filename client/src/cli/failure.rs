@@ -31,6 +31,8 @@ pub(crate) enum Failure {
     Interrupted(u8),
     /// The server answered that it does not serve.
     NotServing(String),
+    /// Something that `doctor` looked at is wrong.
+    CheckFailed(String),
     /// Some requests of a benchmark failed.
     SomeFailed(String),
     /// The person was told already.
@@ -83,7 +85,7 @@ impl Failure {
     fn code(&self) -> u8 {
         match self {
             Self::ReaderGone => 0,
-            Self::NotServing(_) => 1,
+            Self::NotServing(_) | Self::CheckFailed(_) => 1,
             Self::Usage(_) => 2,
             Self::SomeFailed(_) => 3,
             Self::Io { .. } => 4,
@@ -94,10 +96,12 @@ impl Failure {
     }
 
     /// What went wrong and what to do about it; later lines are details.
-    fn text(&self) -> Option<String> {
+    pub(crate) fn text(&self) -> Option<String> {
         match self {
             Self::ReaderGone | Self::Interrupted(_) | Self::Told(_) => None,
-            Self::Usage(text) | Self::NotServing(text) | Self::SomeFailed(text) => Some(text.clone()),
+            Self::Usage(text) | Self::NotServing(text) | Self::CheckFailed(text) | Self::SomeFailed(text) => {
+                Some(text.clone())
+            }
             Self::Io { what, error } => Some(format!("{what}: {error}")),
             Self::Rpc(error) => Some(rpc_text(error)),
         }

@@ -7,19 +7,12 @@ use super::args::Health;
 use super::deadline::Deadline;
 use super::failure::Failure;
 use super::print;
+use super::ui::Ui;
 
-pub(crate) async fn run(args: &Health) -> Result<(), Failure> {
-    let serving = if args.wait {
-        wait_until_serving(&args.server.endpoint, &args.service, args.timeout).await?
-    } else {
-        let ask = async {
-            Client::connect(&args.server.endpoint)
-                .await?
-                .health(&args.service)
-                .await
-        };
-        Deadline::after(Some(args.timeout)).within(ask).await?
-    };
+pub(crate) async fn run(args: &Health, ui: &Ui) -> Result<(), Failure> {
+    let serving = ui
+        .patiently(|| format!("waiting for {}", args.server.endpoint), ask(args))
+        .await?;
     let answer = if args.json {
         json!({ "endpoint": args.server.endpoint.to_string(), "service": args.service, "status": serving.to_string() })
             .to_string()
@@ -28,6 +21,15 @@ pub(crate) async fn run(args: &Health) -> Result<(), Failure> {
     };
     print(format!("{answer}\n").as_bytes())?;
     verdict(args, serving)
+}
+
+async fn ask(args: &Health) -> Result<Serving, Failure> {
+    let endpoint = &args.server.endpoint;
+    if args.wait {
+        return Ok(wait_until_serving(endpoint, &args.service, args.timeout).await?);
+    }
+    let ask = async { Client::connect(endpoint).await?.health(&args.service).await };
+    Deadline::after(Some(args.timeout)).within(ask).await
 }
 
 fn verdict(args: &Health, serving: Serving) -> Result<(), Failure> {

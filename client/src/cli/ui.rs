@@ -6,6 +6,9 @@ use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
+/// What takes longer is worth a word.
+const SOON: Duration = Duration::from_secs(1);
+
 /// How to talk to the person in front of the program.
 #[derive(Debug)]
 pub(crate) struct Ui {
@@ -49,6 +52,23 @@ impl Ui {
             self.bar.set_message(message());
             self.bar.enable_steady_tick(Duration::from_millis(80));
         }
+    }
+
+    /// Runs `work`, and says what is going on as soon as that takes longer than a second.
+    pub(crate) async fn patiently<T>(
+        &self,
+        message: impl FnOnce() -> String,
+        work: impl Future<Output = T>,
+    ) -> T {
+        let mut work = std::pin::pin!(work);
+        tokio::select! {
+            biased;
+            done = &mut work => return done,
+            () = tokio::time::sleep(SOON) => self.progress(message),
+        }
+        let done = work.await;
+        self.clear();
+        done
     }
 
     /// Takes the progress away.

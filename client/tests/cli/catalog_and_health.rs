@@ -105,3 +105,26 @@ fn help_and_completions_go_to_standard_output() {
         assert!(!outcome.stdout.is_empty());
     }
 }
+
+#[test]
+fn manual_pages_are_there_for_every_command() {
+    let place = Place::at("nowhere");
+    let page = String::from_utf8(place.run(&["man"]).stdout).unwrap();
+    assert!(
+        page.contains(".TH omni-client 1") && page.contains("bench"),
+        "{page}"
+    );
+    let outcome = place.run(&["man", "pages/man1"]);
+    assert_eq!((outcome.code, outcome.stderr.as_str()), (Some(0), ""));
+    for name in [
+        "omni-client",
+        "omni-client-speak",
+        "omni-client-doctor",
+        "omni-client-bench-compare",
+    ] {
+        let page = std::fs::read_to_string(place.path(&format!("pages/man1/{name}.1"))).unwrap();
+        assert!(page.contains(&format!(".TH {name} 1")), "{name}");
+    }
+    std::fs::write(place.path("file"), "").unwrap();
+    assert_eq!(place.run(&["man", "file"]).code, Some(4));
+}

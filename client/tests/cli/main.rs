@@ -9,6 +9,7 @@ mod chat_audio;
 mod chat_commands;
 mod chat_library;
 mod chat_terminal;
+mod doctor;
 mod errors;
 mod fake;
 mod files;

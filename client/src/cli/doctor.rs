@@ -1,0 +1,94 @@
+//! `doctor`: looks at everything between this program and spoken audio, and says what is wrong and what to do about it.
+
+mod check;
+mod local;
+mod network;
+mod speech;
+
+use omni_client::Client;
+use serde_json::json;
+
+use super::args::Doctor;
+use super::failure::Failure;
+use super::print;
+use super::ui::Ui;
+use check::{Check, Verdict};
+use local::Clocks;
+use speech::Heard;
+
+/// The checks that need a connection, in their order.
+const REMOTE: [&str; 5] = ["health", "services", "models", "voices", "speech"];
+
+pub(crate) async fn run(args: &Doctor, ui: &Ui) -> Result<(), Failure> {
+    let clocks = Clocks::start();
+    let mut checks = network::checks(args, ui).await;
+    let mut heard = None;
+    match connected(args, &checks).await {
+        Some(client) => checks.extend(remote(args, ui, &client, &mut heard).await),
+        None => checks.extend(REMOTE.map(|name| Check::skipped(name, "there is no connection"))),
+    }
+    checks.push(clocks.check(heard.as_ref()));
+    checks.push(local::output(&args.output));
+    ui.clear();
+    print(report(args, &checks).as_bytes())?;
+    verdict(&checks)
+}
+
+/// A client, if the way to the server is free. Why a handshake fails is said by the first call.
+async fn connected(args: &Doctor, checks: &[Check]) -> Option<Client> {
+    if checks.iter().any(|check| check.verdict == Verdict::Wrong) {
+        return None;
+    }
+    Client::connect(&args.server.endpoint).await.ok()
+}
+
+/// What only a connection tells. Nothing is asked of a server that does not serve.
+async fn remote(args: &Doctor, ui: &Ui, client: &Client, heard: &mut Option<Heard>) -> Vec<Check> {
+    let mut checks = vec![network::health(args, ui, client).await];
+    if checks[0].verdict == Verdict::Wrong {
+        let skipped = REMOTE
+            .iter()
+            .skip(1)
+            .map(|&name| Check::skipped(name, "the server is not ready"));
+        checks.extend(skipped);
+        return checks;
+    }
+    checks.push(network::services(args, ui, client).await);
+    checks.push(network::models(args, ui, client).await);
+    checks.push(network::voices(args, ui, client).await);
+    ui.progress(|| "speaking a sentence".to_owned());
+    let (check, figures) = speech::check(args, client).await;
+    *heard = figures;
+    checks.push(check);
+    checks
+}
+
+fn report(args: &Doctor, checks: &[Check]) -> String {
+    if !args.json {
+        return checks.iter().map(Check::lines).collect();
+    }
+    let json = json!({
+        "endpoint": args.server.endpoint.to_string(),
+        "client_version": env!("CARGO_PKG_VERSION"),
+        "healthy": wrong(checks) == 0,
+        "checks": checks.iter().map(Check::json).collect::<Vec<_>>(),
+    });
+    format!("{json:#}\n")
+}
+
+fn wrong(checks: &[Check]) -> usize {
+    checks
+        .iter()
+        .filter(|check| check.verdict == Verdict::Wrong)
+        .count()
+}
+
+fn verdict(checks: &[Check]) -> Result<(), Failure> {
+    match wrong(checks) {
+        0 => Ok(()),
+        wrong => Err(Failure::CheckFailed(format!(
+            "{wrong} of {} checks failed",
+            checks.len()
+        ))),
+    }
+}

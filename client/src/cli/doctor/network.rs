@@ -1,0 +1,201 @@
+//! The way to the server, and what it says of itself.
+
+use std::net::{IpAddr, SocketAddr};
+use std::time::Instant;
+
+use omni_client::{Client, ClientError, Code, Serving};
+use serde_json::json;
+use tokio::net::{TcpStream, lookup_host};
+use tokio::time::timeout;
+
+use super::check::Check;
+use crate::cli::args::Doctor;
+use crate::cli::deadline::Deadline;
+use crate::cli::failure::Failure;
+use crate::cli::summary::milliseconds;
+use crate::cli::ui::Ui;
+
+/// Without this one there is no speech.
+const NEEDED: &str = "omni.v1.SpeechService";
+/// Without these something is missing.
+const WANTED: [&str; 2] = ["omni.v1.CatalogService", "omni.v1.ChatService"];
+
+/// The address, the connection and its encryption.
+pub(super) async fn checks(args: &Doctor, ui: &Ui) -> Vec<Check> {
+    let endpoint = &args.server.endpoint;
+    ui.progress(|| format!("looking up {}", endpoint.host()));
+    let looked_up = timeout(args.timeout, lookup_host((endpoint.host(), endpoint.port()))).await;
+    let addresses: Vec<SocketAddr> = match looked_up {
+        Ok(Ok(addresses)) => addresses.collect(),
+        Ok(Err(error)) => return unresolved(args, &error.to_string()),
+        Err(_) => return unresolved(args, "no answer in time"),
+    };
+    if addresses.is_empty() {
+        return unresolved(args, "the name has no address");
+    }
+    let known: Vec<String> = addresses.iter().map(ToString::to_string).collect();
+    let address = Check::good("address", format!("{endpoint} is {}", known.join(", "))).with(json!(known));
+    ui.progress(|| format!("connecting to {endpoint}"));
+    let (connection, reached) = connection(args, &addresses).await;
+    vec![address, connection, encryption(reached)]
+}
+
+fn unresolved(args: &Doctor, why: &str) -> Vec<Check> {
+    let host = args.server.endpoint.host();
+    let advice = "is the name right? --endpoint or OMNI_ENDPOINT names the server";
+    vec![
+        Check::wrong("address", format!("{host} cannot be looked up: {why}"), advice),
+        Check::skipped("connection", "there is no address"),
+        Check::skipped("encryption", "there is no connection"),
+    ]
+}
+
+/// Tries the addresses in turn; tells which one was reached.
+async fn connection(args: &Doctor, addresses: &[SocketAddr]) -> (Check, Option<IpAddr>) {
+    let mut failures = Vec::new();
+    for address in addresses {
+        let begun = Instant::now();
+        match timeout(args.timeout, TcpStream::connect(address)).await {
+            Ok(Ok(_)) => {
+                let took = begun.elapsed();
+                let check = Check::good(
+                    "connection",
+                    format!("{address} answers after {}", milliseconds(took)),
+                )
+                .with(json!({ "seconds": took.as_secs_f64() }));
+                return (check, Some(address.ip()));
+            }
+            Ok(Err(error)) => failures.push(format!("{address}: {error}")),
+            Err(_) => failures.push(format!("{address}: no answer in time")),
+        }
+    }
+    let advice = "is `omni-server` running there, with --listen on an address that can be reached from here?";
+    (Check::wrong("connection", failures.join("; "), advice), None)
+}
+
+fn encryption(reached: Option<IpAddr>) -> Check {
+    match reached {
+        None => Check::skipped("encryption", "there is no connection"),
+        Some(address) if address.is_loopback() => {
+            Check::good("encryption", "none, and nothing leaves this machine")
+        }
+        Some(_) => Check::doubtful(
+            "encryption",
+            "none: texts and audio can be read on their way",
+            "let a TLS proxy or a tunnel carry them where the network is not your own",
+        ),
+    }
+}
+
+pub(super) async fn health(args: &Doctor, ui: &Ui, client: &Client) -> Check {
+    ui.progress(|| "asking for health".to_owned());
+    match within(args, client.health("")).await {
+        Ok(Serving::Serving) => Check::good("health", "SERVING"),
+        Ok(state) => Check::wrong(
+            "health",
+            state.to_string(),
+            "the model may still be loading: `omni-client health --wait`; else see the server's log",
+        ),
+        Err(failure) => Check::wrong(
+            "health",
+            text(&failure),
+            "something listens there that does not answer as a gRPC server does; is it the right port?",
+        ),
+    }
+}
+
+/// Whether both speak the same protocol.
+pub(super) async fn services(args: &Doctor, ui: &Ui, client: &Client) -> Check {
+    ui.progress(|| "asking for services".to_owned());
+    let version = env!("CARGO_PKG_VERSION");
+    let services = match within(args, client.services()).await {
+        Ok(services) => services,
+        Err(Failure::Rpc(ClientError::Rpc(error))) if error.code == Code::Unimplemented => {
+            return Check::doubtful(
+                "services",
+                "the server does not list them",
+                "it answers no reflection; the checks below tell whether it is the right one",
+            );
+        }
+        Err(failure) => return Check::wrong("services", text(&failure), "see the server's log"),
+    };
+    let missing = |name: &&str| !services.iter().any(|service| service == name);
+    if missing(&NEEDED) {
+        let advice = format!("is it an Omni server, and of this client's version ({version})?");
+        return Check::wrong("services", format!("{NEEDED} is missing"), advice);
+    }
+    let missing: Vec<&str> = WANTED.into_iter().filter(missing).collect();
+    let check = match missing.as_slice() {
+        [] => Check::good("services", format!("omni.v1, all that client {version} calls")),
+        missing => Check::doubtful(
+            "services",
+            format!("{} is missing", missing.join(", ")),
+            "some commands will not work with this server",
+        ),
+    };
+    check.with(json!(services))
+}
+
+pub(super) async fn models(args: &Doctor, ui: &Ui, client: &Client) -> Check {
+    ui.progress(|| "asking for models".to_owned());
+    let models = match within(args, client.models()).await {
+        Ok(models) => models,
+        Err(failure) => return Check::wrong("models", text(&failure), "see the server's log"),
+    };
+    let ids: Vec<&str> = models.iter().map(|model| model.id.as_str()).collect();
+    let waiting: Vec<&str> = models
+        .iter()
+        .filter(|model| !model.ready)
+        .map(|model| model.id.as_str())
+        .collect();
+    let check = if ids.is_empty() {
+        Check::wrong("models", "there are none", "start the server with --model")
+    } else if waiting.is_empty() {
+        Check::good("models", ids.join(", "))
+    } else {
+        Check::doubtful(
+            "models",
+            format!("{} not ready", waiting.join(", ")),
+            "it may still be loading",
+        )
+    };
+    check.with(json!(ids))
+}
+
+pub(super) async fn voices(args: &Doctor, ui: &Ui, client: &Client) -> Check {
+    ui.progress(|| "asking for voices".to_owned());
+    let voices = match within(args, client.voices("", "")).await {
+        Ok(voices) => voices,
+        Err(failure) => return Check::wrong("voices", text(&failure), "see the server's log"),
+    };
+    let ids: Vec<&str> = voices.iter().map(|voice| voice.id.as_str()).collect();
+    let asked = args.voice.voice.as_str();
+    let has =
+        |voice: &omni_client::Voice| voice.id == asked || voice.aliases.iter().any(|alias| alias == asked);
+    let check = if ids.is_empty() {
+        Check::wrong(
+            "voices",
+            "there are none",
+            "the model's checkpoint names no voice",
+        )
+    } else if !asked.is_empty() && !voices.iter().any(has) {
+        Check::wrong(
+            "voices",
+            format!("there is no voice {asked}"),
+            format!("use one of {}", ids.join(", ")),
+        )
+    } else {
+        Check::good("voices", ids.join(", "))
+    };
+    check.with(json!(ids))
+}
+
+async fn within<T>(args: &Doctor, ask: impl Future<Output = Result<T, ClientError>>) -> Result<T, Failure> {
+    Deadline::after(Some(args.timeout)).within(ask).await
+}
+
+/// What went wrong, in a line.
+pub(super) fn text(failure: &Failure) -> String {
+    let text = failure.text().unwrap_or_default();
+    text.lines().next().unwrap_or_default().to_owned()
+}

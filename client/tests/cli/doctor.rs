@@ -1,0 +1,174 @@
+//! `doctor` finds what is wrong and says what to do.
+
+use std::fs;
+
+use serde_json::Value;
+use tonic::Status;
+
+use crate::fake::{Fake, Script, nowhere};
+use crate::program::{Outcome, Place};
+
+fn checks(outcome: &Outcome) -> Value {
+    serde_json::from_slice(&outcome.stdout).unwrap_or_else(|error| panic!("{error}: {outcome:?}"))
+}
+
+fn verdicts(report: &Value) -> Vec<(String, String)> {
+    let text = |value: &Value| value.as_str().unwrap().to_owned();
+    let checks = report["checks"].as_array().unwrap();
+    checks
+        .iter()
+        .map(|check| (text(&check["name"]), text(&check["verdict"])))
+        .collect()
+}
+
+fn verdict(report: &Value, name: &str) -> String {
+    let found = verdicts(report).into_iter().find(|(known, _)| known == name);
+    found.map(|(_, verdict)| verdict).unwrap()
+}
+
+#[test]
+fn a_healthy_way_is_told_check_by_check() {
+    let fake = Fake::start(Script::default());
+    let place = Place::with(&fake);
+    let outcome = place.run(&["doctor", "--json"]);
+    assert_eq!(outcome.code, Some(0), "{outcome:?}");
+    let report = checks(&outcome);
+    assert_eq!(report["healthy"], true);
+    let names: Vec<String> = verdicts(&report).into_iter().map(|(name, _)| name).collect();
+    assert_eq!(
+        names,
+        [
+            "address",
+            "connection",
+            "encryption",
+            "health",
+            "services",
+            "models",
+            "voices",
+            "speech",
+            "clock",
+            "output"
+        ]
+    );
+    // The scripted server has no reflection, which is no reason to fail.
+    assert_eq!(verdict(&report, "services"), "warning");
+    let speech = report["checks"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .find(|check| check["name"] == "speech")
+        .unwrap();
+    assert_eq!(
+        (&speech["verdict"], &speech["figures"]["audio_seconds"]),
+        (&"ok".into(), &0.4.into())
+    );
+    assert_eq!(
+        fs::read_dir(place.path(".")).unwrap().count(),
+        0,
+        "nothing is left behind"
+    );
+}
+
+#[test]
+fn people_get_a_line_for_each_check_and_advice() {
+    let fake = Fake::start(Script::default());
+    let outcome = Place::with(&fake).run(&["doctor"]);
+    assert_eq!((outcome.code, outcome.stderr.as_str()), (Some(0), ""));
+    let text = String::from_utf8(outcome.stdout).unwrap();
+    assert!(text.contains("ok       health      SERVING\n"), "{text}");
+    assert!(
+        text.contains("warning  services") && text.contains("-> it answers no reflection"),
+        "{text}"
+    );
+}
+
+#[test]
+fn a_server_that_is_not_there_is_said_and_the_rest_is_skipped() {
+    let outcome = Place::at(nowhere()).run(&["doctor", "--json"]);
+    assert_eq!(outcome.code, Some(1), "{outcome:?}");
+    assert!(
+        outcome.stderr.contains("1 of 10 checks failed"),
+        "{}",
+        outcome.stderr
+    );
+    let report = checks(&outcome);
+    assert_eq!(verdict(&report, "connection"), "wrong");
+    assert!(
+        report["checks"][1]["advice"]
+            .as_str()
+            .unwrap()
+            .contains("omni-server")
+    );
+    for name in ["encryption", "health", "services", "models", "voices", "speech"] {
+        assert_eq!(verdict(&report, name), "skipped", "{name}");
+    }
+    assert_eq!(
+        (verdict(&report, "clock"), verdict(&report, "output")),
+        ("ok".into(), "ok".into())
+    );
+}
+
+#[test]
+fn a_server_that_is_not_ready_is_told_from_one_that_is_broken() {
+    let fake = Fake::start(Script::default());
+    fake.set_serving(false);
+    let outcome = Place::with(&fake).run(&["doctor"]);
+    assert_eq!(outcome.code, Some(1));
+    let text = String::from_utf8(outcome.stdout).unwrap();
+    assert!(
+        text.contains("WRONG    health      NOT_SERVING") && text.contains("health --wait"),
+        "{text}"
+    );
+    let fake = Fake::start(Script {
+        refuse: Some(Status::internal("the talker is gone")),
+        ..Script::default()
+    });
+    let report = checks(&Place::with(&fake).run(&["doctor", "--json"]));
+    assert_eq!(
+        (verdict(&report, "health"), verdict(&report, "speech")),
+        ("ok".into(), "wrong".into())
+    );
+}
+
+#[test]
+fn a_voice_that_is_not_there_and_a_place_that_cannot_be_written_are_found() {
+    let fake = Fake::start(Script::default());
+    let place = Place::with(&fake);
+    let outcome = place.run(&["doctor", "--voice", "nobody", "-o", "no/such/place.wav", "--json"]);
+    assert!(
+        outcome.stderr.contains("2 of 10 checks failed"),
+        "{}",
+        outcome.stderr
+    );
+    let report = checks(&outcome);
+    assert_eq!(
+        (verdict(&report, "voices"), verdict(&report, "output")),
+        ("wrong".into(), "wrong".into())
+    );
+    assert!(
+        report["checks"][6]["advice"]
+            .as_str()
+            .unwrap()
+            .contains("amber, onyx")
+    );
+}
+
+#[test]
+fn something_that_is_no_grpc_server_is_recognised() {
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = format!("http://{}", listener.local_addr().unwrap());
+    let hanging_up = std::thread::spawn(move || {
+        // Once to see that it is there, once to talk to it, which it does not understand.
+        for connection in listener.incoming().take(2) {
+            drop(connection);
+        }
+    });
+    let outcome = Place::at(&address).run(&["doctor", "--json", "--timeout", "5s"]);
+    hanging_up.join().unwrap();
+    assert_eq!(outcome.code, Some(1));
+    let report = checks(&outcome);
+    assert_eq!(
+        (verdict(&report, "connection"), verdict(&report, "health")),
+        ("ok".into(), "wrong".into())
+    );
+}

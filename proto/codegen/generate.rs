@@ -7,16 +7,23 @@ use std::path::Path;
 
 use anyhow::Context as _;
 
-const FILES: [&str; 5] = [
+const FILES: [&str; 7] = [
     "omni/v1/common.proto",
     "omni/v1/audio.proto",
     "omni/v1/speech.proto",
     "omni/v1/chat.proto",
     "omni/v1/catalog.proto",
+    "riva/audio.proto",
+    "riva/tts.proto",
 ];
 
 /// Generated files that belong in the repository.
-pub(crate) const OUTPUTS: [&str; 2] = ["omni.v1.rs", "omni.v1.fds"];
+pub(crate) const OUTPUTS: [&str; 4] = [
+    "omni.v1.rs",
+    "omni.v1.fds",
+    "nvidia.riva.rs",
+    "nvidia.riva.tts.rs",
+];
 
 /// Writes [`OUTPUTS`] into `out`.
 ///
@@ -37,6 +44,7 @@ pub(crate) fn generate(out: &Path) -> anyhow::Result<()> {
         .bytes(".omni.v1.AudioChunk.data")
         .bytes(".omni.v1.InputAudio.data")
         .bytes(".omni.v1.AudioClip.data")
+        .bytes(".nvidia.riva.tts.SynthesizeSpeechResponse.audio")
         .extern_path(".google.rpc.Status", "::tonic_types::Status")
         .emit_rerun_if_changed(false)
         .compile_fds(commented)

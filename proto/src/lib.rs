@@ -1,4 +1,5 @@
-//! The omni.v1 wire API: messages, clients and servers generated from the .proto files.
+//! The wire APIs: messages, clients and servers generated from the .proto files. `omni.v1` is our own; `nvidia.riva` is what
+//! clients of NVIDIA Riva speak.
 //!
 //! The .proto files in `proto/proto` are the contract and its documentation; everything under `generated` follows from
 //! them and is committed, so that building needs no protobuf compiler. Change a .proto file, then run
@@ -21,10 +22,32 @@
 #[rustfmt::skip]
 pub mod v1;
 
+/// Package `nvidia.riva`, whose modules are nested as the packages are.
+#[allow(
+    missing_docs,
+    missing_debug_implementations,
+    unreachable_pub,
+    rustdoc::broken_intra_doc_links,
+    rustdoc::invalid_html_tags,
+    rustdoc::bare_urls,
+    clippy::all,
+    clippy::semicolon_if_nothing_returned,
+    clippy::needless_pass_by_value,
+    clippy::redundant_clone
+)]
+#[rustfmt::skip]
+pub mod riva {
+    include!("generated/nvidia.riva.rs");
+    /// Package `nvidia.riva.tts`.
+    pub mod tts {
+        include!("generated/nvidia.riva.tts.rs");
+    }
+}
+
 pub use prost_types::Duration;
 pub use tonic_types::Status as RpcStatus;
 
-/// Encoded `FileDescriptorSet` of package `omni.v1` and everything it imports, for server reflection.
+/// Encoded `FileDescriptorSet` of all packages and everything they import, for server reflection.
 pub const FILE_DESCRIPTOR_SET: &[u8] = include_bytes!("generated/omni.v1.fds");
 
 /// `ErrorInfo.domain` of every error this project reports.

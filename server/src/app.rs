@@ -24,7 +24,7 @@ use tokio_util::sync::CancellationToken;
 use crate::clock::Clock;
 use crate::config::Config;
 use crate::connector::EdgeSink;
-use crate::grpc::{Catalog, Chat, Door, GrpcLimits, Services, Speech, serve};
+use crate::grpc::{Catalog, Chat, Door, GrpcLimits, Riva, Services, Speech, serve};
 use crate::orchestrator::{AdmissionLimits, Orchestrator};
 use crate::session::{RecordSink, SessionDeps, SessionLimits};
 use crate::stage::SpeechBackend;
@@ -126,7 +126,8 @@ impl App {
         let door = Door::new(deps, Arc::clone(&tasks), config.max_sessions, limits.max_message);
         let services = Services {
             speech: Speech::new(door.clone()),
-            chat: Chat::new(door),
+            chat: Chat::new(door.clone()),
+            riva: Riva::new(door),
             catalog: Catalog::new(orchestrator.clone()),
         };
         let closing = CancellationToken::clone(&close).cancelled_owned();

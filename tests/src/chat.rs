@@ -132,7 +132,10 @@ impl ChatCall {
             match self.next().await {
                 Some((id, Event::ResponseDone(done))) => return gather(self.history(), id, done),
                 Some(_) => {}
-                None => panic!("the call ended without response_done: {:?}", self.history().ending),
+                None => panic!(
+                    "the call ended without response_done: {:?}",
+                    self.history().ending
+                ),
             }
         }
     }

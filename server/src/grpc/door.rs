@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use futures::Stream;
 use omni_engine::Stamp;
 use tokio::sync::mpsc;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
@@ -11,7 +12,8 @@ use tonic::metadata::MetadataMap;
 use super::deadline::timeout;
 use crate::clock::Clock;
 use crate::error::ServeError;
-use crate::session::{RecordSink, SessionChange, SessionDeps};
+use crate::session::{Command, Event, RecordSink, Session, SessionChange, SessionDeps};
+use crate::stage::SpeechInfo;
 use crate::tasks::Tasks;
 
 /// Events between a session and the transport. Small: what is in it counts as handed over.
@@ -73,6 +75,26 @@ impl Door {
             .map_err(|_| ServeError::TooManySessions {
                 limit: self.max_sessions,
             })
+    }
+
+    /// A place for a call that will be spoken to, and what it is spoken with.
+    pub(super) fn admit_speech(&self) -> Result<(Arc<SpeechInfo>, OwnedSemaphorePermit), ServeError> {
+        let pipeline = self.deps.orchestrator.available()?;
+        Ok((Arc::clone(&pipeline.info), self.enter()?))
+    }
+
+    /// Opens a session that speaks as `commands` say; gives its events.
+    pub(super) fn speak<S>(
+        &self,
+        metadata: &MetadataMap,
+        commands: S,
+        place: OwnedSemaphorePermit,
+    ) -> ReceiverStream<Result<Event, ServeError>>
+    where
+        S: Stream<Item = Result<Command, ServeError>> + Unpin + Send + 'static,
+    {
+        let session = Session::new(self.deps.clone(), self.deadline(metadata));
+        self.run(place, |events| session.run(commands, events))
     }
 
     /// When a call must be over, if its caller says.

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use omni_proto::FILE_DESCRIPTOR_SET;
+use omni_proto::riva::tts::riva_speech_synthesis_server::{self, RivaSpeechSynthesisServer};
 use omni_proto::v1::catalog_service_server::{self, CatalogServiceServer};
 use omni_proto::v1::chat_service_server::{self, ChatServiceServer};
 use omni_proto::v1::speech_service_server::{self, SpeechServiceServer};
@@ -14,12 +15,14 @@ use tonic_health::pb::health_server::{Health, HealthServer};
 use super::calls::CountCalls;
 use super::catalog::Catalog;
 use super::chat::Chat;
+use super::riva::Riva;
 use super::speech::Speech;
 
 /// Services that are healthy when the model can speak, besides the whole server ("").
-pub const SERVICE_NAMES: [&str; 2] = [
+pub const SERVICE_NAMES: [&str; 3] = [
     speech_service_server::SERVICE_NAME,
     catalog_service_server::SERVICE_NAME,
+    riva_speech_synthesis_server::SERVICE_NAME,
 ];
 
 /// The service whose health depends on what the model can do.
@@ -34,6 +37,8 @@ pub struct Services {
     pub chat: Chat,
     /// Tells.
     pub catalog: Catalog,
+    /// Speaks to clients of NVIDIA Riva.
+    pub riva: Riva,
 }
 
 /// Bounds of connections.
@@ -87,6 +92,7 @@ pub async fn serve<H: Health>(
     let speech = SpeechServiceServer::new(services.speech).max_decoding_message_size(limits.max_message);
     let chat = ChatServiceServer::new(services.chat).max_decoding_message_size(limits.max_message);
     let catalog = CatalogServiceServer::new(services.catalog).max_decoding_message_size(limits.max_message);
+    let riva = RivaSpeechSynthesisServer::new(services.riva).max_decoding_message_size(limits.max_message);
     let incoming = TcpIncoming::from(listener).with_nodelay(Some(true));
     Server::builder()
         .max_concurrent_streams(limits.streams_per_connection)
@@ -100,6 +106,7 @@ pub async fn serve<H: Health>(
         .add_service(speech)
         .add_service(chat)
         .add_service(catalog)
+        .add_service(riva)
         .add_service(health)
         .add_service(reflection().build_v1()?)
         .add_service(reflection().build_v1alpha()?)

@@ -6,20 +6,13 @@ use std::sync::Arc;
 use futures::{Stream, StreamExt as _};
 use omni_proto::v1;
 use omni_proto::v1::speech_service_server::SpeechService;
-use tokio::sync::OwnedSemaphorePermit;
-use tokio_stream::wrappers::ReceiverStream;
-use tonic::metadata::MetadataMap;
 use tonic::{Request, Response, Status, Streaming};
 
 use super::door::Door;
 use super::status::status;
 use super::{commands, reply};
-use crate::error::ServeError;
-use crate::session::{Command, Event, Session};
-use crate::stage::SpeechInfo;
 
 type Reply<T> = Pin<Box<dyn Stream<Item = Result<T, Status>> + Send>>;
-type Events = ReceiverStream<Result<Event, ServeError>>;
 
 /// The service.
 #[derive(Debug)]
@@ -33,20 +26,6 @@ impl Speech {
     pub fn new(door: Door) -> Self {
         Self { door }
     }
-
-    /// Checks that a call can be taken.
-    fn admit(&self) -> Result<(Arc<SpeechInfo>, OwnedSemaphorePermit), ServeError> {
-        let pipeline = self.door.deps.orchestrator.available()?;
-        Ok((Arc::clone(&pipeline.info), self.door.enter()?))
-    }
-
-    fn open<S>(&self, metadata: &MetadataMap, commands: S, place: OwnedSemaphorePermit) -> Events
-    where
-        S: Stream<Item = Result<Command, ServeError>> + Unpin + Send + 'static,
-    {
-        let session = Session::new(self.door.deps.clone(), self.door.deadline(metadata));
-        self.door.run(place, |events| session.run(commands, events))
-    }
 }
 
 #[tonic::async_trait]
@@ -58,11 +37,11 @@ impl SpeechService for Speech {
         &self,
         request: Request<Streaming<v1::SpeakRequest>>,
     ) -> Result<Response<Self::SpeakStream>, Status> {
-        let (info, permit) = self.admit().map_err(|error| status(&error))?;
+        let (info, permit) = self.door.admit_speech().map_err(|error| status(&error))?;
         let (metadata, _, requests) = request.into_parts();
         let commands = commands::spoken(requests, Arc::clone(&info), self.door.max_message);
         let mut seq = 0;
-        let replies = self.open(&metadata, commands, permit).map(move |event| {
+        let replies = self.door.speak(&metadata, commands, permit).map(move |event| {
             seq += 1;
             event
                 .map(|event| reply::speak(event, seq, &info))
@@ -75,16 +54,19 @@ impl SpeechService for Speech {
         &self,
         request: Request<v1::SynthesizeRequest>,
     ) -> Result<Response<Self::SynthesizeStream>, Status> {
-        let (info, permit) = self.admit().map_err(|error| status(&error))?;
+        let (info, permit) = self.door.admit_speech().map_err(|error| status(&error))?;
         let (metadata, _, request) = request.into_parts();
         let commands = commands::whole(request, &info);
-        let replies = self.open(&metadata, commands, permit).filter_map(move |event| {
-            let reply = match event {
-                Ok(event) => reply::synthesize(event, &info),
-                Err(error) => Some(Err(status(&error))),
-            };
-            std::future::ready(reply)
-        });
+        let replies = self
+            .door
+            .speak(&metadata, commands, permit)
+            .filter_map(move |event| {
+                let reply = match event {
+                    Ok(event) => reply::synthesize(event, &info),
+                    Err(error) => Some(Err(status(&error))),
+                };
+                std::future::ready(reply)
+            });
         Ok(Response::new(Box::pin(replies)))
     }
 }

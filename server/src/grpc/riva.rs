@@ -1,0 +1,135 @@
+//! `nvidia.riva.tts.RivaSpeechSynthesis`: speech for clients of NVIDIA Riva, over the same sessions as `SpeechService`.
+
+mod commands;
+
+use std::collections::HashMap;
+use std::pin::Pin;
+
+use bytes::BytesMut;
+use futures::{Stream, StreamExt as _};
+use omni_proto::riva::RequestId;
+use omni_proto::riva::tts;
+use omni_proto::riva::tts::riva_speech_synthesis_server::RivaSpeechSynthesis;
+use omni_proto::riva::tts::riva_synthesis_config_response::Config;
+use tonic::{Request, Response, Status, Streaming};
+
+use self::commands::{Ids, online, whole};
+use super::door::Door;
+use super::status::status;
+use crate::error::{ServeError, excerpt};
+use crate::session::{Event, EventBody, Outcome};
+
+type Reply = Pin<Box<dyn Stream<Item = Result<tts::SynthesizeSpeechResponse, Status>> + Send>>;
+
+/// The service.
+#[derive(Debug)]
+pub struct Riva {
+    door: Door,
+}
+
+impl Riva {
+    /// Serves whom `door` lets in.
+    #[must_use]
+    pub fn new(door: Door) -> Self {
+        Self { door }
+    }
+
+    fn config(&self, model: &str) -> Result<Config, ServeError> {
+        let info = &self.door.deps.orchestrator.model()?.info;
+        if !model.is_empty() && model != info.id {
+            let (got, expected) = (excerpt(model), info.id.clone());
+            return Err(ServeError::ModelNotFound { got, expected });
+        }
+        let voices = info.voices.iter().enumerate();
+        let voices: Vec<_> = voices
+            .map(|(index, voice)| format!("{}:{index}", voice.id))
+            .collect();
+        let parameters = [
+            ("language_code", info.languages.join(",")),
+            ("voice_name", info.id.clone()),
+            ("subvoices", voices.join(",")),
+            ("sample_rate", info.sample_rate.hz().to_string()),
+        ];
+        Ok(Config {
+            model_name: info.id.clone(),
+            parameters: HashMap::from(parameters.map(|(name, value)| (name.to_owned(), value))),
+        })
+    }
+}
+
+#[tonic::async_trait]
+impl RivaSpeechSynthesis for Riva {
+    type SynthesizeOnlineStream = Reply;
+
+    async fn synthesize(
+        &self,
+        request: Request<tts::SynthesizeSpeechRequest>,
+    ) -> Result<Response<tts::SynthesizeSpeechResponse>, Status> {
+        let (info, place) = self.door.admit_speech().map_err(|error| status(&error))?;
+        let (metadata, _, mut request) = request.into_parts();
+        let id = request.id.take();
+        let mut events = self.door.speak(&metadata, whole(request, &info), place);
+        let mut audio = BytesMut::new();
+        while let Some(event) = events.next().await {
+            let piece = event.and_then(audio_of).map_err(|error| status(&error))?;
+            audio.extend_from_slice(&piece.unwrap_or_default());
+        }
+        Ok(Response::new(response(audio.freeze(), id)))
+    }
+
+    async fn synthesize_online(
+        &self,
+        request: Request<Streaming<tts::SynthesizeSpeechRequest>>,
+    ) -> Result<Response<Self::SynthesizeOnlineStream>, Status> {
+        let (info, place) = self.door.admit_speech().map_err(|error| status(&error))?;
+        let (metadata, _, requests) = request.into_parts();
+        let ids = Ids::default();
+        let commands = online(requests, info, ids.clone(), self.door.max_message);
+        let events = self.door.speak(&metadata, commands, place);
+        let mut id = None;
+        let replies = events.filter_map(move |event| {
+            if let Ok(Event {
+                body: EventBody::Started,
+                ..
+            }) = &event
+            {
+                id = ids.next();
+            }
+            let piece = event.and_then(audio_of).map_err(|error| status(&error));
+            let reply = piece.map(|piece| piece.map(|audio| response(audio, id.clone())));
+            std::future::ready(reply.transpose())
+        });
+        Ok(Response::new(Box::pin(replies)))
+    }
+
+    async fn get_riva_synthesis_config(
+        &self,
+        request: Request<tts::RivaSynthesisConfigRequest>,
+    ) -> Result<Response<tts::RivaSynthesisConfigResponse>, Status> {
+        let config = self.config(&request.into_inner().model_name);
+        let config = config.map_err(|error| status(&error))?;
+        Ok(Response::new(tts::RivaSynthesisConfigResponse {
+            model_config: vec![config],
+        }))
+    }
+}
+
+/// The audio in an event. Here a failed utterance is a failed call, for there is nothing else to say it with.
+fn audio_of(event: Event) -> Result<Option<bytes::Bytes>, ServeError> {
+    match event.body {
+        EventBody::Audio(audio) => Ok(Some(audio.data)),
+        EventBody::Done(done) => match (done.error, done.outcome) {
+            (Some(error), Outcome::Error) => Err(error),
+            _ => Ok(None),
+        },
+        EventBody::Ready(_) | EventBody::Started | EventBody::Warning { .. } => Ok(None),
+    }
+}
+
+fn response(audio: bytes::Bytes, id: Option<RequestId>) -> tts::SynthesizeSpeechResponse {
+    tts::SynthesizeSpeechResponse {
+        audio,
+        meta: None,
+        id,
+    }
+}

@@ -1,0 +1,202 @@
+//! Riva's requests to commands.
+
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use futures::{Stream, StreamExt as _, stream};
+use omni_proto::riva::tts::SynthesizeSpeechRequest;
+use omni_proto::riva::{AudioEncoding, RequestId};
+use omni_proto::v1;
+use tonic::{Status, Streaming};
+
+use crate::error::ServeError;
+use crate::grpc::commands::broken;
+use crate::grpc::settings::{invalid, settings};
+use crate::session::{Command, Settings};
+use crate::stage::SpeechInfo;
+
+/// How the names of NVIDIA's own voices begin, one of which its clients send unless told otherwise.
+const NVIDIA_VOICES: [&str; 2] = ["Magpie-", "English-US"];
+
+/// Names of the requests whose utterances have not begun, in order.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Ids(Arc<Mutex<VecDeque<Option<RequestId>>>>);
+
+impl Ids {
+    fn push(&self, id: Option<RequestId>) {
+        self.0
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .push_back(id);
+    }
+
+    /// The name of the utterance that begins.
+    pub(super) fn next(&self) -> Option<RequestId> {
+        let mut ids = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        ids.pop_front().flatten()
+    }
+}
+
+/// The commands that a `Synthesize` call stands for.
+pub(super) fn whole(
+    request: SynthesizeSpeechRequest,
+    info: &SpeechInfo,
+) -> impl Stream<Item = Result<Command, ServeError>> + Unpin + use<> {
+    let configure = checked(&request, info).map(|settings| Command::Configure(Box::new(settings)));
+    let text = match request.text.is_empty() {
+        true => Err(invalid("text", "is empty, expected what is to be spoken")),
+        false => Ok(text(request.text)),
+    };
+    stream::iter([configure, text, Ok(Command::Finish)])
+}
+
+/// The commands of a `SynthesizeOnline` call, whose messages have at most `max_message` bytes. `ids` gets the name of
+/// each utterance.
+pub(super) fn online(
+    requests: Streaming<SynthesizeSpeechRequest>,
+    info: Arc<SpeechInfo>,
+    ids: Ids,
+    max_message: usize,
+) -> impl Stream<Item = Result<Command, ServeError>> + Unpin {
+    let mut caller = Caller { ids, open: None };
+    let requests = requests.map(Some).chain(stream::once(std::future::ready(None)));
+    requests.flat_map(move |request| stream::iter(caller.commands(request, &info, max_message)))
+}
+
+/// What the messages of a call have said so far.
+#[derive(Debug)]
+struct Caller {
+    ids: Ids,
+    /// The message that began the open utterance, without its text.
+    open: Option<SynthesizeSpeechRequest>,
+}
+
+impl Caller {
+    /// What a message stands for; `None` is the end of the call.
+    fn commands(
+        &mut self,
+        request: Option<Result<SynthesizeSpeechRequest, Status>>,
+        info: &SpeechInfo,
+        max_message: usize,
+    ) -> Vec<Result<Command, ServeError>> {
+        match request {
+            None => self.finish().into_iter().map(Ok).collect(),
+            Some(Err(status)) => vec![Err(broken(&status, max_message))],
+            Some(Ok(request)) => self.more(request, info),
+        }
+    }
+
+    fn more(
+        &mut self,
+        mut request: SynthesizeSpeechRequest,
+        info: &SpeechInfo,
+    ) -> Vec<Result<Command, ServeError>> {
+        let words = std::mem::take(&mut request.text);
+        let mut commands = Vec::new();
+        if self.open.as_ref() != Some(&request) {
+            commands.extend(self.finish().map(Ok));
+            commands.push(checked(&request, info).map(|settings| Command::Configure(Box::new(settings))));
+        }
+        // An utterance begins with its first text.
+        if !words.is_empty() {
+            if self.open.is_none() {
+                self.ids.push(request.id.clone());
+            }
+            self.open = Some(request);
+            commands.extend([Ok(text(words)), Ok(Command::Flush)]);
+        }
+        commands
+    }
+
+    fn finish(&mut self) -> Option<Command> {
+        self.open.take().map(|_| Command::Finish)
+    }
+}
+
+fn text(text: String) -> Command {
+    Command::Text {
+        text,
+        utterance: String::new(),
+    }
+}
+
+/// The settings of a message; what cannot be honoured is refused.
+fn checked(request: &SynthesizeSpeechRequest, info: &SpeechInfo) -> Result<Settings, ServeError> {
+    if request.zero_shot_data.is_some() {
+        return Err(invalid(
+            "zero_shot_data",
+            "no model here imitates voices, expected unset",
+        ));
+    }
+    if !request.custom_dictionary.is_empty() {
+        let problem = "no model here takes pronunciations, expected empty";
+        return Err(invalid("custom_dictionary", problem));
+    }
+    if !request.custom_configuration.is_empty() {
+        return Err(invalid("custom_configuration", "has entries, expected none"));
+    }
+    if request.enable_word_time_offsets {
+        let problem = "word times are not offered, expected false";
+        return Err(invalid("enable_word_time_offsets", problem));
+    }
+    let rate = u32::try_from(request.sample_rate_hz);
+    let config = v1::SpeechConfig {
+        voice: voice(&request.voice_name, info).to_owned(),
+        language: request.language_code.clone(),
+        output: Some(v1::AudioDelivery {
+            format: Some(v1::AudioFormat {
+                encoding: encoding(request.encoding)?.into(),
+                sample_rate_hz: rate
+                    .map_err(|_| invalid("sample_rate_hz", "is negative, expected 0 or more"))?,
+                channels: 1,
+            }),
+            ..v1::AudioDelivery::default()
+        }),
+        ..v1::SpeechConfig::default()
+    };
+    settings(&config, info).map_err(as_named_here)
+}
+
+fn encoding(got: i32) -> Result<v1::AudioEncoding, ServeError> {
+    match AudioEncoding::try_from(got) {
+        Ok(AudioEncoding::EncodingUnspecified | AudioEncoding::LinearPcm) => Ok(v1::AudioEncoding::PcmS16le),
+        Ok(AudioEncoding::Flac) => Ok(v1::AudioEncoding::Flac),
+        Ok(AudioEncoding::Mulaw) => Ok(v1::AudioEncoding::Mulaw),
+        Ok(AudioEncoding::Oggopus) => Ok(v1::AudioEncoding::OggOpus),
+        Ok(AudioEncoding::Alaw) => Ok(v1::AudioEncoding::Alaw),
+        Err(_) => Err(ServeError::UnsupportedAudioFormat {
+            field: "encoding",
+            problem: format!("{got} is unknown, expected a value of nvidia.riva.AudioEncoding"),
+        }),
+    }
+}
+
+/// The voice that is meant: clients write "MODEL.VOICE" as they found it listed, and send a voice of NVIDIA's own if nobody
+/// chose one.
+fn voice<'a>(name: &'a str, info: &SpeechInfo) -> &'a str {
+    if NVIDIA_VOICES.iter().any(|own| name.starts_with(own)) {
+        return "";
+    }
+    let rest = name.strip_prefix(info.id.as_str());
+    rest.and_then(|rest| rest.strip_prefix('.')).unwrap_or(name)
+}
+
+/// The error with the field called as Riva's messages call it.
+fn as_named_here(error: ServeError) -> ServeError {
+    let own = |field| match field {
+        "config.output.format.encoding" => "encoding",
+        "config.output.format.sample_rate_hz" => "sample_rate_hz",
+        other => other,
+    };
+    match error {
+        ServeError::InvalidField { field, problem } => ServeError::InvalidField {
+            field: own(field),
+            problem,
+        },
+        ServeError::UnsupportedAudioFormat { field, problem } => ServeError::UnsupportedAudioFormat {
+            field: own(field),
+            problem,
+        },
+        other => other,
+    }
+}

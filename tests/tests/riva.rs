@@ -1,0 +1,320 @@
+//! Clients of NVIDIA Riva: what they send and what they get, by our stubs and by NVIDIA's own client.
+
+use std::io::Write as _;
+use std::path::Path;
+
+use omni_proto::riva::tts::riva_speech_synthesis_client::RivaSpeechSynthesisClient;
+use omni_proto::riva::tts::{RivaSynthesisConfigRequest, SynthesizeSpeechRequest, ZeroShotData};
+use omni_proto::riva::{AudioEncoding, RequestId};
+use omni_proto::v1;
+use omni_tests::{FAKE_RATE, FakeScript, TestServer, audio_of};
+use tokio::sync::mpsc;
+use tokio_stream::wrappers::ReceiverStream;
+use tonic::transport::Channel;
+use tonic::{Code, Status};
+
+const TEXT: &str = "Hello there. How are you?";
+
+fn client(server: &TestServer) -> RivaSpeechSynthesisClient<Channel> {
+    RivaSpeechSynthesisClient::new(server.channel.clone())
+}
+
+/// As NVIDIA's clients send it if nobody chooses anything but the rate.
+fn request(text: &str) -> SynthesizeSpeechRequest {
+    SynthesizeSpeechRequest {
+        text: text.to_owned(),
+        encoding: AudioEncoding::LinearPcm.into(),
+        sample_rate_hz: FAKE_RATE.try_into().expect("a rate"),
+        ..SynthesizeSpeechRequest::default()
+    }
+}
+
+fn named(text: &str, id: &str) -> SynthesizeSpeechRequest {
+    let id = RequestId { value: id.to_owned() };
+    SynthesizeSpeechRequest {
+        id: Some(id),
+        ..request(text)
+    }
+}
+
+/// Audio of one `SynthesizeOnline` call that sends all `requests`, with the id of every piece.
+async fn online(
+    server: &TestServer,
+    requests: Vec<SynthesizeSpeechRequest>,
+) -> Result<Vec<(String, Vec<u8>)>, Status> {
+    let requests = tokio_stream::iter(requests);
+    let mut answers = client(server).synthesize_online(requests).await?.into_inner();
+    let mut pieces = Vec::new();
+    while let Some(answer) = answers.message().await? {
+        assert!(!answer.audio.is_empty(), "no message without audio");
+        assert_eq!(answer.audio.len() % 2, 0, "whole samples");
+        pieces.push((answer.id.unwrap_or_default().value, answer.audio.to_vec()));
+    }
+    Ok(pieces)
+}
+
+fn joined(pieces: &[(String, Vec<u8>)]) -> Vec<u8> {
+    pieces.iter().flat_map(|(_, audio)| audio.clone()).collect()
+}
+
+#[tokio::test]
+async fn one_text_gives_as_much_audio_as_other_callers_get() {
+    let server = TestServer::fake(FakeScript::default(), &[]).await;
+    let own = audio_of(&mut server.speech(), v1::SpeechConfig::default(), TEXT)
+        .await
+        .unwrap()
+        .0
+        .len();
+    let whole = client(&server)
+        .synthesize(named(TEXT, "a"))
+        .await
+        .unwrap()
+        .into_inner();
+    assert_eq!(whole.audio.len(), own);
+    assert_eq!(whole.id.unwrap().value, "a");
+    let pieces = online(&server, vec![named(TEXT, "b")]).await.unwrap();
+    assert!(pieces.len() > 1, "audio comes as it is made");
+    assert!(pieces.iter().all(|(id, _)| id == "b"));
+    assert_eq!(joined(&pieces).len(), own);
+    server.idle(3).await;
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn text_of_several_messages_is_one_stream_of_audio() {
+    let server = TestServer::fake(FakeScript::default(), &[]).await;
+    let requests = ["Hello there.", "", " How are you?"].map(request).to_vec();
+    let pieces = online(&server, requests).await.unwrap();
+    server.idle(1).await;
+    let whole = client(&server)
+        .synthesize(request(TEXT))
+        .await
+        .unwrap()
+        .into_inner();
+    assert_eq!(joined(&pieces).len(), whole.audio.len());
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn a_message_is_spoken_before_the_next_one_comes() {
+    let server = TestServer::fake(FakeScript::default(), &[]).await;
+    let (sender, requests) = mpsc::channel(4);
+    let mut riva = client(&server);
+    let answers = riva.synthesize_online(ReceiverStream::new(requests)).await;
+    let mut answers = answers.unwrap().into_inner();
+    sender.send(request("no full stop here")).await.unwrap();
+    let first = answers.message().await.unwrap().expect("audio");
+    assert!(!first.audio.is_empty());
+    drop(sender);
+    while answers.message().await.unwrap().is_some() {}
+    server.idle(1).await;
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn other_settings_begin_another_utterance() {
+    let server = TestServer::fake(FakeScript::default(), &[]).await;
+    let requests = vec![named("One.", "1"), named("Two.", "2"), named("Three.", "2")];
+    let pieces = online(&server, requests).await.unwrap();
+    let mut ids: Vec<_> = pieces.iter().map(|(id, _)| id.as_str()).collect();
+    ids.dedup();
+    assert_eq!(ids, ["1", "2"]);
+    server.idle(2).await;
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn a_caller_who_goes_away_leaves_nothing_behind() {
+    let script = FakeScript::default();
+    let server = TestServer::fake(script.clone(), &[]).await;
+    script.talker.close();
+    let (sender, requests) = mpsc::channel(4);
+    let answers = client(&server)
+        .synthesize_online(ReceiverStream::new(requests))
+        .await;
+    sender.send(request(TEXT)).await.unwrap();
+    drop((sender, answers));
+    script.talker.open();
+    server
+        .until("every session has ended", || server.app.sessions() == 0)
+        .await;
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn what_cannot_be_honoured_is_refused_by_the_name_that_riva_has_for_it() {
+    let server = TestServer::fake(FakeScript::default(), &[]).await;
+    let cases = [
+        (
+            SynthesizeSpeechRequest {
+                sample_rate_hz: -1,
+                ..request(TEXT)
+            },
+            "sample_rate_hz",
+        ),
+        (
+            SynthesizeSpeechRequest {
+                sample_rate_hz: 1,
+                ..request(TEXT)
+            },
+            "sample_rate_hz",
+        ),
+        (
+            SynthesizeSpeechRequest {
+                encoding: 7,
+                ..request(TEXT)
+            },
+            "encoding",
+        ),
+        (
+            SynthesizeSpeechRequest {
+                voice_name: "nobody".to_owned(),
+                ..request(TEXT)
+            },
+            "nobody",
+        ),
+        (
+            SynthesizeSpeechRequest {
+                language_code: "xx".to_owned(),
+                ..request(TEXT)
+            },
+            "xx",
+        ),
+        (
+            SynthesizeSpeechRequest {
+                zero_shot_data: Some(ZeroShotData::default()),
+                ..request(TEXT)
+            },
+            "zero_shot_data",
+        ),
+        (
+            SynthesizeSpeechRequest {
+                custom_dictionary: "a  b".to_owned(),
+                ..request(TEXT)
+            },
+            "custom_dictionary",
+        ),
+        (
+            SynthesizeSpeechRequest {
+                enable_word_time_offsets: true,
+                ..request(TEXT)
+            },
+            "enable_word_time_offsets",
+        ),
+        (
+            SynthesizeSpeechRequest {
+                custom_configuration: [("a".to_owned(), "b".to_owned())].into(),
+                ..request(TEXT)
+            },
+            "custom_configuration",
+        ),
+        (request(""), "text"),
+    ];
+    for (request, name) in cases {
+        let refused = client(&server).synthesize(request).await.unwrap_err();
+        assert_eq!(refused.code(), Code::InvalidArgument, "{refused}");
+        assert!(refused.message().contains(name), "{name}: {refused}");
+    }
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn voices_are_found_by_the_names_they_are_listed_under_and_nvidias_own_mean_the_default() {
+    let server = TestServer::fake(FakeScript::default(), &[]).await;
+    let listed = client(&server)
+        .get_riva_synthesis_config(RivaSynthesisConfigRequest::default())
+        .await;
+    let config = listed.unwrap().into_inner().model_config.remove(0);
+    let prefix = &config.parameters["voice_name"];
+    for voice in config.parameters["subvoices"].split(',') {
+        let (voice, _) = voice.split_once(':').expect("a name and an index");
+        let voice_name = format!("{prefix}.{voice}");
+        let request = SynthesizeSpeechRequest {
+            voice_name,
+            ..request(TEXT)
+        };
+        assert!(client(&server).synthesize(request).await.is_ok(), "{voice}");
+    }
+    for own in ["Magpie-Multilingual.EN-US.Leo", "English-US.Female-1"] {
+        let request = SynthesizeSpeechRequest {
+            voice_name: own.to_owned(),
+            ..request(TEXT)
+        };
+        assert!(client(&server).synthesize(request).await.is_ok(), "{own}");
+    }
+    let other = RivaSynthesisConfigRequest {
+        model_name: "other".to_owned(),
+    };
+    let refused = client(&server)
+        .get_riva_synthesis_config(other)
+        .await
+        .unwrap_err();
+    assert!(refused.message().contains(&config.model_name), "{refused}");
+    server.stop().await;
+}
+
+/// What a user of NVIDIA's client writes.
+const SCRIPT: &str = r#"
+import sys
+import riva.client
+import riva.client.proto.riva_tts_pb2 as tts
+
+server, rate, text = sys.argv[1], int(sys.argv[2]), sys.argv[3]
+service = riva.client.SpeechSynthesisService(riva.client.Auth(uri=server, use_ssl=False))
+for model in service.stub.GetRivaSynthesisConfig(tts.RivaSynthesisConfigRequest()).model_config:
+    p = model.parameters
+    for voice in p["subvoices"].split(","):
+        print("voice", p["language_code"], p["voice_name"] + "." + voice.split(":")[0])
+options = dict(language_code="en-US", encoding=riva.client.AudioEncoding.LINEAR_PCM, sample_rate_hz=rate)
+print("whole", len(service.synthesize(text, **options).audio))
+print("online", *[len(piece.audio) for piece in service.synthesize_online(text, **options)])
+try:
+    service.synthesize(text, voice_name="nobody", **options)
+except Exception as error:
+    print("refused", error.code().name, error.details())
+"#;
+
+#[tokio::test]
+async fn nvidias_own_client_lists_voices_and_synthesises() {
+    let python = Path::new(env!("CARGO_MANIFEST_DIR")).join("../.tools/clients/riva/bin/python");
+    if !python.exists() {
+        let _ = writeln!(
+            std::io::stderr(),
+            "skipped: nvidia-riva-client is not installed (scripts/setup test fetches it)"
+        );
+        return;
+    }
+    let server = TestServer::fake(FakeScript::default(), &[]).await;
+    let own = audio_of(&mut server.speech(), v1::SpeechConfig::default(), TEXT).await;
+    let bytes = own.unwrap().0.len();
+    let mut call = std::process::Command::new(python);
+    call.args([
+        "-c",
+        SCRIPT,
+        &server.app.address().to_string(),
+        &FAKE_RATE.to_string(),
+        TEXT,
+    ]);
+    let output = tokio::task::spawn_blocking(move || call.output());
+    let output = output.await.expect("a thread").expect("Python runs");
+    let (said, problems) = (
+        String::from_utf8_lossy(&output.stdout),
+        String::from_utf8_lossy(&output.stderr),
+    );
+    assert!(output.status.success(), "{problems}");
+    let line = |name: &str| {
+        let line = said.lines().find(|line| line.starts_with(name));
+        line.unwrap_or_else(|| panic!("no {name} in {said}")).to_owned()
+    };
+    assert!(line("voice").starts_with("voice en"), "{said}");
+    assert_eq!(line("whole"), format!("whole {bytes}"));
+    let pieces: Vec<usize> = line("online")
+        .split_whitespace()
+        .skip(1)
+        .map(|piece| piece.parse().expect("a length"))
+        .collect();
+    assert!(pieces.len() > 1, "{said}");
+    assert_eq!(pieces.iter().sum::<usize>(), bytes);
+    assert!(line("refused").starts_with("refused INVALID_ARGUMENT"), "{said}");
+    server.stop().await;
+}

@@ -16,6 +16,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context as _;
+use http::HeaderValue;
 use tokio::net::TcpListener;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
@@ -25,6 +26,7 @@ use crate::clock::Clock;
 use crate::config::Config;
 use crate::connector::EdgeSink;
 use crate::grpc::{Catalog, Chat, Door, GrpcLimits, Riva, Services, Speech, serve};
+use crate::openai::OpenAi;
 use crate::orchestrator::{AdmissionLimits, Orchestrator};
 use crate::session::{RecordSink, SessionDeps, SessionLimits};
 use crate::stage::SpeechBackend;
@@ -122,13 +124,25 @@ impl App {
         };
 
         let (board, health) = HealthBoard::new(draining.clone()).await;
-        let limits = GrpcLimits::default();
+        let origins = config
+            .cors_origins
+            .iter()
+            .map(|origin| HeaderValue::from_str(origin));
+        let limits = GrpcLimits {
+            cors_origins: origins.collect::<Result<_, _>>().context("--cors-origin")?,
+            ..GrpcLimits::default()
+        };
         let door = Door::new(deps, Arc::clone(&tasks), config.max_sessions, limits.max_message);
+        let speech = Arc::new(Speech::new(door.clone()));
+        let chat = Arc::new(Chat::new(door.clone()));
+        let catalog = Arc::new(Catalog::new(orchestrator.clone()));
+        let openai = OpenAi::new(Arc::clone(&speech), Arc::clone(&chat), Arc::clone(&catalog));
         let services = Services {
-            speech: Speech::new(door.clone()),
-            chat: Chat::new(door.clone()),
+            speech,
+            chat,
+            catalog,
             riva: Riva::new(door),
-            catalog: Catalog::new(orchestrator.clone()),
+            routes: openai.routes(limits.max_message),
         };
         let closing = CancellationToken::clone(&close).cancelled_owned();
         let calls = metrics.calls()?;

@@ -42,6 +42,8 @@ pub struct Config {
     pub speech_only: bool,
     /// Where to listen.
     pub listen: SocketAddr,
+    /// Origins whose web pages may call, "*" for all.
+    pub cors_origins: Vec<String>,
     /// Calls at once.
     pub max_sessions: usize,
     /// Utterances that are worked on at once.
@@ -116,6 +118,12 @@ impl RawConfig {
                 ModelSource::Directory(path)
             }
         };
+        let origins = self.cors_origin.iter().filter(|origin| !is_origin(origin));
+        problems.extend(origins.map(|origin| {
+            format!(
+                "--cors-origin {origin}: expected \"*\" or scheme://host[:port], like https://example.org"
+            )
+        }));
         problems.extend(self.counts().into_iter().filter_map(out_of_range));
         problems.extend(self.times().into_iter().filter_map(out_of_time));
         let metrics = self.metrics.resolve(self.insecure_plaintext, self.listen);
@@ -171,6 +179,7 @@ impl RawConfig {
             deploy_yaml: resolution.yaml(),
             speech_only: self.speech_only,
             listen: self.listen,
+            cors_origins: self.cors_origin,
             max_sessions: self.max_sessions,
             max_active: self.max_active,
             max_waiting: self.max_waiting,
@@ -188,6 +197,20 @@ impl RawConfig {
             log_level: self.log_level,
         }
     }
+}
+
+/// Whether this is what a browser sends as the origin of a page, or all of them.
+fn is_origin(text: &str) -> bool {
+    let host = |rest: &str| {
+        !rest.is_empty()
+            && rest
+                .bytes()
+                .all(|byte| byte.is_ascii_graphic() && !matches!(byte, b'/' | b'?' | b'#' | b'@'))
+    };
+    text == "*"
+        || text
+            .split_once("://")
+            .is_some_and(|(scheme, rest)| matches!(scheme, "http" | "https") && host(rest))
 }
 
 fn out_of_range((flag, count, least, most): (&str, usize, usize, usize)) -> Option<String> {

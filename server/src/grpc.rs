@@ -1,10 +1,11 @@
 //! Wire and domain: services, conversions, status codes.
 //!
-//! The only modules that name protobuf types. A handler checks that work can be taken, starts a session as a task of its own
+//! The only modules, with `openai` above them, that name protobuf types. A handler checks that work can be taken, starts a session as a task of its own
 //! and returns the response stream at once, before the first request message: callers that open the call and only then send
 //! would wait for ever otherwise. Permits, deadlines and records live in the session, for tonic's own layers stop at the
 //! response headers.
 
+mod aliases;
 mod calls;
 mod catalog;
 mod chat;

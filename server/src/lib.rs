@@ -1,10 +1,11 @@
-//! The Omni server: stages, orchestration, sessions and gRPC services.
+//! The Omni server: stages, orchestration, sessions, gRPC services and OpenAI's HTTP API.
 //!
 //! Imports run down one list only:
 //!
 //! | level | modules | |
 //! |---|---|---|
-//! | 6 | `app`, `main` | composition root: names concrete types, starts tasks |
+//! | 7 | `app`, `main` | composition root: names concrete types, starts tasks |
+//! | 6 | `openai` | JSON over HTTP, answered by the services |
 //! | 5 | `grpc` | wire and domain, status codes |
 //! | 4 | `session` | one call: text in, events out, every utterance accounted for |
 //! | 3 | `orchestrator` | admission, and the life of a sequence over the stages |
@@ -20,6 +21,7 @@ pub mod connector;
 pub mod error;
 pub mod grpc;
 pub mod id;
+pub mod openai;
 pub mod orchestrator;
 pub mod session;
 pub mod stage;

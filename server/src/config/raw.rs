@@ -89,6 +89,10 @@ pub struct RawConfig {
     #[arg(long, env = "OMNI_INSECURE_PLAINTEXT")]
     pub insecure_plaintext: bool,
 
+    /// Let web pages of this origin call, like https://example.org, or "*" for every origin; may be repeated
+    #[arg(long, env = "OMNI_CORS_ORIGIN", value_delimiter = ',', value_name = "ORIGIN")]
+    pub cors_origin: Vec<String>,
+
     /// Calls served at once; more are refused with RESOURCE_EXHAUSTED
     #[arg(long, env = "OMNI_MAX_SESSIONS", default_value_t = 256, value_name = "N")]
     pub max_sessions: usize,

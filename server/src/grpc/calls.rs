@@ -20,6 +20,7 @@ use omni_telemetry::{CallKind, GrpcCode, GrpcInstruments, Meter};
 use prost::Message as _;
 use prost_types::FileDescriptorSet;
 use tonic::body::Body;
+use tonic::server::NamedService;
 use tower::{Layer, Service};
 
 mod frames;
@@ -92,6 +93,10 @@ impl<S> Layer<S> for CountCalls {
 pub struct Counted<S> {
     inner: S,
     calls: CountCalls,
+}
+
+impl<S: NamedService> NamedService for Counted<S> {
+    const NAME: &'static str = S::NAME;
 }
 
 impl<S, B> Service<Request<Body>> for Counted<S>

@@ -4,6 +4,7 @@ use omni_proto::v1;
 use omni_proto::v1::catalog_service_server::CatalogService;
 use tonic::{Request, Response, Status};
 
+use super::aliases;
 use super::settings::same_language;
 use super::status::status;
 use crate::error::{ServeError, excerpt};
@@ -113,7 +114,7 @@ fn voices(info: &SpeechInfo) -> Vec<v1::Voice> {
         languages: info.languages.clone(),
         description: voice.description.clone(),
         models: vec![info.id.clone()],
-        aliases: Vec::new(),
+        aliases: aliases::of(index, info.voices.len()),
         is_default: index == 0,
     });
     voice.collect()

@@ -1,16 +1,29 @@
 //! The listener: every service on one port, HTTP/2 bounds stated and not left to defaults.
 
+use std::convert::Infallible;
+use std::fmt::Display;
+use std::sync::Arc;
 use std::time::Duration;
 
+use bytes::Bytes;
+use http::header::HeaderName;
+use http::{HeaderValue, Method, Request, Response};
+use http_body::Body as HttpBody;
 use omni_proto::FILE_DESCRIPTOR_SET;
 use omni_proto::riva::tts::riva_speech_synthesis_server::{self, RivaSpeechSynthesisServer};
 use omni_proto::v1::catalog_service_server::{self, CatalogServiceServer};
 use omni_proto::v1::chat_service_server::{self, ChatServiceServer};
 use omni_proto::v1::speech_service_server::{self, SpeechServiceServer};
 use tokio::net::TcpListener;
+use tonic::body::Body;
+use tonic::server::NamedService;
+use tonic::service::Routes;
 use tonic::transport::Server;
 use tonic::transport::server::TcpIncoming;
 use tonic_health::pb::health_server::{Health, HealthServer};
+use tonic_web::GrpcWebLayer;
+use tower::{BoxError, Layer as _, Service};
+use tower_http::cors::{AllowHeaders, AllowOrigin, CorsLayer};
 
 use super::calls::CountCalls;
 use super::catalog::Catalog;
@@ -28,21 +41,23 @@ pub const SERVICE_NAMES: [&str; 3] = [
 /// The service whose health depends on what the model can do.
 pub const CHAT_SERVICE_NAME: &str = chat_service_server::SERVICE_NAME;
 
-/// The services of one server.
+/// The services of one server. Three are shared with the routes of other protocols, which ask them in turn.
 #[derive(Debug)]
 pub struct Services {
     /// Speaks.
-    pub speech: Speech,
+    pub speech: Arc<Speech>,
     /// Converses.
-    pub chat: Chat,
+    pub chat: Arc<Chat>,
     /// Tells.
-    pub catalog: Catalog,
+    pub catalog: Arc<Catalog>,
     /// Speaks to clients of NVIDIA Riva.
     pub riva: Riva,
+    /// Whatever else is served on the port, over HTTP/1.1 too.
+    pub routes: axum::Router,
 }
 
 /// Bounds of connections.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 pub struct GrpcLimits {
     /// Calls at once on one connection.
     pub streams_per_connection: u32,
@@ -52,6 +67,8 @@ pub struct GrpcLimits {
     pub keepalive: Duration,
     /// A probe that is not answered in this time ends the connection.
     pub keepalive_timeout: Duration,
+    /// Origins whose pages may call; none unless stated, "*" for all.
+    pub cors_origins: Vec<HeaderValue>,
 }
 
 impl Default for GrpcLimits {
@@ -61,6 +78,7 @@ impl Default for GrpcLimits {
             max_message: 1 << 20,
             keepalive: Duration::from_secs(30),
             keepalive_timeout: Duration::from_secs(20),
+            cors_origins: Vec::new(),
         }
     }
 }
@@ -89,10 +107,21 @@ pub async fn serve<H: Health>(
             .register_encoded_file_descriptor_set(FILE_DESCRIPTOR_SET)
             .register_encoded_file_descriptor_set(tonic_health::pb::FILE_DESCRIPTOR_SET)
     };
-    let speech = SpeechServiceServer::new(services.speech).max_decoding_message_size(limits.max_message);
-    let chat = ChatServiceServer::new(services.chat).max_decoding_message_size(limits.max_message);
-    let catalog = CatalogServiceServer::new(services.catalog).max_decoding_message_size(limits.max_message);
+    let speech = SpeechServiceServer::from_arc(services.speech).max_decoding_message_size(limits.max_message);
+    let chat = ChatServiceServer::from_arc(services.chat).max_decoding_message_size(limits.max_message);
+    let catalog =
+        CatalogServiceServer::from_arc(services.catalog).max_decoding_message_size(limits.max_message);
     let riva = RivaSpeechSynthesisServer::new(services.riva).max_decoding_message_size(limits.max_message);
+    let mut routes = Routes::default();
+    routes = with(routes, &calls, speech);
+    routes = with(routes, &calls, chat);
+    routes = with(routes, &calls, catalog);
+    routes = with(routes, &calls, riva);
+    routes = with(routes, &calls, health);
+    routes = with(routes, &calls, reflection().build_v1()?);
+    routes = with(routes, &calls, reflection().build_v1alpha()?);
+    let router = routes.axum_router_mut();
+    *router = std::mem::take(router).merge(services.routes);
     let incoming = TcpIncoming::from(listener).with_nodelay(Some(true));
     Server::builder()
         .max_concurrent_streams(limits.streams_per_connection)
@@ -102,15 +131,38 @@ pub async fn serve<H: Health>(
         .http2_max_pending_accept_reset_streams(Some(MAX_RESETS))
         .http2_keepalive_interval(Some(limits.keepalive))
         .http2_keepalive_timeout(Some(limits.keepalive_timeout))
-        .layer(calls)
-        .add_service(speech)
-        .add_service(chat)
-        .add_service(catalog)
-        .add_service(riva)
-        .add_service(health)
-        .add_service(reflection().build_v1()?)
-        .add_service(reflection().build_v1alpha()?)
+        .layer(cors(&limits.cors_origins))
+        .accept_http1(true)
+        .add_routes(routes)
         .serve_with_incoming_shutdown(incoming, shutdown)
         .await?;
     Ok(())
+}
+
+/// With a service more, counted, and open to browsers: what they send as gRPC-Web is translated before it is counted.
+fn with<S, B>(routes: Routes, calls: &CountCalls, service: S) -> Routes
+where
+    S: Service<Request<Body>, Response = Response<B>, Error = Infallible> + NamedService,
+    S: Clone + Send + Sync + 'static,
+    S::Future: Send + 'static,
+    B: HttpBody<Data = Bytes, Error: Into<BoxError> + Display> + Send + 'static,
+{
+    routes.add_service(GrpcWebLayer::new().layer(calls.layer(service)))
+}
+
+/// Lets pages of these origins call; "*" is every origin.
+fn cors(origins: &[HeaderValue]) -> CorsLayer {
+    let exposed = ["grpc-status", "grpc-message", "grpc-status-details-bin"];
+    if origins.is_empty() {
+        return CorsLayer::new();
+    }
+    let allowed = match origins.iter().any(|origin| origin == "*") {
+        true => AllowOrigin::any(),
+        false => AllowOrigin::list(origins.to_vec()),
+    };
+    CorsLayer::new()
+        .allow_origin(allowed)
+        .allow_methods([Method::GET, Method::POST])
+        .allow_headers(AllowHeaders::mirror_request())
+        .expose_headers(exposed.map(HeaderName::from_static))
 }

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use omni_proto::v1;
 
+use super::aliases;
 use crate::error::{ServeError, excerpt};
 use crate::session::{Buffering, Encoding, SessionLimits, Settings};
 use crate::stage::{Sampling, SpeechInfo};
@@ -86,12 +87,13 @@ pub(super) fn model(got: &str, info: &SpeechInfo) -> Result<(), ServeError> {
 }
 
 pub(super) fn voice(got: &str, info: &SpeechInfo) -> Result<String, ServeError> {
+    let voices = &info.voices;
     let found = match got {
-        "" => info.voices.first(),
-        _ => info
-            .voices
+        "" => voices.first(),
+        _ => voices
             .iter()
-            .find(|voice| voice.id.eq_ignore_ascii_case(got)),
+            .find(|voice| voice.id.eq_ignore_ascii_case(got))
+            .or_else(|| voices.get(aliases::meant(got, voices.len())?)),
     };
     found
         .map(|voice| voice.id.clone())

@@ -1,0 +1,127 @@
+//! Statuses as OpenAI's errors.
+
+use axum::body::Body;
+use axum::http::{StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use serde_json::{Value, json};
+use tonic::{Code, Status};
+use tonic_types::StatusExt as _;
+
+/// A refusal or a failure.
+#[derive(Debug, Clone)]
+pub(super) struct ApiError {
+    status: StatusCode,
+    message: String,
+    /// The field at fault, as OpenAI calls it.
+    param: Option<String>,
+    /// Stable, for programs.
+    code: String,
+    /// Seconds after which trying again makes sense.
+    retry_after: Option<u64>,
+}
+
+impl ApiError {
+    /// A request that cannot be honoured.
+    pub(super) fn invalid(param: Option<&str>, message: impl Into<String>) -> Self {
+        Self {
+            status: StatusCode::BAD_REQUEST,
+            message: message.into(),
+            param: param.map(str::to_owned),
+            code: "invalid_field".to_owned(),
+            retry_after: None,
+        }
+    }
+
+    /// A request that was not read.
+    pub(super) fn unread(status: StatusCode, message: &str) -> Self {
+        Self {
+            status,
+            ..Self::invalid(None, message)
+        }
+    }
+
+    /// A model that is not served.
+    pub(super) fn no_such_model() -> Self {
+        Self {
+            status: StatusCode::NOT_FOUND,
+            code: "model_not_found".to_owned(),
+            ..Self::invalid(
+                Some("model"),
+                "the model is not served here, GET /v1/models lists those that are",
+            )
+        }
+    }
+
+    /// What a service said. `names`: fields of the service's messages, and what OpenAI calls them.
+    pub(super) fn new(status: &Status, names: &[(&str, &str)]) -> Self {
+        let details = status.get_error_details();
+        let reason = details
+            .error_info()
+            .map(|info| info.reason.clone())
+            .unwrap_or_default();
+        let field = details
+            .bad_request()
+            .and_then(|bad| bad.field_violations.first())
+            .map(|violation| violation.field.clone());
+        let own = field.as_deref().and_then(|field| {
+            let known = names.iter().find(|(name, _)| *name == field);
+            known.map(|(_, own)| (*own).to_owned())
+        });
+        let message = match (&field, &own) {
+            (Some(field), Some(own)) => status.message().replace(field.as_str(), own),
+            _ => status.message().to_owned(),
+        };
+        let delay = details.retry_info().and_then(|info| info.retry_delay);
+        Self {
+            status: http_status(status.code(), &reason),
+            message,
+            param: own.or(field),
+            code: reason.to_ascii_lowercase(),
+            retry_after: delay.map(|delay| delay.as_secs_f64().ceil() as u64),
+        }
+    }
+
+    /// What goes into a body or an event.
+    pub(super) fn json(&self) -> Value {
+        let kind = match self.status {
+            StatusCode::UNAUTHORIZED => "authentication_error",
+            StatusCode::FORBIDDEN => "permission_error",
+            StatusCode::TOO_MANY_REQUESTS => "rate_limit_error",
+            status if status.is_client_error() => "invalid_request_error",
+            _ => "server_error",
+        };
+        json!({"message": self.message, "type": kind, "param": self.param, "code": self.code})
+    }
+}
+
+impl IntoResponse for ApiError {
+    fn into_response(self) -> Response {
+        let body = json!({"error": self.json()}).to_string();
+        let mut response = Response::new(Body::from(body));
+        *response.status_mut() = self.status;
+        let headers = response.headers_mut();
+        headers.insert(header::CONTENT_TYPE, super::listing::JSON);
+        if let Some(seconds) = self.retry_after {
+            headers.insert(header::RETRY_AFTER, seconds.into());
+        }
+        response
+    }
+}
+
+fn http_status(code: Code, reason: &str) -> StatusCode {
+    // Clients try again after 5xx, which would not make a model converse.
+    if matches!(reason, "MODEL_NOT_FOUND" | "CHAT_NOT_SUPPORTED") {
+        return StatusCode::NOT_FOUND;
+    }
+    match code {
+        Code::InvalidArgument | Code::FailedPrecondition | Code::OutOfRange => StatusCode::BAD_REQUEST,
+        Code::Unauthenticated => StatusCode::UNAUTHORIZED,
+        Code::PermissionDenied => StatusCode::FORBIDDEN,
+        Code::NotFound => StatusCode::NOT_FOUND,
+        Code::ResourceExhausted => StatusCode::TOO_MANY_REQUESTS,
+        Code::Unimplemented => StatusCode::NOT_IMPLEMENTED,
+        Code::Unavailable => StatusCode::SERVICE_UNAVAILABLE,
+        Code::DeadlineExceeded => StatusCode::GATEWAY_TIMEOUT,
+        _ => StatusCode::INTERNAL_SERVER_ERROR,
+    }
+}

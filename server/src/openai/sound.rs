@@ -1,0 +1,77 @@
+//! Formats of audio by OpenAI's names, and voices.
+
+use omni_proto::v1;
+use serde::Deserialize;
+
+use super::error::ApiError;
+
+/// What OpenAI calls `pcm` and `pcm16` has this rate.
+const PCM_RATE: u32 = 24_000;
+
+/// A voice: its name, or an object with it.
+#[derive(Debug, Deserialize)]
+#[serde(untagged)]
+pub(super) enum Voice {
+    Name(String),
+    Object { id: String },
+}
+
+impl Voice {
+    pub(super) fn name(self) -> String {
+        match self {
+            Self::Name(name) | Self::Object { id: name } => name,
+        }
+    }
+}
+
+/// A format of audio that is sent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Sound {
+    Pcm,
+    Wav,
+    Opus,
+    Flac,
+}
+
+impl Sound {
+    /// By its name in `param`.
+    pub(super) fn named(name: &str, param: &str) -> Result<Self, ApiError> {
+        match name {
+            "pcm" | "pcm16" => Ok(Self::Pcm),
+            "wav" => Ok(Self::Wav),
+            "opus" => Ok(Self::Opus),
+            "flac" => Ok(Self::Flac),
+            _ => Err(ApiError::invalid(
+                Some(param),
+                format!("{param} is none of those that are written here: wav, pcm, opus, flac"),
+            )),
+        }
+    }
+
+    pub(super) fn content_type(self) -> &'static str {
+        match self {
+            Self::Pcm => "audio/pcm",
+            Self::Wav => "audio/wav",
+            Self::Opus => "audio/ogg; codecs=opus",
+            Self::Flac => "audio/flac",
+        }
+    }
+
+    /// As the services call it.
+    pub(super) fn delivery(self) -> v1::AudioDelivery {
+        let (encoding, sample_rate_hz) = match self {
+            Self::Pcm => (v1::AudioEncoding::PcmS16le, PCM_RATE),
+            Self::Wav => (v1::AudioEncoding::Wav, 0),
+            Self::Opus => (v1::AudioEncoding::OggOpus, 0),
+            Self::Flac => (v1::AudioEncoding::Flac, 0),
+        };
+        v1::AudioDelivery {
+            format: Some(v1::AudioFormat {
+                encoding: encoding.into(),
+                sample_rate_hz,
+                channels: 1,
+            }),
+            ..v1::AudioDelivery::default()
+        }
+    }
+}

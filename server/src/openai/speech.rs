@@ -1,0 +1,171 @@
+//! `POST /v1/audio/speech`.
+
+use axum::body::{Body, Bytes};
+use axum::extract::State;
+use axum::extract::rejection::BytesRejection;
+use axum::http::{HeaderMap, HeaderValue, header};
+use axum::response::Response;
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD as BASE64;
+use futures::{Stream, StreamExt as _, stream};
+use omni_proto::v1;
+use omni_proto::v1::speech_service_server::SpeechService as _;
+use omni_proto::v1::synthesize_response::Event;
+use serde::Deserialize;
+use serde_json::{Value, json};
+use tonic::Status;
+
+use super::error::ApiError;
+use super::sound::{Sound, Voice};
+use super::{OpenAi, json, request};
+
+/// Fields of the service's messages, and what they are called here.
+const NAMES: [(&str, &str); 7] = [
+    ("config.model", "model"),
+    ("config.voice", "voice"),
+    ("config.language", "language"),
+    ("config.speed", "speed"),
+    ("config.style_instructions", "instructions"),
+    ("config.output.format.encoding", "response_format"),
+    ("text", "input"),
+];
+
+/// What OpenAI's clients send; `language` and `seed` are additions that others know too.
+#[derive(Debug, Deserialize)]
+struct Speech {
+    model: String,
+    input: String,
+    voice: Option<Voice>,
+    instructions: Option<String>,
+    response_format: Option<String>,
+    speed: Option<f64>,
+    stream_format: Option<String>,
+    language: Option<String>,
+    seed: Option<u64>,
+}
+
+/// How audio is sent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Carrier {
+    /// The bytes themselves.
+    Audio,
+    /// Server-sent events with the bytes in base64.
+    Events,
+}
+
+impl Speech {
+    fn sound(&self) -> Result<(Sound, Carrier), ApiError> {
+        let carrier = match self.stream_format.as_deref() {
+            None | Some("audio") => Carrier::Audio,
+            Some("sse") => Carrier::Events,
+            Some(_) => {
+                let problem = "stream_format is unknown, expected audio or sse";
+                return Err(ApiError::invalid(Some("stream_format"), problem));
+            }
+        };
+        match self.response_format.as_deref() {
+            // What clients ask for unless told otherwise. WAV says itself what it is, where events could not.
+            None | Some("mp3" | "aac") => Ok((Sound::Wav, Carrier::Audio)),
+            Some(name) => Ok((Sound::named(name, "response_format")?, carrier)),
+        }
+    }
+
+    fn request(self, sound: Sound) -> v1::SynthesizeRequest {
+        v1::SynthesizeRequest {
+            config: Some(v1::SpeechConfig {
+                model: self.model,
+                voice: self.voice.map(Voice::name).unwrap_or_default(),
+                language: self.language.unwrap_or_default(),
+                output: Some(sound.delivery()),
+                speed: self.speed,
+                style_instructions: self.instructions.unwrap_or_default(),
+                sampling: Some(v1::SamplingParams {
+                    seed: self.seed,
+                    ..v1::SamplingParams::default()
+                }),
+                ..v1::SpeechConfig::default()
+            }),
+            text: self.input,
+        }
+    }
+}
+
+pub(super) async fn create(
+    State(openai): State<OpenAi>,
+    headers: HeaderMap,
+    body: Result<Bytes, BytesRejection>,
+) -> Result<Response, ApiError> {
+    let speech: Speech = json(&headers, body)?;
+    let (sound, carrier) = speech.sound()?;
+    let answer = openai
+        .speech
+        .synthesize(request(headers, speech.request(sound)))
+        .await;
+    let mut events = answer.map_err(|status| named(&status))?.into_inner();
+    // The status of the answer is decided by what comes first: sound, or why there is none.
+    let first = loop {
+        match events.next().await.transpose().map_err(|status| named(&status))? {
+            Some(v1::SynthesizeResponse {
+                event: Some(event @ (Event::Audio(_) | Event::Done(_))),
+            }) => break event,
+            Some(_) => {}
+            None => return Err(named(&Status::internal("the speech ended without an end"))),
+        }
+    };
+    let rest = events.map(|event| event.map(|event| event.event));
+    let events = stream::once(std::future::ready(Ok(Some(first)))).chain(rest);
+    let (kind, body) = match carrier {
+        Carrier::Audio => (sound.content_type(), Body::from_stream(bytes(events))),
+        Carrier::Events => ("text/event-stream", Body::from_stream(told(events))),
+    };
+    let mut response = Response::new(body);
+    let headers = response.headers_mut();
+    headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(kind));
+    headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    Ok(response)
+}
+
+fn named(status: &Status) -> ApiError {
+    ApiError::new(status, &NAMES)
+}
+
+/// The audio itself. A failure breaks the body off, so that it does not look like the end.
+fn bytes(
+    events: impl Stream<Item = Result<Option<Event>, Status>>,
+) -> impl Stream<Item = Result<Bytes, Status>> {
+    events.filter_map(|event| {
+        let piece = match event {
+            Ok(Some(Event::Audio(audio))) => Some(Ok(audio.data)),
+            Ok(_) => None,
+            Err(status) => Some(Err(status)),
+        };
+        std::future::ready(piece)
+    })
+}
+
+/// The audio in events, and one at the end.
+fn told(
+    events: impl Stream<Item = Result<Option<Event>, Status>>,
+) -> impl Stream<Item = Result<String, std::convert::Infallible>> {
+    events.filter_map(|event| {
+        let event = match event {
+            Ok(Some(Event::Audio(audio))) => {
+                Some(json!({"type": "speech.audio.delta", "audio": BASE64.encode(&audio.data)}))
+            }
+            Ok(Some(Event::Done(done))) => Some(json!({"type": "speech.audio.done", "usage": usage(&done)})),
+            Ok(_) => None,
+            Err(status) => Some(json!({"type": "speech.audio.error", "error": named(&status).json()})),
+        };
+        std::future::ready(event.map(|event| Ok(format!("data: {event}\n\n"))))
+    })
+}
+
+fn usage(done: &v1::UtteranceDone) -> Value {
+    let usage = done
+        .outcome
+        .as_ref()
+        .and_then(|outcome| outcome.usage)
+        .unwrap_or_default();
+    let (input, output) = (usage.input_text_tokens, usage.output_audio_tokens);
+    json!({"input_tokens": input, "output_tokens": output, "total_tokens": input + output})
+}

@@ -1,0 +1,73 @@
+//! HTTP/1.1 to a test server, for callers that speak no HTTP/2.
+
+use http_body_util::{BodyExt as _, Full};
+use hyper::body::Bytes;
+use hyper::header::{CONTENT_TYPE, HOST};
+use hyper::{HeaderMap, Request, StatusCode};
+use hyper_util::rt::TokioIo;
+use tokio::net::TcpStream;
+
+use crate::server::TestServer;
+
+/// An answer that has come in full.
+#[derive(Debug)]
+pub struct HttpAnswer {
+    /// Its status.
+    pub status: StatusCode,
+    /// Its headers.
+    pub headers: HeaderMap,
+    /// Its body.
+    pub body: Vec<u8>,
+}
+
+impl HttpAnswer {
+    /// A header; empty if there is none, or it is no text.
+    #[must_use]
+    pub fn header(&self, name: &str) -> &str {
+        let value = self.headers.get(name).and_then(|value| value.to_str().ok());
+        value.unwrap_or_default()
+    }
+
+    /// Its content type.
+    #[must_use]
+    pub fn kind(&self) -> &str {
+        self.header(CONTENT_TYPE.as_str())
+    }
+}
+
+/// Asks `server`, by a connection for this alone.
+///
+/// # Panics
+/// If the connection breaks before the answer has come in full.
+pub async fn http(
+    server: &TestServer,
+    method: &str,
+    path: &str,
+    headers: &[(&str, &str)],
+    body: impl Into<Bytes>,
+) -> HttpAnswer {
+    let address = server.app.address();
+    let stream = TcpStream::connect(address).await.expect("the server listens");
+    let connection = hyper::client::conn::http1::handshake(TokioIo::new(stream)).await;
+    let (mut sender, connection) = connection.expect("a connection");
+    let connection = tokio::spawn(connection);
+    let mut request = Request::builder().method(method).uri(path);
+    request = request.header(HOST, address.to_string());
+    for (name, value) in headers {
+        request = request.header(*name, *value);
+    }
+    let request = request.body(Full::new(body.into())).expect("a request");
+    let (head, body) = sender
+        .send_request(request)
+        .await
+        .expect("an answer")
+        .into_parts();
+    let body = body.collect().await.expect("a whole body");
+    drop(sender);
+    let _ = connection.await;
+    HttpAnswer {
+        status: head.status,
+        headers: head.headers,
+        body: body.to_bytes().to_vec(),
+    }
+}

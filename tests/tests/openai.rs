@@ -1,0 +1,365 @@
+//! OpenAI's HTTP API: what goes over the wire, and what OpenAI's own client makes of it.
+
+use std::io::Write as _;
+use std::path::Path;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD as BASE64;
+use hyper::StatusCode;
+use omni_proto::v1;
+use omni_tests::{FakeScript, FakeSpeech, Gate, HttpAnswer, TestServer, audio_of, http};
+use serde_json::{Value, json};
+
+const TEXT: &str = "Hello there. How are you?";
+/// Bytes before the samples of a WAV file.
+const HEADER: usize = 44;
+
+fn parsed(answer: &HttpAnswer) -> Value {
+    serde_json::from_slice(&answer.body).unwrap_or_else(|_| panic!("no JSON: {answer:?}"))
+}
+
+/// The data of its events.
+fn events(answer: &HttpAnswer) -> Vec<String> {
+    assert_eq!(answer.kind(), "text/event-stream");
+    let text = String::from_utf8(answer.body.clone()).expect("text");
+    let events = text.split_terminator("\n\n");
+    let data = events.map(|event| event.strip_prefix("data: ").expect("data").to_owned());
+    data.collect()
+}
+
+async fn get(server: &TestServer, path: &str) -> HttpAnswer {
+    http(server, "GET", path, &[], "").await
+}
+
+async fn send(server: &TestServer, path: &str, body: String) -> HttpAnswer {
+    http(
+        server,
+        "POST",
+        path,
+        &[("content-type", "application/json")],
+        body,
+    )
+    .await
+}
+
+async fn post(server: &TestServer, path: &str, body: &Value) -> HttpAnswer {
+    send(server, path, body.to_string()).await
+}
+
+async fn model(server: &TestServer) -> String {
+    let models = parsed(&get(server, "/v1/models").await);
+    models["data"][0]["id"].as_str().expect("a model").to_owned()
+}
+
+async fn speech(server: &TestServer, more: Value) -> HttpAnswer {
+    let mut body = json!({"model": model(server).await, "input": TEXT, "voice": "alloy"});
+    let body_fields = body.as_object_mut().expect("an object");
+    body_fields.extend(more.as_object().expect("an object").clone());
+    post(server, "/v1/audio/speech", &body).await
+}
+
+async fn chat(server: &TestServer, more: Value) -> HttpAnswer {
+    let messages = json!([{"role": "developer", "content": "Be kind."}, {"role": "user", "content": [{"type": "text", "text": "ab"}]}]);
+    let mut body = json!({"model": model(server).await, "messages": messages});
+    let body_fields = body.as_object_mut().expect("an object");
+    body_fields.extend(more.as_object().expect("an object").clone());
+    post(server, "/v1/chat/completions", &body).await
+}
+
+fn spoken() -> Value {
+    json!({"modalities": ["text", "audio"], "audio": {"voice": "alloy", "format": "wav"}})
+}
+
+#[tokio::test]
+async fn speech_is_the_audio_that_other_callers_get() {
+    let server = TestServer::fake(FakeScript::default(), &[]).await;
+    let config = v1::SpeechConfig {
+        sampling: Some(v1::SamplingParams {
+            seed: Some(7),
+            ..v1::SamplingParams::default()
+        }),
+        ..v1::SpeechConfig::default()
+    };
+    let own = audio_of(&mut server.speech(), config, TEXT).await.unwrap().0;
+    let wav = speech(&server, json!({"response_format": "wav", "seed": 7})).await;
+    assert_eq!((wav.status, wav.kind()), (StatusCode::OK, "audio/wav"));
+    assert_eq!(wav.body[HEADER..], own);
+    server.idle(2).await;
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn who_asks_for_nothing_or_for_mp3_gets_wav_and_is_told() {
+    let server = TestServer::fake(FakeScript::default(), &[]).await;
+    for more in [
+        json!({}),
+        json!({"response_format": "mp3", "stream_format": "sse"}),
+    ] {
+        let answer = speech(&server, more).await;
+        assert_eq!((answer.status, answer.kind()), (StatusCode::OK, "audio/wav"));
+        assert_eq!(&answer.body[..4], b"RIFF");
+    }
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn events_carry_the_same_audio_and_what_was_used() {
+    let server = TestServer::fake(FakeScript::default(), &[]).await;
+    let plain = speech(&server, json!({"response_format": "wav", "seed": 7})).await;
+    let told = speech(
+        &server,
+        json!({"response_format": "wav", "seed": 7, "stream_format": "sse"}),
+    )
+    .await;
+    let events: Vec<Value> = events(&told)
+        .iter()
+        .map(|event| serde_json::from_str(event).unwrap())
+        .collect();
+    let (done, pieces) = events.split_last().expect("events");
+    let audio = pieces.iter().flat_map(|piece| {
+        assert_eq!(piece["type"], "speech.audio.delta");
+        BASE64
+            .decode(piece["audio"].as_str().expect("base64"))
+            .expect("base64")
+    });
+    assert_eq!(audio.collect::<Vec<u8>>(), plain.body);
+    assert_eq!(done["type"], "speech.audio.done");
+    let usage = &done["usage"];
+    assert!(usage["output_tokens"].as_u64() > Some(0), "{usage}");
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn every_voice_of_openai_speaks_and_voices_are_listed() {
+    let server = TestServer::fake(FakeScript::default(), &[]).await;
+    let listed = parsed(&get(&server, "/v1/audio/voices").await);
+    let own = listed["voices"].as_array().expect("voices");
+    let aliases = listed["aliases"].as_object().expect("aliases");
+    assert_eq!(aliases.len(), 13, "{aliases:?}");
+    assert!(aliases.values().all(|meant| own.contains(meant)));
+    for voice in [
+        json!("alloy"),
+        json!("verse"),
+        json!({"id": "marin"}),
+        own[0].clone(),
+    ] {
+        let answer = speech(&server, json!({"voice": voice})).await;
+        assert_eq!(answer.status, StatusCode::OK, "{answer:?}");
+    }
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn models_are_listed_and_found() {
+    let server = TestServer::fake(FakeScript::default(), &[]).await;
+    let id = model(&server).await;
+    let found = get(&server, &format!("/v1/models/{id}")).await;
+    assert_eq!(parsed(&found)["id"], json!(id));
+    let missing = get(&server, "/v1/models/other").await;
+    assert_eq!(missing.status, StatusCode::NOT_FOUND);
+    assert_eq!(parsed(&missing)["error"]["code"], "model_not_found");
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn what_cannot_be_honoured_is_refused_by_the_name_that_openai_has_for_it() {
+    let server = TestServer::fake(FakeScript::default(), &[]).await;
+    let cases = [
+        (speech(&server, json!({"voice": "nobody"})).await, "voice"),
+        (
+            speech(&server, json!({"response_format": "midi"})).await,
+            "response_format",
+        ),
+        (
+            speech(&server, json!({"stream_format": "smoke"})).await,
+            "stream_format",
+        ),
+        (
+            speech(&server, json!({"instructions": "Whisper."})).await,
+            "instructions",
+        ),
+        (chat(&server, json!({"n": 2})).await, "n"),
+        (chat(&server, json!({"tools": [{}]})).await, "tools"),
+        (chat(&server, json!({"temperature": -1})).await, "temperature"),
+        (
+            chat(&server, json!({"modalities": ["smell"]})).await,
+            "modalities",
+        ),
+        (chat(&server, json!({"modalities": ["audio"]})).await, "audio"),
+        (
+            chat(&server, json!({"messages": [{"role": "tool", "content": ""}]})).await,
+            "messages",
+        ),
+        (
+            chat(
+                &server,
+                json!({"modalities": ["audio"], "audio": {"format": "wav"}, "stream": true}),
+            )
+            .await,
+            "audio.format",
+        ),
+    ];
+    for (answer, name) in cases {
+        assert_eq!(answer.status, StatusCode::BAD_REQUEST, "{name}: {answer:?}");
+        let error = &parsed(&answer)["error"];
+        assert_eq!(
+            (&error["param"], &error["type"]),
+            (&json!(name), &json!("invalid_request_error"))
+        );
+        let message = error["message"].as_str().expect("a message");
+        assert!(!message.contains("config."), "{message}");
+    }
+    for body in ["", "{", "[]", "{\"input\": 1}"] {
+        let answer = send(&server, "/v1/audio/speech", body.to_owned()).await;
+        assert_eq!(answer.status, StatusCode::BAD_REQUEST, "{answer:?}");
+        assert_eq!(parsed(&answer)["error"]["type"], "invalid_request_error");
+    }
+    let other = post(
+        &server,
+        "/v1/audio/speech",
+        &json!({"model": "other", "input": "a"}),
+    )
+    .await;
+    assert_eq!(other.status, StatusCode::NOT_FOUND, "{other:?}");
+    let large = json!({"model": "other", "input": "a".repeat(2 << 20)});
+    let large = post(&server, "/v1/audio/speech", &large).await;
+    assert_eq!(large.status, StatusCode::PAYLOAD_TOO_LARGE, "{large:?}");
+    assert_eq!(parsed(&large)["error"]["type"], "invalid_request_error");
+    let nowhere = get(&server, "/v1/files").await;
+    assert_eq!(nowhere.status, StatusCode::NOT_FOUND);
+    assert_eq!(parsed(&nowhere)["error"]["type"], "invalid_request_error");
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn a_server_that_loads_says_when_to_try_again() {
+    let load = Gate::default();
+    load.close();
+    let script = FakeScript {
+        load: load.clone(),
+        ..FakeScript::default()
+    };
+    let mut server = TestServer::launch(&[], move || Ok(FakeSpeech::new(script))).await;
+    let answer = post(&server, "/v1/audio/speech", &json!({"model": "x", "input": "a"})).await;
+    assert_eq!(answer.status, StatusCode::SERVICE_UNAVAILABLE, "{answer:?}");
+    let seconds = answer.header("retry-after").parse::<u64>();
+    assert!(seconds.is_ok_and(|seconds| seconds > 0), "{answer:?}");
+    load.open();
+    server.app.ready().await.unwrap();
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn an_answer_is_written_spoken_and_streamed_alike() {
+    let server = TestServer::fake(FakeScript::default(), &[]).await;
+    let written = parsed(&chat(&server, json!({})).await);
+    let choice = &written["choices"][0];
+    let text = choice["message"]["content"].as_str().expect("text").to_owned();
+    assert!(
+        !text.is_empty() && choice["message"]["audio"].is_null(),
+        "{written}"
+    );
+    assert_eq!(choice["finish_reason"], "stop");
+    assert!(written["usage"]["total_tokens"].as_u64() > Some(0));
+
+    let heard = parsed(&chat(&server, spoken()).await);
+    let message = &heard["choices"][0]["message"];
+    assert_eq!(message["audio"]["transcript"], json!(text));
+    let wav = BASE64
+        .decode(message["audio"]["data"].as_str().expect("base64"))
+        .expect("base64");
+    let samples = u32::from_le_bytes(wav[40..44].try_into().unwrap()) as usize;
+    assert_eq!(samples, wav.len() - HEADER, "the header has the length");
+
+    let streamed = chat(
+        &server,
+        json!({"stream": true, "stream_options": {"include_usage": true}}),
+    )
+    .await;
+    let mut events = events(&streamed);
+    assert_eq!(events.pop().as_deref(), Some("[DONE]"));
+    let events: Vec<Value> = events
+        .iter()
+        .map(|event| serde_json::from_str(event).unwrap())
+        .collect();
+    let words = events
+        .iter()
+        .filter_map(|event| event["choices"][0]["delta"]["content"].as_str());
+    assert_eq!(words.collect::<String>(), text);
+    assert!(events.last().expect("events")["usage"]["total_tokens"].as_u64() > Some(0));
+    assert_eq!(events[events.len() - 2]["choices"][0]["finish_reason"], "stop");
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn a_caller_who_goes_away_leaves_nothing_behind() {
+    let script = FakeScript::default();
+    let server = TestServer::fake(script.clone(), &[]).await;
+    script.talker.close();
+    let call = speech(&server, json!({}));
+    let waited = tokio::time::timeout(std::time::Duration::from_millis(200), call).await;
+    assert!(waited.is_err(), "nothing can be said yet");
+    server
+        .until("every session has ended", || server.app.sessions() == 0)
+        .await;
+    script.talker.open();
+    server.stop().await;
+}
+
+/// What a user of OpenAI's client writes.
+const SCRIPT: &str = r#"
+import base64, sys
+from openai import OpenAI, BadRequestError
+
+client = OpenAI(base_url=sys.argv[1], api_key="none", max_retries=0)
+model = client.models.list().data[0].id
+text = sys.argv[2]
+print("speech", len(client.audio.speech.create(model=model, voice="alloy", input=text, response_format="wav").read()))
+with client.audio.speech.with_streaming_response.create(model=model, voice="verse", input=text, response_format="wav") as answer:
+    print("streamed", sum(len(piece) for piece in answer.iter_bytes()))
+messages = [{"role": "system", "content": "Be kind."}, {"role": "user", "content": "ab"}]
+print("written", client.chat.completions.create(model=model, messages=messages).choices[0].message.content)
+heard = client.chat.completions.create(
+    model=model, messages=messages, modalities=["text", "audio"], audio={"voice": "alloy", "format": "wav"})
+audio = heard.choices[0].message.audio
+print("heard", len(base64.b64decode(audio.data)), audio.transcript)
+chunks = client.chat.completions.create(model=model, messages=messages, stream=True)
+print("chunks", "".join(chunk.choices[0].delta.content or "" for chunk in chunks))
+try:
+    client.audio.speech.create(model=model, voice="nobody", input=text)
+except BadRequestError as error:
+    print("refused", error.code, error.param)
+"#;
+
+#[tokio::test]
+async fn openais_own_client_speaks_and_converses() {
+    let python = Path::new(env!("CARGO_MANIFEST_DIR")).join("../.tools/clients/openai/bin/python");
+    if !python.exists() {
+        let _ = writeln!(
+            std::io::stderr(),
+            "skipped: openai is not installed (scripts/setup test fetches it)"
+        );
+        return;
+    }
+    let server = TestServer::fake(FakeScript::default(), &[]).await;
+    let own = speech(&server, json!({})).await.body.len();
+    let text = parsed(&chat(&server, json!({})).await)["choices"][0]["message"]["content"].clone();
+    let text = text.as_str().expect("text").to_owned();
+    let mut call = std::process::Command::new(python);
+    call.args(["-c", SCRIPT, &format!("http://{}/v1", server.app.address()), TEXT]);
+    let output = tokio::task::spawn_blocking(move || call.output());
+    let output = output.await.expect("a thread").expect("Python runs");
+    let problems = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{problems}");
+    let said = String::from_utf8(output.stdout).expect("text");
+    let lines: Vec<_> = said.lines().collect();
+    assert_eq!(lines[..2], [format!("speech {own}"), format!("streamed {own}")]);
+    assert_eq!(lines[2], format!("written {text}"));
+    assert!(
+        lines[3].starts_with("heard ") && lines[3].ends_with(&text),
+        "{said}"
+    );
+    assert_eq!(lines[4], format!("chunks {text}"));
+    assert_eq!(lines[5], "refused voice_not_found voice");
+    server.stop().await;
+}

@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use crate::fake::{Fake, Script, Seen};
-use crate::program::{Place, finish};
+use crate::program::{Place, Terminal, finish};
 
 #[test]
 fn voices_of_all_pages_are_listed_with_the_default_marked() {
@@ -127,4 +127,18 @@ fn manual_pages_are_there_for_every_command() {
     }
     std::fs::write(place.path("file"), "").unwrap();
     assert_eq!(place.run(&["man", "file"]).code, Some(4));
+}
+
+#[test]
+fn who_waits_for_long_is_told_what_for() {
+    let fake = Fake::start(Script::default());
+    fake.set_serving(false);
+    let place = Place::with(&fake);
+    let mut command = place.command(&["health", "--wait", "--timeout", "60s"]);
+    command.env("TERM", "xterm");
+    let (child, mut screen) = Terminal::open().watch(command);
+    screen.until(&format!("waiting for {}", fake.endpoint()));
+    fake.set_serving(true);
+    screen.until("SERVING");
+    assert_eq!(finish(child).code, Some(0));
 }

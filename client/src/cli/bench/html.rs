@@ -123,7 +123,7 @@ fn tiles(tables: &Tables<'_>) -> String {
             let continuous = 100.0 * point.continuous(0.1);
             tiles.push((
                 format!("{continuous:.1} <small>%</small>"),
-                format!("without a gap at {load}"),
+                format!("heard with at most 100 ms of delay at {load}"),
             ));
         }
     }

@@ -275,11 +275,15 @@ impl<'a> Conversation<'a> {
         }
         self.untold = untold;
         let endpoint = &self.args.server.endpoint;
-        let deadline = Deadline::after(self.args.timeout);
+        let opening = Deadline::after(self.args.timeout).within(Session::open(endpoint, &told, self.ui));
+        let opening = self.ui.patiently(|| format!("waiting for {endpoint}"), opening);
         tokio::select! {
             biased;
-            signal = self.interrupts.next() => Err(Failure::Interrupted(signal)),
-            opened = deadline.within(Session::open(endpoint, &told, self.ui)) => opened,
+            signal = self.interrupts.next() => {
+                self.ui.clear();
+                Err(Failure::Interrupted(signal))
+            }
+            opened = opening => opened,
         }
     }
 

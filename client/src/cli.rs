@@ -15,6 +15,7 @@ mod manual;
 mod output;
 mod sink;
 mod speak;
+mod speaker;
 mod summary;
 mod text;
 mod ui;

@@ -187,6 +187,9 @@ pub(crate) struct Speak {
     /// Text gathered before it is spoken: more sounds better, less is heard sooner
     #[arg(long, value_enum, value_name = "UNIT", default_value_t = Gather::Sentence, help_heading = "Voice")]
     pub(crate) buffering: Gather,
+    /// Play it through the sound device too, if the program was built with `--features playback`
+    #[arg(long, help_heading = "Audio")]
+    pub(crate) play: bool,
     /// Speak the text this many times over, into the same file
     #[arg(long, value_name = "N", default_value_t = 1, help_heading = "Audio")]
     #[arg(value_parser = clap::value_parser!(u32).range(1..))]

@@ -2,6 +2,8 @@
 //! session, and Ctrl-C is heard at once.
 
 use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
 use omni_client::Audio;
@@ -9,6 +11,7 @@ use tokio::sync::{mpsc, oneshot};
 
 use super::failure::Failure;
 use super::output::Output;
+use super::speaker::Speaker;
 
 /// Pieces of audio that may wait to be written. When they do, the session stops reading and the server feels it.
 const QUEUE: usize = 256;
@@ -23,18 +26,40 @@ pub(crate) struct Sink {
     name: String,
     queue: mpsc::Sender<Audio>,
     result: oneshot::Receiver<io::Result<()>>,
+    hush: Arc<AtomicBool>,
 }
 
 impl Sink {
     pub(crate) fn start(output: Output) -> Self {
+        Self::begin(output, false)
+    }
+
+    /// Plays through the sound device what it writes.
+    pub(crate) fn heard(output: Output) -> Self {
+        Self::begin(output, true)
+    }
+
+    fn begin(output: Output, play: bool) -> Self {
+        let hush = Arc::<AtomicBool>::default();
+        let speaker = play.then(|| hush.clone());
         let (queue, audio) = mpsc::channel(QUEUE);
         let (report, result) = oneshot::channel();
         let name = output.name();
         thread::spawn(move || {
             // The near end is gone if this fails, and with it the wish to know.
-            let _ = report.send(write_all(output, audio));
+            let _ = report.send(write_all(output, audio, speaker));
         });
-        Self { name, queue, result }
+        Self {
+            name,
+            queue,
+            result,
+            hush,
+        }
+    }
+
+    /// Nobody wants to hear the rest. It is written all the same.
+    pub(crate) fn hush(&self) {
+        self.hush.store(true, Ordering::Relaxed);
     }
 
     /// Hands over what is in `audio`, waiting while too much is still unwritten. May be dropped and called again: the
@@ -58,15 +83,30 @@ impl Sink {
     }
 }
 
-fn write_all(mut output: Output, mut queue: mpsc::Receiver<Audio>) -> io::Result<()> {
-    let mut result = Ok(());
+/// `speaker`: play it too, until this is set.
+fn write_all(
+    mut output: Output,
+    mut queue: mpsc::Receiver<Audio>,
+    speaker: Option<Arc<AtomicBool>>,
+) -> io::Result<()> {
+    let (mut speaker, mut result) = match speaker.map(Speaker::open).transpose() {
+        Ok(speaker) => (speaker, Ok(())),
+        Err(error) => (None, Err(error)),
+    };
     while result.is_ok() {
         match queue.blocking_recv() {
-            Some(audio) => result = output.write(audio.rate, &audio.pcm),
+            Some(audio) => {
+                let written = output.write(audio.rate, &audio.pcm);
+                result =
+                    written.and_then(|()| speaker.as_mut().map_or(Ok(()), |speaker| speaker.play(&audio)));
+            }
             None => break,
         }
     }
     // Even after a failure: what is in the file shall be playable.
     let finished = output.finish();
+    if let Some(speaker) = &mut speaker {
+        speaker.finish();
+    }
     result.and(finished)
 }

@@ -16,6 +16,7 @@ use super::format::Format;
 use super::interrupt::Interrupts;
 use super::output::Output;
 use super::sink::Sink;
+use super::speaker::Speaker;
 use super::summary::{Destination, Summary};
 use super::text::Text;
 use super::ui::Ui;
@@ -56,13 +57,20 @@ pub(crate) async fn run(args: &Speak, ui: &Ui) -> Result<(), Failure> {
 async fn attempt(args: &Speak, ui: &Ui, summary: &mut Summary) -> Result<Option<u8>, Failure> {
     // What the person got wrong is said before a server is asked for anything.
     let text = Text::open(&args.text, args.repeat > 1)?;
+    if args.play {
+        Speaker::check()?;
+    }
     let output = Output::open(&args.output, args.format)?;
     summary.destination(Destination {
         name: output.name(),
         format: output.format().name(),
     });
     let mut interrupts = Interrupts::catch()?;
-    let sink = Sink::start(output);
+    let sink = if args.play {
+        Sink::heard(output)
+    } else {
+        Sink::start(output)
+    };
     let stop = converse(args, ui, text, &sink, &mut interrupts, summary).await;
     let written = finish(sink, &mut interrupts, &stop).await;
     ui.clear();
@@ -111,6 +119,9 @@ async fn finish(
         Ok(Some(_)) => 1,
         _ => 0,
     };
+    if signals > 0 || stop.is_err() {
+        sink.hush();
+    }
     let mut finishing = std::pin::pin!(sink.finish());
     while signals < 2 {
         tokio::select! {

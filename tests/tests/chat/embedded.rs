@@ -1,0 +1,105 @@
+//! The checkpoint in the server, over a real socket: it answers what it was trained for, remembers what it said, and is heard.
+
+use omni_proto::v1;
+use omni_proto::v1::converse_response::Event;
+use omni_server::app::load_model;
+use omni_server::config::{ModelSource, deploy::resolve};
+use omni_tests::{Answer, ChatCall, TestServer, chat_config, chat_message, generate};
+
+async fn server() -> TestServer {
+    let deploy = resolve(None, &[], 64).expect("the defaults").deploy;
+    let load = move || load_model(&ModelSource::Embedded, &deploy, false);
+    let mut server = TestServer::launch(&[], load).await;
+    server.app.ready().await.expect("the embedded model loads");
+    server
+}
+
+/// The likeliest answers, always the same.
+fn config(audio: bool) -> v1::ChatConfig {
+    let text_sampling = v1::SamplingParams {
+        temperature: Some(0.0),
+        ..v1::SamplingParams::default()
+    };
+    let speech_sampling = v1::SamplingParams {
+        seed: Some(1),
+        ..v1::SamplingParams::default()
+    };
+    v1::ChatConfig {
+        text_sampling: Some(text_sampling),
+        speech_sampling: Some(speech_sampling),
+        ..chat_config(audio)
+    }
+}
+
+/// Asks, and expects `word` in an answer that is all there: written, spoken and kept.
+async fn expect(chat: &mut ChatCall, question: &str, word: &str) -> Answer {
+    let answer = chat.turn(question).await;
+    assert_eq!(answer.finish(), v1::FinishReason::Stop, "{question}: {answer:?}");
+    let text = &answer.text;
+    assert!(
+        text.contains(word),
+        "{question} is answered {text:?}, not with {word}"
+    );
+    assert_eq!(answer.kept, *text, "{question}");
+    assert!(answer.warnings.is_empty(), "{question}: {:?}", answer.warnings);
+    answer
+}
+
+/// Chunks of audio in an answer.
+fn chunks(chat: &ChatCall, answer: &Answer) -> usize {
+    let responses = chat.history().responses.iter();
+    let own = responses.filter(|response| response.response_id == answer.id);
+    own.filter(|response| matches!(response.event, Some(Event::Audio(_))))
+        .count()
+}
+
+#[tokio::test]
+async fn it_holds_a_conversation_aloud() {
+    let server = server().await;
+    let mut chat = server.converse().await;
+    let ready = chat.configure(config(true)).await;
+    let delivery = ready.resolved.and_then(|settings| settings.output_audio);
+    let rate = delivery
+        .and_then(|delivery| delivery.format)
+        .expect("a format")
+        .sample_rate_hz as usize;
+    for (question, word) in [
+        ("Hello!", "Hello"),
+        ("What is the capital of France?", "Paris"),
+        // Of which only the answer before tells.
+        ("Please say that again.", "Paris"),
+        ("What is 12 plus 7?", "19"),
+        ("What comes after Tuesday?", "Wednesday"),
+    ] {
+        let answer = expect(&mut chat, question, word).await;
+        // Nobody says a word of it in less than a fifth of a second, nor takes half a second per character.
+        let (least, most) = (rate / 5, answer.text.len() * rate / 2);
+        let samples = answer.samples();
+        assert!((least..most).contains(&samples), "{question}: {samples} samples");
+        assert!(chunks(&chat, &answer) > 1, "{question}: its audio is streamed");
+    }
+    chat.hang_up();
+    chat.end().await.expect("a good end");
+    server.chats_over(5).await;
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn a_whole_conversation_is_answered_like_one_that_grew() {
+    let server = server().await;
+    let mut chat = server.converse().await;
+    chat.configure(config(false)).await;
+    let first = expect(&mut chat, "What is the capital of Italy?", "Rome").await;
+    let second = expect(&mut chat, "Once more, please.", "Rome").await;
+    let conversation = vec![
+        chat_message(v1::Role::User, "What is the capital of Italy?"),
+        chat_message(v1::Role::Assistant, &first.text),
+        chat_message(v1::Role::User, "Once more, please."),
+    ];
+    let again = generate(&mut server.chat(), config(false), conversation)
+        .await
+        .expect("an answer");
+    assert_eq!(again.text, second.text);
+    drop(chat);
+    server.stop().await;
+}

@@ -20,6 +20,7 @@ use http::HeaderValue;
 use tokio::net::TcpListener;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
+use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use crate::clock::Clock;
@@ -43,6 +44,8 @@ pub use stage_process::serve_stage;
 
 /// How long connections may take to close after the last session.
 const CLOSING: Duration = Duration::from_secs(1);
+/// How long the step in progress may take when no time to drain is left.
+const LAST_STEP: Duration = Duration::from_secs(2);
 
 /// Where a server's figures go.
 #[derive(Clone)]
@@ -224,14 +227,17 @@ impl App {
     }
 
     /// Shuts down: refuses new work, lets open utterances finish within the configured time or until `now` resolves, then
-    /// ends what is left and waits for every task and thread. Only a thread that is still loading the model is abandoned.
+    /// ends what is left and waits for every task and thread. Only a thread that is still loading the model is abandoned, and one
+    /// that hangs in a step of the model.
     pub async fn shut_down(mut self, now: impl Future<Output = ()>) {
         tracing::info!(sessions = self.sessions(), "draining");
+        let drained = Instant::now() + self.drain_timeout;
         self.draining.cancel();
+        let mut patient = false;
         tokio::select! {
-            () = self.tasks.join_tasks() => {}
+            () = self.tasks.join_tasks() => patient = true,
             () = now => tracing::warn!(sessions = self.sessions(), "told to stop at once"),
-            () = tokio::time::sleep(self.drain_timeout) => {
+            () = tokio::time::sleep_until(drained) => {
                 tracing::warn!(sessions = self.sessions(), "the drain timeout is over");
             }
         }
@@ -249,7 +255,10 @@ impl App {
         let _ = (&mut self.keeper).await;
         self.orchestrator.stop_stages();
         self.metrics.close().await;
-        self.tasks.join_threads().await;
+        let least = Instant::now() + LAST_STEP;
+        self.tasks
+            .join_threads(if patient { least.max(drained) } else { least })
+            .await;
         tracing::info!("stopped");
     }
 }
@@ -274,7 +283,11 @@ async fn keep<B, L>(
             observer.serves();
             tracing::info!(seconds = clock.since(begun).as_secs_f64(), "serving");
             readiness.send_replace(Readiness::Ready);
-            board.follow(&orchestrator).await;
+            let Ok(pipeline) = orchestrator.model() else {
+                return;
+            };
+            // Draining ends the one, and whoever waits for the end of the other is aborted.
+            tokio::join!(board.follow(&orchestrator), pipeline.watch());
         }
         Err(error) => {
             readiness.send_replace(Readiness::Failed(format!("{error:#}")));

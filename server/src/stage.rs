@@ -19,9 +19,11 @@ mod pool;
 mod progress;
 mod replica;
 mod route;
+mod seat;
 mod sides;
 mod stall;
 mod talker;
+mod term;
 mod thinker;
 mod wake;
 mod worker;
@@ -41,9 +43,11 @@ pub use news::{
 };
 pub use pool::{
     Lease, MakeReplica, NoReplica, PoolControl, PoolError, PoolParts, ReplicaView, StagePool, StartThread,
+    StepLimits,
 };
 pub use progress::{StageProgress, StageSnapshot};
-pub use replica::{Changes, ReplicaId, ReplicaState, ReplicaStats, Seat};
+pub use replica::{Changes, ReplicaId, ReplicaState, ReplicaStats};
+pub use seat::Seat;
 pub use talker::{TalkerJob, TalkerLimits, talker_stage};
 pub use thinker::{ThinkerJob, ThinkerLimits, thinker_stage};
 pub(crate) use wake::WakeLine;

@@ -1,11 +1,14 @@
 //! Starting and ending everything that runs beside the main task.
 //!
-//! Every task and every thread is counted here and waited for at the end, except one that [`abandon`] starts.
+//! Every task and every thread is counted here and waited for at the end, except one that [`abandon`] starts, and one that hangs.
 
 use std::io;
 use std::sync::{Mutex, PoisonError};
 use std::thread::JoinHandle;
 
+use tokio::sync::oneshot;
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 /// Starts a thread that nobody waits for: for work that cannot be interrupted, leaves nothing behind and is of no use to a
@@ -24,7 +27,16 @@ pub fn abandon(name: &str, body: impl FnOnce() + Send + 'static) -> io::Result<(
 #[derive(Debug, Default)]
 pub struct Tasks {
     tracker: TaskTracker,
-    threads: Mutex<Vec<JoinHandle<()>>>,
+    threads: Mutex<Vec<Thread>>,
+}
+
+#[derive(Debug)]
+struct Thread {
+    handle: JoinHandle<()>,
+    /// Closed when it ends.
+    ended: oneshot::Receiver<()>,
+    /// Of one that may hang: cancelled when it is known to.
+    given_up: Option<CancellationToken>,
 }
 
 impl Tasks {
@@ -33,16 +45,46 @@ impl Tasks {
         self.tracker.spawn(task);
     }
 
-    /// Starts a thread for work that computes or blocks.
+    /// Starts a thread for work that computes or blocks, and ends soon when it is told to.
     ///
     /// # Errors
     /// If the system gives no thread.
     pub fn thread(&self, name: &str, body: impl FnOnce() + Send + 'static) -> io::Result<()> {
-        let thread = std::thread::Builder::new().name(name.to_owned()).spawn(body)?;
+        self.start(name, None, body)
+    }
+
+    /// Starts a thread that computes with a model, which may hang; when `given_up` is cancelled, it does.
+    ///
+    /// # Errors
+    /// If the system gives no thread.
+    pub fn model_thread(
+        &self,
+        name: &str,
+        given_up: CancellationToken,
+        body: impl FnOnce() + Send + 'static,
+    ) -> io::Result<()> {
+        self.start(name, Some(given_up), body)
+    }
+
+    fn start(
+        &self,
+        name: &str,
+        given_up: Option<CancellationToken>,
+        body: impl FnOnce() + Send + 'static,
+    ) -> io::Result<()> {
+        let (ends, ended) = oneshot::channel::<()>();
+        let handle = std::thread::Builder::new().name(name.to_owned()).spawn(move || {
+            let _ends = ends;
+            body();
+        })?;
         self.threads
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
-            .push(thread);
+            .push(Thread {
+                handle,
+                ended,
+                given_up,
+            });
         Ok(())
     }
 
@@ -58,19 +100,79 @@ impl Tasks {
         self.tracker.wait().await;
     }
 
-    /// Waits until every thread has ended. Threads must have been told to.
-    pub async fn join_threads(&self) {
+    /// Waits until every thread has ended. Threads must have been told to. Those that compute with a model are waited for
+    /// until `deadline`, and not at all if they are known to hang: they end with the process.
+    pub async fn join_threads(&self, deadline: Instant) {
         let threads = std::mem::take(&mut *self.threads.lock().unwrap_or_else(PoisonError::into_inner));
-        let joined = tokio::task::spawn_blocking(move || {
-            for thread in threads {
-                let name = thread.thread().name().unwrap_or("").to_owned();
-                if thread.join().is_err() {
-                    tracing::error!(thread = name, "a thread panicked");
-                }
+        for mut thread in threads {
+            let ended = thread.ends(deadline).await;
+            let name = thread.handle.thread().name().unwrap_or("").to_owned();
+            if !ended {
+                tracing::error!(
+                    thread = name,
+                    "a thread has not returned from a step and is left behind"
+                );
+            } else if thread.handle.join().is_err() {
+                tracing::error!(thread = name, "a thread panicked");
             }
-        });
-        if joined.await.is_err() {
-            tracing::error!("joining the threads failed");
         }
+    }
+}
+
+impl Thread {
+    /// Whether it ends before `deadline`, if it is one that may hang.
+    async fn ends(&mut self, deadline: Instant) -> bool {
+        let Some(given_up) = &self.given_up else {
+            // Nothing is ever sent.
+            let _ = (&mut self.ended).await;
+            return true;
+        };
+        tokio::select! {
+            biased;
+            _ = &mut self.ended => true,
+            () = given_up.cancelled() => false,
+            () = tokio::time::sleep_until(deadline) => false,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc::channel;
+    use std::time::Duration;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn a_thread_that_hangs_is_left_behind_and_all_others_are_waited_for() {
+        let tasks = Tasks::default();
+        let (release, hangs) = channel::<()>();
+        let given_up = CancellationToken::new();
+        let body = move || _ = hangs.recv();
+        tasks.model_thread("stuck", given_up.clone(), body).unwrap();
+        let (done, ended) = channel();
+        let body = move || done.send(()).unwrap();
+        tasks
+            .model_thread("works", CancellationToken::new(), body)
+            .unwrap();
+        given_up.cancel();
+        // Forever, but for one that is known to hang.
+        tasks
+            .join_threads(Instant::now() + Duration::from_secs(3600))
+            .await;
+        assert_eq!(ended.try_recv(), Ok(()));
+        drop(release);
+    }
+
+    #[tokio::test]
+    async fn a_thread_of_which_nobody_knows_that_it_hangs_has_until_the_deadline() {
+        let tasks = Tasks::default();
+        let (release, hangs) = channel::<()>();
+        let body = move || _ = hangs.recv();
+        tasks
+            .model_thread("stuck", CancellationToken::new(), body)
+            .unwrap();
+        tasks.join_threads(Instant::now()).await;
+        drop(release);
     }
 }

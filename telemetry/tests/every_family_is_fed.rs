@@ -42,6 +42,7 @@ fn feed_pipeline(meter: &Meter) {
     pipeline.in_flight(1, 2);
     pipeline.stage_waiting(TALKER, 1);
     pipeline.replica_takes_work(TALKER, true);
+    pipeline.stage_stuck(TALKER.stage, 1);
     pipeline.cancelled(ms(3));
     let share = |replica, kind| StageRecord {
         replica,

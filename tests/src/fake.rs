@@ -6,6 +6,7 @@
 mod thinker;
 
 use std::collections::HashMap;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -46,6 +47,16 @@ pub struct FakeScript {
     pub talker_dies: Fuse,
     /// The talker panics when it speaks this.
     pub talker_panics_on: Option<char>,
+    /// The talker passes `hangs` when it speaks this.
+    pub talker_hangs_on: Option<char>,
+    /// The vocoder passes `hangs` when it decodes this.
+    pub code2wav_hangs_on: Option<char>,
+    /// The thinker passes `hangs` when it should write this.
+    pub thinker_hangs_on: Option<char>,
+    /// See there.
+    pub hangs: Gate,
+    /// The talkers that were not dropped.
+    pub talkers: Living,
     /// The talker fails the sequence that contains this.
     pub talker_fails_on: Option<char>,
     /// The vocoder panics when it decodes this.
@@ -82,6 +93,33 @@ pub struct FakeScript {
     pub contexts: Contexts,
     /// Positions of prompts that the thinker found computed, answer by answer.
     pub cached: Cached,
+}
+
+/// How many there are of something. Copies are the same.
+#[derive(Debug, Clone, Default)]
+pub struct Living(Arc<AtomicUsize>);
+
+impl Living {
+    /// How many.
+    #[must_use]
+    pub fn count(&self) -> usize {
+        self.0.load(Ordering::SeqCst)
+    }
+
+    fn one(&self) -> Life {
+        self.0.fetch_add(1, Ordering::SeqCst);
+        Life(self.clone())
+    }
+}
+
+/// One of them.
+#[derive(Debug)]
+struct Life(Living);
+
+impl Drop for Life {
+    fn drop(&mut self) {
+        self.0.0.fetch_sub(1, Ordering::SeqCst);
+    }
 }
 
 /// Positions that were found computed. Copies are the same.
@@ -193,9 +231,14 @@ impl SpeechBackend for FakeSpeech {
     fn talker(&self) -> Result<FakeTalker, BackendError> {
         self.script.load.pass();
         Ok(FakeTalker {
+            _life: self.script.talkers.one(),
             script: self.script.clone(),
             speaking: HashMap::new(),
         })
+    }
+
+    fn any_frame(&self) -> CodecFrame {
+        CodecFrame(Box::new([0, 0]))
     }
 
     fn code2wav(&self) -> Result<FakeCode2Wav, BackendError> {
@@ -266,6 +309,7 @@ struct Speaking {
 #[derive(Debug)]
 pub struct FakeTalker {
     script: FakeScript,
+    _life: Life,
     speaking: HashMap<SeqId, Speaking>,
 }
 
@@ -330,6 +374,9 @@ impl FakeTalker {
             spoken.is_none() || spoken != self.script.talker_panics_on,
             "the script says so"
         );
+        if spoken.is_some() && spoken == self.script.talker_hangs_on {
+            self.script.hangs.pass();
+        }
         if spoken.is_some() && spoken == self.script.talker_fails_on {
             return Sampled::Failed("the script says so".to_owned());
         }
@@ -383,6 +430,9 @@ impl FakeCode2Wav {
                 spoken.is_none() || spoken != self.script.code2wav_panics_on,
                 "the script says so"
             );
+            if spoken.is_some() && spoken == self.script.code2wav_hangs_on {
+                self.script.hangs.pass();
+            }
             let loud = if spoken == Some('_') { 0.0 } else { 0.4 };
             // A frequency per stream, a loudness per character: no clicks where characters meet.
             let hz = 200.0 + f64::from(codes[1]);

@@ -342,7 +342,7 @@ async fn without_a_replica_for_too_long_work_fails_and_health_says_so_until_one_
     script.talker_dies.light();
     script.talker.open();
     let failed = call.utterance().await;
-    assert_eq!(failed.error_reason(), "STAGE_FAILED");
+    assert_eq!(failed.error_reason(), "STAGE_UNAVAILABLE");
     assert!(failed.outcome.error.expect("an error").message.contains("talker"));
     assert!(!server.serving().await);
     script.load.open();
@@ -354,6 +354,54 @@ async fn without_a_replica_for_too_long_work_fails_and_health_says_so_until_one_
     call.send(text("Here we are.")).await;
     call.send(finish()).await;
     assert_eq!(call.utterance().await.finish(), v1::FinishReason::Stop);
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn a_replica_that_is_added_is_warm_before_it_takes_work() {
+    let script = FakeScript::default();
+    let server = TestServer::fake(script.clone(), &[]).await;
+    script.talker.close();
+    let added = pool(&server, "talker").add().unwrap();
+    script.talker.reached().await;
+    let state = || replicas(&server, "talker")[1].state.clone();
+    assert_eq!(
+        state(),
+        ReplicaState::Loading,
+        "it is in a step, and nobody asked for one"
+    );
+    script.talker.open();
+    all_ready(&server).await;
+    pool(&server, "talker").remove(ReplicaId(0)).unwrap();
+    assert!(audio_of(&mut server.speech(), seeded(1), TEXT).await.is_ok());
+    assert_eq!(replicas(&server, "talker")[1].id, added);
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn a_replica_that_died_is_warm_before_it_takes_work_again() {
+    let script = FakeScript::default();
+    let args = ["--set", "stages.talker.restart.first_delay=1ms"];
+    let server = TestServer::fake(script.clone(), &args).await;
+    let before = script.talker.passed();
+    script.talker.close();
+    let mut call = configured(&server, seeded(1)).await;
+    call.send(text(TEXT)).await;
+    call.send(finish()).await;
+    script.talker.reached().await;
+    script.talker_dies.light();
+    script.talker.allow(1);
+    server
+        .until("the talker has died", || script.talker.passed() > before)
+        .await;
+    script.talker.reached().await;
+    let state = replicas(&server, "talker")[0].state.clone();
+    let built_anew = matches!(state, ReplicaState::Restarting { .. });
+    assert!(built_anew, "it is in a step, and nobody asked for one: {state:?}");
+    script.talker.open();
+    let utterance = call.utterance().await;
+    assert_eq!(utterance.finish(), v1::FinishReason::Stop);
+    assert!(utterance.audio == expected(seeded(1), TEXT).await);
     server.stop().await;
 }
 

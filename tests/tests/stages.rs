@@ -9,8 +9,8 @@ use omni_server::config::deploy::Restart;
 use omni_server::connector::{EdgeReader, EdgeWriter, edge};
 use omni_server::stage::{
     AudioPiece, CancelFlag, Changes, Code2WavJob, Code2WavLimits, End, Inlet as _, Outlet as _, ReplicaId,
-    Sampling, Seat, StageProgress, Taken, TalkerJob, TalkerLimits, TalkerRequest, code2wav_stage,
-    talker_stage,
+    ReplicaState, Sampling, Seat, StageProgress, Taken, TalkerJob, TalkerLimits, TalkerRequest,
+    code2wav_stage, talker_stage,
 };
 use omni_tests::{FakeScript, FakeSpeech};
 use tokio::sync::oneshot;
@@ -22,12 +22,16 @@ const CANCELLED: u64 = 5;
 const STALL: Duration = Duration::from_secs(60);
 
 fn seat() -> Seat {
+    seat_of(Changes::default())
+}
+
+fn seat_of(changes: Changes) -> Seat {
     let restart = Restart {
         first_delay: Duration::ZERO,
         max_delay: Duration::ZERO,
         healthy_after: Duration::ZERO,
     };
-    Seat::new(ReplicaId(0), restart, Changes::default())
+    Seat::new(ReplicaId(0), restart, changes)
 }
 
 fn backend() -> Arc<FakeSpeech> {
@@ -62,6 +66,22 @@ fn speak(seq: u64, tokens: EdgeReader<Vec<u32>>, frames: EdgeWriter<CodecFrame>)
     }
 }
 
+/// Steps that a talker takes to warm up.
+async fn warm_up(limits: TalkerLimits) -> u64 {
+    let (script, changes) = (FakeScript::default(), Changes::default());
+    let (seat, mut changed) = (seat_of(changes.clone()), changes.follow());
+    let backend = Arc::new(FakeSpeech::new(script.clone()));
+    let (handle, body) = talker_stage(backend, limits, seat.clone(), Clock::start());
+    let thread = std::thread::spawn(move || body.run());
+    while seat.state() != ReplicaState::Ready {
+        changed.changed().await.unwrap();
+    }
+    let steps = script.talker.passed();
+    drop(handle);
+    thread.join().unwrap();
+    steps
+}
+
 #[tokio::test]
 async fn a_sequence_without_a_place_is_excused_and_one_with_a_place_is_not() {
     let limits = TalkerLimits {
@@ -86,7 +106,12 @@ async fn a_sequence_without_a_place_is_excused_and_one_with_a_place_is_not() {
         handle.submit(speak(seq, tokens, frames_in)).unwrap();
     }
     script.talker.close();
+    let warm = warm_up(limits).await;
+    script.talker.allow(warm);
     let thread = std::thread::spawn(move || body.run());
+    while script.talker.passed() < warm {
+        tokio::task::yield_now().await;
+    }
     script.talker.reached().await;
     // Who is stuck in the first step has no excuse.
     assert!(!frames[0].upstream_waits() && !frames[1].upstream_waits());

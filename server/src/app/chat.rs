@@ -2,22 +2,13 @@
 
 use std::sync::Arc;
 
-use anyhow::Context as _;
-use omni_engine::CacheSalt;
-
 use super::model::{ModelStart, ar_config, sampling};
 use super::stage_process;
 use crate::config::deploy::{Deploy, Placement};
-use crate::orchestrator::{ChatPath, Orchestrator, ReplyEvent, ReplySpec};
+use crate::orchestrator::ChatPath;
 use crate::stage::{
-    Changes, ChatInfo, ChatMessage, Detokenizer, End, Part, PoolControl as _, Role, Sampling, SpeechBackend,
-    ThinkerLimits, ThinkerRequest, thinker_stage,
+    Changes, ChatInfo, ChatMessage, Detokenizer, SpeechBackend, ThinkerLimits, thinker_stage,
 };
-
-/// Answered once, unread, before the server says that it serves.
-const WARM_UP_TEXT: &str = "hello";
-/// Tokens of that answer.
-const WARM_UP_TOKENS: u32 = 2;
 
 impl ModelStart {
     /// The thinker of `backend`, running, or why there is none.
@@ -65,47 +56,4 @@ pub(super) fn thinker_limits(deploy: &Deploy, max_active: usize) -> ThinkerLimit
         engine: ar_config(&deploy.thinker),
         repetition: deploy.answers.repetition,
     }
-}
-
-/// Has every replica of the thinker answer once; all have been built.
-pub(super) async fn warm_up(orchestrator: &Orchestrator) -> anyhow::Result<()> {
-    let Ok(chat) = orchestrator.chat() else {
-        return Ok(());
-    };
-    orchestrator
-        .chat_available()
-        .context("the thinker could not be built")?;
-    let greeting = ChatMessage {
-        role: Role::User,
-        parts: vec![Part::Text(WARM_UP_TEXT.into())],
-    };
-    let prompt = (chat.prompt)(&[greeting]).context("the model refuses the warm-up conversation")?;
-    let request = ThinkerRequest {
-        prompt: prompt.pieces,
-        sampling: Sampling::default(),
-        seed: 0,
-        export_heard: false,
-        salt: CacheSalt::default(),
-    };
-    let spec = ReplySpec {
-        request,
-        max_tokens: WARM_UP_TOKENS,
-        arrived: orchestrator.model()?.clock.now(),
-        request_held: orchestrator.model()?.request(),
-    };
-    // Started one after the other, they go to different replicas.
-    let replicas = chat.thinker.replicas().len();
-    let answers: Vec<_> = (0..replicas)
-        .map(|_| orchestrator.answer(spec.clone()))
-        .collect::<Result<_, _>>()?;
-    for mut answer in answers {
-        loop {
-            match answer.next().await {
-                ReplyEvent::Token(_) => {}
-                ReplyEvent::End(End::Stop | End::Length | End::Repetition) => break,
-                ReplyEvent::End(end) => anyhow::bail!("the warm-up of the thinker failed: {end:?}"),
-            }
-        }
-    }
-    Ok(())
 }

@@ -13,19 +13,15 @@ use crate::clock::Clock;
 use crate::config::Config;
 use crate::config::deploy::{ArStage, ChunkStage, Deploy, Placement, Stage};
 use crate::connector::EdgeSink;
-use crate::orchestrator::{EdgeLimits, Orchestrator, Pipeline, SegmentEvent, SegmentSpec, TextEncoder};
+use crate::orchestrator::{EdgeLimits, Orchestrator, Pipeline, TextEncoder};
 use crate::stage::{
-    Changes, Code2WavLimits, End, MakeReplica, PoolParts, ReplicaState, Sampling, SpeechBackend, SpeechInfo,
-    StagePool, StartThread, TalkerLimits, TalkerRequest, code2wav_stage, talker_stage,
+    Changes, Code2WavLimits, MakeReplica, PoolParts, ReplicaState, Sampling, SpeechBackend, SpeechInfo,
+    StagePool, StartThread, StepLimits, TalkerLimits, code2wav_stage, talker_stage,
 };
 use crate::tasks::{Tasks, abandon};
 
 /// Text batches between a session and the talker.
 const TOKEN_BATCHES: u32 = 4096;
-/// Spoken once, unheard, before the server says that it serves.
-const WARM_UP_TEXT: &str = "hello.";
-/// Frames of it.
-const WARM_UP_FRAMES: u32 = 8;
 
 /// What is needed to start a model.
 pub(super) struct ModelStart {
@@ -52,8 +48,18 @@ impl ModelStart {
         })?;
         let backend = loaded.await.context("loading the model panicked")??;
         orchestrator.install(self.stages(Arc::new(backend))?);
-        warm_up(orchestrator).await?;
-        super::chat::warm_up(orchestrator).await
+        let pipeline = orchestrator.model()?;
+        tokio::select! {
+            built = all_built(pipeline) => built?,
+            () = pipeline.watch() => {}
+        }
+        orchestrator.available().context("a stage could not be built")?;
+        if pipeline.chat.is_ok() {
+            orchestrator
+                .chat_available()
+                .context("the thinker could not be built")?;
+        }
+        Ok(())
     }
 
     fn stages<B: SpeechBackend>(&self, backend: Arc<B>) -> anyhow::Result<Pipeline> {
@@ -123,13 +129,25 @@ impl ModelStart {
         changes: &Changes,
     ) -> anyhow::Result<StagePool<J>> {
         let tasks = Arc::clone(&self.tasks);
-        let start: StartThread = Arc::new(move |name, body| tasks.thread(name, move || body.run()));
+        let start: StartThread = match deploy.placement {
+            Placement::Thread => Arc::new(move |name, body| {
+                let given_up = body.given_up();
+                tasks.model_thread(name, given_up, move || body.run())
+            }),
+            Placement::Process => Arc::new(move |name, body| tasks.thread(name, move || body.run())),
+        };
+        // What runs in another process is looked after there.
+        let steps = (deploy.placement == Placement::Thread).then_some(StepLimits {
+            timeout: deploy.step_timeout,
+            left_behind: deploy.max_stuck,
+        });
         let parts = PoolParts {
             stage,
             make,
             start,
             routing: deploy.routing,
             restart: deploy.restart,
+            steps,
             changes: changes.clone(),
             listen: listen(&self.observer),
         };
@@ -194,55 +212,12 @@ pub(super) fn sampling(stage: &ArStage) -> Sampling {
     }
 }
 
-/// Sends a short sequence through every replica, so that the first caller does not pay for what happens once.
-async fn warm_up(orchestrator: &Orchestrator) -> anyhow::Result<()> {
-    let pipeline = orchestrator.model().context("the model was just installed")?;
+/// Waits until every replica is built and warm, or could not be.
+async fn all_built(pipeline: &Pipeline) -> anyhow::Result<()> {
     let mut changes = pipeline.changes.follow();
     let replicas = || pipeline.pools().into_iter().flat_map(|pool| pool.replicas());
     while replicas().any(|replica| replica.state == ReplicaState::Loading) {
         changes.changed().await?;
     }
-    orchestrator.available().context("a stage could not be built")?;
-    let most = pipeline
-        .pools()
-        .into_iter()
-        .map(|pool| pool.replicas().len())
-        .max();
-    // Bound one after the other, they go to different replicas of each stage.
-    let sequences = (0..most.unwrap_or(0)).map(|_| warm_up_sequence(orchestrator, pipeline));
-    futures::future::try_join_all(sequences).await?;
     Ok(())
-}
-
-async fn warm_up_sequence(orchestrator: &Orchestrator, pipeline: &Pipeline) -> anyhow::Result<()> {
-    let request = TalkerRequest {
-        voice: pipeline
-            .info
-            .voices
-            .first()
-            .map(|voice| voice.id.clone())
-            .unwrap_or_default(),
-        language: pipeline.info.languages.first().cloned(),
-        sampling: Sampling::default(),
-        seed: 0,
-        context: None,
-        thought: false,
-    };
-    let tokens = (pipeline.encode)(WARM_UP_TEXT).context("the tokenizer refuses the warm-up text")?;
-    let spec = SegmentSpec {
-        request,
-        tokens,
-        open: false,
-        max_frames: WARM_UP_FRAMES,
-        arrived: pipeline.clock.now(),
-        request_held: pipeline.request(),
-    };
-    let mut segment = orchestrator.start(spec, &mut None)?;
-    loop {
-        match segment.next().await {
-            SegmentEvent::TalkerDone | SegmentEvent::Audio(_) => {}
-            SegmentEvent::End(End::Stop | End::Length | End::Repetition) => return Ok(()),
-            SegmentEvent::End(end) => anyhow::bail!("the warm-up failed: {end:?}"),
-        }
-    }
 }

@@ -4,6 +4,7 @@ use std::path::Path;
 
 use anyhow::{Context as _, bail, ensure};
 use omni_audio::{SampleRate, SamplesPerFrame};
+use omni_engine::CodecFrame;
 use omni_models::{
     CheckpointSource, Code2Wav, DType, KvOptions, LoadOptions, SpeechModel, Talker, Thinker, UserRow,
 };
@@ -290,6 +291,10 @@ impl SpeechBackend for LoadedModel {
         self.model
             .code2wav()
             .map_err(|error| BackendError(error.to_string()))
+    }
+
+    fn any_frame(&self) -> CodecFrame {
+        CodecFrame(vec![0; self.model.limits().code_groups as usize].into())
     }
 
     fn kv_position(&self, stage: &str) -> Option<KvPosition> {

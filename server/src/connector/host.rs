@@ -299,9 +299,10 @@ impl<J: RemoteJob> Work<J> {
         Ok(())
     }
 
-    /// Whoever hangs does not ring: while there is something to do, it is looked after now and then.
+    /// Whoever hangs does not ring: while it is being built and warmed up, and while there is something to do, it is looked after
+    /// now and then.
     fn look_again(&self) -> Option<Duration> {
-        let busy = !self.lanes.is_empty() || self.seat.at_work_since().is_some();
+        let busy = !self.ready || !self.lanes.is_empty() || self.seat.at_work_since().is_some();
         busy.then_some(self.step_timeout)
     }
 

@@ -28,6 +28,8 @@ pub(super) enum Landed {
     TalkerDone,
     Audio(AudioPiece),
     End(End),
+    /// A replica hangs: nothing more comes, and nothing is to blame.
+    Hung(End),
 }
 
 impl Flight {
@@ -121,9 +123,14 @@ impl Flight {
                     }
                 }
                 taken = self.audio.next() => return landed(taken),
+                lost = self.binding.lost(true) => return Landed::Hung(lost),
             }
         }
-        landed(self.audio.next().await)
+        tokio::select! {
+            biased;
+            taken = self.audio.next() => landed(taken),
+            lost = self.binding.lost(false) => Landed::Hung(lost),
+        }
     }
 }
 

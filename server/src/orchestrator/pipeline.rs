@@ -82,6 +82,15 @@ impl Binding {
         self.0.talker.is_alive() && self.0.code2wav.is_alive()
     }
 
+    /// Waits until one of its replicas hangs, of which nothing more comes; of the talker only if it `speaks` still.
+    pub(super) async fn lost(&self, speaks: bool) -> End {
+        let (stage, message) = tokio::select! {
+            message = self.0.talker.lost(), if speaks => ("talker", message),
+            message = self.0.code2wav.lost() => ("code2wav", message),
+        };
+        End::Lost { stage, message }
+    }
+
     pub(super) fn talker(&self) -> &Lease<TalkerJob> {
         &self.0.talker
     }
@@ -121,9 +130,8 @@ impl From<Unbound> for End {
     fn from(unbound: Unbound) -> Self {
         let stage = unbound.stage;
         match ServeError::from(unbound) {
-            ServeError::StageFailed { stage, message } | ServeError::StageUnavailable { stage, message } => {
-                Self::Failed { stage, message }
-            }
+            ServeError::StageFailed { stage, message } => Self::Failed { stage, message },
+            ServeError::StageUnavailable { stage, message } => Self::Lost { stage, message },
             other => Self::Failed {
                 stage,
                 message: other.to_string(),
@@ -149,6 +157,21 @@ impl Pipeline {
     #[must_use]
     pub fn request(&self) -> Arc<LetGo> {
         Arc::new(LetGo::new(self.clock, Arc::clone(&self.let_go)))
+    }
+
+    /// Looks after threads that hang in a step, in every stage, for as long as it runs.
+    pub async fn watch(&self) {
+        let chat = async {
+            match &self.chat {
+                Ok(chat) => chat.thinker.watch(self.clock).await,
+                Err(_) => std::future::pending().await,
+            }
+        };
+        tokio::join!(
+            self.talker.watch(self.clock),
+            self.code2wav.watch(self.clock),
+            chat
+        );
     }
 
     /// Binds a replica of every stage.

@@ -76,7 +76,7 @@ pub struct ReplySpec {
 pub enum ReplyEvent {
     /// Its next token.
     Token(ReplyToken),
-    /// The end, after all tokens. Never [`End::Lost`].
+    /// The end, after all tokens. [`End::Lost`] if its replica hangs or none takes work: it is no fault of the conversation.
     End(End),
 }
 
@@ -85,7 +85,7 @@ struct Flight {
     tokens: EdgeReader<ReplyToken>,
     _cancel: CancelGuard,
     /// Counts as work in flight.
-    _lease: Lease<ThinkerJob>,
+    lease: Lease<ThinkerJob>,
 }
 
 /// An answer in the making. Dropping it cancels it within one step.
@@ -163,7 +163,14 @@ impl Reply {
                     Err(end) => return ReplyEvent::End(end),
                 }
             };
-            match landed(flight.tokens.next().await) {
+            let (event, hangs) = tokio::select! {
+                biased;
+                taken = flight.tokens.next() => (landed(taken), false),
+                message = flight.lease.lost() => {
+                    (ReplyEvent::End(End::Lost { stage: STAGE, message }), true)
+                }
+            };
+            match event {
                 ReplyEvent::Token(token) => {
                     self.restarts = 0;
                     return ReplyEvent::Token(token);
@@ -174,7 +181,7 @@ impl Reply {
                     self.flight = None;
                     self.waits_since = self.pipeline.clock.now();
                 }
-                ReplyEvent::End(End::Lost { stage, message }) => {
+                ReplyEvent::End(End::Lost { stage, message }) if !hangs => {
                     return ReplyEvent::End(End::Failed { stage, message });
                 }
                 end => return end,
@@ -219,7 +226,7 @@ impl Reply {
                 self.flight = Some(Flight {
                     tokens,
                     _cancel: guard,
-                    _lease: lease,
+                    lease,
                 });
                 Ok(())
             }

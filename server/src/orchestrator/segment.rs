@@ -39,7 +39,7 @@ pub enum SegmentEvent {
     TalkerDone,
     /// Audio.
     Audio(AudioPiece),
-    /// The end, after all audio. Never [`End::Lost`].
+    /// The end, after all audio. [`End::Lost`] if a replica hangs or none takes work: it is no fault of the sequence.
     End(End),
 }
 
@@ -188,7 +188,9 @@ impl Segment {
                     }
                     return SegmentEvent::Audio(piece);
                 }
-                Landed::End(End::Lost { stage, message }) if self.restarts > 0 => {
+                Landed::End(End::Lost { stage, message }) | Landed::Hung(End::Lost { stage, message })
+                    if self.restarts > 0 =>
+                {
                     tracing::warn!(stage, message, "a sequence starts again elsewhere");
                     self.restarts -= 1;
                     self.flight = None;
@@ -197,7 +199,7 @@ impl Segment {
                 Landed::End(End::Lost { stage, message }) => {
                     return SegmentEvent::End(End::Failed { stage, message });
                 }
-                Landed::End(end) => return SegmentEvent::End(end),
+                Landed::End(end) | Landed::Hung(end) => return SegmentEvent::End(end),
             }
         }
     }

@@ -433,9 +433,8 @@ impl Utterance {
                 problem: message,
             }),
             End::Overloaded(message) => self.fail(ServeError::Overloaded(message)),
-            End::Failed { stage, message } | End::Lost { stage, message } => {
-                self.fail(ServeError::StageFailed { stage, message });
-            }
+            End::Failed { stage, message } => self.fail(ServeError::StageFailed { stage, message }),
+            End::Lost { stage, message } => self.fail(ServeError::StageUnavailable { stage, message }),
         }
     }
 

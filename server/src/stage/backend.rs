@@ -153,6 +153,9 @@ pub trait SpeechBackend: Send + Sync + 'static {
     /// If it cannot be built.
     fn code2wav(&self) -> Result<Self::Code2Wav, BackendError>;
 
+    /// A codec frame that its vocoder decodes, whatever it sounds like: for warming up.
+    fn any_frame(&self) -> CodecFrame;
+
     /// What a position takes in the KV cache of `stage`, where that is known.
     fn kv_position(&self, _stage: &str) -> Option<KvPosition> {
         None

@@ -13,15 +13,18 @@ use omni_engine::{
 use super::backend::{BackendError, SpeechBackend};
 use super::flow::{End, Inlet, Outlet};
 use super::handle::StageHandle;
-use super::news::{Course, EndReason, EngineNews, Refusal, StepFigures};
+use super::news::{Course, EndReason, EngineNews, Refusal, SeqEnd, StepFigures};
 use super::progress::StageProgress;
-use super::replica::Seat;
+use super::seat::Seat;
 use super::sides::{Next, Sink, Source, failed, lost};
 use super::wake::CancelFlag;
 use super::worker::{Core, StageBody, stage};
 use crate::clock::Clock;
 
 const NAME: &str = "code2wav";
+/// The stream that warms it up: none that callers have. Its frames are decoded, unheard.
+const WARM_UP: SeqId = SeqId(u64::MAX);
+const WARM_UP_FRAMES: usize = 8;
 /// The stage that feeds it.
 const UPSTREAM: &str = "talker";
 
@@ -126,8 +129,26 @@ impl<B: SpeechBackend> Core for Code2Wav<B> {
     type Job = Code2WavJob;
 
     fn load(&mut self) -> Result<(), BackendError> {
-        self.engine = Some(ChunkEngine::new(self.backend.code2wav()?, self.config.clone()));
+        let mut engine = ChunkEngine::new(self.backend.code2wav()?, self.config.clone());
+        engine
+            .add(WARM_UP, self.options)
+            .map_err(|error| BackendError(format!("the warm-up is refused: {error}")))?;
+        let frame = self.backend.any_frame();
+        engine.push(WARM_UP, std::iter::repeat_n(frame, WARM_UP_FRAMES), true);
+        self.engine = Some(engine);
         Ok(())
+    }
+
+    fn warm_up(&mut self) -> Result<bool, BackendError> {
+        let Some(engine) = &mut self.engine else {
+            return Ok(false);
+        };
+        for event in engine.step(self.clock.now()).events {
+            if let ChunkEvent::Failed { message, .. } = event {
+                return Err(BackendError(message));
+            }
+        }
+        Ok(!engine.is_empty())
     }
 
     fn accept(&mut self, job: Code2WavJob) {
@@ -156,6 +177,7 @@ impl<B: SpeechBackend> Core for Code2Wav<B> {
             },
             progress: job.progress,
         };
+        self.seat.took(job.seq, live.course);
         self.live.insert(job.seq, live);
     }
 
@@ -181,7 +203,7 @@ impl<B: SpeechBackend> Core for Code2Wav<B> {
                 true => EndReason::Error,
                 false => EndReason::Abort,
             };
-            seat.tell(&live.ended(reason, now));
+            seat.done(seq, live.ended(reason, now));
             is_broken
         });
         for seq in broken {
@@ -208,6 +230,10 @@ impl<B: SpeechBackend> Core for Code2Wav<B> {
         let Some(engine) = &mut self.engine else { return };
         let from = self.clock.now();
         let report = engine.step(from);
+        // Others have been told that it is lost.
+        if self.seat.is_given_up() {
+            return;
+        }
         let stats = report.stats;
         let until = self.clock.now();
         self.seat
@@ -230,8 +256,8 @@ impl<B: SpeechBackend> Core for Code2Wav<B> {
 
     fn end_all(&mut self, end: &End) {
         let now = self.clock.now();
-        for live in self.live.drain().map(|(_, live)| live) {
-            self.seat.tell(&live.ended(EndReason::Error, now));
+        for (seq, live) in self.live.drain() {
+            self.seat.done(seq, live.ended(EndReason::Error, now));
             live.audio.end(end.clone());
         }
         drop(self.engine.take());
@@ -259,13 +285,13 @@ impl<B: SpeechBackend> Code2Wav<B> {
                             End::Length => EndReason::Length,
                             _ => EndReason::Stop,
                         };
-                        self.seat.tell(&live.ended(reason, until));
+                        self.seat.done(seq, live.ended(reason, until));
                         live.audio.end(live.end);
                     }
                 }
                 ChunkEvent::Failed { seq, message } => {
                     if let Some(live) = self.live.remove(&seq) {
-                        self.seat.tell(&live.ended(EndReason::Error, until));
+                        self.seat.done(seq, live.ended(EndReason::Error, until));
                         live.audio.end(failed(NAME, message));
                     }
                 }
@@ -306,7 +332,7 @@ impl Live {
     }
 
     /// The engine is done with it.
-    fn ended(&self, reason: EndReason, now: Stamp) -> EngineNews {
+    fn ended(&self, reason: EndReason, now: Stamp) -> SeqEnd {
         let finished = now;
         let record = SeqRecord {
             finished,

@@ -6,14 +6,19 @@ use omni_engine::{
     AddOptions, ArConfig, ArEngine, ArEvent, ArModel, ArReport, FinishReason, SeqId, SeqRecord, Stamp,
 };
 
+use super::backend::BackendError;
 use super::flow::End;
 use super::news::{Course, EndReason, EngineNews, KvPosition, Refusal, StepFigures, cache};
 use super::place::Place;
 use super::progress::StageProgress;
-use super::replica::{ReplicaStats, Seat};
+use super::replica::ReplicaStats;
+use super::seat::Seat;
 use super::sides::{finished, lost, refusal};
 use super::wake::CancelFlag;
 use crate::clock::Clock;
+
+/// The sequence that warms the engine up: none that callers have.
+const WARM_UP: SeqId = SeqId(u64::MAX);
 
 /// What is kept of a sequence in every such stage.
 pub(super) struct Part {
@@ -96,6 +101,44 @@ where
         self.engine = Some(ArEngine::new(model, self.config));
     }
 
+    /// Takes the sequence that warms the engine up. Nobody hears of it.
+    pub(super) fn warm(
+        &mut self,
+        request: M::Request,
+        options: AddOptions,
+        rows: Vec<M::Row>,
+    ) -> Result<(), BackendError> {
+        let Some(engine) = &mut self.engine else {
+            return Ok(());
+        };
+        engine
+            .add(WARM_UP, request, options, self.clock.now())
+            .map_err(|error| BackendError(format!("the warm-up is refused: {error}")))?;
+        if options.needs_rows {
+            engine.push(WARM_UP, rows, true);
+        }
+        Ok(())
+    }
+
+    /// A step of it ([`Core::warm_up`](super::worker::Core::warm_up)).
+    pub(super) fn warm_up(&mut self) -> Result<bool, BackendError> {
+        let Some(engine) = &mut self.engine else {
+            return Ok(false);
+        };
+        let clock = self.clock;
+        let report = engine.step_with(|| clock.now());
+        for event in report.events {
+            if let ArEvent::Finished {
+                reason: FinishReason::Error(message),
+                ..
+            } = event
+            {
+                return Err(BackendError(message));
+            }
+        }
+        Ok(engine.has_work())
+    }
+
     /// Takes a sequence into the engine.
     ///
     /// # Errors
@@ -119,6 +162,7 @@ where
             }
             return Err(refusal(self.stage, &error));
         }
+        self.seat.took(seq, course);
         Ok(Part {
             progress,
             cancel,
@@ -159,6 +203,10 @@ where
         let clock = self.clock;
         self.steps += 1;
         let report = engine.step_with(|| clock.now());
+        // Others have been told that it is lost.
+        if self.seat.is_given_up() {
+            return;
+        }
         let (stats, from) = (report.stats, report.began);
         self.seat.tell(&EngineNews::Step(StepFigures::ar(&report)));
         self.deliver(report);
@@ -176,12 +224,12 @@ where
 
     pub(super) fn end_all(&mut self, end: &End) {
         let now = self.clock.now();
-        for course in self.leaving.drain().map(|(_, course)| course) {
-            self.seat.tell(&course.end(EndReason::Abort, None, now));
+        for (seq, course) in self.leaving.drain() {
+            self.seat.done(seq, course.end(EndReason::Abort, None, now));
         }
-        for mut sequence in self.live.drain().map(|(_, sequence)| sequence) {
+        for (seq, mut sequence) in self.live.drain() {
             let course = sequence.part().course;
-            self.seat.tell(&course.end(EndReason::Error, None, now));
+            self.seat.done(seq, course.end(EndReason::Error, None, now));
             sequence.end(end.clone());
         }
         drop(self.engine.take());
@@ -230,8 +278,8 @@ where
         };
         if let Some(course) = course {
             let now = self.clock.now();
-            self.seat
-                .tell(&course.end(EndReason::from(&reason), Some(record), now));
+            let end = course.end(EndReason::from(&reason), Some(record), now);
+            self.seat.done(seq, end);
         }
         if let Some(sequence) = sequence {
             sequence.end(finished(self.stage, reason));

@@ -2,6 +2,7 @@
 
 use tokio::sync::mpsc;
 
+use super::term::Term;
 use super::wake::{CancelFlag, Wake};
 
 /// Why a job was not taken.
@@ -15,7 +16,7 @@ pub enum JobRefused {
         /// The bound.
         limit: usize,
     },
-    /// The thread has ended.
+    /// The thread has ended, or was given up.
     #[error("stage {stage} is not running")]
     Ended {
         /// Name of the stage.
@@ -30,16 +31,24 @@ pub struct StageHandle<J> {
     jobs: mpsc::Sender<J>,
     wake: Wake,
     stop: CancelFlag,
+    term: Term,
 }
 
 impl<J> StageHandle<J> {
-    /// Of the replica that takes `jobs`, hears `wake` and heeds `stop`.
-    pub(super) fn new(name: &'static str, jobs: mpsc::Sender<J>, wake: Wake, stop: CancelFlag) -> Self {
+    /// Of the replica that takes `jobs`, hears `wake` and heeds `stop`, for as long as `term` is.
+    pub(super) fn new(
+        name: &'static str,
+        jobs: mpsc::Sender<J>,
+        wake: Wake,
+        stop: CancelFlag,
+        term: Term,
+    ) -> Self {
         Self {
             name,
             jobs,
             wake,
             stop,
+            term,
         }
     }
 
@@ -49,6 +58,9 @@ impl<J> StageHandle<J> {
     /// [`JobRefused`]; the job is dropped then.
     pub fn submit(&self, job: J) -> Result<(), JobRefused> {
         let stage = self.name;
+        if self.term.is_over() {
+            return Err(JobRefused::Ended { stage });
+        }
         self.jobs.try_send(job).map_err(|refused| match refused {
             mpsc::error::TrySendError::Full(_) => JobRefused::Full {
                 stage,
@@ -58,6 +70,11 @@ impl<J> StageHandle<J> {
         })?;
         self.wake.ring();
         Ok(())
+    }
+
+    /// Waits until the thread was given up: what was sent to it is lost.
+    pub(super) async fn lost(&self) {
+        self.term.lost().cancelled().await;
     }
 
     /// The bell that the inlets and outlets of its jobs must ring.

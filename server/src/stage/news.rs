@@ -240,13 +240,13 @@ impl Course {
     }
 
     /// It is over.
-    pub(super) fn end(&self, reason: EndReason, record: Option<SeqRecord>, now: Stamp) -> EngineNews {
-        EngineNews::Finished(SeqEnd {
+    pub(super) fn end(&self, reason: EndReason, record: Option<SeqRecord>, now: Stamp) -> SeqEnd {
+        SeqEnd {
             reason,
             latency: now.since(self.arrived),
             record,
             max_outputs: self.max_outputs,
-        })
+        }
     }
 }
 
@@ -286,7 +286,7 @@ mod tests {
             max_outputs: Some(9),
         };
         let end = course.end(EndReason::Abort, None, at(250));
-        assert_eq!(end, EngineNews::Finished(expected));
+        assert_eq!(end, expected);
     }
 
     #[test]

@@ -2,9 +2,11 @@
 //!
 //! In: a way to make a replica and a way to start its thread. Out: [`Lease`]s. An utterance takes one lease per stage when it
 //! is admitted and works with that replica until it ends; a lease counts as work in flight until it is dropped. A replica
-//! that is cordoned gets no new leases; one that is removed also stops, once the last lease is back.
+//! that is cordoned gets no new leases; one that is removed also stops, once the last lease is back. One whose thread does
+//! not return from a step gets another thread ([`StagePool::watch`]); its leases are lost then.
 
 mod control;
+mod watch;
 
 use std::fmt;
 use std::io;
@@ -13,13 +15,16 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::handle::{JobRefused, StageHandle};
 use super::news::Listen;
-use super::replica::{Changes, ReplicaId, ReplicaState, Seat};
+use super::replica::{Changes, ReplicaId, ReplicaState};
 use super::route::Router;
+use super::seat::Seat;
+use super::term::{StepBell, Term};
 use super::wake::Wake;
 use super::worker::StageBody;
 use crate::config::deploy::{Restart, Routing};
 
 pub use control::{NoReplica, PoolControl, PoolError, ReplicaView};
+pub use watch::StepLimits;
 
 /// Removed replicas that are still shown.
 const REMOVED_SHOWN: usize = 8;
@@ -41,6 +46,8 @@ pub struct PoolParts<J> {
     pub routing: Routing,
     /// When a replica that died is built anew.
     pub restart: Restart,
+    /// How long its threads may be in a step; `None` if somebody else looks after that.
+    pub steps: Option<StepLimits>,
     /// Rung at every change; shared by the pools of a pipeline.
     pub changes: Changes,
     /// Who hears what the engines tell.
@@ -67,12 +74,27 @@ enum Wanted {
 
 struct Replica<J> {
     seat: Seat,
-    handle: StageHandle<J>,
+    /// The one that works for it now.
+    thread: Mutex<Arc<ReplicaThread<J>>>,
     leases: AtomicUsize,
     wanted: AtomicU8,
 }
 
+/// A thread that works for a replica.
+struct ReplicaThread<J> {
+    seat: Seat,
+    handle: StageHandle<J>,
+}
+
 impl<J> Replica<J> {
+    fn thread(&self) -> Arc<ReplicaThread<J>> {
+        Arc::clone(&self.thread.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    fn set_thread(&self, thread: ReplicaThread<J>) {
+        *self.thread.lock().unwrap_or_else(PoisonError::into_inner) = Arc::new(thread);
+    }
+
     fn is(&self, wanted: Wanted) -> bool {
         self.wanted.load(Ordering::SeqCst) == wanted as u8
     }
@@ -84,7 +106,7 @@ impl<J> Replica<J> {
     /// Stops it if it is to go and nobody works with it. Called after each of the two has changed.
     fn stop_if_unused(&self) {
         if self.is(Wanted::Removed) && self.leases.load(Ordering::SeqCst) == 0 {
-            self.handle.stop();
+            self.thread().handle.stop();
         }
     }
 }
@@ -95,11 +117,17 @@ struct Slots<J> {
     next: u32,
     router: Router,
     stopped: bool,
+    /// Threads that were given up.
+    left: Vec<Term>,
+    /// Replicas without a thread: too many are left behind.
+    vacant: Vec<ReplicaId>,
 }
 
 struct Shared<J> {
     parts: PoolParts<J>,
     slots: Mutex<Slots<J>>,
+    /// Rung by threads that begin to work.
+    bell: StepBell,
 }
 
 /// The replicas of one stage. Copies are the same pool.
@@ -134,10 +162,16 @@ impl<J: Send + 'static> StagePool<J> {
             next: 0,
             router: Router::new(parts.routing),
             stopped: false,
+            left: Vec::new(),
+            vacant: Vec::new(),
         };
-        let slots = Mutex::new(slots);
+        let shared = Shared {
+            parts,
+            slots: Mutex::new(slots),
+            bell: StepBell::default(),
+        };
         let pool = Self {
-            shared: Arc::new(Shared { parts, slots }),
+            shared: Arc::new(shared),
         };
         for _ in 0..replicas {
             pool.add()?;
@@ -168,8 +202,17 @@ impl<J: Send + 'static> StagePool<J> {
         replica.leases.fetch_add(1, Ordering::SeqCst);
         Ok(Lease {
             life: replica.seat.life(),
+            thread: replica.thread(),
             replica: Arc::clone(replica),
         })
+    }
+
+    /// Starts a thread at `seat`.
+    fn occupy(&self, seat: Seat) -> io::Result<ReplicaThread<J>> {
+        let parts = &self.shared.parts;
+        let (handle, body) = (parts.make)(seat.clone());
+        (parts.start)(&format!("{}-{}", parts.stage, seat.id()), body)?;
+        Ok(ReplicaThread { seat, handle })
     }
 
     /// Whether some replica takes work now.
@@ -220,6 +263,12 @@ impl<J> Slots<J> {
         why
     }
 
+    /// Threads that were given up and have not ended.
+    fn left_behind(&mut self) -> usize {
+        self.left.retain(|term| !term.has_ended());
+        self.left.len()
+    }
+
     /// Forgets all but the last few of those that are gone.
     fn tidy(&mut self) {
         // One whose model could not be built has ended before it was removed.
@@ -256,6 +305,10 @@ impl<J: Send + 'static> PoolControl for StagePool<J> {
         slots.replicas.iter().map(view).collect()
     }
 
+    fn left_behind(&self) -> usize {
+        self.slots().left_behind()
+    }
+
     fn cordon(&self, id: ReplicaId) -> Result<(), PoolError> {
         self.want(id, Wanted::Cordoned)
     }
@@ -277,14 +330,17 @@ impl<J: Send + 'static> PoolControl for StagePool<J> {
         slots.tidy();
         let id = ReplicaId(slots.next);
         let listener = (parts.listen)(stage, id);
-        let seat = Seat::new(id, parts.restart, parts.changes.clone()).heard_by(listener);
-        let (handle, body) = (parts.make)(seat.clone());
-        (parts.start)(&format!("{stage}-{id}"), body)
+        let mut seat = Seat::new(id, parts.restart, parts.changes.clone()).heard_by(listener);
+        if parts.steps.is_some() {
+            seat = seat.ringing(self.shared.bell.clone());
+        }
+        let thread = self
+            .occupy(seat.clone())
             .map_err(|source| PoolError::Thread { stage, source })?;
         slots.next += 1;
         slots.replicas.push(Arc::new(Replica {
             seat,
-            handle,
+            thread: Mutex::new(Arc::new(thread)),
             leases: AtomicUsize::new(0),
             wanted: AtomicU8::new(Wanted::Serving as u8),
         }));
@@ -295,7 +351,7 @@ impl<J: Send + 'static> PoolControl for StagePool<J> {
         let mut slots = self.slots();
         slots.stopped = true;
         for replica in &slots.replicas {
-            replica.handle.stop();
+            replica.thread().handle.stop();
         }
     }
 }
@@ -303,6 +359,8 @@ impl<J: Send + 'static> PoolControl for StagePool<J> {
 /// The right to work with a replica, and its count as work in flight.
 pub struct Lease<J> {
     replica: Arc<Replica<J>>,
+    /// The one that works for it.
+    thread: Arc<ReplicaThread<J>>,
     /// The life it was bound in.
     life: u32,
 }
@@ -331,7 +389,7 @@ impl<J> Lease<J> {
     /// The replica's bell.
     #[must_use]
     pub fn wake(&self) -> &Wake {
-        self.replica.handle.wake()
+        self.thread.handle.wake()
     }
 
     /// Hands over a job; never waits.
@@ -339,7 +397,17 @@ impl<J> Lease<J> {
     /// # Errors
     /// [`JobRefused`]; the job is dropped then.
     pub fn submit(&self, job: J) -> Result<(), JobRefused> {
-        self.replica.handle.submit(job)
+        self.thread.handle.submit(job)
+    }
+
+    /// Waits until its thread was given up because a step does not return, and says so. Nothing comes of what was sent to it
+    /// then, not even an end.
+    pub async fn lost(&self) -> String {
+        self.thread.handle.lost().await;
+        match self.replica.seat.state() {
+            ReplicaState::Restarting { message } => message,
+            _ => "a step of its model has not returned".to_owned(),
+        }
     }
 }
 

@@ -1,17 +1,11 @@
 //! One replica as others see it: its id, its state, its figures.
-//!
-//! The thread of the replica writes them through its [`Seat`]; pools, health and metrics read them at any time.
 
 use std::fmt;
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
-use omni_engine::{ArStats, ChunkStats, Stamp};
+use omni_engine::{ArStats, ChunkStats};
 use tokio::sync::watch;
-
-use super::news::{EngineNews, EngineSink, IgnoreEngines};
-use crate::config::deploy::Restart;
 
 /// Names a replica within its stage. Never reused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -30,7 +24,7 @@ pub enum ReplicaState {
     Loading,
     /// It works.
     Ready,
-    /// Its model died; it is built anew after a wait.
+    /// Its model died, or did not return from a step; it is built anew after a wait.
     Restarting {
         /// What happened.
         message: String,
@@ -70,7 +64,7 @@ pub struct ReplicaStats {
     pub starved: u64,
     /// Chunks of audio that came after an ideal listener had run dry.
     pub late: u64,
-    /// Times that the model died.
+    /// Times that the model died, or did not return from a step.
     pub deaths: u64,
 }
 
@@ -126,140 +120,4 @@ impl Changes {
     pub(super) fn announce(&self) {
         self.0.send_modify(|count| *count += 1);
     }
-}
-
-/// The place of a replica in its pool: where its thread writes state and figures. Copies are the same one.
-#[derive(Clone)]
-pub struct Seat {
-    id: ReplicaId,
-    restart: Restart,
-    changes: Changes,
-    shared: Arc<Shared>,
-    listener: Arc<dyn EngineSink>,
-}
-
-impl fmt::Debug for Seat {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Seat")
-            .field("id", &self.id)
-            .field("shared", &self.shared)
-            .finish_non_exhaustive()
-    }
-}
-
-#[derive(Debug)]
-struct Shared {
-    state: Mutex<ReplicaState>,
-    /// How often the model died: what began in an earlier life is lost.
-    lives: AtomicU32,
-    stats: Mutex<ReplicaStats>,
-    /// When the turn in progress began, in nanoseconds; [`NO_TURN`] between turns.
-    turn: AtomicU64,
-}
-
-const NO_TURN: u64 = u64::MAX;
-
-impl Seat {
-    /// Of a replica that begins to build its model. Every change of its state rings `changes`.
-    #[must_use]
-    pub fn new(id: ReplicaId, restart: Restart, changes: Changes) -> Self {
-        Self {
-            id,
-            restart,
-            changes,
-            shared: Arc::new(Shared {
-                state: Mutex::new(ReplicaState::Loading),
-                lives: AtomicU32::new(0),
-                stats: Mutex::default(),
-                turn: AtomicU64::new(NO_TURN),
-            }),
-            listener: Arc::new(IgnoreEngines),
-        }
-    }
-
-    /// `listener` hears what the engine tells from now on.
-    #[must_use]
-    pub fn heard_by(mut self, listener: Arc<dyn EngineSink>) -> Self {
-        self.listener = listener;
-        self
-    }
-
-    /// Tells whoever listens.
-    pub(super) fn tell(&self, news: &EngineNews) {
-        self.listener.news(news);
-    }
-
-    /// Whose it is.
-    #[must_use]
-    pub fn id(&self) -> ReplicaId {
-        self.id
-    }
-
-    /// When to build the model anew.
-    pub(super) fn restart(&self) -> Restart {
-        self.restart
-    }
-
-    /// The state now.
-    #[must_use]
-    pub fn state(&self) -> ReplicaState {
-        lock(&self.shared.state).clone()
-    }
-
-    pub(super) fn is_ready(&self) -> bool {
-        *lock(&self.shared.state) == ReplicaState::Ready
-    }
-
-    pub(super) fn set(&self, state: ReplicaState) {
-        *lock(&self.shared.state) = state;
-        self.changes.announce();
-    }
-
-    /// Which life of the replica it is.
-    pub(super) fn life(&self) -> u32 {
-        self.shared.lives.load(Ordering::Acquire)
-    }
-
-    /// Its model died. Called before anybody can notice that its work is lost.
-    pub(super) fn die(&self, message: &str) {
-        self.shared.lives.fetch_add(1, Ordering::AcqRel);
-        self.count(|stats| stats.deaths += 1);
-        self.set(ReplicaState::Restarting {
-            message: message.to_owned(),
-        });
-    }
-
-    /// Its thread begins to work at `now`.
-    pub(super) fn begin_turn(&self, now: Stamp) {
-        let nanos = u64::try_from(now.0.as_nanos()).unwrap_or(NO_TURN);
-        self.shared.turn.store(nanos, Ordering::Relaxed);
-    }
-
-    /// Its thread is back.
-    pub(super) fn end_turn(&self) {
-        self.shared.turn.store(NO_TURN, Ordering::Relaxed);
-    }
-
-    /// Since when its thread has been at work without coming back, one step of the model at most.
-    pub(crate) fn at_work_since(&self) -> Option<Stamp> {
-        match self.shared.turn.load(Ordering::Relaxed) {
-            NO_TURN => None,
-            nanos => Some(Stamp(Duration::from_nanos(nanos))),
-        }
-    }
-
-    /// The figures now.
-    #[must_use]
-    pub fn stats(&self) -> ReplicaStats {
-        *lock(&self.shared.stats)
-    }
-
-    /// Changes the figures. Called once per step; readers hold the lock for a copy only.
-    pub(crate) fn count(&self, change: impl FnOnce(&mut ReplicaStats)) {
-        change(&mut lock(&self.shared.stats));
-    }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -6,19 +6,23 @@ use std::sync::Arc;
 use omni_engine::{AddOptions, ArConfig, ArEngine, CodecFrame, SeqId, Stamp};
 use tokio::sync::oneshot;
 
-use super::backend::{BackendError, SpeechBackend, TalkerRequest};
+use super::backend::{BackendError, Sampling, SpeechBackend, TalkerRequest};
 use super::desk::{Desk, Part, Sequence};
 use super::flow::{End, Inlet, Outlet};
 use super::handle::StageHandle;
 use super::news::EngineNews;
 use super::progress::StageProgress;
-use super::replica::Seat;
+use super::seat::Seat;
 use super::sides::{Next, Sink, Source, Want};
 use super::wake::CancelFlag;
 use super::worker::{Core, StageBody, stage};
 use crate::clock::Clock;
 
 const NAME: &str = "talker";
+/// What warms it up: spoken, unheard.
+const WARM_UP_TEXT: &str = "hello.";
+/// Frames of it, most.
+const WARM_UP_FRAMES: u32 = 8;
 
 /// One sequence to speak.
 pub struct TalkerJob {
@@ -115,18 +119,33 @@ impl<B: SpeechBackend> Core for Talker<B> {
     fn load(&mut self) -> Result<(), BackendError> {
         let model = self.backend.talker()?;
         self.desk.load(model, self.backend.kv_position(NAME));
-        Ok(())
+        let info = self.backend.info();
+        let request = TalkerRequest {
+            voice: info
+                .voices
+                .first()
+                .map(|voice| voice.id.clone())
+                .unwrap_or_default(),
+            language: info.languages.first().cloned(),
+            sampling: Sampling::default(),
+            seed: 0,
+            context: None,
+            thought: false,
+        };
+        let tokens = self.backend.encode(WARM_UP_TEXT)?;
+        let request = self.backend.talker_request(request);
+        self.desk.warm(request, options(WARM_UP_FRAMES), tokens)
+    }
+
+    fn warm_up(&mut self) -> Result<bool, BackendError> {
+        self.desk.warm_up()
     }
 
     fn accept(&mut self, job: TalkerJob) {
         if job.cancel.is_set() {
             return;
         }
-        let options = AddOptions {
-            needs_rows: true,
-            max_outputs: job.max_frames,
-            ..AddOptions::default()
-        };
+        let options = options(job.max_frames);
         let thought = job.request.thought;
         let request = self.backend.talker_request(job.request);
         match self
@@ -183,6 +202,14 @@ impl<B: SpeechBackend> Core for Talker<B> {
 
     fn end_all(&mut self, end: &End) {
         self.desk.end_all(end);
+    }
+}
+
+fn options(max_frames: u32) -> AddOptions {
+    AddOptions {
+        needs_rows: true,
+        max_outputs: max_frames,
+        ..AddOptions::default()
     }
 }
 

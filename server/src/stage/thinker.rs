@@ -1,23 +1,27 @@
-//! The thinker stage: conversations in, text tokens out, one [`ArEngine`].
+//! The thinker stage: conversations in, text tokens out, one [`ArEngine`](omni_engine::ArEngine).
 
 use std::fmt;
 use std::sync::Arc;
 
-use omni_engine::{AddOptions, ArConfig, RepetitionLimit, SeqId, Stamp};
+use omni_engine::{AddOptions, ArConfig, CacheSalt, RepetitionLimit, SeqId, Stamp};
 
-use super::backend::{BackendError, SpeechBackend};
-use super::chat::{ReplyToken, ThinkerRequest};
+use super::backend::{BackendError, Sampling, SpeechBackend};
+use super::chat::{ChatMessage, Part as SaidPart, ReplyToken, Role, ThinkerRequest};
 use super::desk::{Desk, Part, Sequence};
 use super::flow::{End, Outlet};
 use super::handle::StageHandle;
 use super::progress::StageProgress;
-use super::replica::Seat;
+use super::seat::Seat;
 use super::sides::Sink;
 use super::wake::CancelFlag;
 use super::worker::{Core, StageBody, stage};
 use crate::clock::Clock;
 
 const NAME: &str = "thinker";
+/// What warms it up: answered, unread.
+const WARM_UP_TEXT: &str = "hello";
+/// Tokens of that answer, most.
+const WARM_UP_TOKENS: u32 = 2;
 
 /// One answer to think of.
 pub struct ThinkerJob {
@@ -113,7 +117,29 @@ impl<B: SpeechBackend> Core for Thinker<B> {
     fn load(&mut self) -> Result<(), BackendError> {
         let model = self.backend.thinker()?;
         self.desk.load(model, self.backend.kv_position(NAME));
-        Ok(())
+        let greeting = ChatMessage {
+            role: Role::User,
+            parts: vec![SaidPart::Text(WARM_UP_TEXT.into())],
+        };
+        let prompt = self.backend.prompt(&[greeting]);
+        let prompt = prompt.map_err(|error| BackendError(format!("the warm-up is refused: {error}")))?;
+        let request = ThinkerRequest {
+            prompt: prompt.pieces,
+            sampling: Sampling::default(),
+            seed: 0,
+            export_heard: false,
+            salt: CacheSalt::default(),
+        };
+        let options = AddOptions {
+            max_outputs: WARM_UP_TOKENS,
+            ..AddOptions::default()
+        };
+        let request = self.backend.thinker_request(request);
+        self.desk.warm(request, options, Vec::new())
+    }
+
+    fn warm_up(&mut self) -> Result<bool, BackendError> {
+        self.desk.warm_up()
     }
 
     fn accept(&mut self, job: ThinkerJob) {

@@ -1,9 +1,10 @@
-//! The thread of a replica: takes jobs, steps, sleeps, and survives a panic of the model.
+//! The thread of a replica: warms its model up, takes jobs, steps, sleeps, and survives a panic of the model.
 //!
 //! Every turn of the loop runs under `catch_unwind`. After a panic nothing that the engine holds can be trusted: all its
 //! sequences are lost, the engine is dropped and, after a wait that grows with every failure in a row, built anew. Meanwhile
 //! jobs are lost at once, so that whoever sent them can go elsewhere. Only a model that could not be built in the first place
-//! is given up.
+//! is given up. A thread whose step did not return in time was given up meanwhile by its pool: another has its seat, and it
+//! drops all it has and ends.
 
 use std::any::Any;
 use std::fmt;
@@ -12,13 +13,16 @@ use std::time::Duration;
 
 use omni_engine::Stamp;
 use tokio::sync::mpsc;
+use tokio_util::sync::CancellationToken;
 
 use super::backend::BackendError;
-use super::backoff::Backoff;
 use super::flow::End;
 use super::handle::StageHandle;
 use super::news::EngineNews;
-use super::replica::{ReplicaState, Seat};
+use super::replica::ReplicaState;
+use super::seat::Seat;
+use super::sides::lost;
+use super::term::Term;
 use super::wake::{CancelFlag, Wake};
 use crate::clock::Clock;
 
@@ -29,6 +33,12 @@ pub(crate) trait Core: Send {
 
     /// Builds model and engine.
     fn load(&mut self) -> Result<(), BackendError>;
+
+    /// One step of the warm-up: a little work that nobody asked for and nobody counts, so that the first caller does not pay for
+    /// what happens once. False when it is over. Called after [`load`](Self::load) until then.
+    fn warm_up(&mut self) -> Result<bool, BackendError> {
+        Ok(false)
+    }
 
     /// Takes a job; one that cannot run is ended here, and one that was cancelled is dropped: it must not take the place of
     /// another. Without an engine every job is lost.
@@ -64,12 +74,21 @@ pub(crate) trait Core: Send {
 }
 
 /// The body of a replica's thread. Whoever starts threads runs it.
-pub struct StageBody(Box<dyn FnOnce() + Send>);
+pub struct StageBody {
+    run: Box<dyn FnOnce() + Send>,
+    term: Term,
+}
 
 impl StageBody {
     /// Works until the replica is stopped, or its model cannot be built.
     pub fn run(self) {
-        (self.0)();
+        (self.run)();
+    }
+
+    /// Cancelled when the thread was given up because a step does not return: nobody knows whether it ever ends.
+    #[must_use]
+    pub fn given_up(&self) -> CancellationToken {
+        self.term.lost().clone()
     }
 }
 
@@ -125,18 +144,22 @@ pub(crate) fn stage_of<C: Core + 'static>(core: C, parts: StageParts) -> (StageH
         clock,
     } = parts;
     let (jobs_tx, jobs) = mpsc::channel(mailbox);
-    let handle = StageHandle::new(name, jobs_tx, wake.clone(), stop.clone());
+    let term = seat.term().clone();
+    let handle = StageHandle::new(name, jobs_tx, wake.clone(), stop.clone(), term.clone());
     let worker = Worker {
         name,
         core,
         jobs,
         wake,
         stop,
-        backoff: Backoff::new(seat.restart()),
         seat,
         clock,
     };
-    (handle, StageBody(Box::new(move || worker.run())))
+    let run = Box::new(move || {
+        let _sitting = worker.seat.sit();
+        worker.run();
+    });
+    (handle, StageBody { run, term })
 }
 
 struct Worker<C: Core> {
@@ -145,7 +168,6 @@ struct Worker<C: Core> {
     jobs: mpsc::Receiver<C::Job>,
     wake: Wake,
     stop: CancelFlag,
-    backoff: Backoff,
     seat: Seat,
     clock: Clock,
 }
@@ -163,15 +185,42 @@ enum Turn {
 
 impl<C: Core> Worker<C> {
     fn run(mut self) {
-        let end = match self.load() {
+        let end = match self.begin() {
             Ok(()) => self.work(),
-            Err(message) => {
-                tracing::error!(stage = self.name, replica = %self.seat.id(), message, "a replica has no model");
-                ReplicaState::Failed { message }
-            }
+            Err(end) => end,
         };
+        if self.seat.is_given_up() {
+            self.leave();
+        }
         self.refuse_waiting();
         self.seat.set(end);
+    }
+
+    /// Builds the model for the first time, or anew where a thread before this one was given up. The error is the state to end
+    /// in.
+    fn begin(&mut self) -> Result<(), ReplicaState> {
+        if let Some(delay) = self.seat.delay() {
+            return match self.rebuild(delay) {
+                true => Ok(()),
+                false => Err(ReplicaState::Removed),
+            };
+        }
+        self.load().map_err(|message| {
+            if !self.seat.is_given_up() {
+                tracing::error!(stage = self.name, replica = %self.seat.id(), message, "a replica has no model");
+            }
+            ReplicaState::Failed { message }
+        })
+    }
+
+    /// Its step has returned after all, too late.
+    fn leave(&mut self) {
+        tracing::warn!(
+            stage = self.name,
+            replica = %self.seat.id(),
+            "a step has returned after its replica was given up; its thread ends"
+        );
+        self.end_all(&lost(self.name));
     }
 
     /// Turns until the end; returns the state to end in.
@@ -180,6 +229,9 @@ impl<C: Core> Worker<C> {
             self.seat.begin_turn(self.clock.now());
             let turn = catch_unwind(AssertUnwindSafe(|| self.turn()));
             self.seat.end_turn();
+            if self.seat.is_given_up() {
+                return ReplicaState::Removed;
+            }
             match turn {
                 Ok(Turn::Worked) => {}
                 Ok(Turn::Idle(until)) => {
@@ -239,28 +291,41 @@ impl<C: Core> Worker<C> {
     }
 
     /// The model died: waits and builds it anew until that works. False if it was told to stop meanwhile.
-    fn recover(&mut self, mut message: String) -> bool {
+    fn recover(&mut self, message: String) -> bool {
+        let delay = self.die(message);
+        self.rebuild(delay)
+    }
+
+    /// The model died. Returns how long to wait before it is built anew.
+    fn die(&mut self, message: String) -> Duration {
+        let delay = self.seat.down(self.clock.now());
+        tracing::error!(
+            stage = self.name,
+            replica = %self.seat.id(),
+            message,
+            again_in_ms = delay.as_millis(),
+            "a replica died, its model is built anew"
+        );
+        // First the state, so that whoever is told of a loss does not come back here.
+        self.seat.die(&message);
+        self.end_all(&End::Lost {
+            stage: self.name,
+            message,
+        });
+        delay
+    }
+
+    /// Builds the model anew after `delay`, again and again until that works. False if it was told to stop meanwhile, or given
+    /// up.
+    fn rebuild(&mut self, mut delay: Duration) -> bool {
         loop {
-            let delay = self.backoff.down(self.clock.now());
-            tracing::error!(
-                stage = self.name,
-                replica = %self.seat.id(),
-                message,
-                again_in_ms = delay.as_millis(),
-                "a replica died, its model is built anew"
-            );
-            // First the state, so that whoever is told of a loss does not come back here.
-            self.seat.die(&message);
-            self.end_all(&End::Lost {
-                stage: self.name,
-                message,
-            });
             if !self.wait(delay) {
                 return false;
             }
             match self.load() {
                 Ok(()) => return true,
-                Err(error) => message = error,
+                Err(_) if self.seat.is_given_up() => return false,
+                Err(message) => delay = self.die(message),
             }
         }
     }
@@ -282,18 +347,35 @@ impl<C: Core> Worker<C> {
         }
     }
 
-    /// Builds the model.
+    /// Builds the model and warms it up.
     fn load(&mut self) -> Result<(), String> {
         let begun = self.clock.now();
-        catch_unwind(AssertUnwindSafe(|| self.core.load()))
-            .unwrap_or_else(|panic| Err(BackendError(panic_message(&*panic))))
-            .map_err(|error| error.to_string())?;
-        let now = self.clock.now();
+        caught(|| self.core.load())?;
         self.seat.tell(&EngineNews::Loaded {
-            after: now.since(begun),
+            after: self.clock.since(begun),
         });
-        self.backoff.up(now);
-        self.seat.set(ReplicaState::Ready);
+        if let Err(message) = self.warm_up() {
+            // The engine may hold anything.
+            self.end_all(&lost(self.name));
+            return Err(format!("the warm-up failed: {message}"));
+        }
+        self.seat.up(self.clock.now());
+        Ok(())
+    }
+
+    /// A step of it counts as a turn: it may hang like any other. One that is told to stop meanwhile will see that soon.
+    fn warm_up(&mut self) -> Result<(), String> {
+        while !self.stop.is_set() {
+            self.seat.begin_turn(self.clock.now());
+            let step = caught(|| self.core.warm_up());
+            self.seat.end_turn();
+            if self.seat.is_given_up() {
+                return Err("the replica was given up meanwhile".to_owned());
+            }
+            if !step? {
+                break;
+            }
+        }
         Ok(())
     }
 
@@ -318,6 +400,13 @@ impl<C: Core> Worker<C> {
             self.core.accept(job);
         }
     }
+}
+
+/// What `work` came to; a panic is an error.
+fn caught<T>(work: impl FnOnce() -> Result<T, BackendError>) -> Result<T, String> {
+    catch_unwind(AssertUnwindSafe(work))
+        .unwrap_or_else(|panic| Err(BackendError(panic_message(&*panic))))
+        .map_err(|error| error.to_string())
 }
 
 fn panic_message(panic: &(dyn Any + Send)) -> String {

@@ -112,6 +112,14 @@ impl PipelineInstruments {
         gauge.set(f64::from(u8::from(takes_work)));
     }
 
+    /// So many threads of a stage hang in a step and were left behind.
+    pub fn stage_stuck(&self, stage: u32, threads: u64) {
+        let gauge = self
+            .meter
+            .gauge(f::OMNI_STAGE_STUCK_THREADS, [&stage.to_string()]);
+        gauge.set(threads as f64);
+    }
+
     /// So many requests are being worked on, and so many wait for that.
     pub fn in_flight(&self, running: u64, waiting: u64) {
         self.running.set(running as f64);

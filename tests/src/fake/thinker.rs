@@ -184,6 +184,9 @@ impl FakeThinker {
         };
         let written = Some(char::from(byte));
         assert!(written != self.script.thinker_panics_on, "the script says so");
+        if written == self.script.thinker_hangs_on {
+            self.script.hangs.pass();
+        }
         if written == self.script.thinker_fails_on {
             return Sampled::Failed("the script says so".to_owned());
         }

@@ -73,8 +73,11 @@ impl Observer {
             live.sessions.rejected(RejectionReason::Requests);
         }
         for (stage, Stage { name, .. }) in live.stages() {
-            let views = self.orchestrator.pool(name).map(|pool| pool.replicas());
-            for view in views.into_iter().flatten() {
+            let Some(pool) = self.orchestrator.pool(name) else {
+                continue;
+            };
+            live.pipeline.stage_stuck(stage, pool.left_behind() as u64);
+            for view in pool.replicas() {
                 let replica = Replica {
                     stage,
                     replica: view.id.0,

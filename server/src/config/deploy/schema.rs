@@ -164,8 +164,15 @@ pub(super) const SECTIONS: &[Section] = &[
                 "step_timeout",
                 WAIT,
                 Is("5m"),
-                "A process (`placement`) whose model does not return from a step for this long is ended, and its replica has died. A \
-                 thread cannot be ended, so that this does nothing for one.",
+                "A replica whose model does not return from a step for this long has died. A process (`placement`) is ended then. A \
+                 thread cannot be: it is left behind with what it has in memory, and another takes its place.",
+            ),
+            setting(
+                "max_stuck",
+                Kind::Count { min: 0, max: 64 },
+                Is("4"),
+                "Threads of the stage that may be left behind like that. While there are more, a replica that hangs stays down until \
+                 one of them returns.",
             ),
         ],
     },

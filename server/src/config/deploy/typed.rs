@@ -66,8 +66,10 @@ pub struct Stage {
     pub restart: Restart,
     /// What a replica is.
     pub placement: Placement,
-    /// How long one step may take, where the replica is a process.
+    /// How long one step may take.
     pub step_timeout: Duration,
+    /// Threads that may be left behind in a step that does not return.
+    pub max_stuck: u32,
 }
 
 /// What a replica is.
@@ -255,6 +257,7 @@ impl Scope<'_> {
                 _ => Placement::Thread,
             },
             step_timeout: self.time("step_timeout"),
+            max_stuck: self.count("max_stuck"),
         }
     }
 

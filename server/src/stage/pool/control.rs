@@ -79,6 +79,9 @@ pub trait PoolControl: Send + Sync + fmt::Debug {
     /// Its replicas, ids ascending; of those that were removed the last few.
     fn replicas(&self) -> Vec<ReplicaView>;
 
+    /// Threads that were given up because a step does not return, and that have not ended yet.
+    fn left_behind(&self) -> usize;
+
     /// Gives a replica no new work.
     ///
     /// # Errors

@@ -98,6 +98,7 @@ fn pool(replicas: u32, broken: bool) -> StagePool<Job> {
             max_delay: Duration::from_millis(1),
             healthy_after: Duration::from_secs(1),
         },
+        steps: None,
         changes: Changes::default(),
         listen: Arc::new(|_, _| Arc::new(IgnoreEngines)),
     };

@@ -64,7 +64,6 @@ fn a_cancelled_job_leaves_before_the_next_one_comes() {
         jobs: mailbox,
         wake: Wake::default(),
         stop: CancelFlag::default(),
-        backoff: Backoff::new(seat.restart()),
         seat,
         clock: Clock::start(),
     };

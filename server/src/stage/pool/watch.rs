@@ -1,0 +1,152 @@
+//! Looking after threads that are in a step: a step that does not return in time is the death of its replica.
+//!
+//! A thread cannot be killed. It is left behind with all it has, another gets its seat after the usual wait, and what the first
+//! was working on is lost, as it would be if its model had panicked. Only so many may be left behind: each keeps its state in
+//! memory, and the next one would hang too. Beyond that a replica stays without a thread until one of those ends.
+//!
+//! Nothing is polled: a thread that begins to work rings, and while none works nobody looks.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use omni_engine::Stamp;
+
+use super::{Replica, Slots, StagePool, Wanted};
+use crate::clock::Clock;
+
+/// How long a replica's thread may be in a step, and how many may be stuck in one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct StepLimits {
+    /// Longest step.
+    pub timeout: Duration,
+    /// Threads of the stage that may be left behind.
+    pub left_behind: u32,
+}
+
+/// What it waits for.
+#[derive(Debug, Clone, Copy)]
+enum Next {
+    /// Nobody works.
+    Ring,
+    /// Somebody may be overdue then.
+    At(Stamp),
+}
+
+impl<J: Send + 'static> StagePool<J> {
+    /// Gives up threads that do not return from a step in time, for as long as it runs. Whoever begins anew begins by looking.
+    pub async fn watch(&self, clock: Clock) {
+        let Some(limits) = self.shared.parts.steps else {
+            return std::future::pending().await;
+        };
+        let mut changes = self.shared.parts.changes.follow();
+        let mut next = self.look(limits, clock.now());
+        loop {
+            let wait = async {
+                match next {
+                    // Whoever has just begun cannot be overdue before that.
+                    Next::Ring => {
+                        self.shared.bell.rung().await;
+                        Next::At(clock.now() + limits.timeout)
+                    }
+                    Next::At(at) => {
+                        tokio::time::sleep(at.since(clock.now())).await;
+                        self.look(limits, clock.now())
+                    }
+                }
+            };
+            tokio::select! {
+                then = wait => next = then,
+                // One that was left behind may have ended.
+                Ok(()) = changes.changed() => self.start_vacant(&mut self.slots(), limits, clock.now()),
+            }
+        }
+    }
+
+    /// Gives up who is overdue. Returns when to look again.
+    fn look(&self, limits: StepLimits, now: Stamp) -> Next {
+        let bell = &self.shared.bell;
+        // First this: who begins to work after it was looked at rings.
+        bell.rest();
+        let mut slots = self.slots();
+        let mut due: Option<Stamp> = None;
+        for replica in slots.replicas.clone() {
+            let thread = replica.thread();
+            let Some(since) = thread.seat.at_work_since() else {
+                continue;
+            };
+            if thread.seat.is_given_up() {
+                continue;
+            }
+            let at = since + limits.timeout;
+            if at <= now {
+                self.give_up(&mut slots, &replica, limits, now);
+            } else {
+                due = Some(due.map_or(at, |due| due.min(at)));
+            }
+        }
+        match due {
+            None => Next::Ring,
+            Some(at) => {
+                bell.stay();
+                Next::At(at)
+            }
+        }
+    }
+
+    fn give_up(&self, slots: &mut Slots<J>, replica: &Arc<Replica<J>>, limits: StepLimits, now: Stamp) {
+        let (stage, id) = (self.stage(), replica.seat.id());
+        let thread = replica.thread();
+        let timeout = limits.timeout;
+        let message = format!("a step of its model has not returned for {timeout:?}");
+        tracing::error!(
+            stage,
+            replica = %id,
+            message,
+            "a replica hangs; its thread is left behind and another takes its place"
+        );
+        slots.left.push(thread.seat.term().clone());
+        thread.seat.give_up(&message, now);
+        slots.vacant.push(id);
+        self.start_vacant(slots, limits, now);
+    }
+
+    /// Starts threads for replicas that have none, if there may be more; called again whenever something has changed.
+    fn start_vacant(&self, slots: &mut Slots<J>, limits: StepLimits, now: Stamp) {
+        for id in std::mem::take(&mut slots.vacant) {
+            let Some(replica) = slots.find(id).cloned() else {
+                continue;
+            };
+            if slots.stopped || replica.is(Wanted::Removed) {
+                replica.seat.removed();
+            } else if let Err(why) = self.start_successor(slots, &replica, limits, now) {
+                slots.vacant.push(id);
+                if replica.seat.vacant(&why) {
+                    tracing::error!(stage = self.stage(), replica = %id, why, "a replica stays without a thread");
+                }
+            }
+        }
+    }
+
+    /// Starts another thread for a replica.
+    fn start_successor(
+        &self,
+        slots: &mut Slots<J>,
+        replica: &Replica<J>,
+        limits: StepLimits,
+        now: Stamp,
+    ) -> Result<(), String> {
+        let (left, most) = (slots.left_behind(), limits.left_behind);
+        if left > most as usize {
+            return Err(format!(
+                "{left} threads of the stage have not returned from a step, and at most {most} are replaced"
+            ));
+        }
+        let seat = replica.thread().seat.clone();
+        let delay = seat.down(now);
+        let thread = self
+            .occupy(seat.successor(delay))
+            .map_err(|error| format!("no thread could be started: {error}"))?;
+        replica.set_thread(thread);
+        Ok(())
+    }
+}

@@ -31,8 +31,11 @@ use ui::Ui;
 
 /// Runs the whole program.
 pub(crate) fn main() -> ExitCode {
-    let args = Args::parse();
+    let mut args = Args::parse();
     let ui = Ui::new(args.command.quiet());
+    if let Err(failure) = args.command.authorise() {
+        return failure.report(&ui);
+    }
     let runtime = match tokio::runtime::Builder::new_current_thread().enable_all().build() {
         Ok(runtime) => runtime,
         Err(error) => return Failure::io("cannot start", error).report(&ui),

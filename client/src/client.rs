@@ -7,11 +7,13 @@ use omni_proto::v1::catalog_service_client::CatalogServiceClient;
 use omni_proto::v1::chat_service_client::ChatServiceClient;
 use omni_proto::v1::speech_service_client::SpeechServiceClient;
 use tokio_util::task::AbortOnDropHandle;
+use tonic::service::interceptor::InterceptedService;
 use tonic::transport::Channel;
 
 use crate::call::outgoing;
 use crate::catalog::{Model, Voice};
 use crate::chat::{ChatEvents, ChatSender, ChatSettings, Message};
+use crate::credentials::Transport;
 use crate::endpoint::Endpoint;
 use crate::error::ClientError;
 use crate::events::SpeechEvents;
@@ -31,7 +33,7 @@ const PING_INTERVAL: Duration = Duration::from_secs(20);
 #[derive(Debug, Clone)]
 pub struct Client {
     endpoint: Endpoint,
-    channel: Channel,
+    transport: Transport,
 }
 
 impl Client {
@@ -63,7 +65,7 @@ impl Client {
             .map_err(unreachable)?;
         Ok(Self {
             endpoint: endpoint.clone(),
-            channel,
+            transport: InterceptedService::new(channel, endpoint.credentials()),
         })
     }
 
@@ -86,7 +88,7 @@ impl Client {
             event: Some(v1::speak_request::Event::Config(settings.to_proto())),
         };
         let (requests, outgoing, hearing) = outgoing(config);
-        let mut service = SpeechServiceClient::new(self.channel.clone());
+        let mut service = SpeechServiceClient::new(self.transport.clone());
         let opening = tokio::spawn(async move { service.speak(outgoing).await });
         let events = SpeechEvents::speak(self.endpoint.clone(), AbortOnDropHandle::new(opening), hearing);
         (SpeechSender::new(requests), events)
@@ -122,7 +124,7 @@ impl Client {
             config: Some(settings.to_proto()),
             text: text.to_owned(),
         };
-        let mut service = SpeechServiceClient::new(self.channel.clone());
+        let mut service = SpeechServiceClient::new(self.transport.clone());
         let opening = tokio::spawn(async move { service.synthesize(request).await });
         SpeechEvents::synthesize(self.endpoint.clone(), AbortOnDropHandle::new(opening))
     }
@@ -140,7 +142,7 @@ impl Client {
             event: Some(v1::converse_request::Event::Config(settings.to_proto())),
         };
         let (requests, outgoing, hearing) = outgoing(config);
-        let mut service = ChatServiceClient::new(self.channel.clone());
+        let mut service = ChatServiceClient::new(self.transport.clone());
         let opening = tokio::spawn(async move { service.converse(outgoing).await });
         let events = ChatEvents::converse(self.endpoint.clone(), AbortOnDropHandle::new(opening), hearing);
         (ChatSender::new(requests), events)
@@ -185,7 +187,7 @@ impl Client {
             }),
             messages: messages.map(Message::to_proto).collect(),
         };
-        let mut service = ChatServiceClient::new(self.channel.clone());
+        let mut service = ChatServiceClient::new(self.transport.clone());
         let opening = tokio::spawn(async move { service.generate(request).await });
         ChatEvents::generate(self.endpoint.clone(), AbortOnDropHandle::new(opening))
     }
@@ -195,7 +197,7 @@ impl Client {
     /// # Errors
     /// What the server or the transport reported.
     pub async fn models(&self) -> Result<Vec<Model>, ClientError> {
-        let mut service = CatalogServiceClient::new(self.channel.clone());
+        let mut service = CatalogServiceClient::new(self.transport.clone());
         let mut models = Vec::new();
         let mut request = v1::ListModelsRequest::default();
         loop {
@@ -224,7 +226,7 @@ impl Client {
     /// # Errors
     /// What the server or the transport reported.
     pub async fn voices(&self, model: &str, language: &str) -> Result<Vec<Voice>, ClientError> {
-        let mut service = CatalogServiceClient::new(self.channel.clone());
+        let mut service = CatalogServiceClient::new(self.transport.clone());
         let mut voices = Vec::new();
         let mut request = v1::ListVoicesRequest {
             model: model.to_owned(),
@@ -260,7 +262,7 @@ impl Client {
     /// # Errors
     /// What the server or the transport reported.
     pub async fn health(&self, service: &str) -> Result<Serving, ClientError> {
-        health::check(self.channel.clone(), service)
+        health::check(self.transport.clone(), service)
             .await
             .map_err(|status| ClientError::from_status(&self.endpoint, &status))
     }
@@ -270,7 +272,7 @@ impl Client {
     /// # Errors
     /// What the server or the transport reported: UNIMPLEMENTED of a server without reflection.
     pub async fn services(&self) -> Result<Vec<String>, ClientError> {
-        reflection::services(self.channel.clone())
+        reflection::services(self.transport.clone())
             .await
             .map_err(|status| ClientError::from_status(&self.endpoint, &status))
     }

@@ -2,8 +2,11 @@
 
 use std::fmt;
 use std::str::FromStr;
+use std::sync::Arc;
 
 use tonic::transport::Uri;
+
+use crate::credentials::{ApiKeyError, Credentials};
 
 /// The port a server listens on unless told otherwise.
 const DEFAULT_PORT: u16 = 50_051;
@@ -33,10 +36,12 @@ pub enum EndpointError {
     },
 }
 
-/// The address of a server.
+/// The address of a server, and the key for it if one is asked for.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Endpoint {
-    uri: Uri,
+    // Behind a pointer, for every error names its endpoint.
+    uri: Arc<Uri>,
+    credentials: Credentials,
 }
 
 impl Endpoint {
@@ -84,8 +89,11 @@ impl Endpoint {
             return Err(malformed());
         }
         let port = uri.port_u16().unwrap_or(DEFAULT_PORT);
-        let uri = format!("http://{host}:{port}").parse().map_err(|_| malformed())?;
-        Ok(Self { uri })
+        let uri: Uri = format!("http://{host}:{port}").parse().map_err(|_| malformed())?;
+        Ok(Self {
+            uri: Arc::new(uri),
+            credentials: Credentials::default(),
+        })
     }
 
     /// The name or address of the machine, without the brackets of an IPv6 address.
@@ -101,8 +109,21 @@ impl Endpoint {
         self.uri.port_u16().unwrap_or(DEFAULT_PORT)
     }
 
+    /// The same server, called with an API key.
+    ///
+    /// # Errors
+    /// If it cannot be one.
+    pub fn with_api_key(self, key: &str) -> Result<Self, ApiKeyError> {
+        let credentials = Credentials::key(key)?;
+        Ok(Self { credentials, ..self })
+    }
+
+    pub(crate) fn credentials(&self) -> Credentials {
+        self.credentials.clone()
+    }
+
     pub(crate) fn uri(&self) -> Uri {
-        self.uri.clone()
+        Uri::clone(&self.uri)
     }
 }
 

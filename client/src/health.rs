@@ -4,13 +4,13 @@ use std::fmt;
 use std::time::Duration;
 
 use tokio::time::{Instant, sleep, timeout_at};
-use tonic::transport::Channel;
 use tonic::{Code, Status};
 use tonic_health::pb::HealthCheckRequest;
 use tonic_health::pb::health_check_response::ServingStatus;
 use tonic_health::pb::health_client::HealthClient;
 
 use crate::client::Client;
+use crate::credentials::Transport;
 use crate::endpoint::Endpoint;
 use crate::error::ClientError;
 
@@ -38,11 +38,11 @@ impl fmt::Display for Serving {
     }
 }
 
-pub(crate) async fn check(channel: Channel, service: &str) -> Result<Serving, Status> {
+pub(crate) async fn check(transport: Transport, service: &str) -> Result<Serving, Status> {
     let request = HealthCheckRequest {
         service: service.to_owned(),
     };
-    match HealthClient::new(channel).check(request).await {
+    match HealthClient::new(transport).check(request).await {
         Ok(response) => Ok(match response.into_inner().status() {
             ServingStatus::Serving => Serving::Serving,
             ServingStatus::NotServing => Serving::NotServing,

@@ -69,6 +69,7 @@ mod call;
 mod catalog;
 mod chat;
 mod client;
+mod credentials;
 mod done;
 mod endpoint;
 mod error;
@@ -88,6 +89,7 @@ pub use chat::{
     InputAudio, Message, MessageAdded, Outputs, Part, ResponseId, ResponseRequest, Role, Sampling,
 };
 pub use client::Client;
+pub use credentials::ApiKeyError;
 pub use done::{Done, Finish, Outcome, StageTiming, Timings, Usage};
 pub use endpoint::{Endpoint, EndpointError};
 pub use error::{ClientError, FieldViolation, RpcError, code_name};

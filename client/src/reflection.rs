@@ -1,19 +1,20 @@
 //! The standard gRPC reflection service: which services a server has.
 
-use tonic::transport::Channel;
 use tonic::{Code, Status};
 use tonic_reflection::pb::v1::ServerReflectionRequest;
 use tonic_reflection::pb::v1::server_reflection_client::ServerReflectionClient;
 use tonic_reflection::pb::v1::server_reflection_request::MessageRequest;
 use tonic_reflection::pb::v1::server_reflection_response::MessageResponse;
 
-pub(crate) async fn services(channel: Channel) -> Result<Vec<String>, Status> {
+use crate::credentials::Transport;
+
+pub(crate) async fn services(transport: Transport) -> Result<Vec<String>, Status> {
     let request = ServerReflectionRequest {
         host: String::new(),
         message_request: Some(MessageRequest::ListServices(String::new())),
     };
     let requests = tokio_stream::once(request);
-    let mut service = ServerReflectionClient::new(channel);
+    let mut service = ServerReflectionClient::new(transport);
     let mut answers = service.server_reflection_info(requests).await?.into_inner();
     let answer = answers.message().await?;
     match answer.and_then(|answer| answer.message_response) {

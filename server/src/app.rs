@@ -15,7 +15,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use anyhow::Context as _;
+use anyhow::{Context as _, anyhow};
 use http::HeaderValue;
 use tokio::net::TcpListener;
 use tokio::sync::watch;
@@ -26,7 +26,7 @@ use tokio_util::sync::CancellationToken;
 use crate::clock::Clock;
 use crate::config::Config;
 use crate::connector::EdgeSink;
-use crate::grpc::{Catalog, Chat, Door, GrpcLimits, Riva, Services, Speech, serve};
+use crate::grpc::{Catalog, Chat, Door, GrpcLimits, Keys, Riva, Services, Speech, serve};
 use crate::openai::OpenAi;
 use crate::orchestrator::{AdmissionLimits, Orchestrator};
 use crate::session::{RecordSink, SessionDeps, SessionLimits};
@@ -139,7 +139,14 @@ impl App {
         let speech = Arc::new(Speech::new(door.clone()));
         let chat = Arc::new(Chat::new(door.clone()));
         let catalog = Arc::new(Catalog::new(orchestrator.clone()));
-        let openai = OpenAi::new(Arc::clone(&speech), Arc::clone(&chat), Arc::clone(&catalog));
+        let keys =
+            Keys::new(config.api_keys.as_deref()).map_err(|problems| anyhow!("{}", problems.join("\n")))?;
+        let openai = OpenAi::new(
+            Arc::clone(&speech),
+            Arc::clone(&chat),
+            Arc::clone(&catalog),
+            keys.clone(),
+        );
         let services = Services {
             speech,
             chat,
@@ -149,7 +156,7 @@ impl App {
         };
         let closing = CancellationToken::clone(&close).cancelled_owned();
         let calls = metrics.calls()?;
-        let listener = tokio::spawn(serve(listener, services, health, calls, limits, closing));
+        let listener = tokio::spawn(serve(listener, services, health, calls, keys, limits, closing));
         tracing::info!(%address, "listening");
 
         let (readiness_tx, readiness) = watch::channel(Readiness::Loading);

@@ -2,6 +2,7 @@
 //! open).
 
 pub mod deploy;
+mod keys;
 mod metrics;
 mod raw;
 mod time;
@@ -12,6 +13,7 @@ use std::time::Duration;
 
 use deploy::{Deploy, Resolution};
 
+pub use keys::{Holder, KeyFile, Scope, new_key};
 pub use metrics::{MetricsListen, MetricsSettings, RawMetrics, RawPush, hostname};
 pub use raw::{LogFormat, MetricsCommand, RawConfig, ServerCommand};
 
@@ -42,6 +44,8 @@ pub struct Config {
     pub speech_only: bool,
     /// Where to listen.
     pub listen: SocketAddr,
+    /// File of the API keys that are asked for.
+    pub api_keys: Option<PathBuf>,
     /// Origins whose web pages may call, "*" for all.
     pub cors_origins: Vec<String>,
     /// Calls at once.
@@ -118,6 +122,9 @@ impl RawConfig {
                 ModelSource::Directory(path)
             }
         };
+        if let Some(Err(wrong)) = self.api_keys.as_deref().map(KeyFile::read) {
+            problems.extend(wrong.into_iter().map(|problem| format!("--api-keys {problem}")));
+        }
         let origins = self.cors_origin.iter().filter(|origin| !is_origin(origin));
         problems.extend(origins.map(|origin| {
             format!(
@@ -179,6 +186,7 @@ impl RawConfig {
             deploy_yaml: resolution.yaml(),
             speech_only: self.speech_only,
             listen: self.listen,
+            api_keys: self.api_keys,
             cors_origins: self.cors_origin,
             max_sessions: self.max_sessions,
             max_active: self.max_active,

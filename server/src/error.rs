@@ -6,6 +6,8 @@
 
 use std::time::Duration;
 
+use crate::config::Scope;
+
 /// Why a call or an utterance could not be served.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ServeError {
@@ -202,6 +204,15 @@ pub enum ServeError {
     /// The caller does not read what it asked for.
     #[error("what was read from the stream is {} behind what there was to hear and to read", seconds(.0))]
     SlowReader(Duration),
+    /// The call has no API key.
+    #[error("the call has no API key, expected \"authorization: Bearer KEY\" or \"x-api-key: KEY\"")]
+    ApiKeyMissing,
+    /// The API key is none that is good.
+    #[error("the API key is not known here")]
+    ApiKeyInvalid,
+    /// The API key is good for other things.
+    #[error("the API key does not open this: it lacks the scope {0}")]
+    ScopeMissing(Scope),
     /// The caller is gone. Nobody reads this; it ends the work and names the outcome in the record.
     #[error("the caller went away")]
     CallerGone,
@@ -245,6 +256,9 @@ impl ServeError {
             Self::SessionIdle(_) => "SESSION_IDLE",
             Self::SessionMaxAge(_) => "SESSION_MAX_AGE",
             Self::SlowReader(_) => "SLOW_READER",
+            Self::ApiKeyMissing => "API_KEY_MISSING",
+            Self::ApiKeyInvalid => "API_KEY_INVALID",
+            Self::ScopeMissing(_) => "METHOD_NOT_ALLOWED",
             Self::CallerGone => "CALLER_GONE",
         }
     }

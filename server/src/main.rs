@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use anyhow::Context as _;
 use clap::Parser as _;
 use omni_server::app::{App, Sinks, init_logging, list_metrics, load_model, metrics_catalogue, serve_stage};
-use omni_server::config::{Config, MetricsCommand, RawConfig, ServerCommand};
+use omni_server::config::{Config, MetricsCommand, RawConfig, Scope, ServerCommand};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
 /// The command line or the configuration cannot be used.
@@ -17,7 +17,10 @@ fn main() -> ExitCode {
     if raw.command == Some(ServerCommand::CheckConfig) {
         return check_config(raw);
     }
-    let command = raw.command;
+    if let Some(ServerCommand::NewKey { name, scopes }) = &raw.command {
+        return new_key(name, scopes);
+    }
+    let command = raw.command.clone();
     let config = match raw.validate() {
         Ok(config) => config,
         Err(error) => {
@@ -56,6 +59,21 @@ fn check_config(raw: RawConfig) -> ExitCode {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("error: cannot print: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn new_key(name: &str, scopes: &[Scope]) -> ExitCode {
+    let made = omni_server::config::new_key(name, scopes).and_then(|(key, line)| {
+        print(&format!("{line}\n"))?;
+        eprintln!("the key of {name}, which is not kept: {key}");
+        Ok(())
+    });
+    match made {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("error: {error:#}");
             ExitCode::FAILURE
         }
     }

@@ -25,7 +25,8 @@ use serde::de::DeserializeOwned;
 use tonic::metadata::MetadataMap;
 
 use self::error::ApiError;
-use crate::grpc::{Catalog, Chat, Speech};
+use crate::config::Scope;
+use crate::grpc::{Catalog, Chat, Keys, Speech, status};
 
 /// The services that answer.
 #[derive(Debug, Clone)]
@@ -33,17 +34,25 @@ pub struct OpenAi {
     speech: Arc<Speech>,
     chat: Arc<Chat>,
     catalog: Arc<Catalog>,
+    keys: Keys,
 }
 
 impl OpenAi {
-    /// Answers by these.
+    /// Answers by these, to who has a key.
     #[must_use]
-    pub fn new(speech: Arc<Speech>, chat: Arc<Chat>, catalog: Arc<Catalog>) -> Self {
+    pub fn new(speech: Arc<Speech>, chat: Arc<Chat>, catalog: Arc<Catalog>, keys: Keys) -> Self {
         Self {
             speech,
             chat,
             catalog,
+            keys,
         }
+    }
+
+    /// Whether who sent these headers may do what `scope` covers.
+    fn allow(&self, headers: &HeaderMap, scope: Option<Scope>) -> Result<(), ApiError> {
+        let allowed = self.keys.allow(headers, scope);
+        allowed.map_err(|error| ApiError::new(&status(&error), &[]))
     }
 
     /// The routes. A body has at most `max_body` bytes.

@@ -11,10 +11,14 @@ use clap::{Args as ClapArgs, Parser, Subcommand};
 use omni_audio::SampleRate;
 use omni_client::{Buffering, Endpoint, SpeechSettings};
 
+use super::failure::Failure;
 use super::format::Format;
 pub(crate) use bench::{Bench, BenchCommand, Readers};
 pub(crate) use chat::Chat;
 pub(crate) use doctor::Doctor;
+
+/// The variable that may hold the API key.
+const API_KEY: &str = "OMNI_API_KEY";
 
 const EXIT_CODES: &str = "\
 Exit codes:
@@ -94,6 +98,20 @@ pub(crate) enum Command {
 }
 
 impl Command {
+    /// Reads the API key, if one is named.
+    pub(crate) fn authorise(&mut self) -> Result<(), Failure> {
+        let server = match self {
+            Self::Speak(speak) => &mut speak.server,
+            Self::Chat(chat) => &mut chat.server,
+            Self::Voices(list) | Self::Models(list) => &mut list.server,
+            Self::Health(health) => &mut health.server,
+            Self::Bench(bench) => &mut bench.server,
+            Self::Doctor(doctor) => &mut doctor.server,
+            Self::Completions { .. } | Self::Man { .. } => return Ok(()),
+        };
+        server.authorise()
+    }
+
     pub(crate) fn quiet(&self) -> bool {
         match self {
             Self::Speak(speak) => speak.quiet,
@@ -116,6 +134,26 @@ pub(crate) struct Server {
     #[arg(long, value_name = "URL", env = "OMNI_ENDPOINT", hide_env_values = true)]
     #[arg(default_value = "http://127.0.0.1:50051")]
     pub(crate) endpoint: Endpoint,
+    /// File with the API key, where the server asks for one; OMNI_API_KEY may hold the key itself
+    #[arg(long, value_name = "FILE", env = "OMNI_API_KEY_FILE", hide_env_values = true)]
+    pub(crate) api_key_file: Option<PathBuf>,
+}
+
+impl Server {
+    /// Gives the endpoint the key that was named. A key is never an argument: those are seen by every user of the machine.
+    fn authorise(&mut self) -> Result<(), Failure> {
+        let key = match &self.api_key_file {
+            Some(file) => std::fs::read_to_string(file)
+                .map_err(|error| Failure::io(format!("cannot read {}", file.display()), error))?,
+            None => std::env::var(API_KEY).unwrap_or_default(),
+        };
+        if key.is_empty() && self.api_key_file.is_none() {
+            return Ok(());
+        }
+        let endpoint = self.endpoint.clone().with_api_key(&key);
+        self.endpoint = endpoint.map_err(|error| Failure::Usage(error.to_string()))?;
+        Ok(())
+    }
 }
 
 /// How to speak.

@@ -195,3 +195,30 @@ fn wrong_arguments_are_usage_errors() {
         assert_eq!(place.run(args).code, Some(2), "{args:?}");
     }
 }
+
+#[test]
+fn an_api_key_is_sent_from_a_file_or_the_environment_and_never_shown() {
+    let fake = Fake::start(Script {
+        api_key: Some("omni_secret"),
+        ..Script::default()
+    });
+    let place = Place::with(&fake);
+    let without = place.run(&["voices"]);
+    assert_eq!(without.code, Some(64 + 16), "{}", without.stderr);
+
+    std::fs::write(place.path("key"), "omni_secret\n").unwrap();
+    assert_eq!(place.run(&["voices", "--api-key-file", "key"]).code, Some(0));
+    let mut command = place.command(&["voices"]);
+    let child = command.env("OMNI_API_KEY", "omni_secret").spawn().unwrap();
+    assert_eq!(finish(child).code, Some(0));
+
+    std::fs::write(place.path("bad"), "two words").unwrap();
+    let bad = place.run(&["voices", "--api-key-file", "bad"]);
+    assert_eq!(bad.code, Some(2));
+    assert!(
+        bad.stderr.contains("API key") && !bad.stderr.contains("words"),
+        "{}",
+        bad.stderr
+    );
+    assert_eq!(place.run(&["voices", "--api-key-file", "none"]).code, Some(4));
+}

@@ -56,6 +56,8 @@ pub(crate) struct Script {
     pub(crate) skip: u64,
     /// Do nothing about a cancel.
     pub(crate) deaf: bool,
+    /// List voices only to who has this API key.
+    pub(crate) api_key: Option<&'static str>,
     /// End the call well right after `ready`.
     pub(crate) leave: bool,
     /// What it does in conversations.
@@ -76,6 +78,7 @@ impl Default for Script {
             limit: 0,
             skip: 0,
             deaf: false,
+            api_key: None,
             leave: false,
             chat: ChatScript::default(),
         }
@@ -484,6 +487,14 @@ impl CatalogService for Service {
         &self,
         request: Request<v1::ListVoicesRequest>,
     ) -> Result<Response<v1::ListVoicesResponse>, Status> {
+        let sent = request
+            .metadata()
+            .get("authorization")
+            .and_then(|value| value.to_str().ok());
+        let wanted = self.script.api_key.map(|key| format!("Bearer {key}"));
+        if wanted.is_some() && wanted.as_deref() != sent {
+            return Err(Status::unauthenticated("the call has no API key"));
+        }
         let first = request.get_ref().page_token.is_empty();
         let voice = v1::Voice {
             id: if first { "amber" } else { "onyx" }.into(),

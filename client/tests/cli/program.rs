@@ -49,7 +49,7 @@ impl Place {
             .args(args)
             .current_dir(self.dir.path())
             .env("OMNI_ENDPOINT", &self.endpoint);
-        for name in ["NO_COLOR", "CI", "TERM"] {
+        for name in ["NO_COLOR", "CI", "TERM", "OMNI_API_KEY", "OMNI_API_KEY_FILE"] {
             command.env_remove(name);
         }
         command

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use clap::{Parser, Subcommand, ValueEnum};
 
+use super::keys::Scope;
 use super::metrics::RawMetrics;
 use super::time::parse_duration;
 
@@ -19,7 +20,7 @@ pub enum LogFormat {
 }
 
 /// What to do instead of serving.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Subcommand)]
+#[derive(Debug, Clone, PartialEq, Eq, Subcommand)]
 pub enum ServerCommand {
     /// Check the flags and the deploy file, and print how the stages would be run, as YAML with the origin of every value
     ///
@@ -29,6 +30,16 @@ pub enum ServerCommand {
     /// Print which metrics a server with these flags serves
     #[command(subcommand)]
     Metrics(MetricsCommand),
+
+    /// Make an API key: the line for the file of --api-keys on stdout, the key itself on stderr and nowhere else
+    NewKey {
+        /// Who gets it
+        #[arg(value_parser = parse_name)]
+        name: String,
+        /// What it opens
+        #[arg(long, value_enum, value_delimiter = ',', default_values_t = [Scope::Speech, Scope::Chat])]
+        scopes: Vec<Scope>,
+    },
 
     /// Run one replica of a stage for the process that started this one
     #[command(hide = true)]
@@ -88,6 +99,10 @@ pub struct RawConfig {
     /// Allow an address that other machines can reach, although nothing is encrypted
     #[arg(long, env = "OMNI_INSECURE_PLAINTEXT")]
     pub insecure_plaintext: bool,
+
+    /// Serve only who has an API key whose hash is in this file; `omni-server new-key` makes them. Read again when it changes
+    #[arg(long, env = "OMNI_API_KEYS", value_name = "FILE")]
+    pub api_keys: Option<PathBuf>,
 
     /// Let web pages of this origin call, like https://example.org, or "*" for every origin; may be repeated
     #[arg(long, env = "OMNI_CORS_ORIGIN", value_delimiter = ',', value_name = "ORIGIN")]
@@ -171,4 +186,12 @@ pub struct RawConfig {
     /// Which log lines: error, warn, info, debug, trace, or directives like info,omni_server=debug
     #[arg(long, env = "OMNI_LOG_LEVEL", default_value = "info", value_name = "LEVEL")]
     pub log_level: String,
+}
+
+/// A name that is one word of a line.
+fn parse_name(text: &str) -> Result<String, String> {
+    match text.is_empty() || text.contains(|c: char| c.is_whitespace() || c.is_control() || c == '#') {
+        true => Err("expected a name without spaces and #".to_owned()),
+        false => Ok(text.to_owned()),
+    }
 }

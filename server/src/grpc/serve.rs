@@ -28,8 +28,10 @@ use tower_http::cors::{AllowHeaders, AllowOrigin, CorsLayer};
 use super::calls::CountCalls;
 use super::catalog::Catalog;
 use super::chat::Chat;
+use super::keys::Keys;
 use super::riva::Riva;
 use super::speech::Speech;
+use crate::config::Scope;
 
 /// Services that are healthy when the model can speak, besides the whole server ("").
 pub const SERVICE_NAMES: [&str; 3] = [
@@ -99,6 +101,7 @@ pub async fn serve<H: Health>(
     services: Services,
     health: HealthServer<H>,
     calls: CountCalls,
+    keys: Keys,
     limits: GrpcLimits,
     shutdown: impl Future<Output = ()>,
 ) -> anyhow::Result<()> {
@@ -113,13 +116,15 @@ pub async fn serve<H: Health>(
         CatalogServiceServer::from_arc(services.catalog).max_decoding_message_size(limits.max_message);
     let riva = RivaSpeechSynthesisServer::new(services.riva).max_decoding_message_size(limits.max_message);
     let mut routes = Routes::default();
-    routes = with(routes, &calls, speech);
-    routes = with(routes, &calls, chat);
-    routes = with(routes, &calls, catalog);
-    routes = with(routes, &calls, riva);
+    let (speaks, converses) = (Some(Scope::Speech), Some(Scope::Chat));
+    routes = with(routes, &calls, keys.guard(speaks, speech));
+    routes = with(routes, &calls, keys.guard(converses, chat));
+    routes = with(routes, &calls, keys.guard(None, catalog));
+    routes = with(routes, &calls, keys.guard(speaks, riva));
+    routes = with(routes, &calls, keys.guard(None, reflection().build_v1()?));
+    routes = with(routes, &calls, keys.guard(None, reflection().build_v1alpha()?));
+    // Probes have no keys.
     routes = with(routes, &calls, health);
-    routes = with(routes, &calls, reflection().build_v1()?);
-    routes = with(routes, &calls, reflection().build_v1alpha()?);
     let router = routes.axum_router_mut();
     *router = std::mem::take(router).merge(services.routes);
     let incoming = TcpIncoming::from(listener).with_nodelay(Some(true));

@@ -49,6 +49,8 @@ fn code(error: &ServeError) -> Code {
         | ServeError::Draining
         | ServeError::Stopped => Code::Unavailable,
         ServeError::StageFailed { .. } => Code::Internal,
+        ServeError::ApiKeyMissing | ServeError::ApiKeyInvalid => Code::Unauthenticated,
+        ServeError::ScopeMissing(_) => Code::PermissionDenied,
         ServeError::DeadlineExceeded => Code::DeadlineExceeded,
         ServeError::SessionIdle(_) | ServeError::SessionMaxAge(_) | ServeError::SlowReader(_) => {
             Code::Aborted

@@ -17,6 +17,7 @@ use super::error::ApiError;
 use super::question::Question;
 use super::sound::Sound;
 use super::{OpenAi, json, listing, request};
+use crate::config::Scope;
 
 /// Fields of the service's messages, and what they are called here.
 const NAMES: [(&str, &str); 12] = [
@@ -39,6 +40,7 @@ pub(super) async fn create(
     headers: HeaderMap,
     body: Result<Bytes, BytesRejection>,
 ) -> Result<Response, ApiError> {
+    openai.allow(&headers, Some(Scope::Chat))?;
     let question: Question = json(&headers, body)?;
     let (sound, streams, wants_usage) = (question.sound()?, question.stream, question.wants_usage());
     if streams && sound.is_some_and(|sound| sound != Sound::Pcm) {

@@ -19,6 +19,7 @@ pub(super) fn body(value: &Value) -> Response {
 }
 
 async fn listed(openai: &OpenAi, headers: HeaderMap) -> Result<Vec<Value>, ApiError> {
+    openai.allow(&headers, None)?;
     let answer = openai
         .catalog
         .list_models(request(headers, v1::ListModelsRequest::default()));
@@ -48,6 +49,7 @@ pub(super) async fn model(
 }
 
 pub(super) async fn voices(State(openai): State<OpenAi>, headers: HeaderMap) -> Result<Response, ApiError> {
+    openai.allow(&headers, None)?;
     let answer = openai
         .catalog
         .list_voices(request(headers, v1::ListVoicesRequest::default()));

@@ -18,6 +18,7 @@ use tonic::Status;
 use super::error::ApiError;
 use super::sound::{Sound, Voice};
 use super::{OpenAi, json, request};
+use crate::config::Scope;
 
 /// Fields of the service's messages, and what they are called here.
 const NAMES: [(&str, &str); 7] = [
@@ -95,6 +96,7 @@ pub(super) async fn create(
     headers: HeaderMap,
     body: Result<Bytes, BytesRejection>,
 ) -> Result<Response, ApiError> {
+    openai.allow(&headers, Some(Scope::Speech))?;
     let speech: Speech = json(&headers, body)?;
     let (sound, carrier) = speech.sound()?;
     let answer = openai

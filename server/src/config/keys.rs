@@ -1,0 +1,196 @@
+//! API keys: who may call what, by a file that holds their hashes.
+//!
+//! A line of the file is `NAME SCOPE[,SCOPE...] sha256:HEX`; what follows `#` is a comment. Keys are 256 random bits, so
+//! that a plain hash cannot be turned back: nothing has to be slow, and a key is found by looking its hash up.
+
+use std::collections::HashMap;
+use std::fmt;
+use std::fs;
+use std::path::Path;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD as BASE64;
+use clap::ValueEnum;
+use sha2::{Digest as _, Sha256};
+
+/// What keys begin with, so that scanners for secrets can find one that got lost.
+const PREFIX: &str = "omni_";
+const HASH: &str = "sha256:";
+/// Largest file that is read, in bytes.
+const MAX_FILE: u64 = 4 << 20;
+
+/// What a key opens.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Scope {
+    /// Speaking, by any protocol.
+    Speech,
+    /// Conversing, by any protocol.
+    Chat,
+    /// Recording metrics.
+    Metrics,
+}
+
+impl fmt::Display for Scope {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Speech => "speech",
+            Self::Chat => "chat",
+            Self::Metrics => "metrics",
+        })
+    }
+}
+
+/// Who has a key.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Holder {
+    /// A name for people.
+    pub name: String,
+    /// What the key opens.
+    pub scopes: Vec<Scope>,
+}
+
+/// The keys that are good.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct KeyFile(HashMap<[u8; 32], Holder>);
+
+impl KeyFile {
+    /// Reads a file.
+    ///
+    /// # Errors
+    /// Everything that is wrong with it, a line each.
+    pub fn read(path: &Path) -> Result<Self, Vec<String>> {
+        let problem = |error: &dyn fmt::Display| vec![format!("{}: {error}", path.display())];
+        let length = fs::metadata(path).map_err(|error| problem(&error))?.len();
+        if length > MAX_FILE {
+            return Err(problem(&format!(
+                "has {length} bytes, expected at most {MAX_FILE}"
+            )));
+        }
+        let text = fs::read_to_string(path).map_err(|error| problem(&error))?;
+        Self::parse(&text).map_err(|problems| {
+            let place = |(line, problem)| format!("{}:{line}: {problem}", path.display());
+            problems.into_iter().map(place).collect()
+        })
+    }
+
+    /// Reads text; an error has the number of its line.
+    fn parse(text: &str) -> Result<Self, Vec<(usize, String)>> {
+        let (mut keys, mut problems) = (HashMap::new(), Vec::new());
+        for (line, text) in (1..).zip(text.lines()) {
+            let text = text.split('#').next().unwrap_or_default();
+            let words: Vec<_> = text.split_whitespace().collect();
+            let entry = match words[..] {
+                [] => continue,
+                [name, scopes, hash] => entry(name, scopes, hash),
+                _ => Err("expected NAME SCOPE[,SCOPE...] sha256:HEX".to_owned()),
+            };
+            match entry {
+                Ok((hash, holder)) => {
+                    if let Some(other) = keys.insert(hash, holder) {
+                        problems.push((line, format!("the same key is {}'s already", other.name)));
+                    }
+                }
+                Err(problem) => problems.push((line, problem)),
+            }
+        }
+        match problems.is_empty() {
+            true => Ok(Self(keys)),
+            false => Err(problems),
+        }
+    }
+
+    /// Who has this key.
+    #[must_use]
+    pub fn holder(&self, key: &str) -> Option<&Holder> {
+        self.0.get(&hash(key))
+    }
+
+    /// How many keys there are.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    /// Whether nobody has a key.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+}
+
+fn entry(name: &str, scopes: &str, hash: &str) -> Result<([u8; 32], Holder), String> {
+    let scopes = scopes.split(',').map(|scope| {
+        Scope::from_str(scope, false).map_err(|_| format!("scope {scope:?} is none of speech, chat, metrics"))
+    });
+    let hash = hash.strip_prefix(HASH).and_then(from_hex);
+    let holder = Holder {
+        name: name.to_owned(),
+        scopes: scopes.collect::<Result<_, _>>()?,
+    };
+    let hash = hash.ok_or("the hash is not sha256: and 64 hexadecimal digits")?;
+    Ok((hash, holder))
+}
+
+/// A key that nobody has, and the line of the file that makes it good.
+///
+/// # Errors
+/// If the system gives no random bytes.
+pub fn new_key(name: &str, scopes: &[Scope]) -> anyhow::Result<(String, String)> {
+    let mut random = [0; 32];
+    getrandom::fill(&mut random).map_err(|error| anyhow::anyhow!("no random bytes: {error}"))?;
+    let key = format!("{PREFIX}{}", BASE64.encode(random));
+    let scopes: Vec<_> = scopes.iter().map(Scope::to_string).collect();
+    let line = format!("{name} {} {HASH}{}", scopes.join(","), to_hex(&hash(&key)));
+    Ok((key, line))
+}
+
+fn hash(key: &str) -> [u8; 32] {
+    Sha256::digest(key.as_bytes()).into()
+}
+
+fn to_hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+fn from_hex(text: &str) -> Option<[u8; 32]> {
+    let mut bytes = [0; 32];
+    if text.len() != 64 || !text.bytes().all(|digit| digit.is_ascii_hexdigit()) {
+        return None;
+    }
+    for (byte, at) in bytes.iter_mut().zip((0..).step_by(2)) {
+        *byte = u8::from_str_radix(text.get(at..at + 2)?, 16).ok()?;
+    }
+    Some(bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_new_key_is_good_once_its_line_is_in_the_file() {
+        let (key, line) = new_key("backend", &[Scope::Speech, Scope::Chat]).unwrap();
+        let (other, _) = new_key("backend", &[Scope::Speech]).unwrap();
+        let file = KeyFile::parse(&format!("# ours\n\n{line} # since May\n")).unwrap();
+        let holder = file.holder(&key).unwrap();
+        assert_eq!(holder.name, "backend");
+        assert_eq!(holder.scopes, [Scope::Speech, Scope::Chat]);
+        assert_eq!((file.holder(&other), file.holder("")), (None, None));
+        assert!(
+            !line.contains(&key[PREFIX.len()..]),
+            "the file does not hold the key"
+        );
+    }
+
+    #[test]
+    fn everything_that_is_wrong_is_reported_with_its_line() {
+        let hash = "0".repeat(64);
+        let text = format!(
+            "a speech sha256:{hash}\nb chat sha256:{hash}\nc dance sha256:{hash}\nd speech\ne speech sha256:é{}\nf speech md5:{hash}",
+            "0".repeat(62)
+        );
+        let problems = KeyFile::parse(&text).unwrap_err();
+        let lines: Vec<_> = problems.iter().map(|(line, _)| *line).collect();
+        assert_eq!(lines, [2, 3, 4, 5, 6], "{problems:?}");
+    }
+}

@@ -1,0 +1,155 @@
+//! API keys: who is let in, to what, and that the file is read again.
+
+use std::fs;
+use std::path::Path;
+
+use omni_proto::v1;
+use omni_server::config::{Scope, new_key};
+use omni_tests::{FakeScript, TestServer, http, reason};
+use tonic::{Code, Request, Status};
+
+const SPEECH: &str = "/v1/audio/speech";
+
+/// A key with these scopes, and its line.
+fn key(scopes: &[Scope]) -> (String, String) {
+    new_key("somebody", scopes).expect("random bytes")
+}
+
+async fn server(file: &Path) -> TestServer {
+    let file = file.to_str().expect("text");
+    TestServer::fake(FakeScript::default(), &["--api-keys", file]).await
+}
+
+fn with_key<T>(message: T, key: Option<&str>) -> Request<T> {
+    let mut request = Request::new(message);
+    if let Some(key) = key {
+        let value = format!("Bearer {key}").parse().expect("a value");
+        request.metadata_mut().insert("authorization", value);
+    }
+    request
+}
+
+async fn speak(server: &TestServer, key: Option<&str>) -> Result<(), Status> {
+    let message = v1::SynthesizeRequest {
+        text: "Hello.".to_owned(),
+        ..v1::SynthesizeRequest::default()
+    };
+    let mut answers = server
+        .speech()
+        .synthesize(with_key(message, key))
+        .await?
+        .into_inner();
+    while answers.message().await?.is_some() {}
+    Ok(())
+}
+
+async fn chat(server: &TestServer, key: Option<&str>) -> Result<(), Status> {
+    let message = v1::GenerateRequest {
+        messages: vec![omni_tests::chat_message(v1::Role::User, "ab")],
+        ..v1::GenerateRequest::default()
+    };
+    let mut answers = server.chat().generate(with_key(message, key)).await?.into_inner();
+    while answers.message().await?.is_some() {}
+    Ok(())
+}
+
+async fn models(server: &TestServer, key: Option<&str>) -> Result<(), Status> {
+    let request = with_key(v1::ListModelsRequest::default(), key);
+    server.catalog().list_models(request).await.map(drop)
+}
+
+fn refusal(answer: Result<(), Status>) -> (Code, String) {
+    let status = answer.expect_err("a refusal");
+    (status.code(), reason(&status))
+}
+
+#[tokio::test]
+async fn a_key_opens_what_its_scopes_say() {
+    let place = tempfile::tempdir().unwrap();
+    let file = place.path().join("keys");
+    let ((speaker, first), (talker, second)) = (key(&[Scope::Speech]), key(&[Scope::Chat]));
+    fs::write(&file, format!("{first}\n{second}\n")).unwrap();
+    let server = server(&file).await;
+    let missing = (Code::Unauthenticated, "API_KEY_MISSING".to_owned());
+    let invalid = (Code::Unauthenticated, "API_KEY_INVALID".to_owned());
+    let closed = (Code::PermissionDenied, "METHOD_NOT_ALLOWED".to_owned());
+
+    assert_eq!(refusal(speak(&server, None).await), missing);
+    assert_eq!(refusal(speak(&server, Some("omni_guess")).await), invalid);
+    assert_eq!(refusal(speak(&server, Some(&talker)).await), closed);
+    speak(&server, Some(&speaker)).await.unwrap();
+
+    assert_eq!(refusal(chat(&server, Some(&speaker)).await), closed);
+    chat(&server, Some(&talker)).await.unwrap();
+
+    assert_eq!(refusal(models(&server, None).await), missing);
+    models(&server, Some(&talker)).await.unwrap();
+
+    assert!(server.serving().await, "probes need no key");
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn openais_routes_ask_for_the_same_keys() {
+    let place = tempfile::tempdir().unwrap();
+    let file = place.path().join("keys");
+    let ((speaker, first), (talker, second)) = (key(&[Scope::Speech]), key(&[Scope::Chat]));
+    fs::write(&file, format!("{first}\n{second}\n")).unwrap();
+    let server = server(&file).await;
+    let body = r#"{"model": "fake", "input": "Hello."}"#;
+    let ask = |key: Option<String>| {
+        let value = key.map(|key| format!("Bearer {key}")).unwrap_or_default();
+        let server = &server;
+        async move {
+            let headers = [
+                ("content-type", "application/json"),
+                ("authorization", value.as_str()),
+            ];
+            http(server, "POST", SPEECH, &headers, body).await
+        }
+    };
+    for (key, status, kind) in [
+        (None, 401, "authentication_error"),
+        (Some("omni_guess".to_owned()), 401, "authentication_error"),
+        (Some(talker), 403, "permission_error"),
+    ] {
+        let answer = ask(key).await;
+        assert_eq!(answer.status, status);
+        assert!(String::from_utf8_lossy(&answer.body).contains(kind));
+    }
+    let answer = ask(Some(speaker)).await;
+    assert!(![401, 403].contains(&answer.status.as_u16()), "{answer:?}");
+    for path in ["/v1/models", "/v1/audio/voices"] {
+        assert_eq!(http(&server, "GET", path, &[], "").await.status, 401);
+    }
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn keys_come_and_go_while_the_server_runs() {
+    let place = tempfile::tempdir().unwrap();
+    let file = place.path().join("keys");
+    let ((old, first), (new, second)) = (key(&[Scope::Speech]), key(&[Scope::Speech]));
+    fs::write(&file, &first).unwrap();
+    let server = server(&file).await;
+    speak(&server, Some(&old)).await.unwrap();
+
+    fs::write(&file, "this is no file of keys").unwrap();
+    let begun = std::time::Instant::now();
+    while begun.elapsed() < std::time::Duration::from_millis(1_500) {
+        speak(&server, Some(&old))
+            .await
+            .expect("a broken file takes nothing away");
+    }
+
+    fs::write(&file, &second).unwrap();
+    let patience = std::time::Duration::from_secs(30);
+    let changed = tokio::time::timeout(patience, async {
+        while speak(&server, Some(&new)).await.is_err() {
+            tokio::time::sleep(std::time::Duration::from_millis(20)).await;
+        }
+    });
+    changed.await.expect("the new key becomes good");
+    assert_eq!(refusal(speak(&server, Some(&old)).await).0, Code::Unauthenticated);
+    server.stop().await;
+}

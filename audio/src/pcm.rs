@@ -25,6 +25,26 @@ pub fn encode_s16le(samples: &[f32], bytes: &mut Vec<u8>) {
     bytes.extend(samples.iter().flat_map(|&sample| to_i16(sample).to_le_bytes()));
 }
 
+/// Appends `samples` to `bytes` as 32-bit little-endian floats, four bytes each: clamped to full scale, NaN as silence.
+pub fn encode_f32le(samples: &[f32], bytes: &mut Vec<u8>) {
+    let clean = |sample: f32| {
+        if sample.is_nan() {
+            0.0
+        } else {
+            sample.clamp(-1.0, 1.0)
+        }
+    };
+    bytes.reserve(samples.len() * 4);
+    bytes.extend(samples.iter().flat_map(|&sample| clean(sample).to_le_bytes()));
+}
+
+/// The samples in `bytes` of 32-bit little-endian floats. What is left after the last whole sample is left out.
+pub fn f32_from_f32le(bytes: &[u8]) -> impl ExactSizeIterator<Item = f32> + '_ {
+    bytes
+        .chunks_exact(4)
+        .map(|four| f32::from_le_bytes([four[0], four[1], four[2], four[3]]))
+}
+
 /// The samples in `bytes` of signed 16-bit little-endian PCM. A lone last byte is not a sample and is left out.
 pub fn i16_from_s16le(bytes: &[u8]) -> impl ExactSizeIterator<Item = i16> + '_ {
     bytes

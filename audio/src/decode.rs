@@ -1,0 +1,253 @@
+//! From bytes that somebody sends to mono samples at the rate that a model hears, as a stream.
+//!
+//! In: bytes in pieces. Out: samples in `[-1, 1]`. The bytes come from anywhere: whatever they are, there is an answer or a
+//! [`DecodeError`], and no more memory is used than the limit on the audio and the size of the pieces call for.
+
+mod ogg_opus;
+mod opus;
+mod raw;
+
+use std::fmt;
+
+use crate::resample::Resampler;
+use crate::units::{SampleRate, Samples};
+use crate::wav::{Wav, WavError};
+use ogg_opus::OggOpus;
+use opus::Packets;
+use raw::Raw;
+
+/// How what comes in is encoded.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum InputEncoding {
+    /// Signed 16-bit little-endian samples.
+    Pcm16,
+    /// 32-bit little-endian floats.
+    PcmF32,
+    /// G.711 mu-law.
+    Mulaw,
+    /// G.711 A-law.
+    Alaw,
+    /// Bare Opus packets, one in every piece.
+    Opus,
+    /// An Ogg stream of Opus packets.
+    OggOpus,
+    /// A WAV file of 16-bit samples.
+    Wav,
+}
+
+impl InputEncoding {
+    /// Whether the bytes themselves say at which rate and in how many channels they are.
+    #[must_use]
+    pub fn describes_itself(self) -> bool {
+        matches!(self, Self::Opus | Self::OggOpus | Self::Wav)
+    }
+}
+
+/// What comes in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct InputFormat {
+    /// How it is encoded.
+    pub encoding: InputEncoding,
+    /// Samples per second and channel. Without meaning where the bytes say it themselves.
+    pub rate: SampleRate,
+    /// Interleaved channels, at least 1, mixed to one. Without meaning where the bytes say it themselves.
+    pub channels: u16,
+}
+
+/// Why bytes are not the audio they were said to be.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum DecodeError {
+    /// No sample, or a part of one.
+    #[error("has {got} bytes, expected whole samples of {frame} bytes and at least one")]
+    NotWhole {
+        /// Bytes that there are.
+        got: usize,
+        /// Bytes of one sample of all channels.
+        frame: usize,
+    },
+    /// Floats that mean nothing.
+    #[error("has samples that are infinite or no numbers")]
+    NotFinite,
+    /// A WAV file that cannot be read.
+    #[error("{0}")]
+    Wav(#[from] WavError),
+    /// A rate outside what is converted.
+    #[error("has {got} Hz, expected {} to {} Hz", Decoder::MIN_HZ, Decoder::MAX_HZ)]
+    Rate {
+        /// In Hz.
+        got: u32,
+    },
+    /// More channels than are mixed.
+    #[error("has {got} channels, expected 1 or 2")]
+    Channels {
+        /// How many.
+        got: u16,
+    },
+    /// Bytes that are no Ogg Opus stream.
+    #[error("is no Ogg Opus stream: {0}")]
+    Ogg(&'static str),
+    /// Bytes that are no Opus packet.
+    #[error("has an Opus packet of {bytes} bytes that cannot be decoded")]
+    Opus {
+        /// Length of the packet.
+        bytes: usize,
+    },
+    /// Nothing to hear.
+    #[error("has no samples, expected at least one")]
+    Empty,
+    /// More than the limit.
+    #[error("has more than {limit}")]
+    TooLong {
+        /// At the rate that the model hears.
+        limit: Samples,
+    },
+}
+
+/// The state of one piece of audio on its way in.
+pub struct Decoder {
+    source: Source,
+    /// Absent until the rate of the bytes is known.
+    resampler: Option<Resampler>,
+    to: SampleRate,
+    limit: Samples,
+    given: Samples,
+    scratch: Vec<f32>,
+}
+
+enum Source {
+    Raw(Raw),
+    Opus(Packets),
+    Ogg(Box<OggOpus>),
+    /// The bytes so far.
+    Wav(Vec<u8>),
+}
+
+impl fmt::Debug for Decoder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Decoder")
+            .field("to", &self.to)
+            .field("given", &self.given)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Decoder {
+    /// The lowest rate that is converted, in Hz.
+    pub const MIN_HZ: u32 = 8_000;
+    /// The highest.
+    pub const MAX_HZ: u32 = 48_000;
+    /// The most channels that are mixed to one.
+    pub const MAX_CHANNELS: u16 = 2;
+
+    /// From bytes in `format` to samples at `to`, at most `limit` of them.
+    ///
+    /// # Errors
+    /// [`DecodeError`] if the rate or the number of channels is out of range.
+    pub fn new(format: InputFormat, to: SampleRate, limit: Samples) -> Result<Self, DecodeError> {
+        let mut resampler = None;
+        let source = match format.encoding {
+            InputEncoding::Opus => Source::Opus(Packets::new(to)),
+            InputEncoding::OggOpus => Source::Ogg(Box::new(OggOpus::new(to))),
+            InputEncoding::Wav => Source::Wav(Vec::new()),
+            InputEncoding::Pcm16 | InputEncoding::PcmF32 | InputEncoding::Mulaw | InputEncoding::Alaw => {
+                check(format.rate, format.channels)?;
+                resampler = Some(Resampler::new(format.rate, to));
+                Source::Raw(Raw::new(format))
+            }
+        };
+        Ok(Self {
+            resampler: resampler.or_else(|| match &source {
+                Source::Opus(packets) => Some(Resampler::new(packets.rate(), to)),
+                Source::Ogg(ogg) => Some(Resampler::new(ogg.rate(), to)),
+                Source::Raw(_) | Source::Wav(_) => None,
+            }),
+            source,
+            to,
+            limit,
+            given: Samples::ZERO,
+            scratch: Vec::new(),
+        })
+    }
+
+    /// Takes the next bytes; appends what can be given out to `out`. Bare samples must be whole and at least one, bare Opus
+    /// packets one.
+    ///
+    /// # Errors
+    /// [`DecodeError`]; the audio is of no more use then.
+    pub fn push(&mut self, bytes: &[u8], out: &mut Vec<f32>) -> Result<(), DecodeError> {
+        self.scratch.clear();
+        match &mut self.source {
+            Source::Raw(raw) => raw.decode(bytes, &mut self.scratch)?,
+            Source::Opus(packets) => packets.decode(bytes, &mut self.scratch)?,
+            Source::Ogg(ogg) => {
+                // What a few bytes may stand for is checked while they are read.
+                let left = self.limit.saturating_sub(self.given);
+                let left = Resampler::covering(left, self.to, ogg.rate());
+                if !ogg.push(bytes, left.len(), &mut self.scratch)? {
+                    return Err(DecodeError::TooLong { limit: self.limit });
+                }
+            }
+            Source::Wav(file) => file.extend_from_slice(bytes),
+        }
+        self.give(out, false)
+    }
+
+    /// Ends the audio: appends the rest.
+    ///
+    /// # Errors
+    /// [`DecodeError`] if the end is missing, or if there is nothing to hear.
+    pub fn finish(mut self, out: &mut Vec<f32>) -> Result<(), DecodeError> {
+        self.scratch.clear();
+        match &mut self.source {
+            Source::Raw(_) | Source::Opus(_) => {}
+            Source::Ogg(ogg) => ogg.finish()?,
+            Source::Wav(file) => {
+                let Wav { header, samples } = Wav::parse(file)?;
+                check(header.rate, header.channels)?;
+                self.resampler = Some(Resampler::new(header.rate, self.to));
+                raw::mix(
+                    samples.iter().map(|&s| crate::pcm::from_i16(s)),
+                    header.channels,
+                    &mut self.scratch,
+                );
+            }
+        }
+        self.give(out, true)?;
+        match self.given.is_empty() {
+            true => Err(DecodeError::Empty),
+            false => Ok(()),
+        }
+    }
+
+    fn give(&mut self, out: &mut Vec<f32>, end: bool) -> Result<(), DecodeError> {
+        let before = out.len();
+        if let Some(resampler) = &mut self.resampler {
+            resampler.push(&self.scratch, out);
+            if end && let Some(resampler) = self.resampler.take() {
+                resampler.finish(out);
+            }
+        }
+        // The filter of a loud sound swings beyond it.
+        out[before..]
+            .iter_mut()
+            .for_each(|sample| *sample = sample.clamp(-1.0, 1.0));
+        self.given += Samples::of(&out[before..]);
+        match self.given > self.limit {
+            true => Err(DecodeError::TooLong { limit: self.limit }),
+            false => Ok(()),
+        }
+    }
+}
+
+fn check(rate: SampleRate, channels: u16) -> Result<(), DecodeError> {
+    if !(Decoder::MIN_HZ..=Decoder::MAX_HZ).contains(&rate.hz()) {
+        return Err(DecodeError::Rate { got: rate.hz() });
+    }
+    match (1..=Decoder::MAX_CHANNELS).contains(&channels) {
+        true => Ok(()),
+        false => Err(DecodeError::Channels { got: channels }),
+    }
+}
+
+#[cfg(test)]
+mod tests;

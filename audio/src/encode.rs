@@ -1,0 +1,117 @@
+//! From samples to the bytes of one piece of audio, as a stream.
+//!
+//! In: samples of one channel at the format's rate, in any chunking. Out: [`Chunk`]s, in order, contiguous, each with the samples
+//! that it decodes to. The bytes of all chunks together do not depend on how the samples were cut; how many chunks there are may.
+//! Nothing is written before there is a sample: audio without samples has no bytes, no header either.
+
+mod flac;
+mod opus;
+mod raw;
+
+use crate::format::{Encoding, Format};
+use crate::units::Samples;
+use flac::FlacFrames;
+use opus::{OggOpus, OpusPackets};
+use raw::Raw;
+
+/// Bytes, and what they decode to.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Chunk {
+    /// Whole samples, whole packets or whole frames; never empty.
+    pub data: Vec<u8>,
+    /// Position of the first sample that they decode to.
+    pub start: Samples,
+    /// How many samples they decode to. In Ogg Opus those count that a player plays: what the codec puts before the first is
+    /// left out, as is what fills the last packet. Bare packets have no place to say so: there both count.
+    pub samples: Samples,
+}
+
+/// The state of one piece of audio.
+#[derive(Debug)]
+pub struct Encoder {
+    format: Format,
+    given: Samples,
+    kind: Kind,
+}
+
+#[derive(Debug)]
+enum Kind {
+    Raw(Raw),
+    Opus(Box<OpusPackets>),
+    OggOpus(Box<OggOpus>),
+    Flac(Box<FlacFrames>),
+}
+
+/// What the parts give, before it is put into one order.
+#[derive(Debug, Default)]
+struct Encoded {
+    data: Vec<u8>,
+    samples: Samples,
+}
+
+impl Encoder {
+    /// For audio in `format`. `serial` names the stream within an Ogg file: streams that may be put one behind another into one
+    /// file need different ones. Other formats have no use for it.
+    #[must_use]
+    pub fn new(format: Format, serial: u32) -> Self {
+        let kind = match format.encoding() {
+            Encoding::Opus => Kind::Opus(Box::new(OpusPackets::new(format.rate()))),
+            Encoding::OggOpus => Kind::OggOpus(Box::new(OggOpus::new(format.rate(), serial))),
+            Encoding::Flac => Kind::Flac(Box::new(FlacFrames::new(format.rate()))),
+            Encoding::Pcm16 | Encoding::PcmF32 | Encoding::Mulaw | Encoding::Alaw | Encoding::Wav => {
+                Kind::Raw(Raw::new(format))
+            }
+        };
+        Self {
+            format,
+            given: Samples::ZERO,
+            kind,
+        }
+    }
+
+    /// What it makes.
+    #[must_use]
+    pub fn format(&self) -> Format {
+        self.format
+    }
+
+    /// Takes the next samples; what can be given out is appended to `out`. Bare Opus packets are chunks of their own.
+    pub fn push(&mut self, samples: &[f32], out: &mut Vec<Chunk>) {
+        let mut encoded = Vec::new();
+        match &mut self.kind {
+            Kind::Raw(raw) => encoded.push(raw.push(samples)),
+            Kind::Opus(packets) => packets.push(samples, &mut encoded),
+            Kind::OggOpus(pages) => encoded.push(pages.push(samples)),
+            Kind::Flac(frames) => encoded.push(frames.push(samples)),
+        }
+        self.number(encoded, out);
+    }
+
+    /// Ends the audio: appends the rest. Compressed formats hold back a little, so that there is one if there was any sample.
+    pub fn finish(mut self, out: &mut Vec<Chunk>) {
+        let mut encoded = Vec::new();
+        match &mut self.kind {
+            Kind::Raw(_) => {}
+            Kind::Opus(packets) => packets.finish(&mut encoded),
+            Kind::OggOpus(pages) => encoded.push(pages.finish()),
+            Kind::Flac(frames) => encoded.push(frames.finish()),
+        }
+        self.number(encoded, out);
+    }
+
+    fn number(&mut self, encoded: Vec<Encoded>, out: &mut Vec<Chunk>) {
+        for Encoded { data, samples } in encoded {
+            if !data.is_empty() {
+                out.push(Chunk {
+                    data,
+                    start: self.given,
+                    samples,
+                });
+                self.given += samples;
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,44 @@
+//! Encodings in which every sample stands for itself.
+
+use super::Encoded;
+use crate::format::{Encoding, Format};
+use crate::g711::Law;
+use crate::pcm::{encode_f32le, encode_s16le};
+use crate::units::Samples;
+use crate::wav::WavHeader;
+
+#[derive(Debug)]
+pub(super) struct Raw {
+    format: Format,
+    begun: bool,
+}
+
+impl Raw {
+    pub(super) fn new(format: Format) -> Self {
+        Self { format, begun: false }
+    }
+
+    pub(super) fn push(&mut self, samples: &[f32]) -> Encoded {
+        let mut data = Vec::new();
+        if !samples.is_empty() && !std::mem::replace(&mut self.begun, true) {
+            data = self.header();
+        }
+        match self.format.encoding() {
+            Encoding::PcmF32 => encode_f32le(samples, &mut data),
+            Encoding::Mulaw => data.extend(samples.iter().map(|&sample| Law::Mu.encode(sample))),
+            Encoding::Alaw => data.extend(samples.iter().map(|&sample| Law::A.encode(sample))),
+            _ => encode_s16le(samples, &mut data),
+        }
+        Encoded {
+            data,
+            samples: Samples::of(samples),
+        }
+    }
+
+    fn header(&self) -> Vec<u8> {
+        match self.format.encoding() {
+            Encoding::Wav => WavHeader::mono(self.format.rate()).streaming().to_vec(),
+            _ => Vec::new(),
+        }
+    }
+}

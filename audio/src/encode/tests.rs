@@ -1,0 +1,228 @@
+//! Every encoding is read back by somebody else's decoder.
+
+use std::io::Cursor;
+
+use opus_rs::OpusDecoder;
+use proptest::prelude::*;
+
+use super::*;
+use crate::level::Level;
+use crate::pcm::{from_i16, to_i16};
+use crate::units::SampleRate;
+
+fn format(encoding: Encoding, hz: u32) -> Format {
+    Format::new(encoding, hz).unwrap()
+}
+
+fn tone(hz: u32, samples: usize) -> Vec<f32> {
+    let step = 440.0 * std::f32::consts::TAU / hz as f32;
+    (0..samples).map(|n| 0.4 * (n as f32 * step).sin()).collect()
+}
+
+fn encoded(format: Format, samples: &[f32], chunk: usize) -> Vec<Chunk> {
+    let mut encoder = Encoder::new(format, 7);
+    let mut chunks = Vec::new();
+    samples
+        .chunks(chunk.max(1))
+        .for_each(|piece| encoder.push(piece, &mut chunks));
+    encoder.finish(&mut chunks);
+    chunks
+}
+
+fn bytes(chunks: &[Chunk]) -> Vec<u8> {
+    chunks.iter().flat_map(|chunk| chunk.data.clone()).collect()
+}
+
+/// What `original` and `decoded` differ by, in dB below full scale.
+fn difference(original: &[f32], decoded: &[f32]) -> f32 {
+    let error: Vec<f32> = original.iter().zip(decoded).map(|(a, b)| a - b).collect();
+    Level::of(&error).rms_dbfs()
+}
+
+/// What a decoder may be late or early by: its own filters differ from those of libopus.
+const MOST_SHIFT: usize = 20;
+
+/// The same where both are at their best shift.
+fn shifted_difference(original: &[f32], decoded: &[f32]) -> f32 {
+    let len = original.len().min(decoded.len()) - 2 * MOST_SHIFT;
+    let original = &original[MOST_SHIFT..][..len];
+    let shifts = (0..=2 * MOST_SHIFT).map(|shift| difference(original, &decoded[shift..][..len]));
+    shifts.fold(f32::INFINITY, f32::min)
+}
+
+/// Decodes packets with a decoder that shares nothing with libopus.
+fn independent<'a>(packets: impl Iterator<Item = &'a [u8]>, hz: u32) -> Vec<f32> {
+    let mut decoder = OpusDecoder::new(hz as i32, 1).unwrap();
+    let mut room = vec![0.0; hz as usize / 50];
+    let mut out = Vec::new();
+    for packet in packets {
+        let made = decoder.decode(packet, room.len(), &mut room).unwrap();
+        out.extend_from_slice(&room[..made]);
+    }
+    out
+}
+
+const ALL_RATES: [u32; 5] = [8_000, 12_000, 16_000, 24_000, 48_000];
+
+#[test]
+fn bare_opus_packets_are_decoded_by_an_independent_decoder() {
+    for hz in ALL_RATES {
+        let tone = tone(hz, hz as usize);
+        let chunks = encoded(format(Encoding::Opus, hz), &tone, 1_920);
+        let decoded = independent(chunks.iter().map(|chunk| &chunk.data[..]), hz);
+        let said: Samples = chunks.iter().map(|chunk| chunk.samples).sum();
+        assert_eq!(Samples::of(&decoded), said);
+        // The sound comes later by what the codec looks ahead, and everything has come out.
+        let ahead = OpusPackets::new(SampleRate::new(hz).unwrap()).lookahead();
+        assert!(decoded.len() >= tone.len() + ahead);
+        let error = shifted_difference(&tone[hz as usize / 10..], &decoded[ahead + hz as usize / 10..]);
+        assert!(error < -28.0, "{hz} Hz: {error} dB");
+    }
+}
+
+#[test]
+fn every_bare_opus_packet_is_a_chunk_of_twenty_milliseconds() {
+    let chunks = encoded(format(Encoding::Opus, 24_000), &tone(24_000, 5_000), 5_000);
+    for (n, chunk) in chunks.iter().enumerate() {
+        assert_eq!(chunk.samples, Samples(480));
+        assert_eq!(chunk.start, Samples(n as u64 * 480));
+    }
+}
+
+#[test]
+fn an_ogg_opus_stream_has_exactly_its_samples_and_begins_with_the_first() {
+    for hz in ALL_RATES {
+        for len in [1, 100, hz as usize / 50, hz as usize / 3 + 17] {
+            let tone = tone(hz, len);
+            let chunks = encoded(format(Encoding::OggOpus, hz), &tone, 777);
+            let said: Samples = chunks.iter().map(|chunk| chunk.samples).sum();
+            assert_eq!(said, Samples::of(&tone), "{hz} Hz");
+            assert!(chunks.iter().all(|chunk| !chunk.samples.is_empty()));
+            let file = bytes(&chunks);
+            let mut reader = ogg::PacketReader::new(Cursor::new(&file));
+            let mut packets = Vec::new();
+            while let Some(packet) = reader.read_packet().unwrap() {
+                packets.push(packet);
+            }
+            let skip = u16::from_le_bytes([packets[0].data[10], packets[0].data[11]]);
+            assert!(packets[0].data.starts_with(b"OpusHead\x01\x01"));
+            assert!(packets[1].data.starts_with(b"OpusTags"));
+            let last = packets.last().unwrap();
+            assert!(last.last_in_stream());
+            let factor = u64::from(48_000 / hz);
+            assert_eq!(last.absgp_page(), u64::from(skip) + len as u64 * factor);
+            if len > 1_000 {
+                let decoded = independent(packets[2..].iter().map(|packet| &packet.data[..]), hz);
+                let decoded = &decoded[usize::from(skip) / factor as usize..];
+                let error = shifted_difference(&tone[hz as usize / 10..], &decoded[hz as usize / 10..]);
+                assert!(error < -28.0, "{hz} Hz: {error} dB");
+            }
+        }
+    }
+}
+
+#[test]
+fn flac_is_lossless_in_an_independent_decoder() {
+    for hz in [8_000, 22_050, 24_000, 44_100, 48_000] {
+        for len in [1, 15, hz as usize / 25, hz as usize / 3] {
+            let tone = tone(hz, len);
+            let file = bytes(&encoded(format(Encoding::Flac, hz), &tone, 700));
+            let mut reader = claxon::FlacReader::new(Cursor::new(file)).unwrap();
+            let info = reader.streaminfo();
+            assert_eq!(
+                (info.sample_rate, info.channels, info.bits_per_sample),
+                (hz, 1, 16)
+            );
+            assert_eq!(info.samples, None);
+            let samples: Vec<i32> = reader.samples().map(Result::unwrap).collect();
+            let expected: Vec<i32> = tone.iter().map(|&sample| to_i16(sample).into()).collect();
+            assert!(samples == expected, "{hz} Hz, {len} samples");
+        }
+    }
+}
+
+#[test]
+fn flac_is_smaller_than_what_it_holds() {
+    let file = bytes(&encoded(
+        format(Encoding::Flac, 24_000),
+        &tone(24_000, 48_000),
+        1_920,
+    ));
+    assert!(file.len() < 48_000, "{} bytes", file.len());
+}
+
+#[test]
+fn only_the_first_chunk_of_wav_has_a_header() {
+    let chunks = encoded(format(Encoding::Wav, 22_050), &tone(22_050, 3_000), 1_000);
+    assert_eq!(chunks[0].data.len(), 44 + 2_000);
+    assert_eq!(chunks[1].data.len(), 2_000);
+    let wav = crate::wav::Wav::parse(&bytes(&chunks)).unwrap();
+    assert_eq!((wav.header.rate.hz(), wav.len()), (22_050, Samples(3_000)));
+}
+
+#[test]
+fn laws_and_floats_keep_every_sample_in_its_place() {
+    let tone = tone(8_000, 800);
+    for (encoding, size, error) in [
+        (Encoding::Mulaw, 1, -40.0),
+        (Encoding::Alaw, 1, -40.0),
+        (Encoding::PcmF32, 4, -150.0),
+    ] {
+        let bytes = bytes(&encoded(format(encoding, 8_000), &tone, 99));
+        assert_eq!(bytes.len(), size * tone.len());
+        let decoded: Vec<f32> = match encoding {
+            Encoding::PcmF32 => crate::pcm::f32_from_f32le(&bytes).collect(),
+            Encoding::Mulaw => bytes
+                .iter()
+                .map(|&b| from_i16(audio_codec_algorithms::decode_ulaw(b)))
+                .collect(),
+            _ => bytes
+                .iter()
+                .map(|&b| from_i16(audio_codec_algorithms::decode_alaw(b)))
+                .collect(),
+        };
+        assert!(difference(&tone, &decoded) < error, "{encoding:?}");
+    }
+}
+
+#[test]
+fn no_samples_make_no_bytes() {
+    for encoding in Encoding::ALL {
+        assert_eq!(encoded(format(encoding, 8_000), &[], 1), []);
+    }
+}
+
+#[test]
+fn noise_and_nonsense_are_encoded_too() {
+    let nonsense = [f32::NAN, f32::INFINITY, -1e30, 1.0, -1.0, 0.0].repeat(1_000);
+    for encoding in Encoding::ALL {
+        let chunks = encoded(format(encoding, 16_000), &nonsense, 333);
+        let said: Samples = chunks.iter().map(|chunk| chunk.samples).sum();
+        assert!(said >= Samples(6_000), "{encoding:?}");
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(32))]
+
+    #[test]
+    fn chunks_are_contiguous_and_how_the_samples_were_cut_changes_no_byte(
+        samples in prop::collection::vec(-1.0f32..1.0, 0..4_000),
+        cut in 1usize..3_000,
+        encoding in prop::sample::select(Encoding::ALL.to_vec()),
+        hz in prop::sample::select(vec![8_000, 16_000]),
+    ) {
+        let chunks = encoded(format(encoding, hz), &samples, cut);
+        let mut next = Samples::ZERO;
+        for chunk in &chunks {
+            prop_assert_eq!(chunk.start, next);
+            prop_assert!(!chunk.data.is_empty() && !chunk.samples.is_empty());
+            next += chunk.samples;
+        }
+        match encoding {
+            Encoding::Opus => prop_assert!(samples.is_empty() || next > Samples::of(&samples)),
+            _ => prop_assert_eq!(next, Samples::of(&samples)),
+        }
+        prop_assert_eq!(bytes(&chunks), bytes(&encoded(format(encoding, hz), &samples, usize::MAX)));
+    }
+}

@@ -1,0 +1,127 @@
+//! From samples as a model makes them to samples as a listener wants them: speed, then rate, then level.
+
+use crate::gain::Gain;
+use crate::resample::Resampler;
+use crate::stretch::{Speed, Stretcher};
+use crate::units::{SampleRate, Samples};
+
+/// What a listener wants to be different.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub struct Rendering {
+    /// How fast.
+    pub speed: Speed,
+    /// How loud.
+    pub gain: Gain,
+}
+
+/// Where a position in what is heard lies in what was made.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Timeline {
+    made: SampleRate,
+    heard: SampleRate,
+    speed: Speed,
+}
+
+impl Timeline {
+    /// Speech made at one rate and heard at another, at this speed.
+    #[must_use]
+    pub fn new(made: SampleRate, heard: SampleRate, speed: Speed) -> Self {
+        Self { made, heard, speed }
+    }
+
+    /// Samples that were made of those that are heard, to the nearest one. At another speed than 1 a sound may lie 12 ms
+    /// beside it.
+    #[must_use]
+    pub fn made(&self, heard: Samples) -> Samples {
+        let factor = f64::from(self.made.hz()) / f64::from(self.heard.hz()) * f64::from(self.speed.factor());
+        Samples((heard.0 as f64 * factor).round() as u64)
+    }
+}
+
+/// The state of one utterance.
+#[derive(Debug)]
+pub struct Renderer {
+    stretcher: Stretcher,
+    resampler: Resampler,
+    gain: Gain,
+    scratch: Vec<f32>,
+}
+
+impl Renderer {
+    /// From samples at `from` to samples at `to`.
+    #[must_use]
+    pub fn new(from: SampleRate, to: SampleRate, rendering: Rendering) -> Self {
+        Self {
+            stretcher: Stretcher::new(from, rendering.speed),
+            resampler: Resampler::new(from, to),
+            gain: rendering.gain,
+            scratch: Vec::new(),
+        }
+    }
+
+    /// Takes the next samples; what can be given out is appended to `out`.
+    pub fn push(&mut self, samples: &[f32], out: &mut Vec<f32>) {
+        let before = out.len();
+        self.scratch.clear();
+        self.stretcher.push(samples, &mut self.scratch);
+        self.resampler.push(&self.scratch, out);
+        self.gain.apply(&mut out[before..]);
+    }
+
+    /// Ends the utterance: appends the rest.
+    pub fn finish(self, out: &mut Vec<f32>) {
+        let Self {
+            stretcher,
+            mut resampler,
+            gain,
+            mut scratch,
+        } = self;
+        let before = out.len();
+        scratch.clear();
+        stretcher.finish(&mut scratch);
+        resampler.push(&scratch, out);
+        resampler.finish(out);
+        gain.apply(&mut out[before..]);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::level::Level;
+
+    fn rate(hz: u32) -> SampleRate {
+        SampleRate::new(hz).unwrap()
+    }
+
+    fn rendered(rendering: Rendering, chunk: usize) -> Vec<f32> {
+        let tone: Vec<f32> = (0..24_000).map(|n| 0.4 * (n as f32 * 0.06).sin()).collect();
+        let mut renderer = Renderer::new(rate(24_000), rate(16_000), rendering);
+        let mut out = Vec::new();
+        tone.chunks(chunk)
+            .for_each(|piece| renderer.push(piece, &mut out));
+        renderer.finish(&mut out);
+        out
+    }
+
+    #[test]
+    fn speed_rate_and_level_are_changed_together_whatever_the_chunks() {
+        let rendering = Rendering {
+            speed: Speed::new(1.6).unwrap(),
+            gain: Gain::new(-6.0).unwrap(),
+        };
+        let out = rendered(rendering, 1_920);
+        assert_eq!(out.len(), 10_000);
+        let level = Level::of(&out[1_000..9_000]).rms_dbfs();
+        assert!((level - (-8.0 - 3.0 - 6.0)).abs() < 0.2, "{level} dB");
+        assert_eq!(out, rendered(rendering, 77));
+    }
+
+    #[test]
+    fn what_was_heard_is_found_in_what_was_made() {
+        let timeline = Timeline::new(rate(24_000), rate(8_000), Speed::new(2.0).unwrap());
+        assert_eq!(timeline.made(Samples(8_000)), Samples(48_000));
+        let same = Timeline::new(rate(24_000), rate(24_000), Speed::default());
+        assert_eq!(same.made(Samples(123_456_789)), Samples(123_456_789));
+    }
+}

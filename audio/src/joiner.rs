@@ -37,6 +37,18 @@ impl Joiner {
         }
     }
 
+    /// Keeps as much as `keep` of the silence before the utterance, in place of what the settings say for every piece. Before
+    /// the first samples.
+    #[must_use]
+    pub fn with_leading(mut self, keep: Duration) -> Self {
+        let settings = TrimSettings {
+            keep_leading: keep,
+            ..self.settings
+        };
+        self.piece = Trimmer::new(self.rate, settings);
+        self
+    }
+
     /// The next samples of the current piece; what can be given out is appended to `out`.
     pub fn push(&mut self, samples: &[f32], out: &mut Vec<f32>) {
         self.piece.push(samples, &mut self.scratch);
@@ -126,6 +138,21 @@ mod tests {
             1_920,
         );
         assert_eq!(out.len(), (300 + 150 + 300) * MS);
+    }
+
+    #[test]
+    fn other_silence_before_the_utterance_changes_none_within() {
+        let piece = [vec![0.0; 400 * MS], tone(300)].concat();
+        for (keep, kept) in [(0, 0), (250, 250), (9_000, 400)] {
+            let joiner = Joiner::new(rate(), TrimSettings::default());
+            let mut joiner = joiner.with_leading(Duration::from_millis(keep));
+            let mut out = Vec::new();
+            joiner.push(&piece, &mut out);
+            joiner.end_piece(PAUSE, &mut out);
+            joiner.push(&piece, &mut out);
+            joiner.finish(&mut out);
+            assert_eq!(out.len(), (kept + 300 + 150 + 20 + 300) * MS);
+        }
     }
 
     #[test]

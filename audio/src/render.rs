@@ -29,12 +29,16 @@ impl Timeline {
         Self { made, heard, speed }
     }
 
-    /// Samples that were made of those that are heard, to the nearest one. At another speed than 1 a sound may lie 12 ms
-    /// beside it.
+    /// How many of the samples that were made are heard by whoever has heard so many; never fewer than were made of those. At
+    /// another speed than 1 a sound may lie 12 ms beside it.
     #[must_use]
     pub fn made(&self, heard: Samples) -> Samples {
         let factor = f64::from(self.made.hz()) / f64::from(self.heard.hz()) * f64::from(self.speed.factor());
-        Samples((heard.0 as f64 * factor).round() as u64)
+        match factor == 1.0 {
+            true => heard,
+            // A cast saturates.
+            false => Samples((heard.0 as f64 * factor).ceil() as u64),
+        }
     }
 }
 
@@ -122,6 +126,20 @@ mod tests {
         let timeline = Timeline::new(rate(24_000), rate(8_000), Speed::new(2.0).unwrap());
         assert_eq!(timeline.made(Samples(8_000)), Samples(48_000));
         let same = Timeline::new(rate(24_000), rate(24_000), Speed::default());
-        assert_eq!(same.made(Samples(123_456_789)), Samples(123_456_789));
+        assert_eq!(same.made(Samples(u64::MAX)), Samples(u64::MAX));
+    }
+
+    #[test]
+    fn whoever_has_heard_everything_has_heard_all_that_was_made() {
+        for hz in [8_000, 11_025, 22_050, 44_100, 48_000] {
+            for speed in [0.5, 0.77, 1.0, 1.1, 1.6, 1.99] {
+                let speed = Speed::new(speed).unwrap();
+                let timeline = Timeline::new(rate(24_000), rate(hz), speed);
+                for made in (1..100_000).step_by(997).map(Samples) {
+                    let heard = Resampler::covering(speed.shortened(made), rate(24_000), rate(hz));
+                    assert!(timeline.made(heard) >= made, "{made} at {hz} Hz and {speed:?}");
+                }
+            }
+        }
     }
 }

@@ -50,10 +50,10 @@ impl Speed {
         self.0
     }
 
-    /// How many samples are left of `samples`, to the nearest one.
+    /// How many samples cover what `samples` become.
     #[must_use]
     pub fn shortened(self, samples: Samples) -> Samples {
-        Samples((samples.0 as f64 / f64::from(self.0)).round() as u64)
+        Samples((samples.0 as f64 / f64::from(self.0)).ceil() as u64)
     }
 }
 

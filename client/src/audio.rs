@@ -74,6 +74,7 @@ pub(crate) fn delivery(rate: Option<SampleRate>, max_lead: Option<Duration>) -> 
         }),
         frame_duration: None,
         max_lead: max_lead.and_then(|lead| lead.try_into().ok()),
+        leading_silence: None,
     }
 }
 

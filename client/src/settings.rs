@@ -32,6 +32,10 @@ pub struct SpeechSettings {
     pub language: String,
     /// Sample rate of the audio; absent: the model's own, which needs no conversion.
     pub sample_rate: Option<SampleRate>,
+    /// How fast, 0.5 to 2 at the same pitch; absent: as the model speaks.
+    pub speed: Option<f32>,
+    /// How much louder than the model, -96 to 16 dB; absent: as loud.
+    pub gain_db: Option<f32>,
     /// The same seed gives the same audio.
     pub seed: Option<u64>,
     /// 0 is greedy.
@@ -57,6 +61,8 @@ impl SpeechSettings {
             voice: self.voice.clone(),
             language: self.language.clone(),
             output: Some(delivery(self.sample_rate, self.max_lead)),
+            speed: self.speed.map(f64::from),
+            volume_gain_db: self.gain_db.map(f64::from),
             sampling: self.sampling(),
             buffering: self.buffering().into(),
             ..v1::SpeechConfig::default()

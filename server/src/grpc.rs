@@ -11,6 +11,7 @@ mod catalog;
 mod chat;
 mod commands;
 mod deadline;
+mod delivery;
 mod door;
 mod keys;
 mod outcome;

@@ -22,10 +22,10 @@ mod utterance;
 
 pub use chat::{
     ChatCommand, ChatEvent, ChatEventBody, ChatLimits, ChatReady, ChatSession, ChatSettings, Modalities,
-    NewMessage, RawAudio, Respond, ResponseDone, Said, TokenIntervals, TurnRecord, TurnTimings, TurnUsage,
+    NewMessage, Respond, ResponseDone, Said, TokenIntervals, TurnRecord, TurnTimings, TurnUsage,
 };
 pub use limits::SessionLimits;
 pub use protocol::{AudioOut, Command, Done, Event, EventBody, Ready};
 pub use record::{Outcome, Packet, RecordSink, SessionChange, StageFigures, Timings, Usage, UtteranceRecord};
 pub use run::{Session, SessionDeps};
-pub use settings::{Buffering, Encoding, Settings};
+pub use settings::{Buffering, Delivery, Settings};

@@ -7,6 +7,7 @@
 mod call;
 mod chat;
 mod chat_history;
+mod chunk;
 mod fake;
 mod gate;
 mod history;

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use omni_proto::v1;
 
+use crate::chunk::check_chunk;
 use crate::wire::Ending;
 
 /// Responses are numbered from 1 without gaps.
@@ -36,12 +37,7 @@ impl Played {
     /// Chunks are contiguous, never empty, hold whole samples, and nothing follows the last.
     pub(crate) fn chunk(&mut self, format: v1::AudioFormat, audio: &v1::AudioChunk) {
         assert!(!self.last, "audio after the last audio");
-        assert!(audio.sample_count > 0 && !audio.data.is_empty(), "empty audio");
-        assert_eq!(audio.start_sample, self.samples, "audio is contiguous");
-        let wav = format.encoding() == v1::AudioEncoding::Wav;
-        let header = if wav && self.samples == 0 { 44 } else { 0 };
-        let samples = 2 * audio.sample_count as usize;
-        assert_eq!(audio.data.len(), header + samples, "whole samples");
+        check_chunk(format, audio, self.samples);
         self.samples += u64::from(audio.sample_count);
         self.last = audio.last;
     }

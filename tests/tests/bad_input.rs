@@ -69,6 +69,24 @@ async fn every_setting_that_cannot_be_honoured_is_refused_by_name() {
             "UNSUPPORTED_AUDIO_FORMAT",
             "config.output.format.sample_rate_hz",
             format(v1::AudioFormat {
+                sample_rate_hz: 96_000,
+                ..Default::default()
+            }),
+        ),
+        (
+            "UNSUPPORTED_AUDIO_FORMAT",
+            "config.output.format.sample_rate_hz",
+            format(v1::AudioFormat {
+                encoding: v1::AudioEncoding::Mulaw.into(),
+                sample_rate_hz: 24_000,
+                ..Default::default()
+            }),
+        ),
+        (
+            "UNSUPPORTED_AUDIO_FORMAT",
+            "config.output.format.sample_rate_hz",
+            format(v1::AudioFormat {
+                encoding: v1::AudioEncoding::OggOpus.into(),
                 sample_rate_hz: 44_100,
                 ..Default::default()
             }),
@@ -115,9 +133,17 @@ async fn every_setting_that_cannot_be_honoured_is_refused_by_name() {
         ),
         (
             "INVALID_FIELD",
+            "config.output.leading_silence",
+            delivery(v1::AudioDelivery {
+                leading_silence: time(11),
+                ..Default::default()
+            }),
+        ),
+        (
+            "INVALID_FIELD",
             "config.speed",
             v1::SpeechConfig {
-                speed: Some(2.0),
+                speed: Some(2.1),
                 ..default()
             },
         ),
@@ -133,7 +159,7 @@ async fn every_setting_that_cannot_be_honoured_is_refused_by_name() {
             "INVALID_FIELD",
             "config.volume_gain_db",
             v1::SpeechConfig {
-                volume_gain_db: Some(3.0),
+                volume_gain_db: Some(16.5),
                 ..default()
             },
         ),
@@ -252,22 +278,37 @@ async fn every_setting_that_cannot_be_honoured_is_refused_by_name() {
 }
 
 #[tokio::test]
-async fn the_native_rate_and_its_limits_are_named() {
+async fn what_would_be_right_is_named() {
     let server = server(&[]).await;
-    let settings = format(v1::AudioFormat {
-        sample_rate_hz: 48_000,
-        ..Default::default()
-    });
-    let status = audio_of(&mut server.speech(), settings, "hello")
-        .await
-        .unwrap_err();
-    assert!(status.message().contains("16000"), "{}", status.message());
-    let settings = format(v1::AudioFormat {
-        sample_rate_hz: 16_000,
-        channels: 1,
-        ..Default::default()
-    });
-    audio_of(&mut server.speech(), settings, "hello").await.unwrap();
+    let refused = [
+        (
+            v1::AudioEncoding::PcmS16le,
+            7_999,
+            "7999 Hz does not go with 16-bit PCM, expected 8000 to 48000 Hz",
+        ),
+        (
+            v1::AudioEncoding::Alaw,
+            48_000,
+            "48000 Hz does not go with A-law, expected 8000 or 16000 Hz",
+        ),
+        (
+            v1::AudioEncoding::Opus,
+            22_050,
+            "22050 Hz does not go with Opus, expected 8000, 12000, 16000, 24000 or 48000 Hz",
+        ),
+        (v1::AudioEncoding::Mp3, 0, "AUDIO_ENCODING_OGG_OPUS"),
+    ];
+    for (encoding, sample_rate_hz, expected) in refused {
+        let settings = format(v1::AudioFormat {
+            encoding: encoding.into(),
+            sample_rate_hz,
+            channels: 1,
+        });
+        let status = audio_of(&mut server.speech(), settings, "hello")
+            .await
+            .unwrap_err();
+        assert!(status.message().contains(expected), "{}", status.message());
+    }
     server.stop().await;
 }
 

@@ -63,6 +63,10 @@ pub struct ChatSettings {
     pub input: Option<InputAudio>,
     /// Sample rate of spoken answers; absent: the model's own, which needs no conversion.
     pub sample_rate: Option<SampleRate>,
+    /// How fast answers are spoken, 0.5 to 2 at the same pitch; absent: as the model speaks.
+    pub speed: Option<f32>,
+    /// How much louder than the model, -96 to 16 dB; absent: as loud.
+    pub gain_db: Option<f32>,
     /// How far the server may run ahead of playback; absent: as fast as it can.
     pub max_lead: Option<Duration>,
     /// How the words are drawn.
@@ -94,6 +98,8 @@ impl ChatSettings {
             language: self.language.clone(),
             input_audio: self.input.map(InputAudio::to_proto),
             output_audio: Some(delivery(self.sample_rate, self.max_lead)),
+            speed: self.speed.map(f64::from),
+            volume_gain_db: self.gain_db.map(f64::from),
             text_sampling: self.text_sampling.to_proto(),
             speech_sampling: self.speech_sampling.to_proto(),
             history: Vec::new(),

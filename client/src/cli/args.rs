@@ -45,6 +45,8 @@ Examples:
     omni-client speak \"The quick brown fox jumps over the lazy dog.\"
   Speak another program's words while it is still writing them:
     some-llm | omni-client speak - -o - | mpv -
+  For a telephone (G.711 at 8000 Hz), slower and louder:
+    omni-client speak --speed 0.9 --gain 6 \"Your call is important to us.\" -o hold.ul
   Raw samples (16-bit little-endian, one channel) for a sound card:
     omni-client speak -o - --format pcm \"Hello.\" | aplay -q -f S16_LE -r 16000
   The same audio again:
@@ -156,6 +158,17 @@ impl Server {
     }
 }
 
+/// How fast and how loud.
+#[derive(Debug, Clone, ClapArgs)]
+pub(crate) struct Rendering {
+    /// How fast to speak, at the same pitch: 0.5 to 2, 1 is the model's own speed
+    #[arg(long, value_name = "FACTOR", value_parser = speed, help_heading = "Audio")]
+    pub(crate) speed: Option<f32>,
+    /// How much louder than the model speaks, in dB: -96 to 16
+    #[arg(long, value_name = "DB", value_parser = gain, allow_negative_numbers = true, help_heading = "Audio")]
+    pub(crate) gain: Option<f32>,
+}
+
 /// How to speak.
 #[derive(Debug, Clone, ClapArgs)]
 pub(crate) struct Voice {
@@ -205,7 +218,7 @@ pub(crate) struct Speak {
     /// server takes at once are spoken in several parts, into the same file.
     #[arg(value_name = "TEXT")]
     pub(crate) text: Vec<String>,
-    /// Where to write the audio: .wav, .pcm or .raw; `-` is standard output
+    /// Where to write the audio: .wav, .opus, .flac, .ul, .al, .pcm or .f32; `-` is standard output
     #[arg(
         long,
         short,
@@ -222,6 +235,8 @@ pub(crate) struct Speak {
     /// Sample rate of the audio in Hz [default: the model's own]
     #[arg(long, value_name = "HZ", value_parser = sample_rate, help_heading = "Audio")]
     pub(crate) rate: Option<SampleRate>,
+    #[command(flatten)]
+    pub(crate) rendering: Rendering,
     /// Text gathered before it is spoken: more sounds better, less is heard sooner
     #[arg(long, value_enum, value_name = "UNIT", default_value_t = Gather::Sentence, help_heading = "Voice")]
     pub(crate) buffering: Gather,
@@ -311,6 +326,8 @@ impl Speak {
         };
         SpeechSettings {
             sample_rate: self.rate,
+            speed: self.rendering.speed,
+            gain_db: self.rendering.gain,
             buffering,
             ..self.voice.settings()
         }
@@ -346,6 +363,22 @@ fn sample_rate(given: &str) -> Result<SampleRate, String> {
         .parse()
         .map_err(|_| "expected a number of Hz such as 24000".to_owned())?;
     SampleRate::new(hz).map_err(|error| error.to_string())
+}
+
+fn speed(given: &str) -> Result<f32, String> {
+    let expected = || "expected a number from 0.5 to 2".to_owned();
+    let speed = given.parse().map_err(|_| expected())?;
+    omni_audio::Speed::new(speed)
+        .map(omni_audio::Speed::factor)
+        .map_err(|_| expected())
+}
+
+fn gain(given: &str) -> Result<f32, String> {
+    let expected = || "expected a number of dB from -96 to 16".to_owned();
+    let db = given.parse().map_err(|_| expected())?;
+    omni_audio::Gain::new(db)
+        .map(omni_audio::Gain::db)
+        .map_err(|_| expected())
 }
 
 fn temperature(given: &str) -> Result<f32, String> {

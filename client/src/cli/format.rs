@@ -3,8 +3,12 @@
 use std::path::Path;
 
 use clap::ValueEnum as _;
+use omni_audio::{Encoding, FormatError, InputEncoding, SampleRate};
 
 /// A format the client can write.
+///
+/// The server is asked for samples at the wanted rate, and the file is made of them here: one that is in order however many
+/// utterances are in it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 pub(crate) enum Format {
     /// 16-bit samples behind a WAV header
@@ -12,15 +16,34 @@ pub(crate) enum Format {
     /// Bare 16-bit little-endian samples
     #[value(alias = "raw")]
     Pcm,
+    /// Bare 32-bit little-endian floats
+    F32,
+    /// G.711 mu-law, bare, at 8000 Hz unless --rate is 16000
+    #[value(alias = "ulaw")]
+    Mulaw,
+    /// G.711 A-law, bare, at 8000 Hz unless --rate is 16000
+    Alaw,
+    /// Opus in an Ogg stream
+    #[value(alias = "ogg")]
+    Opus,
+    /// Lossless, at about half the size
+    Flac,
 }
 
 impl Format {
+    /// The endings that name a format, for people.
+    pub(crate) const ENDINGS: &str = ".wav, .pcm, .raw, .f32, .ul, .al, .opus, .ogg or .flac";
+
     /// What `path` asks for by its ending.
     pub(crate) fn of(path: &Path) -> Option<Self> {
-        let ending = path.extension()?.to_str()?.to_ascii_lowercase();
-        match ending.as_str() {
+        match ending(path)?.as_str() {
             "wav" | "wave" => Some(Self::Wav),
             "pcm" | "raw" => Some(Self::Pcm),
+            "f32" => Some(Self::F32),
+            "ul" | "ulaw" | "mulaw" => Some(Self::Mulaw),
+            "al" | "alaw" => Some(Self::Alaw),
+            "opus" | "ogg" | "oga" => Some(Self::Opus),
+            "flac" => Some(Self::Flac),
             _ => None,
         }
     }
@@ -29,6 +52,46 @@ impl Format {
         self.to_possible_value()
             .map_or_else(String::new, |value| value.get_name().to_owned())
     }
+
+    /// How samples become the bytes of the file.
+    pub(crate) fn encoding(self) -> Encoding {
+        match self {
+            Self::Wav => Encoding::Wav,
+            Self::Pcm => Encoding::Pcm16,
+            Self::F32 => Encoding::PcmF32,
+            Self::Mulaw => Encoding::Mulaw,
+            Self::Alaw => Encoding::Alaw,
+            Self::Opus => Encoding::OggOpus,
+            Self::Flac => Encoding::Flac,
+        }
+    }
+
+    /// The rate to ask the server for; none: the model's own.
+    pub(crate) fn rate(self, asked: Option<SampleRate>) -> Result<Option<SampleRate>, FormatError> {
+        let usual = matches!(self, Self::Mulaw | Self::Alaw)
+            .then(|| SampleRate::new(8_000).ok())
+            .flatten();
+        match asked {
+            None => Ok(usual),
+            Some(rate) => {
+                omni_audio::Format::new(self.encoding(), rate.hz()).map(|format| Some(format.rate()))
+            }
+        }
+    }
+}
+
+/// How the recording in `path` is encoded, where its ending says more than that it is a WAV file.
+pub(crate) fn recording(path: &Path) -> Option<InputEncoding> {
+    match Format::of(path)? {
+        Format::Opus => Some(InputEncoding::OggOpus),
+        Format::Mulaw => Some(InputEncoding::Mulaw),
+        Format::Alaw => Some(InputEncoding::Alaw),
+        Format::Wav | Format::Pcm | Format::F32 | Format::Flac => None,
+    }
+}
+
+fn ending(path: &Path) -> Option<String> {
+    Some(path.extension()?.to_str()?.to_ascii_lowercase())
 }
 
 #[cfg(test)]
@@ -42,11 +105,24 @@ mod tests {
             ("dir.x/A.WAV", Some(Format::Wav)),
             ("a.b.raw", Some(Format::Pcm)),
             ("a.pcm", Some(Format::Pcm)),
+            ("a.Opus", Some(Format::Opus)),
+            ("a.ul", Some(Format::Mulaw)),
+            ("a.flac", Some(Format::Flac)),
             ("a.mp3", None),
             ("wav", None),
             (".wav", None),
         ] {
             assert_eq!(Format::of(Path::new(path)), format, "{path}");
         }
+    }
+
+    #[test]
+    fn telephones_have_their_own_rate_and_refuse_others() {
+        let rate = |hz| SampleRate::new(hz).unwrap();
+        assert_eq!(Format::Mulaw.rate(None), Ok(Some(rate(8_000))));
+        assert_eq!(Format::Alaw.rate(Some(rate(16_000))), Ok(Some(rate(16_000))));
+        assert_eq!(Format::Opus.rate(None), Ok(None));
+        assert!(Format::Mulaw.rate(Some(rate(24_000))).is_err());
+        assert!(Format::Opus.rate(Some(rate(44_100))).is_err());
     }
 }

@@ -5,7 +5,7 @@ use std::io::{self, IsTerminal as _, Seek as _, Write as _};
 use std::os::fd::AsFd as _;
 use std::path::{Path, PathBuf};
 
-use omni_audio::{SampleRate, Samples, WAV_HEADER_LEN, WavHeader};
+use omni_audio::{Chunk, Encoder, SampleRate, Samples, WAV_HEADER_LEN, WavHeader, from_i16, i16_from_s16le};
 use rustix::fs::{OFlags, fcntl_getfl};
 
 use super::failure::Failure;
@@ -24,6 +24,8 @@ pub(crate) struct Output {
     /// Did not exist before.
     created: bool,
     header: Option<WavHeader>,
+    /// What makes the bytes of formats in which samples do not stand as they come.
+    encoder: Option<Encoder>,
     written: Samples,
 }
 
@@ -87,6 +89,7 @@ impl Output {
             header_at: regular.then_some(0),
             created,
             header: None,
+            encoder: None,
             written: Samples::ZERO,
         }
     }
@@ -107,9 +110,20 @@ impl Output {
         if self.header.is_none() {
             self.begin(WavHeader::mono(rate))?;
         }
-        self.file.write_all(pcm)?;
         self.written += Samples(pcm.len() as u64 / 2);
-        Ok(())
+        let Some(encoder) = &mut self.encoder else {
+            return self.file.write_all(pcm);
+        };
+        let samples: Vec<f32> = i16_from_s16le(pcm).map(from_i16).collect();
+        let mut chunks = Vec::new();
+        encoder.push(&samples, &mut chunks);
+        self.write_chunks(&chunks)
+    }
+
+    fn write_chunks(&mut self, chunks: &[Chunk]) -> io::Result<()> {
+        chunks
+            .iter()
+            .try_for_each(|chunk| self.file.write_all(&chunk.data))
     }
 
     fn begin(&mut self, header: WavHeader) -> io::Result<()> {
@@ -120,11 +134,23 @@ impl Output {
         match self.format {
             Format::Wav => self.file.write_all(&header.streaming()),
             Format::Pcm => Ok(()),
+            format => {
+                let format = omni_audio::Format::new(format.encoding(), header.rate.hz());
+                let format = format.map_err(|error| io::Error::new(io::ErrorKind::InvalidInput, error))?;
+                // One stream is all that is in the file.
+                self.encoder = Some(Encoder::new(format, 1));
+                Ok(())
+            }
         }
     }
 
-    /// Puts the final sizes into the header, or takes back a file that got no audio.
+    /// Puts the final sizes into the header, writes what an encoder has held back, or takes back a file that got no audio.
     pub(crate) fn finish(mut self) -> io::Result<()> {
+        if let Some(encoder) = self.encoder.take() {
+            let mut rest = Vec::new();
+            encoder.finish(&mut rest);
+            return self.write_chunks(&rest);
+        }
         match (self.header, self.format, self.header_at) {
             (None, ..) if self.created => self.path.as_ref().map_or(Ok(()), fs::remove_file),
             (Some(header), Format::Wav, Some(at)) => self.correct(header, at),
@@ -163,6 +189,7 @@ fn unknown_ending(path: &Path) -> Failure {
         None => format!("{} has no ending that names a format", path.display()),
     };
     Failure::Usage(format!(
-        "{what}\n  use .wav, .pcm or .raw, or name the format with --format"
+        "{what}\n  use {}, or name the format with --format",
+        Format::ENDINGS
     ))
 }

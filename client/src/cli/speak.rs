@@ -6,7 +6,7 @@ mod session;
 use std::fs;
 use std::time::Duration;
 
-use omni_client::Client;
+use omni_client::{Client, SpeechSettings};
 use tokio::time::timeout;
 
 use super::args::Speak;
@@ -61,6 +61,12 @@ async fn attempt(args: &Speak, ui: &Ui, summary: &mut Summary) -> Result<Option<
         Speaker::check()?;
     }
     let output = Output::open(&args.output, args.format)?;
+    let rate = output.format().rate(args.rate);
+    let rate = rate.map_err(|error| Failure::Usage(error.to_string()))?;
+    let settings = SpeechSettings {
+        sample_rate: rate,
+        ..args.settings()
+    };
     summary.destination(Destination {
         name: output.name(),
         format: output.format().name(),
@@ -71,7 +77,7 @@ async fn attempt(args: &Speak, ui: &Ui, summary: &mut Summary) -> Result<Option<
     } else {
         Sink::start(output)
     };
-    let stop = converse(args, ui, text, &sink, &mut interrupts, summary).await;
+    let stop = converse(args, &settings, ui, text, &sink, &mut interrupts, summary).await;
     let written = finish(sink, &mut interrupts, &stop).await;
     ui.clear();
     match (stop, written) {
@@ -90,6 +96,7 @@ async fn attempt(args: &Speak, ui: &Ui, summary: &mut Summary) -> Result<Option<
 /// Everything between an open destination and its closing. `Ok` carries the signal that cut it short, if one did.
 async fn converse(
     args: &Speak,
+    settings: &SpeechSettings,
     ui: &Ui,
     mut text: Text,
     sink: &Sink,
@@ -102,7 +109,7 @@ async fn converse(
         client = deadline.within(Client::connect(&args.server.endpoint)) => client.map_err(Stop::Failed)?,
         signal = interrupts.next() => return Err(Stop::Aborted(signal)),
     };
-    let mut session = Session::open(&client, &args.settings(), sink, ui, interrupts, deadline);
+    let mut session = Session::open(&client, settings, sink, ui, interrupts, deadline);
     session.speak(&mut text, args.repeat, summary).await
 }
 

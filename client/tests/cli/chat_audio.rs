@@ -182,6 +182,28 @@ fn a_recording_is_the_first_turn() {
 }
 
 #[test]
+fn recordings_of_other_formats_are_said_at_the_rate_that_models_hear() {
+    let fake = Fake::chat(ChatScript::default());
+    let place = Place::with(&fake);
+    // Half a second of a telephone's silence; the same from a browser.
+    fs::write(place.path("call.ul"), vec![0xFF; 4_000]).unwrap();
+    let format = omni_audio::Format::new(omni_audio::Encoding::OggOpus, 48_000).unwrap();
+    let mut encoder = omni_audio::Encoder::new(format, 1);
+    let mut chunks = Vec::new();
+    encoder.push(&[0.0; 24_000], &mut chunks);
+    encoder.finish(&mut chunks);
+    let opus: Vec<u8> = chunks.into_iter().flat_map(|chunk| chunk.data).collect();
+    fs::write(place.path("call.opus"), opus).unwrap();
+    for file in ["call.ul", "call.opus"] {
+        let outcome = place.run(&["chat", "--audio-in", file]);
+        assert_eq!(
+            outcome.stdout, b"You said: 16000 bytes of speech\n",
+            "{file}: {outcome:?}"
+        );
+    }
+}
+
+#[test]
 fn text_may_go_with_a_recording() {
     let fake = Fake::chat(ChatScript::default());
     let place = Place::with(&fake);
@@ -200,11 +222,13 @@ fn recordings_that_cannot_be_used_are_named() {
     let fake = Fake::chat(ChatScript::default());
     let place = Place::with(&fake);
     fs::write(place.path("text.wav"), "not a recording").unwrap();
+    fs::write(place.path("text.ogg"), "not a recording").unwrap();
     recording(&place, "empty.wav", 0);
     for (file, what) in [
         ("missing.wav", "cannot read missing.wav"),
         ("text.wav", "not a WAV file"),
         ("empty.wav", "holds no audio"),
+        ("text.ogg", "no Ogg Opus stream"),
     ] {
         let outcome = place.run(&["chat", "--audio-in", file]);
         assert_eq!(outcome.code, Some(4), "{outcome:?}");

@@ -2,9 +2,11 @@
 
 use std::fs;
 
+use flac_codec::decode::FlacSampleReader;
+use omni_audio::{Decoder, InputEncoding, InputFormat, SampleRate, Samples, to_i16};
 use tonic::Status;
 
-use crate::fake::{CHUNK, Fake, Script, Seen, nowhere, sample};
+use crate::fake::{CHUNK, Fake, RATE, Script, Seen, nowhere, sample};
 use crate::program::Place;
 
 fn expected(chunks: u32) -> Vec<i16> {
@@ -53,6 +55,80 @@ fn raw_endings_give_bare_samples() {
     assert_eq!(fs::read(place.path("a.bin")).unwrap(), bytes);
 }
 
+/// What an encoded file sounds like, as 16-bit samples.
+fn heard(bytes: &[u8], encoding: InputEncoding) -> Vec<i16> {
+    let rate = SampleRate::new(RATE).unwrap();
+    let format = InputFormat {
+        encoding,
+        rate,
+        channels: 1,
+    };
+    let mut decoder = Decoder::new(format, rate, Samples(1_000_000)).unwrap();
+    let mut samples = Vec::new();
+    decoder.push(bytes, &mut samples).unwrap();
+    decoder.finish(&mut samples).unwrap();
+    samples.into_iter().map(to_i16).collect()
+}
+
+#[test]
+fn other_endings_give_other_formats_and_several_utterances_one_file() {
+    let fake = Fake::start(Script::default());
+    let place = Place::with(&fake);
+    let twice = expected(5).repeat(2);
+    for name in ["a.flac", "a.f32", "a.opus"] {
+        let outcome = place.run(&["speak", "Hello.", "--repeat", "2", "-o", name]);
+        assert_eq!(outcome.code, Some(0), "{outcome:?}");
+    }
+    let flac = fs::File::open(place.path("a.flac")).unwrap();
+    let mut samples = Vec::new();
+    FlacSampleReader::new(flac)
+        .unwrap()
+        .read_to_end(&mut samples)
+        .unwrap();
+    assert!(
+        samples
+            .into_iter()
+            .eq(twice.iter().map(|&sample| i32::from(sample)))
+    );
+    let floats = fs::read(place.path("a.f32")).unwrap();
+    assert!(heard(&floats, InputEncoding::PcmF32) == twice);
+    let opus = fs::read(place.path("a.opus")).unwrap();
+    assert_eq!(heard(&opus, InputEncoding::OggOpus).len(), twice.len());
+}
+
+#[test]
+fn speed_and_gain_are_asked_for_and_telephones_get_their_rate() {
+    let fake = Fake::start(Script::default());
+    let place = Place::with(&fake);
+    // The scripted server speaks at its own rate whatever is asked for, which no telephone takes.
+    let args = ["speak", "Hi.", "--speed", "1.5", "--gain", "-6", "-o", "a.ul"];
+    let outcome = place.run(&args);
+    assert_eq!(outcome.code, Some(4), "{outcome:?}");
+    assert!(outcome.stderr.contains("8000 or 16000 Hz"), "{}", outcome.stderr);
+    let Seen::Config(config) = fake.next() else {
+        panic!("no config")
+    };
+    assert_eq!((config.speed, config.volume_gain_db), (Some(1.5), Some(-6.0)));
+    assert_eq!(config.output.unwrap().format.unwrap().sample_rate_hz, 8_000);
+}
+
+#[test]
+fn what_does_not_go_together_is_refused_before_anything_happens() {
+    let fake = Fake::start(Script::default());
+    let place = Place::with(&fake);
+    for (args, told) in [
+        (["--rate", "44100", "-o", "a.opus"], "24000 or 48000 Hz"),
+        (["--rate", "24000", "-o", "a.al"], "8000 or 16000 Hz"),
+        (["--speed", "3", "-o", "a.wav"], "0.5 to 2"),
+        (["--gain", "40", "-o", "a.wav"], "-96 to 16"),
+    ] {
+        let outcome = place.run(&[&["speak", "Hi."][..], &args].concat());
+        assert_eq!(outcome.code, Some(2), "{outcome:?}");
+        assert!(outcome.stderr.contains(told), "{}", outcome.stderr);
+    }
+    assert!(fake.saw_nothing());
+}
+
 #[test]
 fn an_unknown_ending_is_refused_with_the_known_ones_before_anything_happens() {
     let fake = Fake::start(Script::default());
@@ -60,11 +136,7 @@ fn an_unknown_ending_is_refused_with_the_known_ones_before_anything_happens() {
     for name in ["a.mp3", "noending"] {
         let outcome = place.run(&["speak", "Hello.", "-o", name]);
         assert_eq!(outcome.code, Some(2));
-        assert!(
-            outcome.stderr.contains(".wav, .pcm or .raw"),
-            "{}",
-            outcome.stderr
-        );
+        assert!(outcome.stderr.contains(".wav, .pcm, .raw"), "{}", outcome.stderr);
         assert!(!place.path(name).exists());
     }
     assert!(fake.saw_nothing());

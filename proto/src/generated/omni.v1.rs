@@ -198,7 +198,8 @@ pub struct AudioFormat {
     /// How samples are encoded.
     #[prost(enumeration = "AudioEncoding", tag = "1")]
     pub encoding: i32,
-    /// Samples per second and channel. 0: the model's native rate, which SpeechSessionReady and ChatSessionReady report.
+    /// Samples per second and channel. 0: the model's native rate (for G.711: 8000; for Opus: the next one that it takes),
+    /// which SpeechSessionReady and ChatSessionReady report.
     #[prost(uint32, tag = "2")]
     pub sample_rate_hz: u32,
     /// 0: one channel.
@@ -218,14 +219,18 @@ pub struct AudioDelivery {
     /// interruption throws away. Absent: as fast as the model produces.
     #[prost(message, optional, tag = "3")]
     pub max_lead: ::core::option::Option<::prost_types::Duration>,
+    /// Longest silence before the first speech; a longer one is cut to this. Absent: 20 ms. At most 10 s.
+    #[prost(message, optional, tag = "4")]
+    pub leading_silence: ::core::option::Option<::prost_types::Duration>,
 }
 /// A piece of audio. Pieces of one utterance or response are contiguous and in order.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct AudioChunk {
-    /// Whole samples or whole packets; never empty.
+    /// Whole samples, packets, pages or frames; never empty.
     #[prost(bytes = "bytes", tag = "1")]
     pub data: ::prost::bytes::Bytes,
-    /// Index of the first sample within the utterance or response, at the output rate.
+    /// Index of the first sample that `data` decodes to within the utterance or response, at the output rate. Each chunk
+    /// begins where the one before ended, whatever the rate, the speed and the encoding.
     #[prost(uint64, tag = "2")]
     pub start_sample: u64,
     /// Samples per channel that `data` decodes to.
@@ -256,7 +261,11 @@ pub struct TimedText {
     pub end_sample: u64,
 }
 /// Format of audio bytes. Raw formats carry no header in any message. A server refuses an encoding that it
-/// does not offer with INVALID_ARGUMENT, reason UNSUPPORTED_AUDIO_FORMAT, and names those it does.
+/// does not offer, and a rate that does not go with one, with INVALID_ARGUMENT, reason UNSUPPORTED_AUDIO_FORMAT, and
+/// names those it does.
+///
+/// What the server sends is one channel at 8000 to 48000 Hz: any rate as PCM, WAV and FLAC, 8000 or 16000 as G.711, 8000,
+/// 12000, 16000, 24000 or 48000 as Opus. The chunks of an utterance or response make one stream when they are joined.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, ::prost::Enumeration)]
 #[repr(i32)]
 pub enum AudioEncoding {
@@ -270,16 +279,20 @@ pub enum AudioEncoding {
     Mulaw = 3,
     /// G.711 A-law (PCMA); 8000 Hz unless stated.
     Alaw = 4,
-    /// One raw Opus packet per AudioChunk, for RTP, WebRTC and SIP gateways.
+    /// One raw Opus packet (20 ms) per AudioChunk, for RTP, WebRTC and SIP gateways. Packets have no place to say that the
+    /// sound begins 6.5 ms after their first sample and that the last one is filled up with silence: both are counted in
+    /// AudioChunk.
     Opus = 5,
-    /// Ogg pages; the first chunk carries OpusHead and OpusTags.
+    /// Ogg pages of 40 ms; the first chunk carries OpusHead and OpusTags. Players leave out what precedes the first sample and
+    /// follows the last, and AudioChunk does not count it.
     OggOpus = 6,
     /// Signed 16-bit samples behind a WAV header, which precedes the samples of the first chunk of every
     /// utterance or response. What the server sends has sizes of 0xFFFFFFFF because the length is not known yet.
     Wav = 7,
-    /// FLAC.
+    /// Signed 16-bit samples in frames of 40 ms. The header precedes the first frame; it leaves the length and the checksum
+    /// of the samples unknown.
     Flac = 8,
-    /// MP3.
+    /// MP3; not offered.
     Mp3 = 9,
 }
 impl AudioEncoding {
@@ -356,10 +369,10 @@ pub struct SpeechConfig {
     /// Format and pacing of the audio.
     #[prost(message, optional, tag = "4")]
     pub output: ::core::option::Option<AudioDelivery>,
-    /// 0.25 to 4; 1 is the model's own speed.
+    /// 0.5 to 2; 1 is the model's own speed. The pitch stays.
     #[prost(double, optional, tag = "5")]
     pub speed: ::core::option::Option<f64>,
-    /// Decibels relative to the model's own level.
+    /// Decibels relative to the model's own level, -96 to 16. What becomes too loud is limited softly.
     #[prost(double, optional, tag = "6")]
     pub volume_gain_db: ::core::option::Option<f64>,
     /// How to speak, in words.
@@ -1024,9 +1037,10 @@ pub mod speech_service_server {
 /// A recording.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct AudioClip {
-    /// What the bytes are. AUDIO_ENCODING_WAV is described by its own header, and the other fields are 0; raw formats name
-    /// their rate here. An encoding, rate or number of channels that the server does not take is refused with
-    /// INVALID_ARGUMENT, reason UNSUPPORTED_AUDIO_FORMAT.
+    /// What the bytes are: PCM, G.711, WAV of 16-bit samples, or Ogg Opus. The last two are described by their own headers, and
+    /// the other fields are 0; the others name their rate and channels here: 8000 to 48000 Hz, 0 for what the model hears
+    /// (G.711: 8000), and one or two channels, which are mixed to one. What the server does not take is refused
+    /// with INVALID_ARGUMENT, reason UNSUPPORTED_AUDIO_FORMAT.
     #[prost(message, optional, tag = "1")]
     pub format: ::core::option::Option<AudioFormat>,
     /// The whole recording; never empty. At most what fits into one gRPC message of the server (1 MiB unless its
@@ -1086,8 +1100,9 @@ pub struct ChatConfig {
     /// BCP-47 tag of the language of spoken answers, for example "en". Empty: the model's default.
     #[prost(string, tag = "5")]
     pub language: ::prost::alloc::string::String,
-    /// Format of InputAudio: raw, one or two channels, which are mixed to one. Absent or 0: 16-bit samples, one channel,
-    /// 16000 Hz. A rate that the server cannot convert is refused with UNSUPPORTED_AUDIO_FORMAT.
+    /// Format of InputAudio: PCM, G.711, raw Opus packets or Ogg Opus. Absent or 0: 16-bit samples, one channel,
+    /// 16000 Hz. Rates and channels as in AudioClip.format; Opus says both itself, and they are 0. What the
+    /// server cannot convert is refused with UNSUPPORTED_AUDIO_FORMAT.
     #[prost(message, optional, tag = "6")]
     pub input_audio: ::core::option::Option<AudioFormat>,
     /// Format and pacing of spoken answers.
@@ -1107,6 +1122,12 @@ pub struct ChatConfig {
     /// The answer ends before the first of these that it would contain, with FINISH_REASON_STOP. None may be empty.
     #[prost(string, repeated, tag = "13")]
     pub stop: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
+    /// Speed and level of spoken answers, as in SpeechConfig.
+    #[prost(double, optional, tag = "14")]
+    pub speed: ::core::option::Option<f64>,
+    /// Decibels relative to the model's own level, as in SpeechConfig.
+    #[prost(double, optional, tag = "15")]
+    pub volume_gain_db: ::core::option::Option<f64>,
 }
 /// What a caller sends.
 #[derive(Clone, PartialEq, ::prost::Message)]
@@ -1145,7 +1166,8 @@ pub mod converse_request {
 /// them since the last `commit` ends the call with INVALID_ARGUMENT, reason AUDIO_TOO_LONG.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct InputAudio {
-    /// Whole samples in the format of ChatConfig.input_audio; never empty.
+    /// In the format of ChatConfig.input_audio, never empty: whole samples, one Opus packet, or any piece of an Ogg stream that
+    /// begins behind a `commit` and has come to its end at the next.
     #[prost(bytes = "bytes", tag = "1")]
     pub data: ::prost::bytes::Bytes,
 }

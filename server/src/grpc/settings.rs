@@ -7,8 +7,9 @@ use std::time::Duration;
 use omni_proto::v1;
 
 use super::aliases;
+use super::delivery::{self, Asked, DeliveryFields, delivery};
 use crate::error::{ServeError, excerpt};
-use crate::session::{Buffering, Encoding, SessionLimits, Settings};
+use crate::session::{Buffering, SessionLimits, Settings};
 use crate::stage::{Sampling, SpeechInfo};
 
 /// Paths of the fields of one set of sampling parameters.
@@ -30,23 +31,16 @@ const SAMPLING: SamplingFields = SamplingFields {
     max_tokens: "config.sampling.max_tokens",
 };
 
-/// Paths of the fields of one description of audio to be delivered.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct DeliveryFields {
-    pub(super) frame_duration: &'static str,
-    pub(super) max_lead: &'static str,
-    pub(super) encoding: &'static str,
-    pub(super) sample_rate_hz: &'static str,
-    pub(super) channels: &'static str,
-}
-
 /// Those of `SpeechConfig`.
-const OUTPUT: DeliveryFields = DeliveryFields {
+const DELIVERY: DeliveryFields = DeliveryFields {
     frame_duration: "config.output.frame_duration",
     max_lead: "config.output.max_lead",
+    leading_silence: "config.output.leading_silence",
     encoding: "config.output.format.encoding",
     sample_rate_hz: "config.output.format.sample_rate_hz",
     channels: "config.output.format.channels",
+    speed: "config.speed",
+    volume_gain_db: "config.volume_gain_db",
 };
 
 /// Longest delay that makes sense for a text buffer.
@@ -57,10 +51,15 @@ pub(super) fn settings(config: &v1::SpeechConfig, info: &SpeechInfo) -> Result<S
     model(&config.model, info)?;
     unsupported(config)?;
     let sampling = config.sampling.unwrap_or_default();
+    let asked = Asked {
+        output: config.output.as_ref(),
+        speed: config.speed,
+        volume_gain_db: config.volume_gain_db,
+    };
     Ok(Settings {
         voice: voice(&config.voice, info)?,
         language: language(&config.language, info)?,
-        encoding: output(config.output.as_ref(), info, &OUTPUT)?,
+        delivery: delivery(asked, info, &DELIVERY)?,
         sampling: self::sampling(&sampling, &SAMPLING)?,
         seed: sampling.seed,
         max_frames: max_tokens(&sampling, &SAMPLING)?,
@@ -132,18 +131,6 @@ fn join<'a>(names: impl Iterator<Item = &'a str>) -> String {
 }
 
 fn unsupported(config: &v1::SpeechConfig) -> Result<(), ServeError> {
-    if config.speed.is_some_and(|speed| speed != 1.0) {
-        return Err(invalid(
-            "config.speed",
-            "this model speaks at its own speed only, expected 1 or unset",
-        ));
-    }
-    if config.volume_gain_db.is_some_and(|gain| gain != 0.0) {
-        return Err(invalid(
-            "config.volume_gain_db",
-            "gain is not offered, expected 0 or unset",
-        ));
-    }
     if !config.style_instructions.is_empty() {
         return Err(invalid(
             "config.style_instructions",
@@ -169,63 +156,6 @@ fn unsupported(config: &v1::SpeechConfig) -> Result<(), ServeError> {
         ));
     }
     Ok(())
-}
-
-pub(super) fn output(
-    delivery: Option<&v1::AudioDelivery>,
-    info: &SpeechInfo,
-    fields: &DeliveryFields,
-) -> Result<Encoding, ServeError> {
-    let Some(delivery) = delivery else {
-        return Ok(Encoding::Pcm16);
-    };
-    let zero = |d: &omni_proto::Duration| d.seconds == 0 && d.nanos == 0;
-    if !delivery.frame_duration.as_ref().is_none_or(zero) {
-        return Err(invalid(
-            fields.frame_duration,
-            "only \"as produced\" is offered, expected 0 or unset",
-        ));
-    }
-    if delivery.max_lead.is_some() {
-        return Err(invalid(fields.max_lead, "pacing is not offered, expected unset"));
-    }
-    delivery
-        .format
-        .map_or(Ok(Encoding::Pcm16), |format| audio_format(&format, info, fields))
-}
-
-fn audio_format(
-    format: &v1::AudioFormat,
-    info: &SpeechInfo,
-    fields: &DeliveryFields,
-) -> Result<Encoding, ServeError> {
-    let refuse = |field, problem| Err(ServeError::UnsupportedAudioFormat { field, problem });
-    let native = info.sample_rate.hz();
-    if format.sample_rate_hz != 0 && format.sample_rate_hz != native {
-        let got = format.sample_rate_hz;
-        return refuse(
-            fields.sample_rate_hz,
-            format!("{got} Hz is not offered, expected 0 or the model's own {native} Hz"),
-        );
-    }
-    if format.channels > 1 {
-        return refuse(
-            fields.channels,
-            format!("{} channels are not offered, expected 0 or 1", format.channels),
-        );
-    }
-    use v1::AudioEncoding as E;
-    match E::try_from(format.encoding) {
-        Ok(E::Unspecified | E::PcmS16le) => Ok(Encoding::Pcm16),
-        Ok(E::Wav) => Ok(Encoding::Wav),
-        other => {
-            let got = other.map_or_else(|_| format.encoding.to_string(), |e| e.as_str_name().to_owned());
-            refuse(
-                fields.encoding,
-                format!("{got} is not offered, expected AUDIO_ENCODING_PCM_S16LE or AUDIO_ENCODING_WAV"),
-            )
-        }
-    }
 }
 
 pub(super) fn sampling(got: &v1::SamplingParams, fields: &SamplingFields) -> Result<Sampling, ServeError> {
@@ -305,13 +235,14 @@ pub(super) fn resolved(settings: &Settings, info: &SpeechInfo) -> v1::SpeechConf
         Buffering::Eager => v1::TextBuffering::Eager,
         Buffering::Manual => v1::TextBuffering::Manual,
     };
+    let (speed, volume_gain_db) = delivery::rendering(&settings.delivery);
     v1::SpeechConfig {
         model: info.id.clone(),
         voice: settings.voice.clone(),
         language: settings.language.clone().unwrap_or_default(),
-        output: Some(delivery(settings.encoding, info)),
-        speed: Some(1.0),
-        volume_gain_db: Some(0.0),
+        output: Some(delivery::wire(&settings.delivery)),
+        speed,
+        volume_gain_db,
         sampling: Some(resolved_sampling(
             settings.sampling,
             info.default_sampling,
@@ -321,23 +252,6 @@ pub(super) fn resolved(settings: &Settings, info: &SpeechInfo) -> v1::SpeechConf
         buffering: buffering.into(),
         max_buffer_delay: settings.max_buffer_delay.and_then(|delay| delay.try_into().ok()),
         ..v1::SpeechConfig::default()
-    }
-}
-
-/// What is sent, as it goes over the wire.
-pub(super) fn delivery(encoding: Encoding, info: &SpeechInfo) -> v1::AudioDelivery {
-    let encoding = match encoding {
-        Encoding::Pcm16 => v1::AudioEncoding::PcmS16le,
-        Encoding::Wav => v1::AudioEncoding::Wav,
-    };
-    v1::AudioDelivery {
-        format: Some(v1::AudioFormat {
-            encoding: encoding.into(),
-            sample_rate_hz: info.sample_rate.hz(),
-            channels: 1,
-        }),
-        frame_duration: None,
-        max_lead: None,
     }
 }
 

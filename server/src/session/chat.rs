@@ -23,4 +23,4 @@ pub use protocol::{
 };
 pub use record::{TokenIntervals, TurnRecord, TurnTimings, TurnUsage};
 pub use run::ChatSession;
-pub use settings::{ChatLimits, ChatSettings, Modalities, RawAudio};
+pub use settings::{ChatLimits, ChatSettings, Modalities};

@@ -5,10 +5,13 @@
 //! to be as long as is usual for its script, all scaled to the sequence's length: about a word off in the middle of a
 //! sentence. While a sequence still grows its length is not known; the pace of the sequences before it is assumed then, or
 //! the usual one if it is the first, and the estimate is off by as much as the voice differs from that.
+//!
+//! Audio grows in samples that the model made; what somebody has heard is counted in those that were sent, which may be at
+//! another rate and speed.
 
 use std::time::Duration;
 
-use omni_audio::{SampleRate, Samples};
+use omni_audio::{SampleRate, Samples, Timeline};
 
 /// How long a character of an alphabet usually is, the space between words included, one that is a syllable or a word, and a
 /// digit, which is read as a word too.
@@ -20,6 +23,7 @@ const SYLLABLE: Duration = Duration::from_millis(220);
 #[derive(Debug, Clone)]
 pub(super) struct Heard {
     rate: SampleRate,
+    timeline: Timeline,
     sequences: Vec<Sequence>,
     /// The sequence whose audio comes now.
     sounding: usize,
@@ -37,9 +41,11 @@ struct Sequence {
 }
 
 impl Heard {
-    pub(super) fn new(rate: SampleRate) -> Self {
+    /// For audio made at `rate` and heard as `timeline` says.
+    pub(super) fn new(rate: SampleRate, timeline: Timeline) -> Self {
         Self {
             rate,
+            timeline,
             sequences: Vec::new(),
             sounding: 0,
         }
@@ -78,8 +84,9 @@ impl Heard {
         }
     }
 
-    /// How many characters of `text` are heard by whoever hears samples up to `played`: whole words.
+    /// How many characters of `text` are heard by whoever hears samples up to `played`, of those that were sent: whole words.
     pub(super) fn characters(&self, text: &str, played: Samples) -> usize {
+        let played = self.timeline.made(played);
         let (mut heard, mut first, mut pace) = (0, 0, Pace::default());
         for sequence in &self.sequences {
             let spoken = || text.chars().skip(first).take(sequence.end.saturating_sub(first));
@@ -172,10 +179,18 @@ fn words(text: &str, first: usize, end: usize) -> usize {
 
 #[cfg(test)]
 mod tests {
+    use omni_audio::Speed;
+
     use super::*;
 
     fn heard() -> Heard {
-        Heard::new(SampleRate::new(8_000).unwrap())
+        heard_at(8_000, 1.0)
+    }
+
+    fn heard_at(hz: u32, speed: f32) -> Heard {
+        let rate = |hz| SampleRate::new(hz).unwrap();
+        let speed = Speed::new(speed).unwrap();
+        Heard::new(rate(8_000), Timeline::new(rate(8_000), rate(hz), speed))
     }
 
     const fn ms(ms: u64) -> Samples {
@@ -185,7 +200,10 @@ mod tests {
     const TEXT: &str = "One two three. Four five six.";
 
     fn two_sentences() -> Heard {
-        let mut heard = heard();
+        spoken(heard())
+    }
+
+    fn spoken(mut heard: Heard) -> Heard {
         heard.begin(14);
         heard.audio(ms(0));
         heard.audio(ms(1_400));
@@ -227,6 +245,19 @@ mod tests {
             "One two three. Four five"
         );
         assert_eq!(said(&heard, ms(1_500 + 450)).trim_end(), "One two three.");
+    }
+
+    #[test]
+    fn at_another_rate_and_speed_the_same_is_heard_at_the_same_share() {
+        let heard = spoken(heard_at(24_000, 2.0));
+        // Three times the samples in half the time.
+        let at = |ms: u64| Samples(8 * ms * 3 / 2);
+        assert_eq!(said(&heard, at(310)).trim_end(), "One");
+        assert_eq!(said(&heard, at(1_400)), "One two three.");
+        assert_eq!(
+            said(&heard, at(1_500 + 1_050)).trim_end(),
+            "One two three. Four five"
+        );
     }
 
     #[test]

@@ -1,106 +1,144 @@
 //! From the vocoder's pieces to the bytes of one utterance.
 //!
-//! Sequences are joined without audible seams (`omni_audio::Joiner`), encoded, and numbered. A little audio is always held
-//! back until it is known whether more follows, so that the last piece can say that it is.
+//! Sequences are joined without audible seams (`omni_audio::Joiner`), made as fast, as loud and as finely sampled as the caller
+//! wants (`Renderer`), encoded and numbered (`Encoder`). A little audio is always held back until it is known whether more
+//! follows, so that the last piece can say that it is. Two counts of samples run side by side: what the model made, in which
+//! the text is found again, and what the caller hears.
 
 use std::time::Duration;
 
 use bytes::Bytes;
-use omni_audio::{Joiner, SampleRate, Samples, TrimSettings, WAV_HEADER_LEN, WavHeader, encode_s16le};
+use omni_audio::{Chunk, Encoder, Joiner, Renderer, SampleRate, Samples, TrimSettings};
 
 use super::protocol::AudioOut;
-use super::settings::Encoding;
+use super::settings::Delivery;
 
 /// The audio of one utterance on its way out.
 #[derive(Debug)]
 pub(super) struct Output {
+    /// Absent once nothing follows.
+    stages: Option<Stages>,
     rate: SampleRate,
-    encoding: Encoding,
-    joiner: Joiner,
-    sent: Samples,
+    joined: Samples,
+    rendered: Samples,
     limit: Samples,
 }
 
-/// Audio to send, with its samples for whoever measures them.
 #[derive(Debug)]
-pub(super) struct Encoded {
-    pub(super) audio: AudioOut,
+struct Stages {
+    joiner: Joiner,
+    renderer: Renderer,
+    encoder: Encoder,
+}
+
+/// Audio to send, with its samples for whoever measures them.
+#[derive(Debug, Default)]
+pub(super) struct Made {
+    pub(super) audio: Vec<AudioOut>,
     pub(super) samples: Vec<f32>,
 }
 
 impl Output {
-    /// At most `limit` samples.
-    pub(super) fn new(rate: SampleRate, encoding: Encoding, limit: Samples) -> Self {
+    /// From a model's samples at `made`, at most `limit` of audio. `serial` is what tells its stream from others in one file.
+    pub(super) fn new(made: SampleRate, delivery: &Delivery, limit: Duration, serial: u32) -> Self {
+        let rate = delivery.format.rate();
+        let joiner = Joiner::new(made, TrimSettings::default());
         Self {
+            stages: Some(Stages {
+                joiner: joiner.with_leading(delivery.leading_silence),
+                renderer: Renderer::new(made, rate, delivery.rendering),
+                encoder: Encoder::new(delivery.format, serial),
+            }),
             rate,
-            encoding,
-            joiner: Joiner::new(rate, TrimSettings::default()),
-            sent: Samples::ZERO,
-            limit,
+            joined: Samples::ZERO,
+            rendered: Samples::ZERO,
+            limit: rate.samples(limit),
         }
     }
 
     /// The next samples of the current sequence.
-    pub(super) fn push(&mut self, samples: &[f32]) -> Option<Encoded> {
-        let mut out = Vec::new();
-        self.joiner.push(samples, &mut out);
-        self.encode(out, false)
+    pub(super) fn push(&mut self, samples: &[f32]) -> Made {
+        self.join(|joiner, out| joiner.push(samples, out))
     }
 
     /// Another sequence follows, after a pause.
-    pub(super) fn next_sequence(&mut self, pause: Duration) -> Option<Encoded> {
-        let mut out = Vec::new();
-        self.joiner.end_piece(pause, &mut out);
-        self.encode(out, false)
+    pub(super) fn next_sequence(&mut self, pause: Duration) -> Made {
+        self.join(|joiner, out| joiner.end_piece(pause, out))
+    }
+
+    fn join(&mut self, step: impl FnOnce(&mut Joiner, &mut Vec<f32>)) -> Made {
+        let Some(Stages {
+            joiner,
+            renderer,
+            encoder,
+        }) = &mut self.stages
+        else {
+            return Made::default();
+        };
+        let (mut joined, mut samples, mut chunks) = (Vec::new(), Vec::new(), Vec::new());
+        step(joiner, &mut joined);
+        renderer.push(&joined, &mut samples);
+        encoder.push(&samples, &mut chunks);
+        self.joined += Samples::of(&joined);
+        self.made(chunks, samples, false)
     }
 
     /// Nothing follows.
-    pub(super) fn finish(&mut self) -> Option<Encoded> {
-        let mut out = Vec::new();
-        let joiner = Joiner::new(self.rate, TrimSettings::default());
-        std::mem::replace(&mut self.joiner, joiner).finish(&mut out);
-        self.encode(out, true)
+    pub(super) fn finish(&mut self) -> Made {
+        let Some(Stages {
+            joiner,
+            mut renderer,
+            mut encoder,
+        }) = self.stages.take()
+        else {
+            return Made::default();
+        };
+        let (mut joined, mut samples, mut chunks) = (Vec::new(), Vec::new(), Vec::new());
+        joiner.finish(&mut joined);
+        renderer.push(&joined, &mut samples);
+        renderer.finish(&mut samples);
+        encoder.push(&samples, &mut chunks);
+        encoder.finish(&mut chunks);
+        self.joined += Samples::of(&joined);
+        self.made(chunks, samples, true)
     }
 
-    /// Whether any audio was given out.
+    /// Whether there is any audio.
     pub(super) fn has_begun(&self) -> bool {
-        !self.sent.is_empty()
+        !self.joined.is_empty()
     }
 
-    /// Samples given out.
-    pub(super) fn sent(&self) -> Samples {
-        self.sent
+    /// What the model made of it, before anything was made faster or sampled otherwise.
+    pub(super) fn joined(&self) -> Samples {
+        self.joined
     }
 
     /// Whether the limit is reached.
     pub(super) fn is_full(&self) -> bool {
-        self.sent >= self.limit
+        self.rendered >= self.limit
     }
 
-    fn encode(&mut self, samples: Vec<f32>, last: bool) -> Option<Encoded> {
-        if samples.is_empty() {
-            return None;
+    fn made(&mut self, chunks: Vec<Chunk>, samples: Vec<f32>, end: bool) -> Made {
+        self.rendered += Samples::of(&samples);
+        let count = chunks.len();
+        let audio = chunks.into_iter().enumerate().map(|(n, chunk)| AudioOut {
+            data: Bytes::from(chunk.data),
+            start: chunk.start,
+            samples: chunk.samples,
+            time: self.rate.duration(chunk.samples),
+            last: end && n + 1 == count,
+        });
+        Made {
+            audio: audio.collect(),
+            samples,
         }
-        let start = self.sent;
-        let mut bytes = Vec::with_capacity(WAV_HEADER_LEN + 2 * samples.len());
-        if self.encoding == Encoding::Wav && start.is_empty() {
-            bytes.extend_from_slice(&WavHeader::mono(self.rate).streaming());
-        }
-        encode_s16le(&samples, &mut bytes);
-        let count = Samples::of(&samples);
-        self.sent += count;
-        let audio = AudioOut {
-            data: Bytes::from(bytes),
-            start,
-            samples: count,
-            last,
-        };
-        Some(Encoded { audio, samples })
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use omni_audio::{Encoding, Format, Gain, Level, Rendering, Speed, WAV_HEADER_LEN};
+
     use super::*;
 
     const RATE: u32 = 16_000;
@@ -109,40 +147,58 @@ mod tests {
         (0..samples).map(|n| 0.5 * (n as f32 * 0.2).sin()).collect()
     }
 
-    fn output(encoding: Encoding) -> Output {
-        Output::new(SampleRate::new(RATE).unwrap(), encoding, Samples(1_000_000))
+    fn delivery(encoding: Encoding, hz: u32) -> Delivery {
+        Delivery {
+            format: Format::new(encoding, hz).unwrap(),
+            rendering: Rendering::default(),
+            leading_silence: Duration::from_millis(20),
+        }
     }
 
-    fn collect(encoding: Encoding, chunks: &[&[f32]]) -> Vec<AudioOut> {
-        let mut output = output(encoding);
-        let mut all: Vec<_> = chunks.iter().filter_map(|c| output.push(c)).collect();
-        all.extend(output.next_sequence(Duration::from_millis(120)));
-        all.extend(output.push(&tone(4_000)));
-        all.extend(output.finish());
-        all.into_iter().map(|encoded| encoded.audio).collect()
+    fn output(delivery: &Delivery) -> Output {
+        let rate = SampleRate::new(RATE).unwrap();
+        Output::new(rate, delivery, Duration::from_secs(60), 1)
+    }
+
+    fn collect(delivery: &Delivery, chunks: &[&[f32]]) -> (Vec<AudioOut>, Vec<f32>) {
+        let mut output = output(delivery);
+        let mut all: Vec<_> = chunks.iter().map(|chunk| output.push(chunk)).collect();
+        all.push(output.next_sequence(Duration::from_millis(120)));
+        all.push(output.push(&tone(4_000)));
+        all.push(output.finish());
+        let samples = all.iter().flat_map(|made| made.samples.clone()).collect();
+        (all.into_iter().flat_map(|made| made.audio).collect(), samples)
     }
 
     #[test]
-    fn pieces_are_contiguous_and_the_last_one_says_so() {
+    fn pieces_are_contiguous_and_the_last_one_says_so_in_every_encoding() {
         let tone = tone(8_000);
-        let pieces = collect(
-            Encoding::Pcm16,
-            &[&tone[..100], &tone[100..5_000], &tone[5_000..]],
-        );
-        let mut next = Samples::ZERO;
-        for (i, piece) in pieces.iter().enumerate() {
-            assert_eq!(piece.start, next);
-            assert_eq!(piece.data.len(), 2 * piece.samples.len());
-            assert!(!piece.samples.is_empty());
-            assert_eq!(piece.last, i + 1 == pieces.len());
-            next += piece.samples;
+        for encoding in Encoding::ALL {
+            for hz in [8_000, 16_000] {
+                let chunks: [&[f32]; 3] = [&tone[..100], &tone[100..5_000], &tone[5_000..]];
+                let (pieces, samples) = collect(&delivery(encoding, hz), &chunks);
+                let mut next = Samples::ZERO;
+                for (i, piece) in pieces.iter().enumerate() {
+                    assert_eq!(piece.start, next);
+                    assert!(!piece.samples.is_empty() && !piece.data.is_empty());
+                    assert_eq!(piece.last, i + 1 == pieces.len());
+                    next += piece.samples;
+                }
+                // Bare packets have no place to say how much of them is filling.
+                let filled = if encoding == Encoding::Opus {
+                    hz as usize / 20
+                } else {
+                    0
+                };
+                assert!((samples.len()..=samples.len() + filled).contains(&next.len()));
+            }
         }
     }
 
     #[test]
     fn only_the_first_piece_of_wav_has_a_header() {
         let tone = tone(8_000);
-        let pieces = collect(Encoding::Wav, &[&tone[..4_000], &tone[4_000..]]);
+        let (pieces, _) = collect(&delivery(Encoding::Wav, RATE), &[&tone[..4_000], &tone[4_000..]]);
         assert_eq!(&pieces[0].data[..4], b"RIFF");
         assert_eq!(pieces[0].data.len(), WAV_HEADER_LEN + 2 * pieces[0].samples.len());
         assert!(pieces[1..].iter().all(|p| p.data.len() == 2 * p.samples.len()));
@@ -151,17 +207,69 @@ mod tests {
     #[test]
     fn how_audio_was_cut_into_chunks_changes_nothing() {
         let tone = tone(8_000);
-        let bytes = |chunks: &[&[f32]]| -> Vec<u8> {
-            let pieces = collect(Encoding::Pcm16, chunks);
-            pieces.iter().flat_map(|p| p.data.to_vec()).collect()
+        for encoding in Encoding::ALL {
+            let bytes = |chunks: &[&[f32]]| -> Vec<u8> {
+                let (pieces, _) = collect(&delivery(encoding, 8_000), chunks);
+                pieces.iter().flat_map(|piece| piece.data.to_vec()).collect()
+            };
+            assert!(bytes(&[&tone]) == bytes(&[&tone[..1], &tone[1..777], &tone[777..]]));
+        }
+    }
+
+    #[test]
+    fn speech_is_as_fast_and_as_loud_as_was_asked_for() {
+        let tone = tone(32_000);
+        let usual = delivery(Encoding::Pcm16, RATE);
+        let (_, before) = collect(&usual, &[&tone]);
+        let quick = Delivery {
+            rendering: Rendering {
+                speed: Speed::new(2.0).unwrap(),
+                gain: Gain::new(-20.0).unwrap(),
+            },
+            ..usual
         };
-        assert!(bytes(&[&tone]) == bytes(&[&tone[..1], &tone[1..777], &tone[777..]]));
+        let (_, after) = collect(&quick, &[&tone]);
+        assert_eq!(after.len(), before.len().div_ceil(2));
+        let softer = Level::of(&after).rms_dbfs() - Level::of(&before).rms_dbfs();
+        assert!((softer + 20.0).abs() < 0.5, "{softer} dB");
+    }
+
+    #[test]
+    fn silence_before_speech_is_as_long_as_is_wanted() {
+        let speech = [vec![0.0; 16_000], tone(8_000)].concat();
+        let with = |ms| Delivery {
+            leading_silence: Duration::from_millis(ms),
+            ..delivery(Encoding::Pcm16, RATE)
+        };
+        let length = |delivery| collect(&delivery, &[&speech]).1.len();
+        assert_eq!(length(with(300)), length(with(0)) + 300 * 16);
+        assert_eq!(length(with(5_000)), length(with(0)) + 16_000);
+    }
+
+    #[test]
+    fn the_limit_is_on_what_is_heard() {
+        let slow = Delivery {
+            rendering: Rendering {
+                speed: Speed::new(0.5).unwrap(),
+                ..Rendering::default()
+            },
+            ..delivery(Encoding::Pcm16, RATE)
+        };
+        let rate = SampleRate::new(RATE).unwrap();
+        let mut output = Output::new(rate, &slow, Duration::from_secs(1), 1);
+        output.push(&tone(6_000));
+        assert!(!output.is_full());
+        output.push(&tone(6_000));
+        assert!(output.is_full());
     }
 
     #[test]
     fn silence_alone_gives_nothing() {
-        let mut output = output(Encoding::Wav);
-        assert!(output.push(&[0.0; 5_000]).is_none());
-        assert!(output.finish().is_none());
+        for encoding in Encoding::ALL {
+            let mut output = output(&delivery(encoding, 8_000));
+            assert!(output.push(&[0.0; 5_000]).audio.is_empty());
+            assert!(output.finish().audio.is_empty());
+            assert!(!output.has_begun());
+        }
     }
 }

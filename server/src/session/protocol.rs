@@ -1,5 +1,7 @@
 //! What goes into a session and what comes out of it, free of wire types.
 
+use std::time::Duration;
+
 use bytes::Bytes;
 use omni_audio::Samples;
 
@@ -75,12 +77,14 @@ pub struct Ready {
 /// A piece of audio, encoded.
 #[derive(Debug, Clone, PartialEq)]
 pub struct AudioOut {
-    /// Whole samples, never empty.
+    /// Whole samples, packets or frames, never empty.
     pub data: Bytes,
-    /// Position of the first sample in the utterance.
+    /// Position in the utterance of the first sample that `data` decodes to.
     pub start: Samples,
-    /// Samples in `data`.
+    /// Samples that `data` decodes to, at the rate of the format.
     pub samples: Samples,
+    /// Their playing time.
+    pub time: Duration,
     /// Whether the utterance's audio is complete with it.
     pub last: bool,
 }

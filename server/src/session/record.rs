@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use omni_audio::Samples;
+use omni_audio::{SampleRate, Samples};
 
 use super::chat::TurnRecord;
 use crate::error::ServeError;
@@ -37,6 +37,8 @@ pub struct Usage {
     pub frames: u32,
     /// Audio handed to the transport.
     pub samples: Samples,
+    /// Its rate; none where nothing was to be spoken.
+    pub sample_rate: Option<SampleRate>,
     /// Its playing time.
     pub audio: Duration,
 }

@@ -6,7 +6,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures::{FutureExt as _, Stream, StreamExt as _};
-use omni_audio::Samples;
 use omni_engine::Stamp;
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
@@ -43,16 +42,6 @@ pub struct SessionDeps {
     pub records: Arc<dyn RecordSink>,
     /// Cancelled when everything must end at once.
     pub stop: CancellationToken,
-}
-
-impl SessionDeps {
-    /// How long it takes to hear so much of the model's audio.
-    pub(super) fn playing_time(&self, samples: Samples) -> Duration {
-        let pipeline = self.orchestrator.model();
-        pipeline.map_or(Duration::ZERO, |pipeline| {
-            pipeline.info.sample_rate.duration(samples)
-        })
-    }
 }
 
 impl std::fmt::Debug for SessionDeps {
@@ -253,7 +242,7 @@ impl Run {
         let now = self.deps.clock.now();
         let mut worth = READING;
         if let EventBody::Audio(audio) = &event.body {
-            worth = self.deps.playing_time(audio.samples);
+            worth = audio.time;
             if let Some(front) = self.queue.front_mut() {
                 let packet = front.handed_over(audio.samples, now);
                 packet.inspect(|packet| self.deps.records.packet(packet));

@@ -2,15 +2,19 @@
 
 use std::time::Duration;
 
+use omni_audio::{Format, Rendering};
+
 use crate::stage::Sampling;
 
-/// Bytes that audio is sent as.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Encoding {
-    /// Signed 16-bit little-endian samples.
-    Pcm16,
-    /// The same behind a WAV header of unknown length.
-    Wav,
+/// How audio is made for who listens.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Delivery {
+    /// Bytes that it is sent as.
+    pub format: Format,
+    /// How fast and how loud.
+    pub rendering: Rendering,
+    /// Longest silence before speech.
+    pub leading_silence: Duration,
 }
 
 /// How much text is gathered before it is spoken.
@@ -34,8 +38,8 @@ pub struct Settings {
     pub voice: String,
     /// One of the model's languages, or none.
     pub language: Option<String>,
-    /// Bytes that audio is sent as.
-    pub encoding: Encoding,
+    /// How audio is made for who listens.
+    pub delivery: Delivery,
     /// How outputs are drawn; unset where the model's default holds.
     pub sampling: Sampling,
     /// Start of the random numbers; without, every utterance gets its own.

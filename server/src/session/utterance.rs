@@ -6,13 +6,13 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use omni_audio::Samples;
+use omni_audio::{Samples, Timeline};
 use omni_engine::Stamp;
 
 use super::heard::Heard;
 use super::ledger::Ledger;
 use super::limits::SessionLimits;
-use super::output::{Encoded, Output};
+use super::output::{Made, Output};
 use super::protocol::{Done, Event, EventBody};
 use super::record::{Outcome, Packet, Usage, UtteranceRecord};
 use super::run::Outbox;
@@ -81,6 +81,8 @@ impl Utterance {
     ) -> Self {
         let info = Arc::clone(&pipeline.info);
         let rate = info.sample_rate;
+        let delivery = &settings.delivery;
+        let heard_at = delivery.format.rate();
         Self {
             id,
             seed: settings.seed.unwrap_or_else(random_u64),
@@ -96,9 +98,10 @@ impl Utterance {
             characters: 0,
             text_tokens: 0,
             speaking: Speaking::new(orchestrator),
-            output: Output::new(rate, settings.encoding, rate.samples(limits.max_audio)),
-            ledger: Ledger::new(rate, now),
-            heard: Heard::new(rate),
+            // Streams in one file need different serials, whatever their seeds.
+            output: Output::new(rate, delivery, limits.max_audio, random_u64() as u32),
+            ledger: Ledger::new(heard_at, now),
+            heard: Heard::new(rate, Timeline::new(rate, heard_at, delivery.rendering.speed)),
             request: pipeline.request(),
             context: None,
             own_text: false,
@@ -405,9 +408,9 @@ impl Utterance {
                     let tail = self.output.next_sequence(pause);
                     self.send(out, tail);
                 }
-                self.heard.audio(self.output.sent());
+                self.heard.audio(self.output.joined());
                 let audio = self.output.push(&piece.samples);
-                self.heard.audio(self.output.sent());
+                self.heard.audio(self.output.joined());
                 self.send(out, audio);
                 if self.output.is_full() {
                     self.cut_short();
@@ -457,9 +460,9 @@ impl Utterance {
         }
     }
 
-    fn send(&mut self, out: &mut Outbox, encoded: Option<Encoded>) {
-        if let Some(Encoded { audio, samples }) = encoded {
-            self.ledger.produced(&samples);
+    fn send(&mut self, out: &mut Outbox, made: Made) {
+        self.ledger.produced(&made.samples);
+        for audio in made.audio {
             self.emit(out, EventBody::Audio(audio));
         }
     }
@@ -511,12 +514,14 @@ impl Utterance {
             None => (self.outcome, self.error),
         };
         let samples = self.ledger.sent_samples();
+        let rate = self.settings.delivery.format.rate();
         let usage = Usage {
             characters: self.characters,
             text_tokens: self.text_tokens,
             frames: self.ledger.frames(),
             samples,
-            audio: self.info.sample_rate.duration(samples),
+            sample_rate: Some(rate),
+            audio: rate.duration(samples),
         };
         let timings = self.ledger.timings(now);
         let done = Done {

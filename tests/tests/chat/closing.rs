@@ -1,13 +1,15 @@
 //! Conversations of a server that is about to go.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use futures::StreamExt as _;
+use omni_audio::{Encoding, Format, Rendering};
 use omni_server::clock::Clock;
 use omni_server::error::ServeError;
 use omni_server::session::{
-    Buffering, ChatCommand, ChatEvent, ChatEventBody, ChatSession, ChatSettings, Encoding, Modalities,
-    NewMessage, Outcome, RawAudio, Respond, SessionDeps, SessionLimits, Settings,
+    Buffering, ChatCommand, ChatEvent, ChatEventBody, ChatSession, ChatSettings, Delivery, Modalities,
+    NewMessage, Outcome, Respond, SessionDeps, SessionLimits, Settings,
 };
 use omni_server::stage::{ChatMessage, Part, Role, Sampling};
 use omni_tests::{FakeScript, TestServer};
@@ -28,11 +30,15 @@ fn written() -> ChatCommand {
         seed: None,
         max_tokens: 100,
         stop: Vec::new(),
-        input: RawAudio::default(),
+        input: None,
         speech: Settings {
             voice: "alto".to_owned(),
             language: None,
-            encoding: Encoding::Pcm16,
+            delivery: Delivery {
+                format: Format::new(Encoding::Pcm16, 16_000).unwrap(),
+                rendering: Rendering::default(),
+                leading_silence: Duration::ZERO,
+            },
             sampling: Sampling::default(),
             seed: None,
             max_frames: None,

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use omni_audio::{Encoder, Encoding, Format};
 use omni_proto::v1;
 use omni_proto::v1::content_part::Part;
 use omni_proto::v1::converse_request::Event as Request;
@@ -193,6 +194,112 @@ async fn clips_stand_between_words() {
         chat.answer().await.text,
         "You said: this [10 samples] and that [10 samples]"
     );
+    server.stop().await;
+}
+
+fn ogg_opus(samples: usize) -> Vec<u8> {
+    let format = Format::new(Encoding::OggOpus, 48_000).unwrap();
+    let mut encoder = Encoder::new(format, 1);
+    let mut chunks = Vec::new();
+    encoder.push(&vec![0.1; samples], &mut chunks);
+    encoder.finish(&mut chunks);
+    chunks.into_iter().flat_map(|chunk| chunk.data).collect()
+}
+
+fn said_in(encoding: v1::AudioEncoding, sample_rate_hz: u32, channels: u32) -> v1::ChatConfig {
+    v1::ChatConfig {
+        input_audio: Some(v1::AudioFormat {
+            encoding: encoding.into(),
+            sample_rate_hz,
+            channels,
+        }),
+        ..chat_config(false)
+    }
+}
+
+#[tokio::test]
+async fn speech_of_any_format_is_heard_at_the_models_rate() {
+    use v1::AudioEncoding as E;
+    let (server, _) = hearing().await;
+    // 100 ms each, which the model hears as 1,600 samples; the pieces end anywhere.
+    let cases = [
+        (E::PcmS16le, 48_000, 2, vec![1; 19_200], 400),
+        (E::PcmS16le, 44_100, 1, vec![1; 8_820], 2_000),
+        (E::Mulaw, 0, 0, vec![0xFF; 800], 160),
+        (E::Alaw, 16_000, 1, vec![0xD5; 1_600], 100),
+        (E::OggOpus, 0, 0, ogg_opus(4_800), 77),
+    ];
+    for (encoding, rate, channels, bytes, piece) in cases {
+        let mut chat = server.converse().await;
+        chat.configure(said_in(encoding, rate, channels)).await;
+        // A turn begins anew, whatever came before.
+        for _ in 0..2 {
+            for data in bytes.chunks(piece) {
+                let data = data.to_vec().into();
+                chat.send(Request::InputAudio(v1::InputAudio { data })).await;
+            }
+            chat.send(commit(true)).await;
+            let added = added(&mut chat).await;
+            let length = Duration::try_from(added.audio_duration.unwrap()).unwrap();
+            assert_eq!(length, Duration::from_millis(100), "{encoding:?} at {rate} Hz");
+            assert!(chat.answer().await.text.ends_with("[1600 samples]"));
+        }
+        chat.hang_up();
+        chat.end().await.unwrap();
+    }
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn a_clip_may_be_an_ogg_opus_file() {
+    let (server, _) = hearing().await;
+    let mut chat = server.converse().await;
+    chat.configure(chat_config(false)).await;
+    let clip = |data: Vec<u8>| {
+        let format = Some(format(v1::AudioEncoding::OggOpus, 0));
+        let clip = v1::AudioClip {
+            format,
+            data: data.into(),
+        };
+        Request::Message(v1::ChatMessage {
+            id: String::new(),
+            role: v1::Role::User.into(),
+            parts: vec![v1::ContentPart {
+                part: Some(Part::Audio(clip)),
+            }],
+        })
+    };
+    chat.send(clip(ogg_opus(48_000))).await;
+    added(&mut chat).await;
+    chat.send(respond()).await;
+    assert_eq!(chat.answer().await.text, "You said: [16000 samples]");
+    // The model hears two seconds at most, however few bytes they take.
+    chat.send(clip(ogg_opus(100_000))).await;
+    let status = chat.end().await.unwrap_err();
+    assert_eq!(reason(&status), "AUDIO_TOO_LONG");
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn a_stream_that_is_cut_off_or_nonsense_is_refused() {
+    let (server, _) = hearing().await;
+    let whole = ogg_opus(4_800);
+    for (data, excerpt) in [
+        (whole[..whole.len() - 5].to_vec(), "ends within a page"),
+        (b"nonsense".to_vec(), "Ogg pages"),
+    ] {
+        let mut chat = server.converse().await;
+        chat.configure(said_in(v1::AudioEncoding::OggOpus, 0, 0)).await;
+        let data = data.into();
+        chat.send(Request::InputAudio(v1::InputAudio { data })).await;
+        chat.send(commit(true)).await;
+        let status = chat.end().await.unwrap_err();
+        assert_eq!(
+            (status.code(), reason(&status).as_str()),
+            (Code::InvalidArgument, "UNSUPPORTED_AUDIO_FORMAT")
+        );
+        assert!(status.message().contains(excerpt), "{}", status.message());
+    }
     server.stop().await;
 }
 

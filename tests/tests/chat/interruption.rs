@@ -96,6 +96,46 @@ async fn an_answer_that_was_done_is_cut_to_what_was_heard() {
 }
 
 #[tokio::test]
+async fn what_was_heard_is_counted_at_the_rate_and_speed_that_it_was_heard_at() {
+    let server = TestServer::fake(FakeScript::default(), &[]).await;
+    let mut chat = server.converse().await;
+    let config = v1::ChatConfig {
+        output_audio: Some(v1::AudioDelivery {
+            format: Some(v1::AudioFormat {
+                encoding: v1::AudioEncoding::Mulaw.into(),
+                ..v1::AudioFormat::default()
+            }),
+            ..v1::AudioDelivery::default()
+        }),
+        speed: Some(2.0),
+        ..chat_config(true)
+    };
+    let resolved = chat.configure(config).await.resolved.unwrap();
+    assert_eq!(resolved.speed, Some(2.0));
+    let answer = chat.turn("say alpha beta gamma delta").await;
+    // 22 letters of a frame each, at half the rate and twice the speed; the fade at the ends is within a frame.
+    let frame = u64::from(FAKE_SAMPLES_PER_FRAME) / 4;
+    let sent: u64 = chat
+        .history()
+        .responses
+        .iter()
+        .filter_map(|response| match &response.event {
+            Some(Event::Audio(chunk)) => Some(u64::from(chunk.sample_count)),
+            _ => None,
+        })
+        .sum();
+    assert!(sent.abs_diff(22 * frame) <= frame, "{sent}");
+    assert_eq!(answer.kept, "alpha beta gamma delta");
+    chat.send(interrupt(Some(13 * frame))).await;
+    let cut = chat.until(|event| match event {
+        Event::MessageCut(cut) => cut.message.clone(),
+        _ => None,
+    });
+    assert_eq!(text_of(&cut.await), "alpha beta");
+    server.stop().await;
+}
+
+#[tokio::test]
 async fn thinker_and_talker_stop_within_a_step() {
     let script = FakeScript::default();
     let server = TestServer::fake(script.clone(), &[]).await;

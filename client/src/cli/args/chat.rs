@@ -6,7 +6,8 @@ use std::time::Duration;
 use clap::Args as ClapArgs;
 use omni_client::{ChatSettings, Outputs, Sampling};
 
-use super::{Server, duration, temperature};
+use super::{Rendering, Server, duration, temperature};
+use crate::cli::format::Format;
 
 pub(super) const EXAMPLES: &str = "\
 Examples:
@@ -38,15 +39,17 @@ pub(crate) struct Chat {
     /// Then the terminal is asked for more; piped input is read as a script, one turn in every line.
     #[arg(value_name = "TEXT")]
     pub(crate) text: Vec<String>,
-    /// Speak the answers into a WAV file, a directory with a file for every answer, or `-`
+    /// Speak the answers into a file, a directory with a WAV file for every answer, or `-`
     ///
-    /// A directory is one that exists or whose name ends with a slash. `-` is standard output; the text goes to standard
+    /// The ending of the file names its format, as for `speak`. A directory is one that exists or whose name ends with a slash. `-` is standard output; the text goes to standard
     /// error then. Without this option answers are only written.
     #[arg(long, short = 'o', value_name = "FILE|DIR", help_heading = "Audio")]
     pub(crate) audio_out: Option<PathBuf>,
-    /// Say this recording (16-bit WAV) first, ahead of any TEXT
+    /// Say this recording first, ahead of any TEXT: 16-bit WAV, Ogg Opus (.opus, .ogg) or G.711 (.ul, .al at 8000 Hz)
     #[arg(long, value_name = "FILE", help_heading = "Audio")]
     pub(crate) audio_in: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) rendering: Rendering,
     /// Ask for no speech, which is also what happens without --audio-out
     #[arg(long, conflicts_with = "audio_out", help_heading = "Audio")]
     pub(crate) text_only: bool,
@@ -121,6 +124,13 @@ impl Chat {
             },
             voice: self.voice.clone(),
             language: self.language.clone(),
+            sample_rate: self
+                .audio_out
+                .as_deref()
+                .and_then(Format::of)
+                .and_then(|format| format.rate(None).ok().flatten()),
+            speed: self.rendering.speed,
+            gain_db: self.rendering.gain,
             text_sampling: Sampling {
                 seed: self.seed,
                 temperature: self.temperature,

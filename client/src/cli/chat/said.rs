@@ -4,11 +4,19 @@ use std::fs;
 use std::path::Path;
 use std::time::Duration;
 
-use omni_audio::Wav;
+use omni_audio::{DecodeError, Decoder, InputEncoding, InputFormat, SampleRate, Samples, Wav, encode_s16le};
 use omni_client::{ChatSender, Clip, ClipFormat, InputAudio, Message, Part, Role, SessionClosed};
 
 use super::transcript::Transcript;
 use crate::cli::failure::Failure;
+use crate::cli::format::recording;
+
+/// What models hear at.
+const HEARD_HZ: u32 = 16_000;
+/// What telephones send at.
+const TELEPHONE_HZ: u32 = 8_000;
+/// No server takes a longer turn.
+const LONGEST: Duration = Duration::from_secs(3_600);
 
 /// A recording.
 #[derive(Debug, Clone)]
@@ -19,10 +27,14 @@ pub(super) struct Speech {
 }
 
 impl Speech {
-    /// Reads a WAV file.
+    /// Reads a WAV file, or one whose ending names another format.
     pub(super) fn read(path: &Path) -> Result<Self, Failure> {
         let failed = |error| Failure::io(format!("cannot read {}", path.display()), error);
         let wrong = |what: String| failed(std::io::Error::new(std::io::ErrorKind::InvalidData, what));
+        if let Some(encoding) = recording(path) {
+            let bytes = fs::read(path).map_err(failed)?;
+            return Self::decode(&bytes, encoding).map_err(|error| wrong(format!("the file {error}")));
+        }
         let wav = Wav::parse(&fs::read(path).map_err(failed)?).map_err(|error| wrong(error.to_string()))?;
         let (rate, channels) = (wav.header.rate, wav.header.channels);
         if channels > 2 {
@@ -44,6 +56,30 @@ impl Speech {
                 .iter()
                 .flat_map(|sample| sample.to_le_bytes())
                 .collect(),
+        })
+    }
+
+    /// At the rate that models hear, so that nothing is kept that they do not.
+    fn decode(bytes: &[u8], encoding: InputEncoding) -> Result<Self, DecodeError> {
+        let rate = |hz| SampleRate::new(hz).map_err(|error| DecodeError::Rate { got: error.got });
+        let heard = rate(HEARD_HZ)?;
+        let format = InputFormat {
+            encoding,
+            rate: rate(TELEPHONE_HZ)?,
+            channels: 1,
+        };
+        let mut decoder = Decoder::new(format, heard, heard.samples(LONGEST))?;
+        let (mut samples, mut pcm) = (Vec::new(), Vec::new());
+        decoder.push(bytes, &mut samples)?;
+        decoder.finish(&mut samples)?;
+        encode_s16le(&samples, &mut pcm);
+        Ok(Self {
+            format: InputAudio {
+                rate: heard,
+                channels: 1,
+            },
+            duration: heard.duration(Samples::of(&samples)),
+            pcm,
         })
     }
 

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use omni_audio::Samples;
+use omni_audio::{SampleRate, Samples};
 use omni_telemetry::{
     AudioRecord, FailureReason, Replica, RequestOutcome, RequestRecord, ResponseClass, StageRecord,
     StreamAbort, TorchServeRequest,
@@ -65,7 +65,13 @@ pub(super) fn utterance(live: &Live, record: &UtteranceRecord) -> Account {
             queue_wait: timings.wait,
             stages,
         },
-        audio: Some(heard(live, &end, timings, usage.samples, busy)),
+        audio: Some(heard(
+            live,
+            &end,
+            timings,
+            (usage.samples, usage.sample_rate),
+            busy,
+        )),
         stream: Some(end.stream()),
         class: end.class(),
         times: times(timings.total, timings.talker.queue, busy),
@@ -103,7 +109,7 @@ pub(super) fn turn(live: &Live, record: &TurnRecord) -> Account {
         audio: timings
             .speech
             .as_ref()
-            .map(|speech| heard(live, &end, speech, usage.samples, busy)),
+            .map(|speech| heard(live, &end, speech, (usage.samples, usage.sample_rate), busy)),
         stream: timings.speech.map(|_| end.stream()),
         class: end.class(),
         times: times(timings.total, timings.queue, busy),
@@ -134,7 +140,13 @@ fn share(
     })
 }
 
-fn heard(live: &Live, end: &End<'_>, timings: &Timings, samples: Samples, busy: Duration) -> Heard {
+fn heard(
+    live: &Live,
+    end: &End<'_>,
+    timings: &Timings,
+    (samples, rate): (Samples, Option<SampleRate>),
+    busy: Duration,
+) -> Heard {
     let last = live.stages().last().map_or(0, |(stage, _)| stage);
     let replica = timings
         .code2wav
@@ -149,7 +161,7 @@ fn heard(live: &Live, end: &End<'_>, timings: &Timings, samples: Samples, busy: 
         first_packet: timings.first_audio,
         record: AudioRecord {
             frames: samples.0,
-            sample_rate: live.sample_rate,
+            sample_rate: rate.map_or(live.sample_rate, SampleRate::hz),
             generation: busy,
             worst_underrun: (!samples.is_empty()).then_some(timings.worst_underrun),
             complete: matches!(end.outcome, Outcome::Stop | Outcome::Length | Outcome::Repetition),

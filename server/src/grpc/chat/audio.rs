@@ -1,182 +1,176 @@
 //! Audio that callers send, as mono samples at the rate that the model hears.
 
-use omni_audio::{SampleRate, Wav, from_i16, i16_from_s16le};
+use omni_audio::{DecodeError, Decoder, Encoding, InputEncoding, InputFormat, SampleRate, Samples};
 use omni_proto::v1;
 
 use crate::error::ServeError;
-use crate::session::RawAudio;
+use crate::grpc::delivery::name;
 use crate::stage::Hearing;
 
-/// A raw format as it goes over the wire.
-pub(super) fn wire(raw: RawAudio, rate: SampleRate) -> v1::AudioFormat {
-    let encoding = match raw.float {
-        true => v1::AudioEncoding::PcmF32le,
-        false => v1::AudioEncoding::PcmS16le,
-    };
+/// What is taken.
+const ENCODINGS: [(v1::AudioEncoding, InputEncoding); 7] = [
+    (v1::AudioEncoding::PcmS16le, InputEncoding::Pcm16),
+    (v1::AudioEncoding::PcmF32le, InputEncoding::PcmF32),
+    (v1::AudioEncoding::Mulaw, InputEncoding::Mulaw),
+    (v1::AudioEncoding::Alaw, InputEncoding::Alaw),
+    (v1::AudioEncoding::Opus, InputEncoding::Opus),
+    (v1::AudioEncoding::OggOpus, InputEncoding::OggOpus),
+    (v1::AudioEncoding::Wav, InputEncoding::Wav),
+];
+
+/// A format as it goes over the wire: 0 where the bytes themselves say it.
+pub(super) fn wire(format: InputFormat) -> v1::AudioFormat {
+    let wire = ENCODINGS
+        .iter()
+        .find(|(_, encoding)| *encoding == format.encoding);
+    let told = !format.encoding.describes_itself();
     v1::AudioFormat {
-        encoding: encoding.into(),
-        sample_rate_hz: rate.hz(),
-        channels: raw.channels.into(),
+        encoding: wire.map_or(0, |(wire, _)| (*wire).into()),
+        sample_rate_hz: if told { format.rate.hz() } else { 0 },
+        channels: if told { format.channels.into() } else { 0 },
     }
 }
 
-/// Paths of the fields of one format, for errors.
+/// Where audio comes from: paths for errors, and what does not go there.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct FormatFields {
-    pub(super) encoding: &'static str,
-    pub(super) sample_rate_hz: &'static str,
-    pub(super) channels: &'static str,
-    pub(super) data: &'static str,
+    encoding: &'static str,
+    sample_rate_hz: &'static str,
+    channels: &'static str,
+    data: &'static str,
+    /// A whole file there is; or pieces that belong together.
+    not: InputEncoding,
 }
 
-/// Of `ChatConfig.input_audio`.
+/// Of `ChatConfig.input_audio`. A WAV file is not to be read before its end.
 pub(super) const INPUT: FormatFields = FormatFields {
     encoding: "config.input_audio.encoding",
     sample_rate_hz: "config.input_audio.sample_rate_hz",
     channels: "config.input_audio.channels",
     data: "input_audio.data",
+    not: InputEncoding::Wav,
 };
 
-/// Of `AudioClip`.
+/// Of `AudioClip`. Bare packets have no file to be in.
 const CLIP: FormatFields = FormatFields {
     encoding: "message.parts.audio.format.encoding",
     sample_rate_hz: "message.parts.audio.format.sample_rate_hz",
     channels: "message.parts.audio.format.channels",
     data: "message.parts.audio.data",
+    not: InputEncoding::Opus,
 };
 
-/// Checks a raw format.
-pub(super) fn raw(
-    format: &v1::AudioFormat,
-    rate: SampleRate,
+/// Checks a format.
+pub(super) fn format(
+    got: &v1::AudioFormat,
+    heard: SampleRate,
     fields: &FormatFields,
-) -> Result<RawAudio, ServeError> {
-    use v1::AudioEncoding as E;
-    let float = match E::try_from(format.encoding) {
-        Ok(E::Unspecified | E::PcmS16le) => false,
-        Ok(E::PcmF32le) => true,
-        other => {
-            let got = other.map_or_else(|_| format.encoding.to_string(), |e| e.as_str_name().to_owned());
-            let expected = "AUDIO_ENCODING_PCM_S16LE or AUDIO_ENCODING_PCM_F32LE";
-            return unsupported(
-                fields.encoding,
-                format!("{got} is not taken, expected {expected}"),
-            );
-        }
-    };
-    if format.sample_rate_hz != 0 {
-        check_rate(format.sample_rate_hz, rate, fields)?;
+) -> Result<InputFormat, ServeError> {
+    let encoding = encoding(got.encoding, fields)?;
+    if encoding.describes_itself() && (got.sample_rate_hz != 0 || got.channels != 0) {
+        let problem = format!(
+            "is {}, which says rate and channels itself: expected 0 in both fields",
+            name(got.encoding)
+        );
+        return Err(unsupported(fields.encoding, problem));
     }
-    let channels = u16::try_from(format.channels.max(1)).unwrap_or(u16::MAX);
-    check_channels(channels, fields)?;
-    Ok(RawAudio { float, channels })
+    let usual = match encoding {
+        InputEncoding::Mulaw => Encoding::Mulaw.default_rate(heard),
+        InputEncoding::Alaw => Encoding::Alaw.default_rate(heard),
+        _ => heard,
+    };
+    let rate = match got.sample_rate_hz {
+        0 => usual,
+        hz => SampleRate::new(hz).map_err(|error| unsupported(fields.sample_rate_hz, error.to_string()))?,
+    };
+    let channels = u16::try_from(got.channels.max(1)).unwrap_or(u16::MAX);
+    let format = InputFormat {
+        encoding,
+        rate,
+        channels,
+    };
+    // Whatever a decoder does not take is known before the first byte.
+    new_decoder(format, heard, Samples::ZERO, fields)?;
+    Ok(format)
 }
 
-/// The samples of raw bytes.
-pub(super) fn samples(data: &[u8], raw: RawAudio, fields: &FormatFields) -> Result<Vec<f32>, ServeError> {
-    let frame = usize::from(raw.channels) * if raw.float { 4 } else { 2 };
-    if data.is_empty() || !data.len().is_multiple_of(frame) {
-        return Err(ServeError::InvalidField {
-            field: fields.data,
-            problem: format!(
-                "has {} bytes, expected whole samples of {frame} bytes and at least one",
-                data.len()
-            ),
-        });
-    }
-    let interleaved: Vec<f32> = match raw.float {
-        true => data
-            .chunks_exact(4)
-            .map(|bytes| f32::from_le_bytes([bytes[0], bytes[1], bytes[2], bytes[3]]))
-            .collect(),
-        false => i16_from_s16le(data).map(from_i16).collect(),
+fn encoding(got: i32, fields: &FormatFields) -> Result<InputEncoding, ServeError> {
+    let known = match v1::AudioEncoding::try_from(got) {
+        Ok(v1::AudioEncoding::Unspecified) => Some(InputEncoding::Pcm16),
+        Ok(got) => ENCODINGS
+            .iter()
+            .find(|(wire, _)| *wire == got)
+            .map(|(_, encoding)| *encoding),
+        Err(_) => None,
     };
-    if interleaved.iter().any(|sample| !sample.is_finite()) {
-        return Err(ServeError::InvalidField {
-            field: fields.data,
-            problem: "has samples that are infinite or no numbers".to_owned(),
-        });
+    known.filter(|known| *known != fields.not).ok_or_else(|| {
+        let taken = ENCODINGS.iter().filter(|(_, encoding)| *encoding != fields.not);
+        let names: Vec<_> = taken.map(|(wire, _)| wire.as_str_name()).collect();
+        let problem = format!(
+            "{} is not taken, expected one of: {}",
+            name(got),
+            names.join(", ")
+        );
+        unsupported(fields.encoding, problem)
+    })
+}
+
+/// What makes samples of bytes in `format`.
+pub(super) fn decoder(
+    format: InputFormat,
+    hearing: Hearing,
+    fields: &FormatFields,
+) -> Result<Decoder, ServeError> {
+    let limit = hearing.sample_rate.samples(hearing.max_audio);
+    new_decoder(format, hearing.sample_rate, limit, fields)
+}
+
+fn new_decoder(
+    format: InputFormat,
+    heard: SampleRate,
+    limit: Samples,
+    fields: &FormatFields,
+) -> Result<Decoder, ServeError> {
+    Decoder::new(format, heard, limit).map_err(|error| {
+        let field = match error {
+            DecodeError::Channels { .. } => fields.channels,
+            _ => fields.sample_rate_hz,
+        };
+        unsupported(field, error.to_string())
+    })
+}
+
+/// What a caller is told of bytes that are not what they were said to be.
+pub(super) fn undecodable(error: DecodeError, hearing: Hearing, fields: &FormatFields) -> ServeError {
+    match error {
+        DecodeError::TooLong { .. } => ServeError::AudioTooLong {
+            limit: hearing.max_audio,
+        },
+        DecodeError::NotWhole { .. } | DecodeError::NotFinite | DecodeError::Empty => {
+            ServeError::InvalidField {
+                field: fields.data,
+                problem: error.to_string(),
+            }
+        }
+        _ => unsupported(fields.data, error.to_string()),
     }
-    // What is louder than full scale is cut off there: mixed with another channel it could become infinite.
-    let clamped = interleaved.into_iter().map(|sample| sample.clamp(-1.0, 1.0));
-    Ok(mono(clamped.collect(), raw.channels))
 }
 
 /// The samples of a clip.
 pub(super) fn clip(clip: &v1::AudioClip, hearing: Hearing) -> Result<Vec<f32>, ServeError> {
-    let format = clip.format.unwrap_or_default();
-    let samples = match v1::AudioEncoding::try_from(format.encoding) {
-        Ok(v1::AudioEncoding::Wav) => wav(&clip.data, &format, hearing.sample_rate)?,
-        _ => samples(&clip.data, raw(&format, hearing.sample_rate, &CLIP)?, &CLIP)?,
-    };
+    let format = format(&clip.format.unwrap_or_default(), hearing.sample_rate, &CLIP)?;
+    let mut decoder = decoder(format, hearing, &CLIP)?;
+    let mut samples = Vec::new();
+    let decoded = decoder
+        .push(&clip.data, &mut samples)
+        .and_then(|()| decoder.finish(&mut samples));
+    decoded.map_err(|error| undecodable(error, hearing, &CLIP))?;
     hearing.check_short(samples.len(), CLIP.data)?;
-    match samples.len() > hearing.sample_rate.samples(hearing.max_audio).len() {
-        true => Err(ServeError::AudioTooLong {
-            limit: hearing.max_audio,
-        }),
-        false => Ok(samples),
-    }
+    Ok(samples)
 }
 
-fn wav(data: &[u8], format: &v1::AudioFormat, rate: SampleRate) -> Result<Vec<f32>, ServeError> {
-    if format.sample_rate_hz != 0 || format.channels != 0 {
-        return unsupported(
-            CLIP.encoding,
-            "is AUDIO_ENCODING_WAV, whose header says rate and channels: expected 0 in both fields"
-                .to_owned(),
-        );
-    }
-    let wav = Wav::parse(data).map_err(|error| ServeError::UnsupportedAudioFormat {
-        field: CLIP.data,
-        problem: error.to_string(),
-    })?;
-    check_rate(wav.header.rate.hz(), rate, &CLIP)?;
-    check_channels(wav.header.channels, &CLIP)?;
-    if wav.samples.is_empty() {
-        return Err(ServeError::InvalidField {
-            field: CLIP.data,
-            problem: "has no samples, expected at least one".to_owned(),
-        });
-    }
-    let samples = wav.samples.into_iter().map(from_i16).collect();
-    Ok(mono(samples, wav.header.channels))
-}
-
-fn mono(interleaved: Vec<f32>, channels: u16) -> Vec<f32> {
-    match channels {
-        1 => interleaved,
-        _ => interleaved
-            .chunks_exact(channels.into())
-            .map(|frame| frame.iter().sum::<f32>() / f32::from(channels))
-            .collect(),
-    }
-}
-
-fn check_rate(got: u32, rate: SampleRate, fields: &FormatFields) -> Result<(), ServeError> {
-    match got == rate.hz() {
-        true => Ok(()),
-        false => unsupported(
-            fields.sample_rate_hz,
-            format!(
-                "{got} Hz is not taken, expected the {} Hz that the model hears",
-                rate.hz()
-            ),
-        ),
-    }
-}
-
-fn check_channels(got: u16, fields: &FormatFields) -> Result<(), ServeError> {
-    match got {
-        1 | 2 => Ok(()),
-        _ => unsupported(
-            fields.channels,
-            format!("{got} channels are not taken, expected 1 or 2"),
-        ),
-    }
-}
-
-fn unsupported<T>(field: &'static str, problem: String) -> Result<T, ServeError> {
-    Err(ServeError::UnsupportedAudioFormat { field, problem })
+fn unsupported(field: &'static str, problem: String) -> ServeError {
+    ServeError::UnsupportedAudioFormat { field, problem }
 }
 
 #[cfg(test)]
@@ -248,11 +242,23 @@ mod tests {
     }
 
     #[test]
+    fn other_rates_and_laws_are_heard_at_the_models_rate() {
+        let half = decoded(format(E::PcmS16le, 48_000, 1), vec![0; 48_000]).unwrap();
+        assert_eq!(half.len(), 8_000);
+        // A telephone's rate, unless something else is said.
+        let half = decoded(format(E::Alaw, 0, 0), vec![0xD5; 4_000]).unwrap();
+        assert_eq!(half.len(), 8_000);
+    }
+
+    #[test]
     fn what_cannot_be_heard_is_refused_with_what_could() {
         let bad = [
-            (format(E::PcmS16le, 8_000, 1), vec![0; 2], "16000"),
+            (format(E::PcmS16le, 96_000, 1), vec![0; 2], "8000 to 48000 Hz"),
             (format(E::PcmS16le, 16_000, 3), vec![0; 6], "1 or 2"),
-            (format(E::Mulaw, 8_000, 1), vec![0; 2], "PCM_S16LE"),
+            (format(E::Flac, 16_000, 1), vec![0; 2], "PCM_S16LE"),
+            (format(E::Opus, 0, 0), vec![0; 2], "ENCODING_OPUS is not taken"),
+            (format(E::OggOpus, 48_000, 1), vec![0; 2], "0 in both fields"),
+            (format(E::OggOpus, 0, 0), vec![0; 2], "Ogg pages"),
             (format(E::PcmS16le, 0, 0), vec![0; 3], "whole samples"),
             (format(E::PcmS16le, 0, 0), vec![], "at least one"),
             (

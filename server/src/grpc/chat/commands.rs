@@ -1,19 +1,20 @@
 //! Request messages to commands.
 
 use futures::{Stream, StreamExt as _, stream};
-use omni_audio::Samples;
+use omni_audio::{Decoder, InputFormat, Samples};
 use omni_proto::v1;
 use omni_proto::v1::converse_request::Event;
 use tonic::Streaming;
 
 use super::Known;
-use super::audio::{INPUT, samples};
+use super::audio::{INPUT, decoder, undecodable};
 use super::messages::{check_text, message};
 use super::settings::{modalities, settings, text};
 use crate::error::ServeError;
 use crate::grpc::commands::broken;
 use crate::grpc::settings::invalid;
-use crate::session::{ChatCommand, ChatLimits, NewMessage, RawAudio, Respond};
+use crate::session::{ChatCommand, ChatLimits, NewMessage, Respond};
+use crate::stage::Hearing;
 
 /// The commands of a `Converse` call, whose messages have at most `max_message` bytes.
 pub(super) fn conversation(
@@ -21,11 +22,51 @@ pub(super) fn conversation(
     known: Known,
     max_message: usize,
 ) -> impl Stream<Item = Result<ChatCommand, ServeError>> + Unpin {
-    let mut input = RawAudio::default();
-    requests.map(move |request| match request {
-        Ok(request) => command(request, &mut input, &known),
-        Err(status) => Err(broken(&status, max_message)),
+    let mut ear = Ear::default();
+    requests.flat_map(move |request| {
+        let mut commands = Vec::new();
+        let last = match request {
+            Ok(request) => command(request, &mut ear, &known, &mut commands),
+            Err(status) => Err(broken(&status, max_message)),
+        };
+        stream::iter(commands.into_iter().map(Ok).chain([last]))
     })
+}
+
+/// What the user is saying, on its way from bytes to samples.
+#[derive(Debug, Default)]
+struct Ear {
+    /// None until the configuration has come.
+    format: Option<InputFormat>,
+    /// None between the turns of the user.
+    decoder: Option<Decoder>,
+}
+
+impl Ear {
+    fn hear(&mut self, data: &[u8], hearing: Hearing) -> Result<ChatCommand, ServeError> {
+        let format = self
+            .format
+            .ok_or(ServeError::Protocol("the first message must be config"))?;
+        let decoder = match &mut self.decoder {
+            Some(decoder) => decoder,
+            none => none.insert(decoder(format, hearing, &INPUT)?),
+        };
+        let mut samples = Vec::new();
+        let pushed = decoder.push(data, &mut samples);
+        pushed.map_err(|error| undecodable(error, hearing, &INPUT))?;
+        Ok(ChatCommand::Audio(samples))
+    }
+
+    /// The turn is over: gives what was still on its way.
+    fn close(&mut self, known: &Known) -> Result<Option<ChatCommand>, ServeError> {
+        let (Some(decoder), Some(hearing)) = (self.decoder.take(), known.chat.hearing) else {
+            return Ok(None);
+        };
+        let mut rest = Vec::new();
+        let finished = decoder.finish(&mut rest);
+        finished.map_err(|error| undecodable(error, hearing, &INPUT))?;
+        Ok((!rest.is_empty()).then_some(ChatCommand::Audio(rest)))
+    }
 }
 
 /// The commands that a `Generate` call stands for.
@@ -80,29 +121,35 @@ fn configure(
     })
 }
 
+/// The command of a message. What has to come before it goes to `first`.
 fn command(
     request: v1::ConverseRequest,
-    input: &mut RawAudio,
+    ear: &mut Ear,
     known: &Known,
+    first: &mut Vec<ChatCommand>,
 ) -> Result<ChatCommand, ServeError> {
     match request.event {
         None => Err(ServeError::Protocol("a message without an event")),
         Some(Event::Config(mut config)) => {
             let history = std::mem::take(&mut config.history);
             let command = configure(&config, history, "config.history", known)?;
+            first.extend(ear.close(known)?);
             if let ChatCommand::Configure { settings, .. } = &command {
-                *input = settings.input;
+                ear.format = settings.input;
             }
             Ok(command)
         }
         Some(Event::Message(said)) => message(said, known).map(ChatCommand::Message),
         Some(Event::InputAudio(audio)) => match known.chat.hearing {
             None => Err(ServeError::CannotHear { field: "input_audio" }),
-            Some(_) => samples(&audio.data, *input, &INPUT).map(ChatCommand::Audio),
+            Some(hearing) => ear.hear(&audio.data, hearing),
         },
-        Some(Event::Commit(commit)) => Ok(ChatCommand::Commit {
-            respond: commit.respond,
-        }),
+        Some(Event::Commit(commit)) => {
+            first.extend(ear.close(known)?);
+            Ok(ChatCommand::Commit {
+                respond: commit.respond,
+            })
+        }
         Some(Event::Respond(respond)) => self::respond(&respond, known).map(ChatCommand::Respond),
         Some(Event::Interrupt(interrupt)) => Ok(ChatCommand::Interrupt {
             response: interrupt.response_id,

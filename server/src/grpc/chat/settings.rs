@@ -1,16 +1,17 @@
 //! `ChatConfig`: checked on the way in, complete on the way out.
 
+use omni_audio::InputFormat;
 use omni_proto::v1;
 
 use super::Known;
-use super::audio::{INPUT, raw, wire};
+use super::audio::{INPUT, format, wire};
 use super::messages::check_text;
 use crate::error::ServeError;
+use crate::grpc::delivery::{self, Asked, DeliveryFields, delivery};
 use crate::grpc::settings::{
-    DeliveryFields, SamplingFields, delivery, invalid, language, max_tokens, model, output,
-    resolved_sampling, sampling, voice,
+    SamplingFields, invalid, language, max_tokens, model, resolved_sampling, sampling, voice,
 };
-use crate::session::{Buffering, ChatSettings, Modalities, RawAudio, Settings};
+use crate::session::{Buffering, ChatSettings, Modalities, Settings};
 
 /// Stop strings, and bytes of one.
 const MAX_STOPS: usize = 16;
@@ -32,9 +33,12 @@ const SPEECH: SamplingFields = SamplingFields {
     max_tokens: "config.speech_sampling.max_tokens",
 };
 
-const OUTPUT: DeliveryFields = DeliveryFields {
+const DELIVERY: DeliveryFields = DeliveryFields {
     frame_duration: "config.output_audio.frame_duration",
     max_lead: "config.output_audio.max_lead",
+    leading_silence: "config.output_audio.leading_silence",
+    speed: "config.speed",
+    volume_gain_db: "config.volume_gain_db",
     encoding: "config.output_audio.format.encoding",
     sample_rate_hz: "config.output_audio.format.sample_rate_hz",
     channels: "config.output_audio.format.channels",
@@ -48,6 +52,11 @@ pub(super) fn settings(config: &v1::ChatConfig, known: &Known) -> Result<ChatSet
     let words = config.text_sampling.unwrap_or_default();
     let speaking = config.speech_sampling.unwrap_or_default();
     let most = known.chat.default_max_tokens;
+    let asked = Asked {
+        output: config.output_audio.as_ref(),
+        speed: config.speed,
+        volume_gain_db: config.volume_gain_db,
+    };
     Ok(ChatSettings {
         instructions: text(&config.instructions),
         modalities: modalities(&config.output_modalities, "config.output_modalities")?.unwrap_or(
@@ -64,7 +73,7 @@ pub(super) fn settings(config: &v1::ChatConfig, known: &Known) -> Result<ChatSet
         speech: Settings {
             voice: voice(&config.voice, speech)?,
             language: language(&config.language, speech)?,
-            encoding: output(config.output_audio.as_ref(), speech, &OUTPUT)?,
+            delivery: delivery(asked, speech, &DELIVERY)?,
             sampling: sampling(&speaking, &SPEECH)?,
             seed: speaking.seed,
             max_frames: max_tokens(&speaking, &SPEECH)?,
@@ -76,14 +85,14 @@ pub(super) fn settings(config: &v1::ChatConfig, known: &Known) -> Result<ChatSet
 }
 
 /// The layout of `InputAudio`.
-fn input(config: &v1::ChatConfig, known: &Known) -> Result<RawAudio, ServeError> {
-    match (config.input_audio, known.chat.hearing) {
-        (None, _) => Ok(RawAudio::default()),
-        (Some(format), None) if format == v1::AudioFormat::default() => Ok(RawAudio::default()),
-        (Some(_), None) => Err(ServeError::CannotHear {
+fn input(config: &v1::ChatConfig, known: &Known) -> Result<Option<InputFormat>, ServeError> {
+    let got = config.input_audio.unwrap_or_default();
+    match known.chat.hearing {
+        Some(hearing) => format(&got, hearing.sample_rate, &INPUT).map(Some),
+        None if got == v1::AudioFormat::default() => Ok(None),
+        None => Err(ServeError::CannotHear {
             field: "config.input_audio",
         }),
-        (Some(format), Some(hearing)) => raw(&format, hearing.sample_rate, &INPUT),
     }
 }
 
@@ -136,17 +145,17 @@ pub(super) fn resolved(settings: &ChatSettings, known: &Known) -> v1::ChatConfig
         (settings.modalities.audio, v1::Modality::Audio),
     ];
     let modalities = modalities.into_iter().filter(|(sent, _)| *sent);
+    let (speed, volume_gain_db) = delivery::rendering(&speech.delivery);
     v1::ChatConfig {
         model: known.speech.id.clone(),
         instructions: settings.instructions.as_deref().unwrap_or_default().to_owned(),
         output_modalities: modalities.map(|(_, modality)| modality.into()).collect(),
         voice: speech.voice.clone(),
         language: speech.language.clone().unwrap_or_default(),
-        input_audio: known
-            .chat
-            .hearing
-            .map(|hearing| wire(settings.input, hearing.sample_rate)),
-        output_audio: Some(delivery(speech.encoding, &known.speech)),
+        input_audio: settings.input.map(wire),
+        output_audio: Some(delivery::wire(&speech.delivery)),
+        speed,
+        volume_gain_db,
         text_sampling: Some(resolved_sampling(
             settings.sampling,
             known.chat.default_sampling,

@@ -61,6 +61,7 @@ impl Figures {
             reply_tokens: self.reply_tokens,
             frames: spoken.frames,
             samples: spoken.samples,
+            sample_rate: spoken.sample_rate,
             audio: spoken.audio,
         }
     }

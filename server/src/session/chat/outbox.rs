@@ -85,6 +85,8 @@ impl Outbox {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use bytes::Bytes;
     use omni_audio::Samples;
 
@@ -100,6 +102,7 @@ mod tests {
             data: Bytes::from_static(&[0, 0]),
             start: Samples(0),
             samples: Samples(1),
+            time: Duration::ZERO,
             last: false,
         })
     }

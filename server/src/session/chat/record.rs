@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use omni_audio::Samples;
+use omni_audio::{SampleRate, Samples};
 use omni_engine::Stamp;
 
 use super::settings::Modalities;
@@ -25,6 +25,8 @@ pub struct TurnUsage {
     pub frames: u32,
     /// Audio handed to the transport.
     pub samples: Samples,
+    /// Its rate; none where nothing was to be spoken.
+    pub sample_rate: Option<SampleRate>,
     /// Its playing time.
     pub audio: Duration,
 }

@@ -212,7 +212,7 @@ impl Run {
     fn send(&mut self, slot: mpsc::Permit<'_, Result<ChatEvent, ServeError>>) {
         let Some(event) = self.outbox.pop() else { return };
         let now = self.deps.clock.now();
-        self.patience.taken(self.worth(&event.body), now);
+        self.patience.taken(worth(&event.body), now);
         if let Some(turn) = &mut self.turn {
             match &event.body {
                 ChatEventBody::Text(text) => turn.text_sent(text.len(), now),
@@ -224,14 +224,6 @@ impl Run {
             }
         }
         slot.send(Ok(event));
-    }
-
-    /// How long it takes to hear or to read it.
-    fn worth(&self, body: &ChatEventBody) -> Duration {
-        match body {
-            ChatEventBody::Audio(audio) => self.deps.playing_time(audio.samples),
-            _ => READING,
-        }
     }
 
     fn command(&mut self, command: ChatCommand) -> Result<(), ServeError> {
@@ -465,6 +457,14 @@ fn invalid(field: &'static str, problem: &str) -> ServeError {
     ServeError::InvalidField {
         field,
         problem: problem.to_owned(),
+    }
+}
+
+/// How long it takes to hear or to read it.
+fn worth(body: &ChatEventBody) -> Duration {
+    match body {
+        ChatEventBody::Audio(audio) => audio.time,
+        _ => READING,
     }
 }
 

@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use omni_audio::InputFormat;
+
 use crate::session::settings::Settings;
 use crate::stage::Sampling;
 
@@ -12,24 +14,6 @@ pub struct Modalities {
     pub text: bool,
     /// It is spoken.
     pub audio: bool,
-}
-
-/// How raw audio is laid out.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct RawAudio {
-    /// 32-bit floats instead of 16-bit integers.
-    pub float: bool,
-    /// Interleaved.
-    pub channels: u16,
-}
-
-impl Default for RawAudio {
-    fn default() -> Self {
-        Self {
-            float: false,
-            channels: 1,
-        }
-    }
 }
 
 /// How to converse.
@@ -47,8 +31,8 @@ pub struct ChatSettings {
     pub max_tokens: u32,
     /// The answer ends before the first of these.
     pub stop: Vec<String>,
-    /// What the user's speech comes as.
-    pub input: RawAudio,
+    /// What the user's speech comes as; none if the model does not hear.
+    pub input: Option<InputFormat>,
     /// How answers are spoken. A seed that is not set follows from that of the words.
     pub speech: Settings,
 }

@@ -104,7 +104,7 @@ pub struct RawConfig {
     #[arg(long, env = "OMNI_API_KEYS", value_name = "FILE")]
     pub api_keys: Option<PathBuf>,
 
-    /// Let web pages of this origin call, like https://example.org, or "*" for every origin; may be repeated
+    /// Let web pages of this origin call, like `https://example.org`, or "*" for every origin; may be repeated
     #[arg(long, env = "OMNI_CORS_ORIGIN", value_delimiter = ',', value_name = "ORIGIN")]
     pub cors_origin: Vec<String>,
 

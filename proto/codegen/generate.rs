@@ -7,12 +7,13 @@ use std::path::Path;
 
 use anyhow::Context as _;
 
-const FILES: [&str; 7] = [
+const FILES: [&str; 8] = [
     "omni/v1/common.proto",
     "omni/v1/audio.proto",
     "omni/v1/speech.proto",
     "omni/v1/chat.proto",
     "omni/v1/catalog.proto",
+    "omni/v1/metrics.proto",
     "riva/audio.proto",
     "riva/tts.proto",
 ];

@@ -126,7 +126,7 @@ impl App {
             stop: CancellationToken::clone(&stop),
         };
 
-        let (board, health) = HealthBoard::new(draining.clone()).await;
+        let (board, health) = HealthBoard::new(draining.clone(), config.metrics.service).await;
         let origins = config
             .cors_origins
             .iter()
@@ -152,6 +152,7 @@ impl App {
             chat,
             catalog,
             riva: Riva::new(door),
+            measurements: metrics.measurements(&stop),
             routes: openai.routes(limits.max_message),
         };
         let closing = CancellationToken::clone(&close).cancelled_owned();

@@ -152,6 +152,25 @@ pub enum ServeError {
         /// Bytes allowed.
         limit: usize,
     },
+    /// One message has more entries than is allowed.
+    #[error("{field} has {got} entries, the limit is {limit}")]
+    TooManyItems {
+        /// Path of the field.
+        field: &'static str,
+        /// Entries received.
+        got: usize,
+        /// Entries allowed.
+        limit: usize,
+    },
+    /// The server takes no metrics of callers.
+    #[error("metrics of callers are not taken here: the server was not started with --metrics-service on")]
+    MetricsServiceOff,
+    /// More calls record metrics than is allowed.
+    #[error("{limit} calls record metrics, no more are accepted now")]
+    TooManyRecorders {
+        /// The limit.
+        limit: usize,
+    },
     /// None of the text can be spoken.
     #[error("{0}")]
     NothingSpeakable(String),
@@ -243,9 +262,11 @@ impl ServeError {
             Self::TextBufferFull { .. } => "TEXT_BUFFER_FULL",
             Self::TooManyUtterances { .. } => "TOO_MANY_UTTERANCES",
             Self::MessageTooLarge { .. } => "MESSAGE_TOO_LARGE",
+            Self::TooManyItems { .. } => "TOO_MANY_ITEMS",
+            Self::MetricsServiceOff => "METRICS_SERVICE_OFF",
             Self::NothingSpeakable(_) => "NOTHING_SPEAKABLE",
             Self::Markup => "MARKUP_NOT_SUPPORTED",
-            Self::TooManySessions { .. } => "CONCURRENCY_LIMIT",
+            Self::TooManySessions { .. } | Self::TooManyRecorders { .. } => "CONCURRENCY_LIMIT",
             Self::Overloaded(_) => "SERVER_OVERLOADED",
             Self::ModelLoading => "MODEL_LOADING",
             Self::Draining => "DRAINING",

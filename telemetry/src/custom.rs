@@ -3,9 +3,9 @@
 //! In: [`MetricSpec`]s and [`Sample`]s from people who did not write this. Out: families beside the catalogue's, or a typed error.
 //! Nothing is mislabelled and nothing is dropped in silence: a sample is recorded as declared or refused with the reason.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 use std::fmt;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use metrics::{Gauge, Histogram, Key, Label};
 
@@ -18,9 +18,12 @@ use crate::telemetry::Telemetry;
 
 mod error;
 mod labels;
+mod series;
 mod spec;
 
 pub use error::MetricError;
+use labels::Supplied;
+use series::SeriesStore;
 pub use spec::{CustomKind, MetricSpec};
 
 /// Group of the custom families.
@@ -61,6 +64,8 @@ impl Default for CustomOptions {
 const MOST_FAMILIES: usize = 256;
 /// Most label sets of one.
 const MOST_SERIES: usize = 256;
+/// Most label sets of all of them: each is kept for as long as the server runs.
+const MOST_SERIES_IN_ALL: usize = 8192;
 
 /// One value of a custom metric.
 #[derive(Debug, Clone, PartialEq)]
@@ -77,15 +82,14 @@ pub struct Sample {
     pub unit: Option<String>,
 }
 
-/// The series of one metric by their label values.
-type SeriesHandles = HashMap<Vec<String>, CustomHandle>;
-
 /// Every custom metric of a server.
 pub struct CustomMetrics {
     schema: Arc<Schema>,
     recorder: SharedRecorder,
     options: CustomOptions,
-    handles: Mutex<HashMap<Arc<str>, SeriesHandles>>,
+    /// What the recorder supplies under that label, when it is known.
+    model_name: Arc<OnceLock<String>>,
+    series: Mutex<SeriesStore>,
 }
 
 impl fmt::Debug for CustomMetrics {
@@ -132,6 +136,13 @@ fn check_value(value: f64, counter: bool) -> Result<(), MetricError> {
     Ok(())
 }
 
+/// The family that a sample is of.
+enum Known {
+    Declared(Arc<Family>),
+    /// Nobody declared it, and the sample may.
+    Prospective(Box<Family>),
+}
+
 impl CustomMetrics {
     /// None yet, beside the families of `telemetry`.
     #[must_use]
@@ -140,7 +151,8 @@ impl CustomMetrics {
             schema: Arc::clone(telemetry.schema()),
             recorder: Arc::clone(telemetry.recorder()),
             options,
-            handles: Mutex::default(),
+            model_name: Arc::clone(telemetry.model_name()),
+            series: Mutex::default(),
         }
     }
 
@@ -150,26 +162,34 @@ impl CustomMetrics {
     ///
     /// A declaration that contradicts itself or another one.
     pub fn declare(&self, spec: &MetricSpec) -> Result<(), MetricError> {
-        let family = self.family(spec)?;
-        if self.schema.catalogue().find(&family.name).is_some() {
+        if self.schema.catalogue().find(&spec.name).is_some() {
             return Err(MetricError::BuiltIn {
                 name: spec.name.clone(),
             });
         }
-        self.schema.insert(family, MOST_FAMILIES)
+        self.schema.insert(self.family(spec)?, MOST_FAMILIES)
     }
 
-    /// Records a sample.
+    /// Records a sample. One that is refused leaves nothing behind.
     ///
     /// # Errors
     ///
     /// A sample that does not fit its declaration, or that has none.
     pub fn record(&self, sample: &Sample) -> Result<(), MetricError> {
-        // A value that is refused must not leave a series behind.
-        let kind = self.known(sample)?.kind;
-        check_value(sample.value, kind == CustomKind::Counter.family())?;
-        let handle = self.handle(&sample.name, &sample.labels)?;
-        handle.record(sample.value)
+        let family = match self.known(sample)? {
+            Known::Declared(family) => family,
+            Known::Prospective(family) => {
+                self.check(&family, sample)?;
+                match self.schema.insert(*family, MOST_FAMILIES) {
+                    // Another sample was first, and may have declared it in another way.
+                    Ok(()) | Err(MetricError::DeclaredDifferently { .. }) => {}
+                    Err(error) => return Err(error),
+                }
+                self.custom_family(&sample.name)?
+            }
+        };
+        let labels = self.check(&family, sample)?;
+        self.series_of(&family, labels)?.record(sample.value)
     }
 
     /// A series to hold. Labels may come in any order; those with a default may be left out.
@@ -179,27 +199,8 @@ impl CustomMetrics {
     /// A metric that nobody declared, or labels that are not its own.
     pub fn handle(&self, name: &str, labels: &[(String, String)]) -> Result<CustomHandle, MetricError> {
         let family = self.custom_family(name)?;
-        let values = labels::values(
-            &family,
-            labels,
-            &self.options.defaults,
-            self.schema.catalogue().supplied(),
-        )?;
-        let mut handles = self.handles.lock().unwrap_or_else(PoisonError::into_inner);
-        let series = handles.entry(Arc::clone(&family.name)).or_default();
-        let id: Vec<_> = values.iter().map(|(_, value)| value.clone()).collect();
-        if let Some(known) = series.get(&id) {
-            return Ok(known.clone());
-        }
-        if series.len() >= family.series {
-            return Err(MetricError::TooManySeries {
-                name: name.to_owned(),
-                most: family.series,
-            });
-        }
-        let handle = self.register(&family, values);
-        series.insert(id, handle.clone());
-        Ok(handle)
+        let labels = self.labels(&family, labels)?;
+        self.series_of(&family, labels)
     }
 
     /// The custom families by name.
@@ -208,10 +209,37 @@ impl CustomMetrics {
         self.schema.custom()
     }
 
-    fn register(&self, family: &Family, values: Vec<(String, String)>) -> CustomHandle {
-        let labels: Vec<_> = values
-            .into_iter()
-            .map(|(label, value)| Label::new(label, value))
+    /// Every family that is served: the catalogue's and the custom ones.
+    #[must_use]
+    pub fn served(&self) -> Vec<Arc<Family>> {
+        self.schema.served()
+    }
+
+    /// Whether a family is a custom one.
+    #[must_use]
+    pub fn is_custom(&self, family: &Family) -> bool {
+        self.schema.catalogue().find(&family.name).is_none()
+    }
+
+    /// The name of the declared metric that is the nearest to `name`, if one is near. Takes far longer than a sample.
+    #[must_use]
+    pub fn similar(&self, name: &str) -> Option<String> {
+        error::similar(name, &self.schema.custom())
+    }
+
+    fn series_of(
+        &self,
+        family: &Arc<Family>,
+        labels: Vec<(String, String)>,
+    ) -> Result<CustomHandle, MetricError> {
+        let mut series = self.series.lock().unwrap_or_else(PoisonError::into_inner);
+        series.find_or_insert(family, labels, |labels| self.register(family, labels))
+    }
+
+    fn register(&self, family: &Family, labels: &[(String, String)]) -> CustomHandle {
+        let labels: Vec<_> = labels
+            .iter()
+            .map(|(label, value)| Label::new(label.clone(), value.clone()))
             .collect();
         let key = Key::from_parts(family.name.to_string(), labels);
         CustomHandle(match family.kind {
@@ -223,16 +251,20 @@ impl CustomMetrics {
         })
     }
 
-    /// Makes sure that the sample's metric is declared, and as the sample says.
-    fn known(&self, sample: &Sample) -> Result<Arc<Family>, MetricError> {
-        let family = match (self.custom_family(&sample.name), self.options.undeclared) {
-            (Ok(family), _) => family,
+    /// The sample's metric, or what its declaration would be.
+    fn known(&self, sample: &Sample) -> Result<Known, MetricError> {
+        match (self.custom_family(&sample.name), self.options.undeclared) {
+            (Ok(family), _) => Ok(Known::Declared(family)),
             (Err(MetricError::Unknown { .. }), Undeclared::Declared) => {
-                self.declare(&spec::of_sample(sample)?)?;
-                self.custom_family(&sample.name)?
+                let family = self.family(&spec::of_sample(sample)?)?;
+                Ok(Known::Prospective(Box::new(family)))
             }
-            (Err(error), _) => return Err(error),
-        };
+            (Err(error), _) => Err(error),
+        }
+    }
+
+    /// Whether the sample is what its metric is declared to be; its labels as they are to be registered.
+    fn check(&self, family: &Family, sample: &Sample) -> Result<Vec<(String, String)>, MetricError> {
         if let Some(kind) = sample.kind.filter(|kind| kind.family() != family.kind) {
             return Err(MetricError::WrongKind {
                 name: sample.name.clone(),
@@ -240,19 +272,33 @@ impl CustomMetrics {
                 got: kind.name(),
             });
         }
-        match &sample.unit {
-            Some(unit) if spec::unit_word(unit) != spec::unit_word(&family.unit) => {
-                Err(MetricError::WrongUnit {
-                    name: sample.name.clone(),
-                    declared: family.unit.clone(),
-                    got: unit.clone(),
-                })
-            }
-            _ => Ok(family),
+        if let Some(unit) = &sample.unit
+            && spec::unit_word(unit) != spec::unit_word(&family.unit)
+        {
+            return Err(MetricError::WrongUnit {
+                name: sample.name.clone(),
+                declared: family.unit.clone(),
+                got: error::excerpt(unit),
+            });
         }
+        check_value(sample.value, family.kind == CustomKind::Counter.family())?;
+        self.labels(family, &sample.labels)
+    }
+
+    fn labels(
+        &self,
+        family: &Family,
+        given: &[(String, String)],
+    ) -> Result<Vec<(String, String)>, MetricError> {
+        let supplied = Supplied {
+            labels: self.schema.catalogue().supplied(),
+            knows_model: self.model_name.get().is_some(),
+        };
+        labels::values(family, given, &self.options.defaults, supplied)
     }
 
     fn custom_family(&self, name: &str) -> Result<Arc<Family>, MetricError> {
+        spec::check_length(name)?;
         if self.schema.catalogue().find(name).is_some() {
             return Err(MetricError::BuiltIn {
                 name: name.to_owned(),
@@ -260,7 +306,6 @@ impl CustomMetrics {
         }
         self.schema.find(name).ok_or_else(|| MetricError::Unknown {
             name: name.to_owned(),
-            similar: error::similar(name, &self.schema.custom()),
         })
     }
 

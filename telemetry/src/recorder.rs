@@ -26,6 +26,7 @@ pub use cardinality::Cardinality;
 pub use check::Check;
 pub(crate) use check::LONGEST_VALUE;
 pub use defaults::DefaultLabels;
+pub(crate) use defaults::MODEL_NAME;
 pub use fanout::{Fanout, Sink};
 pub use gate::Gate;
 pub use relabel::{EngineIndex, EngineMap, EngineMapError, Relabel};

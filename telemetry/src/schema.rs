@@ -1,6 +1,6 @@
 //! The families a server has: those of the catalogue, and those that were declared while it runs.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, PoisonError, RwLock};
 
 use crate::catalogue::{Catalogue, Family};
@@ -101,11 +101,16 @@ fn difference(a: &Family, b: &Family) -> Option<&'static str> {
     let differs = [
         (a.kind != b.kind, "kind"),
         (a.unit != b.unit, "unit"),
-        (a.labels != b.labels, "set of labels"),
+        (label_set(a) != label_set(b), "set of labels"),
         (a.buckets != b.buckets, "set of bounds"),
         (a.help != b.help, "help"),
     ];
     differs
         .into_iter()
         .find_map(|(differs, what)| differs.then_some(what))
+}
+
+/// Their order is that of the first declaration, and nobody else's business.
+fn label_set(family: &Family) -> BTreeSet<&str> {
+    family.labels.iter().map(AsRef::as_ref).collect()
 }

@@ -154,6 +154,11 @@ impl Telemetry {
         self.model_name.get_or_init(|| name.to_owned());
     }
 
+    /// That name, as soon as it is known.
+    pub(crate) fn model_name(&self) -> &Arc<OnceLock<String>> {
+        &self.model_name
+    }
+
     /// For instruments.
     #[must_use]
     pub fn meter(&self) -> &Meter {

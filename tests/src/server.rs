@@ -6,6 +6,7 @@ use std::time::Duration;
 use clap::Parser as _;
 use omni_proto::v1::catalog_service_client::CatalogServiceClient;
 use omni_proto::v1::chat_service_client::ChatServiceClient;
+use omni_proto::v1::metrics_service_client::MetricsServiceClient;
 use omni_proto::v1::speech_service_client::SpeechServiceClient;
 use omni_server::app::{App, Sinks};
 use omni_server::config::RawConfig;
@@ -184,6 +185,12 @@ impl TestServer {
     #[must_use]
     pub fn catalog(&self) -> CatalogServiceClient<Channel> {
         CatalogServiceClient::new(self.channel.clone())
+    }
+
+    /// A client that records metrics.
+    #[must_use]
+    pub fn measurements(&self) -> MetricsServiceClient<Channel> {
+        MetricsServiceClient::new(self.channel.clone())
     }
 
     /// A health client.

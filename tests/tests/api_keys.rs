@@ -68,7 +68,8 @@ async fn a_key_opens_what_its_scopes_say() {
     let place = tempfile::tempdir().unwrap();
     let file = place.path().join("keys");
     let ((speaker, first), (talker, second)) = (key(&[Scope::Speech]), key(&[Scope::Chat]));
-    fs::write(&file, format!("{first}\n{second}\n")).unwrap();
+    let (meter, third) = key(&[Scope::Metrics]);
+    fs::write(&file, format!("{first}\n{second}\n{third}\n")).unwrap();
     let server = server(&file).await;
     let missing = (Code::Unauthenticated, "API_KEY_MISSING".to_owned());
     let invalid = (Code::Unauthenticated, "API_KEY_INVALID".to_owned());
@@ -84,6 +85,16 @@ async fn a_key_opens_what_its_scopes_say() {
 
     assert_eq!(refusal(models(&server, None).await), missing);
     models(&server, Some(&talker)).await.unwrap();
+
+    let declare = |key| {
+        let request = with_key(v1::DeclareMetricsRequest::default(), key);
+        let mut client = server.measurements();
+        async move { client.declare(request).await.map(drop) }
+    };
+    assert_eq!(refusal(declare(None).await), missing);
+    assert_eq!(refusal(declare(Some(&speaker)).await), closed);
+    let off = (Code::Unimplemented, "METRICS_SERVICE_OFF".to_owned());
+    assert_eq!(refusal(declare(Some(&meter)).await), off);
 
     assert!(server.serving().await, "probes need no key");
     server.stop().await;

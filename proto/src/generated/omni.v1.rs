@@ -2367,3 +2367,764 @@ pub mod catalog_service_server {
         const NAME: &'static str = SERVICE_NAME;
     }
 }
+/// The declaration of a metric.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct MetricDeclaration {
+    /// Its name, as it will be exposed: letters, digits, "\_" and ":", at most 128 bytes. Names that begin with "vllm:" or
+    /// "vllm_omni:" are the server's own.
+    #[prost(string, tag = "1")]
+    pub name: ::prost::alloc::string::String,
+    /// Must be said.
+    #[prost(enumeration = "MetricKind", tag = "2")]
+    pub kind: i32,
+    /// Unit of a value: any word, or one of "ms", "s", "percent", "count", "B", "kB", "MB", "GB".
+    #[prost(string, tag = "3")]
+    pub unit: ::prost::alloc::string::String,
+    /// What it says, for people. Empty: made of kind and unit.
+    #[prost(string, tag = "4")]
+    pub help: ::prost::alloc::string::String,
+    /// Names of its labels, at most 16. A value for "hostname" or "model_name" is supplied where a sample has none.
+    #[prost(string, repeated, tag = "5")]
+    pub labels: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
+    /// Upper bounds of a histogram's buckets, strictly increasing, at most 64. Empty: bounds that fit the unit.
+    #[prost(double, repeated, tag = "6")]
+    pub bounds: ::prost::alloc::vec::Vec<f64>,
+}
+/// Asks for metrics to be declared.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct DeclareMetricsRequest {
+    /// At most 256.
+    #[prost(message, repeated, tag = "1")]
+    pub metrics: ::prost::alloc::vec::Vec<MetricDeclaration>,
+}
+/// What came of it.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct DeclareMetricsResponse {
+    /// Those that were not declared, in their order. The index is the place in DeclareMetricsRequest.metrics.
+    #[prost(message, repeated, tag = "1")]
+    pub errors: ::prost::alloc::vec::Vec<MetricError>,
+}
+/// A label of a sample.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct MetricLabel {
+    /// One of the metric's labels.
+    #[prost(string, tag = "1")]
+    pub name: ::prost::alloc::string::String,
+    /// At most 256 bytes, without control characters.
+    #[prost(string, tag = "2")]
+    pub value: ::prost::alloc::string::String,
+}
+/// One measurement.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct MetricSample {
+    /// The metric.
+    #[prost(string, tag = "1")]
+    pub name: ::prost::alloc::string::String,
+    /// A value for each of its labels, in any order.
+    #[prost(message, repeated, tag = "2")]
+    pub labels: ::prost::alloc::vec::Vec<MetricLabel>,
+    /// What was measured, in the metric's unit. Must be there and finite; not negative for a counter.
+    #[prost(double, optional, tag = "3")]
+    pub value: ::core::option::Option<f64>,
+    /// If said, it must be the declared kind. Where undeclared metrics are taken (--metrics-auto-declare), the first sample
+    /// of a metric has to say kind and unit, and declares it.
+    #[prost(enumeration = "MetricKind", tag = "4")]
+    pub kind: i32,
+    /// If not empty, it must be the declared unit.
+    #[prost(string, tag = "5")]
+    pub unit: ::prost::alloc::string::String,
+}
+/// Some measurements.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct RecordMetricsRequest {
+    /// At most 1000, in 256 KiB. They are recorded in their order, at the time they arrive.
+    #[prost(message, repeated, tag = "1")]
+    pub samples: ::prost::alloc::vec::Vec<MetricSample>,
+}
+/// What came of the samples of one request.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct RecordMetricsResponse {
+    /// How many were recorded.
+    #[prost(uint32, tag = "1")]
+    pub recorded: u32,
+    /// Those that were not, in their order. The index is the place in RecordMetricsRequest.samples.
+    #[prost(message, repeated, tag = "2")]
+    pub errors: ::prost::alloc::vec::Vec<MetricError>,
+}
+/// A declaration or a sample that was refused.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct MetricError {
+    /// Its place in the request, from 0.
+    #[prost(uint32, tag = "1")]
+    pub index: u32,
+    /// Why, for programs.
+    #[prost(enumeration = "MetricErrorReason", tag = "2")]
+    pub reason: i32,
+    /// Why, for people: what was wrong and what was expected.
+    #[prost(string, tag = "3")]
+    pub message: ::prost::alloc::string::String,
+}
+/// Asks for metrics.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct ListMetricsRequest {
+    /// Most entries to return; 0 leaves it to the server.
+    #[prost(int32, tag = "1")]
+    pub page_size: i32,
+    /// From the previous answer; empty for the first page.
+    #[prost(string, tag = "2")]
+    pub page_token: ::prost::alloc::string::String,
+    /// Only metrics of callers and of the metrics file, not the server's own.
+    #[prost(bool, tag = "3")]
+    pub custom_only: bool,
+}
+/// A metric.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct Metric {
+    /// As exposed.
+    #[prost(string, tag = "1")]
+    pub name: ::prost::alloc::string::String,
+    /// What its values are.
+    #[prost(enumeration = "MetricKind", tag = "2")]
+    pub kind: i32,
+    /// Unit of a value.
+    #[prost(string, tag = "3")]
+    pub unit: ::prost::alloc::string::String,
+    /// What it says, for people.
+    #[prost(string, tag = "4")]
+    pub help: ::prost::alloc::string::String,
+    /// Its labels, as exposed.
+    #[prost(string, repeated, tag = "5")]
+    pub labels: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
+    /// Upper bounds of a histogram's buckets; the infinite one is not among them.
+    #[prost(double, repeated, tag = "6")]
+    pub bounds: ::prost::alloc::vec::Vec<f64>,
+    /// Whether it was declared by a caller or by the metrics file; such metrics take samples.
+    #[prost(bool, tag = "7")]
+    pub custom: bool,
+    /// What it is served with, or left out with: "custom", or a group of the server's own, like "pipeline".
+    #[prost(string, tag = "8")]
+    pub group: ::prost::alloc::string::String,
+}
+/// A page of metrics.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct ListMetricsResponse {
+    /// Ordered by name.
+    #[prost(message, repeated, tag = "1")]
+    pub metrics: ::prost::alloc::vec::Vec<Metric>,
+    /// Empty on the last page.
+    #[prost(string, tag = "2")]
+    pub next_page_token: ::prost::alloc::string::String,
+}
+/// What the values of a metric are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, ::prost::Enumeration)]
+#[repr(i32)]
+pub enum MetricKind {
+    /// Not said.
+    Unspecified = 0,
+    /// A number that only grows; a sample is added to it.
+    Counter = 1,
+    /// A value that goes up and down; a sample replaces it.
+    Gauge = 2,
+    /// A distribution; a sample is one observation.
+    Histogram = 3,
+}
+impl MetricKind {
+    /// String value of the enum field names used in the ProtoBuf definition.
+    ///
+    /// The values are not transformed in any way and thus are considered stable
+    /// (if the ProtoBuf definition does not change) and safe for programmatic use.
+    pub fn as_str_name(&self) -> &'static str {
+        match self {
+            Self::Unspecified => "METRIC_KIND_UNSPECIFIED",
+            Self::Counter => "METRIC_KIND_COUNTER",
+            Self::Gauge => "METRIC_KIND_GAUGE",
+            Self::Histogram => "METRIC_KIND_HISTOGRAM",
+        }
+    }
+    /// Creates an enum from field names used in the ProtoBuf definition.
+    pub fn from_str_name(value: &str) -> ::core::option::Option<Self> {
+        match value {
+            "METRIC_KIND_UNSPECIFIED" => Some(Self::Unspecified),
+            "METRIC_KIND_COUNTER" => Some(Self::Counter),
+            "METRIC_KIND_GAUGE" => Some(Self::Gauge),
+            "METRIC_KIND_HISTOGRAM" => Some(Self::Histogram),
+            _ => None,
+        }
+    }
+}
+/// Why something was refused.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, ::prost::Enumeration)]
+#[repr(i32)]
+pub enum MetricErrorReason {
+    /// Never sent.
+    Unspecified = 0,
+    /// Nobody declared the metric.
+    NotDeclared = 1,
+    /// The metric is the server's own.
+    BuiltIn = 2,
+    /// The metric is declared already, in another way.
+    DeclaredDifferently = 3,
+    /// The declaration makes no sense; so does a sample's, if it would declare its metric.
+    InvalidDeclaration = 4,
+    /// As many metrics are declared as there can be.
+    TooManyMetrics = 5,
+    /// The sample says another kind than the declared one.
+    WrongKind = 6,
+    /// The sample says another unit than the declared one.
+    WrongUnit = 7,
+    /// The sample would declare its metric, but does not say kind or unit.
+    Undescribed = 8,
+    /// A label of the metric has no value.
+    MissingLabel = 9,
+    /// The metric has no such label.
+    UnknownLabel = 10,
+    /// A label is there twice.
+    DuplicateLabel = 11,
+    /// The value of a label is too long or has control characters.
+    LabelValue = 12,
+    /// The metric, or all of them together, have as many label sets as there can be.
+    TooManySeries = 13,
+    /// A counter cannot go down.
+    NegativeCounter = 14,
+    /// The value is infinite or not a number.
+    NotFinite = 15,
+    /// The sample has no value.
+    MissingValue = 16,
+    /// There is no kind of that number.
+    UnknownKind = 17,
+}
+impl MetricErrorReason {
+    /// String value of the enum field names used in the ProtoBuf definition.
+    ///
+    /// The values are not transformed in any way and thus are considered stable
+    /// (if the ProtoBuf definition does not change) and safe for programmatic use.
+    pub fn as_str_name(&self) -> &'static str {
+        match self {
+            Self::Unspecified => "METRIC_ERROR_REASON_UNSPECIFIED",
+            Self::NotDeclared => "METRIC_ERROR_REASON_NOT_DECLARED",
+            Self::BuiltIn => "METRIC_ERROR_REASON_BUILT_IN",
+            Self::DeclaredDifferently => "METRIC_ERROR_REASON_DECLARED_DIFFERENTLY",
+            Self::InvalidDeclaration => "METRIC_ERROR_REASON_INVALID_DECLARATION",
+            Self::TooManyMetrics => "METRIC_ERROR_REASON_TOO_MANY_METRICS",
+            Self::WrongKind => "METRIC_ERROR_REASON_WRONG_KIND",
+            Self::WrongUnit => "METRIC_ERROR_REASON_WRONG_UNIT",
+            Self::Undescribed => "METRIC_ERROR_REASON_UNDESCRIBED",
+            Self::MissingLabel => "METRIC_ERROR_REASON_MISSING_LABEL",
+            Self::UnknownLabel => "METRIC_ERROR_REASON_UNKNOWN_LABEL",
+            Self::DuplicateLabel => "METRIC_ERROR_REASON_DUPLICATE_LABEL",
+            Self::LabelValue => "METRIC_ERROR_REASON_LABEL_VALUE",
+            Self::TooManySeries => "METRIC_ERROR_REASON_TOO_MANY_SERIES",
+            Self::NegativeCounter => "METRIC_ERROR_REASON_NEGATIVE_COUNTER",
+            Self::NotFinite => "METRIC_ERROR_REASON_NOT_FINITE",
+            Self::MissingValue => "METRIC_ERROR_REASON_MISSING_VALUE",
+            Self::UnknownKind => "METRIC_ERROR_REASON_UNKNOWN_KIND",
+        }
+    }
+    /// Creates an enum from field names used in the ProtoBuf definition.
+    pub fn from_str_name(value: &str) -> ::core::option::Option<Self> {
+        match value {
+            "METRIC_ERROR_REASON_UNSPECIFIED" => Some(Self::Unspecified),
+            "METRIC_ERROR_REASON_NOT_DECLARED" => Some(Self::NotDeclared),
+            "METRIC_ERROR_REASON_BUILT_IN" => Some(Self::BuiltIn),
+            "METRIC_ERROR_REASON_DECLARED_DIFFERENTLY" => Some(Self::DeclaredDifferently),
+            "METRIC_ERROR_REASON_INVALID_DECLARATION" => Some(Self::InvalidDeclaration),
+            "METRIC_ERROR_REASON_TOO_MANY_METRICS" => Some(Self::TooManyMetrics),
+            "METRIC_ERROR_REASON_WRONG_KIND" => Some(Self::WrongKind),
+            "METRIC_ERROR_REASON_WRONG_UNIT" => Some(Self::WrongUnit),
+            "METRIC_ERROR_REASON_UNDESCRIBED" => Some(Self::Undescribed),
+            "METRIC_ERROR_REASON_MISSING_LABEL" => Some(Self::MissingLabel),
+            "METRIC_ERROR_REASON_UNKNOWN_LABEL" => Some(Self::UnknownLabel),
+            "METRIC_ERROR_REASON_DUPLICATE_LABEL" => Some(Self::DuplicateLabel),
+            "METRIC_ERROR_REASON_LABEL_VALUE" => Some(Self::LabelValue),
+            "METRIC_ERROR_REASON_TOO_MANY_SERIES" => Some(Self::TooManySeries),
+            "METRIC_ERROR_REASON_NEGATIVE_COUNTER" => Some(Self::NegativeCounter),
+            "METRIC_ERROR_REASON_NOT_FINITE" => Some(Self::NotFinite),
+            "METRIC_ERROR_REASON_MISSING_VALUE" => Some(Self::MissingValue),
+            "METRIC_ERROR_REASON_UNKNOWN_KIND" => Some(Self::UnknownKind),
+            _ => None,
+        }
+    }
+}
+/// Generated client implementations.
+pub mod metrics_service_client {
+    #![allow(
+        unused_variables,
+        dead_code,
+        missing_docs,
+        clippy::wildcard_imports,
+        clippy::let_unit_value,
+    )]
+    use tonic::codegen::*;
+    use tonic::codegen::http::Uri;
+    /// Takes metrics that callers measure. They are scraped and pushed with the server's own.
+    ///
+    /// Whoever can call this writes what operators look at, so a server takes nothing unless it is told to
+    /// (--metrics-service on). Without that every call ends with UNIMPLEMENTED, reason METRICS_SERVICE_OFF.
+    ///
+    /// Nothing is recorded otherwise than it was declared, and nothing is dropped in silence: what cannot be taken is
+    /// answered with its position and a reason. Metrics that were declared, and their series, stay until the server ends.
+    #[derive(Debug, Clone)]
+    pub struct MetricsServiceClient<T> {
+        inner: tonic::client::Grpc<T>,
+    }
+    impl MetricsServiceClient<tonic::transport::Channel> {
+        /// Attempt to create a new client by connecting to a given endpoint.
+        pub async fn connect<D>(dst: D) -> Result<Self, tonic::transport::Error>
+        where
+            D: TryInto<tonic::transport::Endpoint>,
+            D::Error: Into<StdError>,
+        {
+            let conn = tonic::transport::Endpoint::new(dst)?.connect().await?;
+            Ok(Self::new(conn))
+        }
+    }
+    impl<T> MetricsServiceClient<T>
+    where
+        T: tonic::client::GrpcService<tonic::body::Body>,
+        T::Error: Into<StdError>,
+        T::ResponseBody: Body<Data = Bytes> + std::marker::Send + 'static,
+        <T::ResponseBody as Body>::Error: Into<StdError> + std::marker::Send,
+    {
+        pub fn new(inner: T) -> Self {
+            let inner = tonic::client::Grpc::new(inner);
+            Self { inner }
+        }
+        pub fn with_origin(inner: T, origin: Uri) -> Self {
+            let inner = tonic::client::Grpc::with_origin(inner, origin);
+            Self { inner }
+        }
+        pub fn with_interceptor<F>(
+            inner: T,
+            interceptor: F,
+        ) -> MetricsServiceClient<InterceptedService<T, F>>
+        where
+            F: tonic::service::Interceptor,
+            T::ResponseBody: Default,
+            T: tonic::codegen::Service<
+                http::Request<tonic::body::Body>,
+                Response = http::Response<
+                    <T as tonic::client::GrpcService<tonic::body::Body>>::ResponseBody,
+                >,
+            >,
+            <T as tonic::codegen::Service<
+                http::Request<tonic::body::Body>,
+            >>::Error: Into<StdError> + std::marker::Send + std::marker::Sync,
+        {
+            MetricsServiceClient::new(InterceptedService::new(inner, interceptor))
+        }
+        /// Compress requests with the given encoding.
+        ///
+        /// This requires the server to support it otherwise it might respond with an
+        /// error.
+        #[must_use]
+        pub fn send_compressed(mut self, encoding: CompressionEncoding) -> Self {
+            self.inner = self.inner.send_compressed(encoding);
+            self
+        }
+        /// Enable decompressing responses.
+        #[must_use]
+        pub fn accept_compressed(mut self, encoding: CompressionEncoding) -> Self {
+            self.inner = self.inner.accept_compressed(encoding);
+            self
+        }
+        /// Limits the maximum size of a decoded message.
+        ///
+        /// Default: `4MB`
+        #[must_use]
+        pub fn max_decoding_message_size(mut self, limit: usize) -> Self {
+            self.inner = self.inner.max_decoding_message_size(limit);
+            self
+        }
+        /// Limits the maximum size of an encoded message.
+        ///
+        /// Default: `usize::MAX`
+        #[must_use]
+        pub fn max_encoding_message_size(mut self, limit: usize) -> Self {
+            self.inner = self.inner.max_encoding_message_size(limit);
+            self
+        }
+        /// Declares metrics. Those that cannot be declared are named in the answer; the others are declared.
+        /// Declaring a metric again in the same way changes nothing.
+        pub async fn declare(
+            &mut self,
+            request: impl tonic::IntoRequest<super::DeclareMetricsRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::DeclareMetricsResponse>,
+            tonic::Status,
+        > {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = tonic_prost::ProstCodec::default();
+            let path = http::uri::PathAndQuery::from_static(
+                "/omni.v1.MetricsService/Declare",
+            );
+            let mut req = request.into_request();
+            req.extensions_mut()
+                .insert(GrpcMethod::new("omni.v1.MetricsService", "Declare"));
+            self.inner.unary(req, path, codec).await
+        }
+        /// Records samples. Every request is answered once, in order, when its samples are recorded; a sample that is refused
+        /// does not end the call. A caller that sends much must read the answers too, or the transport stops taking samples.
+        pub async fn record(
+            &mut self,
+            request: impl tonic::IntoStreamingRequest<
+                Message = super::RecordMetricsRequest,
+            >,
+        ) -> std::result::Result<
+            tonic::Response<tonic::codec::Streaming<super::RecordMetricsResponse>>,
+            tonic::Status,
+        > {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = tonic_prost::ProstCodec::default();
+            let path = http::uri::PathAndQuery::from_static(
+                "/omni.v1.MetricsService/Record",
+            );
+            let mut req = request.into_streaming_request();
+            req.extensions_mut()
+                .insert(GrpcMethod::new("omni.v1.MetricsService", "Record"));
+            self.inner.streaming(req, path, codec).await
+        }
+        /// Every metric there is: the server's own and those of callers.
+        pub async fn list(
+            &mut self,
+            request: impl tonic::IntoRequest<super::ListMetricsRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::ListMetricsResponse>,
+            tonic::Status,
+        > {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = tonic_prost::ProstCodec::default();
+            let path = http::uri::PathAndQuery::from_static(
+                "/omni.v1.MetricsService/List",
+            );
+            let mut req = request.into_request();
+            req.extensions_mut()
+                .insert(GrpcMethod::new("omni.v1.MetricsService", "List"));
+            self.inner.unary(req, path, codec).await
+        }
+    }
+}
+/// Generated server implementations.
+pub mod metrics_service_server {
+    #![allow(
+        unused_variables,
+        dead_code,
+        missing_docs,
+        clippy::wildcard_imports,
+        clippy::let_unit_value,
+    )]
+    use tonic::codegen::*;
+    /// Generated trait containing gRPC methods that should be implemented for use with MetricsServiceServer.
+    #[async_trait]
+    pub trait MetricsService: std::marker::Send + std::marker::Sync + 'static {
+        /// Declares metrics. Those that cannot be declared are named in the answer; the others are declared.
+        /// Declaring a metric again in the same way changes nothing.
+        async fn declare(
+            &self,
+            request: tonic::Request<super::DeclareMetricsRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::DeclareMetricsResponse>,
+            tonic::Status,
+        >;
+        /// Server streaming response type for the Record method.
+        type RecordStream: tonic::codegen::tokio_stream::Stream<
+                Item = std::result::Result<super::RecordMetricsResponse, tonic::Status>,
+            >
+            + std::marker::Send
+            + 'static;
+        /// Records samples. Every request is answered once, in order, when its samples are recorded; a sample that is refused
+        /// does not end the call. A caller that sends much must read the answers too, or the transport stops taking samples.
+        async fn record(
+            &self,
+            request: tonic::Request<tonic::Streaming<super::RecordMetricsRequest>>,
+        ) -> std::result::Result<tonic::Response<Self::RecordStream>, tonic::Status>;
+        /// Every metric there is: the server's own and those of callers.
+        async fn list(
+            &self,
+            request: tonic::Request<super::ListMetricsRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::ListMetricsResponse>,
+            tonic::Status,
+        >;
+    }
+    /// Takes metrics that callers measure. They are scraped and pushed with the server's own.
+    ///
+    /// Whoever can call this writes what operators look at, so a server takes nothing unless it is told to
+    /// (--metrics-service on). Without that every call ends with UNIMPLEMENTED, reason METRICS_SERVICE_OFF.
+    ///
+    /// Nothing is recorded otherwise than it was declared, and nothing is dropped in silence: what cannot be taken is
+    /// answered with its position and a reason. Metrics that were declared, and their series, stay until the server ends.
+    #[derive(Debug)]
+    pub struct MetricsServiceServer<T> {
+        inner: Arc<T>,
+        accept_compression_encodings: EnabledCompressionEncodings,
+        send_compression_encodings: EnabledCompressionEncodings,
+        max_decoding_message_size: Option<usize>,
+        max_encoding_message_size: Option<usize>,
+    }
+    impl<T> MetricsServiceServer<T> {
+        pub fn new(inner: T) -> Self {
+            Self::from_arc(Arc::new(inner))
+        }
+        pub fn from_arc(inner: Arc<T>) -> Self {
+            Self {
+                inner,
+                accept_compression_encodings: Default::default(),
+                send_compression_encodings: Default::default(),
+                max_decoding_message_size: None,
+                max_encoding_message_size: None,
+            }
+        }
+        pub fn with_interceptor<F>(
+            inner: T,
+            interceptor: F,
+        ) -> InterceptedService<Self, F>
+        where
+            F: tonic::service::Interceptor,
+        {
+            InterceptedService::new(Self::new(inner), interceptor)
+        }
+        /// Enable decompressing requests with the given encoding.
+        #[must_use]
+        pub fn accept_compressed(mut self, encoding: CompressionEncoding) -> Self {
+            self.accept_compression_encodings.enable(encoding);
+            self
+        }
+        /// Compress responses with the given encoding, if the client supports it.
+        #[must_use]
+        pub fn send_compressed(mut self, encoding: CompressionEncoding) -> Self {
+            self.send_compression_encodings.enable(encoding);
+            self
+        }
+        /// Limits the maximum size of a decoded message.
+        ///
+        /// Default: `4MB`
+        #[must_use]
+        pub fn max_decoding_message_size(mut self, limit: usize) -> Self {
+            self.max_decoding_message_size = Some(limit);
+            self
+        }
+        /// Limits the maximum size of an encoded message.
+        ///
+        /// Default: `usize::MAX`
+        #[must_use]
+        pub fn max_encoding_message_size(mut self, limit: usize) -> Self {
+            self.max_encoding_message_size = Some(limit);
+            self
+        }
+    }
+    impl<T, B> tonic::codegen::Service<http::Request<B>> for MetricsServiceServer<T>
+    where
+        T: MetricsService,
+        B: Body + std::marker::Send + 'static,
+        B::Error: Into<StdError> + std::marker::Send + 'static,
+    {
+        type Response = http::Response<tonic::body::Body>;
+        type Error = std::convert::Infallible;
+        type Future = BoxFuture<Self::Response, Self::Error>;
+        fn poll_ready(
+            &mut self,
+            _cx: &mut Context<'_>,
+        ) -> Poll<std::result::Result<(), Self::Error>> {
+            Poll::Ready(Ok(()))
+        }
+        fn call(&mut self, req: http::Request<B>) -> Self::Future {
+            match req.uri().path() {
+                "/omni.v1.MetricsService/Declare" => {
+                    #[allow(non_camel_case_types)]
+                    struct DeclareSvc<T: MetricsService>(pub Arc<T>);
+                    impl<
+                        T: MetricsService,
+                    > tonic::server::UnaryService<super::DeclareMetricsRequest>
+                    for DeclareSvc<T> {
+                        type Response = super::DeclareMetricsResponse;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::Response>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::DeclareMetricsRequest>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as MetricsService>::declare(&inner, request).await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = DeclareSvc(inner);
+                        let codec = tonic_prost::ProstCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.unary(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                "/omni.v1.MetricsService/Record" => {
+                    #[allow(non_camel_case_types)]
+                    struct RecordSvc<T: MetricsService>(pub Arc<T>);
+                    impl<
+                        T: MetricsService,
+                    > tonic::server::StreamingService<super::RecordMetricsRequest>
+                    for RecordSvc<T> {
+                        type Response = super::RecordMetricsResponse;
+                        type ResponseStream = T::RecordStream;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::ResponseStream>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<
+                                tonic::Streaming<super::RecordMetricsRequest>,
+                            >,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as MetricsService>::record(&inner, request).await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = RecordSvc(inner);
+                        let codec = tonic_prost::ProstCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.streaming(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                "/omni.v1.MetricsService/List" => {
+                    #[allow(non_camel_case_types)]
+                    struct ListSvc<T: MetricsService>(pub Arc<T>);
+                    impl<
+                        T: MetricsService,
+                    > tonic::server::UnaryService<super::ListMetricsRequest>
+                    for ListSvc<T> {
+                        type Response = super::ListMetricsResponse;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::Response>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::ListMetricsRequest>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as MetricsService>::list(&inner, request).await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = ListSvc(inner);
+                        let codec = tonic_prost::ProstCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.unary(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                _ => {
+                    Box::pin(async move {
+                        let mut response = http::Response::new(
+                            tonic::body::Body::default(),
+                        );
+                        let headers = response.headers_mut();
+                        headers
+                            .insert(
+                                tonic::Status::GRPC_STATUS,
+                                (tonic::Code::Unimplemented as i32).into(),
+                            );
+                        headers
+                            .insert(
+                                http::header::CONTENT_TYPE,
+                                tonic::metadata::GRPC_CONTENT_TYPE,
+                            );
+                        Ok(response)
+                    })
+                }
+            }
+        }
+    }
+    impl<T> Clone for MetricsServiceServer<T> {
+        fn clone(&self) -> Self {
+            let inner = self.inner.clone();
+            Self {
+                inner,
+                accept_compression_encodings: self.accept_compression_encodings,
+                send_compression_encodings: self.send_compression_encodings,
+                max_decoding_message_size: self.max_decoding_message_size,
+                max_encoding_message_size: self.max_encoding_message_size,
+            }
+        }
+    }
+    /// Generated gRPC service name
+    pub const SERVICE_NAME: &str = "omni.v1.MetricsService";
+    impl<T> tonic::server::NamedService for MetricsServiceServer<T> {
+        const NAME: &'static str = SERVICE_NAME;
+    }
+}

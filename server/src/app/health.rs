@@ -1,25 +1,33 @@
 //! The health report: NOT_SERVING until the model is warm, whenever a stage has no replica that takes work, and while draining;
-//! for conversations also if the model holds none.
+//! for conversations also if the model holds none. Taking metrics of callers needs no model.
 
 use tokio_util::sync::CancellationToken;
 use tonic_health::ServingStatus;
 use tonic_health::pb::health_server::{Health, HealthServer};
 use tonic_health::server::{HealthReporter, health_reporter};
 
-use crate::grpc::{CHAT_SERVICE_NAME, SERVICE_NAMES};
+use crate::grpc::{CHAT_SERVICE_NAME, METRICS_SERVICE_NAME, SERVICE_NAMES};
 use crate::orchestrator::Orchestrator;
 
 /// What callers of `grpc.health.v1.Health` see.
 pub(super) struct HealthBoard {
     reporter: HealthReporter,
     draining: CancellationToken,
+    takes_metrics: bool,
 }
 
 impl HealthBoard {
     /// NOT_SERVING for the whole server and every service. (The reporter itself begins with SERVING for "".)
-    pub(super) async fn new(draining: CancellationToken) -> (Self, HealthServer<impl Health>) {
+    pub(super) async fn new(
+        draining: CancellationToken,
+        takes_metrics: bool,
+    ) -> (Self, HealthServer<impl Health>) {
         let (reporter, server) = health_reporter();
-        let board = Self { reporter, draining };
+        let board = Self {
+            reporter,
+            draining,
+            takes_metrics,
+        };
         board.set(false, false).await;
         (board, server)
     }
@@ -43,6 +51,10 @@ impl HealthBoard {
         }
         self.reporter
             .set_service_status(CHAT_SERVICE_NAME, status(converses))
+            .await;
+        let takes_metrics = self.takes_metrics && !self.draining.is_cancelled();
+        self.reporter
+            .set_service_status(METRICS_SERVICE_NAME, status(takes_metrics))
             .await;
     }
 

@@ -19,7 +19,7 @@ use tokio_util::sync::CancellationToken;
 use super::Sinks;
 use crate::clock::Clock;
 use crate::config::{MetricsListen, MetricsSettings, hostname};
-use crate::grpc::CountCalls;
+use crate::grpc::{CountCalls, Measurements};
 use crate::orchestrator::Orchestrator;
 use crate::tasks::Tasks;
 
@@ -39,6 +39,9 @@ const INTERVAL: Duration = Duration::from_secs(10);
 /// What a server records, and the tasks that let it out.
 pub(super) struct Metrics {
     telemetry: Telemetry,
+    custom: Arc<CustomMetrics>,
+    /// Whether callers may record metrics of their own.
+    service: bool,
     observer: Arc<Observer>,
     lines: Option<Arc<LogSink>>,
     address: Option<SocketAddr>,
@@ -62,13 +65,15 @@ impl Metrics {
         clock: Clock,
         max_active: usize,
     ) -> anyhow::Result<Self> {
-        let (telemetry, lines) = record(settings, tasks)?;
+        let (telemetry, custom, lines) = record(settings, tasks)?;
         let observer = Arc::new(Observer::new(telemetry.clone(), orchestrator.clone(), max_active));
         let exposition = telemetry.exposition();
         exposition.collect_from(Arc::new(Looking(Arc::downgrade(&observer))));
         collect_system(exposition, telemetry.meter());
         let mut metrics = Self {
             telemetry,
+            custom: Arc::new(custom),
+            service: settings.service,
             observer,
             lines,
             address: None,
@@ -132,6 +137,14 @@ impl Metrics {
         CountCalls::new(self.telemetry.meter()).context("the descriptors of the services cannot be read")
     }
 
+    /// Who takes the metrics of callers, until `stop`.
+    pub(super) fn measurements(&self, stop: &CancellationToken) -> Measurements {
+        match self.service {
+            true => Measurements::on(Arc::clone(&self.custom), stop.clone()),
+            false => Measurements::off(),
+        }
+    }
+
     /// For those who start the model.
     pub(super) fn observer(&self) -> Arc<Observer> {
         Arc::clone(&self.observer)
@@ -160,7 +173,7 @@ impl Metrics {
 fn record(
     settings: &MetricsSettings,
     tasks: &Arc<Tasks>,
-) -> anyhow::Result<(Telemetry, Option<Arc<LogSink>>)> {
+) -> anyhow::Result<(Telemetry, CustomMetrics, Option<Arc<LogSink>>)> {
     let options = TelemetryOptions {
         off: !settings.enabled,
         catalogue: settings.catalogue(),
@@ -192,7 +205,7 @@ fn record(
         stop(lines.as_ref());
         return Err(error.into());
     }
-    Ok((telemetry, lines))
+    Ok((telemetry, custom, lines))
 }
 
 /// One error of many.

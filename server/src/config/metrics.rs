@@ -65,7 +65,13 @@ pub struct RawMetrics {
     #[arg(long, env = "OMNI_METRICS_MODE", value_name = "MODE", value_parser = MetricsMode::WORDS)]
     pub metrics_mode: Option<String>,
 
-    /// Take samples of custom metrics that nobody declared, and declare them by their first sample
+    /// Whether callers may declare and record metrics of their own over gRPC (MetricsService): "on" or "off". Whoever can
+    /// call the server can then write what its operators look at
+    #[arg(long, env = "OMNI_METRICS_SERVICE", default_value = "off", value_name = "on|off",
+          value_parser = ["on", "off"])]
+    pub metrics_service: String,
+
+    /// Take samples of custom metrics that nobody declared, and declare them by their first sample; needs --metrics-service on
     #[arg(long, env = "OMNI_METRICS_AUTO_DECLARE")]
     pub metrics_auto_declare: bool,
 
@@ -102,6 +108,8 @@ pub struct MetricsSettings {
     pub enable: Vec<String>,
     /// Groups left out.
     pub disable: Vec<String>,
+    /// Whether callers may declare and record metrics of their own.
+    pub service: bool,
     /// What happens to samples of custom metrics that nobody declared.
     pub undeclared: Undeclared,
 }
@@ -144,6 +152,7 @@ impl RawMetrics {
         if let Err(error) = &file {
             problems.extend(error.to_string().lines().map(str::to_owned));
         }
+        problems.extend(self.service_problem());
         let (Some(listen), Some(push), Some(prefix), Ok(file)) = (listen, push, prefix, file) else {
             return Err(problems);
         };
@@ -159,6 +168,7 @@ impl RawMetrics {
             prefix,
             enable: self.metrics_enable.clone(),
             disable: self.metrics_disable.clone(),
+            service: self.metrics_service == "on",
             undeclared: match self.metrics_auto_declare {
                 true => Undeclared::Declared,
                 false => Undeclared::Refused,
@@ -171,6 +181,18 @@ impl RawMetrics {
                 problems.extend(errors.iter().map(ToString::to_string));
                 Err(problems)
             }
+        }
+    }
+
+    fn service_problem(&self) -> Option<String> {
+        match (self.metrics_service == "on", self.log_stats == "on") {
+            (true, false) => {
+                Some("--metrics-service on: nothing is recorded with --log-stats off".to_owned())
+            }
+            (false, _) if self.metrics_auto_declare => Some(
+                "--metrics-auto-declare: samples come over gRPC only, add --metrics-service on".to_owned(),
+            ),
+            _ => None,
         }
     }
 

@@ -13,6 +13,7 @@ use omni_proto::FILE_DESCRIPTOR_SET;
 use omni_proto::riva::tts::riva_speech_synthesis_server::{self, RivaSpeechSynthesisServer};
 use omni_proto::v1::catalog_service_server::{self, CatalogServiceServer};
 use omni_proto::v1::chat_service_server::{self, ChatServiceServer};
+use omni_proto::v1::metrics_service_server::{self, MetricsServiceServer};
 use omni_proto::v1::speech_service_server::{self, SpeechServiceServer};
 use tokio::net::TcpListener;
 use tonic::body::Body;
@@ -29,6 +30,7 @@ use super::calls::CountCalls;
 use super::catalog::Catalog;
 use super::chat::Chat;
 use super::keys::Keys;
+use super::metrics::{MAX_MESSAGE as MAX_METRICS_MESSAGE, Measurements};
 use super::riva::Riva;
 use super::speech::Speech;
 use crate::config::Scope;
@@ -43,6 +45,9 @@ pub const SERVICE_NAMES: [&str; 3] = [
 /// The service whose health depends on what the model can do.
 pub const CHAT_SERVICE_NAME: &str = chat_service_server::SERVICE_NAME;
 
+/// The service that needs no model, and that is healthy where it is on.
+pub const METRICS_SERVICE_NAME: &str = metrics_service_server::SERVICE_NAME;
+
 /// The services of one server. Three are shared with the routes of other protocols, which ask them in turn.
 #[derive(Debug)]
 pub struct Services {
@@ -54,6 +59,8 @@ pub struct Services {
     pub catalog: Arc<Catalog>,
     /// Speaks to clients of NVIDIA Riva.
     pub riva: Riva,
+    /// Takes what callers measure.
+    pub measurements: Measurements,
     /// Whatever else is served on the port, over HTTP/1.1 too.
     pub routes: axum::Router,
 }
@@ -115,12 +122,15 @@ pub async fn serve<H: Health>(
     let catalog =
         CatalogServiceServer::from_arc(services.catalog).max_decoding_message_size(limits.max_message);
     let riva = RivaSpeechSynthesisServer::new(services.riva).max_decoding_message_size(limits.max_message);
+    let metrics = MetricsServiceServer::new(services.measurements)
+        .max_decoding_message_size(limits.max_message.min(MAX_METRICS_MESSAGE));
     let mut routes = Routes::default();
     let (speaks, converses) = (Some(Scope::Speech), Some(Scope::Chat));
     routes = with(routes, &calls, keys.guard(speaks, speech));
     routes = with(routes, &calls, keys.guard(converses, chat));
     routes = with(routes, &calls, keys.guard(None, catalog));
     routes = with(routes, &calls, keys.guard(speaks, riva));
+    routes = with(routes, &calls, keys.guard(Some(Scope::Metrics), metrics));
     routes = with(routes, &calls, keys.guard(None, reflection().build_v1()?));
     routes = with(routes, &calls, keys.guard(None, reflection().build_v1alpha()?));
     // Probes have no keys.

@@ -34,15 +34,17 @@ fn code(error: &ServeError) -> Code {
         | ServeError::ContextTooLong { .. }
         | ServeError::TextTooLong { .. }
         | ServeError::MessageTooLarge { .. }
+        | ServeError::TooManyItems { .. }
         | ServeError::NothingSpeakable(_)
         | ServeError::Markup => Code::InvalidArgument,
         ServeError::ConfigDuringUtterance | ServeError::ResponseInProgress | ServeError::NoInputAudio => {
             Code::FailedPrecondition
         }
-        ServeError::ChatNotSupported(_) => Code::Unimplemented,
+        ServeError::ChatNotSupported(_) | ServeError::MetricsServiceOff => Code::Unimplemented,
         ServeError::TextBufferFull { .. }
         | ServeError::TooManyUtterances { .. }
         | ServeError::TooManySessions { .. }
+        | ServeError::TooManyRecorders { .. }
         | ServeError::Overloaded(_) => Code::ResourceExhausted,
         ServeError::ModelLoading
         | ServeError::StageUnavailable { .. }
@@ -66,7 +68,8 @@ fn field(error: &ServeError) -> Option<&'static str> {
         | ServeError::UnsupportedAudioFormat { field, .. }
         | ServeError::CannotHear { field }
         | ServeError::AudioTooShort { field, .. }
-        | ServeError::MessageTooLong { field, .. } => Some(field),
+        | ServeError::MessageTooLong { field, .. }
+        | ServeError::TooManyItems { field, .. } => Some(field),
         ServeError::ModelNotFound { .. } => Some("config.model"),
         ServeError::VoiceNotFound { .. } => Some("config.voice"),
         ServeError::LanguageNotFound { .. } => Some("config.language"),
@@ -79,6 +82,7 @@ fn field(error: &ServeError) -> Option<&'static str> {
 fn retry(error: &ServeError) -> Option<Duration> {
     match error {
         ServeError::TooManySessions { .. }
+        | ServeError::TooManyRecorders { .. }
         | ServeError::Overloaded(_)
         | ServeError::StageUnavailable { .. } => Some(RETRY_LOAD),
         ServeError::ModelLoading => Some(RETRY_START),
@@ -92,11 +96,13 @@ fn metadata(error: &ServeError) -> HashMap<String, String> {
         ServeError::TextTooLong { got, limit }
         | ServeError::TextBufferFull { got, limit }
         | ServeError::MessageTooLong { got, limit, .. }
+        | ServeError::TooManyItems { got, limit, .. }
         | ServeError::ContextTooLong { got, limit } => {
             vec![("got", got.to_string()), ("limit", limit.to_string())]
         }
         ServeError::TooManyUtterances { limit }
         | ServeError::TooManySessions { limit }
+        | ServeError::TooManyRecorders { limit }
         | ServeError::MessageTooLarge { limit } => {
             vec![("limit", limit.to_string())]
         }

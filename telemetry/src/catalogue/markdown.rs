@@ -25,6 +25,19 @@ that is known of it as JSON.
 `promtool check metrics` accepts all of them and remarks on three habits that these names inherit: colons, units abbreviated in the
 name (`_s`), and TorchServe's capitals and bare counters.
 
+## Metrics of callers
+
+Custom metrics are declared by a file (`--metrics-config FILE`, in TorchServe's format) or, with `--metrics-service on`, by callers over
+gRPC: `omni.v1.MetricsService` has `Declare`, `Record` (a stream of samples, each message answered with what was refused, its place and a
+reason) and `List`. They are served and pushed with the server's own. The service is off by default, because whoever can call the server
+could then write what its operators look at. `--metrics-auto-declare` lets the first sample of a metric declare it, if it says kind and
+unit; otherwise samples of undeclared metrics are refused.
+
+Refused, with a typed reason and recorded nowhere: another kind or unit than declared, a label too few, too many or twice, a value that is
+not finite, a counter that would go down, and whatever goes beyond the bounds: 256 custom metrics, 16 labels and 64 bounds each, 256 label
+sets each and 8192 in all, names of 128 bytes, label values of 256, 1000 samples and 256 KiB in a message, 64 recording calls at once.
+Names that begin with `vllm:` or `vllm_omni:` are the server's own. A metric and its series stay until the server ends.
+
 ## Where the values differ from vLLM's on purpose
 
 * A caller that goes away is counted: in `vllm:request_success_total{finished_reason=\"abort\"}`, and in the latency families that

@@ -8,12 +8,10 @@ use crate::catalogue::Family;
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 pub enum MetricError {
     /// Nobody declared it.
-    #[error("metric {name:?} is not declared{}", hint(similar))]
+    #[error("metric {name:?} is not declared")]
     Unknown {
         /// What was asked for.
         name: String,
-        /// What might have been meant.
-        similar: Option<String>,
     },
     /// The server records it itself.
     #[error("metric {name:?} is the server's own")]
@@ -117,6 +115,12 @@ pub enum MetricError {
         /// The limit.
         most: usize,
     },
+    /// All custom metrics together have too many label sets.
+    #[error("the custom metrics have {most} label sets, the most there can be")]
+    TooManySeriesInAll {
+        /// The limit.
+        most: usize,
+    },
     /// A counter cannot go down.
     #[error("a counter cannot grow by {value}")]
     NegativeCounter {
@@ -131,20 +135,26 @@ pub enum MetricError {
     },
 }
 
-fn hint(similar: &Option<String>) -> String {
-    similar
-        .as_ref()
-        .map(|name| format!(", did you mean {name:?}?"))
-        .unwrap_or_default()
+/// Most characters of what somebody made up that an error repeats.
+const EXCERPT: usize = 64;
+
+/// All of `input`, or its beginning and `…`.
+pub(super) fn excerpt(input: &str) -> String {
+    match input.char_indices().nth(EXCERPT) {
+        None => input.to_owned(),
+        Some(_) => input.chars().take(EXCERPT - 1).chain(['…']).collect(),
+    }
 }
 
 /// The family whose name is the nearest, if it is near.
 pub(super) fn similar(name: &str, families: &[Arc<Family>]) -> Option<String> {
+    let most = 2.max(name.len() / 4);
     let near = families
         .iter()
+        .filter(|family| family.name.len().abs_diff(name.len()) <= most)
         .map(|family| (distance(name, &family.name), &family.name));
     let (distance, nearest) = near.min()?;
-    (distance <= 2.max(name.len() / 4)).then(|| nearest.to_string())
+    (distance <= most).then(|| nearest.to_string())
 }
 
 /// Levenshtein's distance, letters of either case being alike.

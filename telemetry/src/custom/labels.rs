@@ -4,15 +4,31 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::MetricError;
+use super::error::excerpt;
 use crate::catalogue::Family;
-use crate::recorder::LONGEST_VALUE;
+use crate::recorder::{LONGEST_VALUE, MODEL_NAME};
+
+/// What the recorder supplies where it is not given.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Supplied<'a> {
+    /// The labels.
+    pub(super) labels: &'a [Arc<str>],
+    /// Whether the model's name is known. A series keeps its labels: one made before would never have it.
+    pub(super) knows_model: bool,
+}
+
+impl Supplied<'_> {
+    fn has(self, label: &Arc<str>) -> bool {
+        self.labels.contains(label) && (self.knows_model || label.as_ref() != MODEL_NAME)
+    }
+}
 
 /// Labels and values in the declared order. Those that the recorder supplies may be missing, those with a default are filled in.
 pub(super) fn values(
     family: &Family,
     given: &[(String, String)],
     defaults: &BTreeMap<String, String>,
-    supplied: &[Arc<str>],
+    supplied: Supplied<'_>,
 ) -> Result<Vec<(String, String)>, MetricError> {
     check(family, given)?;
     let mut values = Vec::with_capacity(family.labels.len());
@@ -23,7 +39,7 @@ pub(super) fn values(
             .or_else(|| defaults.get(label.as_ref()));
         match value {
             Some(value) => values.push((label.to_string(), value.clone())),
-            None if supplied.contains(label) => {}
+            None if supplied.has(label) => {}
             None => {
                 return Err(MetricError::MissingLabel {
                     name: family.name.to_string(),
@@ -42,7 +58,7 @@ fn check(family: &Family, given: &[(String, String)]) -> Result<(), MetricError>
             let known: Vec<_> = family.labels.iter().map(AsRef::as_ref).collect();
             return Err(MetricError::UnknownLabel {
                 name: name(),
-                label: label.clone(),
+                label: excerpt(label),
                 known: known.join(", "),
             });
         }

@@ -2,8 +2,9 @@
 
 use std::sync::Arc;
 
+use super::error::excerpt;
 use super::{MetricError, Sample};
-use crate::catalogue::{Buckets, FamilyKind, Sinks, check_bounds, is_label_name, is_metric_name};
+use crate::catalogue::{Buckets, ENGINE, FamilyKind, Sinks, check_bounds, is_label_name, is_metric_name};
 
 /// What a custom metric's values are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -56,6 +57,31 @@ pub struct MetricSpec {
 
 /// Most labels of one metric.
 const MOST_LABELS: usize = 16;
+/// Most bounds of a histogram.
+const MOST_BOUNDS: usize = 64;
+/// Longest name of a metric, and of a label, in bytes.
+const LONGEST_NAME: usize = 128;
+/// Longest word for a unit, in bytes.
+const LONGEST_UNIT: usize = 32;
+/// Longest help, in bytes.
+const LONGEST_HELP: usize = 512;
+/// What the names of the server's own families begin with, whichever prefix it is told to use. Dashboards take every name like
+/// that for the server's own.
+const RESERVED: [&str; 2] = ["vllm:", "vllm_omni:"];
+
+/// A name that is too long is neither looked up nor repeated.
+pub(super) fn check_length(name: &str) -> Result<(), MetricError> {
+    if name.len() <= LONGEST_NAME {
+        return Ok(());
+    }
+    Err(MetricError::Invalid {
+        name: excerpt(name),
+        problem: format!(
+            "the name has {} bytes, expected at most {LONGEST_NAME}",
+            name.len()
+        ),
+    })
+}
 
 impl MetricSpec {
     /// Whether it can be declared.
@@ -64,6 +90,7 @@ impl MetricSpec {
     ///
     /// The first thing that is wrong.
     pub fn check(&self) -> Result<(), MetricError> {
+        check_length(&self.name)?;
         match self.problem() {
             None => Ok(()),
             Some(problem) => Err(MetricError::Invalid {
@@ -74,18 +101,53 @@ impl MetricSpec {
     }
 
     fn problem(&self) -> Option<String> {
+        self.name_problem()
+            .or_else(|| self.text_problem())
+            .or_else(|| self.labels_problem())
+            .or_else(|| self.bounds_problem())
+    }
+
+    fn name_problem(&self) -> Option<String> {
         if !is_metric_name(&self.name) {
-            return Some("the name has characters other than letters, digits, _ and :".to_owned());
+            return Some(
+                "the name has characters other than letters, digits, _ and :, begins with a digit or is empty"
+                    .to_owned(),
+            );
         }
-        let derived = ["_bucket", "_sum", "_count"];
-        if let Some(suffix) = derived.iter().find(|suffix| self.name.ends_with(**suffix)) {
+        if let Some(prefix) = RESERVED.iter().find(|prefix| self.name.starts_with(**prefix)) {
             return Some(format!(
-                "the name ends in {suffix}, which belongs to histograms' series"
+                "the name begins with {prefix}, which is for the server's own"
             ));
         }
+        let derived = ["_bucket", "_sum", "_count"];
+        let suffix = derived.iter().find(|suffix| self.name.ends_with(**suffix))?;
+        Some(format!(
+            "the name ends in {suffix}, which belongs to histograms' series"
+        ))
+    }
+
+    fn text_problem(&self) -> Option<String> {
         if self.unit.trim().is_empty() {
             return Some("the unit is empty".to_owned());
         }
+        // It stands between `.` and `:` in a line of the log.
+        let separates = |c: char| c.is_control() || matches!(c, ':' | '|' | '#' | ',');
+        if self.unit.len() > LONGEST_UNIT || self.unit.contains(separates) {
+            return Some(format!(
+                "the unit is {:?}, expected at most {LONGEST_UNIT} bytes without : | # , and control characters",
+                excerpt(&self.unit)
+            ));
+        }
+        if self.help.len() > LONGEST_HELP || self.help.contains(|c: char| c.is_control() && c != '\n') {
+            return Some(format!(
+                "the help has {} bytes or control characters, expected at most {LONGEST_HELP} and none",
+                self.help.len()
+            ));
+        }
+        None
+    }
+
+    fn labels_problem(&self) -> Option<String> {
         if self.labels.len() > MOST_LABELS {
             return Some(format!(
                 "{} labels, expected at most {MOST_LABELS}",
@@ -93,14 +155,24 @@ impl MetricSpec {
             ));
         }
         for (index, label) in self.labels.iter().enumerate() {
-            if !is_label_name(label) {
-                return Some(format!("{label:?} cannot be the name of a label"));
+            if !is_label_name(label) || label.len() > LONGEST_NAME {
+                return Some(format!("{:?} cannot be the name of a label", excerpt(label)));
+            }
+            if label == ENGINE {
+                return Some(format!("label {ENGINE:?} is for the server's own"));
             }
             if self.labels[..index].contains(label) {
                 return Some(format!("label {label:?} is there twice"));
             }
         }
+        None
+    }
+
+    fn bounds_problem(&self) -> Option<String> {
         match (&self.bounds, self.kind) {
+            (Some(bounds), CustomKind::Histogram) if bounds.len() > MOST_BOUNDS => {
+                Some(format!("{} bounds, expected at most {MOST_BOUNDS}", bounds.len()))
+            }
             (Some(bounds), CustomKind::Histogram) => check_bounds(bounds).err(),
             (Some(_), _) => Some("only a histogram has bounds".to_owned()),
             (None, _) => None,

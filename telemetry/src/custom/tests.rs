@@ -87,11 +87,11 @@ fn what_does_not_fit_is_refused_with_the_reason_and_nothing_is_recorded() {
         sample
     };
     let cases = [
-        (
-            sample("Latencyy", 1.0),
-            "is not declared, did you mean \"Latency\"?",
-        ),
         (sample("Else", 1.0), "metric \"Else\" is not declared"),
+        (
+            sample(&"x".repeat(129), 1.0),
+            "the name has 129 bytes, expected at most 128",
+        ),
         (sample("QueueTime", 1.0), "is the server's own"),
         (sample("Latency", -1.0), "a counter cannot grow by -1"),
         (sample("Latency", f64::NAN), "NaN is not a finite number"),
@@ -129,6 +129,8 @@ fn what_does_not_fit_is_refused_with_the_reason_and_nothing_is_recorded() {
         assert!(error.contains(expected), "{error}");
     }
     assert!(!text(&telemetry, "Latency").contains("Latency{"));
+    assert_eq!(custom.similar("Latencyy").as_deref(), Some("Latency"));
+    assert_eq!(custom.similar("Else"), None);
     let spelt_out = Sample {
         unit: Some("Milliseconds".to_owned()),
         ..good
@@ -182,6 +184,35 @@ fn declarations_that_make_no_sense_are_refused() {
             ..good.clone()
         },
         MetricSpec {
+            labels: vec!["engine".to_owned()],
+            ..good.clone()
+        },
+        MetricSpec {
+            name: "vllm:mine".to_owned(),
+            ..good.clone()
+        },
+        MetricSpec {
+            name: "vllm_omni:mine".to_owned(),
+            ..good.clone()
+        },
+        MetricSpec {
+            name: "n".repeat(129),
+            ..good.clone()
+        },
+        MetricSpec {
+            unit: "a|b".to_owned(),
+            ..good.clone()
+        },
+        MetricSpec {
+            help: "h".repeat(513),
+            ..good.clone()
+        },
+        MetricSpec {
+            kind: CustomKind::Histogram,
+            bounds: Some((0..65).map(f64::from).collect()),
+            ..good.clone()
+        },
+        MetricSpec {
             bounds: Some(vec![1.0]),
             ..good
         },
@@ -230,4 +261,111 @@ fn label_sets_are_bounded() {
     let error = custom.record(&of_voice(MOST_SERIES)).expect_err("one too many");
     assert!(matches!(error, MetricError::TooManySeries { .. }));
     custom.record(&of_voice(0)).expect("a known one");
+}
+
+#[test]
+fn a_first_sample_that_is_refused_declares_nothing() {
+    let telemetry = telemetry();
+    let custom = custom(&telemetry, Undeclared::Declared);
+    let described = Sample {
+        kind: Some(CustomKind::Counter),
+        unit: Some("count".to_owned()),
+        ..sample("New", -1.0)
+    };
+    custom.record(&described).expect_err("it would go down");
+    assert!(custom.list().is_empty());
+    let other_order = [("b", "2"), ("a", "1")];
+    let labels = |pairs: [(&str, &str); 2]| pairs.map(|(name, value)| (name.to_owned(), value.to_owned()));
+    for pairs in [other_order, [other_order[1], other_order[0]]] {
+        let sample = Sample {
+            labels: labels(pairs).to_vec(),
+            value: 1.0,
+            ..described.clone()
+        };
+        custom
+            .record(&sample)
+            .expect("the order of labels is of no interest");
+    }
+    assert!(text(&telemetry, "New").ends_with("New{a=\"1\",b=\"2\"} 2.0\n"));
+}
+
+#[test]
+fn a_label_that_is_supplied_and_one_that_is_given_are_never_mistaken_for_each_other() {
+    let options = TelemetryOptions {
+        hostname: "here".to_owned(),
+        model_name: Some("mine".to_owned()),
+        ..TelemetryOptions::default()
+    };
+    let telemetry = Telemetry::new(&options).expect("good options");
+    let custom = custom(&telemetry, Undeclared::Refused);
+    let labels = ["model_name", "hostname"].map(str::to_owned).to_vec();
+    custom
+        .declare(&MetricSpec {
+            labels,
+            ..spec("Both", CustomKind::Gauge)
+        })
+        .expect("a declaration");
+    for (label, value) in [("model_name", 1.0), ("hostname", 2.0)] {
+        let sample = Sample {
+            labels: vec![(label.to_owned(), "x".to_owned())],
+            ..sample("Both", value)
+        };
+        custom.record(&sample).expect("a sample");
+    }
+    let shown = text(&telemetry, "Both");
+    assert!(
+        shown.contains("Both{hostname=\"here\",model_name=\"x\"} 1.0"),
+        "{shown}"
+    );
+    assert!(
+        shown.contains("Both{hostname=\"x\",model_name=\"mine\"} 2.0"),
+        "{shown}"
+    );
+}
+
+#[test]
+fn the_name_of_a_model_that_is_not_loaded_is_missing_and_not_empty() {
+    let telemetry = telemetry();
+    let custom = custom(&telemetry, Undeclared::Refused);
+    custom
+        .declare(&MetricSpec {
+            labels: vec!["model_name".to_owned()],
+            ..spec("Early", CustomKind::Gauge)
+        })
+        .expect("a declaration");
+    let unlabelled = Sample {
+        labels: vec![],
+        ..sample("Early", 1.0)
+    };
+    let error = custom.record(&unlabelled).expect_err("nobody knows the name");
+    assert!(matches!(error, MetricError::MissingLabel { .. }), "{error}");
+    telemetry.model_is_called("mine");
+    custom.record(&unlabelled).expect("it is known");
+    assert!(text(&telemetry, "Early").ends_with("Early{model_name=\"mine\"} 1.0\n"));
+}
+
+#[test]
+fn the_label_sets_of_all_custom_metrics_are_bounded_together() {
+    let telemetry = telemetry();
+    let custom = custom(&telemetry, Undeclared::Refused);
+    let full = MOST_SERIES_IN_ALL / MOST_SERIES;
+    for metric in 0..=full {
+        custom
+            .declare(&spec(&format!("M{metric}"), CustomKind::Gauge))
+            .expect("a declaration");
+    }
+    let record = |metric: usize, voice: usize| {
+        custom.record(&Sample {
+            labels: vec![("Voice".to_owned(), voice.to_string())],
+            ..sample(&format!("M{metric}"), 1.0)
+        })
+    };
+    for metric in 0..full {
+        for voice in 0..MOST_SERIES {
+            record(metric, voice).expect("a sample");
+        }
+    }
+    let error = record(full, 0).expect_err("one too many");
+    assert!(matches!(error, MetricError::TooManySeriesInAll { .. }));
+    record(0, 0).expect("a known one");
 }

@@ -10,7 +10,7 @@ use super::{Call, layer};
 use crate::schema::Schema;
 
 /// The name the model is served by. It is known when the model is loaded, and so are the components that record it.
-const MODEL_NAME: &str = "model_name";
+pub(crate) const MODEL_NAME: &str = "model_name";
 
 /// Adds the labels that the catalogue leaves to the recorder, and brings all into the declared order.
 #[derive(Debug)]

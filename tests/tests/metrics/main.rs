@@ -1,5 +1,6 @@
 //! The metrics of servers that work: everything they serve is fed, and says what their callers know.
 
+mod callers;
 mod counts;
 mod engines;
 mod families;

@@ -32,6 +32,38 @@ async fn load(server: &TestServer, script: &FakeScript) -> usize {
     samples
 }
 
+/// A caller declares a metric and records seven turns.
+async fn measure(server: &TestServer) {
+    let declaration = v1::MetricDeclaration {
+        name: "app_turns_total".to_owned(),
+        kind: v1::MetricKind::Counter.into(),
+        unit: "count".to_owned(),
+        labels: vec!["room".to_owned()],
+        ..v1::MetricDeclaration::default()
+    };
+    let request = v1::DeclareMetricsRequest {
+        metrics: vec![declaration],
+    };
+    let declared = server.measurements().declare(request).await;
+    assert_eq!(declared.expect("an answer").into_inner().errors, []);
+    let sample = v1::MetricSample {
+        name: "app_turns_total".to_owned(),
+        labels: vec![v1::MetricLabel {
+            name: "room".to_owned(),
+            value: "hall".to_owned(),
+        }],
+        value: Some(1.0),
+        ..v1::MetricSample::default()
+    };
+    let request = v1::RecordMetricsRequest {
+        samples: vec![sample; 7],
+    };
+    let requests = futures::stream::iter([request]);
+    let answers = server.measurements().record(requests).await;
+    let answer = answers.expect("a call").into_inner().message().await;
+    assert_eq!(answer.expect("an answer").expect("an answer").recorded, 7);
+}
+
 fn query(expression: &str) -> String {
     let encoded: String = expression
         .bytes()
@@ -51,8 +83,10 @@ async fn prometheus_finds_what_was_asked_for_and_nothing_twice() {
         return;
     };
     let script = FakeScript::default();
-    let server = TestServer::fake(script.clone(), &["--set", "stages.talker.replicas=2"]).await;
+    let arguments = ["--set", "stages.talker.replicas=2", "--metrics-service", "on"];
+    let server = TestServer::fake(script.clone(), &arguments).await;
     let samples = load(&server, &script).await;
+    measure(&server).await;
     let directory = tempfile::tempdir().expect("a directory");
     let (web, target) = (free_address(), server.app.metrics_address().expect("an address"));
     let settings = format!(
@@ -74,6 +108,7 @@ async fn prometheus_finds_what_was_asked_for_and_nothing_twice() {
         ("sum(vllm:omni_audio_frames_total) >= bool SAMPLES".replace("SAMPLES", &samples.to_string()), 1),
         ("vllm:omni_e2e_request_latency_s_bucket{le=\"+Inf\"}".to_owned(), CROWD),
         ("sum(vllm:omni_transfer_size_bytes_count) > bool 0".to_owned(), 1),
+        ("app_turns_total{room=\"hall\"}".to_owned(), 7),
         (
             "sum by (stage_name) (vllm:request_success_total{finished_reason=\"abort\"} * on (stage, replica) \
              group_left (stage_name) vllm:omni_stage_info{stage_name=\"talker\"})"

@@ -62,6 +62,21 @@ fn a_group_that_does_not_exist_is_named_with_those_that_do() {
 }
 
 #[test]
+fn metrics_of_callers_are_taken_only_where_that_was_asked_for_and_can_be_done() {
+    let settings = resolve(&[]).expect("the defaults");
+    assert_eq!(
+        (settings.service, settings.undeclared),
+        (false, Undeclared::Refused)
+    );
+    let on = resolve(&["--metrics-service", "on", "--metrics-auto-declare"]).expect("on");
+    assert_eq!((on.service, on.undeclared), (true, Undeclared::Declared));
+    let error = resolve(&["--metrics-service", "on", "--log-stats", "off"]).expect_err("nothing is recorded");
+    assert!(error.contains("--metrics-service on"), "{error}");
+    let error = resolve(&["--metrics-auto-declare"]).expect_err("nobody could send any");
+    assert!(error.contains("add --metrics-service on"), "{error}");
+}
+
+#[test]
 fn secrets_of_the_gateway_are_in_no_debug_output() {
     let mut file = tempfile::NamedTempFile::new().expect("a file");
     writeln!(file, "t0ken").expect("it is written");

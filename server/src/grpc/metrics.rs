@@ -1,0 +1,195 @@
+//! `MetricsService`: what callers measure, beside what the server measures itself.
+//!
+//! In: declarations and samples. Out: what became of each. The rules are `omni-telemetry`'s ([`CustomMetrics`]); here is only the
+//! way there, and its bounds: messages, samples of one, calls at once. Off unless the operator wants it: whoever can call this
+//! writes what operators look at.
+
+mod convert;
+mod list;
+
+use std::pin::Pin;
+use std::sync::Arc;
+
+use futures::{Stream, StreamExt as _, stream};
+use omni_proto::v1;
+use omni_proto::v1::metrics_service_server::MetricsService;
+use omni_telemetry::{CustomMetrics, MetricError};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio_util::sync::CancellationToken;
+use tonic::{Request, Response, Status, Streaming};
+
+use super::commands::broken;
+use super::status::status;
+use crate::error::ServeError;
+use convert::Refused;
+
+/// Largest request message in bytes.
+pub(super) const MAX_MESSAGE: usize = 256 << 10;
+/// Most samples of one message: they are recorded in one go, and every one of them may have to be answered.
+const MOST_SAMPLES: usize = 1000;
+/// Most declarations of one message.
+const MOST_DECLARATIONS: usize = 256;
+/// `Record` calls at once.
+const MOST_CALLS: usize = 64;
+/// Names of one message that are compared with those that there are, to find what was meant.
+const HINTS: usize = 8;
+
+type Answers = Pin<Box<dyn Stream<Item = Result<v1::RecordMetricsResponse, Status>> + Send>>;
+
+/// The service.
+#[derive(Debug)]
+pub struct Measurements(Option<Desk>);
+
+/// Where measurements are taken. Copies are the same desk.
+#[derive(Debug, Clone)]
+struct Desk {
+    metrics: Arc<CustomMetrics>,
+    calls: Arc<Semaphore>,
+    stop: CancellationToken,
+}
+
+impl Measurements {
+    /// Takes none.
+    #[must_use]
+    pub fn off() -> Self {
+        Self(None)
+    }
+
+    /// Takes what `metrics` takes. When `stop` is cancelled, calls that take samples end.
+    #[must_use]
+    pub fn on(metrics: Arc<CustomMetrics>, stop: CancellationToken) -> Self {
+        Self(Some(Desk {
+            metrics,
+            calls: Arc::new(Semaphore::new(MOST_CALLS)),
+            stop,
+        }))
+    }
+
+    fn desk(&self) -> Result<&Desk, ServeError> {
+        self.0.as_ref().ok_or(ServeError::MetricsServiceOff)
+    }
+}
+
+impl Desk {
+    fn declare(&self, request: &v1::DeclareMetricsRequest) -> Result<v1::DeclareMetricsResponse, ServeError> {
+        at_most("metrics", request.metrics.len(), MOST_DECLARATIONS)?;
+        let declared = request.metrics.iter().map(|declaration| {
+            let spec = convert::spec(declaration)?;
+            self.metrics.declare(&spec).map_err(Refused::from)
+        });
+        Ok(v1::DeclareMetricsResponse {
+            errors: refusals(declared),
+        })
+    }
+
+    fn record(&self, request: v1::RecordMetricsRequest) -> Result<v1::RecordMetricsResponse, ServeError> {
+        let samples = request.samples.len();
+        at_most("samples", samples, MOST_SAMPLES)?;
+        let mut hints = HINTS;
+        let recorded = request.samples.into_iter().map(|sample| {
+            let sample = convert::sample(sample)?;
+            self.metrics
+                .record(&sample)
+                .map_err(|error| self.refused(error, &mut hints))
+        });
+        let errors = refusals(recorded);
+        let recorded = samples - errors.len();
+        if !errors.is_empty() {
+            tracing::debug!(
+                recorded,
+                refused = errors.len(),
+                "samples of a caller were refused"
+            );
+        }
+        Ok(v1::RecordMetricsResponse {
+            recorded: recorded as u32,
+            errors,
+        })
+    }
+
+    /// The refusal of a sample, with what might have been meant.
+    fn refused(&self, error: MetricError, hints: &mut usize) -> Refused {
+        let similar = match &error {
+            MetricError::Unknown { name } if *hints > 0 => {
+                *hints -= 1;
+                self.metrics.similar(name)
+            }
+            _ => None,
+        };
+        let refused = Refused::from(error);
+        match similar {
+            Some(name) => refused.meaning(&name),
+            None => refused,
+        }
+    }
+
+    fn enter(&self) -> Result<OwnedSemaphorePermit, ServeError> {
+        Arc::clone(&self.calls)
+            .try_acquire_owned()
+            .map_err(|_| ServeError::TooManyRecorders { limit: MOST_CALLS })
+    }
+
+    /// Answers every request, in order, until there are no more or the server stops.
+    fn answers(self, requests: Streaming<v1::RecordMetricsRequest>, place: OwnedSemaphorePermit) -> Answers {
+        let stop = self.stop.clone();
+        let stopped = self.stop.clone();
+        let answers = requests.map(move |request| {
+            let _held = &place;
+            request
+                .map_err(|error| broken(&error, MAX_MESSAGE))
+                .and_then(|request| self.record(request))
+        });
+        let last = stream::iter([()]).filter_map(move |()| {
+            let end = stopped.is_cancelled().then_some(Err(ServeError::Stopped));
+            std::future::ready(end)
+        });
+        let answers = answers.take_until(stop.cancelled_owned()).chain(last);
+        Box::pin(answers.map(|answer| answer.map_err(|error| status(&error))))
+    }
+}
+
+fn at_most(field: &'static str, got: usize, limit: usize) -> Result<(), ServeError> {
+    match got <= limit {
+        true => Ok(()),
+        false => Err(ServeError::TooManyItems { field, got, limit }),
+    }
+}
+
+/// What was refused, with its place.
+fn refusals(outcomes: impl Iterator<Item = Result<(), Refused>>) -> Vec<v1::MetricError> {
+    let indexed = (0..).zip(outcomes);
+    let errors = indexed.filter_map(|(index, outcome)| Some(outcome.err()?.at(index)));
+    errors.collect()
+}
+
+#[tonic::async_trait]
+impl MetricsService for Measurements {
+    type RecordStream = Answers;
+
+    async fn declare(
+        &self,
+        request: Request<v1::DeclareMetricsRequest>,
+    ) -> Result<Response<v1::DeclareMetricsResponse>, Status> {
+        let declared = self.desk().and_then(|desk| desk.declare(request.get_ref()));
+        declared.map(Response::new).map_err(|error| status(&error))
+    }
+
+    async fn record(
+        &self,
+        request: Request<Streaming<v1::RecordMetricsRequest>>,
+    ) -> Result<Response<Answers>, Status> {
+        let desk = self.desk().map_err(|error| status(&error))?.clone();
+        let place = desk.enter().map_err(|error| status(&error))?;
+        Ok(Response::new(desk.answers(request.into_inner(), place)))
+    }
+
+    async fn list(
+        &self,
+        request: Request<v1::ListMetricsRequest>,
+    ) -> Result<Response<v1::ListMetricsResponse>, Status> {
+        let listed = self
+            .desk()
+            .and_then(|desk| list::page(&desk.metrics, request.get_ref()));
+        listed.map(Response::new).map_err(|error| status(&error))
+    }
+}

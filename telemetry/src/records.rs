@@ -32,7 +32,7 @@ impl StageKind {
     }
 }
 
-/// Why a request did not end naturally.
+/// Why a request failed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FailureReason {
     /// The caller cancelled it, or its deadline passed.
@@ -73,6 +73,8 @@ pub enum RequestOutcome {
     Stop,
     /// At a limit.
     Length,
+    /// It was going round in circles.
+    Repetition,
     /// Otherwise.
     Failed(FailureReason),
 }

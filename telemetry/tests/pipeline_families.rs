@@ -70,6 +70,33 @@ fn a_failure_counts_as_abort_and_leaves_latency_alone() {
 }
 
 #[test]
+fn an_answer_that_went_in_circles_is_neither_at_a_limit_nor_a_failure() {
+    let telemetry = telemetry();
+    let pipeline = PipelineInstruments::new(telemetry.meter(), "1", &[info(0)]);
+    pipeline.finished(&RequestRecord {
+        id: String::new(),
+        outcome: RequestOutcome::Repetition,
+        latency: ms(10),
+        queue_wait: None,
+        stages: Vec::new(),
+    });
+    for (reason, expected) in [
+        ("repetition", 1.0),
+        ("length", 0.0),
+        ("stop", 0.0),
+        ("abort", 0.0),
+    ] {
+        let label = format!("finished_reason=\"{reason}\"");
+        let counted = value(&telemetry, "vllm:omni_requests_success_total", &label);
+        assert_eq!(counted, expected, "{reason}");
+    }
+    assert_eq!(
+        value(&telemetry, "vllm:omni_e2e_request_latency_s_count", ""),
+        1.0
+    );
+}
+
+#[test]
 fn a_stage_waits_as_much_as_its_live_replicas_together() {
     let telemetry = telemetry();
     let pipeline = PipelineInstruments::new(telemetry.meter(), "1", &[info(0), info(1)]);

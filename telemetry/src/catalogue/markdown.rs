@@ -44,6 +44,9 @@ Names that begin with `vllm:` or `vllm_omni:` are the server's own. A metric and
   its request reached.
 * Prefill and inference begin at the first time a request was scheduled. A preemption is part of the interval it interrupts.
 * Queue time is never negative.
+* `finished_reason` has vLLM's words. An answer that was stopped because it went round in circles is `repetition`, to its engine and to
+  the pipeline; only `error` is none of the pipeline's words: there, failures of every kind are `abort`, and
+  `vllm:omni_requests_failed_total` tells them apart.
 * Sizes and times of transfers are measured at the edge, per message. They are not zeros.
 * Audio families cover unary calls as well as streams, and requests that were aborted.
 * `stage_type` is `llm` or `generation`.

@@ -10,7 +10,7 @@ pub const OMNI_NUM_REQUESTS_RUNNING: GaugeFamily<0> = GaugeFamily::new(0, &[]);
 #[rustfmt::skip]
 pub const OMNI_NUM_REQUESTS_WAITING: GaugeFamily<0> = GaugeFamily::new(1, &[]);
 
-/// `vllm:omni_requests_success_total`: Requests that ended, by how. Despite the name failures are in it too: whatever did not end naturally counts as abort, and requests_failed_total says why.
+/// `vllm:omni_requests_success_total`: Requests that ended, by how. Despite the name failures are in it too: they count as abort, and requests_failed_total says why. repetition is an answer that went round in circles and was stopped for it.
 #[rustfmt::skip]
 pub const OMNI_REQUESTS_SUCCESS_TOTAL: CounterFamily<1> = CounterFamily::new(2, &["finished_reason"]);
 

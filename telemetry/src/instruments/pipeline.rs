@@ -33,6 +33,7 @@ pub struct PipelineInstruments {
     waiting: Gauge,
     stop: Counter,
     length: Counter,
+    repetition: Counter,
     abort: Counter,
     failed: [Counter; FailureReason::ALL.len()],
     latency: Histogram,
@@ -64,6 +65,7 @@ impl PipelineInstruments {
             waiting: meter.gauge(f::OMNI_NUM_REQUESTS_WAITING, []),
             stop: success("stop"),
             length: success("length"),
+            repetition: success("repetition"),
             abort: success("abort"),
             failed: FailureReason::ALL
                 .map(|reason| meter.counter(f::OMNI_REQUESTS_FAILED_TOTAL, [reason.label()])),
@@ -157,6 +159,7 @@ impl PipelineInstruments {
         match record.outcome {
             RequestOutcome::Stop => self.stop.increment(1),
             RequestOutcome::Length => self.length.increment(1),
+            RequestOutcome::Repetition => self.repetition.increment(1),
             RequestOutcome::Failed(reason) => {
                 self.abort.increment(1);
                 self.failed[reason as usize].increment(1);

@@ -16,6 +16,7 @@ pub(super) fn request(record: &RequestRecord) -> String {
     let outcome = match record.outcome {
         RequestOutcome::Stop => "stop",
         RequestOutcome::Length => "length",
+        RequestOutcome::Repetition => "repetition",
         RequestOutcome::Failed(reason) => reason.label(),
     };
     let mut out = format!(

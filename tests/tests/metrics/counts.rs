@@ -119,6 +119,29 @@ async fn a_caller_that_goes_away_is_one_abort() {
 }
 
 #[tokio::test]
+async fn an_answer_that_went_in_circles_is_counted_as_that_by_its_engine_and_by_the_pipeline() {
+    let once_more = ["--set", "stages.thinker.repetition.count=3"];
+    let server = TestServer::fake(FakeScript::default(), &once_more).await;
+    let mut chat = server.converse().await;
+    chat.configure(chat_config(true)).await;
+    chat.turn("say abcabcabcabcabc").await;
+    drop(chat);
+    server.chats_over(1).await;
+    let reading = Reading::of(&server).await;
+    let repetition = ("finished_reason", "repetition");
+    assert_eq!(
+        reading.sum("vllm:omni_requests_success_total", &[repetition]),
+        1.0
+    );
+    assert_eq!(reading.sum("vllm:omni_requests_success_total", &[]), 1.0);
+    assert_eq!(reading.sum("vllm:omni_requests_failed_total", &[]), 0.0);
+    let thinker = reading.stage("thinker");
+    let there = [("stage", thinker.as_str()), repetition];
+    assert_eq!(reading.sum("vllm:request_success_total", &there), 1.0);
+    server.stop().await;
+}
+
+#[tokio::test]
 async fn every_hop_between_stages_is_measured_and_has_the_size_of_what_it_carried() {
     let server = TestServer::fake(FakeScript::default(), &[]).await;
     let before = server.edges.all().len();

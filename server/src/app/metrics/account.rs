@@ -183,7 +183,8 @@ impl End<'_> {
     fn outcome(&self) -> RequestOutcome {
         match (self.outcome, self.error) {
             (Outcome::Stop, _) => RequestOutcome::Stop,
-            (Outcome::Length | Outcome::Repetition, _) => RequestOutcome::Length,
+            (Outcome::Length, _) => RequestOutcome::Length,
+            (Outcome::Repetition, _) => RequestOutcome::Repetition,
             (Outcome::Interrupted, _) => RequestOutcome::Failed(FailureReason::ClientAbort),
             (Outcome::Error | Outcome::Aborted, error) => {
                 RequestOutcome::Failed(error.map_or(FailureReason::Unknown, failure))

@@ -75,7 +75,7 @@ fn service_levels() -> Vec<Panel> {
 fn over_time() -> Vec<Panel> {
     vec![
         stack("Requests by outcome", "reqps")
-            .about("stop: ended naturally. length: at a limit. abort: everything else; see the failures beside.")
+            .about("stop: ended naturally. length: at a limit. repetition: in circles. abort: everything else; see the failures beside.")
             .query(
                 "{{finished_reason}}",
                 "sum by (finished_reason) (rate(vllm:omni_requests_success_total{@model}[@rate]))",

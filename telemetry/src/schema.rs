@@ -1,7 +1,7 @@
 //! The families a server has: those of the catalogue, and those that were declared while it runs.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::{Arc, OnceLock, PoisonError, RwLock};
 
 use crate::catalogue::{Catalogue, Family};
 use crate::custom::MetricError;
@@ -10,6 +10,8 @@ use crate::custom::MetricError;
 #[derive(Debug)]
 pub struct Schema {
     catalogue: Arc<Catalogue>,
+    /// Families whose bounds follow the model's longest sequence, as soon as that is known.
+    by_length: OnceLock<BTreeMap<Arc<str>, Arc<Family>>>,
     custom: RwLock<BTreeMap<Arc<str>, Arc<Family>>>,
 }
 
@@ -19,6 +21,7 @@ impl Schema {
     pub fn new(catalogue: Arc<Catalogue>) -> Self {
         Self {
             catalogue,
+            by_length: OnceLock::new(),
             custom: RwLock::default(),
         }
     }
@@ -29,10 +32,32 @@ impl Schema {
         &self.catalogue
     }
 
+    /// The model's longest sequence is known. The first length stays, and so do the bounds of series that are there already.
+    pub(crate) fn longest_sequence(&self, tokens: u32) {
+        self.by_length.get_or_init(|| {
+            let families = self.catalogue.of_length(tokens).into_iter();
+            families
+                .map(|family| (Arc::clone(&family.name), Arc::new(family)))
+                .collect()
+        });
+    }
+
+    /// A family of the catalogue as it is now.
+    fn current<'a>(&'a self, family: &'a Arc<Family>) -> &'a Arc<Family> {
+        let known = self.by_length.get();
+        known
+            .and_then(|families| families.get(&family.name))
+            .unwrap_or(family)
+    }
+
     /// The family of that name.
     #[must_use]
     pub fn find(&self, name: &str) -> Option<Arc<Family>> {
-        let built_in = self.catalogue.find(name).cloned();
+        let built_in = self
+            .catalogue
+            .find(name)
+            .map(|family| self.current(family))
+            .cloned();
         built_in.or_else(|| {
             self.custom
                 .read()
@@ -51,13 +76,16 @@ impl Schema {
     /// Every served family: the catalogue in its order, then the custom ones by name.
     #[must_use]
     pub fn served(&self) -> Vec<Arc<Family>> {
-        let families = self.catalogue.families().iter();
-        let mut served: Vec<_> = families
-            .filter(|family| self.catalogue.serves(family))
-            .cloned()
-            .collect();
+        let mut served = self.own();
         served.extend(self.custom());
         served
+    }
+
+    /// Those of the catalogue.
+    fn own(&self) -> Vec<Arc<Family>> {
+        let families = self.catalogue.families().iter();
+        let served = families.filter(|family| self.catalogue.serves(family));
+        served.map(|family| Arc::clone(self.current(family))).collect()
     }
 
     /// The custom families by name.
@@ -89,9 +117,13 @@ impl Schema {
     /// The served families, the custom ones and the absent ones.
     #[must_use]
     pub fn to_json(&self) -> serde_json::Value {
+        let list = |families: Vec<Arc<Family>>| {
+            let families = families.iter().map(|family| family.to_json());
+            serde_json::Value::Array(families.collect())
+        };
         let mut json = self.catalogue.to_json();
-        let custom: Vec<_> = self.custom().iter().map(|family| family.to_json()).collect();
-        json["custom"] = serde_json::Value::Array(custom);
+        json["families"] = list(self.own());
+        json["custom"] = list(self.custom());
         json
     }
 }

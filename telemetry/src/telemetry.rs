@@ -154,6 +154,12 @@ impl Telemetry {
         self.model_name.get_or_init(|| name.to_owned());
     }
 
+    /// The longest sequence of the model has so many tokens. The bounds of token histograms follow it, as vLLM's do: instruments are
+    /// made after this. The first length stays, and so do bounds that the options name.
+    pub fn longest_sequence(&self, tokens: u32) {
+        self.schema.longest_sequence(tokens);
+    }
+
     /// That name, as soon as it is known.
     pub(crate) fn model_name(&self) -> &Arc<OnceLock<String>> {
         &self.model_name
@@ -236,5 +242,58 @@ impl Collector for DropCollector {
         for (reason, counter) in &self.counters {
             counter.absolute(self.drops.total(*reason));
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::exposition::Selection;
+
+    fn bounds(options: &TelemetryOptions) -> Vec<String> {
+        let telemetry = Telemetry::new(options).expect("good options");
+        telemetry.longest_sequence(60);
+        telemetry.longest_sequence(6000);
+        let replica = Replica { stage: 0, replica: 0 };
+        telemetry.engine(EngineIndex(0), replica).expect("a new replica");
+        let name = "vllm:request_prompt_tokens_bucket".to_owned();
+        let text = telemetry.exposition().render(&Selection::of([name]));
+        let bounds = text.lines().filter_map(|line| {
+            let (_, rest) = line.split_once("le=\"")?;
+            Some(rest.split_once('"')?.0.to_owned())
+        });
+        bounds.collect()
+    }
+
+    #[test]
+    fn token_bounds_follow_a_model_that_is_loaded_later_and_only_the_first() {
+        let expected = ["1.0", "2.0", "5.0", "10.0", "20.0", "50.0", "+Inf"];
+        assert_eq!(bounds(&TelemetryOptions::default()), expected);
+    }
+
+    #[test]
+    fn bounds_that_the_operator_names_are_not_those_of_the_model() {
+        let buckets = [("request_tokens".to_owned(), vec![7.0, 70.0])];
+        let options = TelemetryOptions {
+            catalogue: CatalogueOptions {
+                buckets: buckets.into(),
+                ..CatalogueOptions::default()
+            },
+            ..TelemetryOptions::default()
+        };
+        assert_eq!(bounds(&options), ["7.0", "70.0", "+Inf"]);
+    }
+
+    #[test]
+    fn the_catalogue_that_is_handed_out_has_the_bounds_in_use() {
+        let telemetry = Telemetry::new(&TelemetryOptions::default()).expect("good options");
+        telemetry.longest_sequence(60);
+        let json = telemetry.schema().to_json();
+        let families = json["families"].as_array().expect("families");
+        let family = families
+            .iter()
+            .find(|family| family["name"] == "vllm:request_prompt_tokens");
+        let expected = serde_json::json!([1.0, 2.0, 5.0, 10.0, 20.0, 50.0]);
+        assert_eq!(family.expect("it is served")["buckets"], expected);
     }
 }

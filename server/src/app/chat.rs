@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::model::{ModelStart, ar_config, sampling};
 use super::stage_process;
-use crate::config::deploy::{Deploy, Placement};
+use crate::config::deploy::{ArStage, Deploy, Placement};
 use crate::orchestrator::ChatPath;
 use crate::stage::{
     Changes, ChatInfo, ChatMessage, Detokenizer, SpeechBackend, ThinkerLimits, thinker_stage,
@@ -21,7 +21,7 @@ impl ModelStart {
         let info = match backend.chat() {
             Ok(info) => Arc::new(ChatInfo {
                 default_sampling: sampling(deploy).or(info.default_sampling),
-                max_context: info.max_context.min(deploy.max_model_len.unwrap_or(u32::MAX)),
+                max_context: thinker_context(&info, deploy),
                 ..info
             }),
             Err(why) => {
@@ -47,6 +47,11 @@ impl ModelStart {
             shared_prefixes: answers.shared_prefixes,
         }))
     }
+}
+
+/// Longest sequence of a thinker in tokens.
+pub(super) fn thinker_context(info: &ChatInfo, deploy: &ArStage) -> u32 {
+    info.max_context.min(deploy.max_model_len.unwrap_or(u32::MAX))
 }
 
 /// How a thinker is run.

@@ -7,6 +7,7 @@ use anyhow::Context as _;
 use omni_engine::{ArConfig, ChunkConfig};
 use tokio::sync::oneshot;
 
+use super::chat::thinker_context;
 use super::metrics::{Observer, let_go, listen};
 use super::stage_process;
 use crate::clock::Clock;
@@ -74,11 +75,15 @@ impl ModelStart {
         let max_active = self.config.max_active;
 
         let with_thinker: &[_] = &["thinker", "talker", "code2wav"];
-        let stages = match backend.chat() {
-            Ok(_) => with_thinker,
-            Err(_) => &with_thinker[1..],
+        // All stages share the bounds of their token histograms, which have to do for the longest sequences among them.
+        let (stages, longest) = match backend.chat() {
+            Ok(chat) => {
+                let thinker = thinker_context(&chat, &deploy.thinker);
+                (with_thinker, thinker.max(info.max_context))
+            }
+            Err(_) => (&with_thinker[1..], info.max_context),
         };
-        self.observer.model(&info, stages);
+        self.observer.model(&info, stages, longest);
         let changes = Changes::default();
         let limits = talker_limits(deploy, max_active);
         let (model, clock) = (Arc::clone(&backend), self.clock);

@@ -126,7 +126,7 @@ fn buckets(out: &mut String, catalogue: &Catalogue) {
     for set in sets {
         let bounds: Vec<_> = set.bounds.iter().map(f64::to_string).collect();
         let rule = if set.by_length {
-            " and so on, up to the longest sequence of the model"
+            " for 32768 tokens; 1, 2, 5, 10 and so on, up to the longest sequence that a stage of the served model allows"
         } else {
             ""
         };

@@ -56,7 +56,7 @@ pub struct CatalogueOptions {
     pub disable: Vec<String>,
     /// Whether families are served too that no component of the server feeds yet.
     pub pending: bool,
-    /// Longest sequence of the served model, in tokens; the bounds of token histograms follow it.
+    /// Longest sequence of the served model, in tokens, if it is known already; the bounds of token histograms follow it.
     pub max_model_len: Option<u32>,
     /// Bounds that replace a bucket set, by the set's name.
     pub buckets: BTreeMap<String, Vec<f64>>,
@@ -127,6 +127,20 @@ impl Catalogue {
         Ok(catalogue)
     }
 
+    /// The families whose bounds follow the longest sequence of the model, for sequences of at most `tokens`.
+    pub(crate) fn of_length(&self, tokens: u32) -> Vec<Family> {
+        let follows =
+            |family: &&Arc<Family>| family.buckets.as_ref().is_some_and(|buckets| buckets.by_length);
+        let families = self.families.iter().filter(follows).map(|family| {
+            let mut family = Family::clone(family);
+            if let Some(buckets) = &mut family.buckets {
+                buckets.bounds = one_two_five(tokens);
+            }
+            family
+        });
+        families.collect()
+    }
+
     fn serve_of_torchserve(&mut self, listed: &[String]) {
         for group in &mut self.groups {
             group.enabled |= group.name.as_ref() == TORCHSERVE;
@@ -187,9 +201,12 @@ fn adapt(family: &Family, options: &CatalogueOptions) -> Family {
     if let Some(buckets) = &mut family.buckets {
         if let (true, Some(limit)) = (buckets.by_length, options.max_model_len) {
             buckets.bounds = one_two_five(limit);
+            buckets.by_length = false;
         }
+        // Who says which bounds there are is not to get others when the model is known.
         if let Some(bounds) = options.buckets.get(buckets.set.as_ref()) {
             buckets.bounds.clone_from(bounds);
+            buckets.by_length = false;
         }
     }
     family

@@ -69,6 +69,33 @@ async fn engines_count_sequences_tokens_and_intervals() {
 }
 
 #[tokio::test]
+async fn token_buckets_end_at_the_longest_sequence_of_the_model() {
+    let limits = [
+        "--set",
+        "stages.thinker.max_model_len=300",
+        "--set",
+        "stages.talker.max_model_len=150",
+    ];
+    let server = TestServer::fake(FakeScript::default(), &limits).await;
+    let reading = Reading::of(&server).await;
+    let expected = [
+        "1.0", "2.0", "5.0", "10.0", "20.0", "50.0", "100.0", "200.0", "+Inf",
+    ];
+    for name in ["vllm:request_prompt_tokens", "vllm:request_generation_tokens"] {
+        for stage in ["thinker", "talker"] {
+            let id = reading.stage(stage);
+            let (bucket, at) = (format!("{name}_bucket"), [("stage", id.as_str())]);
+            let bounds: Vec<_> = reading
+                .of_name(&bucket, &at)
+                .map(|sample| sample.labels["le"].clone())
+                .collect();
+            assert_eq!(bounds, expected, "{name} of the {stage}");
+        }
+    }
+    server.stop().await;
+}
+
+#[tokio::test]
 async fn replicas_have_series_of_their_own() {
     let server = TestServer::fake(FakeScript::default(), &["--set", "stages.talker.replicas=2"]).await;
     speak(&server, 4).await;

@@ -41,10 +41,12 @@ impl Observer {
         }
     }
 
-    /// The model is loaded; `stages` are about to be started, upstream first.
-    pub(in crate::app) fn model(&self, info: &SpeechInfo, stages: &[&'static str]) {
+    /// The model is loaded; `stages` are about to be started, upstream first. None of them has sequences of more than `longest`
+    /// tokens.
+    pub(in crate::app) fn model(&self, info: &SpeechInfo, stages: &[&'static str], longest: u32) {
         self.live.get_or_init(|| {
             self.telemetry.model_is_called(&info.id);
+            self.telemetry.longest_sequence(longest);
             Live::new(&self.telemetry, &info.id, info.sample_rate.hz(), stages)
         });
     }

@@ -82,6 +82,13 @@ impl Client {
         }
         let message = String::from_utf8_lossy(&body);
         let message = message.lines().next().unwrap_or_default().trim().to_owned();
+        // A gateway, or what stands before it, may send back what it was sent.
+        let message = match &target.credentials {
+            Some(credentials) if credentials.are_in(&message) => {
+                "(its message repeats the credentials)".to_owned()
+            }
+            _ => message,
+        };
         Err(PushError::Refused { status, message })
     }
 }

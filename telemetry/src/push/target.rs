@@ -51,6 +51,16 @@ impl Credentials {
             Self::Bearer(token) => format!("Bearer {}", token.0),
         }
     }
+
+    /// Whether `text` gives them away.
+    pub(super) fn are_in(&self, text: &str) -> bool {
+        let header = self.header();
+        let (_, sent) = header.split_once(' ').unwrap_or(("", &header));
+        let (Self::Basic { password: secret, .. } | Self::Bearer(secret)) = self;
+        [sent, &secret.0]
+            .into_iter()
+            .any(|secret| !secret.is_empty() && text.contains(secret))
+    }
 }
 
 /// Why an address cannot be used. None of the messages contains a secret.

@@ -142,6 +142,21 @@ async fn a_refusal_says_what_the_gateway_said() {
     );
 }
 
+#[test]
+fn credentials_are_recognised_however_they_are_repeated() {
+    let target = PushTarget::new("http://ann:s3cret@h", "omni", &[]).expect("a target");
+    let basic = target.credentials.expect("they are in the address");
+    let bearer = Credentials::Bearer(Secret::new("t0ken"));
+    for (credentials, text) in [
+        (&basic, "who is ann:s3cret?"),
+        (&basic, "authorization: Basic YW5uOnMzY3JldA=="),
+        (&bearer, "bad token t0ken"),
+    ] {
+        assert!(credentials.are_in(text), "{text}");
+    }
+    assert!(!basic.are_in("pushed metrics are invalid") && !bearer.are_in(""));
+}
+
 #[tokio::test]
 async fn a_gateway_that_never_answers_does_not_hold_the_server_up() {
     let silent = TcpListener::bind("127.0.0.1:0").await.expect("a port");

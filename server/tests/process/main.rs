@@ -1,5 +1,7 @@
 //! The program as it is run: its output, its exit codes, its signals, its log.
 
+mod secrets;
+
 use std::io::{BufRead as _, BufReader, Read as _};
 use std::process::{Child, ChildStderr, Command, Output, Stdio};
 

@@ -9,6 +9,7 @@
 //! there: both ends of every edge are local ones, and between the two lies a socket. What passes it is encoded as `wire.rs`
 //! says.
 
+mod ear;
 mod host;
 mod lane;
 mod link;

@@ -38,8 +38,8 @@ pub use flow::{ChunkStamps, End, Inlet, Outlet, STAGE_NAMES, Taken};
 pub use handle::{JobRefused, StageHandle};
 pub use let_go::{LetGo, TellLetGo};
 pub use news::{
-    CacheFigures, EndReason, EngineNews, EngineSink, IgnoreEngines, KvPosition, Listen, Refusal, SeqEnd,
-    StepFigures,
+    CacheFigures, EndReason, EngineNews, EngineSink, IgnoreEngines, KvFormat, KvPosition, Listen, Refusal,
+    SeqEnd, SeqTaken, StepFigures,
 };
 pub use pool::{
     Lease, MakeReplica, NoReplica, PoolControl, PoolError, PoolParts, ReplicaView, StagePool, StartThread,

@@ -12,7 +12,9 @@ use omni_server::connector::{
     ChunkStamps, EdgeRecord, EdgeSink, Hop, Launch, LinkError, Peer, RemoteJob, RemoteParts, called,
     remote_stage,
 };
-use omni_server::stage::{Changes, ReplicaId, ReplicaState, ReplicaStats, Seat, StageBody, StageHandle};
+use omni_server::stage::{
+    Changes, EngineSink, IgnoreEngines, ReplicaId, ReplicaState, ReplicaStats, Seat, StageBody, StageHandle,
+};
 
 /// What is passed on as settings.
 const SETTINGS: &[u8] = b"as usual";
@@ -49,12 +51,28 @@ impl<J: RemoteJob> RemoteStage<J> {
     /// With the replica that `make` makes, anew for each of its lives; it is ready.
     pub async fn start(make: impl Fn(Seat) -> (StageHandle<J>, StageBody) + Send + Sync + 'static) -> Self {
         // Longer than any test.
-        Self::with_step_timeout(Duration::from_secs(3600), make).await
+        Self::with(Duration::from_secs(3600), Arc::new(IgnoreEngines), make).await
+    }
+
+    /// One whose engine `listener` hears at the near side.
+    pub async fn heard_by(
+        listener: Arc<dyn EngineSink>,
+        make: impl Fn(Seat) -> (StageHandle<J>, StageBody) + Send + Sync + 'static,
+    ) -> Self {
+        Self::with(Duration::from_secs(3600), listener, make).await
     }
 
     /// One whose steps may take no longer than this.
     pub async fn with_step_timeout(
         step_timeout: Duration,
+        make: impl Fn(Seat) -> (StageHandle<J>, StageBody) + Send + Sync + 'static,
+    ) -> Self {
+        Self::with(step_timeout, Arc::new(IgnoreEngines), make).await
+    }
+
+    async fn with(
+        step_timeout: Duration,
+        listener: Arc<dyn EngineSink>,
         make: impl Fn(Seat) -> (StageHandle<J>, StageBody) + Send + Sync + 'static,
     ) -> Self {
         let (make, lives): (Make<J>, _) = (Arc::new(make), Lives::default());
@@ -73,7 +91,7 @@ impl<J: RemoteJob> RemoteStage<J> {
             Ok((here, Box::new(HostThread(host)) as Box<dyn Peer>))
         });
         let changes = Changes::default();
-        let seat = Seat::new(ReplicaId(0), restart(), changes.clone());
+        let seat = Seat::new(ReplicaId(0), restart(), changes.clone()).heard_by(listener);
         let parts = RemoteParts {
             launch,
             settings: SETTINGS.to_vec(),
@@ -180,7 +198,7 @@ fn host<J: RemoteJob>(socket: UnixStream, make: &Make<J>, step_timeout: Duration
     );
     called.answer()?;
     let changes = Changes::default();
-    let seat = Seat::new(ReplicaId(7), restart(), changes.clone());
+    let seat = Seat::new(ReplicaId(7), restart(), changes.clone()).heard_by(called.listener());
     let (stage, body) = make(seat.clone());
     let thread = std::thread::spawn(move || body.run());
     let served = called.serve(stage, seat, &changes, step_timeout);

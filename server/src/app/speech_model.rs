@@ -15,8 +15,8 @@ use super::converser::{self, Converser, Text};
 use crate::config::ModelSource;
 use crate::config::deploy::{ArStage, Deploy, Dtype};
 use crate::stage::{
-    BackendError, ChatInfo, ChatMessage, ContextRow, Detokenizer, KvPosition, Prompt, PromptError, Sampling,
-    SpeechBackend, SpeechInfo, TalkerRequest, ThinkerRequest, VoiceInfo, Voicing,
+    BackendError, ChatInfo, ChatMessage, ContextRow, Detokenizer, KvFormat, KvPosition, Prompt, PromptError,
+    Sampling, SpeechBackend, SpeechInfo, TalkerRequest, ThinkerRequest, VoiceInfo, Voicing,
 };
 
 /// The checkpoint inside the program: names and contents.
@@ -302,12 +302,12 @@ impl SpeechBackend for LoadedModel {
             "talker" => self.model.limits().kv_position_bytes,
             _ => self.model.thinker_kv_position_bytes().ok()?,
         };
-        let dtype = match self.dtype {
-            Dtype::F32 => "float32",
-            Dtype::Bf16 => "bfloat16",
-            Dtype::F16 => "float16",
+        let format = match self.dtype {
+            Dtype::F32 => KvFormat::Float32,
+            Dtype::Bf16 => KvFormat::Bfloat16,
+            Dtype::F16 => KvFormat::Float16,
         };
-        Some(KvPosition { bytes, dtype })
+        Some(KvPosition { bytes, format })
     }
 
     fn chat(&self) -> Result<ChatInfo, String> {

@@ -183,7 +183,7 @@ fn run<J: RemoteJob>(
     make: impl FnOnce(Seat) -> (StageHandle<J>, StageBody),
 ) -> anyhow::Result<()> {
     let changes = Changes::default();
-    let seat = Seat::new(replica, deploy.restart, changes.clone());
+    let seat = Seat::new(replica, deploy.restart, changes.clone()).heard_by(called.listener());
     let (stage, body) = make(seat.clone());
     let thread = std::thread::Builder::new()
         .name(format!("{}-{replica}", J::STAGE))

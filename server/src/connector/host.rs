@@ -8,6 +8,7 @@ mod lane;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::os::unix::net::UnixStream;
+use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
@@ -16,15 +17,16 @@ use omni_engine::SeqId;
 use tokio::sync::oneshot;
 use tokio_stream::wrappers::WatchStream;
 
+use super::ear::Ear;
 use super::lane::{Receiving, Sending};
 use super::link::{Link, LinkError};
 use super::local::stamped_edge;
 use super::remote::{Ends, RemoteJob};
-use super::wire::{Frame, Hello, Kind, Passage, Passages, Wire as _, WireError};
+use super::wire::{Frame, Hello, Kind, Opening, Passage, Passages, Wire as _, WireError};
 use crate::clock::Clock;
 use crate::stage::{
-    CancelFlag, Changes, End, JobRefused, ReplicaState, ReplicaStats, Seat, StageHandle, StageProgress,
-    StageSnapshot, Wake, WakeLine,
+    CancelFlag, Changes, End, EngineSink, JobRefused, ReplicaState, ReplicaStats, Seat, StageHandle,
+    StageProgress, StageSnapshot, Wake, WakeLine,
 };
 use lane::{Lane, Tended};
 
@@ -42,6 +44,7 @@ pub struct Called {
     link: Link,
     wake: Wake,
     line: WakeLine,
+    ear: Ear,
     clock: Clock,
     /// Name of the stage that is wanted.
     pub stage: String,
@@ -68,6 +71,7 @@ pub fn called(socket: UnixStream, clock: Clock) -> Result<Called, LinkError> {
     };
     Ok(Called {
         link,
+        ear: Ear::new(wake.clone()),
         wake,
         line,
         clock,
@@ -103,6 +107,12 @@ impl Called {
         Ok(self.link.flush()?)
     }
 
+    /// Whoever the replica tells what its engine does, so that the other side hears it.
+    #[must_use]
+    pub fn listener(&self) -> Arc<dyn EngineSink> {
+        Arc::new(self.ear.clone())
+    }
+
     /// Says why there will be no stage.
     ///
     /// # Errors
@@ -135,6 +145,7 @@ impl Called {
                 step_timeout,
                 ready: false,
                 told: ReplicaStats::default(),
+                ear: self.ear,
                 wake: self.wake,
                 lanes: BTreeMap::new(),
                 refused: Vec::new(),
@@ -173,6 +184,7 @@ struct Work<J: RemoteJob> {
     ready: bool,
     /// The figures that it knows.
     told: ReplicaStats,
+    ear: Ear,
     wake: Wake,
     /// Oldest first.
     lanes: BTreeMap<SeqId, Lane<J>>,
@@ -219,7 +231,7 @@ impl<J: RemoteJob> Work<J> {
         let Frame { header, payload } = frame;
         let seq = header.seq;
         if header.kind == Kind::Open {
-            return self.open(seq, J::Order::decode(payload)?);
+            return self.open(seq, Opening::decode(payload)?);
         }
         let Some(lane) = self.lanes.get_mut(&seq) else {
             return Ok(());
@@ -238,12 +250,15 @@ impl<J: RemoteJob> Work<J> {
         Ok(())
     }
 
-    fn open(&mut self, seq: SeqId, order: J::Order) -> Result<(), LinkError> {
+    fn open(&mut self, seq: SeqId, opening: Opening<J::Order>) -> Result<(), LinkError> {
         let (here, stage) = (Some(self.wake.clone()), Some(self.stage.wake().clone()));
         let (inputs, inlet) = stamped_edge(INPUTS, here.clone(), stage.clone(), self.clock);
         let (outlet, outputs) = stamped_edge(OUTPUTS, stage, here, self.clock);
         let (finished, done) = oneshot::channel();
         let (cancel, progress) = (CancelFlag::default(), StageProgress::default());
+        if let Some(arrived) = opening.arrived {
+            progress.arrive(arrived);
+        }
         let ends = Ends {
             inlet: Box::new(inlet),
             outlet: Box::new(outlet),
@@ -265,7 +280,7 @@ impl<J: RemoteJob> Work<J> {
                 seq.0
             )));
         }
-        if let Err(refused) = self.stage.submit(J::join(seq, order, ends)) {
+        if let Err(refused) = self.stage.submit(J::join(seq, opening.order, ends)) {
             self.lanes.remove(&seq);
             self.refused.push((seq, refused));
         }
@@ -288,6 +303,9 @@ impl<J: RemoteJob> Work<J> {
         if stats != self.told && !link.is_backed_up() {
             link.say(Kind::Stats, SeqId(0), &stats)?;
             self.told = stats;
+        }
+        if !link.is_backed_up() {
+            link.pass_on()?;
         }
         for (seq, refused) in self.refused.drain(..) {
             link.say(Kind::End, seq, &End::Overloaded(refused.to_string()))?;
@@ -330,7 +348,9 @@ impl<J: RemoteJob> Work<J> {
             ReplicaState::Ready if self.ready => Ok(()),
             ReplicaState::Ready => {
                 self.ready = true;
-                Ok(link.say(Kind::Ready, SeqId(0), &())?)
+                link.say(Kind::Ready, SeqId(0), &())?;
+                link.listen_with(self.ear.clone());
+                Ok(())
             }
             ReplicaState::Restarting { message } | ReplicaState::Failed { message } => give_up(link, message),
             ReplicaState::Removed => give_up(link, "it was stopped".to_owned()),

@@ -8,6 +8,7 @@ use std::time::Duration;
 use omni_engine::{SeqId, Stamp};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
+use super::ear::Ear;
 use super::wire::{Frame, FrameReader, Header, Kind, Wire, WireError, write_frame};
 use crate::clock::Clock;
 use crate::stage::WakeLine;
@@ -49,6 +50,8 @@ pub(super) struct Link {
     output: Vec<u8>,
     /// Bytes at the front of `output` that are with the system.
     written: usize,
+    /// What is told at this end, and is to be known at the other before it gets what came of it.
+    ear: Option<Ear>,
     clock: Clock,
 }
 
@@ -60,8 +63,22 @@ impl Link {
             input: FrameReader::default(),
             output: Vec::new(),
             written: 0,
+            ear: None,
             clock,
         })
+    }
+
+    /// Passes on what `ear` hears from now on.
+    pub(super) fn listen_with(&mut self, ear: Ear) {
+        self.ear = Some(ear);
+    }
+
+    /// Puts in line what was told and not yet sent.
+    pub(super) fn pass_on(&mut self) -> Result<(), WireError> {
+        match self.ear.as_ref().map(Ear::take) {
+            Some(news) if !news.is_empty() => self.say(Kind::News, SeqId(0), &news),
+            _ => Ok(()),
+        }
     }
 
     pub(super) fn now(&self) -> Stamp {
@@ -70,6 +87,9 @@ impl Link {
 
     /// Puts a frame in line; returns its bytes. What is in line goes out with [`flush`](Self::flush).
     pub(super) fn send(&mut self, header: Header, payload: &impl Wire) -> Result<usize, WireError> {
+        if matches!(header.kind, Kind::Item | Kind::End | Kind::Done | Kind::Failed) {
+            self.pass_on()?;
+        }
         let clock = self.clock;
         write_frame(
             &mut self.output,

@@ -9,15 +9,21 @@ use std::fmt;
 use std::os::unix::net::UnixStream;
 use std::time::Duration;
 
-use omni_engine::SeqId;
+use omni_engine::{SeqId, Stamp};
 use tokio::sync::oneshot;
 
 use super::lane::{Forwarded, Receiving, Sending};
 use super::link::{Link, LinkError};
 use super::remote::RemoteJob;
-use super::wire::{Frame, Header, Hello, Kind, Passages, Wire as _, WireError};
+use super::wire::{Frame, Header, Hello, Kind, News, Opening, Passages, Wire as _, WireError};
 use crate::clock::Clock;
-use crate::stage::{CancelFlag, End, ReplicaStats, Seat, StageProgress, StageSnapshot, WakeLine};
+use crate::stage::{
+    CancelFlag, End, EndReason, EngineNews, ReplicaStats, Seat, SeqTaken, StageProgress, StageSnapshot,
+    WakeLine,
+};
+
+/// Most sequences that an engine at the other side can have, which is far more than any takes.
+const MOST_TAKEN: usize = 1 << 20;
 
 /// How far the other side is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -42,19 +48,57 @@ pub(super) struct Proxy<J: RemoteJob> {
     calls: Calls<J>,
 }
 
-/// Where the figures of the stage are written.
+/// Where the figures of the stage are written, and told what its engine tells.
 #[derive(Debug)]
 pub(super) struct Figures {
     seat: Seat,
     /// Those of earlier lives of the replica.
     before: ReplicaStats,
+    /// Sequences that its engine took and has not told the end of.
+    taken: BTreeMap<SeqId, SeqTaken>,
 }
 
 impl Figures {
     /// Of a new life.
     pub(super) fn new(seat: Seat) -> Self {
         let before = seat.stats();
-        Self { seat, before }
+        let taken = BTreeMap::new();
+        Self { seat, before, taken }
+    }
+
+    /// Tells what the engine told. Every sequence that it took ends once.
+    fn tell(&mut self, news: &News) -> Result<(), LinkError> {
+        for news in &news.told {
+            match news {
+                EngineNews::Taken(taken) => {
+                    self.taken.insert(taken.seq, *taken);
+                }
+                EngineNews::Finished(end) if self.taken.remove(&end.seq).is_none() => continue,
+                _ => {}
+            }
+            self.seat.tell(news);
+        }
+        if self.taken.len() > MOST_TAKEN {
+            let what = format!("its engine has more than {MOST_TAKEN} sequences");
+            return Err(LinkError::Protocol(what));
+        }
+        if news.missed > 0 {
+            let (replica, missed) = (self.seat.id(), news.missed);
+            tracing::error!(%replica, missed, "figures of a replica were lost, too many waited to be sent");
+        }
+        Ok(())
+    }
+
+    /// Tells what the engine cannot tell any more: sequences that `lives` are failed by it, others were given up before.
+    fn end(&mut self, lives: impl Fn(SeqId) -> bool, now: Stamp) {
+        for (seq, taken) in std::mem::take(&mut self.taken) {
+            let reason = match lives(seq) {
+                true => EndReason::Error,
+                false => EndReason::Abort,
+            };
+            self.seat.tell(&taken.lost(reason, now));
+        }
+        self.seat.tell(&EngineNews::Idle);
     }
 
     fn write(&self, last: &ReplicaStats) {
@@ -130,7 +174,8 @@ impl<J: RemoteJob> Proxy<J> {
         if ends.cancel.is_set() {
             return;
         }
-        if let Err(error) = self.link.say(Kind::Open, seq, &order) {
+        let arrived = ends.progress.arrived();
+        if let Err(error) = self.link.say(Kind::Open, seq, &Opening { arrived, order }) {
             return ends.outlet.end(failed::<J>(&error));
         }
         let lane = Lane {
@@ -171,7 +216,11 @@ impl<J: RemoteJob> Proxy<J> {
 
     /// Ends every sequence with `end`.
     pub(super) fn end_all(&mut self, end: &End) {
-        for (_, mut lane) in std::mem::take(&mut self.calls.lanes) {
+        let lanes = std::mem::take(&mut self.calls.lanes);
+        // First the figures, so that nobody who hears of the end reads them without it.
+        let now = self.calls.clock.now();
+        self.calls.figures.end(|seq| lanes.contains_key(&seq), now);
+        for (_, mut lane) in lanes {
             lane.receiving.end(end.clone());
         }
     }
@@ -201,6 +250,7 @@ impl<J: RemoteJob> Calls<J> {
                 }
             }
             (Phase::Ready, Kind::Stats) => self.figures.write(&ReplicaStats::decode(payload)?),
+            (Phase::Ready, Kind::News) => self.figures.tell(&News::decode(payload)?)?,
             (Phase::Ready, kind) => {
                 if let Some(lane) = self.lanes.get_mut(&header.seq) {
                     lane.frame(kind, header, payload)?;

@@ -21,6 +21,7 @@
 mod chat;
 mod frames;
 mod messages;
+mod news;
 mod payload;
 
 use std::time::Duration;
@@ -30,11 +31,12 @@ use omni_engine::{SeqId, Stamp};
 pub use chat::Nothing;
 pub(super) use frames::{Frame, FrameReader};
 pub use messages::Chunk;
-pub(super) use messages::{Hello, Passage, Passages};
+pub(super) use messages::{Hello, Opening, Passage, Passages};
+pub(super) use news::News;
 pub use payload::{Fields, Wire};
 
 /// Version of the encoding that is spoken here.
-pub const VERSION: u16 = 2;
+pub const VERSION: u16 = 3;
 /// Bytes of a header.
 pub const HEADER_LEN: usize = 44;
 /// Most bytes of a payload: a thousand rows of a large thinker, or ten minutes of audio.
@@ -124,9 +126,11 @@ pub(super) enum Kind {
     Waiting = 12,
     /// What the stage is doing and has done.
     Stats = 13,
+    /// What its engine tells.
+    News = 14,
 }
 
-const KINDS: [Kind; 13] = [
+const KINDS: [Kind; 14] = [
     Kind::Hello,
     Kind::Ready,
     Kind::Failed,
@@ -140,6 +144,7 @@ const KINDS: [Kind; 13] = [
     Kind::Passages,
     Kind::Waiting,
     Kind::Stats,
+    Kind::News,
 ];
 
 /// The header of a frame, without what only its bytes need.
@@ -195,7 +200,7 @@ impl Header {
             return Err(value("byte 7 of a header", &bytes[7], "0"));
         }
         let kind = KINDS.into_iter().find(|kind| *kind as u8 == bytes[6]);
-        let kind = kind.ok_or_else(|| value("the kind of a frame", &bytes[6], "1 to 13"))?;
+        let kind = kind.ok_or_else(|| value("the kind of a frame", &bytes[6], "1 to 14"))?;
         let length = u32::from_le_bytes(part(bytes, 40)) as usize;
         if length > MAX_PAYLOAD {
             return Err(WireError::TooLong { got: length });
@@ -280,7 +285,7 @@ mod tests {
         let expected = [
             &[0xEE][..],
             b"OMNI",
-            &[2, 0, 5, 0],
+            &[3, 0, 5, 0],
             &[8, 7, 6, 5, 4, 3, 2, 1],
             &[9, 0, 0, 0, 10, 0, 0, 0],
             &[11, 0, 0, 0, 0, 0, 0, 0],
@@ -306,10 +311,10 @@ mod tests {
         );
         assert_eq!(
             changed(4, 1),
-            "the peer speaks version 1 of the encoding, expected version 2"
+            "the peer speaks version 1 of the encoding, expected version 3"
         );
-        assert_eq!(changed(6, 0), "the kind of a frame is 0, expected 1 to 13");
-        assert_eq!(changed(6, 14), "the kind of a frame is 14, expected 1 to 13");
+        assert_eq!(changed(6, 0), "the kind of a frame is 0, expected 1 to 14");
+        assert_eq!(changed(6, 15), "the kind of a frame is 15, expected 1 to 14");
         assert_eq!(changed(7, 1), "byte 7 of a header is 1, expected 0");
         assert_eq!(
             changed(43, 2),

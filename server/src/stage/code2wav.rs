@@ -165,19 +165,20 @@ impl<B: SpeechBackend> Core for Code2Wav<B> {
             return job.audio.end(refusal(&error));
         }
         let now = self.clock.now();
+        let course = Course::new(job.seq, &job.progress, None, now);
+        self.seat.took(job.seq, course);
         let live = Live {
             frames: Source::new(job.frames),
             audio: Sink::new(job.audio),
             end: End::Stop,
             cancel: job.cancel,
-            course: Course::new(&job.progress, None, now),
+            course,
             record: SeqRecord {
                 queued: now,
                 ..SeqRecord::default()
             },
             progress: job.progress,
         };
-        self.seat.took(job.seq, live.course);
         self.live.insert(job.seq, live);
     }
 
@@ -283,6 +284,7 @@ impl<B: SpeechBackend> Code2Wav<B> {
                     if let Some(live) = self.live.remove(&seq) {
                         let reason = match live.end {
                             End::Length => EndReason::Length,
+                            End::Repetition => EndReason::Repetition,
                             _ => EndReason::Stop,
                         };
                         self.seat.done(seq, live.ended(reason, until));

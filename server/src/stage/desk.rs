@@ -155,7 +155,7 @@ where
             return Err(lost(self.stage));
         };
         let now = self.clock.now();
-        let course = Course::new(&progress, Some(options.max_outputs), now);
+        let course = Course::new(seq, &progress, Some(options.max_outputs), now);
         if let Err(error) = engine.add(seq, request, options, now) {
             if let Some(refusal) = Refusal::of(&error) {
                 self.seat.tell(&EngineNews::Refused(refusal));

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use omni_engine::{
-    AddError, ArConfig, ArEvent, ArModel, ArReport, ChunkStats, FinishReason, SeqRecord, Stamp,
+    AddError, ArConfig, ArEvent, ArModel, ArReport, ChunkStats, FinishReason, SeqId, SeqRecord, Stamp,
 };
 
 use super::progress::StageProgress;
@@ -23,6 +23,8 @@ pub enum EngineNews {
     },
     /// It has its KV cache.
     Cache(CacheFigures),
+    /// It took a sequence.
+    Taken(SeqTaken),
     /// A step is over. Told before what it gave is passed on, so that nobody who got it reads figures without it.
     Step(StepFigures),
     /// A sequence gave its first output.
@@ -65,8 +67,34 @@ pub struct CacheFigures {
 pub struct KvPosition {
     /// Bytes in all layers.
     pub bytes: u64,
-    /// Number format of keys and values.
-    pub dtype: &'static str,
+    /// Of keys and values.
+    pub format: KvFormat,
+}
+
+/// A number format.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum KvFormat {
+    /// 32 bits.
+    Float32,
+    /// 16 bits with the exponent of 32.
+    Bfloat16,
+    /// 16 bits.
+    Float16,
+}
+
+impl KvFormat {
+    /// Every format.
+    pub const ALL: [Self; 3] = [Self::Float32, Self::Bfloat16, Self::Float16];
+
+    /// What PyTorch calls it.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Float32 => "float32",
+            Self::Bfloat16 => "bfloat16",
+            Self::Float16 => "float16",
+        }
+    }
 }
 
 /// What is so after a step, and what the step did.
@@ -133,9 +161,35 @@ impl StepFigures {
     }
 }
 
+/// The beginning of a sequence.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct SeqTaken {
+    /// Which.
+    pub seq: SeqId,
+    /// When it arrived at the edge.
+    pub arrived: Stamp,
+    /// Most outputs it is allowed.
+    pub max_outputs: Option<u32>,
+}
+
+impl SeqTaken {
+    /// It is over at `now`, for a reason that its engine cannot tell any more.
+    pub(crate) fn lost(&self, reason: EndReason, now: Stamp) -> EngineNews {
+        EngineNews::Finished(SeqEnd {
+            seq: self.seq,
+            reason,
+            latency: now.since(self.arrived),
+            record: None,
+            max_outputs: self.max_outputs,
+        })
+    }
+}
+
 /// The end of a sequence.
 #[derive(Debug, Clone, PartialEq)]
 pub struct SeqEnd {
+    /// Which.
+    pub seq: SeqId,
     /// Why.
     pub reason: EndReason,
     /// From its arrival to now.
@@ -212,26 +266,33 @@ pub type Listen = Arc<dyn Fn(&'static str, ReplicaId) -> Arc<dyn EngineSink> + S
 /// A sequence's course through one engine.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Course {
-    arrived: Stamp,
+    taken: SeqTaken,
     last_output: Option<Stamp>,
-    max_outputs: Option<u32>,
 }
 
 impl Course {
     /// Of a sequence that is taken at `now`. Where nobody has said when it arrived, that is now.
-    pub(super) fn new(progress: &StageProgress, max_outputs: Option<u32>, now: Stamp) -> Self {
+    pub(super) fn new(seq: SeqId, progress: &StageProgress, max_outputs: Option<u32>, now: Stamp) -> Self {
         Self {
-            arrived: progress.arrived().unwrap_or(now),
+            taken: SeqTaken {
+                seq,
+                arrived: progress.arrived().unwrap_or(now),
+                max_outputs,
+            },
             last_output: None,
-            max_outputs,
         }
+    }
+
+    /// It was taken.
+    pub(super) fn begin(&self) -> EngineNews {
+        EngineNews::Taken(self.taken)
     }
 
     /// It gave an output.
     pub(super) fn output(&mut self, at: Stamp) -> EngineNews {
         match self.last_output.replace(at) {
             None => EngineNews::FirstOutput {
-                after: at.since(self.arrived),
+                after: at.since(self.taken.arrived),
             },
             Some(before) => EngineNews::NextOutput {
                 gap: at.since(before),
@@ -242,10 +303,11 @@ impl Course {
     /// It is over.
     pub(super) fn end(&self, reason: EndReason, record: Option<SeqRecord>, now: Stamp) -> SeqEnd {
         SeqEnd {
+            seq: self.taken.seq,
             reason,
-            latency: now.since(self.arrived),
+            latency: now.since(self.taken.arrived),
             record,
-            max_outputs: self.max_outputs,
+            max_outputs: self.taken.max_outputs,
         }
     }
 }
@@ -274,12 +336,13 @@ mod tests {
     fn latencies_begin_at_the_edge_and_gaps_at_the_output_before() {
         let progress = StageProgress::default();
         progress.arrive(at(100));
-        let mut course = Course::new(&progress, Some(9), at(150));
+        let mut course = Course::new(SeqId(3), &progress, Some(9), at(150));
         let after = Duration::from_millis(80);
         assert_eq!(course.output(at(180)), EngineNews::FirstOutput { after });
         let gap = Duration::from_millis(20);
         assert_eq!(course.output(at(200)), EngineNews::NextOutput { gap });
         let expected = SeqEnd {
+            seq: SeqId(3),
             reason: EndReason::Abort,
             latency: Duration::from_millis(150),
             record: None,
@@ -291,7 +354,7 @@ mod tests {
 
     #[test]
     fn a_sequence_of_which_nobody_knows_better_arrives_when_it_is_taken() {
-        let mut course = Course::new(&StageProgress::default(), None, at(10));
+        let mut course = Course::new(SeqId(3), &StageProgress::default(), None, at(10));
         let after = Duration::from_millis(5);
         assert_eq!(course.output(at(15)), EngineNews::FirstOutput { after });
     }

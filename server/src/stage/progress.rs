@@ -76,7 +76,7 @@ impl StageProgress {
     }
 
     /// When that was.
-    pub(super) fn arrived(&self) -> Option<Stamp> {
+    pub(crate) fn arrived(&self) -> Option<Stamp> {
         stamp(&self.0.arrived)
     }
 

@@ -80,7 +80,7 @@ impl Seat {
     }
 
     /// Tells whoever listens.
-    pub(super) fn tell(&self, news: &EngineNews) {
+    pub(crate) fn tell(&self, news: &EngineNews) {
         if !self.is_given_up() {
             self.listener.news(news);
         }
@@ -88,6 +88,7 @@ impl Seat {
 
     /// Its thread works on a sequence.
     pub(super) fn took(&self, seq: SeqId, course: Course) {
+        self.tell(&course.begin());
         self.term.took(seq, course);
     }
 
@@ -306,11 +307,15 @@ mod tests {
         let (seat, heard) = seat();
         seat.up(at(0));
         seat.count(|stats| stats.running = 2);
-        let course = Course::new(&StageProgress::default(), None, at(10));
+        let course = Course::new(SeqId(1), &StageProgress::default(), None, at(10));
         seat.took(SeqId(1), course);
         seat.give_up("it hangs", at(40));
         let lost = course.end(EndReason::Error, None, at(40));
-        let told = [EngineNews::Finished(lost.clone()), EngineNews::Idle];
+        let told = [
+            course.begin(),
+            EngineNews::Finished(lost.clone()),
+            EngineNews::Idle,
+        ];
         assert_eq!(*lock(&heard.0), told);
 
         seat.done(SeqId(1), lost);

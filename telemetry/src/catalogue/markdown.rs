@@ -56,8 +56,8 @@ Names that begin with `vllm:` or `vllm_omni:` are the server's own. A metric and
 * The engine families of a replica that died count what was on it as `error`; what starts again elsewhere is counted there too, and once
   in the pipeline's families.
 * Warming up is not counted. Everything else is, from the first call on.
-* A replica in a process of its own (`placement: process`) has its waiting requests, audio and transfers here, and not yet the families
-  of its engine: those stay in its process.
+* A replica in a process of its own (`placement: process`) has the same families as one in a thread, with the same meaning. What it
+  had not told when its process died is lost, but every sequence that it took is counted once; so are those that died with it.
 ";
 
 impl Catalogue {

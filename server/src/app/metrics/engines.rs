@@ -77,7 +77,8 @@ impl EngineSink for Engine {
                 Refusal::Positions => RejectionReason::Tokens,
             }),
             EngineNews::Idle => self.instruments.idle(),
-            EngineNews::Loaded { .. } | EngineNews::Cache(_) => {}
+            // Counted when it ends.
+            EngineNews::Taken(_) | EngineNews::Loaded { .. } | EngineNews::Cache(_) => {}
         }
     }
 }
@@ -103,7 +104,7 @@ fn config(cache: &CacheFigures) -> CacheConfig {
         block_size: cache.block_size,
         dtype: cache
             .position
-            .map_or("unknown", |position| position.dtype)
+            .map_or("unknown", |position| position.format.name())
             .to_owned(),
         prefix_caching: cache.prefix_caching,
         blocks: u64::from(cache.blocks),

@@ -1,6 +1,6 @@
 //! What the payloads of the frames are.
 
-use omni_engine::{CodecFrame, SeqId};
+use omni_engine::{CodecFrame, SeqId, Stamp};
 
 use super::payload::{Fields, Wire, put_bytes, put_option, put_words};
 use super::{WireError, nanos, stamp};
@@ -206,6 +206,30 @@ impl Wire for Hello {
         };
         fields.end()?;
         Ok(hello)
+    }
+}
+
+/// A new sequence.
+#[derive(Debug, Clone, PartialEq)]
+pub(in crate::connector) struct Opening<O> {
+    /// When its request arrived at the edge, if anybody knows.
+    pub(in crate::connector) arrived: Option<Stamp>,
+    /// What is asked.
+    pub(in crate::connector) order: O,
+}
+
+impl<O: Wire> Wire for Opening<O> {
+    fn encode(&self, out: &mut Vec<u8>) {
+        put_option(out, self.arrived, |out, at| out.extend(nanos(at.0).to_le_bytes()));
+        self.order.encode(out);
+    }
+
+    fn decode(bytes: &[u8]) -> Result<Self, WireError> {
+        let mut fields = Fields::new("a new sequence", bytes);
+        Ok(Self {
+            arrived: fields.option(|fields| fields.u64().map(stamp))?,
+            order: O::decode(fields.rest())?,
+        })
     }
 }
 

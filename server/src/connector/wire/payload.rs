@@ -160,6 +160,12 @@ impl<'a> Fields<'a> {
         Ok(words.iter().copied().map(f32::from_le_bytes).collect())
     }
 
+    /// All that is left.
+    #[must_use]
+    pub fn rest(self) -> &'a [u8] {
+        self.bytes
+    }
+
     /// Whether all is read.
     #[must_use]
     pub fn is_empty(&self) -> bool {

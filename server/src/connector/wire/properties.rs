@@ -4,15 +4,16 @@ use std::fmt::Debug;
 use std::sync::Arc;
 use std::time::Duration;
 
-use omni_engine::{CacheSalt, CodecFrame};
+use omni_engine::{CacheSalt, CodecFrame, SeqRecord};
 use proptest::collection::vec;
 use proptest::option::of;
 use proptest::prelude::*;
 
 use super::*;
 use crate::stage::{
-    AudioPiece, ChunkStamps, ContextRow, End, PromptPiece, ReplicaStats, ReplyToken, STAGE_NAMES, Sampling,
-    StageSnapshot, TalkerRequest, ThinkerRequest,
+    AudioPiece, CacheFigures, ChunkStamps, ContextRow, End, EngineNews, KvFormat, KvPosition, PromptPiece,
+    Refusal, ReplicaStats, ReplyToken, STAGE_NAMES, Sampling, SeqEnd, SeqTaken, StageSnapshot, StepFigures,
+    TalkerRequest, ThinkerRequest,
 };
 
 fn encoded(data: &impl Wire) -> Vec<u8> {
@@ -107,6 +108,88 @@ prop_compose! {
     }
 }
 
+fn time() -> impl Strategy<Value = Duration> {
+    any::<u64>().prop_map(Duration::from_nanos)
+}
+
+prop_compose! {
+    fn cache()(
+        counts: [u32; 3],
+        prefix_caching: bool,
+        position in of((any::<u64>(), prop::sample::select(&KvFormat::ALL[..]))),
+    ) -> EngineNews {
+        let [block_size, blocks, max_len] = counts;
+        let position = position.map(|(bytes, format)| KvPosition { bytes, format });
+        EngineNews::Cache(CacheFigures { block_size, blocks, max_len, prefix_caching, position })
+    }
+}
+
+prop_compose! {
+    fn step()(at in at(), kv_usage in 0f64..1.0, counts: [u32; 10]) -> EngineNews {
+        let [
+            running, waiting_capacity, waiting_deferred, prompt_tokens, cached_tokens, outputs, admitted,
+            prefix_queries, prefix_hits, preempted,
+        ] = counts;
+        EngineNews::Step(StepFigures {
+            at, kv_usage, running, waiting_capacity, waiting_deferred, prompt_tokens, cached_tokens, outputs,
+            admitted, prefix_queries, prefix_hits, preempted,
+        })
+    }
+}
+
+prop_compose! {
+    fn record()(
+        (queued, finished) in (at(), at()),
+        (scheduled, first_output, last_output) in (of(at()), of(at()), of(at())),
+        counts: [u32; 4],
+    ) -> SeqRecord {
+        let [prompt_tokens, cached_tokens, outputs, preemptions] = counts;
+        SeqRecord {
+            queued, scheduled, first_output, last_output, finished, prompt_tokens, cached_tokens, outputs, preemptions,
+        }
+    }
+}
+
+fn news() -> impl Strategy<Value = EngineNews> {
+    let seq = || any::<u64>().prop_map(SeqId);
+    let taken = (seq(), at(), of(any::<u32>())).prop_map(|(seq, arrived, max_outputs)| {
+        EngineNews::Taken(SeqTaken {
+            seq,
+            arrived,
+            max_outputs,
+        })
+    });
+    let finished = (
+        seq(),
+        prop::sample::select(&news::REASONS[..]),
+        time(),
+        of(record()),
+        of(any::<u32>()),
+    )
+        .prop_map(|(seq, reason, latency, record, max_outputs)| {
+            EngineNews::Finished(SeqEnd {
+                seq,
+                reason,
+                latency,
+                record,
+                max_outputs,
+            })
+        });
+    prop_oneof![
+        time().prop_map(|after| EngineNews::Loaded { after }),
+        cache(),
+        step(),
+        taken,
+        time().prop_map(|after| EngineNews::FirstOutput { after }),
+        time().prop_map(|gap| EngineNews::NextOutput { gap }),
+        Just(EngineNews::Starved),
+        finished,
+        Just(EngineNews::Refused(Refusal::Sequences)),
+        Just(EngineNews::Refused(Refusal::Positions)),
+        Just(EngineNews::Idle),
+    ]
+}
+
 proptest! {
     #[test]
     fn items_are_decoded_as_they_were(
@@ -129,11 +212,13 @@ proptest! {
     fn messages_are_decoded_as_they_were(
         end in end(),
         order in (request(), any::<u32>()),
+        arrived in of(at()),
         hello in (some_text(), vec(any::<u8>(), 0..20)),
         text in some_text(),
     ) {
         round_trip(&end, false)?;
         round_trip(&order, false)?;
+        round_trip(&Opening { arrived, order: order.clone() }, false)?;
         round_trip(&order.0.sampling, false)?;
         let (stage, settings) = hello;
         round_trip(&Hello { stage, settings }, false)?;
@@ -191,6 +276,11 @@ proptest! {
     }
 
     #[test]
+    fn news_are_decoded_as_they_were(told in vec(news(), 0..6), missed: u64) {
+        round_trip(&News { told, missed }, true)?;
+    }
+
+    #[test]
     fn bytes_that_mean_nothing_are_refused_and_never_worse(bytes in vec(any::<u8>(), 0..120)) {
         // Whatever is accepted is what its encoding says.
         macro_rules! stable {
@@ -200,7 +290,7 @@ proptest! {
                 }
             )*};
         }
-        stable!((), Vec<u32>, CodecFrame, AudioPiece, (TalkerRequest, u32), Sampling, End, StageSnapshot, Hello, String, Passages, ReplicaStats, (ThinkerRequest, u32), ReplyToken);
+        stable!((), Vec<u32>, CodecFrame, AudioPiece, (TalkerRequest, u32), Sampling, End, StageSnapshot, Hello, String, Passages, ReplicaStats, (ThinkerRequest, u32), ReplyToken, News, Opening<(TalkerRequest, u32)>);
     }
 
     #[test]

@@ -1,6 +1,8 @@
 //! Stages in processes of their own, with the program as it is run and the voice inside it.
 #![cfg(target_os = "linux")]
 
+mod metrics;
+
 use std::io::{BufRead as _, BufReader, Read as _};
 use std::process::{Child, ChildStderr, Command, Stdio};
 use std::time::{Duration, Instant};
@@ -25,6 +27,7 @@ struct Server {
     process: Child,
     log: BufReader<ChildStderr>,
     address: String,
+    metrics: String,
 }
 
 impl Server {
@@ -41,7 +44,7 @@ impl Server {
             .spawn()
             .expect("the program starts");
         let mut log = BufReader::new(process.stderr.take().expect("it is piped"));
-        let mut address = String::new();
+        let (mut address, mut metrics) = (String::new(), String::new());
         let mut line = String::new();
         while !line.contains("serving") {
             line.clear();
@@ -49,14 +52,19 @@ impl Server {
                 log.read_line(&mut line).expect("the log is text") > 0,
                 "it ended early"
             );
-            if let Some((_, rest)) = line.split_once("address=") {
-                address = rest.trim().to_owned();
+            if let Some((before, rest)) = line.split_once("address=") {
+                let which = match before.contains("metrics") {
+                    true => &mut metrics,
+                    false => &mut address,
+                };
+                rest.trim().clone_into(which);
             }
         }
         Self {
             process,
             log,
             address,
+            metrics,
         }
     }
 

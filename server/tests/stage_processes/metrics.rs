@@ -1,0 +1,160 @@
+//! The figures of a stage's engine are the same wherever it runs.
+
+use std::collections::BTreeMap;
+use std::io::{Read as _, Write as _};
+use std::net::TcpStream;
+use std::time::Duration;
+
+use omni_proto::v1;
+use omni_proto::v1::chat_service_client::ChatServiceClient;
+
+use super::{IN_PROCESSES, PATIENCE, SENTENCES, Server, speak};
+
+/// The values of all series of the server's own families.
+struct Reading(BTreeMap<String, f64>);
+
+impl Reading {
+    fn of(server: &Server) -> Self {
+        let mut stream = TcpStream::connect(&server.metrics).expect("it listens");
+        stream
+            .write_all(b"GET /metrics HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n")
+            .expect("a request");
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).expect("an answer");
+        let samples = answer.lines().filter(|line| line.starts_with("vllm:"));
+        let values = samples.map(|line| {
+            let (series, value) = line.rsplit_once(' ').expect("a value");
+            (series.to_owned(), value.parse().expect("a number"))
+        });
+        Self(values.collect())
+    }
+
+    /// The sum of a family's samples whose labels have all these texts.
+    fn sum(&self, name: &str, labels: &[&str]) -> f64 {
+        let of_name = self.0.iter().filter(|(series, _)| {
+            let (family, rest) = series.split_once('{').unwrap_or((series, ""));
+            family == name && labels.iter().all(|label| rest.contains(label))
+        });
+        of_name.map(|(_, value)| value).sum()
+    }
+
+    /// The label of a stage.
+    fn stage(&self, name: &str) -> String {
+        let named = format!("stage_name=\"{name}\"");
+        let info = self
+            .0
+            .keys()
+            .find(|series| series.starts_with("vllm:omni_stage_info{") && series.contains(&named));
+        let info = info.expect("the stage is known");
+        let (_, id) = info.split_once(",stage=").expect("it has an id");
+        let (id, _) = id.split_once(',').expect("more labels");
+        format!("stage={id}")
+    }
+}
+
+/// Speaks, converses, and reads the figures when nothing is left to do.
+async fn work(server: &Server) -> Reading {
+    for (seed, text) in (1..).zip(SENTENCES) {
+        speak(server, seed, text).await.rest().await.expect("audio");
+    }
+    let message = v1::ChatMessage {
+        role: v1::Role::User.into(),
+        parts: vec![v1::ContentPart {
+            part: Some(v1::content_part::Part::Text(
+                "What is the capital of France?".to_owned(),
+            )),
+        }],
+        ..Default::default()
+    };
+    let sampling = v1::SamplingParams {
+        seed: Some(7),
+        ..Default::default()
+    };
+    let config = v1::ChatConfig {
+        output_modalities: vec![v1::Modality::Text.into()],
+        text_sampling: Some(sampling),
+        ..Default::default()
+    };
+    let request = v1::GenerateRequest {
+        config: Some(config),
+        messages: vec![message],
+    };
+    let mut client = ChatServiceClient::connect(format!("http://{}", server.address))
+        .await
+        .expect("it listens");
+    let mut answer = client.generate(request).await.expect("it is taken").into_inner();
+    while answer.message().await.expect("it ends well").is_some() {}
+
+    let over = (SENTENCES.len() + 1) as f64;
+    let begun = std::time::Instant::now();
+    loop {
+        let reading = Reading::of(server);
+        let busy = reading.sum("vllm:num_requests_running", &[]);
+        if reading.sum("vllm:omni_requests_success_total", &[]) == over && busy == 0.0 {
+            return reading;
+        }
+        assert!(begun.elapsed() < PATIENCE, "{busy} sequences are left");
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+}
+
+/// What is told of every sequence, whatever steps it took part in.
+const PER_SEQUENCE: [&str; 12] = [
+    "vllm:time_to_first_token_seconds",
+    "vllm:e2e_request_latency_seconds",
+    "vllm:request_queue_time_seconds",
+    "vllm:request_prefill_time_seconds",
+    "vllm:request_decode_time_seconds",
+    "vllm:request_inference_time_seconds",
+    "vllm:request_time_per_output_token_seconds",
+    "vllm:request_prompt_tokens",
+    "vllm:request_generation_tokens",
+    "vllm:request_num_preemptions",
+    "vllm:request_params_n",
+    "vllm:request_max_num_generation_tokens",
+];
+
+#[tokio::test]
+async fn engines_in_processes_have_the_same_families_and_the_same_figures() {
+    let thinker = ["--set", "stages.thinker.placement=process"];
+    let here = Server::start(&[]);
+    let expected = work(&here).await;
+    here.stop();
+    let there = Server::start(&[&IN_PROCESSES[..], &thinker].concat());
+    let reading = work(&there).await;
+    there.stop();
+
+    let series = |reading: &Reading| reading.0.keys().cloned().collect::<Vec<_>>();
+    assert_eq!(series(&reading), series(&expected));
+    let mut made = BTreeMap::new();
+    for name in ["thinker", "talker", "code2wav"] {
+        let (stage, stop) = (reading.stage(name), "finished_reason=\"stop\"");
+        let sequences = reading.sum("vllm:request_success_total", &[&stage]);
+        assert!(sequences > 0.0, "{name}");
+        assert_eq!(
+            reading.sum("vllm:request_success_total", &[&stage, stop]),
+            sequences
+        );
+        for family in PER_SEQUENCE {
+            let count = reading.sum(&format!("{family}_count"), &[&stage]);
+            assert_eq!(count, sequences, "{name} {family}");
+        }
+        for family in [
+            "vllm:request_success_total",
+            "vllm:generation_tokens_total",
+            "vllm:prompt_tokens_total",
+            "vllm:request_prompt_tokens_sum",
+            "vllm:request_generation_tokens_sum",
+            "vllm:num_preemptions_total",
+        ] {
+            let (got, wanted) = (reading.sum(family, &[&stage]), expected.sum(family, &[&stage]));
+            assert_eq!(got, wanted, "{name} {family}");
+        }
+        made.insert(name, reading.sum("vllm:generation_tokens_total", &[&stage]));
+    }
+    assert_eq!(made["talker"], made["code2wav"], "what is spoken is decoded");
+    assert_eq!(
+        reading.sum("vllm:omni_generation_tokens_total", &[]),
+        made["thinker"] + made["talker"]
+    );
+}

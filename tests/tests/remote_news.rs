@@ -1,0 +1,280 @@
+//! What an engine tells is heard in the process that its callers know, as if it were there.
+
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use omni_engine::{ArConfig, CodecFrame, SeqId, Stamp};
+use omni_server::clock::Clock;
+use omni_server::config::deploy::Restart;
+use omni_server::connector::{EdgeReader, EdgeWriter, edge};
+use omni_server::stage::{
+    CancelFlag, Changes, End, EndReason, EngineNews, EngineSink, Outlet as _, ReplicaId, Sampling, Seat,
+    SeqEnd, StageBody, StageHandle, StageProgress, StepFigures, Taken, TalkerJob, TalkerLimits,
+    TalkerRequest, talker_stage,
+};
+use omni_tests::{FakeScript, FakeSpeech, RemoteStage};
+use tokio::sync::oneshot;
+
+/// Longer than anything here takes on a busy machine; only ever reached by a test that fails.
+const PATIENCE: Duration = Duration::from_secs(30);
+/// How long before it was handed over a request arrived.
+const BEFORE: Duration = Duration::from_secs(5);
+
+/// Everything that was told.
+#[derive(Debug, Clone, Default)]
+struct Heard(Arc<Mutex<Vec<EngineNews>>>);
+
+impl EngineSink for Heard {
+    fn news(&self, news: &EngineNews) {
+        self.0
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .push(news.clone());
+    }
+}
+
+impl Heard {
+    fn all(&self) -> Vec<EngineNews> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    fn taken(&self) -> usize {
+        let news = self.all();
+        news.iter()
+            .filter(|news| matches!(news, EngineNews::Taken(_)))
+            .count()
+    }
+
+    fn ends(&self) -> Vec<SeqEnd> {
+        let ends = self.all().into_iter().filter_map(|news| match news {
+            EngineNews::Finished(end) => Some(end),
+            _ => None,
+        });
+        ends.collect()
+    }
+
+    async fn until(&self, what: &str, wanted: impl Fn(&Self) -> bool) {
+        let wait = async {
+            while !wanted(self) {
+                tokio::time::sleep(Duration::from_millis(1)).await;
+            }
+        };
+        let waited = tokio::time::timeout(PATIENCE, wait).await;
+        assert!(waited.is_ok(), "waited too long until {what}: {:?}", self.all());
+    }
+}
+
+fn talker(script: FakeScript, seat: Seat) -> (StageHandle<TalkerJob>, StageBody) {
+    let limits = TalkerLimits {
+        mailbox: 16,
+        engine: ArConfig::default(),
+    };
+    talker_stage(Arc::new(FakeSpeech::new(script)), limits, seat, Clock::start())
+}
+
+async fn remote_talker(script: &FakeScript) -> (RemoteStage<TalkerJob>, Heard) {
+    let (heard, script) = (Heard::default(), script.clone());
+    let listener = Arc::new(heard.clone());
+    let remote = RemoteStage::heard_by(listener, move |seat| talker(script.clone(), seat)).await;
+    (remote, heard)
+}
+
+struct Speech {
+    tokens: Box<EdgeWriter<Vec<u32>>>,
+    frames: EdgeReader<CodecFrame>,
+    cancel: CancelFlag,
+}
+
+impl Speech {
+    /// Of so many frames, for a request that arrived some time before.
+    fn of(seq: u64, stage: &StageHandle<TalkerJob>, text: &str) -> Self {
+        let wake = stage.wake();
+        let (tokens_in, tokens) = edge(64, None, Some(wake.clone()));
+        let (frames_in, frames) = edge(64, Some(wake.clone()), None);
+        let mut speech = Self {
+            tokens: Box::new(tokens_in),
+            frames,
+            cancel: CancelFlag::default(),
+        };
+        let progress = StageProgress::default();
+        progress.arrive(Stamp(Clock::start().now().0 - BEFORE));
+        let request = TalkerRequest {
+            voice: "bass".to_owned(),
+            language: None,
+            sampling: Sampling::default(),
+            seed: 5,
+            context: None,
+            thought: false,
+        };
+        let job = TalkerJob {
+            seq: SeqId(seq),
+            request,
+            tokens: Box::new(tokens),
+            max_frames: 100,
+            frames: Box::new(frames_in),
+            cancel: speech.cancel.clone(),
+            progress,
+            finished: oneshot::channel().0,
+        };
+        speech.tokens.put(text.chars().map(u32::from).collect(), 1);
+        stage.submit(job).expect("it takes jobs");
+        speech
+    }
+
+    async fn next(&mut self) -> Taken<CodecFrame> {
+        tokio::time::timeout(PATIENCE, self.frames.next())
+            .await
+            .expect("an answer")
+    }
+
+    /// Reads to the end; the frames.
+    async fn read(mut self) -> u32 {
+        self.tokens.end(End::Stop);
+        let mut frames = 0;
+        loop {
+            let wait = tokio::time::timeout(PATIENCE, self.frames.next());
+            match wait.await.expect("an answer") {
+                Taken::Item(_) => frames += 1,
+                Taken::End(end) => {
+                    assert_eq!(end, End::Stop);
+                    return frames;
+                }
+                other => panic!("{other:?} after {frames} frames"),
+            }
+        }
+    }
+}
+
+/// What a speech comes to in figures, however many steps it took.
+#[derive(Debug, PartialEq)]
+struct Account {
+    taken: usize,
+    first_outputs: usize,
+    further_outputs: usize,
+    prompt_tokens: u32,
+    outputs: u32,
+    ends: Vec<(SeqId, EndReason, u32, u32, Option<u32>)>,
+    caches: usize,
+}
+
+fn account(news: &[EngineNews]) -> Account {
+    let count = |wanted: fn(&EngineNews) -> bool| news.iter().filter(|news| wanted(news)).count();
+    let sum = |part: fn(&StepFigures) -> u32| {
+        let steps = news.iter().filter_map(|news| match news {
+            EngineNews::Step(step) => Some(part(step)),
+            _ => None,
+        });
+        steps.sum()
+    };
+    let ends = news.iter().filter_map(|news| match news {
+        EngineNews::Finished(end) => {
+            let record = end.record.expect("its engine tells it");
+            assert!(end.latency >= BEFORE, "{end:?} counts from the edge");
+            let (prompt, outputs) = (record.prompt_tokens, record.outputs);
+            Some((end.seq, end.reason, prompt, outputs, end.max_outputs))
+        }
+        EngineNews::FirstOutput { after } => {
+            assert!(*after >= BEFORE, "{after:?} counts from the edge");
+            None
+        }
+        _ => None,
+    });
+    Account {
+        ends: ends.collect(),
+        taken: count(|news| matches!(news, EngineNews::Taken(_))),
+        first_outputs: count(|news| matches!(news, EngineNews::FirstOutput { .. })),
+        further_outputs: count(|news| matches!(news, EngineNews::NextOutput { .. })),
+        prompt_tokens: sum(|step| step.prompt_tokens),
+        outputs: sum(|step| step.outputs),
+        caches: count(|news| matches!(news, EngineNews::Cache(_))),
+    }
+}
+
+#[tokio::test]
+async fn an_engine_at_the_other_end_tells_what_one_here_tells() {
+    let heard = Heard::default();
+    let restart = Restart {
+        first_delay: PATIENCE,
+        max_delay: PATIENCE,
+        healthy_after: PATIENCE,
+    };
+    let seat = Seat::new(ReplicaId(0), restart, Changes::default()).heard_by(Arc::new(heard.clone()));
+    let (stage, body) = talker(FakeScript::default(), seat);
+    let thread = std::thread::spawn(move || body.run());
+    let frames = Speech::of(1, &stage, "a few words").read().await;
+    drop(stage);
+    thread.join().expect("it does not panic");
+    let expected = account(&heard.all());
+    assert_eq!((expected.taken, expected.outputs), (1, frames));
+
+    let (remote, heard) = remote_talker(&FakeScript::default()).await;
+    let mut speech = Speech::of(1, remote.handle(), "a few words");
+    assert!(matches!(speech.next().await, Taken::Item(_)));
+    let news = heard.all();
+    assert!(
+        news.iter()
+            .any(|news| matches!(news, EngineNews::FirstOutput { .. })),
+        "whoever got an output finds it in the figures: {news:?}"
+    );
+    assert_eq!(speech.read().await + 1, frames);
+    assert_eq!(account(&heard.all()), expected);
+    let _ = remote.stop();
+}
+
+#[tokio::test]
+async fn what_nobody_waits_for_is_told_too() {
+    let script = FakeScript::default();
+    let (remote, heard) = remote_talker(&script).await;
+    let mut speech = Speech::of(1, remote.handle(), "some");
+    // It waits for more text.
+    for _ in 0..4 {
+        assert!(matches!(speech.next().await, Taken::Item(_)));
+    }
+    speech.cancel.set();
+    remote.handle().wake().ring();
+    heard
+        .until("the abort is told", |heard| !heard.ends().is_empty())
+        .await;
+    assert_eq!(heard.ends()[0].reason, EndReason::Abort);
+    heard
+        .until("nothing is there any more", |heard| {
+            heard.all().last() == Some(&EngineNews::Idle)
+        })
+        .await;
+    let _ = remote.stop();
+    assert_eq!(heard.ends().len(), 1, "{:?}", heard.ends());
+}
+
+#[tokio::test]
+async fn sequences_that_are_lost_with_a_process_end_once_each() {
+    let script = FakeScript::default();
+    let (remote, heard) = remote_talker(&script).await;
+    script.talker.close();
+    let mut given_up = Speech::of(1, remote.handle(), "given up");
+    let mut failed = Speech::of(2, remote.handle(), "failed");
+    script.talker.reached().await;
+    script.talker.open();
+    // Both are in the engine, and neither is at its end: more text may come.
+    for speech in [&mut given_up, &mut failed] {
+        for _ in 0..6 {
+            assert!(matches!(speech.next().await, Taken::Item(_)));
+        }
+    }
+    script.talker.close();
+    // The engine is held in a step, and cannot tell that one of them was given up.
+    failed.tokens.put(vec![u32::from('!')], 1);
+    script.talker.reached().await;
+    given_up.cancel.set();
+    remote.handle().wake().ring();
+    while !matches!(given_up.next().await, Taken::Gone) {}
+    assert_eq!((heard.taken(), heard.ends().len()), (2, 0));
+    remote.break_connection();
+    while !matches!(failed.next().await, Taken::End(End::Lost { .. })) {}
+    let mut ends: Vec<_> = heard.ends().iter().map(|end| (end.seq.0, end.reason)).collect();
+    ends.sort_unstable_by_key(|(seq, _)| *seq);
+    assert_eq!(ends, [(1, EndReason::Abort), (2, EndReason::Error)]);
+    assert!(heard.ends().iter().all(|end| end.latency >= BEFORE));
+    script.talker.open();
+    let _ = remote.stop();
+    assert_eq!(heard.ends().len(), 2, "each once");
+}

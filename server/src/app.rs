@@ -10,6 +10,7 @@ mod model;
 mod records;
 mod speech_model;
 mod stage_process;
+mod traces;
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -35,6 +36,7 @@ use crate::tasks::Tasks;
 use health::HealthBoard;
 use metrics::Metrics;
 use model::ModelStart;
+use traces::Traces;
 
 pub use log::init_logging;
 pub use metrics::{list_metrics, metrics_catalogue};
@@ -87,6 +89,7 @@ pub struct App {
     keeper: JoinHandle<()>,
     readiness: watch::Receiver<Readiness>,
     metrics: Metrics,
+    traces: Traces,
 }
 
 /// Whether the model is there.
@@ -115,9 +118,11 @@ impl App {
         let tasks = Arc::new(Tasks::default());
         let clock = Clock::start();
         let orchestrator = Orchestrator::new(admission_limits(config), CancellationToken::clone(&draining));
+        let traces = traces::Prepared::new(config.traces.as_ref())?;
         let metrics =
             Metrics::start(&config.metrics, &orchestrator, &tasks, clock, config.max_active).await?;
-        let sinks = metrics.observe(sinks);
+        let traces = traces.start(metrics.telemetry(), &orchestrator);
+        let sinks = traces.observe(metrics.observe(sinks));
         let deps = SessionDeps {
             orchestrator: orchestrator.clone(),
             clock,
@@ -182,6 +187,7 @@ impl App {
             keeper,
             readiness,
             metrics,
+            traces,
         })
     }
 
@@ -267,6 +273,8 @@ impl App {
         self.tasks
             .join_threads(if patient { least.max(drained) } else { least })
             .await;
+        // Nobody makes spans any more.
+        self.traces.close().await;
         tracing::info!("stopped");
     }
 }

@@ -6,6 +6,7 @@ mod keys;
 mod metrics;
 mod raw;
 mod time;
+mod traces;
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -14,8 +15,9 @@ use std::time::Duration;
 use deploy::{Deploy, Resolution};
 
 pub use keys::{Holder, KeyFile, Scope, new_key};
-pub use metrics::{MetricsListen, MetricsSettings, RawMetrics, RawPush, hostname};
+pub use metrics::{MetricsListen, MetricsSettings, RawMetrics, RawPush, SecretUrl, hostname};
 pub use raw::{LogFormat, MetricsCommand, RawConfig, ServerCommand};
+pub use traces::{RawTraces, TraceSettings};
 
 /// Where the model comes from.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -76,6 +78,8 @@ pub struct Config {
     pub drain_timeout: Duration,
     /// What of the metrics is configured.
     pub metrics: MetricsSettings,
+    /// Where traces go, if they go anywhere.
+    pub traces: Option<TraceSettings>,
     /// Form of log lines.
     pub log_format: LogFormat,
     /// Which log lines.
@@ -134,14 +138,16 @@ impl RawConfig {
         problems.extend(self.counts().into_iter().filter_map(out_of_range));
         problems.extend(self.times().into_iter().filter_map(out_of_time));
         let metrics = self.metrics.resolve(self.insecure_plaintext, self.listen);
+        let traces = self.traces.resolve(&|name| std::env::var(name).ok());
         let deploy = deploy::resolve(self.deploy.as_deref(), &self.set, self.max_active);
-        match (deploy, metrics) {
-            (Ok(resolution), Ok(metrics)) if problems.is_empty() => {
-                let config = self.into_config(model, &resolution, metrics);
+        match (deploy, metrics, traces) {
+            (Ok(resolution), Ok(metrics), Ok(traces)) if problems.is_empty() => {
+                let config = self.into_config(model, &resolution, metrics, traces);
                 Ok((config, resolution))
             }
-            (deploy, metrics) => {
+            (deploy, metrics, traces) => {
                 problems.extend(metrics.err().into_iter().flatten());
+                problems.extend(traces.err().into_iter().flatten());
                 problems.extend(deploy.err().into_iter().flatten());
                 Err(ConfigError(problems))
             }
@@ -178,9 +184,16 @@ impl RawConfig {
         ]
     }
 
-    fn into_config(self, model: ModelSource, resolution: &Resolution, metrics: MetricsSettings) -> Config {
+    fn into_config(
+        self,
+        model: ModelSource,
+        resolution: &Resolution,
+        metrics: MetricsSettings,
+        traces: Option<TraceSettings>,
+    ) -> Config {
         Config {
             metrics,
+            traces,
             model,
             deploy: resolution.deploy.clone(),
             deploy_yaml: resolution.yaml(),

@@ -18,6 +18,7 @@ mod run;
 mod settings;
 mod speaking;
 mod text;
+mod track;
 mod utterance;
 
 pub use chat::{
@@ -29,3 +30,4 @@ pub use protocol::{AudioOut, Command, Done, Event, EventBody, Ready};
 pub use record::{Outcome, Packet, RecordSink, SessionChange, StageFigures, Timings, Usage, UtteranceRecord};
 pub use run::{Session, SessionDeps};
 pub use settings::{Buffering, Delivery, Settings};
+pub use track::{SequenceRecord, Sequences, Track};

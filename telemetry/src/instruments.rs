@@ -10,6 +10,7 @@ mod grpc;
 mod pipeline;
 mod session;
 mod torchserve;
+mod traces;
 mod transfer;
 
 pub use audio::AudioInstruments;
@@ -19,4 +20,5 @@ pub use grpc::{CallKind, GrpcCode, GrpcInstruments};
 pub use pipeline::{PipelineInstruments, StageInfo};
 pub use session::{RejectionReason, SessionInstruments, StreamAbort};
 pub use torchserve::{ResponseClass, TorchServeInstruments, TorchServeRequest};
+pub use traces::TraceInstruments;
 pub use transfer::EdgeInstruments;

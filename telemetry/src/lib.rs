@@ -1,7 +1,7 @@
 //! Metrics of the Omni server: one catalogue, typed instruments, recorder layers, and the ways out.
 //!
 //! In: plain values (durations, counts, ids) from the components that own the events. Out: Prometheus text over HTTP or pushed to
-//! a gateway, and log lines. The crate knows no other crate of the workspace, no tensor and no wire type of the API.
+//! a gateway, log lines, and spans in batches for whoever sends them. The crate knows no other crate of the workspace, no tensor and no wire type of the API.
 //!
 //! A component holds an instrument ([`PipelineInstruments`], [`EngineInstruments`] ...), made once from a [`Meter`], and calls its
 //! methods, which are named after events. Handles come through the recorder's layers from the [`Exposition`], which readers render.
@@ -24,6 +24,7 @@ mod schema;
 mod system;
 mod telemetry;
 mod timeline;
+mod traces;
 mod yaml;
 
 /// Typed constants, one per family of the catalogue.
@@ -45,7 +46,7 @@ pub use family::{CounterFamily, FloatCounterFamily, GaugeFamily, HistogramFamily
 pub use instruments::{
     AudioInstruments, CacheConfig, CallKind, EdgeInstruments, EngineInstruments, ExporterInstruments,
     GrpcCode, GrpcInstruments, PipelineInstruments, RejectionReason, ResponseClass, SessionInstruments,
-    StageInfo, StreamAbort, TorchServeInstruments, TorchServeRequest,
+    StageInfo, StreamAbort, TorchServeInstruments, TorchServeRequest, TraceInstruments,
 };
 pub use log::{EngineLog, LogLine, LogSink, LogWriter, StatsLog};
 pub use meter::{FloatCounter, Meter};
@@ -65,4 +66,8 @@ pub use system::{
 };
 pub use telemetry::{Telemetry, TelemetryOptions};
 pub use timeline::{Intervals, Output, Timeline};
+pub use traces::{
+    Attribute, SamplerError, Span, SpanEvent, SpanExporter, SpanId, SpanKind, SpanSendError, SpanTransport,
+    SpanValue, TraceContext, TraceId, TraceLimits, TraceParent, TraceSampler, Tracer,
+};
 pub use yaml::Problem;

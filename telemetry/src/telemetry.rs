@@ -37,6 +37,7 @@ pub struct TelemetryOptions {
 /// See the module's text.
 #[derive(Debug, Clone)]
 pub struct Telemetry {
+    off: bool,
     meter: Meter,
     recorder: SharedRecorderDebug,
     exposition: Arc<Exposition>,
@@ -138,6 +139,7 @@ impl Telemetry {
         catalogue.describe(recorder.as_ref());
         exposition.collect_from(Arc::new(DropCollector::new(&meter, Arc::clone(&drops))));
         Self {
+            off: options.off,
             meter,
             recorder: SharedRecorderDebug(recorder),
             exposition,
@@ -163,6 +165,12 @@ impl Telemetry {
     /// That name, as soon as it is known.
     pub(crate) fn model_name(&self) -> &Arc<OnceLock<String>> {
         &self.model_name
+    }
+
+    /// Whether nothing is recorded, so that whoever would make records of something need not.
+    #[must_use]
+    pub fn is_off(&self) -> bool {
+        self.off
     }
 
     /// For instruments.

@@ -186,6 +186,7 @@ fn feed_rest(telemetry: &Telemetry) {
     collect_system(exposition, meter);
     exposition.collect_from(Arc::new(GpuCollector::new(meter, OneGpu)));
     ExporterInstruments::new(meter).scraped();
+    TraceInstruments::new(meter).exported(1);
 }
 
 /// The lines of samples in `text`.

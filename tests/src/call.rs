@@ -176,11 +176,22 @@ pub async fn audio_of(
     config: v1::SpeechConfig,
     text: &str,
 ) -> Result<(Vec<u8>, v1::Outcome), Status> {
-    use v1::synthesize_response::Event as E;
     let request = v1::SynthesizeRequest {
         config: Some(config),
         text: text.to_owned(),
     };
+    audio_of_request(client, tonic::Request::new(request)).await
+}
+
+/// The same with metadata.
+///
+/// # Errors
+/// The status of a call that failed.
+pub async fn audio_of_request(
+    client: &mut SpeechServiceClient<Channel>,
+    request: tonic::Request<v1::SynthesizeRequest>,
+) -> Result<(Vec<u8>, v1::Outcome), Status> {
+    use v1::synthesize_response::Event as E;
     let mut responses = client.synthesize(request).await?.into_inner();
     let (mut audio, mut outcome) = (Vec::new(), None);
     while let Some(response) = responses.message().await? {

@@ -250,11 +250,22 @@ pub async fn generate(
     config: v1::ChatConfig,
     messages: Vec<v1::ChatMessage>,
 ) -> Result<Answer, Status> {
-    use v1::generate_response::Event as E;
     let request = v1::GenerateRequest {
         config: Some(config),
         messages,
     };
+    generate_request(client, tonic::Request::new(request)).await
+}
+
+/// The same with metadata.
+///
+/// # Errors
+/// The status of a call that failed.
+pub async fn generate_request(
+    client: &mut ChatServiceClient<Channel>,
+    request: tonic::Request<v1::GenerateRequest>,
+) -> Result<Answer, Status> {
+    use v1::generate_response::Event as E;
     let mut responses = client.generate(request).await?.into_inner();
     let (mut text, mut audio, mut warnings, mut end) = (String::new(), Vec::new(), Vec::new(), None);
     let mut ready = false;

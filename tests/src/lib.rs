@@ -12,18 +12,25 @@ mod fake;
 mod gate;
 mod history;
 mod http;
+mod metrics;
 mod remote;
 mod rules;
 mod server;
 mod wire;
 
-pub use call::{Call, Utterance, audio_of, cancel, config, endless, finish, flush, named, reason, text};
-pub use chat::{Answer, ChatCall, chat_config, chat_message, generate, interrupt, respond, said, text_of};
+pub use call::{
+    Call, Utterance, audio_of, audio_of_request, cancel, config, endless, finish, flush, named, reason, text,
+};
+pub use chat::{
+    Answer, ChatCall, chat_config, chat_message, generate, generate_request, interrupt, respond, said,
+    text_of,
+};
 pub use chat_history::{ChatHistory, check_chat};
 pub use fake::{Cached, Context, Contexts, FAKE_RATE, FAKE_SAMPLES_PER_FRAME, FakeScript, FakeSpeech};
 pub use gate::{Fuse, Gate};
 pub use history::{History, check};
 pub use http::{HttpAnswer, http};
+pub use metrics::{Reading, Sample, TEXT, get, speak, vanish};
 pub use remote::{Chunks, RemoteStage};
 pub use server::{Edges, Records, TestServer};
 pub use wire::{Ending, Received};

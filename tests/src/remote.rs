@@ -232,6 +232,6 @@ impl EdgeSink for Chunks {
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
             .1
-            .push(*record);
+            .push(record.clone());
     }
 }

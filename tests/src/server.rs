@@ -9,7 +9,7 @@ use omni_proto::v1::chat_service_client::ChatServiceClient;
 use omni_proto::v1::metrics_service_client::MetricsServiceClient;
 use omni_proto::v1::speech_service_client::SpeechServiceClient;
 use omni_server::app::{App, Sinks};
-use omni_server::config::RawConfig;
+use omni_server::config::{Config, RawConfig};
 use omni_server::connector::{ChunkStamps, EdgeRecord, EdgeSink, Hop};
 use omni_server::session::{RecordSink, TurnRecord, UtteranceRecord};
 use omni_server::stage::SpeechBackend;
@@ -87,7 +87,7 @@ impl EdgeSink for Edges {
         self.0
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
-            .push(*record);
+            .push(record.clone());
     }
 }
 
@@ -131,6 +131,15 @@ impl TestServer {
         args: &[&str],
         load: impl FnOnce() -> anyhow::Result<B> + Send + 'static,
     ) -> Self {
+        Self::adjusted(args, |_| {}, load).await
+    }
+
+    /// The same with a configuration that `adjust` changes: for what can only be said by variables of the environment.
+    pub async fn adjusted<B: SpeechBackend>(
+        args: &[&str],
+        adjust: impl FnOnce(&mut Config),
+        load: impl FnOnce() -> anyhow::Result<B> + Send + 'static,
+    ) -> Self {
         let own = [
             "omni-server",
             "--listen",
@@ -139,10 +148,11 @@ impl TestServer {
             "127.0.0.1:0",
         ];
         let args = own.iter().chain(args);
-        let config = RawConfig::try_parse_from(args)
+        let mut config = RawConfig::try_parse_from(args)
             .expect("arguments")
             .validate()
             .expect("a configuration");
+        adjust(&mut config);
         let (records, edges) = (Records::default(), Edges::default());
         let sinks = Sinks {
             records: Arc::new(records.clone()),

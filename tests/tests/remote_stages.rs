@@ -190,6 +190,7 @@ fn metered<T: Send + omni_server::connector::Payload>(
             from: place(from),
             to: place(to),
         },
+        trace: None,
         clock: Clock::start(),
         sink: Arc::new(chunks.clone()),
     };

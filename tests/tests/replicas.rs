@@ -127,7 +127,9 @@ async fn what_passes_between_stages_is_measured_chunk_by_chunk() {
         let found = edges
             .iter()
             .find(|edge| edge.hop.from.stage == from && edge.hop.to.stage == to);
-        *found.unwrap_or_else(|| panic!("no edge from {from} to {to} in {edges:?}"))
+        found
+            .unwrap_or_else(|| panic!("no edge from {from} to {to} in {edges:?}"))
+            .clone()
     };
     let codes = edge("talker", "code2wav");
     assert_eq!((codes.chunks, codes.bytes), (frames, 8 * u64::from(frames)));

@@ -145,6 +145,11 @@ impl Metrics {
         }
     }
 
+    /// What it records with.
+    pub(super) fn telemetry(&self) -> &Telemetry {
+        &self.telemetry
+    }
+
     /// For those who start the model.
     pub(super) fn observer(&self) -> Arc<Observer> {
         Arc::clone(&self.observer)

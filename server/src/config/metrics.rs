@@ -10,7 +10,7 @@ use omni_telemetry::{
     Catalogue, CatalogueOptions, MetricsConfig, MetricsMode, Prefix, PushOptions, Undeclared,
 };
 
-pub use push::{RawPush, hostname};
+pub use push::{RawPush, SecretUrl, hostname};
 
 /// As typed.
 #[derive(Debug, Clone, Args)]

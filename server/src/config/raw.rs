@@ -9,6 +9,7 @@ use clap::{Parser, Subcommand, ValueEnum};
 use super::keys::Scope;
 use super::metrics::RawMetrics;
 use super::time::parse_duration;
+use super::traces::RawTraces;
 
 /// Form of log lines.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -178,6 +179,10 @@ pub struct RawConfig {
     /// What of the metrics is configured
     #[command(flatten)]
     pub metrics: RawMetrics,
+
+    /// Where traces are sent
+    #[command(flatten)]
+    pub traces: RawTraces,
 
     /// Form of log lines (on stderr)
     #[arg(long, env = "OMNI_LOG_FORMAT", default_value = "text", value_enum)]

@@ -46,7 +46,7 @@ pub fn metered_edge<T: Send + Payload>(
 ) -> (EdgeWriter<T>, EdgeReader<T>) {
     let (mut sending, mut receiving) = edge(capacity, writer, reader);
     sending.scale = Some((meter.clock, T::bytes));
-    let record = EdgeRecord::new(meter.hop);
+    let record = EdgeRecord::new(meter.hop, meter.trace.clone());
     receiving.meter = Some((meter, record));
     (sending, receiving)
 }

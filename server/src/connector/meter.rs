@@ -10,7 +10,8 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use omni_engine::{CodecFrame, SeqId};
+use omni_engine::{CodecFrame, SeqId, Stamp};
+use omni_telemetry::TraceContext;
 
 use crate::clock::Clock;
 use crate::stage::{AudioPiece, ChunkStamps, ReplicaId, ReplyToken};
@@ -45,10 +46,16 @@ pub struct Hop {
 }
 
 /// What passed one edge of one sequence.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct EdgeRecord {
     /// Which edge.
     pub hop: Hop,
+    /// Where its span belongs, if the request is traced.
+    pub trace: Option<Arc<TraceContext>>,
+    /// When the first chunk began to be handed over.
+    pub first: Stamp,
+    /// When the last one was taken.
+    pub last: Stamp,
     /// Chunks that were read.
     pub chunks: u32,
     /// Their bytes.
@@ -64,9 +71,12 @@ pub struct EdgeRecord {
 }
 
 impl EdgeRecord {
-    pub(super) fn new(hop: Hop) -> Self {
+    pub(super) fn new(hop: Hop, trace: Option<Arc<TraceContext>>) -> Self {
         Self {
             hop,
+            trace,
+            first: Stamp::default(),
+            last: Stamp::default(),
             chunks: 0,
             bytes: 0,
             tx: Duration::ZERO,
@@ -77,6 +87,10 @@ impl EdgeRecord {
     }
 
     pub(super) fn add(&mut self, chunk: &ChunkStamps) {
+        if self.chunks == 0 {
+            self.first = chunk.tx_start;
+        }
+        self.last = chunk.rx_end;
         self.chunks += 1;
         self.bytes = self.bytes.saturating_add(chunk.bytes);
         self.tx += chunk.tx_end.since(chunk.tx_start);
@@ -110,6 +124,8 @@ impl EdgeSink for IgnoreEdges {
 pub struct EdgeMeter {
     /// Which edge it is.
     pub hop: Hop,
+    /// Where its span belongs, if the request is traced.
+    pub trace: Option<Arc<TraceContext>>,
     /// The time.
     pub clock: Clock,
     /// Where figures go.

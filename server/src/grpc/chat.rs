@@ -62,7 +62,8 @@ impl Chat {
     where
         S: Stream<Item = Result<ChatCommand, ServeError>> + Unpin + Send + 'static,
     {
-        let session = ChatSession::new(self.door.deps.clone(), self.door.deadline(metadata));
+        let session = ChatSession::new(self.door.deps.clone(), self.door.deadline(metadata))
+            .called_by(self.door.caller(metadata));
         self.door.run(place, |events| session.run(commands, events))
     }
 }

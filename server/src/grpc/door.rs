@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use futures::Stream;
 use omni_engine::Stamp;
+use omni_telemetry::TraceParent;
 use tokio::sync::mpsc;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio_stream::wrappers::ReceiverStream;
@@ -93,13 +94,26 @@ impl Door {
     where
         S: Stream<Item = Result<Command, ServeError>> + Unpin + Send + 'static,
     {
-        let session = Session::new(self.deps.clone(), self.deadline(metadata));
+        let session =
+            Session::new(self.deps.clone(), self.deadline(metadata)).called_by(self.caller(metadata));
         self.run(place, |events| session.run(commands, events))
     }
 
     /// When a call must be over, if its caller says.
     pub(super) fn deadline(&self, metadata: &MetadataMap) -> Option<Stamp> {
         timeout(metadata).map(|time| self.deps.clock.now() + time)
+    }
+
+    /// Where the call comes from, if its caller says. Headers that cannot be read count as absent, as the standard has it.
+    pub(super) fn caller(&self, metadata: &MetadataMap) -> Option<TraceParent> {
+        let mut parents = metadata.get_all("traceparent").iter();
+        let parent = TraceParent::parse(parents.next()?.to_str().ok()?)?;
+        if parents.next().is_some() {
+            return None;
+        }
+        let states = metadata.get_all("tracestate").iter();
+        let states: Vec<_> = states.filter_map(|state| state.to_str().ok()).collect();
+        Some(parent.with_state(&states.join(",")))
     }
 
     /// Runs a session as a task that holds its place to the end; gives its events.

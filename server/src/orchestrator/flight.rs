@@ -1,6 +1,9 @@
 //! One attempt at a sequence: its jobs in every stage, the edges between them, and its cancellation.
 
+use std::sync::Arc;
+
 use omni_engine::SeqId;
+use omni_telemetry::TraceContext;
 use tokio::sync::oneshot;
 
 use super::pipeline::{Binding, Pipeline};
@@ -12,6 +15,7 @@ use crate::stage::{
 
 /// A sequence in the stages. Dropping it cancels it in all of them.
 pub(super) struct Flight {
+    pub(super) seq: SeqId,
     pub(super) tokens: Option<Box<EdgeWriter<Vec<u32>>>>,
     pub(super) audio: EdgeReader<AudioPiece>,
     /// Taken when the talker is done.
@@ -55,7 +59,7 @@ impl Flight {
             ("code2wav", replicas.1),
         ]
         .map(|(stage, replica)| Place { stage, replica });
-        let meter = |from, to| meter(pipeline, Hop { seq, from, to });
+        let meter = |from, to| meter(pipeline, Hop { seq, from, to }, spec.trace.clone());
 
         let limits = pipeline.edges;
         let (bells, to_talker) = ((None, Some(talker_bell.clone())), meter(session, talker_at));
@@ -71,7 +75,7 @@ impl Flight {
         let (talker, code2wav) = (StageProgress::new(replicas.0), StageProgress::new(replicas.1));
         for progress in [&talker, &code2wav] {
             progress.arrive(spec.arrived);
-            progress.hold(std::sync::Arc::clone(&spec.request_held));
+            progress.hold(Arc::clone(&spec.request_held));
         }
 
         let decode = Code2WavJob {
@@ -95,6 +99,7 @@ impl Flight {
         binding.code2wav().submit(decode)?;
         binding.talker().submit(speak)?;
         Ok(Self {
+            seq,
             tokens: text(tokens_in, &spec.tokens, open),
             audio: audio_out,
             talker_done: Some(talker_done),
@@ -149,11 +154,12 @@ fn text(mut edge: EdgeWriter<Vec<u32>>, tokens: &[u32], open: bool) -> Option<Bo
     }
 }
 
-pub(super) fn meter(pipeline: &Pipeline, hop: Hop) -> EdgeMeter {
+pub(super) fn meter(pipeline: &Pipeline, hop: Hop, trace: Option<Arc<TraceContext>>) -> EdgeMeter {
     EdgeMeter {
         hop,
+        trace,
         clock: pipeline.clock,
-        sink: std::sync::Arc::clone(&pipeline.edge_sink),
+        sink: Arc::clone(&pipeline.edge_sink),
     }
 }
 

@@ -7,7 +7,8 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use omni_engine::Stamp;
+use omni_engine::{SeqId, Stamp};
+use omni_telemetry::TraceContext;
 
 use super::flight::{CancelGuard, meter};
 use super::pipeline::{Pipeline, Unbound, unbound};
@@ -69,6 +70,8 @@ pub struct ReplySpec {
     pub arrived: Stamp,
     /// Held while the stage works on it.
     pub request_held: Arc<LetGo>,
+    /// Where its spans belong, if the request is traced.
+    pub trace: Option<Arc<TraceContext>>,
 }
 
 /// What happened to an answer.
@@ -82,6 +85,7 @@ pub enum ReplyEvent {
 
 /// One attempt at an answer. Dropping it cancels it.
 struct Flight {
+    seq: SeqId,
     tokens: EdgeReader<ReplyToken>,
     _cancel: CancelGuard,
     /// Counts as work in flight.
@@ -138,6 +142,12 @@ impl Reply {
     #[must_use]
     pub fn progress(&self) -> StageSnapshot {
         self.progress.snapshot()
+    }
+
+    /// What it is to the thinker now, if that has it.
+    #[must_use]
+    pub fn seq(&self) -> Option<SeqId> {
+        self.flight.as_ref().map(|flight| flight.seq)
     }
 
     /// Whether the thinker has nothing to give because it has no room for this answer now.
@@ -208,7 +218,7 @@ impl Reply {
         };
         let [from, to] =
             [(STAGE, Some(lease.id())), ("session", None)].map(|(stage, replica)| Place { stage, replica });
-        let meter = meter(&self.pipeline, Hop { seq, from, to });
+        let meter = meter(&self.pipeline, Hop { seq, from, to }, self.spec.trace.clone());
         let (tokens_in, tokens) = metered_edge(chat.tokens, Some(bell), None, meter);
         self.progress = StageProgress::new(Some(lease.id()));
         self.progress.arrive(self.spec.arrived);
@@ -224,6 +234,7 @@ impl Reply {
         match lease.submit(job) {
             Ok(()) => {
                 self.flight = Some(Flight {
+                    seq,
                     tokens,
                     _cancel: guard,
                     lease,

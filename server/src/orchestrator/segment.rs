@@ -7,7 +7,8 @@
 use std::fmt;
 use std::sync::Arc;
 
-use omni_engine::Stamp;
+use omni_engine::{SeqId, Stamp};
+use omni_telemetry::TraceContext;
 
 use super::flight::{Flight, Landed};
 use super::pipeline::{Binding, Pipeline};
@@ -30,6 +31,8 @@ pub struct SegmentSpec {
     pub arrived: Stamp,
     /// Held while a stage works on it.
     pub request_held: Arc<LetGo>,
+    /// Where its spans belong, if the request is traced.
+    pub trace: Option<Arc<TraceContext>>,
 }
 
 /// What happened to a segment.
@@ -164,6 +167,12 @@ impl Segment {
             Some(flight) => (flight.talker.snapshot(), flight.code2wav.snapshot()),
             None => Default::default(),
         }
+    }
+
+    /// What it is to the stages now, if they have it.
+    #[must_use]
+    pub fn seq(&self) -> Option<SeqId> {
+        self.flight.as_ref().map(|flight| flight.seq)
     }
 
     /// The next event. Dropping the future loses nothing.

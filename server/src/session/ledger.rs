@@ -87,6 +87,14 @@ impl Ledger {
         self.began
     }
 
+    /// When it could first be spoken, and when the first sequence was handed over.
+    pub(super) fn waited(&self) -> (Option<Stamp>, Option<Stamp>) {
+        (
+            self.ready,
+            self.ready.zip(self.wait).map(|(ready, wait)| ready + wait),
+        )
+    }
+
     /// Something could be spoken now, if there is a place for it.
     pub(super) fn ready(&mut self, now: Stamp) {
         self.ready.get_or_insert(now);

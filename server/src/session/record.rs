@@ -1,10 +1,14 @@
-//! The one account of an utterance: for its `done` event, for the log, later for metrics.
+//! The one account of an utterance: for its `done` event, for the log, for metrics and traces.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use omni_audio::{SampleRate, Samples};
+use omni_engine::Stamp;
+use omni_telemetry::{TraceContext, TraceParent};
 
 use super::chat::TurnRecord;
+use super::track::Track;
 use crate::error::ServeError;
 use crate::id::{SessionId, UtteranceId};
 use crate::stage::ReplicaId;
@@ -102,6 +106,8 @@ pub struct UtteranceRecord {
     pub timings: Timings,
     /// The seed that was used.
     pub seed: u64,
+    /// What its trace shows besides, if it is traced.
+    pub track: Option<Track>,
 }
 
 /// A packet of audio behind another one.
@@ -129,6 +135,11 @@ pub enum SessionChange {
 
 /// Takes records. Called once per utterance and per answer, on the session's task: must not block.
 pub trait RecordSink: Send + Sync {
+    /// An utterance or an answer begins, called by `caller` if that says so: where its spans belong, if it is traced.
+    fn begins(&self, _caller: Option<&TraceParent>, _now: Stamp) -> Option<Arc<TraceContext>> {
+        None
+    }
+
     /// An utterance is over.
     fn utterance(&self, record: &UtteranceRecord);
 

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use futures::{FutureExt as _, Stream, StreamExt as _};
 use omni_engine::Stamp;
+use omni_telemetry::TraceParent;
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
@@ -81,6 +82,7 @@ pub struct Session {
     id: SessionId,
     deps: SessionDeps,
     deadline: Option<Stamp>,
+    caller: Option<TraceParent>,
 }
 
 impl Session {
@@ -91,7 +93,15 @@ impl Session {
             id: SessionId::random(),
             deps,
             deadline,
+            caller: None,
         }
+    }
+
+    /// Its utterances are parts of what `caller` does, if that says so.
+    #[must_use]
+    pub fn called_by(mut self, caller: Option<TraceParent>) -> Self {
+        self.caller = caller;
+        self
     }
 
     /// Its name.
@@ -111,6 +121,7 @@ impl Session {
             id: self.id,
             patience: Patience::new(self.deps.limits, self.deadline, now),
             deps: self.deps,
+            caller: self.caller,
             settings: None,
             queue: VecDeque::new(),
             names: Names::default(),
@@ -145,6 +156,7 @@ pub(super) fn panicked(session: SessionId) -> ServeError {
 struct Run {
     id: SessionId,
     deps: SessionDeps,
+    caller: Option<TraceParent>,
     patience: Patience,
     settings: Option<Arc<Settings>>,
     /// The first is being spoken, the last may be open.
@@ -347,7 +359,8 @@ impl Run {
         let pipeline = self.deps.orchestrator.model()?;
         let limits = &self.deps.limits;
         let utterance = Utterance::new(id, settings, orchestrator, pipeline, limits, now);
-        self.queue.push_back(utterance);
+        let trace = self.deps.records.begins(self.caller.as_ref(), now);
+        self.queue.push_back(utterance.traced(trace));
         Ok(Some(self.queue.len() - 1))
     }
 

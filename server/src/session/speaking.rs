@@ -10,7 +10,7 @@ use std::fmt;
 use std::time::Duration;
 
 use futures::future::BoxFuture;
-use omni_engine::Stamp;
+use omni_engine::{SeqId, Stamp};
 
 use crate::error::ServeError;
 use crate::orchestrator::{Binding, Orchestrator, Segment, SegmentEvent, SegmentSpec, UtterancePermit};
@@ -59,6 +59,7 @@ pub(super) enum Spoken {
 #[derive(Debug)]
 pub(super) struct Ended {
     pub(super) end: End,
+    pub(super) seq: Option<SeqId>,
     pub(super) submitted: Stamp,
     pub(super) talker: StageSnapshot,
     pub(super) code2wav: StageSnapshot,
@@ -211,6 +212,7 @@ impl Running {
         let (talker, code2wav) = self.segment.progress();
         Ended {
             end,
+            seq: self.segment.seq(),
             submitted: self.submitted,
             talker,
             code2wav,

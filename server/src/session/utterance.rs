@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use omni_audio::{Samples, Timeline};
 use omni_engine::Stamp;
+use omni_telemetry::TraceContext;
 
 use super::heard::Heard;
 use super::ledger::Ledger;
@@ -19,6 +20,7 @@ use super::run::Outbox;
 use super::settings::Settings;
 use super::speaking::{Ended, Speaking, Spoken};
 use super::text::{Piece, TextFront};
+use super::track::{SequenceRecord, Sequences, Track};
 use crate::error::ServeError;
 use crate::id::{SessionId, UtteranceId, random_u64};
 use crate::orchestrator::{Orchestrator, Pipeline, SegmentSpec};
@@ -53,6 +55,8 @@ pub(super) struct Utterance {
     heard: Heard,
     /// Held by whoever works on it.
     request: Arc<LetGo>,
+    /// Where its spans belong, if it is traced, and what they are made of.
+    trace: Option<(Arc<TraceContext>, Sequences)>,
     /// What it answers, if it is the model's own text.
     context: Option<Arc<[ContextRow]>>,
     /// Its text comes from the model: a gap is never the caller's.
@@ -103,6 +107,7 @@ impl Utterance {
             ledger: Ledger::new(heard_at, now),
             heard: Heard::new(rate, Timeline::new(rate, heard_at, delivery.rendering.speed)),
             request: pipeline.request(),
+            trace: None,
             context: None,
             own_text: false,
             sequences: 0,
@@ -123,6 +128,12 @@ impl Utterance {
         self.request = request;
         self.own_text = true;
         self.speaking.lend();
+        self
+    }
+
+    /// It is traced, if there is a trace.
+    pub(super) fn traced(mut self, trace: Option<Arc<TraceContext>>) -> Self {
+        self.trace = trace.map(|context| (context, Sequences::default()));
         self
     }
 
@@ -363,6 +374,7 @@ impl Utterance {
                 _ => now,
             },
             request_held: Arc::clone(&self.request),
+            trace: self.trace.as_ref().map(|(context, _)| Arc::clone(context)),
         };
         self.ledger.handed_over(now);
         self.heard.begin(piece.source_end);
@@ -444,6 +456,14 @@ impl Utterance {
     fn account(&mut self, ended: &Ended) {
         self.ledger
             .sequence(ended.submitted, ended.talker, ended.code2wav);
+        if let Some((_, sequences)) = &mut self.trace {
+            sequences.add(SequenceRecord {
+                seq: ended.seq,
+                submitted: ended.submitted,
+                talker: ended.talker,
+                code2wav: ended.code2wav,
+            });
+        }
     }
 
     /// Everything is spoken: the held-back rest goes out as the last audio.
@@ -531,6 +551,21 @@ impl Utterance {
             seed: self.seed,
             error: error.clone(),
         };
+        let track = self.trace.take().map(|(context, sequences)| {
+            let (asked, submitted) = self.ledger.waited();
+            Track {
+                context,
+                began: self.ledger.began(),
+                ended: now,
+                asked,
+                admitted: None,
+                submitted,
+                sampling: self.settings.sampling,
+                max_outputs: self.settings.max_frames,
+                thinker: None,
+                sequences,
+            }
+        });
         let record = UtteranceRecord {
             session,
             utterance: self.id,
@@ -540,6 +575,7 @@ impl Utterance {
             usage,
             timings,
             seed: self.seed,
+            track,
         };
         (done, record)
     }

@@ -370,86 +370,90 @@ pub const OMNI_METRICS_PUSH_TOTAL: CounterFamily<1> = CounterFamily::new(90, &["
 #[rustfmt::skip]
 pub const OMNI_METRICS_LAST_PUSH_SUCCESS_TIMESTAMP_S: GaugeFamily<0> = GaugeFamily::new(91, &[]);
 
+/// `vllm:omni_trace_spans_total`: Spans of traced requests, by what became of them (failed was not taken by the collector, dropped found the queue full). Stays at zero without an endpoint for traces.
+#[rustfmt::skip]
+pub const OMNI_TRACE_SPANS_TOTAL: CounterFamily<1> = CounterFamily::new(92, &["result"]);
+
 /// `Requests2XX`: Answers that succeeded.
 #[rustfmt::skip]
-pub const TS_REQUESTS_2XX: CounterFamily<1> = CounterFamily::new(92, &["Level"]);
+pub const TS_REQUESTS_2XX: CounterFamily<1> = CounterFamily::new(93, &["Level"]);
 
 /// `Requests4XX`: Answers that blamed the caller.
 #[rustfmt::skip]
-pub const TS_REQUESTS_4XX: CounterFamily<1> = CounterFamily::new(93, &["Level"]);
+pub const TS_REQUESTS_4XX: CounterFamily<1> = CounterFamily::new(94, &["Level"]);
 
 /// `Requests5XX`: Answers that blamed the server.
 #[rustfmt::skip]
-pub const TS_REQUESTS_5XX: CounterFamily<1> = CounterFamily::new(94, &["Level"]);
+pub const TS_REQUESTS_5XX: CounterFamily<1> = CounterFamily::new(95, &["Level"]);
 
 /// `ts_inference_requests_total`: Inference requests that arrived.
 #[rustfmt::skip]
-pub const TS_INFERENCE_REQUESTS_TOTAL: CounterFamily<1> = CounterFamily::new(95, &["model_version"]);
+pub const TS_INFERENCE_REQUESTS_TOTAL: CounterFamily<1> = CounterFamily::new(96, &["model_version"]);
 
 /// `ts_inference_latency_microseconds`: Arrival to answer, summed.
 #[rustfmt::skip]
-pub const TS_INFERENCE_LATENCY_MICROSECONDS: FloatCounterFamily<1> = FloatCounterFamily::new(96, &["model_version"]);
+pub const TS_INFERENCE_LATENCY_MICROSECONDS: FloatCounterFamily<1> = FloatCounterFamily::new(97, &["model_version"]);
 
 /// `ts_queue_latency_microseconds`: Time in queues, summed.
 #[rustfmt::skip]
-pub const TS_QUEUE_LATENCY_MICROSECONDS: FloatCounterFamily<1> = FloatCounterFamily::new(97, &["model_version"]);
+pub const TS_QUEUE_LATENCY_MICROSECONDS: FloatCounterFamily<1> = FloatCounterFamily::new(98, &["model_version"]);
 
 /// `QueueTime`: Time the last request spent in a queue.
 #[rustfmt::skip]
-pub const TS_QUEUE_TIME: GaugeFamily<1> = GaugeFamily::new(98, &["Level"]);
+pub const TS_QUEUE_TIME: GaugeFamily<1> = GaugeFamily::new(99, &["Level"]);
 
 /// `WorkerThreadTime`: Time of the last request that was neither queue nor model.
 #[rustfmt::skip]
-pub const TS_WORKER_THREAD_TIME: GaugeFamily<1> = GaugeFamily::new(99, &["Level"]);
+pub const TS_WORKER_THREAD_TIME: GaugeFamily<1> = GaugeFamily::new(100, &["Level"]);
 
 /// `WorkerLoadTime`: Time a worker took to load its model.
 #[rustfmt::skip]
-pub const TS_WORKER_LOAD_TIME: GaugeFamily<2> = GaugeFamily::new(100, &["WorkerName", "Level"]);
+pub const TS_WORKER_LOAD_TIME: GaugeFamily<2> = GaugeFamily::new(101, &["WorkerName", "Level"]);
 
 /// `HandlerTime`: Time the model was busy with the last request.
 #[rustfmt::skip]
-pub const TS_HANDLER_TIME: GaugeFamily<2> = GaugeFamily::new(101, &["ModelName", "Level"]);
+pub const TS_HANDLER_TIME: GaugeFamily<2> = GaugeFamily::new(102, &["ModelName", "Level"]);
 
 /// `PredictionTime`: Time from hand-over to the model to its answer, of the last request.
 #[rustfmt::skip]
-pub const TS_PREDICTION_TIME: GaugeFamily<2> = GaugeFamily::new(102, &["ModelName", "Level"]);
+pub const TS_PREDICTION_TIME: GaugeFamily<2> = GaugeFamily::new(103, &["ModelName", "Level"]);
 
 /// `CPUUtilization`: Share of the machine's processor time that is busy.
 #[rustfmt::skip]
-pub const TS_CPUUTILIZATION: GaugeFamily<1> = GaugeFamily::new(103, &["Level"]);
+pub const TS_CPUUTILIZATION: GaugeFamily<1> = GaugeFamily::new(104, &["Level"]);
 
 /// `MemoryUsed`: Memory in use.
 #[rustfmt::skip]
-pub const TS_MEMORY_USED: GaugeFamily<1> = GaugeFamily::new(104, &["Level"]);
+pub const TS_MEMORY_USED: GaugeFamily<1> = GaugeFamily::new(105, &["Level"]);
 
 /// `MemoryAvailable`: Memory that can be had.
 #[rustfmt::skip]
-pub const TS_MEMORY_AVAILABLE: GaugeFamily<1> = GaugeFamily::new(105, &["Level"]);
+pub const TS_MEMORY_AVAILABLE: GaugeFamily<1> = GaugeFamily::new(106, &["Level"]);
 
 /// `MemoryUtilization`: Share of the memory in use.
 #[rustfmt::skip]
-pub const TS_MEMORY_UTILIZATION: GaugeFamily<1> = GaugeFamily::new(106, &["Level"]);
+pub const TS_MEMORY_UTILIZATION: GaugeFamily<1> = GaugeFamily::new(107, &["Level"]);
 
 /// `DiskUsage`: Room in use on the root file system.
 #[rustfmt::skip]
-pub const TS_DISK_USAGE: GaugeFamily<1> = GaugeFamily::new(107, &["Level"]);
+pub const TS_DISK_USAGE: GaugeFamily<1> = GaugeFamily::new(108, &["Level"]);
 
 /// `DiskAvailable`: Room left on the root file system.
 #[rustfmt::skip]
-pub const TS_DISK_AVAILABLE: GaugeFamily<1> = GaugeFamily::new(108, &["Level"]);
+pub const TS_DISK_AVAILABLE: GaugeFamily<1> = GaugeFamily::new(109, &["Level"]);
 
 /// `DiskUtilization`: Share of the root file system in use.
 #[rustfmt::skip]
-pub const TS_DISK_UTILIZATION: GaugeFamily<1> = GaugeFamily::new(109, &["Level"]);
+pub const TS_DISK_UTILIZATION: GaugeFamily<1> = GaugeFamily::new(110, &["Level"]);
 
 /// `GPUUtilization`: Share of time in which a kernel ran.
 #[rustfmt::skip]
-pub const TS_GPUUTILIZATION: GaugeFamily<2> = GaugeFamily::new(110, &["Level", "DeviceId"]);
+pub const TS_GPUUTILIZATION: GaugeFamily<2> = GaugeFamily::new(111, &["Level", "DeviceId"]);
 
 /// `GPUMemoryUsed`: Device memory in use.
 #[rustfmt::skip]
-pub const TS_GPUMEMORY_USED: GaugeFamily<2> = GaugeFamily::new(111, &["Level", "DeviceId"]);
+pub const TS_GPUMEMORY_USED: GaugeFamily<2> = GaugeFamily::new(112, &["Level", "DeviceId"]);
 
 /// `GPUMemoryUtilization`: Share of the device memory in use.
 #[rustfmt::skip]
-pub const TS_GPUMEMORY_UTILIZATION: GaugeFamily<2> = GaugeFamily::new(112, &["Level", "DeviceId"]);
+pub const TS_GPUMEMORY_UTILIZATION: GaugeFamily<2> = GaugeFamily::new(113, &["Level", "DeviceId"]);

@@ -74,6 +74,7 @@ impl Load {
         let engines: Vec<_> = (0..REPLICAS.len() as u32).map(engine).collect();
         engines.iter().for_each(|engine| engine.initialised(&cache()));
         collect_system(telemetry.exposition(), meter);
+        TraceInstruments::new(meter).exported(1);
         Self {
             pipeline: PipelineInstruments::new(meter, "0.1.0", &stages),
             sessions: SessionInstruments::new(meter),

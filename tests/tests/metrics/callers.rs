@@ -3,13 +3,11 @@
 use futures::stream;
 use omni_proto::v1;
 use omni_proto::v1::{MetricErrorReason as Reason, MetricKind as Kind};
-use omni_tests::{FakeScript, TestServer};
+use omni_tests::{FakeScript, Reading, TestServer};
 use tokio::sync::mpsc;
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::{Code, Status};
 use tonic_types::StatusExt as _;
-
-use crate::support::Reading;
 
 const ON: [&str; 2] = ["--metrics-service", "on"];
 

@@ -1,8 +1,6 @@
 //! What is counted is what was asked for, each once.
 
-use omni_tests::{FakeScript, TestServer, chat_config};
-
-use crate::support::{Reading, speak, vanish};
+use omni_tests::{FakeScript, Reading, TestServer, chat_config, speak, vanish};
 
 #[tokio::test]
 async fn nothing_is_counted_before_the_first_request() {

@@ -2,10 +2,8 @@
 
 use omni_proto::v1;
 use omni_server::stage::ReplicaState;
-use omni_tests::{FakeScript, TestServer, audio_of};
+use omni_tests::{FakeScript, Reading, TestServer, audio_of, speak};
 use tonic::Code;
-
-use crate::support::{Reading, speak};
 
 #[tokio::test]
 async fn engines_count_sequences_tokens_and_intervals() {

@@ -1,8 +1,6 @@
 //! Every family that a server serves is fed.
 
-use omni_tests::{FakeScript, TestServer, chat_config};
-
-use crate::support::{Reading, speak, vanish};
+use omni_tests::{FakeScript, Reading, TestServer, chat_config, speak, vanish};
 
 /// Families that need something which this machine, or this test, may not have.
 const ELSEWHERE: [&str; 1] = [
@@ -11,13 +9,14 @@ const ELSEWHERE: [&str; 1] = [
 ];
 
 /// Counters that stay at zero while all goes well: here they only have to be there. A test beside this one makes the pushes count.
-const QUIET: [&str; 10] = [
+const QUIET: [&str; 11] = [
     "vllm:admission_rejections_total",
     "vllm:num_preemptions_total",
     "vllm:omni_audio_skipped_requests_total",
     "vllm:omni_metrics_dropped_total",
     "vllm:omni_metrics_push_total",
     "vllm:omni_stage_starved_total",
+    "vllm:omni_trace_spans_total",
     // The scripted model does not say what stands in its cache.
     "vllm:prefix_cache_hits_total",
     "vllm:prefix_cache_queries_total",

@@ -1,8 +1,6 @@
 //! Where the metrics are, and what the flags change.
 
-use omni_tests::{FakeScript, TestServer};
-
-use crate::support::{Reading, get, speak};
+use omni_tests::{FakeScript, Reading, TestServer, get, speak};
 
 #[tokio::test]
 async fn probes_say_whether_the_server_lives_and_whether_it_serves() {

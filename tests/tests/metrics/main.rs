@@ -6,4 +6,3 @@ mod engines;
 mod families;
 mod listening;
 mod programs;
-mod support;

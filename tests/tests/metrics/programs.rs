@@ -6,9 +6,7 @@ use std::io::Write as _;
 use std::process::{Command, Stdio};
 
 use omni_proto::v1;
-use omni_tests::{FakeScript, TestServer, audio_of};
-
-use crate::support::{Reading, TEXT, vanish};
+use omni_tests::{FakeScript, Reading, TEXT, TestServer, audio_of, vanish};
 
 #[path = "../../../telemetry/tests/support/programs.rs"]
 mod started;

@@ -6,7 +6,8 @@
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock, Weak};
 
-use omni_telemetry::{Collector, RejectionReason, Replica, Telemetry};
+use omni_engine::Stamp;
+use omni_telemetry::{Collector, RejectionReason, Replica, Telemetry, TraceContext, TraceParent};
 
 use super::account;
 use super::engines::Engine;
@@ -44,6 +45,9 @@ impl Observer {
     /// The model is loaded; `stages` are about to be started, upstream first. None of them has sequences of more than `longest`
     /// tokens.
     pub(in crate::app) fn model(&self, info: &SpeechInfo, stages: &[&'static str], longest: u32) {
+        if self.telemetry.is_off() {
+            return;
+        }
         self.live.get_or_init(|| {
             self.telemetry.model_is_called(&info.id);
             self.telemetry.longest_sequence(longest);
@@ -159,6 +163,10 @@ pub(super) fn beside(observer: &Arc<Observer>, sinks: Sinks) -> Sinks {
 struct Beside<S>(Arc<Observer>, S);
 
 impl RecordSink for Beside<Arc<dyn RecordSink>> {
+    fn begins(&self, caller: Option<&TraceParent>, now: Stamp) -> Option<Arc<TraceContext>> {
+        self.1.begins(caller, now)
+    }
+
     fn utterance(&self, record: &UtteranceRecord) {
         // Nobody's request is a part of warming up.
         if let Some(live) = self.0.live.get() {

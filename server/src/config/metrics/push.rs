@@ -20,6 +20,13 @@ impl From<String> for SecretUrl {
     }
 }
 
+impl SecretUrl {
+    /// As it was given.
+    pub(in crate::config) fn reveal(&self) -> &str {
+        &self.0
+    }
+}
+
 impl fmt::Debug for SecretUrl {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("***")
@@ -71,7 +78,7 @@ pub struct RawPush {
 impl RawPush {
     /// Checks everything. The URL is never repeated.
     pub(super) fn resolve(&self, server: SocketAddr) -> Result<Option<PushOptions>, String> {
-        let Some(SecretUrl(url)) = &self.push_gateway else {
+        let Some(url) = self.push_gateway.as_ref().map(SecretUrl::reveal) else {
             return Ok(None);
         };
         for (flag, time) in [

@@ -25,7 +25,7 @@ impl super::super::meter::EdgeSink for Seen {
     }
 
     fn closed(&self, record: &EdgeRecord) {
-        self.0.lock().unwrap().1.push(*record);
+        self.0.lock().unwrap().1.push(record.clone());
     }
 }
 
@@ -40,6 +40,7 @@ fn every_chunk_is_measured_and_the_edge_summed_up_when_it_closes() {
     };
     let meter = EdgeMeter {
         hop,
+        trace: None,
         clock: Clock::start(),
         sink: Arc::new(seen.clone()),
     };

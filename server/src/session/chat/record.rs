@@ -1,4 +1,4 @@
-//! The one account of an answer: for its `response_done`, for the log, for metrics.
+//! The one account of an answer: for its `response_done`, for the log, for metrics and traces.
 
 use std::time::Duration;
 
@@ -9,6 +9,7 @@ use super::settings::Modalities;
 use crate::error::ServeError;
 use crate::id::{MessageId, SessionId};
 use crate::session::record::{Outcome, StageFigures, Timings};
+use crate::session::track::Track;
 
 /// What an answer used.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -111,4 +112,6 @@ pub struct TurnRecord {
     pub timings: TurnTimings,
     /// The seed that was used.
     pub seed: u64,
+    /// What its trace shows besides, if it is traced.
+    pub track: Option<Track>,
 }

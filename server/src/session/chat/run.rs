@@ -7,6 +7,7 @@ use std::time::Duration;
 use futures::{FutureExt as _, Stream, StreamExt as _};
 use omni_audio::Samples;
 use omni_engine::{CacheSalt, Stamp};
+use omni_telemetry::TraceParent;
 use tokio::sync::mpsc;
 
 use super::history::{History, assistant};
@@ -29,6 +30,7 @@ pub struct ChatSession {
     id: SessionId,
     deps: SessionDeps,
     deadline: Option<Stamp>,
+    caller: Option<TraceParent>,
 }
 
 impl ChatSession {
@@ -39,7 +41,15 @@ impl ChatSession {
             id: SessionId::random(),
             deps,
             deadline,
+            caller: None,
         }
+    }
+
+    /// Its answers are parts of what `caller` does, if that says so.
+    #[must_use]
+    pub fn called_by(mut self, caller: Option<TraceParent>) -> Self {
+        self.caller = caller;
+        self
     }
 
     /// Runs to the end: of the commands and the answer they asked for, or of the reader's interest. An error among the commands
@@ -61,6 +71,7 @@ impl ChatSession {
             patience: Patience::new(self.deps.limits, self.deadline, now),
             salt: self.deps.orchestrator.next_salt(),
             deps: self.deps,
+            caller: self.caller,
             limits: ChatLimits::default(),
             settings: None,
             history: History::new(hearing),
@@ -90,6 +101,7 @@ impl ChatSession {
 struct Run {
     id: SessionId,
     deps: SessionDeps,
+    caller: Option<TraceParent>,
     patience: Patience,
     limits: ChatLimits,
     /// Keeps what the thinker computes for this conversation apart from others'.
@@ -394,6 +406,7 @@ impl Run {
             conversation: self.history.conversation(instructions),
             seed: settings.seed.unwrap_or_else(random_u64),
             salt: self.salt,
+            trace: self.deps.records.begins(self.caller.as_ref(), now),
             settings,
         };
         self.last = None;

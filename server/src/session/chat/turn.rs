@@ -9,7 +9,8 @@ use std::time::Duration;
 
 use futures::future::BoxFuture;
 use omni_audio::Samples;
-use omni_engine::{CacheSalt, Stamp};
+use omni_engine::{CacheSalt, SeqId, Stamp};
+use omni_telemetry::TraceContext;
 
 use super::figures::Figures;
 use super::fit::{Fitted, Room, fit};
@@ -26,6 +27,7 @@ use crate::orchestrator::{Orchestrator, Reply, ReplyEvent, ReplySpec, UtteranceP
 use crate::session::limits::SessionLimits;
 use crate::session::record::{Outcome, Packet};
 use crate::session::speaking::Spoken;
+use crate::session::track::{Sequences, Track};
 use crate::stage::{CancelFlag, End, LetGo, ReplyToken, ThinkerRequest};
 
 /// What to answer, and how.
@@ -38,6 +40,8 @@ pub(super) struct Question {
     pub(super) seed: u64,
     /// Keeps what is computed for it apart from what is for others.
     pub(super) salt: CacheSalt,
+    /// Where its spans belong, if it is traced.
+    pub(super) trace: Option<Arc<TraceContext>>,
 }
 
 /// The state of one answer.
@@ -50,6 +54,9 @@ pub(super) struct Turn {
     orchestrator: Orchestrator,
     /// Held by whoever works on it.
     request: Arc<LetGo>,
+    trace: Option<Arc<TraceContext>>,
+    /// What it is to the thinker.
+    seq: Option<SeqId>,
     began: Stamp,
     phase: Phase,
     /// Held to the end: the voice works under it too.
@@ -180,17 +187,21 @@ impl Turn {
             conversation,
             seed,
             salt,
+            trace,
         } = question;
         let voice = match modalities.audio {
-            true => Some(Voice::new(
-                &id,
-                &settings.speech,
-                seed,
-                orchestrator,
-                limits,
-                Arc::clone(&request),
-                now,
-            )?),
+            true => Some(
+                Voice::new(
+                    &id,
+                    &settings.speech,
+                    seed,
+                    orchestrator,
+                    limits,
+                    Arc::clone(&request),
+                    now,
+                )?
+                .traced(trace.clone()),
+            ),
             false => None,
         };
         let writing = Writing::new((chat.detokenizer)(), &settings.stop);
@@ -235,6 +246,8 @@ impl Turn {
             },
             orchestrator: orchestrator.clone(),
             request,
+            trace,
+            seq: None,
             began: now,
             phase: Phase::Preparing(Box::pin(preparing)),
             permit: None,
@@ -389,6 +402,7 @@ impl Turn {
             max_tokens: self.settings.max_tokens.min(room).max(1),
             arrived: self.began,
             request_held: Arc::clone(&self.request),
+            trace: self.trace.clone(),
         };
         let reply = self.orchestrator.answer(spec)?;
         self.phase = Phase::Thinking(Box::new(reply));
@@ -455,6 +469,7 @@ impl Turn {
     fn stop_thinking(&mut self) {
         if let Phase::Thinking(reply) = std::mem::replace(&mut self.phase, Phase::Over) {
             self.figures.thinker = reply.progress();
+            self.seq = reply.seq();
         }
     }
 
@@ -532,6 +547,22 @@ impl Turn {
         self.voice.as_mut()?.handed_over(samples, now)
     }
 
+    fn track(&mut self, sequences: Sequences, now: Stamp) -> Option<Track> {
+        let figures = &self.figures;
+        self.trace.take().map(|context| Track {
+            context,
+            began: self.began,
+            ended: now,
+            asked: Some(self.began),
+            admitted: figures.admitted,
+            submitted: figures.submitted,
+            sampling: self.settings.sampling,
+            max_outputs: Some(self.settings.max_tokens),
+            thinker: Some((self.seq, figures.thinker)),
+            sequences,
+        })
+    }
+
     /// Ends it. With `aborted` the session ends under it and there will be no `response_done`.
     pub(super) fn close(mut self, session: SessionId, aborted: Option<ServeError>, now: Stamp) -> Closed {
         if aborted == Some(ServeError::CallerGone) {
@@ -552,7 +583,9 @@ impl Turn {
             text: kept.to_owned(),
         };
         let (is_spoken, echo) = (self.voice.is_some(), self.voice.as_ref().and_then(Voice::echo));
-        let speech = self.voice.take().map(|voice| voice.close(session, now));
+        let closed = self.voice.take().map(|voice| voice.close(session, now));
+        let (speech, sequences) = closed.unzip();
+        let track = self.track(sequences.flatten().unwrap_or_default(), now);
         let timings = self.figures.timings(self.began, speech.as_ref(), now);
         let usage = self.figures.usage(speech.as_ref());
         let done = ResponseDone {
@@ -574,6 +607,7 @@ impl Turn {
             usage,
             timings,
             seed: self.seed,
+            track,
         };
         let last = Last {
             said: done.said.clone(),

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use omni_audio::Samples;
 use omni_engine::Stamp;
+use omni_telemetry::TraceContext;
 
 use super::outbox::Outbox;
 use super::protocol::ChatEventBody;
@@ -19,6 +20,7 @@ use crate::session::record::{Outcome, Packet};
 use crate::session::run::Outbox as Events;
 use crate::session::settings::Settings;
 use crate::session::speaking::Spoken;
+use crate::session::track::Sequences;
 use crate::session::utterance::Utterance;
 use crate::stage::{ContextRow, LetGo, Voicing};
 
@@ -114,6 +116,12 @@ impl Voice {
             max_rows: pipeline.info.max_context as usize / SHARE,
             mute: false,
         })
+    }
+
+    /// It is a part of what is traced, if there is a trace.
+    pub(super) fn traced(mut self, trace: Option<Arc<TraceContext>>) -> Self {
+        self.utterance = self.utterance.traced(trace);
+        self
     }
 
     /// What it answers, and how the answer opens; says whether what the thinker makes of audio is needed first.
@@ -288,8 +296,9 @@ impl Voice {
         })
     }
 
-    /// Its figures.
-    pub(super) fn close(self, session: SessionId, now: Stamp) -> Done {
-        self.utterance.close(session, None, now).0
+    /// Its figures, and its sequences if it is traced.
+    pub(super) fn close(self, session: SessionId, now: Stamp) -> (Done, Option<Sequences>) {
+        let (done, record) = self.utterance.close(session, None, now);
+        (done, record.track.map(|track| track.sequences))
     }
 }

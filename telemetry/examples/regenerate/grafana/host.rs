@@ -143,7 +143,14 @@ fn metrics() -> Row {
             )
             .empty_while("the server does not push, or never could", "does not push")
             .limits(30.0, 120.0)
-            .wide(24),
+            .wide(12),
+        lines("Spans", "cps")
+            .about("Spans of traced requests by what became of them. Zero without an endpoint for traces.")
+            .query(
+                "{{instance}} {{result}}",
+                "sum by (instance, result) (rate(vllm:omni_trace_spans_total{@host}[@rate]))",
+            )
+            .wide(12),
     ];
     row("Metrics", panels)
 }

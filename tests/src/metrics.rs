@@ -3,16 +3,18 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use omni_proto::v1;
-use omni_tests::{FakeScript, TestServer, audio_of, config, text};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
+use crate::call::{audio_of, config, text};
+use crate::fake::FakeScript;
+use crate::server::TestServer;
+
 /// Two sentences.
-pub(crate) const TEXT: &str =
-    "This is a sentence. And here is one more, a longer one, to be spoken after it.";
+pub const TEXT: &str = "This is a sentence. And here is one more, a longer one, to be spoken after it.";
 
 /// The body of an answer of the metrics' own server.
-pub(crate) async fn get(server: &TestServer, path: &str) -> String {
+pub async fn get(server: &TestServer, path: &str) -> String {
     let address = server.app.metrics_address().expect("metrics are served");
     let mut stream = TcpStream::connect(address).await.expect("a connection");
     let request = format!("GET {path} HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n");
@@ -25,24 +27,29 @@ pub(crate) async fn get(server: &TestServer, path: &str) -> String {
 
 /// One line.
 #[derive(Debug, Clone)]
-pub(crate) struct Sample {
-    pub(crate) name: String,
-    pub(crate) labels: BTreeMap<String, String>,
-    pub(crate) value: f64,
+pub struct Sample {
+    /// Its name, with the suffix that it has in a histogram.
+    pub name: String,
+    /// Its labels.
+    pub labels: BTreeMap<String, String>,
+    /// What it says.
+    pub value: f64,
 }
 
 /// One reading.
 #[derive(Debug)]
-pub(crate) struct Reading {
-    pub(crate) text: String,
-    pub(crate) samples: Vec<Sample>,
+pub struct Reading {
+    /// As it came.
+    pub text: String,
+    /// Every line.
+    pub samples: Vec<Sample>,
     /// Families and their types.
-    pub(crate) types: BTreeMap<String, String>,
+    pub types: BTreeMap<String, String>,
 }
 
 impl Reading {
     /// Reads `server`. No series may be there twice.
-    pub(crate) async fn of(server: &TestServer) -> Self {
+    pub async fn of(server: &TestServer) -> Self {
         let text = get(server, "/metrics").await;
         let (mut samples, mut types, mut seen) = (Vec::new(), BTreeMap::new(), BTreeSet::new());
         for line in text.lines() {
@@ -62,7 +69,7 @@ impl Reading {
     }
 
     /// The samples of `name` that have all of `labels`.
-    pub(crate) fn of_name<'a>(
+    pub fn of_name<'a>(
         &'a self,
         name: &'a str,
         labels: &'a [(&'a str, &'a str)],
@@ -76,14 +83,14 @@ impl Reading {
     }
 
     /// The sum of those samples, of which there is at least one.
-    pub(crate) fn sum(&self, name: &str, labels: &[(&str, &str)]) -> f64 {
+    pub fn sum(&self, name: &str, labels: &[(&str, &str)]) -> f64 {
         let values: Vec<_> = self.of_name(name, labels).map(|sample| sample.value).collect();
         assert!(!values.is_empty(), "no {name} {labels:?} in\n{}", self.text);
         values.iter().sum()
     }
 
     /// The id of a stage.
-    pub(crate) fn stage(&self, name: &str) -> String {
+    pub fn stage(&self, name: &str) -> String {
         let mut infos = self.of_name("vllm:omni_stage_info", &[]);
         let info = infos.find(|info| info.labels["stage_name"] == name);
         info.unwrap_or_else(|| panic!("no stage {name} in\n{}", self.text))
@@ -112,7 +119,7 @@ fn sample(series: &str, value: f64) -> Sample {
 }
 
 /// Speaks [`TEXT`] so often, one after the other. Gives the samples of the audio.
-pub(crate) async fn speak(server: &TestServer, utterances: usize) -> usize {
+pub async fn speak(server: &TestServer, utterances: usize) -> usize {
     let mut samples = 0;
     for _ in 0..utterances {
         let (audio, _) = audio_of(&mut server.speech(), v1::SpeechConfig::default(), TEXT)
@@ -126,7 +133,7 @@ pub(crate) async fn speak(server: &TestServer, utterances: usize) -> usize {
 
 /// A caller who vanishes while the talker works on what was said. The session has ended then, and the talker is still in its
 /// step until it is opened: only then is it the cancel that ends the sequence.
-pub(crate) async fn vanish(server: &TestServer, script: &FakeScript) {
+pub async fn vanish(server: &TestServer, script: &FakeScript) {
     let before = script.talker.passed();
     script.talker.close();
     script.talker.allow(1);

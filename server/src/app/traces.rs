@@ -1,0 +1,162 @@
+//! Traces of requests: which are traced, the spans that their records become, and the task that sends them.
+//!
+//! In: what sessions and edges tell. Out: spans to the collector. Spans are made when a record is there, so that what is traced does
+//! nothing for it while it runs. Without an endpoint there is no task, and nothing is looked at.
+
+use std::sync::Arc;
+
+use anyhow::Context as _;
+use omni_engine::Stamp;
+use omni_telemetry::{Telemetry, TraceContext, TraceInstruments, TraceParent, Tracer};
+use tokio::task::JoinHandle;
+use tokio_util::sync::CancellationToken;
+
+use super::Sinks;
+use crate::config::TraceSettings;
+use crate::connector::{ChunkStamps, EdgeRecord, EdgeSink, Hop};
+use crate::orchestrator::Orchestrator;
+use crate::session::{Packet, RecordSink, SessionChange, TurnRecord, UtteranceRecord};
+
+mod otlp;
+mod spans;
+
+use otlp::Otlp;
+
+/// Traces that can be sent, or none.
+pub(super) struct Traces {
+    running: Option<Running>,
+}
+
+struct Running {
+    tracer: Tracer,
+    orchestrator: Orchestrator,
+    task: JoinHandle<()>,
+    exit: CancellationToken,
+}
+
+impl std::fmt::Debug for Traces {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Traces")
+            .field("on", &self.running.is_some())
+            .finish()
+    }
+}
+
+/// The way to the collector, before anything runs.
+pub(super) struct Prepared(Option<(TraceSettings, Otlp)>);
+
+impl Prepared {
+    /// As configured.
+    pub(super) fn new(settings: Option<&TraceSettings>) -> anyhow::Result<Self> {
+        let prepared = settings.map(|settings| {
+            let otlp = Otlp::new(settings).context("traces cannot be sent")?;
+            anyhow::Ok((settings.clone(), otlp))
+        });
+        prepared.transpose().map(Self)
+    }
+
+    /// Sends from now on, and counts in `telemetry` what becomes of spans.
+    pub(super) fn start(self, telemetry: &Telemetry, orchestrator: &Orchestrator) -> Traces {
+        let instruments = TraceInstruments::new(telemetry.meter());
+        let running = self.0.map(|(settings, otlp)| {
+            tracing::info!(collector = %settings.endpoint, "traces");
+            let (tracer, exporter) = Tracer::new(settings.sampler, settings.limits, instruments, otlp);
+            let exit = CancellationToken::new();
+            Running {
+                tracer,
+                orchestrator: orchestrator.clone(),
+                task: tokio::spawn(exporter.run(exit.clone())),
+                exit,
+            }
+        });
+        Traces { running }
+    }
+}
+
+impl Traces {
+    /// Sinks that make spans of what `sinks` are told, if anything is traced.
+    pub(super) fn observe(&self, sinks: Sinks) -> Sinks {
+        let Some(running) = &self.running else {
+            return sinks;
+        };
+        let spans = Spans {
+            tracer: running.tracer.clone(),
+            orchestrator: running.orchestrator.clone(),
+            sinks,
+        };
+        let spans = Arc::new(spans);
+        Sinks {
+            records: Arc::clone(&spans) as Arc<dyn RecordSink>,
+            edges: spans,
+        }
+    }
+
+    /// Sends what is left, for as long as sending may take, and ends.
+    pub(super) async fn close(self) {
+        if let Some(Running { task, exit, .. }) = self.running {
+            exit.cancel();
+            if task.await.is_err() {
+                tracing::error!("the task that sends spans panicked");
+            }
+        }
+    }
+}
+
+/// Makes spans, after telling `sinks`.
+struct Spans {
+    tracer: Tracer,
+    orchestrator: Orchestrator,
+    sinks: Sinks,
+}
+
+impl Spans {
+    fn model(&self) -> String {
+        let model = self.orchestrator.model();
+        model.map_or_else(|_| String::new(), |model| model.info.id.clone())
+    }
+}
+
+impl RecordSink for Spans {
+    fn begins(&self, caller: Option<&TraceParent>, now: Stamp) -> Option<Arc<TraceContext>> {
+        self.tracer.begin(caller, now.0)
+    }
+
+    fn utterance(&self, record: &UtteranceRecord) {
+        self.sinks.records.utterance(record);
+        if let Some(track) = &record.track {
+            for span in spans::utterance(self.model(), record, track) {
+                self.tracer.span(span);
+            }
+        }
+    }
+
+    fn turn(&self, record: &TurnRecord) {
+        self.sinks.records.turn(record);
+        if let Some(track) = &record.track {
+            for span in spans::turn(self.model(), record, track) {
+                self.tracer.span(span);
+            }
+        }
+    }
+
+    fn packet(&self, packet: &Packet) {
+        self.sinks.records.packet(packet);
+    }
+
+    fn session(&self, change: SessionChange) {
+        self.sinks.records.session(change);
+    }
+}
+
+impl EdgeSink for Spans {
+    fn chunk(&self, hop: &Hop, chunk: &ChunkStamps) {
+        self.sinks.edges.chunk(hop, chunk);
+    }
+
+    fn closed(&self, record: &EdgeRecord) {
+        self.sinks.edges.closed(record);
+        if let Some(context) = &record.trace {
+            self.tracer.span(spans::edge(context, record));
+        }
+    }
+}

@@ -1,0 +1,252 @@
+//! From the server's own records to spans. Pure.
+//!
+//! Names of attributes: `gen_ai.*` as vLLM has them (`vllm/tracing`), `omni.*` where there is no name for it. Times are seconds.
+//! What somebody wrote, said or heard is in none of them.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use omni_engine::{SeqId, Stamp};
+use omni_telemetry::{Span, TraceContext};
+
+use crate::connector::EdgeRecord;
+use crate::error::ServeError;
+use crate::session::{Outcome, Timings, Track, TurnRecord, UtteranceRecord};
+use crate::stage::StageSnapshot;
+
+/// The name of every request's span, as vLLM has it.
+const REQUEST: &str = "llm_request";
+
+/// The spans of an utterance, but for those of its edges.
+pub(super) fn utterance(model: String, record: &UtteranceRecord, track: &Track) -> Vec<Span> {
+    let usage = &record.usage;
+    let course = Course {
+        started: track
+            .sequences
+            .kept
+            .first()
+            .and_then(|first| first.talker.started),
+        first_output: track
+            .sequences
+            .kept
+            .first()
+            .and_then(|first| first.talker.first_output),
+        last_output: track.sequences.last_output,
+    };
+    let root = Request {
+        operation: "text_to_speech",
+        model,
+        id: format!("{}/{}", record.session, record.utterance),
+        outcome: record.outcome,
+        error: record.error.as_ref(),
+        prompt_tokens: usage.text_tokens,
+        completion_tokens: usage.frames,
+    }
+    .span(track, &course);
+    let root = heard(root, &record.timings, usage.audio)
+        .text("omni.session.id", record.session.to_string())
+        .text("omni.voice", record.voice.clone());
+    parts(root, track)
+}
+
+/// The spans of an answer, but for those of its edges.
+pub(super) fn turn(model: String, record: &TurnRecord, track: &Track) -> Vec<Span> {
+    let usage = &record.usage;
+    let thinker = track.thinker.map(|(_, thinker)| thinker).unwrap_or_default();
+    let course = Course {
+        started: thinker.started,
+        first_output: thinker.first_output,
+        last_output: thinker.last_output,
+    };
+    let mut root = Request {
+        operation: "chat",
+        model,
+        id: format!("{}/{}", record.session, record.response),
+        outcome: record.outcome,
+        error: record.error.as_ref(),
+        prompt_tokens: usage.prompt_tokens + usage.prompt_audio,
+        completion_tokens: usage.reply_tokens,
+    }
+    .span(track, &course)
+    .text("omni.session.id", record.session.to_string())
+    .count("omni.messages", record.messages as u64)
+    .seconds("omni.latency.time_to_first_text", record.timings.first_text);
+    if let Some(speech) = &record.timings.speech {
+        root = heard(root, speech, usage.audio)
+            .text("omni.voice", record.voice.clone())
+            .count("omni.usage.codec_frames", usage.frames);
+    }
+    parts(root, track)
+}
+
+/// The span of an edge of one sequence.
+pub(super) fn edge(context: &Arc<TraceContext>, record: &EdgeRecord) -> Span {
+    let hop = &record.hop;
+    let name = format!("edge {}->{}", hop.from.stage, hop.to.stage);
+    Span::part(context, name, record.first.0, record.last.0)
+        .count("omni.sequence", hop.seq.0)
+        .text("omni.edge.from", hop.from.to_string())
+        .text("omni.edge.to", hop.to.to_string())
+        .count("omni.edge.chunks", record.chunks)
+        .count("omni.edge.bytes", record.bytes)
+        .seconds("omni.edge.tx", record.tx)
+        .seconds("omni.edge.in_flight", record.in_flight)
+        .seconds("omni.edge.longest_in_flight", record.longest)
+        .seconds("omni.edge.rx", record.rx)
+}
+
+/// What is said of every request.
+struct Request<'a> {
+    operation: &'static str,
+    model: String,
+    id: String,
+    outcome: Outcome,
+    error: Option<&'a ServeError>,
+    prompt_tokens: u32,
+    completion_tokens: u32,
+}
+
+/// When something happened to a request in its first stage.
+struct Course {
+    started: Option<Stamp>,
+    first_output: Option<Stamp>,
+    last_output: Option<Stamp>,
+}
+
+impl Request<'_> {
+    fn span(self, track: &Track, course: &Course) -> Span {
+        let mut span = Span::request(&track.context, REQUEST, track.began.0, track.ended.0)
+            .text("gen_ai.operation.name", self.operation)
+            .text("gen_ai.request.model", self.model.clone())
+            .text("gen_ai.response.model", self.model)
+            .text("gen_ai.request.id", self.id)
+            .count("gen_ai.usage.prompt_tokens", self.prompt_tokens)
+            .count("gen_ai.usage.completion_tokens", self.completion_tokens)
+            .seconds(
+                "gen_ai.latency.time_to_first_token",
+                between(Some(track.began), course.first_output),
+            )
+            .seconds("gen_ai.latency.e2e", track.ended.since(track.began))
+            .seconds(
+                "gen_ai.latency.time_in_queue",
+                between(Some(track.began), course.started),
+            )
+            .text("omni.outcome", outcome(self.outcome));
+        span = inference(span, course);
+        // As there: what is not set, and what is 0, is left out.
+        let sampling = &track.sampling;
+        for (name, value) in [
+            ("gen_ai.request.temperature", sampling.temperature),
+            ("gen_ai.request.top_p", sampling.top_p),
+        ] {
+            if let Some(value) = value.filter(|value| *value != 0.0) {
+                span = span.measure(name, value);
+            }
+        }
+        if let Some(most) = track.max_outputs.filter(|most| *most > 0) {
+            span = span.count("gen_ai.request.max_tokens", most);
+        }
+        if matches!(self.outcome, Outcome::Error | Outcome::Aborted) {
+            span.failed = Some(self.error.map_or("UNKNOWN", ServeError::reason));
+        }
+        span
+    }
+}
+
+fn inference(span: Span, course: &Course) -> Span {
+    span.seconds(
+        "gen_ai.latency.time_in_model_prefill",
+        between(course.started, course.first_output),
+    )
+    .seconds(
+        "gen_ai.latency.time_in_model_decode",
+        between(course.first_output, course.last_output),
+    )
+    .seconds(
+        "gen_ai.latency.time_in_model_inference",
+        between(course.started, course.last_output),
+    )
+}
+
+fn heard(span: Span, speech: &Timings, audio: Duration) -> Span {
+    span.seconds("omni.latency.time_to_first_audio", speech.first_audio)
+        .seconds("omni.audio.duration", audio)
+        .seconds("omni.audio.worst_underrun", speech.worst_underrun)
+}
+
+/// The request, and what it consists of.
+fn parts(root: Span, track: &Track) -> Vec<Span> {
+    let context = &track.context;
+    let sequences = &track.sequences;
+    let mut spans = Vec::with_capacity(4 + 2 * sequences.kept.len());
+    spans.push(root.count(
+        "omni.sequences",
+        sequences.kept.len() as u64 + u64::from(sequences.left_out),
+    ));
+    if let Some(asked) = track.asked {
+        // Without a prompt to build it is handed over as soon as it has a place.
+        let until = track.admitted.or(track.submitted).unwrap_or(track.ended);
+        spans.push(Span::part(context, "queue", asked.0, until.0));
+    }
+    if let Some(admitted) = track.admitted {
+        let until = track.submitted.unwrap_or(track.ended);
+        spans.push(Span::part(context, "prompt", admitted.0, until.0));
+    }
+    if let (Some((seq, thinker)), Some(submitted)) = (&track.thinker, track.submitted) {
+        spans.push(stage("thinker", track, *seq, submitted, thinker));
+    }
+    for sequence in &sequences.kept {
+        for (name, snapshot) in [("talker", &sequence.talker), ("code2wav", &sequence.code2wav)] {
+            spans.push(stage(name, track, sequence.seq, sequence.submitted, snapshot));
+        }
+    }
+    spans
+}
+
+/// One sequence in one stage, from its hand-over to its last output; if it gave none, to the end of the request.
+fn stage(
+    name: &'static str,
+    track: &Track,
+    seq: Option<SeqId>,
+    submitted: Stamp,
+    snapshot: &StageSnapshot,
+) -> Span {
+    let end = snapshot.last_output.unwrap_or(track.ended);
+    let mut span = Span::part(&track.context, name, submitted.0, end.0)
+        .seconds(
+            "gen_ai.latency.time_in_queue",
+            between(Some(submitted), snapshot.started),
+        )
+        .count("omni.outputs", snapshot.outputs)
+        .seconds("omni.latency.busy", snapshot.busy)
+        .count("omni.starved", snapshot.starved)
+        .event("first step", snapshot.started.map(|at| at.0))
+        .event("first output", snapshot.first_output.map(|at| at.0));
+    if let Some(seq) = seq {
+        span = span.count("omni.sequence", seq.0);
+    }
+    if let Some(replica) = snapshot.replica {
+        span = span.count("omni.replica", replica.0);
+    }
+    let course = Course {
+        started: snapshot.started,
+        first_output: snapshot.first_output,
+        last_output: snapshot.last_output,
+    };
+    inference(span, &course)
+}
+
+fn between(from: Option<Stamp>, to: Option<Stamp>) -> Option<Duration> {
+    Some(to?.since(from?))
+}
+
+fn outcome(outcome: Outcome) -> &'static str {
+    match outcome {
+        Outcome::Stop => "stop",
+        Outcome::Length => "length",
+        Outcome::Repetition => "repetition",
+        Outcome::Interrupted => "interrupted",
+        Outcome::Error => "error",
+        Outcome::Aborted => "aborted",
+    }
+}

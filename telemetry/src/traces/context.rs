@@ -1,0 +1,231 @@
+//! Whose spans they are: the caller's trace, or one of the server's own.
+//!
+//! Source: W3C Trace Context, level 1 (headers `traceparent` and `tracestate`).
+
+use std::fmt;
+use std::hash::{BuildHasher as _, Hasher as _, RandomState};
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
+
+/// Longest `tracestate` that is passed on, in bytes. Whoever sends more is not owed it.
+const LONGEST_STATE: usize = 512;
+
+/// Names a trace. Never 0.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+pub struct TraceId(u128);
+
+/// Names a span within its trace. Never 0.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+pub struct SpanId(u64);
+
+impl TraceId {
+    /// A new one.
+    #[must_use]
+    pub fn random() -> Self {
+        Self(u128::from(random()) << 64 | u128::from(random()))
+    }
+
+    /// As it goes over the wire.
+    #[must_use]
+    pub fn to_bytes(self) -> [u8; 16] {
+        self.0.to_be_bytes()
+    }
+
+    /// Its lower half, which is random in every generator of ids.
+    pub(super) fn low(self) -> u64 {
+        self.0 as u64
+    }
+
+    fn parse(hex: &str) -> Option<Self> {
+        digits(hex, 32).filter(|id| *id != 0).map(Self)
+    }
+}
+
+impl SpanId {
+    /// A new one.
+    #[must_use]
+    pub fn random() -> Self {
+        Self(random())
+    }
+
+    /// As it goes over the wire.
+    #[must_use]
+    pub fn to_bytes(self) -> [u8; 8] {
+        self.0.to_be_bytes()
+    }
+
+    fn parse(hex: &str) -> Option<Self> {
+        let id = u64::try_from(digits(hex, 16)?).ok()?;
+        (id != 0).then_some(Self(id))
+    }
+}
+
+impl fmt::Debug for TraceId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:032x}", self.0)
+    }
+}
+
+impl fmt::Debug for SpanId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:016x}", self.0)
+    }
+}
+
+/// Never 0. Every `RandomState` is keyed differently, from the operating system's randomness.
+fn random() -> u64 {
+    RandomState::new().build_hasher().finish().max(1)
+}
+
+/// So many hexadecimal digits; capital letters are none here.
+fn digits(text: &str, count: usize) -> Option<u128> {
+    let small = |byte: u8| byte.is_ascii_digit() || (b'a'..=b'f').contains(&byte);
+    let fits = text.len() == count && text.bytes().all(small);
+    fits.then(|| u128::from_str_radix(text, 16).ok()).flatten()
+}
+
+/// What a caller says of the span that it calls from.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TraceParent {
+    /// Its trace.
+    pub trace: TraceId,
+    /// The span.
+    pub span: SpanId,
+    /// Whether the caller records its own.
+    pub sampled: bool,
+    /// What the caller's tracing system wants passed on.
+    pub state: Option<Arc<str>>,
+}
+
+impl TraceParent {
+    /// Reads a `traceparent`. One that is malformed counts as absent, as the standard has it.
+    #[must_use]
+    pub fn parse(header: &str) -> Option<Self> {
+        let mut parts = header.trim().split('-');
+        let version = digits(parts.next()?, 2)?;
+        let (trace, span) = (TraceId::parse(parts.next()?)?, SpanId::parse(parts.next()?)?);
+        let flags = digits(parts.next()?, 2)?;
+        // Later versions may say more behind this.
+        let whole = version != 0 || parts.next().is_none();
+        (version != 0xff && whole).then_some(Self {
+            trace,
+            span,
+            sampled: flags & 1 == 1,
+            state: None,
+        })
+    }
+
+    /// With the caller's `tracestate`, if that is one.
+    #[must_use]
+    pub fn with_state(mut self, header: &str) -> Self {
+        let header = header.trim();
+        let fits = header.len() <= LONGEST_STATE
+            && header.contains('=')
+            && header.bytes().all(|byte| (b' '..=b'~').contains(&byte));
+        self.state = fits.then(|| header.into());
+        self
+    }
+}
+
+/// Where the spans of one request belong, and how its stamps become times of day. A clock that is set while the request runs
+/// does not change their order.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TraceContext {
+    /// The trace.
+    pub trace: TraceId,
+    /// The span of the request itself, the parent of all others.
+    pub span: SpanId,
+    /// What it was called from.
+    pub parent: Option<SpanId>,
+    /// What the caller's tracing system wants passed on.
+    pub state: Option<Arc<str>>,
+    /// A stamp, and the time of day that it stands for.
+    anchor: (Duration, SystemTime),
+}
+
+impl TraceContext {
+    /// Of a request that is called from `parent` and is at the stamp `now`.
+    #[must_use]
+    pub fn new(trace: TraceId, parent: Option<&TraceParent>, now: Duration, wall: SystemTime) -> Self {
+        Self {
+            trace,
+            span: SpanId::random(),
+            parent: parent.map(|parent| parent.span),
+            state: parent.and_then(|parent| parent.state.clone()),
+            anchor: (now, wall),
+        }
+    }
+
+    /// The time of day at a stamp.
+    #[must_use]
+    pub fn time(&self, at: Duration) -> SystemTime {
+        let (stamp, wall) = self.anchor;
+        let time = match at.checked_sub(stamp) {
+            Some(later) => wall.checked_add(later),
+            None => wall.checked_sub(stamp.saturating_sub(at)),
+        };
+        time.unwrap_or(wall)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const HEADER: &str = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
+
+    #[test]
+    fn a_caller_is_understood() {
+        let parent = TraceParent::parse(HEADER).expect("a good header");
+        assert_eq!(format!("{:?}", parent.trace), "4bf92f3577b34da6a3ce929d0e0e4736");
+        assert_eq!(format!("{:?}", parent.span), "00f067aa0ba902b7");
+        assert_eq!(parent.trace.to_bytes()[..3], [0x4b, 0xf9, 0x2f]);
+        assert!(parent.sampled);
+        let quiet = TraceParent::parse(&HEADER.replace("-01", "-00")).expect("a good header");
+        assert!(!quiet.sampled);
+        let later = TraceParent::parse(&format!("{}-more", HEADER.replacen("00", "01", 1)));
+        assert!(later.is_some_and(|later| later.sampled), "a version to come");
+    }
+
+    #[test]
+    fn what_is_no_header_counts_as_absent() {
+        for bad in [
+            "",
+            "00",
+            "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7",
+            "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01-more",
+            "ff-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01",
+            "00-4BF92F3577B34DA6A3CE929D0E0E4736-00f067aa0ba902b7-01",
+            "00-00000000000000000000000000000000-00f067aa0ba902b7-01",
+            "00-4bf92f3577b34da6a3ce929d0e0e4736-0000000000000000-01",
+            "00-4bf92f3577b34da6a3ce929d0e0e473é-00f067aa0ba902b7-01",
+            "00-+bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01",
+        ] {
+            assert_eq!(TraceParent::parse(bad), None, "{bad}");
+        }
+    }
+
+    #[test]
+    fn a_state_is_passed_on_unless_it_is_none() {
+        let state = |header: &str| {
+            let parent = TraceParent::parse(HEADER).expect("a good header");
+            parent.with_state(header).state
+        };
+        assert_eq!(state(" congo=t61,rojo=1 ").as_deref(), Some("congo=t61,rojo=1"));
+        assert_eq!(state(""), None);
+        assert_eq!(state("a=\u{7}b"), None);
+        assert_eq!(state(&format!("a={}", "x".repeat(LONGEST_STATE))), None);
+    }
+
+    #[test]
+    fn stamps_become_times_of_day_on_both_sides_of_the_anchor() {
+        let wall = SystemTime::UNIX_EPOCH + Duration::from_secs(1_000);
+        let context = TraceContext::new(TraceId::random(), None, Duration::from_secs(10), wall);
+        let time = |at: Duration| context.time(at);
+        assert_eq!(
+            time(Duration::from_millis(12_500)),
+            wall + Duration::from_millis(2_500)
+        );
+        assert_eq!(time(Duration::from_secs(7)), wall - Duration::from_secs(3));
+    }
+}

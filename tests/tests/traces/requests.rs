@@ -1,0 +1,269 @@
+//! One trace shows where a request was, and when.
+
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use omni_proto::v1;
+use omni_tests::{FakeScript, audio_of, chat_config, chat_message, config, generate, text, vanish};
+use opentelemetry_proto::tonic::trace::v1::span::SpanKind;
+use opentelemetry_proto::tonic::trace::v1::status::StatusCode;
+
+use crate::collector::{Collector, Seen, attributes, only, scripted, server};
+
+const SENTENCE: &str = "This is one sentence.";
+
+fn now() -> u64 {
+    let since = SystemTime::now()
+        .duration_since(UNIX_EPOCH)
+        .expect("a time of day");
+    u64::try_from(since.as_nanos()).expect("a time of day")
+}
+
+/// Everything is in one trace, a part of the request, and within its time.
+fn check_tree(spans: &[Seen], before: u64, after: u64) {
+    let root = only(spans, "llm_request");
+    assert!(before <= root.start && root.end <= after, "{root:#?}");
+    assert_eq!(root.wire.kind, i32::from(SpanKind::Server));
+    for span in spans.iter().filter(|span| span.id != root.id) {
+        assert_eq!((&span.trace, &span.parent), (&root.trace, &root.id), "{span:#?}");
+        assert_eq!(span.wire.kind, i32::from(SpanKind::Internal), "{span:#?}");
+        assert!(
+            root.start <= span.start && span.start <= span.end && span.end <= root.end,
+            "{span:#?} is not within {root:#?}"
+        );
+    }
+}
+
+/// What speaks, in the order in which it must have happened.
+fn check_speech(spans: &[Seen]) {
+    let (talker, code2wav) = (only(spans, "talker"), only(spans, "code2wav"));
+    let text = only(spans, "edge session->talker");
+    let frames = only(spans, "edge talker->code2wav");
+    let audio = only(spans, "edge code2wav->session");
+    assert!(talker.start <= talker.event("first step"));
+    assert!(talker.event("first step") <= talker.event("first output"));
+    assert!(
+        text.start <= talker.event("first output"),
+        "text comes before speech"
+    );
+    assert!(
+        talker.event("first output") <= frames.start,
+        "frames pass when they are made"
+    );
+    assert!(frames.start <= code2wav.event("first step"));
+    assert!(
+        code2wav.event("first output") <= audio.start,
+        "audio passes when it is made"
+    );
+    assert!(frames.end <= audio.end);
+    assert_eq!(talker.count("omni.outputs"), frames.count("omni.edge.chunks"));
+    for edge in [text, frames, audio] {
+        assert!(edge.count("omni.edge.bytes") > 0, "{edge:#?}");
+        assert_eq!(edge.count("omni.sequence"), talker.count("omni.sequence"));
+    }
+    assert_eq!(frames.text("omni.edge.from"), "talker-0");
+    assert_eq!(frames.text("omni.edge.to"), "code2wav-0");
+    assert_eq!(talker.count("omni.replica"), 0);
+}
+
+/// The times that vLLM's spans have, and that they agree with each other.
+fn check_latencies(root: &Seen) {
+    let seconds = |name: &str| root.seconds(&format!("gen_ai.latency.{name}"));
+    let close = |a: f64, b: f64| (a - b).abs() < 1e-6;
+    assert!(close(seconds("e2e"), (root.end - root.start) as f64 / 1e9));
+    assert!(close(
+        seconds("time_in_model_prefill") + seconds("time_in_model_decode"),
+        seconds("time_in_model_inference")
+    ));
+    assert!(close(
+        seconds("time_in_queue") + seconds("time_in_model_prefill"),
+        seconds("time_to_first_token")
+    ));
+    assert!(seconds("time_to_first_token") + seconds("time_in_model_decode") <= seconds("e2e") + 1e-6);
+}
+
+fn names(spans: &[Seen]) -> Vec<&str> {
+    let mut names: Vec<_> = spans.iter().map(|span| span.name.as_str()).collect();
+    names.sort_unstable();
+    names
+}
+
+#[tokio::test]
+async fn a_spoken_text_is_one_trace_from_the_queue_through_every_stage_and_edge() {
+    let collector = Collector::start().await;
+    let server = server(&collector.url(), |_| {}).await;
+    let before = now();
+    let (_, outcome) = audio_of(&mut server.speech(), v1::SpeechConfig::default(), SENTENCE)
+        .await
+        .expect("audio");
+    server.idle(1).await;
+    server.stop().await;
+    let spans = collector.spans();
+    let expected = [
+        "code2wav",
+        "edge code2wav->session",
+        "edge session->talker",
+        "edge talker->code2wav",
+        "llm_request",
+        "queue",
+        "talker",
+    ];
+    assert_eq!(names(&spans), expected);
+    check_tree(&spans, before, now());
+    check_speech(&spans);
+    let root = only(&spans, "llm_request");
+    check_latencies(root);
+    assert_eq!(root.parent, "", "nobody called from a span");
+    let queue = only(&spans, "queue");
+    assert!(queue.end <= only(&spans, "talker").start);
+    let usage = outcome.usage.expect("usage");
+    assert_eq!(
+        root.count("gen_ai.usage.prompt_tokens"),
+        u64::from(usage.input_text_tokens)
+    );
+    assert_eq!(
+        root.count("gen_ai.usage.completion_tokens"),
+        u64::from(usage.output_audio_tokens)
+    );
+    assert_eq!(root.text("gen_ai.operation.name"), "text_to_speech");
+    assert_eq!(root.text("omni.outcome"), "stop");
+    assert_eq!(root.wire.status, None);
+}
+
+#[tokio::test]
+async fn an_answer_is_one_trace_with_the_thinker_before_those_who_speak() {
+    let collector = Collector::start().await;
+    let server = server(&collector.url(), |_| {}).await;
+    let before = now();
+    let question = vec![chat_message(
+        v1::Role::User,
+        "say One sentence is long enough to be heard.",
+    )];
+    let answer = generate(&mut server.chat(), chat_config(true), question)
+        .await
+        .expect("an answer");
+    server.chats_over(1).await;
+    server.stop().await;
+    let spans = collector.spans();
+    let expected = [
+        "code2wav",
+        "edge code2wav->session",
+        "edge session->talker",
+        "edge talker->code2wav",
+        "edge thinker->session",
+        "llm_request",
+        "prompt",
+        "queue",
+        "talker",
+        "thinker",
+    ];
+    assert_eq!(names(&spans), expected);
+    check_tree(&spans, before, now());
+    check_speech(&spans);
+    let root = only(&spans, "llm_request");
+    check_latencies(root);
+    let (queue, prompt) = (only(&spans, "queue"), only(&spans, "prompt"));
+    let (thinker, tokens) = (only(&spans, "thinker"), only(&spans, "edge thinker->session"));
+    assert_eq!(queue.end, prompt.start);
+    assert_eq!(prompt.end, thinker.start);
+    assert!(thinker.event("first output") <= tokens.start);
+    assert!(
+        tokens.start <= only(&spans, "talker").start,
+        "words are spoken when there are some"
+    );
+    assert_eq!(tokens.count("omni.sequence"), thinker.count("omni.sequence"));
+    let usage = answer.outcome.usage.expect("usage");
+    let tokens = u64::from(usage.output_text_tokens);
+    assert_eq!(root.count("gen_ai.usage.completion_tokens"), tokens);
+    assert_eq!(thinker.count("omni.outputs"), tokens);
+    assert_eq!(root.text("gen_ai.operation.name"), "chat");
+    assert!(root.count("gen_ai.request.max_tokens") > 0);
+}
+
+#[tokio::test]
+async fn every_sequence_of_an_utterance_is_told_from_the_others() {
+    let collector = Collector::start().await;
+    let server = server(&collector.url(), |_| {}).await;
+    let two = "This is a sentence. And here is one more, a longer one, to be spoken after it.";
+    audio_of(&mut server.speech(), v1::SpeechConfig::default(), two)
+        .await
+        .expect("audio");
+    server.idle(1).await;
+    server.stop().await;
+    let spans = collector.spans();
+    assert_eq!(only(&spans, "llm_request").count("omni.sequences"), 2);
+    let sequences = |name: &str| {
+        let found = spans.iter().filter(|span| span.name == name);
+        let mut sequences: Vec<_> = found.map(|span| span.count("omni.sequence")).collect();
+        sequences.sort_unstable();
+        sequences
+    };
+    let talker = sequences("talker");
+    assert!(talker.len() == 2 && talker[0] != talker[1], "{talker:?}");
+    for name in ["code2wav", "edge talker->code2wav", "edge code2wav->session"] {
+        assert_eq!(sequences(name), talker, "{name}");
+    }
+}
+
+#[tokio::test]
+async fn a_caller_who_vanishes_leaves_a_trace_that_says_so() {
+    let collector = Collector::start().await;
+    let script = FakeScript::default();
+    let server = scripted(&collector.url(), script.clone(), |_| {}).await;
+    vanish(&server, &script).await;
+    script.talker.open();
+    server.idle(1).await;
+    server.stop().await;
+    let spans = collector.spans();
+    let root = only(&spans, "llm_request");
+    let status = root.wire.status.as_ref().expect("a status");
+    assert_eq!(status.code, i32::from(StatusCode::Error));
+    assert_eq!(status.message, "CALLER_GONE");
+    assert_eq!(root.text("omni.outcome"), "aborted");
+    assert!(
+        spans.iter().any(|span| span.name == "talker"),
+        "how far it got is there"
+    );
+}
+
+#[tokio::test]
+async fn nothing_that_was_said_is_in_a_trace_and_the_server_says_who_it_is() {
+    let collector = Collector::start().await;
+    let server = server(&collector.url(), |config| {
+        let traces = config.traces.as_mut().expect("an endpoint");
+        let secret = "Bearer s3cret".parse().expect("a header");
+        traces.headers.insert("authorization", secret);
+        traces.gzip = true;
+    })
+    .await;
+    let mut call = server.call().await;
+    call.send(config(v1::SpeechConfig::default())).await;
+    call.ready().await;
+    call.send(text("Confidential words.")).await;
+    call.hang_up();
+    call.utterance().await;
+    assert_eq!(call.next().await, None);
+    let question = vec![chat_message(v1::Role::User, "say Confidential words.")];
+    generate(&mut server.chat(), chat_config(true), question)
+        .await
+        .expect("an answer");
+    server.stop().await;
+    let batches = collector.batches();
+    let all = format!(
+        "{:?}",
+        batches.iter().map(|batch| &batch.request).collect::<Vec<_>>()
+    );
+    assert!(!all.is_empty() && !all.contains("onfidential"), "{all}");
+    assert!(!all.contains("s3cret"));
+    for batch in &batches {
+        assert_eq!(
+            batch.metadata.get("authorization").expect("it was sent"),
+            "Bearer s3cret"
+        );
+        let resource = batch.request.resource_spans[0]
+            .resource
+            .as_ref()
+            .expect("a resource");
+        let service = attributes(&resource.attributes)["service.name"].clone();
+        assert_eq!(format!("{service:?}"), "StringValue(\"omni-server\")");
+    }
+}

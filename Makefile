@@ -13,7 +13,7 @@ BIN      := $(or $(CARGO_TARGET_DIR),target)/release
 CARGO    := cargo
 export PATH := $(HOME)/.cargo/bin:$(PATH)
 
-.PHONY: help speak serve test check bench train-embedded fmt proto setup build
+.PHONY: help speak serve test check bench bench-cost train-embedded fmt proto setup build
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -40,6 +40,10 @@ check: setup ## Formatting, lints, docs, licences, generated files
 
 bench: build ## Measure the pipeline and its parts; prints Markdown for docs/benchmarks.md
 	@BIN="$(BIN)" scripts/bench
+	@BIN="$(BIN)" scripts/bench-cost
+
+bench-cost: build ## Measure what statistics cost: on against off, and memory over ten minutes
+	@BIN="$(BIN)" scripts/bench-cost
 
 train-embedded: ## Train the embedded voice again (hours; Python, PyTorch, espeak-ng)
 	@models/embedded/train.sh

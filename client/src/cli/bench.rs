@@ -13,6 +13,7 @@ mod heard;
 mod html;
 mod level;
 mod load;
+mod pairs;
 mod random;
 mod record;
 mod report;
@@ -27,7 +28,7 @@ use std::io::{self, IsTerminal as _};
 use std::path::Path;
 use std::time::Duration;
 
-use omni_client::{ChatSettings, Client, Outputs, Sampling};
+use omni_client::{ChatSettings, Client, Outputs, Sampling, SpeechSettings};
 
 use super::args::{Bench, BenchCommand, Readers};
 use super::deadline::Deadline;
@@ -37,8 +38,9 @@ use super::ui::Ui;
 use caller::{Asking, CancelMix, Work};
 use capacity::{Search, complaints};
 pub(crate) use grid::Style;
-use level::{Level, Offered, Point, points};
+use level::{Offered, Point, points};
 use load::{Extent, Load};
+use pairs::Sides;
 use record::Record;
 use report::{Cancelling, Capacity, Machine, Report, Step, now};
 pub(crate) use slo::Slo;
@@ -57,6 +59,9 @@ pub(crate) async fn run(args: &Bench, ui: &Ui) -> Result<(), Failure> {
     Deadline::after(Some(args.timeout))
         .within(Client::connect(&load.endpoint))
         .await?;
+    if !args.versus.is_empty() {
+        return versus(args, &load, ui).await;
+    }
     let mut report = args.report(&load);
     let slo = args.slo.clone().unwrap_or_default();
     match args.max_streams {
@@ -69,8 +74,22 @@ pub(crate) async fn run(args: &Bench, ui: &Ui) -> Result<(), Failure> {
     if args.max_streams.is_some() {
         Ok(())
     } else {
-        verdict(&report.levels)
+        verdict(report.levels.iter().flat_map(|level| &level.requests))
     }
+}
+
+/// The servers of one side and those of another, request by request.
+async fn versus(args: &Bench, load: &Load, ui: &Ui) -> Result<(), Failure> {
+    let these = std::iter::once(&args.server.endpoint).chain(&args.beside);
+    let sides = Sides {
+        these: these.cloned().collect(),
+        those: args.versus.clone(),
+    };
+    let shown = |done| ui.progress(|| format!("{done} of {} pairs", args.requests));
+    let pairs = pairs::run(&load.asking, &sides, load.warmup, args.requests, shown).await?;
+    ui.clear();
+    print(pairs::write(&pairs, style(args.format)).as_bytes())?;
+    verdict(pairs.iter().flat_map(pairs::Pair::records))
 }
 
 fn offline(command: &BenchCommand, ui: &Ui) -> Result<(), Failure> {
@@ -150,9 +169,17 @@ async fn search(
 }
 
 impl Bench {
+    /// Both sides of a comparison have the same to do: what is drawn by chance must not differ.
+    fn seed(&self) -> Option<u64> {
+        self.voice.seed.or((!self.versus.is_empty()).then_some(0))
+    }
+
     fn work(&self) -> Work {
         if !self.chat {
-            return Work::Speak(self.voice.settings());
+            return Work::Speak(SpeechSettings {
+                seed: self.seed(),
+                ..self.voice.settings()
+            });
         }
         let settings = ChatSettings {
             model: self.voice.model.clone(),
@@ -163,7 +190,7 @@ impl Bench {
                 false => Outputs::TextAndAudio,
             },
             text_sampling: Sampling {
-                seed: self.voice.seed,
+                seed: self.seed(),
                 temperature: self.voice.temperature,
                 max_tokens: self.max_tokens,
                 ..Sampling::default()
@@ -315,15 +342,15 @@ fn write_file(path: &Path, text: &str) -> Result<(), Failure> {
     fs::write(path, text).map_err(|error| Failure::write(&path.display().to_string(), error))
 }
 
-fn verdict(levels: &[Level]) -> Result<(), Failure> {
-    let requests = || levels.iter().flat_map(|level| &level.requests);
-    let failed: Vec<&Record> = requests().filter(|request| !request.good()).collect();
+fn verdict<'r>(requests: impl Iterator<Item = &'r Record>) -> Result<(), Failure> {
+    let requests: Vec<&Record> = requests.collect();
+    let failed: Vec<_> = requests.iter().filter(|request| !request.good()).collect();
     let Some(first) = failed.first().and_then(|request| request.failure.as_ref()) else {
         return Ok(());
     };
     Err(Failure::SomeFailed(format!(
         "{} of {} requests failed, the first with: {first}",
         failed.len(),
-        requests().count()
+        requests.len()
     )))
 }

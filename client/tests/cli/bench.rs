@@ -237,3 +237,27 @@ fn what_only_conversations_have_is_refused_without_them() {
     }
     assert!(fake.saw_nothing());
 }
+
+#[test]
+fn two_sides_get_the_same_requests_in_turn_and_are_compared() {
+    let sides = [Fake::start(Script::default()), Fake::start(Script::default())];
+    let place = Place::with(&sides[0]);
+    let endpoint = sides[1].endpoint();
+    let outcome = place.run(&["bench", "-n", "30", "--warmup", "0", "--versus", &endpoint]);
+    assert_eq!(outcome.code, Some(0), "{outcome:?}");
+    let table = String::from_utf8(outcome.stdout).unwrap();
+    for title in ["whole request", "first audio"] {
+        assert!(table.contains(&format!("\n| {title} | 30 | ")), "{table}");
+    }
+    let asked = sides.map(|side| {
+        let seen = side.rest().into_iter();
+        let kept = seen.filter_map(|seen| match seen {
+            Seen::Config(config) => Some(format!("seed {}", config.sampling.unwrap().seed?)),
+            Seen::Text(text) => Some(text),
+            _ => None,
+        });
+        kept.collect::<Vec<_>>()
+    });
+    assert!(asked[0].len() >= 60, "a seed and a text each");
+    assert_eq!(asked[0], asked[1]);
+}

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{ArgAction, Args as ClapArgs, Subcommand};
+use omni_client::Endpoint;
 
 use super::{Server, Voice, duration};
 use crate::cli::bench::{Slo, Style};
@@ -23,6 +24,7 @@ Examples:
   omni-client bench --max-streams --slo audible=500ms --html knee.html
   omni-client bench --cancel 20% --readers realtime --text-rate 20 --json agent.json
   omni-client bench --chat --concurrency 32 --requests 256
+  omni-client bench -n 200 --endpoint http://127.0.0.1:50051 --versus http://127.0.0.1:50052
   omni-client bench compare before.json after.json";
 
 #[derive(Debug, ClapArgs)]
@@ -122,6 +124,20 @@ pub(crate) struct Bench {
     pub(crate) text_file: Option<PathBuf>,
     #[command(flatten)]
     pub(crate) voice: Voice,
+    /// Compare with these servers: the same requests to both sides, one at a time and in turn; --requests says how many
+    /// pairs
+    #[arg(
+        long,
+        value_name = "URL,URL,...",
+        value_delimiter = ',',
+        help_heading = "Comparison"
+    )]
+    #[arg(conflicts_with_all = ["concurrency", "rate", "max_streams", "trials", "cancel", "slo", "json", "html"])]
+    pub(crate) versus: Vec<Endpoint>,
+    /// Further servers of the first side: of several, none has its place in memory for the whole measurement
+    #[arg(long, value_name = "URL,URL,...", value_delimiter = ',', requires = "versus")]
+    #[arg(help_heading = "Comparison")]
+    pub(crate) beside: Vec<Endpoint>,
     #[command(flatten)]
     pub(crate) server: Server,
     /// Count a request that takes longer as failed

@@ -1,0 +1,243 @@
+//! Two sides, request by request: the same request to a server of each, in turn, and what that tells.
+//!
+//! A single request at a time, so that neither side is measured while the other works. Whose turn is first alternates, and so
+//! does, over the rounds through the texts, which server of a side it goes to. Intervals are of the bootstrap over pairs
+//! (Efron 1979, percentile method).
+
+use omni_client::{Client, Endpoint};
+
+use super::caller::{Answered, Asking, Caller};
+use super::grid::{Grid, Style};
+use super::random::Random;
+use super::record::Record;
+use super::stats::{Interval, nth};
+use super::table::wrapped;
+use crate::cli::failure::Failure;
+
+/// Samples of the bootstrap.
+const RESAMPLES: usize = 10_000;
+
+/// The servers of the two sides.
+#[derive(Debug, Clone)]
+pub(super) struct Sides {
+    pub(super) these: Vec<Endpoint>,
+    pub(super) those: Vec<Endpoint>,
+}
+
+/// One request as both sides answered it.
+#[derive(Debug)]
+pub(super) struct Pair {
+    these: Answered,
+    those: Answered,
+}
+
+impl Pair {
+    pub(super) fn records(&self) -> [&Record; 2] {
+        [&self.these.record, &self.those.record]
+    }
+}
+
+/// Sends so many pairs, after `warmup` requests to every server; `progress` hears how many are done.
+pub(super) async fn run(
+    asking: &Asking,
+    sides: &Sides,
+    warmup: u32,
+    pairs: u32,
+    progress: impl Fn(u32),
+) -> Result<Vec<Pair>, Failure> {
+    let mut these = callers(asking, &sides.these).await?;
+    let mut those = callers(asking, &sides.those).await?;
+    for caller in these.iter_mut().chain(&mut those) {
+        for number in 0..warmup {
+            caller.request(number, None).await;
+        }
+        caller.hang_up().await;
+    }
+    let mut measured = Vec::new();
+    for number in 0..pairs {
+        progress(number);
+        // Not in step with the texts, of which every round has as many.
+        let turn = number as usize + number as usize / asking.texts.len();
+        let (this, that) = (turn % these.len(), turn % those.len());
+        let (this, that) = (&mut these[this], &mut those[that]);
+        let pair = if turn.is_multiple_of(2) {
+            Pair {
+                these: this.request(number, None).await,
+                those: that.request(number, None).await,
+            }
+        } else {
+            Pair {
+                those: that.request(number, None).await,
+                these: this.request(number, None).await,
+            }
+        };
+        measured.push(pair);
+    }
+    for caller in these.iter_mut().chain(&mut those) {
+        caller.hang_up().await;
+    }
+    Ok(measured)
+}
+
+async fn callers<'a>(asking: &'a Asking, endpoints: &[Endpoint]) -> Result<Vec<Caller<'a>>, Failure> {
+    let mut callers = Vec::new();
+    for endpoint in endpoints {
+        callers.push(Caller::new(asking, Client::connect(endpoint).await?));
+    }
+    Ok(callers)
+}
+
+const LEGEND: &str = "Pairs of the same request, one after the other. Differences are the second side's from the first's, in percent: \
+    of the two medians, and the median of what each pair differs by; behind them the 95 % interval of the bootstrap over pairs.";
+
+const TITLES: [&str; 6] = [
+    "",
+    "pairs",
+    "first side, median ms",
+    "second side, median ms",
+    "difference of medians",
+    "median difference",
+];
+
+/// The comparison, written out.
+pub(super) fn write(pairs: &[Pair], style: Style) -> String {
+    let mut grid = Grid::new(TITLES);
+    for (title, value) in MEASURES {
+        let times: Vec<_> = pairs
+            .iter()
+            .filter(|pair| pair.records().iter().all(|record| record.good()))
+            .filter_map(|pair| Some((value(&pair.these)?, value(&pair.those)?)))
+            .collect();
+        grid.rows.extend(row(title, &times));
+    }
+    format!("{}\n{}\n", grid.write(style), wrapped(LEGEND))
+}
+
+type Measure = fn(&Answered) -> Option<f64>;
+
+const MEASURES: [(&str, Measure); 3] = [
+    ("whole request", |answered| {
+        Some((answered.end - answered.sent).as_secs_f64())
+    }),
+    ("first text", |answered| {
+        answered.record.time_to_first_text_seconds
+    }),
+    ("first audio", |answered| {
+        answered.record.time_to_first_audio_seconds
+    }),
+];
+
+fn row(title: &str, times: &[(f64, f64)]) -> Option<Vec<String>> {
+    let (these, those): (Vec<_>, Vec<_>) = times.iter().copied().unzip();
+    let milliseconds = |values| Some(format!("{:.3}", 1e3 * median(values)?));
+    Some(vec![
+        title.to_owned(),
+        times.len().to_string(),
+        milliseconds(these)?,
+        milliseconds(those)?,
+        percent(estimate(times, of_medians)?),
+        percent(estimate(times, of_pairs)?),
+    ])
+}
+
+fn percent(share: Interval) -> String {
+    let Interval { value, low, high } = share;
+    format!(
+        "{:+.2} ({:+.2} to {:+.2})",
+        100.0 * value,
+        100.0 * low,
+        100.0 * high
+    )
+}
+
+/// A figure of pairs, and its interval when the pairs are drawn anew.
+fn estimate(times: &[(f64, f64)], figure: fn(&[(f64, f64)]) -> Option<f64>) -> Option<Interval> {
+    let value = figure(times)?;
+    let mut random = Random::new(0);
+    let mut drawn: Vec<f64> = (0..RESAMPLES)
+        .filter_map(|_| {
+            let again = times.iter().map(|_| times[random.below(times.len())]);
+            figure(&again.collect::<Vec<_>>())
+        })
+        .collect();
+    drawn.sort_by(f64::total_cmp);
+    Some(Interval {
+        value,
+        low: nth(&drawn, 0.025)?,
+        high: nth(&drawn, 0.975)?,
+    })
+}
+
+/// How much larger the median of those is than that of these.
+fn of_medians(times: &[(f64, f64)]) -> Option<f64> {
+    let (these, those): (Vec<_>, Vec<_>) = times.iter().copied().unzip();
+    Some(median(those)? / median(these)? - 1.0)
+}
+
+/// How much longer a request takes there than here.
+fn of_pairs(times: &[(f64, f64)]) -> Option<f64> {
+    median(times.iter().map(|(this, that)| that / this - 1.0).collect())
+}
+
+/// The middle, or the mean of the two in the middle; `None` of nothing.
+fn median(mut values: Vec<f64>) -> Option<f64> {
+    values.sort_by(f64::total_cmp);
+    let upper = values.get(values.len() / 2).copied()?;
+    match values.len() % 2 {
+        0 => Some((values[values.len() / 2 - 1] + upper) / 2.0),
+        _ => Some(upper),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Requests of very different length; on one side all take so much longer, give or take a hundredth.
+    fn times(longer: f64) -> Vec<(f64, f64)> {
+        let mut random = Random::new(7);
+        let lengths = (0..200).map(|pair| f64::from(10 + pair % 24));
+        lengths
+            .map(|length| {
+                let mut noisy = |length: f64| length * random.between(0.99, 1.01);
+                (noisy(length), noisy(length * longer))
+            })
+            .collect()
+    }
+
+    #[test]
+    fn medians_are_the_middle() {
+        assert_eq!(median(vec![3.0, 1.0, 2.0]), Some(2.0));
+        assert_eq!(median(vec![4.0, 1.0, 3.0, 2.0]), Some(2.5));
+        assert_eq!(median(Vec::new()), None);
+    }
+
+    #[test]
+    fn a_difference_is_found_and_the_interval_holds_it() {
+        let times = times(1.01);
+        let found = estimate(&times, of_pairs).unwrap();
+        assert!(found.excludes(0.0) && !found.excludes(0.01), "{found:?}");
+        assert!((found.low..=found.high).contains(&found.value) && found.high < 0.02);
+        let wide = estimate(&times, of_medians).unwrap();
+        assert!(!wide.excludes(0.01), "{wide:?}");
+    }
+
+    #[test]
+    fn without_a_difference_the_interval_holds_none() {
+        for figure in [of_medians, of_pairs] {
+            let found = estimate(&times(1.0), figure).unwrap();
+            assert!(!found.excludes(0.0), "{found:?}");
+        }
+    }
+
+    #[test]
+    fn a_row_says_both_medians_and_their_difference() {
+        let row = row("first audio", &[(0.010, 0.011), (0.020, 0.022), (0.030, 0.033)]).unwrap();
+        assert_eq!(row[..4], ["first audio", "3", "20.000", "22.000"]);
+        assert!(
+            row[4].starts_with("+10.00 (") && row[5].starts_with("+10.00 ("),
+            "{row:?}"
+        );
+        assert_eq!(super::row("first text", &[]), None);
+    }
+}

@@ -3,11 +3,12 @@
 //! In: a permit and a [`SegmentSpec`]. Out: a [`Segment`], whose audio comes straight from the last stage. Frames and samples
 //! never pass through here. An utterance is bound to one replica of every stage; a sequence of which nothing was heard yet
 //! starts again elsewhere when its replica dies. Dropping a segment cancels it in every stage within one step. An answer
-//! of the thinker is started the same way, as a [`Reply`].
+//! of the thinker is started the same way, as a [`Reply`], and a recording is heard so.
 
 mod admission;
 mod flight;
 mod front;
+mod hearing;
 mod pipeline;
 mod reply;
 mod segment;

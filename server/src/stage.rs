@@ -10,6 +10,7 @@ mod backoff;
 mod chat;
 mod code2wav;
 mod desk;
+mod encoder;
 mod flow;
 mod handle;
 mod let_go;
@@ -34,6 +35,7 @@ pub use chat::{
     PromptBuilder, PromptPiece, ReplyToken, Role, ThinkerRequest, Voicing,
 };
 pub use code2wav::{AudioPiece, Code2WavJob, Code2WavLimits, code2wav_stage};
+pub use encoder::{AudioRows, EncoderJob, EncoderLimits, encoder_stage};
 pub use flow::{ChunkStamps, End, Inlet, Outlet, STAGE_NAMES, Taken};
 pub use handle::{JobRefused, StageHandle};
 pub use let_go::{LetGo, TellLetGo};

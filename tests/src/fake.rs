@@ -3,6 +3,7 @@
 //! Its alphabet is any character; one character gives one codec frame, whose audio is a tone that depends on the character
 //! and on the seed. `_` is silence. Scripted characters make it panic or fail. Results never depend on the batch.
 
+mod encoder;
 mod thinker;
 
 use std::collections::HashMap;
@@ -18,6 +19,7 @@ use omni_server::stage::{
 };
 
 use crate::gate::{Fuse, Gate};
+use encoder::FakeEncoder;
 use thinker::FakeThinker;
 
 /// Samples per second.
@@ -85,6 +87,12 @@ pub struct FakeScript {
     pub speaks_words: bool,
     /// It understands speech.
     pub hears: bool,
+    /// Every encoder step passes here.
+    pub ears: Gate,
+    /// The encoder panics in the step that finds this burning.
+    pub ears_die: Fuse,
+    /// The encoder passes `hangs` in the step that finds this burning.
+    pub ears_hang: Fuse,
     /// What the template writes at the head of every answer.
     pub opening: String,
     /// Positions of a conversation and its answer; 0 for very many.
@@ -205,6 +213,7 @@ impl SpeechBackend for FakeSpeech {
     type Talker = FakeTalker;
     type Code2Wav = FakeCode2Wav;
     type Thinker = FakeThinker;
+    type Encoder = FakeEncoder;
 
     fn info(&self) -> &SpeechInfo {
         self.script.info.pass();
@@ -294,6 +303,11 @@ impl SpeechBackend for FakeSpeech {
     fn thinker(&self) -> Result<FakeThinker, BackendError> {
         self.script.load.pass();
         Ok(FakeThinker::new(self.script.clone()))
+    }
+
+    fn encoder(&self) -> Result<FakeEncoder, BackendError> {
+        self.script.load.pass();
+        Ok(FakeEncoder::new(self.script.clone()))
     }
 }
 

@@ -4,6 +4,7 @@
 use std::time::Duration;
 
 use omni_proto::v1;
+use omni_proto::v1::converse_request::Event as Request;
 use omni_server::stage::{PoolControl, ReplicaState};
 use omni_tests::{
     Call, FakeScript, TestServer, audio_of, chat_config, config, endless, finish, reason, text,
@@ -212,6 +213,30 @@ async fn a_thinker_that_hangs_fails_the_answer_it_was_writing_and_answers_again(
     chat.hang_up();
     chat.end().await.unwrap();
     server.chats_over(2).await;
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn what_an_encoder_that_hangs_was_given_is_heard_when_another_thread_has_its_place() {
+    let script = FakeScript {
+        hears: true,
+        ..FakeScript::default()
+    };
+    script.hangs.close();
+    let server = server(&script, "encoder", &[]).await;
+    script.ears_hang.light();
+    let mut chat = server.converse().await;
+    chat.configure(chat_config(false)).await;
+    let data = vec![1; 200].into();
+    chat.send(Request::InputAudio(v1::InputAudio { data })).await;
+    chat.send(Request::Commit(v1::CommitInput { respond: true }))
+        .await;
+    assert_eq!(chat.answer().await.text, "You said: [100 samples]");
+    assert_eq!(
+        (deaths(&server, "encoder"), pool(&server, "encoder").left_behind()),
+        (1, 1)
+    );
+    released(&server, &script, "encoder").await;
     server.stop().await;
 }
 

@@ -49,7 +49,7 @@ pub struct Usage {
 /// What one stage of the pipeline spent on a piece of work.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct StageTiming {
-    /// Name of the stage: "thinker", "talker", "code2wav".
+    /// Name of the stage: "thinker", "talker", "code2wav", "encoder" (which hears what was said).
     #[prost(string, tag = "1")]
     pub stage: ::prost::alloc::string::String,
     /// Which of its replicas did the work.

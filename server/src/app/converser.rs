@@ -1,6 +1,6 @@
 //! The thinker of a checkpoint as the thinker stage's model.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context as _;
@@ -27,8 +27,7 @@ pub(super) struct Converser {
     kv: KvOptions,
     /// The token that opens a turn.
     im_start: u32,
-    /// One recording at a time, whoever waits for it: they share the processor anyway.
-    ears: Option<Mutex<AudioEncoder>>,
+    ears: Option<AudioEncoder>,
 }
 
 /// Longest audio of one message: encoding it delays everybody who has said something.
@@ -78,7 +77,7 @@ impl Converser {
             info,
             kv,
             im_start: model.text_tokens().im_start,
-            ears: ears.map(Mutex::new),
+            ears,
         }))
     }
 
@@ -97,11 +96,14 @@ impl Converser {
         thinker.map_err(|error| BackendError(error.to_string()))
     }
 
+    pub(super) fn encoder(&self) -> Result<AudioEncoder, BackendError> {
+        let ears = self.ears.clone();
+        ears.ok_or_else(|| BackendError("the model cannot hear".to_owned()))
+    }
+
     pub(super) fn prompt(&self, messages: &[ChatMessage]) -> Result<Prompt, PromptError> {
         let parts = messages.iter().flat_map(|message| &message.parts);
-        let audio: Vec<_> = parts
-            .filter_map(|part| self.hear(part))
-            .collect::<Result<_, _>>()?;
+        let audio: Vec<_> = parts.filter_map(heard).collect::<Result<_, _>>()?;
         let width = (self.thinker.limits().hidden as usize).max(1);
         let rows: Vec<_> = audio.iter().map(|rows| rows.len() / width).collect();
         let messages: Vec<_> = messages.iter().map(message).collect();
@@ -114,19 +116,6 @@ impl Converser {
             context: self.turns(heard.user),
             opening: heard.opening,
         })
-    }
-
-    /// The rows of a part, if it is audio.
-    fn hear(&self, part: &Part) -> Option<Result<Arc<[f32]>, PromptError>> {
-        let Part::Audio(clip) = part else { return None };
-        let Some(ears) = &self.ears else {
-            return Some(Err(PromptError::Failed("the model cannot hear".to_owned())));
-        };
-        let turn = || ears.lock().unwrap_or_else(PoisonError::into_inner);
-        Some(clip.rows(turn, |ears, samples| {
-            let rows = ears.encode(samples);
-            rows.map_err(|error| PromptError::Failed(error.to_string()))
-        }))
     }
 
     /// The user's turns, each from the token that opens it.
@@ -145,6 +134,13 @@ impl Converser {
         }
         turns
     }
+}
+
+/// What was heard of a part, if it is audio.
+fn heard(part: &Part) -> Option<Result<Arc<[f32]>, PromptError>> {
+    let Part::Audio(clip) = part else { return None };
+    let rows = clip.rows().cloned();
+    Some(rows.ok_or_else(|| PromptError::Failed("a recording was not encoded".to_owned())))
 }
 
 /// Whose fault it is that a conversation is no prompt.

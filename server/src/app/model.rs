@@ -59,6 +59,9 @@ impl ModelStart {
             orchestrator
                 .chat_available()
                 .context("the thinker could not be built")?;
+            orchestrator
+                .hearing_available()
+                .context("the encoder could not be built")?;
         }
         Ok(())
     }
@@ -74,14 +77,16 @@ impl ModelStart {
         let info = Arc::new(info);
         let max_active = self.config.max_active;
 
-        let with_thinker: &[_] = &["thinker", "talker", "code2wav"];
+        // Their places are their ids in metrics, which dashboards know: the one that not every model has comes last.
+        let all: &[_] = &["thinker", "talker", "code2wav", "encoder"];
         // All stages share the bounds of their token histograms, which have to do for the longest sequences among them.
         let (stages, longest) = match backend.chat() {
             Ok(chat) => {
                 let thinker = thinker_context(&chat, &deploy.thinker);
-                (with_thinker, thinker.max(info.max_context))
+                let stages = if chat.hearing.is_some() { all } else { &all[..3] };
+                (stages, thinker.max(info.max_context))
             }
-            Err(_) => (&with_thinker[1..], info.max_context),
+            Err(_) => (&all[1..3], info.max_context),
         };
         self.observer.model(&info, stages, longest);
         let changes = Changes::default();

@@ -6,7 +6,8 @@ use anyhow::{Context as _, bail, ensure};
 use omni_audio::{SampleRate, SamplesPerFrame};
 use omni_engine::CodecFrame;
 use omni_models::{
-    CheckpointSource, Code2Wav, DType, KvOptions, LoadOptions, SpeechModel, Talker, Thinker, UserRow,
+    AudioEncoder, CheckpointSource, Code2Wav, DType, KvOptions, LoadOptions, SpeechModel, Talker, Thinker,
+    UserRow,
 };
 use omni_text::{Language, Normalizer};
 
@@ -242,6 +243,7 @@ impl SpeechBackend for LoadedModel {
     type Talker = Talker;
     type Code2Wav = Code2Wav;
     type Thinker = Thinker;
+    type Encoder = AudioEncoder;
 
     fn info(&self) -> &SpeechInfo {
         &self.info
@@ -333,6 +335,10 @@ impl SpeechBackend for LoadedModel {
 
     fn thinker(&self) -> Result<Thinker, BackendError> {
         self.conversing()?.thinker()
+    }
+
+    fn encoder(&self) -> Result<AudioEncoder, BackendError> {
+        self.conversing()?.encoder()
     }
 }
 

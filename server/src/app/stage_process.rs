@@ -17,9 +17,12 @@ use crate::config::deploy::{self, Deploy, Stage};
 use crate::config::{Config, LogFormat, ModelSource};
 use crate::connector::{Called, RemoteJob, RemoteParts, called, inherited, remote_stage, spawn_peer};
 use crate::stage::{
-    Changes, Code2WavJob, MakeReplica, ReplicaId, STAGE_NAMES, Seat, SpeechBackend as _, StageBody,
-    StageHandle, TalkerJob, ThinkerJob, code2wav_stage, talker_stage, thinker_stage,
+    Changes, Code2WavJob, MakeReplica, ReplicaId, Seat, SpeechBackend as _, StageBody, StageHandle,
+    TalkerJob, ThinkerJob, code2wav_stage, talker_stage, thinker_stage,
 };
+
+/// Stages that may have processes.
+const REMOTE: [&str; 3] = [ThinkerJob::STAGE, TalkerJob::STAGE, Code2WavJob::STAGE];
 
 /// What a stage's process is told.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -139,11 +142,8 @@ impl Loaded {
             Some(path) => ModelSource::Directory(path.clone()),
         };
         let stage = called.stage.as_str();
-        if !STAGE_NAMES.contains(&stage) {
-            bail!(
-                "the stage is {stage:?}, expected one of {}",
-                STAGE_NAMES.join(", ")
-            );
+        if !REMOTE.contains(&stage) {
+            bail!("the stage is {stage:?}, expected one of {}", REMOTE.join(", "));
         }
         let model = load_model(&source, &resolution.deploy, stage != "thinker")?;
         Ok(Self {

@@ -21,8 +21,8 @@ use std::path::Path;
 use resolve::Resolved;
 
 pub use typed::{
-    Answers, ArStage, ChunkStage, Deploy, Dtype, Handover, Placement, Restart, Routing, SamplingDefaults,
-    Stage, StagePatience,
+    Answers, ArStage, ChunkStage, Deploy, Dtype, Handover, OneShotStage, Placement, Restart, Routing,
+    SamplingDefaults, Stage, StagePatience,
 };
 pub use value::Device;
 

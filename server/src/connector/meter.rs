@@ -14,7 +14,7 @@ use omni_engine::{CodecFrame, SeqId, Stamp};
 use omni_telemetry::TraceContext;
 
 use crate::clock::Clock;
-use crate::stage::{AudioPiece, ChunkStamps, ReplicaId, ReplyToken};
+use crate::stage::{AudioPiece, AudioRows, ChunkStamps, ReplicaId, ReplyToken};
 
 /// One end of an edge.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -162,6 +162,12 @@ impl Payload for ReplyToken {
     fn bytes(&self) -> u64 {
         let heard = self.heard.iter().map(|row| size_of_val(&**row));
         (size_of_val(&self.id) + heard.sum::<usize>()) as u64
+    }
+}
+
+impl Payload for AudioRows {
+    fn bytes(&self) -> u64 {
+        size_of_val(&*self.0) as u64
     }
 }
 

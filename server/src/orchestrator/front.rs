@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
-use omni_engine::CacheSalt;
+use omni_engine::{CacheSalt, SeqId};
 use tokio_util::sync::CancellationToken;
 
 use super::admission::{Admission, AdmissionLimits};
@@ -102,6 +102,15 @@ impl Orchestrator {
         Ok((pipeline, chat))
     }
 
+    /// Whether recordings can be heard now, if the model hears.
+    ///
+    /// # Errors
+    /// [`ServeError::ModelLoading`], [`ServeError::ChatNotSupported`], [`ServeError::StageUnavailable`] or
+    /// [`ServeError::StageFailed`].
+    pub fn hearing_available(&self) -> Result<(), ServeError> {
+        Ok(self.chat()?.check_hearing()?)
+    }
+
     /// A number that no other conversation has, and never that of those who share.
     #[must_use]
     pub fn next_salt(&self) -> CacheSalt {
@@ -118,6 +127,11 @@ impl Orchestrator {
     #[must_use]
     pub fn draining(&self) -> &CancellationToken {
         &self.shared.draining
+    }
+
+    /// The id of another sequence.
+    pub(super) fn next_seq(&self) -> SeqId {
+        self.shared.seqs.next()
     }
 
     /// The pool of a stage: its replicas can be looked at, cordoned, removed and added to at any time.

@@ -4,6 +4,8 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
+use omni_engine::Stamp;
+
 use super::reply::ChatPath;
 use crate::clock::Clock;
 use crate::config::deploy::Handover;
@@ -141,16 +143,15 @@ impl From<Unbound> for End {
 }
 
 impl Pipeline {
-    /// The pools of all stages, upstream first.
+    /// The pools of all stages: those that an answer passes, upstream first, and the one that hears.
     #[must_use]
     pub fn pools(&self) -> Vec<&dyn PoolControl> {
-        let thinker = self
-            .chat
-            .as_ref()
-            .ok()
-            .map(|chat| &chat.thinker as &dyn PoolControl);
+        let chat = self.chat.as_ref().ok();
+        let thinker = chat.map(|chat| &chat.thinker as &dyn PoolControl);
+        let encoder = chat.and_then(|chat| chat.encoder.as_ref());
+        let encoder = encoder.map(|pool| pool as &dyn PoolControl);
         let speech: [&dyn PoolControl; 2] = [&self.talker, &self.code2wav];
-        thinker.into_iter().chain(speech).collect()
+        thinker.into_iter().chain(speech).chain(encoder).collect()
     }
 
     /// For a new request.
@@ -161,17 +162,38 @@ impl Pipeline {
 
     /// Looks after threads that hang in a step, in every stage, for as long as it runs.
     pub async fn watch(&self) {
+        let clock = self.clock;
         let chat = async {
-            match &self.chat {
-                Ok(chat) => chat.thinker.watch(self.clock).await,
-                Err(_) => std::future::pending().await,
-            }
+            let Ok(chat) = &self.chat else { return };
+            let hearing = async {
+                if let Some(encoder) = &chat.encoder {
+                    encoder.watch(clock).await;
+                }
+            };
+            tokio::join!(chat.thinker.watch(clock), hearing);
         };
-        tokio::join!(
-            self.talker.watch(self.clock),
-            self.code2wav.watch(self.clock),
-            chat
-        );
+        tokio::join!(self.talker.watch(clock), self.code2wav.watch(clock), chat);
+    }
+
+    /// What `bind` gives as soon as there are replicas, in the time that a hand-over may take from `since` on.
+    pub(super) async fn bound<T>(
+        &self,
+        since: Stamp,
+        bind: impl Fn() -> Result<T, Unbound>,
+    ) -> Result<T, Unbound> {
+        let mut changes = self.changes.follow();
+        loop {
+            let unbound = match bind() {
+                Ok(bound) => return Ok(bound),
+                Err(unbound) => unbound,
+            };
+            let left = self.handover.wait.saturating_sub(self.clock.since(since));
+            if !unbound.may_pass() || left.is_zero() {
+                return Err(unbound);
+            }
+            // Either way it looks again.
+            let _ = tokio::time::timeout(left, changes.changed()).await;
+        }
     }
 
     /// Binds a replica of every stage.

@@ -16,8 +16,8 @@ use crate::connector::{EdgeReader, Hop, Place, metered_edge};
 use crate::error::ServeError;
 use crate::id::SeqIds;
 use crate::stage::{
-    CancelFlag, ChatInfo, DetokenizerMaker, End, Inlet as _, JobRefused, Lease, LetGo, PromptBuilder,
-    ReplyToken, StagePool, StageProgress, StageSnapshot, Taken, ThinkerJob, ThinkerRequest,
+    CancelFlag, ChatInfo, DetokenizerMaker, EncoderJob, End, Inlet as _, JobRefused, Lease, LetGo,
+    PromptBuilder, ReplyToken, StagePool, StageProgress, StageSnapshot, Taken, ThinkerJob, ThinkerRequest,
 };
 
 const STAGE: &str = "thinker";
@@ -32,6 +32,8 @@ pub struct ChatPath {
     pub detokenizer: DetokenizerMaker,
     /// Its stage.
     pub thinker: StagePool<ThinkerJob>,
+    /// The stage that hears, if the model does.
+    pub encoder: Option<StagePool<EncoderJob>>,
     /// Tokens of one answer that may wait for their session.
     pub tokens: u32,
     /// An answer that has begun fails when the thinker gives nothing more for this long.
@@ -52,6 +54,14 @@ impl ChatPath {
     /// Whether the stage has a replica that takes work.
     pub(super) fn check(&self) -> Result<(), Unbound> {
         unbound(STAGE, self.thinker.check())
+    }
+
+    /// Whether whoever speaks to it is heard, if it hears at all.
+    pub(super) fn check_hearing(&self) -> Result<(), Unbound> {
+        match &self.encoder {
+            Some(encoder) => unbound("encoder", encoder.check()),
+            None => Ok(()),
+        }
     }
 
     fn bind(&self) -> Result<Lease<ThinkerJob>, Unbound> {
@@ -248,23 +258,9 @@ impl Reply {
 
     /// Waits until there is a replica, and takes off; the error is how it ends if there is none in time.
     async fn wait(&mut self) -> Result<(), End> {
-        let mut changes = self.pipeline.changes.follow();
-        loop {
-            let unbound = match self.bind() {
-                Ok(lease) => {
-                    let taken = self.take_off(lease);
-                    return taken.map_err(|error| End::Overloaded(error.to_string()));
-                }
-                Err(unbound) => unbound,
-            };
-            let waited = self.pipeline.clock.since(self.waits_since);
-            let left = self.pipeline.handover.wait.saturating_sub(waited);
-            if !unbound.may_pass() || left.is_zero() {
-                return Err(unbound.into());
-            }
-            // Either way it looks again.
-            let _ = tokio::time::timeout(left, changes.changed()).await;
-        }
+        let lease = self.pipeline.bound(self.waits_since, || self.bind()).await?;
+        let taken = self.take_off(lease);
+        taken.map_err(|error| End::Overloaded(error.to_string()))
     }
 }
 

@@ -215,23 +215,11 @@ impl Segment {
 
     /// Waits until there are replicas, and takes off; the error is how it ends if there are none in time.
     async fn wait(&mut self) -> Result<(), End> {
-        let mut changes = self.pipeline.changes.follow();
-        loop {
-            let unbound = match self.pipeline.bind() {
-                Ok(binding) => {
-                    return self
-                        .take_off(binding)
-                        .map_err(|error| End::Overloaded(error.to_string()));
-                }
-                Err(unbound) => unbound,
-            };
-            let waited = self.pipeline.clock.since(self.waits_since);
-            let left = self.pipeline.handover.wait.saturating_sub(waited);
-            if !unbound.may_pass() || left.is_zero() {
-                return Err(unbound.into());
-            }
-            // Either way it looks again.
-            let _ = tokio::time::timeout(left, changes.changed()).await;
-        }
+        let binding = self
+            .pipeline
+            .bound(self.waits_since, || self.pipeline.bind())
+            .await?;
+        self.take_off(binding)
+            .map_err(|error| End::Overloaded(error.to_string()))
     }
 }

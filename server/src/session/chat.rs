@@ -7,6 +7,7 @@
 
 mod figures;
 mod fit;
+mod hearing;
 mod history;
 mod names;
 mod outbox;

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use omni_audio::{SampleRate, SamplesPerFrame};
-use omni_engine::{ArModel, ChunkModel, CodecFrame};
+use omni_engine::{ArModel, ChunkModel, CodecFrame, OneShotModel};
 use omni_text::Normalizer;
 
 use super::chat::{ChatInfo, ChatMessage, ContextRow, Detokenizer, Prompt, ReplyToken, ThinkerRequest};
@@ -129,6 +129,9 @@ pub trait SpeechBackend: Send + Sync + 'static {
     /// Conversations in, text tokens out.
     type Thinker: ArModel<Row = (), Output: Into<ReplyToken>> + Send + 'static;
 
+    /// Samples of a recording in, rows for the thinker out; a recording costs its frames of 10 ms.
+    type Encoder: OneShotModel<Input = Arc<[f32]>, Output = Arc<[f32]>> + Send + 'static;
+
     /// What it is.
     fn info(&self) -> &SpeechInfo;
 
@@ -167,7 +170,7 @@ pub trait SpeechBackend: Send + Sync + 'static {
     /// Why it holds none; nothing below is called then.
     fn chat(&self) -> Result<ChatInfo, String>;
 
-    /// A conversation as it reads it. May take its time; not called on a thread that others wait for.
+    /// A conversation as it reads it; every recording in it has been encoded. May take its time; not called on a thread that others wait for.
     ///
     /// # Errors
     /// [`PromptError::Refused`] if its template refuses it, [`PromptError::Failed`] if the model cannot do it.
@@ -184,4 +187,10 @@ pub trait SpeechBackend: Send + Sync + 'static {
     /// # Errors
     /// If it cannot be built.
     fn thinker(&self) -> Result<Self::Thinker, BackendError>;
+
+    /// An encoder without recordings, if it hears. Called on the thread that will drive it.
+    ///
+    /// # Errors
+    /// If it cannot be built.
+    fn encoder(&self) -> Result<Self::Encoder, BackendError>;
 }

@@ -103,7 +103,7 @@ pub enum Part {
 pub struct Clip(Arc<Recording>);
 
 struct Recording {
-    samples: Vec<f32>,
+    samples: Arc<[f32]>,
     rows: OnceLock<Arc<[f32]>>,
 }
 
@@ -112,7 +112,7 @@ impl Clip {
     #[must_use]
     pub fn new(samples: Vec<f32>) -> Self {
         Self(Arc::new(Recording {
-            samples,
+            samples: samples.into(),
             rows: OnceLock::new(),
         }))
     }
@@ -123,25 +123,21 @@ impl Clip {
         &self.0.samples
     }
 
-    /// What the model makes of it, the first time by `encode` with what `turn` waits for. Who has waited while somebody else
-    /// encoded it takes theirs.
-    ///
-    /// # Errors
-    /// Those of `encode`; the next call tries again.
-    pub fn rows<T, E>(
-        &self,
-        turn: impl FnOnce() -> T,
-        encode: impl FnOnce(T, &[f32]) -> Result<Arc<[f32]>, E>,
-    ) -> Result<Arc<[f32]>, E> {
-        if let Some(rows) = self.0.rows.get() {
-            return Ok(Arc::clone(rows));
-        }
-        let turn = turn();
-        if let Some(rows) = self.0.rows.get() {
-            return Ok(Arc::clone(rows));
-        }
-        let rows = encode(turn, &self.0.samples)?;
-        Ok(Arc::clone(self.0.rows.get_or_init(|| rows)))
+    /// The same, to be kept.
+    #[must_use]
+    pub fn shared(&self) -> Arc<[f32]> {
+        Arc::clone(&self.0.samples)
+    }
+
+    /// What the model makes of it, once it was encoded.
+    #[must_use]
+    pub fn rows(&self) -> Option<&Arc<[f32]>> {
+        self.0.rows.get()
+    }
+
+    /// It was encoded. The first time counts.
+    pub fn keep(&self, rows: Arc<[f32]>) {
+        self.0.rows.get_or_init(|| rows);
     }
 }
 
@@ -277,13 +273,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_recording_that_two_wait_for_is_heard_once() {
+    fn what_was_made_of_a_recording_first_stays_with_it_and_its_copies() {
         let clip = Clip::new(vec![0.0; 4]);
-        let rows = |value: f32| Ok::<_, ()>(Arc::from([value]));
-        // Somebody else is done with it while the first waits for its turn.
-        let other = || clip.rows(|| (), |(), _| rows(1.0));
-        let first = clip.rows(other, |_, _| rows(2.0)).unwrap();
-        assert_eq!(first[..], [1.0]);
-        assert_eq!(clip.rows(|| (), |(), _| Err(())).unwrap()[..], [1.0]);
+        let copy = clip.clone();
+        assert!(copy.rows().is_none());
+        clip.keep(Arc::from([1.0]));
+        copy.keep(Arc::from([2.0]));
+        assert_eq!(clip.rows().map(|rows| &rows[..]), Some(&[1.0][..]));
+        assert_eq!(copy.rows().map(|rows| &rows[..]), Some(&[1.0][..]));
     }
 }

@@ -7,7 +7,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use omni_engine::{
-    AddError, ArConfig, ArEvent, ArModel, ArReport, ChunkStats, FinishReason, SeqId, SeqRecord, Stamp,
+    AddError, ArConfig, ArEvent, ArModel, ArReport, ChunkStats, FinishReason, OneShotReport, SeqId,
+    SeqRecord, Stamp,
 };
 
 use super::progress::StageProgress;
@@ -147,6 +148,19 @@ impl StepFigures {
             prefix_queries: stats.prefix_queries,
             prefix_hits: stats.prefix_hits,
             preempted: stats.preempted,
+        }
+    }
+
+    /// Of an encoder: what it reads are frames of audio, all of which are new to it; it has no KV cache.
+    pub(super) fn one_shot<T>(report: &OneShotReport<T>) -> Self {
+        let stats = &report.stats;
+        Self {
+            at: report.ended,
+            waiting_capacity: stats.waiting,
+            prompt_tokens: stats.cost,
+            outputs: stats.batch,
+            admitted: stats.batch,
+            ..Self::default()
         }
     }
 

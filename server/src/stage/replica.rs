@@ -4,7 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use omni_engine::{ArStats, ChunkStats};
+use omni_engine::{ArStats, ChunkStats, OneShotStats};
 use tokio::sync::watch;
 
 /// Names a replica within its stage. Never reused.
@@ -53,9 +53,9 @@ pub struct ReplicaStats {
     pub steps: u64,
     /// Time spent in them.
     pub busy: Duration,
-    /// Prompt positions computed, recomputation included.
+    /// Prompt positions computed, recomputation included; frames of audio read by an encoder.
     pub prefill_tokens: u64,
-    /// Decode positions computed; codec frames decoded by a vocoder.
+    /// Decode positions computed; codec frames decoded by a vocoder; recordings encoded.
     pub decode_tokens: u64,
     /// Sequences that lost their place to another.
     pub preempted: u64,
@@ -89,6 +89,15 @@ impl ReplicaStats {
         self.busy += busy;
         self.decode_tokens += u64::from(step.items);
         self.late += u64::from(step.late);
+    }
+
+    /// Books a step of an encoder.
+    pub(super) fn one_shot_step(&mut self, step: &OneShotStats, busy: Duration) {
+        self.waiting = step.waiting;
+        self.steps += 1;
+        self.busy += busy;
+        self.prefill_tokens += u64::from(step.cost);
+        self.decode_tokens += u64::from(step.batch);
     }
 
     /// Nothing is there any more.

@@ -63,13 +63,11 @@ pub(super) fn prompt(messages: &[ChatMessage], script: &FakeScript) -> Result<Pr
                     turn.extend(text.chars().map(|c| ContextRow::Token(c.into())));
                 }
                 Part::Audio(clip) => {
-                    let samples = clip.samples();
                     prompt
                         .pieces
                         .push(PromptPiece::Tokens(std::mem::take(&mut tokens)));
-                    let rows = samples.len().div_ceil(ROW);
-                    let values = Arc::from(vec![samples.len() as f32; rows]);
-                    let rows = u32::try_from(rows).expect("a short recording");
+                    let values = clip.rows().cloned().expect("it was heard before");
+                    let rows = u32::try_from(values.len()).expect("a short recording");
                     prompt.pieces.push(PromptPiece::Audio { rows, values });
                     turn.extend((heard..heard + rows).map(ContextRow::Awaited));
                     heard += rows;

@@ -327,3 +327,139 @@ async fn more_than_may_be_said_at_once_ends_the_call() {
     }
     server.stop().await;
 }
+
+/// Somebody who has said so many samples.
+async fn speaker(server: &TestServer, samples: usize) -> ChatCall {
+    let mut chat = server.converse().await;
+    chat.configure(chat_config(false)).await;
+    chat.send(audio(2 * samples)).await;
+    chat.send(commit(true)).await;
+    chat
+}
+
+/// With this many recordings in the encoder or on their way to it.
+async fn at_the_encoder(server: &TestServer, recordings: usize) {
+    let pool = server.app.orchestrator().pool("encoder").expect("it hears");
+    let there = || pool.replicas()[0].in_flight == recordings;
+    server.until("the recordings are there", there).await;
+}
+
+#[tokio::test]
+async fn recordings_of_several_callers_share_a_step_and_each_gets_his_own() {
+    let script = FakeScript {
+        hears: true,
+        ..FakeScript::default()
+    };
+    let server = TestServer::fake(script.clone(), &["--set", "stages.encoder.max_batch=4"]).await;
+    let before = script.ears.passed();
+    script.ears.close();
+    let mut first = speaker(&server, 100).await;
+    script.ears.reached().await;
+    let (mut second, mut third) = (speaker(&server, 200).await, speaker(&server, 300).await);
+    at_the_encoder(&server, 3).await;
+    script.ears.open();
+    for (chat, samples) in [(&mut first, 100), (&mut second, 200), (&mut third, 300)] {
+        let answer = chat.answer().await;
+        assert_eq!(answer.text, format!("You said: [{samples} samples]"));
+        let stages = answer.outcome.timings.unwrap().stages;
+        let stages: Vec<_> = stages
+            .iter()
+            .map(|timing| (&*timing.stage, &*timing.replica))
+            .collect();
+        assert_eq!(stages, [("thinker", "0"), ("encoder", "0")]);
+    }
+    assert_eq!(
+        script.ears.passed(),
+        before + 2,
+        "the second and the third shared one"
+    );
+    at_the_encoder(&server, 0).await;
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn a_recording_is_heard_once_however_often_it_is_answered() {
+    let (server, script) = hearing().await;
+    let before = script.ears.passed();
+    let mut chat = speaker(&server, 100).await;
+    assert_eq!(chat.answer().await.text, "You said: [100 samples]");
+    assert_eq!(
+        chat.turn("recite").await.text,
+        "user:[100 samples]|assistant:You said: [100 samples]|user:recite|"
+    );
+    assert_eq!(script.ears.passed(), before + 1);
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn a_caller_who_vanishes_before_it_is_his_turn_is_not_heard() {
+    let (server, script) = hearing().await;
+    let before = script.ears.passed();
+    script.ears.close();
+    let mut first = speaker(&server, 100).await;
+    script.ears.reached().await;
+    let second = speaker(&server, 200).await;
+    at_the_encoder(&server, 2).await;
+    drop(second);
+    at_the_encoder(&server, 1).await;
+    script.ears.open();
+    assert_eq!(first.answer().await.text, "You said: [100 samples]");
+    assert_eq!(
+        speaker(&server, 300).await.answer().await.text,
+        "You said: [300 samples]"
+    );
+    assert_eq!(
+        script.ears.passed(),
+        before + 2,
+        "the first and the third were heard"
+    );
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn more_recordings_than_may_wait_are_refused() {
+    let script = FakeScript {
+        hears: true,
+        ..FakeScript::default()
+    };
+    let server = TestServer::fake(script.clone(), &["--set", "stages.encoder.max_waiting=1"]).await;
+    script.ears.close();
+    let mut first = speaker(&server, 100).await;
+    script.ears.reached().await;
+    let mut second = speaker(&server, 200).await;
+    at_the_encoder(&server, 2).await;
+    let mut third = speaker(&server, 300).await;
+    at_the_encoder(&server, 3).await;
+    script.ears.open();
+    let refused = third.answer().await;
+    assert_eq!(refused.error_reason(), "SERVER_OVERLOADED");
+    let error = refused.outcome.error.unwrap();
+    assert_eq!(error.code, Code::ResourceExhausted as i32);
+    assert!(
+        error.message.contains("waiting queue is full (1 of 1)"),
+        "{}",
+        error.message
+    );
+    assert_eq!(first.answer().await.text, "You said: [100 samples]");
+    assert_eq!(second.answer().await.text, "You said: [200 samples]");
+    // What was said is kept, and heard when there is room.
+    third.send(respond()).await;
+    assert_eq!(third.answer().await.text, "You said: [300 samples]");
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn an_encoder_that_dies_is_built_anew_and_hears_what_it_was_given() {
+    let script = FakeScript {
+        hears: true,
+        ..FakeScript::default()
+    };
+    let args = ["--set", "stages.encoder.restart.first_delay=1ms"];
+    let server = TestServer::fake(script.clone(), &args).await;
+    script.ears_die.light();
+    let mut chat = speaker(&server, 100).await;
+    assert_eq!(chat.answer().await.text, "You said: [100 samples]");
+    let pool = server.app.orchestrator().pool("encoder").expect("it hears");
+    assert_eq!(pool.replicas()[0].stats.deaths, 1);
+    server.stop().await;
+}

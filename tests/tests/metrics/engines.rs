@@ -1,8 +1,9 @@
 //! The families of the engines, stage by stage.
 
 use omni_proto::v1;
+use omni_proto::v1::converse_request::Event as Request;
 use omni_server::stage::ReplicaState;
-use omni_tests::{FakeScript, Reading, TestServer, audio_of, speak};
+use omni_tests::{FakeScript, Reading, TestServer, audio_of, chat_config, speak};
 use tonic::Code;
 
 #[tokio::test]
@@ -170,5 +171,45 @@ async fn a_replica_that_hangs_is_down_and_its_thread_is_counted_until_it_returns
         1.0,
         "what returns late is counted no more"
     );
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn the_encoder_is_a_stage_where_the_model_hears_and_moves_no_other() {
+    let ids = |reading: &Reading| ["thinker", "talker", "code2wav"].map(|stage| reading.stage(stage));
+    let deaf = TestServer::fake(FakeScript::default(), &[]).await;
+    let reading = Reading::of(&deaf).await;
+    let mut encoders = reading.of_name("vllm:omni_stage_info", &[("stage_name", "encoder")]);
+    assert!(encoders.next().is_none(), "it does not hear");
+    let expected = ids(&reading);
+    deaf.stop().await;
+
+    let script = FakeScript {
+        hears: true,
+        ..FakeScript::default()
+    };
+    let server = TestServer::fake(script, &[]).await;
+    let mut chat = server.converse().await;
+    chat.configure(chat_config(false)).await;
+    chat.send(Request::InputAudio(v1::InputAudio {
+        data: vec![1; 2_000].into(),
+    }))
+    .await;
+    chat.send(Request::Commit(v1::CommitInput { respond: true }))
+        .await;
+    assert_eq!(chat.answer().await.text, "You said: [1000 samples]");
+    drop(chat);
+    server.chats_over(1).await;
+    let reading = Reading::of(&server).await;
+    assert_eq!(ids(&reading), expected);
+    let id = reading.stage("encoder");
+    let at = [
+        ("stage", id.as_str()),
+        ("replica", "0"),
+        ("finished_reason", "stop"),
+    ];
+    assert_eq!(reading.sum("vllm:request_success_total", &at), 1.0);
+    assert_eq!(reading.sum("vllm:omni_replica_up", &at[..2]), 1.0);
+    assert_eq!(reading.sum("vllm:omni_stage_gen_time_s_count", &at[..1]), 1.0);
     server.stop().await;
 }

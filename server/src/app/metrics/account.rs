@@ -11,6 +11,7 @@ use omni_telemetry::{
 use super::live::Live;
 use crate::error::ServeError;
 use crate::session::{Outcome, StageFigures, Timings, TurnRecord, UtteranceRecord};
+use crate::stage::ReplicaId;
 
 /// What is to be recorded of a request: an utterance, or an answer with its speech.
 #[derive(Debug, PartialEq)]
@@ -92,8 +93,12 @@ pub(super) fn turn(live: &Live, record: &TurnRecord) -> Account {
         usage.prompt_tokens + usage.prompt_audio,
         usage.reply_tokens,
     );
-    let mut stages: Vec<_> = thinker.into_iter().collect();
-    let mut busy = timings.thinker.busy;
+    // What it reads is audio, and what it makes is a part of the thinker's prompt.
+    let encoder = timings
+        .encoder
+        .and_then(|figures| share(live, "encoder", &figures, 0, 0));
+    let mut stages: Vec<_> = thinker.into_iter().chain(encoder).collect();
+    let mut busy = timings.thinker.busy + timings.encoder.map_or(Duration::ZERO, |figures| figures.busy);
     if let Some(speech) = &timings.speech {
         stages.extend(speech_shares(live, speech, usage.reply_tokens, usage.frames));
         busy += speech.talker.busy + speech.code2wav.busy;
@@ -147,16 +152,13 @@ fn heard(
     (samples, rate): (Samples, Option<SampleRate>),
     busy: Duration,
 ) -> Heard {
-    let last = live.stages().last().map_or(0, |(stage, _)| stage);
-    let replica = timings
-        .code2wav
-        .replica
-        .and_then(|id| live.replica("code2wav", id));
+    // A request that never came that far is booked where the first would have been made.
+    let id = timings.code2wav.replica.unwrap_or(ReplicaId(0));
+    let replica = live.replica("code2wav", id);
     Heard {
-        // A request that never came that far is booked where the first would have been made.
         replica: replica.unwrap_or(Replica {
-            stage: last,
-            replica: 0,
+            stage: 0,
+            replica: id.0,
         }),
         first_packet: timings.first_audio,
         record: AudioRecord {

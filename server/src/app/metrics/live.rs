@@ -24,7 +24,7 @@ pub(super) struct Stage {
 impl Stage {
     fn new(name: &'static str) -> Self {
         let kind = match name {
-            "code2wav" => StageKind::Generation,
+            "code2wav" | "encoder" => StageKind::Generation,
             _ => StageKind::Llm,
         };
         Self { name, kind }
@@ -114,7 +114,7 @@ impl Live {
         engines.insert(replica, Arc::clone(&engine));
         if let Some(stage) = self.stages.get(replica.stage as usize) {
             self.pipeline.replica_joined(&stage.info(replica));
-            if stage.kind == StageKind::Generation {
+            if stage.name == "code2wav" {
                 self.audio(telemetry, replica);
             }
         }

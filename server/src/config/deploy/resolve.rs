@@ -138,6 +138,7 @@ impl Resolved {
             self.check_cache(scope, problems);
         }
         self.check_repetition("stages.thinker", problems);
+        self.check_placement("stages.encoder", problems);
         let (talker, code2wav) = (
             self.get("stages.talker", "dtype"),
             self.get("stages.code2wav", "dtype"),
@@ -167,6 +168,15 @@ impl Resolved {
             let message =
                 format!("found {shortest}, expected at most repetition.max_pattern, which is {longest}");
             self.report(scope, &keys, message, problems);
+        }
+    }
+
+    /// A process would read the thinker's weights, too, which it does not need.
+    fn check_placement(&self, scope: &str, problems: &mut Vec<Problem>) {
+        let placement = self.get(scope, "placement");
+        if !matches!(placement, Setup::Choice("thread")) {
+            let message = format!("found {placement}, expected thread: this stage has no processes");
+            self.report(scope, &["placement"], message, problems);
         }
     }
 

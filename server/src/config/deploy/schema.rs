@@ -70,8 +70,8 @@ use Fallback::{Absent, Checkpoint, Derived, Is};
 
 /// Model families whose topology is built in.
 pub(super) const FAMILIES: &[&str] = &["qwen3-omni"];
-/// The stages of qwen3-omni, upstream first: each feeds the next.
-pub(super) const STAGES: &[&str] = &["thinker", "talker", "code2wav"];
+/// The stages of qwen3-omni: those that an answer passes, upstream first, each of which feeds the next, and the one that hears.
+pub(super) const STAGES: &[&str] = &["thinker", "talker", "code2wav", "encoder"];
 
 const FEW: Kind = Kind::Count { min: 1, max: 64 };
 const MANY: Kind = Kind::Count { min: 1, max: 1 << 24 };
@@ -105,7 +105,12 @@ pub(super) const SECTIONS: &[Section] = &[
     },
     Section {
         title: "Every stage",
-        paths: &["stages.thinker", "stages.talker", "stages.code2wav"],
+        paths: &[
+            "stages.thinker",
+            "stages.talker",
+            "stages.code2wav",
+            "stages.encoder",
+        ],
         settings: &[
             setting(
                 "replicas",
@@ -375,6 +380,37 @@ pub(super) const SECTIONS: &[Section] = &[
                 Kind::Counts { max: 512, len: 32 },
                 Is("[1, 2, 4, 8]"),
                 "Codec frames of the first, second, ... chunk of a stream; the last number holds from then on.",
+            ),
+        ],
+    },
+    Section {
+        title: "encoder",
+        paths: &["stages.encoder"],
+        settings: &[
+            setting(
+                "max_batch",
+                Kind::Count { min: 1, max: 4096 },
+                Is("1"),
+                "Recordings encoded in one step. All of them are done when the step is: more pay off only where a device encodes several \
+                 in the time of one, which a CPU does not.",
+            ),
+            setting(
+                "max_batched_audio",
+                WAIT,
+                Is("30s"),
+                "Their playing time together. A longer one has a step to itself.",
+            ),
+            setting(
+                "max_waiting",
+                MANY,
+                Derived(Rule::TimesActive(2)),
+                "Recordings that may wait in one replica; more are refused.",
+            ),
+            setting(
+                "max_waiting_audio",
+                WAIT,
+                Is("1h"),
+                "Their playing time together; more is refused.",
             ),
         ],
     },

@@ -39,7 +39,7 @@ pub(super) fn reference() -> String {
     );
     let _ = writeln!(
         out,
-        "Families: {}. Stages, each feeding the next: {}.\n",
+        "Families: {}. Stages: {}. Each feeds the next; the last hears for the first.\n",
         FAMILIES.join(", "),
         STAGES.join(", ")
     );

@@ -20,6 +20,8 @@ pub struct Deploy {
     pub talker: ArStage,
     /// The stage that turns codec frames into audio.
     pub code2wav: ChunkStage,
+    /// The stage that turns recordings into what the thinker hears.
+    pub encoder: OneShotStage,
     /// How long a stage may deliver nothing.
     pub patience: StagePatience,
 }
@@ -175,6 +177,21 @@ pub struct ChunkStage {
     pub ramp: Vec<u32>,
 }
 
+/// An audio encoder.
+#[derive(Debug, Clone, PartialEq)]
+pub struct OneShotStage {
+    /// What every stage has.
+    pub stage: Stage,
+    /// Recordings encoded in one step.
+    pub max_batch: u32,
+    /// Their playing time.
+    pub max_batched_audio: Duration,
+    /// Recordings that may wait.
+    pub max_waiting: u32,
+    /// Their playing time.
+    pub max_waiting_audio: Duration,
+}
+
 impl Deploy {
     pub(super) fn new(values: &Resolved) -> Self {
         let top = Scope { values, scope: "" };
@@ -188,6 +205,7 @@ impl Deploy {
             answers: scope("stages.thinker").answers(),
             talker: scope("stages.talker").ar(),
             code2wav: scope("stages.code2wav").chunk(),
+            encoder: scope("stages.encoder").one_shot(),
             patience: StagePatience {
                 thinker: scope("stages.talker").time("upstream_stall"),
                 talker: scope("stages.code2wav").time("upstream_stall"),
@@ -304,6 +322,16 @@ impl Scope<'_> {
         Answers {
             shared_prefixes: self.choice("prefix_sharing") == "all",
             repetition: limit.is_valid().then_some(limit),
+        }
+    }
+
+    fn one_shot(&self) -> OneShotStage {
+        OneShotStage {
+            stage: self.stage(),
+            max_batch: self.count("max_batch"),
+            max_batched_audio: self.time("max_batched_audio"),
+            max_waiting: self.count("max_waiting"),
+            max_waiting_audio: self.time("max_waiting_audio"),
         }
     }
 

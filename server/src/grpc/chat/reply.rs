@@ -98,6 +98,7 @@ fn timings(timings: &TurnTimings) -> v1::Timings {
     if timings.speech.is_some() {
         stages.extend([stage("talker", speech.talker), stage("code2wav", speech.code2wav)]);
     }
+    stages.extend(timings.encoder.map(|figures| stage("encoder", figures)));
     v1::Timings {
         queue: timings.queue.and_then(wire),
         time_to_first_text: timings.first_text.and_then(wire),

@@ -22,12 +22,14 @@ pub(super) struct Figures {
     pub(super) first_text: Option<Stamp>,
     pub(super) intervals: TokenIntervals,
     pub(super) thinker: StageSnapshot,
+    /// Of what was said, if something was.
+    pub(super) encoder: StageSnapshot,
 }
 
 impl Figures {
     pub(super) fn timings(&self, began: Stamp, speech: Option<&Done>, now: Stamp) -> TurnTimings {
         let since = |at: Option<Stamp>| at.map(|at| at.since(began));
-        let thinker = self.thinker;
+        let (thinker, encoder) = (self.thinker, self.encoder);
         let between = |from: Option<Stamp>, to: Option<Stamp>| Some(to?.since(from?));
         TurnTimings {
             submitted: since(self.submitted),
@@ -46,6 +48,14 @@ impl Figures {
                 starved: thinker.starved,
                 replica: thinker.replica,
             },
+            encoder: (encoder.outputs > 0).then(|| StageFigures {
+                queue: between(self.admitted, encoder.started),
+                busy: encoder.busy,
+                first_output: since(encoder.first_output),
+                span: between(self.admitted, encoder.last_output),
+                starved: 0,
+                replica: encoder.replica,
+            }),
             real_time_factor: speech.map_or(0.0, |done| real_time_factor(done, thinker.busy)),
             speech: speech.map(|done| done.timings),
         }

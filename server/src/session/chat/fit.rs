@@ -2,7 +2,7 @@
 
 use super::history::Conversation;
 use crate::error::ServeError;
-use crate::stage::{CancelFlag, ChatMessage, Hearing, Part, Prompt, PromptBuilder, PromptError};
+use crate::stage::{CancelFlag, ChatMessage, Clip, Hearing, Part, Prompt, PromptBuilder, PromptError};
 
 /// A share of the context that an answer should have: this part of it, or all that it may use if that is less.
 const ROOM: u32 = 4;
@@ -102,6 +102,21 @@ pub(super) fn fit(
     }
 }
 
+/// Recordings of a conversation that it may be built with, and that were not heard yet.
+///
+/// # Errors
+/// As for [`fit`].
+pub(super) fn unheard(conversation: &Conversation, room: &Room) -> Result<Vec<Clip>, ServeError> {
+    let places = possible(conversation, room)?;
+    let messages = conversation.from(places[0]);
+    let parts = messages.iter().flat_map(|message| &message.parts);
+    let clips = parts.filter_map(|part| match part {
+        Part::Audio(clip) if clip.rows().is_none() => Some(clip.clone()),
+        _ => None,
+    });
+    Ok(clips.collect())
+}
+
 /// What came of a part of the conversation.
 enum Attempt {
     /// A prompt that leaves enough room.
@@ -160,7 +175,7 @@ mod tests {
     use std::sync::Arc;
 
     use super::*;
-    use crate::stage::{Clip, PromptPiece, Role};
+    use crate::stage::{PromptPiece, Role};
 
     /// Ten positions per message.
     fn build(messages: &[ChatMessage]) -> Prompt {

@@ -85,6 +85,8 @@ pub struct TurnTimings {
     pub real_time_factor: f64,
     /// The thinker's part.
     pub thinker: StageFigures,
+    /// That of the encoder; absent if no recording was heard for it.
+    pub encoder: Option<StageFigures>,
     /// Of its speech; absent if it was not to be spoken.
     pub speech: Option<Timings>,
 }

@@ -14,6 +14,7 @@ use omni_telemetry::TraceContext;
 
 use super::figures::Figures;
 use super::fit::{Fitted, Room, fit};
+use super::hearing::hear;
 use super::history::Conversation;
 use super::outbox::Outbox;
 use super::protocol::{ChatEventBody, ResponseDone, Said};
@@ -28,7 +29,7 @@ use crate::session::limits::SessionLimits;
 use crate::session::record::{Outcome, Packet};
 use crate::session::speaking::Spoken;
 use crate::session::track::{Sequences, Track};
-use crate::stage::{CancelFlag, End, LetGo, ReplyToken, ThinkerRequest};
+use crate::stage::{CancelFlag, End, LetGo, ReplyToken, StageSnapshot, ThinkerRequest};
 
 /// What to answer, and how.
 #[derive(Debug)]
@@ -115,6 +116,7 @@ impl fmt::Debug for Phase {
 pub(super) struct Prepared {
     permit: UtterancePermit,
     admitted: Stamp,
+    encoder: StageSnapshot,
     fitted: Fitted,
 }
 
@@ -210,6 +212,7 @@ impl Turn {
             problem: error.to_string(),
         })?;
         let admission = orchestrator.admission().admit();
+        let (hearer, asked) = (orchestrator.clone(), Arc::clone(&request));
         let build = Arc::clone(&chat.prompt);
         let room = Room {
             context: chat.info.max_context,
@@ -219,6 +222,7 @@ impl Turn {
         let preparing = async move {
             let permit = admission.await?;
             let admitted = clock.now();
+            let encoder = hear(&hearer, &conversation, &room, now, &asked).await?;
             let abandoned = Abandoned::default();
             let flag = abandoned.0.clone();
             // Templates and tokenizers take their time, which other sessions must not wait for. The permit goes with them: who
@@ -232,6 +236,7 @@ impl Turn {
             Ok(Prepared {
                 permit,
                 admitted,
+                encoder,
                 fitted,
             })
         };
@@ -365,12 +370,14 @@ impl Turn {
         let Prepared {
             permit,
             admitted,
+            encoder,
             fitted,
         } = prepared;
         self.permit = Some(permit);
         let figures = &mut self.figures;
         figures.admitted = Some(admitted);
         figures.submitted = Some(now);
+        figures.encoder = encoder;
         (figures.messages, figures.characters) = (fitted.messages, fitted.characters);
         figures.prompt_tokens = fitted.prompt.text_tokens();
         figures.prompt_audio = fitted.prompt.audio_rows();

@@ -1,0 +1,266 @@
+//! The encoder stage: recordings in, what the thinker hears of each out, one [`OneShotEngine`].
+
+use std::collections::HashMap;
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use omni_audio::Samples;
+use omni_engine::{
+    FinishReason, ModelError, OneShotConfig, OneShotEngine, OneShotError, OneShotEvent, OneShotOptions,
+    OneShotReport, SeqId, SeqRecord, Stamp,
+};
+
+use super::backend::{BackendError, SpeechBackend};
+use super::chat::Clip;
+use super::flow::{End, Outlet};
+use super::handle::StageHandle;
+use super::news::{Course, EndReason, EngineNews, Refusal, StepFigures};
+use super::progress::StageProgress;
+use super::seat::Seat;
+use super::sides::{Sink, failed, finished, lost};
+use super::wake::CancelFlag;
+use super::worker::{Core, StageBody, stage};
+use crate::clock::Clock;
+
+const NAME: &str = "encoder";
+/// What warms it up: silence of this length that nobody sent.
+const WARM_UP: Duration = Duration::from_secs(1);
+const WARM_UP_SEQ: SeqId = SeqId(u64::MAX);
+
+/// What an encoder makes of a recording: rows for the thinker, one after the other.
+#[derive(Debug, Clone, PartialEq)]
+pub struct AudioRows(pub Arc<[f32]>);
+
+/// One recording to encode.
+pub struct EncoderJob {
+    /// Its id.
+    pub seq: SeqId,
+    /// The recording.
+    pub clip: Clip,
+    /// Where its rows go, all at once.
+    pub rows: Box<dyn Outlet<AudioRows>>,
+    /// Drop it.
+    pub cancel: CancelFlag,
+    /// Where its progress is kept.
+    pub progress: StageProgress,
+}
+
+impl fmt::Debug for EncoderJob {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("EncoderJob")
+            .field("seq", &self.seq)
+            .finish_non_exhaustive()
+    }
+}
+
+/// Bounds of the stage.
+#[derive(Debug, Clone, Copy)]
+pub struct EncoderLimits {
+    /// Jobs that may wait to be taken.
+    pub mailbox: usize,
+    /// Of the engine.
+    pub engine: OneShotConfig,
+}
+
+/// An encoder replica and the body of its thread.
+pub fn encoder_stage<B: SpeechBackend>(
+    backend: Arc<B>,
+    limits: EncoderLimits,
+    seat: Seat,
+    clock: Clock,
+) -> (StageHandle<EncoderJob>, StageBody) {
+    let core = Encoder {
+        backend,
+        config: limits.engine,
+        clock,
+        seat: seat.clone(),
+        engine: None,
+        live: HashMap::new(),
+    };
+    stage(NAME, core, seat, limits.mailbox, clock)
+}
+
+struct Encoder<B: SpeechBackend> {
+    backend: Arc<B>,
+    config: OneShotConfig,
+    clock: Clock,
+    seat: Seat,
+    engine: Option<OneShotEngine<B::Encoder>>,
+    live: HashMap<SeqId, Live>,
+}
+
+/// A recording in the engine. Dropping it closes its edge.
+struct Live {
+    rows: Sink<AudioRows>,
+    cancel: CancelFlag,
+    progress: StageProgress,
+    course: Course,
+}
+
+impl<B: SpeechBackend> Core for Encoder<B> {
+    type Job = EncoderJob;
+
+    fn load(&mut self) -> Result<(), BackendError> {
+        let mut engine = OneShotEngine::new(self.backend.encoder()?, self.config);
+        let hearing = self.backend.chat().map_err(BackendError)?.hearing;
+        let hearing = hearing.ok_or_else(|| BackendError("the model does not hear".to_owned()))?;
+        let Samples(samples) = hearing.sample_rate.samples(WARM_UP.min(hearing.max_audio));
+        let silence: Arc<[f32]> = vec![0.0; usize::try_from(samples).unwrap_or(0)].into();
+        let now = self.clock.now();
+        engine
+            .add(WARM_UP_SEQ, silence, OneShotOptions::default(), now)
+            .map_err(|error| BackendError(format!("the warm-up is refused: {error}")))?;
+        self.engine = Some(engine);
+        Ok(())
+    }
+
+    fn warm_up(&mut self) -> Result<bool, BackendError> {
+        let Some(engine) = &mut self.engine else {
+            return Ok(false);
+        };
+        for event in engine.step(self.clock.now()).events {
+            if let OneShotEvent::Finished {
+                reason: FinishReason::Error(message),
+                ..
+            } = event
+            {
+                return Err(BackendError(message));
+            }
+        }
+        Ok(engine.has_work())
+    }
+
+    fn accept(&mut self, job: EncoderJob) {
+        if job.cancel.is_set() {
+            return;
+        }
+        let Some(engine) = &mut self.engine else {
+            return job.rows.end(lost(NAME));
+        };
+        let now = self.clock.now();
+        let course = Course::new(job.seq, &job.progress, Some(1), now);
+        if let Err(error) = engine.add(job.seq, job.clip.shared(), OneShotOptions::default(), now) {
+            if let Some(refusal) = refused(&error) {
+                self.seat.tell(&EngineNews::Refused(refusal));
+            }
+            return job.rows.end(refusal(&error));
+        }
+        self.seat.took(job.seq, course);
+        let live = Live {
+            rows: Sink::new(job.rows),
+            cancel: job.cancel,
+            progress: job.progress,
+            course,
+        };
+        self.live.insert(job.seq, live);
+    }
+
+    fn tend(&mut self) {
+        let Some(engine) = &mut self.engine else { return };
+        // Whoever is in a step cannot be stopped; all others wait still.
+        self.live.retain(|&seq, live| {
+            let keep = !live.cancel.is_set();
+            if !keep {
+                engine.abort(seq);
+                let end = live.course.end(EndReason::Abort, None, self.clock.now());
+                self.seat.done(seq, end);
+            }
+            keep
+        });
+    }
+
+    fn has_work(&self) -> bool {
+        self.engine.as_ref().is_some_and(OneShotEngine::has_work)
+    }
+
+    fn wake_at(&self) -> Option<Stamp> {
+        None
+    }
+
+    fn step(&mut self) {
+        let Some(engine) = &mut self.engine else { return };
+        let clock = self.clock;
+        let report = engine.step_with(|| clock.now());
+        // Others have been told that it is lost.
+        if self.seat.is_given_up() {
+            return;
+        }
+        let (stats, from) = (report.stats, report.began);
+        self.seat.tell(&EngineNews::Step(StepFigures::one_shot(&report)));
+        self.deliver(report);
+        let busy = self.clock.since(from);
+        self.seat.count(|now| now.one_shot_step(&stats, busy));
+    }
+
+    fn settle(&mut self) {
+        if self.live.is_empty() {
+            self.seat.count(super::replica::ReplicaStats::idle);
+            self.seat.tell(&EngineNews::Idle);
+        }
+    }
+
+    fn end_all(&mut self, end: &End) {
+        let now = self.clock.now();
+        for (seq, live) in self.live.drain() {
+            self.seat.done(seq, live.course.end(EndReason::Error, None, now));
+            live.rows.end(end.clone());
+        }
+        drop(self.engine.take());
+    }
+}
+
+impl<B: SpeechBackend> Encoder<B> {
+    fn deliver(&mut self, report: OneShotReport<Arc<[f32]>>) {
+        let (from, until) = (report.began, report.ended);
+        for event in report.events {
+            if let OneShotEvent::Finished {
+                seq,
+                output,
+                reason,
+                record,
+            } = event
+                && let Some(live) = self.live.remove(&seq)
+            {
+                self.finish(seq, live, (output, reason, record), from, until);
+            }
+        }
+    }
+
+    fn finish(
+        &self,
+        seq: SeqId,
+        mut live: Live,
+        (output, reason, record): (Option<Arc<[f32]>>, FinishReason, SeqRecord),
+        from: Stamp,
+        until: Stamp,
+    ) {
+        live.progress.step(from, until, u32::from(output.is_some()));
+        if let Some(rows) = output {
+            self.seat.tell(&live.course.output(until));
+            // There is room for one, and nothing follows that would have to wait.
+            let _ = live.rows.put(AudioRows(rows), 1);
+        }
+        let end = live.course.end(EndReason::from(&reason), Some(record), until);
+        self.seat.done(seq, end);
+        live.rows.end(finished(NAME, reason));
+    }
+}
+
+fn refused(error: &OneShotError) -> Option<Refusal> {
+    match error {
+        OneShotError::QueueFull { .. } => Some(Refusal::Sequences),
+        OneShotError::QueueCost { .. } => Some(Refusal::Positions),
+        _ => None,
+    }
+}
+
+fn refusal(error: &OneShotError) -> End {
+    match error {
+        OneShotError::QueueFull { .. } | OneShotError::QueueCost { .. } => End::Overloaded(error.to_string()),
+        OneShotError::TooLarge { .. } | OneShotError::Model(ModelError::Rejected(_)) => {
+            End::Rejected(error.to_string())
+        }
+        OneShotError::Duplicate(_) | OneShotError::Model(_) => failed(NAME, error.to_string()),
+    }
+}

@@ -1,0 +1,42 @@
+//! The part of the scripted model that hears.
+
+use std::sync::Arc;
+
+use omni_engine::{ModelError, OneShotModel, SeqId};
+
+use super::thinker::ROW;
+use super::{FAKE_RATE, FakeScript};
+
+/// The encoder of [`FakeSpeech`](super::FakeSpeech): it hears how long a recording is, and its rows say that.
+#[derive(Debug)]
+pub struct FakeEncoder {
+    script: FakeScript,
+}
+
+impl FakeEncoder {
+    pub(super) fn new(script: FakeScript) -> Self {
+        Self { script }
+    }
+}
+
+impl OneShotModel for FakeEncoder {
+    type Input = Arc<[f32]>;
+    type Output = Arc<[f32]>;
+
+    fn cost(&self, input: &Arc<[f32]>) -> Result<u32, ModelError> {
+        Ok(u32::try_from(input.len()).expect("a short recording") / (FAKE_RATE / 100))
+    }
+
+    fn run(&mut self, batch: &[(SeqId, &Arc<[f32]>)]) -> Result<Vec<Result<Arc<[f32]>, String>>, ModelError> {
+        self.script.ears.pass();
+        if self.script.ears_hang.burns() {
+            self.script.hangs.pass();
+        }
+        assert!(!self.script.ears_die.burns(), "the test lit the fuse");
+        let rows = |(_, input): &(SeqId, &Arc<[f32]>)| {
+            let samples = input.len();
+            Ok(vec![samples as f32; samples.div_ceil(ROW)].into())
+        };
+        Ok(batch.iter().map(rows).collect())
+    }
+}

@@ -7,7 +7,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
 use hyper::StatusCode;
 use omni_proto::v1;
-use omni_tests::{FakeScript, FakeSpeech, Gate, HttpAnswer, TestServer, audio_of, http};
+use omni_tests::{FAKE_RATE, FakeScript, FakeSpeech, Gate, HttpAnswer, TestServer, audio_of, http};
 use serde_json::{Value, json};
 
 const TEXT: &str = "Hello there. How are you?";
@@ -99,6 +99,38 @@ async fn who_asks_for_nothing_or_for_mp3_gets_wav_and_is_told() {
         assert_eq!((answer.status, answer.kind()), (StatusCode::OK, "audio/wav"));
         assert_eq!(&answer.body[..4], b"RIFF");
     }
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn pcm_has_24000_samples_a_second_whatever_the_model_has() {
+    let server = TestServer::fake(FakeScript::default(), &[]).await;
+    let own = audio_of(&mut server.speech(), v1::SpeechConfig::default(), TEXT).await;
+    let seconds = own.unwrap().0.len() as f64 / 2.0 / f64::from(FAKE_RATE);
+    let pcm = speech(&server, json!({"response_format": "pcm"})).await;
+    assert_eq!(pcm.kind(), "audio/pcm");
+    let heard = pcm.body.len() as f64 / 2.0 / 24_000.0;
+    assert!((heard - seconds).abs() < 1e-3, "{heard} s instead of {seconds}");
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn formats_and_speed_are_those_that_were_asked_for() {
+    let server = TestServer::fake(FakeScript::default(), &[]).await;
+    for (name, kind, begins) in [
+        ("opus", "audio/ogg; codecs=opus", b"OggS"),
+        ("flac", "audio/flac", b"fLaC"),
+    ] {
+        let answer = speech(&server, json!({"response_format": name})).await;
+        assert_eq!((answer.status, answer.kind()), (StatusCode::OK, kind));
+        assert_eq!(&answer.body[..4], begins);
+    }
+    let length = async |speed: f64| {
+        let answer = speech(&server, json!({"response_format": "pcm", "speed": speed})).await;
+        answer.body.len() as f64
+    };
+    let ratio = length(2.0).await / length(1.0).await;
+    assert!((0.45..0.55).contains(&ratio), "{ratio}");
     server.stop().await;
 }
 

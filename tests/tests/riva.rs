@@ -142,6 +142,37 @@ async fn a_caller_who_goes_away_leaves_nothing_behind() {
 }
 
 #[tokio::test]
+async fn audio_has_the_rate_and_the_encoding_that_was_asked_for() {
+    let server = TestServer::fake(FakeScript::default(), &[]).await;
+    let own = audio_of(&mut server.speech(), v1::SpeechConfig::default(), TEXT).await;
+    let seconds = own.unwrap().0.len() as f64 / 2.0 / f64::from(FAKE_RATE);
+    // What NVIDIA's clients ask for unless told otherwise, and telephones.
+    for (encoding, rate, bytes) in [
+        (AudioEncoding::LinearPcm, 22_050, 2.0),
+        (AudioEncoding::Mulaw, 8_000, 1.0),
+        (AudioEncoding::Alaw, 8_000, 1.0),
+    ] {
+        let asked = SynthesizeSpeechRequest {
+            encoding: encoding.into(),
+            sample_rate_hz: rate,
+            ..request(TEXT)
+        };
+        let audio = client(&server)
+            .synthesize(asked)
+            .await
+            .unwrap()
+            .into_inner()
+            .audio;
+        let heard = audio.len() as f64 / bytes / f64::from(rate);
+        assert!(
+            (heard - seconds).abs() < 1e-3,
+            "{encoding:?}: {heard} s instead of {seconds}"
+        );
+    }
+    server.stop().await;
+}
+
+#[tokio::test]
 async fn what_cannot_be_honoured_is_refused_by_the_name_that_riva_has_for_it() {
     let server = TestServer::fake(FakeScript::default(), &[]).await;
     let cases = [

@@ -158,7 +158,7 @@ impl App {
             catalog,
             riva: Riva::new(door),
             measurements: metrics.measurements(&stop),
-            routes: openai.routes(limits.max_message),
+            routes: openai.routes(),
         };
         let closing = CancellationToken::clone(&close).cancelled_owned();
         let calls = metrics.calls()?;

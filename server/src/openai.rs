@@ -1,8 +1,8 @@
 //! OpenAI's HTTP API, over the same services as gRPC: JSON in, `omni.v1` messages to the service, JSON or audio out.
 //!
-//! In: `POST /v1/audio/speech`, `GET /v1/audio/voices`, `GET /v1/models`, `POST /v1/chat/completions`. Whatever OpenAI's
-//! clients may set and this server cannot honour is refused by name, except for compressed formats that nothing here
-//! writes: those who ask for MP3 or AAC get WAV, whose content type says so, because every client's default is MP3.
+//! In: `POST /v1/audio/speech`, `GET /v1/audio/voices`, `GET /v1/models`, `POST /v1/chat/completions`. What changes an answer and
+//! cannot be honoured is refused by name, except for compressed formats that nothing here writes: those who ask for MP3
+//! or AAC get WAV in one piece, also where they asked for events, and its content type says so: every client's default is MP3.
 
 mod answer;
 mod chat;
@@ -13,20 +13,24 @@ mod sound;
 mod speech;
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use axum::Router;
-use axum::body::Bytes;
-use axum::extract::DefaultBodyLimit;
-use axum::extract::rejection::BytesRejection;
+use axum::body::{Body, to_bytes};
 use axum::http::header::CONTENT_TYPE;
-use axum::http::{HeaderMap, StatusCode};
+use axum::http::{HeaderMap, HeaderValue, StatusCode};
+use axum::response::{IntoResponse as _, Response};
 use axum::routing::{any, get, post};
 use serde::de::DeserializeOwned;
+use serde_json::Value;
 use tonic::metadata::MetadataMap;
 
 use self::error::ApiError;
 use crate::config::Scope;
 use crate::grpc::{Catalog, Chat, Keys, Speech, status};
+
+/// How long a body may take to come.
+const BODY_TIME: Duration = Duration::from_secs(30);
 
 /// The services that answer.
 #[derive(Debug, Clone)]
@@ -55,8 +59,8 @@ impl OpenAi {
         allowed.map_err(|error| ApiError::new(&status(&error), &[]))
     }
 
-    /// The routes. A body has at most `max_body` bytes.
-    pub fn routes(self, max_body: usize) -> Router {
+    /// The routes.
+    pub fn routes(self) -> Router {
         Router::new()
             .route("/v1/audio/speech", post(speech::create))
             .route("/v1/audio/voices", get(listing::voices))
@@ -64,23 +68,36 @@ impl OpenAi {
             .route("/v1/models/{id}", get(listing::model))
             .route("/v1/chat/completions", post(chat::create))
             .route("/v1/{*rest}", any(unknown))
-            .layer(DefaultBodyLimit::max(max_body))
+            .method_not_allowed_fallback(wrong_method)
             .with_state(self)
     }
 }
 
-/// The JSON of a body. It must be called JSON: a browser lets any page send what is called text, but asks before JSON.
-fn json<T: DeserializeOwned>(
-    headers: &HeaderMap,
-    body: Result<Bytes, BytesRejection>,
-) -> Result<T, ApiError> {
+/// The JSON of a body of at most `limit` bytes. It must be called JSON: a browser lets any page send what is called text, but
+/// asks before JSON. Called when the caller is known, so that nobody else is read from.
+async fn json<T: DeserializeOwned>(headers: &HeaderMap, body: Body, limit: usize) -> Result<T, ApiError> {
     let kind = headers.get(CONTENT_TYPE).and_then(|kind| kind.to_str().ok());
     if !kind.is_some_and(|kind| kind.starts_with("application/json")) {
         let problem = "the content type is not application/json";
         return Err(ApiError::unread(StatusCode::UNSUPPORTED_MEDIA_TYPE, problem));
     }
-    let body = body.map_err(|rejection| ApiError::unread(rejection.status(), &rejection.body_text()))?;
+    let read = tokio::time::timeout(BODY_TIME, to_bytes(body, limit)).await;
+    let late = |_| ApiError::unread(StatusCode::REQUEST_TIMEOUT, "the body did not come in time");
+    let body = read.map_err(late)?.map_err(|_| {
+        let problem = format!("the body broke off, or is longer than the {limit} bytes that are allowed");
+        ApiError::unread(StatusCode::PAYLOAD_TOO_LARGE, &problem)
+    })?;
     serde_json::from_slice(&body).map_err(|error| ApiError::invalid(None, format!("the body: {error}")))
+}
+
+/// An answer of JSON.
+fn body(value: &Value) -> Response {
+    let kind = HeaderValue::from_static("application/json");
+    ([(CONTENT_TYPE, kind)], value.to_string()).into_response()
+}
+
+async fn wrong_method() -> ApiError {
+    ApiError::unread(StatusCode::METHOD_NOT_ALLOWED, "this route takes another method")
 }
 
 async fn unknown() -> ApiError {

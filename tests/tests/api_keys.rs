@@ -3,6 +3,8 @@
 use std::fs;
 use std::path::Path;
 
+use omni_proto::riva::tts::RivaSynthesisConfigRequest;
+use omni_proto::riva::tts::riva_speech_synthesis_client::RivaSpeechSynthesisClient;
 use omni_proto::v1;
 use omni_server::config::{Scope, new_key};
 use omni_tests::{FakeScript, TestServer, http, reason};
@@ -84,6 +86,24 @@ async fn a_key_opens_what_its_scopes_say() {
     chat(&server, Some(&talker)).await.unwrap();
 
     assert_eq!(refusal(models(&server, None).await), missing);
+    let mut riva = RivaSpeechSynthesisClient::new(server.channel.clone());
+    let asked = riva
+        .get_riva_synthesis_config(RivaSynthesisConfigRequest::default())
+        .await;
+    assert_eq!(refusal(asked.map(drop)), missing);
+    let framed = [0, 0, 0, 0, 0].as_slice();
+    let headers = [("content-type", "application/grpc-web+proto")];
+    let page = http(
+        &server,
+        "POST",
+        "/omni.v1.SpeechService/Synthesize",
+        &headers,
+        framed,
+    )
+    .await;
+    assert!(
+        String::from_utf8_lossy(&page.body).contains("grpc-status:16") || page.header("grpc-status") == "16"
+    );
     models(&server, Some(&talker)).await.unwrap();
 
     let declare = |key| {
@@ -130,7 +150,16 @@ async fn openais_routes_ask_for_the_same_keys() {
     }
     let answer = ask(Some(speaker)).await;
     assert!(![401, 403].contains(&answer.status.as_u16()), "{answer:?}");
-    for path in ["/v1/models", "/v1/audio/voices"] {
+    let chatting = http(
+        &server,
+        "POST",
+        "/v1/chat/completions",
+        &[("content-type", "application/json")],
+        "{}",
+    )
+    .await;
+    assert_eq!(chatting.status, 401);
+    for path in ["/v1/models", "/v1/models/fake", "/v1/audio/voices"] {
         assert_eq!(http(&server, "GET", path, &[], "").await.status, 401);
     }
     server.stop().await;

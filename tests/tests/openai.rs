@@ -241,6 +241,10 @@ async fn what_cannot_be_honoured_is_refused_by_the_name_that_openai_has_for_it()
         let message = error["message"].as_str().expect("a message");
         assert!(!message.contains("config."), "{message}");
     }
+    let second = json!({"messages": [{"role": "user", "content": "a"}, {"role": "system", "content": "b"}]});
+    let error = &parsed(&chat(&server, second).await)["error"];
+    assert_eq!(error["param"], "messages");
+    assert!(!error.to_string().contains("config."), "{error}");
     for body in ["", "{", "[]", "{\"input\": 1}"] {
         let answer = send(&server, "/v1/audio/speech", body.to_owned()).await;
         assert_eq!(answer.status, StatusCode::BAD_REQUEST, "{answer:?}");
@@ -284,7 +288,7 @@ async fn a_server_that_loads_says_when_to_try_again() {
 #[tokio::test]
 async fn an_answer_is_written_spoken_and_streamed_alike() {
     let server = TestServer::fake(FakeScript::default(), &[]).await;
-    let written = parsed(&chat(&server, json!({})).await);
+    let written = parsed(&chat(&server, json!({"stream": null, "seed": null})).await);
     let choice = &written["choices"][0];
     let text = choice["message"]["content"].as_str().expect("text").to_owned();
     assert!(

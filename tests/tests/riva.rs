@@ -112,6 +112,16 @@ async fn a_message_is_spoken_before_the_next_one_comes() {
 }
 
 #[tokio::test]
+async fn a_long_call_is_cut_into_utterances_before_any_is_too_long() {
+    let server = TestServer::fake(FakeScript::default(), &["--max-text-bytes", "20"]).await;
+    let requests = vec![named("Hello there.", "1"); 5];
+    let pieces = online(&server, requests).await.unwrap();
+    assert!(pieces.iter().all(|(id, _)| id == "1"));
+    server.idle(5).await;
+    server.stop().await;
+}
+
+#[tokio::test]
 async fn other_settings_begin_another_utterance() {
     let server = TestServer::fake(FakeScript::default(), &[]).await;
     let requests = vec![named("One.", "1"), named("Two.", "2"), named("Three.", "2")];
@@ -298,6 +308,7 @@ for model in service.stub.GetRivaSynthesisConfig(tts.RivaSynthesisConfigRequest(
         print("voice", p["language_code"], p["voice_name"] + "." + voice.split(":")[0])
 options = dict(language_code="en-US", encoding=riva.client.AudioEncoding.LINEAR_PCM, sample_rate_hz=rate)
 print("whole", len(service.synthesize(text, **options).audio))
+print("default", len(service.synthesize(text).audio))
 print("online", *[len(piece.audio) for piece in service.synthesize_online(text, **options)])
 try:
     service.synthesize(text, voice_name="nobody", **options)
@@ -339,6 +350,7 @@ async fn nvidias_own_client_lists_voices_and_synthesises() {
     };
     assert!(line("voice").starts_with("voice en"), "{said}");
     assert_eq!(line("whole"), format!("whole {bytes}"));
+    assert_ne!(line("default"), "default 0");
     let pieces: Vec<usize> = line("online")
         .split_whitespace()
         .skip(1)

@@ -41,7 +41,10 @@ struct Store {
 #[derive(Debug)]
 struct State {
     file: Arc<KeyFile>,
+    /// Of what `file` was read from.
     version: Option<Version>,
+    /// Of what could not be used.
+    bad: Option<Option<Version>>,
     looked: Instant,
 }
 
@@ -58,6 +61,7 @@ impl Keys {
         let state = State {
             version: version(path),
             file: Arc::new(KeyFile::read(path)?),
+            bad: None,
             looked: Instant::now(),
         };
         Ok(Self(Some(Arc::new(Store {
@@ -98,17 +102,27 @@ impl Store {
             state.looked = Instant::now();
             let version = version(&self.path);
             if version != state.version {
-                state.version = version;
                 match KeyFile::read(&self.path) {
-                    Ok(file) => {
+                    // What is being written is empty for a moment.
+                    Ok(file) if !file.is_empty() => {
                         tracing::info!(keys = file.len(), "the file of API keys has been read again");
                         state.file = Arc::new(file);
+                        state.version = version;
                     }
-                    Err(problems) => tracing::error!(?problems, "API keys stay as they were"),
+                    Ok(_) => self.stay(&mut state, version, &["has no keys".to_owned()]),
+                    Err(problems) => self.stay(&mut state, version, &problems),
                 }
             }
         }
         Arc::clone(&state.file)
+    }
+
+    /// Keeps the keys, and tries again at the next look. Says why once for every version of the file.
+    fn stay(&self, state: &mut State, version: Option<Version>, problems: &[String]) {
+        if state.bad != Some(version) {
+            state.bad = Some(version);
+            tracing::error!(file = %self.path.display(), ?problems, "API keys stay as they were");
+        }
     }
 }
 

@@ -13,13 +13,17 @@ use omni_proto::riva::tts::riva_speech_synthesis_server::RivaSpeechSynthesis;
 use omni_proto::riva::tts::riva_synthesis_config_response::Config;
 use tonic::{Request, Response, Status, Streaming};
 
-use self::commands::{Ids, online, whole};
+use self::commands::{Bounds, Ids, online, whole};
 use super::door::Door;
+use super::settings::invalid;
 use super::status::status;
 use crate::error::{ServeError, excerpt};
 use crate::session::{Event, EventBody, Outcome};
 
 type Reply = Pin<Box<dyn Stream<Item = Result<tts::SynthesizeSpeechResponse, Status>> + Send>>;
+
+/// Longest audio of one answer, in bytes: what clients receive as one message unless told otherwise, less its head.
+const MAX_WHOLE: usize = (4 << 20) - 1_024;
 
 /// The service.
 #[derive(Debug)]
@@ -73,6 +77,12 @@ impl RivaSpeechSynthesis for Riva {
         while let Some(event) = events.next().await {
             let piece = event.and_then(audio_of).map_err(|error| status(&error))?;
             audio.extend_from_slice(&piece.unwrap_or_default());
+            if audio.len() > MAX_WHOLE {
+                let problem = format!(
+                    "its audio is longer than {MAX_WHOLE} bytes, SynthesizeOnline sends it as it is made"
+                );
+                return Err(status(&invalid("text", problem)));
+            }
         }
         Ok(Response::new(response(audio.freeze(), id)))
     }
@@ -84,7 +94,15 @@ impl RivaSpeechSynthesis for Riva {
         let (info, place) = self.door.admit_speech().map_err(|error| status(&error))?;
         let (metadata, _, requests) = request.into_parts();
         let ids = Ids::default();
-        let commands = online(requests, info, ids.clone(), self.door.max_message);
+        let commands = online(
+            requests,
+            info,
+            ids.clone(),
+            Bounds {
+                message: self.door.max_message,
+                utterance: self.door.deps.limits.max_text_bytes,
+            },
+        );
         let events = self.door.speak(&metadata, commands, place);
         let mut id = None;
         let replies = events.filter_map(move |event| {

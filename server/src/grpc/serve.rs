@@ -95,6 +95,8 @@ impl Default for GrpcLimits {
 /// Requests are text: small windows hold back a flood without slowing anyone.
 const STREAM_WINDOW: u32 = 64 << 10;
 const CONNECTION_WINDOW: u32 = 1 << 20;
+/// How long a browser need not ask again.
+const CORS_AGE: Duration = Duration::from_secs(3_600);
 const MAX_HEADERS: u32 = 16 << 10;
 /// Streams that a caller opened and reset before they were accepted; more ends the connection (rapid reset).
 const MAX_RESETS: usize = 64;
@@ -138,6 +140,8 @@ pub async fn serve<H: Health>(
     let router = routes.axum_router_mut();
     *router = std::mem::take(router).merge(services.routes);
     let incoming = TcpIncoming::from(listener).with_nodelay(Some(true));
+    // HTTP/2 has pings; without these a peer on HTTP/1.1 that was lost would stay for ever.
+    let incoming = incoming.with_keepalive(Some(limits.keepalive));
     Server::builder()
         .max_concurrent_streams(limits.streams_per_connection)
         .initial_stream_window_size(STREAM_WINDOW)
@@ -167,7 +171,12 @@ where
 
 /// Lets pages of these origins call; "*" is every origin.
 fn cors(origins: &[HeaderValue]) -> CorsLayer {
-    let exposed = ["grpc-status", "grpc-message", "grpc-status-details-bin"];
+    let exposed = [
+        "grpc-status",
+        "grpc-message",
+        "grpc-status-details-bin",
+        "retry-after",
+    ];
     if origins.is_empty() {
         return CorsLayer::new();
     }
@@ -179,5 +188,6 @@ fn cors(origins: &[HeaderValue]) -> CorsLayer {
         .allow_origin(allowed)
         .allow_methods([Method::GET, Method::POST])
         .allow_headers(AllowHeaders::mirror_request())
+        .max_age(CORS_AGE)
         .expose_headers(exposed.map(HeaderName::from_static))
 }

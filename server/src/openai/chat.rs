@@ -1,12 +1,12 @@
 //! `POST /v1/chat/completions`.
 
-use axum::body::{Body, Bytes};
+use axum::body::Body;
 use axum::extract::State;
-use axum::extract::rejection::BytesRejection;
 use axum::http::{HeaderMap, HeaderValue, header};
 use axum::response::Response;
 use futures::{Stream, StreamExt as _, stream};
 use omni_audio::{SampleRate, Samples, WAV_HEADER_LEN, WavHeader};
+use omni_proto::v1;
 use omni_proto::v1::chat_service_server::ChatService as _;
 use omni_proto::v1::generate_response::Event;
 use serde_json::{Value, json};
@@ -16,53 +16,65 @@ use super::answer::{Answer, Whole};
 use super::error::ApiError;
 use super::question::Question;
 use super::sound::Sound;
-use super::{OpenAi, json, listing, request};
+use super::{OpenAi, body, json, request};
 use crate::config::Scope;
 
-/// Fields of the service's messages, and what they are called here.
-const NAMES: [(&str, &str); 12] = [
+/// Longest body, in bytes: some minutes of speech.
+const MAX_BODY: usize = 16 << 20;
+/// Longest audio of an answer that is sent whole, in bytes.
+const MAX_WHOLE: usize = 8 << 20;
+
+/// How fields of the service's messages begin, and what they are called here.
+const NAMES: [(&str, &str); 11] = [
     ("config.model", "model"),
     ("config.voice", "audio.voice"),
-    ("config.output_audio.format.encoding", "audio.format"),
+    ("config.output_audio.format", "audio.format"),
     ("config.text_sampling.temperature", "temperature"),
     ("config.text_sampling.top_p", "top_p"),
     ("config.text_sampling.top_k", "top_k"),
     ("config.text_sampling.repetition_penalty", "repetition_penalty"),
     ("config.text_sampling.max_tokens", "max_completion_tokens"),
     ("config.stop", "stop"),
-    ("message.role", "messages"),
-    ("message.parts", "messages"),
-    ("message.parts.text", "messages"),
+    ("config.history", "messages"),
+    ("message", "messages"),
 ];
 
 pub(super) async fn create(
     State(openai): State<OpenAi>,
     headers: HeaderMap,
-    body: Result<Bytes, BytesRejection>,
+    body: Body,
 ) -> Result<Response, ApiError> {
     openai.allow(&headers, Some(Scope::Chat))?;
-    let question: Question = json(&headers, body)?;
-    let (sound, streams, wants_usage) = (question.sound()?, question.stream, question.wants_usage());
+    let question: Question = json(&headers, body, MAX_BODY).await?;
+    let (sound, streams, wants_usage) = (question.sound()?, question.streams(), question.wants_usage());
     if streams && sound.is_some_and(|sound| sound != Sound::Pcm) {
         let problem =
             "audio.format cannot be streamed in pieces of JSON, expected pcm16 where stream is true";
         return Err(ApiError::invalid(Some("audio.format"), problem));
     }
-    let model = question.model.clone();
-    let answer = openai.chat.generate(request(headers, question.request()?)).await;
+    let answer = openai
+        .chat
+        .generate(request(headers, question.request(sound)?))
+        .await;
     let mut events = answer.map_err(|status| named(&status))?.into_inner();
-    let ready = events.next().await.transpose().map_err(|status| named(&status))?;
-    let Some(Event::Ready(ready)) = ready.and_then(|event| event.event) else {
-        return Err(named(&Status::internal("the answer does not begin with ready")));
+    // The status of the answer is decided by what comes first: words, sound, or why there are none.
+    let mut ready = v1::ChatSessionReady::default();
+    let first = loop {
+        let event = events.next().await.transpose().map_err(|status| named(&status))?;
+        match event.map(|event| event.event) {
+            Some(Some(Event::Ready(told))) => ready = told,
+            Some(Some(event @ (Event::Text(_) | Event::Audio(_) | Event::Done(_)))) => break event,
+            Some(_) => {}
+            None => return Err(named(&Status::unavailable("the answer ended before it began"))),
+        }
     };
+    let model = ready.resolved.map(|resolved| resolved.model).unwrap_or_default();
     let answer = Answer::new(&ready.session_id, model, sound.is_some());
-    let mut events = events.map(|event| event.map(|event| event.event));
+    let events = events.map(|event| event.map(|event| event.event));
+    let events = stream::once(std::future::ready(Ok(Some(first)))).chain(events);
     if !streams {
         return whole(&answer, sound, events).await;
     }
-    // The status of the answer is decided by what comes first: words, or why there are none.
-    let first = events.next().await.transpose().map_err(|status| named(&status))?;
-    let events = stream::once(std::future::ready(Ok(first.flatten()))).chain(events);
     let mut response = Response::new(Body::from_stream(chunks(answer, wants_usage, events)));
     let headers = response.headers_mut();
     headers.insert(
@@ -90,12 +102,18 @@ async fn whole(
             Some(Event::Audio(chunk)) => {
                 samples += u64::from(chunk.sample_count);
                 whole.audio.extend_from_slice(&chunk.data);
+                if whole.audio.len() > MAX_WHOLE {
+                    let problem = format!(
+                        "the answer's audio is longer than {MAX_WHOLE} bytes, stream sends it as it is made"
+                    );
+                    return Err(ApiError::invalid(Some("stream"), problem));
+                }
             }
             Some(Event::Done(done)) => {
                 if sound == Some(Sound::Wav) {
                     finish_wav(&mut whole.audio, Samples(samples));
                 }
-                return Ok(listing::body(&answer.whole(&whole, &done)));
+                return Ok(body(&answer.whole(&whole, &done)));
             }
             _ => {}
         }
@@ -114,42 +132,30 @@ fn finish_wav(file: &mut [u8], samples: Samples) {
     }
 }
 
-/// What `chunks` has said so far.
-#[derive(Debug, PartialEq, Eq)]
-enum Said {
-    Nothing,
-    Something,
-}
-
 fn chunks(
     answer: Answer,
     wants_usage: bool,
     events: impl Stream<Item = Result<Option<Event>, Status>>,
 ) -> impl Stream<Item = Result<String, std::convert::Infallible>> {
-    let mut said = Said::Nothing;
-    let told = events.map(move |event| {
-        let mut chunks: Vec<Value> = Vec::new();
-        if std::mem::replace(&mut said, Said::Something) == Said::Nothing {
-            chunks.push(answer.begin());
-        }
-        match event {
-            Ok(Some(Event::Text(delta))) => chunks.push(answer.text(&delta.text)),
-            Ok(Some(Event::Audio(audio))) => chunks.push(answer.audio(&audio.data)),
+    let begin = stream::once(std::future::ready(line(&answer.begin())));
+    let rest = events.flat_map(move |event| {
+        let lines = match event {
+            Ok(Some(Event::Text(delta))) => vec![line(&answer.text(&delta.text))],
+            Ok(Some(Event::Audio(audio))) => vec![line(&answer.audio(&audio.data))],
             Ok(Some(Event::Done(done))) => {
-                chunks.push(answer.end(&done));
-                chunks.extend(wants_usage.then(|| answer.used(&done)));
-                chunks.push(json!("[DONE]"));
+                let mut lines = vec![line(&answer.end(&done))];
+                lines.extend(wants_usage.then(|| line(&answer.used(&done))));
+                lines.push("data: [DONE]\n\n".to_owned());
+                lines
             }
-            Ok(_) => {}
-            Err(status) => chunks.push(json!({"error": named(&status).json()})),
-        }
-        let line = |chunk: &Value| match chunk.as_str() {
-            Some(word) => format!("data: {word}\n\n"),
-            None => format!("data: {chunk}\n\n"),
+            Ok(_) => Vec::new(),
+            Err(status) => vec![line(&json!({"error": named(&status).json()}))],
         };
-        Ok(chunks.iter().map(line).collect())
+        stream::iter(lines)
     });
-    told.filter(|line: &Result<String, _>| {
-        std::future::ready(line.as_ref().is_ok_and(|line| !line.is_empty()))
-    })
+    begin.chain(rest).map(Ok)
+}
+
+fn line(chunk: &Value) -> String {
+    format!("data: {chunk}\n\n")
 }

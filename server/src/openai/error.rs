@@ -1,6 +1,5 @@
 //! Statuses as OpenAI's errors.
 
-use axum::body::Body;
 use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use serde_json::{Value, json};
@@ -15,7 +14,7 @@ pub(super) struct ApiError {
     /// The field at fault, as OpenAI calls it.
     param: Option<String>,
     /// Stable, for programs.
-    code: String,
+    code: Option<String>,
     /// Seconds after which trying again makes sense.
     retry_after: Option<u64>,
 }
@@ -27,7 +26,7 @@ impl ApiError {
             status: StatusCode::BAD_REQUEST,
             message: message.into(),
             param: param.map(str::to_owned),
-            code: "invalid_field".to_owned(),
+            code: Some("invalid_field".to_owned()),
             retry_after: None,
         }
     }
@@ -44,7 +43,7 @@ impl ApiError {
     pub(super) fn no_such_model() -> Self {
         Self {
             status: StatusCode::NOT_FOUND,
-            code: "model_not_found".to_owned(),
+            code: Some("model_not_found".to_owned()),
             ..Self::invalid(
                 Some("model"),
                 "the model is not served here, GET /v1/models lists those that are",
@@ -52,7 +51,7 @@ impl ApiError {
         }
     }
 
-    /// What a service said. `names`: fields of the service's messages, and what OpenAI calls them.
+    /// What a service said. `names`: how fields of the service's messages begin, and what OpenAI calls them.
     pub(super) fn new(status: &Status, names: &[(&str, &str)]) -> Self {
         let details = status.get_error_details();
         let reason = details
@@ -64,11 +63,14 @@ impl ApiError {
             .and_then(|bad| bad.field_violations.first())
             .map(|violation| violation.field.clone());
         let own = field.as_deref().and_then(|field| {
-            let known = names.iter().find(|(name, _)| *name == field);
+            let known = names.iter().find(|(name, _)| field.starts_with(name));
             known.map(|(_, own)| (*own).to_owned())
         });
-        let message = match (&field, &own) {
-            (Some(field), Some(own)) => status.message().replace(field.as_str(), own),
+        let rest = field
+            .as_deref()
+            .and_then(|field| status.message().strip_prefix(field));
+        let message = match (rest, &own) {
+            (Some(rest), Some(own)) => format!("{own}{rest}"),
             _ => status.message().to_owned(),
         };
         let delay = details.retry_info().and_then(|info| info.retry_delay);
@@ -76,7 +78,7 @@ impl ApiError {
             status: http_status(status.code(), &reason),
             message,
             param: own.or(field),
-            code: reason.to_ascii_lowercase(),
+            code: (!reason.is_empty()).then(|| reason.to_ascii_lowercase()),
             retry_after: delay.map(|delay| delay.as_secs_f64().ceil() as u64),
         }
     }
@@ -96,13 +98,10 @@ impl ApiError {
 
 impl IntoResponse for ApiError {
     fn into_response(self) -> Response {
-        let body = json!({"error": self.json()}).to_string();
-        let mut response = Response::new(Body::from(body));
+        let mut response = super::body(&json!({"error": self.json()}));
         *response.status_mut() = self.status;
-        let headers = response.headers_mut();
-        headers.insert(header::CONTENT_TYPE, super::listing::JSON);
         if let Some(seconds) = self.retry_after {
-            headers.insert(header::RETRY_AFTER, seconds.into());
+            response.headers_mut().insert(header::RETRY_AFTER, seconds.into());
         }
         response
     }

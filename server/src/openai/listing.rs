@@ -1,22 +1,14 @@
 //! `/v1/models` and `/v1/audio/voices`.
 
 use axum::extract::{Path, State};
-use axum::http::{HeaderMap, HeaderValue, header};
-use axum::response::{IntoResponse, Response};
+use axum::http::HeaderMap;
+use axum::response::Response;
 use omni_proto::v1;
 use omni_proto::v1::catalog_service_server::CatalogService as _;
 use serde_json::{Value, json};
 
 use super::error::ApiError;
-use super::{OpenAi, request};
-
-/// The content type of JSON.
-pub(super) const JSON: HeaderValue = HeaderValue::from_static("application/json");
-
-/// A body of JSON.
-pub(super) fn body(value: &Value) -> Response {
-    ([(header::CONTENT_TYPE, JSON)], value.to_string()).into_response()
-}
+use super::{OpenAi, body, request};
 
 async fn listed(openai: &OpenAi, headers: HeaderMap) -> Result<Vec<Value>, ApiError> {
     openai.allow(&headers, None)?;

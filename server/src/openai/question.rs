@@ -9,16 +9,15 @@ use serde_json::Value;
 use super::error::ApiError;
 use super::sound::{Sound, Voice};
 
-/// What OpenAI's clients send. What stands here and cannot be honoured is refused; `top_k` and `repetition_penalty` are
-/// additions that others know too.
+/// What OpenAI's clients send. What stands here and cannot be honoured is refused; whatever else they send is not looked at.
+/// `top_k` and `repetition_penalty` are additions that others know too.
 #[derive(Debug, Deserialize)]
 pub(super) struct Question {
     pub(super) model: String,
     messages: Vec<Message>,
     modalities: Option<Vec<String>>,
     audio: Option<Spoken>,
-    #[serde(default)]
-    pub(super) stream: bool,
+    stream: Option<bool>,
     stream_options: Option<StreamOptions>,
     max_completion_tokens: Option<u32>,
     max_tokens: Option<u32>,
@@ -46,8 +45,7 @@ struct Spoken {
 
 #[derive(Debug, Deserialize)]
 struct StreamOptions {
-    #[serde(default)]
-    include_usage: bool,
+    include_usage: Option<bool>,
 }
 
 #[derive(Debug, Deserialize)]
@@ -107,11 +105,16 @@ impl Question {
         }
     }
 
+    /// Whether the answer is sent while it is made.
+    pub(super) fn streams(&self) -> bool {
+        self.stream == Some(true)
+    }
+
     /// Whether the last event of a stream says what was used.
     pub(super) fn wants_usage(&self) -> bool {
         self.stream_options
             .as_ref()
-            .is_some_and(|options| options.include_usage)
+            .is_some_and(|options| options.include_usage == Some(true))
     }
 
     fn check(&self) -> Result<(), ApiError> {
@@ -164,9 +167,8 @@ impl Question {
     }
 
     /// What the service is asked.
-    pub(super) fn request(self) -> Result<v1::GenerateRequest, ApiError> {
+    pub(super) fn request(self, sound: Option<Sound>) -> Result<v1::GenerateRequest, ApiError> {
         self.check()?;
-        let sound = self.sound()?;
         let mut modalities = vec![v1::Modality::Text.into()];
         modalities.extend(sound.map(|_| i32::from(v1::Modality::Audio)));
         let stop = match self.stop {

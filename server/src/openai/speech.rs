@@ -2,7 +2,6 @@
 
 use axum::body::{Body, Bytes};
 use axum::extract::State;
-use axum::extract::rejection::BytesRejection;
 use axum::http::{HeaderMap, HeaderValue, header};
 use axum::response::Response;
 use base64::Engine as _;
@@ -20,14 +19,17 @@ use super::sound::{Sound, Voice};
 use super::{OpenAi, json, request};
 use crate::config::Scope;
 
-/// Fields of the service's messages, and what they are called here.
+/// Longest body, in bytes: far more than the text that is spoken.
+const MAX_BODY: usize = 1 << 20;
+
+/// How fields of the service's messages begin, and what they are called here.
 const NAMES: [(&str, &str); 7] = [
     ("config.model", "model"),
     ("config.voice", "voice"),
     ("config.language", "language"),
     ("config.speed", "speed"),
     ("config.style_instructions", "instructions"),
-    ("config.output.format.encoding", "response_format"),
+    ("config.output.format", "response_format"),
     ("text", "input"),
 ];
 
@@ -94,10 +96,10 @@ impl Speech {
 pub(super) async fn create(
     State(openai): State<OpenAi>,
     headers: HeaderMap,
-    body: Result<Bytes, BytesRejection>,
+    body: Body,
 ) -> Result<Response, ApiError> {
     openai.allow(&headers, Some(Scope::Speech))?;
-    let speech: Speech = json(&headers, body)?;
+    let speech: Speech = json(&headers, body, MAX_BODY).await?;
     let (sound, carrier) = speech.sound()?;
     let answer = openai
         .speech

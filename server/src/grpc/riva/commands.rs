@@ -50,25 +50,41 @@ pub(super) fn whole(
     stream::iter([configure, text, Ok(Command::Finish)])
 }
 
-/// The commands of a `SynthesizeOnline` call, whose messages have at most `max_message` bytes. `ids` gets the name of
-/// each utterance.
+/// What may come, in bytes.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Bounds {
+    /// Of one message.
+    pub(super) message: usize,
+    /// Of text in one utterance; more begins another.
+    pub(super) utterance: usize,
+}
+
+/// The commands of a `SynthesizeOnline` call. `ids` gets the name of each utterance.
 pub(super) fn online(
     requests: Streaming<SynthesizeSpeechRequest>,
     info: Arc<SpeechInfo>,
     ids: Ids,
-    max_message: usize,
+    bounds: Bounds,
 ) -> impl Stream<Item = Result<Command, ServeError>> + Unpin {
-    let mut caller = Caller { ids, open: None };
+    let mut caller = Caller {
+        ids,
+        bounds,
+        settings: None,
+        open: None,
+    };
     let requests = requests.map(Some).chain(stream::once(std::future::ready(None)));
-    requests.flat_map(move |request| stream::iter(caller.commands(request, &info, max_message)))
+    requests.flat_map(move |request| stream::iter(caller.commands(request, &info)))
 }
 
 /// What the messages of a call have said so far.
 #[derive(Debug)]
 struct Caller {
     ids: Ids,
-    /// The message that began the open utterance, without its text.
-    open: Option<SynthesizeSpeechRequest>,
+    bounds: Bounds,
+    /// The last message without its text: the settings in force.
+    settings: Option<SynthesizeSpeechRequest>,
+    /// Bytes of text in the open utterance.
+    open: Option<usize>,
 }
 
 impl Caller {
@@ -77,11 +93,10 @@ impl Caller {
         &mut self,
         request: Option<Result<SynthesizeSpeechRequest, Status>>,
         info: &SpeechInfo,
-        max_message: usize,
     ) -> Vec<Result<Command, ServeError>> {
         match request {
             None => self.finish().into_iter().map(Ok).collect(),
-            Some(Err(status)) => vec![Err(broken(&status, max_message))],
+            Some(Err(status)) => vec![Err(broken(&status, self.bounds.message))],
             Some(Ok(request)) => self.more(request, info),
         }
     }
@@ -93,18 +108,25 @@ impl Caller {
     ) -> Vec<Result<Command, ServeError>> {
         let words = std::mem::take(&mut request.text);
         let mut commands = Vec::new();
-        if self.open.as_ref() != Some(&request) {
+        if self.settings.as_ref() != Some(&request) {
             commands.extend(self.finish().map(Ok));
             commands.push(checked(&request, info).map(|settings| Command::Configure(Box::new(settings))));
         }
         // An utterance begins with its first text.
         if !words.is_empty() {
+            if self
+                .open
+                .is_some_and(|bytes| bytes + words.len() > self.bounds.utterance)
+            {
+                commands.extend(self.finish().map(Ok));
+            }
             if self.open.is_none() {
                 self.ids.push(request.id.clone());
             }
-            self.open = Some(request);
+            *self.open.get_or_insert(0) += words.len();
             commands.extend([Ok(text(words)), Ok(Command::Flush)]);
         }
+        self.settings = Some(request);
         commands
     }
 

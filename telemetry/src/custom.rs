@@ -130,11 +130,20 @@ fn check_value(value: f64, counter: bool) -> Result<(), MetricError> {
     if !value.is_finite() {
         return Err(MetricError::NonFinite { value });
     }
+    if value.abs() > MOST_VALUE {
+        return Err(MetricError::TooLarge {
+            value,
+            most: MOST_VALUE,
+        });
+    }
     if counter && value < 0.0 {
         return Err(MetricError::NegativeCounter { value });
     }
     Ok(())
 }
+
+/// Largest value of a sample. Sums of any number of these stay finite.
+const MOST_VALUE: f64 = 1e100;
 
 /// The family that a sample is of.
 enum Known {
@@ -170,7 +179,7 @@ impl CustomMetrics {
         self.schema.insert(self.family(spec)?, MOST_FAMILIES)
     }
 
-    /// Records a sample. One that is refused leaves nothing behind.
+    /// Records a sample. One that is refused leaves no series behind.
     ///
     /// # Errors
     ///

@@ -2501,7 +2501,7 @@ pub struct Metric {
     /// Whether it was declared by a caller or by the metrics file; such metrics take samples.
     #[prost(bool, tag = "7")]
     pub custom: bool,
-    /// What it is served with, or left out with: "custom", or a group of the server's own, like "pipeline".
+    /// What it is served with: "custom", or a group of the server's own, like "pipeline".
     #[prost(string, tag = "8")]
     pub group: ::prost::alloc::string::String,
 }
@@ -2586,7 +2586,7 @@ pub enum MetricErrorReason {
     TooManySeries = 13,
     /// A counter cannot go down.
     NegativeCounter = 14,
-    /// The value is infinite or not a number.
+    /// The value is infinite, not a number, or beyond 1e100.
     NotFinite = 15,
     /// The sample has no value.
     MissingValue = 16,
@@ -2797,7 +2797,7 @@ pub mod metrics_service_client {
                 .insert(GrpcMethod::new("omni.v1.MetricsService", "Record"));
             self.inner.streaming(req, path, codec).await
         }
-        /// Every metric there is: the server's own and those of callers.
+        /// Every metric that is served: the server's own and those of callers.
         pub async fn list(
             &mut self,
             request: impl tonic::IntoRequest<super::ListMetricsRequest>,
@@ -2858,7 +2858,7 @@ pub mod metrics_service_server {
             &self,
             request: tonic::Request<tonic::Streaming<super::RecordMetricsRequest>>,
         ) -> std::result::Result<tonic::Response<Self::RecordStream>, tonic::Status>;
-        /// Every metric there is: the server's own and those of callers.
+        /// Every metric that is served: the server's own and those of callers.
         async fn list(
             &self,
             request: tonic::Request<super::ListMetricsRequest>,

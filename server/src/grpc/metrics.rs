@@ -9,6 +9,7 @@ mod list;
 
 use std::pin::Pin;
 use std::sync::Arc;
+use std::time::Duration;
 
 use futures::{Stream, StreamExt as _, stream};
 use omni_proto::v1;
@@ -31,7 +32,9 @@ const MOST_SAMPLES: usize = 1000;
 const MOST_DECLARATIONS: usize = 256;
 /// `Record` calls at once.
 const MOST_CALLS: usize = 64;
-/// Names of one message that are compared with those that there are, to find what was meant.
+/// A call that sends nothing for this long gives its place to others.
+const IDLE: Duration = Duration::from_secs(300);
+/// Names of one call that are compared with those that there are, to find what was meant.
 const HINTS: usize = 8;
 
 type Answers = Pin<Box<dyn Stream<Item = Result<v1::RecordMetricsResponse, Status>> + Send>>;
@@ -82,15 +85,19 @@ impl Desk {
         })
     }
 
-    fn record(&self, request: v1::RecordMetricsRequest) -> Result<v1::RecordMetricsResponse, ServeError> {
+    /// Records samples. `hints`: how often the call may still be told what might have been meant.
+    fn record(
+        &self,
+        request: v1::RecordMetricsRequest,
+        hints: &mut usize,
+    ) -> Result<v1::RecordMetricsResponse, ServeError> {
         let samples = request.samples.len();
         at_most("samples", samples, MOST_SAMPLES)?;
-        let mut hints = HINTS;
         let recorded = request.samples.into_iter().map(|sample| {
             let sample = convert::sample(sample)?;
             self.metrics
                 .record(&sample)
-                .map_err(|error| self.refused(error, &mut hints))
+                .map_err(|error| self.refused(error, hints))
         });
         let errors = refusals(recorded);
         let recorded = samples - errors.len();
@@ -133,11 +140,12 @@ impl Desk {
     fn answers(self, requests: Streaming<v1::RecordMetricsRequest>, place: OwnedSemaphorePermit) -> Answers {
         let stop = self.stop.clone();
         let stopped = self.stop.clone();
-        let answers = requests.map(move |request| {
+        let mut hints = HINTS;
+        let answers = tokio_stream::StreamExt::timeout(requests, IDLE).map(move |request| {
             let _held = &place;
-            request
-                .map_err(|error| broken(&error, MAX_MESSAGE))
-                .and_then(|request| self.record(request))
+            let request = request.map_err(|_| ServeError::SessionIdle(IDLE))?;
+            let request = request.map_err(|error| broken(&error, MAX_MESSAGE))?;
+            self.record(request, &mut hints)
         });
         let last = stream::iter([()]).filter_map(move |()| {
             let end = stopped.is_cancelled().then_some(Err(ServeError::Stopped));

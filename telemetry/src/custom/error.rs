@@ -133,6 +133,14 @@ pub enum MetricError {
         /// The value.
         value: f64,
     },
+    /// So large that sums would not stay finite.
+    #[error("{value:e} is too large, expected at most {most:e}")]
+    TooLarge {
+        /// The value.
+        value: f64,
+        /// The limit.
+        most: f64,
+    },
 }
 
 /// Most characters of what somebody made up that an error repeats.

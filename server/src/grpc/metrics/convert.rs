@@ -52,7 +52,7 @@ impl From<MetricError> for Refused {
                 Reason::TooManySeries
             }
             MetricError::NegativeCounter { .. } => Reason::NegativeCounter,
-            MetricError::NonFinite { .. } => Reason::NotFinite,
+            MetricError::NonFinite { .. } | MetricError::TooLarge { .. } => Reason::NotFinite,
         };
         Self::new(reason, error.to_string())
     }

@@ -106,6 +106,8 @@ impl<J: Send + 'static> StagePool<J> {
         );
         slots.left.push(thread.seat.term().clone());
         thread.seat.give_up(&message, now);
+        // It may just have come back and gone to sleep.
+        thread.handle.wake().ring();
         slots.vacant.push(id);
         self.start_vacant(slots, limits, now);
     }

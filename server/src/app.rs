@@ -270,11 +270,10 @@ impl App {
         self.orchestrator.stop_stages();
         self.metrics.close().await;
         let least = Instant::now() + LAST_STEP;
-        self.tasks
-            .join_threads(if patient { least.max(drained) } else { least })
-            .await;
+        let last = if patient { least.max(drained) } else { least };
+        self.tasks.join_threads(last).await;
         // Nobody makes spans any more.
-        self.traces.close().await;
+        self.traces.close(last.max(Instant::now() + LAST_STEP)).await;
         tracing::info!("stopped");
     }
 }

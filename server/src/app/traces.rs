@@ -1,7 +1,7 @@
 //! Traces of requests: which are traced, the spans that their records become, and the task that sends them.
 //!
 //! In: what sessions and edges tell. Out: spans to the collector. Spans are made when a record is there, so that what is traced does
-//! nothing for it while it runs. Without an endpoint there is no task, and nothing is looked at.
+//! nothing for it while it runs. Without an endpoint there is no task, and no span is made.
 
 use std::sync::Arc;
 
@@ -9,6 +9,7 @@ use anyhow::Context as _;
 use omni_engine::Stamp;
 use omni_telemetry::{Telemetry, TraceContext, TraceInstruments, TraceParent, Tracer};
 use tokio::task::JoinHandle;
+use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use super::Sinks;
@@ -92,11 +93,16 @@ impl Traces {
     }
 
     /// Sends what is left, for as long as sending may take, and ends.
-    pub(super) async fn close(self) {
-        if let Some(Running { task, exit, .. }) = self.running {
+    pub(super) async fn close(self, deadline: Instant) {
+        if let Some(Running { mut task, exit, .. }) = self.running {
             exit.cancel();
-            if task.await.is_err() {
-                tracing::error!("the task that sends spans panicked");
+            match tokio::time::timeout_at(deadline, &mut task).await {
+                Ok(Ok(())) => {}
+                Ok(Err(_)) => tracing::error!("the task that sends spans panicked"),
+                Err(_) => {
+                    task.abort();
+                    tracing::warn!("the collector took too long, the last spans are lost");
+                }
             }
         }
     }

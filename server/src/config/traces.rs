@@ -96,7 +96,7 @@ impl Environment<'_> {
                 .is_some_and(|value| value == "none");
         let own = raw.otlp_traces_endpoint.as_ref().map(SecretUrl::reveal);
         let all = self.get("OTEL_EXPORTER_OTLP_ENDPOINT");
-        let own = own.filter(|url| !url.is_empty());
+        let own = own.filter(|url| !url.trim().is_empty());
         let Some(url) = own.or(all.as_deref()).filter(|_| !off) else {
             return Ok(None);
         };

@@ -37,6 +37,15 @@ impl Pair {
     }
 }
 
+/// Which turn request `number` is, of which even and odd ones begin with other sides. Every one of the texts comes to be first on
+/// either side: an odd count of them changes places by itself, an even one by a step more in every round.
+fn turn(number: usize, texts: usize) -> usize {
+    match texts.is_multiple_of(2) {
+        true => number + number / texts,
+        false => number,
+    }
+}
+
 /// Sends so many pairs, after `warmup` requests to every server; `progress` hears how many are done.
 pub(super) async fn run(
     asking: &Asking,
@@ -56,8 +65,7 @@ pub(super) async fn run(
     let mut measured = Vec::new();
     for number in 0..pairs {
         progress(number);
-        // Not in step with the texts, of which every round has as many.
-        let turn = number as usize + number as usize / asking.texts.len();
+        let turn = turn(number as usize, asking.texts.len());
         let (this, that) = (turn % these.len(), turn % those.len());
         let (this, that) = (&mut these[this], &mut those[that]);
         let pair = if turn.is_multiple_of(2) {
@@ -192,6 +200,17 @@ fn median(mut values: Vec<f64>) -> Option<f64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn every_text_is_asked_by_either_side_first() {
+        for texts in 1..6 {
+            for text in 0..texts {
+                let turns = (0..4).map(|round| turn(round * texts + text, texts) % 2);
+                let odd: usize = turns.sum();
+                assert_eq!(odd, 2, "text {text} of {texts}");
+            }
+        }
+    }
 
     /// Requests of very different length; on one side all take so much longer, give or take a hundredth.
     fn times(longer: f64) -> Vec<(f64, f64)> {

@@ -20,6 +20,7 @@ use tonic::codec::CompressionEncoding;
 use tonic::metadata::MetadataMap;
 use tonic::transport::{Certificate, Channel, ClientTlsConfig, Endpoint, Identity};
 use tonic::{Code, Request};
+use tonic_types::StatusExt as _;
 
 use crate::config::TraceSettings;
 
@@ -111,8 +112,10 @@ impl SpanTransport for Otlp {
 }
 
 fn error(status: &tonic::Status) -> SpanSendError {
-    let message = format!("the collector answered {:?}: {}", status.code(), status.message());
+    // Its words stay out of the log: it may repeat what it was sent, credentials too.
+    let message = format!("the collector answered {:?}", status.code());
     match status.code() {
+        Code::ResourceExhausted if status.get_details_retry_info().is_none() => SpanSendError::Refused(message),
         Code::Cancelled
         | Code::DeadlineExceeded
         | Code::ResourceExhausted

@@ -196,31 +196,30 @@ def solve(kind, a, b):
 
 
 def multiply(a, b):
-    """'16 times 49': 10 times 49, and then the products of single digits, each a fact of the table below ten times ten."""
-    small, large = min(a, b), max(a, b)
-    if small > 10 and len(parts_of(small)) > 1:
-        tens, ones = parts_of(small)
-        return f"{tens} times {large} is {chain('plus', tens * large, [p * ones for p in parts_of(large)], ',')}."
-    if large > 10 > small > 1 and len(parts_of(large)) > 1:
-        first, *rest = [p * small for p in parts_of(large)]
-        return f"{small} times {first // small} is {chain('plus', first, rest, ',')}."
-    return f"{a} times {b} is {a * b}."
+    """'39 times 17': the products of the digits, each a fact of the table below ten times ten, added up one digit at a time."""
+    if max(a, b) <= 10 or min(a, b) < 2:
+        return f"{a} times {b} is {a * b}."
+    x, y = parts_of(a)[0], parts_of(b)[0]
+    first, *rest = [p * q for p in parts_of(a) for q in parts_of(b)]
+    return f"{x} times {y} is {chain('plus', first, [part for p in rest for part in parts_of(p)], ',')}."
 
 
 def divide(a, b):
-    """Digit by digit; the tens of what goes into it ten times or more are taken away one by one when the divisor has two digits."""
-    if b in (1, 10):
-        return f"{b} times {a // b} is {a}, so it is {a // b}."
+    """Digit by digit. What is no fact of the table is counted: tens of the divisor are taken away, ones of it are added up."""
     q, left, said = a // b, a, []
-    if b > 10:
-        for tens in range(10, q + 1 if q < 100 else 0, 10):
+    ones = q % 10
+    if b in (1, 10):
+        said.append(f"{b} times {q} is {a}")
+    elif b < 10 <= q:
+        for part in parts_of(q):
+            left -= b * part
+            said.append(f"{b} times {part} is {b * part}" + (f", that leaves {left}" if left else ""))
+    else:
+        for tens in range(10, q + 1, 10):
             left -= 10 * b
             said.append((f"10 times {b} is {10 * b}, that leaves {left}" if left else f"10 times {b} is {10 * b}") if tens == 10 else f"{tens} leaves {left}")
-        q %= 10 if q < 100 else q + 1
-    for part in parts_of(q):
-        left -= b * part
-        said.append(f"{b} times {part} is {b * part}" + (f", that leaves {left}" if left else ""))
-    return f"{', '.join(said) or f'{b} times 0 is 0'}, so it is {a // b}."
+        said += [f"{k} is {k * b}" if k > 1 else f"1 times {b} is {b}" for k in range(1, ones + 1)]
+    return f"{', '.join(said) or f'{b} times 0 is 0'}, so it is {q}."
 
 
 def arithmetic(kind):

@@ -163,7 +163,7 @@ def keep_rows(cache, rows):
 
 
 @torch.no_grad()
-def answer(model, chats, limit=200, batch=200):
+def answer(model, chats, limit=256, batch=200):
     """Greedy answers to conversations (lists of (role, text)), in the given order."""
     tok, end = config.build_tokenizer(), IDS["<|im_end|>"]
     prompts = [tok.encode(dialogues.render(c) + "<|im_start|>assistant\n").ids for c in chats]
@@ -189,7 +189,7 @@ def answer(model, chats, limit=200, batch=200):
     return [tok.decode(row[:row.index(end)] if end in row else row, skip_special_tokens=False) for row in said]
 
 
-def score(model, each, seed=99, limit=200):
+def score(model, each, seed=99, limit=256):
     """{category: (all, [(item, wrong answer)])} on held-out items."""
     items = [i for group in dialogues.held_out(each, seed).values() for i in group]
     result = {}
@@ -274,7 +274,7 @@ def train(args):
             judged = time.time()
             judge.load_state_dict(average)
             with autocast():
-                result = score(judge, args.judged, limit=120)
+                result = score(judge, args.judged)
             print("thinker held-out", {k: round(100 - 100 * len(wrong) / n) for k, (n, wrong) in result.items()},
                   f"{time.time() - judged:.0f} s", flush=True)
             write_failures(result)
@@ -289,7 +289,7 @@ def write_failures(result):
 
 if __name__ == "__main__":
     ap = argparse.ArgumentParser(description=__doc__)
-    ap.add_argument("--steps", type=int, default=3525)
+    ap.add_argument("--steps", type=int, default=12800)
     ap.add_argument("--seconds", type=float, default=0, help="wall-clock budget; the schedule ends with it")
     ap.add_argument("--tokens", type=int, default=3072, help="tokens of a batch, padding included")
     ap.add_argument("--muon", type=float, default=0.02)

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use crate::connector::{ChunkStamps, EdgeRecord, EdgeSink, Hop};
-use crate::session::{Outcome, RecordSink, TurnRecord, UtteranceRecord};
+use crate::session::{RecordSink, TurnRecord, UtteranceRecord};
 
 /// Writes one line per utterance and per answer, without their texts.
 #[derive(Debug, Default)]
@@ -11,7 +11,7 @@ pub struct LogRecords;
 
 impl RecordSink for LogRecords {
     fn utterance(&self, record: &UtteranceRecord) {
-        let outcome = name(record.outcome);
+        let outcome = record.outcome.name();
         let (usage, timings) = (&record.usage, &record.timings);
         tracing::info!(
             session = %record.session,
@@ -48,7 +48,7 @@ impl RecordSink for LogRecords {
             text = record.modalities.text,
             audio = record.modalities.audio,
             voice = record.voice,
-            outcome = name(record.outcome),
+            outcome = record.outcome.name(),
             reason = record.error.as_ref().map(|error| error.reason()),
             error = record.error.as_ref().map(tracing::field::display),
             messages = record.messages,
@@ -72,17 +72,6 @@ impl RecordSink for LogRecords {
             seed = record.seed,
             "turn"
         );
-    }
-}
-
-fn name(outcome: Outcome) -> &'static str {
-    match outcome {
-        Outcome::Stop => "stop",
-        Outcome::Length => "length",
-        Outcome::Repetition => "repetition",
-        Outcome::Interrupted => "interrupted",
-        Outcome::Error => "error",
-        Outcome::Aborted => "aborted",
     }
 }
 

@@ -30,6 +30,21 @@ pub enum Outcome {
     Aborted,
 }
 
+impl Outcome {
+    /// For logs and traces.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Stop => "stop",
+            Self::Length => "length",
+            Self::Repetition => "repetition",
+            Self::Interrupted => "interrupted",
+            Self::Error => "error",
+            Self::Aborted => "aborted",
+        }
+    }
+}
+
 /// What an utterance used.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Usage {

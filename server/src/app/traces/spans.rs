@@ -131,7 +131,7 @@ impl Request<'_> {
                 "gen_ai.latency.time_in_queue",
                 between(Some(track.began), course.started),
             )
-            .text("omni.outcome", outcome(self.outcome));
+            .text("omni.outcome", self.outcome.name());
         span = inference(span, course);
         // As there: what is not set, and what is 0, is left out.
         let sampling = &track.sampling;
@@ -238,15 +238,4 @@ fn stage(
 
 fn between(from: Option<Stamp>, to: Option<Stamp>) -> Option<Duration> {
     Some(to?.since(from?))
-}
-
-fn outcome(outcome: Outcome) -> &'static str {
-    match outcome {
-        Outcome::Stop => "stop",
-        Outcome::Length => "length",
-        Outcome::Repetition => "repetition",
-        Outcome::Interrupted => "interrupted",
-        Outcome::Error => "error",
-        Outcome::Aborted => "aborted",
-    }
 }

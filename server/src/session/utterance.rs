@@ -3,6 +3,8 @@
 //! It gathers text into pieces, speaks them one after the other when its turn comes, and is closed exactly once: closing
 //! consumes it and gives both the `done` event and the record.
 
+mod close;
+
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -14,15 +16,15 @@ use super::heard::Heard;
 use super::ledger::Ledger;
 use super::limits::SessionLimits;
 use super::output::{Made, Output};
-use super::protocol::{Done, Event, EventBody};
-use super::record::{Outcome, Packet, Usage, UtteranceRecord};
+use super::protocol::{Event, EventBody};
+use super::record::{Outcome, Packet};
 use super::run::Outbox;
 use super::settings::Settings;
 use super::speaking::{Ended, Speaking, Spoken};
 use super::text::{Piece, TextFront};
-use super::track::{SequenceRecord, Sequences, Track};
+use super::track::{SequenceRecord, Sequences};
 use crate::error::ServeError;
-use crate::id::{SessionId, UtteranceId, random_u64};
+use crate::id::{UtteranceId, random_u64};
 use crate::orchestrator::{Orchestrator, Pipeline, SegmentSpec};
 use crate::stage::{ContextRow, End, LetGo, SpeechInfo, TalkerRequest};
 
@@ -514,69 +516,5 @@ impl Utterance {
         let (gap, lead) = self.ledger.sent(now, samples)?;
         let replica = self.speaking.vocoder().or(self.ledger.vocoder());
         Some(Packet { replica, gap, lead })
-    }
-
-    /// Ends it. With `aborted` the session ends under it and there will be no `done` event.
-    pub(super) fn close(
-        mut self,
-        session: SessionId,
-        aborted: Option<ServeError>,
-        now: Stamp,
-    ) -> (Done, UtteranceRecord) {
-        if aborted == Some(ServeError::CallerGone) {
-            self.request.give_up();
-        }
-        for ended in self.speaking.abort() {
-            self.account(&ended);
-        }
-        let (outcome, error) = match aborted {
-            Some(error) => (Outcome::Aborted, Some(error)),
-            None => (self.outcome, self.error),
-        };
-        let samples = self.ledger.sent_samples();
-        let rate = self.settings.delivery.format.rate();
-        let usage = Usage {
-            characters: self.characters,
-            text_tokens: self.text_tokens,
-            frames: self.ledger.frames(),
-            samples,
-            sample_rate: Some(rate),
-            audio: rate.duration(samples),
-        };
-        let timings = self.ledger.timings(now);
-        let done = Done {
-            outcome,
-            usage,
-            timings,
-            seed: self.seed,
-            error: error.clone(),
-        };
-        let track = self.trace.take().map(|(context, sequences)| {
-            let (asked, submitted) = self.ledger.waited();
-            Track {
-                context,
-                began: self.ledger.began(),
-                ended: now,
-                asked,
-                admitted: None,
-                submitted,
-                sampling: self.settings.sampling,
-                max_outputs: self.settings.max_frames,
-                thinker: None,
-                sequences,
-            }
-        });
-        let record = UtteranceRecord {
-            session,
-            utterance: self.id,
-            voice: self.settings.voice.clone(),
-            outcome,
-            error,
-            usage,
-            timings,
-            seed: self.seed,
-            track,
-        };
-        (done, record)
     }
 }

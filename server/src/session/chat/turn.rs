@@ -3,6 +3,8 @@
 //! It waits for its place, has its prompt built, and then passes on what the thinker writes, to the reader and to the voice.
 //! It is closed exactly once: closing consumes it and gives the end, the record, and what is needed to cut it afterwards.
 
+mod close;
+
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,19 +19,19 @@ use super::fit::{Fitted, Room, fit};
 use super::hearing::hear;
 use super::history::Conversation;
 use super::outbox::Outbox;
-use super::protocol::{ChatEventBody, ResponseDone, Said};
-use super::record::TurnRecord;
+use super::protocol::ChatEventBody;
 use super::settings::{ChatSettings, Modalities};
-use super::voice::{Echo, Voice, VoiceEnd};
+use super::voice::{Voice, VoiceEnd};
 use super::writing::{Writing, Written};
 use crate::error::ServeError;
-use crate::id::{MessageId, SessionId};
+use crate::id::MessageId;
 use crate::orchestrator::{Orchestrator, Reply, ReplyEvent, ReplySpec, UtterancePermit};
 use crate::session::limits::SessionLimits;
 use crate::session::record::{Outcome, Packet};
 use crate::session::speaking::Spoken;
-use crate::session::track::{Sequences, Track};
 use crate::stage::{CancelFlag, End, LetGo, ReplyToken, StageSnapshot, ThinkerRequest};
+
+pub(super) use close::Last;
 
 /// What to answer, and how.
 #[derive(Debug)]
@@ -136,36 +138,6 @@ pub(super) enum TurnEvent {
     Prepared(Box<Result<Prepared, ServeError>>),
     Thought(ReplyEvent),
     Spoken(Spoken),
-}
-
-/// What is left of an answer.
-#[derive(Debug)]
-pub(super) struct Closed {
-    pub(super) done: ResponseDone,
-    pub(super) record: TurnRecord,
-    pub(super) last: Last,
-}
-
-/// An answer that is done, for a cut that comes late.
-#[derive(Debug)]
-pub(super) struct Last {
-    /// What the conversation keeps of it.
-    pub(super) said: Said,
-    /// Whether it was to be heard.
-    pub(super) is_spoken: bool,
-    /// All of it, as it was written.
-    text: String,
-    echo: Option<Echo>,
-}
-
-impl Last {
-    /// Cuts it to what was heard; it never grows again.
-    pub(super) fn cut(&mut self, played: Samples) {
-        if let Some(echo) = &self.echo {
-            let heard = self.text[..echo.heard(&self.text, Some(played))].trim_end();
-            self.said.text.truncate(heard.len());
-        }
-    }
 }
 
 impl Turn {
@@ -552,77 +524,6 @@ impl Turn {
     /// Audio of it was handed to the transport. Tells of every packet but the first.
     pub(super) fn audio_sent(&mut self, samples: Samples, now: Stamp) -> Option<Packet> {
         self.voice.as_mut()?.handed_over(samples, now)
-    }
-
-    fn track(&mut self, sequences: Sequences, now: Stamp) -> Option<Track> {
-        let figures = &self.figures;
-        self.trace.take().map(|context| Track {
-            context,
-            began: self.began,
-            ended: now,
-            asked: Some(self.began),
-            admitted: figures.admitted,
-            submitted: figures.submitted,
-            sampling: self.settings.sampling,
-            max_outputs: Some(self.settings.max_tokens),
-            thinker: Some((self.seq, figures.thinker)),
-            sequences,
-        })
-    }
-
-    /// Ends it. With `aborted` the session ends under it and there will be no `response_done`.
-    pub(super) fn close(mut self, session: SessionId, aborted: Option<ServeError>, now: Stamp) -> Closed {
-        if aborted == Some(ServeError::CallerGone) {
-            self.request.give_up();
-        }
-        self.stop_thinking();
-        let (outcome, error) = match aborted {
-            Some(error) => (Outcome::Aborted, Some(error)),
-            None => (self.outcome, self.error.take()),
-        };
-        let kept = match outcome {
-            Outcome::Stop | Outcome::Length | Outcome::Repetition => self.text.as_str(),
-            Outcome::Interrupted => self.text[..self.kept.unwrap_or(0)].trim_end(),
-            Outcome::Error | Outcome::Aborted => "",
-        };
-        let said = Said {
-            id: self.id.clone(),
-            text: kept.to_owned(),
-        };
-        let (is_spoken, echo) = (self.voice.is_some(), self.voice.as_ref().and_then(Voice::echo));
-        let closed = self.voice.take().map(|voice| voice.close(session, now));
-        let (speech, sequences) = closed.unzip();
-        let track = self.track(sequences.flatten().unwrap_or_default(), now);
-        let timings = self.figures.timings(self.began, speech.as_ref(), now);
-        let usage = self.figures.usage(speech.as_ref());
-        let done = ResponseDone {
-            outcome,
-            usage,
-            timings,
-            seed: self.seed,
-            error: error.clone(),
-            said,
-        };
-        let record = TurnRecord {
-            session,
-            response: self.id,
-            modalities: self.modalities,
-            voice: self.settings.speech.voice.clone(),
-            messages: self.figures.messages,
-            outcome,
-            error,
-            usage,
-            timings,
-            seed: self.seed,
-            track,
-        };
-        let last = Last {
-            said: done.said.clone(),
-            is_spoken,
-            text: self.text,
-            echo,
-        };
-        Closed { done, record, last }
     }
 }
 

@@ -1,0 +1,121 @@
+//! The end of an answer: what its caller, the log and the conversation are told of it.
+
+use omni_audio::Samples;
+use omni_engine::Stamp;
+
+use super::Turn;
+use crate::error::ServeError;
+use crate::id::SessionId;
+use crate::session::chat::protocol::{ResponseDone, Said};
+use crate::session::chat::record::TurnRecord;
+use crate::session::chat::voice::{Echo, Voice};
+use crate::session::record::Outcome;
+use crate::session::track::{Sequences, Track};
+
+/// What is left of an answer.
+#[derive(Debug)]
+pub(in crate::session::chat) struct Closed {
+    pub(in crate::session::chat) done: ResponseDone,
+    pub(in crate::session::chat) record: TurnRecord,
+    pub(in crate::session::chat) last: Last,
+}
+
+/// An answer that is done, for a cut that comes late.
+#[derive(Debug)]
+pub(in crate::session::chat) struct Last {
+    /// What the conversation keeps of it.
+    pub(in crate::session::chat) said: Said,
+    /// Whether it was to be heard.
+    pub(in crate::session::chat) is_spoken: bool,
+    /// All of it, as it was written.
+    text: String,
+    echo: Option<Echo>,
+}
+
+impl Last {
+    /// Cuts it to what was heard; it never grows again.
+    pub(in crate::session::chat) fn cut(&mut self, played: Samples) {
+        if let Some(echo) = &self.echo {
+            let heard = self.text[..echo.heard(&self.text, Some(played))].trim_end();
+            self.said.text.truncate(heard.len());
+        }
+    }
+}
+
+impl Turn {
+    fn track(&mut self, sequences: Sequences, now: Stamp) -> Option<Track> {
+        let figures = &self.figures;
+        self.trace.take().map(|context| Track {
+            context,
+            began: self.began,
+            ended: now,
+            asked: Some(self.began),
+            admitted: figures.admitted,
+            submitted: figures.submitted,
+            sampling: self.settings.sampling,
+            max_outputs: Some(self.settings.max_tokens),
+            thinker: Some((self.seq, figures.thinker)),
+            sequences,
+        })
+    }
+
+    /// Ends it. With `aborted` the session ends under it and there will be no `response_done`.
+    pub(in crate::session::chat) fn close(
+        mut self,
+        session: SessionId,
+        aborted: Option<ServeError>,
+        now: Stamp,
+    ) -> Closed {
+        if aborted == Some(ServeError::CallerGone) {
+            self.request.give_up();
+        }
+        self.stop_thinking();
+        let (outcome, error) = match aborted {
+            Some(error) => (Outcome::Aborted, Some(error)),
+            None => (self.outcome, self.error.take()),
+        };
+        let kept = match outcome {
+            Outcome::Stop | Outcome::Length | Outcome::Repetition => self.text.as_str(),
+            Outcome::Interrupted => self.text[..self.kept.unwrap_or(0)].trim_end(),
+            Outcome::Error | Outcome::Aborted => "",
+        };
+        let said = Said {
+            id: self.id.clone(),
+            text: kept.to_owned(),
+        };
+        let (is_spoken, echo) = (self.voice.is_some(), self.voice.as_ref().and_then(Voice::echo));
+        let closed = self.voice.take().map(|voice| voice.close(session, now));
+        let (speech, sequences) = closed.unzip();
+        let track = self.track(sequences.flatten().unwrap_or_default(), now);
+        let timings = self.figures.timings(self.began, speech.as_ref(), now);
+        let usage = self.figures.usage(speech.as_ref());
+        let done = ResponseDone {
+            outcome,
+            usage,
+            timings,
+            seed: self.seed,
+            error: error.clone(),
+            said,
+        };
+        let record = TurnRecord {
+            session,
+            response: self.id,
+            modalities: self.modalities,
+            voice: self.settings.speech.voice.clone(),
+            messages: self.figures.messages,
+            outcome,
+            error,
+            usage,
+            timings,
+            seed: self.seed,
+            track,
+        };
+        let last = Last {
+            said: done.said.clone(),
+            is_spoken,
+            text: self.text,
+            echo,
+        };
+        Closed { done, record, last }
+    }
+}

@@ -1,0 +1,76 @@
+//! The end of an utterance: what its caller and the log are told of it.
+
+use omni_engine::Stamp;
+
+use super::Utterance;
+use crate::error::ServeError;
+use crate::id::SessionId;
+use crate::session::protocol::Done;
+use crate::session::record::{Outcome, Usage, UtteranceRecord};
+use crate::session::track::Track;
+
+impl Utterance {
+    /// Ends it. With `aborted` the session ends under it and there will be no `done` event.
+    pub(in crate::session) fn close(
+        mut self,
+        session: SessionId,
+        aborted: Option<ServeError>,
+        now: Stamp,
+    ) -> (Done, UtteranceRecord) {
+        if aborted == Some(ServeError::CallerGone) {
+            self.request.give_up();
+        }
+        for ended in self.speaking.abort() {
+            self.account(&ended);
+        }
+        let (outcome, error) = match aborted {
+            Some(error) => (Outcome::Aborted, Some(error)),
+            None => (self.outcome, self.error),
+        };
+        let samples = self.ledger.sent_samples();
+        let rate = self.settings.delivery.format.rate();
+        let usage = Usage {
+            characters: self.characters,
+            text_tokens: self.text_tokens,
+            frames: self.ledger.frames(),
+            samples,
+            sample_rate: Some(rate),
+            audio: rate.duration(samples),
+        };
+        let timings = self.ledger.timings(now);
+        let done = Done {
+            outcome,
+            usage,
+            timings,
+            seed: self.seed,
+            error: error.clone(),
+        };
+        let track = self.trace.take().map(|(context, sequences)| {
+            let (asked, submitted) = self.ledger.waited();
+            Track {
+                context,
+                began: self.ledger.began(),
+                ended: now,
+                asked,
+                admitted: None,
+                submitted,
+                sampling: self.settings.sampling,
+                max_outputs: self.settings.max_frames,
+                thinker: None,
+                sequences,
+            }
+        });
+        let record = UtteranceRecord {
+            session,
+            utterance: self.id,
+            voice: self.settings.voice.clone(),
+            outcome,
+            error,
+            usage,
+            timings,
+            seed: self.seed,
+            track,
+        };
+        (done, record)
+    }
+}

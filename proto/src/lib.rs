@@ -5,24 +5,6 @@
 //! them and is committed, so that building needs no protobuf compiler. Change a .proto file, then run
 //! `cargo run -p omni-proto --example regenerate_proto`. Nothing is written by hand here but this file.
 
-/// Package `omni.v1`.
-#[allow(
-    missing_docs,
-    missing_debug_implementations,
-    unreachable_pub,
-    rustdoc::broken_intra_doc_links,
-    rustdoc::invalid_html_tags,
-    rustdoc::bare_urls,
-    clippy::all,
-    clippy::semicolon_if_nothing_returned,
-    clippy::needless_pass_by_value,
-    clippy::redundant_clone
-)]
-#[path = "generated/omni.v1.rs"]
-#[rustfmt::skip]
-pub mod v1;
-
-/// Package `nvidia.riva`, whose modules are nested as the packages are.
 #[allow(
     missing_docs,
     missing_debug_implementations,
@@ -36,14 +18,22 @@ pub mod v1;
     clippy::redundant_clone
 )]
 #[rustfmt::skip]
-pub mod riva {
-    include!("generated/nvidia.riva.rs");
-    /// Package `nvidia.riva.tts`.
-    pub mod tts {
-        include!("generated/nvidia.riva.tts.rs");
+mod generated {
+    /// Package `omni.v1`.
+    pub mod v1 {
+        include!("generated/omni.v1.rs");
+    }
+    /// Package `nvidia.riva`, whose modules are nested as the packages are.
+    pub mod riva {
+        include!("generated/nvidia.riva.rs");
+        /// Package `nvidia.riva.tts`.
+        pub mod tts {
+            include!("generated/nvidia.riva.tts.rs");
+        }
     }
 }
 
+pub use generated::{riva, v1};
 pub use prost_types::Duration;
 pub use tonic_types::Status as RpcStatus;
 

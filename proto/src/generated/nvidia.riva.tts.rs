@@ -15,7 +15,7 @@ pub struct SynthesizeSpeechRequest {
     #[prost(int32, tag = "4")]
     pub sample_rate_hz: i32,
     /// A voice of this server, with or without "MODEL." before it. Empty, or one of NVIDIA's own voices (those that begin
-    /// with "Magpie-", "English-US" or "English-US-RadTTS", which clients send unless told otherwise): the default voice.
+    /// with "Magpie-" or "English-US", one of which clients send unless told otherwise): the default voice.
     #[prost(string, tag = "5")]
     pub voice_name: ::prost::alloc::string::String,
     /// Refused: no model here imitates voices.

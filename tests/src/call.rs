@@ -105,6 +105,13 @@ impl Call {
         }
     }
 
+    /// The call, with these settings in force.
+    pub async fn configured(mut self, settings: v1::SpeechConfig) -> Self {
+        self.send(config(settings)).await;
+        self.ready().await;
+        self
+    }
+
     /// Waits for the first audio of the current utterance.
     pub async fn first_audio(&mut self) -> v1::AudioChunk {
         loop {
@@ -202,6 +209,19 @@ pub async fn audio_of_request(
         }
     }
     Ok((audio, outcome.expect("a call that ends well has a done")))
+}
+
+/// Settings whose seed is this, and every default.
+#[must_use]
+pub fn seeded(seed: u64) -> v1::SpeechConfig {
+    let sampling = v1::SamplingParams {
+        seed: Some(seed),
+        ..v1::SamplingParams::default()
+    };
+    v1::SpeechConfig {
+        sampling: Some(sampling),
+        ..v1::SpeechConfig::default()
+    }
 }
 
 /// `config`.

@@ -13,13 +13,15 @@ mod gate;
 mod history;
 mod http;
 mod metrics;
+mod python;
 mod remote;
 mod rules;
 mod server;
 mod wire;
 
 pub use call::{
-    Call, Utterance, audio_of, audio_of_request, cancel, config, endless, finish, flush, named, reason, text,
+    Call, Utterance, audio_of, audio_of_request, cancel, config, endless, finish, flush, named, reason,
+    seeded, text,
 };
 pub use chat::{
     Answer, ChatCall, chat_config, chat_message, generate, generate_request, interrupt, respond, said,
@@ -31,6 +33,7 @@ pub use gate::{Fuse, Gate};
 pub use history::{History, check};
 pub use http::{HttpAnswer, http};
 pub use metrics::{Reading, Sample, TEXT, get, speak, vanish};
+pub use python::python;
 pub use remote::{Chunks, RemoteStage};
 pub use server::{Edges, Records, TestServer};
 pub use wire::{Ending, Received};

@@ -9,13 +9,6 @@ async fn server(args: &[&str]) -> TestServer {
     TestServer::fake(FakeScript::default(), args).await
 }
 
-async fn configured(server: &TestServer) -> Call {
-    let mut call = server.call().await;
-    call.send(config(v1::SpeechConfig::default())).await;
-    call.ready().await;
-    call
-}
-
 fn format(format: v1::AudioFormat) -> v1::SpeechConfig {
     let output = v1::AudioDelivery {
         format: Some(format),
@@ -315,7 +308,7 @@ async fn what_would_be_right_is_named() {
 #[tokio::test]
 async fn too_much_text_fails_the_utterance_and_the_stream_goes_on() {
     let server = server(&["--max-text-bytes", "20"]).await;
-    let mut call = configured(&server).await;
+    let mut call = server.call().await.configured(v1::SpeechConfig::default()).await;
     call.send(text("exactly twenty bytes")).await;
     call.send(finish()).await;
     assert_eq!(call.utterance().await.finish(), v1::FinishReason::Stop);
@@ -382,7 +375,7 @@ async fn markup_and_text_that_the_tokenizer_refuses_are_errors() {
         ..Default::default()
     };
     let server = TestServer::fake(script, &[]).await;
-    let mut call = configured(&server).await;
+    let mut call = server.call().await.configured(v1::SpeechConfig::default()).await;
     call.send(text("<speak>hello</speak>")).await;
     call.send(finish()).await;
     assert_eq!(call.utterance().await.error_reason(), "MARKUP_NOT_SUPPORTED");
@@ -398,7 +391,7 @@ async fn markup_and_text_that_the_tokenizer_refuses_are_errors() {
 #[tokio::test]
 async fn a_message_that_is_too_large_ends_the_call() {
     let server = server(&[]).await;
-    let call = configured(&server).await;
+    let call = server.call().await.configured(v1::SpeechConfig::default()).await;
     call.send(text(&"x".repeat(2 << 20))).await;
     let status = call.end().await.unwrap_err();
     assert_eq!(
@@ -414,7 +407,7 @@ async fn too_many_waiting_utterances_end_the_call() {
     let script = FakeScript::default();
     let server = TestServer::fake(script.clone(), &[]).await;
     script.talker.close();
-    let call = configured(&server).await;
+    let call = server.call().await.configured(v1::SpeechConfig::default()).await;
     for n in 0..70 {
         call.send(named(&format!("n{n}"), "hello.")).await;
         call.send(finish()).await;
@@ -471,7 +464,7 @@ async fn what_a_caller_made_up_is_echoed_in_part_only() {
     assert_eq!(reason(&status), "MODEL_NOT_FOUND", "{status:?}");
 
     for names in [vec![long.clone()], vec!["a".to_owned(), long]] {
-        let call = configured(&server).await;
+        let call = server.call().await.configured(v1::SpeechConfig::default()).await;
         for name in names {
             call.send(named(&name, "hello ")).await;
         }

@@ -4,28 +4,10 @@ use std::time::Duration;
 
 use omni_proto::v1;
 use omni_tests::{
-    Call, Ending, FakeScript, TestServer, audio_of, config, endless, finish, flush, reason, text,
+    Call, Ending, FakeScript, TestServer, audio_of, config, endless, finish, flush, reason, seeded, text,
 };
 use tonic::Code;
 use tonic_types::StatusExt as _;
-
-fn seeded(seed: u64) -> v1::SpeechConfig {
-    let sampling = v1::SamplingParams {
-        seed: Some(seed),
-        ..Default::default()
-    };
-    v1::SpeechConfig {
-        sampling: Some(sampling),
-        ..Default::default()
-    }
-}
-
-async fn configured(server: &TestServer) -> Call {
-    let mut call = server.call().await;
-    call.send(config(v1::SpeechConfig::default())).await;
-    call.ready().await;
-    call
-}
 
 const TEXT: &str = "This is a sentence. And here is one more, a longer one, to be spoken after it.";
 
@@ -80,7 +62,7 @@ async fn a_reader_that_never_reads_is_let_go() {
     let script = FakeScript::default();
     let args = ["--max-buffered-audio", "200ms", "--stall-timeout", "200ms"];
     let server = TestServer::fake(script.clone(), &args).await;
-    let mut call = configured(&server).await;
+    let mut call = server.call().await.configured(v1::SpeechConfig::default()).await;
     call.send(text(&endless())).await;
     call.send(finish()).await;
     call.first_audio().await;
@@ -99,7 +81,7 @@ async fn a_reader_that_never_reads_is_let_go() {
 #[tokio::test]
 async fn a_pause_of_the_caller_does_not_count_as_one_of_the_reader() {
     let server = TestServer::fake(FakeScript::default(), &["--stall-timeout", "100ms"]).await;
-    let mut call = configured(&server).await;
+    let mut call = server.call().await.configured(v1::SpeechConfig::default()).await;
     tokio::time::sleep(Duration::from_millis(150)).await;
     for _ in 0..2 {
         call.send(text("Here I am again.")).await;
@@ -113,7 +95,10 @@ async fn a_pause_of_the_caller_does_not_count_as_one_of_the_reader() {
 #[tokio::test]
 async fn more_sessions_than_allowed_are_refused_with_a_time_to_retry() {
     let server = TestServer::fake(FakeScript::default(), &["--max-sessions", "2"]).await;
-    let (first, second) = (configured(&server).await, configured(&server).await);
+    let (first, second) = (
+        server.call().await.configured(v1::SpeechConfig::default()).await,
+        server.call().await.configured(v1::SpeechConfig::default()).await,
+    );
     let refused = Call::try_open(&mut server.speech(), None).await.unwrap_err();
     assert_eq!(
         (refused.code(), reason(&refused).as_str()),
@@ -124,7 +109,7 @@ async fn more_sessions_than_allowed_are_refused_with_a_time_to_retry() {
     server
         .until("a place is free", || server.app.sessions() == 1)
         .await;
-    configured(&server).await;
+    server.call().await.configured(v1::SpeechConfig::default()).await;
     drop(second);
     server.stop().await;
 }
@@ -134,11 +119,11 @@ async fn more_utterances_than_may_wait_fail_and_the_stream_goes_on() {
     let script = FakeScript::default();
     let server = TestServer::fake(script.clone(), &["--max-active", "1", "--max-waiting", "0"]).await;
     script.talker.close();
-    let mut holder = configured(&server).await;
+    let mut holder = server.call().await.configured(v1::SpeechConfig::default()).await;
     holder.send(text("holds the place.")).await;
     holder.send(finish()).await;
     script.talker.reached().await;
-    let mut other = configured(&server).await;
+    let mut other = server.call().await.configured(v1::SpeechConfig::default()).await;
     other.send(text("no place.")).await;
     other.send(finish()).await;
     let refused = other.utterance().await;
@@ -154,7 +139,7 @@ async fn more_utterances_than_may_wait_fail_and_the_stream_goes_on() {
 #[tokio::test]
 async fn an_utterance_that_waits_for_text_holds_nobody_up() {
     let server = TestServer::fake(FakeScript::default(), &["--max-active", "1"]).await;
-    let mut slow = configured(&server).await;
+    let mut slow = server.call().await.configured(v1::SpeechConfig::default()).await;
     slow.send(text("A first sentence. ")).await;
     slow.send(text("And then")).await;
     slow.first_audio().await;
@@ -213,7 +198,7 @@ async fn a_flush_within_a_sentence_gives_the_place_back_too() {
 #[tokio::test]
 async fn empty_text_does_not_keep_a_session_open() {
     let server = TestServer::fake(FakeScript::default(), &["--idle-timeout", "50ms"]).await;
-    let mut call = configured(&server).await;
+    let mut call = server.call().await.configured(v1::SpeechConfig::default()).await;
     let keeps_alive = async {
         loop {
             call.send(text("")).await;
@@ -231,7 +216,7 @@ async fn empty_text_does_not_keep_a_session_open() {
 #[tokio::test]
 async fn an_idle_session_is_ended() {
     let server = TestServer::fake(FakeScript::default(), &["--idle-timeout", "50ms"]).await;
-    let call = configured(&server).await;
+    let call = server.call().await.configured(v1::SpeechConfig::default()).await;
     let status = call.end().await.unwrap_err();
     assert_eq!(
         (status.code(), reason(&status).as_str()),
@@ -243,7 +228,7 @@ async fn an_idle_session_is_ended() {
 #[tokio::test]
 async fn an_old_session_finishes_what_it_has_and_ends() {
     let server = TestServer::fake(FakeScript::default(), &["--max-session-age", "50ms"]).await;
-    let mut call = configured(&server).await;
+    let mut call = server.call().await.configured(v1::SpeechConfig::default()).await;
     call.send(text("An open utterance")).await;
     tokio::time::sleep(Duration::from_millis(80)).await;
     call.send(text(" is finished.")).await;

@@ -6,7 +6,7 @@ use omni_audio::{Level, SampleRate, from_i16, i16_from_s16le, worst_join};
 use omni_proto::v1;
 use omni_server::app::load_model;
 use omni_server::config::{ModelSource, deploy::resolve};
-use omni_tests::{Call, TestServer, audio_of, cancel, config, finish, text};
+use omni_tests::{Call, TestServer, audio_of, cancel, config, finish, seeded, text};
 
 const SENTENCE: &str = "The quick brown fox jumps over the lazy dog.";
 /// Well away from anything the voice does by itself.
@@ -18,17 +18,6 @@ async fn server(args: &[&str]) -> TestServer {
         TestServer::launch(args, move || load_model(&ModelSource::Embedded, &deploy, false)).await;
     server.app.ready().await.expect("the embedded model loads");
     server
-}
-
-fn seeded(seed: u64) -> v1::SpeechConfig {
-    let sampling = v1::SamplingParams {
-        seed: Some(seed),
-        ..Default::default()
-    };
-    v1::SpeechConfig {
-        sampling: Some(sampling),
-        ..Default::default()
-    }
 }
 
 fn samples(audio: &[u8]) -> Vec<f32> {

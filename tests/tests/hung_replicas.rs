@@ -7,7 +7,7 @@ use omni_proto::v1;
 use omni_proto::v1::converse_request::Event as Request;
 use omni_server::stage::{PoolControl, ReplicaState};
 use omni_tests::{
-    Call, FakeScript, TestServer, audio_of, chat_config, config, endless, finish, reason, text,
+    Call, FakeScript, TestServer, audio_of, chat_config, config, endless, finish, reason, seeded, text,
 };
 use tonic::Code;
 
@@ -15,17 +15,6 @@ use tonic::Code;
 const SOON: &str = "1s";
 /// A sentence in which something is heard before the step that hangs.
 const LONG: &str = "A sentence that is long enough to be heard before the end of it # comes.";
-
-fn seeded(seed: u64) -> v1::SpeechConfig {
-    let sampling = v1::SamplingParams {
-        seed: Some(seed),
-        ..Default::default()
-    };
-    v1::SpeechConfig {
-        sampling: Some(sampling),
-        ..Default::default()
-    }
-}
 
 /// The steps of `stage` time out soon; with these settings besides.
 async fn server(script: &FakeScript, stage: &str, settings: &[&str]) -> TestServer {
@@ -74,13 +63,6 @@ async fn released(server: &TestServer, script: &FakeScript, stage: &str) {
     server.until("the thread that hung has ended", joined).await;
 }
 
-async fn configured(server: &TestServer, settings: v1::SpeechConfig) -> Call {
-    let mut call = server.call().await;
-    call.send(config(settings)).await;
-    call.ready().await;
-    call
-}
-
 async fn say(call: &Call, words: &str) {
     call.send(text(words)).await;
     call.send(finish()).await;
@@ -107,10 +89,10 @@ async fn only_those_bound_to_it_fail(script: FakeScript, stage: &str) {
     ];
     let server = server(&script, stage, &settings).await;
     let long = endless();
-    let mut other = configured(&server, seeded(3)).await;
+    let mut other = server.call().await.configured(seeded(3)).await;
     say(&other, &long).await;
     other.first_audio().await;
-    let mut victim = configured(&server, seeded(4)).await;
+    let mut victim = server.call().await.configured(seeded(4)).await;
     say(&victim, LONG).await;
     let lost = victim.utterance().await;
     assert_eq!(
@@ -171,7 +153,7 @@ async fn what_nobody_has_heard_yet_is_spoken_when_another_thread_has_its_place()
     script.hangs.close();
     // The first to come hangs, the next one passes.
     let server = server(&script, "talker", &[]).await;
-    let mut call = configured(&server, seeded(5)).await;
+    let mut call = server.call().await.configured(seeded(5)).await;
     say(&call, "# is the first character of it.").await;
     script.hangs.reached().await;
     server
@@ -249,7 +231,7 @@ async fn with_too_many_threads_left_behind_a_stage_stays_down_until_one_returns(
     script.hangs.close();
     let settings = ["stages.talker.max_stuck=0", "handover.wait=50ms"];
     let server = server(&script, "talker", &settings).await;
-    let mut call = configured(&server, seeded(1)).await;
+    let mut call = server.call().await.configured(seeded(1)).await;
     say(&call, "# hangs.").await;
     let lost = call.utterance().await;
     assert_eq!(lost.error_reason(), "STAGE_UNAVAILABLE");
@@ -280,7 +262,7 @@ async fn a_thread_that_hangs_does_not_hold_up_the_end_of_the_server() {
     };
     script.hangs.close();
     let server = server(&script, "talker", &["handover.attempts=0"]).await;
-    let mut call = configured(&server, seeded(1)).await;
+    let mut call = server.call().await.configured(seeded(1)).await;
     say(&call, "# hangs.").await;
     assert_eq!(call.utterance().await.error_reason(), "STAGE_UNAVAILABLE");
     drop(call);

@@ -7,18 +7,11 @@ use omni_server::session::Outcome;
 use omni_tests::{Call, FakeScript, TestServer, cancel, config, endless, finish, named, text};
 use tonic::Code;
 
-async fn configured(server: &TestServer) -> Call {
-    let mut call = server.call().await;
-    call.send(config(v1::SpeechConfig::default())).await;
-    call.ready().await;
-    call
-}
-
 #[tokio::test]
 async fn cancel_stops_an_utterance_and_the_stream_goes_on() {
     let script = FakeScript::default();
     let server = TestServer::fake(script.clone(), &[]).await;
-    let mut call = configured(&server).await;
+    let mut call = server.call().await.configured(v1::SpeechConfig::default()).await;
     call.send(text(&endless())).await;
     call.send(finish()).await;
     call.first_audio().await;
@@ -44,7 +37,7 @@ async fn cancel_stops_an_utterance_and_the_stream_goes_on() {
 async fn both_stages_stop_within_a_step_of_a_cancel() {
     let script = FakeScript::default();
     let server = TestServer::fake(script.clone(), &[]).await;
-    let mut call = configured(&server).await;
+    let mut call = server.call().await.configured(v1::SpeechConfig::default()).await;
     script.talker.close();
     call.send(text(&endless())).await;
     script.talker.reached().await;
@@ -69,7 +62,7 @@ async fn cancel_of_a_waiting_utterance_leaves_the_others_alone() {
     let script = FakeScript::default();
     let server = TestServer::fake(script.clone(), &[]).await;
     script.talker.close();
-    let mut call = configured(&server).await;
+    let mut call = server.call().await.configured(v1::SpeechConfig::default()).await;
     for id in ["a", "b", "c"] {
         call.send(named(id, "some words.")).await;
         call.send(finish()).await;
@@ -97,7 +90,7 @@ async fn cancel_of_a_waiting_utterance_leaves_the_others_alone() {
 async fn cancel_that_races_with_the_end_gives_one_done() {
     let server = TestServer::fake(FakeScript::default(), &[]).await;
     for n in 0..30 {
-        let mut call = configured(&server).await;
+        let mut call = server.call().await.configured(v1::SpeechConfig::default()).await;
         call.send(text("ab.")).await;
         call.send(finish()).await;
         if n % 2 == 0 {
@@ -115,7 +108,7 @@ async fn cancel_that_races_with_the_end_gives_one_done() {
 #[tokio::test]
 async fn late_text_of_a_cancelled_utterance_is_dropped() {
     let server = TestServer::fake(FakeScript::default(), &[]).await;
-    let mut call = configured(&server).await;
+    let mut call = server.call().await.configured(v1::SpeechConfig::default()).await;
     call.send(named("old", "hello ")).await;
     call.send(cancel("old")).await;
     call.send(named("old", "more of it")).await;
@@ -137,7 +130,7 @@ async fn a_caller_that_vanishes_frees_its_place() {
     )
     .await;
     for _ in 0..3 {
-        let mut call = configured(&server).await;
+        let mut call = server.call().await.configured(v1::SpeechConfig::default()).await;
         call.send(text(&endless())).await;
         call.send(finish()).await;
         call.first_audio().await;
@@ -162,11 +155,11 @@ async fn a_caller_that_vanishes_frees_its_place() {
 async fn a_caller_that_vanishes_while_it_waits_frees_its_place() {
     let script = FakeScript::default();
     let server = TestServer::fake(script.clone(), &["--max-active", "1"]).await;
-    let mut first = configured(&server).await;
+    let mut first = server.call().await.configured(v1::SpeechConfig::default()).await;
     first.send(text(&endless())).await;
     first.send(finish()).await;
     first.first_audio().await;
-    let second = configured(&server).await;
+    let second = server.call().await.configured(v1::SpeechConfig::default()).await;
     second.send(text("waits.")).await;
     second.send(finish()).await;
     drop(second);

@@ -1,13 +1,10 @@
 //! OpenAI's HTTP API: what goes over the wire, and what OpenAI's own client makes of it.
 
-use std::io::Write as _;
-use std::path::Path;
-
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
 use hyper::StatusCode;
 use omni_proto::v1;
-use omni_tests::{FAKE_RATE, FakeScript, FakeSpeech, Gate, HttpAnswer, TestServer, audio_of, http};
+use omni_tests::{FAKE_RATE, FakeScript, FakeSpeech, Gate, HttpAnswer, TestServer, audio_of, http, python};
 use serde_json::{Value, json};
 
 const TEXT: &str = "Hello there. How are you?";
@@ -369,25 +366,14 @@ except BadRequestError as error:
 
 #[tokio::test]
 async fn openais_own_client_speaks_and_converses() {
-    let python = Path::new(env!("CARGO_MANIFEST_DIR")).join("../.tools/clients/openai/bin/python");
-    if !python.exists() {
-        let _ = writeln!(
-            std::io::stderr(),
-            "skipped: openai is not installed (scripts/setup test fetches it)"
-        );
-        return;
-    }
     let server = TestServer::fake(FakeScript::default(), &[]).await;
     let own = speech(&server, json!({})).await.body.len();
     let text = parsed(&chat(&server, json!({})).await)["choices"][0]["message"]["content"].clone();
     let text = text.as_str().expect("text").to_owned();
-    let mut call = std::process::Command::new(python);
-    call.args(["-c", SCRIPT, &format!("http://{}/v1", server.app.address()), TEXT]);
-    let output = tokio::task::spawn_blocking(move || call.output());
-    let output = output.await.expect("a thread").expect("Python runs");
-    let problems = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "{problems}");
-    let said = String::from_utf8(output.stdout).expect("text");
+    let url = format!("http://{}/v1", server.app.address());
+    let Some(said) = python("openai", "openai", SCRIPT, &[&url, TEXT]).await else {
+        return;
+    };
     let lines: Vec<_> = said.lines().collect();
     assert_eq!(lines[..2], [format!("speech {own}"), format!("streamed {own}")]);
     assert_eq!(lines[2], format!("written {text}"));

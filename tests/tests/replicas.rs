@@ -5,20 +5,9 @@ use std::time::Duration;
 
 use omni_proto::v1;
 use omni_server::stage::{PoolControl, ReplicaId, ReplicaState, ReplicaView};
-use omni_tests::{Call, FakeScript, TestServer, audio_of, config, endless, finish, text};
+use omni_tests::{Call, FakeScript, TestServer, audio_of, config, endless, finish, seeded, text};
 
 const TEXT: &str = "This is a sentence. And here is one more, a longer one, to be spoken after it.";
-
-fn seeded(seed: u64) -> v1::SpeechConfig {
-    let sampling = v1::SamplingParams {
-        seed: Some(seed),
-        ..Default::default()
-    };
-    v1::SpeechConfig {
-        sampling: Some(sampling),
-        ..Default::default()
-    }
-}
 
 /// Words are spoken as they come.
 fn eager(seed: u64) -> v1::SpeechConfig {
@@ -28,12 +17,10 @@ fn eager(seed: u64) -> v1::SpeechConfig {
     }
 }
 
+/// A call on a connection of its own.
 async fn configured(server: &TestServer, settings: v1::SpeechConfig) -> Call {
     let mut client = v1::speech_service_client::SpeechServiceClient::new(server.connect().await);
-    let mut call = Call::open(&mut client).await;
-    call.send(config(settings)).await;
-    call.ready().await;
-    call
+    Call::open(&mut client).await.configured(settings).await
 }
 
 const TWO: [&str; 4] = [

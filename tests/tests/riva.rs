@@ -1,13 +1,10 @@
 //! Clients of NVIDIA Riva: what they send and what they get, by our stubs and by NVIDIA's own client.
 
-use std::io::Write as _;
-use std::path::Path;
-
 use omni_proto::riva::tts::riva_speech_synthesis_client::RivaSpeechSynthesisClient;
 use omni_proto::riva::tts::{RivaSynthesisConfigRequest, SynthesizeSpeechRequest, ZeroShotData};
 use omni_proto::riva::{AudioEncoding, RequestId};
 use omni_proto::v1;
-use omni_tests::{FAKE_RATE, FakeScript, TestServer, audio_of};
+use omni_tests::{FAKE_RATE, FakeScript, TestServer, audio_of, python};
 use tokio::sync::mpsc;
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::transport::Channel;
@@ -318,32 +315,13 @@ except Exception as error:
 
 #[tokio::test]
 async fn nvidias_own_client_lists_voices_and_synthesises() {
-    let python = Path::new(env!("CARGO_MANIFEST_DIR")).join("../.tools/clients/riva/bin/python");
-    if !python.exists() {
-        let _ = writeln!(
-            std::io::stderr(),
-            "skipped: nvidia-riva-client is not installed (scripts/setup test fetches it)"
-        );
-        return;
-    }
     let server = TestServer::fake(FakeScript::default(), &[]).await;
     let own = audio_of(&mut server.speech(), v1::SpeechConfig::default(), TEXT).await;
     let bytes = own.unwrap().0.len();
-    let mut call = std::process::Command::new(python);
-    call.args([
-        "-c",
-        SCRIPT,
-        &server.app.address().to_string(),
-        &FAKE_RATE.to_string(),
-        TEXT,
-    ]);
-    let output = tokio::task::spawn_blocking(move || call.output());
-    let output = output.await.expect("a thread").expect("Python runs");
-    let (said, problems) = (
-        String::from_utf8_lossy(&output.stdout),
-        String::from_utf8_lossy(&output.stderr),
-    );
-    assert!(output.status.success(), "{problems}");
+    let (address, rate) = (server.app.address().to_string(), FAKE_RATE.to_string());
+    let Some(said) = python("riva", "nvidia-riva-client", SCRIPT, &[&address, &rate, TEXT]).await else {
+        return;
+    };
     let line = |name: &str| {
         let line = said.lines().find(|line| line.starts_with(name));
         line.unwrap_or_else(|| panic!("no {name} in {said}")).to_owned()

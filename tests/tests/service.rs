@@ -24,13 +24,6 @@ async fn health(server: &TestServer, service: &str) -> ServingStatus {
         .status()
 }
 
-async fn configured(server: &TestServer) -> Call {
-    let mut call = server.call().await;
-    call.send(config(v1::SpeechConfig::default())).await;
-    call.ready().await;
-    call
-}
-
 #[tokio::test]
 async fn nothing_serves_before_the_model_is_warm() {
     let load = Gate::default();
@@ -185,8 +178,8 @@ async fn reflection_answers_in_both_versions() {
 async fn shutdown_finishes_open_utterances_and_refuses_new_ones() {
     let script = FakeScript::default();
     let server = TestServer::fake(script.clone(), &[]).await;
-    let mut busy = configured(&server).await;
-    let mut idle = configured(&server).await;
+    let mut busy = server.call().await.configured(v1::SpeechConfig::default()).await;
+    let mut idle = server.call().await.configured(v1::SpeechConfig::default()).await;
     script.talker.close();
     busy.send(text("the last words. And")).await;
     script.talker.reached().await;
@@ -235,7 +228,7 @@ async fn shutdown_finishes_open_utterances_and_refuses_new_ones() {
 async fn a_second_signal_ends_at_once() {
     let script = FakeScript::default();
     let server = TestServer::fake(script, &[]).await;
-    let mut call = configured(&server).await;
+    let mut call = server.call().await.configured(v1::SpeechConfig::default()).await;
     call.send(text(&endless())).await;
     call.send(finish()).await;
     call.first_audio().await;

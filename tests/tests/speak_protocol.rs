@@ -4,7 +4,7 @@ use omni_proto::v1;
 use omni_proto::v1::speak_response::Event;
 use omni_tests::{
     Call, FAKE_SAMPLES_PER_FRAME, FakeScript, TestServer, audio_of, config, finish, flush, named, reason,
-    text,
+    seeded, text,
 };
 use tonic::Code;
 
@@ -12,28 +12,10 @@ async fn server() -> TestServer {
     TestServer::fake(FakeScript::default(), &[]).await
 }
 
-fn seeded(seed: u64) -> v1::SpeechConfig {
-    let sampling = v1::SamplingParams {
-        seed: Some(seed),
-        ..Default::default()
-    };
-    v1::SpeechConfig {
-        sampling: Some(sampling),
-        ..Default::default()
-    }
-}
-
-async fn configured(server: &TestServer, settings: v1::SpeechConfig) -> Call {
-    let mut call = server.call().await;
-    call.send(config(settings)).await;
-    call.ready().await;
-    call
-}
-
 #[tokio::test]
 async fn a_sentence_is_spoken_and_accounted_for() {
     let server = server().await;
-    let mut call = configured(&server, seeded(7)).await;
+    let mut call = server.call().await.configured(seeded(7)).await;
     call.send(text("hello there.")).await;
     call.send(finish()).await;
     let utterance = call.utterance().await;
@@ -100,7 +82,7 @@ async fn text_in_any_chunking_gives_the_same_audio() {
         let (expected, _) = audio_of(&mut server.speech(), settings.clone(), whole)
             .await
             .unwrap();
-        let mut call = configured(&server, settings).await;
+        let mut call = server.call().await.configured(settings).await;
         for c in whole.chars() {
             call.send(text(&c.to_string())).await;
         }
@@ -136,7 +118,7 @@ async fn the_same_seed_gives_the_same_audio_and_another_one_does_not() {
 #[tokio::test]
 async fn many_utterances_are_answered_in_order() {
     let server = server().await;
-    let mut call = configured(&server, seeded(1)).await;
+    let mut call = server.call().await.configured(seeded(1)).await;
     for n in 0..10 {
         call.send(named(&format!("n{n}"), &format!("number {n}."))).await;
         call.send(finish()).await;
@@ -155,7 +137,7 @@ async fn many_utterances_are_answered_in_order() {
 #[tokio::test]
 async fn hanging_up_finishes_the_open_utterance() {
     let server = server().await;
-    let mut call = configured(&server, seeded(1)).await;
+    let mut call = server.call().await.configured(seeded(1)).await;
     call.send(text("no full stop")).await;
     call.hang_up();
     let utterance = call.utterance().await;
@@ -183,7 +165,7 @@ async fn flush_speaks_and_the_utterance_goes_on() {
         buffering: v1::TextBuffering::Manual.into(),
         ..seeded(1)
     };
-    let mut call = configured(&server, settings).await;
+    let mut call = server.call().await.configured(settings).await;
     call.send(text("first part")).await;
     call.send(flush()).await;
     call.first_audio().await;
@@ -206,7 +188,7 @@ async fn text_that_waits_too_long_is_spoken_by_itself() {
         }),
         ..seeded(1)
     };
-    let mut call = configured(&server, settings).await;
+    let mut call = server.call().await.configured(settings).await;
     call.send(text("nobody says flush")).await;
     call.first_audio().await;
     call.send(finish()).await;
@@ -217,7 +199,7 @@ async fn text_that_waits_too_long_is_spoken_by_itself() {
 #[tokio::test]
 async fn finish_without_text_is_done_without_audio() {
     let server = server().await;
-    let mut call = configured(&server, seeded(1)).await;
+    let mut call = server.call().await.configured(seeded(1)).await;
     for nothing in [None, Some(" \n\t ")] {
         if let Some(nothing) = nothing {
             call.send(text(nothing)).await;
@@ -235,7 +217,7 @@ async fn finish_without_text_is_done_without_audio() {
 #[tokio::test]
 async fn settings_change_between_utterances_only() {
     let server = server().await;
-    let mut call = configured(&server, seeded(1)).await;
+    let mut call = server.call().await.configured(seeded(1)).await;
     call.send(text("one voice.")).await;
     call.send(finish()).await;
     call.send(config(v1::SpeechConfig {
@@ -286,7 +268,7 @@ async fn the_first_message_must_be_config() {
 #[tokio::test]
 async fn an_id_cannot_be_used_again_nor_change_within_an_utterance() {
     let server = server().await;
-    let mut call = configured(&server, seeded(1)).await;
+    let mut call = server.call().await.configured(seeded(1)).await;
     call.send(named("a", "first.")).await;
     call.send(finish()).await;
     call.utterance().await;
@@ -297,7 +279,7 @@ async fn an_id_cannot_be_used_again_nor_change_within_an_utterance() {
         (Code::InvalidArgument, "UTTERANCE_ID_INVALID")
     );
 
-    let call = configured(&server, seeded(1)).await;
+    let call = server.call().await.configured(seeded(1)).await;
     call.send(named("a", "first")).await;
     call.send(named("b", " second")).await;
     assert_eq!(reason(&call.end().await.unwrap_err()), "UTTERANCE_ID_INVALID");

@@ -4,13 +4,6 @@ use omni_proto::v1;
 use omni_tests::{Call, FakeScript, TestServer, audio_of, config, finish, reason, text};
 use tonic::Code;
 
-async fn configured(server: &TestServer) -> Call {
-    let mut call = server.call().await;
-    call.send(config(v1::SpeechConfig::default())).await;
-    call.ready().await;
-    call
-}
-
 async fn serves(server: &TestServer) {
     let (audio, _) = audio_of(&mut server.speech(), v1::SpeechConfig::default(), "all is well.")
         .await
@@ -20,7 +13,7 @@ async fn serves(server: &TestServer) {
 
 async fn panic_fails_only_its_requests(script: FakeScript, stage: &str) {
     let server = TestServer::fake(script, &[]).await;
-    let mut call = configured(&server).await;
+    let mut call = server.call().await.configured(v1::SpeechConfig::default()).await;
     call.send(text("this is where it # breaks.")).await;
     call.send(finish()).await;
     let failed = call.utterance().await;
@@ -103,7 +96,7 @@ async fn a_panic_in_a_session_ends_its_call_with_an_error_and_nothing_else() {
         ..Default::default()
     };
     let server = TestServer::fake(script, &[]).await;
-    let call = configured(&server).await;
+    let call = server.call().await.configured(v1::SpeechConfig::default()).await;
     call.send(text("secret # words.")).await;
     call.send(finish()).await;
     let status = call.end().await.unwrap_err();

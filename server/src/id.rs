@@ -111,6 +111,6 @@ impl SeqIds {
 /// A random number, good enough for names and sampling seeds; not for secrets.
 #[must_use]
 pub fn random_u64() -> u64 {
-    // Every `RandomState` is keyed differently, from the operating system's randomness.
+    // Every `RandomState` is keyed differently: a thread's first from the system's randomness, the next by counting on.
     RandomState::new().build_hasher().finish()
 }

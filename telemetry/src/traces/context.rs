@@ -72,7 +72,7 @@ impl fmt::Debug for SpanId {
     }
 }
 
-/// Never 0. Every `RandomState` is keyed differently, from the operating system's randomness.
+/// Never 0. Every `RandomState` is keyed differently: a thread's first from the system's randomness, the next by counting on.
 fn random() -> u64 {
     RandomState::new().build_hasher().finish().max(1)
 }

@@ -1,7 +1,7 @@
 //! Wrong input gets the status, the reason and the limit it broke, and harms nobody else.
 
 use omni_proto::v1;
-use omni_tests::{Call, FakeScript, TestServer, audio_of, cancel, config, finish, named, reason, text};
+use omni_tests::{FakeScript, TestServer, audio_of, cancel, config, finish, named, reason, text};
 use tonic::Code;
 use tonic_types::StatusExt as _;
 

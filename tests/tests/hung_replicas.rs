@@ -7,7 +7,7 @@ use omni_proto::v1;
 use omni_proto::v1::converse_request::Event as Request;
 use omni_server::stage::{PoolControl, ReplicaState};
 use omni_tests::{
-    Call, FakeScript, TestServer, audio_of, chat_config, config, endless, finish, reason, seeded, text,
+    Call, FakeScript, TestServer, audio_of, chat_config, endless, finish, reason, seeded, text,
 };
 use tonic::Code;
 

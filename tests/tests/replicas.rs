@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use omni_proto::v1;
 use omni_server::stage::{PoolControl, ReplicaId, ReplicaState, ReplicaView};
-use omni_tests::{Call, FakeScript, TestServer, audio_of, config, endless, finish, seeded, text};
+use omni_tests::{Call, FakeScript, TestServer, audio_of, endless, finish, seeded, text};
 
 const TEXT: &str = "This is a sentence. And here is one more, a longer one, to be spoken after it.";
 

@@ -1,9 +1,7 @@
 //! What surrounds speech: health, catalogue, reflection, start and shutdown.
 
 use omni_proto::v1;
-use omni_tests::{
-    Call, FakeScript, FakeSpeech, Gate, TestServer, audio_of, config, endless, finish, reason, text,
-};
+use omni_tests::{Call, FakeScript, FakeSpeech, Gate, TestServer, audio_of, endless, finish, reason, text};
 use tonic::Code;
 use tonic_health::pb::HealthCheckRequest;
 use tonic_health::pb::health_check_response::ServingStatus;

@@ -3,8 +3,8 @@
 use omni_proto::v1;
 use omni_proto::v1::speak_response::Event;
 use omni_tests::{
-    Call, FAKE_SAMPLES_PER_FRAME, FakeScript, TestServer, audio_of, config, finish, flush, named, reason,
-    seeded, text,
+    FAKE_SAMPLES_PER_FRAME, FakeScript, TestServer, audio_of, config, finish, flush, named, reason, seeded,
+    text,
 };
 use tonic::Code;
 
@@ -337,14 +337,11 @@ async fn text_beyond_a_limit_is_dropped_up_to_the_end_of_its_utterance() {
         max_tokens: Some(5),
         ..Default::default()
     };
-    let mut call = configured(
-        &server,
-        v1::SpeechConfig {
-            sampling: Some(sampling),
-            ..Default::default()
-        },
-    )
-    .await;
+    let settings = v1::SpeechConfig {
+        sampling: Some(sampling),
+        ..Default::default()
+    };
+    let mut call = server.call().await.configured(settings).await;
     call.send(named("a", "This is too long. And")).await;
     let cut = call.utterance().await;
     assert_eq!((cut.id.as_str(), cut.finish()), ("a", v1::FinishReason::Length));

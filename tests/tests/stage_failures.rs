@@ -1,7 +1,7 @@
 //! A stage that panics or fails takes down its own requests and nothing else.
 
 use omni_proto::v1;
-use omni_tests::{Call, FakeScript, TestServer, audio_of, config, finish, reason, text};
+use omni_tests::{FakeScript, TestServer, audio_of, config, finish, reason, text};
 use tonic::Code;
 
 async fn serves(server: &TestServer) {

@@ -188,8 +188,13 @@ fn stages() -> Row {
         lines("Tokens", "tokens/s")
             .about("Input of the first stage, and what all stages made: tokens and codec frames. Counted when a request is over.")
             .query("in", "sum(rate(vllm:omni_prompt_tokens_total{@model}[@rate]))")
-            .query("made", "sum(rate(vllm:omni_generation_tokens_total{@model}[@rate]))")
-            .wide(16),
+            .query("made", "sum(rate(vllm:omni_generation_tokens_total{@model}[@rate]))"),
+        lines("Threads left behind", "none")
+            .about("Threads of replicas whose model did not return from a step in time. Zero in normal operation.")
+            .query(
+                "{{stage_name}}",
+                "sum by (stage_name) (vllm:omni_stage_stuck_threads{@stage} @staged)",
+            ),
     ];
     row("Stages", panels)
 }

@@ -118,6 +118,7 @@ impl Load {
         for (replica, ..) in REPLICAS {
             self.pipeline.stage_waiting(replica, varied % 3);
             self.pipeline.replica_takes_work(replica, true);
+            self.pipeline.stage_stuck(replica.stage, 0);
         }
         self.engine(0, varied, failed);
         self.engine(1 + pair, varied, failed);

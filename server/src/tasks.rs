@@ -1,12 +1,13 @@
 //! Starting and ending everything that runs beside the main task.
 //!
 //! Every task and every thread is counted here and waited for at the end, except one that [`abandon`] starts, and one that hangs.
+//! A thread that ends earlier is joined then.
 
 use std::io;
-use std::sync::{Mutex, PoisonError};
 use std::thread::JoinHandle;
 
-use tokio::sync::oneshot;
+use tokio::runtime::Handle;
+use tokio::sync::{oneshot, watch};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -27,7 +28,10 @@ pub fn abandon(name: &str, body: impl FnOnce() + Send + 'static) -> io::Result<(
 #[derive(Debug, Default)]
 pub struct Tasks {
     tracker: TaskTracker,
-    threads: Mutex<Vec<Thread>>,
+    /// A task for every thread, which joins it.
+    joiners: TaskTracker,
+    /// Until when threads that may hang are waited for; none while the server runs.
+    last: watch::Sender<Option<Instant>>,
 }
 
 #[derive(Debug)]
@@ -48,7 +52,7 @@ impl Tasks {
     /// Starts a thread for work that computes or blocks, and ends soon when it is told to.
     ///
     /// # Errors
-    /// If the system gives no thread.
+    /// If the system gives no thread, or this is not called from within the runtime.
     pub fn thread(&self, name: &str, body: impl FnOnce() + Send + 'static) -> io::Result<()> {
         self.start(name, None, body)
     }
@@ -56,7 +60,7 @@ impl Tasks {
     /// Starts a thread that computes with a model, which may hang; when `given_up` is cancelled, it does.
     ///
     /// # Errors
-    /// If the system gives no thread.
+    /// If the system gives no thread, or this is not called from within the runtime.
     pub fn model_thread(
         &self,
         name: &str,
@@ -72,19 +76,19 @@ impl Tasks {
         given_up: Option<CancellationToken>,
         body: impl FnOnce() + Send + 'static,
     ) -> io::Result<()> {
+        let runtime = Handle::try_current().map_err(io::Error::other)?;
         let (ends, ended) = oneshot::channel::<()>();
         let handle = std::thread::Builder::new().name(name.to_owned()).spawn(move || {
             let _ends = ends;
             body();
         })?;
-        self.threads
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .push(Thread {
-                handle,
-                ended,
-                given_up,
-            });
+        let thread = Thread {
+            handle,
+            ended,
+            given_up,
+        };
+        self.joiners
+            .spawn_on(thread.join(self.last.subscribe()), &runtime);
         Ok(())
     }
 
@@ -103,36 +107,45 @@ impl Tasks {
     /// Waits until every thread has ended. Threads must have been told to. Those that compute with a model are waited for
     /// until `deadline`, and not at all if they are known to hang: they end with the process.
     pub async fn join_threads(&self, deadline: Instant) {
-        let threads = std::mem::take(&mut *self.threads.lock().unwrap_or_else(PoisonError::into_inner));
-        for mut thread in threads {
-            let ended = thread.ends(deadline).await;
-            let name = thread.handle.thread().name().unwrap_or("").to_owned();
-            if !ended {
-                tracing::error!(
-                    thread = name,
-                    "a thread has not returned from a step and is left behind"
-                );
-            } else if thread.handle.join().is_err() {
-                tracing::error!(thread = name, "a thread panicked");
-            }
-        }
+        self.last.send_replace(Some(deadline));
+        self.joiners.close();
+        self.joiners.wait().await;
     }
 }
 
 impl Thread {
-    /// Whether it ends before `deadline`, if it is one that may hang.
-    async fn ends(&mut self, deadline: Instant) -> bool {
-        let Some(given_up) = &self.given_up else {
-            // Nothing is ever sent.
-            let _ = (&mut self.ended).await;
-            return true;
-        };
-        tokio::select! {
+    /// Waits until it has ended, or is to be left behind.
+    async fn join(mut self, last: watch::Receiver<Option<Instant>>) {
+        let ended = tokio::select! {
             biased;
+            // Nothing is ever sent.
             _ = &mut self.ended => true,
-            () = given_up.cancelled() => false,
-            () = tokio::time::sleep_until(deadline) => false,
+            () = left_behind(self.given_up, last) => false,
+        };
+        let name = self.handle.thread().name().unwrap_or("").to_owned();
+        if !ended {
+            tracing::error!(
+                thread = name,
+                "a thread has not returned from a step and is left behind"
+            );
+        } else if self.handle.join().is_err() {
+            tracing::error!(thread = name, "a thread panicked");
         }
+    }
+}
+
+/// Resolves when a thread is no longer waited for: never, unless it is one that may hang and everything else ends.
+async fn left_behind(given_up: Option<CancellationToken>, mut last: watch::Receiver<Option<Instant>>) {
+    let Some(given_up) = given_up else {
+        return std::future::pending().await;
+    };
+    let deadline = last.wait_for(Option::is_some).await.ok().and_then(|last| *last);
+    let Some(deadline) = deadline else {
+        return std::future::pending().await;
+    };
+    tokio::select! {
+        () = given_up.cancelled() => {}
+        () = tokio::time::sleep_until(deadline) => {}
     }
 }
 
@@ -174,5 +187,24 @@ mod tests {
             .unwrap();
         tasks.join_threads(Instant::now()).await;
         drop(release);
+    }
+
+    #[tokio::test]
+    async fn a_thread_that_ends_is_joined_while_others_work() {
+        let tasks = Tasks::default();
+        let (release, works) = channel::<()>();
+        tasks.thread("works", move || _ = works.recv()).unwrap();
+        tasks.thread("ends", || {}).unwrap();
+        tasks
+            .model_thread("ends, too", CancellationToken::new(), || {
+                panic!("the test says so")
+            })
+            .unwrap();
+        while tasks.joiners.len() > 1 {
+            tokio::task::yield_now().await;
+        }
+        drop(release);
+        tasks.join_threads(Instant::now()).await;
+        assert_eq!(tasks.joiners.len(), 0);
     }
 }

@@ -12,6 +12,7 @@ use std::fmt;
 use std::io;
 use std::sync::atomic::{AtomicU8, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use super::handle::{JobRefused, StageHandle};
 use super::news::Listen;
@@ -119,8 +120,15 @@ struct Slots<J> {
     stopped: bool,
     /// Threads that were given up.
     left: Vec<Term>,
-    /// Replicas without a thread: too many are left behind.
-    vacant: Vec<ReplicaId>,
+    /// Replicas without a thread: too many are left behind, or the system gives none.
+    vacant: Vec<Vacancy>,
+}
+
+/// A replica without a thread, and what the next one waits for before it begins.
+#[derive(Debug, Clone, Copy)]
+struct Vacancy {
+    id: ReplicaId,
+    delay: Duration,
 }
 
 struct Shared<J> {

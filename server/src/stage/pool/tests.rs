@@ -1,5 +1,6 @@
 //! Pools of replicas that do nothing but exist, and die when a job says so.
 
+use std::sync::mpsc;
 use std::time::Duration;
 
 use omni_engine::Stamp;
@@ -15,9 +16,11 @@ use crate::clock::Clock;
 /// Longer than anything takes here; only a test that fails waits for it.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// Answers every job, or panics at it.
+/// Answers every job, panics at it or hangs in it.
 struct Job {
     deadly: bool,
+    /// The step of this job returns when the other end is dropped.
+    hangs: Option<mpsc::Receiver<()>>,
     answer: oneshot::Sender<End>,
 }
 
@@ -58,6 +61,9 @@ impl Core for Answers {
     fn step(&mut self) {
         assert!(!self.held.iter().any(|job| job.deadly), "the job says so");
         for job in self.held.drain(..) {
+            if let Some(hangs) = job.hangs {
+                let _ = hangs.recv();
+            }
             let _ = job.answer.send(End::Stop);
         }
     }
@@ -80,15 +86,19 @@ fn lost() -> End {
 }
 
 fn pool(replicas: u32, broken: bool) -> StagePool<Job> {
+    StagePool::new(parts(broken, Clock::start()), replicas).unwrap()
+}
+
+fn parts(broken: bool, clock: Clock) -> PoolParts<Job> {
     let make = move |seat| {
         let core = Answers {
             loaded: false,
             broken,
             held: Vec::new(),
         };
-        stage("test", core, seat, 8, Clock::start())
+        stage("test", core, seat, 8, clock)
     };
-    let parts = PoolParts {
+    PoolParts {
         stage: "test",
         make: Box::new(make),
         start: Arc::new(|_, body| std::thread::Builder::new().spawn(|| body.run()).map(drop)),
@@ -101,8 +111,7 @@ fn pool(replicas: u32, broken: bool) -> StagePool<Job> {
         steps: None,
         changes: Changes::default(),
         listen: Arc::new(|_, _| Arc::new(IgnoreEngines)),
-    };
-    StagePool::new(parts, replicas).unwrap()
+    }
 }
 
 async fn until(pool: &StagePool<Job>, condition: impl Fn(&[ReplicaView]) -> bool) {
@@ -126,7 +135,12 @@ async fn ready(pool: &StagePool<Job>) {
 
 async fn ask(lease: &Lease<Job>, deadly: bool) -> End {
     let (answer, answered) = oneshot::channel();
-    lease.submit(Job { deadly, answer }).unwrap();
+    let job = Job {
+        deadly,
+        hangs: None,
+        answer,
+    };
+    lease.submit(job).unwrap();
     answered.await.unwrap()
 }
 
@@ -252,4 +266,52 @@ async fn a_removed_replica_that_could_not_be_built_is_forgotten_in_time() {
         pool.remove(view.id).unwrap();
     }
     assert_eq!(pool.replicas().len(), REMOVED_SHOWN);
+}
+
+#[tokio::test]
+async fn a_replica_for_which_there_is_no_thread_gets_one_when_there_is() {
+    let clock = Clock::start();
+    let threads = Arc::new(AtomicUsize::new(0));
+    let started = Arc::clone(&threads);
+    // The first replica's thread, then two failures, then as many as are wanted.
+    let start = move |_: &str, body: StageBody| match started.fetch_add(1, Ordering::SeqCst) {
+        1 | 2 => Err(io::Error::other("there are too many")),
+        _ => std::thread::Builder::new().spawn(|| body.run()).map(drop),
+    };
+    let parts = PoolParts {
+        start: Arc::new(start),
+        steps: Some(StepLimits {
+            timeout: Duration::from_secs(1),
+            left_behind: 1,
+        }),
+        ..parts(false, clock)
+    };
+    let pool = StagePool::new(parts, 1).unwrap();
+    ready(&pool).await;
+    let watched = pool.clone();
+    let watch = tokio::spawn(async move { watched.watch(clock).await });
+    let lease = pool.bind().unwrap();
+    let (release, hangs) = mpsc::channel();
+    let (answer, answered) = oneshot::channel();
+    let job = Job {
+        deadly: false,
+        hangs: Some(hangs),
+        answer,
+    };
+    lease.submit(job).unwrap();
+    let message = lease.lost().await;
+    assert!(
+        message.contains("there are too many") || message.contains("has not returned"),
+        "{message}"
+    );
+    drop((lease, answered));
+
+    // The one that hangs stays where it is, so that nothing changes but time.
+    ready(&pool).await;
+    assert_eq!(threads.load(Ordering::SeqCst), 4);
+    let lease = pool.bind().unwrap();
+    assert_eq!(ask(&lease, false).await, End::Stop);
+    watch.abort();
+    drop(release);
+    pool.stop();
 }

@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use omni_engine::Stamp;
 
-use super::{Replica, Slots, StagePool, Wanted};
+use super::{Replica, Slots, StagePool, Vacancy, Wanted};
 use crate::clock::Clock;
 
 /// How long a replica's thread may be in a step, and how many may be stuck in one.
@@ -22,6 +22,9 @@ pub struct StepLimits {
     /// Threads of the stage that may be left behind.
     pub left_behind: u32,
 }
+
+/// Between two tries to start a thread for a replica that has none.
+const RETRY: Duration = Duration::from_millis(500);
 
 /// What it waits for.
 #[derive(Debug, Clone, Copy)]
@@ -54,10 +57,13 @@ impl<J: Send + 'static> StagePool<J> {
                     }
                 }
             };
+            let vacant = !self.slots().vacant.is_empty();
             tokio::select! {
                 then = wait => next = then,
                 // One that was left behind may have ended.
-                Ok(()) = changes.changed() => self.start_vacant(&mut self.slots(), limits, clock.now()),
+                Ok(()) = changes.changed() => self.start_vacant(&mut self.slots(), limits),
+                // The system may have threads again.
+                () = tokio::time::sleep(RETRY), if vacant => self.start_vacant(&mut self.slots(), limits),
             }
         }
     }
@@ -108,20 +114,23 @@ impl<J: Send + 'static> StagePool<J> {
         thread.seat.give_up(&message, now);
         // It may just have come back and gone to sleep.
         thread.handle.wake().ring();
-        slots.vacant.push(id);
-        self.start_vacant(slots, limits, now);
+        let delay = thread.seat.down(now);
+        slots.vacant.push(Vacancy { id, delay });
+        self.start_vacant(slots, limits);
     }
 
-    /// Starts threads for replicas that have none, if there may be more; called again whenever something has changed.
-    fn start_vacant(&self, slots: &mut Slots<J>, limits: StepLimits, now: Stamp) {
-        for id in std::mem::take(&mut slots.vacant) {
+    /// Starts threads for replicas that have none, if there may be more; called again whenever something has changed, and after a
+    /// while.
+    fn start_vacant(&self, slots: &mut Slots<J>, limits: StepLimits) {
+        for vacancy in std::mem::take(&mut slots.vacant) {
+            let id = vacancy.id;
             let Some(replica) = slots.find(id).cloned() else {
                 continue;
             };
             if slots.stopped || replica.is(Wanted::Removed) {
                 replica.seat.removed();
-            } else if let Err(why) = self.start_successor(slots, &replica, limits, now) {
-                slots.vacant.push(id);
+            } else if let Err(why) = self.start_successor(slots, &replica, limits, vacancy.delay) {
+                slots.vacant.push(vacancy);
                 if replica.seat.vacant(&why) {
                     tracing::error!(stage = self.stage(), replica = %id, why, "a replica stays without a thread");
                 }
@@ -135,7 +144,7 @@ impl<J: Send + 'static> StagePool<J> {
         slots: &mut Slots<J>,
         replica: &Replica<J>,
         limits: StepLimits,
-        now: Stamp,
+        delay: Duration,
     ) -> Result<(), String> {
         let (left, most) = (slots.left_behind(), limits.left_behind);
         if left > most as usize {
@@ -144,7 +153,6 @@ impl<J: Send + 'static> StagePool<J> {
             ));
         }
         let seat = replica.thread().seat.clone();
-        let delay = seat.down(now);
         let thread = self
             .occupy(seat.successor(delay))
             .map_err(|error| format!("no thread could be started: {error}"))?;

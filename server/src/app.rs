@@ -27,7 +27,7 @@ use tokio_util::sync::CancellationToken;
 use crate::clock::Clock;
 use crate::config::Config;
 use crate::connector::EdgeSink;
-use crate::grpc::{Catalog, Chat, Door, GrpcLimits, Keys, Riva, Services, Speech, serve};
+use crate::grpc::{Catalog, Chat, Door, GrpcLimits, Keys, Parcels, Riva, Services, Speech, serve};
 use crate::openai::OpenAi;
 use crate::orchestrator::{AdmissionLimits, Orchestrator};
 use crate::session::{RecordSink, SessionDeps, SessionLimits};
@@ -146,17 +146,24 @@ impl App {
         let catalog = Arc::new(Catalog::new(orchestrator.clone()));
         let keys =
             Keys::new(config.api_keys.as_deref()).map_err(|problems| anyhow!("{}", problems.join("\n")))?;
+        let parcels = Parcels::new(
+            config.max_sessions,
+            config.stall_timeout,
+            Arc::clone(&tasks),
+            CancellationToken::clone(&stop),
+        );
         let openai = OpenAi::new(
             Arc::clone(&speech),
             Arc::clone(&chat),
             Arc::clone(&catalog),
             keys.clone(),
+            parcels.clone(),
         );
         let services = Services {
             speech,
             chat,
             catalog,
-            riva: Riva::new(door),
+            riva: Riva::new(door, parcels),
             measurements: metrics.measurements(&stop),
             routes: openai.routes(),
         };

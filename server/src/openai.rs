@@ -27,7 +27,7 @@ use tonic::metadata::MetadataMap;
 
 use self::error::ApiError;
 use crate::config::Scope;
-use crate::grpc::{Catalog, Chat, Keys, Speech, status};
+use crate::grpc::{Catalog, Chat, Keys, Parcels, Speech, status};
 
 /// How long a body may take to come.
 const BODY_TIME: Duration = Duration::from_secs(30);
@@ -39,17 +39,25 @@ pub struct OpenAi {
     chat: Arc<Chat>,
     catalog: Arc<Catalog>,
     keys: Keys,
+    parcels: Parcels,
 }
 
 impl OpenAi {
-    /// Answers by these, to who has a key.
+    /// Answers by these, to who has a key; what is sent whole has its places with `parcels`.
     #[must_use]
-    pub fn new(speech: Arc<Speech>, chat: Arc<Chat>, catalog: Arc<Catalog>, keys: Keys) -> Self {
+    pub fn new(
+        speech: Arc<Speech>,
+        chat: Arc<Chat>,
+        catalog: Arc<Catalog>,
+        keys: Keys,
+        parcels: Parcels,
+    ) -> Self {
         Self {
             speech,
             chat,
             catalog,
             keys,
+            parcels,
         }
     }
 

@@ -119,6 +119,32 @@ async fn a_long_call_is_cut_into_utterances_before_any_is_too_long() {
 }
 
 #[tokio::test]
+async fn a_caller_who_sends_more_than_may_wait_is_held_back_and_everything_is_spoken() {
+    const MESSAGES: usize = 200;
+    // Bounded by the number of utterances, and by their text.
+    let few_bytes = ["--max-text-bytes", "200", "--max-buffered-text-bytes", "1000"];
+    for args in [&[][..], &few_bytes[..]] {
+        let script = FakeScript::default();
+        let server = TestServer::fake(script.clone(), args).await;
+        script.talker.close();
+        let text = "word ".repeat(20);
+        let messages: Vec<_> = (0..MESSAGES).map(|n| named(&text, &n.to_string())).collect();
+        let work = online(&server, messages);
+        let open = async {
+            script.talker.reached().await;
+            script.talker.open();
+        };
+        let (pieces, ()) = tokio::join!(work, open);
+        let mut ids: Vec<_> = pieces.unwrap().into_iter().map(|(id, _)| id).collect();
+        ids.dedup();
+        let expected: Vec<_> = (0..MESSAGES).map(|n| n.to_string()).collect();
+        assert_eq!(ids, expected);
+        server.idle(MESSAGES).await;
+        server.stop().await;
+    }
+}
+
+#[tokio::test]
 async fn other_settings_begin_another_utterance() {
     let server = TestServer::fake(FakeScript::default(), &[]).await;
     let requests = vec![named("One.", "1"), named("Two.", "2"), named("Three.", "2")];

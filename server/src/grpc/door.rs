@@ -84,6 +84,11 @@ impl Door {
         Ok((Arc::clone(&pipeline.info), self.enter()?))
     }
 
+    /// A session for a call.
+    pub(super) fn session(&self, metadata: &MetadataMap) -> Session {
+        Session::new(self.deps.clone(), self.deadline(metadata)).called_by(self.caller(metadata))
+    }
+
     /// Opens a session that speaks as `commands` say; gives its events.
     pub(super) fn speak<S>(
         &self,
@@ -94,8 +99,7 @@ impl Door {
     where
         S: Stream<Item = Result<Command, ServeError>> + Unpin + Send + 'static,
     {
-        let session =
-            Session::new(self.deps.clone(), self.deadline(metadata)).called_by(self.caller(metadata));
+        let session = self.session(metadata);
         self.run(place, |events| session.run(commands, events))
     }
 

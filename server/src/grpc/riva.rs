@@ -15,6 +15,7 @@ use tonic::{Request, Response, Status, Streaming};
 
 use self::commands::{Bounds, Ids, online, whole};
 use super::door::Door;
+use super::parcel::Parcels;
 use super::settings::invalid;
 use super::status::status;
 use crate::error::{ServeError, excerpt};
@@ -29,13 +30,19 @@ const MAX_WHOLE: usize = (4 << 20) - 1_024;
 #[derive(Debug)]
 pub struct Riva {
     door: Door,
+    parcels: Parcels,
 }
 
 impl Riva {
-    /// Serves whom `door` lets in.
+    /// Serves whom `door` lets in; what is sent whole has its places with `parcels`.
     #[must_use]
-    pub fn new(door: Door) -> Self {
-        Self { door }
+    pub fn new(door: Door, parcels: Parcels) -> Self {
+        Self { door, parcels }
+    }
+
+    /// Where whole answers have their places.
+    pub(super) fn parcels(&self) -> Parcels {
+        self.parcels.clone()
     }
 
     fn config(&self, model: &str) -> Result<Config, ServeError> {
@@ -69,6 +76,7 @@ impl RivaSpeechSynthesis for Riva {
         &self,
         request: Request<tts::SynthesizeSpeechRequest>,
     ) -> Result<Response<tts::SynthesizeSpeechResponse>, Status> {
+        let parcel = self.parcels.place().map_err(|error| status(&error))?;
         let (info, place) = self.door.admit_speech().map_err(|error| status(&error))?;
         let (metadata, _, mut request) = request.into_parts();
         let id = request.id.take();
@@ -84,7 +92,9 @@ impl RivaSpeechSynthesis for Riva {
                 return Err(status(&invalid("text", problem)));
             }
         }
-        Ok(Response::new(response(audio.freeze(), id)))
+        let mut answer = Response::new(response(audio.freeze(), id));
+        answer.extensions_mut().insert(parcel);
+        Ok(answer)
     }
 
     async fn synthesize_online(
@@ -103,7 +113,9 @@ impl RivaSpeechSynthesis for Riva {
                 utterance: self.door.deps.limits.max_text_bytes,
             },
         );
-        let events = self.door.speak(&metadata, commands, place);
+        // There is no way to tell a caller that this was too much and go on.
+        let session = self.door.session(&metadata).holding_back();
+        let events = self.door.run(place, |events| session.run(commands, events));
         let mut id = None;
         let replies = events.filter_map(move |event| {
             if let Ok(Event {

@@ -123,6 +123,7 @@ pub async fn serve<H: Health>(
     let chat = ChatServiceServer::from_arc(services.chat).max_decoding_message_size(limits.max_message);
     let catalog =
         CatalogServiceServer::from_arc(services.catalog).max_decoding_message_size(limits.max_message);
+    let parcels = services.riva.parcels();
     let riva = RivaSpeechSynthesisServer::new(services.riva).max_decoding_message_size(limits.max_message);
     let metrics = MetricsServiceServer::new(services.measurements)
         .max_decoding_message_size(limits.max_message.min(MAX_METRICS_MESSAGE));
@@ -131,7 +132,7 @@ pub async fn serve<H: Health>(
     routes = with(routes, &calls, keys.guard(speaks, speech));
     routes = with(routes, &calls, keys.guard(converses, chat));
     routes = with(routes, &calls, keys.guard(None, catalog));
-    routes = with(routes, &calls, keys.guard(speaks, riva));
+    routes = with(routes, &calls, keys.guard(speaks, parcels.layer(riva)));
     routes = with(routes, &calls, keys.guard(Some(Scope::Metrics), metrics));
     routes = with(routes, &calls, keys.guard(None, reflection().build_v1()?));
     routes = with(routes, &calls, keys.guard(None, reflection().build_v1alpha()?));

@@ -18,6 +18,7 @@ use super::question::Question;
 use super::sound::Sound;
 use super::{OpenAi, body, json, request};
 use crate::config::Scope;
+use crate::grpc::status;
 
 /// Longest body, in bytes: some minutes of speech.
 const MAX_BODY: usize = 16 << 20;
@@ -52,6 +53,8 @@ pub(super) async fn create(
             "audio.format cannot be streamed in pieces of JSON, expected pcm16 where stream is true";
         return Err(ApiError::invalid(Some("audio.format"), problem));
     }
+    let place = (!streams).then(|| openai.parcels.place()).transpose();
+    let place = place.map_err(|error| named(&status(&error)))?;
     let answer = openai
         .chat
         .generate(request(headers, question.request(sound)?))
@@ -72,8 +75,9 @@ pub(super) async fn create(
     let answer = Answer::new(&ready.session_id, model, sound.is_some());
     let events = events.map(|event| event.map(|event| event.event));
     let events = stream::once(std::future::ready(Ok(Some(first)))).chain(events);
-    if !streams {
-        return whole(&answer, sound, events).await;
+    if let Some(place) = place {
+        let answer = whole(&answer, sound, events).await?;
+        return Ok(answer.map(|body| Body::new(openai.parcels.wrap(body, place))));
     }
     let mut response = Response::new(Body::from_stream(chunks(answer, wants_usage, events)));
     let headers = response.headers_mut();

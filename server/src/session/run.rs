@@ -83,6 +83,7 @@ pub struct Session {
     deps: SessionDeps,
     deadline: Option<Stamp>,
     caller: Option<TraceParent>,
+    holds_back: bool,
 }
 
 impl Session {
@@ -94,6 +95,7 @@ impl Session {
             deps,
             deadline,
             caller: None,
+            holds_back: false,
         }
     }
 
@@ -101,6 +103,14 @@ impl Session {
     #[must_use]
     pub fn called_by(mut self, caller: Option<TraceParent>) -> Self {
         self.caller = caller;
+        self
+    }
+
+    /// Its caller is not listened to while as much waits as may wait. For protocols that have no word for "too much", and whose callers
+    /// have nothing to say but what is to be spoken: a cancel would not be heard either.
+    #[must_use]
+    pub fn holding_back(mut self) -> Self {
+        self.holds_back = true;
         self
     }
 
@@ -122,6 +132,7 @@ impl Session {
             patience: Patience::new(self.deps.limits, self.deadline, now),
             deps: self.deps,
             caller: self.caller,
+            holds_back: self.holds_back,
             settings: None,
             queue: VecDeque::new(),
             names: Names::default(),
@@ -157,6 +168,7 @@ struct Run {
     id: SessionId,
     deps: SessionDeps,
     caller: Option<TraceParent>,
+    holds_back: bool,
     patience: Patience,
     settings: Option<Arc<Settings>>,
     /// The first is being spoken, the last may be open.
@@ -213,7 +225,7 @@ impl Run {
                     Ok(slot) => self.send(slot),
                     Err(_closed) => return Err(ServeError::CallerGone),
                 },
-                command = commands.next(), if self.listening && self.outbox.0.len() < OUTBOX => match command {
+                command = commands.next(), if self.listens() => match command {
                     Some(command) => self.command(command?)?,
                     None => self.hang_up(),
                 },
@@ -226,6 +238,22 @@ impl Run {
                 }
             }
         }
+    }
+
+    /// Whether a command is taken now.
+    fn listens(&self) -> bool {
+        self.listening && self.outbox.0.len() < OUTBOX && (!self.holds_back || self.has_room())
+    }
+
+    /// Whether the longest text that may come can wait here.
+    fn has_room(&self) -> bool {
+        let limits = &self.deps.limits;
+        let open = self.open().is_some();
+        let waiting: usize = self.queue.iter().map(Utterance::waiting_bytes).sum();
+        let text = waiting + limits.max_text_bytes <= limits.max_buffered_text_bytes;
+        // What an utterance has gathered is not spoken before its flush comes: nothing else can make room then.
+        let alone = self.queue.is_empty() || (open && self.queue.len() == 1);
+        (text || alone) && (open || self.queue.len() < limits.max_utterances)
     }
 
     /// Lets the first utterance do what it can, and the next ones after it when it is done.

@@ -66,12 +66,7 @@ pub(super) fn online(
     ids: Ids,
     bounds: Bounds,
 ) -> impl Stream<Item = Result<Command, ServeError>> + Unpin {
-    let mut caller = Caller {
-        ids,
-        bounds,
-        settings: None,
-        open: None,
-    };
+    let mut caller = Caller::new(ids, bounds);
     let requests = requests.map(Some).chain(stream::once(std::future::ready(None)));
     requests.flat_map(move |request| stream::iter(caller.commands(request, &info)))
 }
@@ -88,6 +83,15 @@ struct Caller {
 }
 
 impl Caller {
+    fn new(ids: Ids, bounds: Bounds) -> Self {
+        Self {
+            ids,
+            bounds,
+            settings: None,
+            open: None,
+        }
+    }
+
     /// What a message stands for; `None` is the end of the call.
     fn commands(
         &mut self,

@@ -1,0 +1,225 @@
+//! Whole answers on their way to their readers.
+//!
+//! A stream holds what its reader has not taken within the bounds of its session. A whole answer outlives its session: it is there at
+//! once, and leaves as fast as its reader takes it. Until then it has a place of its own, of which there are as many as for sessions; it
+//! is asked for before the work begins. A reader who takes nothing for as long as any may is let go, and the rest is dropped.
+
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use bytes::{Buf as _, Bytes};
+use http::{Request, Response};
+use http_body::{Body as HttpBody, Frame, SizeHint};
+use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+use tonic::codegen::BoxFuture;
+use tonic::server::NamedService;
+use tower::Service;
+
+use crate::error::ServeError;
+use crate::tasks::Tasks;
+
+/// Bytes that are handed to the transport at once. They are copied: what is on its way must not hold the rest in memory.
+const PIECE: usize = 16 << 10;
+
+/// Where whole answers get their places. Copies are the same.
+#[derive(Debug, Clone)]
+pub struct Parcels {
+    places: Arc<Semaphore>,
+    most: usize,
+    patience: Duration,
+    tasks: Arc<Tasks>,
+    stop: CancellationToken,
+}
+
+/// The place of a whole answer; free again when the last copy is dropped.
+#[derive(Debug, Clone)]
+pub(crate) struct Place(#[expect(dead_code, reason = "it is held")] Arc<OwnedSemaphorePermit>);
+
+impl Parcels {
+    /// At most `most` at once, each of which may take `patience` from one piece to the next. All are dropped at `stop`.
+    #[must_use]
+    pub fn new(most: usize, patience: Duration, tasks: Arc<Tasks>, stop: CancellationToken) -> Self {
+        Self {
+            places: Arc::new(Semaphore::new(most)),
+            most,
+            patience,
+            tasks,
+            stop,
+        }
+    }
+
+    /// A place for a whole answer.
+    pub(crate) fn place(&self) -> Result<Place, ServeError> {
+        let permit = Arc::clone(&self.places).try_acquire_owned();
+        let permit = permit.map_err(|_| ServeError::TooManySessions { limit: self.most })?;
+        Ok(Place(Arc::new(permit)))
+    }
+
+    /// The body of an answer that has a place.
+    pub(crate) fn wrap<B>(&self, body: B, place: Place) -> Parcel<B>
+    where
+        B: HttpBody<Data = Bytes> + Send + 'static,
+    {
+        let contents = Contents {
+            rest: Bytes::new(),
+            taken: Instant::now(),
+            body: Some((Box::pin(body), place)),
+        };
+        let shared = Arc::new(Shared {
+            contents: Mutex::new(contents),
+            over: Notify::new(),
+        });
+        self.tasks
+            .spawn(look_after(Arc::clone(&shared), self.patience, self.stop.clone()));
+        Parcel(shared)
+    }
+
+    /// `service`, whose answers are wrapped where they have a [`Place`] among their extensions.
+    pub(super) fn layer<S>(&self, inner: S) -> Wrapped<S> {
+        Wrapped {
+            inner,
+            parcels: self.clone(),
+        }
+    }
+}
+
+/// Drops what a reader does not take.
+async fn look_after<B>(shared: Arc<Shared<B>>, patience: Duration, stop: CancellationToken) {
+    loop {
+        let due = shared.contents().taken + patience;
+        if due <= Instant::now() {
+            break;
+        }
+        tokio::select! {
+            () = shared.over.notified() => break,
+            () = stop.cancelled() => break,
+            () = tokio::time::sleep_until(due) => {}
+        }
+    }
+    shared.clear();
+}
+
+#[derive(Debug)]
+struct Shared<B> {
+    contents: Mutex<Contents<B>>,
+    /// Rung when nobody reads any more.
+    over: Notify,
+}
+
+#[derive(Debug)]
+struct Contents<B> {
+    /// What is not even begun.
+    body: Option<(Pin<Box<B>>, Place)>,
+    /// Of what was begun.
+    rest: Bytes,
+    /// When something was last taken.
+    taken: Instant,
+}
+
+impl<B> Shared<B> {
+    fn contents(&self) -> MutexGuard<'_, Contents<B>> {
+        self.contents.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn clear(&self) {
+        let mut contents = self.contents();
+        contents.body = None;
+        contents.rest = Bytes::new();
+    }
+}
+
+/// A whole answer on its way. One that was given up ends early, which its reader notices by the length that was announced or by the
+/// status that is missing.
+#[derive(Debug)]
+pub(crate) struct Parcel<B>(Arc<Shared<B>>);
+
+impl<B: HttpBody<Data = Bytes>> HttpBody for Parcel<B> {
+    type Data = Bytes;
+    type Error = B::Error;
+
+    fn poll_frame(
+        self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, B::Error>>> {
+        let mut contents = self.0.contents();
+        let contents = &mut *contents;
+        let Some((body, _)) = &mut contents.body else {
+            return Poll::Ready(None);
+        };
+        contents.taken = Instant::now();
+        while contents.rest.is_empty() {
+            match std::task::ready!(body.as_mut().poll_frame(context)) {
+                Some(Ok(frame)) => match frame.into_data() {
+                    Ok(data) => contents.rest = data,
+                    Err(other) => return Poll::Ready(Some(Ok(other))),
+                },
+                end => return Poll::Ready(end),
+            }
+        }
+        let length = contents.rest.len().min(PIECE);
+        let piece = Bytes::copy_from_slice(&contents.rest[..length]);
+        contents.rest.advance(length);
+        Poll::Ready(Some(Ok(Frame::data(piece))))
+    }
+
+    fn is_end_stream(&self) -> bool {
+        let contents = self.0.contents();
+        let body = contents.body.as_ref();
+        contents.rest.is_empty() && body.is_none_or(|(body, _)| body.is_end_stream())
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        let contents = self.0.contents();
+        match &contents.body {
+            Some((body, _)) if contents.rest.is_empty() => body.size_hint(),
+            _ => SizeHint::new(),
+        }
+    }
+}
+
+impl<B> Drop for Parcel<B> {
+    fn drop(&mut self) {
+        self.0.clear();
+        self.0.over.notify_one();
+    }
+}
+
+/// A service whose whole answers have places.
+#[derive(Debug, Clone)]
+pub(super) struct Wrapped<S> {
+    inner: S,
+    parcels: Parcels,
+}
+
+impl<S: NamedService> NamedService for Wrapped<S> {
+    const NAME: &'static str = S::NAME;
+}
+
+impl<S> Service<Request<tonic::body::Body>> for Wrapped<S>
+where
+    S: Service<Request<tonic::body::Body>, Response = Response<tonic::body::Body>>,
+    S::Future: Send + 'static,
+{
+    type Response = Response<tonic::body::Body>;
+    type Error = S::Error;
+    type Future = BoxFuture<Self::Response, S::Error>;
+
+    fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<Result<(), S::Error>> {
+        self.inner.poll_ready(context)
+    }
+
+    fn call(&mut self, request: Request<tonic::body::Body>) -> Self::Future {
+        let (answer, parcels) = (self.inner.call(request), self.parcels.clone());
+        Box::pin(async move {
+            let mut response = answer.await?;
+            Ok(match response.extensions_mut().remove::<Place>() {
+                Some(place) => response.map(|body| tonic::body::Body::new(parcels.wrap(body, place))),
+                None => response,
+            })
+        })
+    }
+}

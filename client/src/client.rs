@@ -50,10 +50,15 @@ impl Client {
     /// ```
     ///
     /// # Errors
-    /// [`ClientError::Unreachable`].
+    /// [`ClientError::Unreachable`], [`ClientError::Tls`].
     pub async fn connect(endpoint: &Endpoint) -> Result<Self, ClientError> {
         let unreachable = |error: tonic::transport::Error| ClientError::from_connect(endpoint, &error);
-        let channel = Channel::builder(endpoint.uri())
+        let mut builder = Channel::builder(endpoint.uri());
+        if let Some(tls) = endpoint.tls() {
+            let config = tls.config(endpoint.host(), CONNECT_TIMEOUT);
+            builder = builder.tls_config(config).map_err(unreachable)?;
+        }
+        let channel = builder
             .user_agent(concat!("omni-client/", env!("CARGO_PKG_VERSION")))
             .map_err(unreachable)?
             .connect_timeout(CONNECT_TIMEOUT)

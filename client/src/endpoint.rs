@@ -7,6 +7,7 @@ use std::sync::Arc;
 use tonic::transport::Uri;
 
 use crate::credentials::{ApiKeyError, Credentials};
+use crate::tls::TlsSettings;
 
 /// The port a server listens on unless told otherwise.
 const DEFAULT_PORT: u16 = 50_051;
@@ -15,13 +16,13 @@ const DEFAULT_PORT: u16 = 50_051;
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum EndpointError {
     /// Not an address at all.
-    #[error("\"{given}\" is not a server address, expected http://HOST:PORT")]
+    #[error("\"{given}\" is not a server address, expected http://HOST:PORT or https://HOST:PORT")]
     Malformed {
         /// What was given.
         given: String,
     },
-    /// A scheme other than http.
-    #[error("\"{given}\" asks for {scheme}, only http is supported (put a TLS proxy in front of the server)")]
+    /// A scheme other than http and https.
+    #[error("\"{given}\" asks for {scheme}, expected http or https")]
     Scheme {
         /// What was given.
         given: String,
@@ -29,23 +30,33 @@ pub enum EndpointError {
         scheme: String,
     },
     /// More than host and port.
-    #[error("\"{given}\" has a path, expected only http://HOST:PORT")]
+    #[error("\"{given}\" has a path, expected only http://HOST:PORT or https://HOST:PORT")]
     Path {
         /// What was given.
         given: String,
     },
+    /// Settings for encryption, and no encryption.
+    #[error(
+        "\"{given}\" is not encrypted, so that settings for TLS make no sense: expected https://HOST:PORT"
+    )]
+    NotEncrypted {
+        /// The address.
+        given: String,
+    },
 }
 
-/// The address of a server, and the key for it if one is asked for.
+/// The address of a server, the key for it if one is asked for, and how the connection is encrypted.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Endpoint {
     // Behind a pointer, for every error names its endpoint.
     uri: Arc<Uri>,
     credentials: Credentials,
+    tls: Option<Arc<TlsSettings>>,
 }
 
 impl Endpoint {
-    /// Reads `http://HOST:PORT`. The scheme and the port (50051) may be left out.
+    /// Reads `http://HOST:PORT`, or `https://HOST:PORT` for an encrypted connection to a server that an authority of the system
+    /// has signed for. The scheme (http) and the port (50051) may be left out.
     ///
     /// ```
     /// # use omni_client::Endpoint;
@@ -67,8 +78,9 @@ impl Endpoint {
             format!("http://{text}")
         };
         let uri: Uri = full.parse().map_err(|_| malformed())?;
-        match uri.scheme_str() {
-            Some("http") => {}
+        let scheme = match uri.scheme_str() {
+            Some("http") => "http",
+            Some("https") => "https",
             Some(scheme) => {
                 return Err(EndpointError::Scheme {
                     given: given.to_owned(),
@@ -76,7 +88,7 @@ impl Endpoint {
                 });
             }
             None => return Err(malformed()),
-        }
+        };
         if !matches!(uri.path(), "" | "/") || uri.query().is_some() {
             return Err(EndpointError::Path {
                 given: given.to_owned(),
@@ -89,10 +101,13 @@ impl Endpoint {
             return Err(malformed());
         }
         let port = uri.port_u16().unwrap_or(DEFAULT_PORT);
-        let uri: Uri = format!("http://{host}:{port}").parse().map_err(|_| malformed())?;
+        let uri: Uri = format!("{scheme}://{host}:{port}")
+            .parse()
+            .map_err(|_| malformed())?;
         Ok(Self {
             uri: Arc::new(uri),
             credentials: Credentials::default(),
+            tls: (scheme == "https").then(Arc::default),
         })
     }
 
@@ -118,6 +133,32 @@ impl Endpoint {
         Ok(Self { credentials, ..self })
     }
 
+    /// The same server, which is trusted and talked to as `settings` say.
+    ///
+    /// # Errors
+    /// If its address does not ask for encryption.
+    pub fn with_tls(self, settings: TlsSettings) -> Result<Self, EndpointError> {
+        match self.is_encrypted() {
+            true => Ok(Self {
+                tls: Some(Arc::new(settings)),
+                ..self
+            }),
+            false => Err(EndpointError::NotEncrypted {
+                given: self.to_string(),
+            }),
+        }
+    }
+
+    /// Whether the connection is encrypted.
+    #[must_use]
+    pub fn is_encrypted(&self) -> bool {
+        self.tls.is_some()
+    }
+
+    pub(crate) fn tls(&self) -> Option<&TlsSettings> {
+        self.tls.as_deref()
+    }
+
     pub(crate) fn credentials(&self) -> Credentials {
         self.credentials.clone()
     }
@@ -139,7 +180,8 @@ impl fmt::Display for Endpoint {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
             f,
-            "http://{}",
+            "{}://{}",
+            self.uri.scheme_str().unwrap_or_default(),
             self.uri.authority().map_or("", |authority| authority.as_str())
         )
     }
@@ -164,6 +206,8 @@ mod tests {
             (" http://host/ ", "http://host:50051"),
             ("[::1]:9", "http://[::1]:9"),
             ("http://[::1]", "http://[::1]:50051"),
+            ("https://host", "https://host:50051"),
+            ("https://host:443/", "https://host:443"),
         ] {
             assert_eq!(
                 Endpoint::parse(given).map(|e| e.to_string()).as_deref(),
@@ -201,8 +245,13 @@ mod tests {
             );
         }
         assert!(matches!(
-            Endpoint::parse("https://host:1"),
+            Endpoint::parse("ftp://host:1"),
             Err(EndpointError::Scheme { .. })
+        ));
+        let plain = Endpoint::parse("http://host:1").unwrap();
+        assert!(matches!(
+            plain.with_tls(TlsSettings::default()),
+            Err(EndpointError::NotEncrypted { .. })
         ));
         assert!(matches!(
             Endpoint::parse("http://host:1/v1"),

@@ -9,6 +9,7 @@ use tonic::{Code, Status};
 use tonic_types::{ErrorDetails, RpcStatusExt as _, StatusExt as _};
 
 use crate::endpoint::Endpoint;
+use crate::tls::{self, TlsProblem};
 
 /// Why a call failed.
 ///
@@ -41,6 +42,16 @@ pub enum ClientError {
         /// What the operating system or the transport said.
         cause: String,
     },
+    /// No connection in confidence.
+    #[error("no encrypted connection to {endpoint}: {problem} ({cause})")]
+    Tls {
+        /// The server.
+        endpoint: Endpoint,
+        /// What is wrong.
+        problem: TlsProblem,
+        /// What TLS said.
+        cause: String,
+    },
     /// The connection ended before the call did.
     #[error("lost the connection to {endpoint}: {cause}")]
     Lost {
@@ -67,7 +78,7 @@ impl ClientError {
     #[must_use]
     pub fn code(&self) -> Code {
         match self {
-            Self::Unreachable { .. } | Self::Lost { .. } => Code::Unavailable,
+            Self::Unreachable { .. } | Self::Tls { .. } | Self::Lost { .. } => Code::Unavailable,
             Self::Rpc(error) => error.code,
             Self::Protocol { .. } => Code::Internal,
         }
@@ -83,18 +94,36 @@ impl ClientError {
     /// Tells an error the server sent from one that the transport made up.
     pub(crate) fn from_status(endpoint: &Endpoint, status: &Status) -> Self {
         match std::error::Error::source(status) {
-            Some(source) => Self::Lost {
-                endpoint: endpoint.clone(),
-                cause: root_cause(source),
+            Some(source) => match Self::of_tls(endpoint, source) {
+                Some(error) => error,
+                None => Self::Lost {
+                    endpoint: endpoint.clone(),
+                    cause: root_cause(source),
+                },
             },
             None => Self::Rpc(Box::new(RpcError::from_status(status))),
         }
     }
 
     pub(crate) fn from_connect(endpoint: &Endpoint, error: &tonic::transport::Error) -> Self {
-        Self::Unreachable {
+        Self::of_tls(endpoint, error).unwrap_or_else(|| Self::Unreachable {
             endpoint: endpoint.clone(),
             cause: root_cause(error),
+        })
+    }
+
+    /// What TLS has to do with a failure, if it has.
+    fn of_tls(endpoint: &Endpoint, error: &(dyn std::error::Error + 'static)) -> Option<Self> {
+        endpoint.tls()?;
+        let (problem, cause) = tls::find(error)?;
+        Some(Self::tls(endpoint, problem, cause))
+    }
+
+    pub(crate) fn tls(endpoint: &Endpoint, problem: TlsProblem, cause: String) -> Self {
+        Self::Tls {
+            endpoint: endpoint.clone(),
+            problem,
+            cause,
         }
     }
 }

@@ -60,6 +60,7 @@
 //! | see what there is | [`Client::models`], [`Client::voices`], [`Client::services`] |
 //! | know whether the server is ready | [`Client::health`], [`wait_until_serving`] |
 //! | know whether a listener would hear gaps | [`Meter`] |
+//! | talk in confidence | [`Endpoint::with_tls`], [`check_tls`] |
 //! | decide whether to try again | [`ClientError`] |
 //!
 //! Dropping the receiving half of any call ends it, and with it the work of the server.
@@ -80,6 +81,7 @@ mod protocol;
 mod reflection;
 mod session;
 mod settings;
+mod tls;
 
 pub use audio::Audio;
 pub use call::SessionClosed;
@@ -99,4 +101,5 @@ pub use meter::{ChunkGap, Measured, Meter};
 pub use omni_audio::{ContinuityReport, SampleRate, Samples};
 pub use session::SpeechSender;
 pub use settings::{Buffering, SpeechSettings};
+pub use tls::{TlsFacts, TlsProblem, TlsSettings, TlsSettingsError, check_tls};
 pub use tonic::Code;

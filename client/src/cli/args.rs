@@ -4,12 +4,12 @@ mod bench;
 mod chat;
 mod doctor;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use clap::{Args as ClapArgs, Parser, Subcommand};
 use omni_audio::SampleRate;
-use omni_client::{Buffering, Endpoint, SpeechSettings};
+use omni_client::{Buffering, Endpoint, SpeechSettings, TlsSettings};
 
 use super::failure::Failure;
 use super::format::Format;
@@ -100,7 +100,7 @@ pub(crate) enum Command {
 }
 
 impl Command {
-    /// Reads the API key, if one is named.
+    /// Reads what is named for the way to the server: the API key, certificates.
     pub(crate) fn authorise(&mut self) -> Result<(), Failure> {
         let server = match self {
             Self::Speak(speak) => &mut speak.server,
@@ -139,11 +139,81 @@ pub(crate) struct Server {
     /// File with the API key, where the server asks for one; OMNI_API_KEY may hold the key itself
     #[arg(long, value_name = "FILE", env = "OMNI_API_KEY_FILE", hide_env_values = true)]
     pub(crate) api_key_file: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) tls: Tls,
+}
+
+/// How an https:// endpoint is talked to.
+#[derive(Debug, Clone, ClapArgs)]
+pub(crate) struct Tls {
+    /// Trust the authorities in this file (PEM) instead of the system's
+    #[arg(long, value_name = "FILE", env = "OMNI_TLS_CA", hide_env_values = true)]
+    pub(crate) tls_ca: Option<PathBuf>,
+    /// Certificate (PEM) for a server that asks for one
+    #[arg(
+        long,
+        value_name = "FILE",
+        env = "OMNI_CLIENT_TLS_CERT",
+        hide_env_values = true
+    )]
+    pub(crate) tls_cert: Option<PathBuf>,
+    /// Key of --tls-cert (PEM)
+    #[arg(
+        long,
+        value_name = "FILE",
+        env = "OMNI_CLIENT_TLS_KEY",
+        hide_env_values = true
+    )]
+    pub(crate) tls_key: Option<PathBuf>,
+    /// Name that the server's certificate must have, if it is not that in the address
+    #[arg(
+        long,
+        value_name = "NAME",
+        env = "OMNI_TLS_SERVER_NAME",
+        hide_env_values = true
+    )]
+    pub(crate) tls_server_name: Option<String>,
+}
+
+impl Tls {
+    /// None if nothing was said.
+    fn settings(&self) -> Result<Option<TlsSettings>, Failure> {
+        let wrong = |flag: &str, error: &dyn std::fmt::Display| Failure::Usage(format!("{flag}: {error}"));
+        let mut settings = TlsSettings::default();
+        if let Some(file) = &self.tls_ca {
+            settings = settings
+                .trusting(read(file)?)
+                .map_err(|error| wrong("--tls-ca", &error))?;
+        }
+        match (&self.tls_cert, &self.tls_key) {
+            (Some(certificate), Some(key)) => {
+                settings = settings
+                    .identified_by(read(certificate)?, read(key)?)
+                    .map_err(|error| wrong("--tls-cert, --tls-key", &error))?;
+            }
+            (None, None) => {}
+            (Some(_), None) => return Err(wrong("--tls-cert", &"expected --tls-key beside it")),
+            (None, Some(_)) => return Err(wrong("--tls-key", &"expected --tls-cert beside it")),
+        }
+        if let Some(name) = &self.tls_server_name {
+            settings = settings.expecting(name);
+        }
+        Ok((settings != TlsSettings::default()).then_some(settings))
+    }
+}
+
+fn read(file: &Path) -> Result<Vec<u8>, Failure> {
+    std::fs::read(file).map_err(|error| Failure::io(format!("cannot read {}", file.display()), error))
 }
 
 impl Server {
-    /// Gives the endpoint the key that was named. A key is never an argument: those are seen by every user of the machine.
+    /// Gives the endpoint what was named for it: the key, the certificates. A key is never an argument: those are seen by every
+    /// user of the machine.
     fn authorise(&mut self) -> Result<(), Failure> {
+        if let Some(settings) = self.tls.settings()? {
+            let endpoint = self.endpoint.clone().with_tls(settings);
+            self.endpoint = endpoint.map_err(|error| Failure::Usage(error.to_string()))?;
+        }
         let key = match &self.api_key_file {
             Some(file) => std::fs::read_to_string(file)
                 .map_err(|error| Failure::io(format!("cannot read {}", file.display()), error))?,

@@ -5,7 +5,7 @@ mod local;
 mod network;
 mod speech;
 
-use omni_client::Client;
+use omni_client::{Client, ClientError};
 use serde_json::json;
 
 use super::args::Doctor;
@@ -24,8 +24,12 @@ pub(crate) async fn run(args: &Doctor, ui: &Ui) -> Result<(), Failure> {
     let mut checks = network::checks(args, ui).await;
     let mut heard = None;
     match connected(args, &checks).await {
-        Some(client) => checks.extend(remote(args, ui, &client, &mut heard).await),
-        None => checks.extend(REMOTE.map(|name| Check::skipped(name, "there is no connection"))),
+        Some(Ok(client)) => checks.extend(remote(args, ui, &client, &mut heard).await),
+        Some(Err(error)) => {
+            checks.push(network::unhealthy(&error.into()));
+            checks.extend(skipped(&REMOTE[1..]));
+        }
+        None => checks.extend(skipped(&REMOTE)),
     }
     checks.push(clocks.check(heard.as_ref()));
     checks.push(local::output(&args.output));
@@ -34,12 +38,18 @@ pub(crate) async fn run(args: &Doctor, ui: &Ui) -> Result<(), Failure> {
     verdict(&checks)
 }
 
-/// A client, if the way to the server is free. Why a handshake fails is said by the first call.
-async fn connected(args: &Doctor, checks: &[Check]) -> Option<Client> {
+/// What cannot be looked at without a connection.
+fn skipped(names: &[&'static str]) -> impl Iterator<Item = Check> {
+    let skipped = |&name: &&'static str| Check::skipped(name, "there is no connection");
+    names.iter().map(skipped)
+}
+
+/// A client, if the way to the server is free.
+async fn connected(args: &Doctor, checks: &[Check]) -> Option<Result<Client, ClientError>> {
     if checks.iter().any(|check| check.verdict == Verdict::Wrong) {
         return None;
     }
-    Client::connect(&args.server.endpoint).await.ok()
+    Some(Client::connect(&args.server.endpoint).await)
 }
 
 /// What only a connection tells. Nothing is asked of a server that does not serve.

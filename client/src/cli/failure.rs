@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 use std::io;
 use std::process::ExitCode;
 
-use omni_client::{ClientError, Code, RpcError, code_name};
+use omni_client::{ClientError, Code, RpcError, TlsProblem, code_name};
 use serde_json::{Value, json};
 
 use super::ui::Ui;
@@ -140,6 +140,27 @@ fn add_details(text: &mut String, error: &RpcError) {
     }
 }
 
+/// What a person can do about a connection that is not encrypted.
+pub(crate) fn tls_advice(problem: TlsProblem) -> &'static str {
+    match problem {
+        TlsProblem::UnknownAuthority => {
+            "if you trust it, name the authority's certificate with --tls-ca or OMNI_TLS_CA"
+        }
+        TlsProblem::WrongName => {
+            "name the server as its certificate does; if it is the right one, --tls-server-name says what to expect"
+        }
+        TlsProblem::Expired => "the server needs a new certificate; is this machine's clock right?",
+        TlsProblem::NotYetValid => "is this machine's clock right?",
+        TlsProblem::NotTls => "without encryption its address begins with http://; is it the right port?",
+        TlsProblem::CertificateRequired => "name yours and its key with --tls-cert and --tls-key",
+        TlsProblem::CertificateRefused => {
+            "--tls-cert must name one that the server's --tls-client-ca has signed, and that has not expired"
+        }
+        TlsProblem::NoHttp2 => "is it an Omni server, or a proxy that passes gRPC on?",
+        _ => "see the server's log, with --log-level debug",
+    }
+}
+
 /// What a person can do about it.
 fn advice(error: &ClientError) -> Option<&'static str> {
     let rpc = match error {
@@ -148,6 +169,7 @@ fn advice(error: &ClientError) -> Option<&'static str> {
                 "start a server with `omni-server`, or name another with --endpoint or OMNI_ENDPOINT",
             );
         }
+        ClientError::Tls { problem, .. } => return Some(tls_advice(*problem)),
         ClientError::Lost { .. } => return Some("the server went away; see its log"),
         ClientError::Protocol { .. } => return Some("do client and server have the same version?"),
         ClientError::Rpc(rpc) => rpc,

@@ -154,12 +154,23 @@ fn a_voice_that_is_not_there_and_a_place_that_cannot_be_written_are_found() {
 }
 
 #[test]
+fn a_server_that_is_gone_before_it_is_talked_to_is_no_healthy_one() {
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = format!("http://{}", listener.local_addr().unwrap());
+    let leaving = std::thread::spawn(move || listener.incoming().take(2).for_each(drop));
+    let outcome = Place::at(&address).run(&["doctor", "--json", "--timeout", "5s"]);
+    leaving.join().unwrap();
+    assert_eq!(outcome.code, Some(1));
+    assert_eq!(verdict(&checks(&outcome), "health"), "wrong");
+}
+
+#[test]
 fn something_that_is_no_grpc_server_is_recognised() {
     let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let address = format!("http://{}", listener.local_addr().unwrap());
     let hanging_up = std::thread::spawn(move || {
-        // Once to see that it is there, once to talk to it, which it does not understand.
-        for connection in listener.incoming().take(2) {
+        // Once to see that it is there, once to see whether it encrypts, once to talk to it, which it does not understand.
+        for connection in listener.incoming().take(3) {
             drop(connection);
         }
     });

@@ -188,7 +188,7 @@ fn wrong_arguments_are_usage_errors() {
         &["speak", "Hi", "--timeout", "soon"],
         &["speak", "Hi", "--rate", "7"],
         &["speak", "Hi", "--repeat", "0"],
-        &["speak", "Hi", "--endpoint", "https://host:1"],
+        &["speak", "Hi", "--endpoint", "ftp://host:1"],
         &["sing"],
         &[],
     ] {

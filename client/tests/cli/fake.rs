@@ -19,6 +19,7 @@ use tokio::runtime::Runtime;
 use tokio::sync::mpsc;
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::transport::server::TcpIncoming;
+use tonic::transport::{Certificate, ServerTlsConfig};
 use tonic::{Request, Response, Status, Streaming};
 use tonic_health::pb::health_server::HealthServer;
 
@@ -126,13 +127,38 @@ struct Service {
 #[derive(Debug)]
 pub(crate) struct Fake {
     runtime: Option<Runtime>,
+    scheme: &'static str,
     address: SocketAddr,
     seen: Receiver<Seen>,
     serving: Arc<AtomicBool>,
 }
 
+/// A certificate and its key, PEM.
+#[derive(Debug, Clone)]
+pub(crate) struct Identity {
+    pub(crate) certificate: String,
+    pub(crate) key: String,
+}
+
 impl Fake {
     pub(crate) fn start(script: Script) -> Self {
+        Self::serve(script, None)
+    }
+
+    /// Behind TLS; with `clients`, for whoever has a certificate that these have signed.
+    pub(crate) fn encrypted(script: Script, identity: &Identity, clients: Option<&str>) -> Self {
+        let own = tonic::transport::Identity::from_pem(&identity.certificate, &identity.key);
+        let tls = ServerTlsConfig::new().identity(own);
+        Self::serve(
+            script,
+            Some(match clients {
+                Some(clients) => tls.client_ca_root(Certificate::from_pem(clients)),
+                None => tls,
+            }),
+        )
+    }
+
+    fn serve(script: Script, tls: Option<ServerTlsConfig>) -> Self {
         let (sender, seen) = sync_channel(100_000);
         let serving = Arc::new(AtomicBool::new(true));
         let service = Service {
@@ -149,8 +175,13 @@ impl Fake {
             .block_on(tokio::net::TcpListener::bind("127.0.0.1:0"))
             .unwrap();
         let address = listener.local_addr().unwrap();
+        let scheme = if tls.is_some() { "https" } else { "http" };
+        let mut server = tonic::transport::Server::builder();
+        if let Some(tls) = tls {
+            server = server.tls_config(tls).unwrap();
+        }
         runtime.spawn(
-            tonic::transport::Server::builder()
+            server
                 .add_service(SpeechServiceServer::new(service.clone()))
                 .add_service(ChatServiceServer::new(service.clone()))
                 .add_service(CatalogServiceServer::new(service.clone()))
@@ -159,6 +190,7 @@ impl Fake {
         );
         Self {
             runtime: Some(runtime),
+            scheme,
             address,
             seen,
             serving,
@@ -173,7 +205,7 @@ impl Fake {
     }
 
     pub(crate) fn endpoint(&self) -> String {
-        format!("http://{}", self.address)
+        format!("{}://{}", self.scheme, self.address)
     }
 
     pub(crate) fn set_serving(&self, serving: bool) {

@@ -19,3 +19,4 @@ mod program;
 mod standard_input;
 mod standard_output;
 mod summary;
+mod tls;

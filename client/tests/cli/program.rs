@@ -49,7 +49,17 @@ impl Place {
             .args(args)
             .current_dir(self.dir.path())
             .env("OMNI_ENDPOINT", &self.endpoint);
-        for name in ["NO_COLOR", "CI", "TERM", "OMNI_API_KEY", "OMNI_API_KEY_FILE"] {
+        for name in [
+            "NO_COLOR",
+            "CI",
+            "TERM",
+            "OMNI_API_KEY",
+            "OMNI_API_KEY_FILE",
+            "OMNI_TLS_CA",
+            "OMNI_CLIENT_TLS_CERT",
+            "OMNI_CLIENT_TLS_KEY",
+            "OMNI_TLS_SERVER_NAME",
+        ] {
             command.env_remove(name);
         }
         command

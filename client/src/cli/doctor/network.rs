@@ -1,20 +1,23 @@
 //! The way to the server, and what it says of itself.
 
-use std::net::{IpAddr, SocketAddr};
-use std::time::Instant;
+use std::net::SocketAddr;
+use std::time::{Duration, Instant};
 
-use omni_client::{Client, ClientError, Code, Serving};
+use omni_client::{Client, ClientError, Code, Serving, check_tls};
 use serde_json::json;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpStream, lookup_host};
 use tokio::time::timeout;
 
 use super::check::Check;
 use crate::cli::args::Doctor;
 use crate::cli::deadline::Deadline;
-use crate::cli::failure::Failure;
+use crate::cli::failure::{Failure, tls_advice};
 use crate::cli::summary::milliseconds;
 use crate::cli::ui::Ui;
 
+/// How long a server has to answer the beginning of HTTP/2.
+const ANSWER: Duration = Duration::from_secs(1);
 /// Without this one there is no speech.
 const NEEDED: &str = "omni.v1.SpeechService";
 /// Without these something is missing.
@@ -37,7 +40,8 @@ pub(super) async fn checks(args: &Doctor, ui: &Ui) -> Vec<Check> {
     let address = Check::good("address", format!("{endpoint} is {}", known.join(", "))).with(json!(known));
     ui.progress(|| format!("connecting to {endpoint}"));
     let (connection, reached) = connection(args, &addresses).await;
-    vec![address, connection, encryption(reached)]
+    ui.progress(|| format!("looking at the encryption of {endpoint}"));
+    vec![address, connection, encryption(args, reached).await]
 }
 
 fn unresolved(args: &Doctor, why: &str) -> Vec<Check> {
@@ -51,7 +55,7 @@ fn unresolved(args: &Doctor, why: &str) -> Vec<Check> {
 }
 
 /// Tries the addresses in turn; tells which one was reached.
-async fn connection(args: &Doctor, addresses: &[SocketAddr]) -> (Check, Option<IpAddr>) {
+async fn connection(args: &Doctor, addresses: &[SocketAddr]) -> (Check, Option<SocketAddr>) {
     let mut failures = Vec::new();
     for address in addresses {
         let begun = Instant::now();
@@ -63,7 +67,7 @@ async fn connection(args: &Doctor, addresses: &[SocketAddr]) -> (Check, Option<I
                     format!("{address} answers after {}", milliseconds(took)),
                 )
                 .with(json!({ "seconds": took.as_secs_f64() }));
-                return (check, Some(address.ip()));
+                return (check, Some(*address));
             }
             Ok(Err(error)) => failures.push(format!("{address}: {error}")),
             Err(_) => failures.push(format!("{address}: no answer in time")),
@@ -73,18 +77,54 @@ async fn connection(args: &Doctor, addresses: &[SocketAddr]) -> (Check, Option<I
     (Check::wrong("connection", failures.join("; "), advice), None)
 }
 
-fn encryption(reached: Option<IpAddr>) -> Check {
+async fn encryption(args: &Doctor, reached: Option<SocketAddr>) -> Check {
     match reached {
         None => Check::skipped("encryption", "there is no connection"),
-        Some(address) if address.is_loopback() => {
+        Some(address) if args.server.endpoint.is_encrypted() => tls(args, address).await,
+        Some(address) if speaks_tls(address).await => Check::wrong(
+            "encryption",
+            "the server speaks TLS, and the address asks for none",
+            "its address begins with https://",
+        ),
+        Some(address) if address.ip().is_loopback() => {
             Check::good("encryption", "none, and nothing leaves this machine")
         }
         Some(_) => Check::doubtful(
             "encryption",
             "none: texts and audio can be read on their way",
-            "let a TLS proxy or a tunnel carry them where the network is not your own",
+            "give the server a certificate (--tls-cert, --tls-key) where the network is not your own",
         ),
     }
+}
+
+async fn tls(args: &Doctor, address: SocketAddr) -> Check {
+    match check_tls(&args.server.endpoint, address, args.timeout).await {
+        Ok(facts) => Check::good(
+            "encryption",
+            format!("{}, with a certificate that is trusted", facts.version),
+        )
+        .with(json!({ "version": facts.version })),
+        Err(ClientError::Tls { problem, cause, .. }) => {
+            Check::wrong("encryption", format!("{problem} ({cause})"), tls_advice(problem))
+        }
+        Err(error) => Check::wrong(
+            "encryption",
+            text(&error.into()),
+            "does the server speak TLS there?",
+        ),
+    }
+}
+
+/// Whether a server answers the beginning of HTTP/2 with an alert of TLS.
+async fn speaks_tls(address: SocketAddr) -> bool {
+    const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0";
+    const ALERT: u8 = 21;
+    let asked = timeout(ANSWER, async {
+        let mut stream = TcpStream::connect(address).await.ok()?;
+        stream.write_all(PREFACE).await.ok()?;
+        stream.read_u8().await.ok()
+    });
+    asked.await.is_ok_and(|first| first == Some(ALERT))
 }
 
 pub(super) async fn health(args: &Doctor, ui: &Ui, client: &Client) -> Check {
@@ -96,12 +136,17 @@ pub(super) async fn health(args: &Doctor, ui: &Ui, client: &Client) -> Check {
             state.to_string(),
             "the model may still be loading: `omni-client health --wait`; else see the server's log",
         ),
-        Err(failure) => Check::wrong(
-            "health",
-            text(&failure),
-            "something listens there that does not answer as a gRPC server does; is it the right port?",
-        ),
+        Err(failure) => unhealthy(&failure),
     }
+}
+
+/// A server that cannot even be asked.
+pub(super) fn unhealthy(failure: &Failure) -> Check {
+    let advice = match failure {
+        Failure::Rpc(ClientError::Tls { problem, .. }) => tls_advice(*problem),
+        _ => "something listens there that does not answer as a gRPC server does; is it the right port?",
+    };
+    Check::wrong("health", text(failure), advice)
 }
 
 /// Whether both speak the same protocol.

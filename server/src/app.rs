@@ -27,7 +27,7 @@ use tokio_util::sync::CancellationToken;
 use crate::clock::Clock;
 use crate::config::Config;
 use crate::connector::EdgeSink;
-use crate::grpc::{Catalog, Chat, Door, GrpcLimits, Keys, Parcels, Riva, Services, Speech, serve};
+use crate::grpc::{Access, Catalog, Chat, Door, Keys, Parcels, Riva, Services, Speech, Tls, serve};
 use crate::openai::OpenAi;
 use crate::orchestrator::{AdmissionLimits, Orchestrator};
 use crate::session::{RecordSink, SessionDeps, SessionLimits};
@@ -136,16 +136,18 @@ impl App {
             .cors_origins
             .iter()
             .map(|origin| HeaderValue::from_str(origin));
-        let limits = GrpcLimits {
+        let said = |problems: Vec<String>| anyhow!("{}", problems.join("\n"));
+        let access = Access {
+            keys: Keys::new(config.api_keys.as_deref()).map_err(said)?,
+            tls: config.tls.as_ref().map(Tls::new).transpose().map_err(said)?,
+            limits: config.connections,
             cors_origins: origins.collect::<Result<_, _>>().context("--cors-origin")?,
-            ..GrpcLimits::default()
         };
-        let door = Door::new(deps, Arc::clone(&tasks), config.max_sessions, limits.max_message);
+        let most = config.connections.message_bytes;
+        let door = Door::new(deps, Arc::clone(&tasks), config.max_sessions, most);
         let speech = Arc::new(Speech::new(door.clone()));
         let chat = Arc::new(Chat::new(door.clone()));
         let catalog = Arc::new(Catalog::new(orchestrator.clone()));
-        let keys =
-            Keys::new(config.api_keys.as_deref()).map_err(|problems| anyhow!("{}", problems.join("\n")))?;
         let parcels = Parcels::new(
             config.max_sessions,
             config.stall_timeout,
@@ -156,8 +158,9 @@ impl App {
             Arc::clone(&speech),
             Arc::clone(&chat),
             Arc::clone(&catalog),
-            keys.clone(),
+            access.keys.clone(),
             parcels.clone(),
+            access.limits.request_time,
         );
         let services = Services {
             speech,
@@ -169,8 +172,8 @@ impl App {
         };
         let closing = CancellationToken::clone(&close).cancelled_owned();
         let calls = metrics.calls()?;
-        let listener = tokio::spawn(serve(listener, services, health, calls, keys, limits, closing));
-        tracing::info!(%address, "listening");
+        let listener = tokio::spawn(serve(listener, services, health, calls, access, closing));
+        tracing::info!(%address, encrypted = config.tls.is_some(), "listening");
 
         let (readiness_tx, readiness) = watch::channel(Readiness::Loading);
         let start = ModelStart {

@@ -6,7 +6,9 @@ mod keys;
 mod metrics;
 mod raw;
 mod time;
+mod tls;
 mod traces;
+mod transport;
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -17,7 +19,9 @@ use deploy::{Deploy, Resolution};
 pub use keys::{Holder, KeyFile, Scope, new_key};
 pub use metrics::{MetricsListen, MetricsSettings, RawMetrics, RawPush, SecretUrl, hostname};
 pub use raw::{LogFormat, MetricsCommand, RawConfig, ServerCommand};
+pub use tls::{TlsFiles, TlsIdentity, subject};
 pub use traces::{RawTraces, TraceSettings};
+pub use transport::{ConnectionLimits, RawTransport};
 
 /// Where the model comes from.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -27,11 +31,6 @@ pub enum ModelSource {
     /// A checkpoint directory.
     Directory(PathBuf),
 }
-
-/// Bounds of what can be configured. They are far beyond what makes sense, and keep sums and queues from overflowing.
-const MAX_COUNT: usize = 1_000_000;
-const MAX_BYTES: usize = 1 << 30;
-const MAX_TIME: Duration = Duration::from_secs(365 * 24 * 3_600);
 
 /// A configuration that can be run.
 #[derive(Debug, Clone, PartialEq)]
@@ -46,6 +45,10 @@ pub struct Config {
     pub speech_only: bool,
     /// Where to listen.
     pub listen: SocketAddr,
+    /// What connections are encrypted with, if they are.
+    pub tls: Option<TlsFiles>,
+    /// What connections may take.
+    pub connections: ConnectionLimits,
     /// File of the API keys that are asked for.
     pub api_keys: Option<PathBuf>,
     /// Origins whose web pages may call, "*" for all.
@@ -106,13 +109,10 @@ impl RawConfig {
     /// [`ConfigError`] with one line per problem.
     pub fn resolve(self) -> Result<(Config, Resolution), ConfigError> {
         let mut problems = Vec::new();
-        if !self.listen.ip().is_loopback() && !self.insecure_plaintext {
-            problems.push(format!(
-                "--listen {}: other machines could reach it and nothing is encrypted; listen on a loopback address \
-                 or add --insecure-plaintext",
-                self.listen
-            ));
-        }
+        let tls = self.transport.tls(self.listen).unwrap_or_else(|wrong| {
+            problems.extend(wrong);
+            None
+        });
         let model = match self.model.as_str() {
             "embedded" => ModelSource::Embedded,
             path => {
@@ -137,12 +137,14 @@ impl RawConfig {
         }));
         problems.extend(self.counts().into_iter().filter_map(out_of_range));
         problems.extend(self.times().into_iter().filter_map(out_of_time));
-        let metrics = self.metrics.resolve(self.insecure_plaintext, self.listen);
+        let metrics = self
+            .metrics
+            .resolve(self.transport.insecure_plaintext, self.listen);
         let traces = self.traces.resolve(&|name| std::env::var(name).ok());
         let deploy = deploy::resolve(self.deploy.as_deref(), &self.set, self.max_active);
         match (deploy, metrics, traces) {
             (Ok(resolution), Ok(metrics), Ok(traces)) if problems.is_empty() => {
-                let config = self.into_config(model, &resolution, metrics, traces);
+                let config = self.into_config(model, &resolution, tls, metrics, traces);
                 Ok((config, resolution))
             }
             (deploy, metrics, traces) => {
@@ -154,33 +156,55 @@ impl RawConfig {
         }
     }
 
-    /// Every number: flag, value, least, most.
-    fn counts(&self) -> [(&'static str, usize, usize, usize); 5] {
+    /// Every number: flag, value, least, most. The bounds are far beyond what makes sense, and keep memory and sums in bounds.
+    fn counts(&self) -> [(&'static str, usize, usize, usize); 9] {
+        let transport = &self.transport;
+        let streams = usize::try_from(transport.max_streams_per_connection).unwrap_or(usize::MAX);
         [
-            ("--max-sessions", self.max_sessions, 1, MAX_COUNT),
-            ("--max-active", self.max_active, 1, MAX_COUNT),
-            ("--max-waiting", self.max_waiting, 0, MAX_COUNT),
-            ("--max-text-bytes", self.max_text_bytes, 1, MAX_BYTES),
+            ("--max-sessions", self.max_sessions, 1, 100_000),
+            ("--max-active", self.max_active, 1, 100_000),
+            ("--max-waiting", self.max_waiting, 0, 100_000),
+            ("--max-text-bytes", self.max_text_bytes, 1, 16 << 20),
             (
                 "--max-buffered-text-bytes",
                 self.max_buffered_text_bytes,
                 1,
-                MAX_BYTES,
+                64 << 20,
+            ),
+            ("--max-connections", transport.max_connections, 1, 100_000),
+            (
+                "--max-connections-per-peer",
+                transport.max_connections_per_peer,
+                1,
+                100_000,
+            ),
+            ("--max-streams-per-connection", streams, 1, 10_000),
+            (
+                "--max-message-bytes",
+                transport.max_message_bytes,
+                1 << 10,
+                64 << 20,
             ),
         ]
     }
 
-    /// Every duration: flag, value, whether it may be zero.
-    fn times(&self) -> [(&'static str, Duration, bool); 8] {
+    /// Every duration: flag, value, least, most. The longest end with the process or the patience of an operator.
+    fn times(&self) -> [(&'static str, Duration, Duration, Duration); 9] {
+        const ZERO: Duration = Duration::ZERO;
+        const LEAST: Duration = Duration::from_millis(10);
+        const HOUR: Duration = Duration::from_secs(3_600);
+        const DAY: Duration = Duration::from_secs(24 * 3_600);
+        let handshake = self.transport.handshake_timeout;
         [
-            ("--max-wait", self.max_wait, true),
-            ("--max-audio", self.max_audio, false),
-            ("--max-buffered-audio", self.max_buffered_audio, false),
-            ("--idle-timeout", self.idle_timeout, false),
-            ("--max-text-pause", self.max_text_pause, false),
-            ("--max-session-age", self.max_session_age, false),
-            ("--stall-timeout", self.stall_timeout, false),
-            ("--drain-timeout", self.drain_timeout, true),
+            ("--max-wait", self.max_wait, ZERO, HOUR),
+            ("--max-audio", self.max_audio, LEAST, DAY),
+            ("--max-buffered-audio", self.max_buffered_audio, LEAST, HOUR / 6),
+            ("--idle-timeout", self.idle_timeout, LEAST, DAY),
+            ("--max-text-pause", self.max_text_pause, LEAST, HOUR),
+            ("--max-session-age", self.max_session_age, LEAST, DAY * 30),
+            ("--stall-timeout", self.stall_timeout, LEAST, HOUR),
+            ("--drain-timeout", self.drain_timeout, ZERO, DAY),
+            ("--handshake-timeout", handshake, LEAST * 10, HOUR / 12),
         ]
     }
 
@@ -188,6 +212,7 @@ impl RawConfig {
         self,
         model: ModelSource,
         resolution: &Resolution,
+        tls: Option<TlsFiles>,
         metrics: MetricsSettings,
         traces: Option<TraceSettings>,
     ) -> Config {
@@ -199,6 +224,8 @@ impl RawConfig {
             deploy_yaml: resolution.yaml(),
             speech_only: self.speech_only,
             listen: self.listen,
+            tls,
+            connections: self.transport.limits(),
             api_keys: self.api_keys,
             cors_origins: self.cors_origin,
             max_sessions: self.max_sessions,
@@ -239,11 +266,10 @@ fn out_of_range((flag, count, least, most): (&str, usize, usize, usize)) -> Opti
     (!fits).then(|| format!("{flag} {count}: expected {least} to {most}"))
 }
 
-fn out_of_time((flag, time, may_be_zero): (&str, Duration, bool)) -> Option<String> {
-    let fits = time <= MAX_TIME && (may_be_zero || !time.is_zero());
-    let least = if may_be_zero { "0" } else { "more than 0" };
-    let most = MAX_TIME.as_secs() / 3_600;
-    (!fits).then(|| format!("{flag} {time:?}: expected {least} and at most {most}h (a year)"))
+fn out_of_time((flag, time, least, most): (&str, Duration, Duration, Duration)) -> Option<String> {
+    let fits = (least..=most).contains(&time);
+    let [time, least, most] = [time, least, most].map(time::written);
+    (!fits).then(|| format!("{flag} {time}: expected {least} to {most}"))
 }
 
 #[cfg(test)]
@@ -279,33 +305,61 @@ mod tests {
         assert_eq!(problems.len(), 4, "{problems:?}");
     }
 
+    /// What is said about one flag with this value.
+    fn problem(flag: &str, value: &str) -> Option<String> {
+        let ConfigError(mut problems) = raw(&[flag, value]).validate().err()?;
+        assert_eq!(problems.len(), 1, "{problems:?}");
+        problems.pop()
+    }
+
     #[test]
-    fn what_is_out_of_range_is_named_with_what_is_allowed() {
-        for (flag, value, allowed) in [
-            ("--max-sessions", "1000001", "1000000"),
-            ("--max-active", "18446744073709551615", "1000000"),
-            ("--max-waiting", "1000001", "1000000"),
-            ("--max-text-bytes", "1073741825", "1073741824"),
-            ("--max-wait", "8761h", "8760h"),
-            ("--idle-timeout", "5000000000h", "8760h"),
-            ("--drain-timeout", "31536001s", "8760h"),
-            ("--max-text-pause", "0s", "more than 0"),
-        ] {
-            let ConfigError(problems) = raw(&[flag, value]).validate().unwrap_err();
-            assert!(
-                problems.len() == 1 && problems[0].contains(flag) && problems[0].contains(allowed),
-                "{problems:?}"
-            );
+    fn every_number_is_good_up_to_its_limits_and_not_beyond() {
+        for (flag, _, least, most) in raw(&[]).counts() {
+            let allowed = format!("expected {least} to {most}");
+            for (value, good) in [
+                (least.checked_sub(1), false),
+                (Some(least), true),
+                (Some(most), true),
+                (Some(most + 1), false),
+            ] {
+                let Some(value) = value else { continue };
+                let problem = problem(flag, &value.to_string());
+                let said = problem.as_ref().is_some_and(|problem| {
+                    problem.starts_with(&format!("{flag} {value}: ")) && problem.ends_with(&allowed)
+                });
+                assert_eq!(
+                    (problem.is_none(), said),
+                    (good, !good),
+                    "{flag} {value}: {problem:?}"
+                );
+            }
         }
-        let most = [
-            "--max-active",
-            "1000000",
-            "--max-waiting",
-            "0",
-            "--max-wait",
-            "8760h",
-        ];
-        assert!(raw(&most).validate().is_ok());
+    }
+
+    #[test]
+    fn every_time_is_good_up_to_its_limits_and_not_beyond() {
+        const TICK: Duration = Duration::from_millis(1);
+        for (flag, _, least, most) in raw(&[]).times() {
+            let allowed = format!("expected {} to {}", time::written(least), time::written(most));
+            for (value, good) in [
+                (least.checked_sub(TICK), false),
+                (Some(least), true),
+                (Some(most), true),
+                (Some(most + TICK), false),
+            ] {
+                let Some(value) = value else { continue };
+                let problem = problem(flag, &format!("{}ms", value.as_millis()));
+                let said = problem
+                    .as_ref()
+                    .is_some_and(|problem| problem.ends_with(&allowed));
+                assert_eq!(
+                    (problem.is_none(), said),
+                    (good, !good),
+                    "{flag} {value:?}: {problem:?}"
+                );
+            }
+        }
+        assert!(problem("--idle-timeout", "5000000000h").is_some());
     }
 
     #[test]

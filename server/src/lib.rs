@@ -10,7 +10,7 @@
 //! | 4 | `session` | one call: text in, events out, every utterance accounted for |
 //! | 3 | `orchestrator` | admission, and the life of a sequence over the stages |
 //! | 2 | `connector`, `stage` | edges; threads that drive the engines |
-//! | 1 | `clock`, `config`, `error`, `id`, `tasks` | |
+//! | 1 | `clock`, `config`, `error`, `id`, `reload`, `tasks` | |
 //!
 //! Commands go down bounded queues, events come up bounded queues. Cancellation is a flag that goes down.
 
@@ -23,6 +23,7 @@ pub mod grpc;
 pub mod id;
 pub mod openai;
 pub mod orchestrator;
+pub mod reload;
 pub mod session;
 pub mod stage;
 pub mod tasks;

@@ -29,9 +29,6 @@ use self::error::ApiError;
 use crate::config::Scope;
 use crate::grpc::{Catalog, Chat, Keys, Parcels, Speech, status};
 
-/// How long a body may take to come.
-const BODY_TIME: Duration = Duration::from_secs(30);
-
 /// The services that answer.
 #[derive(Debug, Clone)]
 pub struct OpenAi {
@@ -40,10 +37,13 @@ pub struct OpenAi {
     catalog: Arc<Catalog>,
     keys: Keys,
     parcels: Parcels,
+    /// How long a body may take to come.
+    body_time: Duration,
 }
 
 impl OpenAi {
-    /// Answers by these, to who has a key; what is sent whole has its places with `parcels`.
+    /// Answers by these, to who has a key and whose body comes within `body_time`; what is sent whole has its places with
+    /// `parcels`.
     #[must_use]
     pub fn new(
         speech: Arc<Speech>,
@@ -51,6 +51,7 @@ impl OpenAi {
         catalog: Arc<Catalog>,
         keys: Keys,
         parcels: Parcels,
+        body_time: Duration,
     ) -> Self {
         Self {
             speech,
@@ -58,6 +59,7 @@ impl OpenAi {
             catalog,
             keys,
             parcels,
+            body_time,
         }
     }
 
@@ -65,6 +67,28 @@ impl OpenAi {
     fn allow(&self, headers: &HeaderMap, scope: Option<Scope>) -> Result<(), ApiError> {
         let allowed = self.keys.allow(headers, scope);
         allowed.map_err(|error| ApiError::new(&status(&error), &[]))
+    }
+
+    /// The JSON of a body of at most `limit` bytes. It must be called JSON: a browser lets any page send what is called text, but
+    /// asks before JSON. Called when the caller is known, so that nobody else is read from.
+    async fn json<T: DeserializeOwned>(
+        &self,
+        headers: &HeaderMap,
+        body: Body,
+        limit: usize,
+    ) -> Result<T, ApiError> {
+        let kind = headers.get(CONTENT_TYPE).and_then(|kind| kind.to_str().ok());
+        if !kind.is_some_and(|kind| kind.starts_with("application/json")) {
+            let problem = "the content type is not application/json";
+            return Err(ApiError::unread(StatusCode::UNSUPPORTED_MEDIA_TYPE, problem));
+        }
+        let read = tokio::time::timeout(self.body_time, to_bytes(body, limit)).await;
+        let late = |_| ApiError::unread(StatusCode::REQUEST_TIMEOUT, "the body did not come in time");
+        let body = read.map_err(late)?.map_err(|_| {
+            let problem = format!("the body broke off, or is longer than the {limit} bytes that are allowed");
+            ApiError::unread(StatusCode::PAYLOAD_TOO_LARGE, &problem)
+        })?;
+        serde_json::from_slice(&body).map_err(|error| ApiError::invalid(None, format!("the body: {error}")))
     }
 
     /// The routes.
@@ -79,23 +103,6 @@ impl OpenAi {
             .method_not_allowed_fallback(wrong_method)
             .with_state(self)
     }
-}
-
-/// The JSON of a body of at most `limit` bytes. It must be called JSON: a browser lets any page send what is called text, but
-/// asks before JSON. Called when the caller is known, so that nobody else is read from.
-async fn json<T: DeserializeOwned>(headers: &HeaderMap, body: Body, limit: usize) -> Result<T, ApiError> {
-    let kind = headers.get(CONTENT_TYPE).and_then(|kind| kind.to_str().ok());
-    if !kind.is_some_and(|kind| kind.starts_with("application/json")) {
-        let problem = "the content type is not application/json";
-        return Err(ApiError::unread(StatusCode::UNSUPPORTED_MEDIA_TYPE, problem));
-    }
-    let read = tokio::time::timeout(BODY_TIME, to_bytes(body, limit)).await;
-    let late = |_| ApiError::unread(StatusCode::REQUEST_TIMEOUT, "the body did not come in time");
-    let body = read.map_err(late)?.map_err(|_| {
-        let problem = format!("the body broke off, or is longer than the {limit} bytes that are allowed");
-        ApiError::unread(StatusCode::PAYLOAD_TOO_LARGE, &problem)
-    })?;
-    serde_json::from_slice(&body).map_err(|error| ApiError::invalid(None, format!("the body: {error}")))
 }
 
 /// An answer of JSON.

@@ -5,11 +5,13 @@
 //! [`check`].
 
 mod call;
+mod certificates;
 mod chat;
 mod chat_history;
 mod chunk;
 mod fake;
 mod gate;
+mod held;
 mod history;
 mod http;
 mod metrics;
@@ -23,6 +25,7 @@ pub use call::{
     Call, Utterance, audio_of, audio_of_request, cancel, config, endless, finish, flush, named, reason,
     seeded, text,
 };
+pub use certificates::{Authority, Signed};
 pub use chat::{
     Answer, ChatCall, chat_config, chat_message, generate, generate_request, interrupt, respond, said,
     text_of,
@@ -30,6 +33,7 @@ pub use chat::{
 pub use chat_history::{ChatHistory, check_chat};
 pub use fake::{Cached, Context, Contexts, FAKE_RATE, FAKE_SAMPLES_PER_FRAME, FakeScript, FakeSpeech};
 pub use gate::{Fuse, Gate};
+pub use held::Held;
 pub use history::{History, check};
 pub use http::{HttpAnswer, http};
 pub use metrics::{Reading, Sample, TEXT, get, speak, vanish};

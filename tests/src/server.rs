@@ -13,7 +13,7 @@ use omni_server::config::{Config, RawConfig};
 use omni_server::connector::{ChunkStamps, EdgeRecord, EdgeSink, Hop};
 use omni_server::session::{RecordSink, TurnRecord, UtteranceRecord};
 use omni_server::stage::SpeechBackend;
-use tonic::transport::Channel;
+use tonic::transport::{Channel, Endpoint};
 use tonic_health::pb::HealthCheckRequest;
 use tonic_health::pb::health_check_response::ServingStatus;
 use tonic_health::pb::health_client::HealthClient;
@@ -109,7 +109,7 @@ impl Edges {
 pub struct TestServer {
     /// The server.
     pub app: App,
-    /// A connection.
+    /// A connection; none that works to a port that is encrypted.
     pub channel: Channel,
     /// What was recorded.
     pub records: Records,
@@ -159,7 +159,11 @@ impl TestServer {
             edges: Arc::new(edges.clone()),
         };
         let app = App::start(&config, sinks, load).await.expect("a free port");
-        let channel = connect(&app).await;
+        let channel = match config.tls {
+            None => connect(&app).await,
+            // Who trusts whom is what a test is about.
+            Some(_) => endpoint(&app).connect_lazy(),
+        };
         Self {
             app,
             channel,
@@ -281,7 +285,10 @@ impl TestServer {
     }
 }
 
+fn endpoint(app: &App) -> Endpoint {
+    Channel::from_shared(format!("http://{}", app.address())).expect("an address")
+}
+
 async fn connect(app: &App) -> Channel {
-    let endpoint = Channel::from_shared(format!("http://{}", app.address())).expect("an address");
-    endpoint.connect().await.expect("the server listens")
+    endpoint(app).connect().await.expect("the server listens")
 }

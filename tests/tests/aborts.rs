@@ -8,8 +8,7 @@ use std::time::{Duration, Instant};
 use omni_proto::v1;
 use omni_server::app::load_model;
 use omni_server::config::{ModelSource, deploy::resolve};
-use omni_tests::{Call, ChatCall, TestServer, cancel, chat_config, config, interrupt, text};
-use tokio::runtime::Handle;
+use omni_tests::{Call, ChatCall, Held, TestServer, cancel, chat_config, config, interrupt, text};
 
 /// Calls under way at the same time.
 const CALLERS: u64 = 8;
@@ -20,33 +19,6 @@ const SLACK_KIB: u64 = 24 * 1024;
 /// Calls between two looks at what is left; what the test itself collects is dropped then.
 const ROUND: u64 = 200;
 const STAGES: [&str; 3] = ["thinker", "talker", "code2wav"];
-
-/// What a leak would show in.
-#[derive(Debug, PartialEq, Eq)]
-struct Held {
-    files: usize,
-    threads: usize,
-    tasks: usize,
-}
-
-impl Held {
-    fn now() -> Self {
-        Self {
-            files: entries("/proc/self/fd"),
-            threads: entries("/proc/self/task"),
-            tasks: Handle::current().metrics().num_alive_tasks(),
-        }
-    }
-
-    /// Threads for blocking work end when they have nothing to do for a while, so there may be fewer.
-    fn within(&self, other: &Self) -> bool {
-        self.files == other.files && self.tasks == other.tasks && self.threads <= other.threads
-    }
-}
-
-fn entries(directory: &str) -> usize {
-    fs::read_dir(directory).expect("Linux has it").count()
-}
 
 fn resident_kib() -> u64 {
     let status = fs::read_to_string("/proc/self/status").expect("Linux has it");
@@ -169,7 +141,7 @@ async fn callers_who_vanish_at_any_moment_leave_nothing_behind() {
     server.app.ready().await.expect("the embedded model loads");
 
     storm(&server, WARMUP * CALLERS, 1).await;
-    let (before, memory) = (settled(None).await, resident_kib());
+    let (before, memory) = (Held::settled(None).await, resident_kib());
     let began = Instant::now();
     for round in 0..calls.div_ceil(ROUND) {
         let left = calls - round * ROUND;
@@ -177,7 +149,7 @@ async fn callers_who_vanish_at_any_moment_leave_nothing_behind() {
     }
     let took = began.elapsed();
     let (after, grown) = (
-        settled(Some(&before)).await,
+        Held::settled(Some(&before)).await,
         resident_kib().saturating_sub(memory),
     );
 
@@ -192,20 +164,4 @@ async fn callers_who_vanish_at_any_moment_leave_nothing_behind() {
     call.send(config(v1::SpeechConfig::default())).await;
     call.ready().await;
     server.stop().await;
-}
-
-/// What is held when nothing changes any more, or when it is what is expected: connections and tasks end a moment after
-/// the call.
-async fn settled(expected: Option<&Held>) -> Held {
-    let deadline = Instant::now() + Duration::from_secs(10);
-    let mut last = Held::now();
-    loop {
-        tokio::time::sleep(Duration::from_millis(100)).await;
-        let now = Held::now();
-        let done = expected.map_or(now == last, |expected| now.within(expected));
-        if done || Instant::now() > deadline {
-            return now;
-        }
-        last = now;
-    }
 }

@@ -10,6 +10,7 @@ use super::keys::Scope;
 use super::metrics::RawMetrics;
 use super::time::parse_duration;
 use super::traces::RawTraces;
+use super::transport::RawTransport;
 
 /// Form of log lines.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -97,10 +98,6 @@ pub struct RawConfig {
     )]
     pub listen: SocketAddr,
 
-    /// Allow an address that other machines can reach, although nothing is encrypted
-    #[arg(long, env = "OMNI_INSECURE_PLAINTEXT")]
-    pub insecure_plaintext: bool,
-
     /// Serve only who has an API key whose hash is in this file; `omni-server new-key` makes them. Read again when it changes
     #[arg(long, env = "OMNI_API_KEYS", value_name = "FILE")]
     pub api_keys: Option<PathBuf>,
@@ -175,6 +172,10 @@ pub struct RawConfig {
     #[arg(long, env = "OMNI_DRAIN_TIMEOUT", default_value = "30s", value_parser = parse_duration,
           value_name = "TIME")]
     pub drain_timeout: Duration,
+
+    /// How the port is encrypted, and what connections may take
+    #[command(flatten)]
+    pub transport: RawTransport,
 
     /// What of the metrics is configured
     #[command(flatten)]

@@ -23,9 +23,29 @@ pub(super) fn parse_duration(text: &str) -> Result<Duration, String> {
     }
 }
 
+/// A duration as it is read, in the largest unit that keeps it whole; milliseconds at the least.
+pub(super) fn written(time: Duration) -> String {
+    let millis = time.as_millis();
+    let units = [(3_600_000, "h"), (60_000, "m"), (1_000, "s")];
+    let whole = units
+        .into_iter()
+        .find(|(unit, _)| millis >= *unit && millis.is_multiple_of(*unit));
+    match whole {
+        Some((unit, name)) => format!("{}{name}", millis / unit),
+        None => format!("{millis}ms"),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn durations_are_written_as_they_are_read() {
+        for text in ["0ms", "500ms", "1500ms", "30s", "90s", "5m", "24h"] {
+            assert_eq!(parse_duration(text).map(written).as_deref(), Ok(text));
+        }
+    }
 
     #[test]
     fn units_are_read_and_nonsense_is_refused() {

@@ -4,7 +4,7 @@
 //! they pass as bytes, so that no service knows of it; a call that ends without a status was cancelled. Only methods that
 //! are served have series: a caller cannot make any by asking for what there is not.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::fmt;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -49,32 +49,69 @@ impl CountCalls {
     /// # Errors
     /// If the descriptors that are compiled in cannot be read.
     pub fn new(meter: &Meter) -> Result<Self, prost::DecodeError> {
-        let mut methods = HashMap::new();
-        for set in [
-            FILE_DESCRIPTOR_SET,
-            tonic_health::pb::FILE_DESCRIPTOR_SET,
-            tonic_reflection::pb::v1::FILE_DESCRIPTOR_SET,
-            tonic_reflection::pb::v1alpha::FILE_DESCRIPTOR_SET,
-        ] {
-            for file in FileDescriptorSet::decode(set)?.file {
-                for service in &file.service {
-                    let name = format!("{}.{}", file.package(), service.name());
-                    for method in &service.method {
-                        let kind = match (method.client_streaming(), method.server_streaming()) {
-                            (false, false) => CallKind::Unary,
-                            (true, false) => CallKind::ClientStream,
-                            (false, true) => CallKind::ServerStream,
-                            (true, true) => CallKind::BidiStream,
-                        };
-                        let path = format!("/{name}/{}", method.name());
-                        let new = || Arc::new(GrpcInstruments::new(meter, kind, &name, method.name()));
-                        methods.entry(path).or_insert_with(new);
-                    }
-                }
+        let mut counted = HashMap::new();
+        for method in methods()? {
+            let Method { service, name, kind } = &method;
+            let new = || Arc::new(GrpcInstruments::new(meter, *kind, service, name));
+            counted.entry(method.path()).or_insert_with(new);
+        }
+        Ok(Self(Arc::new(counted)))
+    }
+}
+
+/// A method that is served.
+struct Method {
+    /// The full name of its service.
+    service: String,
+    name: String,
+    kind: CallKind,
+}
+
+impl Method {
+    fn path(&self) -> String {
+        format!("/{}/{}", self.service, self.name)
+    }
+}
+
+/// All methods that are served.
+fn methods() -> Result<Vec<Method>, prost::DecodeError> {
+    let mut methods = Vec::new();
+    for set in [
+        FILE_DESCRIPTOR_SET,
+        tonic_health::pb::FILE_DESCRIPTOR_SET,
+        tonic_reflection::pb::v1::FILE_DESCRIPTOR_SET,
+        tonic_reflection::pb::v1alpha::FILE_DESCRIPTOR_SET,
+    ] {
+        for file in FileDescriptorSet::decode(set)?.file {
+            for service in &file.service {
+                let name = format!("{}.{}", file.package(), service.name());
+                methods.extend(service.method.iter().map(|method| Method {
+                    service: name.clone(),
+                    name: method.name().to_owned(),
+                    kind: match (method.client_streaming(), method.server_streaming()) {
+                        (false, false) => CallKind::Unary,
+                        (true, false) => CallKind::ClientStream,
+                        (false, true) => CallKind::ServerStream,
+                        (true, true) => CallKind::BidiStream,
+                    },
+                }));
             }
         }
-        Ok(Self(Arc::new(methods)))
     }
+    Ok(methods)
+}
+
+/// Paths of the methods whose callers send one message.
+///
+/// # Errors
+/// If the descriptors that are compiled in cannot be read.
+pub(super) fn whole_requests() -> Result<HashSet<String>, prost::DecodeError> {
+    let whole = |method: &Method| matches!(method.kind, CallKind::Unary | CallKind::ServerStream);
+    Ok(methods()?
+        .iter()
+        .filter(|method| whole(method))
+        .map(Method::path)
+        .collect())
 }
 
 impl<S> Layer<S> for CountCalls {

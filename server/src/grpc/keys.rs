@@ -1,14 +1,12 @@
 //! Who may call: the layer that asks for API keys.
 //!
-//! In: every call of a service. Out: the same, or UNAUTHENTICATED and PERMISSION_DENIED. The file of keys is looked at again
-//! when a call comes and a second has passed: a key can be added or taken back while the server runs. A file that
-//! cannot be read leaves the keys as they were.
+//! In: every call of a service. Out: the same, or UNAUTHENTICATED and PERMISSION_DENIED. The file of keys is read again when it
+//! changes: a key can be added or taken back while the server runs. No call waits for that.
 
 use std::convert::Infallible;
-use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::path::Path;
+use std::sync::Arc;
 use std::task::{Context, Poll};
-use std::time::{Duration, Instant, SystemTime};
 
 use bytes::Bytes;
 use futures::future::BoxFuture;
@@ -22,34 +20,14 @@ use tower::{BoxError, Service};
 use super::status::status;
 use crate::config::{KeyFile, Scope};
 use crate::error::ServeError;
+use crate::reload::Reload;
 
-/// How often the file is looked at, at most.
-const LOOK: Duration = Duration::from_secs(1);
 const SCHEME: &str = "Bearer ";
 const OTHER_HEADER: &str = "x-api-key";
 
 /// The keys that are asked for. Copies are the same keys.
 #[derive(Debug, Clone, Default)]
-pub struct Keys(Option<Arc<Store>>);
-
-#[derive(Debug)]
-struct Store {
-    path: PathBuf,
-    state: Mutex<State>,
-}
-
-#[derive(Debug)]
-struct State {
-    file: Arc<KeyFile>,
-    /// Of what `file` was read from.
-    version: Option<Version>,
-    /// Of what could not be used.
-    bad: Option<Option<Version>>,
-    looked: Instant,
-}
-
-/// What changes when a file is written again.
-type Version = (SystemTime, u64);
+pub struct Keys(Option<Arc<Reload<KeyFile>>>);
 
 impl Keys {
     /// Asks for a key of the file at `path`, or for none if there is no path.
@@ -58,16 +36,18 @@ impl Keys {
     /// Everything that is wrong with the file.
     pub fn new(path: Option<&Path>) -> Result<Self, Vec<String>> {
         let Some(path) = path else { return Ok(Self(None)) };
-        let state = State {
-            version: version(path),
-            file: Arc::new(KeyFile::read(path)?),
-            bad: None,
-            looked: Instant::now(),
-        };
-        Ok(Self(Some(Arc::new(Store {
-            path: path.to_owned(),
-            state: Mutex::new(state),
-        }))))
+        let files = vec![path.to_owned()];
+        let path = path.to_owned();
+        let keys = Reload::new("the file of API keys", files, move || KeyFile::read(&path))?;
+        Ok(Self(Some(Arc::new(keys))))
+    }
+
+    /// Looks at the file again and again. Never ends.
+    pub(super) async fn follow(self) {
+        match self.0 {
+            Some(keys) => keys.follow().await,
+            None => std::future::pending().await,
+        }
     }
 
     /// Whether who sent these headers may do what `scope` covers; without a scope, any good key will do.
@@ -75,9 +55,9 @@ impl Keys {
     /// # Errors
     /// Why not.
     pub fn allow(&self, headers: &HeaderMap, scope: Option<Scope>) -> Result<(), ServeError> {
-        let Some(store) = &self.0 else { return Ok(()) };
+        let Some(keys) = &self.0 else { return Ok(()) };
         let key = key(headers).ok_or(ServeError::ApiKeyMissing)?;
-        let file = store.current();
+        let file = keys.current();
         let holder = file.holder(key).ok_or(ServeError::ApiKeyInvalid)?;
         match scope {
             Some(scope) if !holder.scopes.contains(&scope) => Err(ServeError::ScopeMissing(scope)),
@@ -93,42 +73,6 @@ impl Keys {
             scope,
         }
     }
-}
-
-impl Store {
-    fn current(&self) -> Arc<KeyFile> {
-        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
-        if state.looked.elapsed() >= LOOK {
-            state.looked = Instant::now();
-            let version = version(&self.path);
-            if version != state.version {
-                match KeyFile::read(&self.path) {
-                    // What is being written is empty for a moment.
-                    Ok(file) if !file.is_empty() => {
-                        tracing::info!(keys = file.len(), "the file of API keys has been read again");
-                        state.file = Arc::new(file);
-                        state.version = version;
-                    }
-                    Ok(_) => self.stay(&mut state, version, &["has no keys".to_owned()]),
-                    Err(problems) => self.stay(&mut state, version, &problems),
-                }
-            }
-        }
-        Arc::clone(&state.file)
-    }
-
-    /// Keeps the keys, and tries again at the next look. Says why once for every version of the file.
-    fn stay(&self, state: &mut State, version: Option<Version>, problems: &[String]) {
-        if state.bad != Some(version) {
-            state.bad = Some(version);
-            tracing::error!(file = %self.path.display(), ?problems, "API keys stay as they were");
-        }
-    }
-}
-
-fn version(path: &Path) -> Option<Version> {
-    let metadata = std::fs::metadata(path).ok()?;
-    Some((metadata.modified().ok()?, metadata.len()))
 }
 
 fn key(headers: &HeaderMap) -> Option<&str> {

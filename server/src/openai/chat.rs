@@ -16,7 +16,7 @@ use super::answer::{Answer, Whole};
 use super::error::ApiError;
 use super::question::Question;
 use super::sound::Sound;
-use super::{OpenAi, body, json, request};
+use super::{OpenAi, body, request};
 use crate::config::Scope;
 use crate::grpc::status;
 
@@ -46,7 +46,7 @@ pub(super) async fn create(
     body: Body,
 ) -> Result<Response, ApiError> {
     openai.allow(&headers, Some(Scope::Chat))?;
-    let question: Question = json(&headers, body, MAX_BODY).await?;
+    let question: Question = openai.json(&headers, body, MAX_BODY).await?;
     let (sound, streams, wants_usage) = (question.sound()?, question.streams(), question.wants_usage());
     if streams && sound.is_some_and(|sound| sound != Sound::Pcm) {
         let problem =

@@ -16,7 +16,7 @@ use tonic::Status;
 
 use super::error::ApiError;
 use super::sound::{Sound, Voice};
-use super::{OpenAi, json, request};
+use super::{OpenAi, request};
 use crate::config::Scope;
 
 /// Longest body, in bytes: far more than the text that is spoken.
@@ -99,7 +99,7 @@ pub(super) async fn create(
     body: Body,
 ) -> Result<Response, ApiError> {
     openai.allow(&headers, Some(Scope::Speech))?;
-    let speech: Speech = json(&headers, body, MAX_BODY).await?;
+    let speech: Speech = openai.json(&headers, body, MAX_BODY).await?;
     let (sound, carrier) = speech.sound()?;
     let answer = openai
         .speech

@@ -8,7 +8,11 @@ use std::time::Duration;
 use clap::Args;
 use omni_telemetry::{Credentials, PushOptions, PushTarget, Secret};
 
-use crate::config::time::parse_duration;
+use crate::config::time::{parse_duration, written};
+
+/// Bounds of the times of a push.
+const SHORTEST: Duration = Duration::from_millis(100);
+const LONGEST: Duration = Duration::from_secs(3_600);
 
 /// A URL that may hold a password: never shown.
 #[derive(Clone, PartialEq, Eq)]
@@ -85,8 +89,9 @@ impl RawPush {
             ("--push-interval", self.push_interval),
             ("--push-timeout", self.push_timeout),
         ] {
-            if time < Duration::from_millis(100) {
-                return Err(format!("{flag} {time:?}: expected at least 100ms"));
+            if !(SHORTEST..=LONGEST).contains(&time) {
+                let [time, least, most] = [time, SHORTEST, LONGEST].map(written);
+                return Err(format!("{flag} {time}: expected {least} to {most}"));
             }
         }
         let grouping = self.grouping(server)?;

@@ -122,7 +122,8 @@ fn a_server_keeps_its_group_over_restarts() {
 fn flags_of_the_gateway_are_checked() {
     for (args, expected) in [
         (["--push-grouping", "instance"], "LABEL=VALUE"),
-        (["--push-interval", "1ms"], "at least 100ms"),
+        (["--push-interval", "1ms"], "100ms to 1h"),
+        (["--push-timeout", "2h"], "100ms to 1h"),
         (["--push-token-file", "/no/such/token"], "/no/such/token"),
         (["--push-job", ""], "job"),
     ] {

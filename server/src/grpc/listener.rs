@@ -1,0 +1,277 @@
+//! The port: who is let in, and what a connection may take before it has said what it wants.
+//!
+//! In: the socket, certificates, a service. Out: connections that are served, each in a task of its own. A connection that has not
+//! said anything yet has a time limit and is one of a bounded number; when there are too many of them, the oldest goes, so that
+//! those who say nothing keep nobody out. One that has spoken is one of a bounded number in all and per address. tonic's own
+//! server has none of these bounds.
+
+mod opened;
+mod openings;
+mod places;
+
+use std::io;
+use std::net::{IpAddr, SocketAddr};
+use std::pin::pin;
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
+
+use axum::Router;
+use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
+use hyper_util::server::conn::auto::Builder;
+use hyper_util::service::TowerToHyperService;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::task::JoinSet;
+use tokio_rustls::TlsAcceptor;
+use tokio_stream::StreamExt as _;
+use tokio_util::either::Either;
+use tokio_util::sync::CancellationToken;
+use tonic::transport::server::TcpIncoming;
+
+use self::opened::Opened;
+use self::openings::{Opening, Openings};
+use self::places::{Full, Places};
+use crate::config::{ConnectionLimits, TlsFiles, TlsIdentity, subject};
+use crate::reload::Reload;
+
+/// Pause after an error that is not a connection's own, like a lack of file descriptors.
+const PAUSE: Duration = Duration::from_millis(100);
+/// How long a peer whose handshake failed may go on, and with how many bytes.
+const LAST_WORDS: Duration = Duration::from_secs(1);
+const LAST_BYTES: u64 = 64 << 10;
+
+/// What connections are encrypted with, read again when the files change.
+#[derive(Debug, Clone)]
+pub struct Tls(Arc<Reload<TlsIdentity>>);
+
+impl Tls {
+    /// As the files say.
+    ///
+    /// # Errors
+    /// Everything that is wrong with them.
+    pub fn new(files: &TlsFiles) -> Result<Self, Vec<String>> {
+        let (paths, files) = (files.paths(), files.clone());
+        let read = move || {
+            let identity = files.read()?;
+            if let Some(warning) = identity.warning(SystemTime::now()) {
+                tracing::warn!(file = %files.certificate.display(), "{warning}");
+            }
+            Ok(identity)
+        };
+        Ok(Self(Arc::new(Reload::new("the TLS certificate", paths, read)?)))
+    }
+
+    fn acceptor(&self) -> TlsAcceptor {
+        TlsAcceptor::from(Arc::clone(&self.0.current().config))
+    }
+
+    /// Looks at the files again and again. Never ends.
+    pub(super) async fn follow(self) {
+        self.0.follow().await;
+    }
+}
+
+/// A connection, encrypted or not, that has said something.
+type Stream = Opened<Either<TcpStream, Box<tokio_rustls::server::TlsStream<TcpStream>>>>;
+
+/// The port, and what is known of its connections.
+pub(super) struct Listener {
+    incoming: TcpIncoming,
+    shared: Arc<Shared>,
+}
+
+struct Shared {
+    tls: Option<Tls>,
+    limits: ConnectionLimits,
+    openings: Openings,
+    places: Places,
+    http: Builder<TokioExecutor>,
+    service: Router,
+    closing: CancellationToken,
+}
+
+impl Listener {
+    pub(super) fn new(
+        listener: TcpListener,
+        tls: Option<Tls>,
+        limits: ConnectionLimits,
+        service: Router,
+    ) -> Self {
+        let incoming = TcpIncoming::from(listener).with_nodelay(Some(true));
+        // HTTP/2 has pings; without these a peer on HTTP/1.1 that was lost would stay for ever.
+        let incoming = incoming.with_keepalive(Some(limits.keepalive));
+        let shared = Arc::new(Shared {
+            tls,
+            openings: Openings::new(limits.openings),
+            places: Places::new(limits.connections, limits.per_peer),
+            http: http(&limits),
+            limits,
+            service,
+            closing: CancellationToken::new(),
+        });
+        Self { incoming, shared }
+    }
+
+    /// Serves until `shutdown` resolves and every connection has closed after it.
+    pub(super) async fn serve(self, shutdown: impl Future<Output = ()>) {
+        let Self { mut incoming, shared } = self;
+        let mut connections = JoinSet::new();
+        let mut shutdown = pin!(shutdown);
+        let mut failing = false;
+        loop {
+            tokio::select! {
+                () = &mut shutdown => break,
+                Some(ended) = connections.join_next() => joined(ended),
+                accepted = incoming.next() => match accepted {
+                    Some(Ok(stream)) => {
+                        failing = false;
+                        let opening = shared.openings.enter();
+                        connections.spawn(Arc::clone(&shared).connection(stream, opening));
+                    }
+                    Some(Err(error)) if is_own(&error) => {}
+                    Some(Err(error)) => {
+                        if !std::mem::replace(&mut failing, true) {
+                            tracing::error!(%error, "no connection can be accepted, trying again");
+                        }
+                        tokio::time::sleep(PAUSE).await;
+                    }
+                    None => break,
+                }
+            }
+        }
+        // Nobody else gets in: the port is free for whoever comes next.
+        drop(incoming);
+        shared.closing.cancel();
+        while let Some(ended) = connections.join_next().await {
+            joined(ended);
+        }
+    }
+}
+
+/// Whether an error is that of a connection which is gone already.
+fn is_own(error: &io::Error) -> bool {
+    use io::ErrorKind::{ConnectionAborted, ConnectionRefused, ConnectionReset, Interrupted};
+    matches!(
+        error.kind(),
+        ConnectionAborted | ConnectionRefused | ConnectionReset | Interrupted
+    )
+}
+
+fn joined(ended: Result<(), tokio::task::JoinError>) {
+    if ended.is_err_and(|error| error.is_panic()) {
+        tracing::error!("the task of a connection panicked");
+    }
+}
+
+/// Every bound of HTTP is stated, none left to a default.
+fn http(limits: &ConnectionLimits) -> Builder<TokioExecutor> {
+    let mut builder = Builder::new(TokioExecutor::new());
+    builder
+        .http1()
+        .timer(TokioTimer::new())
+        .header_read_timeout(limits.request_time)
+        .max_headers(limits.headers)
+        .max_buf_size(limits.header_bytes as usize);
+    builder
+        .http2()
+        .timer(TokioTimer::new())
+        .max_concurrent_streams(limits.streams)
+        .initial_stream_window_size(limits.stream_window)
+        .initial_connection_window_size(limits.connection_window)
+        .max_frame_size(limits.frame_bytes)
+        .max_header_list_size(limits.header_bytes)
+        .max_send_buf_size(limits.send_buffer)
+        .max_pending_accept_reset_streams(limits.pending_resets)
+        .max_local_error_reset_streams(limits.local_resets)
+        .keep_alive_interval(limits.keepalive)
+        .keep_alive_timeout(limits.keepalive_timeout);
+    builder
+}
+
+impl Shared {
+    /// A connection from its begin to its end.
+    async fn connection(self: Arc<Self>, stream: TcpStream, opening: Opening) {
+        // Without an address it is gone already.
+        let Ok(peer) = stream.peer_addr() else { return };
+        let opened = self.opening(stream, peer, &opening).await;
+        drop(opening);
+        let Some((stream, principal)) = opened else { return };
+        let place = match self.places.take(peer.ip()) {
+            Ok(place) => place,
+            Err(full) => return refused(peer.ip(), &full),
+        };
+        tracing::debug!(%peer, principal, "connection");
+        self.talk(stream, peer).await;
+        drop(place);
+    }
+
+    /// Waits for the first words of a connection.
+    async fn opening(
+        &self,
+        stream: TcpStream,
+        peer: SocketAddr,
+        opening: &Opening,
+    ) -> Option<(Stream, Option<String>)> {
+        let opened = tokio::time::timeout(self.limits.opening_time, self.open(stream));
+        let problem = tokio::select! {
+            () = self.closing.cancelled() => return None,
+            () = opening.is_over() => "too many others are opening".to_owned(),
+            opened = opened => match opened {
+                Ok(Ok(opened)) => return Some(opened),
+                Ok(Err(error)) => error.to_string(),
+                Err(_) => "it said nothing in time".to_owned(),
+            },
+        };
+        tracing::debug!(%peer, problem, "a connection came to nothing");
+        None
+    }
+
+    async fn open(&self, stream: TcpStream) -> io::Result<(Stream, Option<String>)> {
+        let Some(tls) = &self.tls else {
+            return Ok((Opened::read(Either::Left(stream)).await?, None));
+        };
+        let stream = match tls.acceptor().accept(stream).into_fallible().await {
+            Ok(stream) => Box::new(stream),
+            Err((error, stream)) => {
+                farewell(stream).await;
+                return Err(error);
+            }
+        };
+        let (_, session) = stream.get_ref();
+        let certificates = session.peer_certificates().unwrap_or_default();
+        let principal = certificates.first().and_then(subject);
+        Ok((Opened::read(Either::Right(stream)).await?, principal))
+    }
+
+    async fn talk(&self, stream: Stream, peer: SocketAddr) {
+        let service = TowerToHyperService::new(self.service.clone());
+        let mut connection = pin!(self.http.serve_connection(TokioIo::new(stream), service));
+        let ended = tokio::select! {
+            ended = connection.as_mut() => ended,
+            () = self.closing.cancelled() => {
+                connection.as_mut().graceful_shutdown();
+                connection.await
+            }
+        };
+        if let Err(error) = ended {
+            tracing::debug!(%peer, error = &*error, "a connection broke");
+        }
+    }
+}
+
+/// Ends a connection so that its peer reads why: one that is still talking would only see a reset.
+async fn farewell(mut stream: TcpStream) {
+    let ended = async {
+        stream.shutdown().await?;
+        tokio::io::copy(&mut stream.take(LAST_BYTES), &mut tokio::io::sink()).await
+    };
+    // Whoever does not read it does not care.
+    let _ = tokio::time::timeout(LAST_WORDS, ended).await;
+}
+
+fn refused(peer: IpAddr, full: &Full) {
+    match full.said {
+        true => tracing::debug!(%peer, limit = full.limit, "a connection is refused"),
+        false => tracing::warn!(%peer, limit = full.limit, "connections are refused: {full}"),
+    }
+}

@@ -1,0 +1,114 @@
+//! Calls that have one message must bring it in time: who begins a message and never ends it holds a stream and a task for ever.
+//! Calls that stream their messages are left alone: sessions know how long silence may last.
+
+use std::collections::HashSet;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::Request;
+use http_body::{Body as HttpBody, Frame, SizeHint};
+use tokio::time::Sleep;
+use tonic::Status;
+use tonic::body::Body;
+use tonic::server::NamedService;
+use tower::Service;
+
+/// How long whole requests may take. Copies share the list of methods.
+#[derive(Debug, Clone)]
+pub(super) struct Patience {
+    time: Duration,
+    /// Paths of methods with one request message.
+    whole: Arc<HashSet<String>>,
+}
+
+impl Patience {
+    /// For these paths.
+    pub(super) fn new(time: Duration, whole: HashSet<String>) -> Self {
+        Self {
+            time,
+            whole: Arc::new(whole),
+        }
+    }
+
+    pub(super) fn layer<S>(&self, inner: S) -> Patient<S> {
+        Patient {
+            inner,
+            patience: self.clone(),
+        }
+    }
+}
+
+/// A service whose requests come in time, or not at all.
+#[derive(Debug, Clone)]
+pub(super) struct Patient<S> {
+    inner: S,
+    patience: Patience,
+}
+
+impl<S: NamedService> NamedService for Patient<S> {
+    const NAME: &'static str = S::NAME;
+}
+
+impl<S: Service<Request<Body>>> Service<Request<Body>> for Patient<S> {
+    type Response = S::Response;
+    type Error = S::Error;
+    type Future = S::Future;
+
+    fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<Result<(), S::Error>> {
+        self.inner.poll_ready(context)
+    }
+
+    fn call(&mut self, request: Request<Body>) -> S::Future {
+        if !self.patience.whole.contains(request.uri().path()) {
+            return self.inner.call(request);
+        }
+        let time = self.patience.time;
+        let request = request.map(|body| {
+            Body::new(Timed {
+                body,
+                late: Box::pin(tokio::time::sleep(time)),
+                time,
+            })
+        });
+        self.inner.call(request)
+    }
+}
+
+/// A body that has until `late`.
+struct Timed {
+    body: Body,
+    late: Pin<Box<Sleep>>,
+    time: Duration,
+}
+
+impl HttpBody for Timed {
+    type Data = Bytes;
+    type Error = Status;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Status>>> {
+        if let Poll::Ready(frame) = Pin::new(&mut self.body).poll_frame(context) {
+            return Poll::Ready(frame);
+        }
+        let time = self.time;
+        let late = self.late.as_mut().poll(context);
+        late.map(|()| {
+            Some(Err(Status::deadline_exceeded(format!(
+                "the request did not come in full within {time:?}"
+            ))))
+        })
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
+    }
+}

@@ -1,5 +1,6 @@
 //! The program as it is run: its output, its exit codes, its signals, its log.
 
+mod encrypted;
 mod secrets;
 
 use std::io::{BufRead as _, BufReader, Read as _};
@@ -33,7 +34,12 @@ struct Server {
 impl Server {
     fn start(args: &[&str]) -> Self {
         let mut command = omni_server();
-        command.args(["--listen", "127.0.0.1:0"]).args(args);
+        command.args(args);
+        Self::run(command)
+    }
+
+    fn run(mut command: Command) -> Self {
+        command.args(["--listen", "127.0.0.1:0"]);
         let mut process = command
             .stderr(Stdio::piped())
             .spawn()

@@ -2,6 +2,7 @@
 
 mod callers;
 mod counts;
+mod encrypted_push;
 mod engines;
 mod families;
 mod listening;

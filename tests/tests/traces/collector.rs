@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use omni_server::config::Config;
-use omni_tests::{FakeScript, FakeSpeech, TestServer};
+use omni_tests::{FakeScript, FakeSpeech, Signed, TestServer};
 use opentelemetry_proto::tonic::collector::trace::v1::trace_service_server::{
     TraceService, TraceServiceServer,
 };
@@ -19,8 +19,8 @@ use opentelemetry_proto::tonic::trace::v1::Span;
 use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
 use tonic::metadata::MetadataMap;
-use tonic::transport::Server;
 use tonic::transport::server::TcpIncoming;
+use tonic::transport::{Identity, Server, ServerTlsConfig};
 use tonic::{Request, Response, Status};
 
 /// What was sent along, and what it was sent with.
@@ -51,6 +51,7 @@ impl TraceService for Received {
 /// It runs as long as this lives.
 #[derive(Debug)]
 pub(crate) struct Collector {
+    scheme: &'static str,
     address: SocketAddr,
     received: Received,
     task: JoinHandle<()>,
@@ -64,16 +65,29 @@ impl Drop for Collector {
 
 impl Collector {
     pub(crate) async fn start() -> Self {
+        Self::serve("http", Server::builder()).await
+    }
+
+    /// Behind TLS.
+    pub(crate) async fn encrypted(signed: &Signed) -> Self {
+        let identity = Identity::from_pem(&signed.certificate, &signed.key);
+        let tls = ServerTlsConfig::new().identity(identity);
+        let server = Server::builder().tls_config(tls).expect("a pair");
+        Self::serve("https", server).await
+    }
+
+    async fn serve(scheme: &'static str, mut server: Server) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
         let address = listener.local_addr().expect("an address");
         let received = Received::default();
         let service = TraceServiceServer::new(received.clone())
             .accept_compressed(tonic::codec::CompressionEncoding::Gzip);
-        let serving = Server::builder()
+        let serving = server
             .add_service(service)
             .serve_with_incoming(TcpIncoming::from(listener));
         let task = tokio::spawn(async move { serving.await.expect("it serves") });
         Self {
+            scheme,
             address,
             received,
             task,
@@ -81,7 +95,7 @@ impl Collector {
     }
 
     pub(crate) fn url(&self) -> String {
-        format!("http://{}", self.address)
+        format!("{}://{}", self.scheme, self.address)
     }
 
     pub(crate) fn batches(&self) -> Vec<Batch> {

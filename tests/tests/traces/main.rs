@@ -3,4 +3,5 @@
 mod absent;
 mod callers;
 mod collector;
+mod encrypted;
 mod requests;

@@ -112,8 +112,11 @@ impl SpanTransport for Otlp {
 }
 
 fn error(status: &tonic::Status) -> SpanSendError {
-    // Its words stay out of the log: it may repeat what it was sent, credentials too.
-    let message = format!("the collector answered {:?}", status.code());
+    let message = match std::error::Error::source(status) {
+        Some(source) => format!("no connection to the collector: {}", root_cause(source)),
+        // Its words stay out of the log: it may repeat what it was sent, credentials too.
+        None => format!("the collector answered {:?}", status.code()),
+    };
     match status.code() {
         Code::ResourceExhausted if status.get_details_retry_info().is_none() => SpanSendError::Refused(message),
         Code::Cancelled
@@ -127,6 +130,15 @@ fn error(status: &tonic::Status) -> SpanSendError {
         | Code::Unknown => SpanSendError::Transient(message),
         _ => SpanSendError::Refused(message),
     }
+}
+
+/// The innermost error of a chain: that a certificate is not trusted, rather than "transport error".
+fn root_cause(error: &(dyn std::error::Error + 'static)) -> String {
+    let mut innermost = error;
+    while let Some(source) = innermost.source() {
+        innermost = source;
+    }
+    innermost.to_string()
 }
 
 fn wire(span: &Span) -> WireSpan {

@@ -1,7 +1,8 @@
 //! From samples to the bytes of one piece of audio, as a stream.
 //!
 //! In: samples of one channel at the format's rate, in any chunking. Out: [`Chunk`]s, in order, contiguous, each with the samples
-//! that it decodes to. The bytes of all chunks together do not depend on how the samples were cut; how many chunks there are may.
+//! that it decodes to. The bytes of all chunks together do not depend on how the samples were cut; how many chunks there are may,
+//! unless the format says how long each is.
 //! Nothing is written before there is a sample: audio without samples has no bytes, no header either.
 
 mod flac;
@@ -55,9 +56,9 @@ impl Encoder {
     #[must_use]
     pub fn new(format: Format, serial: u32) -> Self {
         let kind = match format.encoding() {
-            Encoding::Opus => Kind::Opus(Box::new(OpusPackets::new(format.rate()))),
-            Encoding::OggOpus => Kind::OggOpus(Box::new(OggOpus::new(format.rate(), serial))),
-            Encoding::Flac => Kind::Flac(Box::new(FlacFrames::new(format.rate()))),
+            Encoding::Opus => Kind::Opus(Box::new(OpusPackets::new(format))),
+            Encoding::OggOpus => Kind::OggOpus(Box::new(OggOpus::new(format, serial))),
+            Encoding::Flac => Kind::Flac(Box::new(FlacFrames::new(format))),
             Encoding::Pcm16 | Encoding::PcmF32 | Encoding::Mulaw | Encoding::Alaw | Encoding::Wav => {
                 Kind::Raw(Raw::new(format))
             }
@@ -79,22 +80,33 @@ impl Encoder {
     pub fn push(&mut self, samples: &[f32], out: &mut Vec<Chunk>) {
         let mut encoded = Vec::new();
         match &mut self.kind {
-            Kind::Raw(raw) => encoded.push(raw.push(samples)),
+            Kind::Raw(raw) => raw.push(samples, &mut encoded),
             Kind::Opus(packets) => packets.push(samples, &mut encoded),
-            Kind::OggOpus(pages) => encoded.push(pages.push(samples)),
-            Kind::Flac(frames) => encoded.push(frames.push(samples)),
+            Kind::OggOpus(pages) => pages.push(samples, &mut encoded),
+            Kind::Flac(frames) => frames.push(samples, &mut encoded),
         }
         self.number(encoded, out);
     }
 
-    /// Ends the audio: appends the rest. Compressed formats hold back a little, so that there is one if there was any sample.
+    /// Samples that it decodes to before the first that was taken.
+    #[must_use]
+    pub fn delay(&self) -> Samples {
+        match &self.kind {
+            Kind::Opus(packets) => packets.delay(),
+            // Ogg says what is to be left out, and players leave it out.
+            Kind::Raw(_) | Kind::OggOpus(_) | Kind::Flac(_) => Samples::ZERO,
+        }
+    }
+
+    /// Ends the audio: appends the rest. Compressed formats and frames hold back a little, so that there is one if there was any
+    /// sample.
     pub fn finish(mut self, out: &mut Vec<Chunk>) {
         let mut encoded = Vec::new();
         match &mut self.kind {
-            Kind::Raw(_) => {}
+            Kind::Raw(raw) => raw.finish(&mut encoded),
             Kind::Opus(packets) => packets.finish(&mut encoded),
-            Kind::OggOpus(pages) => encoded.push(pages.finish()),
-            Kind::Flac(frames) => encoded.push(frames.finish()),
+            Kind::OggOpus(pages) => pages.finish(&mut encoded),
+            Kind::Flac(frames) => frames.finish(&mut encoded),
         }
         self.number(encoded, out);
     }

@@ -4,13 +4,27 @@
 //! a request and who encodes it cannot disagree.
 
 use std::fmt;
+use std::ops::RangeInclusive;
+use std::time::Duration;
 
-use crate::units::SampleRate;
+use crate::units::{SampleRate, Samples};
 
 /// The rates, in Hz, that libopus encodes at.
 const OPUS: [u32; 5] = [8_000, 12_000, 16_000, 24_000, 48_000];
 /// The rates, in Hz, at which telephones carry G.711: narrow and wide band.
 const G711: [u32; 2] = [8_000, 16_000];
+
+/// Playing times, in microseconds, of the packets that libopus makes.
+const OPUS_FRAMES: [u64; 6] = [2_500, 5_000, 10_000, 20_000, 40_000, 60_000];
+/// Playing times, in microseconds, of the shortest page, of which more is played than is left out before the first sample; of the
+/// packets that longer pages are made of; and of the longest page, which has room for 50.
+const MIN_OGG: u64 = 10_000;
+const OGG_PACKET: u64 = 20_000;
+const MAX_OGG: u64 = 1_000_000;
+/// Playing times, in microseconds, of what is cut between any two samples, and of FLAC frames: none has more samples than every
+/// decoder takes.
+const RAW_FRAMES: RangeInclusive<u64> = 2_500..=5_000_000;
+const FLAC_FRAMES: RangeInclusive<u64> = 2_500..=80_000;
 
 /// How samples become bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -97,6 +111,27 @@ impl Encoding {
         SampleRate::new(hz).unwrap_or(native)
     }
 
+    /// Whether chunks may last so long, in microseconds.
+    fn takes_frames(self, micros: u64) -> bool {
+        match self {
+            Self::Opus => OPUS_FRAMES.contains(&micros),
+            Self::OggOpus if micros == MIN_OGG => true,
+            Self::OggOpus => micros > 0 && micros.is_multiple_of(OGG_PACKET) && micros <= MAX_OGG,
+            Self::Flac => FLAC_FRAMES.contains(&micros),
+            Self::Pcm16 | Self::PcmF32 | Self::Mulaw | Self::Alaw | Self::Wav => RAW_FRAMES.contains(&micros),
+        }
+    }
+
+    /// How long chunks may last, for people.
+    fn expected_frames(self) -> &'static str {
+        match self {
+            Self::Opus => "2.5, 5, 10, 20, 40 or 60 ms",
+            Self::OggOpus => "10 ms or a multiple of 20 ms up to 1 s",
+            Self::Flac => "2.5 to 80 ms",
+            Self::Pcm16 | Self::PcmF32 | Self::Mulaw | Self::Alaw | Self::Wav => "2.5 ms to 5 s",
+        }
+    }
+
     /// The rates it takes, for people.
     fn expected(self) -> String {
         match self.only_rates() {
@@ -122,11 +157,33 @@ pub struct FormatError {
     pub got: u32,
 }
 
+/// A playing time that chunks cannot have.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum FrameError {
+    /// The encoding has no such frames.
+    #[error("{got:?} does not go with {}, expected {}", encoding.name(), encoding.expected_frames())]
+    Encoding {
+        /// The encoding.
+        encoding: Encoding,
+        /// The playing time.
+        got: Duration,
+    },
+    /// It ends between two samples.
+    #[error("{got:?} is no whole number of samples at {rate}, expected one that is")]
+    Rate {
+        /// The rate.
+        rate: SampleRate,
+        /// The playing time.
+        got: Duration,
+    },
+}
+
 /// An encoding at a rate that it takes; one channel.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Format {
     encoding: Encoding,
     rate: SampleRate,
+    frame: Option<Samples>,
 }
 
 impl Format {
@@ -139,8 +196,33 @@ impl Format {
     /// [`FormatError`] if `encoding` does not take a rate of `hz`.
     pub fn new(encoding: Encoding, hz: u32) -> Result<Self, FormatError> {
         match SampleRate::new(hz) {
-            Ok(rate) if encoding.takes(rate) => Ok(Self { encoding, rate }),
+            Ok(rate) if encoding.takes(rate) => Ok(Self {
+                encoding,
+                rate,
+                frame: None,
+            }),
             _ => Err(FormatError { encoding, got: hz }),
+        }
+    }
+
+    /// The same in chunks that each play for exactly `time`, but for the last.
+    ///
+    /// # Errors
+    /// [`FrameError`] if the encoding or the rate has none that do.
+    pub fn framed(self, time: Duration) -> Result<Self, FrameError> {
+        let Self { encoding, rate, .. } = self;
+        let micros = time.as_nanos().is_multiple_of(1_000).then_some(time.as_micros());
+        let micros = micros.and_then(|micros| u64::try_from(micros).ok());
+        if !micros.is_some_and(|micros| encoding.takes_frames(micros)) {
+            return Err(FrameError::Encoding { encoding, got: time });
+        }
+        let frame = rate.samples(time);
+        match rate.duration(frame) == time {
+            true => Ok(Self {
+                frame: Some(frame),
+                ..self
+            }),
+            false => Err(FrameError::Rate { rate, got: time }),
         }
     }
 
@@ -155,11 +237,21 @@ impl Format {
     pub fn rate(self) -> SampleRate {
         self.rate
     }
+
+    /// Samples of every chunk but the last; none where chunks are as they come.
+    #[must_use]
+    pub fn frame(self) -> Option<Samples> {
+        self.frame
+    }
 }
 
 impl fmt::Debug for Format {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} at {}", self.encoding.name(), self.rate)
+        write!(f, "{} at {}", self.encoding.name(), self.rate)?;
+        match self.frame {
+            Some(frame) => write!(f, " in frames of {:?}", self.rate.duration(frame)),
+            None => Ok(()),
+        }
     }
 }
 
@@ -188,6 +280,48 @@ mod tests {
         );
         assert!(Format::new(Encoding::Pcm16, 0).is_err());
         assert!(Format::new(Encoding::Pcm16, 22_050).is_ok());
+    }
+
+    #[test]
+    fn a_frame_that_cannot_be_is_refused_with_those_that_can() {
+        let told = |encoding, hz, micros| {
+            let format = Format::new(encoding, hz).unwrap();
+            format
+                .framed(Duration::from_micros(micros))
+                .unwrap_err()
+                .to_string()
+        };
+        assert_eq!(
+            told(Encoding::Opus, 48_000, 30_000),
+            "30ms does not go with Opus, expected 2.5, 5, 10, 20, 40 or 60 ms"
+        );
+        assert_eq!(
+            told(Encoding::OggOpus, 48_000, 30_000),
+            "30ms does not go with Ogg Opus, expected 10 ms or a multiple of 20 ms up to 1 s"
+        );
+        assert_eq!(
+            told(Encoding::Pcm16, 16_000, 0),
+            "0ns does not go with 16-bit PCM, expected 2.5 ms to 5 s"
+        );
+        assert_eq!(
+            told(Encoding::Flac, 16_000, 81_000),
+            "81ms does not go with FLAC, expected 2.5 to 80 ms"
+        );
+        assert_eq!(
+            told(Encoding::Pcm16, 11_025, 10_000),
+            "10ms is no whole number of samples at 11025 Hz, expected one that is"
+        );
+    }
+
+    #[test]
+    fn a_frame_is_counted_in_samples() {
+        let frame = |encoding, hz, ms| {
+            let format = Format::new(encoding, hz).unwrap();
+            format.framed(Duration::from_millis(ms)).unwrap().frame()
+        };
+        assert_eq!(frame(Encoding::Mulaw, 8_000, 20), Some(Samples(160)));
+        assert_eq!(frame(Encoding::Pcm16, 22_050, 20), Some(Samples(441)));
+        assert_eq!(frame(Encoding::OggOpus, 24_000, 100), Some(Samples(2_400)));
     }
 
     #[test]

@@ -14,31 +14,44 @@ pub struct Rendering {
     pub gain: Gain,
 }
 
-/// Where a position in what is heard lies in what was made.
+/// Where a position in what was made lies in what is heard.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Timeline {
     made: SampleRate,
     heard: SampleRate,
     speed: Speed,
+    delay: Samples,
 }
 
 impl Timeline {
     /// Speech made at one rate and heard at another, at this speed.
     #[must_use]
     pub fn new(made: SampleRate, heard: SampleRate, speed: Speed) -> Self {
-        Self { made, heard, speed }
+        Self {
+            made,
+            heard,
+            speed,
+            delay: Samples::ZERO,
+        }
     }
 
-    /// How many of the samples that were made are heard by whoever has heard so many; never fewer than were made of those. At
-    /// another speed than 1 a sound may lie 12 ms beside it.
+    /// Everything is heard this much later, in samples that are heard.
     #[must_use]
-    pub fn made(&self, heard: Samples) -> Samples {
-        let factor = f64::from(self.made.hz()) / f64::from(self.heard.hz()) * f64::from(self.speed.factor());
-        match factor == 1.0 {
-            true => heard,
+    pub fn delayed(self, delay: Samples) -> Self {
+        Self { delay, ..self }
+    }
+
+    /// How many samples are heard by the time that so many were heard of those that were made; never more than there are of these.
+    /// At another speed than 1 a sound may lie 12 ms beside it.
+    #[must_use]
+    pub fn heard(&self, made: Samples) -> Samples {
+        let factor = f64::from(self.heard.hz()) / f64::from(self.made.hz()) / f64::from(self.speed.factor());
+        let heard = match factor == 1.0 {
+            true => made,
             // A cast saturates.
-            false => Samples((heard.0 as f64 * factor).ceil() as u64),
-        }
+            false => Samples((made.0 as f64 * factor).floor() as u64),
+        };
+        Samples(heard.0.saturating_add(self.delay.0))
     }
 }
 
@@ -122,22 +135,26 @@ mod tests {
     }
 
     #[test]
-    fn what_was_heard_is_found_in_what_was_made() {
+    fn what_was_made_is_found_in_what_is_heard() {
         let timeline = Timeline::new(rate(24_000), rate(8_000), Speed::new(2.0).unwrap());
-        assert_eq!(timeline.made(Samples(8_000)), Samples(48_000));
+        assert_eq!(timeline.heard(Samples(48_000)), Samples(8_000));
+        assert_eq!(
+            timeline.delayed(Samples(52)).heard(Samples(48_000)),
+            Samples(8_052)
+        );
         let same = Timeline::new(rate(24_000), rate(24_000), Speed::default());
-        assert_eq!(same.made(Samples(u64::MAX)), Samples(u64::MAX));
+        assert_eq!(same.heard(Samples(u64::MAX)), Samples(u64::MAX));
     }
 
     #[test]
-    fn whoever_has_heard_everything_has_heard_all_that_was_made() {
+    fn all_that_was_made_is_heard_within_what_there_is_to_hear() {
         for hz in [8_000, 11_025, 22_050, 44_100, 48_000] {
             for speed in [0.5, 0.77, 1.0, 1.1, 1.6, 1.99] {
                 let speed = Speed::new(speed).unwrap();
                 let timeline = Timeline::new(rate(24_000), rate(hz), speed);
                 for made in (1..100_000).step_by(997).map(Samples) {
                     let heard = Resampler::covering(speed.shortened(made), rate(24_000), rate(hz));
-                    assert!(timeline.made(heard) >= made, "{made} at {hz} Hz and {speed:?}");
+                    assert!(timeline.heard(made) <= heard, "{made} at {hz} Hz and {speed:?}");
                 }
             }
         }

@@ -5,12 +5,13 @@
 //! [`RecordSink`]. A session never waits for its reader while it could listen to its caller: what cannot be sent stays in an
 //! outbox, production pauses behind it, and a cancel is still heard.
 
+mod alignment;
 mod chat;
-mod heard;
 mod ledger;
 mod limits;
 mod names;
 mod output;
+mod pace;
 mod patience;
 mod protocol;
 mod record;
@@ -21,6 +22,7 @@ mod text;
 mod track;
 mod utterance;
 
+pub use alignment::TimedText;
 pub use chat::{
     ChatCommand, ChatEvent, ChatEventBody, ChatLimits, ChatReady, ChatSession, ChatSettings, Modalities,
     NewMessage, Respond, ResponseDone, Said, TokenIntervals, TurnRecord, TurnTimings, TurnUsage,

@@ -121,10 +121,9 @@ impl Checker {
         });
     }
 
-    fn format(&self) -> v1::AudioFormat {
+    fn output(&self) -> v1::AudioDelivery {
         let settings = self.settings.as_ref().expect("there are some");
-        let format = settings.output_audio.as_ref().and_then(|output| output.format);
-        format.expect("the format is filled in")
+        settings.output_audio.expect("it is filled in")
     }
 
     /// Whether answers are written too, not only spoken.
@@ -134,13 +133,13 @@ impl Checker {
     }
 
     fn audio(&mut self, id: &str, audio: &v1::AudioChunk) {
-        let (format, writes) = (self.format(), self.writes());
+        let (output, writes) = (self.output(), self.writes());
         let open = self.inside(id, "audio");
         assert!(
             !writes || !open.text.is_empty(),
             "text comes before the audio that speaks it"
         );
-        open.played.chunk(format, audio);
+        open.played.chunk(&output, audio);
     }
 
     fn done(&mut self, id: &str, done: &v1::ResponseDone) {
@@ -168,7 +167,8 @@ impl Checker {
             }
             _ => assert!(kept.is_empty(), "nothing is kept of a failure"),
         }
-        rules::outcome(outcome, &open.played, self.format().sample_rate_hz);
+        let format = self.output().format.expect("the format is filled in");
+        rules::outcome(outcome, &open.played, format.sample_rate_hz);
         let timings = outcome.timings.as_ref().expect("done has timings");
         assert_eq!(timings.stages[0].stage, "thinker");
     }

@@ -5,7 +5,7 @@ use std::collections::HashSet;
 use omni_proto::v1;
 use omni_proto::v1::speak_response::Event;
 
-use crate::rules::{self, Played};
+use crate::rules::{self, Played, Words};
 use crate::wire::Received;
 
 /// What one `Speak` stream received.
@@ -28,11 +28,13 @@ pub fn check(history: &History) {
 struct Open {
     id: String,
     played: Played,
+    words: Words,
 }
 
 #[derive(Default)]
 struct Checker {
-    format: Option<v1::AudioFormat>,
+    output: Option<v1::AudioDelivery>,
+    alignment: bool,
     open: Option<Open>,
     done: HashSet<String>,
 }
@@ -47,13 +49,13 @@ impl Checker {
                 self.ready(ready);
                 return;
             }
-            _ => assert!(self.format.is_some(), "ready comes first, not {event:?}"),
+            _ => assert!(self.output.is_some(), "ready comes first, not {event:?}"),
         }
         match event {
             Event::Ready(_) => {}
             Event::Started(_) => self.started(id),
             Event::Audio(audio) => self.audio(id, audio),
-            Event::Alignment(_) => self.inside(id, "alignment"),
+            Event::Alignment(alignment) => self.alignment(id, alignment),
             Event::Warning(warning) => {
                 rules::warning(warning);
                 if !id.is_empty() {
@@ -81,7 +83,8 @@ impl Checker {
             format.sample_rate_hz > 0 && format.channels == 1 && format.encoding != 0,
             "{format:?}"
         );
-        self.format = Some(format);
+        self.output = resolved.output;
+        self.alignment = resolved.alignment;
     }
 
     fn inside(&self, id: &str, what: &str) {
@@ -100,14 +103,21 @@ impl Checker {
         self.open = Some(Open {
             id: id.to_owned(),
             played: Played::default(),
+            words: Words::default(),
         });
     }
 
     fn audio(&mut self, id: &str, audio: &v1::AudioChunk) {
         self.inside(id, "audio");
-        let format = self.format.expect("it was announced");
+        let output = self.output.expect("it was announced");
         let open = self.open.as_mut().expect("it is inside");
-        open.played.chunk(format, audio);
+        open.played.chunk(&output, audio);
+    }
+
+    fn alignment(&mut self, id: &str, alignment: &v1::Alignment) {
+        self.inside(id, "alignment");
+        let open = self.open.as_mut().expect("it is inside");
+        open.words.alignment(alignment, &open.played);
     }
 
     fn done(&mut self, id: &str, done: &v1::UtteranceDone) {
@@ -121,8 +131,21 @@ impl Checker {
         ) {
             open.played.is_whole();
         }
-        let format = self.format.expect("it was announced");
-        rules::outcome(outcome, &open.played, format.sample_rate_hz);
+        let format = self.output.and_then(|output| output.format);
+        rules::outcome(
+            outcome,
+            &open.played,
+            format.expect("it was announced").sample_rate_hz,
+        );
+        match self.alignment {
+            true => open.words.are_of(outcome, &open.played),
+            false => open.words.none(),
+        }
+        assert!(
+            outcome.finish_reason() == v1::FinishReason::Interrupted
+                || done.text_spoken.is_empty() && done.text_remaining.is_empty(),
+            "what was heard is told of what was interrupted"
+        );
         let timings = outcome.timings.as_ref().expect("done has timings");
         let stages: Vec<_> = timings.stages.iter().map(|stage| stage.stage.as_str()).collect();
         assert_eq!(stages, ["talker", "code2wav"]);

@@ -34,10 +34,10 @@ pub(crate) struct Played {
 }
 
 impl Played {
-    /// Chunks are contiguous, never empty, hold whole samples, and nothing follows the last.
-    pub(crate) fn chunk(&mut self, format: v1::AudioFormat, audio: &v1::AudioChunk) {
+    /// Chunks are contiguous, never empty, hold whole samples, play as long as was asked for, and nothing follows the last.
+    pub(crate) fn chunk(&mut self, output: &v1::AudioDelivery, audio: &v1::AudioChunk) {
         assert!(!self.last, "audio after the last audio");
-        check_chunk(format, audio, self.samples);
+        check_chunk(output, audio, self.samples);
         self.samples += u64::from(audio.sample_count);
         self.last = audio.last;
     }
@@ -45,6 +45,60 @@ impl Played {
     /// Where all audio was sent, its end was marked.
     pub(crate) fn is_whole(&self) {
         assert_eq!(self.last, self.samples > 0, "the last audio says so");
+    }
+}
+
+/// The words of one utterance that were told of so far.
+#[derive(Debug, Default)]
+pub(crate) struct Words {
+    characters: u32,
+    until: u64,
+}
+
+impl Words {
+    /// Words follow one another in the text and in the audio, and each is told of before the audio with which it ends; what has
+    /// no sound may follow the last of it.
+    pub(crate) fn alignment(&mut self, alignment: &v1::Alignment, played: &Played) {
+        assert!(!alignment.spans.is_empty(), "an alignment tells something");
+        for span in &alignment.spans {
+            assert_eq!(
+                span.char_start, self.characters,
+                "words follow one another: {span:?}"
+            );
+            let characters = span.text.chars().count() as u32;
+            assert!(
+                characters > 0 && !span.text.trim().is_empty(),
+                "{span:?} says nothing"
+            );
+            assert_eq!(
+                span.char_end,
+                span.char_start + characters,
+                "{span:?} is its text"
+            );
+            assert!(
+                self.until <= span.start_sample && span.start_sample <= span.end_sample,
+                "{span:?} begins before {}",
+                self.until
+            );
+            assert!(
+                span.end_sample > played.samples || played.samples == 0,
+                "{span:?} comes after its audio, of which {} samples came",
+                played.samples
+            );
+            (self.characters, self.until) = (span.char_end, span.end_sample);
+        }
+    }
+
+    /// Nothing was told of that there was no text or no audio for.
+    pub(crate) fn are_of(&self, outcome: &v1::Outcome, played: &Played) {
+        let characters = outcome.usage.map_or(0, |usage| usage.input_characters);
+        assert!(self.characters <= characters, "more words than were said");
+        let whole = outcome.finish_reason() == v1::FinishReason::Stop;
+        assert!(!whole || self.until <= played.samples, "words beyond the audio");
+    }
+
+    pub(crate) fn none(&self) {
+        assert_eq!(self.characters, 0, "words that nobody asked for");
     }
 }
 

@@ -11,7 +11,7 @@ use omni_proto::v1::speech_service_client::SpeechServiceClient;
 use omni_server::app::{App, Sinks};
 use omni_server::config::{Config, RawConfig};
 use omni_server::connector::{ChunkStamps, EdgeRecord, EdgeSink, Hop};
-use omni_server::session::{RecordSink, TurnRecord, UtteranceRecord};
+use omni_server::session::{Packet, RecordSink, TurnRecord, UtteranceRecord};
 use omni_server::stage::SpeechBackend;
 use tonic::transport::{Channel, Endpoint};
 use tonic_health::pb::HealthCheckRequest;
@@ -30,7 +30,11 @@ const PATIENCE: Duration = Duration::from_secs(30);
 pub struct Records {
     utterances: Arc<Mutex<Vec<UtteranceRecord>>>,
     turns: Arc<Mutex<Vec<TurnRecord>>>,
+    packets: Arc<Mutex<Vec<Packet>>>,
 }
+
+/// Packets that are kept; a test that looks at them has fewer.
+const PACKETS: usize = 4_096;
 
 impl RecordSink for Records {
     fn utterance(&self, record: &UtteranceRecord) {
@@ -42,6 +46,13 @@ impl RecordSink for Records {
         let mut records = self.turns.lock().unwrap_or_else(PoisonError::into_inner);
         records.push(record.clone());
     }
+
+    fn packet(&self, packet: &Packet) {
+        let mut packets = self.packets.lock().unwrap_or_else(PoisonError::into_inner);
+        if packets.len() < PACKETS {
+            packets.push(*packet);
+        }
+    }
 }
 
 impl Records {
@@ -52,12 +63,25 @@ impl Records {
             .unwrap_or_else(PoisonError::into_inner)
             .clear();
         self.turns.lock().unwrap_or_else(PoisonError::into_inner).clear();
+        self.packets
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .clear();
     }
 
     /// Those of utterances, so far.
     #[must_use]
     pub fn all(&self) -> Vec<UtteranceRecord> {
         self.utterances
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .clone()
+    }
+
+    /// The packets behind the first of each, so far.
+    #[must_use]
+    pub fn packets(&self) -> Vec<Packet> {
+        self.packets
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
             .clone()

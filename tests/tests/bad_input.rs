@@ -112,7 +112,7 @@ async fn every_setting_that_cannot_be_honoured_is_refused_by_name() {
             "INVALID_FIELD",
             "config.output.frame_duration",
             delivery(v1::AudioDelivery {
-                frame_duration: time(1),
+                frame_duration: time(6),
                 ..Default::default()
             }),
         ),
@@ -120,7 +120,16 @@ async fn every_setting_that_cannot_be_honoured_is_refused_by_name() {
             "INVALID_FIELD",
             "config.output.max_lead",
             delivery(v1::AudioDelivery {
+                frame_duration: time(1),
                 max_lead: time(1),
+                ..Default::default()
+            }),
+        ),
+        (
+            "INVALID_FIELD",
+            "config.output.max_lead",
+            delivery(v1::AudioDelivery {
+                max_lead: time(3_601),
                 ..Default::default()
             }),
         ),
@@ -153,14 +162,6 @@ async fn every_setting_that_cannot_be_honoured_is_refused_by_name() {
             "config.volume_gain_db",
             v1::SpeechConfig {
                 volume_gain_db: Some(16.5),
-                ..default()
-            },
-        ),
-        (
-            "INVALID_FIELD",
-            "config.alignment",
-            v1::SpeechConfig {
-                alignment: true,
                 ..default()
             },
         ),

@@ -260,13 +260,6 @@ async fn what_cannot_be_honoured_is_refused_by_the_name_that_riva_has_for_it() {
         ),
         (
             SynthesizeSpeechRequest {
-                enable_word_time_offsets: true,
-                ..request(TEXT)
-            },
-            "enable_word_time_offsets",
-        ),
-        (
-            SynthesizeSpeechRequest {
                 custom_configuration: [("a".to_owned(), "b".to_owned())].into(),
                 ..request(TEXT)
             },
@@ -279,6 +272,43 @@ async fn what_cannot_be_honoured_is_refused_by_the_name_that_riva_has_for_it() {
         assert_eq!(refused.code(), Code::InvalidArgument, "{refused}");
         assert!(refused.message().contains(name), "{name}: {refused}");
     }
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn words_come_with_their_times_where_they_are_asked_for() {
+    let server = TestServer::fake(FakeScript::default(), &[]).await;
+    let asked = SynthesizeSpeechRequest {
+        enable_word_time_offsets: true,
+        ..request("one two, three.")
+    };
+    let answer = client(&server)
+        .synthesize(asked.clone())
+        .await
+        .unwrap()
+        .into_inner();
+    let words = answer.meta.expect("times").words;
+    let said: Vec<_> = words.iter().map(|word| word.word.as_str()).collect();
+    assert_eq!(said, ["one", "two,", "three."]);
+    assert!(words.iter().all(|word| word.start_time <= word.end_time));
+    assert!(words.is_sorted_by(|a, b| a.end_time <= b.start_time));
+    // Two bytes a sample, sixteen samples a millisecond.
+    assert!(words[2].end_time as usize <= answer.audio.len() / 32);
+
+    let mut audio = client(&server)
+        .synthesize_online(tokio_stream::iter([asked]))
+        .await
+        .unwrap()
+        .into_inner();
+    let mut streamed = Vec::new();
+    while let Some(response) = audio.message().await.unwrap() {
+        assert!(!response.audio.is_empty());
+        streamed.extend(response.meta.map(|meta| meta.words).unwrap_or_default());
+    }
+    let streamed: Vec<_> = streamed.iter().map(|word| word.word.as_str()).collect();
+    assert_eq!(streamed, said);
+    let plain = client(&server).synthesize(request("one.")).await.unwrap();
+    assert_eq!(plain.into_inner().meta, None);
     server.stop().await;
 }
 

@@ -1,4 +1,5 @@
-//! FLAC (RFC 9639): 16-bit samples, lossless, in frames of 40 ms behind a header that does not know the length.
+//! FLAC (RFC 9639): 16-bit samples, lossless, in frames of 40 ms unless the format says otherwise, behind a header that does not
+//! know the length.
 
 use std::fmt;
 use std::io;
@@ -10,6 +11,7 @@ use flac_codec::encode::{FlacStreamWriter, Options};
 use flac_codec::metadata::{Streaminfo, write_blocks};
 
 use super::Encoded;
+use crate::format::Format;
 use crate::pcm::to_i16;
 use crate::units::{SampleRate, Samples};
 
@@ -19,6 +21,8 @@ const BITS: u32 = 16;
 pub(super) struct FlacFrames {
     rate: SampleRate,
     frame: usize,
+    /// Every frame is a chunk of its own.
+    apart: bool,
     writer: FlacStreamWriter<Written>,
     written: Written,
     /// Samples of the frame to come: never fewer than one once there was one, so that the end has something to say.
@@ -58,11 +62,14 @@ impl fmt::Debug for FlacFrames {
 }
 
 impl FlacFrames {
-    pub(super) fn new(rate: SampleRate) -> Self {
+    pub(super) fn new(format: Format) -> Self {
         let written = Written::default();
+        let rate = format.rate();
+        let usual = (rate.hz() / FRAMES_PER_SECOND) as usize;
         Self {
             rate,
-            frame: (rate.hz() / FRAMES_PER_SECOND) as usize,
+            frame: format.frame().map_or(usual, Samples::len),
+            apart: format.frame().is_some(),
             writer: FlacStreamWriter::new(written.clone(), Options::default()),
             written,
             waiting: Vec::new(),
@@ -70,25 +77,29 @@ impl FlacFrames {
         }
     }
 
-    pub(super) fn push(&mut self, samples: &[f32]) -> Encoded {
+    pub(super) fn push(&mut self, samples: &[f32], out: &mut Vec<Encoded>) {
         self.waiting
             .extend(samples.iter().map(|&sample| i32::from(to_i16(sample))));
-        let mut whole = 0;
+        let (mut whole, mut given) = (0, 0);
         while self.waiting.len() - whole > self.frame {
             self.write(whole..whole + self.frame);
             whole += self.frame;
+            if self.apart {
+                out.push(self.encoded(whole - given));
+                given = whole;
+            }
         }
         self.waiting.drain(..whole);
-        self.encoded(whole)
+        out.push(self.encoded(whole - given));
     }
 
-    pub(super) fn finish(&mut self) -> Encoded {
+    pub(super) fn finish(&mut self, out: &mut Vec<Encoded>) {
         let rest = self.waiting.len();
         if rest > 0 {
             self.write(0..rest);
             self.waiting.clear();
         }
-        self.encoded(rest)
+        out.push(self.encoded(rest));
     }
 
     fn write(&mut self, range: std::ops::Range<usize>) {

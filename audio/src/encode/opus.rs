@@ -1,6 +1,6 @@
 //! Opus (RFC 6716) by libopus: bare packets, and packets in an Ogg stream (RFC 7845).
 //!
-//! Packets hold 20 ms. libopus looks a little ahead (6.5 ms), so that much of the first packet precedes the first sample. The
+//! Packets hold 20 ms unless the format says otherwise. libopus looks a little ahead (6.5 ms), so that much of the first packet precedes the first sample. The
 //! stream is filled up with silence until everything is in a packet. In Ogg both are written down, and players leave them out.
 
 use std::fmt;
@@ -10,6 +10,7 @@ use ogg::{PacketWriteEndInfo, PacketWriter};
 use opus::{Application, Bitrate, Channels};
 
 use super::Encoded;
+use crate::format::Format;
 use crate::units::{SampleRate, Samples};
 
 const PACKETS_PER_SECOND: u32 = 50;
@@ -17,8 +18,8 @@ const PACKETS_PER_SECOND: u32 = 50;
 const PACKETS_PER_PAGE: usize = 2;
 /// Positions in an Ogg Opus stream are counted at this rate, whatever the rate of the samples.
 const OGG_HZ: u32 = 48_000;
-/// No packet of 20 ms is longer (RFC 6716, 3.2.1).
-const MAX_PACKET: usize = 1_275;
+/// No packet of 60 ms is longer: three times 20 ms, each at most 1275 bytes (RFC 6716, 3.2.1), and their lengths.
+const MAX_PACKET: usize = 3 * 1_275 + 8;
 /// How hard libopus tries, of 10. Beyond this, speech at these rates gains nothing that is heard.
 const COMPLEXITY: i32 = 8;
 
@@ -31,6 +32,10 @@ fn bitrate(rate: SampleRate) -> i32 {
         24_000 => 32_000,
         _ => 40_000,
     }
+}
+
+fn usual_packet(rate: SampleRate) -> Samples {
+    Samples(u64::from(rate.hz() / PACKETS_PER_SECOND))
 }
 
 /// Makes packets.
@@ -54,7 +59,12 @@ impl fmt::Debug for OpusPackets {
 }
 
 impl OpusPackets {
-    pub(super) fn new(rate: SampleRate) -> Self {
+    pub(super) fn new(format: Format) -> Self {
+        let usual = usual_packet(format.rate());
+        Self::with_packets(format.rate(), format.frame().unwrap_or(usual))
+    }
+
+    fn with_packets(rate: SampleRate, frame: Samples) -> Self {
         let mut encoder = opus::Encoder::new(rate.hz(), Channels::Mono, Application::Audio)
             .expect("libopus takes the rates of the format");
         encoder
@@ -64,7 +74,7 @@ impl OpusPackets {
         let lookahead = encoder.get_lookahead().expect("libopus knows its own settings");
         Self {
             encoder,
-            frame: (rate.hz() / PACKETS_PER_SECOND) as usize,
+            frame: frame.len(),
             lookahead: usize::try_from(lookahead).unwrap_or(0),
             waiting: Vec::new(),
             taken: 0,
@@ -73,9 +83,8 @@ impl OpusPackets {
     }
 
     /// Samples before the first one in the first packet.
-    #[cfg(test)]
-    pub(super) fn lookahead(&self) -> usize {
-        self.lookahead
+    pub(super) fn delay(&self) -> Samples {
+        Samples(self.lookahead as u64)
     }
 
     /// Every packet that is full.
@@ -129,6 +138,8 @@ pub(super) struct OggOpus {
     /// Packets that are not on a page yet.
     waiting: Vec<Vec<u8>>,
     begun: bool,
+    /// Packets of every page, each a chunk of its own, where the format says how long pages are.
+    page: Option<usize>,
     /// Packets on pages.
     paged: u64,
     /// Samples that a player plays of them.
@@ -145,32 +156,41 @@ impl fmt::Debug for OggOpus {
 }
 
 impl OggOpus {
-    pub(super) fn new(rate: SampleRate, serial: u32) -> Self {
+    pub(super) fn new(format: Format, serial: u32) -> Self {
+        let rate = format.rate();
+        let packet = format
+            .frame()
+            .unwrap_or(Samples(u64::MAX))
+            .min(usual_packet(rate));
         Self {
-            packets: OpusPackets::new(rate),
+            packets: OpusPackets::with_packets(rate, packet),
             rate,
             serial,
             writer: PacketWriter::new(Vec::new()),
             waiting: Vec::new(),
             begun: false,
+            page: format.frame().map(|frame| frame.len() / packet.len()),
             paged: 0,
             given: 0,
         }
     }
 
-    pub(super) fn push(&mut self, samples: &[f32]) -> Encoded {
+    pub(super) fn push(&mut self, samples: &[f32], out: &mut Vec<Encoded>) {
         let mut packets = Vec::new();
         self.packets.push(samples, &mut packets);
         self.waiting.extend(packets.into_iter().map(|packet| packet.data));
         let mut played = self.given;
-        // The first page has one packet, so that sound begins with it.
+        // The first page has one packet unless it is to be longer, so that sound begins with it.
         while self.waiting.len() >= self.page() {
             played = self.write_page(self.page(), false);
+            if self.page.is_some() {
+                out.push(self.encoded(played));
+            }
         }
-        self.encoded(played)
+        out.push(self.encoded(played));
     }
 
-    pub(super) fn finish(&mut self) -> Encoded {
+    pub(super) fn finish(&mut self, out: &mut Vec<Encoded>) {
         let mut packets = Vec::new();
         self.packets.finish(&mut packets);
         self.waiting.extend(packets.into_iter().map(|packet| packet.data));
@@ -178,14 +198,18 @@ impl OggOpus {
         while !self.waiting.is_empty() {
             let page = self.waiting.len().min(self.page());
             played = self.write_page(page, page == self.waiting.len());
+            if self.page.is_some() {
+                out.push(self.encoded(played));
+            }
         }
-        self.encoded(played)
+        out.push(self.encoded(played));
     }
 
     fn page(&self) -> usize {
-        match self.paged {
-            0 => 1,
-            _ => PACKETS_PER_PAGE,
+        match (self.page, self.paged) {
+            (Some(page), _) => page,
+            (None, 0) => 1,
+            (None, _) => PACKETS_PER_PAGE,
         }
     }
 

@@ -8,7 +8,6 @@ use proptest::prelude::*;
 use super::*;
 use crate::level::Level;
 use crate::pcm::{from_i16, to_i16};
-use crate::units::SampleRate;
 
 fn format(encoding: Encoding, hz: u32) -> Format {
     Format::new(encoding, hz).unwrap()
@@ -73,7 +72,7 @@ fn bare_opus_packets_are_decoded_by_an_independent_decoder() {
         let said: Samples = chunks.iter().map(|chunk| chunk.samples).sum();
         assert_eq!(Samples::of(&decoded), said);
         // The sound comes later by what the codec looks ahead, and everything has come out.
-        let ahead = OpusPackets::new(SampleRate::new(hz).unwrap()).lookahead();
+        let ahead = OpusPackets::new(format(Encoding::Opus, hz)).delay().len();
         assert!(decoded.len() >= tone.len() + ahead);
         let error = shifted_difference(&tone[hz as usize / 10..], &decoded[ahead + hz as usize / 10..]);
         assert!(error < -28.0, "{hz} Hz: {error} dB");
@@ -86,6 +85,83 @@ fn every_bare_opus_packet_is_a_chunk_of_twenty_milliseconds() {
     for (n, chunk) in chunks.iter().enumerate() {
         assert_eq!(chunk.samples, Samples(480));
         assert_eq!(chunk.start, Samples(n as u64 * 480));
+    }
+}
+
+/// Every encoding with a playing time in milliseconds that its chunks may have.
+const FRAMED: [(Encoding, u64); 16] = [
+    (Encoding::Pcm16, 10),
+    (Encoding::Pcm16, 3),
+    (Encoding::PcmF32, 20),
+    (Encoding::Mulaw, 20),
+    (Encoding::Alaw, 30),
+    (Encoding::Wav, 100),
+    (Encoding::Opus, 5),
+    (Encoding::Opus, 10),
+    (Encoding::Opus, 20),
+    (Encoding::Opus, 40),
+    (Encoding::Opus, 60),
+    (Encoding::OggOpus, 10),
+    (Encoding::OggOpus, 20),
+    (Encoding::OggOpus, 100),
+    (Encoding::Flac, 5),
+    (Encoding::Flac, 80),
+];
+
+#[test]
+fn every_chunk_but_the_last_plays_for_exactly_its_frame() {
+    for (encoding, ms) in FRAMED {
+        for len in [1, 16 * ms as usize, 8_000, 8_001] {
+            let format = format(encoding, 16_000);
+            let framed = format.framed(std::time::Duration::from_millis(ms)).unwrap();
+            let tone = tone(16_000, len);
+            let chunks = encoded(framed, &tone, 777);
+            assert_eq!(chunks, encoded(framed, &tone, usize::MAX), "{framed:?}");
+            let frame = Samples(16 * ms);
+            let skipped = match encoding {
+                // What players leave out before the first sample.
+                Encoding::OggOpus => Samples(104),
+                _ => Samples::ZERO,
+            };
+            let (last, whole) = chunks.split_last().unwrap();
+            assert!(!last.samples.is_empty() && last.samples <= frame, "{framed:?}");
+            for (n, chunk) in whole.iter().enumerate() {
+                let expected = if n == 0 { frame - skipped } else { frame };
+                assert_eq!(chunk.samples, expected, "{framed:?}, chunk {n}");
+            }
+        }
+    }
+}
+
+#[test]
+fn frames_change_no_sample() {
+    let tone = tone(16_000, 8_001);
+    for (encoding, ms) in FRAMED {
+        let format = format(encoding, 16_000);
+        let framed = format.framed(std::time::Duration::from_millis(ms)).unwrap();
+        let chunks = encoded(framed, &tone, 777);
+        match encoding {
+            Encoding::Flac => {
+                let mut reader = claxon::FlacReader::new(Cursor::new(bytes(&chunks))).unwrap();
+                let samples: Vec<i32> = reader.samples().map(Result::unwrap).collect();
+                let expected: Vec<i32> = tone.iter().map(|&sample| to_i16(sample).into()).collect();
+                assert!(samples == expected, "{framed:?}");
+            }
+            Encoding::Opus => {
+                for chunk in &chunks {
+                    let samples = ::opus::packet::get_nb_samples(&chunk.data, 16_000).unwrap();
+                    assert_eq!(samples as u64, 16 * ms, "{framed:?}");
+                }
+            }
+            Encoding::OggOpus => {
+                let said: Samples = chunks.iter().map(|chunk| chunk.samples).sum();
+                assert_eq!(said, Samples::of(&tone), "{framed:?}");
+            }
+            _ => assert!(
+                bytes(&chunks) == bytes(&encoded(format, &tone, 777)),
+                "{framed:?}"
+            ),
+        }
     }
 }
 

@@ -30,7 +30,7 @@ pub struct SynthesizeSpeechRequest {
         ::prost::alloc::string::String,
         ::prost::alloc::string::String,
     >,
-    /// Refused: there are no word times yet.
+    /// Send the times of words in `meta`.
     #[prost(bool, tag = "9")]
     pub enable_word_time_offsets: bool,
     /// Comes back in every response.
@@ -62,7 +62,7 @@ pub struct SynthesizeSpeechResponse {
     /// Whole samples or whole pages; never empty.
     #[prost(bytes = "bytes", tag = "1")]
     pub audio: ::prost::bytes::Bytes,
-    /// What is known of it. Not sent by this server.
+    /// Words that end within this audio; only if they were asked for, and if there are any.
     #[prost(message, optional, tag = "2")]
     pub meta: ::core::option::Option<SynthesizeSpeechResponseMetadata>,
     /// Name of the request.
@@ -72,16 +72,16 @@ pub struct SynthesizeSpeechResponse {
 /// What is known of audio.
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct SynthesizeSpeechResponseMetadata {
-    /// The text.
+    /// The text. Not sent by this server.
     #[prost(string, tag = "1")]
     pub text: ::prost::alloc::string::String,
-    /// The text as it is spoken.
+    /// The text as it is spoken. Not sent by this server.
     #[prost(string, tag = "2")]
     pub processed_text: ::prost::alloc::string::String,
-    /// Duration of each token in seconds.
+    /// Duration of each token in seconds. Not sent by this server.
     #[prost(float, repeated, tag = "8")]
     pub predicted_durations: ::prost::alloc::vec::Vec<f32>,
-    /// Times of words.
+    /// Times of words, from the beginning of the audio of the utterance.
     #[prost(message, repeated, tag = "9")]
     pub words: ::prost::alloc::vec::Vec<WordTime>,
 }

@@ -212,11 +212,15 @@ pub struct AudioDelivery {
     /// Format of the bytes.
     #[prost(message, optional, tag = "1")]
     pub format: ::core::option::Option<AudioFormat>,
-    /// Playing time per message. Absent or 0: as produced, which gives the first sound earliest.
+    /// Playing time of every message but the last, which may be shorter. Absent or 0: as produced, which gives the first sound
+    /// earliest. PCM, WAV and G.711: 2.5 ms to 5 s. Opus: packets of 2.5, 5, 10, 20, 40 or 60 ms. Ogg Opus: pages of 10 ms or a
+    /// multiple of 20 ms up to 1 s, the first of which plays 6.5 ms less. FLAC: frames of 2.5 to 80 ms. What is no whole number of
+    /// samples is refused.
     #[prost(message, optional, tag = "2")]
     pub frame_duration: ::core::option::Option<::prost_types::Duration>,
-    /// Do not run further ahead of playback (real time since the first audio) than this; bounds what an
-    /// interruption throws away. Absent: as fast as the model produces.
+    /// Do not run further ahead of a listener than this, who plays what comes as it comes, and waits when nothing is left; bounds
+    /// what an interruption throws away. What is held back is not produced: the model waits. 100 ms to 1 h, and no less than two
+    /// messages of frame_duration. Without that, messages are shortened as far as it takes. Absent: as fast as the model produces.
     #[prost(message, optional, tag = "3")]
     pub max_lead: ::core::option::Option<::prost_types::Duration>,
     /// Longest silence before the first speech; a longer one is cut to this. Absent: 20 ms. At most 10 s.
@@ -279,17 +283,17 @@ pub enum AudioEncoding {
     Mulaw = 3,
     /// G.711 A-law (PCMA); 8000 Hz unless stated.
     Alaw = 4,
-    /// One raw Opus packet (20 ms) per AudioChunk, for RTP, WebRTC and SIP gateways. Packets have no place to say that the
+    /// One raw Opus packet (20 ms unless AudioDelivery.frame_duration says otherwise) per AudioChunk, for RTP, WebRTC and SIP gateways. Packets have no place to say that the
     /// sound begins 6.5 ms after their first sample and that the last one is filled up with silence: both are counted in
     /// AudioChunk.
     Opus = 5,
-    /// Ogg pages of 40 ms; the first chunk carries OpusHead and OpusTags. Players leave out what precedes the first sample and
+    /// Ogg pages of 40 ms, or of AudioDelivery.frame_duration; the first chunk carries OpusHead and OpusTags. Players leave out what precedes the first sample and
     /// follows the last, and AudioChunk does not count it.
     OggOpus = 6,
     /// Signed 16-bit samples behind a WAV header, which precedes the samples of the first chunk of every
     /// utterance or response. What the server sends has sizes of 0xFFFFFFFF because the length is not known yet.
     Wav = 7,
-    /// Signed 16-bit samples in frames of 40 ms. The header precedes the first frame; it leaves the length and the checksum
+    /// Signed 16-bit samples in frames of 40 ms, or of AudioDelivery.frame_duration. The header precedes the first frame; it leaves the length and the checksum
     /// of the samples unknown.
     Flac = 8,
     /// MP3; not offered.
@@ -393,7 +397,7 @@ pub struct SpeechConfig {
     /// Speak what is gathered when no text has come for this long. Absent: wait.
     #[prost(message, optional, tag = "12")]
     pub max_buffer_delay: ::core::option::Option<::prost_types::Duration>,
-    /// Send Alignment events.
+    /// Send Alignment events: which words are heard when.
     #[prost(bool, tag = "13")]
     pub alignment: bool,
 }
@@ -451,7 +455,8 @@ pub struct CancelUtterance {
     /// Empty: the current utterance and all that wait behind it.
     #[prost(string, tag = "1")]
     pub utterance_id: ::prost::alloc::string::String,
-    /// How many samples the listener heard.
+    /// How many samples the listener heard of the utterance in progress. `done` then says which text that was; of utterances that
+    /// were waiting, nothing was heard.
     #[prost(uint64, optional, tag = "2")]
     pub played_samples: ::core::option::Option<u64>,
 }
@@ -509,10 +514,23 @@ pub struct SpeechSessionReady {
 /// The utterance has begun.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct UtteranceStarted {}
-/// Where text is heard.
+/// Where text is heard. Sent only if SpeechConfig.alignment asks for it.
+///
+/// The spans of an utterance, over all its messages, are in the order of the text and of the time. Each is a word or a number as
+/// the caller wrote it, with the marks behind it and the white space before it: the first begins at character 0, and each begins
+/// at the character at which the one before it ended. No span begins before the one before it ended; between two there may be
+/// a pause. When `done` says STOP they cover the whole text but for white space at its end; text that has no sound is part of
+/// the span that follows it, or a span of no time at the end.
+///
+/// A span is sent before the AudioChunk with which it ends: when audio up to a sample has been sent, so has every span that ends
+/// at or before that sample, and none that is sent later ends there. It is never changed afterwards. Of an utterance that is
+/// interrupted the last spans may have been sent without their audio.
+///
+/// Times are found by following the audio with the sounds that the text is expected to have: docs/benchmarks.md says how far
+/// they are off.
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct Alignment {
-    /// In order of time.
+    /// One or more.
     #[prost(message, repeated, tag = "1")]
     pub spans: ::prost::alloc::vec::Vec<TimedText>,
 }
@@ -522,11 +540,11 @@ pub struct UtteranceDone {
     /// How.
     #[prost(message, optional, tag = "1")]
     pub outcome: ::core::option::Option<Outcome>,
-    /// What was heard of the text; filled when it was interrupted and `played_samples` was given, where the
-    /// model can tell.
+    /// What was heard of the text by whoever heard `played_samples`, of those that were sent: all words that had ended, by the
+    /// same account as Alignment. Filled when it was interrupted and `played_samples` was given.
     #[prost(string, tag = "2")]
     pub text_spoken: ::prost::alloc::string::String,
-    /// The rest of the text; filled together with `text_spoken`.
+    /// The rest of the text that was received; filled together with `text_spoken`. Both together are the text.
     #[prost(string, tag = "3")]
     pub text_remaining: ::prost::alloc::string::String,
 }

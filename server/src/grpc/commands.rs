@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use futures::{Stream, StreamExt as _, stream};
+use omni_audio::Samples;
 use omni_proto::v1;
 use omni_proto::v1::speak_request::Event;
 use tonic::{Code, Status, Streaming};
@@ -53,6 +54,7 @@ fn command(request: v1::SpeakRequest, info: &SpeechInfo) -> Result<Command, Serv
         Some(Event::Finish(_)) => Ok(Command::Finish),
         Some(Event::Cancel(cancel)) => Ok(Command::Cancel {
             utterance: cancel.utterance_id,
+            played: cancel.played_samples.map(Samples),
         }),
     }
 }

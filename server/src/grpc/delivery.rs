@@ -1,5 +1,6 @@
 //! `AudioDelivery`, speed and level: checked on the way in, complete on the way out.
 
+use std::ops::RangeInclusive;
 use std::time::Duration;
 
 use omni_audio::{Encoding, Format, Gain, Rendering, Speed};
@@ -14,6 +15,8 @@ use crate::stage::SpeechInfo;
 const LEADING_SILENCE: Duration = Duration::from_millis(20);
 /// Most of it that a caller may ask for.
 const MAX_LEADING_SILENCE: Duration = Duration::from_secs(10);
+/// How far ahead of its listener audio may be asked to be: far enough that no timer of a busy machine makes a gap.
+const MAX_LEADS: RangeInclusive<Duration> = Duration::from_millis(100)..=Duration::from_secs(3_600);
 
 /// What is offered.
 const ENCODINGS: [(v1::AudioEncoding, Encoding); 8] = [
@@ -55,18 +58,10 @@ pub(super) fn delivery(
     fields: &DeliveryFields,
 ) -> Result<Delivery, ServeError> {
     let output = asked.output.copied().unwrap_or_default();
-    let zero = |d: &omni_proto::Duration| d.seconds == 0 && d.nanos == 0;
-    if !output.frame_duration.as_ref().is_none_or(zero) {
-        return Err(invalid(
-            fields.frame_duration,
-            "only \"as produced\" is offered, expected 0 or unset",
-        ));
-    }
-    if output.max_lead.is_some() {
-        return Err(invalid(fields.max_lead, "pacing is not offered, expected unset"));
-    }
+    let format = format(&output.format.unwrap_or_default(), info, fields)?;
+    let format = framed(format, output.frame_duration, fields)?;
     Ok(Delivery {
-        format: format(&output.format.unwrap_or_default(), info, fields)?,
+        format,
         rendering: Rendering {
             speed: Speed::new(asked.speed.unwrap_or(1.0) as f32)
                 .map_err(|error| invalid(fields.speed, error.to_string()))?,
@@ -74,7 +69,52 @@ pub(super) fn delivery(
                 .map_err(|error| invalid(fields.volume_gain_db, error.to_string()))?,
         },
         leading_silence: leading_silence(output.leading_silence, fields)?,
+        max_lead: max_lead(output.max_lead, format, fields)?,
     })
+}
+
+/// The format in chunks of a playing time, if one is asked for.
+fn framed(
+    format: Format,
+    got: Option<omni_proto::Duration>,
+    fields: &DeliveryFields,
+) -> Result<Format, ServeError> {
+    let got = got.unwrap_or_default();
+    if got == omni_proto::Duration::default() {
+        return Ok(format);
+    }
+    let field = fields.frame_duration;
+    let time = Duration::try_from(got).map_err(|_| invalid(field, "is negative, expected 0 or more"))?;
+    format
+        .framed(time)
+        .map_err(|error| invalid(field, error.to_string()))
+}
+
+fn max_lead(
+    got: Option<omni_proto::Duration>,
+    format: Format,
+    fields: &DeliveryFields,
+) -> Result<Option<Duration>, ServeError> {
+    let Some(got) = got else { return Ok(None) };
+    let Some(lead) = Duration::try_from(got)
+        .ok()
+        .filter(|lead| MAX_LEADS.contains(lead))
+    else {
+        return Err(invalid(
+            fields.max_lead,
+            "is out of range, expected 100 ms to 1 h",
+        ));
+    };
+    let frame = format
+        .frame()
+        .map_or(Duration::ZERO, |frame| format.rate().duration(frame));
+    match lead >= 2 * frame {
+        true => Ok(Some(lead)),
+        false => {
+            let problem = format!("is {lead:?}, expected at least twice the frame duration of {frame:?}");
+            Err(invalid(fields.max_lead, problem))
+        }
+    }
 }
 
 fn leading_silence(
@@ -139,14 +179,15 @@ pub(super) fn wire(delivery: &Delivery) -> v1::AudioDelivery {
     let wire = ENCODINGS
         .iter()
         .find(|(_, encoding)| *encoding == delivery.format.encoding());
+    let frame = delivery.format.frame();
     v1::AudioDelivery {
         format: Some(v1::AudioFormat {
             encoding: wire.map_or(0, |(wire, _)| (*wire).into()),
             sample_rate_hz: delivery.format.rate().hz(),
             channels: 1,
         }),
-        frame_duration: None,
-        max_lead: None,
+        frame_duration: frame.and_then(|frame| delivery.format.rate().duration(frame).try_into().ok()),
+        max_lead: delivery.max_lead.and_then(|lead| lead.try_into().ok()),
         leading_silence: delivery.leading_silence.try_into().ok(),
     }
 }

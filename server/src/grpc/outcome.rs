@@ -15,9 +15,11 @@ pub(super) fn done(done: &Done) -> v1::UtteranceDone {
         error: done.error.as_ref().map(rpc_status),
         seed: Some(done.seed),
     };
+    let (text_spoken, text_remaining) = done.heard.clone().unwrap_or_default();
     v1::UtteranceDone {
         outcome: Some(outcome),
-        ..v1::UtteranceDone::default()
+        text_spoken,
+        text_remaining,
     }
 }
 

@@ -7,7 +7,7 @@ use tonic::Status;
 use super::outcome;
 use super::settings::{limits, resolved};
 use super::status::status;
-use crate::session::{AudioOut, Event, EventBody, Outcome, Ready};
+use crate::session::{AudioOut, Event, EventBody, Outcome, Ready, TimedText};
 use crate::stage::SpeechInfo;
 
 /// A message of `Speak`.
@@ -17,6 +17,7 @@ pub(super) fn speak(event: Event, seq: u64, info: &SpeechInfo) -> v1::SpeakRespo
         EventBody::Ready(ready) => E::Ready(self::ready(&ready, info)),
         EventBody::Started => E::Started(v1::UtteranceStarted {}),
         EventBody::Audio(audio) => E::Audio(chunk(audio)),
+        EventBody::Alignment(spans) => E::Alignment(alignment(spans)),
         EventBody::Done(done) => E::Done(outcome::done(&done)),
         EventBody::Warning { reason, message } => E::Warning(warning(reason, message)),
     };
@@ -37,6 +38,7 @@ pub(super) fn synthesize(event: Event, info: &SpeechInfo) -> Option<Result<v1::S
         EventBody::Started => return None,
         EventBody::Ready(ready) => E::Ready(self::ready(&ready, info)),
         EventBody::Audio(audio) => E::Audio(chunk(audio)),
+        EventBody::Alignment(spans) => E::Alignment(alignment(spans)),
         EventBody::Warning { reason, message } => E::Warning(warning(reason, message)),
         EventBody::Done(done) => match (&done.error, done.outcome) {
             (Some(error), Outcome::Error) => return Some(Err(status(error))),
@@ -60,6 +62,20 @@ pub(super) fn chunk(audio: AudioOut) -> v1::AudioChunk {
         start_sample: audio.start.0,
         sample_count: u32::try_from(audio.samples.0).unwrap_or(u32::MAX),
         last: audio.last,
+    }
+}
+
+fn alignment(spans: Vec<TimedText>) -> v1::Alignment {
+    let character = |at: usize| u32::try_from(at).unwrap_or(u32::MAX);
+    let spans = spans.into_iter().map(|span| v1::TimedText {
+        text: span.text,
+        char_start: character(span.characters.start),
+        char_end: character(span.characters.end),
+        start_sample: span.samples.start.0,
+        end_sample: span.samples.end.0,
+    });
+    v1::Alignment {
+        spans: spans.collect(),
     }
 }
 

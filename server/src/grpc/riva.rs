@@ -7,6 +7,7 @@ use std::pin::Pin;
 
 use bytes::BytesMut;
 use futures::{Stream, StreamExt as _};
+use omni_audio::{SampleRate, Samples};
 use omni_proto::riva::RequestId;
 use omni_proto::riva::tts;
 use omni_proto::riva::tts::riva_speech_synthesis_server::RivaSpeechSynthesis;
@@ -19,7 +20,7 @@ use super::parcel::Parcels;
 use super::settings::invalid;
 use super::status::status;
 use crate::error::{ServeError, excerpt};
-use crate::session::{Event, EventBody, Outcome};
+use crate::session::{Event, EventBody, Outcome, TimedText};
 
 type Reply = Pin<Box<dyn Stream<Item = Result<tts::SynthesizeSpeechResponse, Status>> + Send>>;
 
@@ -82,8 +83,10 @@ impl RivaSpeechSynthesis for Riva {
         let id = request.id.take();
         let mut events = self.door.speak(&metadata, whole(request, &info), place);
         let mut audio = BytesMut::new();
+        let mut words = Words::default();
         while let Some(event) = events.next().await {
-            let piece = event.and_then(audio_of).map_err(|error| status(&error))?;
+            let piece = event.and_then(|event| audio_of(event, &mut words));
+            let piece = piece.map_err(|error| status(&error))?;
             audio.extend_from_slice(&piece.unwrap_or_default());
             if audio.len() > MAX_WHOLE {
                 let problem = format!(
@@ -92,7 +95,7 @@ impl RivaSpeechSynthesis for Riva {
                 return Err(status(&invalid("text", problem)));
             }
         }
-        let mut answer = Response::new(response(audio.freeze(), id));
+        let mut answer = Response::new(response(audio.freeze(), words.take(), id));
         answer.extensions_mut().insert(parcel);
         Ok(answer)
     }
@@ -117,6 +120,7 @@ impl RivaSpeechSynthesis for Riva {
         let session = self.door.session(&metadata).holding_back();
         let events = self.door.run(place, |events| session.run(commands, events));
         let mut id = None;
+        let mut words = Words::default();
         let replies = events.filter_map(move |event| {
             if let Ok(Event {
                 body: EventBody::Started,
@@ -125,8 +129,9 @@ impl RivaSpeechSynthesis for Riva {
             {
                 id = ids.next();
             }
-            let piece = event.and_then(audio_of).map_err(|error| status(&error));
-            let reply = piece.map(|piece| piece.map(|audio| response(audio, id.clone())));
+            let piece = event.and_then(|event| audio_of(event, &mut words));
+            let reply = piece.map(|piece| piece.map(|audio| response(audio, words.take(), id.clone())));
+            let reply = reply.map_err(|error| status(&error));
             std::future::ready(reply.transpose())
         });
         Ok(Response::new(Box::pin(replies)))
@@ -144,22 +149,58 @@ impl RivaSpeechSynthesis for Riva {
     }
 }
 
-/// The audio in an event. Here a failed utterance is a failed call, for there is nothing else to say it with.
-fn audio_of(event: Event) -> Result<Option<bytes::Bytes>, ServeError> {
-    match event.body {
-        EventBody::Audio(audio) => Ok(Some(audio.data)),
-        EventBody::Done(done) => match (done.error, done.outcome) {
-            (Some(error), Outcome::Error) => Err(error),
-            _ => Ok(None),
-        },
-        EventBody::Ready(_) | EventBody::Started | EventBody::Warning { .. } => Ok(None),
+/// Words that were told of and not sent.
+#[derive(Debug, Default)]
+struct Words {
+    /// That of the audio.
+    rate: Option<SampleRate>,
+    waiting: Vec<tts::WordTime>,
+}
+
+impl Words {
+    fn add(&mut self, spans: Vec<TimedText>) {
+        let Some(rate) = self.rate else { return };
+        let time = |at: Samples| i32::try_from(rate.duration(at).as_millis()).unwrap_or(i32::MAX);
+        // What nobody would say is no word.
+        let words = spans
+            .into_iter()
+            .filter(|span| span.text.contains(char::is_alphanumeric));
+        self.waiting.extend(words.map(|span| tts::WordTime {
+            word: span.text.trim().to_owned(),
+            start_time: time(span.samples.start),
+            end_time: time(span.samples.end),
+        }));
+    }
+
+    fn take(&mut self) -> Option<tts::SynthesizeSpeechResponseMetadata> {
+        let words = std::mem::take(&mut self.waiting);
+        (!words.is_empty()).then(|| tts::SynthesizeSpeechResponseMetadata {
+            words,
+            ..tts::SynthesizeSpeechResponseMetadata::default()
+        })
     }
 }
 
-fn response(audio: bytes::Bytes, id: Option<RequestId>) -> tts::SynthesizeSpeechResponse {
-    tts::SynthesizeSpeechResponse {
-        audio,
-        meta: None,
-        id,
+/// The audio in an event; its words are put by. Here a failed utterance is a failed call, for there is nothing else to say it with.
+fn audio_of(event: Event, words: &mut Words) -> Result<Option<bytes::Bytes>, ServeError> {
+    match event.body {
+        EventBody::Audio(audio) => return Ok(Some(audio.data)),
+        EventBody::Alignment(spans) => words.add(spans),
+        EventBody::Ready(ready) => words.rate = Some(ready.settings.delivery.format.rate()),
+        EventBody::Done(done) => {
+            if let (Some(error), Outcome::Error) = (done.error, done.outcome) {
+                return Err(error);
+            }
+        }
+        EventBody::Started | EventBody::Warning { .. } => {}
     }
+    Ok(None)
+}
+
+fn response(
+    audio: bytes::Bytes,
+    meta: Option<tts::SynthesizeSpeechResponseMetadata>,
+    id: Option<RequestId>,
+) -> tts::SynthesizeSpeechResponse {
+    tts::SynthesizeSpeechResponse { audio, meta, id }
 }

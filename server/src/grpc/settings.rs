@@ -65,6 +65,7 @@ pub(super) fn settings(config: &v1::SpeechConfig, info: &SpeechInfo) -> Result<S
         max_frames: max_tokens(&sampling, &SAMPLING)?,
         buffering: buffering(config.buffering)?,
         max_buffer_delay: buffer_delay(config.max_buffer_delay)?,
+        alignment: config.alignment,
     })
 }
 
@@ -147,12 +148,6 @@ fn unsupported(config: &v1::SpeechConfig) -> Result<(), ServeError> {
         return Err(invalid(
             "config.clone",
             "this model cannot clone voices, expected unset",
-        ));
-    }
-    if config.alignment {
-        return Err(invalid(
-            "config.alignment",
-            "alignment is not offered, expected false",
         ));
     }
     Ok(())
@@ -251,6 +246,7 @@ pub(super) fn resolved(settings: &Settings, info: &SpeechInfo) -> v1::SpeechConf
         )),
         buffering: buffering.into(),
         max_buffer_delay: settings.max_buffer_delay.and_then(|delay| delay.try_into().ok()),
+        alignment: settings.alignment,
         ..v1::SpeechConfig::default()
     }
 }

@@ -2,13 +2,13 @@
 //!
 //! Sequences are joined without audible seams (`omni_audio::Joiner`), made as fast, as loud and as finely sampled as the caller
 //! wants (`Renderer`), encoded and numbered (`Encoder`). A little audio is always held back until it is known whether more
-//! follows, so that the last piece can say that it is. Two counts of samples run side by side: what the model made, in which
-//! the text is found again, and what the caller hears.
+//! follows, so that the last piece can say that it is. What the model made goes on beside what the caller hears: in that the text is
+//! found again.
 
 use std::time::Duration;
 
 use bytes::Bytes;
-use omni_audio::{Chunk, Encoder, Joiner, Renderer, SampleRate, Samples, TrimSettings};
+use omni_audio::{Chunk, Encoder, Joiner, Renderer, SampleRate, Samples, Timeline, TrimSettings};
 
 use super::protocol::AudioOut;
 use super::settings::Delivery;
@@ -19,9 +19,11 @@ pub(super) struct Output {
     /// Absent once nothing follows.
     stages: Option<Stages>,
     rate: SampleRate,
-    joined: Samples,
+    begun: bool,
     rendered: Samples,
     limit: Samples,
+    /// Longest stretch that is encoded at once.
+    stretch: usize,
 }
 
 #[derive(Debug)]
@@ -36,6 +38,8 @@ struct Stages {
 pub(super) struct Made {
     pub(super) audio: Vec<AudioOut>,
     pub(super) samples: Vec<f32>,
+    /// What of it the model made, before anything was made faster or sampled otherwise.
+    pub(super) joined: Vec<f32>,
 }
 
 impl Output {
@@ -50,9 +54,10 @@ impl Output {
                 encoder: Encoder::new(delivery.format, serial),
             }),
             rate,
-            joined: Samples::ZERO,
+            begun: false,
             rendered: Samples::ZERO,
             limit: rate.samples(limit),
+            stretch: stretch(delivery).map_or(usize::MAX, |time| rate.samples(time).len()),
         }
     }
 
@@ -78,9 +83,10 @@ impl Output {
         let (mut joined, mut samples, mut chunks) = (Vec::new(), Vec::new(), Vec::new());
         step(joiner, &mut joined);
         renderer.push(&joined, &mut samples);
-        encoder.push(&samples, &mut chunks);
-        self.joined += Samples::of(&joined);
-        self.made(chunks, samples, false)
+        for part in samples.chunks(self.stretch) {
+            encoder.push(part, &mut chunks);
+        }
+        self.made(chunks, samples, joined, false)
     }
 
     /// Nothing follows.
@@ -97,20 +103,23 @@ impl Output {
         joiner.finish(&mut joined);
         renderer.push(&joined, &mut samples);
         renderer.finish(&mut samples);
-        encoder.push(&samples, &mut chunks);
+        for part in samples.chunks(self.stretch) {
+            encoder.push(part, &mut chunks);
+        }
         encoder.finish(&mut chunks);
-        self.joined += Samples::of(&joined);
-        self.made(chunks, samples, true)
+        self.made(chunks, samples, joined, true)
     }
 
     /// Whether there is any audio.
     pub(super) fn has_begun(&self) -> bool {
-        !self.joined.is_empty()
+        self.begun
     }
 
-    /// What the model made of it, before anything was made faster or sampled otherwise.
-    pub(super) fn joined(&self) -> Samples {
-        self.joined
+    /// Where what the model makes lies in what is heard, until nothing follows.
+    pub(super) fn timeline(&self, made: SampleRate, delivery: &Delivery) -> Timeline {
+        let timeline = Timeline::new(made, self.rate, delivery.rendering.speed);
+        let delay = self.stages.as_ref().map(|stages| stages.encoder.delay());
+        timeline.delayed(delay.unwrap_or_default())
     }
 
     /// Whether the limit is reached.
@@ -118,8 +127,9 @@ impl Output {
         self.rendered >= self.limit
     }
 
-    fn made(&mut self, chunks: Vec<Chunk>, samples: Vec<f32>, end: bool) -> Made {
+    fn made(&mut self, chunks: Vec<Chunk>, samples: Vec<f32>, joined: Vec<f32>, end: bool) -> Made {
         self.rendered += Samples::of(&samples);
+        self.begun |= !joined.is_empty();
         let count = chunks.len();
         let audio = chunks.into_iter().enumerate().map(|(n, chunk)| AudioOut {
             data: Bytes::from(chunk.data),
@@ -131,8 +141,15 @@ impl Output {
         Made {
             audio: audio.collect(),
             samples,
+            joined,
         }
     }
+}
+
+/// How much is encoded at once, so that what is held back for its listener comes in steps that leave him enough: with what an
+/// encoder adds of its own, the longest frame, no more than may be ahead.
+fn stretch(delivery: &Delivery) -> Option<Duration> {
+    delivery.max_lead.map(|lead| lead / 4)
 }
 
 #[cfg(test)]
@@ -152,6 +169,7 @@ mod tests {
             format: Format::new(encoding, hz).unwrap(),
             rendering: Rendering::default(),
             leading_silence: Duration::from_millis(20),
+            max_lead: None,
         }
     }
 

@@ -5,6 +5,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use omni_audio::Samples;
 
+use super::alignment::TimedText;
 use super::limits::SessionLimits;
 use super::record::{Outcome, Timings, Usage};
 use super::settings::Settings;
@@ -31,6 +32,8 @@ pub enum Command {
     Cancel {
         /// Which utterance; empty for all.
         utterance: String,
+        /// How many samples were heard of the one in progress, if the caller wants to know what that was.
+        played: Option<Samples>,
     },
 }
 
@@ -52,6 +55,8 @@ pub enum EventBody {
     Started,
     /// Audio of it.
     Audio(AudioOut),
+    /// Words that are heard in audio that follows.
+    Alignment(Vec<TimedText>),
     /// Its end.
     Done(Box<Done>),
     /// Something that stopped nothing.
@@ -102,4 +107,6 @@ pub struct Done {
     pub seed: u64,
     /// Set if it failed.
     pub error: Option<ServeError>,
+    /// What was heard of its text, and the rest; of one that was cancelled, if that was asked.
+    pub heard: Option<(String, String)>,
 }

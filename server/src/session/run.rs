@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures::{FutureExt as _, Stream, StreamExt as _};
+use omni_audio::Samples;
 use omni_engine::Stamp;
 use omni_telemetry::TraceParent;
 use tokio::sync::mpsc;
@@ -13,6 +14,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::limits::SessionLimits;
 use super::names::{Named, Names};
+use super::pace::Pace;
 use super::patience::{Due, Patience, READING};
 use super::protocol::{Command, Event, EventBody, Ready};
 use super::record::RecordSink;
@@ -25,7 +27,7 @@ use crate::orchestrator::Orchestrator;
 
 /// Events that may wait in the outbox before the caller is no longer listened to. Audio stops far earlier.
 const OUTBOX: usize = 32;
-/// Events in the outbox at which no more audio is taken from the pipeline.
+/// Audio events in the outbox at which no more is taken from the pipeline.
 const AUDIO_AHEAD: usize = 2;
 /// How long the final status may wait for a reader that is behind.
 pub(super) const STATUS_PATIENCE: Duration = Duration::from_secs(1);
@@ -55,24 +57,67 @@ impl std::fmt::Debug for SessionDeps {
 
 /// Events on their way to the reader.
 #[derive(Debug, Default)]
-pub(super) struct Outbox(VecDeque<Event>);
+pub(super) struct Outbox {
+    events: VecDeque<Event>,
+    /// How many of them are audio or tell of it: the pipeline is their bound, not what callers send.
+    sound: usize,
+    audio: usize,
+}
 
 impl Outbox {
     pub(super) fn push(&mut self, event: Event) {
-        self.0.push_back(event);
+        self.count(&event.body, |count| count + 1);
+        self.events.push_back(event);
     }
 
     pub(super) fn pop(&mut self) -> Option<Event> {
-        self.0.pop_front()
+        let event = self.events.pop_front()?;
+        self.count(&event.body, |count| count - 1);
+        Some(event)
+    }
+
+    fn count(&mut self, body: &EventBody, change: impl Fn(usize) -> usize) {
+        match body {
+            EventBody::Audio(_) => (self.audio, self.sound) = (change(self.audio), change(self.sound)),
+            EventBody::Alignment(_) => self.sound = change(self.sound),
+            EventBody::Ready(_) | EventBody::Started | EventBody::Done(_) | EventBody::Warning { .. } => {}
+        }
     }
 
     pub(super) fn is_empty(&self) -> bool {
-        self.0.is_empty()
+        self.events.is_empty()
     }
 
-    /// Takes back audio that was not sent.
+    /// Whether there is room for what callers cause.
+    fn has_room(&self) -> bool {
+        self.events.len() - self.sound < OUTBOX
+    }
+
+    fn takes_audio(&self) -> bool {
+        self.audio < AUDIO_AHEAD
+    }
+
+    /// Playing time of the audio that is next, itself or behind the words that it is told with.
+    fn next_audio(&self) -> Option<Duration> {
+        let mut next = self.events.iter();
+        let first = next.next().map(|event| &event.body);
+        let told = matches!(first, Some(EventBody::Alignment(_)));
+        let audio = if told {
+            next.next().map(|event| &event.body)
+        } else {
+            first
+        };
+        match audio {
+            Some(EventBody::Audio(audio)) => Some(audio.time),
+            _ => None,
+        }
+    }
+
+    /// Takes back audio that was not sent, and what tells of it.
     pub(super) fn drop_audio(&mut self) {
-        self.0.retain(|event| !matches!(event.body, EventBody::Audio(_)));
+        let sounds = |body: &EventBody| matches!(body, EventBody::Audio(_) | EventBody::Alignment(_));
+        self.events.retain(|event| !sounds(&event.body));
+        (self.sound, self.audio) = (0, 0);
     }
 }
 
@@ -137,6 +182,7 @@ impl Session {
             queue: VecDeque::new(),
             names: Names::default(),
             outbox: Outbox::default(),
+            pace: Pace::default(),
             listening: true,
             hung_up: false,
             closing: None,
@@ -175,6 +221,7 @@ struct Run {
     queue: VecDeque<Utterance>,
     names: Names,
     outbox: Outbox,
+    pace: Pace,
     /// Commands are taken.
     listening: bool,
     /// The caller sends no more commands.
@@ -189,6 +236,8 @@ enum Alarm {
     Session(Due),
     Flush,
     Pause,
+    /// What was held back is due.
+    Pace,
 }
 
 impl Run {
@@ -214,14 +263,15 @@ impl Run {
             }
             let (at, alarm) = self.next_alarm();
             let alarm_in = at.since(self.deps.clock.now());
-            let takes_audio = self.outbox.0.len() < AUDIO_AHEAD;
+            let takes_audio = self.outbox.takes_audio();
+            let sends = !self.outbox.is_empty() && self.held_until().is_none();
             tokio::select! {
                 biased;
                 () = events.closed() => return Err(ServeError::CallerGone),
                 () = stop.cancelled() => return Err(ServeError::Stopped),
                 () = draining.cancelled(), if self.closing.is_none() => self.drain(),
                 () = tokio::time::sleep(alarm_in) => self.ring(alarm)?,
-                slot = events.reserve(), if !self.outbox.is_empty() => match slot {
+                slot = events.reserve(), if sends => match slot {
                     Ok(slot) => self.send(slot),
                     Err(_closed) => return Err(ServeError::CallerGone),
                 },
@@ -242,7 +292,7 @@ impl Run {
 
     /// Whether a command is taken now.
     fn listens(&self) -> bool {
-        self.listening && self.outbox.0.len() < OUTBOX && (!self.holds_back || self.has_room())
+        self.listening && self.outbox.has_room() && (!self.holds_back || self.has_room())
     }
 
     /// Whether the longest text that may come can wait here.
@@ -259,7 +309,7 @@ impl Run {
     /// Lets the first utterance do what it can, and the next ones after it when it is done.
     fn advance(&mut self) {
         let now = self.deps.clock.now();
-        while self.outbox.0.len() < OUTBOX
+        while self.outbox.has_room()
             && let Some(front) = self.queue.front_mut()
             && front.advance(&mut self.outbox, now)
         {
@@ -272,17 +322,25 @@ impl Run {
             let body = EventBody::Done(Box::new(done));
             self.outbox.push(Event { utterance, body });
         }
-        self.patience.offer(!self.outbox.is_empty(), now);
+        // What is held back is not the reader's to take.
+        let offers = !self.outbox.is_empty() && self.held_until().is_none();
+        self.patience.offer(offers, now);
+    }
+
+    /// Until when the next event is held back, because its listener has enough.
+    fn held_until(&self) -> Option<Stamp> {
+        let time = self.outbox.next_audio()?;
+        let now = self.deps.clock.now();
+        self.pace.due(self.queue.front()?.max_lead(), time, now)
     }
 
     fn send(&mut self, slot: mpsc::Permit<'_, Result<Event, ServeError>>) {
-        let Some(event) = self.outbox.0.pop_front() else {
-            return;
-        };
+        let Some(event) = self.outbox.pop() else { return };
         let now = self.deps.clock.now();
         let mut worth = READING;
         if let EventBody::Audio(audio) = &event.body {
             worth = audio.time;
+            self.pace.sent(audio.time, now);
             if let Some(front) = self.queue.front_mut() {
                 let packet = front.handed_over(audio.samples, now);
                 packet.inspect(|packet| self.deps.records.packet(packet));
@@ -309,8 +367,8 @@ impl Run {
                 Ok(())
             }
             Command::Finish => self.finish(now),
-            Command::Cancel { utterance } => {
-                self.cancel(&utterance);
+            Command::Cancel { utterance, played } => {
+                self.cancel(&utterance, played);
                 Ok(())
             }
         }
@@ -409,11 +467,15 @@ impl Run {
         Ok(())
     }
 
-    fn cancel(&mut self, name: &str) {
+    fn cancel(&mut self, name: &str, played: Option<Samples>) {
         self.names.caller_ends();
-        for utterance in &mut self.queue {
+        for (nth, utterance) in self.queue.iter_mut().enumerate() {
             if name.is_empty() || utterance.id().as_str() == name {
-                utterance.cancel();
+                utterance.cancel(played);
+                if nth == 0 {
+                    // Nobody goes on to play it.
+                    self.pace = Pace::default();
+                }
                 self.names.cancelled(utterance.id());
             }
         }
@@ -447,7 +509,8 @@ impl Run {
         let pause = self.queue.front().and_then(Utterance::pause_due);
         let flush = flush.map(|at| (at, Alarm::Flush));
         let pause = pause.map(|at| (at, Alarm::Pause));
-        let alarms = flush.into_iter().chain(pause);
+        let pace = self.held_until().map(|at| (at, Alarm::Pace));
+        let alarms = flush.into_iter().chain(pause).chain(pace);
         alarms.fold((at, Alarm::Session(due)), std::cmp::min)
     }
 
@@ -455,6 +518,8 @@ impl Run {
         match alarm {
             Alarm::Session(Due::Age) => self.closing = Some(self.patience.over(Due::Age)),
             Alarm::Session(due) => return Err(self.patience.over(due)),
+            // It is looked at again in any case.
+            Alarm::Pace => {}
             Alarm::Pause => {
                 if let Some(front) = self.queue.front_mut() {
                     front.pause(self.deps.clock.now());

@@ -15,6 +15,8 @@ pub struct Delivery {
     pub rendering: Rendering,
     /// Longest silence before speech.
     pub leading_silence: Duration,
+    /// How far ahead of its listener it may run.
+    pub max_lead: Option<Duration>,
 }
 
 /// How much text is gathered before it is spoken.
@@ -50,4 +52,6 @@ pub struct Settings {
     pub buffering: Buffering,
     /// Speak what is gathered after this much silence of the caller.
     pub max_buffer_delay: Option<Duration>,
+    /// Tell which words are heard when.
+    pub alignment: bool,
 }

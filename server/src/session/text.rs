@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use omni_text::{EndKind, FrontEnd, FrontEndOptions, TextError, looks_like_ssml};
 
+use super::alignment::{Word, is_syllable};
 use super::settings::Buffering;
 use crate::error::ServeError;
 use crate::orchestrator::TextEncoder;
@@ -35,6 +36,8 @@ pub(super) struct Piece {
     pub(super) pause: Duration,
     /// Characters of the utterance's text up to the end of what it stands for.
     pub(super) source_end: usize,
+    /// The parts of that text that are spoken as one, each with how it is.
+    pub(super) words: Vec<Word>,
     bytes: usize,
 }
 
@@ -146,6 +149,7 @@ impl TextFront {
             ends: true,
             pause: Duration::ZERO,
             source_end: self.source_end,
+            words: Vec::new(),
             bytes: 0,
         });
     }
@@ -155,7 +159,16 @@ impl TextFront {
         let chars = text.chars().count();
         let open = self.open_chars;
         self.open_chars = Some(open.unwrap_or(0) + chars);
-        self.source_end += chars;
+        let source = self.source_end..self.source_end + chars;
+        self.source_end = source.end;
+        // Half a word may be a token: whoever asks for words finds their ends himself.
+        let words = match chars {
+            0 => Vec::new(),
+            _ => vec![Word {
+                source,
+                spoken: text.to_owned(),
+            }],
+        };
         self.spoke |= !tokens.is_empty();
         self.pieces.push_back(Piece {
             tokens,
@@ -165,6 +178,7 @@ impl TextFront {
             ends: false,
             pause: Duration::ZERO,
             source_end: self.source_end,
+            words,
             bytes: text.len(),
         });
     }
@@ -222,6 +236,14 @@ impl TextFront {
         self.spoke |= !tokens.is_empty();
         let continues = open.is_some();
         self.source_end = piece.source.end;
+        let mut words = words(piece, self.normalized);
+        if !ends
+            && self.normalized
+            && let Some(last) = words.last_mut()
+        {
+            let kept = last.spoken.trim_end_matches('.').len();
+            last.spoken.truncate(kept);
+        }
         self.pieces.push_back(Piece {
             tokens,
             chars,
@@ -230,6 +252,7 @@ impl TextFront {
             ends,
             pause,
             source_end: self.source_end,
+            words,
             bytes: piece.text.len(),
         });
         Ok(())
@@ -264,6 +287,45 @@ impl TextFront {
     pub(super) fn take_warnings(&mut self) -> Vec<(&'static str, String)> {
         std::mem::take(&mut self.warnings)
     }
+}
+
+/// The words of a piece: as its normaliser tells them, or as they are written.
+fn words(piece: &omni_text::Piece, normalized: bool) -> Vec<Word> {
+    let chars: Vec<char> = piece.text.chars().collect();
+    let text = |from: usize, to: usize| chars[from.min(chars.len())..to.min(chars.len())].iter().collect();
+    if normalized {
+        let ends = piece.spans.iter().skip(1).map(|span| span.spoken.start);
+        let ends = ends.chain([chars.len()]);
+        let words = piece.spans.iter().zip(ends).map(|(span, end)| Word {
+            source: span.source.start..span.source.end,
+            spoken: text(span.spoken.start, end),
+        });
+        return words.collect();
+    }
+    let mut words = Vec::new();
+    let mut from = 0;
+    for to in 1..=chars.len() {
+        if to < chars.len() && !parts(chars[to - 1], chars[to]) {
+            continue;
+        }
+        let blank = chars[from..to].iter().all(|c| c.is_whitespace());
+        if !blank {
+            words.push(Word {
+                source: piece.source.start + from..piece.source.start + to,
+                spoken: text(from, to),
+            });
+        }
+        from = to;
+    }
+    words
+}
+
+/// Whether one word ends and another begins between two characters; white space belongs to the word behind it.
+fn parts(before: char, c: char) -> bool {
+    let letter = |c: char| c.is_alphanumeric();
+    !before.is_whitespace() && c.is_whitespace()
+        || letter(before) && letter(c) && (is_syllable(before) || is_syllable(c))
+        || !letter(before) && !before.is_whitespace() && is_syllable(c)
 }
 
 fn refused(error: &TextError) -> ServeError {

@@ -8,11 +8,11 @@ mod close;
 use std::sync::Arc;
 use std::time::Duration;
 
-use omni_audio::{Samples, Timeline};
+use omni_audio::Samples;
 use omni_engine::Stamp;
 use omni_telemetry::TraceContext;
 
-use super::heard::Heard;
+use super::alignment::{Alignment, Heard, TimedText};
 use super::ledger::Ledger;
 use super::limits::SessionLimits;
 use super::output::{Made, Output};
@@ -54,7 +54,9 @@ pub(super) struct Utterance {
     speaking: Speaking,
     output: Output,
     ledger: Ledger,
-    heard: Heard,
+    alignment: Alignment,
+    /// What was heard of its text, and the rest, if who cancelled it asked.
+    told: Option<(String, String)>,
     /// Held by whoever works on it.
     request: Arc<LetGo>,
     /// Where its spans belong, if it is traced, and what they are made of.
@@ -88,7 +90,8 @@ impl Utterance {
         let info = Arc::clone(&pipeline.info);
         let rate = info.sample_rate;
         let delivery = &settings.delivery;
-        let heard_at = delivery.format.rate();
+        // Streams in one file need different serials, whatever their seeds.
+        let output = Output::new(rate, delivery, limits.max_audio, random_u64() as u32);
         Self {
             id,
             seed: settings.seed.unwrap_or_else(random_u64),
@@ -104,10 +107,10 @@ impl Utterance {
             characters: 0,
             text_tokens: 0,
             speaking: Speaking::new(orchestrator),
-            // Streams in one file need different serials, whatever their seeds.
-            output: Output::new(rate, delivery, limits.max_audio, random_u64() as u32),
-            ledger: Ledger::new(heard_at, now),
-            heard: Heard::new(rate, Timeline::new(rate, heard_at, delivery.rendering.speed)),
+            ledger: Ledger::new(delivery.format.rate(), now),
+            alignment: Alignment::new(rate, output.timeline(rate, delivery)),
+            told: None,
+            output,
             request: pipeline.request(),
             trace: None,
             context: None,
@@ -202,6 +205,7 @@ impl Utterance {
             return self.fail(ServeError::TextTooLong { got, limit });
         }
         self.resume(now);
+        self.alignment.write(text);
         let taken = self.text.push(text);
         self.check(taken);
     }
@@ -210,6 +214,7 @@ impl Utterance {
     pub(super) fn push_tokens(&mut self, tokens: Vec<u32>, text: &str) {
         self.characters = self.characters.saturating_add(text.chars().count() as u32);
         if self.takes_text() && !tokens.is_empty() {
+            self.alignment.write(text);
             self.text.push_tokens(tokens, text);
         }
     }
@@ -239,10 +244,14 @@ impl Utterance {
         }
     }
 
-    /// The caller wants no more of it.
-    pub(super) fn cancel(&mut self) {
+    /// The caller wants no more of it; if he says how many samples he has heard, he is told which text that was.
+    pub(super) fn cancel(&mut self, played: Option<Samples>) {
         self.finished = true;
         if !self.is_over() {
+            self.told = played.map(|played| {
+                let (heard, rest) = self.alignment.split(played.min(self.sent()));
+                (heard.to_owned(), rest.to_owned())
+            });
             self.request.give_up();
             self.stop(Outcome::Interrupted);
         }
@@ -308,11 +317,15 @@ impl Utterance {
                 if !continues {
                     // The open sequence is as long as it may be.
                     segment.push(Vec::new(), true);
+                    self.alignment.close();
                 } else if segment.has_room()
                     && let Some(piece) = self.text.next_piece()
                 {
                     self.text_tokens += piece.tokens.len() as u32;
-                    self.heard.extend(piece.source_end);
+                    self.alignment.extend(&piece.words, piece.source_end);
+                    if piece.ends {
+                        self.alignment.close();
+                    }
                     segment.push(piece.tokens, piece.ends);
                 } else {
                     break;
@@ -335,6 +348,7 @@ impl Utterance {
                 && let Some(segment) = self.speaking.open_segment()
             {
                 segment.push(Vec::new(), true);
+                self.alignment.close();
             }
             if self.speaking.is_idle() {
                 self.speaking.release();
@@ -379,7 +393,10 @@ impl Utterance {
             trace: self.trace.as_ref().map(|(context, _)| Arc::clone(context)),
         };
         self.ledger.handed_over(now);
-        self.heard.begin(piece.source_end);
+        self.alignment.begin(&piece.words, piece.source_end);
+        if piece.ends {
+            self.alignment.close();
+        }
         self.speaking.start(spec, piece.pause, now)
     }
 
@@ -420,11 +437,11 @@ impl Utterance {
             Spoken::Audio { piece, after } => {
                 if let Some(pause) = after.filter(|_| self.output.has_begun()) {
                     let tail = self.output.next_sequence(pause);
+                    self.alignment.rest(&tail.joined);
                     self.send(out, tail);
                 }
-                self.heard.audio(self.output.joined());
                 let audio = self.output.push(&piece.samples);
-                self.heard.audio(self.output.joined());
+                self.alignment.audio(&audio.joined);
                 self.send(out, audio);
                 if self.output.is_full() {
                     self.cut_short();
@@ -439,7 +456,7 @@ impl Utterance {
 
     fn ended(&mut self, ended: Ended) {
         self.account(&ended);
-        self.heard.complete();
+        self.alignment.complete(ended.end == End::Stop);
         match ended.end {
             End::Stop => {}
             End::Length if self.frames_left() == 0 => self.cut_short(),
@@ -474,7 +491,14 @@ impl Utterance {
             return;
         }
         let rest = self.output.finish();
+        self.alignment.rest(&rest.joined);
         self.send(out, rest);
+        if self.settings.alignment && !self.output.has_begun() {
+            let words = self
+                .alignment
+                .tell_rest(Samples::ZERO, self.outcome == Outcome::Stop);
+            self.tell(out, words);
+        }
         if self.text.spoke() && !self.output.has_begun() {
             let message = "the model made no audible sound for this text".to_owned();
             let reason = "NO_AUDIO";
@@ -485,7 +509,21 @@ impl Utterance {
     fn send(&mut self, out: &mut Outbox, made: Made) {
         self.ledger.produced(&made.samples);
         for audio in made.audio {
+            if self.settings.alignment {
+                let end = audio.start + audio.samples;
+                let words = match audio.last {
+                    true => self.alignment.tell_rest(end, self.outcome == Outcome::Stop),
+                    false => self.alignment.tell(end),
+                };
+                self.tell(out, words);
+            }
             self.emit(out, EventBody::Audio(audio));
+        }
+    }
+
+    fn tell(&self, out: &mut Outbox, words: Vec<TimedText>) {
+        if !words.is_empty() {
+            self.emit(out, EventBody::Alignment(words));
         }
     }
 
@@ -497,8 +535,8 @@ impl Utterance {
     }
 
     /// What of its text is heard when.
-    pub(super) fn heard(&self) -> &Heard {
-        &self.heard
+    pub(super) fn heard(&self) -> Heard {
+        self.alignment.heard()
     }
 
     /// Samples that were handed to the transport.
@@ -509,6 +547,11 @@ impl Utterance {
     /// How it stands.
     pub(super) fn outcome(&self) -> (Outcome, Option<&ServeError>) {
         (self.outcome, self.error.as_ref())
+    }
+
+    /// How far its audio may run ahead of who listens.
+    pub(super) fn max_lead(&self) -> Option<Duration> {
+        self.settings.delivery.max_lead
     }
 
     /// Audio of it was handed to the transport. Tells of every packet but the first.

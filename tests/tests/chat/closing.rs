@@ -38,12 +38,14 @@ fn written() -> ChatCommand {
                 format: Format::new(Encoding::Pcm16, 16_000).unwrap(),
                 rendering: Rendering::default(),
                 leading_silence: Duration::ZERO,
+                max_lead: None,
             },
             sampling: Sampling::default(),
             seed: None,
             max_frames: None,
             buffering: Buffering::Eager,
             max_buffer_delay: None,
+            alignment: false,
         },
     };
     ChatCommand::Configure {

@@ -80,6 +80,7 @@ pub(super) fn settings(config: &v1::ChatConfig, known: &Known) -> Result<ChatSet
             // Words as they come: the sentence is one sequence all the same, and its sound begins earliest.
             buffering: Buffering::Eager,
             max_buffer_delay: None,
+            alignment: false,
         },
     })
 }

@@ -161,10 +161,6 @@ fn checked(request: &SynthesizeSpeechRequest, info: &SpeechInfo) -> Result<Setti
     if !request.custom_configuration.is_empty() {
         return Err(invalid("custom_configuration", "has entries, expected none"));
     }
-    if request.enable_word_time_offsets {
-        let problem = "word times are not offered, expected false";
-        return Err(invalid("enable_word_time_offsets", problem));
-    }
     let rate = u32::try_from(request.sample_rate_hz);
     let config = v1::SpeechConfig {
         voice: voice(&request.voice_name, info).to_owned(),
@@ -178,6 +174,7 @@ fn checked(request: &SynthesizeSpeechRequest, info: &SpeechInfo) -> Result<Setti
             }),
             ..v1::AudioDelivery::default()
         }),
+        alignment: request.enable_word_time_offsets,
         ..v1::SpeechConfig::default()
     };
     settings(&config, info).map_err(as_named_here)

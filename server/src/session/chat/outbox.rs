@@ -1,6 +1,7 @@
 //! Events on their way to the reader.
 
 use std::collections::VecDeque;
+use std::time::Duration;
 
 use super::protocol::{ChatEvent, ChatEventBody};
 use crate::id::MessageId;
@@ -43,14 +44,33 @@ impl Outbox {
         });
     }
 
-    pub(super) fn pop(&mut self) -> Option<ChatEvent> {
-        let event = self.events.pop_front()?;
+    /// The next event; with `hold_audio` the next that is none: what is written is sent while audio is held back.
+    pub(super) fn pop(&mut self, hold_audio: bool) -> Option<ChatEvent> {
+        let event = self.events.remove(self.next(hold_audio)?)?;
         match &event.body {
             ChatEventBody::Text(text) => self.text -= text.len(),
             ChatEventBody::Audio(_) => self.audio -= 1,
             _ => {}
         }
         Some(event)
+    }
+
+    fn next(&self, hold_audio: bool) -> Option<usize> {
+        let sent = |event: &ChatEvent| !hold_audio || !matches!(event.body, ChatEventBody::Audio(_));
+        self.events.iter().position(sent)
+    }
+
+    /// Whether there is a next event.
+    pub(super) fn has_next(&self, hold_audio: bool) -> bool {
+        self.next(hold_audio).is_some()
+    }
+
+    /// Playing time of the next audio.
+    pub(super) fn next_audio(&self) -> Option<Duration> {
+        self.events.iter().find_map(|event| match &event.body {
+            ChatEventBody::Audio(audio) => Some(audio.time),
+            _ => None,
+        })
     }
 
     pub(super) fn is_empty(&self) -> bool {
@@ -85,8 +105,6 @@ impl Outbox {
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
-
     use bytes::Bytes;
     use omni_audio::Samples;
 
@@ -114,7 +132,7 @@ mod tests {
             outbox.push(None, body);
         }
         let mut seen = Vec::new();
-        while let Some(event) = outbox.pop() {
+        while let Some(event) = outbox.pop(false) {
             seen.push(match event.body {
                 ChatEventBody::Text(text) => text,
                 _ => "*".to_owned(),
@@ -122,6 +140,23 @@ mod tests {
         }
         assert_eq!(seen, ["ab", "*", "cd"]);
         assert!(!outbox.has_content());
+    }
+
+    #[test]
+    fn what_is_written_passes_audio_that_is_held_back() {
+        let mut outbox = Outbox::default();
+        for body in [audio(), text("a"), audio()] {
+            outbox.push(None, body);
+        }
+        assert!(matches!(
+            outbox.pop(true).map(|event| event.body),
+            Some(ChatEventBody::Text(_))
+        ));
+        assert!(!outbox.has_next(true) && outbox.has_next(false));
+        assert_eq!(outbox.next_audio(), Some(Duration::ZERO));
+        outbox.pop(false);
+        outbox.pop(false);
+        assert!(outbox.is_empty() && outbox.next_audio().is_none());
     }
 
     #[test]

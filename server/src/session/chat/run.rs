@@ -149,6 +149,9 @@ impl Run {
                 .as_mut()
                 .and_then(|turn| turn.stalls_at(takes_text, now));
             let stall_in = stall.map(|at| at.since(now));
+            let held = self.held_until(now);
+            let held_in = held.map(|at| at.since(now));
+            let sends = self.outbox.has_next(held.is_some());
             let listens = !self.hung_up && !self.refused && self.outbox.takes_commands();
             tokio::select! {
                 biased;
@@ -162,8 +165,10 @@ impl Run {
                     Due::Deadline | Due::Idle | Due::Stall => return Err(self.patience.over(due)),
                 },
                 () = tokio::time::sleep(stall_in.unwrap_or_default()), if stall_in.is_some() => self.stalled(),
-                slot = events.reserve(), if !self.outbox.is_empty() => match slot {
-                    Ok(slot) => self.send(slot),
+                // What was held back is due: it is looked at again.
+                () = tokio::time::sleep(held_in.unwrap_or_default()), if held.is_some() => {}
+                slot = events.reserve(), if sends => match slot {
+                    Ok(slot) => self.send(slot, held.is_some()),
                     Err(_closed) => return Err(ServeError::CallerGone),
                 },
                 command = commands.next(), if listens => match command {
@@ -218,11 +223,20 @@ impl Run {
             self.outbox
                 .push(Some(&id), ChatEventBody::Done(Box::new(closed.done)));
         }
-        self.patience.offer(!self.outbox.is_empty(), now);
+        // What is held back is not the reader's to take.
+        let held = self.held_until(now).is_some();
+        self.patience.offer(self.outbox.has_next(held), now);
     }
 
-    fn send(&mut self, slot: mpsc::Permit<'_, Result<ChatEvent, ServeError>>) {
-        let Some(event) = self.outbox.pop() else { return };
+    /// Until when audio is held back, because its listener has enough.
+    fn held_until(&self, now: Stamp) -> Option<Stamp> {
+        self.turn.as_ref()?.due(self.outbox.next_audio()?, now)
+    }
+
+    fn send(&mut self, slot: mpsc::Permit<'_, Result<ChatEvent, ServeError>>, hold_audio: bool) {
+        let Some(event) = self.outbox.pop(hold_audio) else {
+            return;
+        };
         let now = self.deps.clock.now();
         self.patience.taken(worth(&event.body), now);
         if let Some(turn) = &mut self.turn {

@@ -521,6 +521,11 @@ impl Turn {
         self.figures.first_text.get_or_insert(now);
     }
 
+    /// When more audio of it may be handed to the transport, if that is after `now`.
+    pub(super) fn due(&self, time: Duration, now: Stamp) -> Option<Stamp> {
+        self.voice.as_ref()?.due(time, now)
+    }
+
     /// Audio of it was handed to the transport. Tells of every packet but the first.
     pub(super) fn audio_sent(&mut self, samples: Samples, now: Stamp) -> Option<Packet> {
         self.voice.as_mut()?.handed_over(samples, now)

@@ -2,8 +2,9 @@
 
 use std::fmt;
 use std::sync::Arc;
+use std::time::Duration;
 
-use omni_audio::Samples;
+use omni_audio::{SampleRate, Samples};
 use omni_engine::Stamp;
 use omni_telemetry::TraceContext;
 
@@ -13,8 +14,9 @@ use super::writing::Written;
 use crate::error::ServeError;
 use crate::id::{MessageId, SessionId, UtteranceId};
 use crate::orchestrator::{Orchestrator, TextEncoder};
-use crate::session::heard::Heard;
+use crate::session::alignment::Heard;
 use crate::session::limits::SessionLimits;
+use crate::session::pace::Pace;
 use crate::session::protocol::{Done, EventBody};
 use crate::session::record::{Outcome, Packet};
 use crate::session::run::Outbox as Events;
@@ -30,6 +32,9 @@ const SHARE: usize = 2;
 /// The spoken side of an answer.
 pub(super) struct Voice {
     utterance: Utterance,
+    /// Of its audio.
+    rate: SampleRate,
+    pace: Pace,
     events: Events,
     voicing: Voicing,
     talker_context: bool,
@@ -76,11 +81,7 @@ pub(super) struct Echo {
 impl Echo {
     /// Bytes of `text` that were heard by whoever heard samples up to `played`, of those that were sent: whole words.
     pub(super) fn heard(&self, text: &str, played: Option<Samples>) -> usize {
-        let played = played.unwrap_or(self.sent).min(self.sent);
-        let characters = self.heard.characters(text, played);
-        text.char_indices()
-            .nth(characters)
-            .map_or(text.len(), |(at, _)| at)
+        self.heard.words(text, played.unwrap_or(self.sent).min(self.sent))
     }
 }
 
@@ -102,9 +103,12 @@ impl Voice {
             ..settings.clone()
         });
         let id = UtteranceId::from(id.as_str());
+        let rate = settings.delivery.format.rate();
         let utterance = Utterance::new(id, settings, orchestrator.clone(), pipeline, limits, now);
         Ok(Self {
             utterance: utterance.for_answer(request),
+            rate,
+            pace: Pace::default(),
             events: Events::default(),
             voicing: chat.info.voicing,
             talker_context: chat.info.talker_context,
@@ -221,7 +225,7 @@ impl Voice {
 
     /// Nobody listens any more.
     pub(super) fn cancel(&mut self) {
-        self.utterance.cancel();
+        self.utterance.cancel(None);
     }
 
     /// Waits for the pipeline's next event.
@@ -263,7 +267,7 @@ impl Voice {
                 EventBody::Warning { reason, message } => {
                     out.push(Some(id), ChatEventBody::Warning { reason, message });
                 }
-                EventBody::Ready(_) | EventBody::Started | EventBody::Done(_) => {}
+                EventBody::Ready(_) | EventBody::Started | EventBody::Alignment(_) | EventBody::Done(_) => {}
             }
         }
         moved
@@ -283,15 +287,21 @@ impl Voice {
         }
     }
 
+    /// When more audio of it may be handed to the transport, if that is after `now`.
+    pub(super) fn due(&self, time: Duration, now: Stamp) -> Option<Stamp> {
+        self.pace.due(self.utterance.max_lead(), time, now)
+    }
+
     /// Audio of it was handed to the transport.
     pub(super) fn handed_over(&mut self, samples: Samples, now: Stamp) -> Option<Packet> {
+        self.pace.sent(self.rate.duration(samples), now);
         self.utterance.handed_over(samples, now)
     }
 
     /// What was heard of it; nothing if there was nothing to hear.
     pub(super) fn echo(&self) -> Option<Echo> {
         (!self.mute).then(|| Echo {
-            heard: self.utterance.heard().clone(),
+            heard: self.utterance.heard(),
             sent: self.utterance.sent(),
         })
     }

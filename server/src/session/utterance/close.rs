@@ -44,6 +44,7 @@ impl Utterance {
             timings,
             seed: self.seed,
             error: error.clone(),
+            heard: self.told.take(),
         };
         let track = self.trace.take().map(|(context, sequences)| {
             let (asked, submitted) = self.ledger.waited();

@@ -1,0 +1,360 @@
+//! Which of a text is heard when.
+//!
+//! In: for each sequence in turn the words that it speaks, and the samples that the model made of it. Out: words with the samples
+//! of the caller's audio in which they are heard. The ends of sequences are known; within one the sounds that the words are
+//! expected to have are followed through the audio (`omni_audio::Follower`).
+//!
+//! What was told is never changed. What was not told is judged by all the audio there is, so that somebody who stops listening
+//! long before what was made is judged best.
+//!
+//! Audio grows in samples that the model made; what somebody has heard is counted in those that were sent, which may be at
+//! another rate and speed.
+
+mod letters;
+
+use std::collections::VecDeque;
+use std::fmt;
+use std::ops::Range;
+
+use omni_audio::{Follower, SampleRate, Samples, Timeline};
+
+pub(in crate::session) use letters::is_syllable;
+use letters::{is_pause, pause, sounds};
+
+/// A part of the text that is spoken as one: a word, a number, an address.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Word {
+    /// Its characters in the utterance's text.
+    pub(super) source: Range<usize>,
+    /// How it is spoken, up to the next word: marks at the end make a pause.
+    pub(super) spoken: String,
+}
+
+/// A part of the text and when it is heard.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TimedText {
+    /// As it was written.
+    pub text: String,
+    /// Its characters in the utterance's text.
+    pub characters: Range<usize>,
+    /// The samples in which it is heard, at the rate at which they are.
+    pub samples: Range<Samples>,
+}
+
+/// The account of one text.
+#[derive(Clone)]
+pub(super) struct Alignment {
+    rate: SampleRate,
+    timeline: Timeline,
+    text: String,
+    /// How far words have been found in the text, and how far it was told.
+    found: Place,
+    told: Place,
+    /// Sequences that are not over; the first is the one that sounds.
+    sequences: VecDeque<Sequence>,
+    /// Words whose times are settled, and how many of them were told.
+    known: Vec<Known>,
+    known_told: usize,
+    /// What the model made so far.
+    made: Samples,
+    /// Audio up to here was sent after what there was to tell.
+    sent: Option<Samples>,
+}
+
+/// A place in the text.
+#[derive(Debug, Clone, Copy, Default)]
+struct Place {
+    chars: usize,
+    bytes: usize,
+}
+
+#[derive(Debug, Clone)]
+struct Sequence {
+    /// Where its words end in the text.
+    ends: Vec<usize>,
+    /// How many of them are settled.
+    known: usize,
+    /// Marks the beginning and the end of each.
+    follower: Follower,
+    /// Where its audio begins; none came before.
+    begin: Option<Samples>,
+}
+
+/// A word and when it is heard, in samples that are heard.
+#[derive(Debug, Clone)]
+struct Known {
+    end: usize,
+    samples: Range<Samples>,
+}
+
+impl fmt::Debug for Alignment {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // Never the text itself.
+        f.debug_struct("Alignment")
+            .field("known", &self.known.len())
+            .field("made", &self.made)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Alignment {
+    /// For audio made at `rate` and heard as `timeline` says.
+    pub(super) fn new(rate: SampleRate, timeline: Timeline) -> Self {
+        Self {
+            rate,
+            timeline,
+            text: String::new(),
+            found: Place::default(),
+            told: Place::default(),
+            sequences: VecDeque::new(),
+            known: Vec::new(),
+            known_told: 0,
+            made: Samples::ZERO,
+            sent: None,
+        }
+    }
+
+    /// More of the text.
+    pub(super) fn write(&mut self, text: &str) {
+        self.text.push_str(text);
+    }
+
+    /// A sequence begins with `words`, which stand for the text up to character `to`.
+    pub(super) fn begin(&mut self, words: &[Word], to: usize) {
+        let mut follower = Follower::new(self.rate);
+        follower.expect(pause());
+        self.sequences.push_back(Sequence {
+            ends: Vec::new(),
+            known: 0,
+            follower,
+            begin: None,
+        });
+        self.extend(words, to);
+    }
+
+    /// The sequence that began last goes on.
+    pub(super) fn extend(&mut self, words: &[Word], to: usize) {
+        for (n, word) in words.iter().enumerate() {
+            let limit = words.get(n + 1).map_or(to, |next| next.source.start);
+            let end = self.find_blank(word.source.end, limit);
+            let Some(sequence) = self.sequences.back_mut() else {
+                return;
+            };
+            sequence.ends.push(end);
+            let follower = &mut sequence.follower;
+            follower.mark();
+            sounds(&word.spoken)
+                .into_iter()
+                .for_each(|sound| follower.expect(sound));
+            follower.mark();
+            if word.spoken.trim_end().ends_with(is_pause) {
+                follower.expect(pause());
+            }
+        }
+    }
+
+    /// The sequence that began last ends with what it has.
+    pub(super) fn close(&mut self) {
+        if let Some(sequence) = self.sequences.back_mut() {
+            sequence.follower.expect(pause());
+        }
+    }
+
+    /// What the model made next of the sequence that sounds.
+    pub(super) fn audio(&mut self, samples: &[f32]) {
+        if samples.is_empty() {
+            return;
+        }
+        if let Some(sequence) = self.sequences.front_mut() {
+            sequence.begin.get_or_insert(self.made);
+            sequence.follower.push(samples);
+        }
+        self.made += Samples::of(samples);
+    }
+
+    /// What was still to come of a sequence that is over.
+    pub(super) fn rest(&mut self, samples: &[f32]) {
+        self.made += Samples::of(samples);
+    }
+
+    /// The sequence that sounds is over; if it has said `everything`, that is heard by the end of its audio.
+    pub(super) fn complete(&mut self, everything: bool) {
+        let Some(sequence) = self.sequences.pop_front() else {
+            return;
+        };
+        let begin = sequence.begin.unwrap_or(self.made);
+        for (end, samples) in sequence.words(begin, everything) {
+            self.know(end, samples);
+        }
+    }
+
+    /// What is to be told before audio up to `until` is sent: all words that end in it.
+    pub(super) fn tell(&mut self, until: Samples) -> Vec<TimedText> {
+        for (end, samples) in self.sounding() {
+            if self.timeline.heard(samples.end) > until {
+                break;
+            }
+            self.know(end, samples);
+            if let Some(sequence) = self.sequences.front_mut() {
+                sequence.known += 1;
+            }
+        }
+        let open = &self.known[self.known_told..];
+        let count = open.iter().take_while(|known| known.samples.end <= until).count();
+        self.sent = Some(until);
+        self.told(count)
+    }
+
+    /// What is left to tell before the last audio, which ends at `end`; if the text was spoken to its end, the `whole` text is
+    /// told with it.
+    pub(super) fn tell_rest(&mut self, end: Samples, whole: bool) -> Vec<TimedText> {
+        let mut words = self.tell(end);
+        for known in &mut self.known[self.known_told..] {
+            known.samples = known.samples.start.min(end)..known.samples.end.min(end);
+        }
+        words.extend(self.told(self.known.len() - self.known_told));
+        let silent = self.text[self.told.bytes..].trim_end();
+        if whole && !silent.is_empty() {
+            let to = self.told.chars + silent.chars().count();
+            words.push(self.span(to, end..end));
+        }
+        words
+    }
+
+    /// When all that is known of so far is heard.
+    pub(super) fn heard(&self) -> Heard {
+        let settled = self.known.iter().map(|known| (known.end, known.samples.end));
+        let open = self.sounding().into_iter();
+        let open = open.map(|(end, samples)| (end, self.timeline.heard(samples.end).max(self.untold())));
+        Heard(settled.chain(open).collect())
+    }
+
+    /// Where words that were not told can end first: nothing that was sent tells of them.
+    fn untold(&self) -> Samples {
+        self.sent.map_or(Samples::ZERO, |sent| sent + Samples(1))
+    }
+
+    /// The text that is heard by whoever hears samples up to `played`, of those that were sent, and the rest.
+    pub(super) fn split(&self, played: Samples) -> (&str, &str) {
+        let characters = self.heard().characters(played);
+        let at = self.text.char_indices().nth(characters);
+        self.text.split_at(at.map_or(self.text.len(), |(at, _)| at))
+    }
+
+    /// Words of the sequence that sounds, as far as they were heard, with samples that were made.
+    fn sounding(&self) -> Vec<(usize, Range<Samples>)> {
+        let sequence = self.sequences.front();
+        let begun = sequence.and_then(|sequence| Some((sequence, sequence.begin?)));
+        begun.map_or_else(Vec::new, |(sequence, begin)| sequence.words(begin, false))
+    }
+
+    /// The times of a word are settled: it follows those before it.
+    fn know(&mut self, end: usize, made: Range<Samples>) {
+        let before = self.known.last();
+        let earliest = before.map_or(Samples::ZERO, |before| before.samples.end);
+        let from = self.timeline.heard(made.start).max(earliest);
+        let until = self.timeline.heard(made.end).max(from).max(self.untold());
+        let end = before.map_or(end, |before| before.end.max(end));
+        self.known.push(Known {
+            end,
+            samples: from..until,
+        });
+    }
+
+    fn told(&mut self, count: usize) -> Vec<TimedText> {
+        let first = self.known_told;
+        self.known_told += count;
+        let told: Vec<_> = self.known[first..self.known_told]
+            .iter()
+            .map(|known| (known.end, known.samples.clone()))
+            .collect();
+        let told = told.into_iter().map(|(end, samples)| self.span(end, samples));
+        // A word that a sequence was cut in has no text left for its second half.
+        told.filter(|span| !span.characters.is_empty()).collect()
+    }
+
+    /// The text from what was told last up to a character.
+    fn span(&mut self, to: usize, samples: Range<Samples>) -> TimedText {
+        let from = self.told;
+        self.told = self.place(from, to);
+        TimedText {
+            text: self.text[from.bytes..self.told.bytes].to_owned(),
+            characters: from.chars..self.told.chars,
+            samples,
+        }
+    }
+
+    /// The first white space from character `from` on, or `limit` if that comes before it.
+    fn find_blank(&mut self, from: usize, limit: usize) -> usize {
+        let mut place = self.place(self.found, from);
+        for c in self.text[place.bytes..].chars() {
+            if place.chars >= limit || c.is_whitespace() {
+                break;
+            }
+            place = place.behind(c);
+        }
+        self.found = place;
+        place.chars
+    }
+
+    /// Where character `to` is, looked for from a place on.
+    fn place(&self, from: Place, to: usize) -> Place {
+        let ahead = to.saturating_sub(from.chars);
+        self.text[from.bytes..]
+            .chars()
+            .take(ahead)
+            .fold(from, Place::behind)
+    }
+}
+
+/// Where words end in the text, and when, in samples that are heard.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Heard(Vec<(usize, Samples)>);
+
+impl Heard {
+    /// How many characters are heard by whoever hears samples up to `played`.
+    fn characters(&self, played: Samples) -> usize {
+        let heard = self.0.iter().take_while(|(_, until)| *until <= played);
+        heard.last().map_or(0, |(end, _)| *end)
+    }
+
+    /// How many bytes of `text` they are: whole words, whatever it was cut into to be spoken.
+    pub(super) fn words(&self, text: &str, played: Samples) -> usize {
+        let characters = self.characters(played);
+        let (mut last, mut before) = (0, ' ');
+        let ends = text.char_indices().chain([(text.len(), ' ')]);
+        for (at, c) in ends.take(characters + 1) {
+            if c.is_whitespace() || before.is_whitespace() || is_syllable(c) || is_syllable(before) {
+                last = at;
+            }
+            before = c;
+        }
+        last
+    }
+}
+
+impl Place {
+    fn behind(self, c: char) -> Self {
+        Self {
+            chars: self.chars + 1,
+            bytes: self.bytes + c.len_utf8(),
+        }
+    }
+}
+
+impl Sequence {
+    /// Words that are not settled, as far as they were heard, with samples that were made.
+    fn words(&self, begin: Samples, over: bool) -> Vec<(usize, Range<Samples>)> {
+        let passed = self.follower.passed(2 * self.known, over);
+        let ends = self.ends[self.known..].iter();
+        let times = passed.chunks_exact(2).map(|marks| Some((marks[0]?, marks[1]?)));
+        let words = ends.zip(times).map_while(|(end, times)| {
+            let (from, until) = times?;
+            Some((*end, begin + from..begin + until))
+        });
+        words.collect()
+    }
+}
+
+#[cfg(test)]
+mod tests;

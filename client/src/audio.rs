@@ -64,15 +64,19 @@ impl Track {
 }
 
 /// What this library asks for: 16-bit samples of one channel, at the model's own rate unless one is chosen, cut as they
-/// are produced.
-pub(crate) fn delivery(rate: Option<SampleRate>, max_lead: Option<Duration>) -> v1::AudioDelivery {
+/// are produced unless their playing time is chosen.
+pub(crate) fn delivery(
+    rate: Option<SampleRate>,
+    frame: Option<Duration>,
+    max_lead: Option<Duration>,
+) -> v1::AudioDelivery {
     v1::AudioDelivery {
         format: Some(v1::AudioFormat {
             encoding: v1::AudioEncoding::PcmS16le.into(),
             sample_rate_hz: rate.map_or(0, SampleRate::hz),
             channels: 1,
         }),
-        frame_duration: None,
+        frame_duration: frame.and_then(|frame| frame.try_into().ok()),
         max_lead: max_lead.and_then(|lead| lead.try_into().ok()),
         leading_silence: None,
     }

@@ -1,9 +1,10 @@
 //! What a server says while it speaks, as a stream of typed events.
 
 use std::fmt;
+use std::ops::Range;
 use std::time::Duration;
 
-use omni_audio::SampleRate;
+use omni_audio::{SampleRate, Samples};
 use omni_proto::v1;
 
 use crate::audio::Audio;
@@ -32,6 +33,8 @@ pub enum SpeechEvent {
     Started(UtteranceId),
     /// Audio of an utterance; pieces are contiguous.
     Audio(UtteranceId, Audio),
+    /// Words of an utterance, in order, before the audio with which they end; only if they were asked for.
+    Alignment(UtteranceId, Vec<TimedText>),
     /// An utterance ended; nothing of it follows.
     Done(UtteranceId, Done),
     /// Something worth knowing that stopped nothing.
@@ -68,6 +71,17 @@ pub struct Limits {
     pub max_session: Option<Duration>,
     /// Longest audio of an utterance.
     pub max_audio_per_utterance: Option<Duration>,
+}
+
+/// A part of the text, and when it is heard.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TimedText {
+    /// As it was written: a word or a number with the marks behind it and the white space before it.
+    pub text: String,
+    /// Its characters in the text of the utterance.
+    pub characters: Range<usize>,
+    /// The samples of the utterance's audio in which it is heard; none where it has no sound.
+    pub samples: Range<Samples>,
 }
 
 /// Something worth knowing that stopped nothing.
@@ -158,20 +172,20 @@ pub(crate) enum IncomingEvent {
     Ready(v1::SpeechSessionReady),
     Started,
     Audio(v1::AudioChunk),
+    Alignment(v1::Alignment),
     Done(v1::UtteranceDone),
     Warning(v1::Warning),
 }
 
 fn from_speak(message: v1::SpeakResponse) -> Incoming {
     use v1::speak_response::Event;
-    let event = message.event.and_then(|event| match event {
-        Event::Ready(ready) => Some(IncomingEvent::Ready(ready)),
-        Event::Started(_) => Some(IncomingEvent::Started),
-        Event::Audio(audio) => Some(IncomingEvent::Audio(audio)),
-        Event::Done(done) => Some(IncomingEvent::Done(done)),
-        Event::Warning(warning) => Some(IncomingEvent::Warning(warning)),
-        // Never asked for.
-        Event::Alignment(_) => None,
+    let event = message.event.map(|event| match event {
+        Event::Ready(ready) => IncomingEvent::Ready(ready),
+        Event::Started(_) => IncomingEvent::Started,
+        Event::Audio(audio) => IncomingEvent::Audio(audio),
+        Event::Done(done) => IncomingEvent::Done(done),
+        Event::Warning(warning) => IncomingEvent::Warning(warning),
+        Event::Alignment(alignment) => IncomingEvent::Alignment(alignment),
     });
     Incoming {
         seq: Some(message.seq),
@@ -182,12 +196,12 @@ fn from_speak(message: v1::SpeakResponse) -> Incoming {
 
 fn from_synthesize(message: v1::SynthesizeResponse) -> Incoming {
     use v1::synthesize_response::Event;
-    let event = message.event.and_then(|event| match event {
-        Event::Ready(ready) => Some(IncomingEvent::Ready(ready)),
-        Event::Audio(audio) => Some(IncomingEvent::Audio(audio)),
-        Event::Done(done) => Some(IncomingEvent::Done(done)),
-        Event::Warning(warning) => Some(IncomingEvent::Warning(warning)),
-        Event::Alignment(_) => None,
+    let event = message.event.map(|event| match event {
+        Event::Ready(ready) => IncomingEvent::Ready(ready),
+        Event::Audio(audio) => IncomingEvent::Audio(audio),
+        Event::Done(done) => IncomingEvent::Done(done),
+        Event::Warning(warning) => IncomingEvent::Warning(warning),
+        Event::Alignment(alignment) => IncomingEvent::Alignment(alignment),
     });
     Incoming {
         seq: None,

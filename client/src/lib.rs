@@ -95,7 +95,7 @@ pub use credentials::ApiKeyError;
 pub use done::{Done, Finish, Outcome, StageTiming, Timings, Usage};
 pub use endpoint::{Endpoint, EndpointError};
 pub use error::{ClientError, FieldViolation, RpcError, code_name};
-pub use events::{Limits, Ready, SpeechEvent, SpeechEvents, UtteranceId, Warning};
+pub use events::{Limits, Ready, SpeechEvent, SpeechEvents, TimedText, UtteranceId, Warning};
 pub use health::{Serving, wait_until_serving};
 pub use meter::{ChunkGap, Measured, Meter};
 pub use omni_audio::{ContinuityReport, SampleRate, Samples};

@@ -1,15 +1,15 @@
 //! Holds a server to the protocol: messages come in, events go out, or what was wrong.
 //!
 //! Checked: consecutive numbers, `ready` first, audio only inside an utterance, contiguous audio in whole samples that is
-//! never empty, exactly one end per utterance, no utterance left open at the end. Kinds of events this version does not
+//! never empty, words that follow one another in the text and in the audio, exactly one end per utterance, no utterance left open at the end. Kinds of events this version does not
 //! know are skipped, as the protocol only ever grows.
 
-use omni_audio::SampleRate;
+use omni_audio::{SampleRate, Samples};
 use omni_proto::v1;
 
 use crate::audio::{Audio, Track, rate_of};
 use crate::done::Done;
-use crate::events::{Incoming, IncomingEvent, Limits, Ready, SpeechEvent, UtteranceId, Warning};
+use crate::events::{Incoming, IncomingEvent, Limits, Ready, SpeechEvent, TimedText, UtteranceId, Warning};
 
 /// What has been heard of one session.
 #[derive(Debug)]
@@ -25,6 +25,14 @@ pub(crate) struct Checker {
 struct Open {
     id: UtteranceId,
     track: Track,
+    words: Words,
+}
+
+/// How far an utterance's words have come.
+#[derive(Debug, Default)]
+struct Words {
+    character: u32,
+    sample: u64,
 }
 
 impl Checker {
@@ -43,6 +51,7 @@ impl Checker {
         let open = Some(Open {
             id: UtteranceId(String::new()),
             track: Track::default(),
+            words: Words::default(),
         });
         Self {
             single: true,
@@ -65,6 +74,9 @@ impl Checker {
             IncomingEvent::Ready(ready) => self.ready(ready).map(SpeechEvent::Ready),
             IncomingEvent::Started => self.started(id).map(SpeechEvent::Started),
             IncomingEvent::Audio(audio) => self.audio(&id, audio).map(|audio| SpeechEvent::Audio(id, audio)),
+            IncomingEvent::Alignment(alignment) => self
+                .alignment(&id, alignment)
+                .map(|words| SpeechEvent::Alignment(id, words)),
             IncomingEvent::Done(done) => self.done(&id, done).map(|done| SpeechEvent::Done(id, done)),
             IncomingEvent::Warning(warning) => Ok(SpeechEvent::Warning(Warning {
                 utterance: (!id.0.is_empty()).then_some(id),
@@ -119,21 +131,24 @@ impl Checker {
         self.open = Some(Open {
             id: id.clone(),
             track: Track::default(),
+            words: Words::default(),
         });
         Ok(id)
     }
 
     fn audio(&mut self, id: &UtteranceId, chunk: v1::AudioChunk) -> Result<Audio, String> {
         let rate = self.rate.ok_or("it sent audio before ready")?;
-        let open = match &mut self.open {
-            Some(open) if open.id == *id => open,
-            _ => {
-                return Err(format!(
-                    "it sent audio of utterance {id}, which is not the open one"
-                ));
-            }
-        };
-        open.track.piece(rate, chunk)
+        self.inside(id, "audio")?.track.piece(rate, chunk)
+    }
+
+    fn alignment(&mut self, id: &UtteranceId, alignment: v1::Alignment) -> Result<Vec<TimedText>, String> {
+        let words = &mut self.inside(id, "words")?.words;
+        alignment.spans.into_iter().map(|span| words.word(span)).collect()
+    }
+
+    fn inside(&mut self, id: &UtteranceId, what: &str) -> Result<&mut Open, String> {
+        let open = self.open.as_mut().filter(|open| open.id == *id);
+        open.ok_or_else(|| format!("it sent {what} of utterance {id}, which is not the open one"))
     }
 
     fn done(&mut self, id: &UtteranceId, done: v1::UtteranceDone) -> Result<Done, String> {
@@ -143,6 +158,32 @@ impl Checker {
             _ => return Err(format!("it ended utterance {id}, which is not the open one")),
         }
         Done::from_proto(done).map_err(str::to_owned)
+    }
+}
+
+impl Words {
+    /// The next word, or what is wrong with it.
+    fn word(&mut self, span: v1::TimedText) -> Result<TimedText, String> {
+        let (from, to) = (span.char_start, span.char_end);
+        if from != self.character || to <= from {
+            return Err(format!(
+                "it sent characters {from} to {to} of the text, expected more from {} on",
+                self.character
+            ));
+        }
+        let (start, end) = (span.start_sample, span.end_sample);
+        if start < self.sample || end < start {
+            return Err(format!(
+                "it sent a word at samples {start} to {end}, expected none before {}",
+                self.sample
+            ));
+        }
+        (self.character, self.sample) = (to, end);
+        Ok(TimedText {
+            text: span.text,
+            characters: from as usize..to as usize,
+            samples: Samples(start)..Samples(end),
+        })
     }
 }
 
@@ -179,6 +220,17 @@ mod tests {
         })
     }
 
+    fn word(characters: std::ops::Range<u32>, (start, end): (u64, u64)) -> IncomingEvent {
+        let span = v1::TimedText {
+            text: "x".repeat(characters.len()),
+            char_start: characters.start,
+            char_end: characters.end,
+            start_sample: start,
+            end_sample: end,
+        };
+        IncomingEvent::Alignment(v1::Alignment { spans: vec![span] })
+    }
+
     fn done() -> IncomingEvent {
         let outcome = v1::Outcome {
             finish_reason: v1::FinishReason::Stop.into(),
@@ -212,7 +264,10 @@ mod tests {
             complaint(vec![
                 ("", ready(24_000)),
                 ("a", IncomingEvent::Started),
+                ("a", word(0..4, (0, 5))),
                 ("a", audio(0, 5)),
+                ("a", word(4..6, (7, 9))),
+                ("a", word(6..7, (9, 9))),
                 ("a", audio(5, 7)),
                 ("a", done()),
                 ("b", IncomingEvent::Started),
@@ -235,6 +290,10 @@ mod tests {
             (open(("a", audio(1, 1))), "expected 0"),
             (open(("a", audio(0, 0))), "says 0 samples"),
             (open(("b", audio(0, 1))), "not the open one"),
+            (open(("b", word(0..1, (0, 1)))), "not the open one"),
+            (open(("a", word(1..2, (0, 1)))), "from 0 on"),
+            (open(("a", word(0..0, (0, 1)))), "from 0 on"),
+            (open(("a", word(0..1, (2, 1)))), "none before 0"),
             (open(("a", audio(0, 1))), "inside utterance a"),
         ] {
             let what = complaint(events).unwrap_or_default();

@@ -50,8 +50,12 @@ pub struct SpeechSettings {
     pub max_frames: Option<u32>,
     /// How much text is gathered before it is spoken.
     pub buffering: Buffering,
-    /// How far the server may run ahead of playback; absent: as fast as it can.
+    /// How far the server may run ahead of playback, 100 ms to 1 h; absent: as fast as it can.
     pub max_lead: Option<Duration>,
+    /// Playing time of every piece of audio but the last, 2.5 ms to 5 s; absent: as produced.
+    pub frame_duration: Option<Duration>,
+    /// Whether to be told which words are heard when ([`crate::SpeechEvent::Alignment`]).
+    pub alignment: bool,
 }
 
 impl SpeechSettings {
@@ -60,11 +64,12 @@ impl SpeechSettings {
             model: self.model.clone(),
             voice: self.voice.clone(),
             language: self.language.clone(),
-            output: Some(delivery(self.sample_rate, self.max_lead)),
+            output: Some(delivery(self.sample_rate, self.frame_duration, self.max_lead)),
             speed: self.speed.map(f64::from),
             volume_gain_db: self.gain_db.map(f64::from),
             sampling: self.sampling(),
             buffering: self.buffering().into(),
+            alignment: self.alignment,
             ..v1::SpeechConfig::default()
         }
     }

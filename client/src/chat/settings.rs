@@ -97,7 +97,7 @@ impl ChatSettings {
             voice: self.voice.clone(),
             language: self.language.clone(),
             input_audio: self.input.map(InputAudio::to_proto),
-            output_audio: Some(delivery(self.sample_rate, self.max_lead)),
+            output_audio: Some(delivery(self.sample_rate, None, self.max_lead)),
             speed: self.speed.map(f64::from),
             volume_gain_db: self.gain_db.map(f64::from),
             text_sampling: self.text_sampling.to_proto(),

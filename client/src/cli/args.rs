@@ -49,6 +49,8 @@ Examples:
     omni-client speak --speed 0.9 --gain 6 \"Your call is important to us.\" -o hold.ul
   Raw samples (16-bit little-endian, one channel) for a sound card:
     omni-client speak -o - --format pcm \"Hello.\" | aplay -q -f S16_LE -r 16000
+  With subtitles, for a video:
+    omni-client speak \"The quick brown fox.\" -o fox.wav --subtitles fox.srt
   The same audio again:
     omni-client speak --seed 7 \"Hello.\" -o again.wav
 
@@ -310,6 +312,15 @@ pub(crate) struct Speak {
     /// Text gathered before it is spoken: more sounds better, less is heard sooner
     #[arg(long, value_enum, value_name = "UNIT", default_value_t = Gather::Sentence, help_heading = "Voice")]
     pub(crate) buffering: Gather,
+    /// Write subtitles too: .srt, .vtt, or .jsonl with every word; `-` is WebVTT on standard output
+    #[arg(long, value_name = "FILE", help_heading = "Audio")]
+    pub(crate) subtitles: Option<PathBuf>,
+    /// How far the server may run ahead of the sound, 100ms to 1h; an interruption throws away no more [default: any]
+    #[arg(long, value_name = "TIME", value_parser = duration, help_heading = "Audio")]
+    pub(crate) max_lead: Option<Duration>,
+    /// Playing time of every message of audio, for example 20ms [default: as it is made]
+    #[arg(long, value_name = "TIME", value_parser = duration, help_heading = "Audio")]
+    pub(crate) frame_duration: Option<Duration>,
     /// Play it through the sound device too, if the program was built with `--features playback`
     #[arg(long, help_heading = "Audio")]
     pub(crate) play: bool,
@@ -399,6 +410,9 @@ impl Speak {
             speed: self.rendering.speed,
             gain_db: self.rendering.gain,
             buffering,
+            max_lead: self.max_lead,
+            frame_duration: self.frame_duration,
+            alignment: self.subtitles.is_some() || self.play,
             ..self.voice.settings()
         }
     }

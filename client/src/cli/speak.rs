@@ -2,6 +2,7 @@
 
 mod feed;
 mod session;
+mod subtitles;
 
 use std::fs;
 use std::time::Duration;
@@ -21,6 +22,7 @@ use super::summary::{Destination, Summary};
 use super::text::Text;
 use super::ui::Ui;
 use session::{Session, Stop};
+use subtitles::Subtitles;
 
 /// How long a file may take to be put in order when somebody insists on the end. Longer only if its reader is stuck.
 const LAST_CHANCE: Duration = Duration::from_millis(500);
@@ -60,6 +62,10 @@ async fn attempt(args: &Speak, ui: &Ui, summary: &mut Summary) -> Result<Option<
     if args.play {
         Speaker::check()?;
     }
+    let subtitles = args.subtitles.as_deref();
+    let subtitles = subtitles
+        .map(|path| Subtitles::open(path, &args.output))
+        .transpose()?;
     let output = Output::open(&args.output, args.format)?;
     let rate = output.format().rate(args.rate);
     let rate = rate.map_err(|error| Failure::Usage(error.to_string()))?;
@@ -77,7 +83,16 @@ async fn attempt(args: &Speak, ui: &Ui, summary: &mut Summary) -> Result<Option<
     } else {
         Sink::start(output)
     };
-    let stop = converse(args, &settings, ui, text, &sink, &mut interrupts, summary).await;
+    let stop = converse(
+        args,
+        &settings,
+        ui,
+        text,
+        (&sink, subtitles),
+        &mut interrupts,
+        summary,
+    )
+    .await;
     let written = finish(sink, &mut interrupts, &stop).await;
     ui.clear();
     match (stop, written) {
@@ -99,7 +114,7 @@ async fn converse(
     settings: &SpeechSettings,
     ui: &Ui,
     mut text: Text,
-    sink: &Sink,
+    (sink, subtitles): (&Sink, Option<Subtitles>),
     interrupts: &mut Interrupts,
     summary: &mut Summary,
 ) -> Result<Option<u8>, Stop> {
@@ -109,7 +124,8 @@ async fn converse(
         client = deadline.within(Client::connect(&args.server.endpoint)) => client.map_err(Stop::Failed)?,
         signal = interrupts.next() => return Err(Stop::Aborted(signal)),
     };
-    let mut session = Session::open(&client, settings, sink, ui, interrupts, deadline);
+    let mut session =
+        Session::open(&client, settings, sink, ui, interrupts, deadline).with_subtitles(subtitles);
     session.speak(&mut text, args.repeat, summary).await
 }
 

@@ -60,6 +60,8 @@ pub(crate) struct Script {
     pub(crate) api_key: Option<&'static str>,
     /// End the call well right after `ready`.
     pub(crate) leave: bool,
+    /// Told of with the first pieces of audio, one with each.
+    pub(crate) words: &'static [&'static str],
     /// What it does in conversations.
     pub(crate) chat: ChatScript,
 }
@@ -80,6 +82,7 @@ impl Default for Script {
             deaf: false,
             api_key: None,
             leave: false,
+            words: &[],
             chat: ChatScript::default(),
         }
     }
@@ -374,7 +377,12 @@ impl Service {
             };
             reply.send(&utterance.name, Out::Warning(warning)).await;
         }
+        let mut said = 0;
         for i in 0..self.script.chunks {
+            if let Some(word) = self.script.words.get(i as usize) {
+                reply.send(&utterance.name, words(word, said, i)).await;
+                said += word.chars().count() as u32;
+            }
             let start = u64::from(i * CHUNK) + if i > 0 { self.script.skip } else { 0 };
             let last = i + 1 == self.script.chunks;
             reply.send(&utterance.name, Out::Audio(chunk(start, last))).await;
@@ -418,6 +426,18 @@ fn stage() -> v1::StageTiming {
         busy: Duration::from_millis(4).try_into().ok(),
         ..Default::default()
     }
+}
+
+/// A word behind `said` characters that takes the `nth` chunk of audio.
+fn words(word: &str, said: u32, nth: u32) -> Out {
+    let span = v1::TimedText {
+        text: word.to_owned(),
+        char_start: said,
+        char_end: said + word.chars().count() as u32,
+        start_sample: u64::from(nth * CHUNK),
+        end_sample: u64::from((nth + 1) * CHUNK),
+    };
+    Out::Alignment(v1::Alignment { spans: vec![span] })
 }
 
 /// A status as it is put into messages.

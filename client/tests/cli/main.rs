@@ -18,5 +18,6 @@ mod library;
 mod program;
 mod standard_input;
 mod standard_output;
+mod subtitles;
 mod summary;
 mod tls;

@@ -64,7 +64,7 @@ pub(super) async fn speak(
                     heard.done(sent.elapsed(), done.outcome);
                     (canceller, feeding) = (None, None);
                 }
-                Some(SpeechEvent::Started(_) | SpeechEvent::Warning(_)) => {}
+                Some(SpeechEvent::Started(_) | SpeechEvent::Alignment(..) | SpeechEvent::Warning(_)) => {}
                 None => return Ok(()),
             },
         }

@@ -4,12 +4,13 @@ use std::pin::Pin;
 use std::time::Duration;
 
 use omni_client::{
-    Audio, Client, ClientError, Code, Finish, Meter, Outcome, RpcError, SpeechEvent, SpeechEvents,
-    SpeechSender, SpeechSettings, Warning,
+    Audio, Client, ClientError, Code, Finish, Meter, Outcome, RpcError, SampleRate, SpeechEvent,
+    SpeechEvents, SpeechSender, SpeechSettings, Warning,
 };
 use tokio::time::{Instant, sleep_until, timeout};
 
 use super::feed::{Fed, Feed, cancel};
+use super::subtitles::Subtitles;
 use crate::cli::deadline::Deadline;
 use crate::cli::failure::Failure;
 use crate::cli::interrupt::Interrupts;
@@ -20,6 +21,9 @@ use crate::cli::ui::Ui;
 
 /// How long a cancelled server has to say goodbye.
 const GOODBYE: Duration = Duration::from_secs(2);
+
+/// Characters of what is spoken that are shown while it is.
+const CAPTION: usize = 32;
 
 /// Why speaking ended early.
 #[derive(Debug)]
@@ -46,6 +50,9 @@ pub(super) struct Session<'a> {
     say: SpeechSender,
     events: SpeechEvents,
     feed: Feed,
+    subtitles: Option<Subtitles>,
+    /// The rate of all audio, once it is known.
+    rate: Option<SampleRate>,
     signal: Option<u8>,
 }
 
@@ -55,6 +62,8 @@ struct Hearing {
     started: Instant,
     meter: Option<Meter>,
     warnings: Vec<Warning>,
+    /// The words that came last.
+    caption: String,
 }
 
 type Feeding<'f> = Pin<Box<dyn Future<Output = Result<Fed, Failure>> + 'f>>;
@@ -77,8 +86,15 @@ impl<'a> Session<'a> {
             say,
             events,
             feed: Feed::default(),
+            subtitles: None,
+            rate: None,
             signal: None,
         }
+    }
+
+    /// Writes subtitles, if there is a place for them.
+    pub(super) fn with_subtitles(self, subtitles: Option<Subtitles>) -> Self {
+        Self { subtitles, ..self }
     }
 
     /// Speaks everything; tells the signal that cut it short, if one did.
@@ -116,6 +132,7 @@ impl<'a> Session<'a> {
             started: Instant::now(),
             meter: None,
             warnings: Vec::new(),
+            caption: String::new(),
         };
         let end = loop {
             tokio::select! {
@@ -161,7 +178,7 @@ impl<'a> Session<'a> {
     }
 
     fn hear(
-        &self,
+        &mut self,
         event: Result<Option<SpeechEvent>, ClientError>,
         hearing: &mut Hearing,
         summary: &mut Summary,
@@ -169,6 +186,7 @@ impl<'a> Session<'a> {
         match event? {
             Some(SpeechEvent::Ready(ready)) => {
                 self.feed.limit(ready.limits.max_text_bytes_per_utterance);
+                self.rate = Some(ready.rate);
                 summary.ready(ready);
                 self.ui.progress(|| "queued".to_owned());
             }
@@ -176,8 +194,18 @@ impl<'a> Session<'a> {
             Some(SpeechEvent::Audio(_, audio)) => {
                 let meter = hearing.meter.get_or_insert_with(|| Meter::new(audio.rate));
                 meter.audio(hearing.started.elapsed(), &audio);
-                self.ui.progress(|| progress(meter));
+                if let Some(subtitles) = &mut self.subtitles {
+                    subtitles.audio(audio.rate.duration(audio.samples()));
+                }
+                let caption = &hearing.caption;
+                self.ui.progress(|| progress(meter, caption));
                 return Ok(Heard::Audio(audio));
+            }
+            Some(SpeechEvent::Alignment(_, words)) => {
+                if let (Some(subtitles), Some(rate)) = (&mut self.subtitles, self.rate) {
+                    subtitles.words(&words, rate)?;
+                }
+                words.iter().for_each(|word| hearing.say(&word.text));
             }
             Some(SpeechEvent::Warning(warning)) => {
                 self.ui
@@ -199,11 +227,12 @@ impl<'a> Session<'a> {
 
     /// Enters the utterance into the summary and judges its end.
     fn close(
-        &self,
+        &mut self,
         end: Result<Option<Box<Outcome>>, Stop>,
         hearing: Hearing,
         summary: &mut Summary,
     ) -> Result<(), Stop> {
+        let subtitled = self.subtitles.as_mut().map_or(Ok(()), Subtitles::end);
         let measured = hearing.meter.map(Meter::finish);
         let silent = measured.is_none();
         let (done, stop) = match end {
@@ -216,7 +245,8 @@ impl<'a> Session<'a> {
             measured,
             warnings: hearing.warnings,
         });
-        stop.map_or(verdict, Err)
+        stop.map_or(verdict, Err)?;
+        Ok(subtitled?)
     }
 
     fn judge(&self, done: &Outcome, silent: bool) -> Result<(), Stop> {
@@ -266,12 +296,31 @@ enum Heard {
     Done(Box<Outcome>),
 }
 
-fn progress(meter: &Meter) -> String {
+impl Hearing {
+    /// Another word; the oldest make room for it.
+    fn say(&mut self, word: &str) {
+        self.caption.push_str(word);
+        let surplus = self.caption.chars().count().saturating_sub(CAPTION);
+        if surplus > 0 {
+            let at = self.caption.char_indices().nth(surplus).map_or(0, |(at, _)| at);
+            let word = self.caption[at..]
+                .find(char::is_whitespace)
+                .map_or(at, |blank| at + blank);
+            self.caption.drain(..word);
+        }
+    }
+}
+
+fn progress(meter: &Meter, caption: &str) -> String {
     let first = meter.first_audio().unwrap_or_default();
+    let caption = caption.trim();
+    let mark = if caption.is_empty() { "" } else { " · " };
     format!(
-        "first audio after {} · {:.1} s of audio",
+        "first audio after {} · {:.1} s of audio{mark}{}",
         milliseconds(first),
-        meter.audio_so_far().as_secs_f64()
+        meter.audio_so_far().as_secs_f64(),
+        // One line, whatever was written.
+        caption.replace(char::is_control, " "),
     )
 }
 

@@ -8,12 +8,16 @@ VOICE    ?=
 OUT      ?= speech.wav
 LISTEN   ?= 127.0.0.1:50051
 MODEL    ?= embedded
+MINUTES  ?= 10
+STREAMS  ?= 16
+SEED     ?=
+SECONDS  ?= 60
 
 BIN      := $(or $(CARGO_TARGET_DIR),target)/release
 CARGO    := cargo
 export PATH := $(HOME)/.cargo/bin:$(PATH)
 
-.PHONY: help speak serve test check bench bench-cost train-embedded fmt proto setup build
+.PHONY: help speak serve test check bench bench-cost bench-service soak fuzz train-embedded fmt proto setup build
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -44,6 +48,17 @@ bench: build ## Measure the pipeline and its parts; prints Markdown for docs/ben
 
 bench-cost: build ## Measure what statistics cost: on against off, and memory over ten minutes
 	@BIN="$(BIN)" scripts/bench-cost
+
+bench-service: setup ## Measure idle sessions, cancels, a shutdown under load and overload; prints Markdown for docs/benchmarks.md
+	@$(CARGO) build --release --locked -p omni-server -p omni-client -p omni-tests --bins
+	@"$(BIN)/omni-service"
+
+soak: setup ## Load of every kind for MINUTES=10 with STREAMS=16; fails if a rule is broken or anything is left behind
+	@$(CARGO) build --release --locked -p omni-server -p omni-client -p omni-tests --bins
+	@"$(BIN)/omni-soak" --minutes "$(MINUTES)" --streams "$(STREAMS)" $(if $(SEED),--seed "$(SEED)")
+
+fuzz: setup ## Look for input that breaks a parser, SECONDS=60 for each (installs cargo-fuzz and a nightly compiler)
+	@SECONDS_EACH="$(SECONDS)" scripts/fuzz
 
 train-embedded: ## Train the embedded voice again (hours; Python, PyTorch, espeak-ng)
 	@models/embedded/train.sh

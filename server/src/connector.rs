@@ -15,6 +15,7 @@ mod lane;
 mod link;
 mod local;
 mod meter;
+pub mod parsers;
 mod process;
 mod proxy;
 mod remote;

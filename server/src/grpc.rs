@@ -18,6 +18,7 @@ mod listener;
 mod metrics;
 mod outcome;
 mod parcel;
+pub mod parsers;
 mod patience;
 mod reply;
 mod riva;

@@ -8,6 +8,7 @@ mod answer;
 mod chat;
 mod error;
 mod listing;
+pub mod parsers;
 mod question;
 mod sound;
 mod speech;

@@ -10,8 +10,8 @@ use tonic::Status;
 use tonic::transport::Channel;
 use tonic_types::{RpcStatusExt, StatusExt as _};
 
-use crate::history::{History, check};
-use crate::wire::Wire;
+use crate::history::{History, Whole, check};
+use crate::wire::{Ending, Wire};
 
 /// An open `Speak` call.
 #[derive(Debug)]
@@ -46,12 +46,7 @@ impl Utterance {
     /// The reason of its error; empty without one.
     #[must_use]
     pub fn error_reason(&self) -> String {
-        let info = self
-            .outcome
-            .error
-            .as_ref()
-            .and_then(RpcStatusExt::get_details_error_info);
-        info.map(|info| info.reason).unwrap_or_default()
+        error_reason(&self.outcome)
     }
 }
 
@@ -75,6 +70,9 @@ impl Call {
 
     /// Sends.
     pub async fn send(&self, request: Request) {
+        if let Request::Text(chunk) = &request {
+            self.0.names(&chunk.utterance_id);
+        }
         self.0.send(v1::SpeakRequest { event: Some(request) }).await;
     }
 
@@ -136,6 +134,13 @@ impl Call {
                 None => panic!("the call ended without done: {:?}", self.history().ending),
             }
         }
+    }
+
+    /// Takes what comes until the connection is found broken. How the call ended says nothing then: an end without a status looks like a
+    /// good one to the client.
+    pub async fn broken(&mut self) {
+        while self.next().await.is_some() {}
+        self.0.received.ending = Ending::Open;
     }
 
     /// What was received so far.
@@ -201,13 +206,16 @@ pub async fn audio_of_request(
     use v1::synthesize_response::Event as E;
     let mut responses = client.synthesize(request).await?.into_inner();
     let (mut audio, mut outcome) = (Vec::new(), None);
+    let mut rules = Whole::default();
     while let Some(response) = responses.message().await? {
+        rules.response(&response);
         match response.event.expect("an event") {
             E::Audio(chunk) => audio.extend_from_slice(&chunk.data),
             E::Done(done) => outcome = done.outcome,
             E::Ready(_) | E::Warning(_) | E::Alignment(_) => {}
         }
     }
+    rules.closed();
     Ok((audio, outcome.expect("a call that ends well has a done")))
 }
 
@@ -270,6 +278,13 @@ pub fn cancel(utterance: &str) -> Request {
 #[must_use]
 pub fn endless() -> String {
     "This goes on and on, and on, and on. ".repeat(500)
+}
+
+/// The reason of an outcome's error; empty without one.
+pub(crate) fn error_reason(outcome: &v1::Outcome) -> String {
+    let error = outcome.error.as_ref();
+    let info = error.and_then(RpcStatusExt::get_details_error_info);
+    info.map(|info| info.reason).unwrap_or_default()
 }
 
 /// The stable reason of a status.

@@ -9,10 +9,9 @@ use omni_proto::v1::converse_request::Event as Request;
 use omni_proto::v1::converse_response::Event;
 use tonic::Status;
 use tonic::transport::Channel;
-use tonic_types::RpcStatusExt;
 
 use crate::chat_history::{ChatHistory, check_chat};
-use crate::wire::Wire;
+use crate::wire::{Ending, Wire};
 
 /// An open `Converse` call.
 #[derive(Debug)]
@@ -51,9 +50,7 @@ impl Answer {
     /// The reason of its error; empty without one.
     #[must_use]
     pub fn error_reason(&self) -> String {
-        let error = self.outcome.error.as_ref();
-        let info = error.and_then(RpcStatusExt::get_details_error_info);
-        info.map(|info| info.reason).unwrap_or_default()
+        crate::call::error_reason(&self.outcome)
     }
 }
 
@@ -146,6 +143,13 @@ impl ChatCall {
     /// The status, if it is not OK.
     pub async fn end(mut self) -> Result<ChatHistory, Status> {
         self.0.end().await
+    }
+
+    /// Takes what comes until the connection is found broken. How the call ended says nothing then: an end without a status looks like a
+    /// good one to the client.
+    pub async fn broken(&mut self) {
+        while self.next().await.is_some() {}
+        self.0.received.ending = Ending::Open;
     }
 
     /// What was received so far.

@@ -6,7 +6,7 @@ use omni_proto::v1;
 use omni_proto::v1::speak_response::Event;
 
 use crate::rules::{self, Played, Words};
-use crate::wire::Received;
+use crate::wire::{Ending, Received};
 
 /// What one `Speak` stream received.
 pub type History = Received<v1::SpeakResponse>;
@@ -22,6 +22,65 @@ pub fn check(history: &History) {
         checker.response(response);
     }
     rules::closed(&history.ending, checker.open.as_ref());
+    let names = history.names();
+    let place = |id: &String| names.iter().position(|name| name == id);
+    let places: Vec<_> = checker.began.iter().filter_map(place).collect();
+    assert!(
+        places.is_sorted(),
+        "{:?} began in another order than {names:?}",
+        checker.began
+    );
+    if history.ending == Ending::Ok {
+        let open: Vec<_> = names
+            .iter()
+            .filter(|name| !checker.done.contains(*name))
+            .collect();
+        assert!(open.is_empty(), "the stream ended well without done of {open:?}");
+    }
+}
+
+/// The rules of `Synthesize`, response by response: `ready`, then one utterance, then nothing.
+#[derive(Debug, Default)]
+pub(crate) struct Whole {
+    checker: Checker,
+    over: bool,
+}
+
+impl Whole {
+    /// The next response; gives the end if it is that.
+    pub(crate) fn response<'r>(
+        &mut self,
+        response: &'r v1::SynthesizeResponse,
+    ) -> Option<&'r v1::UtteranceDone> {
+        use v1::synthesize_response::Event as E;
+        const ID: &str = "the only one";
+        assert!(!self.over, "nothing follows done: {response:?}");
+        let event = response.event.as_ref().expect("every message has an event");
+        if let E::Ready(ready) = event {
+            assert!(self.checker.output.is_none(), "ready comes once");
+            self.checker.ready(ready);
+            self.checker.started(ID);
+            return None;
+        }
+        assert!(self.checker.output.is_some(), "ready comes first, not {event:?}");
+        match event {
+            E::Ready(_) => {}
+            E::Alignment(alignment) => self.checker.alignment(ID, alignment),
+            E::Audio(audio) => self.checker.audio(ID, audio),
+            E::Warning(warning) => rules::warning(warning),
+            E::Done(done) => {
+                self.checker.done(ID, done);
+                self.over = true;
+                return Some(done);
+            }
+        }
+        None
+    }
+
+    /// The call ended with OK.
+    pub(crate) fn closed(&self) {
+        assert!(self.over, "it ended without done");
+    }
 }
 
 #[derive(Debug)]
@@ -31,11 +90,12 @@ struct Open {
     words: Words,
 }
 
-#[derive(Default)]
+#[derive(Debug, Default)]
 struct Checker {
     output: Option<v1::AudioDelivery>,
     alignment: bool,
     open: Option<Open>,
+    began: Vec<String>,
     done: HashSet<String>,
 }
 
@@ -100,6 +160,7 @@ impl Checker {
         assert!(!id.is_empty(), "an utterance has a name");
         assert!(self.open.is_none(), "{id} begins while {:?} is open", self.open);
         assert!(!self.done.contains(id), "{id} begins again");
+        self.began.push(id.to_owned());
         self.open = Some(Open {
             id: id.to_owned(),
             played: Played::default(),

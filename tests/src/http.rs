@@ -1,5 +1,7 @@
 //! HTTP/1.1 to a test server, for callers that speak no HTTP/2.
 
+use std::net::SocketAddr;
+
 use http_body_util::{BodyExt as _, Full};
 use hyper::body::Bytes;
 use hyper::header::{CONTENT_TYPE, HOST};
@@ -46,7 +48,20 @@ pub async fn http(
     headers: &[(&str, &str)],
     body: impl Into<Bytes>,
 ) -> HttpAnswer {
-    let address = server.app.address();
+    http_to(server.app.address(), method, path, headers, body).await
+}
+
+/// Asks whoever listens at `address`, likewise.
+///
+/// # Panics
+/// If the connection breaks before the answer has come in full.
+pub async fn http_to(
+    address: SocketAddr,
+    method: &str,
+    path: &str,
+    headers: &[(&str, &str)],
+    body: impl Into<Bytes>,
+) -> HttpAnswer {
     let stream = TcpStream::connect(address).await.expect("the server listens");
     let connection = hyper::client::conn::http1::handshake(TokioIo::new(stream)).await;
     let (mut sender, connection) = connection.expect("a connection");

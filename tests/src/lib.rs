@@ -9,16 +9,22 @@ mod certificates;
 mod chat;
 mod chat_history;
 mod chunk;
+mod dice;
 mod fake;
 mod gate;
 mod held;
 mod history;
 mod http;
+mod line;
 mod metrics;
+pub mod parsers;
+mod process;
 mod python;
 mod remote;
 mod rules;
 mod server;
+pub mod service;
+pub mod soak;
 mod wire;
 
 pub use call::{
@@ -31,12 +37,15 @@ pub use chat::{
     text_of,
 };
 pub use chat_history::{ChatHistory, check_chat};
+pub use dice::Dice;
 pub use fake::{Cached, Context, Contexts, FAKE_RATE, FAKE_SAMPLES_PER_FRAME, FakeScript, FakeSpeech};
 pub use gate::{Fuse, Gate};
 pub use held::Held;
 pub use history::{History, check};
-pub use http::{HttpAnswer, http};
+pub use http::{HttpAnswer, http, http_to};
+pub use line::Line;
 pub use metrics::{Reading, Sample, TEXT, get, speak, vanish};
+pub use process::ServerProcess;
 pub use python::python;
 pub use remote::{Chunks, RemoteStage};
 pub use server::{Edges, Records, TestServer};

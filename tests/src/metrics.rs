@@ -1,6 +1,7 @@
 //! Reading the metrics of a server.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::net::SocketAddr;
 
 use omni_proto::v1;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -15,7 +16,10 @@ pub const TEXT: &str = "This is a sentence. And here is one more, a longer one, 
 
 /// The body of an answer of the metrics' own server.
 pub async fn get(server: &TestServer, path: &str) -> String {
-    let address = server.app.metrics_address().expect("metrics are served");
+    get_from(server.app.metrics_address().expect("metrics are served"), path).await
+}
+
+async fn get_from(address: SocketAddr, path: &str) -> String {
     let mut stream = TcpStream::connect(address).await.expect("a connection");
     let request = format!("GET {path} HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n");
     stream.write_all(request.as_bytes()).await.expect("a request");
@@ -50,7 +54,12 @@ pub struct Reading {
 impl Reading {
     /// Reads `server`. No series may be there twice.
     pub async fn of(server: &TestServer) -> Self {
-        let text = get(server, "/metrics").await;
+        Self::at(server.app.metrics_address().expect("metrics are served")).await
+    }
+
+    /// Reads whoever serves metrics at `address`.
+    pub async fn at(address: SocketAddr) -> Self {
+        let text = get_from(address, "/metrics").await;
         let (mut samples, mut types, mut seen) = (Vec::new(), BTreeMap::new(), BTreeSet::new());
         for line in text.lines() {
             if let Some(family) = line.strip_prefix("# TYPE ") {

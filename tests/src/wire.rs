@@ -1,5 +1,6 @@
 //! A bidirectional stream of either service: sends what it is told and keeps everything it receives.
 
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use tokio::sync::mpsc;
@@ -27,6 +28,15 @@ pub struct Received<R> {
     pub responses: Vec<R>,
     /// How it ended.
     pub ending: Ending,
+    names: Arc<Mutex<Vec<String>>>,
+}
+
+impl<R> Received<R> {
+    /// Names that the caller gave, in the order in which they were first sent.
+    #[must_use]
+    pub fn names(&self) -> Vec<String> {
+        self.names.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
 }
 
 /// An open stream.
@@ -62,6 +72,7 @@ impl<Q, R: Clone> Wire<Q, R> {
             received: Received {
                 responses: Vec::new(),
                 ending: Ending::Open,
+                names: Arc::default(),
             },
         })
     }
@@ -70,6 +81,14 @@ impl<Q, R: Clone> Wire<Q, R> {
         let requests = self.requests.as_ref().expect("the sending side is open");
         // A server that has ended the call takes nothing more; the test sees that in the responses.
         let _ = requests.send(request).await;
+    }
+
+    /// The caller names something.
+    pub(crate) fn names(&self, name: &str) {
+        let mut names = self.received.names.lock().unwrap_or_else(PoisonError::into_inner);
+        if !name.is_empty() && !names.iter().any(|known| known == name) {
+            names.push(name.to_owned());
+        }
     }
 
     /// Closes the sending side.

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use omni_proto::v1;
 use omni_server::app::load_model;
 use omni_server::config::{ModelSource, deploy::resolve};
-use omni_tests::{Call, ChatCall, Held, TestServer, cancel, chat_config, config, interrupt, text};
+use omni_tests::{Call, ChatCall, Dice, Held, TestServer, cancel, chat_config, config, interrupt, text};
 
 /// Calls under way at the same time.
 const CALLERS: u64 = 8;
@@ -25,19 +25,6 @@ fn resident_kib() -> u64 {
     let line = status.lines().find(|line| line.starts_with("VmRSS:"));
     let number = line.and_then(|line| line.split_whitespace().nth(1));
     number.and_then(|number| number.parse().ok()).expect("a number")
-}
-
-/// A generator of small numbers (a linear congruence), so that every run aborts at the same places.
-struct Dice(u64);
-
-impl Dice {
-    fn below(&mut self, n: u64) -> u64 {
-        self.0 = self
-            .0
-            .wrapping_mul(6_364_136_223_846_793_005)
-            .wrapping_add(1_442_695_040_888_963_407);
-        (self.0 >> 33) % n
-    }
 }
 
 /// Speaks, and vanishes somewhere on the way.
@@ -91,7 +78,7 @@ async fn ask_and_vanish(server: &TestServer, dice: &mut Dice) {
 /// So many calls by several callers at once.
 async fn storm(server: &TestServer, calls: u64, seed: u64) {
     let callers = (0..CALLERS).map(|caller| async move {
-        let mut dice = Dice(seed + caller);
+        let mut dice = Dice::new(seed + caller);
         for _ in (caller..calls).step_by(CALLERS as usize) {
             match dice.below(3) {
                 0 => ask_and_vanish(server, &mut dice).await,

@@ -73,8 +73,11 @@ impl KeyFile {
         })
     }
 
-    /// Reads text; an error has the number of its line.
-    fn parse(text: &str) -> Result<Self, Vec<(usize, String)>> {
+    /// Reads text.
+    ///
+    /// # Errors
+    /// Everything that is wrong with it, each with the number of its line.
+    pub fn parse(text: &str) -> Result<Self, Vec<(usize, String)>> {
         let (mut keys, mut problems) = (HashMap::new(), Vec::new());
         for (line, text) in (1..).zip(text.lines()) {
             let text = text.split('#').next().unwrap_or_default();

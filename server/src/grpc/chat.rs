@@ -34,6 +34,20 @@ struct Known {
     limits: SessionLimits,
 }
 
+/// Takes the messages of a call to a model that has these properties, whatever comes of it.
+pub(super) fn take(
+    requests: impl Iterator<Item = v1::ConverseRequest>,
+    speech: &Arc<SpeechInfo>,
+    chat: &Arc<ChatInfo>,
+) {
+    let known = Known {
+        speech: Arc::clone(speech),
+        chat: Arc::clone(chat),
+        limits: SessionLimits::default(),
+    };
+    commands::take(requests, &known);
+}
+
 /// The service.
 #[derive(Debug)]
 pub struct Chat {

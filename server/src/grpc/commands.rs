@@ -42,7 +42,7 @@ fn configure(settings: crate::session::Settings) -> Command {
     Command::Configure(Box::new(settings))
 }
 
-fn command(request: v1::SpeakRequest, info: &SpeechInfo) -> Result<Command, ServeError> {
+pub(super) fn command(request: v1::SpeakRequest, info: &SpeechInfo) -> Result<Command, ServeError> {
     match request.event {
         None => Err(ServeError::Protocol("a message without an event")),
         Some(Event::Config(config)) => settings(&config, info).map(configure),

@@ -14,6 +14,7 @@ use omni_proto::riva::tts::riva_speech_synthesis_server::RivaSpeechSynthesis;
 use omni_proto::riva::tts::riva_synthesis_config_response::Config;
 use tonic::{Request, Response, Status, Streaming};
 
+pub(super) use self::commands::take;
 use self::commands::{Bounds, Ids, online, whole};
 use super::door::Door;
 use super::parcel::Parcels;

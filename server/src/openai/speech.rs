@@ -35,7 +35,7 @@ const NAMES: [(&str, &str); 7] = [
 
 /// What OpenAI's clients send; `language` and `seed` are additions that others know too.
 #[derive(Debug, Deserialize)]
-struct Speech {
+pub(super) struct Speech {
     model: String,
     input: String,
     voice: Option<Voice>,
@@ -49,7 +49,7 @@ struct Speech {
 
 /// How audio is sent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Carrier {
+pub(super) enum Carrier {
     /// The bytes themselves.
     Audio,
     /// Server-sent events with the bytes in base64.
@@ -57,7 +57,7 @@ enum Carrier {
 }
 
 impl Speech {
-    fn sound(&self) -> Result<(Sound, Carrier), ApiError> {
+    pub(super) fn sound(&self) -> Result<(Sound, Carrier), ApiError> {
         let carrier = match self.stream_format.as_deref() {
             None | Some("audio") => Carrier::Audio,
             Some("sse") => Carrier::Events,
@@ -73,7 +73,7 @@ impl Speech {
         }
     }
 
-    fn request(self, sound: Sound) -> v1::SynthesizeRequest {
+    pub(super) fn request(self, sound: Sound) -> v1::SynthesizeRequest {
         v1::SynthesizeRequest {
             config: Some(v1::SpeechConfig {
                 model: self.model,

@@ -33,6 +33,14 @@ pub(super) fn conversation(
     })
 }
 
+/// Takes the messages of a call, whatever comes of it.
+pub(super) fn take(requests: impl Iterator<Item = v1::ConverseRequest>, known: &Known) {
+    let (mut ear, mut commands) = (Ear::default(), Vec::new());
+    for request in requests {
+        let _ = command(request, &mut ear, known, &mut commands);
+    }
+}
+
 /// What the user is saying, on its way from bytes to samples.
 #[derive(Debug, Default)]
 struct Ear {

@@ -139,6 +139,19 @@ impl Caller {
     }
 }
 
+/// Takes the messages of a call, whatever comes of it.
+pub(in crate::grpc) fn take(requests: impl Iterator<Item = SynthesizeSpeechRequest>, info: &SpeechInfo) {
+    let bounds = Bounds {
+        message: usize::MAX,
+        utterance: usize::MAX,
+    };
+    let mut caller = Caller::new(Ids::default(), bounds);
+    for request in requests {
+        let _ = caller.more(request, info);
+    }
+    let _ = caller.finish();
+}
+
 fn text(text: String) -> Command {
     Command::Text {
         text,

@@ -1,0 +1,23 @@
+//! Bodies of questions, for tests that send anything.
+
+use super::question::Question;
+use super::speech::Speech;
+
+/// The body of `POST /v1/audio/speech`.
+pub fn speech(body: &[u8]) {
+    if let Ok(speech) = serde_json::from_slice::<Speech>(body)
+        && let Ok((sound, _)) = speech.sound()
+    {
+        let _ = speech.request(sound);
+    }
+}
+
+/// The body of `POST /v1/chat/completions`.
+pub fn chat(body: &[u8]) {
+    if let Ok(question) = serde_json::from_slice::<Question>(body)
+        && let Ok(sound) = question.sound()
+    {
+        let _ = (question.streams(), question.wants_usage());
+        let _ = question.request(sound);
+    }
+}

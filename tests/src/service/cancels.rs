@@ -1,0 +1,78 @@
+//! How soon a cancel gives its place to the next.
+
+use std::path::Path;
+use std::time::Instant;
+
+use omni_proto::v1::speech_service_client::SpeechServiceClient;
+
+use super::{LONG, TIMES, row, server, warm};
+use crate::call::{Call, cancel, config, finish, seeded, text};
+use crate::line::Line;
+
+/// On a server with a single place: somebody speaks, somebody else waits, the first cancels.
+///
+/// # Errors
+/// If a server cannot be started or reached.
+pub async fn cancels(program: &Path, rounds: usize) -> anyhow::Result<String> {
+    let server = server(program, &["--max-active", "1"])?;
+    let lines = [
+        Line::open(server.target().address).await?,
+        Line::open(server.target().address).await?,
+    ];
+    warm(&lines[0].channel).await?;
+    let (mut done, mut next, mut alone) = (Vec::new(), Vec::new(), Vec::new());
+    for round in 0..rounds {
+        let mut first = speaking(&lines[0]).await?;
+        first.send(text(&LONG.repeat(4))).await;
+        first.send(finish()).await;
+        first.first_audio().await;
+        let mut second = speaking(&lines[1]).await?;
+        second.send(text(LONG)).await;
+        second.send(finish()).await;
+        // Both have been heard when this comes.
+        tokio::time::sleep(std::time::Duration::from_millis(20 + round as u64 % 17)).await;
+        let cancelled = Instant::now();
+        first.send(cancel("")).await;
+        let ended = async {
+            first.utterance().await;
+            cancelled.elapsed().as_secs_f64()
+        };
+        let begun = async {
+            second.first_audio().await;
+            cancelled.elapsed().as_secs_f64()
+        };
+        let (ended, begun) = tokio::join!(ended, begun);
+        done.push(ended);
+        next.push(begun);
+        second.send(cancel("")).await;
+        second.utterance().await;
+        // The same without anybody before it.
+        let asked = Instant::now();
+        second.send(text(LONG)).await;
+        second.send(finish()).await;
+        second.first_audio().await;
+        alone.push(asked.elapsed().as_secs_f64());
+        second.send(cancel("")).await;
+        second.utterance().await;
+    }
+    let mut out = TIMES.to_owned();
+    row(&mut out, "cancel sent to `done` received", done);
+    row(
+        &mut out,
+        "cancel sent to the first audio of who waited for the place",
+        next,
+    );
+    row(
+        &mut out,
+        "first audio of the same text where the place is free",
+        alone,
+    );
+    Ok(out)
+}
+
+async fn speaking(line: &Line) -> anyhow::Result<Call> {
+    let mut call = Call::try_open(&mut SpeechServiceClient::new(line.channel.clone()), None).await?;
+    call.send(config(seeded(1))).await;
+    call.ready().await;
+    Ok(call)
+}

@@ -7,13 +7,14 @@ use std::path::Path;
 
 use anyhow::Context as _;
 
-const FILES: [&str; 8] = [
+const FILES: [&str; 9] = [
     "omni/v1/common.proto",
     "omni/v1/audio.proto",
     "omni/v1/speech.proto",
     "omni/v1/chat.proto",
     "omni/v1/catalog.proto",
     "omni/v1/metrics.proto",
+    "omni/v1/admin.proto",
     "riva/audio.proto",
     "riva/tts.proto",
 ];

@@ -1,5 +1,6 @@
 //! The composition root: puts the parts together, starts every task and thread, and takes them down again.
 
+mod admin;
 mod card;
 mod chat;
 mod converser;
@@ -14,7 +15,7 @@ mod traces;
 
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use anyhow::{Context as _, anyhow};
 use http::HeaderValue;
@@ -27,12 +28,16 @@ use tokio_util::sync::CancellationToken;
 use crate::clock::Clock;
 use crate::config::Config;
 use crate::connector::EdgeSink;
-use crate::grpc::{Access, Catalog, Chat, Door, Keys, Parcels, Riva, Services, Speech, Tls, serve};
+use crate::drain::Drain;
+use crate::grpc::{
+    About, Access, Catalog, Chat, Door, Keys, Parcels, Riva, Services, Sights, Speech, Tls, serve,
+};
 use crate::openai::OpenAi;
 use crate::orchestrator::{AdmissionLimits, Orchestrator};
-use crate::session::{RecordSink, SessionDeps, SessionLimits};
+use crate::session::{Recent, RecordSink, Registry, SessionDeps, SessionLimits};
 use crate::stage::SpeechBackend;
 use crate::tasks::Tasks;
+use admin::AdminListener;
 use health::HealthBoard;
 use metrics::Metrics;
 use model::ModelStart;
@@ -83,9 +88,12 @@ pub struct App {
     draining: CancellationToken,
     stop: CancellationToken,
     close: CancellationToken,
+    clock: Clock,
+    drain: Drain,
     drain_timeout: Duration,
     tasks: Arc<Tasks>,
     listener: JoinHandle<anyhow::Result<()>>,
+    admin: Option<AdminListener>,
     keeper: JoinHandle<()>,
     readiness: watch::Receiver<Readiness>,
     metrics: Metrics,
@@ -114,15 +122,19 @@ impl App {
             .await
             .with_context(|| format!("cannot listen on {}", config.listen))?;
         let address = listener.local_addr()?;
+        let started = SystemTime::now();
         let (draining, stop, close) = Default::default();
+        let (drain, registry) = (Drain::default(), Registry::default());
         let tasks = Arc::new(Tasks::default());
         let clock = Clock::start();
+        let recent = Arc::new(Recent::new(clock.now()));
         let orchestrator = Orchestrator::new(admission_limits(config), CancellationToken::clone(&draining));
         let traces = traces::Prepared::new(config.traces.as_ref())?;
         let metrics =
             Metrics::start(&config.metrics, &orchestrator, &tasks, clock, config.max_active).await?;
         let traces = traces.start(metrics.telemetry(), &orchestrator);
         let sinks = traces.observe(metrics.observe(sinks));
+        let sinks = admin::beside(&recent, clock, sinks);
         let deps = SessionDeps {
             orchestrator: orchestrator.clone(),
             clock,
@@ -131,7 +143,12 @@ impl App {
             stop: CancellationToken::clone(&stop),
         };
 
-        let (board, health) = HealthBoard::new(draining.clone(), config.metrics.service).await;
+        let (board, health) = HealthBoard::new(
+            draining.clone(),
+            config.metrics.service,
+            config.admin_listen.is_some(),
+        )
+        .await;
         let origins = config
             .cors_origins
             .iter()
@@ -143,8 +160,8 @@ impl App {
             limits: config.connections,
             cors_origins: origins.collect::<Result<_, _>>().context("--cors-origin")?,
         };
-        let most = config.connections.message_bytes;
-        let door = Door::new(deps, Arc::clone(&tasks), config.max_sessions, most);
+        let (max_sessions, most) = (config.max_sessions, config.connections.message_bytes);
+        let door = Door::new(deps, Arc::clone(&tasks), registry.clone(), max_sessions, most);
         let speech = Arc::new(Speech::new(door.clone()));
         let chat = Arc::new(Chat::new(door.clone()));
         let catalog = Arc::new(Catalog::new(orchestrator.clone()));
@@ -172,6 +189,26 @@ impl App {
         };
         let closing = CancellationToken::clone(&close).cancelled_owned();
         let calls = metrics.calls()?;
+        let sights = Sights {
+            about: About {
+                started,
+                listen: address,
+                max_sessions,
+            },
+            orchestrator: orchestrator.clone(),
+            registry,
+            recent,
+            clock,
+            drain: drain.clone(),
+            close: CancellationToken::new(),
+        };
+        let admin = match config.admin_listen {
+            Some(wanted) => {
+                let (health, calls, access) = (health.clone(), calls.clone(), access.clone());
+                Some(AdminListener::start(wanted, sights, health, calls, access).await?)
+            }
+            None => None,
+        };
         let listener = tokio::spawn(serve(listener, services, health, calls, access, closing));
         tracing::info!(%address, encrypted = config.tls.is_some(), "listening");
 
@@ -191,9 +228,12 @@ impl App {
             draining,
             stop,
             close,
+            clock,
+            drain,
             drain_timeout,
             tasks,
             listener,
+            admin,
             keeper,
             readiness,
             metrics,
@@ -205,6 +245,18 @@ impl App {
     #[must_use]
     pub fn address(&self) -> SocketAddr {
         self.address
+    }
+
+    /// Where operators are served, if they are.
+    #[must_use]
+    pub fn admin_address(&self) -> Option<SocketAddr> {
+        self.admin.as_ref().map(AdminListener::address)
+    }
+
+    /// Where operators ask for the end of the server.
+    #[must_use]
+    pub fn drain(&self) -> Drain {
+        self.drain.clone()
     }
 
     /// Where its metrics are read, if they are.
@@ -250,12 +302,13 @@ impl App {
             .context("the listening task ended early")?
     }
 
-    /// Shuts down: refuses new work, lets open utterances finish within the configured time or until `now` resolves, then
+    /// Shuts down: refuses new work, lets open utterances finish within the configured time (or that which was asked for with
+    /// [`drain`](Self::drain)) or until `now` resolves, then
     /// ends what is left and waits for every task and thread. Only a thread that is still loading the model is abandoned, and one
     /// that hangs in a step of the model.
     pub async fn shut_down(mut self, now: impl Future<Output = ()>) {
         tracing::info!(sessions = self.sessions(), "draining");
-        let drained = Instant::now() + self.drain_timeout;
+        let drained = Instant::now() + self.drain.begin(self.drain_timeout, self.clock.now());
         self.draining.cancel();
         let mut patient = false;
         tokio::select! {
@@ -273,6 +326,9 @@ impl App {
         if !self.listener.is_finished() && tokio::time::timeout(CLOSING, &mut self.listener).await.is_err() {
             // Callers keep connections open; nothing runs on them any more.
             self.listener.abort();
+        }
+        if let Some(admin) = self.admin {
+            admin.close().await;
         }
         self.keeper.abort();
         // An abort is a request: until it is granted the keeper may still start stages, which would not be stopped.

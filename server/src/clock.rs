@@ -1,7 +1,7 @@
 //! The one monotonic clock of the machine.
 //!
 //! Whoever needs the time is given a [`Clock`]; intervals are differences of its stamps. Wall-clock time appears in log
-//! lines and in traces only.
+//! lines, in traces and where operators look only.
 
 use std::time::Duration;
 

@@ -4,6 +4,7 @@
 pub mod deploy;
 mod keys;
 mod metrics;
+mod quotas;
 mod raw;
 mod time;
 mod tls;
@@ -16,8 +17,9 @@ use std::time::Duration;
 
 use deploy::{Deploy, Resolution};
 
-pub use keys::{Holder, KeyFile, Scope, new_key};
+pub use keys::{Holder, KeyFile, KeyHash, Scope, hash, new_key};
 pub use metrics::{MetricsListen, MetricsSettings, RawMetrics, RawPush, SecretUrl, hostname};
+pub use quotas::{Quota, Quotas};
 pub use raw::{LogFormat, MetricsCommand, RawConfig, ServerCommand};
 pub use tls::{TlsFiles, TlsIdentity, subject};
 pub use traces::{RawTraces, TraceSettings};
@@ -49,6 +51,8 @@ pub struct Config {
     pub tls: Option<TlsFiles>,
     /// What connections may take.
     pub connections: ConnectionLimits,
+    /// Where operators are served, if they are.
+    pub admin_listen: Option<SocketAddr>,
     /// File of the API keys that are asked for.
     pub api_keys: Option<PathBuf>,
     /// Origins whose web pages may call, "*" for all.
@@ -126,7 +130,10 @@ impl RawConfig {
                 ModelSource::Directory(path)
             }
         };
-        if let Some(Err(wrong)) = self.api_keys.as_deref().map(KeyFile::read) {
+        let keys = self.api_keys.as_deref().map(KeyFile::read);
+        let known = keys.as_ref().and_then(|keys| keys.as_ref().ok());
+        problems.extend(self.admin_problems(known, tls.is_some()));
+        if let Some(Err(wrong)) = keys {
             problems.extend(wrong.into_iter().map(|problem| format!("--api-keys {problem}")));
         }
         let origins = self.cors_origin.iter().filter(|origin| !is_origin(origin));
@@ -154,6 +161,27 @@ impl RawConfig {
                 Err(ConfigError(problems))
             }
         }
+    }
+
+    /// What is wrong with where operators are served, given the API keys that there are.
+    fn admin_problems(&self, keys: Option<&KeyFile>, encrypted: bool) -> Vec<String> {
+        let Some(listen) = self.admin_listen.filter(|listen| !listen.ip().is_loopback()) else {
+            return Vec::new();
+        };
+        let mut problems = Vec::new();
+        if !self.transport.insecure_plaintext && !encrypted {
+            problems.push(format!(
+                "--admin-listen {listen}: other machines could reach it and nothing is encrypted; listen on a loopback \
+                 address, name --tls-cert and --tls-key, or add --insecure-plaintext"
+            ));
+        }
+        if !keys.is_some_and(|keys| keys.opens(Scope::Admin)) {
+            problems.push(format!(
+                "--admin-listen {listen}: whoever reaches it could shut the server down; listen on a loopback address or \
+                 name --api-keys with a key of the scope admin"
+            ));
+        }
+        problems
     }
 
     /// Every number: flag, value, least, most. The bounds are far beyond what makes sense, and keep memory and sums in bounds.
@@ -226,6 +254,7 @@ impl RawConfig {
             listen: self.listen,
             tls,
             connections: self.transport.limits(),
+            admin_listen: self.admin_listen,
             api_keys: self.api_keys,
             cors_origins: self.cors_origin,
             max_sessions: self.max_sessions,
@@ -370,6 +399,27 @@ mod tests {
                 .validate()
                 .is_ok()
         );
+    }
+
+    #[test]
+    fn operators_are_served_to_other_machines_only_where_a_key_is_asked_for() {
+        let place = tempfile::tempdir().unwrap();
+        let file = place.path().join("keys");
+        let problems = |scopes: &[Scope], flags: &[&str]| {
+            let (_, line) = new_key("somebody", scopes, &Quotas::default()).unwrap();
+            std::fs::write(&file, line).unwrap();
+            let keys = ["--api-keys", file.to_str().unwrap(), "--insecure-plaintext"];
+            let raw = raw(&[&keys, flags].concat());
+            raw.validate()
+                .err()
+                .map_or(0, |ConfigError(problems)| problems.len())
+        };
+        let far = ["--admin-listen", "0.0.0.0:1"];
+        assert_eq!(problems(&[Scope::Speech], &far), 1);
+        assert_eq!(problems(&[Scope::Admin], &far), 0);
+        assert_eq!(problems(&[Scope::Speech], &["--admin-listen", "127.0.0.1:1"]), 0);
+        let ConfigError(plain) = raw(&far).validate().unwrap_err();
+        assert_eq!(plain.len(), 2, "{plain:?}");
     }
 
     #[test]

@@ -6,7 +6,8 @@
 
 use std::time::Duration;
 
-use crate::config::Scope;
+use crate::caller::OverQuota;
+use crate::config::{Quota, Scope};
 
 /// Why a call or an utterance could not be served.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -183,9 +184,20 @@ pub enum ServeError {
         /// The limit.
         limit: usize,
     },
-    /// The queue of utterances is full, or the wait in it was too long.
+    /// A stage has no room for another sequence.
     #[error("the server is overloaded: {0}")]
     Overloaded(String),
+    /// The queue of utterances is full, or the wait in it was or would be too long.
+    #[error("the server is overloaded: {problem}")]
+    Crowded {
+        /// Which of these.
+        problem: String,
+        /// When trying again makes sense.
+        retry: Duration,
+    },
+    /// The caller's API key has used what it may use.
+    #[error(transparent)]
+    OverQuota(#[from] OverQuota),
     /// The model is not loaded yet.
     #[error("the model is being loaded")]
     ModelLoading,
@@ -220,6 +232,9 @@ pub enum ServeError {
     /// The session is too old.
     #[error("the session reached its age limit of {}", seconds(.0))]
     SessionMaxAge(Duration),
+    /// An operator ended the session.
+    #[error("an operator ended the session: {0}")]
+    SessionCancelled(String),
     /// The caller does not read what it asked for.
     #[error("what was read from the stream is {} behind what there was to hear and to read", seconds(.0))]
     SlowReader(Duration),
@@ -232,6 +247,34 @@ pub enum ServeError {
     /// The API key is good for other things.
     #[error("the API key does not open this: it lacks the scope {0}")]
     ScopeMissing(Scope),
+    /// No such stage.
+    #[error("stage {got:?} does not exist, the server has: {known}")]
+    StageNotFound {
+        /// What was asked for.
+        got: String,
+        /// What there is.
+        known: String,
+    },
+    /// No such replica.
+    #[error("stage {stage} has no replica {got:?}")]
+    ReplicaNotFound {
+        /// Name of the stage.
+        stage: &'static str,
+        /// What was asked for.
+        got: String,
+    },
+    /// No such session.
+    #[error("session {got:?} is not open")]
+    SessionNotFound {
+        /// What was asked for.
+        got: String,
+    },
+    /// More operators watch than is allowed.
+    #[error("{limit} operators watch, no more are served now")]
+    TooManyWatchers {
+        /// The limit.
+        limit: usize,
+    },
     /// The caller is gone. Nobody reads this; it ends the work and names the outcome in the record.
     #[error("the caller went away")]
     CallerGone,
@@ -266,8 +309,12 @@ impl ServeError {
             Self::MetricsServiceOff => "METRICS_SERVICE_OFF",
             Self::NothingSpeakable(_) => "NOTHING_SPEAKABLE",
             Self::Markup => "MARKUP_NOT_SUPPORTED",
-            Self::TooManySessions { .. } | Self::TooManyRecorders { .. } => "CONCURRENCY_LIMIT",
-            Self::Overloaded(_) => "SERVER_OVERLOADED",
+            Self::TooManySessions { .. } | Self::TooManyRecorders { .. } | Self::TooManyWatchers { .. } => {
+                "CONCURRENCY_LIMIT"
+            }
+            Self::Overloaded(_) | Self::Crowded { .. } => "SERVER_OVERLOADED",
+            Self::OverQuota(over) if over.quota == Quota::Streams => "CONCURRENCY_LIMIT",
+            Self::OverQuota(_) => "RATE_LIMITED",
             Self::ModelLoading => "MODEL_LOADING",
             Self::Draining => "DRAINING",
             Self::Stopped => "STOPPED",
@@ -276,10 +323,14 @@ impl ServeError {
             Self::DeadlineExceeded => "DEADLINE_EXCEEDED",
             Self::SessionIdle(_) => "SESSION_IDLE",
             Self::SessionMaxAge(_) => "SESSION_MAX_AGE",
+            Self::SessionCancelled(_) => "SESSION_CANCELLED",
             Self::SlowReader(_) => "SLOW_READER",
             Self::ApiKeyMissing => "API_KEY_MISSING",
             Self::ApiKeyInvalid => "API_KEY_INVALID",
             Self::ScopeMissing(_) => "METHOD_NOT_ALLOWED",
+            Self::StageNotFound { .. } => "STAGE_NOT_FOUND",
+            Self::ReplicaNotFound { .. } => "REPLICA_NOT_FOUND",
+            Self::SessionNotFound { .. } => "SESSION_NOT_FOUND",
             Self::CallerGone => "CALLER_GONE",
         }
     }

@@ -5,6 +5,7 @@
 //! would wait for ever otherwise. Permits, deadlines and records live in the session, for tonic's own layers stop at the
 //! response headers.
 
+mod admin;
 mod aliases;
 mod calls;
 mod catalog;
@@ -27,6 +28,7 @@ mod settings;
 mod speech;
 mod status;
 
+pub use admin::{About, Admin, Sights};
 pub use calls::CountCalls;
 pub use catalog::Catalog;
 pub use chat::Chat;
@@ -36,6 +38,9 @@ pub use listener::Tls;
 pub use metrics::Measurements;
 pub use parcel::Parcels;
 pub use riva::Riva;
-pub use serve::{Access, CHAT_SERVICE_NAME, METRICS_SERVICE_NAME, SERVICE_NAMES, Services, serve};
+pub use serve::{
+    ADMIN_SERVICE_NAME, Access, CHAT_SERVICE_NAME, METRICS_SERVICE_NAME, SERVICE_NAMES, Services, serve,
+    serve_admin,
+};
 pub use speech::Speech;
 pub use status::{rpc_status, status};

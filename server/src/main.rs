@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use anyhow::Context as _;
 use clap::Parser as _;
 use omni_server::app::{App, Sinks, init_logging, list_metrics, load_model, metrics_catalogue, serve_stage};
-use omni_server::config::{Config, MetricsCommand, RawConfig, Scope, ServerCommand};
+use omni_server::config::{Config, MetricsCommand, Quotas, RawConfig, Scope, ServerCommand};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
 /// The command line or the configuration cannot be used.
@@ -17,8 +17,8 @@ fn main() -> ExitCode {
     if raw.command == Some(ServerCommand::CheckConfig) {
         return check_config(raw);
     }
-    if let Some(ServerCommand::NewKey { name, scopes }) = &raw.command {
-        return new_key(name, scopes);
+    if let Some(ServerCommand::NewKey { name, scopes, quotas }) = &raw.command {
+        return new_key(name, scopes, quotas);
     }
     let command = raw.command.clone();
     let config = match raw.validate() {
@@ -64,8 +64,8 @@ fn check_config(raw: RawConfig) -> ExitCode {
     }
 }
 
-fn new_key(name: &str, scopes: &[Scope]) -> ExitCode {
-    let made = omni_server::config::new_key(name, scopes).and_then(|(key, line)| {
+fn new_key(name: &str, scopes: &[Scope], quotas: &Quotas) -> ExitCode {
+    let made = omni_server::config::new_key(name, scopes, quotas).and_then(|(key, line)| {
         print(&format!("{line}\n"))?;
         eprintln!("the key of {name}, which is not kept: {key}");
         Ok(())
@@ -101,9 +101,11 @@ async fn serve(config: &Config) -> anyhow::Result<()> {
         load_model(&source, &deploy, speech_only)
     })
     .await?;
+    let drain = app.drain();
     let outcome = tokio::select! {
         outcome = work(&mut app) => outcome,
         () = signals.next() => Ok(()),
+        () = drain.asked() => Ok(()),
     };
     app.shut_down(signals.next()).await;
     outcome

@@ -19,6 +19,7 @@ use std::time::Duration;
 use axum::Router;
 use axum::body::{Body, to_bytes};
 use axum::http::header::CONTENT_TYPE;
+use axum::http::request::Parts;
 use axum::http::{HeaderMap, HeaderValue, StatusCode};
 use axum::response::{IntoResponse as _, Response};
 use axum::routing::{any, get, post};
@@ -27,6 +28,7 @@ use serde_json::Value;
 use tonic::metadata::MetadataMap;
 
 use self::error::ApiError;
+use crate::caller::Caller;
 use crate::config::Scope;
 use crate::grpc::{Catalog, Chat, Keys, Parcels, Speech, status};
 
@@ -64,9 +66,9 @@ impl OpenAi {
         }
     }
 
-    /// Whether who sent these headers may do what `scope` covers.
-    fn allow(&self, headers: &HeaderMap, scope: Option<Scope>) -> Result<(), ApiError> {
-        let allowed = self.keys.allow(headers, scope);
+    /// Who sent a request with this head, if that caller may do what `scope` covers.
+    fn allow(&self, head: &Parts, scope: Option<Scope>) -> Result<Caller, ApiError> {
+        let allowed = self.keys.allow(&head.headers, &head.extensions, scope);
         allowed.map_err(|error| ApiError::new(&status(&error), &[]))
     }
 
@@ -121,7 +123,9 @@ async fn unknown() -> ApiError {
 }
 
 /// A message to a service, with what the HTTP request says about its caller.
-fn request<T>(headers: HeaderMap, message: T) -> tonic::Request<T> {
+fn request<T>(caller: Caller, headers: HeaderMap, message: T) -> tonic::Request<T> {
     let metadata = MetadataMap::from_headers(headers);
-    tonic::Request::from_parts(metadata, tonic::Extensions::default(), message)
+    let mut extensions = tonic::Extensions::default();
+    extensions.insert(caller);
+    tonic::Request::from_parts(metadata, extensions, message)
 }

@@ -10,7 +10,7 @@ use std::sync::{Arc, LazyLock};
 
 use http::{HeaderMap, HeaderName, HeaderValue};
 use omni_audio::{Decoder, InputEncoding, InputFormat, SampleRate, Samples};
-use omni_server::config::{KeyFile, Scope, deploy};
+use omni_server::config::{self, KeyFile, Scope, deploy};
 use omni_server::stage::{ChatInfo, SpeechBackend as _, SpeechInfo};
 use omni_server::{connector, grpc, openai};
 use omni_telemetry::{MetricsConfig, TraceParent};
@@ -229,7 +229,10 @@ fn yaml_metrics(bytes: &[u8]) {
 
 fn keys_file(bytes: &[u8]) {
     if let Ok(keys) = KeyFile::parse(&String::from_utf8_lossy(bytes)) {
-        assert!(keys.holder("nobody's").is_none(), "nobody has that key");
+        assert!(
+            keys.holder_of(&config::hash("nobody's")).is_none(),
+            "nobody has that key"
+        );
     }
 }
 

@@ -4,6 +4,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use clap::Parser as _;
+use omni_proto::v1::admin_service_client::AdminServiceClient;
 use omni_proto::v1::catalog_service_client::CatalogServiceClient;
 use omni_proto::v1::chat_service_client::ChatServiceClient;
 use omni_proto::v1::metrics_service_client::MetricsServiceClient;
@@ -229,6 +230,24 @@ impl TestServer {
     #[must_use]
     pub fn measurements(&self) -> MetricsServiceClient<Channel> {
         MetricsServiceClient::new(self.channel.clone())
+    }
+
+    /// A client for operators, of a server with `--admin-listen`.
+    ///
+    /// # Panics
+    /// If it has none.
+    pub async fn admin(&self) -> AdminServiceClient<Channel> {
+        AdminServiceClient::new(self.admin_channel().await)
+    }
+
+    /// A connection for operators.
+    ///
+    /// # Panics
+    /// If the server has none.
+    pub async fn admin_channel(&self) -> Channel {
+        let address = self.app.admin_address().expect("--admin-listen");
+        let endpoint = Channel::from_shared(format!("http://{address}")).expect("an address");
+        endpoint.connect().await.expect("the server listens")
     }
 
     /// A health client.

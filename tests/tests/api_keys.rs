@@ -6,7 +6,7 @@ use std::path::Path;
 use omni_proto::riva::tts::RivaSynthesisConfigRequest;
 use omni_proto::riva::tts::riva_speech_synthesis_client::RivaSpeechSynthesisClient;
 use omni_proto::v1;
-use omni_server::config::{Scope, new_key};
+use omni_server::config::{Quotas, Scope, new_key};
 use omni_tests::{FakeScript, TestServer, http, reason};
 use tonic::{Code, Request, Status};
 
@@ -14,7 +14,7 @@ const SPEECH: &str = "/v1/audio/speech";
 
 /// A key with these scopes, and its line.
 fn key(scopes: &[Scope]) -> (String, String) {
-    new_key("somebody", scopes).expect("random bytes")
+    new_key("somebody", scopes, &Quotas::default()).expect("random bytes")
 }
 
 async fn server(file: &Path) -> TestServer {

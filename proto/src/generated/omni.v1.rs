@@ -3146,3 +3146,1102 @@ pub mod metrics_service_server {
         const NAME: &'static str = SERVICE_NAME;
     }
 }
+/// One replica of a stage.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct Replica {
+    /// Its name within the stage, a number that is never used again.
+    #[prost(string, tag = "1")]
+    pub id: ::prost::alloc::string::String,
+    /// What it runs on, for example "cpu".
+    #[prost(string, tag = "2")]
+    pub device: ::prost::alloc::string::String,
+    /// Whether it works.
+    #[prost(enumeration = "ReplicaState", tag = "3")]
+    pub state: i32,
+    /// Utterances and answers that are bound to it.
+    #[prost(uint32, tag = "4")]
+    pub in_flight: u32,
+    /// Sequences that have a place in its batch.
+    #[prost(uint32, tag = "5")]
+    pub running: u32,
+    /// Sequences that wait for one.
+    #[prost(uint32, tag = "6")]
+    pub waiting: u32,
+    /// Share of its KV cache in use, 0 to 1. 0 for stages without one.
+    #[prost(double, tag = "7")]
+    pub kv_cache_usage_ratio: f64,
+    /// Steps of its model so far.
+    #[prost(uint64, tag = "8")]
+    pub steps: u64,
+    /// Time spent in them.
+    #[prost(message, optional, tag = "9")]
+    pub busy: ::core::option::Option<::prost_types::Duration>,
+    /// How often its model died.
+    #[prost(uint64, tag = "10")]
+    pub deaths: u64,
+    /// What it died of last, or why it cannot work. Empty: nothing yet.
+    #[prost(string, tag = "11")]
+    pub last_error: ::prost::alloc::string::String,
+}
+/// A stage of the pipeline.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct Stage {
+    /// "thinker", "talker", "code2wav" or "encoder".
+    #[prost(string, tag = "1")]
+    pub name: ::prost::alloc::string::String,
+    /// Ids ascending; of those that were removed the last few.
+    #[prost(message, repeated, tag = "2")]
+    pub replicas: ::prost::alloc::vec::Vec<Replica>,
+    /// Threads that hang in a step and were left behind.
+    #[prost(uint32, tag = "3")]
+    pub threads_left_behind: u32,
+}
+/// Asks what runs.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct GetServerInfoRequest {}
+/// What runs.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct GetServerInfoResponse {
+    /// Version of omni-server.
+    #[prost(string, tag = "1")]
+    pub version: ::prost::alloc::string::String,
+    /// When it was started.
+    #[prost(message, optional, tag = "2")]
+    pub start_time: ::core::option::Option<::prost_types::Timestamp>,
+    /// The models that are loaded; none while loading.
+    #[prost(string, repeated, tag = "3")]
+    pub models: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
+    /// It shuts down and takes no new work.
+    #[prost(bool, tag = "4")]
+    pub draining: bool,
+    /// Where callers are served.
+    #[prost(string, tag = "5")]
+    pub listen_address: ::prost::alloc::string::String,
+    /// Calls that are served at once, at most.
+    #[prost(uint32, tag = "6")]
+    pub max_sessions: u32,
+    /// Utterances and answers that are worked on at once, at most.
+    #[prost(uint32, tag = "7")]
+    pub max_active: u32,
+    /// Utterances and answers that wait for a place, at most.
+    #[prost(uint32, tag = "8")]
+    pub max_waiting: u32,
+    /// Longest wait for a place.
+    #[prost(message, optional, tag = "9")]
+    pub max_wait: ::core::option::Option<::prost_types::Duration>,
+}
+/// Asks for the stages.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct ListStagesRequest {}
+/// The stages.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct ListStagesResponse {
+    /// None while the model is being loaded.
+    #[prost(message, repeated, tag = "1")]
+    pub stages: ::prost::alloc::vec::Vec<Stage>,
+}
+/// Asks for figures.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct WatchStatsRequest {
+    /// Between two answers: 100 ms to 60 s. Absent: 1 s.
+    #[prost(message, optional, tag = "1")]
+    pub interval: ::core::option::Option<::prost_types::Duration>,
+    /// Also list the sessions, the oldest 1000 at most.
+    #[prost(bool, tag = "2")]
+    pub include_sessions: bool,
+}
+/// How long something took for one half of the requests, for 95 and for 99 of a hundred.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct Percentiles {
+    /// Requests that were measured.
+    #[prost(uint32, tag = "1")]
+    pub count: u32,
+    /// Absent if none was.
+    #[prost(message, optional, tag = "2")]
+    pub p50: ::core::option::Option<::prost_types::Duration>,
+    /// Absent if none was.
+    #[prost(message, optional, tag = "3")]
+    pub p95: ::core::option::Option<::prost_types::Duration>,
+    /// Absent if none was.
+    #[prost(message, optional, tag = "4")]
+    pub p99: ::core::option::Option<::prost_types::Duration>,
+}
+/// A call that is open.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct SessionStats {
+    /// Its name, as in the log and in SpeechSessionReady.
+    #[prost(string, tag = "1")]
+    pub session_id: ::prost::alloc::string::String,
+    /// The method that was called, for example "SpeechService/Speak".
+    #[prost(string, tag = "2")]
+    pub method: ::prost::alloc::string::String,
+    /// Name of the API key, never the key; empty without one.
+    #[prost(string, tag = "3")]
+    pub principal: ::prost::alloc::string::String,
+    /// How long it is open.
+    #[prost(message, optional, tag = "4")]
+    pub age: ::core::option::Option<::prost_types::Duration>,
+    /// Something is being spoken or answered, or waits for that.
+    #[prost(bool, tag = "5")]
+    pub active: bool,
+    /// Utterances and answers that were begun.
+    #[prost(uint32, tag = "6")]
+    pub requests: u32,
+    /// Playing time of the audio that was sent.
+    #[prost(message, optional, tag = "7")]
+    pub audio_sent: ::core::option::Option<::prost_types::Duration>,
+    /// How much of that a listener who plays it as it comes has still to hear. Below zero: for how long that listener has
+    /// been hearing nothing. Absent where nothing is being spoken, or nothing of it was sent yet.
+    #[prost(message, optional, tag = "8")]
+    pub playback_lead: ::core::option::Option<::prost_types::Duration>,
+}
+/// Figures of the server at one moment.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct WatchStatsResponse {
+    /// When.
+    #[prost(message, optional, tag = "1")]
+    pub time: ::core::option::Option<::prost_types::Timestamp>,
+    /// As in ListStages.
+    #[prost(message, repeated, tag = "2")]
+    pub stages: ::prost::alloc::vec::Vec<Stage>,
+    /// Calls that are open.
+    #[prost(uint32, tag = "3")]
+    pub sessions: u32,
+    /// Utterances and answers that are worked on.
+    #[prost(uint32, tag = "4")]
+    pub running: u32,
+    /// Utterances and answers that wait for a place.
+    #[prost(uint32, tag = "5")]
+    pub waiting: u32,
+    /// How long the next caller who has nothing here would wait for a place. Absent if too little is known.
+    #[prost(message, optional, tag = "6")]
+    pub expected_wait: ::core::option::Option<::prost_types::Duration>,
+    /// Requests that were refused since the start because there was no room, or because a quota was used up.
+    #[prost(uint64, tag = "7")]
+    pub refused: u64,
+    /// Of the utterances and answers that ended within the last minute: from the request to the first audio packet.
+    #[prost(message, optional, tag = "8")]
+    pub first_packet: ::core::option::Option<Percentiles>,
+    /// Utterances and answers that ended within the last minute, per second.
+    #[prost(double, tag = "9")]
+    pub requests_per_second: f64,
+    /// Playing time of their audio, per second.
+    #[prost(double, tag = "10")]
+    pub audio_seconds_per_second: f64,
+    /// Share of them, 0 to 1, whose audio a listener without a buffer would have heard without a gap. Absent if none had audio.
+    #[prost(double, optional, tag = "11")]
+    pub continuity_ratio: ::core::option::Option<f64>,
+    /// The server shuts down.
+    #[prost(bool, tag = "12")]
+    pub draining: bool,
+    /// Oldest first, if they were asked for.
+    #[prost(message, repeated, tag = "13")]
+    pub session_stats: ::prost::alloc::vec::Vec<SessionStats>,
+}
+/// Asks for a session to be ended.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct CancelSessionRequest {
+    /// Which.
+    #[prost(string, tag = "1")]
+    pub session_id: ::prost::alloc::string::String,
+    /// Why, for its caller; at most 256 characters.
+    #[prost(string, tag = "2")]
+    pub reason: ::prost::alloc::string::String,
+}
+/// It is being ended.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct CancelSessionResponse {}
+/// Asks for a replica to be changed.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct SetReplicaStateRequest {
+    /// Name of the stage.
+    #[prost(string, tag = "1")]
+    pub stage: ::prost::alloc::string::String,
+    /// Which of its replicas.
+    #[prost(string, tag = "2")]
+    pub replica: ::prost::alloc::string::String,
+    /// READY (back into service), CORDONED, or REMOVED (for good, as soon as what it has is finished).
+    #[prost(enumeration = "ReplicaState", tag = "3")]
+    pub state: i32,
+}
+/// It was changed.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct SetReplicaStateResponse {
+    /// As it is now.
+    #[prost(message, optional, tag = "1")]
+    pub replica: ::core::option::Option<Replica>,
+}
+/// Asks for one replica more.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct AddReplicaRequest {
+    /// Name of the stage.
+    #[prost(string, tag = "1")]
+    pub stage: ::prost::alloc::string::String,
+}
+/// It was added.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct AddReplicaResponse {
+    /// As it is now.
+    #[prost(message, optional, tag = "1")]
+    pub replica: ::core::option::Option<Replica>,
+}
+/// Asks for the end.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct DrainRequest {
+    /// How long what was begun may take. Absent: as the server is configured (--drain-timeout). Only the first request counts.
+    #[prost(message, optional, tag = "1")]
+    pub timeout: ::core::option::Option<::prost_types::Duration>,
+}
+/// How far it is.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct DrainResponse {
+    /// Calls that are still open.
+    #[prost(uint32, tag = "1")]
+    pub sessions: u32,
+    /// What is left of the time they may take.
+    #[prost(message, optional, tag = "2")]
+    pub time_left: ::core::option::Option<::prost_types::Duration>,
+}
+/// Whether a replica works.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, ::prost::Enumeration)]
+#[repr(i32)]
+pub enum ReplicaState {
+    /// Not said.
+    Unspecified = 0,
+    /// It builds its model for the first time.
+    Loading = 1,
+    /// It works.
+    Ready = 2,
+    /// It finishes what it has and is given nothing new.
+    Cordoned = 3,
+    /// Its model died, or did not return from a step; it is being built anew.
+    Restarting = 4,
+    /// Its model could not be built.
+    Failed = 5,
+    /// It goes as soon as what it has is finished.
+    Leaving = 6,
+    /// It is gone.
+    Removed = 7,
+}
+impl ReplicaState {
+    /// String value of the enum field names used in the ProtoBuf definition.
+    ///
+    /// The values are not transformed in any way and thus are considered stable
+    /// (if the ProtoBuf definition does not change) and safe for programmatic use.
+    pub fn as_str_name(&self) -> &'static str {
+        match self {
+            Self::Unspecified => "REPLICA_STATE_UNSPECIFIED",
+            Self::Loading => "REPLICA_STATE_LOADING",
+            Self::Ready => "REPLICA_STATE_READY",
+            Self::Cordoned => "REPLICA_STATE_CORDONED",
+            Self::Restarting => "REPLICA_STATE_RESTARTING",
+            Self::Failed => "REPLICA_STATE_FAILED",
+            Self::Leaving => "REPLICA_STATE_LEAVING",
+            Self::Removed => "REPLICA_STATE_REMOVED",
+        }
+    }
+    /// Creates an enum from field names used in the ProtoBuf definition.
+    pub fn from_str_name(value: &str) -> ::core::option::Option<Self> {
+        match value {
+            "REPLICA_STATE_UNSPECIFIED" => Some(Self::Unspecified),
+            "REPLICA_STATE_LOADING" => Some(Self::Loading),
+            "REPLICA_STATE_READY" => Some(Self::Ready),
+            "REPLICA_STATE_CORDONED" => Some(Self::Cordoned),
+            "REPLICA_STATE_RESTARTING" => Some(Self::Restarting),
+            "REPLICA_STATE_FAILED" => Some(Self::Failed),
+            "REPLICA_STATE_LEAVING" => Some(Self::Leaving),
+            "REPLICA_STATE_REMOVED" => Some(Self::Removed),
+            _ => None,
+        }
+    }
+}
+/// Generated client implementations.
+pub mod admin_service_client {
+    #![allow(
+        unused_variables,
+        dead_code,
+        missing_docs,
+        clippy::wildcard_imports,
+        clippy::let_unit_value,
+    )]
+    use tonic::codegen::*;
+    use tonic::codegen::http::Uri;
+    /// Shows a server at work and steers it. Served at an address of its own (--admin-listen), never beside the services for
+    /// callers; where the server asks for API keys, one with the scope "admin" is needed.
+    #[derive(Debug, Clone)]
+    pub struct AdminServiceClient<T> {
+        inner: tonic::client::Grpc<T>,
+    }
+    impl AdminServiceClient<tonic::transport::Channel> {
+        /// Attempt to create a new client by connecting to a given endpoint.
+        pub async fn connect<D>(dst: D) -> Result<Self, tonic::transport::Error>
+        where
+            D: TryInto<tonic::transport::Endpoint>,
+            D::Error: Into<StdError>,
+        {
+            let conn = tonic::transport::Endpoint::new(dst)?.connect().await?;
+            Ok(Self::new(conn))
+        }
+    }
+    impl<T> AdminServiceClient<T>
+    where
+        T: tonic::client::GrpcService<tonic::body::Body>,
+        T::Error: Into<StdError>,
+        T::ResponseBody: Body<Data = Bytes> + std::marker::Send + 'static,
+        <T::ResponseBody as Body>::Error: Into<StdError> + std::marker::Send,
+    {
+        pub fn new(inner: T) -> Self {
+            let inner = tonic::client::Grpc::new(inner);
+            Self { inner }
+        }
+        pub fn with_origin(inner: T, origin: Uri) -> Self {
+            let inner = tonic::client::Grpc::with_origin(inner, origin);
+            Self { inner }
+        }
+        pub fn with_interceptor<F>(
+            inner: T,
+            interceptor: F,
+        ) -> AdminServiceClient<InterceptedService<T, F>>
+        where
+            F: tonic::service::Interceptor,
+            T::ResponseBody: Default,
+            T: tonic::codegen::Service<
+                http::Request<tonic::body::Body>,
+                Response = http::Response<
+                    <T as tonic::client::GrpcService<tonic::body::Body>>::ResponseBody,
+                >,
+            >,
+            <T as tonic::codegen::Service<
+                http::Request<tonic::body::Body>,
+            >>::Error: Into<StdError> + std::marker::Send + std::marker::Sync,
+        {
+            AdminServiceClient::new(InterceptedService::new(inner, interceptor))
+        }
+        /// Compress requests with the given encoding.
+        ///
+        /// This requires the server to support it otherwise it might respond with an
+        /// error.
+        #[must_use]
+        pub fn send_compressed(mut self, encoding: CompressionEncoding) -> Self {
+            self.inner = self.inner.send_compressed(encoding);
+            self
+        }
+        /// Enable decompressing responses.
+        #[must_use]
+        pub fn accept_compressed(mut self, encoding: CompressionEncoding) -> Self {
+            self.inner = self.inner.accept_compressed(encoding);
+            self
+        }
+        /// Limits the maximum size of a decoded message.
+        ///
+        /// Default: `4MB`
+        #[must_use]
+        pub fn max_decoding_message_size(mut self, limit: usize) -> Self {
+            self.inner = self.inner.max_decoding_message_size(limit);
+            self
+        }
+        /// Limits the maximum size of an encoded message.
+        ///
+        /// Default: `usize::MAX`
+        #[must_use]
+        pub fn max_encoding_message_size(mut self, limit: usize) -> Self {
+            self.inner = self.inner.max_encoding_message_size(limit);
+            self
+        }
+        /// What runs here.
+        pub async fn get_server_info(
+            &mut self,
+            request: impl tonic::IntoRequest<super::GetServerInfoRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::GetServerInfoResponse>,
+            tonic::Status,
+        > {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = tonic_prost::ProstCodec::default();
+            let path = http::uri::PathAndQuery::from_static(
+                "/omni.v1.AdminService/GetServerInfo",
+            );
+            let mut req = request.into_request();
+            req.extensions_mut()
+                .insert(GrpcMethod::new("omni.v1.AdminService", "GetServerInfo"));
+            self.inner.unary(req, path, codec).await
+        }
+        /// Every stage with its replicas, in the order in which an answer passes them.
+        pub async fn list_stages(
+            &mut self,
+            request: impl tonic::IntoRequest<super::ListStagesRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::ListStagesResponse>,
+            tonic::Status,
+        > {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = tonic_prost::ProstCodec::default();
+            let path = http::uri::PathAndQuery::from_static(
+                "/omni.v1.AdminService/ListStages",
+            );
+            let mut req = request.into_request();
+            req.extensions_mut()
+                .insert(GrpcMethod::new("omni.v1.AdminService", "ListStages"));
+            self.inner.unary(req, path, codec).await
+        }
+        /// Figures of the whole server, now and again at every interval, until the caller has enough.
+        pub async fn watch_stats(
+            &mut self,
+            request: impl tonic::IntoRequest<super::WatchStatsRequest>,
+        ) -> std::result::Result<
+            tonic::Response<tonic::codec::Streaming<super::WatchStatsResponse>>,
+            tonic::Status,
+        > {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = tonic_prost::ProstCodec::default();
+            let path = http::uri::PathAndQuery::from_static(
+                "/omni.v1.AdminService/WatchStats",
+            );
+            let mut req = request.into_request();
+            req.extensions_mut()
+                .insert(GrpcMethod::new("omni.v1.AdminService", "WatchStats"));
+            self.inner.server_streaming(req, path, codec).await
+        }
+        /// Ends a session: its call ends with ABORTED, reason SESSION_CANCELLED, and gives its places back.
+        /// NOT_FOUND, reason SESSION_NOT_FOUND: there is none of that name (any more).
+        pub async fn cancel_session(
+            &mut self,
+            request: impl tonic::IntoRequest<super::CancelSessionRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::CancelSessionResponse>,
+            tonic::Status,
+        > {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = tonic_prost::ProstCodec::default();
+            let path = http::uri::PathAndQuery::from_static(
+                "/omni.v1.AdminService/CancelSession",
+            );
+            let mut req = request.into_request();
+            req.extensions_mut()
+                .insert(GrpcMethod::new("omni.v1.AdminService", "CancelSession"));
+            self.inner.unary(req, path, codec).await
+        }
+        /// Takes a replica out of service, back into it, or away for good. Asking for what is so already changes nothing.
+        /// NOT_FOUND, reason STAGE_NOT_FOUND or REPLICA_NOT_FOUND: there is none of that name.
+        pub async fn set_replica_state(
+            &mut self,
+            request: impl tonic::IntoRequest<super::SetReplicaStateRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::SetReplicaStateResponse>,
+            tonic::Status,
+        > {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = tonic_prost::ProstCodec::default();
+            let path = http::uri::PathAndQuery::from_static(
+                "/omni.v1.AdminService/SetReplicaState",
+            );
+            let mut req = request.into_request();
+            req.extensions_mut()
+                .insert(GrpcMethod::new("omni.v1.AdminService", "SetReplicaState"));
+            self.inner.unary(req, path, codec).await
+        }
+        /// Adds a replica to a stage. It takes work when it is ready.
+        pub async fn add_replica(
+            &mut self,
+            request: impl tonic::IntoRequest<super::AddReplicaRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::AddReplicaResponse>,
+            tonic::Status,
+        > {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = tonic_prost::ProstCodec::default();
+            let path = http::uri::PathAndQuery::from_static(
+                "/omni.v1.AdminService/AddReplica",
+            );
+            let mut req = request.into_request();
+            req.extensions_mut()
+                .insert(GrpcMethod::new("omni.v1.AdminService", "AddReplica"));
+            self.inner.unary(req, path, codec).await
+        }
+        /// Shuts the server down as SIGTERM does: no new work is taken, what was begun is finished, the process ends with exit
+        /// code 0. Tells at once how much is left, whenever that changes and at least every second; the stream ends well when
+        /// nothing is left. The drain goes on without the caller, and asking again only shows how far it is.
+        pub async fn drain(
+            &mut self,
+            request: impl tonic::IntoRequest<super::DrainRequest>,
+        ) -> std::result::Result<
+            tonic::Response<tonic::codec::Streaming<super::DrainResponse>>,
+            tonic::Status,
+        > {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = tonic_prost::ProstCodec::default();
+            let path = http::uri::PathAndQuery::from_static(
+                "/omni.v1.AdminService/Drain",
+            );
+            let mut req = request.into_request();
+            req.extensions_mut()
+                .insert(GrpcMethod::new("omni.v1.AdminService", "Drain"));
+            self.inner.server_streaming(req, path, codec).await
+        }
+    }
+}
+/// Generated server implementations.
+pub mod admin_service_server {
+    #![allow(
+        unused_variables,
+        dead_code,
+        missing_docs,
+        clippy::wildcard_imports,
+        clippy::let_unit_value,
+    )]
+    use tonic::codegen::*;
+    /// Generated trait containing gRPC methods that should be implemented for use with AdminServiceServer.
+    #[async_trait]
+    pub trait AdminService: std::marker::Send + std::marker::Sync + 'static {
+        /// What runs here.
+        async fn get_server_info(
+            &self,
+            request: tonic::Request<super::GetServerInfoRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::GetServerInfoResponse>,
+            tonic::Status,
+        >;
+        /// Every stage with its replicas, in the order in which an answer passes them.
+        async fn list_stages(
+            &self,
+            request: tonic::Request<super::ListStagesRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::ListStagesResponse>,
+            tonic::Status,
+        >;
+        /// Server streaming response type for the WatchStats method.
+        type WatchStatsStream: tonic::codegen::tokio_stream::Stream<
+                Item = std::result::Result<super::WatchStatsResponse, tonic::Status>,
+            >
+            + std::marker::Send
+            + 'static;
+        /// Figures of the whole server, now and again at every interval, until the caller has enough.
+        async fn watch_stats(
+            &self,
+            request: tonic::Request<super::WatchStatsRequest>,
+        ) -> std::result::Result<tonic::Response<Self::WatchStatsStream>, tonic::Status>;
+        /// Ends a session: its call ends with ABORTED, reason SESSION_CANCELLED, and gives its places back.
+        /// NOT_FOUND, reason SESSION_NOT_FOUND: there is none of that name (any more).
+        async fn cancel_session(
+            &self,
+            request: tonic::Request<super::CancelSessionRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::CancelSessionResponse>,
+            tonic::Status,
+        >;
+        /// Takes a replica out of service, back into it, or away for good. Asking for what is so already changes nothing.
+        /// NOT_FOUND, reason STAGE_NOT_FOUND or REPLICA_NOT_FOUND: there is none of that name.
+        async fn set_replica_state(
+            &self,
+            request: tonic::Request<super::SetReplicaStateRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::SetReplicaStateResponse>,
+            tonic::Status,
+        >;
+        /// Adds a replica to a stage. It takes work when it is ready.
+        async fn add_replica(
+            &self,
+            request: tonic::Request<super::AddReplicaRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::AddReplicaResponse>,
+            tonic::Status,
+        >;
+        /// Server streaming response type for the Drain method.
+        type DrainStream: tonic::codegen::tokio_stream::Stream<
+                Item = std::result::Result<super::DrainResponse, tonic::Status>,
+            >
+            + std::marker::Send
+            + 'static;
+        /// Shuts the server down as SIGTERM does: no new work is taken, what was begun is finished, the process ends with exit
+        /// code 0. Tells at once how much is left, whenever that changes and at least every second; the stream ends well when
+        /// nothing is left. The drain goes on without the caller, and asking again only shows how far it is.
+        async fn drain(
+            &self,
+            request: tonic::Request<super::DrainRequest>,
+        ) -> std::result::Result<tonic::Response<Self::DrainStream>, tonic::Status>;
+    }
+    /// Shows a server at work and steers it. Served at an address of its own (--admin-listen), never beside the services for
+    /// callers; where the server asks for API keys, one with the scope "admin" is needed.
+    #[derive(Debug)]
+    pub struct AdminServiceServer<T> {
+        inner: Arc<T>,
+        accept_compression_encodings: EnabledCompressionEncodings,
+        send_compression_encodings: EnabledCompressionEncodings,
+        max_decoding_message_size: Option<usize>,
+        max_encoding_message_size: Option<usize>,
+    }
+    impl<T> AdminServiceServer<T> {
+        pub fn new(inner: T) -> Self {
+            Self::from_arc(Arc::new(inner))
+        }
+        pub fn from_arc(inner: Arc<T>) -> Self {
+            Self {
+                inner,
+                accept_compression_encodings: Default::default(),
+                send_compression_encodings: Default::default(),
+                max_decoding_message_size: None,
+                max_encoding_message_size: None,
+            }
+        }
+        pub fn with_interceptor<F>(
+            inner: T,
+            interceptor: F,
+        ) -> InterceptedService<Self, F>
+        where
+            F: tonic::service::Interceptor,
+        {
+            InterceptedService::new(Self::new(inner), interceptor)
+        }
+        /// Enable decompressing requests with the given encoding.
+        #[must_use]
+        pub fn accept_compressed(mut self, encoding: CompressionEncoding) -> Self {
+            self.accept_compression_encodings.enable(encoding);
+            self
+        }
+        /// Compress responses with the given encoding, if the client supports it.
+        #[must_use]
+        pub fn send_compressed(mut self, encoding: CompressionEncoding) -> Self {
+            self.send_compression_encodings.enable(encoding);
+            self
+        }
+        /// Limits the maximum size of a decoded message.
+        ///
+        /// Default: `4MB`
+        #[must_use]
+        pub fn max_decoding_message_size(mut self, limit: usize) -> Self {
+            self.max_decoding_message_size = Some(limit);
+            self
+        }
+        /// Limits the maximum size of an encoded message.
+        ///
+        /// Default: `usize::MAX`
+        #[must_use]
+        pub fn max_encoding_message_size(mut self, limit: usize) -> Self {
+            self.max_encoding_message_size = Some(limit);
+            self
+        }
+    }
+    impl<T, B> tonic::codegen::Service<http::Request<B>> for AdminServiceServer<T>
+    where
+        T: AdminService,
+        B: Body + std::marker::Send + 'static,
+        B::Error: Into<StdError> + std::marker::Send + 'static,
+    {
+        type Response = http::Response<tonic::body::Body>;
+        type Error = std::convert::Infallible;
+        type Future = BoxFuture<Self::Response, Self::Error>;
+        fn poll_ready(
+            &mut self,
+            _cx: &mut Context<'_>,
+        ) -> Poll<std::result::Result<(), Self::Error>> {
+            Poll::Ready(Ok(()))
+        }
+        fn call(&mut self, req: http::Request<B>) -> Self::Future {
+            match req.uri().path() {
+                "/omni.v1.AdminService/GetServerInfo" => {
+                    #[allow(non_camel_case_types)]
+                    struct GetServerInfoSvc<T: AdminService>(pub Arc<T>);
+                    impl<
+                        T: AdminService,
+                    > tonic::server::UnaryService<super::GetServerInfoRequest>
+                    for GetServerInfoSvc<T> {
+                        type Response = super::GetServerInfoResponse;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::Response>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::GetServerInfoRequest>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as AdminService>::get_server_info(&inner, request).await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = GetServerInfoSvc(inner);
+                        let codec = tonic_prost::ProstCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.unary(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                "/omni.v1.AdminService/ListStages" => {
+                    #[allow(non_camel_case_types)]
+                    struct ListStagesSvc<T: AdminService>(pub Arc<T>);
+                    impl<
+                        T: AdminService,
+                    > tonic::server::UnaryService<super::ListStagesRequest>
+                    for ListStagesSvc<T> {
+                        type Response = super::ListStagesResponse;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::Response>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::ListStagesRequest>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as AdminService>::list_stages(&inner, request).await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = ListStagesSvc(inner);
+                        let codec = tonic_prost::ProstCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.unary(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                "/omni.v1.AdminService/WatchStats" => {
+                    #[allow(non_camel_case_types)]
+                    struct WatchStatsSvc<T: AdminService>(pub Arc<T>);
+                    impl<
+                        T: AdminService,
+                    > tonic::server::ServerStreamingService<super::WatchStatsRequest>
+                    for WatchStatsSvc<T> {
+                        type Response = super::WatchStatsResponse;
+                        type ResponseStream = T::WatchStatsStream;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::ResponseStream>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::WatchStatsRequest>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as AdminService>::watch_stats(&inner, request).await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = WatchStatsSvc(inner);
+                        let codec = tonic_prost::ProstCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.server_streaming(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                "/omni.v1.AdminService/CancelSession" => {
+                    #[allow(non_camel_case_types)]
+                    struct CancelSessionSvc<T: AdminService>(pub Arc<T>);
+                    impl<
+                        T: AdminService,
+                    > tonic::server::UnaryService<super::CancelSessionRequest>
+                    for CancelSessionSvc<T> {
+                        type Response = super::CancelSessionResponse;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::Response>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::CancelSessionRequest>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as AdminService>::cancel_session(&inner, request).await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = CancelSessionSvc(inner);
+                        let codec = tonic_prost::ProstCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.unary(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                "/omni.v1.AdminService/SetReplicaState" => {
+                    #[allow(non_camel_case_types)]
+                    struct SetReplicaStateSvc<T: AdminService>(pub Arc<T>);
+                    impl<
+                        T: AdminService,
+                    > tonic::server::UnaryService<super::SetReplicaStateRequest>
+                    for SetReplicaStateSvc<T> {
+                        type Response = super::SetReplicaStateResponse;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::Response>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::SetReplicaStateRequest>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as AdminService>::set_replica_state(&inner, request)
+                                    .await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = SetReplicaStateSvc(inner);
+                        let codec = tonic_prost::ProstCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.unary(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                "/omni.v1.AdminService/AddReplica" => {
+                    #[allow(non_camel_case_types)]
+                    struct AddReplicaSvc<T: AdminService>(pub Arc<T>);
+                    impl<
+                        T: AdminService,
+                    > tonic::server::UnaryService<super::AddReplicaRequest>
+                    for AddReplicaSvc<T> {
+                        type Response = super::AddReplicaResponse;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::Response>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::AddReplicaRequest>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as AdminService>::add_replica(&inner, request).await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = AddReplicaSvc(inner);
+                        let codec = tonic_prost::ProstCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.unary(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                "/omni.v1.AdminService/Drain" => {
+                    #[allow(non_camel_case_types)]
+                    struct DrainSvc<T: AdminService>(pub Arc<T>);
+                    impl<
+                        T: AdminService,
+                    > tonic::server::ServerStreamingService<super::DrainRequest>
+                    for DrainSvc<T> {
+                        type Response = super::DrainResponse;
+                        type ResponseStream = T::DrainStream;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::ResponseStream>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::DrainRequest>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as AdminService>::drain(&inner, request).await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = DrainSvc(inner);
+                        let codec = tonic_prost::ProstCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.server_streaming(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                _ => {
+                    Box::pin(async move {
+                        let mut response = http::Response::new(
+                            tonic::body::Body::default(),
+                        );
+                        let headers = response.headers_mut();
+                        headers
+                            .insert(
+                                tonic::Status::GRPC_STATUS,
+                                (tonic::Code::Unimplemented as i32).into(),
+                            );
+                        headers
+                            .insert(
+                                http::header::CONTENT_TYPE,
+                                tonic::metadata::GRPC_CONTENT_TYPE,
+                            );
+                        Ok(response)
+                    })
+                }
+            }
+        }
+    }
+    impl<T> Clone for AdminServiceServer<T> {
+        fn clone(&self) -> Self {
+            let inner = self.inner.clone();
+            Self {
+                inner,
+                accept_compression_encodings: self.accept_compression_encodings,
+                send_compression_encodings: self.send_compression_encodings,
+                max_decoding_message_size: self.max_decoding_message_size,
+                max_encoding_message_size: self.max_encoding_message_size,
+            }
+        }
+    }
+    /// Generated gRPC service name
+    pub const SERVICE_NAME: &str = "omni.v1.AdminService";
+    impl<T> tonic::server::NamedService for AdminServiceServer<T> {
+        const NAME: &'static str = SERVICE_NAME;
+    }
+}

@@ -1,12 +1,12 @@
 //! The health report: NOT_SERVING until the model is warm, whenever a stage has no replica that takes work, and while draining;
-//! for conversations also if the model holds none. Taking metrics of callers needs no model.
+//! for conversations also if the model holds none. Taking metrics of callers needs no model, and operators are served to the end.
 
 use tokio_util::sync::CancellationToken;
 use tonic_health::ServingStatus;
 use tonic_health::pb::health_server::{Health, HealthServer};
 use tonic_health::server::{HealthReporter, health_reporter};
 
-use crate::grpc::{CHAT_SERVICE_NAME, METRICS_SERVICE_NAME, SERVICE_NAMES};
+use crate::grpc::{ADMIN_SERVICE_NAME, CHAT_SERVICE_NAME, METRICS_SERVICE_NAME, SERVICE_NAMES};
 use crate::orchestrator::Orchestrator;
 
 /// What callers of `grpc.health.v1.Health` see.
@@ -21,8 +21,13 @@ impl HealthBoard {
     pub(super) async fn new(
         draining: CancellationToken,
         takes_metrics: bool,
+        serves_operators: bool,
     ) -> (Self, HealthServer<impl Health>) {
         let (reporter, server) = health_reporter();
+        if serves_operators {
+            let serving = ServingStatus::Serving;
+            reporter.set_service_status(ADMIN_SERVICE_NAME, serving).await;
+        }
         let board = Self {
             reporter,
             draining,

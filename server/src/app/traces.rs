@@ -15,6 +15,7 @@ use tokio_util::sync::CancellationToken;
 use super::Sinks;
 use crate::config::TraceSettings;
 use crate::connector::{ChunkStamps, EdgeRecord, EdgeSink, Hop};
+use crate::error::ServeError;
 use crate::orchestrator::Orchestrator;
 use crate::session::{Packet, RecordSink, SessionChange, TurnRecord, UtteranceRecord};
 
@@ -151,6 +152,10 @@ impl RecordSink for Spans {
 
     fn session(&self, change: SessionChange) {
         self.sinks.records.session(change);
+    }
+
+    fn refused(&self, why: &ServeError) {
+        self.sinks.records.refused(why);
     }
 }
 

@@ -1,6 +1,7 @@
 //! API keys: who may call what, by a file that holds their hashes.
 //!
-//! A line of the file is `NAME SCOPE[,SCOPE...] sha256:HEX`; what follows `#` is a comment. Keys are 256 random bits, so
+//! A line of the file is `NAME SCOPE[,SCOPE...] sha256:HEX [QUOTA=LIMIT...]`; what follows `#` is a comment. A line
+//! `defaults QUOTA=LIMIT...` says what holds for keys that do not say otherwise. Keys are 256 random bits, so
 //! that a plain hash cannot be turned back: nothing has to be slow, and a key is found by looking its hash up.
 
 use std::collections::HashMap;
@@ -13,9 +14,13 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD as BASE64;
 use clap::ValueEnum;
 use sha2::{Digest as _, Sha256};
 
+use super::quotas::Quotas;
+
 /// What keys begin with, so that scanners for secrets can find one that got lost.
 const PREFIX: &str = "omni_";
 const HASH: &str = "sha256:";
+/// The first word of a line that is about every key.
+const DEFAULTS: &str = "defaults";
 /// Largest file that is read, in bytes.
 const MAX_FILE: u64 = 4 << 20;
 
@@ -28,6 +33,8 @@ pub enum Scope {
     Chat,
     /// Recording metrics.
     Metrics,
+    /// Looking at the server and steering it: the services of --admin-listen
+    Admin,
 }
 
 impl fmt::Display for Scope {
@@ -36,22 +43,28 @@ impl fmt::Display for Scope {
             Self::Speech => "speech",
             Self::Chat => "chat",
             Self::Metrics => "metrics",
+            Self::Admin => "admin",
         })
     }
 }
 
 /// Who has a key.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct Holder {
     /// A name for people.
     pub name: String,
     /// What the key opens.
     pub scopes: Vec<Scope>,
+    /// How much of it.
+    pub quotas: Quotas,
 }
 
+/// The SHA-256 of a key.
+pub type KeyHash = [u8; 32];
+
 /// The keys that are good.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct KeyFile(HashMap<[u8; 32], Holder>);
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct KeyFile(HashMap<KeyHash, Holder>);
 
 impl KeyFile {
     /// Reads a file.
@@ -79,13 +92,21 @@ impl KeyFile {
     /// Everything that is wrong with it, each with the number of its line.
     pub fn parse(text: &str) -> Result<Self, Vec<(usize, String)>> {
         let (mut keys, mut problems) = (HashMap::new(), Vec::new());
-        for (line, text) in (1..).zip(text.lines()) {
+        let lines = (1..).zip(text.lines()).map(|(line, text)| {
             let text = text.split('#').next().unwrap_or_default();
-            let words: Vec<_> = text.split_whitespace().collect();
+            (line, text.split_whitespace().collect::<Vec<_>>())
+        });
+        let (about_all, lines): (Vec<_>, Vec<_>) = lines.partition(|(_, words)| is_about_all(words));
+        let mut defaults = Quotas::default();
+        for (line, words) in about_all {
+            let set = words[1..].iter().try_for_each(|word| defaults.set(word));
+            problems.extend(set.err().map(|problem| (line, problem)));
+        }
+        for (line, words) in lines {
             let entry = match words[..] {
                 [] => continue,
-                [name, scopes, hash] => entry(name, scopes, hash),
-                _ => Err("expected NAME SCOPE[,SCOPE...] sha256:HEX".to_owned()),
+                [name, scopes, hash, ref quotas @ ..] => entry(name, scopes, hash, quotas, defaults),
+                _ => Err("expected NAME SCOPE[,SCOPE...] sha256:HEX [QUOTA=LIMIT...]".to_owned()),
             };
             match entry {
                 Ok((hash, holder)) => {
@@ -96,16 +117,28 @@ impl KeyFile {
                 Err(problem) => problems.push((line, problem)),
             }
         }
+        problems.sort_by_key(|(line, _)| *line);
         match problems.is_empty() {
             true => Ok(Self(keys)),
             false => Err(problems),
         }
     }
 
-    /// Who has this key.
+    /// Who has the key with this hash.
     #[must_use]
-    pub fn holder(&self, key: &str) -> Option<&Holder> {
-        self.0.get(&hash(key))
+    pub fn holder_of(&self, key: &KeyHash) -> Option<&Holder> {
+        self.0.get(key)
+    }
+
+    /// Who has which key.
+    pub fn holders(&self) -> impl Iterator<Item = (&KeyHash, &Holder)> {
+        self.0.iter()
+    }
+
+    /// Whether some key opens what `scope` covers.
+    #[must_use]
+    pub fn opens(&self, scope: Scope) -> bool {
+        self.0.values().any(|holder| holder.scopes.contains(&scope))
     }
 
     /// How many keys there are.
@@ -121,14 +154,28 @@ impl KeyFile {
     }
 }
 
-fn entry(name: &str, scopes: &str, hash: &str) -> Result<([u8; 32], Holder), String> {
+/// Whether a line is about every key. Somebody may be called as such a line begins.
+fn is_about_all(words: &[&str]) -> bool {
+    words.first() == Some(&DEFAULTS) && words.get(1).is_none_or(|word| word.contains('='))
+}
+
+fn entry(
+    name: &str,
+    scopes: &str,
+    hash: &str,
+    quotas: &[&str],
+    mut limits: Quotas,
+) -> Result<(KeyHash, Holder), String> {
     let scopes = scopes.split(',').map(|scope| {
-        Scope::from_str(scope, false).map_err(|_| format!("scope {scope:?} is none of speech, chat, metrics"))
+        Scope::from_str(scope, false)
+            .map_err(|_| format!("scope {scope:?} is none of speech, chat, metrics, admin"))
     });
     let hash = hash.strip_prefix(HASH).and_then(from_hex);
+    quotas.iter().try_for_each(|word| limits.set(word))?;
     let holder = Holder {
         name: name.to_owned(),
         scopes: scopes.collect::<Result<_, _>>()?,
+        quotas: limits,
     };
     let hash = hash.ok_or("the hash is not sha256: and 64 hexadecimal digits")?;
     Ok((hash, holder))
@@ -138,16 +185,22 @@ fn entry(name: &str, scopes: &str, hash: &str) -> Result<([u8; 32], Holder), Str
 ///
 /// # Errors
 /// If the system gives no random bytes.
-pub fn new_key(name: &str, scopes: &[Scope]) -> anyhow::Result<(String, String)> {
+pub fn new_key(name: &str, scopes: &[Scope], quotas: &Quotas) -> anyhow::Result<(String, String)> {
     let mut random = [0; 32];
     getrandom::fill(&mut random).map_err(|error| anyhow::anyhow!("no random bytes: {error}"))?;
     let key = format!("{PREFIX}{}", BASE64.encode(random));
     let scopes: Vec<_> = scopes.iter().map(Scope::to_string).collect();
-    let line = format!("{name} {} {HASH}{}", scopes.join(","), to_hex(&hash(&key)));
+    let line = format!(
+        "{name} {} {HASH}{}{quotas}",
+        scopes.join(","),
+        to_hex(&hash(&key))
+    );
     Ok((key, line))
 }
 
-fn hash(key: &str) -> [u8; 32] {
+/// How a key is kept.
+#[must_use]
+pub fn hash(key: &str) -> KeyHash {
     Sha256::digest(key.as_bytes()).into()
 }
 
@@ -172,17 +225,48 @@ mod tests {
 
     #[test]
     fn a_new_key_is_good_once_its_line_is_in_the_file() {
-        let (key, line) = new_key("backend", &[Scope::Speech, Scope::Chat]).unwrap();
-        let (other, _) = new_key("backend", &[Scope::Speech]).unwrap();
+        let none = Quotas::default();
+        let (key, line) = new_key("backend", &[Scope::Speech, Scope::Chat], &none).unwrap();
+        let (other, _) = new_key("backend", &[Scope::Speech], &none).unwrap();
         let file = KeyFile::parse(&format!("# ours\n\n{line} # since May\n")).unwrap();
-        let holder = file.holder(&key).unwrap();
+        let holder = file.holder_of(&hash(&key)).unwrap();
         assert_eq!(holder.name, "backend");
         assert_eq!(holder.scopes, [Scope::Speech, Scope::Chat]);
-        assert_eq!((file.holder(&other), file.holder("")), (None, None));
+        assert_eq!(
+            (file.holder_of(&hash(&other)), file.holder_of(&hash(""))),
+            (None, None)
+        );
         assert!(
             !line.contains(&key[PREFIX.len()..]),
             "the file does not hold the key"
         );
+    }
+
+    #[test]
+    fn quotas_are_those_of_the_key_or_the_defaults_wherever_these_are_written() {
+        let own = Quotas {
+            streams: Some(2),
+            ..Quotas::default()
+        };
+        let (key, line) = new_key("defaults", &[Scope::Speech], &own).unwrap();
+        let (other, second) = new_key("other", &[Scope::Admin], &Quotas::default()).unwrap();
+        let text = format!(
+            "{line} characters-per-minute=unlimited\n{second}\ndefaults streams=9 characters-per-minute=500 # all\n"
+        );
+        let file = KeyFile::parse(&text).unwrap();
+        assert_eq!(file.holder_of(&hash(&key)).unwrap().quotas, own);
+        let defaults = file.holder_of(&hash(&other)).unwrap().quotas;
+        assert_eq!(
+            (defaults.streams, defaults.characters_per_minute),
+            (Some(9), Some(500))
+        );
+        assert!(file.opens(Scope::Admin) && !file.opens(Scope::Chat));
+        let problems = KeyFile::parse(&format!(
+            "{line} streams=none\ndefaults streams\ndefaults dances=1"
+        ))
+        .unwrap_err();
+        let lines: Vec<_> = problems.iter().map(|(line, _)| *line).collect();
+        assert_eq!(lines, [1, 2, 3], "{problems:?}");
     }
 
     #[test]

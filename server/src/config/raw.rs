@@ -8,6 +8,7 @@ use clap::{Parser, Subcommand, ValueEnum};
 
 use super::keys::Scope;
 use super::metrics::RawMetrics;
+use super::quotas::Quotas;
 use super::time::parse_duration;
 use super::traces::RawTraces;
 use super::transport::RawTransport;
@@ -22,7 +23,7 @@ pub enum LogFormat {
 }
 
 /// What to do instead of serving.
-#[derive(Debug, Clone, PartialEq, Eq, Subcommand)]
+#[derive(Debug, Clone, PartialEq, Subcommand)]
 pub enum ServerCommand {
     /// Check the flags and the deploy file, and print how the stages would be run, as YAML with the origin of every value
     ///
@@ -41,6 +42,9 @@ pub enum ServerCommand {
         /// What it opens
         #[arg(long, value_enum, value_delimiter = ',', default_values_t = [Scope::Speech, Scope::Chat])]
         scopes: Vec<Scope>,
+        /// How much of it
+        #[command(flatten)]
+        quotas: Quotas,
     },
 
     /// Run one replica of a stage for the process that started this one
@@ -97,6 +101,11 @@ pub struct RawConfig {
         value_name = "ADDRESS"
     )]
     pub listen: SocketAddr,
+
+    /// Also serve operators (omni.v1.AdminService) at this address: who looks at the server, drains it, ends sessions. Where
+    /// API keys are asked for, one with the scope admin is needed. Other machines reach it only with such keys
+    #[arg(long, env = "OMNI_ADMIN_LISTEN", value_name = "ADDRESS")]
+    pub admin_listen: Option<SocketAddr>,
 
     /// Serve only who has an API key whose hash is in this file; `omni-server new-key` makes them. Read again when it changes
     #[arg(long, env = "OMNI_API_KEYS", value_name = "FILE")]

@@ -12,12 +12,11 @@ use std::sync::Arc;
 use futures::{Stream, StreamExt as _};
 use omni_proto::v1;
 use omni_proto::v1::chat_service_server::ChatService;
-use tokio::sync::OwnedSemaphorePermit;
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::metadata::MetadataMap;
-use tonic::{Request, Response, Status, Streaming};
+use tonic::{Extensions, Request, Response, Status, Streaming};
 
-use super::door::Door;
+use super::door::{Door, Place};
 use super::status::status;
 use crate::error::ServeError;
 use crate::session::{ChatCommand, ChatEvent, ChatSession, SessionLimits};
@@ -62,23 +61,27 @@ impl Chat {
     }
 
     /// Checks that a call can be taken.
-    fn admit(&self) -> Result<(Known, OwnedSemaphorePermit), ServeError> {
+    fn admit(&self, method: &'static str, extensions: &Extensions) -> Result<(Known, Place), ServeError> {
         let (pipeline, chat) = self.door.deps.orchestrator.chat_available()?;
         let known = Known {
             speech: Arc::clone(&pipeline.info),
             chat: Arc::clone(&chat.info),
             limits: self.door.deps.limits,
         };
-        Ok((known, self.door.enter()?))
+        Ok((known, self.door.enter(method, extensions)?))
     }
 
-    fn open<S>(&self, metadata: &MetadataMap, commands: S, place: OwnedSemaphorePermit) -> Events
+    fn open<S>(&self, metadata: &MetadataMap, commands: S, place: Place) -> Events
     where
         S: Stream<Item = Result<ChatCommand, ServeError>> + Unpin + Send + 'static,
     {
-        let session = ChatSession::new(self.door.deps.clone(), self.door.deadline(metadata))
-            .called_by(self.door.caller(metadata));
-        self.door.run(place, |events| session.run(commands, events))
+        let (deadline, trace) = (self.door.deadline(metadata), self.door.trace(metadata));
+        self.door.run(place, |deps, visit, events| {
+            let session = ChatSession::new(deps, deadline)
+                .called_by(trace)
+                .visited_by(visit);
+            session.run(commands, events)
+        })
     }
 }
 
@@ -91,8 +94,9 @@ impl ChatService for Chat {
         &self,
         request: Request<Streaming<v1::ConverseRequest>>,
     ) -> Result<Response<Self::ConverseStream>, Status> {
-        let (known, place) = self.admit().map_err(|error| status(&error))?;
-        let (metadata, _, requests) = request.into_parts();
+        let (metadata, extensions, requests) = request.into_parts();
+        let admitted = self.admit("ChatService/Converse", &extensions);
+        let (known, place) = admitted.map_err(|error| status(&error))?;
         let commands = commands::conversation(requests, known.clone(), self.door.max_message);
         let mut seq = 0;
         let replies = self.open(&metadata, commands, place).map(move |event| {
@@ -108,8 +112,9 @@ impl ChatService for Chat {
         &self,
         request: Request<v1::GenerateRequest>,
     ) -> Result<Response<Self::GenerateStream>, Status> {
-        let (known, place) = self.admit().map_err(|error| status(&error))?;
-        let (metadata, _, request) = request.into_parts();
+        let (metadata, extensions, request) = request.into_parts();
+        let admitted = self.admit("ChatService/Generate", &extensions);
+        let (known, place) = admitted.map_err(|error| status(&error))?;
         let commands = commands::one_answer(request, &known);
         let replies = self.open(&metadata, commands, place).filter_map(move |event| {
             let reply = match event {

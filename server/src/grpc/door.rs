@@ -1,4 +1,5 @@
-//! Where every call with a session of its own comes in: a bounded number at once, whatever the service.
+//! Where every call with a session of its own comes in: a bounded number at once, whatever the service, and of every caller as
+//! many as its quotas allow.
 
 use std::sync::Arc;
 
@@ -8,12 +9,16 @@ use omni_telemetry::TraceParent;
 use tokio::sync::mpsc;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio_stream::wrappers::ReceiverStream;
+use tonic::Extensions;
 use tonic::metadata::MetadataMap;
 
 use super::deadline::timeout;
+use crate::caller::{Caller, StreamPlace};
 use crate::clock::Clock;
 use crate::error::ServeError;
-use crate::session::{Command, Event, RecordSink, Session, SessionChange, SessionDeps};
+use crate::session::{
+    Command, Event, RecordSink, Registered, Registry, Session, SessionChange, SessionDeps, Visit,
+};
 use crate::stage::SpeechInfo;
 use crate::tasks::Tasks;
 
@@ -25,15 +30,17 @@ struct OpenSession {
     records: Arc<dyn RecordSink>,
     clock: Clock,
     began: Stamp,
+    _listed: Registered,
 }
 
 impl OpenSession {
-    fn new(deps: &SessionDeps) -> Self {
+    fn new(deps: &SessionDeps, listed: Registered) -> Self {
         deps.records.session(SessionChange::Opened);
         Self {
             records: Arc::clone(&deps.records),
             clock: deps.clock,
             began: deps.clock.now(),
+            _listed: listed,
         }
     }
 }
@@ -45,6 +52,15 @@ impl Drop for OpenSession {
     }
 }
 
+/// The right to a session, held until it is over.
+#[derive(Debug)]
+pub(super) struct Place {
+    method: &'static str,
+    caller: Caller,
+    _place: OwnedSemaphorePermit,
+    _stream: Option<StreamPlace>,
+}
+
 /// What services share. Copies are the same door.
 #[derive(Debug, Clone)]
 pub struct Door {
@@ -54,39 +70,56 @@ pub struct Door {
     tasks: Arc<Tasks>,
     sessions: Arc<Semaphore>,
     max_sessions: usize,
+    registry: Registry,
 }
 
 impl Door {
-    /// Lets in at most `max_sessions` calls at once. `max_message` is what the transport lets through.
+    /// Lets in at most `max_sessions` calls at once, and keeps them in `registry`. `max_message` is what the transport lets
+    /// through.
     #[must_use]
-    pub fn new(deps: SessionDeps, tasks: Arc<Tasks>, max_sessions: usize, max_message: usize) -> Self {
+    pub fn new(
+        deps: SessionDeps,
+        tasks: Arc<Tasks>,
+        registry: Registry,
+        max_sessions: usize,
+        max_message: usize,
+    ) -> Self {
         Self {
             deps,
             max_message,
             tasks,
             sessions: Arc::new(Semaphore::new(max_sessions)),
             max_sessions,
+            registry,
         }
     }
 
-    /// A place for a call.
-    pub(super) fn enter(&self) -> Result<OwnedSemaphorePermit, ServeError> {
-        Arc::clone(&self.sessions)
-            .try_acquire_owned()
-            .map_err(|_| ServeError::TooManySessions {
-                limit: self.max_sessions,
-            })
+    /// A place for a call of `method`, made by the caller that is named in its `extensions`.
+    pub(super) fn enter(&self, method: &'static str, extensions: &Extensions) -> Result<Place, ServeError> {
+        let place = self.try_enter(method, extensions);
+        place.inspect_err(|error| self.deps.records.refused(error))
+    }
+
+    fn try_enter(&self, method: &'static str, extensions: &Extensions) -> Result<Place, ServeError> {
+        let caller = extensions.get::<Caller>().cloned().unwrap_or_default();
+        let place = Arc::clone(&self.sessions).try_acquire_owned();
+        let limit = self.max_sessions;
+        Ok(Place {
+            _place: place.map_err(|_| ServeError::TooManySessions { limit })?,
+            _stream: caller.open(self.deps.clock.now())?,
+            method,
+            caller,
+        })
     }
 
     /// A place for a call that will be spoken to, and what it is spoken with.
-    pub(super) fn admit_speech(&self) -> Result<(Arc<SpeechInfo>, OwnedSemaphorePermit), ServeError> {
+    pub(super) fn admit_speech(
+        &self,
+        method: &'static str,
+        extensions: &Extensions,
+    ) -> Result<(Arc<SpeechInfo>, Place), ServeError> {
         let pipeline = self.deps.orchestrator.available()?;
-        Ok((Arc::clone(&pipeline.info), self.enter()?))
-    }
-
-    /// A session for a call.
-    pub(super) fn session(&self, metadata: &MetadataMap) -> Session {
-        Session::new(self.deps.clone(), self.deadline(metadata)).called_by(self.caller(metadata))
+        Ok((Arc::clone(&pipeline.info), self.enter(method, extensions)?))
     }
 
     /// Opens a session that speaks as `commands` say; gives its events.
@@ -94,13 +127,30 @@ impl Door {
         &self,
         metadata: &MetadataMap,
         commands: S,
-        place: OwnedSemaphorePermit,
+        place: Place,
     ) -> ReceiverStream<Result<Event, ServeError>>
     where
         S: Stream<Item = Result<Command, ServeError>> + Unpin + Send + 'static,
     {
-        let session = self.session(metadata);
-        self.run(place, |events| session.run(commands, events))
+        self.speak_as(metadata, commands, place, |session| session)
+    }
+
+    /// The same with a session that `settle` makes of one as it comes.
+    pub(super) fn speak_as<S>(
+        &self,
+        metadata: &MetadataMap,
+        commands: S,
+        place: Place,
+        settle: impl FnOnce(Session) -> Session,
+    ) -> ReceiverStream<Result<Event, ServeError>>
+    where
+        S: Stream<Item = Result<Command, ServeError>> + Unpin + Send + 'static,
+    {
+        let (deadline, trace) = (self.deadline(metadata), self.trace(metadata));
+        self.run(place, |deps, visit, events| {
+            let session = Session::new(deps, deadline).called_by(trace).visited_by(visit);
+            settle(session).run(commands, events)
+        })
     }
 
     /// When a call must be over, if its caller says.
@@ -109,7 +159,7 @@ impl Door {
     }
 
     /// Where the call comes from, if its caller says. Headers that cannot be read count as absent, as the standard has it.
-    pub(super) fn caller(&self, metadata: &MetadataMap) -> Option<TraceParent> {
+    pub(super) fn trace(&self, metadata: &MetadataMap) -> Option<TraceParent> {
         let mut parents = metadata.get_all("traceparent").iter();
         let parent = TraceParent::parse(parents.next()?.to_str().ok()?)?;
         if parents.next().is_some() {
@@ -123,15 +173,19 @@ impl Door {
     /// Runs a session as a task that holds its place to the end; gives its events.
     pub(super) fn run<E, F>(
         &self,
-        place: OwnedSemaphorePermit,
-        session: impl FnOnce(mpsc::Sender<Result<E, ServeError>>) -> F,
+        place: Place,
+        session: impl FnOnce(SessionDeps, Visit, mpsc::Sender<Result<E, ServeError>>) -> F,
     ) -> ReceiverStream<Result<E, ServeError>>
     where
         F: Future<Output = ()> + Send + 'static,
     {
         let (sender, events) = mpsc::channel(EVENTS);
-        let session = session(sender);
-        let open = OpenSession::new(&self.deps);
+        let mut deps = self.deps.clone();
+        deps.orchestrator = deps.orchestrator.on_behalf_of(place.caller.party());
+        let caller = place.caller.clone();
+        let listed = self.registry.open(place.method, caller, deps.clock.now());
+        let session = session(deps, listed.visit(), sender);
+        let open = OpenSession::new(&self.deps, listed);
         self.tasks.spawn(async move {
             session.await;
             drop(open);

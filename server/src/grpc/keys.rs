@@ -1,24 +1,28 @@
 //! Who may call: the layer that asks for API keys.
 //!
-//! In: every call of a service. Out: the same, or UNAUTHENTICATED and PERMISSION_DENIED. The file of keys is read again when it
-//! changes: a key can be added or taken back while the server runs. No call waits for that.
+//! In: every call of a service. Out: the same with its [`Caller`] among the extensions, or UNAUTHENTICATED and PERMISSION_DENIED.
+//! The file of keys is read again when it changes: a key can be added or taken back, and its quotas changed, while the server
+//! runs. No call waits for that.
 
+use std::collections::HashMap;
 use std::convert::Infallible;
+use std::net::IpAddr;
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll};
 
 use bytes::Bytes;
 use futures::future::BoxFuture;
 use http::header::AUTHORIZATION;
-use http::{HeaderMap, Request, Response};
+use http::{Extensions, HeaderMap, Request, Response};
 use http_body::Body as HttpBody;
 use tonic::body::Body;
 use tonic::server::NamedService;
 use tower::{BoxError, Service};
 
 use super::status::status;
-use crate::config::{KeyFile, Scope};
+use crate::caller::{Account, Caller, Party};
+use crate::config::{Holder, KeyFile, KeyHash, Scope, hash};
 use crate::error::ServeError;
 use crate::reload::Reload;
 
@@ -27,7 +31,21 @@ const OTHER_HEADER: &str = "x-api-key";
 
 /// The keys that are asked for. Copies are the same keys.
 #[derive(Debug, Clone, Default)]
-pub struct Keys(Option<Arc<Reload<KeyFile>>>);
+pub struct Keys(Option<Arc<Reload<Known>>>);
+
+/// Who has a key, and what that has used.
+#[derive(Debug)]
+struct Known {
+    file: KeyFile,
+    /// One for every key of `file`. They outlast a change of it.
+    accounts: Accounts,
+}
+
+type Accounts = HashMap<KeyHash, Arc<Account>>;
+
+/// Where a call comes from; among its extensions.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Peer(pub(super) IpAddr);
 
 impl Keys {
     /// Asks for a key of the file at `path`, or for none if there is no path.
@@ -37,8 +55,14 @@ impl Keys {
     pub fn new(path: Option<&Path>) -> Result<Self, Vec<String>> {
         let Some(path) = path else { return Ok(Self(None)) };
         let files = vec![path.to_owned()];
-        let path = path.to_owned();
-        let keys = Reload::new("the file of API keys", files, move || KeyFile::read(&path))?;
+        let (path, kept) = (path.to_owned(), Mutex::new(Accounts::new()));
+        let keys = Reload::new("the file of API keys", files, move || {
+            let file = KeyFile::read(&path)?;
+            let mut before = kept.lock().unwrap_or_else(PoisonError::into_inner);
+            *before = accounts(&file, &before);
+            let accounts = before.clone();
+            Ok(Known { file, accounts })
+        })?;
         Ok(Self(Some(Arc::new(keys))))
     }
 
@@ -50,18 +74,27 @@ impl Keys {
         }
     }
 
-    /// Whether who sent these headers may do what `scope` covers; without a scope, any good key will do.
+    /// Who sent these headers from there, if that caller may do what `scope` covers; without a scope, any good key will do.
     ///
     /// # Errors
     /// Why not.
-    pub fn allow(&self, headers: &HeaderMap, scope: Option<Scope>) -> Result<(), ServeError> {
-        let Some(keys) = &self.0 else { return Ok(()) };
-        let key = key(headers).ok_or(ServeError::ApiKeyMissing)?;
-        let file = keys.current();
-        let holder = file.holder(key).ok_or(ServeError::ApiKeyInvalid)?;
+    pub fn allow(
+        &self,
+        headers: &HeaderMap,
+        extensions: &Extensions,
+        scope: Option<Scope>,
+    ) -> Result<Caller, ServeError> {
+        let Some(keys) = &self.0 else {
+            let party = peer(extensions).map_or(Party::Nobody, Party::at);
+            return Ok(Caller::anonymous(party));
+        };
+        let key = hash(key(headers).ok_or(ServeError::ApiKeyMissing)?);
+        let state = keys.current();
+        let known = state.file.holder_of(&key).zip(state.accounts.get(&key));
+        let (holder, account) = known.ok_or(ServeError::ApiKeyInvalid)?;
         match scope {
             Some(scope) if !holder.scopes.contains(&scope) => Err(ServeError::ScopeMissing(scope)),
-            _ => Ok(()),
+            _ => Ok(Caller::holder(Arc::clone(account))),
         }
     }
 
@@ -73,6 +106,28 @@ impl Keys {
             scope,
         }
     }
+}
+
+/// The accounts of a file's keys: those that there were, with the quotas that hold now, and new ones.
+fn accounts(file: &KeyFile, before: &Accounts) -> Accounts {
+    let accounts = file.holders().map(|(key, holder)| {
+        let known = before.get(key).filter(|known| known.name() == holder.name);
+        let account = known.map_or_else(|| account(key, holder), Arc::clone);
+        account.set(&holder.quotas);
+        (*key, account)
+    });
+    accounts.collect()
+}
+
+fn account(key: &KeyHash, holder: &Holder) -> Arc<Account> {
+    let (half, _) = key.split_at(size_of::<u128>());
+    let half = half.try_into().map_or(0, u128::from_be_bytes);
+    Arc::new(Account::new(&holder.name, Party::Key(half), &holder.quotas))
+}
+
+/// Where a call comes from.
+fn peer(extensions: &Extensions) -> Option<IpAddr> {
+    extensions.get::<Peer>().map(|peer| peer.0)
 }
 
 fn key(headers: &HeaderMap) -> Option<&str> {
@@ -111,8 +166,13 @@ where
     }
 
     fn call(&mut self, request: Request<Body>) -> Self::Future {
-        match self.keys.allow(request.headers(), self.scope) {
-            Ok(()) => {
+        let mut request = request;
+        match self
+            .keys
+            .allow(request.headers(), request.extensions(), self.scope)
+        {
+            Ok(caller) => {
+                request.extensions_mut().insert(caller);
                 let answer = self.inner.call(request);
                 Box::pin(async move { Ok(answer.await?.map(Body::new)) })
             }

@@ -13,9 +13,11 @@ use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::pin::pin;
 use std::sync::Arc;
+use std::task::{Context, Poll};
 use std::time::{Duration, SystemTime};
 
 use axum::Router;
+use http::Request;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto::Builder;
 use hyper_util::service::TowerToHyperService;
@@ -27,10 +29,12 @@ use tokio_stream::StreamExt as _;
 use tokio_util::either::Either;
 use tokio_util::sync::CancellationToken;
 use tonic::transport::server::TcpIncoming;
+use tower::Service;
 
 use self::opened::Opened;
 use self::openings::{Opening, Openings};
 use self::places::{Full, Places};
+use super::keys::Peer;
 use crate::config::{ConnectionLimits, TlsFiles, TlsIdentity, subject};
 use crate::reload::Reload;
 
@@ -148,6 +152,28 @@ impl Listener {
     }
 }
 
+/// Tells a service where its calls come from.
+#[derive(Debug, Clone)]
+struct Placed<S> {
+    peer: Peer,
+    service: S,
+}
+
+impl<S: Service<Request<B>>, B> Service<Request<B>> for Placed<S> {
+    type Response = S::Response;
+    type Error = S::Error;
+    type Future = S::Future;
+
+    fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<Result<(), S::Error>> {
+        self.service.poll_ready(context)
+    }
+
+    fn call(&mut self, mut request: Request<B>) -> S::Future {
+        request.extensions_mut().insert(self.peer);
+        self.service.call(request)
+    }
+}
+
 /// Whether an error is that of a connection which is gone already.
 fn is_own(error: &io::Error) -> bool {
     use io::ErrorKind::{ConnectionAborted, ConnectionRefused, ConnectionReset, Interrupted};
@@ -244,7 +270,10 @@ impl Shared {
     }
 
     async fn talk(&self, stream: Stream, peer: SocketAddr) {
-        let service = TowerToHyperService::new(self.service.clone());
+        let service = TowerToHyperService::new(Placed {
+            peer: Peer(peer.ip()),
+            service: self.service.clone(),
+        });
         let mut connection = pin!(self.http.serve_connection(TokioIo::new(stream), service));
         let ended = tokio::select! {
             ended = connection.as_mut() => ended,

@@ -21,7 +21,7 @@ use super::parcel::Parcels;
 use super::settings::invalid;
 use super::status::status;
 use crate::error::{ServeError, excerpt};
-use crate::session::{Event, EventBody, Outcome, TimedText};
+use crate::session::{Event, EventBody, Outcome, Session, TimedText};
 
 type Reply = Pin<Box<dyn Stream<Item = Result<tts::SynthesizeSpeechResponse, Status>> + Send>>;
 
@@ -79,8 +79,11 @@ impl RivaSpeechSynthesis for Riva {
         request: Request<tts::SynthesizeSpeechRequest>,
     ) -> Result<Response<tts::SynthesizeSpeechResponse>, Status> {
         let parcel = self.parcels.place().map_err(|error| status(&error))?;
-        let (info, place) = self.door.admit_speech().map_err(|error| status(&error))?;
-        let (metadata, _, mut request) = request.into_parts();
+        let (metadata, extensions, mut request) = request.into_parts();
+        let admitted = self
+            .door
+            .admit_speech("RivaSpeechSynthesis/Synthesize", &extensions);
+        let (info, place) = admitted.map_err(|error| status(&error))?;
         let id = request.id.take();
         let mut events = self.door.speak(&metadata, whole(request, &info), place);
         let mut audio = BytesMut::new();
@@ -105,8 +108,11 @@ impl RivaSpeechSynthesis for Riva {
         &self,
         request: Request<Streaming<tts::SynthesizeSpeechRequest>>,
     ) -> Result<Response<Self::SynthesizeOnlineStream>, Status> {
-        let (info, place) = self.door.admit_speech().map_err(|error| status(&error))?;
-        let (metadata, _, requests) = request.into_parts();
+        let (metadata, extensions, requests) = request.into_parts();
+        let admitted = self
+            .door
+            .admit_speech("RivaSpeechSynthesis/SynthesizeOnline", &extensions);
+        let (info, place) = admitted.map_err(|error| status(&error))?;
         let ids = Ids::default();
         let commands = online(
             requests,
@@ -118,8 +124,7 @@ impl RivaSpeechSynthesis for Riva {
             },
         );
         // There is no way to tell a caller that this was too much and go on.
-        let session = self.door.session(&metadata).holding_back();
-        let events = self.door.run(place, |events| session.run(commands, events));
+        let events = self.door.speak_as(&metadata, commands, place, Session::holding_back);
         let mut id = None;
         let mut words = Words::default();
         let replies = events.filter_map(move |event| {

@@ -1,4 +1,4 @@
-//! Every service, on one port.
+//! Every service for callers on one port, and the one for operators on another.
 
 use std::convert::Infallible;
 use std::fmt::Display;
@@ -11,6 +11,7 @@ use http::{HeaderValue, Method, Request, Response};
 use http_body::Body as HttpBody;
 use omni_proto::FILE_DESCRIPTOR_SET;
 use omni_proto::riva::tts::riva_speech_synthesis_server::{self, RivaSpeechSynthesisServer};
+use omni_proto::v1::admin_service_server::{self, AdminServiceServer};
 use omni_proto::v1::catalog_service_server::{self, CatalogServiceServer};
 use omni_proto::v1::chat_service_server::{self, ChatServiceServer};
 use omni_proto::v1::metrics_service_server::{self, MetricsServiceServer};
@@ -19,11 +20,13 @@ use tokio::net::TcpListener;
 use tonic::body::Body;
 use tonic::server::NamedService;
 use tonic::service::Routes;
-use tonic_health::pb::health_server::{Health, HealthServer};
+use tonic_health::pb::health_server::{self, Health, HealthServer};
+use tonic_reflection::pb::{v1 as reflection_v1, v1alpha as reflection_v1alpha};
 use tonic_web::GrpcWebLayer;
 use tower::{BoxError, Layer as _, Service};
 use tower_http::cors::{AllowHeaders, AllowOrigin, CorsLayer};
 
+use super::admin::Admin;
 use super::calls::{self, CountCalls};
 use super::catalog::Catalog;
 use super::chat::Chat;
@@ -48,6 +51,9 @@ pub const CHAT_SERVICE_NAME: &str = chat_service_server::SERVICE_NAME;
 /// The service that needs no model, and that is healthy where it is on.
 pub const METRICS_SERVICE_NAME: &str = metrics_service_server::SERVICE_NAME;
 
+/// The service for operators, which needs no model either.
+pub const ADMIN_SERVICE_NAME: &str = admin_service_server::SERVICE_NAME;
+
 /// The services of one server. Three are shared with the routes of other protocols, which ask them in turn.
 #[derive(Debug)]
 pub struct Services {
@@ -66,7 +72,7 @@ pub struct Services {
 }
 
 /// Who is served, and how.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct Access {
     /// Who may call.
     pub keys: Keys,
@@ -78,6 +84,8 @@ pub struct Access {
     pub cors_origins: Vec<HeaderValue>,
 }
 
+/// Largest request message of operators, in bytes.
+const MAX_ADMIN_MESSAGE: usize = 16 << 10;
 /// How long a browser need not ask again.
 const CORS_AGE: Duration = Duration::from_secs(3_600);
 
@@ -100,11 +108,6 @@ pub async fn serve<H: Health>(
         cors_origins,
     } = access;
     let most = limits.message_bytes;
-    let reflection = || {
-        tonic_reflection::server::Builder::configure()
-            .register_encoded_file_descriptor_set(FILE_DESCRIPTOR_SET)
-            .register_encoded_file_descriptor_set(tonic_health::pb::FILE_DESCRIPTOR_SET)
-    };
     let speech = SpeechServiceServer::from_arc(services.speech).max_decoding_message_size(most);
     let chat = ChatServiceServer::from_arc(services.chat).max_decoding_message_size(most);
     let catalog = CatalogServiceServer::from_arc(services.catalog).max_decoding_message_size(most);
@@ -121,6 +124,10 @@ pub async fn serve<H: Health>(
     routes = with(routes, &layers, keys.guard(None, catalog));
     routes = with(routes, &layers, keys.guard(speaks, parcels.layer(riva)));
     routes = with(routes, &layers, keys.guard(Some(Scope::Metrics), metrics));
+    let names = [CHAT_SERVICE_NAME, METRICS_SERVICE_NAME]
+        .into_iter()
+        .chain(SERVICE_NAMES);
+    let reflection = || reflection(names.clone());
     routes = with(routes, &layers, keys.guard(None, reflection().build_v1()?));
     routes = with(routes, &layers, keys.guard(None, reflection().build_v1alpha()?));
     // Probes have no keys.
@@ -141,6 +148,49 @@ pub async fn serve<H: Health>(
         () = followed => {}
     }
     Ok(())
+}
+
+/// Serves operators until `shutdown` resolves and every connection has closed after it. The files of `access` are followed where
+/// callers are served.
+///
+/// # Errors
+/// If the descriptors for reflection are unusable.
+pub async fn serve_admin<H: Health>(
+    listener: TcpListener,
+    admin: Admin,
+    health: HealthServer<H>,
+    calls: CountCalls,
+    access: Access,
+    shutdown: impl Future<Output = ()>,
+) -> anyhow::Result<()> {
+    let (scope, keys) = (Some(Scope::Admin), access.keys);
+    let admin = AdminServiceServer::new(admin).max_decoding_message_size(MAX_ADMIN_MESSAGE);
+    let reflection = || reflection([ADMIN_SERVICE_NAME].into_iter());
+    let routes = Routes::default()
+        .add_service(calls.layer(keys.guard(scope, admin)))
+        .add_service(calls.layer(keys.guard(scope, reflection().build_v1()?)))
+        .add_service(calls.layer(keys.guard(scope, reflection().build_v1alpha()?)))
+        .add_service(calls.layer(health));
+    let routes = routes.prepare().into_axum_router();
+    Listener::new(listener, access.tls, access.limits, routes).serve(shutdown).await;
+    Ok(())
+}
+
+/// What there is to know about these services, those for probes and about itself.
+fn reflection(names: impl Iterator<Item = &'static str>) -> tonic_reflection::server::Builder<'static> {
+    let builder = tonic_reflection::server::Builder::configure()
+        .register_encoded_file_descriptor_set(FILE_DESCRIPTOR_SET)
+        .register_encoded_file_descriptor_set(tonic_health::pb::FILE_DESCRIPTOR_SET)
+        .register_encoded_file_descriptor_set(tonic_reflection::pb::v1::FILE_DESCRIPTOR_SET)
+        .register_encoded_file_descriptor_set(tonic_reflection::pb::v1alpha::FILE_DESCRIPTOR_SET);
+    let always = [
+        health_server::SERVICE_NAME,
+        reflection_v1::server_reflection_server::SERVICE_NAME,
+        reflection_v1alpha::server_reflection_server::SERVICE_NAME,
+    ];
+    names
+        .chain(always)
+        .fold(builder, |builder, name| builder.with_service_name(name))
 }
 
 /// What stands before every service.

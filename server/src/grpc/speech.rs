@@ -37,11 +37,12 @@ impl SpeechService for Speech {
         &self,
         request: Request<Streaming<v1::SpeakRequest>>,
     ) -> Result<Response<Self::SpeakStream>, Status> {
-        let (info, permit) = self.door.admit_speech().map_err(|error| status(&error))?;
-        let (metadata, _, requests) = request.into_parts();
+        let (metadata, extensions, requests) = request.into_parts();
+        let admitted = self.door.admit_speech("SpeechService/Speak", &extensions);
+        let (info, place) = admitted.map_err(|error| status(&error))?;
         let commands = commands::spoken(requests, Arc::clone(&info), self.door.max_message);
         let mut seq = 0;
-        let replies = self.door.speak(&metadata, commands, permit).map(move |event| {
+        let replies = self.door.speak(&metadata, commands, place).map(move |event| {
             seq += 1;
             event
                 .map(|event| reply::speak(event, seq, &info))
@@ -54,12 +55,13 @@ impl SpeechService for Speech {
         &self,
         request: Request<v1::SynthesizeRequest>,
     ) -> Result<Response<Self::SynthesizeStream>, Status> {
-        let (info, permit) = self.door.admit_speech().map_err(|error| status(&error))?;
-        let (metadata, _, request) = request.into_parts();
+        let (metadata, extensions, request) = request.into_parts();
+        let admitted = self.door.admit_speech("SpeechService/Synthesize", &extensions);
+        let (info, place) = admitted.map_err(|error| status(&error))?;
         let commands = commands::whole(request, &info);
         let replies = self
             .door
-            .speak(&metadata, commands, permit)
+            .speak(&metadata, commands, place)
             .filter_map(move |event| {
                 let reply = match event {
                     Ok(event) => reply::synthesize(event, &info),

@@ -45,7 +45,10 @@ fn code(error: &ServeError) -> Code {
         | ServeError::TooManyUtterances { .. }
         | ServeError::TooManySessions { .. }
         | ServeError::TooManyRecorders { .. }
-        | ServeError::Overloaded(_) => Code::ResourceExhausted,
+        | ServeError::TooManyWatchers { .. }
+        | ServeError::Overloaded(_)
+        | ServeError::Crowded { .. }
+        | ServeError::OverQuota(_) => Code::ResourceExhausted,
         ServeError::ModelLoading
         | ServeError::StageUnavailable { .. }
         | ServeError::Draining
@@ -53,10 +56,14 @@ fn code(error: &ServeError) -> Code {
         ServeError::StageFailed { .. } => Code::Internal,
         ServeError::ApiKeyMissing | ServeError::ApiKeyInvalid => Code::Unauthenticated,
         ServeError::ScopeMissing(_) => Code::PermissionDenied,
+        ServeError::StageNotFound { .. }
+        | ServeError::ReplicaNotFound { .. }
+        | ServeError::SessionNotFound { .. } => Code::NotFound,
         ServeError::DeadlineExceeded => Code::DeadlineExceeded,
-        ServeError::SessionIdle(_) | ServeError::SessionMaxAge(_) | ServeError::SlowReader(_) => {
-            Code::Aborted
-        }
+        ServeError::SessionIdle(_)
+        | ServeError::SessionMaxAge(_)
+        | ServeError::SessionCancelled(_)
+        | ServeError::SlowReader(_) => Code::Aborted,
         ServeError::CallerGone => Code::Cancelled,
     }
 }
@@ -83,8 +90,11 @@ fn retry(error: &ServeError) -> Option<Duration> {
     match error {
         ServeError::TooManySessions { .. }
         | ServeError::TooManyRecorders { .. }
+        | ServeError::TooManyWatchers { .. }
         | ServeError::Overloaded(_)
         | ServeError::StageUnavailable { .. } => Some(RETRY_LOAD),
+        ServeError::Crowded { retry, .. } => Some(*retry),
+        ServeError::OverQuota(over) => Some(over.retry),
         ServeError::ModelLoading => Some(RETRY_START),
         ServeError::Draining | ServeError::Stopped => Some(RETRY_ELSEWHERE),
         _ => None,
@@ -103,8 +113,12 @@ fn metadata(error: &ServeError) -> HashMap<String, String> {
         ServeError::TooManyUtterances { limit }
         | ServeError::TooManySessions { limit }
         | ServeError::TooManyRecorders { limit }
+        | ServeError::TooManyWatchers { limit }
         | ServeError::MessageTooLarge { limit } => {
             vec![("limit", limit.to_string())]
+        }
+        ServeError::OverQuota(over) => {
+            vec![("quota", over.quota.to_string()), ("limit", over.limit.clone())]
         }
         ServeError::StageFailed { stage, .. } | ServeError::StageUnavailable { stage, .. } => {
             vec![("stage", (*stage).to_owned())]
@@ -125,6 +139,10 @@ pub fn status(error: &ServeError) -> Status {
     details.set_error_info(error.reason(), ERROR_DOMAIN, metadata(error));
     if let Some(field) = field(error) {
         details.add_bad_request_violation(field, &message);
+    }
+    if let ServeError::OverQuota(over) = error {
+        let description = format!("limited to {} for this API key", over.limit);
+        details.add_quota_failure_violation(over.quota.name(), description);
     }
     if let Some(delay) = retry(error) {
         details.set_retry_info(Some(delay));
@@ -148,6 +166,8 @@ pub fn rpc_status(error: &ServeError) -> RpcStatus {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::caller::OverQuota;
+    use crate::config::Quota;
 
     #[test]
     fn every_status_names_its_reason_and_domain() {
@@ -161,6 +181,34 @@ mod tests {
         assert_eq!(info.metadata["limit"], "10");
         assert_eq!(details.bad_request().unwrap().field_violations[0].field, "text");
         assert_eq!(status.code(), Code::InvalidArgument);
+    }
+
+    #[test]
+    fn a_quota_that_is_used_up_is_named_with_its_limit_and_when_to_try_again() {
+        let over = |quota| {
+            let (limit, retry) = ("4".to_owned(), Duration::from_millis(700));
+            status(&ServeError::OverQuota(OverQuota { quota, limit, retry }))
+        };
+        for (quota, reason) in [
+            (Quota::Streams, "CONCURRENCY_LIMIT"),
+            (Quota::Requests, "RATE_LIMITED"),
+            (Quota::Characters, "RATE_LIMITED"),
+            (Quota::Audio, "RATE_LIMITED"),
+        ] {
+            let status = over(quota);
+            assert_eq!(status.code(), Code::ResourceExhausted);
+            let details = status.get_error_details();
+            let info = details.error_info().unwrap();
+            assert_eq!(
+                (info.reason.as_str(), info.metadata["limit"].as_str()),
+                (reason, "4")
+            );
+            let violation = &details.quota_failure().unwrap().violations[0];
+            assert_eq!(violation.subject, quota.name());
+            assert!(violation.description.contains('4'));
+            let retry = details.retry_info().unwrap().retry_delay;
+            assert_eq!(retry, Some(Duration::from_millis(700)));
+        }
     }
 
     #[test]

@@ -2,7 +2,8 @@
 
 use axum::body::Body;
 use axum::extract::State;
-use axum::http::{HeaderMap, HeaderValue, header};
+use axum::http::request::Parts;
+use axum::http::{HeaderValue, header};
 use axum::response::Response;
 use futures::{Stream, StreamExt as _, stream};
 use omni_audio::{SampleRate, Samples, WAV_HEADER_LEN, WavHeader};
@@ -42,11 +43,11 @@ const NAMES: [(&str, &str); 11] = [
 
 pub(super) async fn create(
     State(openai): State<OpenAi>,
-    headers: HeaderMap,
+    head: Parts,
     body: Body,
 ) -> Result<Response, ApiError> {
-    openai.allow(&headers, Some(Scope::Chat))?;
-    let question: Question = openai.json(&headers, body, MAX_BODY).await?;
+    let caller = openai.allow(&head, Some(Scope::Chat))?;
+    let question: Question = openai.json(&head.headers, body, MAX_BODY).await?;
     let (sound, streams, wants_usage) = (question.sound()?, question.streams(), question.wants_usage());
     if streams && sound.is_some_and(|sound| sound != Sound::Pcm) {
         let problem =
@@ -57,7 +58,7 @@ pub(super) async fn create(
     let place = place.map_err(|error| named(&status(&error)))?;
     let answer = openai
         .chat
-        .generate(request(headers, question.request(sound)?))
+        .generate(request(caller, head.headers, question.request(sound)?))
         .await;
     let mut events = answer.map_err(|status| named(&status))?.into_inner();
     // The status of the answer is decided by what comes first: words, sound, or why there are none.

@@ -1,7 +1,7 @@
 //! `/v1/models` and `/v1/audio/voices`.
 
 use axum::extract::{Path, State};
-use axum::http::HeaderMap;
+use axum::http::request::Parts;
 use axum::response::Response;
 use omni_proto::v1;
 use omni_proto::v1::catalog_service_server::CatalogService as _;
@@ -10,11 +10,11 @@ use serde_json::{Value, json};
 use super::error::ApiError;
 use super::{OpenAi, body, request};
 
-async fn listed(openai: &OpenAi, headers: HeaderMap) -> Result<Vec<Value>, ApiError> {
-    openai.allow(&headers, None)?;
+async fn listed(openai: &OpenAi, head: Parts) -> Result<Vec<Value>, ApiError> {
+    let caller = openai.allow(&head, None)?;
     let answer = openai
         .catalog
-        .list_models(request(headers, v1::ListModelsRequest::default()));
+        .list_models(request(caller, head.headers, v1::ListModelsRequest::default()));
     let models = answer
         .await
         .map_err(|status| ApiError::new(&status, &[]))?
@@ -25,26 +25,26 @@ async fn listed(openai: &OpenAi, headers: HeaderMap) -> Result<Vec<Value>, ApiEr
     Ok(models.into_iter().map(model).collect())
 }
 
-pub(super) async fn models(State(openai): State<OpenAi>, headers: HeaderMap) -> Result<Response, ApiError> {
-    let models = listed(&openai, headers).await?;
+pub(super) async fn models(State(openai): State<OpenAi>, head: Parts) -> Result<Response, ApiError> {
+    let models = listed(&openai, head).await?;
     Ok(body(&json!({"object": "list", "data": models})))
 }
 
 pub(super) async fn model(
     State(openai): State<OpenAi>,
     Path(id): Path<String>,
-    headers: HeaderMap,
+    head: Parts,
 ) -> Result<Response, ApiError> {
-    let models = listed(&openai, headers).await?;
+    let models = listed(&openai, head).await?;
     let model = models.iter().find(|model| model["id"] == id);
     model.map(body).ok_or_else(ApiError::no_such_model)
 }
 
-pub(super) async fn voices(State(openai): State<OpenAi>, headers: HeaderMap) -> Result<Response, ApiError> {
-    openai.allow(&headers, None)?;
+pub(super) async fn voices(State(openai): State<OpenAi>, head: Parts) -> Result<Response, ApiError> {
+    let caller = openai.allow(&head, None)?;
     let answer = openai
         .catalog
-        .list_voices(request(headers, v1::ListVoicesRequest::default()));
+        .list_voices(request(caller, head.headers, v1::ListVoicesRequest::default()));
     let voices = answer
         .await
         .map_err(|status| ApiError::new(&status, &[]))?

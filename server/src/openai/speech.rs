@@ -2,7 +2,8 @@
 
 use axum::body::{Body, Bytes};
 use axum::extract::State;
-use axum::http::{HeaderMap, HeaderValue, header};
+use axum::http::request::Parts;
+use axum::http::{HeaderValue, header};
 use axum::response::Response;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
@@ -95,15 +96,15 @@ impl Speech {
 
 pub(super) async fn create(
     State(openai): State<OpenAi>,
-    headers: HeaderMap,
+    head: Parts,
     body: Body,
 ) -> Result<Response, ApiError> {
-    openai.allow(&headers, Some(Scope::Speech))?;
-    let speech: Speech = openai.json(&headers, body, MAX_BODY).await?;
+    let caller = openai.allow(&head, Some(Scope::Speech))?;
+    let speech: Speech = openai.json(&head.headers, body, MAX_BODY).await?;
     let (sound, carrier) = speech.sound()?;
     let answer = openai
         .speech
-        .synthesize(request(headers, speech.request(sound)))
+        .synthesize(request(caller, head.headers, speech.request(sound)))
         .await;
     let mut events = answer.map_err(|status| named(&status))?.into_inner();
     // The status of the answer is decided by what comes first: sound, or why there is none.

@@ -1,11 +1,21 @@
-//! Who may work now: a bounded number of utterances, and a bounded queue in front of them.
+//! Who may work now: a bounded number of utterances, and a bounded queue in front of them that parties share fairly.
+//!
+//! Nobody waits longer than the limit, and nobody begins to wait who would: as soon as it is known how fast places become free,
+//! whoever would wait too long is refused at once, and told when trying again makes sense.
 
-use std::sync::Arc;
+mod pace;
+mod queue;
+
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::sync::oneshot;
 
+use self::pace::Pace;
+use self::queue::{Queue, Ticket};
+use crate::caller::Party;
+use crate::clock::Clock;
 use crate::error::ServeError;
 
 /// Bounds of an [`Admission`].
@@ -19,76 +29,91 @@ pub struct AdmissionLimits {
     pub max_wait: Duration,
 }
 
-/// Hands out permits, first come first served.
+/// Hands out permits. Copies are the same one.
 #[derive(Debug, Clone)]
-pub struct Admission {
+pub struct Admission(Arc<Shared>);
+
+#[derive(Debug)]
+struct Shared {
     limits: AdmissionLimits,
-    permits: Arc<Semaphore>,
-    waiting: Arc<AtomicUsize>,
-    refused: Arc<AtomicUsize>,
+    clock: Clock,
+    state: Mutex<State>,
+    refused: AtomicUsize,
 }
+
+#[derive(Debug)]
+struct State {
+    queue: Queue<oneshot::Sender<Answer>>,
+    pace: Pace,
+}
+
+/// What one that waits is told.
+type Answer = Result<UtterancePermit, ServeError>;
 
 /// The right to work, given back when dropped.
 #[derive(Debug)]
 pub struct UtterancePermit {
-    _permit: OwnedSemaphorePermit,
+    shared: Arc<Shared>,
+    party: Party,
 }
 
-/// Counts one waiting utterance for as long as it lives.
-struct Waiting(Arc<AtomicUsize>);
+impl Drop for UtterancePermit {
+    fn drop(&mut self) {
+        self.shared.release(self.party);
+    }
+}
+
+/// One that waits, for as long as it lives.
+struct Waiting {
+    shared: Arc<Shared>,
+    party: Party,
+    ticket: Ticket,
+    answer: oneshot::Receiver<Answer>,
+}
 
 impl Drop for Waiting {
     fn drop(&mut self) {
-        self.0.fetch_sub(1, Ordering::AcqRel);
+        let left = self.shared.state().queue.leave(self.party, self.ticket);
+        drop(left);
     }
+}
+
+/// What came of asking.
+enum Asked {
+    Admitted(UtterancePermit),
+    Waits(Waiting),
 }
 
 impl Admission {
     /// With these bounds.
     #[must_use]
     pub fn new(limits: AdmissionLimits) -> Self {
-        Self {
+        Self(Arc::new(Shared {
             limits,
-            permits: Arc::new(Semaphore::new(limits.max_active)),
-            waiting: Arc::default(),
-            refused: Arc::default(),
-        }
+            clock: Clock::start(),
+            state: Mutex::new(State {
+                queue: Queue::new(limits.max_active, limits.max_waiting),
+                pace: Pace::new(limits.max_active),
+            }),
+            refused: AtomicUsize::new(0),
+        }))
     }
 
-    /// Waits for a permit.
+    /// Waits for a permit for `party`.
     ///
     /// # Errors
-    /// [`ServeError::Overloaded`] at once if too many wait already, later if the wait gets too long.
-    pub fn admit(&self) -> impl Future<Output = Result<UtterancePermit, ServeError>> + Send + use<> {
-        let Self {
-            limits,
-            permits,
-            waiting,
-            refused,
-        } = self.clone();
+    /// [`ServeError::Crowded`]: at once if too many wait already or the wait would be too long, later if it gets too long.
+    pub fn admit(&self, party: Party) -> impl Future<Output = Answer> + Send + use<> {
+        let shared = Arc::clone(&self.0);
         async move {
-            if let Ok(permit) = Arc::clone(&permits).try_acquire_owned() {
-                return Ok(UtterancePermit { _permit: permit });
-            }
-            let before = waiting.fetch_add(1, Ordering::AcqRel);
-            let _waiting = Waiting(waiting);
-            if before >= limits.max_waiting {
-                refused.fetch_add(1, Ordering::AcqRel);
-                return Err(ServeError::Overloaded(format!(
-                    "{} utterances are waiting, the limit is {}",
-                    before, limits.max_waiting
-                )));
-            }
-            match tokio::time::timeout(limits.max_wait, permits.acquire_owned()).await {
-                Ok(Ok(permit)) => Ok(UtterancePermit { _permit: permit }),
-                Ok(Err(_closed)) => Err(ServeError::Stopped),
-                Err(_elapsed) => {
-                    refused.fetch_add(1, Ordering::AcqRel);
-                    Err(ServeError::Overloaded(format!(
-                        "no place became free within {:?}",
-                        limits.max_wait
-                    )))
-                }
+            let mut waiting = match shared.ask(party)? {
+                Asked::Admitted(permit) => return Ok(permit),
+                Asked::Waits(waiting) => waiting,
+            };
+            let longest = shared.limits.max_wait;
+            match tokio::time::timeout(longest, &mut waiting.answer).await {
+                Ok(answer) => answer.unwrap_or(Err(ServeError::Stopped)),
+                Err(_elapsed) => Err(shared.too_late(party)),
             }
         }
     }
@@ -96,24 +121,124 @@ impl Admission {
     /// Utterances that wait.
     #[must_use]
     pub fn waiting(&self) -> usize {
-        self.waiting.load(Ordering::Acquire)
+        self.0.state().queue.waiting()
     }
 
     /// Utterances that were turned away so far.
     #[must_use]
     pub fn refused(&self) -> usize {
-        self.refused.load(Ordering::Acquire)
+        self.0.refused.load(Ordering::Acquire)
     }
 
     /// Permits not handed out.
     #[must_use]
     pub fn free(&self) -> usize {
-        self.permits.available_permits()
+        self.0.state().queue.free()
+    }
+
+    /// What it was made with.
+    #[must_use]
+    pub fn limits(&self) -> AdmissionLimits {
+        self.0.limits
+    }
+
+    /// How long somebody of a party that has nothing here would wait now, if that is known.
+    #[must_use]
+    pub fn expected_wait(&self) -> Option<Duration> {
+        let state = self.0.state();
+        match state.queue.free() {
+            0 => state
+                .pace
+                .wait(state.queue.ahead(Party::Nobody), self.0.clock.now()),
+            _ => Some(Duration::ZERO),
+        }
+    }
+}
+
+impl Shared {
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn ask(self: &Arc<Self>, party: Party) -> Result<Asked, ServeError> {
+        let now = self.clock.now();
+        let mut state = self.state();
+        if state.queue.take(party) {
+            if state.queue.free() == 0 {
+                state.pace.full(now);
+            }
+            drop(state);
+            return Ok(Asked::Admitted(self.permit(party)));
+        }
+        let (ahead, longest) = (state.queue.ahead(party), self.limits.max_wait);
+        let retry = state.pace.retry(ahead, longest, now);
+        if let Some(wait) = state.pace.wait(ahead, now).filter(|wait| *wait > longest) {
+            drop(state);
+            let problem = format!("a place is expected in {wait:.1?}, the longest wait is {longest:?}");
+            return Err(self.refuse(problem, retry));
+        }
+        let (told, answer) = oneshot::channel();
+        let queued = state.queue.wait(party, told);
+        drop(state);
+        let full = |whose| {
+            let limit = self.limits.max_waiting;
+            format!("{limit} utterances{whose} wait, which is the limit")
+        };
+        match queued {
+            Err(_) => Err(self.refuse(full(""), retry)),
+            Ok(queued) => {
+                if let Some(displaced) = queued.displaced {
+                    let _ = displaced.send(Err(self.refuse(full(", many of them of this caller,"), retry)));
+                }
+                Ok(Asked::Waits(Waiting {
+                    shared: Arc::clone(self),
+                    party,
+                    ticket: queued.ticket,
+                    answer,
+                }))
+            }
+        }
+    }
+
+    fn permit(self: &Arc<Self>, party: Party) -> UtterancePermit {
+        UtterancePermit {
+            shared: Arc::clone(self),
+            party,
+        }
+    }
+
+    /// A place is free. One that gives it back because nobody takes it comes here again.
+    fn release(self: &Arc<Self>, party: Party) {
+        let now = self.clock.now();
+        let mut state = self.state();
+        let next = state.queue.release(party);
+        state.pace.freed(now, next.is_some());
+        drop(state);
+        if let Some((party, waiter)) = next {
+            let _ = waiter.send(Ok(self.permit(party)));
+        }
+    }
+
+    fn too_late(&self, party: Party) -> ServeError {
+        let longest = self.limits.max_wait;
+        let state = self.state();
+        let retry = state
+            .pace
+            .retry(state.queue.ahead(party), longest, self.clock.now());
+        drop(state);
+        self.refuse(format!("no place became free within {longest:?}"), retry)
+    }
+
+    fn refuse(&self, problem: String, retry: Duration) -> ServeError {
+        self.refused.fetch_add(1, Ordering::AcqRel);
+        ServeError::Crowded { problem, retry }
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::net::{IpAddr, Ipv4Addr};
+
     use super::*;
 
     fn admission(max_active: usize, max_waiting: usize) -> Admission {
@@ -124,11 +249,20 @@ mod tests {
         })
     }
 
+    fn party(n: u8) -> Party {
+        Party::at(IpAddr::V4(Ipv4Addr::new(10, 0, 0, n)))
+    }
+
+    fn is_refusal(answer: &Answer) -> bool {
+        matches!(answer, Err(ServeError::Crowded { .. }))
+    }
+
     #[tokio::test]
     async fn a_place_that_becomes_free_goes_to_the_one_that_waits() {
         let admission = admission(1, 1);
-        let first = admission.admit().await.unwrap();
-        let second = tokio::spawn(admission.admit());
+        let first = admission.admit(party(1)).await.unwrap();
+        let second = tokio::spawn(admission.admit(party(1)));
+        tokio::task::yield_now().await;
         drop(first);
         second.await.unwrap().unwrap();
         assert_eq!(admission.free(), 1);
@@ -137,24 +271,64 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_full_queue_refuses_at_once_and_a_long_wait_later() {
         let admission = admission(1, 1);
-        let _held = admission.admit().await.unwrap();
-        let waits = tokio::spawn(admission.admit());
+        let _held = admission.admit(party(1)).await.unwrap();
+        let waits = tokio::spawn(admission.admit(party(1)));
         tokio::task::yield_now().await;
-        assert!(matches!(admission.admit().await, Err(ServeError::Overloaded(_))));
-        assert!(matches!(waits.await.unwrap(), Err(ServeError::Overloaded(_))));
-        assert_eq!(admission.refused(), 2);
+        assert!(is_refusal(&admission.admit(party(1)).await));
+        assert!(is_refusal(&waits.await.unwrap()));
+        assert_eq!((admission.refused(), admission.waiting()), (2, 0));
     }
 
     #[tokio::test]
     async fn a_waiter_that_leaves_makes_room_in_the_queue() {
         let admission = admission(1, 1);
-        let _held = admission.admit().await.unwrap();
-        let waits = tokio::spawn(admission.admit());
+        let _held = admission.admit(party(1)).await.unwrap();
+        let waits = tokio::spawn(admission.admit(party(1)));
         tokio::task::yield_now().await;
         waits.abort();
         assert!(waits.await.unwrap_err().is_cancelled());
-        let again = tokio::spawn(admission.admit());
+        let again = tokio::spawn(admission.admit(party(1)));
         tokio::task::yield_now().await;
         assert!(!again.is_finished(), "it waits instead of being refused");
+    }
+
+    #[tokio::test]
+    async fn who_waits_most_makes_room_for_who_waits_less() {
+        let admission = admission(1, 2);
+        let held = admission.admit(party(1)).await.unwrap();
+        let crowd: Vec<_> = (0..2).map(|_| tokio::spawn(admission.admit(party(1)))).collect();
+        tokio::task::yield_now().await;
+        let modest = tokio::spawn(admission.admit(party(2)));
+        let mut crowd = crowd.into_iter();
+        let (first, last) = (crowd.next().unwrap(), crowd.next().unwrap());
+        assert!(is_refusal(&last.await.unwrap()));
+        drop(held);
+        drop(first.await.unwrap().unwrap());
+        modest.await.unwrap().unwrap();
+    }
+
+    #[tokio::test]
+    async fn places_survive_whatever_waiters_do() {
+        let admission = admission(3, 50);
+        let callers = (0..40_u8).map(|n| {
+            let (admission, mine) = (admission.clone(), tokio::spawn(admission.admit(party(n % 4))));
+            async move {
+                tokio::task::yield_now().await;
+                match n % 3 {
+                    // Has gone away, perhaps while it was given a place.
+                    0 => mine.abort(),
+                    _ => drop(mine.await.unwrap()),
+                }
+                admission.free() <= 3
+            }
+        });
+        assert!(
+            futures::future::join_all(callers)
+                .await
+                .into_iter()
+                .all(|fits| fits)
+        );
+        tokio::task::yield_now().await;
+        assert_eq!((admission.free(), admission.waiting()), (3, 0));
     }
 }

@@ -6,10 +6,11 @@ use std::sync::{Arc, OnceLock};
 use omni_engine::{CacheSalt, SeqId};
 use tokio_util::sync::CancellationToken;
 
-use super::admission::{Admission, AdmissionLimits};
+use super::admission::{Admission, AdmissionLimits, UtterancePermit};
 use super::pipeline::{Binding, Pipeline};
 use super::reply::{ChatPath, Reply, ReplySpec};
 use super::segment::{Segment, SegmentSpec};
+use crate::caller::Party;
 use crate::error::ServeError;
 use crate::id::SeqIds;
 use crate::stage::PoolControl;
@@ -18,6 +19,8 @@ use crate::stage::PoolControl;
 #[derive(Debug, Clone)]
 pub struct Orchestrator {
     shared: Arc<Shared>,
+    /// Who works with this copy of it.
+    party: Party,
 }
 
 #[derive(Debug)]
@@ -42,7 +45,25 @@ impl Orchestrator {
                 seqs: Arc::default(),
                 salts: AtomicU64::new(0),
             }),
+            party: Party::Nobody,
         }
+    }
+
+    /// The same one for whoever belongs to `party`.
+    #[must_use]
+    pub fn on_behalf_of(&self, party: Party) -> Self {
+        Self {
+            shared: Arc::clone(&self.shared),
+            party,
+        }
+    }
+
+    /// Waits for the right to work, among others and within its party's share.
+    ///
+    /// # Errors
+    /// [`ServeError::Crowded`].
+    pub fn admit(&self) -> impl Future<Output = Result<UtterancePermit, ServeError>> + Send + use<> {
+        self.shared.admission.admit(self.party)
     }
 
     /// Gives it its model, once.

@@ -166,4 +166,8 @@ pub trait RecordSink: Send + Sync {
 
     /// A session began or ended.
     fn session(&self, _change: SessionChange) {}
+
+    /// A call or a request was turned away before anything was done for it, for want of places or because of the caller's quotas.
+    /// Who waited in the queue in vain is not told here.
+    fn refused(&self, _why: &ServeError) {}
 }

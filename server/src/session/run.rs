@@ -18,8 +18,10 @@ use super::pace::Pace;
 use super::patience::{Due, Patience, READING};
 use super::protocol::{Command, Event, EventBody, Ready};
 use super::record::RecordSink;
+use super::registry::Visit;
 use super::settings::Settings;
 use super::utterance::Utterance;
+use crate::caller::Caller;
 use crate::clock::Clock;
 use crate::error::{ServeError, excerpt};
 use crate::id::{SessionId, UtteranceId};
@@ -129,18 +131,21 @@ pub struct Session {
     deadline: Option<Stamp>,
     caller: Option<TraceParent>,
     holds_back: bool,
+    visit: Visit,
 }
 
 impl Session {
     /// A session that must be over by `deadline`.
     #[must_use]
     pub fn new(deps: SessionDeps, deadline: Option<Stamp>) -> Self {
+        let visit = Visit::new("", Caller::default(), deps.clock.now());
         Self {
-            id: SessionId::random(),
+            id: visit.id(),
             deps,
             deadline,
             caller: None,
             holds_back: false,
+            visit,
         }
     }
 
@@ -156,6 +161,14 @@ impl Session {
     #[must_use]
     pub fn holding_back(mut self) -> Self {
         self.holds_back = true;
+        self
+    }
+
+    /// Who it serves, and where it tells what it does.
+    #[must_use]
+    pub fn visited_by(mut self, visit: Visit) -> Self {
+        self.id = visit.id();
+        self.visit = visit;
         self
     }
 
@@ -178,6 +191,7 @@ impl Session {
             deps: self.deps,
             caller: self.caller,
             holds_back: self.holds_back,
+            visit: self.visit,
             settings: None,
             queue: VecDeque::new(),
             names: Names::default(),
@@ -215,6 +229,7 @@ struct Run {
     deps: SessionDeps,
     caller: Option<TraceParent>,
     holds_back: bool,
+    visit: Visit,
     patience: Patience,
     settings: Option<Arc<Settings>>,
     /// The first is being spoken, the last may be open.
@@ -250,7 +265,7 @@ impl Run {
         S: Stream<Item = Result<Command, ServeError>> + Unpin,
     {
         let draining = self.deps.orchestrator.draining().clone();
-        let stop = self.deps.stop.clone();
+        let (stop, visit) = (self.deps.stop.clone(), self.visit.clone());
         loop {
             self.advance();
             if self.queue.is_empty() && self.outbox.is_empty() {
@@ -269,6 +284,7 @@ impl Run {
                 biased;
                 () = events.closed() => return Err(ServeError::CallerGone),
                 () = stop.cancelled() => return Err(ServeError::Stopped),
+                cancelled = visit.cancelled() => return Err(cancelled),
                 () = draining.cancelled(), if self.closing.is_none() => self.drain(),
                 () = tokio::time::sleep(alarm_in) => self.ring(alarm)?,
                 slot = events.reserve(), if sends => match slot {
@@ -325,6 +341,7 @@ impl Run {
         // What is held back is not the reader's to take.
         let offers = !self.outbox.is_empty() && self.held_until().is_none();
         self.patience.offer(offers, now);
+        self.visit.set_active(!self.queue.is_empty(), now);
     }
 
     /// Until when the next event is held back, because its listener has enough.
@@ -345,6 +362,7 @@ impl Run {
                 let packet = front.handed_over(audio.samples, now);
                 packet.inspect(|packet| self.deps.records.packet(packet));
             }
+            self.visit.sent(audio.time, now);
         }
         self.patience.taken(worth, now);
         slot.send(Ok(event));
@@ -400,6 +418,7 @@ impl Run {
     }
 
     fn text(&mut self, text: &str, name: &str, now: Stamp) -> Result<(), ServeError> {
+        let (characters, mut begun) = (text.chars().count(), false);
         let open = match self.open() {
             Some(open) => {
                 let id = self.queue[open].id();
@@ -414,12 +433,19 @@ impl Run {
             None if text.is_empty() && name.is_empty() => return Ok(()),
             None => match self.names.begin(name)? {
                 Named::New(id) => match self.begin(id, now)? {
-                    Some(open) => open,
+                    Some(open) => {
+                        self.charge(open, characters, now);
+                        begun = true;
+                        open
+                    }
                     None => return Ok(()),
                 },
                 Named::Late => return Ok(()),
             },
         };
+        if !begun && !self.queue[open].is_over() {
+            self.visit.caller().more(characters, now);
+        }
         let waiting = text.len() + self.queue.iter().map(Utterance::waiting_bytes).sum::<usize>();
         let limit = self.deps.limits.max_buffered_text_bytes;
         let utterance = &mut self.queue[open];
@@ -448,6 +474,14 @@ impl Run {
         let trace = self.deps.records.begins(self.caller.as_ref(), now);
         self.queue.push_back(utterance.traced(trace));
         Ok(Some(self.queue.len() - 1))
+    }
+
+    /// The utterance that was just opened fails if its caller's quotas have no room for it.
+    fn charge(&mut self, open: usize, characters: usize, now: Stamp) {
+        if let Err(over) = self.visit.begin(characters, now) {
+            self.deps.records.refused(&over);
+            self.queue[open].fail(over);
+        }
     }
 
     fn finish(&mut self, now: Stamp) -> Result<(), ServeError> {

@@ -110,7 +110,7 @@ impl Speaking {
             return true;
         }
         if self.permit.is_none() && self.admission.is_none() {
-            self.admission = Some(Box::pin(self.orchestrator.admission().admit()));
+            self.admission = Some(Box::pin(self.orchestrator.admit()));
         }
         self.permit.is_some()
     }

@@ -309,6 +309,7 @@ impl<J: Send + 'static> PoolControl for StagePool<J> {
             leaving: replica.is(Wanted::Removed),
             in_flight: replica.leases.load(Ordering::SeqCst),
             stats: replica.seat.stats(),
+            last_error: replica.seat.last_error(),
         };
         slots.replicas.iter().map(view).collect()
     }

@@ -43,6 +43,8 @@ struct Shared {
     /// How often the model died: what began in an earlier life is lost.
     lives: AtomicU32,
     stats: Mutex<ReplicaStats>,
+    /// What it died of last.
+    last_error: Mutex<Option<String>>,
     backoff: Mutex<Backoff>,
 }
 
@@ -57,6 +59,7 @@ impl Seat {
                 state: Mutex::new(ReplicaState::Loading),
                 lives: AtomicU32::new(0),
                 stats: Mutex::default(),
+                last_error: Mutex::default(),
                 backoff: Mutex::new(Backoff::new(restart)),
             }),
             listener: Arc::new(IgnoreEngines),
@@ -116,6 +119,11 @@ impl Seat {
         lock(&self.shared.state).clone()
     }
 
+    /// What it died of last, or why it cannot work.
+    pub(super) fn last_error(&self) -> Option<String> {
+        lock(&self.shared.last_error).clone()
+    }
+
     pub(super) fn is_ready(&self) -> bool {
         *lock(&self.shared.state) == ReplicaState::Ready
     }
@@ -124,6 +132,9 @@ impl Seat {
         let mut now = lock(&self.shared.state);
         if self.is_given_up() {
             return;
+        }
+        if let ReplicaState::Failed { message } = &state {
+            *lock(&self.shared.last_error) = Some(message.clone());
         }
         *now = state;
         drop(now);
@@ -162,6 +173,7 @@ impl Seat {
     fn end_life(&self, state: &mut ReplicaState, message: &str) {
         self.shared.lives.fetch_add(1, Ordering::AcqRel);
         lock(&self.shared.stats).deaths += 1;
+        *lock(&self.shared.last_error) = Some(message.to_owned());
         *state = ReplicaState::Restarting {
             message: message.to_owned(),
         };
@@ -326,6 +338,7 @@ mod tests {
         assert_eq!(lock(&heard.0).len(), told.len());
         assert_eq!((seat.stats().running, seat.stats().deaths), (0, 1));
         let message = "it hangs".to_owned();
+        assert_eq!(seat.last_error(), Some(message.clone()));
         assert_eq!(seat.state(), ReplicaState::Restarting { message });
         assert!(seat.term().lost().is_cancelled());
     }

@@ -7,6 +7,7 @@ use std::io::{BufRead as _, BufReader, Read as _};
 use std::process::{Child, ChildStderr, Command, Output, Stdio};
 
 use omni_proto::v1;
+use omni_proto::v1::admin_service_client::AdminServiceClient;
 use omni_proto::v1::speech_service_client::SpeechServiceClient;
 
 fn omni_server() -> Command {
@@ -29,6 +30,8 @@ struct Server {
     process: Child,
     log: BufReader<ChildStderr>,
     address: String,
+    /// Where operators are served.
+    operators: String,
 }
 
 impl Server {
@@ -45,12 +48,17 @@ impl Server {
             .spawn()
             .expect("the program starts");
         let mut log = BufReader::new(process.stderr.take().expect("it is piped"));
+        let operators = match command.get_args().any(|arg| arg == "--admin-listen") {
+            true => field(&line_with(&mut log, "operators are served"), "address"),
+            false => String::new(),
+        };
         let address = field(&line_with(&mut log, "listening"), "address");
         line_with(&mut log, "serving");
         Self {
             process,
             log,
             address,
+            operators,
         }
     }
 
@@ -249,6 +257,78 @@ fn signals_end_it_well() {
         assert_eq!(code, Some(0), "{signal}: {log}");
         assert!(log.contains("stopped"), "{log}");
     }
+}
+
+#[tokio::test]
+async fn an_operator_ends_it_as_well_as_a_signal_does_and_nothing_is_lost() {
+    let server = Server::start(&["--admin-listen", "127.0.0.1:0"]);
+    let client = SpeechServiceClient::connect(format!("http://{}", server.address))
+        .await
+        .expect("it listens");
+    let mut calls = Vec::new();
+    for _ in 0..4 {
+        let request = v1::SynthesizeRequest {
+            config: None,
+            // More than fits on the way: until it is read, the session is open.
+            text: "This is said to its end, whatever happens meanwhile. ".repeat(4),
+        };
+        let mut responses = client
+            .clone()
+            .synthesize(request)
+            .await
+            .expect("it is taken")
+            .into_inner();
+        responses.message().await.expect("it begins");
+        calls.push(responses);
+    }
+    let mut admin = AdminServiceClient::connect(format!("http://{}", server.operators))
+        .await
+        .expect("it listens for operators");
+    let mut progress = admin
+        .drain(v1::DrainRequest::default())
+        .await
+        .expect("it ends")
+        .into_inner();
+    let first = progress
+        .message()
+        .await
+        .expect("it tells")
+        .expect("how far it is");
+    assert_eq!(first.sessions, 4);
+    for mut responses in calls {
+        let mut whole = false;
+        while let Some(response) = responses.message().await.expect("it ends well") {
+            whole = matches!(response.event, Some(v1::synthesize_response::Event::Done(_)));
+        }
+        assert!(whole, "it was said to its end");
+    }
+    while progress.message().await.expect("it tells to the end").is_some() {}
+    drop((client, admin));
+    let (code, log) = server.end();
+    assert_eq!(code, Some(0), "{log}");
+    assert!(log.contains("stopped"), "{log}");
+}
+
+#[test]
+fn a_new_key_has_the_quotas_that_were_asked_for() {
+    let made = run(&[
+        "new-key",
+        "backend",
+        "--scopes",
+        "speech",
+        "--streams",
+        "4",
+        "--requests-per-second",
+        "0.5",
+    ]);
+    assert_eq!(made.status.code(), Some(0));
+    let line = String::from_utf8_lossy(&made.stdout).into_owned();
+    assert!(
+        line.trim_end().ends_with(" streams=4 requests-per-second=0.5"),
+        "{line}"
+    );
+    let wrong = run(&["new-key", "backend", "--streams", "0"]);
+    assert_eq!(wrong.status.code(), Some(2));
 }
 
 #[tokio::test]

@@ -78,7 +78,7 @@ pub const OMNI_SESSIONS_TOTAL: CounterFamily<0> = CounterFamily::new(17, &[]);
 #[rustfmt::skip]
 pub const OMNI_SESSION_DURATION_S: HistogramFamily<0> = HistogramFamily::new(18, &[]);
 
-/// `vllm:admission_rejections_total`: Requests turned away at the door because a queue was full.
+/// `vllm:admission_rejections_total`: Requests turned away at the door: because a queue was full or the wait in it too long (max_num_queued_*), because as many calls are open as the server takes (max_sessions), or because a quota of the caller's API key is used up, that of open streams (concurrency_limit) or one of a rate (rate_limited).
 #[rustfmt::skip]
 pub const ADMISSION_REJECTIONS_TOTAL: CounterFamily<1> = CounterFamily::new(19, &["reason"]);
 

@@ -7,13 +7,29 @@ use metrics::{Counter, Gauge, Histogram};
 use crate::families as f;
 use crate::meter::Meter;
 
-/// Which queue was full.
+/// Why a request was turned away.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RejectionReason {
-    /// The queue of requests.
+    /// The queue of requests was full, or the wait in it too long.
     Requests,
-    /// The queue of tokens, or of text.
+    /// The queue of tokens, or of text, was full.
     Tokens,
+    /// As many calls were open as the server takes.
+    Sessions,
+    /// As many of the caller's streams were open as its API key may have.
+    Concurrency,
+    /// The caller's API key has used up a rate.
+    Rate,
+}
+
+impl RejectionReason {
+    const ALL: [&'static str; 5] = [
+        "max_num_queued_reqs",
+        "max_num_queued_tokens",
+        "max_sessions",
+        "concurrency_limit",
+        "rate_limited",
+    ];
 }
 
 /// Why a speech stream ended early.
@@ -44,7 +60,7 @@ pub struct SessionInstruments {
     active: Gauge,
     opened: Counter,
     duration: Histogram,
-    rejected: [Counter; 2],
+    rejected: [Counter; RejectionReason::ALL.len()],
     completed: Counter,
     aborted: [Counter; StreamAbort::ALL.len()],
 }
@@ -59,7 +75,7 @@ impl SessionInstruments {
             active: meter.gauge(f::OMNI_SESSIONS_ACTIVE, []),
             opened: meter.counter(f::OMNI_SESSIONS_TOTAL, []),
             duration: meter.histogram(f::OMNI_SESSION_DURATION_S, []),
-            rejected: [rejected("max_num_queued_reqs"), rejected("max_num_queued_tokens")],
+            rejected: RejectionReason::ALL.map(rejected),
             completed: meter.counter(f::OMNI_SPEECH_STREAM_COMPLETED_TOTAL, []),
             aborted: StreamAbort::ALL.map(aborted),
         }

@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use http::HeaderMap;
+use http::{Extensions, HeaderMap};
 use omni_models::{Checkpoint, CheckpointSource, LoadOptions, SpeechModel, Tokenizer};
 use omni_server::config::Scope;
 use omni_server::grpc::Keys;
@@ -68,7 +68,7 @@ pub(super) fn tokenizer(bytes: &[u8]) {
 
 /// Whether a server whose only key nobody has lets these headers in.
 pub(super) fn allowed(headers: &HeaderMap, scope: Option<Scope>) -> bool {
-    KEYS.with(|(_, keys)| keys.allow(headers, scope).is_ok())
+    KEYS.with(|(_, keys)| keys.allow(headers, &Extensions::new(), scope).is_ok())
 }
 
 fn keys() -> (TempDir, Keys) {

@@ -12,7 +12,7 @@ use omni_telemetry::{
 use super::account::{Account, Stream};
 use crate::connector::{ChunkStamps, Hop, Place};
 use crate::session::Packet;
-use crate::stage::ReplicaId;
+use crate::stage::{DEVICE, ReplicaId};
 
 /// A stage of the pipeline.
 #[derive(Debug, Clone, Copy)]
@@ -35,7 +35,7 @@ impl Stage {
             replica,
             name: self.name.to_owned(),
             kind: self.kind,
-            device: "cpu".to_owned(),
+            device: DEVICE.to_owned(),
         }
     }
 }

@@ -13,7 +13,9 @@ use super::account;
 use super::engines::Engine;
 use super::live::{Live, Stage};
 use crate::app::Sinks;
+use crate::config::Quota;
 use crate::connector::{ChunkStamps, EdgeRecord, EdgeSink, Hop};
+use crate::error::ServeError;
 use crate::orchestrator::Orchestrator;
 use crate::session::{Packet, RecordSink, SessionChange, TurnRecord, UtteranceRecord};
 use crate::stage::{EngineSink, IgnoreEngines, Listen, ReplicaId, ReplicaState, SpeechInfo, TellLetGo};
@@ -187,6 +189,18 @@ impl RecordSink for Beside<Arc<dyn RecordSink>> {
             live.packet(&self.0.telemetry, packet);
         }
         self.1.packet(packet);
+    }
+
+    fn refused(&self, why: &ServeError) {
+        if let Some(live) = self.0.live.get() {
+            live.sessions.rejected(match why {
+                ServeError::TooManySessions { .. } => RejectionReason::Sessions,
+                ServeError::OverQuota(over) if over.quota == Quota::Streams => RejectionReason::Concurrency,
+                ServeError::OverQuota(_) => RejectionReason::Rate,
+                _ => RejectionReason::Requests,
+            });
+        }
+        self.1.refused(why);
     }
 
     fn session(&self, change: SessionChange) {

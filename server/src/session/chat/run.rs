@@ -16,9 +16,11 @@ use super::outbox::Outbox;
 use super::protocol::{ChatCommand, ChatEvent, ChatEventBody, ChatReady, NewMessage, Respond};
 use super::settings::{ChatLimits, ChatSettings};
 use super::turn::{Last, Question, Turn, TurnEvent};
+use crate::caller::Caller;
 use crate::error::ServeError;
 use crate::id::{MessageId, SessionId, random_u64};
 use crate::session::patience::{Due, Patience, READING};
+use crate::session::registry::Visit;
 use crate::session::run::{STATUS_PATIENCE, SessionDeps, panicked};
 use crate::stage::{ChatMessage, Clip, Part, Role};
 
@@ -31,18 +33,29 @@ pub struct ChatSession {
     deps: SessionDeps,
     deadline: Option<Stamp>,
     caller: Option<TraceParent>,
+    visit: Visit,
 }
 
 impl ChatSession {
     /// A conversation that must be over by `deadline`.
     #[must_use]
     pub fn new(deps: SessionDeps, deadline: Option<Stamp>) -> Self {
+        let visit = Visit::new("", Caller::default(), deps.clock.now());
         Self {
-            id: SessionId::random(),
+            id: visit.id(),
             deps,
             deadline,
             caller: None,
+            visit,
         }
+    }
+
+    /// Who it serves, and where it tells what it does.
+    #[must_use]
+    pub fn visited_by(mut self, visit: Visit) -> Self {
+        self.id = visit.id();
+        self.visit = visit;
+        self
     }
 
     /// Its answers are parts of what `caller` does, if that says so.
@@ -72,11 +85,13 @@ impl ChatSession {
             salt: self.deps.orchestrator.next_salt(),
             deps: self.deps,
             caller: self.caller,
+            visit: self.visit,
             limits: ChatLimits::default(),
             settings: None,
             history: History::new(hearing),
             names: Names::default(),
             audio: Vec::new(),
+            characters: 0,
             turn: None,
             last: None,
             outbox: Outbox::default(),
@@ -102,6 +117,7 @@ struct Run {
     id: SessionId,
     deps: SessionDeps,
     caller: Option<TraceParent>,
+    visit: Visit,
     patience: Patience,
     limits: ChatLimits,
     /// Keeps what the thinker computes for this conversation apart from others'.
@@ -111,6 +127,8 @@ struct Run {
     names: Names,
     /// What the user is saying.
     audio: Vec<f32>,
+    /// Characters that have come since an answer was last asked for.
+    characters: usize,
     turn: Option<Turn>,
     /// The answer that was done last, while it may still be cut.
     last: Option<Last>,
@@ -129,7 +147,7 @@ impl Run {
         S: Stream<Item = Result<ChatCommand, ServeError>> + Unpin,
     {
         let draining = self.deps.orchestrator.draining().clone();
-        let stop = self.deps.stop.clone();
+        let (stop, visit) = (self.deps.stop.clone(), self.visit.clone());
         loop {
             self.advance();
             if self.turn.is_none() && self.outbox.is_empty() {
@@ -157,6 +175,7 @@ impl Run {
                 biased;
                 () = events.closed() => return Err(ServeError::CallerGone),
                 () = stop.cancelled() => return Err(ServeError::Stopped),
+                cancelled = visit.cancelled() => return Err(cancelled),
                 () = draining.cancelled(), if self.closing.is_none() => self.drain(),
                 () = tokio::time::sleep(due_in) => match due {
                     Due::Age => self.closing = Some(self.patience.over(due)),
@@ -226,6 +245,7 @@ impl Run {
         // What is held back is not the reader's to take.
         let held = self.held_until(now).is_some();
         self.patience.offer(self.outbox.has_next(held), now);
+        self.visit.set_active(self.turn.is_some(), now);
     }
 
     /// Until when audio is held back, because its listener has enough.
@@ -248,6 +268,9 @@ impl Run {
                 }
                 _ => {}
             }
+        }
+        if let ChatEventBody::Audio(audio) = &event.body {
+            self.visit.sent(audio.time, now);
         }
         slot.send(Ok(event));
     }
@@ -296,6 +319,7 @@ impl Run {
         self.settings = Some(Arc::new(settings.clone()));
         for NewMessage { id, message } in history {
             self.check_system(&message, "config.history.role")?;
+            self.count(&message);
             let id = self.names.take(&id)?;
             self.history.add(id, message);
         }
@@ -330,6 +354,7 @@ impl Run {
 
     fn message(&mut self, NewMessage { id, message }: NewMessage) -> Result<(), ServeError> {
         self.check_system(&message, "message.role")?;
+        self.count(&message);
         let id = self.names.take(&id)?;
         self.add(id, message)
     }
@@ -355,6 +380,15 @@ impl Run {
         self.outbox.push(None, body);
         self.remember(id, message);
         Ok(())
+    }
+
+    /// Counts what the caller wrote.
+    fn count(&mut self, message: &ChatMessage) {
+        let written = message.parts.iter().map(|part| match part {
+            Part::Text(text) => text.chars().count(),
+            Part::Audio(_) => 0,
+        });
+        self.characters += written.sum::<usize>();
     }
 
     fn remember(&mut self, id: MessageId, message: ChatMessage) {
@@ -425,7 +459,12 @@ impl Run {
         };
         self.last = None;
         let (orchestrator, limits) = (&self.deps.orchestrator, &self.deps.limits);
-        self.turn = Some(Turn::new(question, orchestrator, limits, self.deps.clock, now)?);
+        let mut turn = Turn::new(question, orchestrator, limits, self.deps.clock, now)?;
+        if let Err(over) = self.visit.begin(std::mem::take(&mut self.characters), now) {
+            self.deps.records.refused(&over);
+            turn.fail(over);
+        }
+        self.turn = Some(turn);
         Ok(())
     }
 

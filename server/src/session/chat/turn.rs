@@ -183,7 +183,7 @@ impl Turn {
             field: "config.stop",
             problem: error.to_string(),
         })?;
-        let admission = orchestrator.admission().admit();
+        let admission = orchestrator.admit();
         let (hearer, asked) = (orchestrator.clone(), Arc::clone(&request));
         let build = Arc::clone(&chat.prompt);
         let room = Room {

@@ -69,6 +69,8 @@ pub struct ReplicaView {
     pub in_flight: usize,
     /// Its figures.
     pub stats: ReplicaStats,
+    /// What it died of last, or why it cannot work.
+    pub last_error: Option<String>,
 }
 
 /// Changing a pool while it works, whatever its jobs are.

@@ -135,7 +135,8 @@ fn load() -> Vec<Panel> {
             .quantiles("vllm:omni_request_queue_wait_s", "@model"),
         stack("Turned away", "reqps")
             .about(
-                "Requests refused at the door because a queue was full. Anything but zero is too much load.",
+                "Requests refused at the door. max_...: there was no room, and anything but zero is too much load. The others: \
+                 an API key used up its quota.",
             )
             .query(
                 "{{reason}}",

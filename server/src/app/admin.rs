@@ -1,0 +1,119 @@
+//! The listener for operators, and what it shows of requests that ended.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::Context as _;
+use omni_engine::Stamp;
+use omni_telemetry::{TraceContext, TraceParent};
+use tokio::net::TcpListener;
+use tokio::task::JoinHandle;
+use tokio_util::sync::CancellationToken;
+use tonic_health::pb::health_server::{Health, HealthServer};
+
+use super::Sinks;
+use crate::clock::Clock;
+use crate::error::ServeError;
+use crate::grpc::{Access, Admin, CountCalls, Sights, serve_admin};
+use crate::session::{Packet, Recent, RecordSink, SessionChange, TurnRecord, UtteranceRecord};
+
+/// How long operators' connections may take to close.
+const CLOSING: Duration = Duration::from_secs(1);
+
+/// The listener.
+#[derive(Debug)]
+pub(super) struct AdminListener {
+    address: SocketAddr,
+    close: CancellationToken,
+    task: JoinHandle<()>,
+}
+
+impl AdminListener {
+    /// Listens at `wanted` and shows `sights` to whom `access` lets in.
+    pub(super) async fn start<H: Health>(
+        wanted: SocketAddr,
+        sights: Sights,
+        health: HealthServer<H>,
+        calls: CountCalls,
+        access: Access,
+    ) -> anyhow::Result<Self> {
+        let listener = TcpListener::bind(wanted)
+            .await
+            .with_context(|| format!("cannot serve operators on {wanted}"))?;
+        let address = listener.local_addr()?;
+        tracing::info!(%address, "operators are served");
+        let close = sights.close.clone();
+        let closing = close.clone().cancelled_owned();
+        let admin = Admin::new(sights);
+        let serving = serve_admin(listener, admin, health, calls, access, closing);
+        let task = tokio::spawn(async move {
+            if let Err(error) = serving.await {
+                tracing::error!(%error, "operators are not served any more");
+            }
+        });
+        Ok(Self { address, close, task })
+    }
+
+    /// Where it listens.
+    pub(super) fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// Ends it.
+    pub(super) async fn close(mut self) {
+        self.close.cancel();
+        if tokio::time::timeout(CLOSING, &mut self.task).await.is_err() {
+            self.task.abort();
+            let _ = self.task.await;
+        }
+    }
+}
+
+/// Sinks that keep what ended in `recent`, and feed `sinks` as well.
+pub(super) fn beside(recent: &Arc<Recent>, clock: Clock, sinks: Sinks) -> Sinks {
+    let recent = Arc::clone(recent);
+    Sinks {
+        records: Arc::new(Beside {
+            recent,
+            clock,
+            sink: sinks.records,
+        }),
+        edges: sinks.edges,
+    }
+}
+
+struct Beside {
+    recent: Arc<Recent>,
+    clock: Clock,
+    sink: Arc<dyn RecordSink>,
+}
+
+impl RecordSink for Beside {
+    fn begins(&self, caller: Option<&TraceParent>, now: Stamp) -> Option<Arc<TraceContext>> {
+        self.sink.begins(caller, now)
+    }
+
+    fn utterance(&self, record: &UtteranceRecord) {
+        self.recent.utterance(record, self.clock.now());
+        self.sink.utterance(record);
+    }
+
+    fn turn(&self, record: &TurnRecord) {
+        self.recent.turn(record, self.clock.now());
+        self.sink.turn(record);
+    }
+
+    fn packet(&self, packet: &Packet) {
+        self.sink.packet(packet);
+    }
+
+    fn session(&self, change: SessionChange) {
+        self.sink.session(change);
+    }
+
+    fn refused(&self, why: &ServeError) {
+        self.recent.refused();
+        self.sink.refused(why);
+    }
+}

@@ -1,0 +1,146 @@
+//! A bucket that is refilled at a constant rate and never holds more than its capacity. One number, without a lock.
+//!
+//! What is larger than the bucket may be taken when it is full, and is paid off before anything else is: then the rate holds,
+//! nothing is refused for ever, and when to try again can always be said. The generic cell rate algorithm (ITU-T I.371), which
+//! keeps the time at which the bucket is full again.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use omni_engine::Stamp;
+
+/// How a bucket is refilled.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct Refill {
+    /// Units in a second; more than 0.
+    pub(super) per_second: f64,
+    /// Units that it holds; more than 0.
+    pub(super) capacity: f64,
+}
+
+/// The bucket; full to begin with.
+#[derive(Debug, Default)]
+pub(super) struct Bucket {
+    /// When it is full, in nanoseconds of the clock.
+    full_at: AtomicU64,
+}
+
+impl Bucket {
+    /// Takes `cost` units.
+    ///
+    /// # Errors
+    /// How long it takes until they can be taken.
+    pub(super) fn take(&self, cost: f64, refill: Refill, now: Stamp) -> Result<(), Duration> {
+        let now = since_start(now);
+        // Nothing can be taken from one that is empty, not even nothing.
+        let least = cost.clamp(0.0, refill.capacity);
+        let may_lack =
+            nanos((refill.capacity - least) / refill.per_second).saturating_sub(u64::from(cost <= 0.0));
+        let price = nanos(cost / refill.per_second);
+        let taken = self
+            .full_at
+            .fetch_update(Ordering::AcqRel, Ordering::Acquire, |full_at| {
+                let full_at = full_at.max(now);
+                (full_at - now <= may_lack).then(|| full_at.saturating_add(price))
+            });
+        taken
+            .map(drop)
+            .map_err(|full_at| Duration::from_nanos(full_at.saturating_sub(now).saturating_sub(may_lack)))
+    }
+
+    /// Takes `cost` units, whether they are there or not.
+    pub(super) fn charge(&self, cost: f64, refill: Refill, now: Stamp) {
+        let price = nanos(cost / refill.per_second);
+        let now = since_start(now);
+        let charged = self
+            .full_at
+            .fetch_update(Ordering::AcqRel, Ordering::Acquire, |full_at| {
+                Some(full_at.max(now).saturating_add(price))
+            });
+        let _ = charged;
+    }
+}
+
+fn since_start(now: Stamp) -> u64 {
+    u64::try_from(now.0.as_nanos()).unwrap_or(u64::MAX)
+}
+
+/// Seconds in nanoseconds, as far as that goes.
+fn nanos(seconds: f64) -> u64 {
+    (seconds * 1e9).round() as u64
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    const TWO: Refill = Refill {
+        per_second: 2.0,
+        capacity: 4.0,
+    };
+
+    fn at(ms: u64) -> Stamp {
+        Stamp(Duration::from_secs(1_000) + Duration::from_millis(ms))
+    }
+
+    #[test]
+    fn a_burst_is_taken_at_once_and_then_the_rate_holds() {
+        let bucket = Bucket::default();
+        for _ in 0..4 {
+            bucket.take(1.0, TWO, at(0)).unwrap();
+        }
+        assert_eq!(bucket.take(1.0, TWO, at(0)), Err(Duration::from_millis(500)));
+        assert_eq!(bucket.take(1.0, TWO, at(400)), Err(Duration::from_millis(100)));
+        bucket.take(1.0, TWO, at(500)).unwrap();
+        assert!(bucket.take(1.0, TWO, at(500)).is_err());
+        // However long nothing happens, no more than the capacity is there.
+        let taken = (0..9).filter(|_| bucket.take(1.0, TWO, at(3_600_000)).is_ok());
+        assert_eq!(taken.count(), 4);
+    }
+
+    #[test]
+    fn what_is_larger_than_the_bucket_is_let_in_when_it_is_full_and_paid_off() {
+        let bucket = Bucket::default();
+        bucket.take(10.0, TWO, at(0)).unwrap();
+        // Six are owed, and one must be there.
+        assert_eq!(bucket.take(1.0, TWO, at(0)), Err(Duration::from_millis(3_500)));
+        assert_eq!(bucket.take(10.0, TWO, at(4_000)), Err(Duration::from_secs(1)));
+        bucket.take(10.0, TWO, at(5_000)).unwrap();
+    }
+
+    #[test]
+    fn what_is_charged_afterwards_is_owed() {
+        let bucket = Bucket::default();
+        bucket.charge(5.0, TWO, at(0));
+        let lacks = bucket.take(0.0, TWO, at(0)).unwrap_err();
+        assert_eq!(lacks.as_millis(), 500);
+        bucket.take(0.0, TWO, at(501)).unwrap();
+    }
+
+    proptest! {
+        /// Over any time: never more than what was refilled, the capacity and one request beyond it. And who waits as long as
+        /// was said is let in.
+        #[test]
+        fn the_rate_holds_and_the_wait_that_is_told_is_true(
+            requests in proptest::collection::vec((0_u64..800, 0.1_f64..6.0), 1..100),
+        ) {
+            let (bucket, mut now, mut taken) = (Bucket::default(), 0, 0.0);
+            for (pause, cost) in requests {
+                now += pause;
+                match bucket.take(cost, TWO, at(now)) {
+                    Ok(()) => taken += cost,
+                    Err(wait) => {
+                        prop_assert!(wait > Duration::ZERO);
+                        let then = Stamp(at(now).0 + wait + Duration::from_nanos(2));
+                        let other = Bucket { full_at: AtomicU64::new(bucket.full_at.load(Ordering::Acquire)) };
+                        prop_assert!(other.take(cost, TWO, then).is_ok());
+                    }
+                }
+                let most = TWO.capacity + TWO.per_second * now as f64 / 1e3 + 6.0;
+                prop_assert!(taken <= most, "{} of {}", taken, most);
+            }
+        }
+    }
+}

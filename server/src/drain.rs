@@ -1,0 +1,71 @@
+//! The wish that the server ends, and how long what was begun may take then.
+//!
+//! Whoever wants it says so here, and whoever runs the server hears it and ends it, as on SIGTERM.
+
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+
+use omni_engine::Stamp;
+use tokio_util::sync::CancellationToken;
+
+/// Copies are the same wish.
+#[derive(Debug, Clone, Default)]
+pub struct Drain(Arc<Shared>);
+
+#[derive(Debug, Default)]
+struct Shared {
+    asked: CancellationToken,
+    /// Told with the wish, if it was.
+    timeout: OnceLock<Option<Duration>>,
+    /// When what was begun must be over.
+    deadline: OnceLock<Stamp>,
+}
+
+impl Drain {
+    /// Asks for it. What was begun may take `timeout`, or as long as is configured. The first who asks decides.
+    pub fn ask(&self, timeout: Option<Duration>) {
+        let _ = self.0.timeout.set(timeout);
+        self.0.asked.cancel();
+    }
+
+    /// Waits until somebody asks.
+    pub async fn asked(&self) {
+        self.0.asked.cancelled().await;
+    }
+
+    /// It begins at `now`, asked for or not; `configured` is how long what was begun may take if nobody said otherwise. Returns
+    /// how long that is.
+    pub fn begin(&self, configured: Duration, now: Stamp) -> Duration {
+        let time = self.0.timeout.get().copied().flatten().unwrap_or(configured);
+        let _ = self.0.deadline.set(now + time);
+        time
+    }
+
+    /// What is left of that time at `now`, once it has begun.
+    #[must_use]
+    pub fn time_left(&self, now: Stamp) -> Option<Duration> {
+        self.0.deadline.get().map(|deadline| deadline.since(now))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn the_first_who_asks_decides_how_long_it_may_take() {
+        let drain = Drain::default();
+        drain.ask(Some(Duration::from_secs(3)));
+        drain.ask(None);
+        drain.asked().await;
+        let now = Stamp(Duration::from_secs(10));
+        assert_eq!(drain.time_left(now), None);
+        assert_eq!(drain.begin(Duration::from_secs(30), now), Duration::from_secs(3));
+        let later = now + Duration::from_secs(1);
+        assert_eq!(drain.time_left(later), Some(Duration::from_secs(2)));
+        assert_eq!(
+            drain.time_left(now + Duration::from_secs(9)),
+            Some(Duration::ZERO)
+        );
+    }
+}

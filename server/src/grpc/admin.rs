@@ -1,0 +1,363 @@
+//! `AdminService`: what operators see of the server, and how they steer it.
+//!
+//! In: requests of operators. Out: views of stages, admission and sessions, taken when they are asked for; nothing here is on the way
+//! of a call that is served. Draining is a wish ([`Drain`]) that whoever runs the server hears.
+
+mod convert;
+
+use std::net::SocketAddr;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
+
+use futures::{Stream, StreamExt as _, stream};
+use omni_engine::Stamp;
+use omni_proto::v1;
+use omni_proto::v1::admin_service_server::AdminService;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::time::{Interval, MissedTickBehavior, interval};
+use tokio_util::sync::CancellationToken;
+use tonic::{Request, Response, Status};
+
+use super::settings::invalid;
+use super::status::status;
+use crate::clock::Clock;
+use crate::drain::Drain;
+use crate::error::{ServeError, excerpt};
+use crate::orchestrator::Orchestrator;
+use crate::session::{Recent, Registry};
+use crate::stage::{PoolControl, PoolError, ReplicaId, ReplicaState, ReplicaView};
+
+type Answers<T> = Pin<Box<dyn Stream<Item = Result<T, Status>> + Send>>;
+
+/// Calls of `WatchStats` and `Drain` at once.
+const MOST_WATCHERS: usize = 32;
+const INTERVAL: Duration = Duration::from_secs(1);
+const INTERVALS: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(60));
+/// Most sessions of one answer.
+const MOST_SESSIONS: usize = 1_000;
+/// Most characters of a reason.
+const MOST_REASON: usize = 256;
+/// How often a drain is looked at, and how often it is told at least.
+const DRAIN_LOOK: Duration = Duration::from_millis(50);
+const DRAIN_TELL: Duration = Duration::from_secs(1);
+
+/// What does not change while the server runs.
+#[derive(Debug, Clone)]
+pub struct About {
+    /// When it was started.
+    pub started: SystemTime,
+    /// Where callers are served.
+    pub listen: SocketAddr,
+    /// Calls at once.
+    pub max_sessions: usize,
+}
+
+/// What operators look at. Copies look at the same.
+#[derive(Debug, Clone)]
+pub struct Sights {
+    /// What does not change.
+    pub about: About,
+    /// Stages and admission.
+    pub orchestrator: Orchestrator,
+    /// Open sessions.
+    pub registry: Registry,
+    /// What ended.
+    pub recent: Arc<Recent>,
+    /// The time.
+    pub clock: Clock,
+    /// Where the end is asked for.
+    pub drain: Drain,
+    /// Cancelled when those who watch must end.
+    pub close: CancellationToken,
+}
+
+/// The service.
+#[derive(Debug)]
+pub struct Admin {
+    sights: Sights,
+    watchers: Arc<Semaphore>,
+}
+
+impl Admin {
+    /// Shows these.
+    #[must_use]
+    pub fn new(sights: Sights) -> Self {
+        Self {
+            sights,
+            watchers: Arc::new(Semaphore::new(MOST_WATCHERS)),
+        }
+    }
+
+    fn watch(&self) -> Result<OwnedSemaphorePermit, ServeError> {
+        let limit = MOST_WATCHERS;
+        let place = Arc::clone(&self.watchers).try_acquire_owned();
+        place.map_err(|_| ServeError::TooManyWatchers { limit })
+    }
+
+    fn pool(&self, stage: &str) -> Result<&dyn PoolControl, ServeError> {
+        let pipeline = self.sights.orchestrator.model()?;
+        let pools = pipeline.pools();
+        let known: Vec<_> = pools.iter().map(|pool| pool.stage()).collect();
+        let pool = pools.into_iter().find(|pool| pool.stage() == stage);
+        pool.ok_or_else(|| ServeError::StageNotFound {
+            got: excerpt(stage),
+            known: known.join(", "),
+        })
+    }
+
+    fn set_replica(&self, request: &v1::SetReplicaStateRequest) -> Result<v1::Replica, ServeError> {
+        let pool = self.pool(&request.stage)?;
+        let unknown = || ServeError::ReplicaNotFound {
+            stage: pool.stage(),
+            got: excerpt(&request.replica),
+        };
+        let id = ReplicaId(request.replica.parse().map_err(|_| unknown())?);
+        let before = view(pool, id).ok_or_else(unknown)?;
+        let gone = before.leaving || before.state == ReplicaState::Removed;
+        let changed = match request.state() {
+            v1::ReplicaState::Removed if gone => Ok(()),
+            v1::ReplicaState::Removed => pool.remove(id),
+            v1::ReplicaState::Cordoned => pool.cordon(id),
+            v1::ReplicaState::Ready => pool.uncordon(id),
+            other => {
+                let problem = format!("is {}, expected READY, CORDONED or REMOVED", other.as_str_name());
+                return Err(invalid("state", problem));
+            }
+        };
+        changed.map_err(refused)?;
+        tracing::info!(stage = pool.stage(), replica = %id, state = request.state().as_str_name(), "an operator changed a replica");
+        let after = view(pool, id).ok_or_else(unknown)?;
+        Ok(convert::replica(&after))
+    }
+
+    fn add_replica(&self, request: &v1::AddReplicaRequest) -> Result<v1::Replica, ServeError> {
+        let pool = self.pool(&request.stage)?;
+        let id = pool.add().map_err(refused)?;
+        tracing::info!(stage = pool.stage(), replica = %id, "an operator added a replica");
+        let unknown = || ServeError::ReplicaNotFound {
+            stage: pool.stage(),
+            got: id.to_string(),
+        };
+        Ok(convert::replica(&view(pool, id).ok_or_else(unknown)?))
+    }
+
+    fn cancel(&self, request: &v1::CancelSessionRequest) -> Result<(), ServeError> {
+        if request.reason.chars().count() > MOST_REASON {
+            let problem = format!("has more than the {MOST_REASON} characters that are allowed");
+            return Err(invalid("reason", problem));
+        }
+        let reason = match request.reason.trim() {
+            "" => "no reason was given",
+            reason => reason,
+        };
+        match self.sights.registry.cancel(&request.session_id, reason) {
+            true => {
+                tracing::info!(session = request.session_id, "an operator ended a session");
+                Ok(())
+            }
+            false => Err(ServeError::SessionNotFound {
+                got: excerpt(&request.session_id),
+            }),
+        }
+    }
+}
+
+fn view(pool: &dyn PoolControl, id: ReplicaId) -> Option<ReplicaView> {
+    pool.replicas().into_iter().find(|view| view.id == id)
+}
+
+fn refused(error: PoolError) -> ServeError {
+    match error {
+        PoolError::Unknown { stage, id } => ServeError::ReplicaNotFound {
+            stage,
+            got: id.to_string(),
+        },
+        PoolError::Stopped { .. } => ServeError::Stopped,
+        PoolError::Thread { stage, source } => ServeError::StageFailed {
+            stage,
+            message: format!("a thread could not be started: {source}"),
+        },
+    }
+}
+
+impl Sights {
+    fn stages(&self) -> Vec<v1::Stage> {
+        let pools = self.orchestrator.model().map(|pipeline| pipeline.pools());
+        let pools = pools.unwrap_or_default();
+        pools.into_iter().map(convert::stage).collect()
+    }
+
+    fn info(&self) -> v1::GetServerInfoResponse {
+        let limits = self.orchestrator.admission().limits();
+        let model = self.orchestrator.model().ok();
+        v1::GetServerInfoResponse {
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            start_time: Some(self.about.started.into()),
+            models: model.map(|model| model.info.id.clone()).into_iter().collect(),
+            draining: self.orchestrator.draining().is_cancelled(),
+            listen_address: self.about.listen.to_string(),
+            max_sessions: convert::count(self.about.max_sessions),
+            max_active: convert::count(limits.max_active),
+            max_waiting: convert::count(limits.max_waiting),
+            max_wait: limits.max_wait.try_into().ok(),
+        }
+    }
+
+    fn stats(&self, sessions: bool) -> v1::WatchStatsResponse {
+        let now = self.clock.now();
+        let admission = self.orchestrator.admission();
+        let recent = self.recent.figures(now);
+        let views = match sessions {
+            true => self.registry.views(now),
+            false => Vec::new(),
+        };
+        let running = admission.limits().max_active.saturating_sub(admission.free());
+        v1::WatchStatsResponse {
+            time: Some(SystemTime::now().into()),
+            stages: self.stages(),
+            sessions: convert::count(self.registry.len()),
+            running: convert::count(running),
+            waiting: convert::count(admission.waiting()),
+            expected_wait: admission.expected_wait().and_then(|wait| wait.try_into().ok()),
+            refused: admission.refused() as u64 + self.recent.refusals(),
+            first_packet: Some(convert::percentiles(&recent)),
+            requests_per_second: recent.requests,
+            audio_seconds_per_second: recent.audio,
+            continuity_ratio: recent.continuity,
+            draining: self.orchestrator.draining().is_cancelled(),
+            session_stats: views.iter().take(MOST_SESSIONS).map(convert::session).collect(),
+        }
+    }
+
+    fn drained(&self) -> v1::DrainResponse {
+        let left = self.drain.time_left(self.clock.now());
+        v1::DrainResponse {
+            sessions: convert::count(self.registry.len()),
+            time_left: left.and_then(|left| left.try_into().ok()),
+        }
+    }
+}
+
+/// The course of a drain, as one who asked for it sees it.
+struct Course {
+    sights: Sights,
+    look: Interval,
+    told: Option<(u32, Stamp)>,
+    over: bool,
+}
+
+impl Course {
+    /// What is to be told next; nothing when all is told.
+    async fn next(mut self) -> Option<(Result<v1::DrainResponse, Status>, Self)> {
+        if self.over {
+            return None;
+        }
+        // Before that a session that is just beginning would be missed.
+        self.sights.orchestrator.draining().cancelled().await;
+        loop {
+            self.look.tick().await;
+            let (now, drained) = (self.sights.clock.now(), self.sights.drained());
+            self.over = drained.sessions == 0;
+            let news = self
+                .told
+                .is_none_or(|(sessions, at)| sessions != drained.sessions || now.since(at) >= DRAIN_TELL);
+            if news || self.over {
+                self.told = Some((drained.sessions, now));
+                return Some((Ok(drained), self));
+            }
+        }
+    }
+}
+
+fn every(time: Duration) -> Interval {
+    let mut interval = interval(time);
+    interval.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    interval
+}
+
+#[tonic::async_trait]
+impl AdminService for Admin {
+    type WatchStatsStream = Answers<v1::WatchStatsResponse>;
+    type DrainStream = Answers<v1::DrainResponse>;
+
+    async fn get_server_info(
+        &self,
+        _: Request<v1::GetServerInfoRequest>,
+    ) -> Result<Response<v1::GetServerInfoResponse>, Status> {
+        Ok(Response::new(self.sights.info()))
+    }
+
+    async fn list_stages(
+        &self,
+        _: Request<v1::ListStagesRequest>,
+    ) -> Result<Response<v1::ListStagesResponse>, Status> {
+        let stages = self.sights.stages();
+        Ok(Response::new(v1::ListStagesResponse { stages }))
+    }
+
+    async fn watch_stats(
+        &self,
+        request: Request<v1::WatchStatsRequest>,
+    ) -> Result<Response<Self::WatchStatsStream>, Status> {
+        let request = request.into_inner();
+        let interval = convert::interval(request.interval, INTERVAL, INTERVALS);
+        let interval = interval.map_err(|error| status(&error))?;
+        let place = self.watch().map_err(|error| status(&error))?;
+        let (sights, close) = (self.sights.clone(), self.sights.close.clone());
+        let looks = stream::unfold(every(interval), move |mut ticks| {
+            let (sights, _held) = (sights.clone(), &place);
+            async move {
+                ticks.tick().await;
+                Some((Ok(sights.stats(request.include_sessions)), ticks))
+            }
+        });
+        let end = stream::iter([Err(status(&ServeError::Stopped))]);
+        let looks = looks.take_until(close.cancelled_owned()).chain(end);
+        Ok(Response::new(Box::pin(looks)))
+    }
+
+    async fn cancel_session(
+        &self,
+        request: Request<v1::CancelSessionRequest>,
+    ) -> Result<Response<v1::CancelSessionResponse>, Status> {
+        self.cancel(request.get_ref()).map_err(|error| status(&error))?;
+        Ok(Response::new(v1::CancelSessionResponse {}))
+    }
+
+    async fn set_replica_state(
+        &self,
+        request: Request<v1::SetReplicaStateRequest>,
+    ) -> Result<Response<v1::SetReplicaStateResponse>, Status> {
+        let replica = self.set_replica(request.get_ref());
+        let replica = Some(replica.map_err(|error| status(&error))?);
+        Ok(Response::new(v1::SetReplicaStateResponse { replica }))
+    }
+
+    async fn add_replica(
+        &self,
+        request: Request<v1::AddReplicaRequest>,
+    ) -> Result<Response<v1::AddReplicaResponse>, Status> {
+        let replica = self.add_replica(request.get_ref());
+        let replica = Some(replica.map_err(|error| status(&error))?);
+        Ok(Response::new(v1::AddReplicaResponse { replica }))
+    }
+
+    async fn drain(&self, request: Request<v1::DrainRequest>) -> Result<Response<Self::DrainStream>, Status> {
+        let timeout = convert::timeout(request.get_ref().timeout).map_err(|error| status(&error))?;
+        let place = self.watch().map_err(|error| status(&error))?;
+        tracing::info!("an operator asked for the end");
+        self.sights.drain.ask(timeout);
+        let course = Course {
+            sights: self.sights.clone(),
+            look: every(DRAIN_LOOK),
+            told: None,
+            over: false,
+        };
+        let answers = stream::unfold(course, Course::next).map(move |answer| {
+            let _held = &place;
+            answer
+        });
+        Ok(Response::new(Box::pin(answers)))
+    }
+}

@@ -1,0 +1,194 @@
+//! What came of the requests of the last minute.
+//!
+//! In: records of utterances and answers, as they end. Out: [`RecentFigures`] for whoever looks. Bounded: beyond what it holds the
+//! oldest are forgotten.
+
+use std::collections::VecDeque;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use omni_engine::Stamp;
+
+use super::chat::TurnRecord;
+use super::record::{Timings, UtteranceRecord};
+
+/// How far back is looked.
+const WINDOW: Duration = Duration::from_secs(60);
+/// Most requests that are held.
+const MOST: usize = 1 << 15;
+
+/// Keeps what ended.
+#[derive(Debug)]
+pub struct Recent {
+    began: Stamp,
+    ended: Mutex<VecDeque<Ended>>,
+    refused: AtomicU64,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Ended {
+    at: Stamp,
+    /// If there was audio.
+    heard: Option<Heard>,
+    audio: Duration,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Heard {
+    first_packet: Duration,
+    gapless: bool,
+}
+
+/// Figures of what ended within the last minute.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct RecentFigures {
+    /// Requests, per second.
+    pub requests: f64,
+    /// Playing time of their audio, per second.
+    pub audio: f64,
+    /// From the request to the first audio, ascending; of those that had audio.
+    pub first_packets: Vec<Duration>,
+    /// Share of those without a gap for a listener without a buffer.
+    pub continuity: Option<f64>,
+}
+
+impl RecentFigures {
+    /// What so many percent were not slower than (nearest rank).
+    #[must_use]
+    pub fn first_packet(&self, percent: u32) -> Option<Duration> {
+        let count = self.first_packets.len();
+        let rank = (count * percent as usize).div_ceil(100).max(1);
+        self.first_packets.get(rank - 1).copied()
+    }
+}
+
+impl Recent {
+    /// Of a server that begins at `now`.
+    #[must_use]
+    pub fn new(now: Stamp) -> Self {
+        Self {
+            began: now,
+            ended: Mutex::default(),
+            refused: AtomicU64::new(0),
+        }
+    }
+
+    /// An utterance ended.
+    pub fn utterance(&self, record: &UtteranceRecord, now: Stamp) {
+        self.ended(record.usage.audio, Some(&record.timings), now);
+    }
+
+    /// An answer ended.
+    pub fn turn(&self, record: &TurnRecord, now: Stamp) {
+        self.ended(record.usage.audio, record.timings.speech.as_ref(), now);
+    }
+
+    /// A request was turned away at the door.
+    pub fn refused(&self) {
+        self.refused.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Requests that were turned away at the door, ever.
+    #[must_use]
+    pub fn refusals(&self) -> u64 {
+        self.refused.load(Ordering::Relaxed)
+    }
+
+    fn ended(&self, audio: Duration, speech: Option<&Timings>, now: Stamp) {
+        let heard = speech.and_then(|timings| {
+            Some(Heard {
+                first_packet: timings.first_audio?,
+                gapless: timings.worst_underrun.is_zero(),
+            })
+        });
+        let mut ended = self.lock();
+        forget(&mut ended, now);
+        if ended.len() >= MOST {
+            ended.pop_front();
+        }
+        ended.push_back(Ended {
+            at: now,
+            heard,
+            audio,
+        });
+    }
+
+    /// The figures at `now`.
+    #[must_use]
+    pub fn figures(&self, now: Stamp) -> RecentFigures {
+        let mut ended = self.lock();
+        forget(&mut ended, now);
+        let ended: Vec<_> = ended.iter().copied().collect();
+        let time = now.since(self.began).min(WINDOW).as_secs_f64().max(1.0);
+        let heard: Vec<_> = ended.iter().filter_map(|ended| ended.heard).collect();
+        let mut first_packets: Vec<_> = heard.iter().map(|heard| heard.first_packet).collect();
+        first_packets.sort_unstable();
+        let gapless = heard.iter().filter(|heard| heard.gapless).count();
+        let audio: Duration = ended.iter().map(|ended| ended.audio).sum();
+        RecentFigures {
+            requests: ended.len() as f64 / time,
+            audio: audio.as_secs_f64() / time,
+            continuity: (!heard.is_empty()).then(|| gapless as f64 / heard.len() as f64),
+            first_packets,
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, VecDeque<Ended>> {
+        self.ended.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn forget(ended: &mut VecDeque<Ended>, now: Stamp) {
+    while ended.front().is_some_and(|first| now.since(first.at) > WINDOW) {
+        ended.pop_front();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MS: fn(u64) -> Duration = Duration::from_millis;
+
+    fn at(ms: u64) -> Stamp {
+        Stamp(MS(1_000_000 + ms))
+    }
+
+    fn speech(first: u64, underrun: u64) -> Timings {
+        Timings {
+            first_audio: Some(MS(first)),
+            worst_underrun: MS(underrun),
+            ..Timings::default()
+        }
+    }
+
+    #[test]
+    fn figures_are_of_the_last_minute_and_of_what_was_heard() {
+        let recent = Recent::new(at(0));
+        recent.ended(MS(9_000), Some(&speech(9_000, 9)), at(10));
+        for n in 1..=100 {
+            recent.ended(MS(600), Some(&speech(n, u64::from(n == 1))), at(60_000));
+        }
+        // A text answer, and one that was cancelled before it was heard.
+        recent.ended(Duration::ZERO, None, at(60_000));
+        recent.ended(Duration::ZERO, Some(&Timings::default()), at(60_000));
+        let figures = recent.figures(at(60_020));
+        assert_eq!(figures.first_packet(50), Some(MS(50)));
+        assert_eq!(figures.first_packet(95), Some(MS(95)));
+        assert_eq!(figures.first_packet(99), Some(MS(99)));
+        assert_eq!(figures.continuity, Some(0.99));
+        assert!((figures.requests - 102.0 / 60.0).abs() < 1e-9);
+        assert!((figures.audio - 1.0).abs() < 1e-9);
+        assert_eq!(recent.figures(at(300_000)), RecentFigures::default());
+    }
+
+    #[test]
+    fn a_server_that_is_new_is_not_measured_by_a_minute_it_has_not_seen() {
+        let recent = Recent::new(at(0));
+        recent.ended(MS(500), None, at(9_000));
+        let figures = recent.figures(at(10_000));
+        assert!((figures.requests - 0.1).abs() < 1e-9);
+        assert_eq!(figures.first_packet(50), None);
+    }
+}

@@ -1,0 +1,308 @@
+//! Which sessions are open, as operators see them, and the way to end one of them.
+//!
+//! A session writes what it does into its entry: atomics only, for audio passes there. The list itself is locked where a session
+//! begins, where it ends and where somebody looks. It is as long as there are places for calls.
+
+use std::collections::HashMap;
+use std::fmt;
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::time::Duration;
+
+use omni_engine::Stamp;
+use tokio_util::sync::CancellationToken;
+
+use crate::caller::Caller;
+use crate::error::ServeError;
+use crate::id::SessionId;
+
+/// The sessions that are open. Copies are the same list.
+#[derive(Debug, Clone, Default)]
+pub struct Registry(Arc<Mutex<HashMap<SessionId, Arc<Entry>>>>);
+
+/// What is known of an open session.
+#[derive(Debug)]
+struct Entry {
+    id: SessionId,
+    method: &'static str,
+    principal: Option<String>,
+    began: Stamp,
+    requests: AtomicU32,
+    active: AtomicBool,
+    /// Playing time of the audio that was sent, in nanoseconds.
+    sent: AtomicU64,
+    /// When a listener has played all of it, in nanoseconds of the clock; 0 before the first.
+    dry: AtomicU64,
+    cancelled: CancellationToken,
+    why: OnceLock<String>,
+}
+
+/// A session in the list. Dropping it takes it out.
+#[derive(Debug)]
+pub struct Registered {
+    registry: Registry,
+    visit: Visit,
+}
+
+/// Who a session serves, and where it tells what it does. Copies are the same visit.
+#[derive(Clone)]
+pub struct Visit {
+    caller: Caller,
+    entry: Arc<Entry>,
+}
+
+/// An open session at one moment.
+#[derive(Debug, Clone, PartialEq)]
+pub struct SessionView {
+    /// Its name.
+    pub id: SessionId,
+    /// The method that was called.
+    pub method: &'static str,
+    /// Name of the API key, if the caller has one.
+    pub principal: Option<String>,
+    /// How long it is open.
+    pub age: Duration,
+    /// Something is being spoken or answered, or waits for that.
+    pub active: bool,
+    /// Utterances and answers that were begun.
+    pub requests: u32,
+    /// Playing time of the audio that was sent.
+    pub audio: Duration,
+    /// How much of it a listener has still to hear, in seconds; below zero: for how long that listener has heard nothing. None
+    /// where nothing is being spoken, or nothing of it was sent.
+    pub lead: Option<f64>,
+}
+
+impl Registry {
+    /// A session begins at `now`.
+    #[must_use]
+    pub fn open(&self, method: &'static str, caller: Caller, now: Stamp) -> Registered {
+        let visit = Visit::new(method, caller, now);
+        let entry = Arc::clone(&visit.entry);
+        self.entries().insert(entry.id, entry);
+        Registered {
+            registry: self.clone(),
+            visit,
+        }
+    }
+
+    /// How many are open.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.entries().len()
+    }
+
+    /// Whether none is.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.entries().is_empty()
+    }
+
+    /// Those that are open at `now`, the oldest first.
+    #[must_use]
+    pub fn views(&self, now: Stamp) -> Vec<SessionView> {
+        let entries: Vec<_> = self.entries().values().cloned().collect();
+        let mut views: Vec<_> = entries.iter().map(|entry| entry.view(now)).collect();
+        views.sort_by_key(|view| std::cmp::Reverse(view.age));
+        views
+    }
+
+    /// Ends the session of that name, and says why to its caller. Whether there is one.
+    #[must_use]
+    pub fn cancel(&self, id: &str, why: &str) -> bool {
+        let entry = self
+            .entries()
+            .values()
+            .find(|entry| entry.id.to_string() == id)
+            .cloned();
+        if let Some(entry) = &entry {
+            // The first reason counts.
+            let _ = entry.why.set(why.to_owned());
+            entry.cancelled.cancel();
+        }
+        entry.is_some()
+    }
+
+    fn entries(&self) -> MutexGuard<'_, HashMap<SessionId, Arc<Entry>>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Registered {
+    /// For the session itself.
+    #[must_use]
+    pub fn visit(&self) -> Visit {
+        self.visit.clone()
+    }
+}
+
+impl Drop for Registered {
+    fn drop(&mut self) {
+        self.registry.entries().remove(&self.visit.entry.id);
+    }
+}
+
+impl Visit {
+    /// In no list.
+    #[must_use]
+    pub fn new(method: &'static str, caller: Caller, now: Stamp) -> Self {
+        let entry = Entry {
+            id: SessionId::random(),
+            method,
+            principal: caller.name().map(str::to_owned),
+            began: now,
+            requests: AtomicU32::new(0),
+            active: AtomicBool::new(false),
+            sent: AtomicU64::new(0),
+            dry: AtomicU64::new(0),
+            cancelled: CancellationToken::new(),
+            why: OnceLock::new(),
+        };
+        Self {
+            caller,
+            entry: Arc::new(entry),
+        }
+    }
+
+    /// The name of the session.
+    #[must_use]
+    pub fn id(&self) -> SessionId {
+        self.entry.id
+    }
+
+    /// Who calls.
+    #[must_use]
+    pub fn caller(&self) -> &Caller {
+        &self.caller
+    }
+
+    /// An utterance or an answer of so many `characters` begins, if the caller's quotas have room for it.
+    ///
+    /// # Errors
+    /// [`ServeError::OverQuota`].
+    pub(super) fn begin(&self, characters: usize, now: Stamp) -> Result<(), ServeError> {
+        self.entry.requests.fetch_add(1, Ordering::Relaxed);
+        Ok(self.caller.begin(characters, now)?)
+    }
+
+    /// Whether something is being spoken or answered.
+    pub(super) fn set_active(&self, active: bool, now: Stamp) {
+        let entry = &self.entry;
+        if entry.active.swap(active, Ordering::Relaxed) != active && active {
+            // What was heard before is no measure for what begins.
+            let over = |dry| (dry <= nanos(now.0)).then_some(0);
+            let _ = entry.dry.fetch_update(Ordering::Relaxed, Ordering::Relaxed, over);
+        }
+    }
+
+    /// Audio of this playing time was sent.
+    pub(super) fn sent(&self, audio: Duration, now: Stamp) {
+        self.caller.heard(audio, now);
+        let (entry, time) = (&self.entry, nanos(audio));
+        entry.sent.fetch_add(time, Ordering::Relaxed);
+        let dry = entry.dry.load(Ordering::Relaxed).max(nanos(now.0));
+        // The session alone writes it.
+        entry.dry.store(dry.saturating_add(time), Ordering::Relaxed);
+    }
+
+    /// Waits until an operator ends the session.
+    pub(super) async fn cancelled(&self) -> ServeError {
+        self.entry.cancelled.cancelled().await;
+        let why = self.entry.why.get().cloned();
+        ServeError::SessionCancelled(why.unwrap_or_default())
+    }
+}
+
+impl fmt::Debug for Visit {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Visit")
+            .field("id", &self.entry.id)
+            .field("caller", &self.caller)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Entry {
+    fn view(&self, now: Stamp) -> SessionView {
+        let active = self.active.load(Ordering::Relaxed);
+        let dry = Some(self.dry.load(Ordering::Relaxed)).filter(|dry| active && *dry > 0);
+        SessionView {
+            id: self.id,
+            method: self.method,
+            principal: self.principal.clone(),
+            age: now.since(self.began),
+            active,
+            requests: self.requests.load(Ordering::Relaxed),
+            audio: Duration::from_nanos(self.sent.load(Ordering::Relaxed)),
+            lead: dry.map(|dry| Duration::from_nanos(dry).as_secs_f64() - now.0.as_secs_f64()),
+        }
+    }
+}
+
+fn nanos(time: Duration) -> u64 {
+    u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use futures::FutureExt as _;
+
+    use super::*;
+
+    fn at(ms: u64) -> Stamp {
+        Stamp(Duration::from_secs(100) + Duration::from_millis(ms))
+    }
+
+    fn lead(registry: &Registry, ms: u64) -> Option<f64> {
+        let lead = registry.views(at(ms))[0].lead;
+        lead.map(|lead| (lead * 1e3).round() / 1e3)
+    }
+
+    #[test]
+    fn a_session_is_in_the_list_as_long_as_it_lives() {
+        let registry = Registry::default();
+        let first = registry.open("Speak", Caller::default(), at(0));
+        let _second = registry.open("Converse", Caller::default(), at(5));
+        let methods: Vec<_> = registry.views(at(9)).iter().map(|view| view.method).collect();
+        assert_eq!(methods, ["Speak", "Converse"]);
+        let (id, visit) = (first.visit().id().to_string(), first.visit());
+        drop(first);
+        assert_eq!(registry.len(), 1);
+        assert!(!registry.cancel(&id, "too late"));
+        assert!(visit.cancelled().now_or_never().is_none());
+    }
+
+    #[test]
+    fn who_is_cancelled_is_told_why() {
+        let registry = Registry::default();
+        let session = registry.open("Speak", Caller::default(), at(0));
+        assert!(registry.cancel(&session.visit().id().to_string(), "maintenance"));
+        let told = session.visit().cancelled().now_or_never();
+        assert_eq!(told, Some(ServeError::SessionCancelled("maintenance".to_owned())));
+    }
+
+    #[test]
+    fn the_lead_is_what_is_left_to_play_and_counts_below_zero() {
+        let registry = Registry::default();
+        let session = registry.open("Speak", Caller::default(), at(0));
+        let visit = session.visit();
+        visit.set_active(true, at(0));
+        assert_eq!(lead(&registry, 50), None, "nothing was sent yet");
+        visit.sent(Duration::from_millis(100), at(100));
+        visit.sent(Duration::from_millis(200), at(150));
+        assert_eq!(lead(&registry, 200), Some(0.2));
+        assert_eq!(lead(&registry, 450), Some(-0.05));
+        // Playing goes on when there is something to play.
+        visit.sent(Duration::from_millis(100), at(500));
+        assert_eq!(lead(&registry, 500), Some(0.1));
+        visit.set_active(false, at(550));
+        assert_eq!(lead(&registry, 560), None);
+        visit.set_active(true, at(900));
+        assert_eq!(
+            lead(&registry, 950),
+            None,
+            "the next utterance is measured by itself"
+        );
+        assert_eq!(registry.views(at(950))[0].audio, Duration::from_millis(400));
+    }
+}

@@ -12,6 +12,7 @@ mod format;
 mod health;
 mod interrupt;
 mod manual;
+mod operator;
 mod output;
 mod sink;
 mod speak;
@@ -50,6 +51,7 @@ pub(crate) fn main() -> ExitCode {
 }
 
 async fn run(args: &Args, ui: &Ui) -> Result<(), Failure> {
+    let explain = |failure| operator::explain(failure, ui);
     match &args.command {
         Command::Speak(speak) => speak::run(speak, ui).await,
         Command::Chat(chat) => chat::run(chat, ui).await,
@@ -58,6 +60,9 @@ async fn run(args: &Args, ui: &Ui) -> Result<(), Failure> {
         Command::Health(health) => health::run(health, ui).await,
         Command::Bench(bench) => bench::run(bench, ui).await,
         Command::Doctor(doctor) => doctor::run(doctor, ui).await,
+        Command::Stats(stats) => operator::stats(stats, ui).await.map_err(explain),
+        Command::Top(top) => operator::top(top).await.map_err(explain),
+        Command::Admin(admin) => operator::admin(&admin.command, ui).await.map_err(explain),
         Command::Completions { shell } => manual::completions(*shell),
         Command::Man { dir } => manual::pages(dir.as_deref()),
     }

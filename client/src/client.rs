@@ -74,6 +74,10 @@ impl Client {
         })
     }
 
+    pub(crate) fn transport(&self) -> Transport {
+        self.transport.clone()
+    }
+
     /// The server this is connected to.
     #[must_use]
     pub fn endpoint(&self) -> &Endpoint {

@@ -62,6 +62,7 @@
 //! | know whether a listener would hear gaps | [`Meter`] |
 //! | talk in confidence | [`Endpoint::with_tls`], [`check_tls`] |
 //! | decide whether to try again | [`ClientError`] |
+//! | look at a server as its operator does, and steer it | [`Operator`] |
 //!
 //! Dropping the receiving half of any call ends it, and with it the work of the server.
 
@@ -77,6 +78,7 @@ mod error;
 mod events;
 mod health;
 mod meter;
+mod operator;
 mod protocol;
 mod reflection;
 mod session;
@@ -99,6 +101,10 @@ pub use events::{Limits, Ready, SpeechEvent, SpeechEvents, TimedText, UtteranceI
 pub use health::{Serving, wait_until_serving};
 pub use meter::{ChunkGap, Measured, Meter};
 pub use omni_audio::{ContinuityReport, SampleRate, Samples};
+pub use operator::{
+    DrainProgress, Draining, Operator, Percentiles, Replica, ReplicaState, ServerInfo, Session, Stage, Stats,
+    StatsEvents,
+};
 pub use session::SpeechSender;
 pub use settings::{Buffering, SpeechSettings};
 pub use tls::{TlsFacts, TlsProblem, TlsSettings, TlsSettingsError, check_tls};

@@ -3,6 +3,7 @@
 mod bench;
 mod chat;
 mod doctor;
+mod operator;
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -16,6 +17,7 @@ use super::format::Format;
 pub(crate) use bench::{Bench, BenchCommand, Readers};
 pub(crate) use chat::Chat;
 pub(crate) use doctor::Doctor;
+pub(crate) use operator::{Admin, AdminCommand, AdminServer, Stats as StatsArgs, Top as TopArgs, Which};
 
 /// The variable that may hold the API key.
 const API_KEY: &str = "OMNI_API_KEY";
@@ -88,6 +90,15 @@ pub(crate) enum Command {
     /// Check everything between here and spoken audio, and say what to do about what is wrong
     #[command(after_help = doctor::EXAMPLES, after_long_help = format!("{}\n\n{EXIT_CODES}", doctor::EXAMPLES))]
     Doctor(Doctor),
+    /// Show what a server is doing: stages, queue, latencies, sessions
+    #[command(after_help = operator::EXAMPLES, after_long_help = format!("{}\n\n{EXIT_CODES}", operator::EXAMPLES))]
+    Stats(StatsArgs),
+    /// Watch a server at work, and steer it
+    #[command(after_help = operator::EXAMPLES, after_long_help = format!("{}\n\n{EXIT_CODES}", operator::EXAMPLES))]
+    Top(TopArgs),
+    /// Steer a server: its replicas, its sessions, its end
+    #[command(after_help = operator::EXAMPLES, after_long_help = format!("{}\n\n{EXIT_CODES}", operator::EXAMPLES))]
+    Admin(Admin),
     /// Print a completion script for a shell
     Completions {
         /// For which shell
@@ -104,6 +115,15 @@ pub(crate) enum Command {
 impl Command {
     /// Reads what is named for the way to the server: the API key, certificates.
     pub(crate) fn authorise(&mut self) -> Result<(), Failure> {
+        let operators = match self {
+            Self::Stats(stats) => Some(&mut stats.server),
+            Self::Top(top) => Some(&mut top.server),
+            Self::Admin(admin) => Some(admin.command.server()),
+            _ => None,
+        };
+        if let Some(server) = operators {
+            return authorise(&mut server.endpoint, server.api_key_file.as_deref(), &server.tls);
+        }
         let server = match self {
             Self::Speak(speak) => &mut speak.server,
             Self::Chat(chat) => &mut chat.server,
@@ -111,9 +131,11 @@ impl Command {
             Self::Health(health) => &mut health.server,
             Self::Bench(bench) => &mut bench.server,
             Self::Doctor(doctor) => &mut doctor.server,
-            Self::Completions { .. } | Self::Man { .. } => return Ok(()),
+            Self::Stats(_) | Self::Top(_) | Self::Admin(_) | Self::Completions { .. } | Self::Man { .. } => {
+                return Ok(());
+            }
         };
-        server.authorise()
+        authorise(&mut server.endpoint, server.api_key_file.as_deref(), &server.tls)
     }
 
     pub(crate) fn quiet(&self) -> bool {
@@ -125,6 +147,9 @@ impl Command {
             | Self::Models(_)
             | Self::Health(_)
             | Self::Doctor(_)
+            | Self::Stats(_)
+            | Self::Top(_)
+            | Self::Admin(_)
             | Self::Completions { .. }
             | Self::Man { .. } => false,
         }
@@ -208,26 +233,24 @@ fn read(file: &Path) -> Result<Vec<u8>, Failure> {
     std::fs::read(file).map_err(|error| Failure::io(format!("cannot read {}", file.display()), error))
 }
 
-impl Server {
-    /// Gives the endpoint what was named for it: the key, the certificates. A key is never an argument: those are seen by every
-    /// user of the machine.
-    fn authorise(&mut self) -> Result<(), Failure> {
-        if let Some(settings) = self.tls.settings()? {
-            let endpoint = self.endpoint.clone().with_tls(settings);
-            self.endpoint = endpoint.map_err(|error| Failure::Usage(error.to_string()))?;
-        }
-        let key = match &self.api_key_file {
-            Some(file) => std::fs::read_to_string(file)
-                .map_err(|error| Failure::io(format!("cannot read {}", file.display()), error))?,
-            None => std::env::var(API_KEY).unwrap_or_default(),
-        };
-        if key.is_empty() && self.api_key_file.is_none() {
-            return Ok(());
-        }
-        let endpoint = self.endpoint.clone().with_api_key(&key);
-        self.endpoint = endpoint.map_err(|error| Failure::Usage(error.to_string()))?;
-        Ok(())
+/// Gives an endpoint what was named for it: the key, the certificates. A key is never an argument: those are seen by every user of
+/// the machine.
+fn authorise(endpoint: &mut Endpoint, file: Option<&Path>, tls: &Tls) -> Result<(), Failure> {
+    if let Some(settings) = tls.settings()? {
+        let encrypted = endpoint.clone().with_tls(settings);
+        *endpoint = encrypted.map_err(|error| Failure::Usage(error.to_string()))?;
     }
+    let key = match file {
+        Some(file) => std::fs::read_to_string(file)
+            .map_err(|error| Failure::io(format!("cannot read {}", file.display()), error))?,
+        None => std::env::var(API_KEY).unwrap_or_default(),
+    };
+    if key.is_empty() && file.is_none() {
+        return Ok(());
+    }
+    let authorised = endpoint.clone().with_api_key(&key);
+    *endpoint = authorised.map_err(|error| Failure::Usage(error.to_string()))?;
+    Ok(())
 }
 
 /// How fast and how loud.

@@ -180,6 +180,10 @@ fn advice(error: &ClientError) -> Option<&'static str> {
         ("TEXT_TOO_LONG", _) => Some("speak it in several parts"),
         ("CONTEXT_TOO_LONG", _) => Some("begin a new conversation: in a script or at the prompt with /clear"),
         ("MODEL_LOADING", _) => Some("`omni-client health --wait` waits until the server is ready"),
+        ("SESSION_NOT_FOUND" | "STAGE_NOT_FOUND" | "REPLICA_NOT_FOUND", _) => {
+            Some("`omni-client stats` shows what there is")
+        }
+        ("METHOD_NOT_ALLOWED", _) => Some("another key opens this; `omni-server new-key` makes keys"),
         (_, Code::DeadlineExceeded) => Some("--timeout gives it more time"),
         (_, Code::ResourceExhausted) if rpc.retry_after.is_none() => Some("try again later"),
         (_, Code::Unimplemented) => Some("is this an Omni server, and of this client's version?"),

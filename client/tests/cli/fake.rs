@@ -2,6 +2,7 @@
 
 mod chat;
 mod listing;
+mod operator;
 
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -10,6 +11,7 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use omni_proto::v1;
+use omni_proto::v1::admin_service_server::AdminServiceServer;
 use omni_proto::v1::catalog_service_server::CatalogServiceServer;
 use omni_proto::v1::chat_service_server::ChatServiceServer;
 use omni_proto::v1::speak_request::Event as In;
@@ -110,6 +112,8 @@ pub(crate) enum Seen {
     Respond(Box<v1::CreateResponse>),
     /// With the samples played.
     Interrupt(Option<u64>),
+    /// What an operator wanted.
+    Steered(String),
     /// The server has ended the call.
     Left,
 }
@@ -188,6 +192,7 @@ impl Fake {
                 .add_service(SpeechServiceServer::new(service.clone()))
                 .add_service(ChatServiceServer::new(service.clone()))
                 .add_service(CatalogServiceServer::new(service.clone()))
+                .add_service(AdminServiceServer::new(service.clone()))
                 .add_service(HealthServer::new(service))
                 .serve_with_incoming(TcpIncoming::from(listener).with_nodelay(Some(true))),
         );

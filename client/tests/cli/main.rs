@@ -15,6 +15,7 @@ mod fake;
 mod files;
 mod interrupts;
 mod library;
+mod operator;
 mod program;
 mod standard_input;
 mod standard_output;

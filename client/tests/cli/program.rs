@@ -48,7 +48,8 @@ impl Place {
         command
             .args(args)
             .current_dir(self.dir.path())
-            .env("OMNI_ENDPOINT", &self.endpoint);
+            .env("OMNI_ENDPOINT", &self.endpoint)
+            .env("OMNI_ADMIN_ENDPOINT", &self.endpoint);
         for name in [
             "NO_COLOR",
             "CI",

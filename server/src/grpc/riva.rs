@@ -124,7 +124,9 @@ impl RivaSpeechSynthesis for Riva {
             },
         );
         // There is no way to tell a caller that this was too much and go on.
-        let events = self.door.speak_as(&metadata, commands, place, Session::holding_back);
+        let events = self
+            .door
+            .speak_as(&metadata, commands, place, Session::holding_back);
         let mut id = None;
         let mut words = Words::default();
         let replies = events.filter_map(move |event| {

@@ -172,7 +172,9 @@ pub async fn serve_admin<H: Health>(
         .add_service(calls.layer(keys.guard(scope, reflection().build_v1alpha()?)))
         .add_service(calls.layer(health));
     let routes = routes.prepare().into_axum_router();
-    Listener::new(listener, access.tls, access.limits, routes).serve(shutdown).await;
+    Listener::new(listener, access.tls, access.limits, routes)
+        .serve(shutdown)
+        .await;
     Ok(())
 }
 

@@ -1,0 +1,130 @@
+//! `stats`, `top` and `admin`: for whoever runs a server.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::{Args as ClapArgs, Subcommand};
+use omni_client::Endpoint;
+
+use super::{Tls, duration};
+
+pub(super) const EXAMPLES: &str = "\
+Examples:
+  omni-server --admin-listen 127.0.0.1:50052 &
+  omni-client top
+  omni-client stats --json | jq .first_packet.p95_ms
+  omni-client admin cordon talker 1
+  omni-client admin cancel 3f2a9c1d00b4e877 --reason \"too long\"
+  omni-client admin drain --timeout 2m";
+
+/// Where operators are served.
+#[derive(Debug, Clone, ClapArgs)]
+pub(crate) struct AdminServer {
+    /// Address at which the server serves its operators (omni-server --admin-listen)
+    #[arg(
+        long = "admin-endpoint",
+        value_name = "URL",
+        env = "OMNI_ADMIN_ENDPOINT",
+        hide_env_values = true
+    )]
+    #[arg(default_value = "http://127.0.0.1:50052")]
+    pub(crate) endpoint: Endpoint,
+    /// File with the API key, where the server asks for one: with the scope admin; OMNI_API_KEY may hold the key itself
+    #[arg(long, value_name = "FILE", env = "OMNI_API_KEY_FILE", hide_env_values = true)]
+    pub(crate) api_key_file: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) tls: Tls,
+}
+
+#[derive(Debug, ClapArgs)]
+pub(crate) struct Stats {
+    /// Print JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+    #[command(flatten)]
+    pub(crate) server: AdminServer,
+    /// Give up after this long
+    #[arg(long, value_name = "TIME", default_value = "10s", value_parser = duration)]
+    pub(crate) timeout: Duration,
+}
+
+#[derive(Debug, ClapArgs)]
+pub(crate) struct Top {
+    /// Time between two looks: 100ms to 60s
+    #[arg(long, short, value_name = "TIME", default_value = "1s", value_parser = interval)]
+    pub(crate) interval: Duration,
+    /// Print a line for every look even on a terminal
+    #[arg(long)]
+    pub(crate) plain: bool,
+    #[command(flatten)]
+    pub(crate) server: AdminServer,
+}
+
+#[derive(Debug, ClapArgs)]
+pub(crate) struct Admin {
+    #[command(subcommand)]
+    pub(crate) command: AdminCommand,
+}
+
+/// What to do.
+#[derive(Debug, Subcommand)]
+pub(crate) enum AdminCommand {
+    /// Give a replica no new work; what it has it finishes
+    Cordon(Which),
+    /// Give a replica work again
+    Uncordon(Which),
+    /// Take a replica away for good, as soon as what it has is finished
+    Remove(Which),
+    /// Add a replica to a stage
+    Add {
+        /// The stage
+        stage: String,
+        #[command(flatten)]
+        server: AdminServer,
+    },
+    /// End a session; `omni-client stats` lists them
+    Cancel {
+        /// Its name
+        session: String,
+        /// What its caller is told
+        #[arg(long, value_name = "TEXT", default_value = "", hide_default_value = true)]
+        reason: String,
+        #[command(flatten)]
+        server: AdminServer,
+    },
+    /// Shut the server down as SIGTERM does, and wait until nothing is left
+    Drain {
+        /// How long what was begun may take, for example 2m [default: as the server is configured]
+        #[arg(long, value_name = "TIME", value_parser = duration)]
+        timeout: Option<Duration>,
+        #[command(flatten)]
+        server: AdminServer,
+    },
+}
+
+/// A replica.
+#[derive(Debug, ClapArgs)]
+pub(crate) struct Which {
+    /// Its stage: thinker, talker, code2wav or encoder
+    pub(crate) stage: String,
+    /// Its number; `omni-client stats` shows it
+    pub(crate) replica: String,
+    #[command(flatten)]
+    pub(crate) server: AdminServer,
+}
+
+impl AdminCommand {
+    pub(super) fn server(&mut self) -> &mut AdminServer {
+        match self {
+            Self::Cordon(which) | Self::Uncordon(which) | Self::Remove(which) => &mut which.server,
+            Self::Add { server, .. } | Self::Cancel { server, .. } | Self::Drain { server, .. } => server,
+        }
+    }
+}
+
+fn interval(text: &str) -> Result<Duration, String> {
+    let interval = duration(text)?;
+    let fits = (Duration::from_millis(100)..=Duration::from_secs(60)).contains(&interval);
+    fits.then_some(interval)
+        .ok_or_else(|| "expected 100ms to 60s".to_owned())
+}

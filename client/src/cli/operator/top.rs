@@ -1,0 +1,192 @@
+//! `top`: the server as it works, on the whole screen; or a line for every look where there is no screen.
+
+mod screen;
+mod state;
+
+use std::io::{self, IsTerminal as _};
+use std::time::Duration;
+
+use crossterm::event::{Event, EventStream, KeyEventKind};
+use omni_client::{ClientError, Endpoint, Operator, ServerInfo, Stats, StatsEvents};
+use ratatui::DefaultTerminal;
+use tokio_stream::StreamExt as _;
+
+use self::state::{Action, State};
+use super::super::args::TopArgs;
+use super::super::failure::Failure;
+use super::super::interrupt::Interrupts;
+use super::super::print;
+use super::rows;
+
+/// Between two tries to reach a server that was lost.
+const AGAIN: Duration = Duration::from_secs(1);
+/// How long steering may take.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+pub(super) async fn run(args: &TopArgs) -> Result<(), Failure> {
+    let feed = Feed::open(&args.server.endpoint, args.interval).await?;
+    if args.plain || !io::stdout().is_terminal() || !io::stdin().is_terminal() {
+        return lines(feed).await;
+    }
+    let mut interrupts = Interrupts::catch()?;
+    let mut terminal = ratatui::try_init().map_err(|error| Failure::io("cannot use the screen", error))?;
+    let shown = tokio::select! {
+        shown = show(&mut terminal, feed) => shown,
+        signal = interrupts.next() => Err(Failure::Interrupted(signal)),
+    };
+    ratatui::restore();
+    shown
+}
+
+/// A line for every look, until the server ends or the reader goes.
+async fn lines(mut feed: Feed) -> Result<(), Failure> {
+    let mut interrupts = Interrupts::catch()?;
+    print(format!("{}\n", rows::head(&feed.info, &feed.first)[0]).as_bytes())?;
+    print(format!("{}\n", rows::line(&feed.first)).as_bytes())?;
+    loop {
+        let stats = tokio::select! {
+            stats = feed.events.next() => stats?,
+            signal = interrupts.next() => return Err(Failure::Interrupted(signal)),
+        };
+        match stats {
+            Some(stats) => print(format!("{}\n", rows::line(&stats)).as_bytes())?,
+            None => return Ok(()),
+        }
+    }
+}
+
+async fn show(terminal: &mut DefaultTerminal, feed: Feed) -> Result<(), Failure> {
+    let broken = |error| Failure::io("cannot use the terminal", error);
+    let (endpoint, interval) = (feed.operator_at.clone(), feed.interval);
+    let mut state = State::new(feed.info.clone(), feed.first.clone());
+    let mut keys = EventStream::new();
+    let mut looks = Looks::On(Box::new(feed));
+    loop {
+        terminal
+            .draw(|frame| screen::draw(frame, &mut state))
+            .map_err(broken)?;
+        tokio::select! {
+            event = keys.next() => match event {
+                Some(Ok(Event::Key(key))) if key.kind == KeyEventKind::Press => match state.key(key) {
+                    Some(Action::Quit) => return Ok(()),
+                    Some(action) => state.tell(&steer(&looks, action).await),
+                    None => {}
+                },
+                // It has another size, or something else that only needs to be drawn.
+                Some(Ok(_)) => {}
+                Some(Err(error)) => return Err(broken(error)),
+                None => return Ok(()),
+            },
+            look = looks.next(&endpoint, interval) => match look {
+                Ok((Some(info), stats)) => {
+                    state.renew(info);
+                    state.take(stats);
+                }
+                Ok((None, stats)) => state.take(stats),
+                Err(error) => state.lose(&error),
+            },
+        }
+    }
+}
+
+/// Figures as they come, and the connection they come by.
+struct Feed {
+    operator: Operator,
+    operator_at: Endpoint,
+    interval: Duration,
+    info: ServerInfo,
+    first: Stats,
+    events: StatsEvents,
+}
+
+impl Feed {
+    async fn open(endpoint: &Endpoint, interval: Duration) -> Result<Self, ClientError> {
+        let operator = Operator::connect(endpoint).await?;
+        let info = operator.info().await?;
+        let mut events = operator.watch(interval, true).await?;
+        let first = events.next().await?.ok_or_else(|| ended(endpoint))?;
+        Ok(Self {
+            operator,
+            operator_at: endpoint.clone(),
+            interval,
+            info,
+            first,
+            events,
+        })
+    }
+}
+
+fn ended(endpoint: &Endpoint) -> ClientError {
+    ClientError::Lost {
+        endpoint: endpoint.clone(),
+        cause: "the server has ended".to_owned(),
+    }
+}
+
+/// Looking, or trying to.
+enum Looks {
+    On(Box<Feed>),
+    Lost,
+}
+
+impl Looks {
+    /// What is seen next; with what runs there, if that is new. Dropping the future loses nothing but time.
+    async fn next(
+        &mut self,
+        endpoint: &Endpoint,
+        interval: Duration,
+    ) -> Result<(Option<ServerInfo>, Stats), ClientError> {
+        match self {
+            Self::On(feed) => {
+                let stats = feed.events.next().await;
+                let stats = stats.and_then(|stats| stats.ok_or_else(|| ended(endpoint)));
+                if stats.is_err() {
+                    *self = Self::Lost;
+                }
+                Ok((None, stats?))
+            }
+            Self::Lost => {
+                tokio::time::sleep(AGAIN).await;
+                let feed = Feed::open(endpoint, interval).await?;
+                let seen = (Some(feed.info.clone()), feed.first.clone());
+                *self = Self::On(Box::new(feed));
+                Ok(seen)
+            }
+        }
+    }
+}
+
+/// Does it, and says what came of it.
+async fn steer(looks: &Looks, action: Action) -> String {
+    let Looks::On(feed) = looks else {
+        return "the server is not there".to_owned();
+    };
+    let operator = &feed.operator;
+    let steering = async {
+        match action {
+            Action::Quit => Ok(String::new()),
+            Action::Set {
+                stage,
+                replica,
+                state,
+            } => {
+                let replica = operator.set_replica(&stage, &replica, state).await?;
+                Ok(rows::now(&stage, &replica))
+            }
+            Action::Cancel { session } => {
+                operator.cancel(&session, "an operator ended it").await?;
+                Ok(format!("session {session} is ended"))
+            }
+            // The drain goes on by itself; the figures show it.
+            Action::Drain => operator
+                .drain(None)
+                .await
+                .map(|_| "the server shuts down".to_owned()),
+        }
+    };
+    match tokio::time::timeout(PATIENCE, steering).await {
+        Ok(Ok(done)) => done,
+        Ok(Err::<_, ClientError>(error)) => error.to_string(),
+        Err(_) => "the server does not answer".to_owned(),
+    }
+}

@@ -1,0 +1,187 @@
+use std::time::Duration;
+
+use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
+use omni_client::{Percentiles, Replica, ServerInfo, Session, Stage, Stats};
+use ratatui::Terminal;
+use ratatui::backend::TestBackend;
+
+use super::super::state::Action;
+use super::*;
+
+const MS: fn(u64) -> Duration = Duration::from_millis;
+
+fn replica(id: u32, state: ReplicaState) -> Replica {
+    Replica {
+        id: id.to_string(),
+        device: "cpu".to_owned(),
+        state,
+        in_flight: 2,
+        running: 2,
+        waiting: 1,
+        kv_usage: 0.375,
+        steps: 1_234,
+        busy: Duration::from_secs(75),
+        deaths: 1,
+        last_error: "out of luck".to_owned(),
+    }
+}
+
+fn session(id: &str, lead: Option<f64>) -> Session {
+    Session {
+        id: id.to_owned(),
+        method: "SpeechService/Speak".to_owned(),
+        principal: "backend".to_owned(),
+        age: Duration::from_secs(70),
+        active: true,
+        requests: 3,
+        audio: MS(12_300),
+        lead,
+    }
+}
+
+fn state() -> State {
+    let info = ServerInfo {
+        version: "0.1.0".to_owned(),
+        started: None,
+        models: vec!["omni-embedded".to_owned()],
+        draining: false,
+        listens: "127.0.0.1:50051".to_owned(),
+        max_sessions: 256,
+        max_active: 64,
+        max_waiting: 128,
+        max_wait: Duration::from_secs(20),
+    };
+    let stage = |name: &str, replicas| Stage {
+        name: name.to_owned(),
+        replicas,
+        threads_left_behind: 0,
+    };
+    let stats = Stats {
+        stages: vec![
+            stage(
+                "talker",
+                vec![
+                    replica(0, ReplicaState::Ready),
+                    replica(1, ReplicaState::Cordoned),
+                    replica(2, ReplicaState::Removed),
+                ],
+            ),
+            stage("code2wav", vec![replica(0, ReplicaState::Restarting)]),
+        ],
+        sessions: 2,
+        running: 2,
+        waiting: 1,
+        expected_wait: Some(MS(1_500)),
+        refused: 7,
+        first_packet: Percentiles {
+            count: 40,
+            p50: Some(MS(45)),
+            p95: Some(MS(80)),
+            p99: Some(MS(91)),
+        },
+        requests_per_second: 1.25,
+        audio_per_second: 3.5,
+        continuity: Some(0.995),
+        draining: false,
+        session_list: vec![session("aaaa", Some(0.75)), session("bbbb", Some(-0.2))],
+    };
+    State::new(info, stats)
+}
+
+fn screen(state: &mut State, width: u16, height: u16) -> Vec<String> {
+    let mut terminal = Terminal::new(TestBackend::new(width, height)).unwrap();
+    terminal.draw(|frame| draw(frame, state)).unwrap();
+    let buffer = terminal.backend().buffer();
+    let rows = buffer.content().chunks(usize::from(width));
+    rows.map(|row| row.iter().map(ratatui::buffer::Cell::symbol).collect())
+        .collect()
+}
+
+fn press(state: &mut State, code: KeyCode) -> Option<Action> {
+    state.key(KeyEvent::new(code, KeyModifiers::NONE))
+}
+
+#[test]
+fn everything_that_an_operator_asks_for_is_on_the_screen() {
+    let shown = screen(&mut state(), 120, 24).join("\n");
+    for word in [
+        "omni-server 0.1.0 on 127.0.0.1:50051: omni-embedded",
+        "sessions 2 of 256",
+        "running 2 of 64",
+        "waiting 1 of 128",
+        "next wait 1500 ms",
+        "refused 7",
+        "p50 45 ms p95 80 ms p99 91 ms",
+        "99.5 % without a gap",
+        "talker    0        ready",
+        "talker    1        cordoned",
+        "code2wav  0        restarting",
+        "38%",
+        "out of luck (died once)",
+        "aaaa",
+        "+0.75 s",
+        "-0.20 s",
+        "c cordon/uncordon",
+    ] {
+        assert!(shown.contains(word), "{word} is missing:\n{shown}");
+    }
+    assert!(!shown.contains("removed"), "{shown}");
+}
+
+#[test]
+fn a_small_screen_shows_the_head_and_some_of_each_table() {
+    let shown = screen(&mut state(), 40, 14).join("\n");
+    for word in ["omni-server", "talker", "Sessions (2)", "aaaa", "q quit"] {
+        assert!(shown.contains(word), "{word} is missing:\n{shown}");
+    }
+    // However small: it does not break.
+    for (width, height) in [(1, 1), (5, 3), (80, 2)] {
+        screen(&mut state(), width, height);
+    }
+}
+
+#[test]
+fn keys_choose_and_steer_and_what_cannot_be_undone_is_asked_first() {
+    let mut state = state();
+    let set = |replica: &str, state| {
+        Some(Action::Set {
+            stage: "talker".to_owned(),
+            replica: replica.to_owned(),
+            state,
+        })
+    };
+    assert_eq!(
+        press(&mut state, KeyCode::Char('c')),
+        set("0", ReplicaState::Cordoned)
+    );
+    press(&mut state, KeyCode::Down);
+    assert_eq!(
+        press(&mut state, KeyCode::Char('c')),
+        set("1", ReplicaState::Ready)
+    );
+
+    assert_eq!(press(&mut state, KeyCode::Char('k')), None);
+    assert!(state.asks.is_none() && state.message.contains("Tab"));
+    press(&mut state, KeyCode::Tab);
+    press(&mut state, KeyCode::Down);
+    assert_eq!(press(&mut state, KeyCode::Char('k')), None);
+    // The session under the cursor stays chosen, whoever goes before it.
+    state.stats.session_list.remove(0);
+    let shown = screen(&mut state, 120, 24).join("\n");
+    assert!(
+        shown.contains("end session bbbb (SpeechService/Speak)?  y: yes"),
+        "{shown}"
+    );
+    let session = "bbbb".to_owned();
+    assert_eq!(
+        press(&mut state, KeyCode::Char('y')),
+        Some(Action::Cancel { session })
+    );
+
+    assert_eq!(press(&mut state, KeyCode::Char('d')), None);
+    assert_eq!(press(&mut state, KeyCode::Char('n')), None);
+    assert_eq!(press(&mut state, KeyCode::Char('y')), None, "it was declined");
+    press(&mut state, KeyCode::Char('d'));
+    assert_eq!(press(&mut state, KeyCode::Char('y')), Some(Action::Drain));
+    assert_eq!(press(&mut state, KeyCode::Char('q')), Some(Action::Quit));
+}

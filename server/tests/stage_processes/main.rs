@@ -57,7 +57,8 @@ impl Server {
                     true => &mut metrics,
                     false => &mut address,
                 };
-                rest.trim().clone_into(which);
+                let end = rest.find(char::is_whitespace).unwrap_or(rest.len());
+                rest[..end].clone_into(which);
             }
         }
         Self {

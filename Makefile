@@ -12,12 +12,13 @@ MINUTES  ?= 10
 STREAMS  ?= 16
 SEED     ?=
 SECONDS  ?= 60
+CUDA_ARCH ?= 90
 
 BIN      := $(or $(CARGO_TARGET_DIR),target)/release
 CARGO    := cargo
 export PATH := $(HOME)/.cargo/bin:$(PATH)
 
-.PHONY: help speak serve test check bench bench-cost bench-service soak fuzz train-embedded fmt proto setup build
+.PHONY: help speak serve test check bench bench-cost bench-service soak fuzz train-embedded fmt proto setup build cuda
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -28,6 +29,10 @@ setup: ## Install what building needs (system packages, Rust toolchain), if miss
 build: setup ## Build omni-server and omni-client (release)
 	@$(CARGO) build --release --locked -p omni-server -p omni-client
 
+cuda: setup ## Build both for NVIDIA devices, with machine code for CUDA_ARCH=90 (several with commas) and PTX for all from 8.0 on
+	@home="$$(scripts/cuda-toolkit)" && CUDA_HOME="$$home" CUDA_ARCH="$(CUDA_ARCH)" \
+	  $(CARGO) build --release --locked -p omni-server -p omni-client --features omni-server/cuda
+
 speak: export SPEAK_TEXT := $(value TEXT)
 speak: build ## Speak TEXT="..." into OUT=speech.wav with a server of its own
 	@BIN="$(BIN)" MODEL="$(MODEL)" VOICE="$(VOICE)" OUT="$(OUT)" scripts/speak
@@ -37,7 +42,7 @@ serve: build ## Run omni-server on LISTEN=127.0.0.1:50051 with MODEL=embedded
 
 test: ## Run every test
 	@scripts/setup test
-	@$(CARGO) test --workspace --locked
+	@OMNI_REQUIRE_CLIENTS="$$(scripts/setup clients-required)" $(CARGO) test --workspace --locked
 
 check: setup ## Formatting, lints, docs, licences, generated files
 	@scripts/check

@@ -1,18 +1,32 @@
 //! What the networks are written in: a few wide operations on rows, with one implementation per kind of machine.
 //!
 //! Every activation is `Rows`: a matrix `[rows, width]`, a row being a position of a sequence or a moment of a signal
-//! (channels last). Rows of several sequences lie one after another, each sequence as long as it is; nothing is
-//! padded. The networks are described once, over [`Backend`]; [`Cpu`] computes in f32 with its own kernels, [`Candle`]
-//! composes tensor operations and runs in any float type on any device that candle knows.
+//! (channels last). Rows of several sequences lie one after another, each sequence as long as it is. The networks are
+//! described once, over [`Backend`]; [`Cpu`] computes in f32 with its own kernels, [`Candle`] composes tensor operations
+//! and runs in any float type on any device that candle knows.
+//!
+//! What the networks decide while they compute (which expert, which code) they decide by operations, so that a machine
+//! apart can do a whole step without being asked. Ids are its own, too ([`Backend::Ids`]).
 
+mod batch;
 mod candle;
 mod cpu;
+#[cfg(any(feature = "cuda", feature = "emulator"))]
+mod gpu;
+mod routed;
+mod signals;
 
+pub(crate) use batch::{Batch, Span};
 pub(crate) use candle::Candle;
 pub(crate) use cpu::Cpu;
+#[cfg(any(feature = "cuda", feature = "emulator"))]
+pub(crate) use gpu::Gpu;
+pub(crate) use signals::{Part, Signals};
 
 use crate::checkpoint::HostTensor;
-use crate::loader::{Conv, Snake};
+use crate::loader::{Conv, Depthwise, Snake};
+use crate::nn::Angles;
+use crate::sampling::Choice;
 
 /// A computation that failed.
 #[derive(Debug, Clone, thiserror::Error)]
@@ -42,6 +56,8 @@ pub(crate) trait Params: Clone + Send + Sync + 'static {
     type Vector: Send + Sync;
     /// Rows to look up.
     type Table: Send + Sync;
+    /// The experts of a mixture.
+    type Experts: Send + Sync;
 
     /// Whether tensors are only checked: then every tensor arrives empty.
     const DRY: bool = false;
@@ -50,6 +66,8 @@ pub(crate) trait Params: Clone + Send + Sync + 'static {
     fn matrix(&self, parts: &[HostTensor], bias: Option<&HostTensor>) -> Result<Self::Matrix>;
     fn vector(&self, values: &HostTensor) -> Result<Self::Vector>;
     fn table(&self, values: HostTensor) -> Result<Self::Table>;
+    /// Of every expert the matrix `[gate | up]` of shape `[2 * inner, hidden]` and `down` of shape `[hidden, inner]`.
+    fn experts(&self, experts: Vec<(Self::Matrix, Self::Matrix)>) -> Result<Self::Experts>;
 }
 
 /// Checks a checkpoint against the networks without reading a single weight.
@@ -60,6 +78,7 @@ impl Params for DryRun {
     type Matrix = ();
     type Vector = ();
     type Table = ();
+    type Experts = ();
     const DRY: bool = true;
 
     fn matrix(&self, _: &[HostTensor], _: Option<&HostTensor>) -> Result<()> {
@@ -71,6 +90,10 @@ impl Params for DryRun {
     }
 
     fn table(&self, _: HostTensor) -> Result<()> {
+        Ok(())
+    }
+
+    fn experts(&self, _: Vec<((), ())>) -> Result<()> {
         Ok(())
     }
 }
@@ -98,97 +121,6 @@ impl AttentionShape {
     }
 }
 
-/// One sequence's part of a batch: queries at positions `start .. start + len`.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Span {
-    pub(crate) start: usize,
-    pub(crate) len: usize,
-    /// Position of the first key in `keys`.
-    pub(crate) first_key: usize,
-    /// Where [`Batch::slots`] begins to list the cache rows of the positions `first_key .. start + len`.
-    keys: usize,
-}
-
-impl Span {
-    /// Positions that this span's queries may see.
-    pub(crate) fn keys(&self) -> usize {
-        self.start + self.len - self.first_key
-    }
-}
-
-/// Which positions a batch computes and where their keys and values are.
-#[derive(Debug, Default)]
-pub(crate) struct Batch {
-    spans: Vec<Span>,
-    slots: Vec<u32>,
-    /// Where every row stands in time, height and width.
-    axes: Vec<[u32; 3]>,
-}
-
-impl Batch {
-    /// Adds a sequence; `slot(p)` is the cache row of position `p`.
-    pub(crate) fn push(&mut self, start: usize, len: usize, first_key: usize, slot: impl Fn(usize) -> u32) {
-        let same = |p| [u32::try_from(p).unwrap_or(u32::MAX); 3];
-        self.push_at(start, len, first_key, slot, same);
-    }
-
-    /// As [`Batch::push`]; `axes(p)` is where position `p` stands in time, height and width.
-    pub(crate) fn push_at(
-        &mut self,
-        start: usize,
-        len: usize,
-        first_key: usize,
-        slot: impl Fn(usize) -> u32,
-        axes: impl Fn(usize) -> [u32; 3],
-    ) {
-        let keys = self.slots.len();
-        self.slots.extend((first_key..start + len).map(slot));
-        self.axes.extend((start..start + len).map(axes));
-        self.spans.push(Span {
-            start,
-            len,
-            first_key,
-            keys,
-        });
-    }
-
-    pub(crate) fn spans(&self) -> &[Span] {
-        &self.spans
-    }
-
-    /// Cache rows of a span's keys, from position `first_key` on.
-    pub(crate) fn slots(&self, span: &Span) -> &[u32] {
-        &self.slots[span.keys..span.keys + span.keys()]
-    }
-
-    /// Cache rows of the positions that a span computes.
-    pub(crate) fn new_slots(&self, span: &Span) -> &[u32] {
-        &self.slots(span)[span.start - span.first_key..]
-    }
-
-    /// Rows of the batch.
-    pub(crate) fn rows(&self) -> usize {
-        self.axes.len()
-    }
-
-    /// Where every row stands in time, height and width.
-    pub(crate) fn axes(&self) -> &[[u32; 3]] {
-        &self.axes
-    }
-
-    /// The last row of every span.
-    pub(crate) fn last_rows(&self) -> Vec<u32> {
-        let mut end = 0;
-        self.spans
-            .iter()
-            .map(|s| {
-                end += s.len;
-                u32::try_from(end - 1).unwrap_or(u32::MAX)
-            })
-            .collect()
-    }
-}
-
 /// A causal convolution over time: `taps` rows, `dilation` apart, the last being the present one.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Taps {
@@ -212,61 +144,194 @@ pub(crate) struct Pass {
     pub(crate) in_all: usize,
 }
 
+/// What a mixture of experts does with a row besides multiplying.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Routing {
+    pub(crate) experts: usize,
+    /// Experts per row.
+    pub(crate) top_k: usize,
+    /// Whether the chosen experts' probabilities are made to sum to 1.
+    pub(crate) normalise: bool,
+}
+
+/// What was asked of a GPU so far, by all that compute on it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct GpuFigures {
+    /// Launches outside of graphs.
+    pub launches: u64,
+    /// Graphs recorded.
+    pub graphs: u64,
+    /// Launches in recorded graphs.
+    pub recorded_launches: u64,
+    /// Graphs launched again.
+    pub replays: u64,
+    /// Launches in those.
+    pub replayed_launches: u64,
+    /// Steps that were to be a graph and were launched without.
+    pub fallbacks: u64,
+}
+
+/// Which step is computed, and how large it is: two steps with equal keys launch the same operations.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(crate) struct StepKey {
+    /// The network.
+    pub(crate) stage: &'static str,
+    /// Rows or frames, a bucket.
+    pub(crate) rows: usize,
+    /// What else decides how large its operations are, a bucket: keys that a row sees, signals, codes of the past.
+    pub(crate) also: usize,
+}
+
 /// The operations that the networks are made of.
 pub(crate) trait Backend: Params {
     /// Activations `[rows, width]`.
     type Rows: Send;
+    /// Ids `[rows, columns]`, such as a code per codebook for every frame.
+    type Ids: Send;
     /// Keys and values of one layer, `[slots, kv_width]` each.
     type Kv: Send;
-    /// Cosines and sines for the positions of a batch.
-    type Rope;
+    /// The past of one convolution for a number of streams, `[streams, past rows, width]`.
+    type Past: Send;
+    /// Memory for rows that one step leaves for another.
+    type Kept: Send + Default;
+    /// What all layers need of a batch: rotations, cache rows.
+    type Places;
+    /// What all convolutions need of the signals of a batch.
+    type Layout: Send;
 
     /// Frames that the vocoder does best to take at once.
     const SIGNAL: Pass;
 
+    /// As a clone, but with memory for activations of its own: a worker's.
+    fn replica(&self) -> Result<Self> {
+        Ok(self.clone())
+    }
+
+    /// What a GPU was asked to do, if one computes.
+    fn figures(&self) -> Option<GpuFigures> {
+        None
+    }
+
+    /// Why steps were computed with more effort than necessary, as far as nobody has asked yet.
+    fn take_fallbacks(&self) -> Vec<String> {
+        Vec::new()
+    }
+
+    /// Rows with which a step of so many rows is computed. More than given: the rest is computed and thrown away, so
+    /// that there are few sizes.
+    fn bucket(&self, rows: usize) -> usize {
+        rows
+    }
+
+    /// As [`Backend::bucket`], for the keys that a row may see.
+    fn bucket_keys(&self, keys: usize) -> usize {
+        keys
+    }
+
+    /// Computes a step, most of whose operations a backend may know already from a step with this key. `step` must do
+    /// the same operations on the same memory whenever the key is the same, and must not look at what they computed.
+    fn step<T>(&self, _key: StepKey, step: impl FnOnce(&Self) -> Result<T>) -> Result<T> {
+        step(self)
+    }
+
     fn rows(&self, width: usize, values: Vec<f32>) -> Result<Self::Rows>;
     fn zeros(&self, rows: usize, width: usize) -> Result<Self::Rows>;
-    /// Zeros that stay for long, such as a stream's memory: they take no more room than they need.
-    fn lasting(&self, rows: usize, width: usize) -> Result<Self::Rows>;
     fn host(&self, x: &Self::Rows) -> Result<Vec<f32>>;
+    /// The same rows where such rows always are, for steps that go on with them; they stay until the next are kept.
+    fn keep(&self, x: Self::Rows, kept: &mut Self::Kept) -> Result<Self::Rows>;
     /// The same elements as rows of another width.
     fn reshape(&self, x: Self::Rows, width: usize) -> Result<Self::Rows>;
     /// Rows `index[0], index[1], ...` of `x`.
     fn gather(&self, x: &Self::Rows, index: &[u32]) -> Result<Self::Rows>;
-    /// `acc[index[i]] += weight[i] * x[i]`; no weights: 1. Rows named twice add up.
-    fn scatter_add(
+    /// `acc[index[i]] += x[i]`. Rows named twice add up.
+    fn scatter_add(&self, acc: Self::Rows, index: &[u32], x: &Self::Rows) -> Result<Self::Rows>;
+
+    fn ids(&self, columns: usize, ids: Vec<u32>) -> Result<Self::Ids>;
+    /// All ids, row by row.
+    fn host_ids(&self, ids: &Self::Ids) -> Result<Vec<u32>>;
+    /// The ids where looking at them costs nothing and holds nobody up.
+    fn known<'a>(&self, ids: &'a Self::Ids) -> Option<&'a [u32]>;
+    /// Rows of a table by the ids of one column. A failure in the place of an id ([`crate::sampling::chosen`]) gives any
+    /// finite row.
+    fn lookup(&self, table: &Self::Table, ids: &Self::Ids, column: usize) -> Result<Self::Rows>;
+    /// `acc[index[i]] += sum over g of tables[g][ids[i, g]]`, `index` naming no row twice; without an index row `i`.
+    fn lookup_add(
         &self,
-        acc: Self::Rows,
-        index: &[u32],
-        weight: Option<&[f32]>,
-        x: &Self::Rows,
-    ) -> Result<Self::Rows>;
-    fn lookup(&self, table: &Self::Table, ids: &[u32]) -> Result<Self::Rows>;
-    /// Mean of every `group` consecutive ids' rows.
-    fn lookup_mean(&self, table: &Self::Table, ids: &[u32], group: usize) -> Result<Self::Rows>;
+        mut acc: Self::Rows,
+        tables: &[&Self::Table],
+        ids: &Self::Ids,
+        index: Option<&[u32]>,
+    ) -> Result<Self::Rows> {
+        for (column, table) in tables.iter().enumerate() {
+            let rows = self.lookup(table, ids, column)?;
+            acc = match index {
+                Some(index) => self.scatter_add(acc, index, &rows)?,
+                None => self.add(acc, &rows, None)?,
+            };
+        }
+        Ok(acc)
+    }
+    /// For every row of ids, the mean of their rows of a table.
+    fn lookup_mean(&self, table: &Self::Table, ids: &Self::Ids) -> Result<Self::Rows>;
+    /// Chooses an id for every row of `logits` and puts it into a column of `ids`, which is also the group of the
+    /// random draw. Where that fails, see [`crate::sampling::chosen`].
+    fn sample(
+        &self,
+        logits: &Self::Rows,
+        choices: &[Choice<'_>],
+        ids: &mut Self::Ids,
+        column: usize,
+    ) -> Result<()>;
 
     /// `x W^T + b`.
     fn linear(&self, w: &Self::Matrix, x: &Self::Rows) -> Result<Self::Rows>;
-    /// A causal convolution of several signals of `lens` rows each, through `act` first if there is one.
-    /// `past` holds, for each signal, the last [`Taps::past`] rows that went in before, and is brought up to date.
+    /// `silu(g) * u` for `[g | u] = x W^T`.
+    fn gated(&self, w: &Self::Matrix, x: &Self::Rows) -> Result<Self::Rows> {
+        self.swiglu(&self.linear(w, x)?)
+    }
+    /// The experts' share of every row of `x`: `sum p_e expert_e(x)` over the `top_k` experts with the highest scores,
+    /// `p` being the softmax over all scores, and an expert being `down(silu(gate(x)) * up(x))`. `scores` are
+    /// `[rows, experts]`, and with a shared expert `[rows, experts + 1]`: then `sigmoid(last score) * shared` is added.
+    fn mixture(
+        &self,
+        experts: &Self::Experts,
+        routing: Routing,
+        scores: &Self::Rows,
+        x: &Self::Rows,
+        shared: Option<&Self::Rows>,
+    ) -> Result<Self::Rows>;
+
+    /// Prepares for causal convolutions over these streams.
+    fn signals(&self, parts: Vec<Part>) -> Result<Signals<Self>>;
+    /// A convolution's memory, of no stream yet.
+    fn past(&self, taps: Taps, width: usize) -> Result<Self::Past>;
+    /// Makes room for `streams` in all, keeping what is there.
+    fn grow_past(&self, past: &mut Self::Past, streams: usize) -> Result<()>;
+    /// Forgets what a stream had: zeros.
+    fn clear_past(&self, past: &mut Self::Past, stream: u32) -> Result<()>;
+    /// A causal convolution of several signals, through `act` first if there is one. `past` holds the last
+    /// [`Taps::past`] rows that went in before, and is brought up to date.
     fn conv(
         &self,
         conv: &Conv<Self>,
         act: Option<&Snake<Self>>,
         x: &Self::Rows,
-        lens: &[usize],
-        past: &mut [&mut Self::Rows],
+        signals: &Signals<Self>,
+        past: &mut Self::Past,
     ) -> Result<Self::Rows>;
     /// As [`Backend::conv`], every channel for itself; `w` is `[taps, channels]` flattened.
     fn depthwise(
         &self,
-        w: &Self::Vector,
-        bias: &Self::Vector,
-        taps: Taps,
+        conv: &Depthwise<Self>,
         x: &Self::Rows,
-        lens: &[usize],
-        past: &mut [&mut Self::Rows],
+        signals: &Signals<Self>,
+        past: &mut Self::Past,
     ) -> Result<Self::Rows>;
+    /// Rows of which the `dropped` first of every stream are to go (which [`Signals::drop_first`] has noted), without
+    /// them, or with anything in their place if that suits the convolutions better.
+    fn trim(&self, x: Self::Rows, signals: &Signals<Self>, dropped: usize) -> Result<Self::Rows>;
+    /// The rows `[rows, 1]` of every stream.
+    fn samples(&self, x: &Self::Rows, signals: &Signals<Self>) -> Result<Vec<Vec<f32>>>;
 
     fn rms_norm(&self, w: &Self::Vector, eps: f32, x: &Self::Rows) -> Result<Self::Rows>;
     fn layer_norm(
@@ -276,6 +341,19 @@ pub(crate) trait Backend: Params {
         eps: f32,
         x: &Self::Rows,
     ) -> Result<Self::Rows>;
+    /// [`Backend::add`], then [`Backend::rms_norm`] of the sum: both.
+    fn add_norm(
+        &self,
+        x: Self::Rows,
+        y: &Self::Rows,
+        scale: Option<&Self::Vector>,
+        w: &Self::Vector,
+        eps: f32,
+    ) -> Result<(Self::Rows, Self::Rows)> {
+        let x = self.add(x, y, scale)?;
+        let normal = self.rms_norm(w, eps, &x)?;
+        Ok((x, normal))
+    }
     /// `x + scale * y` per channel; no scale: 1.
     fn add(&self, x: Self::Rows, y: &Self::Rows, scale: Option<&Self::Vector>) -> Result<Self::Rows>;
     fn silu(&self, x: Self::Rows) -> Result<Self::Rows>;
@@ -286,8 +364,7 @@ pub(crate) trait Backend: Params {
     /// `x + sin(x * a)^2 * b` per channel.
     fn snake(&self, snake: &Snake<Self>, x: Self::Rows) -> Result<Self::Rows>;
 
-    /// `angles` are `[rows, head_dim / 2]`.
-    fn rope(&self, angles: Vec<f32>, head_dim: usize) -> Result<Self::Rope>;
+    fn places(&self, batch: &Batch, angles: &Angles, shape: &AttentionShape) -> Result<Self::Places>;
     fn kv(&self, slots: usize, width: usize) -> Result<Self::Kv>;
     /// Makes room for `slots` rows in all, keeping those that are there.
     fn grow(&self, kv: &mut Self::Kv, slots: usize) -> Result<()>;
@@ -298,7 +375,7 @@ pub(crate) trait Backend: Params {
         shape: &AttentionShape,
         norms: Option<(&Self::Vector, &Self::Vector)>,
         qkv: Self::Rows,
-        rope: &Self::Rope,
+        places: &Self::Places,
         batch: &Batch,
         kv: &mut Self::Kv,
     ) -> Result<Self::Rows>;

@@ -21,6 +21,7 @@ mod thinker_model;
 mod tokenizer;
 
 pub use audio_encoder::{AUDIO_SAMPLE_RATE, AudioEncoder, AudioError};
+pub use backend::GpuFigures;
 pub use chat::{ChatError, ChatPiece, ChatPrompt, ChatTemplate, Message, MessagePart, Role, TalkerPrompt};
 pub use checkpoint::{Checkpoint, CheckpointSource, LoadError, Problem};
 pub use code2wav::Code2Wav;

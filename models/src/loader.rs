@@ -23,6 +23,14 @@ pub(crate) struct Conv<P: Params> {
     pub(crate) taps: Taps,
 }
 
+/// A causal convolution of every channel for itself.
+pub(crate) struct Depthwise<P: Params> {
+    /// `[taps, channels]`.
+    pub(crate) weight: P::Vector,
+    pub(crate) bias: P::Vector,
+    pub(crate) taps: Taps,
+}
+
 /// A channel-wise `x + sin(x * a)^2 * b`.
 pub(crate) struct Snake<P: Params> {
     pub(crate) a: P::Vector,
@@ -177,17 +185,24 @@ impl<'a, P: Params> Loader<'a, P> {
         })
     }
 
-    /// Depthwise convolution `{name}.weight` of shape `[channels, 1, k]`: its `[k, channels]` weights and its bias.
-    pub(crate) fn depthwise(
-        &self,
-        name: &str,
-        channels: usize,
-        k: usize,
-    ) -> Result<(P::Vector, P::Vector), LoadError> {
+    /// Depthwise convolution `{name}.weight` of shape `[channels, 1, k]` with bias.
+    pub(crate) fn depthwise(&self, name: &str, channels: usize, k: usize) -> Result<Depthwise<P>, LoadError> {
         let weight = self.tensor(&format!("{name}.weight"), &[channels, 1, k])?;
         let weight = change(weight, HostTensor::depthwise_as_matrix, P::DRY);
-        let weight = self.made(name, self.params.vector(&weight))?;
-        Ok((weight, self.vector(&format!("{name}.bias"), channels)?))
+        Ok(Depthwise {
+            weight: self.made(name, self.params.vector(&weight))?,
+            bias: self.vector(&format!("{name}.bias"), channels)?,
+            taps: Taps { taps: k, dilation: 1 },
+        })
+    }
+
+    /// The experts of a mixture, from their matrices.
+    pub(crate) fn experts(
+        &self,
+        name: &str,
+        experts: Vec<(P::Matrix, P::Matrix)>,
+    ) -> Result<P::Experts, LoadError> {
+        self.made(name, self.params.experts(experts))
     }
 
     /// Snake activation: `{name}.alpha` and `{name}.beta` hold logarithms.

@@ -4,5 +4,6 @@ mod angles;
 mod ffn;
 mod stack;
 
+pub(crate) use angles::Angles;
 pub(crate) use ffn::Mlp;
 pub(crate) use stack::{Stack, Tap};

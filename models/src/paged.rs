@@ -53,6 +53,14 @@ pub(crate) fn push(
     Ok(())
 }
 
+/// Fills a batch of single positions up to `rows` of them, with rows whose keys and values nobody reads.
+pub(crate) fn fill(batch: &mut Batch, spec: &KvSpec, rows: usize) {
+    // Block 0 is never any sequence's.
+    for i in batch.rows()..rows {
+        batch.push(0, 1, 0, |_| offset(i) % spec.block_size);
+    }
+}
+
 pub(crate) fn offset(row: usize) -> u32 {
     u32::try_from(row).unwrap_or(u32::MAX)
 }

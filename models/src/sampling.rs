@@ -113,11 +113,60 @@ pub(crate) struct Limits<'a> {
     pub(crate) end: Option<u32>,
 }
 
+/// All that decides the choice of one row's id besides its logits.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Choice<'a> {
+    pub(crate) sampling: &'a Sampling,
+    pub(crate) limits: Limits<'a>,
+    pub(crate) seed: u64,
+    /// Codec frame, from 0.
+    pub(crate) step: u32,
+}
+
+/// Set in a failure that stands in the place of an id; the other bits are the position of the offending logit, or all
+/// set where that is not known.
+const FAILED: u32 = 1 << 31;
+
+impl<'a> Choice<'a> {
+    /// The codes that a repetition penalty counts, `None` if there is no penalty.
+    pub(crate) fn counted(&self) -> Option<&'a [u32]> {
+        #[expect(clippy::float_cmp, reason = "exactly 1 is the neutral setting")]
+        let penalised = self.sampling.repetition_penalty != 1.0;
+        penalised.then_some(self.limits.generated)
+    }
+
+    /// The id for code `group` of the frame, or a failure in its place, see [`chosen`]. `logits` is scratch afterwards.
+    pub(crate) fn make(&self, logits: &mut [f32], group: usize) -> u32 {
+        let place = Draw {
+            seed: self.seed,
+            step: self.step,
+            group: id(group),
+        };
+        sample(logits, self.sampling, self.limits, place)
+            .unwrap_or_else(|e| FAILED | e.id.map_or(!FAILED, id))
+    }
+}
+
+/// The id that [`Choice::make`] gave. Other rows go on when one fails, and this one goes along until its frame is over.
+pub(crate) fn chosen(raw: u32) -> Result<u32, NotFinite> {
+    if raw & FAILED == 0 {
+        return Ok(raw);
+    }
+    let id = raw & !FAILED;
+    let id = (id != !FAILED).then_some(id as usize);
+    Err(NotFinite { id })
+}
+
 /// Logits that cannot be sampled from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("a logit is not a number or infinite (id {id})")]
+#[error("a logit is not a number or infinite{}", of(*id))]
 pub(crate) struct NotFinite {
-    pub(crate) id: usize,
+    /// The first such, if that is known.
+    pub(crate) id: Option<usize>,
+}
+
+fn of(id: Option<usize>) -> String {
+    id.map_or_else(String::new, |id| format!(" (id {id})"))
 }
 
 /// Chooses an id. `logits` is scratch afterwards.
@@ -128,7 +177,7 @@ pub(crate) fn sample(
     place: Draw,
 ) -> Result<u32, NotFinite> {
     if let Some(id) = logits.iter().position(|l| !l.is_finite()) {
-        return Err(NotFinite { id });
+        return Err(NotFinite { id: Some(id) });
     }
     penalise(logits, s.repetition_penalty, [limits.generated]);
     restrict(logits, s, limits);

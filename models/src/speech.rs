@@ -6,7 +6,9 @@ use candle_core::{DType as CandleType, Device};
 use omni_engine::ModelError;
 
 use crate::audio_encoder::{self, AudioEncoder};
-use crate::backend::{Backend, Candle, Cpu, DryRun, Params};
+#[cfg(any(feature = "cuda", feature = "emulator"))]
+use crate::backend::Gpu;
+use crate::backend::{Backend, Candle, Cpu, DryRun, GpuFigures, Params};
 use crate::chat::ChatTemplate;
 use crate::checkpoint::{Checkpoint, CheckpointSource, LoadError, Problem};
 use crate::code2wav::{self, Code2Wav, Code2WavNet};
@@ -14,8 +16,59 @@ use crate::config::{AudioConfig, GenerationDefaults, SpeechConfig, StackConfig, 
 use crate::loader::Loader;
 use crate::talker::{self, KvOptions, Talker, TalkerNet};
 use crate::thinker;
-use crate::thinker_model::{self, AnyThinkerNets, ThinkerModel};
+use crate::thinker_model::{self, ThinkerModel};
 use crate::tokenizer::Tokenizer;
+
+/// The networks, over what is to compute them.
+fn any_nets(
+    checkpoint: &Checkpoint,
+    config: &SpeechConfig,
+    options: LoadOptions,
+) -> Result<Box<dyn AnyNets>, LoadError> {
+    let candle = |dtype| {
+        let nets = Nets::load(checkpoint, config, Candle::new(Device::Cpu, dtype))?;
+        Ok(Box::new(nets) as Box<dyn AnyNets>)
+    };
+    match (options.kernels, options.dtype) {
+        #[cfg(feature = "cuda")]
+        (Kernels::Cuda { device, graphs }, dtype) => {
+            let device = omni_gpu::Cuda::open(device).map_err(|e| machine(e.to_string()))?;
+            gpu(checkpoint, config, device, dtype, graphs)
+        }
+        #[cfg(not(feature = "cuda"))]
+        (Kernels::Cuda { .. }, _) => Err(machine("this build has no kernels for NVIDIA devices".into())),
+        #[cfg(feature = "emulator")]
+        (Kernels::Emulated { graphs }, dtype) => {
+            gpu(checkpoint, config, omni_gpu::Emulated::default(), dtype, graphs)
+        }
+        (Kernels::Auto, DType::F32) => Ok(Box::new(Nets::load(checkpoint, config, Cpu::new())?)),
+        (Kernels::Candle, DType::F32) => candle(CandleType::F32),
+        (_, DType::Bf16) => candle(CandleType::BF16),
+        (_, DType::F16) => candle(CandleType::F16),
+    }
+}
+
+fn machine(reason: String) -> LoadError {
+    LoadError::one(Problem::Machine { reason })
+}
+
+/// The networks on a GPU.
+#[cfg(any(feature = "cuda", feature = "emulator"))]
+fn gpu<D: omni_gpu::Device>(
+    checkpoint: &Checkpoint,
+    config: &SpeechConfig,
+    device: D,
+    dtype: DType,
+    graphs: bool,
+) -> Result<Box<dyn AnyNets>, LoadError> {
+    let float = match dtype {
+        DType::F32 => omni_gpu::Float::F32,
+        DType::Bf16 => omni_gpu::Float::Bf16,
+        DType::F16 => return Err(machine("a GPU computes in f32 or bf16, not in f16".into())),
+    };
+    let gpu = Gpu::new(device, float, graphs);
+    Ok(Box::new(Nets::load(checkpoint, config, gpu)?))
+}
 
 /// Number format that weights are kept and computed in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -37,6 +90,19 @@ pub enum Kernels {
     Auto,
     /// Candle's operations, as a measure for the others.
     Candle,
+    /// An NVIDIA device: f32 or bf16. Without feature `cuda`, loading fails and says so.
+    Cuda {
+        /// The device's number, from 0.
+        device: usize,
+        /// Whether steps that are alike become graphs.
+        graphs: bool,
+    },
+    /// A GPU's kernels on the processor, for tests: f32 or bf16. `graphs`: steps that are alike become graphs.
+    #[cfg(feature = "emulator")]
+    Emulated {
+        /// Whether steps that are alike become graphs.
+        graphs: bool,
+    },
 }
 
 /// How to load a model.
@@ -92,15 +158,46 @@ impl<P: Params> Nets<P> {
     }
 }
 
-impl<B: Backend> Nets<B> {
+/// The networks over whatever computes them.
+trait AnyNets: Send + Sync {
+    fn talker(&self, newline: u32, kv: KvOptions) -> Result<Talker, ModelError>;
+    fn code2wav(&self) -> Result<Code2Wav, ModelError>;
+    fn thinker(&self, checkpoint: &Checkpoint, config: &ThinkerConfig) -> Result<ThinkerModel, LoadError>;
+    fn audio_encoder(&self, checkpoint: &Checkpoint, config: &AudioConfig)
+    -> Result<AudioEncoder, LoadError>;
+    fn gpu_figures(&self) -> Option<GpuFigures>;
+    fn take_gpu_fallbacks(&self) -> Vec<String>;
+}
+
+impl<B: Backend> AnyNets for Nets<B> {
     fn talker(&self, newline: u32, kv: KvOptions) -> Result<Talker, ModelError> {
-        let core = talker::Core::new(self.params.clone(), Arc::clone(&self.talker), newline, kv)?;
+        let core = talker::Core::new(self.params.replica()?, Arc::clone(&self.talker), newline, kv)?;
         Ok(Talker(Box::new(core)))
     }
 
     fn code2wav(&self) -> Result<Code2Wav, ModelError> {
-        let core = code2wav::Core::new(self.params.clone(), Arc::clone(&self.code2wav))?;
+        let core = code2wav::Core::new(self.params.replica()?, Arc::clone(&self.code2wav))?;
         Ok(Code2Wav(Box::new(core)))
+    }
+
+    fn thinker(&self, checkpoint: &Checkpoint, config: &ThinkerConfig) -> Result<ThinkerModel, LoadError> {
+        ThinkerModel::load(checkpoint, config, &self.params, &self.embed_tokens)
+    }
+
+    fn audio_encoder(
+        &self,
+        checkpoint: &Checkpoint,
+        config: &AudioConfig,
+    ) -> Result<AudioEncoder, LoadError> {
+        AudioEncoder::load(checkpoint, config, &self.params)
+    }
+
+    fn gpu_figures(&self) -> Option<GpuFigures> {
+        self.params.figures()
+    }
+
+    fn take_gpu_fallbacks(&self) -> Vec<String> {
+        self.params.take_fallbacks()
     }
 }
 
@@ -119,14 +216,9 @@ fn nets<P: Params>(l: &Loader<'_, P>, config: &SpeechConfig) -> Result<Networks<
     Ok((embed_tokens, talker, Code2WavNet::load(l, &config.code2wav)?))
 }
 
-enum AnyNets {
-    Cpu(Nets<Cpu>),
-    Candle(Nets<Candle>),
-}
-
 /// Qwen3-Omni's speech path: tokenizer, talker with code predictor, code2wav.
 pub struct SpeechModel {
-    nets: AnyNets,
+    nets: Box<dyn AnyNets>,
     /// The checkpoint's name in messages.
     place: String,
     checkpoint: Checkpoint,
@@ -166,14 +258,7 @@ impl SpeechModel {
         nets(&dry, &config)?;
         // The thinker may be another process's.
         dry.finish(|name| !name.starts_with("thinker."))?;
-        let candle =
-            |dtype| Nets::load(&checkpoint, &config, Candle::new(Device::Cpu, dtype)).map(AnyNets::Candle);
-        let nets = match (options.dtype, options.kernels) {
-            (DType::F32, Kernels::Auto) => AnyNets::Cpu(Nets::load(&checkpoint, &config, Cpu::new())?),
-            (DType::F32, Kernels::Candle) => candle(CandleType::F32)?,
-            (DType::Bf16, _) => candle(CandleType::BF16)?,
-            (DType::F16, _) => candle(CandleType::F16)?,
-        };
+        let nets = any_nets(&checkpoint, &config, options)?;
         let limits = limits(&config, options.dtype);
         Ok(Self {
             nets,
@@ -193,10 +278,7 @@ impl SpeechModel {
     /// # Errors
     /// [`ModelError`] if the cache cannot be had.
     pub fn talker(&self, kv: KvOptions) -> Result<Talker, ModelError> {
-        match &self.nets {
-            AnyNets::Cpu(nets) => nets.talker(self.newline, kv),
-            AnyNets::Candle(nets) => nets.talker(self.newline, kv),
-        }
+        self.nets.talker(self.newline, kv)
     }
 
     /// Checks whether the checkpoint has a thinker that can be loaded, without reading its weights.
@@ -225,23 +307,9 @@ impl SpeechModel {
     pub fn load_thinker(&self) -> Result<ThinkerModel, LoadError> {
         self.check_thinker()?;
         let (checkpoint, config) = (&self.checkpoint, self.thinker_config()?);
-        match &self.nets {
-            AnyNets::Cpu(nets) => ThinkerModel::load(
-                checkpoint,
-                &config,
-                &nets.params,
-                &nets.embed_tokens,
-                AnyThinkerNets::Cpu,
-            ),
-            AnyNets::Candle(nets) => ThinkerModel::load(
-                checkpoint,
-                &config,
-                &nets.params,
-                &nets.embed_tokens,
-                AnyThinkerNets::Candle,
-            ),
-        }
-        .map_err(|e| e.at(self.place.clone()))
+        self.nets
+            .thinker(checkpoint, &config)
+            .map_err(|e| e.at(self.place.clone()))
     }
 
     /// Checks whether the checkpoint has an audio encoder that can be loaded, without reading its weights.
@@ -261,11 +329,9 @@ impl SpeechModel {
     pub fn load_audio_encoder(&self) -> Result<AudioEncoder, LoadError> {
         self.check_audio_encoder()?;
         let (checkpoint, config) = (&self.checkpoint, self.audio_config()?);
-        match &self.nets {
-            AnyNets::Cpu(nets) => AudioEncoder::load(checkpoint, &config, &nets.params),
-            AnyNets::Candle(nets) => AudioEncoder::load(checkpoint, &config, &nets.params),
-        }
-        .map_err(|e| e.at(self.place.clone()))
+        self.nets
+            .audio_encoder(checkpoint, &config)
+            .map_err(|e| e.at(self.place.clone()))
     }
 
     fn audio_config(&self) -> Result<AudioConfig, LoadError> {
@@ -300,10 +366,19 @@ impl SpeechModel {
     /// # Errors
     /// [`ModelError`] if its state cannot be had.
     pub fn code2wav(&self) -> Result<Code2Wav, ModelError> {
-        match &self.nets {
-            AnyNets::Cpu(nets) => nets.code2wav(),
-            AnyNets::Candle(nets) => nets.code2wav(),
-        }
+        self.nets.code2wav()
+    }
+
+    /// What the GPU was asked to do so far by everything that this model computes; `None` if no GPU computes.
+    #[must_use]
+    pub fn gpu_figures(&self) -> Option<GpuFigures> {
+        self.nets.gpu_figures()
+    }
+
+    /// Why steps were launched without a graph, in words, as far as nobody has asked yet; a bounded number.
+    #[must_use]
+    pub fn take_gpu_fallbacks(&self) -> Vec<String> {
+        self.nets.take_gpu_fallbacks()
     }
 
     /// The text tokenizer.

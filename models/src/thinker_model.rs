@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use omni_engine::ModelError;
 
-use crate::backend::{Backend, Candle, Cpu, DryRun, Params};
+use crate::backend::{Backend, DryRun, Params};
 use crate::checkpoint::{Checkpoint, LoadError};
 use crate::config::ThinkerConfig;
 use crate::loader::Loader;
@@ -28,19 +28,19 @@ pub struct ThinkerLimits {
     pub audio_pad: u32,
 }
 
-pub(crate) struct ThinkerNets<P: Params> {
+struct ThinkerNets<P: Params> {
     params: P,
     thinker: Arc<ThinkerNet<P>>,
 }
 
-pub(crate) enum AnyThinkerNets {
-    Cpu(ThinkerNets<Cpu>),
-    Candle(ThinkerNets<Candle>),
+/// The networks over whatever computes them.
+trait AnyThinkerNets: Send + Sync {
+    fn thinker(&self, kv: KvOptions) -> Result<Thinker, ModelError>;
 }
 
 /// The thinker's weights.
 pub struct ThinkerModel {
-    nets: AnyThinkerNets,
+    nets: Box<dyn AnyThinkerNets>,
     limits: ThinkerLimits,
 }
 
@@ -52,20 +52,19 @@ impl std::fmt::Debug for ThinkerModel {
     }
 }
 
-impl<B: Backend> ThinkerNets<B> {
+impl<B: Backend> AnyThinkerNets for ThinkerNets<B> {
     fn thinker(&self, kv: KvOptions) -> Result<Thinker, ModelError> {
-        let core = thinker::Core::new(self.params.clone(), Arc::clone(&self.thinker), kv)?;
+        let core = thinker::Core::new(self.params.replica()?, Arc::clone(&self.thinker), kv)?;
         Ok(Thinker(Box::new(core)))
     }
 }
 
 impl ThinkerModel {
-    pub(crate) fn load<P: Params>(
+    pub(crate) fn load<B: Backend>(
         checkpoint: &Checkpoint,
         config: &ThinkerConfig,
-        params: &P,
-        embed_tokens: &Arc<P::Table>,
-        any: impl FnOnce(ThinkerNets<P>) -> AnyThinkerNets,
+        params: &B,
+        embed_tokens: &Arc<B::Table>,
     ) -> Result<Self, LoadError> {
         let thinker = ThinkerNet::load(&Loader::new(checkpoint, params), Arc::clone(embed_tokens), config)?;
         let nets = ThinkerNets {
@@ -73,7 +72,7 @@ impl ThinkerModel {
             thinker: Arc::new(thinker),
         };
         Ok(Self {
-            nets: any(nets),
+            nets: Box::new(nets),
             limits: limits(config),
         })
     }
@@ -83,10 +82,7 @@ impl ThinkerModel {
     /// # Errors
     /// [`ModelError`] if the cache cannot be had.
     pub fn thinker(&self, kv: KvOptions) -> Result<Thinker, ModelError> {
-        match &self.nets {
-            AnyThinkerNets::Cpu(nets) => nets.thinker(kv),
-            AnyThinkerNets::Candle(nets) => nets.thinker(kv),
-        }
+        self.nets.thinker(kv)
     }
 
     /// What callers must know.

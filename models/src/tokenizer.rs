@@ -46,6 +46,8 @@ impl Tokenizer {
     /// [`LoadError`] naming the file that is missing or malformed.
     pub fn load(checkpoint: &Checkpoint) -> Result<Self, LoadError> {
         let parse = |json: &[u8], file: &str| {
+            // The library panics at text that is no JSON from somewhere within a decoder on (tokenizers 0.23).
+            serde_json::from_slice::<Value>(json).map_err(|e| malformed(file, &e))?;
             let parsed = tokenizers::Tokenizer::from_bytes(json);
             parsed.map(Self::new).map_err(|e| malformed(file, &e))
         };

@@ -4,6 +4,8 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use omni_tests::parsers::PARSERS;
+
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR"))
         .parent()
@@ -129,7 +131,8 @@ fn arrows() -> BTreeMap<&'static str, &'static [&'static str]> {
         ("text", &[]),
         ("engine", &[]),
         ("telemetry", &[]),
-        ("models", &["omni-engine"]),
+        ("gpu", &[]),
+        ("models", &["omni-engine", "omni-gpu"]),
         (
             "server",
             &[
@@ -172,10 +175,11 @@ fn crates_depend_on_each_other_along_the_arrows_only() {
 
 #[test]
 fn pure_crates_stay_pure() {
-    let never: [(&str, &[&str]); 5] = [
+    let never: [(&str, &[&str]); 6] = [
         ("engine", &["tokio", "tonic", "candle-core", "metrics", "tracing"]),
         ("audio", &["tokio", "tonic", "candle-core", "metrics"]),
         ("text", &["tokio", "tonic", "candle-core", "metrics"]),
+        ("gpu", &["tokio", "tonic", "candle-core", "metrics", "tracing"]),
         ("models", &["tokio", "tonic", "metrics"]),
         ("telemetry", &["tonic", "candle-core"]),
     ];
@@ -255,4 +259,33 @@ fn unbounded_channels_are_not_used() {
             );
         }
     }
+}
+
+#[test]
+fn every_parser_of_bytes_from_outside_has_a_fuzz_target() {
+    let parsers: Vec<_> = PARSERS.map(|parser| parser.name.to_owned()).to_vec();
+    let fuzz = root().join("fuzz");
+    for name in &parsers {
+        let target = fs::read_to_string(fuzz.join(format!("fuzz_targets/{name}.rs")));
+        let expected = format!("#![no_main]\n\nomni_fuzz::target!(\"{name}\");\n");
+        assert_eq!(
+            target.unwrap_or_default(),
+            expected,
+            "fuzz/fuzz_targets/{name}.rs"
+        );
+    }
+    let there = files(&fuzz.join("fuzz_targets"), &[".rs"]);
+    assert_eq!(there.len(), parsers.len(), "a target is of no parser");
+    let manifest = fs::read_to_string(fuzz.join("Cargo.toml")).expect("a manifest");
+    let targets: Vec<_> = manifest.split("[[bin]]").skip(1).collect();
+    let expected = |name: &String| {
+        format!(
+            "\nname = \"{name}\"\npath = \"fuzz_targets/{name}.rs\"\ntest = false\ndoc = false\nbench = false"
+        )
+    };
+    assert_eq!(
+        targets.iter().map(|target| target.trim_end()).collect::<Vec<_>>(),
+        parsers.iter().map(expected).collect::<Vec<_>>(),
+        "in the order of the parsers"
+    );
 }

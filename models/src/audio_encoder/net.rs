@@ -146,7 +146,7 @@ impl<B: Backend> Tower<B> {
                 Some(x) => {
                     let all: Vec<u32> = (0..).take(times * bands).collect();
                     let padded = b.zeros(times * bands + 1, self.config.channels)?;
-                    let padded = b.scatter_add(padded, &all, None, x)?;
+                    let padded = b.scatter_add(padded, &all, x)?;
                     b.reshape(b.gather(&padded, &index)?, KERNEL * KERNEL * self.config.channels)?
                 }
             };

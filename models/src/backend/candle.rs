@@ -4,9 +4,12 @@
 
 use candle_core::{D, DType, Device, Tensor};
 
-use super::{AttentionShape, Backend, Batch, Params, Pass, Result, Span, Taps};
+use super::routed::{self, Routed};
+use super::{AttentionShape, Backend, Batch, Params, Part, Pass, Result, Routing, Signals, Span, Taps};
 use crate::checkpoint::{self, HostTensor};
-use crate::loader::{Conv, Snake};
+use crate::loader::{Conv, Depthwise, Snake};
+use crate::nn::Angles;
+use crate::sampling::{Choice, chosen};
 
 #[derive(Debug, Clone)]
 pub(crate) struct Candle {
@@ -18,6 +21,19 @@ pub(crate) struct Matrix {
     /// `[in, out]`.
     weight: Tensor,
     bias: Option<Tensor>,
+}
+
+/// `[rows, columns]`, where the processor can look at them.
+pub(crate) struct Ids {
+    values: Vec<u32>,
+    columns: usize,
+}
+
+/// `[past rows, width]` of every stream.
+pub(crate) struct Past {
+    streams: Vec<Tensor>,
+    rows: usize,
+    width: usize,
 }
 
 pub(crate) struct Kv {
@@ -48,15 +64,16 @@ impl Candle {
         &self,
         taps: Taps,
         x: &Tensor,
-        lens: &[usize],
-        past: &mut [&mut Tensor],
+        signals: &Signals<Self>,
+        past: &mut Past,
     ) -> Result<Option<Tensor>> {
         let (mut row, mut windows) = (0, Vec::new());
-        for (&len, past) in lens.iter().zip(past) {
-            let signal = Tensor::cat(&[&**past, &x.narrow(0, row, len)?], 0)?;
+        for (&len, part) in signals.lens().iter().zip(signals.parts()) {
+            let past = &mut past.streams[part.stream as usize];
+            let signal = Tensor::cat(&[&*past, &x.narrow(0, row, len)?], 0)?;
             row += len;
             // A copy: a view would keep the whole signal.
-            **past = signal.narrow(0, len, taps.past())?.force_contiguous()?;
+            *past = signal.narrow(0, len, taps.past())?.force_contiguous()?;
             if len > 0 {
                 let tap = |t| signal.narrow(0, t * taps.dilation, len);
                 let parts = (0..taps.taps).map(tap).collect::<candle_core::Result<Vec<_>>>()?;
@@ -136,6 +153,7 @@ impl Params for Candle {
     type Matrix = Matrix;
     type Vector = Tensor;
     type Table = Tensor;
+    type Experts = Vec<(Matrix, Matrix)>;
 
     fn matrix(&self, parts: &[HostTensor], bias: Option<&HostTensor>) -> Result<Matrix> {
         let parts = parts.iter().map(|t| self.upload(t)).collect::<Result<Vec<_>>>()?;
@@ -153,12 +171,27 @@ impl Params for Candle {
     fn table(&self, values: HostTensor) -> Result<Tensor> {
         self.upload(&values)
     }
+
+    fn experts(&self, experts: Vec<(Matrix, Matrix)>) -> Result<Vec<(Matrix, Matrix)>> {
+        Ok(experts)
+    }
+}
+
+impl Routed for Candle {
+    fn scatter_weighted(&self, acc: Tensor, index: &[u32], weight: &[f32], x: &Tensor) -> Result<Tensor> {
+        let weight = Tensor::from_slice(weight, (weight.len(), 1), &self.device)?.to_dtype(self.dtype)?;
+        self.scatter_add(acc, index, &x.broadcast_mul(&weight)?)
+    }
 }
 
 impl Backend for Candle {
     type Rows = Tensor;
+    type Ids = Ids;
     type Kv = Kv;
-    type Rope = (Tensor, Tensor);
+    type Past = Past;
+    type Kept = ();
+    type Places = (Tensor, Tensor);
+    type Layout = ();
 
     const SIGNAL: Pass = Pass {
         per_stream: 64,
@@ -174,12 +207,12 @@ impl Backend for Candle {
         Ok(Tensor::zeros((rows, width), self.dtype, &self.device)?)
     }
 
-    fn lasting(&self, rows: usize, width: usize) -> Result<Tensor> {
-        self.zeros(rows, width)
-    }
-
     fn host(&self, x: &Tensor) -> Result<Vec<f32>> {
         Ok(x.to_dtype(DType::F32)?.flatten_all()?.to_vec1()?)
+    }
+
+    fn keep(&self, x: Tensor, (): &mut ()) -> Result<Tensor> {
+        Ok(x)
     }
 
     fn reshape(&self, x: Tensor, width: usize) -> Result<Tensor> {
@@ -194,24 +227,41 @@ impl Backend for Candle {
         }
     }
 
-    fn scatter_add(&self, acc: Tensor, index: &[u32], weight: Option<&[f32]>, x: &Tensor) -> Result<Tensor> {
-        let x = match weight {
-            Some(w) => {
-                let w = Tensor::from_slice(w, (w.len(), 1), &self.device)?.to_dtype(self.dtype)?;
-                x.broadcast_mul(&w)?
-            }
-            None => x.clone(),
-        };
-        Ok(acc.index_add(&self.indices(index)?, &x, 0)?)
+    fn scatter_add(&self, acc: Tensor, index: &[u32], x: &Tensor) -> Result<Tensor> {
+        Ok(acc.index_add(&self.indices(index)?, x, 0)?)
     }
 
-    fn lookup(&self, table: &Tensor, ids: &[u32]) -> Result<Tensor> {
-        self.gather(table, ids)
+    fn ids(&self, columns: usize, ids: Vec<u32>) -> Result<Ids> {
+        Ok(Ids { values: ids, columns })
     }
 
-    fn lookup_mean(&self, table: &Tensor, ids: &[u32], group: usize) -> Result<Tensor> {
-        let rows = self.gather(table, ids)?;
-        Ok(rows.reshape((ids.len() / group, group, table.dim(1)?))?.mean(1)?)
+    fn host_ids(&self, ids: &Ids) -> Result<Vec<u32>> {
+        Ok(ids.values.clone())
+    }
+
+    fn known<'a>(&self, ids: &'a Ids) -> Option<&'a [u32]> {
+        Some(&ids.values)
+    }
+
+    fn lookup(&self, table: &Tensor, ids: &Ids, column: usize) -> Result<Tensor> {
+        let ids = ids.values.iter().skip(column).step_by(ids.columns);
+        let ids: Vec<u32> = ids.map(|&id| chosen(id).unwrap_or(0)).collect();
+        self.gather(table, &ids)
+    }
+
+    fn lookup_mean(&self, table: &Tensor, ids: &Ids) -> Result<Tensor> {
+        let rows = self.gather(table, &ids.values)?;
+        let shape = (ids.values.len() / ids.columns, ids.columns, table.dim(1)?);
+        Ok(rows.reshape(shape)?.mean(1)?)
+    }
+
+    fn sample(&self, logits: &Tensor, choices: &[Choice<'_>], ids: &mut Ids, column: usize) -> Result<()> {
+        let (width, mut logits) = (logits.dim(1)?, self.host(logits)?);
+        let rows = logits.chunks_mut(width).zip(choices);
+        for ((logits, choice), ids) in rows.zip(ids.values.chunks_mut(ids.columns)) {
+            ids[column] = choice.make(logits, column);
+        }
+        Ok(())
     }
 
     fn linear(&self, w: &Matrix, x: &Tensor) -> Result<Tensor> {
@@ -225,16 +275,51 @@ impl Backend for Candle {
         })
     }
 
+    fn mixture(
+        &self,
+        experts: &Vec<(Matrix, Matrix)>,
+        routing: Routing,
+        scores: &Tensor,
+        x: &Tensor,
+        shared: Option<&Tensor>,
+    ) -> Result<Tensor> {
+        routed::mixture(self, experts, routing, &self.host(scores)?, x, shared, x.dim(1)?)
+    }
+
+    fn signals(&self, parts: Vec<Part>) -> Result<Signals<Self>> {
+        Ok(Signals::new(parts, ()))
+    }
+
+    fn past(&self, taps: Taps, width: usize) -> Result<Past> {
+        Ok(Past {
+            streams: Vec::new(),
+            rows: taps.past(),
+            width,
+        })
+    }
+
+    fn grow_past(&self, past: &mut Past, streams: usize) -> Result<()> {
+        while past.streams.len() < streams {
+            past.streams.push(self.zeros(past.rows, past.width)?);
+        }
+        Ok(())
+    }
+
+    fn clear_past(&self, past: &mut Past, stream: u32) -> Result<()> {
+        past.streams[stream as usize] = self.zeros(past.rows, past.width)?;
+        Ok(())
+    }
+
     fn conv(
         &self,
         conv: &Conv<Self>,
         act: Option<&Snake<Self>>,
         x: &Tensor,
-        lens: &[usize],
-        past: &mut [&mut Tensor],
+        signals: &Signals<Self>,
+        past: &mut Past,
     ) -> Result<Tensor> {
         let activated = act.map(|snake| self.snake(snake, x.clone())).transpose()?;
-        match self.windows(conv.taps, activated.as_ref().unwrap_or(x), lens, past)? {
+        match self.windows(conv.taps, activated.as_ref().unwrap_or(x), signals, past)? {
             Some(windows) => self.linear(&conv.matrix, &windows.flatten(1, 2)?),
             None => self.zeros(0, conv.matrix.weight.dim(1)?),
         }
@@ -242,20 +327,29 @@ impl Backend for Candle {
 
     fn depthwise(
         &self,
-        w: &Tensor,
-        bias: &Tensor,
-        taps: Taps,
+        conv: &Depthwise<Self>,
         x: &Tensor,
-        lens: &[usize],
-        past: &mut [&mut Tensor],
+        signals: &Signals<Self>,
+        past: &mut Past,
     ) -> Result<Tensor> {
-        match self.windows(taps, x, lens, past)? {
+        match self.windows(conv.taps, x, signals, past)? {
             Some(windows) => {
-                let w = w.reshape((taps.taps, x.dim(1)?))?;
-                Ok(windows.broadcast_mul(&w)?.sum(1)?.broadcast_add(bias)?)
+                let w = conv.weight.reshape((conv.taps.taps, x.dim(1)?))?;
+                Ok(windows.broadcast_mul(&w)?.sum(1)?.broadcast_add(&conv.bias)?)
             }
             None => self.zeros(0, x.dim(1)?),
         }
+    }
+
+    fn trim(&self, x: Tensor, signals: &Signals<Self>, dropped: usize) -> Result<Tensor> {
+        match signals.kept(dropped) {
+            Some(kept) => self.gather(&x, &kept),
+            None => Ok(x),
+        }
+    }
+
+    fn samples(&self, x: &Tensor, signals: &Signals<Self>) -> Result<Vec<Vec<f32>>> {
+        Ok(signals.cut(&self.host(x)?))
     }
 
     fn rms_norm(&self, w: &Tensor, eps: f32, x: &Tensor) -> Result<Tensor> {
@@ -298,7 +392,8 @@ impl Backend for Candle {
         Ok((x + bend)?)
     }
 
-    fn rope(&self, angles: Vec<f32>, head_dim: usize) -> Result<(Tensor, Tensor)> {
+    fn places(&self, batch: &Batch, angles: &Angles, shape: &AttentionShape) -> Result<(Tensor, Tensor)> {
+        let (angles, head_dim) = (angles.of(batch), shape.head_dim);
         let shape = (angles.len() * 2 / head_dim, 1, head_dim / 2);
         let angles = Tensor::from_vec(angles, shape, &self.device)?;
         Ok((

@@ -8,14 +8,20 @@
 mod isa;
 mod attention;
 mod gemm;
+mod held;
+mod padded;
 mod pointwise;
 mod rows;
 
-use super::{AttentionShape, Backend, Batch, ComputeError, Params, Pass, Result, Taps};
+use super::routed::{self, Routed};
+use super::{AttentionShape, Backend, Batch, Params, Part, Pass, Result, Routing, Signals, Taps};
 use crate::checkpoint::HostTensor;
-use crate::loader::{Conv, Snake};
+use crate::loader::{Conv, Depthwise, Snake};
+use crate::nn::Angles;
+use crate::sampling::Choice;
 
 use gemm::{Lhs, Matrix, Segment};
+pub(crate) use held::{Ids, Kv, Past, Rope, Table};
 use isa::Isa;
 pub(crate) use rows::Rows;
 
@@ -34,41 +40,11 @@ impl Cpu {
     }
 }
 
-/// `[rows, width]` as stored in the checkpoint, widened when looked up.
-pub(crate) struct Table {
-    values: HostTensor,
-    width: usize,
-}
-
-impl Table {
-    /// Appends row `id` to `out`.
-    fn row(&self, id: u32, out: &mut Vec<f32>) -> Result<()> {
-        if id as usize >= self.values.shape[0] {
-            let shape = &self.values.shape;
-            return Err(ComputeError(format!("id {id} is outside a table of {shape:?}")));
-        }
-        self.values.widen(id as usize * self.width, self.width, out);
-        Ok(())
-    }
-}
-
-pub(crate) struct Kv {
-    /// In groups, see [`attention::KEY_GROUP`].
-    k: Vec<f32>,
-    v: Vec<f32>,
-    width: usize,
-}
-
-/// Cosines and sines `[rows, head_dim / 2]`.
-pub(crate) struct Rope {
-    cos: Vec<f32>,
-    sin: Vec<f32>,
-}
-
 impl Params for Cpu {
     type Matrix = Matrix;
     type Vector = Vec<f32>;
     type Table = Table;
+    type Experts = Vec<(Matrix, Matrix)>;
 
     fn matrix(&self, parts: &[HostTensor], bias: Option<&HostTensor>) -> Result<Matrix> {
         Ok(Matrix::pack(
@@ -88,69 +64,31 @@ impl Params for Cpu {
             values,
         })
     }
-}
 
-/// Signals one after another with their past in front of each.
-struct Padded {
-    rows: Rows,
-    /// Row at which each signal's past begins.
-    starts: Vec<usize>,
-}
-
-impl Cpu {
-    /// Lays out `[past | x]` per signal, `x` through `act`, and keeps the last rows as the new past.
-    fn pad(
-        &self,
-        taps: Taps,
-        act: Option<&Snake<Self>>,
-        x: &Rows,
-        lens: &[usize],
-        past: &mut [&mut Rows],
-    ) -> Padded {
-        let (width, keep) = (x.width(), taps.past());
-        let mut rows = Rows::scratch(x.rows() + lens.len() * keep, width);
-        let (mut starts, mut from) = (Vec::with_capacity(lens.len()), 0);
-        let mut rest = rows.data_mut();
-        for (i, (&len, past)) in lens.iter().zip(past).enumerate() {
-            starts.push(from + i * keep);
-            let (signal, others) = rest.split_at_mut((keep + len) * width);
-            rest = others;
-            let (before, now) = signal.split_at_mut(keep * width);
-            before.copy_from_slice(past.data());
-            let x = x.range(from, from + len);
-            match act {
-                Some(snake) => pointwise::snake(self.isa, now, x, &snake.a, &snake.b),
-                None => now.copy_from_slice(x),
-            }
-            past.data_mut().copy_from_slice(&signal[len * width..]);
-            from += len;
-        }
-        Padded { rows, starts }
+    fn experts(&self, experts: Vec<(Matrix, Matrix)>) -> Result<Vec<(Matrix, Matrix)>> {
+        Ok(experts)
     }
 }
 
-impl Padded {
-    /// The windows of all rows, copied to lie one after another.
-    fn windows(&self, taps: Taps, lens: &[usize]) -> Rows {
-        let width = taps.taps * self.rows.width();
-        let mut windows = Rows::with_capacity(lens.iter().sum::<usize>() * width, width);
-        let out = windows.buffer();
-        for (&start, &len) in self.starts.iter().zip(lens) {
-            for row in start..start + len {
-                for tap in 0..taps.taps {
-                    let at = row + tap * taps.dilation;
-                    out.extend_from_slice(self.rows.range(at, at + 1));
-                }
-            }
+impl Routed for Cpu {
+    fn scatter_weighted(&self, mut acc: Rows, index: &[u32], weight: &[f32], x: &Rows) -> Result<Rows> {
+        let width = acc.width();
+        for ((&row, &weight), x) in index.iter().zip(weight).zip(x.data().chunks(width)) {
+            let row = &mut acc.data_mut()[row as usize * width..(row as usize + 1) * width];
+            pointwise::axpy(self.isa, row, x, weight);
         }
-        windows
+        Ok(acc)
     }
 }
 
 impl Backend for Cpu {
     type Rows = Rows;
+    type Ids = Ids;
     type Kv = Kv;
-    type Rope = Rope;
+    type Past = Past;
+    type Kept = ();
+    type Places = Rope;
+    type Layout = ();
 
     /// Signals of more do not stay in a core's cache between two layers.
     const SIGNAL: Pass = Pass {
@@ -166,12 +104,12 @@ impl Backend for Cpu {
         Ok(Rows::zeros(rows, width))
     }
 
-    fn lasting(&self, rows: usize, width: usize) -> Result<Rows> {
-        Ok(Rows::lasting(rows, width))
-    }
-
     fn host(&self, x: &Rows) -> Result<Vec<f32>> {
         Ok(x.data().to_vec())
+    }
+
+    fn keep(&self, x: Rows, (): &mut ()) -> Result<Rows> {
+        Ok(x)
     }
 
     fn reshape(&self, x: Rows, width: usize) -> Result<Rows> {
@@ -187,26 +125,43 @@ impl Backend for Cpu {
         Ok(out)
     }
 
-    fn scatter_add(&self, mut acc: Rows, index: &[u32], weight: Option<&[f32]>, x: &Rows) -> Result<Rows> {
+    fn scatter_add(&self, mut acc: Rows, index: &[u32], x: &Rows) -> Result<Rows> {
         let width = acc.width();
-        for (i, (&row, x)) in index.iter().zip(x.data().chunks(width)).enumerate() {
+        for (&row, x) in index.iter().zip(x.data().chunks(width)) {
             let row = &mut acc.data_mut()[row as usize * width..(row as usize + 1) * width];
-            pointwise::axpy(self.isa, row, x, weight.map_or(1.0, |w| w[i]));
+            pointwise::axpy(self.isa, row, x, 1.0);
         }
         Ok(acc)
     }
 
-    fn lookup(&self, table: &Table, ids: &[u32]) -> Result<Rows> {
+    fn ids(&self, columns: usize, ids: Vec<u32>) -> Result<Ids> {
+        Ok(Ids { values: ids, columns })
+    }
+
+    fn host_ids(&self, ids: &Ids) -> Result<Vec<u32>> {
+        Ok(ids.values.clone())
+    }
+
+    fn known<'a>(&self, ids: &'a Ids) -> Option<&'a [u32]> {
+        Some(&ids.values)
+    }
+
+    fn lookup(&self, table: &Table, ids: &Ids, column: usize) -> Result<Rows> {
+        let ids = ids.column(column);
         let mut out = Rows::with_capacity(ids.len() * table.width, table.width);
-        for &id in ids {
+        for id in ids {
             table.row(id, out.buffer())?;
         }
         Ok(out)
     }
 
-    fn lookup_mean(&self, table: &Table, ids: &[u32], group: usize) -> Result<Rows> {
-        let (rows, width) = (self.lookup(table, ids)?, table.width);
-        let mut means = Rows::zeros(ids.len() / group, width);
+    fn lookup_mean(&self, table: &Table, ids: &Ids) -> Result<Rows> {
+        let (group, width) = (ids.columns, table.width);
+        let mut rows = Rows::with_capacity(ids.values.len() * width, width);
+        for &id in &ids.values {
+            table.row(id, rows.buffer())?;
+        }
+        let mut means = Rows::zeros(ids.values.len() / group, width);
         let groups = rows.data().chunks(group * width);
         for (mean, rows) in means.data_mut().chunks_mut(width).zip(groups) {
             for row in rows.chunks(width) {
@@ -215,6 +170,17 @@ impl Backend for Cpu {
             mean.iter_mut().for_each(|v| *v /= group as f32);
         }
         Ok(means)
+    }
+
+    fn sample(&self, logits: &Rows, choices: &[Choice<'_>], ids: &mut Ids, column: usize) -> Result<()> {
+        let mut scratch = Vec::with_capacity(logits.width());
+        let rows = logits.data().chunks(logits.width()).zip(choices);
+        for ((logits, choice), ids) in rows.zip(ids.values.chunks_mut(ids.columns)) {
+            scratch.clear();
+            scratch.extend_from_slice(logits);
+            ids[column] = choice.make(&mut scratch, column);
+        }
+        Ok(())
     }
 
     fn linear(&self, w: &Matrix, x: &Rows) -> Result<Rows> {
@@ -235,16 +201,49 @@ impl Backend for Cpu {
         Ok(out)
     }
 
+    fn mixture(
+        &self,
+        experts: &Vec<(Matrix, Matrix)>,
+        routing: Routing,
+        scores: &Rows,
+        x: &Rows,
+        shared: Option<&Rows>,
+    ) -> Result<Rows> {
+        routed::mixture(self, experts, routing, scores.data(), x, shared, x.width())
+    }
+
+    fn signals(&self, parts: Vec<Part>) -> Result<Signals<Self>> {
+        Ok(Signals::new(parts, ()))
+    }
+
+    fn past(&self, taps: Taps, width: usize) -> Result<Past> {
+        Ok(Past {
+            values: Vec::new(),
+            each: taps.past() * width,
+        })
+    }
+
+    fn grow_past(&self, past: &mut Past, streams: usize) -> Result<()> {
+        let size = streams * past.each;
+        past.values.resize(size.max(past.values.len()), 0.0);
+        Ok(())
+    }
+
+    fn clear_past(&self, past: &mut Past, stream: u32) -> Result<()> {
+        past.of(stream).fill(0.0);
+        Ok(())
+    }
+
     fn conv(
         &self,
         conv: &Conv<Self>,
         act: Option<&Snake<Self>>,
         x: &Rows,
-        lens: &[usize],
-        past: &mut [&mut Rows],
+        signals: &Signals<Self>,
+        past: &mut Past,
     ) -> Result<Rows> {
-        let (w, taps) = (&conv.matrix, conv.taps);
-        let padded = self.pad(taps, act, x, lens, past);
+        let (w, taps, lens) = (&conv.matrix, conv.taps, signals.lens());
+        let padded = self.pad(taps, act, x, signals, past);
         if lens.len() > 1 && lens.iter().any(|&len| len < SHORT_SIGNAL) {
             return self.linear(w, &padded.windows(taps, lens));
         }
@@ -279,21 +278,20 @@ impl Backend for Cpu {
 
     fn depthwise(
         &self,
-        w: &Vec<f32>,
-        bias: &Vec<f32>,
-        taps: Taps,
+        conv: &Depthwise<Self>,
         x: &Rows,
-        lens: &[usize],
-        past: &mut [&mut Rows],
+        signals: &Signals<Self>,
+        past: &mut Past,
     ) -> Result<Rows> {
-        let padded = self.pad(taps, None, x, lens, past);
+        let (taps, lens) = (conv.taps, signals.lens());
+        let padded = self.pad(taps, None, x, signals, past);
         let width = x.width();
         let mut out = Rows::with_capacity(x.data().len(), width);
         for (&start, &len) in padded.starts.iter().zip(lens) {
             for row in start..start + len {
                 let at = out.data().len();
-                out.buffer().extend_from_slice(bias);
-                for (tap, w) in w.chunks(width).enumerate() {
+                out.buffer().extend_from_slice(&conv.bias);
+                for (tap, w) in conv.weight.chunks(width).enumerate() {
                     let from = row + tap * taps.dilation;
                     let tap = padded.rows.range(from, from + 1);
                     pointwise::multiply_add(self.isa, &mut out.data_mut()[at..], tap, w);
@@ -301,6 +299,17 @@ impl Backend for Cpu {
             }
         }
         Ok(out)
+    }
+
+    fn trim(&self, x: Rows, signals: &Signals<Self>, dropped: usize) -> Result<Rows> {
+        match signals.kept(dropped) {
+            Some(kept) => self.gather(&x, &kept),
+            None => Ok(x),
+        }
+    }
+
+    fn samples(&self, x: &Rows, signals: &Signals<Self>) -> Result<Vec<Vec<f32>>> {
+        Ok(signals.cut(x.data()))
     }
 
     fn rms_norm(&self, w: &Vec<f32>, eps: f32, x: &Rows) -> Result<Rows> {
@@ -356,8 +365,8 @@ impl Backend for Cpu {
         Ok(x)
     }
 
-    fn rope(&self, angles: Vec<f32>, _: usize) -> Result<Rope> {
-        let (sin, cos) = angles.into_iter().map(f32::sin_cos).unzip();
+    fn places(&self, batch: &Batch, angles: &Angles, _: &AttentionShape) -> Result<Rope> {
+        let (sin, cos) = angles.of(batch).into_iter().map(f32::sin_cos).unzip();
         Ok(Rope { cos, sin })
     }
 

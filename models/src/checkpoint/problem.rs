@@ -5,6 +5,12 @@ use std::fmt;
 /// One flaw of a checkpoint.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Problem {
+    /// Nothing is wrong with it, but it cannot be computed as asked.
+    #[error("{reason}")]
+    Machine {
+        /// Why.
+        reason: String,
+    },
     /// A file that must be there is not.
     #[error("{file}: no such file")]
     MissingFile {

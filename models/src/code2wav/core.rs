@@ -5,36 +5,40 @@ use std::sync::Arc;
 
 use omni_engine::{ChunkModel, CodecFrame, ModelError, SeqId};
 
-use crate::backend::{Backend, Batch};
+use crate::backend::{Backend, Batch, Part, StepKey};
 
-use super::net::{Code2WavNet, Past};
+use super::net::{Code2WavNet, clip};
 
-struct Stream<B: Backend> {
-    /// Which part of the cache is this stream's.
+struct Stream {
+    /// Which part of the cache, and of the convolutions' memory, is this stream's.
     region: usize,
     /// Frames decoded so far.
     position: usize,
-    pasts: Vec<Past<B>>,
 }
+
+/// Nobody's: what fills up a pass is put there.
+const SPARE: usize = 0;
 
 pub(crate) struct Core<B: Backend> {
     b: B,
     net: Arc<Code2WavNet<B>>,
     kv: Vec<B::Kv>,
+    pasts: Vec<B::Past>,
     /// Cache rows per stream, used as a ring: the window's past and the frames of one pass.
     ring: usize,
     regions: usize,
     free: Vec<usize>,
-    streams: HashMap<SeqId, Stream<B>>,
+    streams: HashMap<SeqId, Stream>,
 }
 
 impl<B: Backend> Core<B> {
     pub(crate) fn new(b: B, net: Arc<Code2WavNet<B>>) -> Result<Self, ModelError> {
         let window = net.config.stack.window.unwrap_or(1);
-        let (kv, longest) = (net.stack.kv(&b, 0)?, B::SIGNAL.per_stream);
+        let (kv, pasts) = (net.stack.kv(&b, 0)?, net.pasts(&b)?);
         Ok(Self {
             kv,
-            ring: window - 1 + longest,
+            pasts,
+            ring: window - 1 + B::SIGNAL.per_stream,
             b,
             net,
             regions: 0,
@@ -44,18 +48,21 @@ impl<B: Backend> Core<B> {
     }
 
     fn region(&mut self) -> Result<usize, ModelError> {
-        if let Some(region) = self.free.pop() {
-            return Ok(region);
+        if self.free.is_empty() {
+            let regions = (self.regions * 2).max(4);
+            for kv in &mut self.kv {
+                self.b.grow(kv, regions * self.ring)?;
+            }
+            for past in &mut self.pasts {
+                self.b.grow_past(past, regions)?;
+            }
+            let spare = self.regions == 0;
+            self.free
+                .extend((self.regions + usize::from(spare)..regions).rev());
+            self.regions = regions;
         }
-        let regions = (self.regions * 2).max(4);
-        for kv in &mut self.kv {
-            self.b.grow(kv, regions * self.ring)?;
-        }
-        self.free.extend((self.regions..regions).rev());
-        self.regions = regions;
-        self.free
-            .pop()
-            .ok_or_else(|| ModelError::Compute("no room for another stream".into()))
+        let no_room = || ModelError::Compute("no room for another stream".into());
+        self.free.pop().ok_or_else(no_room)
     }
 
     fn check(&self, batch: &[(SeqId, &[CodecFrame])]) -> Result<(), ModelError> {
@@ -81,15 +88,20 @@ impl<B: Backend> Core<B> {
     }
 
     /// Decodes one pass: of every stream at least one frame and at most as many as the ring has room for.
-    fn pass(&mut self, work: &mut [(&mut Stream<B>, &[CodecFrame])]) -> Result<Vec<Vec<f32>>, ModelError> {
+    fn pass(&mut self, work: &mut [(&mut Stream, &[CodecFrame])]) -> Result<Vec<Vec<f32>>, ModelError> {
         let (window, ring) = (self.net.config.stack.window.unwrap_or(1), self.ring);
-        let (mut batch, mut codes) = (Batch::default(), Vec::new());
-        let codebook = u32::try_from(self.net.config.codebook).unwrap_or(u32::MAX);
+        let (mut batch, mut codes, mut parts) = (Batch::default(), Vec::new(), Vec::new());
+        let codebook = small(self.net.config.codebook);
         for (stream, frames) in work.iter() {
             let (start, region) = (stream.position, stream.region);
             let first_key = start.saturating_sub(window - 1);
             batch.push(start, frames.len(), first_key, |p| {
-                u32::try_from(region * ring + p % ring).unwrap_or(u32::MAX)
+                small(region * ring + p % ring)
+            });
+            parts.push(Part {
+                stream: small(region),
+                before: start,
+                frames: frames.len(),
             });
             // Every codebook has its own part of the table.
             codes.extend(
@@ -98,27 +110,47 @@ impl<B: Backend> Core<B> {
                     .flat_map(|f| (0..).zip(&f.0).map(|(q, &code)| q * codebook + code)),
             );
         }
-        let lens = work.iter().map(|(_, frames)| frames.len()).collect();
-        let mut pasts = Vec::with_capacity(work.len());
+        let (streams, frames) = (parts.len(), batch.rows());
+        let rows = self.b.bucket(frames);
+        let signals = self.b.bucket(streams + usize::from(rows > frames));
+        for i in frames..rows {
+            batch.push(0, 1, 0, |_| small(SPARE * ring + i % ring));
+        }
+        // What fills the pass up is one signal of nobody's, and others without frames.
+        for i in streams..signals {
+            parts.push(Part {
+                stream: small(SPARE),
+                before: 0,
+                frames: if i == streams { rows - frames } else { 0 },
+            });
+        }
+        let groups = self.net.config.groups;
+        codes.resize(rows * groups, 0);
+        batch.make_room(window);
+        let key = StepKey {
+            stage: "code2wav",
+            rows,
+            also: signals,
+        };
+        let (net, kv, pasts) = (&self.net, &mut self.kv, &mut self.pasts);
+        let (x, signals) = self.b.step(key, |b| {
+            let mut signals = b.signals(parts)?;
+            let codes = b.ids(groups, codes)?;
+            let x = net.forward(b, &codes, &mut signals, &batch, kv, pasts)?;
+            Ok((x, signals))
+        })?;
         for (stream, frames) in work.iter_mut() {
             stream.position += frames.len();
-            pasts.push(stream.pasts.as_mut_slice());
         }
-        let (samples, lens) = self
-            .net
-            .forward(&self.b, &codes, lens, &batch, &mut self.kv, pasts)?;
-        let mut rest = samples.as_slice();
-        let split = |len| {
-            let (one, others) = rest.split_at(len);
-            rest = others;
-            one.to_vec()
-        };
-        Ok(lens.into_iter().map(split).collect())
+        let mut samples = self.b.samples(&x, &signals)?;
+        samples.truncate(streams);
+        clip(&mut samples)?;
+        Ok(samples)
     }
 
     fn decode_taken(
         &mut self,
-        streams: &mut [Stream<B>],
+        streams: &mut [Stream],
         batch: &[(SeqId, &[CodecFrame])],
     ) -> Result<Vec<Vec<f32>>, ModelError> {
         let mut samples = vec![Vec::new(); batch.len()];
@@ -151,23 +183,18 @@ impl<B: Backend> ChunkModel for Core<B> {
         if self.streams.contains_key(&seq) {
             return Err(ModelError::Rejected(format!("stream {} is already open", seq.0)));
         }
-        let pasts = self.net.fresh(&self.b)?;
         let region = self.region()?;
-        self.streams.insert(
-            seq,
-            Stream {
-                region,
-                position: 0,
-                pasts,
-            },
-        );
+        for past in &mut self.pasts {
+            self.b.clear_past(past, small(region))?;
+        }
+        self.streams.insert(seq, Stream { region, position: 0 });
         Ok(())
     }
 
     fn decode(&mut self, batch: &[(SeqId, &[CodecFrame])]) -> Result<Vec<Vec<f32>>, ModelError> {
         self.check(batch)?;
         // The streams leave the map for the call, so that the batch can borrow all of them at once.
-        let mut taken: Vec<Stream<B>> = batch
+        let mut taken: Vec<Stream> = batch
             .iter()
             .filter_map(|(seq, _)| self.streams.remove(seq))
             .collect();
@@ -186,4 +213,8 @@ impl<B: Backend> ChunkModel for Core<B> {
             self.free.push(stream.region);
         }
     }
+}
+
+fn small(n: usize) -> u32 {
+    u32::try_from(n).unwrap_or(u32::MAX)
 }

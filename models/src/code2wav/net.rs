@@ -3,10 +3,10 @@
 //! Mean of the codes' embeddings; a windowed transformer; plain upsampling with ConvNeXt blocks; then the decoder:
 //! stages of Snake, transposed convolution and three dilated residual units. Signals are `[time, channels]`.
 
-use crate::backend::{Backend, Batch, ComputeError, Params, Result, Taps};
+use crate::backend::{Backend, Batch, ComputeError, Params, Result, Signals, Taps};
 use crate::checkpoint::LoadError;
 use crate::config::Code2WavConfig;
-use crate::loader::{Conv, Loader, Snake};
+use crate::loader::{Conv, Depthwise, Loader, Snake};
 use crate::nn::Stack;
 
 type Load<T> = std::result::Result<T, LoadError>;
@@ -15,28 +15,10 @@ const KERNEL: usize = 7;
 const DILATIONS: [usize; 3] = [1, 3, 9];
 const LAYER_NORM_EPS: f32 = 1e-6;
 
-/// What one stream remembers of one convolution.
-pub(super) struct Past<B: Backend> {
-    rows: B::Rows,
-    /// Nothing has gone through yet.
-    fresh: bool,
-}
-
-/// What the convolutions of the streams in a batch remember, handed out in the order of the network.
-struct Pasts<'a, B: Backend> {
-    streams: Vec<std::slice::IterMut<'a, Past<B>>>,
-}
-
-impl<'a, B: Backend> Pasts<'a, B> {
-    fn next(&mut self) -> Vec<&'a mut Past<B>> {
-        self.streams.iter_mut().filter_map(Iterator::next).collect()
-    }
-}
-
 struct Upsample<P: Params> {
     conv: Conv<P>,
     factor: usize,
-    dwconv: (P::Vector, P::Vector),
+    dwconv: Depthwise<P>,
     norm: (P::Vector, P::Vector),
     pwconv1: P::Matrix,
     pwconv2: P::Matrix,
@@ -157,95 +139,64 @@ impl<P: Params> Residual<P> {
 }
 
 impl<B: Backend> Code2WavNet<B> {
-    /// A stream's memory before its first frame, in the order in which [`Code2WavNet::forward`] asks for it.
-    pub(super) fn fresh(&self, b: &B) -> Result<Vec<Past<B>>> {
-        let mut shapes = Vec::new();
-        shapes.extend(
-            self.upsample
-                .iter()
-                .map(|_| (depthwise_taps(), self.config.stack.hidden)),
-        );
-        shapes.push((self.entry.taps, self.config.stack.hidden));
+    /// What the convolutions remember of streams, in the order in which [`Code2WavNet::forward`] asks for it: none yet.
+    pub(super) fn pasts(&self, b: &B) -> Result<Vec<B::Past>> {
+        let hidden = self.config.stack.hidden;
+        let mut shapes: Vec<(Taps, usize)> = self.upsample.iter().map(|u| (u.dwconv.taps, hidden)).collect();
+        shapes.push((self.entry.taps, hidden));
         for stage in &self.stages {
             shapes.push((stage.conv.taps, 2 * stage.channels));
             shapes.extend(stage.residuals.iter().map(|r| (r.conv1.taps, stage.channels)));
         }
         shapes.push((self.exit.taps, self.config.decoder_dim >> self.stages.len()));
-        let past = |(taps, width): (Taps, usize)| {
-            Ok(Past {
-                rows: b.lasting(taps.past(), width)?,
-                fresh: true,
-            })
-        };
-        shapes.into_iter().map(past).collect()
+        shapes
+            .into_iter()
+            .map(|(taps, width)| b.past(taps, width))
+            .collect()
     }
 
-    /// Samples of all streams, one stream after another, and how many each has. `codes` are the frames of all
-    /// streams, `lens` the frames per stream, all at least 1.
+    /// Samples `[rows, 1]` of all streams. `codes` are the frames `[frames, groups]` of all streams.
     pub(super) fn forward(
         &self,
         b: &B,
-        codes: &[u32],
-        mut lens: Vec<usize>,
+        codes: &B::Ids,
+        signals: &mut Signals<B>,
         batch: &Batch,
         kv: &mut [B::Kv],
-        pasts: Vec<&mut [Past<B>]>,
-    ) -> Result<(Vec<f32>, Vec<usize>)> {
-        let mut pasts = Pasts {
-            streams: pasts.into_iter().map(|p| p.iter_mut()).collect(),
-        };
-        let x = b.lookup_mean(&self.embedding, codes, self.config.groups)?;
+        pasts: &mut [B::Past],
+    ) -> Result<B::Rows> {
+        let mut pasts = pasts.iter_mut();
+        let x = b.lookup_mean(&self.embedding, codes)?;
         let x = self.stack.forward(b, x, batch, kv)?;
         let mut x = self.stack.norm(b, &x)?;
         for block in &self.upsample {
-            x = block.forward(b, &x, &mut lens, self.config.stack.hidden, pasts.next())?;
+            x = block.forward(b, &x, signals, self.config.stack.hidden, next(&mut pasts)?)?;
         }
-        x = conv(b, None, &self.entry, &x, &lens, pasts.next())?;
+        x = b.conv(&self.entry, None, &x, signals, next(&mut pasts)?)?;
         for stage in &self.stages {
-            x = stage.forward(b, &x, &mut lens, &mut pasts)?;
+            x = stage.forward(b, &x, signals, &mut pasts)?;
         }
-        let x = conv(b, Some(&self.act), &self.exit, &x, &lens, pasts.next())?;
-        let mut samples = b.host(&x)?;
+        b.conv(&self.exit, Some(&self.act), &x, signals, next(&mut pasts)?)
+    }
+}
+
+/// Clips samples of streams, all of which must be numbers.
+pub(super) fn clip(samples: &mut [Vec<f32>]) -> Result<()> {
+    for (stream, samples) in samples.iter_mut().enumerate() {
         if let Some(i) = samples.iter().position(|s| !s.is_finite()) {
-            return Err(not_finite(i, &lens));
+            // As sound it would be silence or a bang.
+            return Err(ComputeError(format!(
+                "code2wav: sample {i} of entry {stream} of the batch is not a number or infinite"
+            )));
         }
         samples.iter_mut().for_each(|s| *s = s.clamp(-1.0, 1.0));
-        Ok((samples, lens))
     }
+    Ok(())
 }
 
-/// What to say of sample `i` of all streams: as sound it would be silence or a bang.
-fn not_finite(mut i: usize, lens: &[usize]) -> ComputeError {
-    let mut stream = 0;
-    for &len in lens {
-        if i < len {
-            break;
-        }
-        i -= len;
-        stream += 1;
-    }
-    ComputeError(format!(
-        "code2wav: sample {i} of entry {stream} of the batch is not a number or infinite"
-    ))
-}
-
-fn depthwise_taps() -> Taps {
-    Taps {
-        taps: KERNEL,
-        dilation: 1,
-    }
-}
-
-fn conv<B: Backend>(
-    b: &B,
-    act: Option<&Snake<B>>,
-    conv: &Conv<B>,
-    x: &B::Rows,
-    lens: &[usize],
-    past: Vec<&mut Past<B>>,
-) -> Result<B::Rows> {
-    let mut rows: Vec<&mut B::Rows> = past.into_iter().map(|p| &mut p.rows).collect();
-    b.conv(conv, act, x, lens, &mut rows)
+fn next<'a, T>(pasts: &mut impl Iterator<Item = &'a mut T>) -> Result<&'a mut T> {
+    let missing = || ComputeError("code2wav: a convolution without memory".into());
+    pasts.next().ok_or_else(missing)
 }
 
 impl<B: Backend> Upsample<B> {
@@ -254,21 +205,13 @@ impl<B: Backend> Upsample<B> {
         &self,
         b: &B,
         x: &B::Rows,
-        lens: &mut [usize],
+        signals: &mut Signals<B>,
         width: usize,
-        past: Vec<&mut Past<B>>,
+        past: &mut B::Past,
     ) -> Result<B::Rows> {
         let x = b.reshape(b.linear(&self.conv.matrix, x)?, width)?;
-        lens.iter_mut().for_each(|len| *len *= self.factor);
-        let mut rows: Vec<&mut B::Rows> = past.into_iter().map(|p| &mut p.rows).collect();
-        let h = b.depthwise(
-            &self.dwconv.0,
-            &self.dwconv.1,
-            depthwise_taps(),
-            &x,
-            lens,
-            &mut rows,
-        )?;
+        signals.upsample(self.factor);
+        let h = b.depthwise(&self.dwconv, &x, signals, past)?;
         let h = b.layer_norm(&self.norm.0, &self.norm.1, LAYER_NORM_EPS, &h)?;
         let h = b.linear(&self.pwconv2, &b.gelu(b.linear(&self.pwconv1, &h)?)?)?;
         b.add(x, &h, Some(&self.gamma))
@@ -276,48 +219,29 @@ impl<B: Backend> Upsample<B> {
 }
 
 impl<B: Backend> Stage<B> {
-    fn forward(&self, b: &B, x: &B::Rows, lens: &mut [usize], pasts: &mut Pasts<'_, B>) -> Result<B::Rows> {
-        let mut past = pasts.next();
-        let fresh: Vec<bool> = past.iter().map(|p| p.fresh).collect();
-        for (past, len) in past.iter_mut().zip(lens.iter()) {
-            past.fresh &= *len == 0;
-        }
-        let x = b.reshape(
-            conv(b, Some(&self.act), &self.conv, x, lens, past)?,
-            self.channels,
-        )?;
-        let mut x = self.drop_first(b, x, lens, &fresh)?;
+    fn forward<'a>(
+        &self,
+        b: &B,
+        x: &B::Rows,
+        signals: &mut Signals<B>,
+        pasts: &mut impl Iterator<Item = &'a mut B::Past>,
+    ) -> Result<B::Rows> {
+        let x = b.conv(&self.conv, Some(&self.act), x, signals, next(pasts)?)?;
+        let x = b.reshape(x, self.channels)?;
+        // The transposed convolution's first outputs of a stream are dropped.
+        signals.upsample(self.rate);
+        signals.drop_first(self.rate);
+        let mut x = b.trim(x, signals, self.rate)?;
         for residual in &self.residuals {
-            x = residual.forward(b, x, lens, pasts.next())?;
+            x = residual.forward(b, x, signals, next(pasts)?)?;
         }
         Ok(x)
-    }
-
-    /// Scales `lens` to the stage's output and drops the first `rate` rows of streams that begin here.
-    fn drop_first(&self, b: &B, x: B::Rows, lens: &mut [usize], fresh: &[bool]) -> Result<B::Rows> {
-        let (mut keep, mut row, mut dropped) = (Vec::new(), 0, false);
-        for (len, &fresh) in lens.iter_mut().zip(fresh) {
-            let made = *len * self.rate;
-            let skip = if fresh { self.rate.min(made) } else { 0 };
-            dropped |= skip > 0;
-            keep.extend(row + skip..row + made);
-            row += made;
-            *len = made - skip;
-        }
-        if !dropped {
-            return Ok(x);
-        }
-        let keep: Vec<u32> = keep
-            .into_iter()
-            .map(|row| u32::try_from(row).unwrap_or(u32::MAX))
-            .collect();
-        b.gather(&x, &keep)
     }
 }
 
 impl<B: Backend> Residual<B> {
-    fn forward(&self, b: &B, x: B::Rows, lens: &[usize], past: Vec<&mut Past<B>>) -> Result<B::Rows> {
-        let h = conv(b, Some(&self.act1), &self.conv1, &x, lens, past)?;
+    fn forward(&self, b: &B, x: B::Rows, signals: &Signals<B>, past: &mut B::Past) -> Result<B::Rows> {
+        let h = b.conv(&self.conv1, Some(&self.act1), &x, signals, past)?;
         let h = b.linear(&self.conv2.matrix, &b.snake(&self.act2, h)?)?;
         b.add(x, &h, None)
     }

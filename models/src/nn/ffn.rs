@@ -1,6 +1,6 @@
 //! Feed-forward layers: a gated pair, a mixture of such experts, and the two-layer projections.
 
-use crate::backend::{Backend, Params, Result};
+use crate::backend::{Backend, Params, Result, Routing};
 use crate::checkpoint::LoadError;
 use crate::config::FfnConfig;
 use crate::loader::Loader;
@@ -31,7 +31,7 @@ impl<P: Params> Gated<P> {
 
 impl<B: Backend> Gated<B> {
     fn forward(&self, b: &B, x: &B::Rows) -> Result<B::Rows> {
-        b.linear(&self.down, &b.swiglu(&b.linear(&self.gate_up, x)?)?)
+        b.linear(&self.down, &b.gated(&self.gate_up, x)?)
     }
 }
 
@@ -39,69 +39,17 @@ impl<B: Backend> Gated<B> {
 pub(crate) struct Mixture<P: Params> {
     /// `[experts (+ 1: the shared expert's gate), hidden]`.
     router: P::Matrix,
-    experts: Vec<Gated<P>>,
+    experts: P::Experts,
     shared: Option<Gated<P>>,
-    hidden: usize,
-    top_k: usize,
-    normalise: bool,
+    routing: Routing,
 }
 
 impl<B: Backend> Mixture<B> {
-    fn forward(&self, b: &B, x: &B::Rows, rows: usize) -> Result<B::Rows> {
-        let scores = b.host(&b.linear(&self.router, x)?)?;
-        let width = self.experts.len() + usize::from(self.shared.is_some());
-        let chosen = self.route(&scores, width);
-        let mut y = b.zeros(rows, self.hidden)?;
-        if let Some(shared) = &self.shared {
-            let gates: Vec<f32> = scores.chunks(width).map(|s| sigmoid(s[width - 1])).collect();
-            let all: Vec<u32> = (0..).take(rows).collect();
-            y = b.scatter_add(y, &all, Some(&gates), &shared.forward(b, x)?)?;
-        }
-        for (expert, (index, weight)) in self.experts.iter().zip(&chosen) {
-            if index.is_empty() {
-                continue;
-            }
-            let out = if index.len() == rows {
-                expert.forward(b, x)?
-            } else {
-                expert.forward(b, &b.gather(x, index)?)?
-            };
-            y = b.scatter_add(y, index, Some(weight), &out)?;
-        }
-        Ok(y)
+    fn forward(&self, b: &B, x: &B::Rows) -> Result<B::Rows> {
+        let scores = b.linear(&self.router, x)?;
+        let shared = self.shared.as_ref().map(|s| s.forward(b, x)).transpose()?;
+        b.mixture(&self.experts, self.routing, &scores, x, shared.as_ref())
     }
-
-    /// For every expert, its rows and their weights.
-    fn route(&self, scores: &[f32], width: usize) -> Vec<(Vec<u32>, Vec<f32>)> {
-        let experts = self.experts.len();
-        let mut chosen = vec![(Vec::new(), Vec::new()); experts];
-        for (row, scores) in (0..).zip(scores.chunks(width)) {
-            let mut probabilities = softmax(&scores[..experts]);
-            probabilities.sort_by(|a, b| b.1.total_cmp(&a.1).then(a.0.cmp(&b.0)));
-            probabilities.truncate(self.top_k);
-            let sum: f32 = if self.normalise {
-                probabilities.iter().map(|p| p.1).sum()
-            } else {
-                1.0
-            };
-            for (expert, p) in probabilities {
-                chosen[expert].0.push(row);
-                chosen[expert].1.push(p / sum);
-            }
-        }
-        chosen
-    }
-}
-
-fn softmax(scores: &[f32]) -> Vec<(usize, f32)> {
-    let max = scores.iter().copied().fold(f32::NEG_INFINITY, f32::max);
-    let exps: Vec<f32> = scores.iter().map(|s| (s - max).exp()).collect();
-    let sum: f32 = exps.iter().sum();
-    exps.into_iter().map(|e| e / sum).enumerate().collect()
-}
-
-fn sigmoid(x: f32) -> f32 {
-    1.0 / (1.0 + (-x).exp())
 }
 
 /// The feed-forward part of a decoder layer.
@@ -133,24 +81,32 @@ impl<P: Params> Ffn<P> {
         if shared > 0 {
             router.push((format!("{name}.shared_expert_gate"), 1));
         }
-        let expert = |i| Gated::load(l, &format!("{name}.experts.{i}"), hidden, intermediate);
+        let expert = |i| {
+            let gated = Gated::load(l, &format!("{name}.experts.{i}"), hidden, intermediate)?;
+            Ok((gated.gate_up, gated.down))
+        };
+        let matrices = (0..experts)
+            .map(expert)
+            .collect::<std::result::Result<_, LoadError>>()?;
         let shared = (shared > 0).then(|| Gated::load(l, &format!("{name}.shared_expert"), hidden, shared));
         Ok(Self::Mixture(Mixture {
             router: l.stacked(&router, hidden)?,
-            experts: (0..experts).map(expert).collect::<std::result::Result<_, _>>()?,
+            experts: l.experts(&format!("{name}.experts"), matrices)?,
             shared: shared.transpose()?,
-            hidden,
-            top_k,
-            normalise,
+            routing: Routing {
+                experts,
+                top_k,
+                normalise,
+            },
         }))
     }
 }
 
 impl<B: Backend> Ffn<B> {
-    pub(crate) fn forward(&self, b: &B, x: &B::Rows, rows: usize) -> Result<B::Rows> {
+    pub(crate) fn forward(&self, b: &B, x: &B::Rows) -> Result<B::Rows> {
         match self {
             Self::Dense(gated) => gated.forward(b, x),
-            Self::Mixture(mixture) => mixture.forward(b, x, rows),
+            Self::Mixture(mixture) => mixture.forward(b, x),
         }
     }
 }

@@ -132,25 +132,36 @@ impl<B: Backend> Stack<B> {
         batch: &Batch,
         kv: &mut [B::Kv],
         tap: &Tap<'_>,
-    ) -> Result<(B::Rows, Vec<f32>)> {
-        let rows = batch.rows();
-        let rope = b.rope(self.angles.of(batch), self.shape.head_dim)?;
-        let mut tapped = Vec::new();
+    ) -> Result<(B::Rows, Option<B::Rows>)> {
+        let places = b.places(batch, &self.angles, &self.shape)?;
+        let (mut tapped, eps) = (None, self.shape.eps);
+        // What the layer before has added to `x`, which it left to this one's norm.
+        let mut before: Option<(B::Rows, Option<&B::Vector>)> = None;
         for (i, (layer, kv)) in self.layers.iter().zip(kv).enumerate() {
+            let normal;
+            (x, normal) = match before.take() {
+                Some((y, scale)) => b.add_norm(x, &y, scale, &layer.attn_norm, eps)?,
+                None => {
+                    let normal = b.rms_norm(&layer.attn_norm, eps, &x)?;
+                    (x, normal)
+                }
+            };
             if i == tap.layer && !tap.rows.is_empty() {
-                tapped = b.host(&b.gather(&x, tap.rows)?)?;
+                tapped = Some(b.gather(&x, tap.rows)?);
             }
-            let qkv = b.linear(&layer.qkv, &b.rms_norm(&layer.attn_norm, self.shape.eps, &x)?)?;
+            let qkv = b.linear(&layer.qkv, &normal)?;
             let norms = layer.qk_norm.as_ref().map(|(q, k)| (q, k));
-            let heads = b.attention(&self.shape, norms, qkv, &rope, batch, kv)?;
-            x = b.add(x, &b.linear(&layer.out, &heads)?, layer.attn_scale.as_ref())?;
-            let h = layer
-                .ffn
-                .forward(b, &b.rms_norm(&layer.ffn_norm, self.shape.eps, &x)?, rows)?;
-            x = b.add(x, &h, layer.ffn_scale.as_ref())?;
+            let heads = b.attention(&self.shape, norms, qkv, &places, batch, kv)?;
+            let heads = b.linear(&layer.out, &heads)?;
+            let (sum, normal) = b.add_norm(x, &heads, layer.attn_scale.as_ref(), &layer.ffn_norm, eps)?;
+            x = sum;
+            before = Some((layer.ffn.forward(b, &normal)?, layer.ffn_scale.as_ref()));
+        }
+        if let Some((y, scale)) = before {
+            x = b.add(x, &y, scale)?;
         }
         if tap.layer >= self.layers.len() && !tap.rows.is_empty() {
-            tapped = b.host(&self.norm(b, &b.gather(&x, tap.rows)?)?)?;
+            tapped = Some(self.norm(b, &b.gather(&x, tap.rows)?)?);
         }
         Ok((x, tapped))
     }

@@ -181,7 +181,7 @@ fn logits_that_are_no_numbers_are_an_error() {
     for bad in [f32::NAN, f32::INFINITY, f32::NEG_INFINITY] {
         assert_eq!(
             sample(&mut [0.0, bad], &plain(), Limits::default(), DRAW),
-            Err(NotFinite { id: 1 })
+            Err(NotFinite { id: Some(1) })
         );
     }
 }

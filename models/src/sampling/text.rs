@@ -114,7 +114,7 @@ pub(crate) fn sample_text(
     place: Draw,
 ) -> Result<u32, NotFinite> {
     if let Some(id) = logits.iter().position(|l| !l.is_finite()) {
-        return Err(NotFinite { id });
+        return Err(NotFinite { id: Some(id) });
     }
     penalise(logits, s.repetition_penalty, [said.prompt, said.generated]);
     penalise_counts(logits, s, said.generated);

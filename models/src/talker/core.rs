@@ -5,14 +5,14 @@ use std::sync::Arc;
 
 use omni_engine::{ArModel, CodecFrame, KvSpec, ModelError, Sampled, SeqId, SeqStep};
 
-use crate::backend::{Backend, Batch};
+use crate::backend::{Backend, Batch, StepKey};
 use crate::config::CONTROL_CODES;
 use crate::paged;
-use crate::sampling::{Limits, sample};
+use crate::sampling::{Choice, Limits, Sampling, chosen};
 
 use super::net::TalkerNet;
 use super::predictor::PredictorKv;
-use super::sequence::{ASSISTANT_ROWS, Input, Sequence, Vocabulary};
+use super::sequence::{ASSISTANT_ROWS, CodecTrack, Input, Sequence, TextTrack, Vocabulary};
 use super::{Inspect, KvOptions, TalkerRequest, UserRow};
 
 /// What the last `execute` left.
@@ -21,8 +21,23 @@ struct Computed<B: Backend> {
     /// `[sequences, hidden]`, after the final norm.
     hidden: B::Rows,
     /// `[sequences, vocab]`.
-    logits: Vec<f32>,
+    logits: B::Rows,
 }
+
+/// Memory for hidden states and for logits.
+struct Kept<B: Backend> {
+    hidden: B::Kept,
+    logits: B::Kept,
+}
+
+/// What a sampled row stands for where there is none: any settings do.
+const NOBODY: Sampling = Sampling {
+    temperature: 0.0,
+    top_k: 0,
+    top_p: 1.0,
+    repetition_penalty: 1.0,
+    min_tokens: 0,
+};
 
 pub(crate) struct Core<B: Backend> {
     b: B,
@@ -31,6 +46,8 @@ pub(crate) struct Core<B: Backend> {
     spec: KvSpec,
     kv: Vec<B::Kv>,
     predictor_kv: PredictorKv<B>,
+    /// Where `computed` is.
+    kept: Kept<B>,
     sequences: HashMap<SeqId, Sequence>,
     computed: Option<Computed<B>>,
 }
@@ -46,6 +63,10 @@ impl<B: Backend> Core<B> {
             b,
             net,
             newline,
+            kept: Kept {
+                hidden: B::Kept::default(),
+                logits: B::Kept::default(),
+            },
             sequences: HashMap::new(),
             computed: None,
         })
@@ -103,15 +124,6 @@ impl<B: Backend> Core<B> {
         Ok(speaker)
     }
 
-    fn inputs(&self, seq: SeqId, start: u32, len: u32) -> Result<Vec<Input<'_>>, ModelError> {
-        let sequence = find(&self.sequences, seq)?;
-        let positions = start as usize..start as usize + len as usize;
-        let inputs = positions
-            .map(|p| sequence.input(p))
-            .collect::<Result<Vec<_>, _>>();
-        inputs.map_err(|e| ModelError::Compute(format!("sequence {}: {e}", seq.0)))
-    }
-
     fn batch(&self, steps: &[SeqStep<'_>]) -> Result<Batch, ModelError> {
         let mut batch = Batch::default();
         for step in steps {
@@ -120,88 +132,186 @@ impl<B: Backend> Core<B> {
         Ok(batch)
     }
 
-    /// The first code of each sequence's next frame.
-    fn sample_first(&self, seqs: &[SeqId], computed: &Computed<B>) -> Result<Vec<Sampled<u32>>, ModelError> {
-        let vocab = self.net.config.vocab;
-        let mut codes = Vec::with_capacity(seqs.len());
-        for &seq in seqs {
-            let sequence = find(&self.sequences, seq)?;
-            let Some(&row) = computed.row.get(&seq) else {
-                return Err(ModelError::Compute(format!(
-                    "sequence {} was not computed in the last step",
-                    seq.0
-                )));
-            };
-            let request = sequence.request();
-            if let Some(reason) = sequence.broken() {
-                codes.push(Sampled::Failed(reason.to_owned()));
-                continue;
-            }
-            if sequence.first_codes().len() >= request.max_frames as usize {
-                codes.push(Sampled::End);
-                continue;
-            }
-            let end = self.net.config.codec.eos;
-            let limits = Limits {
-                generated: sequence.first_codes(),
-                suppress_from: Some(vocab - CONTROL_CODES),
-                end: Some(end),
-            };
-            let at = row as usize * vocab;
-            let mut logits = computed.logits[at..at + vocab].to_vec();
-            codes.push(
-                match sample(&mut logits, &request.talker, limits, sequence.draw(0)) {
-                    Ok(code) if code == end => Sampled::End,
-                    Ok(code) => Sampled::Item(code),
-                    Err(e) => Sampled::Failed(format!("talker: {e}")),
-                },
-            );
-        }
-        Ok(codes)
+    /// A step that only goes on with frames, in as many rows as the backend likes: such steps are alike.
+    fn decode(&mut self, steps: &[SeqStep<'_>], mut batch: Batch) -> Result<Computed<B>, ModelError> {
+        let mut inputs = inputs(&self.sequences, steps)?;
+        let nothing = vec![0; self.net.predictor.groups];
+        let rows = self.b.bucket(steps.len());
+        paged::fill(&mut batch, &self.spec, rows);
+        inputs.resize(
+            rows,
+            Input {
+                text: TextTrack::Token(self.net.text.tts_pad),
+                codec: CodecTrack::Frame(&nothing),
+            },
+        );
+        let keys = self.b.bucket_keys(batch.keys());
+        batch.make_room(keys);
+        let key = StepKey {
+            stage: "talker",
+            rows,
+            also: keys,
+        };
+        let (net, kv, kept) = (&self.net, &mut self.kv, &mut self.kept);
+        let (hidden, logits) = self.b.step(key, |b| {
+            let x = net.stack.forward(b, net.embed(b, &inputs)?, &batch, kv)?;
+            net.finish(b, &x, kept)
+        })?;
+        let row = steps.iter().map(|s| s.seq).zip(0..).collect();
+        Ok(Computed { row, hidden, logits })
     }
 
-    /// Completes the frames of the sequences in `live`, which begin with the codes there.
-    fn predict(
-        &mut self,
-        live: &[(SeqId, u32)],
-        computed: &Computed<B>,
-    ) -> Result<Vec<Result<Vec<u32>, String>>, ModelError> {
-        let sequences = live
-            .iter()
-            .map(|(seq, _)| find(&self.sequences, *seq))
-            .collect::<Result<Vec<_>, _>>()?;
+    /// Any step: prompts and pieces of them beside frames.
+    fn mixed(&mut self, steps: &[SeqStep<'_>], batch: &Batch) -> Result<Computed<B>, ModelError> {
+        let inputs = inputs(&self.sequences, steps)?;
         let (b, net) = (&self.b, &self.net);
-        let rows: Vec<u32> = live.iter().map(|(seq, _)| computed.row[seq]).collect();
-        let first: Vec<u32> = live.iter().map(|&(_, code)| code).collect();
-        let mut frames: Vec<Result<Vec<u32>, String>> = first.iter().map(|&code| Ok(vec![code])).collect();
-        let choose = |group: usize, mut logits: Vec<f32>| {
-            let rows = logits
-                .chunks_mut(net.predictor.vocab)
-                .zip(&sequences)
-                .zip(&mut frames);
-            rows.map(|((logits, sequence), frame)| {
-                let code = sample(
-                    logits,
-                    &sequence.request().predictor,
-                    Limits::default(),
-                    sequence.draw(group),
-                );
-                match (&mut *frame, code) {
-                    (Ok(codes), Ok(code)) => codes.push(code),
-                    (Ok(_), Err(e)) => *frame = Err(format!("code predictor, group {group}: {e}")),
-                    (Err(_), _) => {}
-                }
-                // A broken sequence goes along with any code until its frame ends.
-                code.unwrap_or(0)
-            })
-            .collect()
+        let x = net
+            .stack
+            .forward(b, net.embed(b, &inputs)?, batch, &mut self.kv)?;
+        let last = b.gather(&x, &batch.last_rows())?;
+        let (hidden, logits) = net.finish(b, &last, &mut self.kept)?;
+        let row = steps.iter().map(|s| s.seq).zip(0..).collect();
+        Ok(Computed { row, hidden, logits })
+    }
+
+    /// Why no frame of a sequence is to be computed, if so.
+    fn over(&self, seq: SeqId, computed: &Computed<B>) -> Result<Option<Sampled<CodecFrame>>, ModelError> {
+        let sequence = find(&self.sequences, seq)?;
+        if !computed.row.contains_key(&seq) {
+            return Err(ModelError::Compute(format!(
+                "sequence {} was not computed in the last step",
+                seq.0
+            )));
+        }
+        if let Some(reason) = sequence.broken() {
+            return Ok(Some(Sampled::Failed(reason.to_owned())));
+        }
+        let most = sequence.request().max_frames;
+        Ok((sequence.frames() >= most).then_some(Sampled::End))
+    }
+
+    /// The next frame of every sequence; of one whose first code ends the speech or failed, perhaps only that.
+    fn frames(&mut self, seqs: &[SeqId], computed: &Computed<B>) -> Result<Vec<Vec<u32>>, ModelError> {
+        let (net, groups) = (&self.net, self.net.predictor.groups);
+        let sequences = seqs
+            .iter()
+            .map(|seq| find(&self.sequences, *seq))
+            .collect::<Result<Vec<_>, _>>()?;
+        let end = net.config.codec.eos;
+        let (mut firsts, mut others): (Vec<_>, Vec<_>) = sequences.iter().map(|s| choices(s, net)).unzip();
+        let mut rows: Vec<u32> = seqs.iter().map(|seq| computed.row[seq]).collect();
+        let n = self.b.bucket(seqs.len());
+        let nobody = Choice {
+            sampling: &NOBODY,
+            limits: Limits::default(),
+            seed: 0,
+            step: 0,
         };
-        let hidden = b.gather(&computed.hidden, &rows)?;
-        let embedded = b.lookup(&net.codec_embedding, &first)?;
-        net.predictor
-            .predict(b, &hidden, &embedded, live.len(), &mut self.predictor_kv, choose)?;
+        firsts.resize(n, nobody);
+        others.resize(n, nobody);
+        rows.resize(n, rows[0]);
+        let kv = &mut self.predictor_kv;
+        kv.reserve(&self.b, n, groups)?;
+        let counted = firsts.iter().filter_map(Choice::counted).map(<[u32]>::len).max();
+        let key = StepKey {
+            stage: "frame",
+            rows: n,
+            also: counted.map_or(0, |n| self.b.bucket_keys(n)),
+        };
+        let (first, live, frames) = self.b.step(key, |b| {
+            let mut frames = b.ids(groups, vec![0; n * groups])?;
+            b.sample(&b.gather(&computed.logits, &rows)?, &firsts, &mut frames, 0)?;
+            let mut first = Vec::new();
+            let mut live: Vec<usize> = (0..seqs.len()).collect();
+            // Where it is known already who goes on, the others need no frame.
+            if let Some(known) = b.known(&frames) {
+                first = known.chunks(groups).map(|codes| codes[0]).collect();
+                live.retain(|&i| chosen(first[i]).is_ok_and(|code| code != end));
+                if live.len() < n {
+                    let codes = live.iter().flat_map(|&i| &known[i * groups..(i + 1) * groups]);
+                    frames = b.ids(groups, codes.copied().collect())?;
+                    rows = live.iter().map(|&i| rows[i]).collect();
+                    others = live.iter().map(|&i| others[i]).collect();
+                }
+            }
+            if !rows.is_empty() {
+                let hidden = b.gather(&computed.hidden, &rows)?;
+                let embedded = b.lookup(&net.codec_embedding, &frames, 0)?;
+                net.predictor
+                    .predict(b, &hidden, &embedded, &others, kv, &mut frames)?;
+            }
+            Ok((first, live, frames))
+        })?;
+        let codes = self.b.host_ids(&frames)?;
+        let mut frames: Vec<Vec<u32>> = first.into_iter().map(|code| vec![code]).collect();
+        frames.resize(seqs.len(), Vec::new());
+        for (i, codes) in live.into_iter().zip(codes.chunks(groups)) {
+            frames[i] = codes.to_vec();
+        }
         Ok(frames)
     }
+
+    /// What a frame's codes say.
+    fn sampled(&self, codes: Vec<u32>) -> Sampled<CodecFrame> {
+        for (group, &code) in codes.iter().enumerate() {
+            match chosen(code) {
+                Ok(code) if group == 0 && code == self.net.config.codec.eos => return Sampled::End,
+                Ok(_) => {}
+                Err(e) if group == 0 => return Sampled::Failed(format!("talker: {e}")),
+                Err(e) => return Sampled::Failed(format!("code predictor, group {group}: {e}")),
+            }
+        }
+        Sampled::Item(CodecFrame(codes.into()))
+    }
+}
+
+impl<B: Backend> TalkerNet<B> {
+    /// From the last layer's rows to hidden states after the norm, and logits.
+    fn finish(&self, b: &B, x: &B::Rows, kept: &mut Kept<B>) -> crate::backend::Result<(B::Rows, B::Rows)> {
+        let hidden = self.stack.norm(b, x)?;
+        let logits = self.logits(b, &hidden)?;
+        Ok((
+            b.keep(hidden, &mut kept.hidden)?,
+            b.keep(logits, &mut kept.logits)?,
+        ))
+    }
+}
+
+/// How a sequence's next frame is chosen: its first code, and the others.
+fn choices<'a, B: Backend>(sequence: &'a Sequence, net: &TalkerNet<B>) -> (Choice<'a>, Choice<'a>) {
+    let request = sequence.request();
+    let first = Choice {
+        sampling: &request.talker,
+        limits: Limits {
+            generated: sequence.first_codes(),
+            suppress_from: Some(net.config.vocab - CONTROL_CODES),
+            end: Some(net.config.codec.eos),
+        },
+        seed: request.seed,
+        step: sequence.frames(),
+    };
+    let others = Choice {
+        sampling: &request.predictor,
+        limits: Limits::default(),
+        ..first
+    };
+    (first, others)
+}
+
+/// What stands at the positions that are to be computed.
+fn inputs<'a>(
+    sequences: &'a HashMap<SeqId, Sequence>,
+    steps: &[SeqStep<'_>],
+) -> Result<Vec<Input<'a>>, ModelError> {
+    let mut inputs = Vec::new();
+    for step in steps {
+        let sequence = find(sequences, step.seq)?;
+        for p in paged::positions(step) {
+            let input = sequence.input(p);
+            inputs.push(input.map_err(|e| ModelError::Compute(format!("sequence {}: {e}", step.seq.0)))?);
+        }
+    }
+    Ok(inputs)
 }
 
 fn find(sequences: &HashMap<SeqId, Sequence>, seq: SeqId) -> Result<&Sequence, ModelError> {
@@ -257,17 +367,16 @@ impl<B: Backend> ArModel for Core<B> {
             return Ok(());
         }
         let batch = self.batch(steps)?;
-        let mut inputs = Vec::new();
-        for step in steps {
-            inputs.extend(self.inputs(step.seq, step.start, step.len)?);
-        }
-        let x = self.net.embed(&self.b, &inputs)?;
-        let (b, net) = (&self.b, &self.net);
-        let x = net.stack.forward(b, x, &batch, &mut self.kv)?;
-        let hidden = net.stack.norm(b, &b.gather(&x, &batch.last_rows())?)?;
-        let logits = b.host(&net.logits(b, &hidden)?)?;
-        let row = steps.iter().map(|s| s.seq).zip(0..).collect();
-        self.computed = Some(Computed { row, hidden, logits });
+        let on = |step: &SeqStep<'_>| {
+            let sequence = find(&self.sequences, step.seq)?;
+            Ok(step.len == 1 && step.start as usize >= sequence.prompt_len())
+        };
+        let decode = steps.iter().map(on).collect::<Result<Vec<bool>, ModelError>>()?;
+        self.computed = Some(if decode.into_iter().all(|on| on) {
+            self.decode(steps, batch)?
+        } else {
+            self.mixed(steps, &batch)?
+        });
         Ok(())
     }
 
@@ -280,41 +389,31 @@ impl<B: Backend> ArModel for Core<B> {
                 "nothing has been computed since the last step".into(),
             ));
         };
-        let first = self.sample_first(seqs, &computed)?;
-        let live: Vec<(SeqId, u32)> = seqs
+        let over = seqs.iter().map(|&seq| self.over(seq, &computed));
+        let over = over.collect::<Result<Vec<_>, _>>()?;
+        let going: Vec<SeqId> = seqs
             .iter()
-            .zip(&first)
-            .filter_map(|(&seq, s)| {
-                if let Sampled::Item(code) = s {
-                    Some((seq, *code))
-                } else {
-                    None
-                }
-            })
+            .zip(&over)
+            .filter(|(_, over)| over.is_none())
+            .map(|(&seq, _)| seq)
             .collect();
-        let frames = if live.is_empty() {
+        let frames = if going.is_empty() {
             Vec::new()
         } else {
-            self.predict(&live, &computed)?
+            self.frames(&going, &computed)?
         };
         self.computed = Some(computed);
         let mut frames = frames.into_iter();
         let mut results = Vec::with_capacity(seqs.len());
-        for (&seq, first) in seqs.iter().zip(first) {
-            results.push(match first {
-                Sampled::End => Sampled::End,
-                Sampled::Failed(reason) => Sampled::Failed(reason),
-                Sampled::Item(_) => match frames.next() {
-                    Some(Ok(codes)) => {
-                        if let Some(sequence) = self.sequences.get_mut(&seq) {
-                            sequence.add_frame(&codes);
-                        }
-                        Sampled::Item(CodecFrame(codes.into()))
-                    }
-                    Some(Err(reason)) => Sampled::Failed(reason),
-                    None => Sampled::Failed("code predictor: no frame".into()),
-                },
-            });
+        for (&seq, over) in seqs.iter().zip(over) {
+            let sampled = match over {
+                Some(over) => over,
+                None => self.sampled(frames.next().unwrap_or_default()),
+            };
+            if let (Sampled::Item(frame), Some(sequence)) = (&sampled, self.sequences.get_mut(&seq)) {
+                sequence.add_frame(&frame.0);
+            }
+            results.push(sampled);
         }
         Ok(results)
     }
@@ -327,24 +426,24 @@ impl<B: Backend> ArModel for Core<B> {
 impl<B: Backend> Inspect for Core<B> {
     fn logits(&self, seq: SeqId) -> Option<Vec<f32>> {
         let computed = self.computed.as_ref()?;
-        let (row, vocab) = (*computed.row.get(&seq)? as usize, self.net.config.vocab);
-        Some(computed.logits[row * vocab..(row + 1) * vocab].to_vec())
+        let row = self.b.gather(&computed.logits, &[*computed.row.get(&seq)?]);
+        self.b.host(&row.ok()?).ok()
     }
 
     fn hidden(&self, seq: SeqId) -> Option<Vec<f32>> {
         let computed = self.computed.as_ref()?;
-        self.b
-            .host(
-                &self
-                    .b
-                    .gather(&computed.hidden, &[*computed.row.get(&seq)?])
-                    .ok()?,
-            )
-            .ok()
+        let row = self.b.gather(&computed.hidden, &[*computed.row.get(&seq)?]);
+        self.b.host(&row.ok()?).ok()
     }
 
     fn input_rows(&self, seq: SeqId, start: u32, len: u32) -> Result<Vec<f32>, ModelError> {
-        let inputs = self.inputs(seq, start, len)?;
+        let step = SeqStep {
+            seq,
+            start,
+            len,
+            blocks: &[],
+        };
+        let inputs = inputs(&self.sequences, &[step])?;
         Ok(self.b.host(&self.net.embed(&self.b, &inputs)?)?)
     }
 }

@@ -67,7 +67,7 @@ impl<B: Backend> TalkerNet<B> {
                 CodecTrack::Frame(codes) => {
                     first.push(codes[0]);
                     frame_index.push(row);
-                    frames.push(codes);
+                    frames.extend_from_slice(codes);
                 }
             }
             index.push(row);
@@ -75,8 +75,21 @@ impl<B: Backend> TalkerNet<B> {
         if index.is_empty() {
             return Ok(rows);
         }
-        let rows = b.scatter_add(rows, &index, None, &b.lookup(&self.codec_embedding, &first)?)?;
-        self.predictor.add_embeddings(b, rows, &frame_index, &frames)
+        let groups = self.predictor.groups;
+        let mut tables = vec![&self.codec_embedding];
+        if frame_index.len() == inputs.len() {
+            tables.extend(self.predictor.embeddings());
+            return b.lookup_add(rows, &tables, &b.ids(groups, frames)?, None);
+        }
+        let rows = b.lookup_add(rows, &tables, &b.ids(1, first)?, Some(&index))?;
+        if frame_index.is_empty() {
+            return Ok(rows);
+        }
+        // The first codes have been added, so their column is left out.
+        let residual = frames.chunks(groups).flat_map(|codes| &codes[1..]).copied();
+        let residual = b.ids(groups - 1, residual.collect())?;
+        let tables: Vec<_> = self.predictor.embeddings().iter().collect();
+        b.lookup_add(rows, &tables, &residual, Some(&frame_index))
     }
 
     fn embed_text(&self, b: &B, inputs: &[Input<'_>]) -> Result<B::Rows> {
@@ -94,20 +107,20 @@ impl<B: Backend> TalkerNet<B> {
                 }
             }
         }
-        let project = |tokens: &[u32]| {
+        let project = |tokens: Vec<u32>| {
             self.text_projection
-                .forward(b, &b.lookup(&self.embed_tokens, tokens)?)
+                .forward(b, &b.lookup(&self.embed_tokens, &b.ids(1, tokens)?, 0)?)
         };
         if hidden_index.is_empty() {
-            return project(&tokens);
+            return project(tokens);
         }
         let mut rows = b.zeros(inputs.len(), self.config.stack.hidden)?;
         if !tokens.is_empty() {
-            rows = b.scatter_add(rows, &token_index, None, &project(&tokens)?)?;
+            rows = b.scatter_add(rows, &token_index, &project(tokens)?)?;
         }
         let hidden = self
             .hidden_projection
             .forward(b, &b.rows(self.config.thinker_hidden, hidden)?)?;
-        b.scatter_add(rows, &hidden_index, None, &hidden)
+        b.scatter_add(rows, &hidden_index, &hidden)
     }
 }

@@ -8,10 +8,10 @@ use crate::checkpoint::LoadError;
 use crate::config::PredictorConfig;
 use crate::loader::Loader;
 use crate::nn::Stack;
+use crate::sampling::Choice;
 
 pub(super) struct Predictor<P: Params> {
     pub(super) groups: usize,
-    pub(super) vocab: usize,
     /// Of groups 1, 2, ...
     embeddings: Vec<P::Table>,
     heads: Vec<P::Matrix>,
@@ -36,7 +36,6 @@ impl<P: Params> Predictor<P> {
         let head = |g| l.linear(&format!("{NAME}.lm_head.{g}"), c.vocab, c.stack.hidden, false);
         Ok(Self {
             groups: c.groups,
-            vocab: c.vocab,
             embeddings: residual
                 .clone()
                 .map(table)
@@ -61,7 +60,8 @@ impl<B: Backend> PredictorKv<B> {
         })
     }
 
-    fn reserve(&mut self, b: &B, sequences: usize, groups: usize) -> Result<()> {
+    /// Makes room for so many sequences.
+    pub(super) fn reserve(&mut self, b: &B, sequences: usize, groups: usize) -> Result<()> {
         if sequences > self.sequences {
             self.kv
                 .iter_mut()
@@ -73,43 +73,30 @@ impl<B: Backend> PredictorKv<B> {
 }
 
 impl<B: Backend> Predictor<B> {
-    /// Adds the embeddings of every frame's codes after the first to row `index[i]` of `rows`.
-    pub(super) fn add_embeddings(
-        &self,
-        b: &B,
-        mut rows: B::Rows,
-        index: &[u32],
-        frames: &[&[u32]],
-    ) -> Result<B::Rows> {
-        if frames.is_empty() {
-            return Ok(rows);
-        }
-        for (g, table) in (1..).zip(&self.embeddings) {
-            let codes: Vec<u32> = frames.iter().map(|frame| frame[g]).collect();
-            rows = b.scatter_add(rows, index, None, &b.lookup(table, &codes)?)?;
-        }
-        Ok(rows)
+    /// The embeddings of groups 1, 2, ...
+    pub(super) fn embeddings(&self) -> &[B::Table] {
+        &self.embeddings
     }
 
-    /// Completes one frame per sequence. `hidden` is `[n, hidden]`, `first` the embeddings of the first codes.
-    /// `choose(group, logits [n, vocab])` samples one code per sequence.
+    /// Completes one frame per sequence. `hidden` is `[n, hidden]`, `first` the embeddings of the first codes; the
+    /// others are put into `frames [n, groups]`, one `choices` per sequence.
     pub(super) fn predict(
         &self,
         b: &B,
         hidden: &B::Rows,
         first: &B::Rows,
-        n: usize,
+        choices: &[Choice<'_>],
         kv: &mut PredictorKv<B>,
-        mut choose: impl FnMut(usize, Vec<f32>) -> Vec<u32>,
+        frames: &mut B::Ids,
     ) -> Result<()> {
-        kv.reserve(b, n, self.groups)?;
-        let count = u32::try_from(n).unwrap_or(u32::MAX);
+        let n = choices.len();
+        let count = slot(n);
         // Rows of one sequence are neighbours: hidden state, then first code.
         let even: Vec<u32> = (0..count).map(|i| 2 * i).collect();
         let odd: Vec<u32> = (0..count).map(|i| 2 * i + 1).collect();
         let width = self.stack.width();
-        let mut x = b.scatter_add(b.zeros(2 * n, width)?, &even, None, hidden)?;
-        x = b.scatter_add(x, &odd, None, first)?;
+        let mut x = b.scatter_add(b.zeros(2 * n, width)?, &even, hidden)?;
+        x = b.scatter_add(x, &odd, first)?;
         for group in 1..self.groups {
             let (start, len) = if group == 1 { (0, 2) } else { (group, 1) };
             let mut batch = Batch::default();
@@ -119,11 +106,11 @@ impl<B: Backend> Predictor<B> {
             let h = self.stack.forward(b, x, &batch, &mut kv.kv)?;
             let h = if len > 1 { b.gather(&h, &odd)? } else { h };
             let logits = b.linear(&self.heads[group - 1], &self.stack.norm(b, &h)?)?;
-            let codes = choose(group, b.host(&logits)?);
+            b.sample(&logits, choices, frames, group)?;
             if group + 1 == self.groups {
                 break;
             }
-            x = b.lookup(&self.embeddings[group - 1], &codes)?;
+            x = b.lookup(&self.embeddings[group - 1], frames, group)?;
         }
         Ok(())
     }

@@ -1,7 +1,6 @@
 //! One spoken reply as the talker sees it: what stands at each position, and nothing about how it is computed.
 
 use crate::config::{CodecTokens, TextTokens};
-use crate::sampling::Draw;
 
 use super::{TalkerRequest, UserRow};
 
@@ -121,14 +120,9 @@ impl Sequence {
         self.frames.extend_from_slice(codes);
     }
 
-    /// The random draw for a code of the frame to come.
-    pub(super) fn draw(&self, group: usize) -> Draw {
-        let step = u32::try_from(self.first.len()).unwrap_or(u32::MAX);
-        Draw {
-            seed: self.request.seed,
-            step,
-            group: u32::try_from(group).unwrap_or(u32::MAX),
-        }
+    /// Frames so far, which number the random draws.
+    pub(super) fn frames(&self) -> u32 {
+        u32::try_from(self.first.len()).unwrap_or(u32::MAX)
     }
 
     /// What stands at position `p`.

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use omni_engine::{ArModel, ContentKey, KvSpec, ModelError, Sampled, SeqId, SeqStep};
 
-use crate::backend::{Backend, Batch};
+use crate::backend::{Backend, Batch, StepKey};
 use crate::nn::Tap;
 use crate::paged;
 use crate::sampling::{log_probability, sample_text};
@@ -120,21 +120,48 @@ impl<B: Backend> Core<B> {
         Ok(batch)
     }
 
-    fn inputs(&self, steps: &[SeqStep<'_>]) -> Result<Vec<Input<'_>>, ModelError> {
-        let mut inputs = Vec::new();
-        for step in steps {
-            let sequence = find(&self.sequences, step.seq)?;
-            for p in paged::positions(step) {
-                let input = sequence.input(p).ok_or_else(|| {
-                    ModelError::Compute(format!(
-                        "sequence {}: position {p} needs a token that has not been sampled",
-                        step.seq.0
-                    ))
-                })?;
-                inputs.push(input);
+    /// A step that only goes on with replies, in as many rows as the backend likes: hidden rows and logits.
+    fn decode(&mut self, steps: &[SeqStep<'_>], mut batch: Batch) -> Result<(B::Rows, B::Rows), ModelError> {
+        let rows = self.b.bucket(steps.len());
+        paged::fill(&mut batch, &self.spec, rows);
+        let keys = self.b.bucket_keys(batch.keys());
+        batch.make_room(keys);
+        let mut inputs = inputs(&self.sequences, steps)?;
+        inputs.resize(rows, Input::Token(0));
+        let key = StepKey {
+            stage: "thinker",
+            rows,
+            also: keys,
+        };
+        let (net, kv) = (&self.net, &mut self.kv);
+        let computed = self.b.step(key, |b| {
+            let x = net.stack.forward(b, net.embed(b, &inputs)?, &batch, kv)?;
+            let hidden = net.stack.norm(b, &x)?;
+            let logits = net.logits(b, &hidden)?;
+            Ok((hidden, logits))
+        })?;
+        Ok(computed)
+    }
+
+    /// Any step: prompts and pieces of them beside tokens.
+    fn mixed(&mut self, steps: &[SeqStep<'_>], batch: &Batch) -> Result<(B::Rows, B::Rows), ModelError> {
+        let x = self.net.embed(&self.b, &inputs(&self.sequences, steps)?)?;
+        let (rows, exports) = self.exports(steps);
+        let (b, net) = (&self.b, &self.net);
+        let tap = Tap {
+            layer: net.config.accept_layer,
+            rows: &rows,
+        };
+        let (x, tapped) = net.stack.forward_tapped(b, x, batch, &mut self.kv, &tap)?;
+        let hidden = net.stack.norm(b, &b.gather(&x, &batch.last_rows())?)?;
+        let logits = net.logits(b, &hidden)?;
+        let tapped = tapped.map_or_else(|| Ok(Vec::new()), |rows| b.host(&rows))?;
+        for (export, row) in exports.iter().zip(tapped.chunks_exact(net.config.stack.hidden)) {
+            if let Some(sequence) = self.sequences.get_mut(&export.seq) {
+                sequence.keep(export.nth, row);
             }
         }
-        Ok(inputs)
+        Ok((hidden, logits))
     }
 
     /// The rows of the batch whose hidden states are to be exported, and whose they are.
@@ -182,6 +209,27 @@ impl<B: Backend> Core<B> {
     }
 }
 
+/// What stands at the positions that are to be computed.
+fn inputs<'a>(
+    sequences: &'a HashMap<SeqId, Sequence>,
+    steps: &[SeqStep<'_>],
+) -> Result<Vec<Input<'a>>, ModelError> {
+    let mut inputs = Vec::new();
+    for step in steps {
+        let sequence = find(sequences, step.seq)?;
+        for p in paged::positions(step) {
+            let input = sequence.input(p).ok_or_else(|| {
+                ModelError::Compute(format!(
+                    "sequence {}: position {p} needs a token that has not been sampled",
+                    step.seq.0
+                ))
+            })?;
+            inputs.push(input);
+        }
+    }
+    Ok(inputs)
+}
+
 fn find(sequences: &HashMap<SeqId, Sequence>, seq: SeqId) -> Result<&Sequence, ModelError> {
     sequences
         .get(&seq)
@@ -219,21 +267,17 @@ impl<B: Backend> ArModel for Core<B> {
             return Ok(());
         }
         let batch = self.batch(steps)?;
-        let x = self.net.embed(&self.b, &self.inputs(steps)?)?;
-        let (rows, exports) = self.exports(steps);
-        let (b, net) = (&self.b, &self.net);
-        let tap = Tap {
-            layer: net.config.accept_layer,
-            rows: &rows,
+        let mut known = steps.iter().map(|step| {
+            let sequence = find(&self.sequences, step.seq)?;
+            Ok::<_, ModelError>(step.len == 1 && step.start as usize >= sequence.prompt_len())
+        });
+        let decode = known.try_fold(true, |all, one| Ok::<_, ModelError>(one? && all))?;
+        let (hidden, logits) = if decode {
+            self.decode(steps, batch)?
+        } else {
+            self.mixed(steps, &batch)?
         };
-        let (x, tapped) = net.stack.forward_tapped(b, x, &batch, &mut self.kv, &tap)?;
-        let hidden = net.stack.norm(b, &b.gather(&x, &batch.last_rows())?)?;
-        let logits = b.host(&net.logits(b, &hidden)?)?;
-        for (export, row) in exports.iter().zip(tapped.chunks_exact(net.config.stack.hidden)) {
-            if let Some(sequence) = self.sequences.get_mut(&export.seq) {
-                sequence.keep(export.nth, row);
-            }
-        }
+        let logits = self.b.host(&logits)?;
         let row = steps.iter().map(|s| s.seq).zip(0..).collect();
         self.computed = Some(Computed { row, hidden, logits });
         Ok(())

@@ -73,13 +73,14 @@ impl<B: Backend> ThinkerNet<B> {
             }
         }
         if audio_index.is_empty() {
-            return b.lookup(&self.embed_tokens, &tokens);
+            return b.lookup(&self.embed_tokens, &b.ids(1, tokens)?, 0);
         }
         let hidden = self.config.stack.hidden;
         let mut rows = b.zeros(inputs.len(), hidden)?;
         if !tokens.is_empty() {
-            rows = b.scatter_add(rows, &token_index, None, &b.lookup(&self.embed_tokens, &tokens)?)?;
+            let tokens = b.lookup(&self.embed_tokens, &b.ids(1, tokens)?, 0)?;
+            rows = b.scatter_add(rows, &token_index, &tokens)?;
         }
-        b.scatter_add(rows, &audio_index, None, &b.rows(hidden, audio)?)
+        b.scatter_add(rows, &audio_index, &b.rows(hidden, audio)?)
     }
 }

@@ -13,11 +13,23 @@ fn folder(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("embedded").join(name)
 }
 
-struct Case {
-    request: TalkerRequest,
-    text: Vec<u32>,
-    codes: Vec<u32>,
-    wav: Vec<f32>,
+pub(crate) struct Case {
+    pub(crate) request: TalkerRequest,
+    pub(crate) text: Vec<u32>,
+    pub(crate) codes: Vec<u32>,
+    pub(crate) wav: Vec<f32>,
+}
+
+pub(crate) fn load(options: LoadOptions) -> SpeechModel {
+    let source = CheckpointSource::Dir(folder("checkpoint"));
+    SpeechModel::load(source, options).expect("the embedded checkpoint loads")
+}
+
+/// The sentence with the fewest frames.
+pub(crate) fn shortest(model: &SpeechModel) -> Case {
+    let g = Goldens::from(&folder("checkpoint-goldens"));
+    let cases = cases(model, &g).into_iter();
+    cases.min_by_key(|case| case.codes.len()).expect("a sentence")
 }
 
 /// The sentences of `goldens.json`, each a chat of an empty user turn and the text.
@@ -72,8 +84,7 @@ fn cases(model: &SpeechModel, g: &Goldens) -> Vec<Case> {
 
 #[test]
 fn speaks_as_the_reference_alone_and_together() {
-    let source = CheckpointSource::Dir(folder("checkpoint"));
-    let model = SpeechModel::load(source, LoadOptions::default()).expect("the embedded checkpoint loads");
+    let model = load(LoadOptions::default());
     let g = Goldens::from(&folder("checkpoint-goldens"));
     let cases = cases(&model, &g);
     let mut talker = model

@@ -12,7 +12,7 @@ use tempfile::TempDir;
 
 use crate::broken_checkpoints::{copy, edit_config, edit_tensors};
 use crate::golden::{Goldens, assert_close};
-use crate::support::{Run, both, decode, frames, kv, load, request, step};
+use crate::support::{Run, all, both, decode, frames, kv, load, request, step};
 use crate::thinker_support::{HIDDEN, ask, say};
 
 fn encoder(model: &SpeechModel) -> AudioEncoder {
@@ -36,7 +36,7 @@ fn the_spectrogram_is_the_references() {
 #[test]
 fn rows_are_the_references_with_windows() {
     let goldens = Goldens::load();
-    for (name, model) in both() {
+    for (name, model) in all() {
         let encoder = encoder(&model);
         let wav = goldens.floats("audio.wav16k");
         let rows = encoder.encode(&wav).expect("audio");

@@ -5,11 +5,13 @@
 
 mod batched_equals_single;
 mod broken_checkpoints;
+mod broken_configs;
 mod chat;
 mod embedded;
 mod embedded_thinker;
 mod float_types;
 mod golden;
+mod gpu;
 mod hearing;
 mod limits;
 mod parity;

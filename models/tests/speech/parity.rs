@@ -47,7 +47,7 @@ fn case(g: &Goldens, name: &str, speaker: &str, user_id: u32, thinker_hidden: us
     }
 }
 
-fn check_case(kernels: &str, model: &SpeechModel, g: &Goldens, name: &str, speaker: &str) {
+pub(crate) fn check_case(kernels: &str, model: &SpeechModel, g: &Goldens, name: &str, speaker: &str) {
     let what = |part: &str| format!("{kernels} {name}.{part}");
     let golden = |part: &str| g.floats(&format!("{name}.{part}"));
     let Case { request, text } = case(g, name, speaker, USER, 48);

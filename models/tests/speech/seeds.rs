@@ -1,32 +1,15 @@
 //! Same seed, same speech; another seed, another speech.
 
-use omni_models::{DType, Kernels, Sampling, TalkerRequest};
+use omni_models::{DType, Kernels};
 
-use crate::support::{kv, load, request, speak, tokens};
-
-fn sampled(seed: u64) -> TalkerRequest {
-    let mut r = request(tokens(&[276, 263, 10, 65, 277, 10]), "ethan", 12);
-    r.talker = Sampling {
-        temperature: 0.9,
-        top_k: 50,
-        ..r.talker
-    };
-    r.predictor = Sampling {
-        temperature: 1.0,
-        top_k: 50,
-        top_p: 0.8,
-        ..r.predictor
-    };
-    r.seed = seed;
-    r
-}
+use crate::support::{kv, load, sampled, speak};
 
 #[test]
 fn a_seed_fixes_the_codes() {
     let model = load(Kernels::Auto, DType::F32);
     let mut talker = model.talker(kv()).expect("a talker");
     let text: Vec<u32> = (40..52).collect();
-    let mut speak = |seed| speak(&mut talker, 1, sampled(seed), &text);
+    let mut speak = |seed| speak(&mut talker, 1, sampled(seed, 12), &text);
     let first = speak(7);
     assert_eq!(first, speak(7));
     assert_ne!(first, speak(8));
@@ -37,6 +20,13 @@ fn a_seed_fixes_the_codes() {
 fn replicas_share_weights_and_agree() {
     let model = load(Kernels::Auto, DType::F32);
     let text: Vec<u32> = (40..52).collect();
-    let speak = || speak(&mut model.talker(kv()).expect("a talker"), 1, sampled(3), &text);
+    let speak = || {
+        speak(
+            &mut model.talker(kv()).expect("a talker"),
+            1,
+            sampled(3, 12),
+            &text,
+        )
+    };
     assert_eq!(speak(), speak());
 }

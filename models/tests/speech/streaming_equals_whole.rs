@@ -6,18 +6,20 @@ use proptest::prelude::*;
 
 use crate::golden::{Goldens, assert_close};
 use crate::parity::codes_by_frame;
-use crate::support::{both, decode, frames, load};
+use crate::support::{all, decode, frames, load};
 
 #[test]
 fn fixed_splits_give_the_reference_waveform() {
     let g = Goldens::load();
     let codes = frames(&codes_by_frame(&g));
-    for (kernels, model) in &both() {
+    for (kernels, model) in &all() {
         let mut code2wav = model.code2wav().expect("a vocoder");
         let whole = decode(&mut code2wav, 1, &codes, &[codes.len()]);
+        // A GPU adds up few rows in another order than many.
+        let tolerance = if *kernels == "gpu" { 1e-4 } else { 1e-5 };
         for sizes in [&[1][..], &[4, 10, 9], &[2, 1, 20], &[1, 2, 4, 8]] {
             let pieces = decode(&mut code2wav, 2, &codes, sizes);
-            assert_close(&format!("{kernels} {sizes:?}"), &pieces, &whole, 1e-5);
+            assert_close(&format!("{kernels} {sizes:?}"), &pieces, &whole, tolerance);
             assert_close(
                 &format!("{kernels} {sizes:?}"),
                 &pieces,
@@ -45,7 +47,7 @@ fn long_streams_stay_exact_past_the_window_and_the_cache_ring() {
 
 #[test]
 fn no_frames_give_no_samples() {
-    for (kernels, model) in &both() {
+    for (kernels, model) in &all() {
         let mut code2wav = model.code2wav().expect("a vocoder");
         code2wav.open(SeqId(1)).expect("a stream opens");
         let samples = code2wav

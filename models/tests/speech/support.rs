@@ -21,6 +21,13 @@ pub(crate) fn both() -> [(&'static str, SpeechModel); 2] {
     ]
 }
 
+/// And a GPU's kernels, steps that are alike as graphs. It is slow.
+pub(crate) fn all() -> [(&'static str, SpeechModel); 3] {
+    let [own, candle] = both();
+    let gpu = load(Kernels::Emulated { graphs: true }, DType::F32);
+    [own, candle, ("gpu", gpu)]
+}
+
 pub(crate) fn kv() -> KvOptions {
     KvOptions {
         block_size: 4,
@@ -75,10 +82,12 @@ impl Run {
         let spec = talker.kv_spec();
         let prompt = talker.open(SeqId(id), request).expect("the request is served");
         talker.push(SeqId(id), text.to_vec(), true);
-        let share = spec.num_blocks / 8;
+        // Block 0 is the model's own.
+        let share = (spec.num_blocks - 1) / 8;
         let index = u32::try_from(id).expect("a small id") % 8;
-        // 7 steps through every residue of a share that 7 does not divide.
-        let blocks = (0..share).map(|i| BlockId((i * 7 % share) * 8 + index)).collect();
+        // 11 steps through every residue of a share that 11 does not divide.
+        let block = |i| BlockId(1 + (i * 11 % share) * 8 + index);
+        let blocks = (0..share).map(block).collect();
         Self {
             seq: SeqId(id),
             prompt,
@@ -158,4 +167,22 @@ pub(crate) fn decode(code2wav: &mut Code2Wav, id: u64, frames: &[CodecFrame], si
     }
     code2wav.close(seq);
     samples
+}
+
+/// A request whose codes are drawn.
+pub(crate) fn sampled(seed: u64, max_frames: u32) -> TalkerRequest {
+    let mut r = request(tokens(&[276, 263, 10, 65, 277, 10]), "ethan", max_frames);
+    r.talker = Sampling {
+        temperature: 0.9,
+        top_k: 50,
+        ..r.talker
+    };
+    r.predictor = Sampling {
+        temperature: 1.0,
+        top_k: 50,
+        top_p: 0.8,
+        ..r.predictor
+    };
+    r.seed = seed;
+    r
 }

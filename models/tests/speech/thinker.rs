@@ -7,12 +7,16 @@ use omni_models::{DType, Kernels, PromptPiece, SpeechModel, TextSampling, Thinke
 use proptest::prelude::*;
 
 use crate::golden::{Goldens, assert_close};
-use crate::support::{both, kv, load};
+use crate::support::{all, both, kv, load};
 use crate::thinker_support::{AUDIO_PAD, HIDDEN, Reply, ask, audio_prompt, say, step, tokens};
 
 fn thinker(model: &SpeechModel) -> Thinker {
     let weights = model.load_thinker().expect("the thinker loads");
     weights.thinker(kv()).expect("a thinker")
+}
+
+fn all_thinkers() -> [(&'static str, Thinker); 3] {
+    all().map(|(name, model)| (name, thinker(&model)))
 }
 
 fn both_thinkers() -> [(&'static str, Thinker); 2] {
@@ -45,7 +49,7 @@ fn logits_of(thinker: &mut Thinker, request: ThinkerRequest, most: usize) -> (Ve
 fn text_prompts_give_the_references_logits_and_tokens() {
     let goldens = Goldens::load();
     let ids = goldens.ids("text.input_ids");
-    for (name, mut thinker) in both_thinkers() {
+    for (name, mut thinker) in all_thinkers() {
         let expected = goldens.ids("text.gen_ids");
         let (prompt, steps) = logits_of(&mut thinker, ask(tokens(&ids)), expected.len());
         assert_close(name, &prompt, &goldens.floats("text.prefill_logits"), 1e-4);
@@ -66,7 +70,7 @@ fn audio_prompts_give_the_references_logits_tokens_and_hidden_rows() {
         .filter(|(id, _)| **id == AUDIO_PAD)
         .flat_map(|(_, row)| row.to_vec())
         .collect();
-    for (name, mut thinker) in both_thinkers() {
+    for (name, mut thinker) in all_thinkers() {
         let expected = goldens.ids("audio.gen_ids");
         let request = || ThinkerRequest {
             export_hidden: true,

@@ -52,15 +52,18 @@ pub(crate) struct Reply {
 impl Reply {
     /// Opens a sequence that says at most `most` tokens. Its blocks lie scattered over the pool.
     pub(crate) fn open(thinker: &mut Thinker, id: u64, request: ThinkerRequest, most: usize) -> Self {
-        let share = thinker.kv_spec().num_blocks / 8;
+        // Block 0 is the model's own.
+        let share = (thinker.kv_spec().num_blocks - 1) / 8;
         let index = u32::try_from(id).expect("a small id") % 8;
         let prompt = thinker.open(SeqId(id), request).expect("the request is served");
         Self {
             seq: SeqId(id),
             prompt,
             computed: 0,
-            // 7 steps through every residue of a share that 7 does not divide.
-            blocks: (0..share).map(|i| BlockId((i * 7 % share) * 8 + index)).collect(),
+            // 11 steps through every residue of a share that 11 does not divide.
+            blocks: (0..share)
+                .map(|i| BlockId(1 + (i * 11 % share) * 8 + index))
+                .collect(),
             said: Vec::new(),
             done: false,
             most,

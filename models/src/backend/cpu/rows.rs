@@ -97,14 +97,6 @@ impl Rows {
         zeros
     }
 
-    /// Zeros in memory of exactly their size, for rows that stay: a buffer that went round may be many times larger.
-    pub(super) fn lasting(rows: usize, width: usize) -> Self {
-        Self {
-            data: vec![0.0; rows * width],
-            width,
-        }
-    }
-
     /// The same numbers in rows of another width.
     pub(super) fn reshaped(mut self, width: usize) -> Self {
         self.width = width;
@@ -141,12 +133,6 @@ impl Rows {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn rows_that_stay_take_no_larger_buffer() {
-        drop(Rows::scratch(1000, 1000));
-        assert_eq!(Rows::lasting(6, 8).data.capacity(), 48);
-    }
 
     #[test]
     fn buffers_that_wait_are_bounded_together() {

@@ -1,13 +1,20 @@
-//! The kernels against candle's operations, on every instruction set that this machine has.
+//! The kernels against candle's operations, on every instruction set that this machine has, and those of a GPU run on the
+//! processor.
 
 use candle_core::Device;
 use proptest::prelude::*;
 
 use super::*;
 use crate::backend::Candle;
+use crate::sampling::{Limits, Sampling, chosen};
 
 fn candle() -> Candle {
     Candle::new(Device::Cpu, candle_core::DType::F32)
+}
+
+#[cfg(feature = "emulator")]
+fn gpu() -> crate::backend::Gpu<omni_gpu::Emulated> {
+    crate::backend::Gpu::new(omni_gpu::Emulated::default(), omni_gpu::Float::F32, false)
 }
 
 /// Small numbers that repeat with no short period.
@@ -41,21 +48,27 @@ fn convolve<B: Backend>(b: &B, lens: &[[usize; 2]]) -> Result<Vec<Vec<f32>>> {
         a: b.vector(&host(&[channels], 3))?,
         b: b.vector(&host(&[channels], 4))?,
     };
-    let (depth, bias) = (
-        b.vector(&host(&[7, channels], 5))?,
-        b.vector(&host(&[channels], 6))?,
-    );
-    let plain = Taps { taps: 7, dilation: 1 };
-    let past = |t: Taps| -> Result<[B::Rows; 2]> {
-        Ok([b.zeros(t.past(), channels)?, b.zeros(t.past(), channels)?])
+    let plain = Depthwise {
+        weight: b.vector(&host(&[7, channels], 5))?,
+        bias: b.vector(&host(&[channels], 6))?,
+        taps: Taps { taps: 7, dilation: 1 },
     };
-    let (mut dilated, mut near): ([B::Rows; 2], [B::Rows; 2]) = (past(taps)?, past(plain)?);
-    let mut outputs = Vec::new();
+    let (mut dilated, mut near) = (b.past(taps, channels)?, b.past(plain.taps, channels)?);
+    b.grow_past(&mut dilated, 3)?;
+    b.grow_past(&mut near, 3)?;
+    let (mut outputs, mut before) = (Vec::new(), [0; 2]);
     for (i, lens) in lens.iter().enumerate() {
+        let part = |(stream, signal): (u32, usize)| Part {
+            stream,
+            before: before[signal],
+            frames: lens[signal],
+        };
+        let signals = b.signals([(2, 0), (1, 1)].map(part).to_vec())?;
         let x = b.rows(channels, numbers(lens.iter().sum::<usize>() * channels, 7 + i))?;
-        let y = b.conv(&conv, Some(&snake), &x, lens, &mut dilated.each_mut())?;
+        let y = b.conv(&conv, Some(&snake), &x, &signals, &mut dilated)?;
         outputs.push(b.host(&y)?);
-        outputs.push(b.host(&b.depthwise(&depth, &bias, plain, &x, lens, &mut near.each_mut())?)?);
+        outputs.push(b.host(&b.depthwise(&plain, &x, &signals, &mut near)?)?);
+        before = [before[0] + lens[0], before[1] + lens[1]];
     }
     Ok(outputs)
 }
@@ -82,13 +95,8 @@ fn attend<B: Backend>(b: &B, shape: &AttentionShape, norms: bool, lens: [usize; 
         }
         let width = shape.q_width() + 2 * shape.kv_width();
         let qkv = b.rows(width, numbers(lens.iter().sum::<usize>() * width, 22 + starts[0]))?;
-        let half = shape.head_dim / 2;
-        let turns = batch
-            .axes()
-            .iter()
-            .flat_map(|axes| (0..half).map(|j| axes[0] as f32 / (j + 1) as f32));
-        let angles = turns.collect();
-        let rope = b.rope(angles, shape.head_dim)?;
+        let angles = Angles::new(shape.head_dim, 100.0, None);
+        let rope = b.places(&batch, &angles, shape)?;
         let norms = norms.as_ref().map(|(q, k)| (q, k));
         outputs.push(b.host(&b.attention(shape, norms, qkv, &rope, &batch, &mut kv)?)?);
     }
@@ -105,7 +113,6 @@ fn operations<B: Backend>(b: &B, rows: usize, width: usize) -> Result<Vec<Vec<f3
         .take(rows)
         .map(|i: u32| i * 5 % 3 % u32::try_from(rows).unwrap_or(1))
         .collect();
-    let weights = numbers(rows, 34);
     let results = [
         b.rms_norm(&w, 1e-6, &x()?)?,
         b.layer_norm(&w, &bias, 1e-6, &x()?)?,
@@ -122,12 +129,83 @@ fn operations<B: Backend>(b: &B, rows: usize, width: usize) -> Result<Vec<Vec<f3
             x()?,
         )?,
         b.gather(&x()?, &index)?,
-        b.scatter_add(b.zeros(3, 2 * width)?, &index, Some(&weights), &x()?)?,
+        b.scatter_add(b.zeros(3, 2 * width)?, &index, &x()?)?,
         b.reshape(x()?, width)?,
-        b.lookup(&table, &[8, 0, 8])?,
-        b.lookup_mean(&table, &[1, 2, 3, 8, 8, 0], 3)?,
+        b.lookup(&table, &b.ids(2, vec![8, 1, 0, 1, 8, 1])?, 0)?,
+        b.lookup_mean(&table, &b.ids(3, vec![1, 2, 3, 8, 8, 0])?)?,
     ];
     results.iter().map(|r| b.host(r)).collect()
+}
+
+/// A mixture of experts with a shared one, of which some rows' scores tie.
+fn mix<B: Backend>(
+    b: &B,
+    rows: usize,
+    experts: usize,
+    top_k: usize,
+    normalise: bool,
+) -> Result<Vec<Vec<f32>>> {
+    let (hidden, inner) = (24, 12);
+    let expert = |i: usize| {
+        let up = host(&[inner, hidden], 41 + 2 * i);
+        let gate_up = b.matrix(&[host(&[inner, hidden], 40 + 2 * i), up], None)?;
+        Ok((gate_up, b.matrix(&[host(&[hidden, inner], 90 + i)], None)?))
+    };
+    let made = b.experts((0..experts).map(expert).collect::<Result<_>>()?)?;
+    let scores = (0..rows * (experts + 1))
+        .map(|i| (i * 37 % 11) as f32 / 3.0)
+        .collect();
+    let (scores, x) = (
+        b.rows(experts + 1, scores)?,
+        b.rows(hidden, numbers(rows * hidden, 50))?,
+    );
+    let shared = b.rows(hidden, numbers(rows * hidden, 51))?;
+    let routing = Routing {
+        experts,
+        top_k: top_k.min(experts),
+        normalise,
+    };
+    Ok(vec![b.host(&b.mixture(
+        &made,
+        routing,
+        &scores,
+        &x,
+        Some(&shared),
+    )?)?])
+}
+
+/// Ids chosen from the same logits by all kinds of settings, one row with a number that is none.
+fn choose<B: Backend>(b: &B, seed: u64) -> Result<Vec<u32>> {
+    let (rows, vocab) = (12, 130);
+    let mut logits: Vec<f32> = numbers(rows * vocab, 60).into_iter().map(|v| 4.0 * v).collect();
+    logits[7 * vocab + 3] = f32::INFINITY;
+    let generated: Vec<u32> = (0..20).map(|i| i * 13 % 130).collect();
+    let samplings: Vec<Sampling> = (0..rows)
+        .map(|i| Sampling {
+            temperature: [0.0, 0.9, 1.3][i % 3],
+            top_k: [0, 5, 50, 1][i % 4],
+            top_p: [1.0, 0.8, 0.3][i / 4],
+            repetition_penalty: [1.0, 1.3][i % 2],
+            min_tokens: [0, 30][i / 6],
+        })
+        .collect();
+    let choice = |(i, sampling)| Choice {
+        sampling,
+        limits: Limits {
+            generated: &generated,
+            suppress_from: Some(120),
+            end: Some(125),
+        },
+        seed,
+        step: i,
+    };
+    let choices: Vec<Choice<'_>> = (0..).zip(&samplings).map(choice).collect();
+    let mut ids = b.ids(2, vec![0; 2 * rows])?;
+    b.sample(&b.rows(vocab, logits)?, &choices, &mut ids, 1)?;
+    Ok(b.host_ids(&ids)?
+        .into_iter()
+        .map(|id| chosen(id).unwrap_or(u32::MAX))
+        .collect())
 }
 
 fn compare(what: &str, got: &[Vec<f32>], expected: &[Vec<f32>]) {
@@ -146,6 +224,8 @@ proptest! {
         for isa in Isa::available() {
             compare(&format!("{isa:?}"), &convolve(&Cpu { isa }, &lens).expect("computes"), &expected);
         }
+        #[cfg(feature = "emulator")]
+        compare("gpu", &convolve(&gpu(), &lens).expect("computes"), &expected);
     }
 
     #[test]
@@ -162,6 +242,8 @@ proptest! {
         for isa in Isa::available() {
             compare(&format!("{isa:?}"), &attend(&Cpu { isa }, &shape, norms, lens).expect("computes"), &expected);
         }
+        #[cfg(feature = "emulator")]
+        compare("gpu", &attend(&gpu(), &shape, norms, lens).expect("computes"), &expected);
     }
 
     #[test]
@@ -180,6 +262,32 @@ proptest! {
         for isa in Isa::available() {
             close(&format!("{isa:?}"), &within(&Cpu { isa }).expect("computes"), &expected);
         }
+        #[cfg(feature = "emulator")]
+        {
+            let b = gpu();
+            let qkv = b.rows(width, values.clone()).expect("rows");
+            let got = b.attention_within(&shape, &qkv, &lens).and_then(|x| b.host(&x)).expect("computes");
+            close("gpu", &got, &expected);
+        }
+    }
+
+    #[test]
+    fn mixtures_equal_candles(rows in 1..50_usize, experts in 1..10_usize, top_k in 1..4_usize, normalise: bool) {
+        let expected = mix(&candle(), rows, experts, top_k, normalise).expect("candle computes");
+        for isa in Isa::available() {
+            let got = mix(&Cpu { isa }, rows, experts, top_k, normalise).expect("computes");
+            compare(&format!("{isa:?}"), &got, &expected);
+        }
+        #[cfg(feature = "emulator")]
+        compare("gpu", &mix(&gpu(), rows, experts, top_k, normalise).expect("computes"), &expected);
+    }
+
+    #[test]
+    fn choices_equal_candles(seed: u64) {
+        let expected = choose(&candle(), seed).expect("candle computes");
+        prop_assert_eq!(&choose(&Cpu::new(), seed).expect("computes"), &expected);
+        #[cfg(feature = "emulator")]
+        prop_assert_eq!(&choose(&gpu(), seed).expect("computes"), &expected);
     }
 
     #[test]
@@ -188,6 +296,8 @@ proptest! {
         for isa in Isa::available() {
             compare(&format!("{isa:?}"), &operations(&Cpu { isa }, rows, width).expect("computes"), &expected);
         }
+        #[cfg(feature = "emulator")]
+        compare("gpu", &operations(&gpu(), rows, width).expect("computes"), &expected);
     }
 }
 
@@ -195,6 +305,10 @@ proptest! {
 fn ids_outside_a_table_are_errors() {
     let b = Cpu::new();
     let table = b.table(host(&[9, 4], 1)).expect("a table");
-    let error = b.lookup(&table, &[9]).expect_err("no such row");
+    let error = b
+        .ids(1, vec![9])
+        .and_then(|ids| b.lookup(&table, &ids, 0))
+        .map(|_| ())
+        .expect_err("no such row");
     assert_eq!(error.to_string(), "id 9 is outside a table of [9, 4]");
 }

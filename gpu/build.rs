@@ -1,0 +1,108 @@
+//! Compiles the kernels: with feature `emulator` for the processor, with feature `cuda` for the device.
+
+use std::path::{Path, PathBuf};
+use std::{env, fs};
+
+/// The kernel files in `kernels/`, in order of name.
+fn kernels(directory: &Path) -> Vec<PathBuf> {
+    let entries = fs::read_dir(directory).expect("the kernels' directory");
+    let mut files: Vec<PathBuf> = entries
+        .filter_map(|entry| Some(entry.ok()?.path()))
+        .filter(|path| path.extension().is_some_and(|e| e == "cu"))
+        .collect();
+    files.sort();
+    files
+}
+
+fn main() {
+    let root = PathBuf::from(env::var_os("CARGO_MANIFEST_DIR").expect("set by cargo"));
+    let out = PathBuf::from(env::var_os("OUT_DIR").expect("set by cargo"));
+    println!("cargo::rerun-if-changed=build.rs");
+    println!("cargo::rerun-if-changed=kernels");
+    let files = kernels(&root.join("kernels"));
+    #[cfg(feature = "emulator")]
+    emulator(&root, &out, &files);
+    if env::var_os("CARGO_FEATURE_CUDA").is_some() {
+        cuda(&out, &files);
+    }
+}
+
+/// One translation unit with the shim, the emulator and all kernels.
+#[cfg(feature = "emulator")]
+fn emulator(root: &Path, out: &Path, files: &[PathBuf]) {
+    println!("cargo::rerun-if-changed=emulator");
+    let wrong = root.join("emulator/misuse.cu");
+    let files = files.iter().chain([&wrong]);
+    let includes: String = files.map(|f| format!("#include {f:?}\n")).collect();
+    fs::write(out.join("kernels.inc"), includes).expect("a writable build directory");
+    cc::Build::new()
+        .cpp(true)
+        .std("c++17")
+        .file(root.join("emulator/emulator.cpp"))
+        .include(root.join("emulator"))
+        .include(root.join("kernels"))
+        .include(out)
+        .opt_level(2)
+        .flag_if_supported("-Wno-unknown-pragmas")
+        .flag_if_supported("-ftls-model=initial-exec")
+        // Products and sums stay apart, so that results are the same wherever they are computed.
+        .flag_if_supported("-ffp-contract=off")
+        .compile("omni_gpu_emulator");
+}
+
+/// nvcc of `CUDA_HOME`, else the first in `PATH`.
+fn nvcc() -> Option<PathBuf> {
+    let homes = env::var_os("CUDA_HOME").map(|home| PathBuf::from(home).join("bin"));
+    let path = env::var_os("PATH").unwrap_or_default();
+    let folders = homes.into_iter().chain(env::split_paths(&path));
+    folders
+        .map(|folder| folder.join("nvcc"))
+        .find(|nvcc| nvcc.is_file())
+}
+
+/// Every kernel file to a binary with machine code for `CUDA_ARCH` (default 90; several with commas) and, for all other
+/// devices from 8.0 on, PTX that the driver compiles. Without nvcc, or with `OMNI_SKIP_PTX=1`, there are none: the crate
+/// can be checked, and a program says at run time what it lacks.
+fn cuda(out: &Path, files: &[PathBuf]) {
+    for name in ["CUDA_HOME", "CUDA_ARCH", "OMNI_SKIP_PTX", "PATH"] {
+        println!("cargo::rerun-if-env-changed={name}");
+    }
+    let skipped = env::var_os("OMNI_SKIP_PTX").is_some_and(|skip| skip == "1");
+    let nvcc = if skipped { None } else { nvcc() };
+    let Some(nvcc) = nvcc else {
+        println!(
+            "cargo::warning=nvcc was not used: this build has no kernels for a GPU (`make cuda` sets it up)"
+        );
+        fs::write(out.join("modules.rs"), "&[]").expect("a writable build directory");
+        return;
+    };
+    let archs = env::var("CUDA_ARCH").unwrap_or_else(|_| "90".into());
+    let jobs: Vec<_> = files
+        .iter()
+        .map(|file| {
+            let binary = out
+                .join(file.file_name().expect("a file"))
+                .with_extension("fatbin");
+            let mut command = std::process::Command::new(&nvcc);
+            command.args([
+                "-std=c++17",
+                "-O3",
+                "--fatbin",
+                "-gencode=arch=compute_80,code=compute_80",
+            ]);
+            for arch in archs.split(',') {
+                command.arg(format!("-gencode=arch=compute_{arch},code=sm_{arch}"));
+            }
+            let child = command.arg("-o").arg(&binary).arg(file).spawn();
+            (file, binary, child.expect("nvcc can be run"))
+        })
+        .collect();
+    let mut modules = String::from("&[\n");
+    for (file, binary, mut child) in jobs {
+        let status = child.wait().expect("nvcc ends");
+        assert!(status.success(), "nvcc failed for {}", file.display());
+        let name = file.file_stem().expect("a file").to_string_lossy();
+        modules += &format!("    ({name:?}, include_bytes!({binary:?})),\n");
+    }
+    fs::write(out.join("modules.rs"), modules + "]").expect("a writable build directory");
+}

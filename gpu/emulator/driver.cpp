@@ -1,0 +1,228 @@
+// A libcuda.so.1 that runs kernels in the emulator: with it the tests go the whole way through the code that talks to NVIDIA's driver.
+//
+// It has the functions that are used and no others, and is as strict as the real one may be: work is done when somebody waits for it and
+// not before, a thread needs a context, and a stream that records copies nothing.
+
+#include "emulator.cpp"
+
+#include <algorithm>
+#include <functional>
+#include <list>
+#include <new>
+
+namespace {
+
+using Result = int;
+constexpr Result kSuccess = 0, kInvalidValue = 1, kOutOfMemory = 2, kNoDevice = 100, kInvalidImage = 200, kInvalidContext = 201, kNotFound = 500,
+                 kIllegalAddress = 700, kCaptureUnsupported = 900;
+
+/// A launch with its arguments as they were when it was asked for.
+struct Node {
+    const emulator::Entry* entry;
+    std::vector<uint64_t> args;
+    OmniCall call;
+
+    bool run() const {
+        OmniCall now = call;
+        now.name = entry->name;
+        now.args = args.data();
+        char error[512];
+        if (omni_emulator_launch(&now, error, sizeof error) == 0) return true;
+        fprintf(stderr, "kernel %s: %s\n", entry->name, error);
+        return false;
+    }
+};
+
+struct Stream {
+    std::list<std::function<bool()>> pending;
+    std::vector<Node> recorded;
+    bool recording = false;
+};
+
+std::recursive_mutex lock;
+std::list<Stream*> streams;
+/// What went wrong once goes wrong for ever.
+Result broken = kSuccess;
+int the_context;
+thread_local void* current = nullptr;
+
+Result wait_for(Stream* stream) {
+    while (!stream->pending.empty()) {
+        auto work = std::move(stream->pending.front());
+        stream->pending.pop_front();
+        if (!work()) broken = kIllegalAddress;
+    }
+    return broken;
+}
+
+Result enqueue(Stream* stream, std::function<bool()> work) {
+    if (current == nullptr) return kInvalidContext;
+    if (stream->recording) return kCaptureUnsupported;
+    stream->pending.push_back(std::move(work));
+    return broken;
+}
+
+}  // namespace
+
+#define DRIVER extern "C" __attribute__((visibility("default"))) Result
+#define GUARD std::lock_guard<std::recursive_mutex> guard(lock)
+
+DRIVER cuInit(unsigned) { return kSuccess; }
+DRIVER cuGetErrorString(Result error, const char** text) {
+    *text = error == kNoDevice ? "no such device" : "the emulated driver says no";
+    return kSuccess;
+}
+DRIVER cuDeviceGet(int* device, int ordinal) {
+    *device = ordinal;
+    return ordinal == 0 ? kSuccess : kNoDevice;
+}
+DRIVER cuDeviceGetName(char* name, int size, int) {
+    snprintf(name, static_cast<size_t>(size), "emulated driver");
+    return kSuccess;
+}
+DRIVER cuDeviceGetAttribute(int* value, int attribute, int) {
+    // The compute capability is 8.0; nothing else is asked for that matters.
+    *value = attribute == 75 ? 8 : 0;
+    return kSuccess;
+}
+DRIVER cuDevicePrimaryCtxRetain(void** context, int) {
+    *context = &the_context;
+    return kSuccess;
+}
+DRIVER cuDevicePrimaryCtxRelease_v2(int) { return kSuccess; }
+DRIVER cuCtxGetCurrent(void** context) {
+    *context = current;
+    return kSuccess;
+}
+DRIVER cuCtxSetCurrent(void* context) {
+    current = context;
+    return kSuccess;
+}
+DRIVER cuCtxSynchronize() { return broken; }
+
+DRIVER cuStreamCreate(void** stream, unsigned) {
+    GUARD;
+    if (current == nullptr) return kInvalidContext;
+    streams.push_back(new Stream);
+    *stream = streams.back();
+    return kSuccess;
+}
+DRIVER cuStreamSynchronize(Stream* stream) {
+    GUARD;
+    return stream->recording ? kCaptureUnsupported : wait_for(stream);
+}
+DRIVER cuStreamDestroy_v2(Stream* stream) {
+    GUARD;
+    wait_for(stream);
+    streams.remove(stream);
+    delete stream;
+    return kSuccess;
+}
+
+DRIVER cuModuleLoadData(void** module, const void* image) {
+    if (current == nullptr) return kInvalidContext;
+    // A fat binary begins like this.
+    uint32_t magic;
+    memcpy(&magic, image, sizeof magic);
+    *module = &the_context;
+    return magic == 0xBA55ED50u ? kSuccess : kInvalidImage;
+}
+DRIVER cuModuleUnload(void*) { return kSuccess; }
+DRIVER cuModuleGetFunction(const void** function, void*, const char* name) {
+    const emulator::Entry* entry = emulator::entries;
+    while (entry != nullptr && strcmp(entry->name, name) != 0) entry = entry->next;
+    *function = entry;
+    return entry != nullptr ? kSuccess : kNotFound;
+}
+DRIVER cuFuncGetAttribute(int* value, int, const emulator::Entry* entry) {
+    *value = static_cast<int>(entry->threads);
+    return kSuccess;
+}
+
+DRIVER cuMemGetInfo_v2(size_t* free, size_t* total) {
+    *free = *total = size_t{1} << 30;
+    return kSuccess;
+}
+DRIVER cuMemAlloc_v2(void** at, size_t bytes) {
+    if (current == nullptr) return kInvalidContext;
+    if (bytes == 0) return kInvalidValue;
+    *at = bytes < (size_t{1} << 40) ? omni_emulator_alloc(bytes) : nullptr;
+    return *at != nullptr ? kSuccess : kOutOfMemory;
+}
+DRIVER cuMemFree_v2(void* at) {
+    GUARD;
+    std::for_each(streams.begin(), streams.end(), wait_for);
+    omni_emulator_free(at);
+    return kSuccess;
+}
+DRIVER cuMemHostAlloc(void** at, size_t bytes, unsigned) {
+    *at = malloc(bytes);
+    return *at != nullptr ? kSuccess : kOutOfMemory;
+}
+DRIVER cuMemFreeHost(void* at) {
+    GUARD;
+    std::for_each(streams.begin(), streams.end(), wait_for);
+    free(at);
+    return kSuccess;
+}
+DRIVER cuMemcpyHtoDAsync_v2(uint64_t to, const void* from, size_t bytes, Stream* stream) {
+    GUARD;
+    if (!omni_emulator_owns(to, bytes)) return kInvalidValue;
+    return enqueue(stream, [=] { return memcpy(reinterpret_cast<void*>(to), from, bytes) != nullptr; });
+}
+DRIVER cuMemcpyDtoHAsync_v2(void* to, uint64_t from, size_t bytes, Stream* stream) {
+    GUARD;
+    if (!omni_emulator_owns(from, bytes)) return kInvalidValue;
+    return enqueue(stream, [=] { return memcpy(to, reinterpret_cast<const void*>(from), bytes) != nullptr; });
+}
+
+DRIVER cuLaunchKernel(const emulator::Entry* entry, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by, unsigned bz, unsigned shared,
+                      Stream* stream, void** params, void** extra) {
+    GUARD;
+    if (current == nullptr) return kInvalidContext;
+    if (extra != nullptr || gx * gy * gz == 0 || bx * by * bz > entry->threads) return kInvalidValue;
+    Node node = {entry, {}, {nullptr, nullptr, {gx, gy, gz}, {bx, by, bz}, shared, 0}};
+    for (size_t i = 0; entry->params[i] != '\0'; i++) {
+        // As many bytes as the type has, no more.
+        uint64_t bits = 0;
+        memcpy(&bits, params[i], entry->params[i] == 'p' ? 8 : 4);
+        node.args.push_back(bits);
+    }
+    if (stream->recording) {
+        stream->recorded.push_back(std::move(node));
+        return broken;
+    }
+    return enqueue(stream, [node = std::move(node)] { return node.run(); });
+}
+
+DRIVER cuStreamBeginCapture_v2(Stream* stream, int) {
+    GUARD;
+    if (current == nullptr) return kInvalidContext;
+    stream->recording = true;
+    stream->recorded.clear();
+    return kSuccess;
+}
+DRIVER cuStreamEndCapture(Stream* stream, void** graph) {
+    GUARD;
+    if (!stream->recording) return kInvalidValue;
+    stream->recording = false;
+    *graph = new std::vector<Node>(std::move(stream->recorded));
+    return kSuccess;
+}
+DRIVER cuGraphInstantiateWithFlags(void** executable, const std::vector<Node>* graph, uint64_t) {
+    *executable = new std::vector<Node>(*graph);
+    return kSuccess;
+}
+DRIVER cuGraphUpload(void*, Stream*) { return kSuccess; }
+DRIVER cuGraphLaunch(const std::vector<Node>* executable, Stream* stream) {
+    GUARD;
+    return enqueue(stream, [nodes = *executable] { return std::all_of(nodes.begin(), nodes.end(), [](const Node& node) { return node.run(); }); });
+}
+DRIVER cuGraphExecDestroy(std::vector<Node>* executable) {
+    delete executable;
+    return kSuccess;
+}
+DRIVER cuGraphDestroy(std::vector<Node>* graph) {
+    delete graph;
+    return kSuccess;
+}

@@ -1,0 +1,260 @@
+// Runs kernels block by block, each thread of a block as a fiber. See shim.hpp.
+//
+// `kernels.inc` is written by build.rs and includes every kernel file.
+
+#include "shim.hpp"
+
+#include <cstdio>
+#include <cstdlib>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <shared_mutex>
+#include <vector>
+
+#include "fiber.hpp"
+
+namespace emulator {
+
+thread_local Place place;
+
+static Entry* entries = nullptr;
+
+void add(Entry* entry) {
+    entry->next = entries;
+    entries = entry;
+}
+
+void misuse(const char* what, uint64_t address) {
+    char text[160];
+    snprintf(text, sizeof text, "%s (0x%llx)", what, static_cast<unsigned long long>(address));
+    throw Misuse{text};
+}
+
+// ---------------------------------------------------------------------------------------------------------- buffers
+
+static std::shared_mutex buffers_lock;
+static std::map<uint64_t, size_t> buffers;
+
+Bounds bounds_of(uint64_t address) {
+    std::shared_lock lock(buffers_lock);
+    auto after = buffers.upper_bound(address);
+    if (after == buffers.begin()) misuse("address outside all buffers", address);
+    auto [start, size] = *--after;
+    if (address - start > size) misuse("address outside all buffers", address);
+    return {reinterpret_cast<char*>(start), reinterpret_cast<char*>(start + size)};
+}
+
+// ------------------------------------------------------------------------------------------------------------ block
+
+struct Warp {
+    uint64_t slots[2][32];
+    unsigned arrived = 0, generation = 0;
+    int line = 0;
+};
+
+/// The block that an OS thread is running.
+struct Block {
+    std::vector<Fiber> fibers;
+    std::vector<Warp> warps;
+    /// The ring of live threads, in the order in which they run.
+    std::vector<unsigned> next, previous;
+    unsigned current = 0, live = 0;
+    unsigned arrived = 0, generation = 0;
+    int line = 0;
+    /// Times that a thread gave way since any came further.
+    unsigned idle = 0;
+    void* home = nullptr;
+    const Entry* entry = nullptr;
+    const void* bound = nullptr;
+    std::vector<char> shared;
+    size_t shared_size = 0;
+    std::unique_ptr<Misuse> failed;
+};
+
+static thread_local Block block;
+
+Bounds shared_memory() {
+    char* low = reinterpret_cast<char*>((reinterpret_cast<uintptr_t>(block.shared.data()) + 127) & ~uintptr_t{127});
+    return {low, low + block.shared_size};
+}
+
+static void place_thread(unsigned index) {
+    Dim size = place.block_size;
+    block.current = index;
+    place.thread = {index % size.x, index / size.x % size.y, index / (size.x * size.y)};
+}
+
+static void switch_to(unsigned index) {
+    Fiber& from = block.fibers[block.current];
+    place_thread(index);
+    omni_fiber_switch(&from.stack_pointer, block.fibers[index].stack_pointer);
+}
+
+static void give_way() {
+    if (++block.idle > 2 * block.live + 2) misuse("threads wait for others that never come", block.idle);
+    unsigned next = block.next[block.current];
+    if (next != block.current) switch_to(next);
+}
+
+void block_barrier(int line) {
+    unsigned threads = place.block_size.x * place.block_size.y * place.block_size.z;
+    if (block.live != threads) misuse("barrier after a thread has ended", threads - block.live);
+    if (block.arrived != 0 && block.line != line) misuse("threads at different barriers", static_cast<unsigned>(line));
+    block.line = line;
+    block.idle = 0;
+    unsigned generation = block.generation;
+    if (++block.arrived == threads) {
+        block.arrived = 0;
+        block.generation++;
+        return;
+    }
+    while (block.generation == generation) give_way();
+}
+
+const uint64_t* warp_exchange(uint64_t value, int line) {
+    Warp& warp = block.warps[block.current / 32];
+    if (warp.arrived != 0 && warp.line != line) misuse("lanes at different exchanges", static_cast<unsigned>(line));
+    warp.line = line;
+    block.idle = 0;
+    unsigned generation = warp.generation;
+    uint64_t* slots = warp.slots[generation & 1];
+    slots[block.current % 32] = value;
+    if (++warp.arrived == 32) {
+        warp.arrived = 0;
+        warp.generation++;
+    } else {
+        while (warp.generation == generation) give_way();
+    }
+    return slots;
+}
+
+static void fiber_main() {
+    try {
+        block.entry->run(block.bound);
+        if (block.arrived != 0) misuse("end of a thread for which others wait", block.arrived);
+    } catch (Misuse& misuse) {
+        block.failed = std::make_unique<Misuse>(std::move(misuse));
+    }
+    if (block.failed) omni_fiber_leave(block.home);
+    // This thread leaves the ring.
+    unsigned index = block.current, next = block.next[index], previous = block.previous[index];
+    block.next[previous] = next;
+    block.previous[next] = previous;
+    block.idle = 0;
+    block.live--;
+    if (block.live == 0) omni_fiber_leave(block.home);
+    place_thread(next);
+    omni_fiber_leave(block.fibers[next].stack_pointer);
+}
+
+/// Runs the block that `place` names. `backwards`: the last thread goes first.
+static void run_block(bool backwards) {
+    unsigned threads = place.block_size.x * place.block_size.y * place.block_size.z;
+    while (block.fibers.size() < threads) block.fibers.emplace_back();
+    block.warps.assign((threads + 31) / 32, Warp{});
+    block.next.resize(threads);
+    block.previous.resize(threads);
+    for (unsigned i = 0; i < threads; i++) {
+        block.fibers[i].prepare(fiber_main);
+        unsigned up = (i + 1) % threads, down = (i + threads - 1) % threads;
+        block.next[i] = backwards ? down : up;
+        block.previous[i] = backwards ? up : down;
+    }
+    if (block.shared.size() < block.shared_size + 128) block.shared.resize(block.shared_size + 128);
+    memset(block.shared.data(), 0xff, block.shared.size());
+    block.live = threads;
+    block.arrived = block.generation = block.idle = 0;
+    unsigned first = backwards ? threads - 1 : 0;
+    place_thread(first);
+    omni_fiber_switch(&block.home, block.fibers[first].stack_pointer);
+}
+
+}  // namespace emulator
+
+// --------------------------------------------------------------------------------------------------- what Rust calls
+
+extern "C" {
+
+struct OmniCall {
+    const char* name;
+    const uint64_t* args;
+    uint32_t grid[3], block[3];
+    uint32_t shared, backwards;
+};
+
+void* omni_emulator_alloc(size_t bytes) {
+    void* memory = aligned_alloc(256, (bytes + 255) / 256 * 256 + 256);
+    if (memory == nullptr) return nullptr;
+    memset(memory, 0xff, bytes);
+    std::unique_lock lock(emulator::buffers_lock);
+    emulator::buffers[reinterpret_cast<uint64_t>(memory)] = bytes;
+    return memory;
+}
+
+void omni_emulator_free(void* memory) {
+    {
+        std::unique_lock lock(emulator::buffers_lock);
+        emulator::buffers.erase(reinterpret_cast<uint64_t>(memory));
+    }
+    free(memory);
+}
+
+/// Whether `bytes` bytes from an address on lie in one buffer.
+int omni_emulator_owns(uint64_t address, size_t bytes) {
+    std::shared_lock lock(emulator::buffers_lock);
+    auto after = emulator::buffers.upper_bound(address);
+    if (after == emulator::buffers.begin()) return 0;
+    auto [start, size] = *--after;
+    return address - start <= size && size - (address - start) >= bytes;
+}
+
+/// The `index`-th kernel: its name, the codes of its parameters, the most threads of a block. Null after the last.
+const char* omni_emulator_kernel(size_t index, const char** params, uint32_t* threads) {
+    const emulator::Entry* entry = emulator::entries;
+    for (; entry != nullptr && index > 0; index--) entry = entry->next;
+    if (entry == nullptr) return nullptr;
+    *params = entry->params;
+    *threads = entry->threads;
+    return entry->name;
+}
+
+/// Runs a kernel. Returns 0, or 1 with a text in `error`.
+int omni_emulator_launch(const OmniCall* call, char* error, size_t error_size) {
+    using namespace emulator;
+    const Entry* entry = entries;
+    while (entry != nullptr && strcmp(entry->name, call->name) != 0) entry = entry->next;
+    if (entry == nullptr) {
+        snprintf(error, error_size, "no kernel of this name");
+        return 1;
+    }
+    void* bound = nullptr;
+    block.failed.reset();
+    block.entry = entry;
+    block.shared_size = call->shared;
+    place.block_size = {call->block[0], call->block[1], call->block[2]};
+    place.grid_size = {call->grid[0], call->grid[1], call->grid[2]};
+    Dim at{};
+    try {
+        block.bound = bound = entry->bind(call->args);
+        for (at.z = 0; at.z < call->grid[2]; at.z++)
+            for (at.y = 0; at.y < call->grid[1]; at.y++)
+                for (at.x = 0; at.x < call->grid[0]; at.x++) {
+                    place.block = at;
+                    run_block(call->backwards != 0);
+                    if (block.failed) throw *block.failed;
+                }
+    } catch (Misuse& misuse) {
+        Dim thread = place.thread;
+        snprintf(error, error_size, "%s, block (%u, %u, %u), thread (%u, %u, %u)", misuse.what.c_str(), at.x, at.y, at.z,
+                 thread.x, thread.y, thread.z);
+        if (bound != nullptr) entry->drop(bound);
+        return 1;
+    }
+    entry->drop(bound);
+    return 0;
+}
+
+}  // extern "C"
+
+#include "kernels.inc"

@@ -1,0 +1,176 @@
+// Mixtures of experts: who takes which row, and products for a few rows, each with its own experts' matrices.
+//
+// For few rows every pair of a row and an expert reads that expert's matrices; two rows with the same expert share them through
+// the second-level cache.
+#include "omni.cuh"
+#include "dots.cuh"
+
+/// For every row the `top_k` likeliest of `experts` by softmax of its scores, likeliest first, the lower number among equals:
+/// `ids [rows, top_k]`, `weights [rows, top_k]` (divided by their sum if `normalise`). Scores have `width` columns; the one after the
+/// experts', if there is one, is the shared expert's gate: `gates [rows]` gets its sigmoid. One warp per row.
+template <typename T>
+__device__ void route(Out<uint32_t> ids, Out<float> weights, Out<float> gates, In<T> scores, uint32_t experts, uint32_t width,
+                      uint32_t top_k, uint32_t normalise) {
+    unsigned lane = threadIdx.x;
+    scores = scores + static_cast<size_t>(blockIdx.x) * width;
+    Shared<float> p = shared_as<float>();
+    float most = -INFINITY, sum = 0.0f;
+    for (unsigned e = lane; e < experts; e += kWarp) most = fmaxf(most, widen(scores[e]));
+    most = warp_max(most);
+    for (unsigned e = lane; e < experts; e += kWarp) {
+        p[e] = expf(widen(scores[e]) - most);
+        sum += p[e];
+    }
+    sum = warp_sum(sum);
+    for (unsigned e = lane; e < experts; e += kWarp) p[e] /= sum;
+    size_t first = static_cast<size_t>(blockIdx.x) * top_k;
+    float chosen = 0.0f;
+    for (unsigned i = 0; i < top_k; i++) {
+        float best = -1.0f;
+        uint32_t expert = kNone;
+        for (unsigned e = lane; e < experts; e += kWarp)
+            if (p[e] > best) {
+                best = p[e];
+                expert = e;
+            }
+#pragma unroll
+        for (unsigned lanes = 16; lanes > 0; lanes /= 2) {
+            float other = __shfl_xor_sync(kAllLanes, best, lanes);
+            uint32_t other_expert = __shfl_xor_sync(kAllLanes, expert, lanes);
+            if (other > best || (other == best && other_expert < expert)) {
+                best = other;
+                expert = other_expert;
+            }
+        }
+        // Only this lane looks at this expert. Scores that are no numbers choose nobody.
+        if (expert != kNone && expert % kWarp == lane) p[expert] = -2.0f;
+        if (lane == i % kWarp) {
+            ids[first + i] = expert;
+            weights[first + i] = expert == kNone ? 0.0f : best;
+        }
+        chosen += expert == kNone ? 0.0f : best;
+    }
+    if (normalise)
+        for (unsigned i = lane; i < top_k; i += kWarp) weights[first + i] /= chosen;
+    if (gates && width > experts && lane == 0) gates[blockIdx.x] = sigmoid(widen(scores[experts]));
+}
+KERNEL(route, 32, route<T>,
+       (Out<uint32_t> ids, Out<float> weights, Out<float> gates, In<T> scores, uint32_t experts, uint32_t width, uint32_t top_k,
+        uint32_t normalise),
+       (ids, weights, gates, scores, experts, width, top_k, normalise))
+
+/// `out [pairs, half]` = `silu(x G^T) * (x U^T)`, pair p being row `p / top_k` of x and expert `ids[p]`, whose [G | U] are
+/// `w [experts, 2 * half, inputs]`. Reads 4 * half * inputs bytes of bf16 per pair.
+template <typename T>
+__device__ void expert_gated(Out<T> out, In<T> x, In<T> w, In<uint32_t> ids, uint32_t experts, uint32_t top_k, uint32_t half, uint32_t inputs,
+                             uint32_t splits, uint32_t wide) {
+    unsigned warp = threadIdx.x / kWarp, lane = threadIdx.x % kWarp, part = warp % splits;
+    uint32_t pair = blockIdx.y, n = blockIdx.x * (kGemvWarps / splits) + warp / splits, expert = ids[pair];
+    // The same for the whole block.
+    if (expert >= experts) {
+        if (part == 0 && lane == 0 && n < half) out[static_cast<size_t>(pair) * half + n] = narrow<T>(0.0f);
+        return;
+    }
+    float sum[1][2];
+    size_t matrix = static_cast<size_t>(expert) * 2 * half;
+    auto row_of = [&](int r) { return (matrix + static_cast<size_t>(r) * half + min(n, half - 1)) * inputs; };
+    dots<1, 2, T>(sum, x + static_cast<size_t>(pair / top_k) * inputs, w, row_of, 1, inputs, part, splits, wide);
+    gather_splits<1, 2>(sum, part, splits);
+    if (part == 0 && lane == 0 && n < half) out[static_cast<size_t>(pair) * half + n] = narrow<T>(silu(sum[0][0]) * sum[0][1]);
+}
+KERNEL(expert_gated, 128, expert_gated<T>,
+       (Out<T> out, In<T> x, In<T> w, In<uint32_t> ids, uint32_t experts, uint32_t top_k, uint32_t half, uint32_t inputs, uint32_t splits,
+        uint32_t wide),
+       (out, x, w, ids, experts, top_k, half, inputs, splits, wide))
+
+/// `out[row]` = `gates[row] * shared[row]` (if there is a `shared`) plus the sum over the row's pairs p of `weights[p] * (h[p] D^T)`,
+/// `w [experts, outputs, inputs]` being the experts' D, plus `add[row]` (if there is one). Reads 2 * outputs * inputs bytes of bf16 per pair.
+/// A block makes four outputs; its warps share the pairs, at most 32, whose sums are added in their order.
+template <typename T>
+__device__ void expert_down(Out<T> out, In<T> h, In<T> w, In<uint32_t> ids, In<float> weights, In<T> shared, In<float> gates, In<T> add,
+                            uint32_t experts, uint32_t top_k, uint32_t outputs, uint32_t inputs, uint32_t wide) {
+    constexpr int R = 4;
+    __shared__ float parts[32][R];
+    unsigned warp = threadIdx.x / kWarp, lane = threadIdx.x % kWarp;
+    uint32_t row = blockIdx.y, first = blockIdx.x * R;
+    for (uint32_t i = warp; i < top_k; i += kGemvWarps) {
+        uint32_t pair = row * top_k + i, expert = ids[pair];
+        float sum[1][R] = {};
+        if (expert < experts) {
+            auto row_of = [&](int r) { return (static_cast<size_t>(expert) * outputs + min(first + r, outputs - 1)) * inputs; };
+            dots<1, R, T>(sum, h + static_cast<size_t>(pair) * inputs, w, row_of, 1, inputs, 0, 1, wide);
+        }
+        if (lane == 0)
+#pragma unroll
+            for (int r = 0; r < R; r++) parts[i][r] = weights[pair] * sum[0][r];
+    }
+    __syncthreads();
+    uint32_t n = first + threadIdx.x;
+    if (threadIdx.x >= R || n >= outputs) return;
+    size_t at = static_cast<size_t>(row) * outputs + n;
+    float total = shared ? gates[row] * widen(shared[at]) : 0.0f;
+    for (uint32_t i = 0; i < top_k; i++) total += parts[i][threadIdx.x];
+    out[at] = narrow<T>(add ? widen(add[at]) + total : total);
+}
+KERNEL(expert_down, 128, expert_down<T>,
+       (Out<T> out, In<T> h, In<T> w, In<uint32_t> ids, In<float> weights, In<T> shared, In<float> gates, In<T> add, uint32_t experts,
+        uint32_t top_k, uint32_t outputs, uint32_t inputs, uint32_t wide),
+       (out, h, w, ids, weights, shared, gates, add, experts, top_k, outputs, inputs, wide))
+
+/// Pairs of rows and experts in the order of their experts, pairs of one expert in their own order: `rows[place]` is the row of the pair at
+/// a place, `places[pair]` the place of a pair (none if it has no expert). `tiles` lists expert, first place and end of every `tile` pairs of
+/// an expert, `tile_count` in all, those after the last with no expert. One block, a thread per expert; shared memory: [experts] counts.
+__device__ void dispatch_experts(Out<uint32_t> rows, Out<uint32_t> places, Out<uint32_t> tiles, In<uint32_t> ids, uint32_t pairs, uint32_t top_k,
+                         uint32_t experts, uint32_t tile, uint32_t tile_count) {
+    Shared<uint32_t> counts = shared_as<uint32_t>();
+    uint32_t expert = threadIdx.x;
+    if (expert < experts) {
+        uint32_t count = 0;
+        for (uint32_t pair = 0; pair < pairs; pair++) count += ids[pair] == expert;
+        counts[expert] = count;
+    }
+    __syncthreads();
+    if (expert < experts) {
+        uint32_t place = 0, tile_at = 0;
+        for (uint32_t e = 0; e < expert; e++) {
+            place += counts[e];
+            tile_at += (counts[e] + tile - 1) / tile;
+        }
+        uint32_t end = place + counts[expert];
+        for (uint32_t first = place; first < end; first += tile, tile_at++) {
+            tiles[3 * tile_at] = expert;
+            tiles[3 * tile_at + 1] = first;
+            tiles[3 * tile_at + 2] = min(first + tile, end);
+        }
+        if (expert == experts - 1)
+            for (; tile_at < tile_count; tile_at++) tiles[3 * tile_at] = tiles[3 * tile_at + 1] = tiles[3 * tile_at + 2] = kNone;
+        for (uint32_t pair = 0; pair < pairs; pair++) {
+            if (ids[pair] != expert) continue;
+            rows[place] = pair / top_k;
+            places[pair] = place++;
+        }
+    }
+    for (uint32_t pair = threadIdx.x; pair < pairs; pair += blockDim.x)
+        if (ids[pair] >= experts) places[pair] = kNone;
+}
+PLAIN_KERNEL(dispatch, 1024, dispatch_experts,
+             (Out<uint32_t> rows, Out<uint32_t> places, Out<uint32_t> tiles, In<uint32_t> ids, uint32_t pairs, uint32_t top_k,
+              uint32_t experts, uint32_t tile, uint32_t tile_count),
+             (rows, places, tiles, ids, pairs, top_k, experts, tile, tile_count))
+
+/// What `expert_down` ends with, for results `y [pairs, width]` in the order of the dispatch. Reads top_k rows (and shared, add), writes one.
+template <typename T>
+__device__ void combine(Out<T> out, In<T> y, In<uint32_t> places, In<float> weights, In<T> shared, In<float> gates, In<T> add, uint32_t top_k,
+                        uint32_t width) {
+    uint32_t row = blockIdx.x;
+    for (unsigned c = threadIdx.x; c < width; c += blockDim.x) {
+        size_t at = static_cast<size_t>(row) * width + c;
+        float total = shared ? gates[row] * widen(shared[at]) : 0.0f;
+        for (uint32_t pair = row * top_k; pair < (row + 1) * top_k; pair++)
+            if (places[pair] != kNone) total += weights[pair] * widen(y[static_cast<size_t>(places[pair]) * width + c]);
+        out[at] = narrow<T>(add ? widen(add[at]) + total : total);
+    }
+}
+KERNEL(combine, 1024, combine<T>,
+       (Out<T> out, In<T> y, In<uint32_t> places, In<float> weights, In<T> shared, In<float> gates, In<T> add, uint32_t top_k, uint32_t width),
+       (out, y, places, weights, shared, gates, add, top_k, width))

@@ -1,0 +1,75 @@
+// Norms of rows. Weights are f32. One block per row; the row is read twice, the second time from the first-level cache.
+#include "omni.cuh"
+
+/// `x[row] += scale * y[row]` if there is a `y`, then `out[row] = x[row] / sqrt(mean(x[row]^2) + eps) * weight`.
+/// Bytes per row, in elements of `width`: reads x (and y, and writes x), writes out; the weight comes from the second-level cache.
+template <typename T>
+__device__ void rms_norm(Out<T> out, Out<T> x, In<T> y, In<float> scale, In<float> weight, uint32_t width, float eps, uint32_t wide) {
+    size_t row = static_cast<size_t>(blockIdx.x) * width;
+    x += row;
+    if (out) out += row;
+    if (y) y = y + row;
+    float squares = 0.0f;
+    if (wide) {
+        for (unsigned c = threadIdx.x * 8; c < width; c += blockDim.x * 8) {
+            Eight v = load8(x, c);
+            if (y) {
+                Eight added = load8(y, c), factor;
+                if (scale) factor = load8(scale, c);
+#pragma unroll
+                for (int i = 0; i < 8; i++) v.v[i] += scale ? added.v[i] * factor.v[i] : added.v[i];
+                store8(x, c, v);
+                // What later kernels read is the rounded sum, so that is what is normalised.
+                v = load8(x, c);
+            }
+#pragma unroll
+            for (int i = 0; i < 8; i++) squares += v.v[i] * v.v[i];
+        }
+    } else {
+        for (unsigned c = threadIdx.x; c < width; c += blockDim.x) {
+            float v = widen(x[c]);
+            if (y) {
+                v += scale ? widen(y[c]) * scale[c] : widen(y[c]);
+                x[c] = narrow<T>(v);
+                v = widen(x[c]);
+            }
+            squares += v * v;
+        }
+    }
+    if (!out) return;
+    float factor = 1.0f / sqrtf(block_sum(squares) / static_cast<float>(width) + eps);
+    // Every thread reads what itself has written.
+    if (wide) {
+        for (unsigned c = threadIdx.x * 8; c < width; c += blockDim.x * 8) {
+            Eight v = load8(x, c), w = load8(weight, c);
+#pragma unroll
+            for (int i = 0; i < 8; i++) v.v[i] = v.v[i] * factor * w.v[i];
+            store8(out, c, v);
+        }
+    } else {
+        for (unsigned c = threadIdx.x; c < width; c += blockDim.x) out[c] = narrow<T>(widen(x[c]) * factor * weight[c]);
+    }
+}
+KERNEL(rms_norm, 1024, rms_norm<T>,
+       (Out<T> out, Out<T> x, In<T> y, In<float> scale, In<float> weight, uint32_t width, float eps, uint32_t wide),
+       (out, x, y, scale, weight, width, eps, wide))
+
+/// `out[row] = (x[row] - mean) / sqrt(variance + eps) * weight + bias`. Reads x, writes out.
+template <typename T>
+__device__ void layer_norm(Out<T> out, In<T> x, In<float> weight, In<float> bias, uint32_t width, float eps) {
+    size_t row = static_cast<size_t>(blockIdx.x) * width;
+    x = x + row;
+    out += row;
+    float sum = 0.0f, squares = 0.0f;
+    for (unsigned c = threadIdx.x; c < width; c += blockDim.x) sum += widen(x[c]);
+    float mean = block_sum(sum) / static_cast<float>(width);
+    for (unsigned c = threadIdx.x; c < width; c += blockDim.x) {
+        float v = widen(x[c]) - mean;
+        squares += v * v;
+    }
+    float factor = 1.0f / sqrtf(block_sum(squares) / static_cast<float>(width) + eps);
+    for (unsigned c = threadIdx.x; c < width; c += blockDim.x)
+        out[c] = narrow<T>((widen(x[c]) - mean) * factor * weight[c] + bias[c]);
+}
+KERNEL(layer_norm, 1024, layer_norm<T>, (Out<T> out, In<T> x, In<float> weight, In<float> bias, uint32_t width, float eps),
+       (out, x, weight, bias, width, eps))

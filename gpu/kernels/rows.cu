@@ -1,0 +1,116 @@
+// Rows picked from tables and put back: lookups, gathers, scatters, plain copies. All are bound by the bytes they move.
+//
+// One block per row. An index of 0xffffffff names no row: it reads as zeros and is never written.
+#include "omni.cuh"
+
+/// `to[i] = from[i]`, words of 4 bytes.
+__device__ void copy_words(Out<uint32_t> to, In<uint32_t> from, uint32_t words) {
+    unsigned step = gridDim.x * blockDim.x;
+    for (unsigned i = blockIdx.x * blockDim.x + threadIdx.x; i < words; i += step) to[i] = from[i];
+}
+PLAIN_KERNEL(copy, 256, copy_words, (Out<uint32_t> to, In<uint32_t> from, uint32_t words), (to, from, words))
+
+/// `to[i] = word`.
+__device__ void fill_words(Out<uint32_t> to, uint32_t word, uint32_t words) {
+    unsigned step = gridDim.x * blockDim.x;
+    for (unsigned i = blockIdx.x * blockDim.x + threadIdx.x; i < words; i += step) to[i] = word;
+}
+PLAIN_KERNEL(fill, 256, fill_words, (Out<uint32_t> to, uint32_t word, uint32_t words), (to, word, words))
+
+/// `out[i] = x[index[i * stride]]` for rows of `width`; of rows beyond `rows`, zeros. Reads and writes each picked row once.
+template <typename T>
+__device__ void gather(Out<T> out, In<T> x, In<uint32_t> index, uint32_t stride, uint32_t rows, uint32_t width, uint32_t wide) {
+    uint32_t row = index[static_cast<size_t>(blockIdx.x) * stride];
+    out += static_cast<size_t>(blockIdx.x) * width;
+    bool there = row < rows;
+    if (there) x = x + static_cast<size_t>(row) * width;
+    if (wide) {
+        for (unsigned c = threadIdx.x * 8; c < width; c += blockDim.x * 8) store8(out, c, there ? load8(x, c) : Eight{});
+    } else {
+        for (unsigned c = threadIdx.x; c < width; c += blockDim.x) out[c] = there ? x[c] : narrow<T>(0.0f);
+    }
+}
+KERNEL(gather, 1024, gather<T>,
+       (Out<T> out, In<T> x, In<uint32_t> index, uint32_t stride, uint32_t rows, uint32_t width, uint32_t wide),
+       (out, x, index, stride, rows, width, wide))
+
+/// `acc[index[i]] += weight[i] * x[i]`, no row named twice. One block per row of x. Reads x and acc, writes acc.
+template <typename T>
+__device__ void scatter_add(Out<T> acc, In<T> x, In<uint32_t> index, In<float> weight, uint32_t rows, uint32_t width) {
+    uint32_t row = index[blockIdx.x];
+    if (row >= rows) return;
+    float factor = weight ? weight[blockIdx.x] : 1.0f;
+    acc += static_cast<size_t>(row) * width;
+    x = x + static_cast<size_t>(blockIdx.x) * width;
+    for (unsigned c = threadIdx.x; c < width; c += blockDim.x) acc[c] = narrow<T>(widen(acc[c]) + factor * widen(x[c]));
+}
+KERNEL(scatter_add, 1024, scatter_add<T>,
+       (Out<T> acc, In<T> x, In<uint32_t> index, In<float> weight, uint32_t rows, uint32_t width),
+       (acc, x, index, weight, rows, width))
+
+/// As scatter_add where rows may be named more than once: a thread per column adds them in order.
+template <typename T>
+__device__ void scatter_add_in_order(Out<T> acc, In<T> x, In<uint32_t> index, In<float> weight, uint32_t count, uint32_t rows,
+                                     uint32_t width) {
+    unsigned c = blockIdx.x * blockDim.x + threadIdx.x;
+    if (c >= width) return;
+    for (uint32_t i = 0; i < count; i++) {
+        uint32_t row = index[i];
+        if (row >= rows) continue;
+        size_t at = static_cast<size_t>(row) * width + c;
+        float factor = weight ? weight[i] : 1.0f;
+        acc[at] = narrow<T>(widen(acc[at]) + factor * widen(x[static_cast<size_t>(i) * width + c]));
+    }
+}
+KERNEL(scatter_add_in_order, 256, scatter_add_in_order<T>,
+       (Out<T> acc, In<T> x, In<uint32_t> index, In<float> weight, uint32_t count, uint32_t rows, uint32_t width),
+       (acc, x, index, weight, count, rows, width))
+
+/// `out[i]` = mean of `table[ids[i * group ..][.. group]]`. Reads `group` rows, writes one.
+template <typename T>
+__device__ void lookup_mean(Out<T> out, In<T> table, In<uint32_t> ids, uint32_t rows, uint32_t width, uint32_t group) {
+    ids = ids + static_cast<size_t>(blockIdx.x) * group;
+    out += static_cast<size_t>(blockIdx.x) * width;
+    for (unsigned c = threadIdx.x; c < width; c += blockDim.x) {
+        float sum = 0.0f;
+        for (unsigned i = 0; i < group; i++) {
+            uint32_t id = ids[i];
+            if (id < rows) sum += widen(table[static_cast<size_t>(id) * width + c]);
+        }
+        out[c] = narrow<T>(sum / static_cast<float>(group));
+    }
+}
+KERNEL(lookup_mean, 1024, lookup_mean<T>,
+       (Out<T> out, In<T> table, In<uint32_t> ids, uint32_t rows, uint32_t width, uint32_t group),
+       (out, table, ids, rows, width, group))
+
+/// `acc[index[i]] += sum over g of tables[g][ids[i * stride + g]]`; without an index row i. `tables` holds pairs: a table's
+/// address, its rows. No row named twice. Reads `groups` rows and acc, writes acc.
+template <typename T>
+__device__ void lookup_sum(Out<T> acc, In<uint64_t> tables, In<uint32_t> ids, In<uint32_t> index, uint32_t rows, uint32_t width,
+                           uint32_t groups, uint32_t stride) {
+    uint32_t row = index ? index[blockIdx.x] : blockIdx.x;
+    if (row >= rows) return;
+    ids = ids + static_cast<size_t>(blockIdx.x) * stride;
+    acc += static_cast<size_t>(row) * width;
+    for (unsigned c = threadIdx.x; c < width; c += blockDim.x) {
+        float sum = 0.0f;
+        for (unsigned g = 0; g < groups; g++) {
+            uint32_t id = ids[g];
+            if (id < tables[2 * g + 1]) sum += widen(at_address<const T>(tables[2 * g])[static_cast<size_t>(id) * width + c]);
+        }
+        acc[c] = narrow<T>(widen(acc[c]) + sum);
+    }
+}
+KERNEL(lookup_sum, 1024, lookup_sum<T>,
+       (Out<T> acc, In<uint64_t> tables, In<uint32_t> ids, In<uint32_t> index, uint32_t rows, uint32_t width, uint32_t groups,
+        uint32_t stride),
+       (acc, tables, ids, index, rows, width, groups, stride))
+
+/// `to[i] = at[index[i]]` for words: ids picked and put in another order. Beyond `words`, 0xffffffff.
+__device__ void pick_words(Out<uint32_t> to, In<uint32_t> from, In<uint32_t> index, uint32_t count, uint32_t words) {
+    unsigned i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i < count) to[i] = index[i] < words ? from[index[i]] : kNone;
+}
+PLAIN_KERNEL(pick, 256, pick_words, (Out<uint32_t> to, In<uint32_t> from, In<uint32_t> index, uint32_t count, uint32_t words),
+             (to, from, index, count, words))

@@ -1,0 +1,266 @@
+// From logits to ids, in the order of the networks' reference: repetition penalty, minimum length, suppressed ids, temperature, top-k,
+// top-p, softmax, draw.
+//
+// One block per row, its logits in shared memory. Sums over what is kept are made by one thread from the largest on, because a draw
+// depends on their order to the last bit; a few dozen are kept as a rule.
+#include "omni.cuh"
+
+/// As `SampleRow` in `src/kernels/sample.rs`.
+constexpr uint32_t kTemperature = 0, kTopK = 1, kTopP = 2, kPenalty = 3, kMinTokens = 4, kSuppressFrom = 5, kEnd = 6, kBegin = 7,
+                   kCount = 8, kSeedLow = 9, kSeedHigh = 10, kStep = 11, kGroup = 12, kSettings = 16;
+
+/// Bits that compare as unsigned numbers like the floats in the order of IEEE 754's totalOrder.
+__device__ __forceinline__ uint32_t ordered(float value) {
+    uint32_t bits = __float_as_uint(value);
+    return bits & 0x80000000u ? ~bits : bits | 0x80000000u;
+}
+__device__ __forceinline__ float unordered(uint32_t bits) {
+    return __uint_as_float(bits & 0x80000000u ? bits ^ 0x80000000u : ~bits);
+}
+
+/// A number in [0, 1) with 24 random bits: Philox-4x32-10 of counter (step, group, 0, 0) and the seed as key. (Salmon, Moraes, Dror,
+/// Shaw, "Parallel random numbers: as easy as 1, 2, 3", SC 2011.)
+__device__ __forceinline__ float uniform(uint32_t seed_low, uint32_t seed_high, uint32_t step, uint32_t group) {
+    uint32_t c0 = step, c1 = group, c2 = 0, c3 = 0, k0 = seed_low, k1 = seed_high;
+    for (int round = 0; round < 10; round++) {
+        uint32_t high0 = __umulhi(0xD2511F53u, c0), low0 = 0xD2511F53u * c0;
+        uint32_t high1 = __umulhi(0xCD9E8D57u, c2), low1 = 0xCD9E8D57u * c2;
+        c0 = high1 ^ c1 ^ k0;
+        c1 = low1;
+        c2 = high0 ^ c3 ^ k1;
+        c3 = low0;
+        k0 += 0x9E3779B9u;
+        k1 += 0xBB67AE85u;
+    }
+    return static_cast<float>(c0 >> 8) / 16777216.0f;
+}
+
+/// Whether any thread says yes.
+__device__ __forceinline__ bool block_any(bool vote) {
+    __shared__ uint32_t any;
+    if (threadIdx.x == 0) any = 0;
+    __syncthreads();
+    if (vote) any = 1;
+    __syncthreads();
+    bool result = any != 0;
+    __syncthreads();
+    return result;
+}
+
+/// The largest value's index, the first of equals, over the block; `value` and `index` are each thread's own best.
+__device__ __forceinline__ uint32_t block_argmax(float value, uint32_t index) {
+    __shared__ float values[kWarp];
+    __shared__ uint32_t indices[kWarp];
+    for (int round = 0; round < 2; round++) {
+#pragma unroll
+        for (unsigned lanes = 16; lanes > 0; lanes /= 2) {
+            float other = __shfl_xor_sync(kAllLanes, value, lanes);
+            uint32_t other_index = __shfl_xor_sync(kAllLanes, index, lanes);
+            if (other > value || (other == value && other_index < index)) {
+                value = other;
+                index = other_index;
+            }
+        }
+        unsigned warps = blockDim.x / kWarp, lane = threadIdx.x % kWarp;
+        if (round == 1 || warps == 1) break;
+        if (lane == 0) {
+            values[threadIdx.x / kWarp] = value;
+            indices[threadIdx.x / kWarp] = index;
+        }
+        __syncthreads();
+        value = lane < warps ? values[lane] : -INFINITY;
+        index = lane < warps ? indices[lane] : kNone;
+    }
+    __syncthreads();
+    return index;
+}
+
+/// The `k`-th largest of the finite values, `k` from 1 to their number. `histogram`: 256 counters.
+__device__ __forceinline__ float kth_largest(Shared<float> values, uint32_t count, uint32_t k, Shared<uint32_t> histogram) {
+    __shared__ uint32_t found_digit, found_rest;
+    uint32_t prefix = 0, mask = 0;
+    for (int shift = 24; shift >= 0; shift -= 8) {
+        for (unsigned i = threadIdx.x; i < 256; i += blockDim.x) histogram[i] = 0;
+        __syncthreads();
+        for (unsigned i = threadIdx.x; i < count; i += blockDim.x) {
+            uint32_t bits = ordered(values[i]);
+            if (isfinite(values[i]) && (bits & mask) == prefix) atomicAdd(&histogram[(bits >> shift) & 255], 1u);
+        }
+        __syncthreads();
+        if (threadIdx.x < kWarp) {
+            // Each lane has eight digits, the first lane the largest.
+            unsigned lane = threadIdx.x, top = 255 - 8 * lane;
+            uint32_t sum = 0;
+            for (unsigned i = 0; i < 8; i++) sum += histogram[top - i];
+            uint32_t upto = sum;
+            for (unsigned lanes = 1; lanes < kWarp; lanes *= 2) {
+                uint32_t before = __shfl_up_sync(kAllLanes, upto, lanes);
+                if (lane >= lanes) upto += before;
+            }
+            uint32_t above = upto - sum;
+            if (above < k && k <= upto) {
+                unsigned digit = top;
+                for (; above + histogram[digit] < k; digit--) above += histogram[digit];
+                found_digit = digit;
+                found_rest = k - above;
+            }
+        }
+        __syncthreads();
+        prefix |= found_digit << shift;
+        mask |= 255u << shift;
+        k = found_rest;
+        __syncthreads();
+    }
+    return unordered(prefix);
+}
+
+/// Sorts `size` keys, a power of two, ascending. (Batcher's bitonic sort.)
+__device__ __forceinline__ void sort(Shared<uint64_t> keys, unsigned size) {
+    for (unsigned run = 2; run <= size; run *= 2)
+        for (unsigned apart = run / 2; apart > 0; apart /= 2) {
+            for (unsigned i = threadIdx.x; i < size / 2; i += blockDim.x) {
+                unsigned low = i / apart * 2 * apart + i % apart, high = low + apart;
+                bool ascending = (low & run) == 0;
+                uint64_t a = keys[low], b = keys[high];
+                if ((a > b) == ascending) {
+                    keys[low] = b;
+                    keys[high] = a;
+                }
+            }
+            __syncthreads();
+        }
+}
+
+/// Copies a row's logits and does to them what is done before anything is chosen. False if one is not finite.
+template <typename T>
+__device__ __forceinline__ bool prepare(Shared<float> values, In<T> logits, In<uint32_t> row, In<uint32_t> generated, uint32_t vocab) {
+    bool bad = false;
+    for (unsigned i = threadIdx.x; i < vocab; i += blockDim.x) {
+        values[i] = widen(logits[i]);
+        bad |= !isfinite(values[i]);
+    }
+    if (block_any(bad)) return false;
+    float penalty = __uint_as_float(row[kPenalty]);
+    if (penalty != 1.0f) {
+        for (unsigned i = threadIdx.x; i < row[kCount]; i += blockDim.x) {
+            uint32_t id = generated[row[kBegin] + i];
+            if (id >= vocab) continue;
+            // From the logit as it came: an id that is named twice is penalised once.
+            float v = widen(logits[id]);
+            v = v < 0.0f ? v * penalty : v / penalty;
+            values[id] = fminf(fmaxf(v, -3.402823466e38f), 3.402823466e38f);
+        }
+        __syncthreads();
+    }
+    bool early = row[kCount] < row[kMinTokens];
+    for (unsigned i = threadIdx.x; i < vocab; i += blockDim.x) {
+        bool hidden = i == row[kEnd] ? early : i >= row[kSuppressFrom];
+        if (hidden) values[i] = -INFINITY;
+    }
+    __syncthreads();
+    return true;
+}
+
+/// The thread's own best of `values`, then the block's.
+template <typename V>
+__device__ __forceinline__ uint32_t argmax_of(V value_of, uint32_t count) {
+    float best = -INFINITY;
+    uint32_t index = threadIdx.x < count ? threadIdx.x : kNone;
+    for (unsigned i = threadIdx.x; i < count; i += blockDim.x) {
+        float v = value_of(i);
+        if (v > best) {
+            best = v;
+            index = i;
+        }
+    }
+    return block_argmax(best, index);
+}
+
+/// What one thread draws from `kept` sorted keys whose probabilities before normalisation are `weights`.
+__device__ __forceinline__ uint32_t draw(Shared<uint64_t> keys, Shared<float> weights, uint32_t kept, In<uint32_t> row) {
+    float sum = 0.0f, top_p = __uint_as_float(row[kTopP]);
+    for (unsigned i = 0; i < kept; i++) sum += weights[i];
+    for (unsigned i = 0; i < kept; i++) weights[i] = weights[i] / sum;
+    if (top_p < 1.0f) {
+        float dropped = 0.0f;
+        while (kept > 1) {
+            dropped += weights[kept - 1];
+            if (dropped > 1.0f - top_p) break;
+            kept--;
+        }
+    }
+    float total = 0.0f;
+    for (unsigned i = 0; i < kept; i++) total += weights[i];
+    float left = uniform(row[kSeedLow], row[kSeedHigh], row[kStep], row[kGroup]) * total;
+    for (unsigned i = 0; i < kept; i++) {
+        if (left < weights[i]) return static_cast<uint32_t>(keys[i]);
+        left -= weights[i];
+    }
+    return kept > 0 ? static_cast<uint32_t>(keys[kept - 1]) : 0;
+}
+
+/// `out[row * stride]` = the id chosen from `logits [rows, vocab]`, or 0xffffffff if a logit of the row is not finite.
+/// Shared memory: [vocab] values, [a power of two of at least vocab] keys.
+template <typename T>
+__device__ void sample(Out<uint32_t> out, In<T> logits, In<uint32_t> settings, In<uint32_t> generated, uint32_t vocab, uint32_t stride,
+                       uint32_t keys_at) {
+    __shared__ uint32_t kept;
+    In<uint32_t> row = settings + static_cast<size_t>(blockIdx.x) * kSettings;
+    logits = logits + static_cast<size_t>(blockIdx.x) * vocab;
+    out += static_cast<size_t>(blockIdx.x) * stride;
+    Shared<float> values = shared_as<float>();
+    Shared<uint64_t> keys = shared_as<uint64_t>() + keys_at;
+    if (threadIdx.x == 0) kept = 0;
+    if (!prepare(values, logits, row, generated, vocab)) {
+        if (threadIdx.x == 0) *out = kNone;
+        return;
+    }
+    float temperature = __uint_as_float(row[kTemperature]);
+    if (temperature <= 0.0f) {
+        uint32_t best = argmax_of([&](unsigned i) { return values[i]; }, vocab);
+        if (threadIdx.x == 0) *out = best;
+        return;
+    }
+
+    uint32_t finite = 0;
+    for (unsigned i = threadIdx.x; i < vocab; i += blockDim.x) finite += isfinite(values[i]);
+    finite = static_cast<uint32_t>(block_sum(static_cast<float>(finite)));
+    float threshold = -INFINITY;
+    if (row[kTopK] != 0 && row[kTopK] < finite) threshold = kth_largest(values, vocab, row[kTopK], retyped<uint32_t>(keys));
+    for (unsigned i = threadIdx.x; i < vocab; i += blockDim.x)
+        if (isfinite(values[i]) && values[i] >= threshold)
+            // Ascending keys: the largest value first, among equals the smallest id.
+            keys[atomicAdd(&kept, 1u)] = static_cast<uint64_t>(~ordered(values[i])) << 32 | i;
+    __syncthreads();
+    unsigned size = 1;
+    while (size < kept) size *= 2;
+    for (unsigned i = kept + threadIdx.x; i < size; i += blockDim.x) keys[i] = ~uint64_t{0};
+    __syncthreads();
+    sort(keys, size);
+    // The values are in the keys: their room takes the weights.
+    float most = kept > 0 ? unordered(~static_cast<uint32_t>(keys[0] >> 32)) : 0.0f;
+    for (unsigned i = threadIdx.x; i < kept; i += blockDim.x)
+        values[i] = expf((unordered(~static_cast<uint32_t>(keys[i] >> 32)) - most) / temperature);
+    __syncthreads();
+    if (threadIdx.x == 0) *out = draw(keys, values, kept, row);
+}
+KERNEL(sample, 512, sample<T>,
+       (Out<uint32_t> out, In<T> logits, In<uint32_t> settings, In<uint32_t> generated, uint32_t vocab, uint32_t stride, uint32_t keys_at),
+       (out, logits, settings, generated, vocab, stride, keys_at))
+
+/// `out[row * stride]` = the first of the largest of `logits [rows, vocab]`, or 0xffffffff if one is not finite. Reads each once.
+template <typename T>
+__device__ void argmax(Out<uint32_t> out, In<T> logits, uint32_t vocab, uint32_t stride) {
+    logits = logits + static_cast<size_t>(blockIdx.x) * vocab;
+    bool bad = false;
+    uint32_t best = argmax_of(
+        [&](unsigned i) {
+            float v = widen(logits[i]);
+            bad |= !isfinite(v);
+            return v;
+        },
+        vocab);
+    bad = block_any(bad);
+    if (threadIdx.x == 0) out[static_cast<size_t>(blockIdx.x) * stride] = bad ? kNone : best;
+}
+KERNEL(argmax, 1024, argmax<T>, (Out<uint32_t> out, In<T> logits, uint32_t vocab, uint32_t stride), (out, logits, vocab, stride))

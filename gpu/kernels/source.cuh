@@ -1,0 +1,72 @@
+// The left side of a large product: rows of x as they are, picked by index, or as windows over padded signals.
+#pragma once
+#include "omni.cuh"
+#include "signal.cuh"
+
+/// Row r of the left side is x's row `base(r)`, then the one `dilation` further on, and so on: `inputs / channels` of them, with
+/// `channels` elements each.
+struct Source {
+    uint32_t rows, inputs, channels, dilation, signals, keep, wide;
+};
+
+/// Where the window of a row begins, or none.
+__device__ __forceinline__ uint32_t source_row(const Source& s, In<uint32_t> index, In<uint32_t> from, uint32_t row, uint32_t end) {
+    if (row >= end) return kNone;
+    if (index) return index[row];
+    if (from) return row + signal_of(from, s.signals, row) * s.keep;
+    return row;
+}
+
+/// Eight elements of the window that begins at `base`, from element `k` on; zeros where there are none.
+template <typename T>
+__device__ __forceinline__ Packed<T> source_pack(const Source& s, In<T> x, uint32_t base, uint32_t k) {
+    Packed<T> out = {};
+    if (base == kNone || k >= s.inputs) return out;
+    if (s.wide) {
+        uint32_t tap = s.channels == s.inputs ? 0 : k / s.channels;
+        size_t at = static_cast<size_t>(base + tap * s.dilation) * s.channels + (k - tap * s.channels);
+        return load_packed<T>(x, at);
+    }
+    T one[8];
+    for (uint32_t i = 0; i < 8; i++) {
+        uint32_t tap = (k + i) / s.channels;
+        size_t at = static_cast<size_t>(base + tap * s.dilation) * s.channels + (k + i - tap * s.channels);
+        one[i] = k + i < s.inputs ? x[at] : narrow<T>(0.0f);
+    }
+    memcpy(&out, one, sizeof out);
+    return out;
+}
+
+/// Eight elements of row `n` of W, from element `k` on; zeros where there are none.
+template <typename T>
+__device__ __forceinline__ Packed<T> weight_pack(const Source& s, In<T> w, uint32_t n, uint32_t outputs, uint32_t k) {
+    Packed<T> out = {};
+    if (n >= outputs || k >= s.inputs) return out;
+    size_t at = static_cast<size_t>(n) * s.inputs + k;
+    if (s.wide) return load_packed<T>(w, at);
+    T one[8];
+    for (uint32_t i = 0; i < 8; i++) one[i] = k + i < s.inputs ? w[at + i] : narrow<T>(0.0f);
+    memcpy(&out, one, sizeof out);
+    return out;
+}
+
+/// What becomes of a sum before it is stored: `add + scale * activation(sum + bias)`.
+template <typename T>
+__device__ __forceinline__ T finished(float sum, size_t at, uint32_t n, In<float> bias, In<float> scale, In<T> add, uint32_t activation) {
+    float v = activated(activation, bias ? sum + bias[n] : sum);
+    if (scale) v *= scale[n];
+    return narrow<T>(add ? widen(add[at]) + v : v);
+}
+
+/// The rows of a tile: `first .. end` of the left side, and whose matrix they meet.
+struct Tile {
+    uint32_t matrix, first, end;
+};
+
+/// Tile `y` of `BM` rows; with a list of tiles the one that stands there, whose matrix is none after the last.
+template <int BM>
+__device__ __forceinline__ Tile tile_of(In<uint32_t> tiles, uint32_t rows) {
+    uint32_t y = blockIdx.y;
+    if (tiles) return {tiles[3 * y], tiles[3 * y + 1], tiles[3 * y + 2]};
+    return {0, y * BM, min((y + 1) * BM, rows)};
+}

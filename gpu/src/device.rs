@@ -1,0 +1,162 @@
+//! What a device can do: hold memory, move bytes, run launches, record them and run them again.
+
+use std::fmt;
+
+use crate::launch::{Address, Launch};
+
+/// A device that cannot do what it was asked to.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum GpuError {
+    /// There is no such device here.
+    #[error("no GPU can be used: {0}")]
+    Unavailable(String),
+    /// There is not enough memory.
+    #[error("{asked} bytes of device memory cannot be had: {reason}")]
+    Memory {
+        /// Bytes asked for.
+        asked: usize,
+        /// In the driver's words.
+        reason: String,
+    },
+    /// A kernel was launched wrongly, or did what it must not.
+    #[error("kernel {kernel}: {reason}")]
+    Kernel {
+        /// Its name.
+        kernel: &'static str,
+        /// What happened.
+        reason: String,
+    },
+    /// This cannot be done while launches are recorded, or only then.
+    #[error("{0}")]
+    Recording(&'static str),
+    /// A copy to or from a place that is not a buffer's.
+    #[error("{bytes} bytes at {address:#x} are not in one buffer")]
+    Address {
+        /// Where.
+        address: u64,
+        /// How many.
+        bytes: usize,
+    },
+    /// The driver failed.
+    #[error("{call}: {reason}")]
+    Driver {
+        /// What it was asked to do.
+        call: &'static str,
+        /// In its words.
+        reason: String,
+    },
+}
+
+/// What device operations return.
+pub type Result<T> = std::result::Result<T, GpuError>;
+
+/// A buffer in device memory, given back when dropped.
+pub trait Memory: fmt::Debug + Send + Sync + 'static {
+    /// Where it begins; a multiple of 256.
+    fn address(&self) -> Address;
+    /// Bytes that it holds.
+    fn bytes(&self) -> usize;
+}
+
+/// Memory of the host that the device can read and write while the processor does something else.
+pub trait Staging: fmt::Debug + Send + 'static {
+    /// Its content.
+    fn content(&self) -> &[u8];
+    /// Its content, to be changed. Not while a copy that uses it may still be running.
+    fn content_mut(&mut self) -> &mut [u8];
+}
+
+/// A device with one queue of work: what is asked for is done in order, some time later.
+///
+/// Clones share the queue; [`Device::fork`] gives another queue on the same device. Every buffer of a device may be
+/// used in all its queues, if the work that fills it is known to be over (see [`Device::wait`]).
+pub trait Device: Clone + fmt::Debug + Send + Sync + 'static {
+    /// Device memory.
+    type Memory: Memory;
+    /// Pinned host memory.
+    type Staging: Staging;
+    /// Recorded launches, ready to be run again. It refers to the buffers that they name and does not keep them.
+    type Graph: fmt::Debug + Send + 'static;
+
+    /// What it is, for people.
+    fn name(&self) -> String;
+
+    /// The same device with a queue of its own.
+    ///
+    /// # Errors
+    /// [`GpuError::Driver`].
+    fn fork(&self) -> Result<Self>;
+
+    /// Bytes of memory that are free, and that there are.
+    ///
+    /// # Errors
+    /// [`GpuError::Driver`].
+    fn room(&self) -> Result<(usize, usize)>;
+
+    /// A buffer of at least one byte, with any content.
+    ///
+    /// # Errors
+    /// [`GpuError::Memory`].
+    fn alloc(&self, bytes: usize) -> Result<Self::Memory>;
+
+    /// Zeroed host memory for [`Device::send`] and [`Device::fetch`].
+    ///
+    /// # Errors
+    /// [`GpuError::Memory`].
+    fn staging(&self, bytes: usize) -> Result<Self::Staging>;
+
+    /// Copies `from` to the device. When this returns, `from` may be changed.
+    ///
+    /// # Errors
+    /// [`GpuError::Recording`] while recording; [`GpuError::Address`], [`GpuError::Driver`].
+    fn upload(&self, to: Address, from: &[u8]) -> Result<()>;
+
+    /// Copies from the device when all that was asked for before is done, and waits for that.
+    ///
+    /// # Errors
+    /// As [`Device::upload`], and those of earlier work that failed.
+    fn download(&self, from: Address, to: &mut [u8]) -> Result<()>;
+
+    /// Copies the first `bytes` of `from` to the device, some time later: until [`Device::wait`], [`Device::download`]
+    /// or [`Device::fetch`] has returned, `from` must not be changed.
+    ///
+    /// # Errors
+    /// As [`Device::upload`].
+    fn send(&self, to: Address, from: &Self::Staging, bytes: usize) -> Result<()>;
+
+    /// As [`Device::download`], into the first `bytes` of `to`.
+    ///
+    /// # Errors
+    /// As [`Device::download`].
+    fn fetch(&self, from: Address, to: &mut Self::Staging, bytes: usize) -> Result<()>;
+
+    /// Runs a launch, or records it while recording. One without blocks does nothing.
+    ///
+    /// # Errors
+    /// [`GpuError::Kernel`] if it cannot be run. What goes wrong while it runs is told by whatever waits next.
+    fn launch(&self, launch: &Launch) -> Result<()>;
+
+    /// From here on launches of this queue are recorded and not run.
+    ///
+    /// # Errors
+    /// [`GpuError::Recording`] if this goes on already; [`GpuError::Driver`].
+    fn record(&self) -> Result<()>;
+
+    /// Ends what [`Device::record`] began, also after an error.
+    ///
+    /// # Errors
+    /// [`GpuError::Recording`] if nothing is recorded; [`GpuError::Driver`] if the driver cannot make a graph of it.
+    fn recorded(&self) -> Result<Self::Graph>;
+
+    /// Runs recorded launches again.
+    ///
+    /// # Errors
+    /// As [`Device::launch`].
+    fn replay(&self, graph: &Self::Graph) -> Result<()>;
+
+    /// Waits until all that was asked for is done.
+    ///
+    /// # Errors
+    /// What went wrong in it; [`GpuError::Recording`] while recording.
+    fn wait(&self) -> Result<()>;
+}

@@ -1,0 +1,320 @@
+//! A device on the processor: the kernels' own source, compiled for it, with every access checked.
+//!
+//! It does what a device does, in order and at once, and refuses what a device would not do: recorded launches are not
+//! run until they are replayed, and nothing is copied to or from the host in between.
+
+use std::ffi::{CStr, c_char, c_int, c_void};
+use std::ptr::NonNull;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use crate::device::{Device, GpuError, Memory, Result, Staging};
+use crate::launch::{Address, Launch};
+
+/// As `OmniCall` in `emulator/emulator.cpp`.
+#[repr(C)]
+struct Call {
+    name: *const c_char,
+    args: *const u64,
+    grid: [u32; 3],
+    block: [u32; 3],
+    shared: u32,
+    backwards: u32,
+}
+
+#[expect(unsafe_code, reason = "the emulator is C++, as the kernels are")]
+// SAFETY: as `emulator/emulator.cpp` declares them.
+unsafe extern "C" {
+    fn omni_emulator_alloc(bytes: usize) -> *mut c_void;
+    fn omni_emulator_free(memory: *mut c_void);
+    fn omni_emulator_owns(address: u64, bytes: usize) -> c_int;
+    fn omni_emulator_kernel(index: usize, params: *mut *const c_char, threads: *mut u32) -> *const c_char;
+    fn omni_emulator_launch(call: *const Call, error: *mut c_char, error_size: usize) -> c_int;
+}
+
+/// In which order the threads of a block run. A kernel that is right gives the same in both.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Order {
+    /// From the first on.
+    #[default]
+    Forwards,
+    /// From the last on.
+    Backwards,
+}
+
+/// What a queue has done and is doing.
+#[derive(Debug, Default)]
+struct Queue {
+    recording: Option<Vec<Launch>>,
+    /// Launches that were run, alone or in a graph.
+    run: u64,
+    replayed: u64,
+}
+
+/// See the module.
+#[derive(Debug, Clone, Default)]
+pub struct Emulated {
+    queue: Arc<Mutex<Queue>>,
+    order: Order,
+}
+
+/// A checked buffer.
+#[derive(Debug)]
+pub struct EmulatedMemory {
+    at: NonNull<c_void>,
+    bytes: usize,
+}
+
+#[expect(unsafe_code, reason = "a pointer that is owned")]
+// SAFETY: the buffer is owned and only touched through copies and kernels; that those of several queues do not meet is
+// up to the caller, as on a device.
+unsafe impl Send for EmulatedMemory {}
+#[expect(unsafe_code, reason = "a pointer that is owned")]
+// SAFETY: as above.
+unsafe impl Sync for EmulatedMemory {}
+
+impl Memory for EmulatedMemory {
+    fn address(&self) -> Address {
+        Address(self.at.as_ptr() as u64)
+    }
+
+    fn bytes(&self) -> usize {
+        self.bytes
+    }
+}
+
+impl Drop for EmulatedMemory {
+    fn drop(&mut self) {
+        #[expect(unsafe_code, reason = "the emulator's memory is its own")]
+        // SAFETY: allocated by `omni_emulator_alloc` and freed here only.
+        unsafe {
+            omni_emulator_free(self.at.as_ptr());
+        }
+    }
+}
+
+/// Host memory.
+#[derive(Debug)]
+pub struct EmulatedStaging(Vec<u8>);
+
+impl Staging for EmulatedStaging {
+    fn content(&self) -> &[u8] {
+        &self.0
+    }
+
+    fn content_mut(&mut self) -> &mut [u8] {
+        &mut self.0
+    }
+}
+
+/// Launches with the arguments that they had when they were recorded.
+#[derive(Debug, Clone)]
+pub struct EmulatedGraph(Arc<[Launch]>);
+
+impl EmulatedGraph {
+    /// The launches, in order.
+    #[must_use]
+    pub fn launches(&self) -> &[Launch] {
+        &self.0
+    }
+}
+
+impl Emulated {
+    /// A device whose blocks run their threads in this order.
+    #[must_use]
+    pub fn new(order: Order) -> Self {
+        Self {
+            order,
+            ..Self::default()
+        }
+    }
+
+    /// Launches run so far by this queue, in graphs or not.
+    #[must_use]
+    pub fn launches_run(&self) -> u64 {
+        self.queue().run
+    }
+
+    /// Graphs replayed so far by this queue.
+    #[must_use]
+    pub fn graphs_replayed(&self) -> u64 {
+        self.queue().replayed
+    }
+
+    /// The kernels that the emulator has: name, types of the parameters, most threads of a block.
+    #[must_use]
+    pub fn kernels() -> Vec<(String, String, u32)> {
+        let mut kernels = Vec::new();
+        loop {
+            let (mut params, mut threads) = (std::ptr::null(), 0);
+            #[expect(unsafe_code, reason = "the emulator is C++")]
+            // SAFETY: the outputs are valid for writing; the texts are constants of the program.
+            let (name, params) = unsafe {
+                let name = omni_emulator_kernel(kernels.len(), &raw mut params, &raw mut threads);
+                if name.is_null() {
+                    return kernels;
+                }
+                (CStr::from_ptr(name), CStr::from_ptr(params))
+            };
+            let text = |s: &CStr| s.to_string_lossy().into_owned();
+            kernels.push((text(name), text(params), threads));
+        }
+    }
+
+    fn queue(&self) -> MutexGuard<'_, Queue> {
+        self.queue.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn run(&self, launch: &Launch) -> Result<()> {
+        let failed = |reason: String| GpuError::Kernel {
+            kernel: launch.kernel.name,
+            reason,
+        };
+        let name = format!("{}\0", launch.kernel.name);
+        let mut error = [0_u8; 512];
+        let call = Call {
+            name: name.as_ptr().cast(),
+            args: launch.args.bits().as_ptr(),
+            grid: launch.grid.0,
+            block: launch.block.0,
+            shared: launch.shared,
+            backwards: u32::from(self.order == Order::Backwards),
+        };
+        #[expect(unsafe_code, reason = "the emulator is C++")]
+        // SAFETY: the name ends in a zero; there are as many arguments as the kernel's signature has letters, which
+        // `Launch::flaw` has compared and a test compares with the emulator's own; kernels reach memory only through
+        // pointers that are checked against the buffers there are.
+        let status = unsafe { omni_emulator_launch(&raw const call, error.as_mut_ptr().cast(), error.len()) };
+        if status == 0 {
+            return Ok(());
+        }
+        let text = CStr::from_bytes_until_nul(&error).map_or("", |text| text.to_str().unwrap_or(""));
+        Err(failed(text.to_owned()))
+    }
+
+    fn idle(&self, from: Address, bytes: usize) -> Result<()> {
+        if self.queue().recording.is_some() {
+            return Err(GpuError::Recording(
+                "nothing can be copied to or from the host while launches are recorded",
+            ));
+        }
+        #[expect(unsafe_code, reason = "the emulator is C++")]
+        // SAFETY: only compares numbers.
+        let owns = unsafe { omni_emulator_owns(from.0, bytes) } != 0;
+        if owns || bytes == 0 {
+            return Ok(());
+        }
+        Err(GpuError::Address {
+            address: from.0,
+            bytes,
+        })
+    }
+}
+
+impl Device for Emulated {
+    type Memory = EmulatedMemory;
+    type Staging = EmulatedStaging;
+    type Graph = EmulatedGraph;
+
+    fn name(&self) -> String {
+        "emulated".into()
+    }
+
+    fn fork(&self) -> Result<Self> {
+        Ok(Self::new(self.order))
+    }
+
+    fn room(&self) -> Result<(usize, usize)> {
+        const GIB: usize = 1 << 30;
+        Ok((GIB, GIB))
+    }
+
+    fn alloc(&self, bytes: usize) -> Result<EmulatedMemory> {
+        #[expect(unsafe_code, reason = "the emulator's memory is its own")]
+        // SAFETY: gives a new buffer or null.
+        let at = unsafe { omni_emulator_alloc(bytes.max(1)) };
+        match NonNull::new(at) {
+            Some(at) => Ok(EmulatedMemory { at, bytes }),
+            None => Err(GpuError::Memory {
+                asked: bytes,
+                reason: "the host has no more".into(),
+            }),
+        }
+    }
+
+    fn staging(&self, bytes: usize) -> Result<EmulatedStaging> {
+        Ok(EmulatedStaging(vec![0; bytes]))
+    }
+
+    fn upload(&self, to: Address, from: &[u8]) -> Result<()> {
+        self.idle(to, from.len())?;
+        #[expect(unsafe_code, reason = "device addresses are numbers")]
+        // SAFETY: `idle` has found `from.len()` bytes of a live buffer there, which no reference points into.
+        unsafe {
+            std::ptr::copy_nonoverlapping(from.as_ptr(), to.0 as *mut u8, from.len());
+        }
+        Ok(())
+    }
+
+    fn download(&self, from: Address, to: &mut [u8]) -> Result<()> {
+        self.idle(from, to.len())?;
+        #[expect(unsafe_code, reason = "device addresses are numbers")]
+        // SAFETY: as in `upload`.
+        unsafe {
+            std::ptr::copy_nonoverlapping(from.0 as *const u8, to.as_mut_ptr(), to.len());
+        }
+        Ok(())
+    }
+
+    fn send(&self, to: Address, from: &EmulatedStaging, bytes: usize) -> Result<()> {
+        self.upload(to, &from.0[..bytes])
+    }
+
+    fn fetch(&self, from: Address, to: &mut EmulatedStaging, bytes: usize) -> Result<()> {
+        self.download(from, &mut to.0[..bytes])
+    }
+
+    fn launch(&self, launch: &Launch) -> Result<()> {
+        if let Some(reason) = launch.flaw() {
+            return Err(GpuError::Kernel {
+                kernel: launch.kernel.name,
+                reason,
+            });
+        }
+        if launch.grid.count() == 0 {
+            return Ok(());
+        }
+        let mut queue = self.queue();
+        if let Some(recorded) = &mut queue.recording {
+            recorded.push(*launch);
+            return Ok(());
+        }
+        queue.run += 1;
+        self.run(launch)
+    }
+
+    fn record(&self) -> Result<()> {
+        let mut queue = self.queue();
+        if queue.recording.is_some() {
+            return Err(GpuError::Recording("launches are being recorded already"));
+        }
+        queue.recording = Some(Vec::new());
+        Ok(())
+    }
+
+    fn recorded(&self) -> Result<EmulatedGraph> {
+        match self.queue().recording.take() {
+            Some(launches) => Ok(EmulatedGraph(launches.into())),
+            None => Err(GpuError::Recording("nothing is being recorded")),
+        }
+    }
+
+    fn replay(&self, graph: &EmulatedGraph) -> Result<()> {
+        self.idle(Address::NONE, 0)?;
+        self.queue().replayed += 1;
+        graph.0.iter().try_for_each(|launch| self.launch(launch))
+    }
+
+    fn wait(&self) -> Result<()> {
+        self.idle(Address::NONE, 0)
+    }
+}

@@ -1,0 +1,107 @@
+//! Every kernel, as a struct of its arguments.
+//!
+//! `launch` makes the [`Launch`]; it picks threads and blocks. Rows are `[rows, width]`, one after another without
+//! gaps, of the type that the launch is made for; what belongs to channels (weights of norms, biases, scales) is f32.
+//! An [`Address`] that may be left out ([`Address::NONE`]) says so. Nothing here runs anything.
+
+mod attention;
+mod gemm;
+mod gemv;
+mod linear;
+mod moe;
+mod norm;
+mod pointwise;
+mod rope;
+mod rows;
+mod sample;
+mod signal;
+
+pub use attention::{Attention, RANGE};
+pub use gemm::{Convolve, EXPERT_TILE, ExpertLinear};
+pub use gemv::{FEW_ROWS, Gated};
+pub use linear::Linear;
+pub use moe::{Combine, Dispatch, ExpertDown, ExpertGated, Route};
+pub use norm::{LayerNorm, RmsNorm};
+pub use pointwise::{Activate, Activation, Add, FromF32, Snake, Swiglu, ToF32};
+pub use rope::{MAX_HEAD_DIM, RotateAndStore};
+pub use rows::{Copy, Fill, Gather, LookupMean, LookupSum, Pick, ScatterAdd};
+pub use sample::{Argmax, MAX_SAMPLED, Sample, SampleRow};
+pub use signal::{Depthwise, Pad, Remember, Signals};
+
+use crate::launch::{Address, Args, Dims, Float, Kernel, Launch};
+
+/// A row index or id that names nothing: it reads as zeros and is never written.
+pub const NO_ROW: u32 = u32::MAX;
+
+/// Every kernel there is.
+pub fn all() -> impl Iterator<Item = &'static Kernel> {
+    let topics = [
+        attention::KERNELS,
+        gemm::KERNELS,
+        gemv::KERNELS,
+        moe::KERNELS,
+        norm::KERNELS,
+        pointwise::KERNELS,
+        rope::KERNELS,
+        rows::KERNELS,
+        sample::KERNELS,
+        signal::KERNELS,
+    ];
+    topics.into_iter().flatten().copied().flatten()
+}
+
+/// One kernel for each float type.
+type Typed = [Kernel; 2];
+
+fn of(kernels: &'static Typed, float: Float) -> &'static Kernel {
+    &kernels[usize::from(float == Float::Bf16)]
+}
+
+/// `block` threads in each of `grid` blocks.
+fn launch(kernel: &'static Kernel, grid: [u32; 3], block: u32, args: &[(u8, u64)]) -> Launch {
+    Launch {
+        kernel,
+        grid: Dims(grid),
+        block: Dims([block, 1, 1]),
+        shared: 0,
+        args: Args::new(args),
+    }
+}
+
+/// Threads for `items` pieces of work: whole warps, at most `most`.
+fn threads(items: u32, most: u32) -> u32 {
+    items.min(most).next_multiple_of(32).clamp(32, most)
+}
+
+/// Whether rows of `width` elements at these addresses can be moved 8 elements at once.
+fn wide(width: u32, addresses: &[Address]) -> bool {
+    width.is_multiple_of(8) && addresses.iter().all(|a| a.is_wide())
+}
+
+/// Declares a topic's kernels. A typed one is an array of two, the others are one: `NAME = "symbol"(types of its
+/// parameters) threads of a block`.
+macro_rules! kernels {
+    ($module:literal: $($kind:tt $name:ident = $symbol:literal ($params:literal) $threads:literal;)*) => {
+        $(kernels!(@$kind $module $name $symbol $params $threads);)*
+        pub(super) const KERNELS: &[&[$crate::launch::Kernel]] = &[$(&$name),*];
+    };
+    (@typed $module:literal $name:ident $symbol:literal $params:literal $threads:literal) => {
+        static $name: super::Typed = [
+            kernels!(@one $module concat!($symbol, "_f32"), $params, $threads),
+            kernels!(@one $module concat!($symbol, "_bf16"), $params, $threads),
+        ];
+    };
+    (@plain $module:literal $name:ident $symbol:literal $params:literal $threads:literal) => {
+        static $name: [$crate::launch::Kernel; 1] = [kernels!(@one $module $symbol, $params, $threads)];
+    };
+    (@one $module:literal $symbol:expr, $params:literal, $threads:literal) => {
+        $crate::launch::Kernel { name: $symbol, module: $module, params: $params, threads: $threads }
+    };
+}
+use kernels;
+
+/// The arguments of a launch.
+macro_rules! args {
+    ($($value:expr),* $(,)?) => { &[$($crate::launch::Arg::arg($value)),*] };
+}
+use args;

@@ -1,0 +1,269 @@
+//! Mixtures of experts: `kernels/moe.cu`.
+
+use super::gemv::splits;
+use super::{EXPERT_TILE, args, kernels, launch, of, threads, wide};
+use crate::launch::{Address, Float, Launch};
+
+kernels! { "moe":
+    typed ROUTE = "route"("ppppuuuu") 32;
+    typed EXPERT_GATED = "expert_gated"("ppppuuuuuu") 128;
+    typed EXPERT_DOWN = "expert_down"("ppppppppuuuuu") 128;
+    plain DISPATCH = "dispatch"("ppppuuuuu") 1024;
+    typed COMBINE = "combine"("pppppppuu") 1024;
+}
+
+/// Chooses every row's experts by the softmax of its scores, likeliest first, the lower number among equals.
+#[derive(Debug, Clone, Copy)]
+pub struct Route {
+    /// `[rows, top_k]` of `u32`. A row whose scores are no numbers gets [`NO_ROW`](super::NO_ROW).
+    pub ids: Address,
+    /// `[rows, top_k]` of f32.
+    pub weights: Address,
+    /// `[rows]` of f32: the shared expert's gate. None if there is none.
+    pub gates: Address,
+    /// `[rows, width]`, the shared expert's score last.
+    pub scores: Address,
+    /// How many.
+    pub rows: u32,
+    /// At most 4096.
+    pub experts: u32,
+    /// `experts`, and one more if there is a shared one.
+    pub width: u32,
+    /// Experts per row.
+    pub top_k: u32,
+    /// Whether weights are divided by their sum.
+    pub normalise: bool,
+}
+
+impl Route {
+    /// One warp per row.
+    #[must_use]
+    pub fn launch(&self, float: Float) -> Launch {
+        let mut launch = launch(
+            of(&ROUTE, float),
+            [self.rows, 1, 1],
+            32,
+            args![
+                self.ids,
+                self.weights,
+                self.gates,
+                self.scores,
+                self.experts,
+                self.width,
+                self.top_k,
+                self.normalise,
+            ],
+        );
+        launch.shared = self.experts * 4;
+        launch
+    }
+}
+
+/// The experts' first halves, `silu(x G^T) * (x U^T)`, for every row and each of its experts. For few rows.
+#[derive(Debug, Clone, Copy)]
+pub struct ExpertGated {
+    /// `[rows, top_k, half]`.
+    pub out: Address,
+    /// `[rows, inputs]`.
+    pub x: Address,
+    /// `[experts, 2 * half, inputs]`: `[G | U]` of each.
+    pub w: Address,
+    /// `[rows, top_k]` of `u32`.
+    pub ids: Address,
+    /// At most 65535 / `top_k`.
+    pub rows: u32,
+    /// How many there are.
+    pub experts: u32,
+    /// Experts per row.
+    pub top_k: u32,
+    /// Elements that an expert makes.
+    pub half: u32,
+    /// Elements of a row of `x`.
+    pub inputs: u32,
+}
+
+impl ExpertGated {
+    /// Reads the matrices of a row's experts once.
+    #[must_use]
+    pub fn launch(&self, float: Float) -> Launch {
+        let splits = splits(self.inputs);
+        let wide = wide(self.inputs, &[self.x, self.w]);
+        launch(
+            of(&EXPERT_GATED, float),
+            [self.half.div_ceil(4 / splits), self.rows * self.top_k, 1],
+            128,
+            args![
+                self.out,
+                self.x,
+                self.w,
+                self.ids,
+                self.experts,
+                self.top_k,
+                self.half,
+                self.inputs,
+                splits,
+                wide,
+            ],
+        )
+    }
+}
+
+/// The experts' second halves, weighed and summed: `out = add + gate * shared + sum of weight * (h D^T)`. For few rows.
+#[derive(Debug, Clone, Copy)]
+pub struct ExpertDown {
+    /// `[rows, outputs]`; may be `add`.
+    pub out: Address,
+    /// `[rows, top_k, inputs]`.
+    pub h: Address,
+    /// `[experts, outputs, inputs]`.
+    pub w: Address,
+    /// `[rows, top_k]` of `u32`.
+    pub ids: Address,
+    /// `[rows, top_k]` of f32.
+    pub weights: Address,
+    /// `[rows, outputs]` of the shared expert, or none.
+    pub shared: Address,
+    /// `[rows]` of f32: the factor of `shared`.
+    pub gates: Address,
+    /// `[rows, outputs]`, or none.
+    pub add: Address,
+    /// At most 65535.
+    pub rows: u32,
+    /// How many there are.
+    pub experts: u32,
+    /// Experts per row, at most 32.
+    pub top_k: u32,
+    /// Elements of a row of `out`.
+    pub outputs: u32,
+    /// Elements that an expert's first half makes.
+    pub inputs: u32,
+}
+
+impl ExpertDown {
+    /// A block for four elements of a row.
+    #[must_use]
+    pub fn launch(&self, float: Float) -> Launch {
+        debug_assert!(self.top_k <= 32, "{} experts per row", self.top_k);
+        let wide = wide(self.inputs, &[self.h, self.w]);
+        launch(
+            of(&EXPERT_DOWN, float),
+            [self.outputs.div_ceil(4), self.rows, 1],
+            128,
+            args![
+                self.out,
+                self.h,
+                self.w,
+                self.ids,
+                self.weights,
+                self.shared,
+                self.gates,
+                self.add,
+                self.experts,
+                self.top_k,
+                self.outputs,
+                self.inputs,
+                wide,
+            ],
+        )
+    }
+}
+
+/// Pairs of rows and experts in the order of their experts, for [`ExpertLinear`](super::ExpertLinear). For many rows.
+#[derive(Debug, Clone, Copy)]
+pub struct Dispatch {
+    /// `[pairs]` of `u32`: the row of the pair at each place of the order.
+    pub order: Address,
+    /// `[pairs]` of `u32`: each pair's place.
+    pub places: Address,
+    /// `[tiles, 3]` of `u32`: expert, first place, end.
+    pub tiles: Address,
+    /// `[rows, top_k]` of `u32`.
+    pub ids: Address,
+    /// How many.
+    pub rows: u32,
+    /// How many there are, at most 1024.
+    pub experts: u32,
+    /// Experts per row.
+    pub top_k: u32,
+}
+
+impl Dispatch {
+    /// Tiles that may be needed.
+    #[must_use]
+    pub fn tiles(rows: u32, experts: u32, top_k: u32) -> u32 {
+        let pairs = rows * top_k;
+        pairs / EXPERT_TILE + experts.min(pairs)
+    }
+
+    /// One block, a thread per expert.
+    #[must_use]
+    pub fn launch(&self) -> Launch {
+        let tiles = Self::tiles(self.rows, self.experts, self.top_k);
+        let mut launch = launch(
+            &DISPATCH[0],
+            [u32::from(self.rows > 0), 1, 1],
+            self.experts.next_multiple_of(32),
+            args![
+                self.order,
+                self.places,
+                self.tiles,
+                self.ids,
+                self.rows * self.top_k,
+                self.top_k,
+                self.experts,
+                EXPERT_TILE,
+                tiles,
+            ],
+        );
+        launch.shared = self.experts * 4;
+        launch
+    }
+}
+
+/// The experts' results weighed and summed: `out = add + gate * shared + sum of weight * y`.
+#[derive(Debug, Clone, Copy)]
+pub struct Combine {
+    /// `[rows, width]`; may be `add`.
+    pub out: Address,
+    /// `[pairs, width]`, in the order of the dispatch.
+    pub y: Address,
+    /// `[rows, top_k]` of `u32`: each pair's place.
+    pub places: Address,
+    /// `[rows, top_k]` of f32.
+    pub weights: Address,
+    /// `[rows, width]` of the shared expert, or none.
+    pub shared: Address,
+    /// `[rows]` of f32: the factor of `shared`.
+    pub gates: Address,
+    /// `[rows, width]`, or none.
+    pub add: Address,
+    /// How many.
+    pub rows: u32,
+    /// Experts per row.
+    pub top_k: u32,
+    /// Elements of a row of `out`.
+    pub width: u32,
+}
+
+impl Combine {
+    /// One block per row.
+    #[must_use]
+    pub fn launch(&self, float: Float) -> Launch {
+        launch(
+            of(&COMBINE, float),
+            [self.rows, 1, 1],
+            threads(self.width, 256),
+            args![
+                self.out,
+                self.y,
+                self.places,
+                self.weights,
+                self.shared,
+                self.gates,
+                self.add,
+                self.top_k,
+                self.width,
+            ],
+        )
+    }
+}

@@ -1,0 +1,251 @@
+//! Rows picked and put: `kernels/rows.cu`.
+
+use super::{args, kernels, launch, of, threads, wide};
+use crate::launch::{Address, Float, Launch};
+
+kernels! { "rows":
+    plain COPY = "copy"("ppu") 256;
+    plain FILL = "fill"("puu") 256;
+    plain PICK = "pick"("pppuu") 256;
+    typed GATHER = "gather"("pppuuuu") 1024;
+    typed SCATTER_ADD = "scatter_add"("ppppuu") 1024;
+    typed SCATTER_ADD_IN_ORDER = "scatter_add_in_order"("ppppuuu") 256;
+    typed LOOKUP_MEAN = "lookup_mean"("pppuuu") 1024;
+    typed LOOKUP_SUM = "lookup_sum"("ppppuuuu") 1024;
+}
+
+/// Blocks of 256 threads for `items`, each thread taking four or more.
+fn few_blocks(items: u32) -> [u32; 3] {
+    [items.div_ceil(1024).min(1024), 1, 1]
+}
+
+/// `to = from`.
+#[derive(Debug, Clone, Copy)]
+pub struct Copy {
+    /// Words of 4 bytes.
+    pub to: Address,
+    /// Words of 4 bytes, not overlapping `to`.
+    pub from: Address,
+    /// How many.
+    pub words: u32,
+}
+
+impl Copy {
+    /// A few words per thread.
+    #[must_use]
+    pub fn launch(&self) -> Launch {
+        let grid = few_blocks(self.words);
+        launch(&COPY[0], grid, 256, args![self.to, self.from, self.words])
+    }
+}
+
+/// `to = word`.
+#[derive(Debug, Clone, Copy)]
+pub struct Fill {
+    /// Words of 4 bytes.
+    pub to: Address,
+    /// What each becomes.
+    pub word: u32,
+    /// How many.
+    pub words: u32,
+}
+
+impl Fill {
+    /// A few words per thread.
+    #[must_use]
+    pub fn launch(&self) -> Launch {
+        let grid = few_blocks(self.words);
+        launch(&FILL[0], grid, 256, args![self.to, self.word, self.words])
+    }
+}
+
+/// `out[i] = x[index[i * stride]]`; zeros where that is not below `rows`.
+#[derive(Debug, Clone, Copy)]
+pub struct Gather {
+    /// `[count, width]`.
+    pub out: Address,
+    /// `[rows, width]`.
+    pub x: Address,
+    /// `[count, stride]` of `u32`, of which the first of each row is taken.
+    pub index: Address,
+    /// Indices from one that is taken to the next.
+    pub stride: u32,
+    /// Rows that are made.
+    pub count: u32,
+    /// Rows of `x`.
+    pub rows: u32,
+    /// Elements of each.
+    pub width: u32,
+}
+
+impl Gather {
+    /// One block per row.
+    #[must_use]
+    pub fn launch(&self, float: Float) -> Launch {
+        let wide = wide(self.width, &[self.out, self.x]);
+        let items = if wide { self.width / 8 } else { self.width };
+        launch(
+            of(&GATHER, float),
+            [self.count, 1, 1],
+            threads(items, 256),
+            args![
+                self.out,
+                self.x,
+                self.index,
+                self.stride,
+                self.rows,
+                self.width,
+                wide
+            ],
+        )
+    }
+}
+
+/// `acc[index[i]] += weight[i] * x[i]`. Rows of `acc` that there are not are left out.
+#[derive(Debug, Clone, Copy)]
+pub struct ScatterAdd {
+    /// `[rows, width]`.
+    pub acc: Address,
+    /// `[count, width]`.
+    pub x: Address,
+    /// `[count]` of `u32`.
+    pub index: Address,
+    /// `[count]` of f32, or none for 1.
+    pub weight: Address,
+    /// Rows of `x`.
+    pub count: u32,
+    /// Rows of `acc`.
+    pub rows: u32,
+    /// Elements of each.
+    pub width: u32,
+    /// Whether no row of `acc` is named twice. If one is and this says otherwise, additions are lost.
+    pub unique: bool,
+}
+
+impl ScatterAdd {
+    /// One block per row of `x`, or a thread per column, which is slow for many rows.
+    #[must_use]
+    pub fn launch(&self, float: Float) -> Launch {
+        if self.unique {
+            let args = args![self.acc, self.x, self.index, self.weight, self.rows, self.width];
+            let grid = [self.count, 1, 1];
+            return launch(of(&SCATTER_ADD, float), grid, threads(self.width, 256), args);
+        }
+        launch(
+            of(&SCATTER_ADD_IN_ORDER, float),
+            [self.width.div_ceil(64), 1, 1],
+            64,
+            args![
+                self.acc,
+                self.x,
+                self.index,
+                self.weight,
+                self.count,
+                self.rows,
+                self.width
+            ],
+        )
+    }
+}
+
+/// `out[i]` is the mean of the rows of the ids `i * group ..` on; ids that there are not count as zeros.
+#[derive(Debug, Clone, Copy)]
+pub struct LookupMean {
+    /// `[count, width]`.
+    pub out: Address,
+    /// `[rows, width]`.
+    pub table: Address,
+    /// `[count, group]` of `u32`.
+    pub ids: Address,
+    /// Means.
+    pub count: u32,
+    /// Ids per mean.
+    pub group: u32,
+    /// Rows of the table.
+    pub rows: u32,
+    /// Elements of each.
+    pub width: u32,
+}
+
+impl LookupMean {
+    /// One block per mean.
+    #[must_use]
+    pub fn launch(&self, float: Float) -> Launch {
+        launch(
+            of(&LOOKUP_MEAN, float),
+            [self.count, 1, 1],
+            threads(self.width, 256),
+            args![self.out, self.table, self.ids, self.rows, self.width, self.group],
+        )
+    }
+}
+
+/// `acc[index[i]] += sum over g of tables[g][ids[i * stride + g]]`: all embeddings of a frame's codes at once.
+#[derive(Debug, Clone, Copy)]
+pub struct LookupSum {
+    /// `[rows, width]`.
+    pub acc: Address,
+    /// `[groups, 2]` of `u64`: a table's address and its rows. Ids that a table does not have add nothing.
+    pub tables: Address,
+    /// `[count, stride]` of `u32`, of which the first `groups` of each row are taken.
+    pub ids: Address,
+    /// `[count]` of `u32`, none twice, or none for the first `count` rows.
+    pub index: Address,
+    /// Rows that are added.
+    pub count: u32,
+    /// Rows of `acc`.
+    pub rows: u32,
+    /// Elements of each.
+    pub width: u32,
+    /// Tables.
+    pub groups: u32,
+    /// Ids from one row's first to the next one's.
+    pub stride: u32,
+}
+
+impl LookupSum {
+    /// One block per row.
+    #[must_use]
+    pub fn launch(&self, float: Float) -> Launch {
+        launch(
+            of(&LOOKUP_SUM, float),
+            [self.count, 1, 1],
+            threads(self.width, 256),
+            args![
+                self.acc,
+                self.tables,
+                self.ids,
+                self.index,
+                self.rows,
+                self.width,
+                self.groups,
+                self.stride,
+            ],
+        )
+    }
+}
+
+/// `to[i] = from[index[i]]` for words; [`NO_ROW`](super::NO_ROW) where `index[i]` is not below `words`.
+#[derive(Debug, Clone, Copy)]
+pub struct Pick {
+    /// `[count]` of `u32`.
+    pub to: Address,
+    /// `[words]` of `u32`.
+    pub from: Address,
+    /// `[count]` of `u32`.
+    pub index: Address,
+    /// Words that are made.
+    pub count: u32,
+    /// Words that there are.
+    pub words: u32,
+}
+
+impl Pick {
+    /// A word per thread.
+    #[must_use]
+    pub fn launch(&self) -> Launch {
+        let grid = [self.count.div_ceil(256), 1, 1];
+        let args = args![self.to, self.from, self.index, self.count, self.words];
+        launch(&PICK[0], grid, 256, args)
+    }
+}

@@ -1,0 +1,140 @@
+//! Signals and what streams remember of them: `kernels/signal.cu`.
+
+use super::{args, kernels, launch, of, threads};
+use crate::launch::{Address, Float, Launch};
+
+kernels! { "signal":
+    typed PAD = "pad"("pppppppuuu") 1024;
+    typed REMEMBER = "remember"("pppuu") 1024;
+    typed DEPTHWISE = "depthwise"("pppppuuuuu") 1024;
+}
+
+/// Signals of several streams, one after another, each with `keep` rows of its past.
+#[derive(Debug, Clone, Copy)]
+pub struct Signals {
+    /// `[count + 1]` of `u32`: the row at which each signal begins, and the number of rows.
+    pub from: Address,
+    /// `[count]` of `u32`: how many rows of each signal are not there, from its beginning on: what follows the past is
+    /// zeros. Or none, if all are there.
+    pub lacking: Address,
+    /// `[count]` of `u64`: the address of each stream's past, `[keep, width]`.
+    pub past: Address,
+    /// Streams.
+    pub count: u32,
+    /// Rows of all signals, without their pasts.
+    pub rows: u32,
+    /// Rows that a stream remembers.
+    pub keep: u32,
+}
+
+impl Signals {
+    /// Rows with their pasts in front of each.
+    #[must_use]
+    pub fn padded(&self) -> u32 {
+        self.rows + self.count * self.keep
+    }
+}
+
+/// Lays out `[past | activation(x)]` of every signal.
+#[derive(Debug, Clone, Copy)]
+pub struct Pad {
+    /// `[padded, width]`.
+    pub out: Address,
+    /// `[rows, width]`.
+    pub x: Address,
+    /// Whose.
+    pub signals: Signals,
+    /// Snake's factor `[width]` of f32, or none to leave x as it is. Pasts were activated when they went in.
+    pub a: Address,
+    /// Snake's other factor `[width]` of f32.
+    pub b: Address,
+    /// Elements of a row.
+    pub width: u32,
+}
+
+impl Pad {
+    /// One block per row.
+    #[must_use]
+    pub fn launch(&self, float: Float) -> Launch {
+        let s = &self.signals;
+        launch(
+            of(&PAD, float),
+            [s.padded(), 1, 1],
+            threads(self.width, 256),
+            args![
+                self.out, self.x, s.past, s.from, s.lacking, self.a, self.b, s.count, s.keep, self.width,
+            ],
+        )
+    }
+}
+
+/// The last rows of every padded signal become its stream's past.
+#[derive(Debug, Clone, Copy)]
+pub struct Remember {
+    /// `[padded, width]`, as [`Pad`] made it.
+    pub padded: Address,
+    /// Whose.
+    pub signals: Signals,
+    /// Elements of a row.
+    pub width: u32,
+}
+
+impl Remember {
+    /// One block per row.
+    #[must_use]
+    pub fn launch(&self, float: Float) -> Launch {
+        let s = &self.signals;
+        launch(
+            of(&REMEMBER, float),
+            [s.keep, s.count, 1],
+            threads(self.width, 256),
+            args![self.padded, s.past, s.from, s.keep, self.width],
+        )
+    }
+}
+
+/// A causal convolution, every channel for itself.
+#[derive(Debug, Clone, Copy)]
+pub struct Depthwise {
+    /// `[rows, width]`.
+    pub out: Address,
+    /// `[padded, width]`, as [`Pad`] made it.
+    pub padded: Address,
+    /// `[taps, width]` of f32.
+    pub w: Address,
+    /// `[width]` of f32.
+    pub bias: Address,
+    /// Whose; `keep` is `(taps - 1) * dilation`.
+    pub signals: Signals,
+    /// Rows that are weighed.
+    pub taps: u32,
+    /// Rows from one to the next.
+    pub dilation: u32,
+    /// Elements of a row.
+    pub width: u32,
+}
+
+impl Depthwise {
+    /// One block per row.
+    #[must_use]
+    pub fn launch(&self, float: Float) -> Launch {
+        let s = &self.signals;
+        launch(
+            of(&DEPTHWISE, float),
+            [s.rows, 1, 1],
+            threads(self.width, 256),
+            args![
+                self.out,
+                self.padded,
+                self.w,
+                self.bias,
+                s.from,
+                s.count,
+                s.keep,
+                self.taps,
+                self.dilation,
+                self.width,
+            ],
+        )
+    }
+}

@@ -1,0 +1,24 @@
+//! Omni on a GPU: device memory, launches and graphs, the kernels, and an emulator that runs them without a device.
+//!
+//! A kernel is CUDA C++ in `kernels/`, and a struct here that is its arguments ([`kernels`]). The struct becomes a
+//! [`Launch`], a plain value that can be compared, hashed and kept; a [`Device`] runs it, or records it into a graph.
+//! `Emulated` (feature `emulator`) is a device on the processor that runs the same source: what is tested is what is
+//! shipped. `Cuda` (feature `cuda`) is an NVIDIA device. This crate knows nothing of models.
+
+#[cfg(feature = "cuda")]
+mod cuda;
+mod device;
+#[cfg(feature = "emulator")]
+mod emulated;
+pub mod kernels;
+mod launch;
+
+#[cfg(feature = "cuda")]
+pub use cuda::{Cuda, CudaMemory, CudaStaging, RecordedGraph};
+pub use device::{Device, GpuError, Memory, Result, Staging};
+#[cfg(feature = "emulator")]
+pub use emulated::{Emulated, EmulatedGraph, EmulatedMemory, EmulatedStaging, Order};
+pub use launch::{Address, Args, Dims, Float, Kernel, Launch};
+
+#[cfg(all(test, feature = "emulator"))]
+mod tests;

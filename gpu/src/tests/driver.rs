@@ -1,0 +1,123 @@
+//! The code that talks to NVIDIA's driver: with none, with the one that there is, and with one that runs the emulator
+//! (`emulator/driver.cpp`), through which all other tests go once more.
+
+use std::path::Path;
+use std::process::Command;
+
+use crate::device::{Device, GpuError, Memory, Staging};
+use crate::kernels::Copy;
+use crate::{Address, Cuda};
+
+/// Set in the process that has the emulated driver.
+const EMULATED: &str = "OMNI_TEST_EMULATED_DRIVER";
+
+#[test]
+fn without_a_device_opening_one_says_so() {
+    match Cuda::open(0) {
+        Ok(device) => assert!(!device.name().is_empty()),
+        Err(GpuError::Unavailable(reason)) => assert!(!reason.is_empty()),
+        Err(other) => panic!("expected a device or none, found: {other}"),
+    }
+    assert!(matches!(Cuda::open(4711), Err(GpuError::Unavailable(_))));
+}
+
+/// Through whatever driver there is.
+#[test]
+fn a_device_copies_records_and_replays() {
+    let Ok(device) = Cuda::open(0) else {
+        assert!(
+            std::env::var_os(EMULATED).is_none(),
+            "the emulated driver has a device"
+        );
+        return;
+    };
+    let memory = [
+        device.alloc(256).expect("memory"),
+        device.alloc(256).expect("memory"),
+    ];
+    let [from, to] = [memory[0].address(), memory[1].address()];
+    let mut staging = device.staging(256).expect("memory");
+    assert_eq!(staging.content(), [0; 256]);
+    staging.content_mut().fill(3);
+    device.upload(to, &[1; 256]).expect("room");
+    device.send(from, &staging, 256).expect("room");
+    let copy = Copy { to, from, words: 32 }.launch();
+
+    device.record().expect("idle");
+    assert!(matches!(device.record(), Err(GpuError::Recording(_))));
+    device.launch(&copy).expect("recorded");
+    assert!(matches!(
+        device.upload(from, &[0; 4]),
+        Err(GpuError::Recording(_))
+    ));
+    assert!(matches!(device.wait(), Err(GpuError::Recording(_))));
+    let graph = device.recorded().expect("a graph");
+    assert!(matches!(device.recorded(), Err(GpuError::Recording(_))));
+
+    // Nothing has run yet; then the first half is what was sent.
+    let mut seen = [0; 256];
+    device.download(to, &mut seen).expect("a buffer");
+    assert_eq!(seen, [1; 256]);
+    device.replay(&graph).expect("replayed");
+    device.fetch(to, &mut staging, 256).expect("a buffer");
+    assert_eq!(staging.content()[..128], [3; 128]);
+    assert_eq!(staging.content()[128..], [1; 128]);
+
+    // Other content, another queue, a graph with nothing in it.
+    device.upload(from, &[7; 256]).expect("room");
+    device.replay(&graph).expect("replayed");
+    device.wait().expect("done");
+    let other = device.fork().expect("another queue");
+    other.download(to, &mut seen).expect("a buffer");
+    assert_eq!(seen[..128], [7; 128]);
+    other.record().expect("idle");
+    let empty = other.recorded().expect("a graph");
+    other.replay(&empty).expect("nothing to do");
+    other.wait().expect("done");
+    assert!(device.room().expect("figures").1 > 0);
+    assert!(matches!(device.alloc(1 << 50), Err(GpuError::Memory { .. })));
+    assert!(device.send(from, &staging, 257).is_err());
+    device.upload(Address::NONE, &[]).expect("nothing to do");
+}
+
+/// Runs this program's tests where the driver is the emulated one.
+#[test]
+fn everything_goes_through_a_driver_as_well() {
+    if crate::cuda::MODULES.is_empty() || std::env::var_os(EMULATED).is_some() {
+        return;
+    }
+    let folder = Path::new(env!("OUT_DIR")).join("driver");
+    std::fs::create_dir_all(&folder).expect("a writable build directory");
+    let library = folder.join("libcuda.so.1");
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let built = Command::new("c++")
+        .args([
+            "-std=c++17",
+            "-O1",
+            "-fPIC",
+            "-shared",
+            "-ffp-contract=off",
+            "-Wno-unknown-pragmas",
+        ])
+        .arg("-I")
+        .arg(root.join("kernels"))
+        .arg("-I")
+        .arg(env!("OUT_DIR"))
+        .arg("-o")
+        .arg(&library)
+        .arg(root.join("emulator/driver.cpp"))
+        .status();
+    assert!(built.expect("a compiler").success());
+    let tests = Command::new(std::env::current_exe().expect("this program"))
+        .args(["--quiet", "--test-threads=1"])
+        .env("LD_LIBRARY_PATH", &folder)
+        .env(EMULATED, "1")
+        .output()
+        .expect("this program runs");
+    let said = String::from_utf8_lossy(&tests.stdout);
+    assert!(
+        tests.status.success(),
+        "{said}{}",
+        String::from_utf8_lossy(&tests.stderr)
+    );
+}

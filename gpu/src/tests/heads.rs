@@ -1,0 +1,213 @@
+use proptest::prelude::*;
+
+use super::{Lab, close, each_type, numbers, rounded};
+use crate::Address;
+use crate::kernels::{Attention, NO_ROW, RotateAndStore};
+
+/// `[queries | keys | values]` of a layer.
+#[derive(Debug, Clone, Copy)]
+struct Heads {
+    heads: usize,
+    kv_heads: usize,
+    dim: usize,
+}
+
+impl Heads {
+    fn kv_width(self) -> usize {
+        self.kv_heads * self.dim
+    }
+
+    fn q_width(self) -> usize {
+        self.heads * self.dim
+    }
+
+    fn width(self) -> usize {
+        self.q_width() + 2 * self.kv_width()
+    }
+}
+
+fn heads() -> impl Strategy<Value = Heads> {
+    let dims = prop_oneof![Just(8_usize), Just(16), Just(48), Just(64), Just(128), Just(12)];
+    (
+        1_usize..4,
+        prop_oneof![Just(1_usize), Just(2), Just(3), Just(4), Just(8)],
+        dims,
+    )
+        .prop_map(|(kv_heads, group, dim)| Heads {
+            heads: kv_heads * group,
+            kv_heads,
+            dim,
+        })
+}
+
+/// The head as it is after its norm and rotation.
+fn rotated(head: &[f32], norm: Option<&[f32]>, angles: &[f32], eps: f32) -> Vec<f32> {
+    let (dim, half) = (head.len(), head.len() / 2);
+    let mean = head.iter().map(|v| v * v).sum::<f32>() / dim as f32;
+    let root = (mean + eps).sqrt();
+    let v: Vec<f32> = (0..dim)
+        .map(|c| norm.map_or(head[c], |n| head[c] / root * n[c]))
+        .collect();
+    let turn = |c: usize| {
+        let (sin, cos) = angles[c % half].sin_cos();
+        if c < half {
+            v[c] * cos - v[c + half] * sin
+        } else {
+            v[c] * cos + v[c - half] * sin
+        }
+    };
+    (0..dim).map(turn).collect()
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(24))]
+
+    #[test]
+    fn heads_are_rotated_and_stored(h in heads(), rows in 1_usize..5, normed in any::<bool>()) {
+        let capacity = 7;
+        let (qkv, angles) = (numbers(rows * h.width(), 1), numbers(rows * h.dim / 2, 2));
+        let angles: Vec<f32> = angles.iter().map(|a| a * 400.0).collect();
+        let (q_norm, k_norm) = (numbers(h.dim, 3), numbers(h.dim, 4));
+        // The last row has no place.
+        let slots: Vec<u32> = (0..rows).map(|r| if r + 1 == rows { NO_ROW } else { (r as u32 * 3 + 2) % 7 }).collect();
+        let cache = numbers(capacity * h.kv_width(), 5);
+        let eps = 1e-6;
+        each_type(
+            |lab| {
+                let (at, k, v) = (lab.rows(&qkv), lab.rows(&cache), lab.rows(&cache));
+                let norm = |n: &[f32]| if normed { lab.floats(n) } else { Address::NONE };
+                let rotate = RotateAndStore {
+                    qkv: at,
+                    k,
+                    v,
+                    q_norm: norm(&q_norm),
+                    k_norm: norm(&k_norm),
+                    angles: lab.floats(&angles),
+                    slots: lab.words(&slots),
+                    rows: rows as u32,
+                    heads: h.heads as u32,
+                    kv_heads: h.kv_heads as u32,
+                    head_dim: h.dim as u32,
+                    capacity: capacity as u32,
+                    eps,
+                };
+                lab.run(&rotate.launch(lab.float));
+                let size = capacity * h.kv_width();
+                (lab.read(at, rows * h.width()), lab.read(k, size), lab.read(v, size))
+            },
+            |float, (got, k, v)| {
+                let (before, cache) = (rounded(float, &qkv), rounded(float, &cache));
+                let (mut expected, mut new_k, mut new_v) = (before.clone(), cache.clone(), cache);
+                for (r, row) in before.chunks(h.width()).enumerate() {
+                    let angles = &angles[r * h.dim / 2..][..h.dim / 2];
+                    let (queries, rest) = row.split_at(h.q_width());
+                    let (keys, values) = rest.split_at(h.kv_width());
+                    let turn = |heads: &[f32], norm: &[f32]| -> Vec<f32> {
+                        heads.chunks(h.dim).flat_map(|head| rotated(head, normed.then_some(norm), angles, eps)).collect()
+                    };
+                    expected[r * h.width()..][..h.q_width()].copy_from_slice(&turn(queries, &q_norm));
+                    if slots[r] != NO_ROW {
+                        let at = slots[r] as usize * h.kv_width();
+                        new_k[at..at + h.kv_width()].copy_from_slice(&turn(keys, &k_norm));
+                        new_v[at..at + h.kv_width()].copy_from_slice(values);
+                    }
+                }
+                close("queries", float, &got, &expected);
+                close("keys", float, &k, &new_k);
+                close("values", float, &v, &new_v);
+            },
+        );
+    }
+
+    #[test]
+    fn rows_attend_to_their_own_keys(
+        h in heads(),
+        ranges in prop::collection::vec((0_u32..40, 0_u32..90), 1..6),
+        shift in 0_u32..4,
+        splits in 1_u32..5,
+        paged in any::<bool>(),
+    ) {
+        let rows = ranges.len();
+        let blocks = 160 >> shift;
+        // Blocks in an order of their own; every row sees another part of the table.
+        let table: Vec<u32> = (0..blocks).map(|i| (i * 7 + 3) % blocks).collect();
+        let ranges: Vec<[u32; 3]> = ranges.iter().map(|&(from, len)| [if paged { 2 } else { 9 }, from, (from + len).min(120)]).collect();
+        let (q, k, v) = (numbers(rows * h.width(), 1), numbers(160 * h.kv_width(), 2), numbers(160 * h.kv_width(), 3));
+        let scale = 1.0 / (h.dim as f32).sqrt();
+        each_type(
+            |lab| attend(lab, h, &ranges, paged.then_some((&table, shift)), splits, [&q, &k, &v]),
+            |float, got| {
+                let [q, k, v] = [&q, &k, &v].map(|x| rounded(float, x));
+                let mut expected = Vec::new();
+                for (r, &[begin, from, to]) in ranges.iter().enumerate() {
+                    let slot = |key: u32| if paged {
+                        ((table[(begin + (key >> shift)) as usize] << shift) + (key & ((1 << shift) - 1))) as usize
+                    } else {
+                        (begin + key) as usize
+                    };
+                    for head in 0..h.heads {
+                        let kv_head = head / (h.heads / h.kv_heads);
+                        let query = &q[r * h.width() + head * h.dim..][..h.dim];
+                        let of = |pool: &[f32], key| pool[slot(key) * h.kv_width() + kv_head * h.dim..][..h.dim].to_vec();
+                        let scores: Vec<f32> = (from..to)
+                            .map(|key| of(&k, key).iter().zip(query).map(|(k, q)| k * q).sum::<f32>() * scale)
+                            .collect();
+                        let most = scores.iter().copied().fold(f32::NEG_INFINITY, f32::max);
+                        let weights: Vec<f32> = scores.iter().map(|s| (s - most).exp()).collect();
+                        let total: f32 = weights.iter().sum();
+                        let mut sum = vec![0.0; h.dim];
+                        for (key, weight) in (from..to).zip(&weights) {
+                            for (s, v) in sum.iter_mut().zip(of(&v, key)) {
+                                *s += weight / total * v;
+                            }
+                        }
+                        expected.extend(sum);
+                    }
+                }
+                close("heads", float, &got, &expected);
+            },
+        );
+    }
+}
+
+fn attend(
+    lab: &Lab,
+    h: Heads,
+    ranges: &[[u32; 3]],
+    table: Option<(&Vec<u32>, u32)>,
+    splits: u32,
+    [q, k, v]: [&Vec<f32>; 3],
+) -> Vec<f32> {
+    let rows = ranges.len() as u32;
+    let (heads, kv_heads, head_dim) = (h.heads as u32, h.kv_heads as u32, h.dim as u32);
+    let partial = Attention::partial_bytes(rows, heads, head_dim, splits);
+    let out = lab.room(ranges.len() * h.q_width());
+    let attention = Attention {
+        out,
+        partial: if partial > 0 {
+            lab.floats(&vec![f32::NAN; partial / 4])
+        } else {
+            Address::NONE
+        },
+        q: lab.rows(q),
+        k: lab.rows(k),
+        v: lab.rows(v),
+        table: table.map_or(Address::NONE, |(table, _)| lab.words(table)),
+        ranges: lab.words(&ranges.concat()),
+        rows,
+        heads,
+        kv_heads,
+        head_dim,
+        q_stride: h.width() as u32,
+        kv_stride: h.kv_width() as u32,
+        shift: table.map_or(0, |(_, shift)| shift),
+        splits,
+        scale: 1.0 / (head_dim as f32).sqrt(),
+    };
+    let (attend, merge) = attention.launches(lab.float);
+    lab.run(&attend);
+    if let Some(merge) = merge {
+        lab.run(&merge);
+    }
+    lab.read(out, ranges.len() * h.q_width())
+}

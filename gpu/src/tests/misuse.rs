@@ -1,0 +1,94 @@
+//! What CUDA leaves undefined, the emulator refuses: kernels that are wrong, from `emulator/misuse.cu`.
+
+use super::Lab;
+use crate::launch::{Arg, Args, Dims, Kernel};
+use crate::{Float, Launch, Order};
+
+const fn wrong(name: &'static str, params: &'static str) -> Kernel {
+    Kernel {
+        name,
+        module: "misuse",
+        params,
+        threads: 64,
+    }
+}
+
+static EARLY_END: Kernel = wrong("misuse_early_end", "u");
+static TWO_BARRIERS: Kernel = wrong("misuse_two_barriers", "u");
+static MISSING_LANES: Kernel = wrong("misuse_missing_lanes", "u");
+static BEYOND_SHARED: Kernel = wrong("misuse_beyond_shared", "u");
+static NOT_ALIGNED: Kernel = wrong("misuse_not_aligned", "ppu");
+static MISSING_BARRIER: Kernel = wrong("misuse_missing_barrier", "p");
+
+/// One block of 64 threads with 256 bytes of shared memory.
+fn launch(kernel: &'static Kernel, args: &[(u8, u64)]) -> Launch {
+    Launch {
+        kernel,
+        grid: Dims([1, 1, 1]),
+        block: Dims([64, 1, 1]),
+        shared: 256,
+        args: Args::new(args),
+    }
+}
+
+/// What is said of a kernel with one number, which some numbers make right.
+fn said(kernel: &'static Kernel, right: u32, wrong: u32) -> String {
+    let lab = Lab::new(Float::F32, Order::Forwards);
+    lab.run(&launch(kernel, &[right.arg()]));
+    let error = lab.device.launch(&launch(kernel, &[wrong.arg()]));
+    let said = error.expect_err("this must not pass").to_string();
+    // Nothing of it is left for the next one.
+    lab.run(&launch(kernel, &[right.arg()]));
+    said
+}
+
+#[test]
+fn a_barrier_that_some_threads_never_meet() {
+    for wrong in [1, 63] {
+        let text = said(&EARLY_END, 64, wrong);
+        assert!(text.contains("end of a thread for which others wait"), "{text}");
+    }
+}
+
+#[test]
+fn barriers_at_two_places() {
+    let text = said(&TWO_BARRIERS, 0, 40);
+    assert!(text.contains("threads at different barriers"), "{text}");
+}
+
+#[test]
+fn an_exchange_without_all_lanes() {
+    let text = said(&MISSING_LANES, 32, 40);
+    assert!(text.contains("threads wait for others that never come"), "{text}");
+}
+
+#[test]
+fn shared_memory_has_an_end() {
+    let text = said(&BEYOND_SHARED, 63, 64);
+    assert!(text.contains("access outside its buffer"), "{text}");
+}
+
+#[test]
+fn vectors_must_be_aligned() {
+    let lab = Lab::new(Float::F32, Order::Forwards);
+    let (out, x) = (lab.floats(&[0.0; 64]), lab.floats(&[1.0; 64]));
+    lab.run(&launch(&NOT_ALIGNED, &[out.arg(), x.arg(), 4_u32.arg()]));
+    let error = lab
+        .device
+        .launch(&launch(&NOT_ALIGNED, &[out.arg(), x.arg(), 2_u32.arg()]));
+    let said = error.expect_err("this must not pass").to_string();
+    assert!(said.contains("access that is not aligned"), "{said}");
+}
+
+/// A barrier that is missing shows in the order of the threads, and what was not written is not a number.
+#[test]
+fn the_order_of_threads_shows_where_a_barrier_is_missing() {
+    let seen = [Order::Forwards, Order::Backwards].map(|order| {
+        let lab = Lab::new(Float::F32, order);
+        let out = lab.floats(&[0.0; 64]);
+        lab.run(&launch(&MISSING_BARRIER, &[out.arg()]));
+        lab.read_floats(out, 64)
+    });
+    let numbers = |values: &[f32]| values.iter().filter(|v| !v.is_nan()).count();
+    assert_eq!((numbers(&seen[0]), numbers(&seen[1])), (1, 63));
+}

@@ -1,0 +1,269 @@
+use proptest::prelude::*;
+
+use super::linear::product;
+use super::pointwise::silu;
+use super::{close, each_type, numbers, rounded};
+use crate::Address;
+use crate::kernels::{
+    Activation, Combine, Dispatch, EXPERT_TILE, ExpertDown, ExpertGated, ExpertLinear, Linear, NO_ROW, Route,
+};
+
+/// Ids, weights and gate of one row, as the host routes.
+fn routed(scores: &[f32], experts: usize, top_k: usize, normalise: bool) -> (Vec<u32>, Vec<f32>, f32) {
+    let most = scores[..experts]
+        .iter()
+        .copied()
+        .fold(f32::NEG_INFINITY, f32::max);
+    let exps: Vec<f32> = scores[..experts].iter().map(|s| (s - most).exp()).collect();
+    let sum: f32 = exps.iter().sum();
+    let mut p: Vec<(u32, f32)> = (0..).zip(exps.iter().map(|e| e / sum)).collect();
+    p.sort_by(|a, b| b.1.total_cmp(&a.1).then(a.0.cmp(&b.0)));
+    p.truncate(top_k);
+    let chosen: f32 = if normalise {
+        p.iter().map(|p| p.1).sum()
+    } else {
+        1.0
+    };
+    let gate = scores.get(experts).map_or(0.0, |s| 1.0 / (1.0 + (-s).exp()));
+    (
+        p.iter().map(|p| p.0).collect(),
+        p.iter().map(|p| p.1 / chosen).collect(),
+        gate,
+    )
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(24))]
+
+    #[test]
+    fn rows_go_to_their_likeliest_experts(
+        rows in 1_usize..6,
+        experts in prop_oneof![2_usize..20, Just(64), Just(128)],
+        top_k in 1_usize..9,
+        shared in any::<bool>(),
+        normalise in any::<bool>(),
+        seed in 0_usize..50,
+    ) {
+        let (top_k, width) = (top_k.min(experts), experts + usize::from(shared));
+        // Some tie.
+        let scores: Vec<f32> = numbers(rows * width, seed).iter().map(|s| (s * 40.0).round() / 10.0).collect();
+        each_type(
+            |lab| {
+                let ids = lab.words(&vec![0; rows * top_k]);
+                let (weights, gates) = (lab.floats(&vec![0.0; rows * top_k]), lab.floats(&vec![0.0; rows]));
+                let route = Route {
+                    ids,
+                    weights,
+                    gates: if shared { gates } else { Address::NONE },
+                    scores: lab.rows(&scores),
+                    rows: rows as u32,
+                    experts: experts as u32,
+                    width: width as u32,
+                    top_k: top_k as u32,
+                    normalise,
+                };
+                lab.run(&route.launch(lab.float));
+                (lab.read_words(ids, rows * top_k), lab.read_floats(weights, rows * top_k), lab.read_floats(gates, rows))
+            },
+            |float, (ids, weights, gates)| {
+                let expected = rounded(float, &scores);
+                for (r, row) in expected.chunks(width).enumerate() {
+                    let (e_ids, e_weights, gate) = routed(row, experts, top_k, normalise);
+                    assert_eq!(ids[r * top_k..][..top_k], e_ids);
+                    close("weights", crate::Float::F32, &weights[r * top_k..][..top_k], &e_weights);
+                    close("gate", crate::Float::F32, &gates[r..=r], &[if shared { gate } else { 0.0 }]);
+                }
+            },
+        );
+    }
+
+    #[test]
+    fn experts_compute_their_rows(
+        rows in 1_usize..4,
+        hidden in prop_oneof![1_usize..80, Just(256), Just(1088)],
+        half in prop_oneof![1_usize..40, Just(64)],
+        top_k in prop_oneof![Just(2_usize), Just(5), Just(8)],
+        shared in any::<bool>(),
+        added in any::<bool>(),
+    ) {
+        let experts = 9;
+        let x = numbers(rows * hidden, 1);
+        let scaled = |n: usize, seed, by: usize| numbers(n, seed).iter().map(|w| w / (by as f32).sqrt()).collect::<Vec<_>>();
+        let (gate_up, down) = (scaled(experts * 2 * half * hidden, 2, hidden), scaled(experts * hidden * half, 3, half));
+        // The last has one expert only.
+        let mut ids: Vec<u32> = (0..rows * top_k).map(|i| (i * 3 % experts) as u32).collect();
+        ids[rows * top_k - 1] = NO_ROW;
+        let (weights, gates) = (numbers(rows * top_k, 4), numbers(rows, 5));
+        let (others, add) = (numbers(rows * hidden, 6), numbers(rows * hidden, 7));
+        each_type(
+            |lab| {
+                let (h, out) = (lab.room(rows * top_k * half), lab.rows(&add));
+                let (at_ids, top_k_, experts_) = (lab.words(&ids), top_k as u32, experts as u32);
+                let first = ExpertGated {
+                    out: h,
+                    x: lab.rows(&x),
+                    w: lab.rows(&gate_up),
+                    ids: at_ids,
+                    rows: rows as u32,
+                    experts: experts_,
+                    top_k: top_k_,
+                    half: half as u32,
+                    inputs: hidden as u32,
+                };
+                lab.run(&first.launch(lab.float));
+                let second = ExpertDown {
+                    out,
+                    h,
+                    w: lab.rows(&down),
+                    ids: at_ids,
+                    weights: lab.floats(&weights),
+                    shared: if shared { lab.rows(&others) } else { Address::NONE },
+                    gates: lab.floats(&gates),
+                    add: if added { out } else { Address::NONE },
+                    rows: rows as u32,
+                    experts: experts_,
+                    top_k: top_k_,
+                    outputs: hidden as u32,
+                    inputs: half as u32,
+                };
+                lab.run(&second.launch(lab.float));
+                (lab.read(h, rows * top_k * half), lab.read(out, rows * hidden))
+            },
+            |float, (h, out)| {
+                let [x, gate_up, down, others, add] = [&x, &gate_up, &down, &others, &add].map(|v| rounded(float, v));
+                let mut expected = vec![0.0; rows * hidden];
+                for (i, e) in expected.iter_mut().enumerate() {
+                    *e = if added { add[i] } else { 0.0 } + if shared { gates[i / hidden] * others[i] } else { 0.0 };
+                }
+                for (pair, &id) in ids.iter().enumerate() {
+                    let made = &h[pair * half..][..half];
+                    if id == NO_ROW {
+                        assert!(made.iter().all(|h| *h == 0.0));
+                        continue;
+                    }
+                    let (id, row) = (id as usize, pair / top_k);
+                    let both = product(&x[row * hidden..][..hidden], &gate_up[id * 2 * half * hidden..][..2 * half * hidden], hidden);
+                    let gated: Vec<f32> = (0..half).map(|c| silu(both[c]) * both[half + c]).collect();
+                    close("first half", float, made, &gated);
+                    // On from what the device has, so that only one product's rounding is compared.
+                    let second = product(made, &down[id * hidden * half..][..hidden * half], half);
+                    for (e, y) in expected[row * hidden..].iter_mut().zip(second) {
+                        *e += weights[pair] * y;
+                    }
+                }
+                close("second half", float, &out, &expected);
+            },
+        );
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(16))]
+
+    #[test]
+    fn pairs_are_put_in_the_order_of_their_experts(
+        rows in 1_usize..200,
+        experts in 1_usize..20,
+        top_k in 1_usize..4,
+        seed in 0_usize..100,
+    ) {
+        let (inputs, outputs) = (24, 40);
+        let pairs = rows * top_k;
+        let ids: Vec<u32> = (0..pairs)
+            .map(|i| (i * i * 7 + i * seed) % (experts + 1))
+            .map(|e| if e == experts { NO_ROW } else { e as u32 })
+            .collect();
+        let x = numbers(rows * inputs, 1);
+        let w = numbers(experts * outputs * inputs, 2);
+        let weights = numbers(pairs, 3);
+        let tile_count = Dispatch::tiles(rows as u32, experts as u32, top_k as u32);
+        each_type(
+            |lab| {
+                let [order, places] = [0; 2].map(|_| lab.words(&vec![0; pairs]));
+                let tiles = lab.words(&vec![0; 3 * tile_count as usize]);
+                let (at_ids, rows, experts, top_k) = (lab.words(&ids), rows as u32, experts as u32, top_k as u32);
+                lab.run(&Dispatch { order, places, tiles, ids: at_ids, rows, experts, top_k }.launch());
+                let y = lab.room(pairs * outputs);
+                let linear = Linear {
+                    out: y,
+                    x: lab.rows(&x),
+                    w: lab.rows(&w),
+                    bias: Address::NONE,
+                    scale: Address::NONE,
+                    add: Address::NONE,
+                    rows: pairs as u32,
+                    outputs: outputs as u32,
+                    inputs: inputs as u32,
+                    activation: Activation::None,
+                };
+                lab.run(&ExpertLinear { linear, index: order, tiles, tile_count }.launch(lab.float));
+                let out = lab.room(rows as usize * outputs);
+                let combine = Combine {
+                    out,
+                    y,
+                    places,
+                    weights: lab.floats(&weights),
+                    shared: Address::NONE,
+                    gates: Address::NONE,
+                    add: Address::NONE,
+                    rows,
+                    top_k,
+                    width: outputs as u32,
+                };
+                lab.run(&combine.launch(lab.float));
+                (lab.read_words(tiles, 3 * tile_count as usize), lab.read_words(places, pairs), lab.read(out, rows as usize * outputs))
+            },
+            |float, (tiles, places, out)| {
+                // Every pair is in one tile of its expert.
+                for (pair, &id) in ids.iter().enumerate() {
+                    let place = places[pair];
+                    let holds = |t: &&[u32]| t[1] <= place && place < t[2];
+                    let tile: Vec<_> = tiles.chunks(3).filter(holds).collect();
+                    if id == NO_ROW {
+                        assert_eq!(place, NO_ROW);
+                    } else {
+                        assert!(tile.len() == 1 && tile[0][0] == id && tile[0][2] - tile[0][1] <= EXPERT_TILE);
+                    }
+                }
+                let (x, w) = (rounded(float, &x), rounded(float, &w));
+                let mut expected = vec![0.0; rows * outputs];
+                for (pair, &id) in ids.iter().enumerate().filter(|(_, id)| **id != NO_ROW) {
+                    let (row, of) = (pair / top_k, outputs * inputs);
+                    let y = product(&x[row * inputs..][..inputs], &w[id as usize * of..][..of], inputs);
+                    for (e, y) in expected[row * outputs..].iter_mut().zip(rounded(float, &y)) {
+                        *e += weights[pair] * y;
+                    }
+                }
+                close("combined", float, &out, &expected);
+            },
+        );
+    }
+}
+
+#[test]
+fn scores_that_are_no_numbers_choose_nobody() {
+    each_type(
+        |lab| {
+            let (ids, weights) = (lab.words(&[9; 4]), lab.floats(&[9.0; 4]));
+            let scores = lab.rows(&[f32::NAN; 6]);
+            let (rows, experts, width, top_k) = (2, 3, 3, 2);
+            let route = Route {
+                ids,
+                weights,
+                gates: Address::NONE,
+                scores,
+                rows,
+                experts,
+                width,
+                top_k,
+                normalise: false,
+            };
+            lab.run(&route.launch(lab.float));
+            (lab.read_words(ids, 4), lab.read_floats(weights, 4))
+        },
+        |_, (ids, weights)| {
+            assert_eq!(ids, [NO_ROW; 4]);
+            assert_eq!(weights, [0.0; 4]);
+        },
+    );
+}

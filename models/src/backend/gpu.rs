@@ -1,0 +1,193 @@
+//! The operations on a GPU, in f32 or bf16: kernels of `omni-gpu`, launched one by one or, in steps that are alike, as
+//! graphs.
+//!
+//! Rows lie in device memory, and what is decided while a step is computed is decided there. A step takes what the
+//! host brings (codes, positions, places in the cache) in one copy; see [`lane`] for how it becomes a graph.
+
+mod arena;
+mod attention;
+mod choices;
+mod experts;
+mod ids;
+mod lane;
+mod operations;
+mod products;
+mod signals;
+mod upload;
+mod watch;
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use omni_gpu::{Address, Device, Float, GpuError, Launch};
+
+use super::{ComputeError, Result, StepKey};
+use lane::{Lane, Place};
+use watch::Watch;
+
+impl From<GpuError> for ComputeError {
+    fn from(error: GpuError) -> Self {
+        Self(error.to_string())
+    }
+}
+
+/// A GPU with a queue of work. Clones share the queue.
+pub(crate) struct Gpu<D: Device> {
+    float: Float,
+    lane: Arc<Mutex<Lane<D>>>,
+    watch: Arc<Watch>,
+}
+
+impl<D: Device> Clone for Gpu<D> {
+    fn clone(&self) -> Self {
+        Self {
+            float: self.float,
+            lane: Arc::clone(&self.lane),
+            watch: Arc::clone(&self.watch),
+        }
+    }
+}
+
+/// `[rows, width]` of the backend's float type.
+pub(crate) struct Rows<D: Device> {
+    place: Place<D>,
+    rows: usize,
+    width: usize,
+}
+
+/// `[rows, columns]` of `u32`.
+pub(crate) struct Ids<D: Device> {
+    place: Place<D>,
+    rows: usize,
+    columns: usize,
+}
+
+/// `[outputs, inputs]`, row by row, with a bias `[outputs]` of f32 or none.
+pub(crate) struct Matrix<D: Device> {
+    weight: D::Memory,
+    bias: Option<D::Memory>,
+    outputs: usize,
+    inputs: usize,
+}
+
+/// Numbers of f32, one per channel.
+pub(crate) struct Vector<D: Device> {
+    values: D::Memory,
+}
+
+/// `[rows, width]`.
+pub(crate) struct Table<D: Device> {
+    values: D::Memory,
+    rows: usize,
+    width: usize,
+}
+
+/// Of all experts `[gate | up]`, `[experts, 2 * inner, hidden]`, and `down`, `[experts, hidden, inner]`.
+pub(crate) struct Experts<D: Device> {
+    gate_up: D::Memory,
+    down: D::Memory,
+    inner: usize,
+}
+
+/// `[slots, width]` each.
+pub(crate) struct Kv<D: Device> {
+    keys: D::Memory,
+    values: D::Memory,
+    slots: usize,
+    width: usize,
+}
+
+/// `[streams, rows, width]`.
+pub(crate) struct Past<D: Device> {
+    values: Option<D::Memory>,
+    streams: usize,
+    rows: usize,
+    width: usize,
+}
+
+/// Memory for rows that one step leaves for another.
+pub(crate) struct Kept<D: Device>(Option<D::Memory>);
+
+impl<D: Device> Default for Kept<D> {
+    fn default() -> Self {
+        Self(None)
+    }
+}
+
+impl<D: Device> Gpu<D> {
+    /// `graphs`: whether steps that are alike become graphs.
+    pub(crate) fn new(device: D, float: Float, graphs: bool) -> Self {
+        Self {
+            float,
+            lane: Arc::new(Mutex::new(Lane::new(device, graphs))),
+            watch: Arc::default(),
+        }
+    }
+
+    fn lane(&self) -> MutexGuard<'_, Lane<D>> {
+        self.lane.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn launch(&self, launch: Launch) -> Result<()> {
+        Ok(self.lane().launch(launch, &self.watch)?)
+    }
+
+    /// Rows to be written.
+    fn scratch(&self, rows: usize, width: usize) -> Result<Rows<D>> {
+        let place = self.lane().take(rows * width * self.float.bytes())?;
+        Ok(Rows { place, rows, width })
+    }
+
+    /// Brings words of the host.
+    fn bring(&self, words: impl Iterator<Item = u32>) -> Result<Place<D>> {
+        let bytes: Vec<u8> = words.flat_map(u32::to_le_bytes).collect();
+        Ok(self.lane().bring(&bytes)?)
+    }
+
+    /// A replica's: another queue of the same device.
+    fn fork(&self) -> Result<Self> {
+        let lane = self.lane();
+        // What was loaded is there before another queue reads it.
+        lane.device.wait()?;
+        Ok(Self {
+            float: self.float,
+            lane: Arc::new(Mutex::new(Lane::new(lane.device.fork()?, lane.graphs))),
+            watch: Arc::clone(&self.watch),
+        })
+    }
+
+    fn run_step<T>(&self, key: StepKey, step: impl FnOnce(&Self) -> Result<T>) -> Result<T> {
+        if !self.lane().begin(key, &self.watch)? {
+            return step(self);
+        }
+        let result = step(self);
+        let mut lane = self.lane();
+        match result {
+            Ok(result) => {
+                lane.finish(&self.watch)?;
+                Ok(result)
+            }
+            Err(error) => {
+                lane.abandon();
+                Err(error)
+            }
+        }
+    }
+}
+
+impl<D: Device> Rows<D> {
+    fn count(&self) -> u32 {
+        small(self.rows * self.width)
+    }
+
+    fn address(&self) -> Address {
+        self.place.address()
+    }
+}
+
+/// Sizes are checked against memory long before they come near the limit.
+fn small(n: usize) -> u32 {
+    u32::try_from(n).unwrap_or(u32::MAX)
+}
+
+#[cfg(test)]
+mod tests;

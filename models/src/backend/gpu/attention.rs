@@ -1,0 +1,158 @@
+//! Where a batch's rows stand and what they see, and attention over it.
+
+use omni_gpu::Device;
+use omni_gpu::kernels::{Attention, RANGE, RotateAndStore};
+
+use super::lane::Place;
+use super::{Gpu, Kv, Rows, Vector, small};
+use crate::backend::{AttentionShape, Batch, Result};
+use crate::nn::Angles;
+use omni_gpu::{Address, Memory};
+
+/// What all layers need of a batch.
+pub(crate) struct Places<D: Device> {
+    /// `[rows, head_dim / 2]` of f32.
+    angles: Place<D>,
+    /// The cache row of every row's own keys and values.
+    slots: Place<D>,
+    /// The cache rows of all sequences' keys.
+    keys: Place<D>,
+    /// Of every row, by window: which of `keys` it sees.
+    ranges: Place<D>,
+    /// Keys that a row sees, most, as far as launches depend on it.
+    most: u32,
+}
+
+impl<D: Device> Gpu<D> {
+    pub(super) fn prepare(&self, batch: &Batch, angles: &Angles, window: Option<usize>) -> Result<Places<D>> {
+        let rows = batch.rows();
+        let (mut keys, mut slots) = (Vec::new(), Vec::with_capacity(rows));
+        let mut ranges = Vec::with_capacity(rows * RANGE);
+        for span in batch.spans() {
+            let begin = small(keys.len());
+            keys.extend_from_slice(batch.slots(span));
+            slots.extend_from_slice(batch.new_slots(span));
+            for query in span.start..span.start + span.len {
+                let end = query + 1 - span.first_key;
+                let from = window.map_or(0, |window| end.saturating_sub(window));
+                ranges.extend([begin, small(from), small(end)]);
+            }
+        }
+        // Batches of one size bring as many words, whatever their sequences' lengths.
+        keys.resize(keys.len().max(batch.room() * rows), 0);
+        let bits = angles.of(batch).into_iter().map(f32::to_bits);
+        Ok(Places {
+            angles: self.bring(bits)?,
+            slots: self.bring(slots.into_iter())?,
+            keys: self.bring(keys.into_iter())?,
+            ranges: self.bring(ranges.into_iter())?,
+            most: small(batch.keys()),
+        })
+    }
+
+    pub(super) fn attend(
+        &self,
+        shape: &AttentionShape,
+        norms: Option<(&Vector<D>, &Vector<D>)>,
+        qkv: &Rows<D>,
+        places: &Places<D>,
+        kv: &Kv<D>,
+    ) -> Result<Rows<D>> {
+        let norm = |which: Option<&Vector<D>>| which.map_or(Address::NONE, |v| v.values.address());
+        let rotate = RotateAndStore {
+            qkv: qkv.address(),
+            k: kv.keys.address(),
+            v: kv.values.address(),
+            q_norm: norm(norms.map(|(q, _)| q)),
+            k_norm: norm(norms.map(|(_, k)| k)),
+            angles: places.angles.address(),
+            slots: places.slots.address(),
+            rows: small(qkv.rows),
+            heads: small(shape.heads),
+            kv_heads: small(shape.kv_heads),
+            head_dim: small(shape.head_dim),
+            capacity: small(kv.slots),
+            eps: shape.eps,
+        };
+        self.launch(rotate.launch(self.float))?;
+        let keys = Keys {
+            k: kv.keys.address(),
+            v: kv.values.address(),
+            stride: kv.width,
+            table: places.keys.address(),
+            ranges: places.ranges.address(),
+            most: places.most,
+        };
+        self.heads(shape, qkv, &keys)
+    }
+
+    /// Every row over all rows of its block.
+    pub(super) fn attend_within(
+        &self,
+        shape: &AttentionShape,
+        qkv: &Rows<D>,
+        lens: &[usize],
+    ) -> Result<Rows<D>> {
+        let (mut ranges, mut begin) = (Vec::with_capacity(qkv.rows * RANGE), 0);
+        for &len in lens {
+            ranges.extend([begin, 0, small(len)].repeat(len));
+            begin += small(len);
+        }
+        let ranges = self.bring(ranges.into_iter())?;
+        let part = |from: usize| qkv.address().offset(from * self.float.bytes());
+        let keys = Keys {
+            k: part(shape.q_width()),
+            v: part(shape.q_width() + shape.kv_width()),
+            stride: qkv.width,
+            table: Address::NONE,
+            ranges: ranges.address(),
+            most: small(lens.iter().copied().max().unwrap_or(0)),
+        };
+        self.heads(shape, qkv, &keys)
+    }
+
+    fn heads(&self, shape: &AttentionShape, qkv: &Rows<D>, keys: &Keys) -> Result<Rows<D>> {
+        let out = self.scratch(qkv.rows, shape.q_width())?;
+        let (rows, heads, dim) = (small(qkv.rows), small(shape.heads), small(shape.head_dim));
+        let kv_heads = small(shape.kv_heads);
+        let splits = Attention::splits(rows, kv_heads, keys.most);
+        let partial = Attention::partial_bytes(rows, heads, dim, splits);
+        let partial = (partial > 0).then(|| self.lane().take(partial)).transpose()?;
+        let attention = Attention {
+            out: out.address(),
+            partial: partial.as_ref().map_or(Address::NONE, Place::address),
+            q: qkv.address(),
+            k: keys.k,
+            v: keys.v,
+            table: keys.table,
+            ranges: keys.ranges,
+            rows,
+            heads,
+            kv_heads,
+            head_dim: dim,
+            q_stride: small(qkv.width),
+            kv_stride: small(keys.stride),
+            shift: 0,
+            splits,
+            scale: 1.0 / (shape.head_dim as f32).sqrt(),
+        };
+        let (attend, merge) = attention.launches(self.float);
+        self.launch(attend)?;
+        if let Some(merge) = merge {
+            self.launch(merge)?;
+        }
+        Ok(out)
+    }
+}
+
+/// Where keys and values are.
+struct Keys {
+    k: Address,
+    v: Address,
+    /// Numbers from row to row.
+    stride: usize,
+    table: Address,
+    ranges: Address,
+    /// Keys that a row sees, most.
+    most: u32,
+}

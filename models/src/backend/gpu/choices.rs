@@ -1,0 +1,65 @@
+//! Which ids come next, chosen on the device.
+
+use omni_gpu::kernels::{Sample, SampleRow};
+use omni_gpu::{Address, Device};
+
+use super::{Gpu, Ids, Rows, small};
+use crate::backend::{Backend, Result};
+use crate::sampling::Choice;
+
+impl<D: Device> Gpu<D> {
+    pub(super) fn choose(
+        &self,
+        logits: &Rows<D>,
+        choices: &[Choice<'_>],
+        ids: &mut Ids<D>,
+        column: usize,
+    ) -> Result<()> {
+        let counted = choices.iter().filter_map(Choice::counted).map(<[u32]>::len).max();
+        // As much as the largest of such steps brings.
+        let room = counted.map_or(0, |n| self.bucket_keys(n));
+        let mut settings = Vec::with_capacity(choices.len() * SampleRow::WORDS);
+        let mut generated = Vec::with_capacity(choices.len() * room);
+        for choice in choices {
+            let from = generated.len();
+            generated.extend_from_slice(choice.counted().unwrap_or_default());
+            let row = sample_row(choice, column, from, generated.len() - from);
+            settings.extend(row.words());
+            generated.resize(from + room, 0);
+        }
+        let settings = self.bring(settings.into_iter())?;
+        let generated = (room > 0)
+            .then(|| self.bring(generated.into_iter()))
+            .transpose()?;
+        let kernel = Sample {
+            out: ids.column(column),
+            logits: logits.address(),
+            settings: settings.address(),
+            generated: generated.as_ref().map_or(Address::NONE, |g| g.address()),
+            rows: small(choices.len()),
+            vocab: small(logits.width),
+            stride: small(ids.columns),
+        };
+        self.launch(kernel.launch(self.float))
+    }
+}
+
+fn sample_row(choice: &Choice<'_>, group: usize, from: usize, count: usize) -> SampleRow {
+    let (s, limits) = (choice.sampling, choice.limits);
+    // Whether the end is near is known here, where all ids are counted.
+    let early = limits.generated.len() < s.min_tokens as usize;
+    SampleRow {
+        temperature: s.temperature,
+        top_k: s.top_k,
+        top_p: s.top_p,
+        repetition_penalty: s.repetition_penalty,
+        min_tokens: if early { u32::MAX } else { 0 },
+        suppress_from: limits.suppress_from.map_or(u32::MAX, small),
+        end: limits.end.unwrap_or(u32::MAX),
+        generated_from: small(from),
+        generated: small(count),
+        seed: choice.seed,
+        step: choice.step,
+        group: small(group),
+    }
+}

@@ -1,0 +1,116 @@
+//! Ids on the device: brought, looked up, fetched; and rows fetched as numbers.
+
+use half::bf16;
+use omni_gpu::kernels::{Gather, LookupMean, LookupSum};
+use omni_gpu::{Address, Device, Float, Memory};
+
+use super::{Gpu, Ids, Rows, Table, small};
+use crate::backend::Result;
+
+impl<D: Device> Ids<D> {
+    pub(super) fn column(&self, column: usize) -> Address {
+        self.place.address().offset(column * 4)
+    }
+}
+
+impl<D: Device> Gpu<D> {
+    /// Row `i` of `out` is row `index[i * stride]` of the `rows` rows at `x`.
+    pub(super) fn pick(
+        &self,
+        out: &Rows<D>,
+        x: Address,
+        rows: usize,
+        index: Address,
+        stride: usize,
+    ) -> Result<()> {
+        let kernel = Gather {
+            out: out.address(),
+            x,
+            index,
+            stride: small(stride),
+            count: small(out.rows),
+            rows: small(rows),
+            width: small(out.width),
+        };
+        self.launch(kernel.launch(self.float))
+    }
+
+    pub(super) fn look_up(&self, table: &Table<D>, ids: &Ids<D>, column: usize) -> Result<Rows<D>> {
+        let out = self.scratch(ids.rows, table.width)?;
+        let x = table.values.address();
+        self.pick(&out, x, table.rows, ids.column(column), ids.columns)?;
+        Ok(out)
+    }
+
+    pub(super) fn look_up_and_add(
+        &self,
+        acc: Rows<D>,
+        tables: &[&Table<D>],
+        ids: &Ids<D>,
+        index: Option<&[u32]>,
+    ) -> Result<Rows<D>> {
+        let described = tables
+            .iter()
+            .flat_map(|t| [t.values.address().0, t.rows as u64])
+            .flat_map(u64::to_le_bytes);
+        let described: Vec<u8> = described.collect();
+        let described = self.lane().bring(&described)?;
+        let index = index.map(|index| self.bring(index.iter().copied())).transpose()?;
+        let kernel = LookupSum {
+            acc: acc.address(),
+            tables: described.address(),
+            ids: ids.place.address(),
+            index: index.as_ref().map_or(Address::NONE, |index| index.address()),
+            count: small(ids.rows),
+            rows: small(acc.rows),
+            width: small(acc.width),
+            groups: small(tables.len()),
+            stride: small(ids.columns),
+        };
+        self.launch(kernel.launch(self.float))?;
+        Ok(acc)
+    }
+
+    pub(super) fn look_up_mean(&self, table: &Table<D>, ids: &Ids<D>) -> Result<Rows<D>> {
+        let out = self.scratch(ids.rows, table.width)?;
+        let kernel = LookupMean {
+            out: out.address(),
+            table: table.values.address(),
+            ids: ids.place.address(),
+            count: small(ids.rows),
+            group: small(ids.columns),
+            rows: small(table.rows),
+            width: small(table.width),
+        };
+        self.launch(kernel.launch(self.float))?;
+        Ok(out)
+    }
+
+    pub(super) fn fetch_ids(&self, ids: &Ids<D>) -> Result<Vec<u32>> {
+        let mut bytes = vec![0; ids.rows * ids.columns * 4];
+        self.lane().fetch(ids.place.address(), &mut bytes)?;
+        Ok(bytes
+            .as_chunks()
+            .0
+            .iter()
+            .map(|b| u32::from_le_bytes(*b))
+            .collect())
+    }
+
+    pub(super) fn fetch_floats(&self, x: &Rows<D>) -> Result<Vec<f32>> {
+        let mut bytes = vec![0; x.rows * x.width * self.float.bytes()];
+        self.lane().fetch(x.address(), &mut bytes)?;
+        Ok(match self.float {
+            Float::F32 => bytes
+                .as_chunks()
+                .0
+                .iter()
+                .map(|b| f32::from_le_bytes(*b))
+                .collect(),
+            Float::Bf16 => {
+                let wide = |b: &[u8; 2]| bf16::from_le_bytes(*b).to_f32();
+                bytes.as_chunks().0.iter().map(wide).collect()
+            }
+        })
+    }
+}

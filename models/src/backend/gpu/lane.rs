@@ -1,0 +1,304 @@
+//! A queue of work with the memory that it uses, and the steps that it knows already.
+//!
+//! Outside of a step, what is asked for is launched at once. Inside one nothing is: launches are kept, as the values
+//! that they are, and what they need of the host is put together in one place. At the end that goes to the device in
+//! one copy, and the launches as one graph, which is recorded when a key is met first. When it is met again, the launches
+//! are compared with the recorded ones, one by one, and only the graph is launched. So a graph never does anything but what
+//! the networks' code has just asked for: if that differs, or if a graph cannot be made, the step is launched without one,
+//! and such steps always are from there on.
+
+use std::collections::HashMap;
+
+use omni_gpu::{Address, Device, GpuError, Launch, Memory, Staging};
+
+use super::arena::{Arena, Piece};
+use super::watch::Watch;
+use crate::backend::StepKey;
+
+/// Bytes that a step can bring from the host, most.
+const STAGED: usize = 4 << 20;
+/// Every piece of them begins at a multiple of this.
+const ALIGNMENT: usize = 16;
+/// Steps that are remembered, most.
+const REMEMBERED: usize = 128;
+
+/// Where something in device memory is, and what keeps it there.
+pub(super) enum Place<D: Device> {
+    Piece(Piece<D>),
+    /// In memory that is kept otherwise: the staging area of the running step, or what is kept from step to step.
+    Fixed(Address),
+}
+
+impl<D: Device> Place<D> {
+    pub(super) fn address(&self) -> Address {
+        match self {
+            Self::Piece(piece) => piece.address(),
+            Self::Fixed(address) => *address,
+        }
+    }
+}
+
+/// Memory of the steps of one network. They follow one another, so they share it.
+struct Stage<D: Device> {
+    arena: Arena<D>,
+    host: D::Staging,
+    device: D::Memory,
+    /// Whether the device may still be reading `host`.
+    sending: bool,
+}
+
+/// A step that was done before.
+struct Known<D: Device> {
+    launches: Vec<Launch>,
+    graph: Option<D::Graph>,
+    /// [`Lane::epoch`] at that time.
+    epoch: u64,
+    used: u64,
+}
+
+/// The step that is being put together.
+struct Open<D: Device> {
+    key: StepKey,
+    launches: Vec<Launch>,
+    /// As long as nothing differs, the launches are these, so many of them.
+    like: Option<usize>,
+    /// Bytes brought from the host.
+    staged: usize,
+    /// What there was no room for among the staged bytes.
+    beside: Vec<Piece<D>>,
+}
+
+pub(super) struct Lane<D: Device> {
+    pub(super) device: D,
+    loose: Arena<D>,
+    stages: HashMap<&'static str, Stage<D>>,
+    known: HashMap<StepKey, Known<D>>,
+    open: Option<Open<D>>,
+    /// Counts the times that memory which steps refer to was moved.
+    epoch: u64,
+    steps: u64,
+    /// Whether graphs are made at all.
+    pub(super) graphs: bool,
+}
+
+impl<D: Device> Lane<D> {
+    pub(super) fn new(device: D, graphs: bool) -> Self {
+        Self {
+            device,
+            loose: Arena::new(),
+            stages: HashMap::new(),
+            known: HashMap::new(),
+            open: None,
+            epoch: 0,
+            steps: 0,
+            graphs,
+        }
+    }
+
+    /// Memory for something that is computed.
+    pub(super) fn take(&self, bytes: usize) -> omni_gpu::Result<Place<D>> {
+        let stage = self
+            .open
+            .as_ref()
+            .and_then(|open| self.stages.get(open.key.stage));
+        let arena = stage.map_or(&self.loose, |stage| &stage.arena);
+        arena.take(&self.device, bytes).map(Place::Piece)
+    }
+
+    /// Brings bytes of the host.
+    pub(super) fn bring(&mut self, bytes: &[u8]) -> omni_gpu::Result<Place<D>> {
+        if let Some(open) = &mut self.open
+            && let Some(stage) = self.stages.get_mut(open.key.stage)
+        {
+            let (from, end) = (open.staged, open.staged + bytes.len());
+            if end <= STAGED {
+                stage.host.content_mut()[from..end].copy_from_slice(bytes);
+                open.staged = end.next_multiple_of(ALIGNMENT);
+                return Ok(Place::Fixed(stage.device.address().offset(from)));
+            }
+            // What will be launched needs it until then.
+            let piece = stage.arena.take(&self.device, bytes.len())?;
+            self.device.upload(piece.address(), bytes)?;
+            let place = Place::Fixed(piece.address());
+            open.beside.push(piece);
+            return Ok(place);
+        }
+        let piece = self.loose.take(&self.device, bytes.len())?;
+        self.device.upload(piece.address(), bytes)?;
+        Ok(Place::Piece(piece))
+    }
+
+    pub(super) fn launch(&mut self, launch: Launch, watch: &Watch) -> omni_gpu::Result<()> {
+        let Some(open) = &mut self.open else {
+            watch.launched(1);
+            return self.device.launch(&launch);
+        };
+        if let Some(same) = &mut open.like {
+            let known = self.known.get(&open.key).map_or(&[][..], |known| &known.launches);
+            if known.get(*same) == Some(&launch) {
+                *same += 1;
+                return Ok(());
+            }
+            open.launches.extend_from_slice(&known[..*same]);
+            open.like = None;
+        }
+        open.launches.push(launch);
+        Ok(())
+    }
+
+    /// Waits, and copies from the device.
+    pub(super) fn fetch(&mut self, from: Address, to: &mut [u8]) -> omni_gpu::Result<()> {
+        if self.open.is_some() {
+            return Err(GpuError::Recording(
+                "what a step computes cannot be looked at before its end",
+            ));
+        }
+        self.device.download(from, to)?;
+        self.waited();
+        Ok(())
+    }
+
+    /// Everything asked for is over.
+    fn waited(&mut self) {
+        self.stages.values_mut().for_each(|stage| stage.sending = false);
+    }
+
+    /// Memory that steps refer to is moved.
+    pub(super) fn moved(&mut self) {
+        self.epoch += 1;
+    }
+
+    /// Begins a step; `false` if it is to be done without.
+    pub(super) fn begin(&mut self, key: StepKey, watch: &Watch) -> omni_gpu::Result<bool> {
+        if !self.graphs || self.open.is_some() {
+            return Ok(false);
+        }
+        self.steps += 1;
+        if !self.stages.contains_key(key.stage) {
+            let stage = Stage {
+                arena: Arena::new(),
+                host: self.device.staging(STAGED)?,
+                device: self.device.alloc(STAGED)?,
+                sending: false,
+            };
+            self.stages.insert(key.stage, stage);
+        }
+        if self
+            .known
+            .get(&key)
+            .is_some_and(|known| known.graph.is_some() && known.epoch != self.epoch)
+        {
+            self.known.remove(&key);
+        }
+        let like = match self.known.get_mut(&key) {
+            Some(Known { graph: None, .. }) => return Ok(false),
+            Some(known) => {
+                known.used = self.steps;
+                Some(0)
+            }
+            None => None,
+        };
+        let stage = self.stages.get(key.stage);
+        let (whole, sending) = stage.map_or((true, false), |stage| (stage.arena.is_whole(), stage.sending));
+        if !whole {
+            watch.fell_back(key, "what an earlier step computed is still held");
+            return Ok(false);
+        }
+        if sending {
+            self.device.wait()?;
+            self.waited();
+        }
+        self.open = Some(Open {
+            key,
+            launches: Vec::new(),
+            like,
+            staged: 0,
+            beside: Vec::new(),
+        });
+        Ok(true)
+    }
+
+    /// Gives a step up that failed while it was put together.
+    pub(super) fn abandon(&mut self) {
+        self.open = None;
+    }
+
+    /// Ends a step: asks the device for all of it.
+    pub(super) fn finish(&mut self, watch: &Watch) -> omni_gpu::Result<()> {
+        let Some(mut open) = self.open.take() else {
+            return Ok(());
+        };
+        if let Some(stage) = self.stages.get_mut(open.key.stage) {
+            stage.sending = true;
+            self.device
+                .send(stage.device.address(), &stage.host, open.staged)?;
+        }
+        if let Some(same) = open.like {
+            let known = self.known.get(&open.key);
+            if let Some(known) = known
+                && known.launches.len() == same
+                && let Some(graph) = &known.graph
+            {
+                watch.replayed(same);
+                return self.device.replay(graph);
+            }
+            if let Some(known) = known {
+                open.launches.extend_from_slice(&known.launches[..same]);
+            }
+        }
+        let graph = if self.known.contains_key(&open.key) {
+            Err("its operations differ from those that were recorded".to_owned())
+        } else if !open.beside.is_empty() {
+            Err(format!("it needs more than {STAGED} bytes of the host"))
+        } else {
+            self.record(&open.launches).map_err(|e| e.to_string())
+        };
+        let graph = match graph {
+            Ok(graph) => {
+                watch.recorded(open.launches.len());
+                self.device.replay(&graph)?;
+                Some(graph)
+            }
+            Err(reason) => {
+                watch.fell_back(open.key, &reason);
+                watch.launched(open.launches.len());
+                open.launches
+                    .iter()
+                    .try_for_each(|launch| self.device.launch(launch))?;
+                None
+            }
+        };
+        self.remember(open, graph);
+        Ok(())
+    }
+
+    fn record(&self, launches: &[Launch]) -> omni_gpu::Result<D::Graph> {
+        self.device.record()?;
+        let launched = launches.iter().try_for_each(|launch| self.device.launch(launch));
+        let graph = self.device.recorded();
+        launched.and(graph)
+    }
+
+    fn remember(&mut self, open: Open<D>, graph: Option<D::Graph>) {
+        if self.known.len() >= REMEMBERED {
+            let oldest = self
+                .known
+                .iter()
+                .min_by_key(|(_, known)| known.used)
+                .map(|(key, _)| *key);
+            oldest.map(|key| self.known.remove(&key));
+        }
+        let launches = if graph.is_some() {
+            open.launches
+        } else {
+            Vec::new()
+        };
+        let known = Known {
+            launches,
+            graph,
+            epoch: self.epoch,
+            used: self.steps,
+        };
+        self.known.insert(open.key, known);
+    }
+}

@@ -1,0 +1,422 @@
+//! [`Backend`] in terms of kernels.
+
+use omni_gpu::kernels::{
+    Activate, Activation, Add, LayerNorm, RmsNorm, ScatterAdd, Snake as SnakeKernel, Swiglu,
+};
+use omni_gpu::{Address, Device, Memory};
+
+use super::attention::Places;
+use super::lane::Place;
+use super::signals::Layout;
+use super::{Experts, Gpu, Ids, Kept, Kv, Matrix, Past, Rows, Table, Vector, small};
+use crate::backend::{
+    AttentionShape, Backend, Batch, GpuFigures, Part, Pass, Result, Routing, Signals, StepKey, Taps,
+};
+use crate::loader::{Conv, Depthwise, Snake};
+use crate::nn::Angles;
+use crate::sampling::Choice;
+
+/// Largest step that is rounded up to a power of two; beyond it to a multiple of it.
+const LARGEST_BUCKET: usize = 64;
+/// Fewest keys that room is made for.
+const FEWEST_KEYS: usize = 64;
+/// Fewest rows that memory is had for where rows are kept.
+const KEPT_ROWS: usize = 64;
+
+impl<D: Device> Gpu<D> {
+    fn activate(&self, x: Rows<D>, activation: Activation) -> Result<Rows<D>> {
+        let kernel = Activate {
+            out: x.address(),
+            x: x.address(),
+            count: x.count(),
+            activation,
+        };
+        self.launch(kernel.launch(self.float))?;
+        Ok(x)
+    }
+}
+
+impl<D: Device> Backend for Gpu<D> {
+    type Rows = Rows<D>;
+    type Ids = Ids<D>;
+    type Kv = Kv<D>;
+    type Past = Past<D>;
+    type Kept = Kept<D>;
+    type Places = Places<D>;
+    type Layout = Layout;
+
+    const SIGNAL: Pass = Pass {
+        per_stream: 32,
+        in_all: 64,
+    };
+
+    fn replica(&self) -> Result<Self> {
+        self.fork()
+    }
+
+    fn figures(&self) -> Option<GpuFigures> {
+        Some(self.watch.figures())
+    }
+
+    fn take_fallbacks(&self) -> Vec<String> {
+        self.watch.take_reasons()
+    }
+
+    fn bucket(&self, rows: usize) -> usize {
+        if rows > LARGEST_BUCKET {
+            return rows.next_multiple_of(LARGEST_BUCKET);
+        }
+        rows.next_power_of_two()
+    }
+
+    fn bucket_keys(&self, keys: usize) -> usize {
+        keys.next_power_of_two().max(FEWEST_KEYS)
+    }
+
+    fn step<T>(&self, key: StepKey, step: impl FnOnce(&Self) -> Result<T>) -> Result<T> {
+        self.run_step(key, step)
+    }
+
+    fn rows(&self, width: usize, values: Vec<f32>) -> Result<Rows<D>> {
+        let place = self.lane().bring(&self.floats(&values))?;
+        let rows = values.len() / width.max(1);
+        Ok(Rows { place, rows, width })
+    }
+
+    fn zeros(&self, rows: usize, width: usize) -> Result<Rows<D>> {
+        let zeros = self.scratch(rows, width)?;
+        self.fill(zeros.address(), rows * width * self.float.bytes())?;
+        Ok(zeros)
+    }
+
+    fn host(&self, x: &Rows<D>) -> Result<Vec<f32>> {
+        self.fetch_floats(x)
+    }
+
+    fn keep(&self, x: Rows<D>, kept: &mut Kept<D>) -> Result<Rows<D>> {
+        let row = x.width * self.float.bytes();
+        let memory = match kept.0.take() {
+            Some(memory) if memory.bytes() >= x.rows * row => memory,
+            _ => {
+                let mut lane = self.lane();
+                // Work on the old memory may not be over yet.
+                lane.device.wait()?;
+                lane.moved();
+                lane.device
+                    .alloc((x.rows.max(KEPT_ROWS) * row).next_multiple_of(4))?
+            }
+        };
+        let (to, room) = (memory.address(), memory.bytes() / row);
+        kept.0 = Some(memory);
+        self.copy(to, x.address(), x.rows * row)?;
+        // All rows that there is room for, so that what goes on with some of them is the same however many are kept.
+        Ok(Rows {
+            place: Place::Fixed(to),
+            rows: room,
+            width: x.width,
+        })
+    }
+
+    fn reshape(&self, x: Rows<D>, width: usize) -> Result<Rows<D>> {
+        let rows = x.rows * x.width / width;
+        Ok(Rows { rows, width, ..x })
+    }
+
+    fn gather(&self, x: &Rows<D>, index: &[u32]) -> Result<Rows<D>> {
+        let out = self.scratch(index.len(), x.width)?;
+        let index = self.bring(index.iter().copied())?;
+        self.pick(&out, x.address(), x.rows, index.address(), 1)?;
+        Ok(out)
+    }
+
+    fn scatter_add(&self, acc: Rows<D>, index: &[u32], x: &Rows<D>) -> Result<Rows<D>> {
+        let mut seen = vec![false; acc.rows];
+        let twice = |&row: &u32| std::mem::replace(&mut seen[row as usize], true);
+        let unique = !index.iter().any(twice);
+        let index = self.bring(index.iter().copied())?;
+        let kernel = ScatterAdd {
+            acc: acc.address(),
+            x: x.address(),
+            index: index.address(),
+            weight: Address::NONE,
+            count: small(x.rows),
+            rows: small(acc.rows),
+            width: small(acc.width),
+            unique,
+        };
+        self.launch(kernel.launch(self.float))?;
+        Ok(acc)
+    }
+
+    fn ids(&self, columns: usize, ids: Vec<u32>) -> Result<Ids<D>> {
+        let rows = ids.len() / columns.max(1);
+        let place = self.bring(ids.into_iter())?;
+        Ok(Ids { place, rows, columns })
+    }
+
+    fn host_ids(&self, ids: &Ids<D>) -> Result<Vec<u32>> {
+        self.fetch_ids(ids)
+    }
+
+    fn known<'a>(&self, _: &'a Ids<D>) -> Option<&'a [u32]> {
+        None
+    }
+
+    fn lookup(&self, table: &Table<D>, ids: &Ids<D>, column: usize) -> Result<Rows<D>> {
+        self.look_up(table, ids, column)
+    }
+
+    fn lookup_add(
+        &self,
+        acc: Rows<D>,
+        tables: &[&Table<D>],
+        ids: &Ids<D>,
+        index: Option<&[u32]>,
+    ) -> Result<Rows<D>> {
+        self.look_up_and_add(acc, tables, ids, index)
+    }
+
+    fn lookup_mean(&self, table: &Table<D>, ids: &Ids<D>) -> Result<Rows<D>> {
+        self.look_up_mean(table, ids)
+    }
+
+    fn sample(
+        &self,
+        logits: &Rows<D>,
+        choices: &[Choice<'_>],
+        ids: &mut Ids<D>,
+        column: usize,
+    ) -> Result<()> {
+        self.choose(logits, choices, ids, column)
+    }
+
+    fn linear(&self, w: &Matrix<D>, x: &Rows<D>) -> Result<Rows<D>> {
+        self.product(w, x)
+    }
+
+    fn gated(&self, w: &Matrix<D>, x: &Rows<D>) -> Result<Rows<D>> {
+        self.gated_product(w, x)
+    }
+
+    fn mixture(
+        &self,
+        experts: &Experts<D>,
+        routing: Routing,
+        scores: &Rows<D>,
+        x: &Rows<D>,
+        shared: Option<&Rows<D>>,
+    ) -> Result<Rows<D>> {
+        self.mix(experts, routing, scores, x, shared)
+    }
+
+    fn signals(&self, parts: Vec<Part>) -> Result<Signals<Self>> {
+        let layout = Layout::new(&parts);
+        Ok(Signals::new(parts, layout))
+    }
+
+    fn past(&self, taps: Taps, width: usize) -> Result<Past<D>> {
+        Ok(Past {
+            values: None,
+            streams: 0,
+            rows: taps.past(),
+            width,
+        })
+    }
+
+    fn grow_past(&self, past: &mut Past<D>, streams: usize) -> Result<()> {
+        if streams > past.streams && past.rows > 0 {
+            let each = past.rows * past.width;
+            let keep = past.streams * each * self.float.bytes();
+            let before = past.values.as_ref().map(|values| (values, keep));
+            past.values = Some(self.zeroed(streams * each, before)?);
+            self.lane().moved();
+        }
+        past.streams = past.streams.max(streams);
+        Ok(())
+    }
+
+    fn clear_past(&self, past: &mut Past<D>, stream: u32) -> Result<()> {
+        let bytes = past.rows * past.width * self.float.bytes();
+        match &past.values {
+            Some(values) if bytes > 0 => self.fill(values.address().offset(stream as usize * bytes), bytes),
+            _ => Ok(()),
+        }
+    }
+
+    fn conv(
+        &self,
+        conv: &Conv<Self>,
+        act: Option<&Snake<Self>>,
+        x: &Rows<D>,
+        signals: &Signals<Self>,
+        past: &mut Past<D>,
+    ) -> Result<Rows<D>> {
+        self.convolve(conv, act, x, signals, past)
+    }
+
+    fn depthwise(
+        &self,
+        conv: &Depthwise<Self>,
+        x: &Rows<D>,
+        signals: &Signals<Self>,
+        past: &mut Past<D>,
+    ) -> Result<Rows<D>> {
+        self.convolve_each(conv, x, signals, past)
+    }
+
+    /// What is to go stays where it is: the layout says that it is not there.
+    fn trim(&self, x: Rows<D>, _: &Signals<Self>, _: usize) -> Result<Rows<D>> {
+        Ok(x)
+    }
+
+    fn samples(&self, x: &Rows<D>, signals: &Signals<Self>) -> Result<Vec<Vec<f32>>> {
+        let samples = self.fetch_floats(x)?;
+        let mut rest = samples.as_slice();
+        let part = |(part, &len): (&Part, &usize)| {
+            let (one, others) = rest.split_at(part.frames * signals.rate());
+            rest = others;
+            one[one.len() - len..].to_vec()
+        };
+        Ok(signals.parts().iter().zip(signals.lens()).map(part).collect())
+    }
+
+    fn rms_norm(&self, w: &Vector<D>, eps: f32, x: &Rows<D>) -> Result<Rows<D>> {
+        let out = self.scratch(x.rows, x.width)?;
+        let kernel = RmsNorm {
+            out: out.address(),
+            x: x.address(),
+            y: Address::NONE,
+            scale: Address::NONE,
+            weight: w.values.address(),
+            rows: small(x.rows),
+            width: small(x.width),
+            eps,
+        };
+        self.launch(kernel.launch(self.float))?;
+        Ok(out)
+    }
+
+    fn layer_norm(&self, w: &Vector<D>, bias: &Vector<D>, eps: f32, x: &Rows<D>) -> Result<Rows<D>> {
+        let out = self.scratch(x.rows, x.width)?;
+        let kernel = LayerNorm {
+            out: out.address(),
+            x: x.address(),
+            weight: w.values.address(),
+            bias: bias.values.address(),
+            rows: small(x.rows),
+            width: small(x.width),
+            eps,
+        };
+        self.launch(kernel.launch(self.float))?;
+        Ok(out)
+    }
+
+    fn add_norm(
+        &self,
+        x: Rows<D>,
+        y: &Rows<D>,
+        scale: Option<&Vector<D>>,
+        w: &Vector<D>,
+        eps: f32,
+    ) -> Result<(Rows<D>, Rows<D>)> {
+        let out = self.scratch(x.rows, x.width)?;
+        let kernel = RmsNorm {
+            out: out.address(),
+            x: x.address(),
+            y: y.address(),
+            scale: scale.map_or(Address::NONE, |s| s.values.address()),
+            weight: w.values.address(),
+            rows: small(x.rows),
+            width: small(x.width),
+            eps,
+        };
+        self.launch(kernel.launch(self.float))?;
+        Ok((x, out))
+    }
+
+    fn add(&self, x: Rows<D>, y: &Rows<D>, scale: Option<&Vector<D>>) -> Result<Rows<D>> {
+        let kernel = Add {
+            out: x.address(),
+            x: x.address(),
+            y: y.address(),
+            scale: scale.map_or(Address::NONE, |s| s.values.address()),
+            count: x.count(),
+            width: small(x.width),
+        };
+        self.launch(kernel.launch(self.float))?;
+        Ok(x)
+    }
+
+    fn silu(&self, x: Rows<D>) -> Result<Rows<D>> {
+        self.activate(x, Activation::Silu)
+    }
+
+    fn gelu(&self, x: Rows<D>) -> Result<Rows<D>> {
+        self.activate(x, Activation::Gelu)
+    }
+
+    fn swiglu(&self, x: &Rows<D>) -> Result<Rows<D>> {
+        let out = self.scratch(x.rows, x.width / 2)?;
+        let kernel = Swiglu {
+            out: out.address(),
+            x: x.address(),
+            rows: small(x.rows),
+            half: small(out.width),
+        };
+        self.launch(kernel.launch(self.float))?;
+        Ok(out)
+    }
+
+    fn snake(&self, snake: &Snake<Self>, x: Rows<D>) -> Result<Rows<D>> {
+        let kernel = SnakeKernel {
+            out: x.address(),
+            x: x.address(),
+            a: snake.a.values.address(),
+            b: snake.b.values.address(),
+            count: x.count(),
+            width: small(x.width),
+        };
+        self.launch(kernel.launch(self.float))?;
+        Ok(x)
+    }
+
+    fn places(&self, batch: &Batch, angles: &Angles, shape: &AttentionShape) -> Result<Places<D>> {
+        self.prepare(batch, angles, shape.window)
+    }
+
+    fn kv(&self, slots: usize, width: usize) -> Result<Kv<D>> {
+        Ok(Kv {
+            keys: self.zeroed(slots * width, None)?,
+            values: self.zeroed(slots * width, None)?,
+            slots,
+            width,
+        })
+    }
+
+    fn grow(&self, kv: &mut Kv<D>, slots: usize) -> Result<()> {
+        if slots > kv.slots {
+            let keep = kv.slots * kv.width * self.float.bytes();
+            kv.keys = self.zeroed(slots * kv.width, Some((&kv.keys, keep)))?;
+            kv.values = self.zeroed(slots * kv.width, Some((&kv.values, keep)))?;
+            kv.slots = slots;
+            self.lane().moved();
+        }
+        Ok(())
+    }
+
+    fn attention(
+        &self,
+        shape: &AttentionShape,
+        norms: Option<(&Vector<D>, &Vector<D>)>,
+        qkv: Rows<D>,
+        places: &Places<D>,
+        _: &Batch,
+        kv: &mut Kv<D>,
+    ) -> Result<Rows<D>> {
+        self.attend(shape, norms, &qkv, places, kv)
+    }
+
+    fn attention_within(&self, shape: &AttentionShape, qkv: &Rows<D>, lens: &[usize]) -> Result<Rows<D>> {
+        self.attend_within(shape, qkv, lens)
+    }
+}

@@ -1,0 +1,134 @@
+//! Convolutions over the signals of several streams.
+//!
+//! A frame has as many rows as any other: those that a stream lacks at its beginning are there, and are read as zeros.
+//! So how large an operation is depends on the frames alone.
+
+use omni_gpu::kernels::{Convolve, Depthwise as DepthwiseKernel, Pad, Remember, Signals as Streams};
+use omni_gpu::{Address, Device, Memory};
+
+use super::lane::Place;
+use super::{Gpu, Past, Rows, small};
+use crate::backend::{Part, Result, Signals};
+use crate::loader::{Conv, Depthwise, Snake};
+
+/// Every part's first frame.
+pub(crate) struct Layout {
+    first: Vec<usize>,
+}
+
+impl Layout {
+    pub(super) fn new(parts: &[Part]) -> Self {
+        let mut end = 0;
+        let first = parts.iter().map(|part| {
+            end += part.frames;
+            end - part.frames
+        });
+        Self {
+            first: first.collect(),
+        }
+    }
+}
+
+/// Signals as kernels see them.
+struct Placed<D: Device> {
+    streams: Streams,
+    _from: Place<D>,
+    _past: Place<D>,
+    _lacking: Place<D>,
+}
+
+impl<D: Device> Gpu<D> {
+    fn place(&self, x: &Rows<D>, signals: &Signals<Self>, past: &Past<D>) -> Result<Placed<D>> {
+        let rate = signals.rate();
+        let parts = || signals.parts().iter().zip(signals.lens());
+        let first = signals.layout.first.iter().map(|first| small(first * rate));
+        let from = self.bring(first.chain([small(x.rows)]))?;
+        let lacking = self.bring(parts().map(|(part, len)| small(part.frames * rate - len)))?;
+        let each = past.rows * past.width * self.float.bytes();
+        let base = past.values.as_ref().map_or(Address::NONE, Memory::address);
+        let pasts = parts().map(|(part, _)| base.offset(part.stream as usize * each).0);
+        let pasts: Vec<u8> = pasts.flat_map(u64::to_le_bytes).collect();
+        let pasts = self.lane().bring(&pasts)?;
+        let streams = Streams {
+            from: from.address(),
+            lacking: lacking.address(),
+            past: pasts.address(),
+            count: small(signals.parts().len()),
+            rows: small(x.rows),
+            keep: small(past.rows),
+        };
+        Ok(Placed {
+            streams,
+            _from: from,
+            _past: pasts,
+            _lacking: lacking,
+        })
+    }
+
+    /// `[past | act(x)]` of every signal, whose end is the past from here on.
+    fn pad(&self, placed: &Placed<D>, act: Option<&Snake<Self>>, x: &Rows<D>) -> Result<Rows<D>> {
+        let signals = placed.streams;
+        let padded = self.scratch(signals.padded() as usize, x.width)?;
+        let pad = Pad {
+            out: padded.address(),
+            x: x.address(),
+            signals,
+            a: act.map_or(Address::NONE, |act| act.a.values.address()),
+            b: act.map_or(Address::NONE, |act| act.b.values.address()),
+            width: small(x.width),
+        };
+        self.launch(pad.launch(self.float))?;
+        let remember = Remember {
+            padded: padded.address(),
+            signals,
+            width: small(x.width),
+        };
+        self.launch(remember.launch(self.float))?;
+        Ok(padded)
+    }
+
+    pub(super) fn convolve(
+        &self,
+        conv: &Conv<Self>,
+        act: Option<&Snake<Self>>,
+        x: &Rows<D>,
+        signals: &Signals<Self>,
+        past: &mut Past<D>,
+    ) -> Result<Rows<D>> {
+        let placed = self.place(x, signals, past)?;
+        let padded = self.pad(&placed, act, x)?;
+        let out = self.scratch(x.rows, conv.matrix.outputs)?;
+        let kernel = Convolve {
+            linear: Self::times(&out, &conv.matrix, padded.address()),
+            signals: placed.streams,
+            channels: small(x.width),
+            dilation: small(conv.taps.dilation),
+        };
+        self.launch(kernel.launch(self.float))?;
+        Ok(out)
+    }
+
+    pub(super) fn convolve_each(
+        &self,
+        conv: &Depthwise<Self>,
+        x: &Rows<D>,
+        signals: &Signals<Self>,
+        past: &mut Past<D>,
+    ) -> Result<Rows<D>> {
+        let placed = self.place(x, signals, past)?;
+        let padded = self.pad(&placed, None, x)?;
+        let out = self.scratch(x.rows, x.width)?;
+        let kernel = DepthwiseKernel {
+            out: out.address(),
+            padded: padded.address(),
+            w: conv.weight.values.address(),
+            bias: conv.bias.values.address(),
+            signals: placed.streams,
+            taps: small(conv.taps.taps),
+            dilation: small(conv.taps.dilation),
+            width: small(x.width),
+        };
+        self.launch(kernel.launch(self.float))?;
+        Ok(out)
+    }
+}

@@ -1,0 +1,145 @@
+//! How steps become graphs, and what happens when they cannot.
+
+use omni_gpu::{Emulated, Float};
+
+use super::*;
+use crate::backend::{Backend, Params};
+use crate::checkpoint::HostTensor;
+
+const KEY: StepKey = StepKey {
+    stage: "test",
+    rows: 4,
+    also: 0,
+};
+
+fn gpu(graphs: bool) -> Gpu<Emulated> {
+    Gpu::new(Emulated::default(), Float::F32, graphs)
+}
+
+/// Ten rows to look up, and the weights of a norm.
+struct Net {
+    table: Table<Emulated>,
+    norm: Vector<Emulated>,
+}
+
+fn net(b: &Gpu<Emulated>) -> Net {
+    let values: Vec<f32> = (0..40).map(|i| i as f32 - 15.0).collect();
+    let table = b.table(HostTensor::from_f32(vec![10, 4], &values));
+    let norm = b.vector(&HostTensor::from_f32(vec![4], &[1.0, 2.0, 3.0, 4.0]));
+    Net {
+        table: table.expect("a table"),
+        norm: norm.expect("a vector"),
+    }
+}
+
+/// Four rows of the table, normalised, and `more` times again.
+fn step(b: &Gpu<Emulated>, net: &Net, ids: [u32; 4], more: usize) -> Vec<f32> {
+    let rows = b.step(KEY, |b| {
+        let mut x = b.lookup(&net.table, &b.ids(1, ids.to_vec())?, 0)?;
+        for _ in 0..=more {
+            x = b.rms_norm(&net.norm, 1e-6, &x)?;
+        }
+        Ok(x)
+    });
+    b.host(&rows.expect("the step computes"))
+        .expect("it can be looked at")
+}
+
+#[test]
+fn steps_that_are_alike_are_replayed_with_what_they_bring() {
+    let (plain, graphs) = (gpu(false), gpu(true));
+    let (without, with) = (net(&plain), net(&graphs));
+    for ids in [[0, 1, 2, 3], [9, 9, 0, 5], [4, 3, 2, 1]] {
+        assert_eq!(step(&graphs, &with, ids, 0), step(&plain, &without, ids, 0));
+    }
+    let figures = graphs.figures().expect("a GPU");
+    assert_eq!((figures.graphs, figures.replays, figures.fallbacks), (1, 2, 0));
+    assert_eq!(figures.replayed_launches, 2 * figures.recorded_launches);
+    assert_eq!(plain.figures().expect("a GPU").graphs, 0);
+}
+
+#[test]
+fn a_step_that_differs_is_right_and_told_and_no_graph_any_more() {
+    let (plain, graphs) = (gpu(false), gpu(true));
+    let (without, with) = (net(&plain), net(&graphs));
+    // As recorded; with one operation more; with one less than the graph has; as recorded again.
+    for more in [1, 2, 0, 1] {
+        let ids = [3, 1, 4, 1];
+        assert_eq!(
+            step(&graphs, &with, ids, more),
+            step(&plain, &without, ids, more),
+            "{more}"
+        );
+    }
+    let figures = graphs.figures().expect("a GPU");
+    assert_eq!((figures.graphs, figures.replays, figures.fallbacks), (1, 0, 1));
+    assert_eq!(
+        graphs.take_fallbacks(),
+        [
+            "a step of test, sizes 4 and 0, is launched without a graph: its operations differ from those that were recorded"
+        ]
+    );
+    assert!(graphs.take_fallbacks().is_empty(), "a reason is told once");
+}
+
+#[test]
+fn a_step_with_fewer_operations_than_recorded_does_not_run_the_rest() {
+    let (plain, graphs) = (gpu(false), gpu(true));
+    let (without, with) = (net(&plain), net(&graphs));
+    for more in [3, 1] {
+        let ids = [3, 1, 4, 1];
+        assert_eq!(
+            step(&graphs, &with, ids, more),
+            step(&plain, &without, ids, more),
+            "{more}"
+        );
+    }
+    assert_eq!(graphs.figures().expect("a GPU").fallbacks, 1);
+}
+
+#[test]
+fn memory_that_moves_makes_a_new_graph_and_is_no_difference() {
+    let b = gpu(true);
+    let net = net(&b);
+    let mut kv = b.kv(4, 4).expect("memory");
+    let ids = [0, 1, 2, 3];
+    let expected = step(&b, &net, ids, 0);
+    b.grow(&mut kv, 100).expect("memory");
+    assert_eq!(step(&b, &net, ids, 0), expected);
+    assert_eq!(step(&b, &net, ids, 0), expected);
+    let figures = b.figures().expect("a GPU");
+    assert_eq!((figures.graphs, figures.replays, figures.fallbacks), (2, 1, 0));
+}
+
+#[test]
+fn a_step_that_brings_too_much_is_launched_without_a_graph() {
+    let b = gpu(true);
+    // Three times two megabytes; the staging area holds four.
+    let values = |from: u32| (from..from + 500_000).map(|i| i as f32).collect::<Vec<f32>>();
+    let rows = b.step(KEY, |b| {
+        let x = [0, 500_000, 1_000_000].map(|from| b.rows(1000, values(from)));
+        let first = |x: Result<Rows<Emulated>>| b.gather(&x?, &[1]);
+        x.map(first).into_iter().collect::<Result<Vec<_>>>()
+    });
+    for (i, rows) in rows.expect("the step computes").iter().enumerate() {
+        let got = b.host(rows).expect("rows");
+        assert_eq!(
+            (got[0], got[999]),
+            (500_000.0 * i as f32 + 1000.0, 500_000.0 * i as f32 + 1999.0)
+        );
+    }
+    assert_eq!(b.figures().expect("a GPU").fallbacks, 1);
+}
+
+#[test]
+fn a_step_that_is_looked_into_fails_and_the_next_one_does_not() {
+    let b = gpu(true);
+    let net = net(&b);
+    let looked = b.step(KEY, |b| b.host(&b.lookup(&net.table, &b.ids(1, vec![1])?, 0)?));
+    assert_eq!(
+        looked.expect_err("nothing is computed yet").to_string(),
+        "what a step computes cannot be looked at before its end"
+    );
+    assert_eq!(step(&b, &net, [0; 4], 0).len(), 16);
+    assert_eq!(b.figures().expect("a GPU").fallbacks, 0);
+}

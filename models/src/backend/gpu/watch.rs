@@ -1,0 +1,74 @@
+//! What a GPU was asked to do, counted.
+
+use std::collections::VecDeque;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use crate::backend::{GpuFigures, StepKey};
+
+/// Reasons that wait to be taken, most; older ones go first.
+const REASONS: usize = 64;
+
+#[derive(Debug, Default)]
+pub(super) struct Watch {
+    launches: AtomicU64,
+    graphs: AtomicU64,
+    recorded_launches: AtomicU64,
+    replays: AtomicU64,
+    replayed_launches: AtomicU64,
+    fallbacks: AtomicU64,
+    reasons: Mutex<VecDeque<String>>,
+}
+
+fn add(to: &AtomicU64, count: usize) {
+    to.fetch_add(count as u64, Ordering::Relaxed);
+}
+
+impl Watch {
+    pub(super) fn launched(&self, launches: usize) {
+        add(&self.launches, launches);
+    }
+
+    pub(super) fn recorded(&self, launches: usize) {
+        add(&self.graphs, 1);
+        add(&self.recorded_launches, launches);
+    }
+
+    pub(super) fn replayed(&self, launches: usize) {
+        add(&self.replays, 1);
+        add(&self.replayed_launches, launches);
+    }
+
+    pub(super) fn fell_back(&self, key: StepKey, reason: &str) {
+        add(&self.fallbacks, 1);
+        let StepKey { stage, rows, also } = key;
+        let mut reasons = self.reasons();
+        if reasons.len() == REASONS {
+            reasons.pop_front();
+        }
+        reasons.push_back(format!(
+            "a step of {stage}, sizes {rows} and {also}, is launched without a graph: {reason}"
+        ));
+    }
+
+    pub(super) fn figures(&self) -> GpuFigures {
+        let count = |from: &AtomicU64| from.load(Ordering::Relaxed);
+        GpuFigures {
+            launches: count(&self.launches),
+            graphs: count(&self.graphs),
+            recorded_launches: count(&self.recorded_launches),
+            replays: count(&self.replays),
+            replayed_launches: count(&self.replayed_launches),
+            fallbacks: count(&self.fallbacks),
+        }
+    }
+
+    /// Why steps were launched without a graph, as far as nobody has asked yet.
+    pub(super) fn take_reasons(&self) -> Vec<String> {
+        self.reasons().drain(..).collect()
+    }
+
+    fn reasons(&self) -> MutexGuard<'_, VecDeque<String>> {
+        self.reasons.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

@@ -1,0 +1,194 @@
+//! The kernels of a GPU, run on the processor: they compute what the processor's own do, and steps that are launched as
+//! graphs compute what they compute one launch at a time.
+
+use omni_engine::{ChunkModel, SeqId};
+use omni_models::{CheckpointSource, DType, GpuFigures, Kernels, LoadOptions, SpeechModel};
+
+use crate::embedded;
+use crate::golden::{Goldens, assert_close, tiny};
+use crate::parity::{check_case, codes_by_frame};
+use crate::support::{Run, decode, frames, kv, load, request, sampled, speak, step, tokens};
+
+fn emulated(graphs: bool) -> SpeechModel {
+    load(Kernels::Emulated { graphs }, DType::F32)
+}
+
+fn figures(model: &SpeechModel) -> GpuFigures {
+    model.gpu_figures().expect("a GPU computes")
+}
+
+/// Nothing was launched without its graph.
+fn assert_no_fallbacks(model: &SpeechModel) {
+    assert_eq!(model.take_gpu_fallbacks(), [""; 0]);
+    assert_eq!(figures(model).fallbacks, 0);
+}
+
+#[test]
+fn speaks_as_the_reference() {
+    let g = Goldens::load();
+    for (name, graphs) in [("launched", false), ("graphs", true)] {
+        let model = emulated(graphs);
+        check_case(name, &model, &g, "text", "Ethan");
+        check_case(name, &model, &g, "audio", "chelsie");
+        assert_no_fallbacks(&model);
+        assert_eq!(figures(&model).graphs > 0, graphs, "{name}");
+    }
+}
+
+#[test]
+fn the_embedded_voice_speaks_as_on_the_processor() {
+    let model = embedded::load(LoadOptions {
+        kernels: Kernels::Emulated { graphs: true },
+        ..LoadOptions::default()
+    });
+    let case = embedded::shortest(&model);
+    let mut talker = model.talker(kv()).expect("a talker");
+    let codes = speak(&mut talker, 1, case.request, &case.text);
+    assert_eq!(codes.concat(), case.codes);
+    let mut code2wav = model.code2wav().expect("a vocoder");
+    let wav = decode(&mut code2wav, 1, &frames(&codes), &[1, 2, 4, 8]);
+    assert_close("wav", &wav, &case.wav, 1e-4);
+    assert_no_fallbacks(&model);
+}
+
+/// A talker's frames and a vocoder's samples of sequences of different lengths that join and leave.
+fn together(model: &SpeechModel) -> (Vec<Vec<Vec<u32>>>, Vec<Vec<f32>>) {
+    let text: Vec<u32> = (40..60).collect();
+    let mut talker = model.talker(kv()).expect("a talker");
+    let open = |i: u64| {
+        let request = sampled(i, 3 + 2 * u32::try_from(i).expect("few"));
+        Run::open(&mut talker, i, request, &text[i as usize..])
+    };
+    let mut runs: Vec<Run> = (0..5).map(open).collect();
+    for round in 1.. {
+        let mut live: Vec<&mut Run> = runs.iter_mut().take(round).filter(|r| !r.done).collect();
+        if live.is_empty() {
+            break;
+        }
+        step(&mut talker, &mut live, u32::MAX);
+    }
+    let mut code2wav = model.code2wav().expect("a vocoder");
+    let streams: Vec<_> = runs.iter().map(|run| frames(&run.frames)).collect();
+    let mut samples = vec![Vec::new(); streams.len()];
+    for id in 0..streams.len() as u64 {
+        code2wav.open(SeqId(id)).expect("a stream opens");
+    }
+    for at in 0..streams.iter().map(Vec::len).max().unwrap_or(0).div_ceil(2) {
+        let piece = |s: &'_ [omni_engine::CodecFrame]| 2 * at..s.len().min(2 * at + 2);
+        let batch: Vec<_> = (0..)
+            .map(SeqId)
+            .zip(&streams)
+            .filter(|(_, s)| s.len() > 2 * at)
+            .map(|(id, s)| (id, &s[piece(s)]))
+            .collect();
+        let out = code2wav.decode(&batch).expect("frames decode");
+        for ((id, _), out) in batch.iter().zip(out) {
+            samples[id.0 as usize].extend(out);
+        }
+    }
+    (runs.into_iter().map(|run| run.frames).collect(), samples)
+}
+
+#[test]
+fn graphs_change_nothing_and_a_batch_is_what_its_parts_are() {
+    let (own, launched, graphs) = (load(Kernels::Auto, DType::F32), emulated(false), emulated(true));
+    let (expected, wav) = together(&own);
+    let (codes, samples) = together(&launched);
+    assert_eq!(codes, expected, "launched");
+    let (with, again) = together(&graphs);
+    assert_eq!(with, expected, "graphs");
+    assert_eq!(
+        samples, again,
+        "a graph's samples are those of its launches to the last bit"
+    );
+    for (got, expected) in again.iter().zip(&wav) {
+        assert_close("samples", got, expected, 1e-4);
+    }
+    // Alone every size is another one, and rounded up to none.
+    let text: Vec<u32> = (40..60).collect();
+    let mut talker = graphs.talker(kv()).expect("a talker");
+    for (i, expected) in (0_u64..).zip(&expected) {
+        let request = sampled(i, 3 + 2 * u32::try_from(i).expect("few"));
+        assert_eq!(
+            speak(&mut talker, i, request, &text[i as usize..]),
+            *expected,
+            "{i} alone"
+        );
+    }
+    assert_no_fallbacks(&graphs);
+    let f = figures(&graphs);
+    assert!(f.replays > f.graphs, "most steps are known: {f:?}");
+}
+
+#[test]
+fn a_frame_is_few_launches_and_no_more_in_a_batch() {
+    let model = emulated(true);
+    let mut talker = model.talker(kv()).expect("a talker");
+    let text: Vec<u32> = (40..60).collect();
+    let mut runs: Vec<Run> = (0..4)
+        .map(|i| Run::open(&mut talker, i, sampled(i, 12), &text))
+        .collect();
+    let mut per_frame = Vec::new();
+    for sequences in [1, 4] {
+        let mut last = None;
+        for _ in 0..4 {
+            let before = figures(&model);
+            step(
+                &mut talker,
+                &mut runs.iter_mut().take(sequences).collect::<Vec<_>>(),
+                u32::MAX,
+            );
+            let after = figures(&model);
+            if after.replays == before.replays + 2 {
+                assert_eq!(
+                    after.launches, before.launches,
+                    "a known step is two graphs and nothing else"
+                );
+                last = Some(after.replayed_launches - before.replayed_launches);
+            }
+        }
+        per_frame.push(last.expect("steps repeat"));
+    }
+    // Two layers of 12 in the talker, 15 passes of two layers of 8 in the predictor, and what is around them.
+    assert_eq!(per_frame[0], per_frame[1]);
+    assert!(per_frame[0] <= 356, "{per_frame:?} launches");
+}
+
+#[test]
+fn bf16_stays_near() {
+    let half = SpeechModel::load(
+        CheckpointSource::Dir(tiny()),
+        LoadOptions {
+            dtype: DType::Bf16,
+            kernels: Kernels::Emulated { graphs: true },
+        },
+    )
+    .expect("the tiny checkpoint loads");
+    let logits = |model: &SpeechModel| {
+        let mut talker = model.talker(kv()).expect("a talker");
+        let mut run = Run::open(
+            &mut talker,
+            1,
+            request(tokens(&[276, 263, 10, 65, 277, 10]), "ethan", 5),
+            &[30, 31, 32],
+        );
+        step(&mut talker, &mut [&mut run], u32::MAX);
+        let logits = talker.logits(SeqId(1)).expect("computed");
+        step(&mut talker, &mut [&mut run], u32::MAX);
+        let codes = frames(&codes_by_frame(&Goldens::load())[..4]);
+        let wav = decode(&mut model.code2wav().expect("a vocoder"), 1, &codes, &[2]);
+        (logits, wav)
+    };
+    let deviation = |a: &[f32], b: &[f32]| {
+        let difference: f32 = a.iter().zip(b).map(|(a, b)| (a - b) * (a - b)).sum();
+        (difference / b.iter().map(|b| b * b).sum::<f32>()).sqrt()
+    };
+    let ((l, w), (expected, wav)) = (logits(&half), logits(&load(Kernels::Auto, DType::F32)));
+    assert!(
+        deviation(&l, &expected) < 0.05,
+        "logits: {}",
+        deviation(&l, &expected)
+    );
+    assert!(deviation(&w, &wav) < 1.0, "waveform: {}", deviation(&w, &wav));
+    assert_no_fallbacks(&half);
+}

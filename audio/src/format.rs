@@ -284,33 +284,44 @@ mod tests {
 
     #[test]
     fn a_frame_that_cannot_be_is_refused_with_those_that_can() {
-        let told = |encoding, hz, micros| {
-            let format = Format::new(encoding, hz).unwrap();
-            format
-                .framed(Duration::from_micros(micros))
-                .unwrap_err()
-                .to_string()
-        };
-        assert_eq!(
-            told(Encoding::Opus, 48_000, 30_000),
-            "30ms does not go with Opus, expected 2.5, 5, 10, 20, 40 or 60 ms"
-        );
-        assert_eq!(
-            told(Encoding::OggOpus, 48_000, 30_000),
-            "30ms does not go with Ogg Opus, expected 10 ms or a multiple of 20 ms up to 1 s"
-        );
-        assert_eq!(
-            told(Encoding::Pcm16, 16_000, 0),
-            "0ns does not go with 16-bit PCM, expected 2.5 ms to 5 s"
-        );
-        assert_eq!(
-            told(Encoding::Flac, 16_000, 81_000),
-            "81ms does not go with FLAC, expected 2.5 to 80 ms"
-        );
-        assert_eq!(
-            told(Encoding::Pcm16, 11_025, 10_000),
-            "10ms is no whole number of samples at 11025 Hz, expected one that is"
-        );
+        let cases = [
+            (
+                Encoding::Opus,
+                48_000,
+                30_000,
+                "30ms does not go with Opus, expected 2.5, 5, 10, 20, 40 or 60 ms",
+            ),
+            (
+                Encoding::OggOpus,
+                48_000,
+                30_000,
+                "30ms does not go with Ogg Opus, expected 10 ms or a multiple of 20 ms up to 1 s",
+            ),
+            (
+                Encoding::Pcm16,
+                16_000,
+                0,
+                "0ns does not go with 16-bit PCM, expected 2.5 ms to 5 s",
+            ),
+            (
+                Encoding::Flac,
+                16_000,
+                81_000,
+                "81ms does not go with FLAC, expected 2.5 to 80 ms",
+            ),
+            (
+                Encoding::Pcm16,
+                11_025,
+                10_000,
+                "10ms is no whole number of samples at 11025 Hz, expected one that is",
+            ),
+        ];
+        for (encoding, hz, micros, told) in cases {
+            let framed = Format::new(encoding, hz)
+                .unwrap()
+                .framed(Duration::from_micros(micros));
+            assert_eq!(framed.unwrap_err().to_string(), told);
+        }
     }
 
     #[test]

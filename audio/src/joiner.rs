@@ -3,11 +3,17 @@
 //! A long text is spoken piece by piece; each piece begins and ends with as much silence as the model happened to make. A
 //! joiner trims every piece ([`Trimmer`]) and puts the wanted pause between two that have sound. Like the trimmer it works
 //! chunk by chunk with bounded look-ahead, and its result does not depend on the chunking.
+//!
+//! The very end of every piece waits for what comes after it. Who gets the samples so always has some left when the utterance
+//! ends, also where the last pieces turn out to be silent, and can say of them that they are the last.
 
 use std::time::Duration;
 
 use crate::trim::{TrimReport, TrimSettings, Trimmer};
 use crate::units::{SampleRate, Samples};
+
+/// How much of the end of a piece waits, at most, for the next sound or for the end of the utterance.
+const HELD: Duration = Duration::from_millis(10);
 
 /// The state of one utterance.
 #[derive(Debug)]
@@ -18,6 +24,8 @@ pub struct Joiner {
     /// Silence due before the next sound; none before the first.
     pause: Samples,
     sounded: bool,
+    /// The end of the last piece that had sound; it counts as given out.
+    held: Vec<f32>,
     scratch: Vec<f32>,
     report: TrimReport,
 }
@@ -32,6 +40,7 @@ impl Joiner {
             piece: Trimmer::new(rate, settings),
             pause: Samples::ZERO,
             sounded: false,
+            held: Vec::new(),
             scratch: Vec::new(),
             report: TrimReport::default(),
         }
@@ -60,7 +69,11 @@ impl Joiner {
     pub fn end_piece(&mut self, pause: Duration, out: &mut Vec<f32>) {
         let next = Trimmer::new(self.rate, self.settings);
         let report = std::mem::replace(&mut self.piece, next).finish(&mut self.scratch);
+        let held = self.scratch.len().min(self.rate.samples(HELD).len());
         self.give(out);
+        if held > 0 {
+            self.held = out.split_off(out.len() - held);
+        }
         self.add_report(report);
         if self.sounded {
             self.pause = self.pause.max(self.rate.samples(pause));
@@ -70,6 +83,7 @@ impl Joiner {
     /// Ends the utterance. In the report `output` counts the pauses between pieces too.
     pub fn finish(mut self, out: &mut Vec<f32>) -> TrimReport {
         self.end_piece(Duration::ZERO, out);
+        out.append(&mut self.held);
         self.report
     }
 
@@ -78,6 +92,7 @@ impl Joiner {
             return;
         }
         self.report.output += self.pause + Samples::of(&self.scratch);
+        out.append(&mut self.held);
         out.resize(out.len() + self.pause.len(), 0.0);
         out.append(&mut self.scratch);
         self.pause = Samples::ZERO;
@@ -153,6 +168,20 @@ mod tests {
             joiner.finish(&mut out);
             assert_eq!(out.len(), (kept + 300 + 150 + 20 + 300) * MS);
         }
+    }
+
+    #[test]
+    fn some_sound_is_left_for_the_end_whatever_came_behind_it() {
+        let (mut joiner, mut out) = (Joiner::new(rate(), TrimSettings::default()), Vec::new());
+        joiner.push(&tone(300), &mut out);
+        for _ in 0..3 {
+            joiner.end_piece(PAUSE, &mut out);
+            joiner.push(&vec![0.0; 500 * MS], &mut out);
+        }
+        let before = out.len();
+        joiner.finish(&mut out);
+        assert!(before < out.len());
+        assert_eq!(out.len(), 300 * MS);
     }
 
     #[test]

@@ -6,6 +6,7 @@ mod protocol;
 mod sender;
 mod settings;
 
+pub(crate) use events::take;
 pub use events::{ChatDone, ChatEvent, ChatEvents, ChatLimits, ChatReady, MessageAdded, ResponseId};
 pub use message::{Clip, ClipFormat, Message, Part, Role};
 pub use sender::{ChatSender, ResponseRequest};

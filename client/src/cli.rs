@@ -20,11 +20,10 @@ mod speaker;
 mod summary;
 mod text;
 mod ui;
+mod writer;
 
 use std::io::{self, Write as _};
 use std::process::ExitCode;
-
-use clap::Parser as _;
 
 use args::{Args, Command};
 use failure::Failure;
@@ -32,9 +31,9 @@ use ui::Ui;
 
 /// Runs the whole program.
 pub(crate) fn main() -> ExitCode {
-    let mut args = Args::parse();
+    let (mut args, matches) = Args::typed();
     let ui = Ui::new(args.command.quiet());
-    if let Err(failure) = args.command.authorise() {
+    if let Err(failure) = args.authorise(&matches) {
         return failure.report(&ui);
     }
     let runtime = match tokio::runtime::Builder::new_current_thread().enable_all().build() {
@@ -61,7 +60,7 @@ async fn run(args: &Args, ui: &Ui) -> Result<(), Failure> {
         Command::Bench(bench) => bench::run(bench, ui).await,
         Command::Doctor(doctor) => doctor::run(doctor, ui).await,
         Command::Stats(stats) => operator::stats(stats, ui).await.map_err(explain),
-        Command::Top(top) => operator::top(top).await.map_err(explain),
+        Command::Top(top) => operator::top(top, ui).await.map_err(explain),
         Command::Admin(admin) => operator::admin(&admin.command, ui).await.map_err(explain),
         Command::Completions { shell } => manual::completions(*shell),
         Command::Man { dir } => manual::pages(dir.as_deref()),

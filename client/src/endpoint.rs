@@ -68,6 +68,14 @@ impl Endpoint {
     /// # Errors
     /// [`EndpointError`] says what was expected.
     pub fn parse(given: &str) -> Result<Self, EndpointError> {
+        Self::parse_with_port(given, DEFAULT_PORT)
+    }
+
+    /// The same, with another port where none is given: operators are served at one of their own.
+    ///
+    /// # Errors
+    /// [`EndpointError`] says what was expected.
+    pub fn parse_with_port(given: &str, port: u16) -> Result<Self, EndpointError> {
         let malformed = || EndpointError::Malformed {
             given: given.to_owned(),
         };
@@ -100,7 +108,7 @@ impl Endpoint {
         if uri.port().is_none() && authority.len() != host.len() || authority.contains('@') {
             return Err(malformed());
         }
-        let port = uri.port_u16().unwrap_or(DEFAULT_PORT);
+        let port = uri.port_u16().unwrap_or(port);
         let uri: Uri = format!("{scheme}://{host}:{port}")
             .parse()
             .map_err(|_| malformed())?;
@@ -215,6 +223,9 @@ mod tests {
                 "{given}"
             );
         }
+        let of = |given| Endpoint::parse_with_port(given, 50_052).map(|e| e.to_string());
+        assert_eq!(of("host").as_deref(), Ok("http://host:50052"));
+        assert_eq!(of("host:50051").as_deref(), Ok("http://host:50051"));
     }
 
     #[test]

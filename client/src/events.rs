@@ -158,6 +158,13 @@ impl SpeechEvents {
     }
 }
 
+/// What passes of the messages of a call, up to the first that breaks the protocol.
+pub(crate) fn taken(messages: impl Iterator<Item = v1::SpeakResponse>) -> Vec<SpeechEvent> {
+    let mut checker = Checker::sessions();
+    let events = messages.map_while(|message| checker.event(from_speak(message)).ok());
+    events.flatten().collect()
+}
+
 /// A message of either call, before it is checked.
 #[derive(Debug)]
 pub(crate) struct Incoming {

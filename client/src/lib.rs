@@ -79,6 +79,7 @@ mod events;
 mod health;
 mod meter;
 mod operator;
+pub mod parsers;
 mod protocol;
 mod reflection;
 mod session;

@@ -83,6 +83,17 @@ impl Operator {
         })
     }
 
+    /// Its figures as they are now, with the open sessions.
+    ///
+    /// # Errors
+    /// What the server or the transport reported.
+    pub async fn stats(&self) -> Result<Stats, ClientError> {
+        // The first look comes at once, whatever the interval.
+        let mut looks = self.watch(Duration::from_secs(60), true).await?;
+        let none = || ClientError::protocol(&self.endpoint, "it gave no figures");
+        looks.next().await?.ok_or_else(none)
+    }
+
     /// Ends a session; its caller is told `reason`.
     ///
     /// # Errors

@@ -1,8 +1,8 @@
 //! Holds a server to the protocol: messages come in, events go out, or what was wrong.
 //!
 //! Checked: consecutive numbers, `ready` first, audio only inside an utterance, contiguous audio in whole samples that is
-//! never empty, words that follow one another in the text and in the audio, exactly one end per utterance, no utterance left open at the end. Kinds of events this version does not
-//! know are skipped, as the protocol only ever grows.
+//! never empty, words that follow one another in the text and in the audio, exactly one end per utterance, no utterance left
+//! open at the end. Kinds of events this version does not know are skipped, as the protocol only ever grows.
 
 use omni_audio::{SampleRate, Samples};
 use omni_proto::v1;

@@ -14,11 +14,13 @@ mod stage_process;
 mod traces;
 
 use std::net::SocketAddr;
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use anyhow::{Context as _, anyhow};
 use http::HeaderValue;
+use omni_telemetry::Listener;
 use tokio::net::TcpListener;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
@@ -38,7 +40,7 @@ use crate::session::{Recent, RecordSink, Registry, SessionDeps, SessionLimits};
 use crate::stage::SpeechBackend;
 use crate::tasks::Tasks;
 use admin::AdminListener;
-use health::HealthBoard;
+use health::{HealthBoard, HealthEnd};
 use metrics::Metrics;
 use model::ModelStart;
 use traces::Traces;
@@ -95,6 +97,7 @@ pub struct App {
     listener: JoinHandle<anyhow::Result<()>>,
     admin: Option<AdminListener>,
     keeper: JoinHandle<()>,
+    health: HealthEnd,
     readiness: watch::Receiver<Readiness>,
     metrics: Metrics,
     traces: Traces,
@@ -154,11 +157,15 @@ impl App {
             .iter()
             .map(|origin| HeaderValue::from_str(origin));
         let said = |problems: Vec<String>| anyhow!("{}", problems.join("\n"));
+        // Made in any case: whoever reads it sees whether there is a certificate.
+        let expiry = metrics.certificate();
+        let tls = config.tls.as_ref().map(|files| Tls::new(files, expiry));
         let access = Access {
             keys: Keys::new(config.api_keys.as_deref()).map_err(said)?,
-            tls: config.tls.as_ref().map(Tls::new).transpose().map_err(said)?,
+            tls: tls.transpose().map_err(said)?,
             limits: config.connections,
             cors_origins: origins.collect::<Result<_, _>>().context("--cors-origin")?,
+            connections: metrics.connections(Listener::Callers),
         };
         let (max_sessions, most) = (config.max_sessions, config.connections.message_bytes);
         let door = Door::new(deps, Arc::clone(&tasks), registry.clone(), max_sessions, most);
@@ -204,7 +211,11 @@ impl App {
         };
         let admin = match config.admin_listen {
             Some(wanted) => {
-                let (health, calls, access) = (health.clone(), calls.clone(), access.clone());
+                let (health, calls) = (health.clone(), calls.clone());
+                let access = Access {
+                    connections: metrics.connections(Listener::Operators),
+                    ..access.clone()
+                };
                 Some(AdminListener::start(wanted, sights, health, calls, access).await?)
             }
             None => None,
@@ -220,6 +231,7 @@ impl App {
             edge_sink: sinks.edges,
             observer: metrics.observer(),
         };
+        let end = board.end();
         let keeper = tokio::spawn(keep(start, load, orchestrator.clone(), board, readiness_tx));
         let drain_timeout = config.drain_timeout;
         Ok(Self {
@@ -235,6 +247,7 @@ impl App {
             listener,
             admin,
             keeper,
+            health: end,
             readiness,
             metrics,
             traces,
@@ -302,18 +315,18 @@ impl App {
             .context("the listening task ended early")?
     }
 
-    /// Shuts down: refuses new work, lets open utterances finish within the configured time (or that which was asked for with
-    /// [`drain`](Self::drain)) or until `now` resolves, then
+    /// Shuts down: refuses new work, lets open utterances finish and their readers take them within the configured time (or that
+    /// which was asked for with [`drain`](Self::drain)) or until `now` resolves, then
     /// ends what is left and waits for every task and thread. Only a thread that is still loading the model is abandoned, and one
     /// that hangs in a step of the model.
     pub async fn shut_down(mut self, now: impl Future<Output = ()>) {
         tracing::info!(sessions = self.sessions(), "draining");
         let drained = Instant::now() + self.drain.begin(self.drain_timeout, self.clock.now());
         self.draining.cancel();
-        let mut patient = false;
+        let (mut now, mut patient) = (pin!(now), false);
         tokio::select! {
             () = self.tasks.join_tasks() => patient = true,
-            () = now => tracing::warn!(sessions = self.sessions(), "told to stop at once"),
+            () = &mut now => tracing::warn!(sessions = self.sessions(), "told to stop at once"),
             () = tokio::time::sleep_until(drained) => {
                 tracing::warn!(sessions = self.sessions(), "the drain timeout is over");
             }
@@ -322,10 +335,28 @@ impl App {
         self.tasks.join_tasks().await;
         self.metrics.drained();
         self.close.cancel();
+        self.health.now().await;
         // One that has failed was awaited already, and must not be again.
-        if !self.listener.is_finished() && tokio::time::timeout(CLOSING, &mut self.listener).await.is_err() {
-            // Callers keep connections open; nothing runs on them any more.
-            self.listener.abort();
+        if !self.listener.is_finished() {
+            // Connections that nothing runs on close at once; on the others there is something that was not read yet.
+            let least = Instant::now() + CLOSING;
+            let until = async {
+                if patient {
+                    tokio::select! {
+                        () = now => {}
+                        () = tokio::time::sleep_until(drained) => {}
+                    }
+                }
+                tokio::time::sleep_until(least).await;
+            };
+            let closed = tokio::select! {
+                _ = &mut self.listener => true,
+                () = until => false,
+            };
+            if !closed {
+                self.listener.abort();
+                let _ = (&mut self.listener).await;
+            }
         }
         if let Some(admin) = self.admin {
             admin.close().await;
@@ -381,6 +412,7 @@ fn admission_limits(config: &Config) -> AdmissionLimits {
         max_active: config.max_active,
         max_waiting: config.max_waiting,
         max_wait: config.max_wait,
+        overload_wait: config.overload_wait,
     }
 }
 

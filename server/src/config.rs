@@ -65,6 +65,8 @@ pub struct Config {
     pub max_waiting: usize,
     /// Longest wait for a place.
     pub max_wait: Duration,
+    /// Longest wait that is begun under overload.
+    pub overload_wait: Duration,
     /// UTF-8 bytes of text in one utterance.
     pub max_text_bytes: usize,
     /// UTF-8 bytes of text that wait in one session.
@@ -217,7 +219,7 @@ impl RawConfig {
     }
 
     /// Every duration: flag, value, least, most. The longest end with the process or the patience of an operator.
-    fn times(&self) -> [(&'static str, Duration, Duration, Duration); 9] {
+    fn times(&self) -> [(&'static str, Duration, Duration, Duration); 10] {
         const ZERO: Duration = Duration::ZERO;
         const LEAST: Duration = Duration::from_millis(10);
         const HOUR: Duration = Duration::from_secs(3_600);
@@ -225,6 +227,7 @@ impl RawConfig {
         let handshake = self.transport.handshake_timeout;
         [
             ("--max-wait", self.max_wait, ZERO, HOUR),
+            ("--overload-wait", self.overload_wait, ZERO, HOUR),
             ("--max-audio", self.max_audio, LEAST, DAY),
             ("--max-buffered-audio", self.max_buffered_audio, LEAST, HOUR / 6),
             ("--idle-timeout", self.idle_timeout, LEAST, DAY),
@@ -261,6 +264,7 @@ impl RawConfig {
             max_active: self.max_active,
             max_waiting: self.max_waiting,
             max_wait: self.max_wait,
+            overload_wait: self.overload_wait,
             max_text_bytes: self.max_text_bytes,
             max_buffered_text_bytes: self.max_buffered_text_bytes,
             max_audio: self.max_audio,

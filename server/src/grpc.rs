@@ -7,6 +7,8 @@
 
 mod admin;
 mod aliases;
+mod bodies;
+mod body_time;
 mod calls;
 mod catalog;
 mod chat;
@@ -20,15 +22,16 @@ mod metrics;
 mod outcome;
 mod parcel;
 pub mod parsers;
-mod patience;
 mod reply;
 mod riva;
 mod serve;
 mod settings;
+mod shares;
 mod speech;
 mod status;
 
 pub use admin::{About, Admin, Sights};
+pub(crate) use bodies::Hold;
 pub use calls::CountCalls;
 pub use catalog::Catalog;
 pub use chat::Chat;

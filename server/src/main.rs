@@ -2,6 +2,7 @@
 
 use std::io::Write as _;
 use std::process::ExitCode;
+use std::time::Duration;
 
 use anyhow::Context as _;
 use clap::Parser as _;
@@ -11,6 +12,8 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 
 /// The command line or the configuration cannot be used.
 const USAGE: u8 = 2;
+/// How long the process waits for threads that look at files.
+const LAST_LOOK: Duration = Duration::from_secs(1);
 
 fn main() -> ExitCode {
     let raw = RawConfig::parse();
@@ -90,7 +93,11 @@ fn run(config: &Config) -> anyhow::Result<()> {
         .enable_all()
         .build()
         .context("cannot start the runtime")?;
-    runtime.block_on(serve(config))
+    let served = runtime.block_on(serve(config));
+    // All tasks are over. What may still be on a thread for blocking work is a look at a file, and a disk that hangs must not
+    // keep the process.
+    runtime.shutdown_timeout(LAST_LOOK);
+    served
 }
 
 async fn serve(config: &Config) -> anyhow::Result<()> {

@@ -7,12 +7,14 @@
 mod answer;
 mod chat;
 mod error;
+mod lean;
 mod listing;
 pub mod parsers;
 mod question;
 mod sound;
 mod speech;
 
+use std::error::Error;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -25,12 +27,16 @@ use axum::response::{IntoResponse as _, Response};
 use axum::routing::{any, get, post};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
+use tonic::Status;
 use tonic::metadata::MetadataMap;
 
 use self::error::ApiError;
 use crate::caller::Caller;
 use crate::config::Scope;
-use crate::grpc::{Catalog, Chat, Keys, Parcels, Speech, status};
+use crate::grpc::{Catalog, Chat, Hold, Keys, Parcels, Speech, status};
+
+/// Longest body, in bytes, that is read where others' audio passes.
+const SHORT: usize = 32 << 10;
 
 /// The services that answer.
 #[derive(Debug, Clone)]
@@ -72,26 +78,56 @@ impl OpenAi {
         allowed.map_err(|error| ApiError::new(&status(&error), &[]))
     }
 
-    /// The JSON of a body of at most `limit` bytes. It must be called JSON: a browser lets any page send what is called text, but
-    /// asks before JSON. Called when the caller is known, so that nobody else is read from.
-    async fn json<T: DeserializeOwned>(
+    /// What `then` makes of the JSON of a body of at most `limit` bytes. It must be called JSON: a browser lets any page send what is
+    /// called text, but asks before JSON. Called when the caller is known, so that nobody else is read from.
+    async fn json<T, U>(
         &self,
-        headers: &HeaderMap,
+        head: &Parts,
         body: Body,
         limit: usize,
-    ) -> Result<T, ApiError> {
-        let kind = headers.get(CONTENT_TYPE).and_then(|kind| kind.to_str().ok());
+        then: impl FnOnce(T) -> Result<U, ApiError> + Send + 'static,
+    ) -> Result<U, ApiError>
+    where
+        T: DeserializeOwned,
+        U: Send + 'static,
+    {
+        let kind = head.headers.get(CONTENT_TYPE).and_then(|kind| kind.to_str().ok());
         if !kind.is_some_and(|kind| kind.starts_with("application/json")) {
             let problem = "the content type is not application/json";
-            return Err(ApiError::unread(StatusCode::UNSUPPORTED_MEDIA_TYPE, problem));
+            let status = StatusCode::UNSUPPORTED_MEDIA_TYPE;
+            return Err(ApiError::unread(status, "unsupported_media_type", problem));
         }
         let read = tokio::time::timeout(self.body_time, to_bytes(body, limit)).await;
-        let late = |_| ApiError::unread(StatusCode::REQUEST_TIMEOUT, "the body did not come in time");
-        let body = read.map_err(late)?.map_err(|_| {
-            let problem = format!("the body broke off, or is longer than the {limit} bytes that are allowed");
-            ApiError::unread(StatusCode::PAYLOAD_TOO_LARGE, &problem)
+        let late = |_| {
+            let problem = "the body did not come in time";
+            ApiError::unread(StatusCode::REQUEST_TIMEOUT, "request_timeout", problem)
+        };
+        let body = read.map_err(late)?.map_err(|error| match refusal(&error) {
+            Some(status) => ApiError::new(status, &[]),
+            None => {
+                let problem =
+                    format!("the body broke off, or is longer than the {limit} bytes that are allowed");
+                ApiError::unread(StatusCode::PAYLOAD_TOO_LARGE, "body_too_large", &problem)
+            }
         })?;
-        serde_json::from_slice(&body).map_err(|error| ApiError::invalid(None, format!("the body: {error}")))
+        let long = body.len() > SHORT;
+        // It is counted until it is read, also if nobody waits for that any more.
+        let hold = head.extensions.get::<Hold>().cloned();
+        let parse = move || {
+            let parsed = serde_json::from_slice(&body);
+            drop((body, hold));
+            then(parsed.map_err(|error| ApiError::invalid(None, format!("the body: {error}")))?)
+        };
+        if !long {
+            return parse();
+        }
+        let parsed = tokio::task::spawn_blocking(parse).await;
+        parsed.unwrap_or_else(|_| {
+            Err(ApiError::new(
+                &Status::internal("the body could not be read"),
+                &[],
+            ))
+        })
     }
 
     /// The routes.
@@ -108,6 +144,18 @@ impl OpenAi {
     }
 }
 
+/// What a body was refused with before its end.
+fn refusal(error: &axum::Error) -> Option<&Status> {
+    let mut cause: Option<&(dyn Error + 'static)> = Some(error);
+    while let Some(error) = cause {
+        if let Some(status) = error.downcast_ref() {
+            return Some(status);
+        }
+        cause = error.source();
+    }
+    None
+}
+
 /// An answer of JSON.
 fn body(value: &Value) -> Response {
     let kind = HeaderValue::from_static("application/json");
@@ -115,11 +163,13 @@ fn body(value: &Value) -> Response {
 }
 
 async fn wrong_method() -> ApiError {
-    ApiError::unread(StatusCode::METHOD_NOT_ALLOWED, "this route takes another method")
+    let problem = "this route takes another method";
+    ApiError::unread(StatusCode::METHOD_NOT_ALLOWED, "method_not_allowed", problem)
 }
 
 async fn unknown() -> ApiError {
-    ApiError::unread(StatusCode::NOT_FOUND, "there is no such route here")
+    let problem = "there is no such route here";
+    ApiError::unread(StatusCode::NOT_FOUND, "route_not_found", problem)
 }
 
 /// A message to a service, with what the HTTP request says about its caller.

@@ -10,6 +10,7 @@ mod chat;
 mod ledger;
 mod limits;
 mod names;
+mod outbox;
 mod output;
 mod pace;
 mod patience;

@@ -11,6 +11,7 @@ use tokio::sync::{oneshot, watch};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
+use tokio_util::task::task_tracker::TaskTrackerToken;
 
 /// Starts a thread that nobody waits for: for work that cannot be interrupted, leaves nothing behind and is of no use to a
 /// server that stops. It ends with the process at the latest.
@@ -47,6 +48,11 @@ impl Tasks {
     /// Starts a task.
     pub fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) {
         self.tracker.spawn(task);
+    }
+
+    /// Something that is waited for as if it were a task, until it is dropped.
+    pub fn token(&self) -> TaskTrackerToken {
+        self.tracker.token()
     }
 
     /// Starts a thread for work that computes or blocks, and ends soon when it is told to.

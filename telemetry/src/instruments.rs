@@ -4,6 +4,7 @@
 //! zero before its first event.
 
 mod audio;
+mod connections;
 mod engine;
 mod exporter;
 mod grpc;
@@ -14,6 +15,7 @@ mod traces;
 mod transfer;
 
 pub use audio::AudioInstruments;
+pub use connections::{CertificateInstrument, Connected, ConnectionInstruments, Listener, OpenConnection};
 pub use engine::{CacheConfig, EngineInstruments};
 pub use exporter::ExporterInstruments;
 pub use grpc::{CallKind, GrpcCode, GrpcInstruments};

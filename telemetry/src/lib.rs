@@ -44,13 +44,14 @@ pub use drops::{DropReason, Drops};
 pub use exposition::{Collector, Exposition, Selection};
 pub use family::{CounterFamily, FloatCounterFamily, GaugeFamily, HistogramFamily, TypedFamily};
 pub use instruments::{
-    AudioInstruments, CacheConfig, CallKind, EdgeInstruments, EngineInstruments, ExporterInstruments,
-    GrpcCode, GrpcInstruments, PipelineInstruments, RejectionReason, ResponseClass, SessionInstruments,
-    StageInfo, StreamAbort, TorchServeInstruments, TorchServeRequest, TraceInstruments,
+    AudioInstruments, CacheConfig, CallKind, CertificateInstrument, Connected, ConnectionInstruments,
+    EdgeInstruments, EngineInstruments, ExporterInstruments, GrpcCode, GrpcInstruments, Listener,
+    OpenConnection, PipelineInstruments, RejectionReason, ResponseClass, SessionInstruments, StageInfo,
+    StreamAbort, TorchServeInstruments, TorchServeRequest, TraceInstruments,
 };
 pub use log::{EngineLog, LogLine, LogSink, LogWriter, StatsLog};
 pub use meter::{FloatCounter, Meter};
-pub use pull::{PullEndpoint, Readiness};
+pub use pull::{PullEndpoint, Readiness, queried_names};
 pub use push::{Credentials, PushError, PushOptions, PushTarget, PushTargetError, Pusher, Secret};
 pub use recorder::{
     Cardinality, Check, DefaultLabels, EngineIndex, EngineMap, EngineMapError, Fanout, Gate, Relabel,

@@ -28,6 +28,7 @@ mod answer;
 mod query;
 
 use answer::Answer;
+pub use query::queried_names;
 
 /// Connections served at a time; further ones wait in the socket's backlog.
 const MOST_CONNECTIONS: usize = 64;
@@ -124,7 +125,7 @@ impl PullEndpoint {
             .unwrap_or(path)
         {
             "/metrics" => {
-                let names = query::names(request.uri().query().unwrap_or_default());
+                let names = queried_names(request.uri().query().unwrap_or_default());
                 self.instruments.scraped();
                 Answer::metrics(self.render(Selection::of(names)).await)
             }

@@ -1,7 +1,7 @@
 //! Nothing is declared that is never fed: one of every event feeds every family.
 
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use omni_telemetry::*;
 
@@ -186,6 +186,8 @@ fn feed_rest(telemetry: &Telemetry) {
     collect_system(exposition, meter);
     exposition.collect_from(Arc::new(GpuCollector::new(meter, OneGpu)));
     ExporterInstruments::new(meter).scraped();
+    drop(Arc::new(ConnectionInstruments::new(meter, Listener::Callers)).open());
+    CertificateInstrument::new(meter).expires(SystemTime::now());
     TraceInstruments::new(meter).exported(1);
 }
 

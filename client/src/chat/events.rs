@@ -188,6 +188,13 @@ pub(super) struct Incoming {
     pub(super) event: Option<v1::converse_response::Event>,
 }
 
+/// Takes messages of a conversation up to the first that breaks the protocol, whatever they say.
+pub(crate) fn take(messages: impl Iterator<Item = v1::ConverseResponse>) {
+    let mut checker = Checker::conversation();
+    let mut passed = messages.map(|message| checker.event(from_converse(message)).is_ok());
+    while passed.next() == Some(true) {}
+}
+
 fn from_converse(message: v1::ConverseResponse) -> Incoming {
     Incoming {
         seq: Some(message.seq),

@@ -56,8 +56,8 @@ pub(crate) async fn run(args: &Bench, ui: &Ui) -> Result<(), Failure> {
     }
     let load = args.load(texts(args)?);
     // A server that is not there at all is one clear error, not a table of failures.
-    Deadline::after(Some(args.timeout))
-        .within(Client::connect(&load.endpoint))
+    let connect = Deadline::after(Some(args.timeout)).within(Client::connect(&load.endpoint));
+    ui.patiently(|| format!("connecting to {}", load.endpoint), connect)
         .await?;
     if !args.versus.is_empty() {
         return versus(args, &load, ui).await;
@@ -85,7 +85,7 @@ async fn versus(args: &Bench, load: &Load, ui: &Ui) -> Result<(), Failure> {
         these: these.cloned().collect(),
         those: args.versus.clone(),
     };
-    let shown = |done| ui.progress(|| format!("{done} of {} pairs", args.requests));
+    let shown = |what: &str, done, all| ui.progress(|| format!("{done} of {all} {what}"));
     let pairs = pairs::run(&load.asking, &sides, load.warmup, args.requests, shown).await?;
     ui.clear();
     print(pairs::write(&pairs, style(args.format)).as_bytes())?;

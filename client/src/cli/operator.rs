@@ -5,50 +5,50 @@ mod top;
 
 use std::time::Duration;
 
-use omni_client::{ClientError, Operator, Replica, ReplicaState, ServerInfo, Stats};
+use omni_client::{ClientError, Code, Endpoint, Operator, Replica, ReplicaState, ServerInfo, Stats};
 use serde_json::{Value, json};
 
 use super::args::{AdminCommand, AdminServer, StatsArgs, TopArgs, Which};
 use super::catalog::table;
-use super::deadline::Deadline;
+use super::deadline::{Deadline, exceeded};
 use super::failure::Failure;
 use super::print;
 use super::ui::Ui;
 
-/// The shortest interval: only the first look counts.
-const AT_ONCE: Duration = Duration::from_millis(100);
-/// How long steering may take.
+/// How long a server may take to answer an operator, where no argument says so.
 const PATIENCE: Duration = Duration::from_secs(10);
 
 /// Says what to do where operators are not served, which servers do not do unless told to.
 pub(crate) fn explain(failure: Failure, ui: &Ui) -> Failure {
-    let Failure::Rpc(error @ ClientError::Unreachable { .. }) = &failure else {
+    let Failure::Rpc(error) = &failure else {
         return failure;
     };
-    ui.error(&format!(
-        "{error}\n  `omni-server --admin-listen ADDRESS` serves operators; name the address with --admin-endpoint or \
-         OMNI_ADMIN_ENDPOINT"
-    ));
+    let advice = match error {
+        ClientError::Unreachable { .. } => {
+            "`omni-server --admin-listen ADDRESS` serves operators; name the address with --admin-endpoint or OMNI_ADMIN_ENDPOINT"
+        }
+        ClientError::Rpc(rpc) if rpc.code == Code::Unimplemented => {
+            "is that the port for callers? operators are served where `omni-server --admin-listen` says; name that with \
+             --admin-endpoint or OMNI_ADMIN_ENDPOINT"
+        }
+        _ => return failure,
+    };
+    ui.error(&format!("{error}\n  {advice}"));
     Failure::Told(Box::new(failure))
 }
 
-pub(crate) async fn top(args: &TopArgs) -> Result<(), Failure> {
-    top::run(args).await
+pub(crate) async fn top(args: &TopArgs, ui: &Ui) -> Result<(), Failure> {
+    top::run(args, ui).await
 }
 
 pub(crate) async fn stats(args: &StatsArgs, ui: &Ui) -> Result<(), Failure> {
     let endpoint = &args.server.endpoint;
     let ask = async {
         let operator = Operator::connect(endpoint).await?;
-        let info = operator.info().await?;
-        let stats = operator.watch(AT_ONCE, true).await?.next().await?;
-        Ok::<_, ClientError>((info, stats))
+        Ok::<_, ClientError>((operator.info().await?, operator.stats().await?))
     };
     let ask = Deadline::after(Some(args.timeout)).within(ask);
     let (info, stats) = ui.patiently(|| format!("waiting for {endpoint}"), ask).await?;
-    let Some(stats) = stats else {
-        return Err(Failure::NotServing(format!("{endpoint} gave no figures")));
-    };
     match args.json {
         true => print(format!("{:#}\n", figures(&info, &stats)).as_bytes()),
         false => print(page(&info, &stats).as_bytes()),
@@ -137,8 +137,8 @@ pub(crate) async fn admin(command: &AdminCommand, ui: &Ui) -> Result<(), Failure
         AdminCommand::Uncordon(which) => set(which, ReplicaState::Ready, ui).await,
         AdminCommand::Remove(which) => set(which, ReplicaState::Removed, ui).await,
         AdminCommand::Add { stage, server } => {
-            let ask = async { connect(server).await?.add_replica(stage).await };
-            let replica = patiently(ask).await?;
+            let add = async { connect(server).await?.add_replica(stage).await };
+            let replica = soon(&server.endpoint, ui, add).await?;
             ui.note(&format!("{stage} {} is {}", replica.id, replica.state));
             Ok(())
         }
@@ -147,7 +147,8 @@ pub(crate) async fn admin(command: &AdminCommand, ui: &Ui) -> Result<(), Failure
             reason,
             server,
         } => {
-            patiently(async { connect(server).await?.cancel(session, reason).await }).await?;
+            let cancel = async { connect(server).await?.cancel(session, reason).await };
+            soon(&server.endpoint, ui, cancel).await?;
             ui.note(&format!("session {session} is ended"));
             Ok(())
         }
@@ -157,19 +158,25 @@ pub(crate) async fn admin(command: &AdminCommand, ui: &Ui) -> Result<(), Failure
 
 async fn set(which: &Which, state: ReplicaState, ui: &Ui) -> Result<(), Failure> {
     let (stage, id) = (&which.stage, &which.replica);
-    let ask = async { connect(&which.server).await?.set_replica(stage, id, state).await };
-    let replica = patiently(ask).await?;
+    let set = async { connect(&which.server).await?.set_replica(stage, id, state).await };
+    let replica = soon(&which.server.endpoint, ui, set).await?;
     ui.note(&rows::now(stage, &replica));
     Ok(())
 }
 
 async fn drain(timeout: Option<Duration>, server: &AdminServer, ui: &Ui) -> Result<(), Failure> {
-    let mut progress = connect(server).await?.drain(timeout).await?;
-    while let Some(now) = progress.next().await? {
+    let begin = async {
+        let mut progress = connect(server).await?.drain(timeout).await?;
+        let first = progress.next().await?;
+        Ok((progress, first))
+    };
+    let (mut progress, mut seen) = soon(&server.endpoint, ui, begin).await?;
+    while let Some(now) = seen {
         ui.progress(|| rows::drain(&now));
         if !ui.is_terminal() {
             ui.note(&rows::drain(&now));
         }
+        seen = progress.next().await?;
     }
     ui.clear();
     ui.note("nothing is left, the server ends");
@@ -180,6 +187,21 @@ async fn connect(server: &AdminServer) -> Result<Operator, ClientError> {
     Operator::connect(&server.endpoint).await
 }
 
-async fn patiently<T>(ask: impl Future<Output = Result<T, ClientError>>) -> Result<T, Failure> {
-    Deadline::after(Some(PATIENCE)).within(ask).await
+/// Waits for what a server answers at once unless something is wrong with it, and says so when it does not.
+async fn soon<T>(
+    endpoint: &Endpoint,
+    ui: &Ui,
+    answer: impl Future<Output = Result<T, ClientError>>,
+) -> Result<T, Failure> {
+    let answer = tokio::time::timeout(PATIENCE, answer);
+    match ui.patiently(|| format!("waiting for {endpoint}"), answer).await {
+        Ok(answer) => Ok(answer?),
+        Err(_) => {
+            let patience = PATIENCE.as_secs();
+            ui.error(&format!(
+                "{endpoint} gave no answer within {patience} s\n  see the server's log"
+            ));
+            Err(Failure::Told(Box::new(exceeded(PATIENCE).into())))
+        }
+    }
 }

@@ -1,31 +1,21 @@
-//! Writes audio on a thread of its own, so that a slow disk or a player that plays in real time never holds up the
-//! session, and Ctrl-C is heard at once.
+//! Audio on its way into a file or a pipe, and to the sound device.
 
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::thread;
 
 use omni_client::Audio;
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::mpsc;
 
 use super::failure::Failure;
 use super::output::Output;
 use super::speaker::Speaker;
+use super::writer::{Writer, WriterGone};
 
-/// Pieces of audio that may wait to be written. When they do, the session stops reading and the server feels it.
-const QUEUE: usize = 256;
-
-/// The writer has stopped early, which it does only when writing failed; [`Sink::finish`] says why.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct WriterGone;
-
-/// The thread's near end.
+/// The near end of what writes it.
 #[derive(Debug)]
 pub(crate) struct Sink {
-    name: String,
-    queue: mpsc::Sender<Audio>,
-    result: oneshot::Receiver<io::Result<()>>,
+    writer: Writer<Audio>,
     hush: Arc<AtomicBool>,
 }
 
@@ -42,19 +32,8 @@ impl Sink {
     fn begin(output: Output, play: bool) -> Self {
         let hush = Arc::<AtomicBool>::default();
         let speaker = play.then(|| hush.clone());
-        let (queue, audio) = mpsc::channel(QUEUE);
-        let (report, result) = oneshot::channel();
-        let name = output.name();
-        thread::spawn(move || {
-            // The near end is gone if this fails, and with it the wish to know.
-            let _ = report.send(write_all(output, audio, speaker));
-        });
-        Self {
-            name,
-            queue,
-            result,
-            hush,
-        }
+        let writer = Writer::start(output.name(), move |queue| write_all(output, queue, speaker));
+        Self { writer, hush }
     }
 
     /// Nobody wants to hear the rest. It is written all the same.
@@ -62,24 +41,14 @@ impl Sink {
         self.hush.store(true, Ordering::Relaxed);
     }
 
-    /// Hands over what is in `audio`, waiting while too much is still unwritten. May be dropped and called again: the
-    /// audio stays where it is until there is room.
+    /// Hands over what is in `audio`, as [`Writer::write`] does.
     pub(crate) async fn write(&self, audio: &mut Option<Audio>) -> Result<(), WriterGone> {
-        let room = self.queue.reserve().await.map_err(|_| WriterGone)?;
-        if let Some(audio) = audio.take() {
-            room.send(audio);
-        }
-        Ok(())
+        self.writer.write(audio).await
     }
 
     /// Waits until everything is written and the file is in order.
     pub(crate) async fn finish(self) -> Result<(), Failure> {
-        drop(self.queue);
-        let result = self
-            .result
-            .await
-            .unwrap_or_else(|_| Err(io::Error::other("the writer died")));
-        result.map_err(|error| Failure::write(&self.name, error))
+        self.writer.finish().await
     }
 }
 

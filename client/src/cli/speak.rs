@@ -1,13 +1,15 @@
 //! `speak`: text in, audio into a file or a pipe, one summary at the end.
 
+mod cues;
 mod feed;
 mod session;
 mod subtitles;
 
 use std::fs;
+use std::io;
 use std::time::Duration;
 
-use omni_client::{Client, SpeechSettings};
+use omni_client::{Client, SampleRate, SpeechSettings};
 use tokio::time::timeout;
 
 use super::args::Speak;
@@ -22,7 +24,7 @@ use super::summary::{Destination, Summary};
 use super::text::Text;
 use super::ui::Ui;
 use session::{Session, Stop};
-use subtitles::Subtitles;
+use subtitles::{Place, Subtitles};
 
 /// How long a file may take to be put in order when somebody insists on the end. Longer only if its reader is stuck.
 const LAST_CHANCE: Duration = Duration::from_millis(500);
@@ -63,12 +65,16 @@ async fn attempt(args: &Speak, ui: &Ui, summary: &mut Summary) -> Result<Option<
         Speaker::check()?;
     }
     let subtitles = args.subtitles.as_deref();
-    let subtitles = subtitles
-        .map(|path| Subtitles::open(path, &args.output))
-        .transpose()?;
+    let subtitles = subtitles.map(|path| Place::new(path, &args.output)).transpose()?;
     let output = Output::open(&args.output, args.format)?;
-    let rate = output.format().rate(args.rate);
-    let rate = rate.map_err(|error| Failure::Usage(error.to_string()))?;
+    let (rate, mut subtitles) = match prepare(args, &output, subtitles) {
+        Ok(prepared) => prepared,
+        Err(failure) => {
+            // Nothing is left of a file that gets no audio; why is known already.
+            let _: io::Result<()> = output.finish();
+            return Err(failure);
+        }
+    };
     let settings = SpeechSettings {
         sample_rate: rate,
         ..args.settings()
@@ -88,12 +94,12 @@ async fn attempt(args: &Speak, ui: &Ui, summary: &mut Summary) -> Result<Option<
         &settings,
         ui,
         text,
-        (&sink, subtitles),
+        (&sink, subtitles.as_mut()),
         &mut interrupts,
         summary,
     )
     .await;
-    let written = finish(sink, &mut interrupts, &stop).await;
+    let written = finish(sink, subtitles, &mut interrupts, &stop).await;
     ui.clear();
     match (stop, written) {
         (_, Err(Failure::ReaderGone)) => Err(Failure::ReaderGone),
@@ -108,13 +114,24 @@ async fn attempt(args: &Speak, ui: &Ui, summary: &mut Summary) -> Result<Option<
     }
 }
 
+/// The rate that the audio must have, if one is asked for; and an open place for subtitles. That is opened last, for it is emptied.
+fn prepare(
+    args: &Speak,
+    output: &Output,
+    subtitles: Option<Place<'_>>,
+) -> Result<(Option<SampleRate>, Option<Subtitles>), Failure> {
+    let rate = output.format().rate(args.rate);
+    let rate = rate.map_err(|error| Failure::Usage(error.to_string()))?;
+    Ok((rate, subtitles.map(Place::open).transpose()?))
+}
+
 /// Everything between an open destination and its closing. `Ok` carries the signal that cut it short, if one did.
 async fn converse(
     args: &Speak,
     settings: &SpeechSettings,
     ui: &Ui,
     mut text: Text,
-    (sink, subtitles): (&Sink, Option<Subtitles>),
+    (sink, subtitles): (&Sink, Option<&mut Subtitles>),
     interrupts: &mut Interrupts,
     summary: &mut Summary,
 ) -> Result<Option<u8>, Stop> {
@@ -129,11 +146,12 @@ async fn converse(
     session.speak(&mut text, args.repeat, summary).await
 }
 
-/// Waits for the writer. A signal may cut that short, but only if it is the second.
+/// Waits for the writers. A signal may cut that short, but only if it is the second.
 ///
 /// Even then the writer gets a moment: what is in a file shall be valid, and a file without audio shall be gone.
 async fn finish(
     sink: Sink,
+    subtitles: Option<Subtitles>,
     interrupts: &mut Interrupts,
     stop: &Result<Option<u8>, Stop>,
 ) -> Result<(), Failure> {
@@ -145,7 +163,13 @@ async fn finish(
     if signals > 0 || stop.is_err() {
         sink.hush();
     }
-    let mut finishing = std::pin::pin!(sink.finish());
+    let mut finishing = std::pin::pin!(async {
+        let audio = sink.finish().await;
+        match subtitles {
+            Some(subtitles) => subtitles.finish().await.and(audio),
+            None => audio,
+        }
+    });
     while signals < 2 {
         tokio::select! {
             result = &mut finishing => return result,

@@ -7,7 +7,8 @@ use serde_json::Value;
 use tonic::Status;
 
 use crate::fake::{ChatScript, Fake, Script, Seen};
-use crate::program::Place;
+use crate::program::{Place, finish};
+use crate::tls::{LOCAL, certificate};
 
 #[test]
 fn every_level_is_measured_and_reported() {
@@ -260,4 +261,27 @@ fn two_sides_get_the_same_requests_in_turn_and_are_compared() {
     });
     assert!(asked[0].len() >= 60, "a seed and a text each");
     assert_eq!(asked[0], asked[1]);
+}
+
+#[test]
+fn every_server_of_a_comparison_gets_the_key_and_the_certificates() {
+    let identity = certificate(&LOCAL);
+    let script = || Script {
+        api_key: Some("secret"),
+        ..Script::default()
+    };
+    let encrypted = || Fake::encrypted(script(), &identity, None);
+    let (one, beside, other) = (encrypted(), encrypted(), Fake::start(script()));
+    let place = Place::with(&one);
+    fs::write(place.path("ca.pem"), &identity.certificate).unwrap();
+    let (beside, other) = (beside.endpoint(), other.endpoint());
+    let args = [
+        "bench", "-n", "4", "--versus", &other, "--beside", &beside, "--tls-ca", "ca.pem",
+    ];
+    let mut bench = place.command(&args);
+    bench.env("OMNI_API_KEY", "secret");
+    let outcome = finish(bench.spawn().unwrap());
+    assert_eq!(outcome.code, Some(0), "{outcome:?}");
+    let table = String::from_utf8(outcome.stdout).unwrap();
+    assert!(table.contains("| first audio | 4 |"), "{table}");
 }

@@ -17,7 +17,7 @@ fn stats_are_a_page_for_people_and_json_for_programs() {
     for line in [
         "omni-server 9.9.9 on 192.0.2.1:1: fake-model",
         "sessions 1 of 256   running 1 of 64   waiting 0 of 128   next wait none   refused 4",
-        "last minute: 0.5 requests/s, 1.5 s of audio/s, first packet p50 40 ms p95 70 ms p99 90 ms, 100.0 % without a gap",
+        "last minute: 0.5 requests/s ended, 1.5 s of audio/s, first packet p50 40 ms p95 70 ms p99 90 ms, 100.0 % gapless",
         "talker  1        cordoned  2          1        0        25%  1000   1m01s  cpu",
         "00ff     SpeechService/Speak  backend  5s   1         2.5 s  -0.25 s",
     ] {
@@ -89,12 +89,25 @@ fn a_drain_is_waited_for_and_told() {
 }
 
 #[test]
-fn a_server_that_serves_no_operators_is_named() {
+fn a_server_that_serves_no_operators_is_named_and_so_is_the_way_to_one_that_does() {
     let place = Place::at("http://127.0.0.1:1");
     let outcome = place.run(&["stats"]);
     assert_eq!(outcome.code, Some(64 + 14));
     assert!(outcome.stderr.contains("127.0.0.1:1"), "{}", outcome.stderr);
     assert!(outcome.stderr.contains("--admin-listen"), "{}", outcome.stderr);
+    let fake = Fake::start(Script {
+        operators: false,
+        ..Script::default()
+    });
+    for command in [&["stats"][..], &["top"], &["admin", "add", "talker"]] {
+        let outcome = Place::with(&fake).run(command);
+        assert_eq!(outcome.code, Some(64 + 12), "{outcome:?}");
+        assert!(
+            outcome.stderr.contains("the port for callers?"),
+            "{}",
+            outcome.stderr
+        );
+    }
     let wrong = place.run(&["top", "--interval", "99ms"]);
     assert_eq!(wrong.code, Some(2));
 }

@@ -10,7 +10,7 @@ use serde_json::Value;
 use crate::fake::{Fake, Identity, Script};
 use crate::program::{Outcome, Place};
 
-const LOCAL: [&str; 2] = ["localhost", "127.0.0.1"];
+pub(crate) const LOCAL: [&str; 2] = ["localhost", "127.0.0.1"];
 
 fn identity(certificate: &[u8], key: &KeyPair) -> Identity {
     let pem = |label: &str, der: &[u8]| {
@@ -28,7 +28,7 @@ fn identity(certificate: &[u8], key: &KeyPair) -> Identity {
 }
 
 /// A certificate that is its own authority.
-fn certificate(names: &[&str]) -> Identity {
+pub(crate) fn certificate(names: &[&str]) -> Identity {
     signed(names, |_| {})
 }
 
@@ -178,4 +178,18 @@ fn settings_that_cannot_be_used_are_wrong_usage() {
     let outcome = plain.run(&["voices", "--tls-ca", "ca.pem"]);
     assert_eq!(outcome.code, Some(2), "{outcome:?}");
     assert!(outcome.stderr.contains("https://"), "{outcome:?}");
+}
+
+#[test]
+fn variables_about_tls_are_for_encrypted_servers_only() {
+    let fake = Fake::start(Script::default());
+    let place = Place::with(&fake);
+    for command in ["voices", "stats"] {
+        let mut command = place.command(&[command]);
+        command
+            .env("OMNI_TLS_CA", "missing")
+            .env("OMNI_TLS_SERVER_NAME", "elsewhere.example");
+        let outcome = crate::program::finish(command.spawn().unwrap());
+        assert_eq!(outcome.code, Some(0), "{outcome:?}");
+    }
 }

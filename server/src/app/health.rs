@@ -37,6 +37,11 @@ impl HealthBoard {
         (board, server)
     }
 
+    /// Who ends it.
+    pub(super) fn end(&self) -> HealthEnd {
+        HealthEnd(self.reporter.clone())
+    }
+
     /// Reports.
     pub(super) async fn update(&self, orchestrator: &Orchestrator) {
         let (speaks, converses) = (
@@ -75,6 +80,20 @@ impl HealthBoard {
                 () = self.draining.cancelled() => return self.set(false, false).await,
                 changed = changes.changed() => if changed.is_err() { return self.set(false, false).await },
             }
+        }
+    }
+}
+
+/// Lets those go who follow the report of a server that is closing: their calls would keep connections open.
+#[derive(Debug)]
+pub(super) struct HealthEnd(HealthReporter);
+
+impl HealthEnd {
+    /// Nobody follows any more.
+    pub(super) async fn now(&mut self) {
+        let services = [CHAT_SERVICE_NAME, METRICS_SERVICE_NAME, ""];
+        for service in SERVICE_NAMES.into_iter().chain(services) {
+            self.0.clear_service_status(service).await;
         }
     }
 }

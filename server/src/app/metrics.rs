@@ -9,8 +9,8 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 use omni_telemetry::{
-    CustomMetrics, CustomOptions, LogLine, LogSink, OptionsError, PullEndpoint, PushOptions, Pusher,
-    StatsLog, Telemetry, TelemetryOptions, collect_system,
+    CertificateInstrument, ConnectionInstruments, CustomMetrics, CustomOptions, Listener, LogLine, LogSink,
+    OptionsError, PullEndpoint, PushOptions, Pusher, StatsLog, Telemetry, TelemetryOptions, collect_system,
 };
 use tokio::net::TcpListener;
 use tokio::task::JoinSet;
@@ -135,6 +135,16 @@ impl Metrics {
     /// Who counts the calls.
     pub(super) fn calls(&self) -> anyhow::Result<CountCalls> {
         CountCalls::new(self.telemetry.meter()).context("the descriptors of the services cannot be read")
+    }
+
+    /// Who counts the connections of a port.
+    pub(super) fn connections(&self, listener: Listener) -> Arc<ConnectionInstruments> {
+        Arc::new(ConnectionInstruments::new(self.telemetry.meter(), listener))
+    }
+
+    /// Who records until when the certificate is valid.
+    pub(super) fn certificate(&self) -> CertificateInstrument {
+        CertificateInstrument::new(self.telemetry.meter())
     }
 
     /// Who takes the metrics of callers, until `stop`.

@@ -1,4 +1,4 @@
-//! A bucket that is refilled at a constant rate and never holds more than its capacity. One number, without a lock.
+//! A bucket that is refilled at a constant rate and never holds more than its capacity. Atomics, without a lock.
 //!
 //! What is larger than the bucket may be taken when it is full, and is paid off before anything else is: then the rate holds,
 //! nothing is refused for ever, and when to try again can always be said. The generic cell rate algorithm (ITU-T I.371), which
@@ -23,6 +23,8 @@ pub(super) struct Refill {
 pub(super) struct Bucket {
     /// When it is full, in nanoseconds of the clock.
     full_at: AtomicU64,
+    /// The rate at which that was reckoned, as the bits of its number; 0 before the first time.
+    rate: AtomicU64,
 }
 
 impl Bucket {
@@ -32,6 +34,7 @@ impl Bucket {
     /// How long it takes until they can be taken.
     pub(super) fn take(&self, cost: f64, refill: Refill, now: Stamp) -> Result<(), Duration> {
         let now = since_start(now);
+        self.reckon(refill, now);
         // Nothing can be taken from one that is empty, not even nothing.
         let least = cost.clamp(0.0, refill.capacity);
         let may_lack =
@@ -52,12 +55,30 @@ impl Bucket {
     pub(super) fn charge(&self, cost: f64, refill: Refill, now: Stamp) {
         let price = nanos(cost / refill.per_second);
         let now = since_start(now);
+        self.reckon(refill, now);
         let charged = self
             .full_at
             .fetch_update(Ordering::AcqRel, Ordering::Acquire, |full_at| {
                 Some(full_at.max(now).saturating_add(price))
             });
         let _ = charged;
+    }
+
+    /// What is lacking is so many units: at another rate it takes another time until they are there.
+    fn reckon(&self, refill: Refill, now: u64) {
+        let old = f64::from_bits(self.rate.swap(refill.per_second.to_bits(), Ordering::AcqRel));
+        let longer = old / refill.per_second;
+        #[expect(clippy::float_cmp, reason = "the very rate that was put there")]
+        if old == 0.0 || longer == 1.0 {
+            return;
+        }
+        let reckoned = self
+            .full_at
+            .fetch_update(Ordering::AcqRel, Ordering::Acquire, |full_at| {
+                let lacking = full_at.saturating_sub(now);
+                Some(now.saturating_add((lacking as f64 * longer).round() as u64))
+            });
+        let _ = reckoned;
     }
 }
 
@@ -119,6 +140,19 @@ mod tests {
         bucket.take(0.0, TWO, at(501)).unwrap();
     }
 
+    #[test]
+    fn what_is_owed_is_paid_off_at_the_rate_that_holds() {
+        let bucket = Bucket::default();
+        bucket.take(24.0, TWO, at(0)).unwrap();
+        assert_eq!(bucket.take(4.0, TWO, at(0)), Err(Duration::from_secs(12)));
+        let faster = Refill {
+            per_second: 20.0,
+            ..TWO
+        };
+        assert_eq!(bucket.take(4.0, faster, at(0)), Err(Duration::from_millis(1_200)));
+        assert_eq!(bucket.take(4.0, TWO, at(0)), Err(Duration::from_secs(12)));
+    }
+
     proptest! {
         /// Over any time: never more than what was refilled, the capacity and one request beyond it. And who waits as long as
         /// was said is let in.
@@ -134,7 +168,7 @@ mod tests {
                     Err(wait) => {
                         prop_assert!(wait > Duration::ZERO);
                         let then = Stamp(at(now).0 + wait + Duration::from_nanos(2));
-                        let other = Bucket { full_at: AtomicU64::new(bucket.full_at.load(Ordering::Acquire)) };
+                        let other = Bucket { full_at: AtomicU64::new(bucket.full_at.load(Ordering::Acquire)), ..Bucket::default() };
                         prop_assert!(other.take(cost, TWO, then).is_ok());
                     }
                 }

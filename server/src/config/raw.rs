@@ -1,6 +1,7 @@
 //! Configuration as typed.
 
 use std::net::SocketAddr;
+use std::num::NonZero;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -119,8 +120,8 @@ pub struct RawConfig {
     #[arg(long, env = "OMNI_MAX_SESSIONS", default_value_t = 256, value_name = "N")]
     pub max_sessions: usize,
 
-    /// Utterances worked on at once; more wait
-    #[arg(long, env = "OMNI_MAX_ACTIVE", default_value_t = 64, value_name = "N")]
+    /// Utterances worked on at once; more wait. Unless given, eight for every processor, and at most 64
+    #[arg(long, env = "OMNI_MAX_ACTIVE", default_value_t = max_active(), value_name = "N")]
     pub max_active: usize,
 
     /// Utterances that may wait; more fail with RESOURCE_EXHAUSTED
@@ -130,6 +131,11 @@ pub struct RawConfig {
     /// Longest wait of an utterance for its place
     #[arg(long, env = "OMNI_MAX_WAIT", default_value = "20s", value_parser = parse_duration, value_name = "TIME")]
     pub max_wait: Duration,
+
+    /// Longest wait that is begun while others have waited for more than a second without a break: under overload the rest is
+    /// refused at once, so that those who are served are served in time
+    #[arg(long, env = "OMNI_OVERLOAD_WAIT", default_value = "500ms", value_parser = parse_duration, value_name = "TIME")]
+    pub overload_wait: Duration,
 
     /// Longest text of one utterance
     #[arg(
@@ -204,6 +210,12 @@ pub struct RawConfig {
 }
 
 /// A name that is one word of a line.
+/// A processor keeps up with more streams than this at the speed at which they are played, of the model that is built in.
+fn max_active() -> usize {
+    let processors = std::thread::available_parallelism().map_or(1, NonZero::get);
+    processors.saturating_mul(8).min(64)
+}
+
 fn parse_name(text: &str) -> Result<String, String> {
     match text.is_empty() || text.contains(|c: char| c.is_whitespace() || c.is_control() || c == '#') {
         true => Err("expected a name without spaces and #".to_owned()),

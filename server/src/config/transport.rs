@@ -16,7 +16,7 @@ pub struct ConnectionLimits {
     pub connections: usize,
     /// Of these, from one address (of IPv6: from one network of 64 bits).
     pub per_peer: usize,
-    /// Connections that have said nothing yet, besides; when there are more, the oldest goes.
+    /// Connections that have said nothing yet, besides; when there are more, the oldest of the address with the most goes.
     pub openings: usize,
     /// Longest time until a connection has said something: for its TLS handshake and the first bytes after it.
     pub opening_time: Duration,
@@ -26,6 +26,8 @@ pub struct ConnectionLimits {
     pub streams: u32,
     /// Largest request message in bytes.
     pub message_bytes: usize,
+    /// Bytes of the bodies that are being received for calls with one message, whoever sends them; a caller may hold as many as are left.
+    pub body_bytes: usize,
     /// Largest list of headers in bytes.
     pub header_bytes: u32,
     /// Most headers of a request on HTTP/1.1.
@@ -58,6 +60,7 @@ impl ConnectionLimits {
         request_time: Duration::from_secs(30),
         streams: 256,
         message_bytes: 1 << 20,
+        body_bytes: 256 << 20,
         header_bytes: 16 << 10,
         headers: 100,
         frame_bytes: 16 << 10,

@@ -42,6 +42,12 @@ const MOST_REASON: usize = 256;
 const DRAIN_LOOK: Duration = Duration::from_millis(50);
 const DRAIN_TELL: Duration = Duration::from_secs(1);
 
+/// Reads what an operator says of times, whatever comes of it.
+pub(super) fn take(watch: &v1::WatchStatsRequest, drain: &v1::DrainRequest) {
+    let _ = convert::interval(watch.interval, INTERVAL, INTERVALS);
+    let _ = convert::timeout(drain.timeout);
+}
+
 /// What does not change while the server runs.
 #[derive(Debug, Clone)]
 pub struct About {

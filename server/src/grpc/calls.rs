@@ -27,6 +27,12 @@ mod frames;
 
 use frames::Frames;
 
+/// How many messages end within the pieces of a body.
+pub(super) fn messages<'a>(pieces: impl IntoIterator<Item = &'a [u8]>) -> usize {
+    let mut frames = Frames::default();
+    pieces.into_iter().map(|piece| frames.messages(piece)).sum()
+}
+
 const STATUS: &str = "grpc-status";
 const CANCELLED: GrpcCode = GrpcCode(1);
 const UNKNOWN: GrpcCode = GrpcCode(2);

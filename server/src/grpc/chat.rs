@@ -19,7 +19,7 @@ use tonic::{Extensions, Request, Response, Status, Streaming};
 use super::door::{Door, Place};
 use super::status::status;
 use crate::error::ServeError;
-use crate::session::{ChatCommand, ChatEvent, ChatSession, SessionLimits};
+use crate::session::{ChatCommand, ChatEvent, ChatSession, RecordSink, SessionLimits};
 use crate::stage::{ChatInfo, SpeechInfo};
 
 type Reply<T> = Pin<Box<dyn Stream<Item = Result<T, Status>> + Send>>;
@@ -58,6 +58,11 @@ impl Chat {
     #[must_use]
     pub fn new(door: Door) -> Self {
         Self { door }
+    }
+
+    /// Who is told of what is refused.
+    pub(crate) fn records(&self) -> Arc<dyn RecordSink> {
+        Arc::clone(&self.door.deps.records)
     }
 
     /// Checks that a call can be taken.
@@ -115,7 +120,8 @@ impl ChatService for Chat {
         let (metadata, extensions, request) = request.into_parts();
         let admitted = self.admit("ChatService/Generate", &extensions);
         let (known, place) = admitted.map_err(|error| status(&error))?;
-        let commands = commands::one_answer(request, &known);
+        let commands = commands::one_answer(request, &known, place).await;
+        let (commands, place) = commands.map_err(|error| status(&error))?;
         let replies = self.open(&metadata, commands, place).filter_map(move |event| {
             let reply = match event {
                 Ok(event) => reply::generate(event, &known),

@@ -7,12 +7,12 @@ use futures::Stream;
 use omni_engine::Stamp;
 use omni_telemetry::TraceParent;
 use tokio::sync::mpsc;
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::Extensions;
 use tonic::metadata::MetadataMap;
 
 use super::deadline::timeout;
+use super::shares::{Share, Shares};
 use crate::caller::{Caller, StreamPlace};
 use crate::clock::Clock;
 use crate::error::ServeError;
@@ -57,7 +57,7 @@ impl Drop for OpenSession {
 pub(super) struct Place {
     method: &'static str,
     caller: Caller,
-    _place: OwnedSemaphorePermit,
+    _share: Share,
     _stream: Option<StreamPlace>,
 }
 
@@ -68,13 +68,12 @@ pub struct Door {
     /// Largest request message in bytes, for whoever is told.
     pub(super) max_message: usize,
     tasks: Arc<Tasks>,
-    sessions: Arc<Semaphore>,
-    max_sessions: usize,
+    sessions: Shares,
     registry: Registry,
 }
 
 impl Door {
-    /// Lets in at most `max_sessions` calls at once, and keeps them in `registry`. `max_message` is what the transport lets
+    /// Lets in at most `max_sessions` calls at once, the last of them shared among parties, and keeps them in `registry`. `max_message` is what the transport lets
     /// through.
     #[must_use]
     pub fn new(
@@ -88,8 +87,7 @@ impl Door {
             deps,
             max_message,
             tasks,
-            sessions: Arc::new(Semaphore::new(max_sessions)),
-            max_sessions,
+            sessions: Shares::new(max_sessions),
             registry,
         }
     }
@@ -102,10 +100,9 @@ impl Door {
 
     fn try_enter(&self, method: &'static str, extensions: &Extensions) -> Result<Place, ServeError> {
         let caller = extensions.get::<Caller>().cloned().unwrap_or_default();
-        let place = Arc::clone(&self.sessions).try_acquire_owned();
-        let limit = self.max_sessions;
+        let share = self.sessions.take(caller.party());
         Ok(Place {
-            _place: place.map_err(|_| ServeError::TooManySessions { limit })?,
+            _share: share.map_err(|limit| ServeError::TooManySessions { limit })?,
             _stream: caller.open(self.deps.clock.now())?,
             method,
             caller,

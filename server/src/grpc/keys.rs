@@ -85,8 +85,7 @@ impl Keys {
         scope: Option<Scope>,
     ) -> Result<Caller, ServeError> {
         let Some(keys) = &self.0 else {
-            let party = peer(extensions).map_or(Party::Nobody, Party::at);
-            return Ok(Caller::anonymous(party));
+            return Ok(Caller::anonymous(party(extensions)));
         };
         let key = hash(key(headers).ok_or(ServeError::ApiKeyMissing)?);
         let state = keys.current();
@@ -123,6 +122,11 @@ fn account(key: &KeyHash, holder: &Holder) -> Arc<Account> {
     let (half, _) = key.split_at(size_of::<u128>());
     let half = half.try_into().map_or(0, u128::from_be_bytes);
     Arc::new(Account::new(&holder.name, Party::Key(half), &holder.quotas))
+}
+
+/// Of whom nothing is known but where the call comes from.
+pub(super) fn party(extensions: &Extensions) -> Party {
+    peer(extensions).map_or(Party::Nobody, Party::at)
 }
 
 /// Where a call comes from.

@@ -1,8 +1,8 @@
 //! The port: who is let in, and what a connection may take before it has said what it wants.
 //!
 //! In: the socket, certificates, a service. Out: connections that are served, each in a task of its own. A connection that has not
-//! said anything yet has a time limit and is one of a bounded number; when there are too many of them, the oldest goes, so that
-//! those who say nothing keep nobody out. One that has spoken is one of a bounded number in all and per address. tonic's own
+//! said anything yet has a time limit and is one of a bounded number; when there are too many of them, one of the address that has
+//! most of them goes, so that those who say nothing keep nobody out. One that has spoken is one of a bounded number in all and per address. tonic's own
 //! server has none of these bounds.
 
 mod opened;
@@ -21,6 +21,7 @@ use http::Request;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto::Builder;
 use hyper_util::service::TowerToHyperService;
+use omni_telemetry::{CertificateInstrument, Connected, ConnectionInstruments};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinSet;
@@ -40,6 +41,7 @@ use crate::reload::Reload;
 
 /// Pause after an error that is not a connection's own, like a lack of file descriptors.
 const PAUSE: Duration = Duration::from_millis(100);
+const DAY: Duration = Duration::from_secs(24 * 3_600);
 /// How long a peer whose handshake failed may go on, and with how many bytes.
 const LAST_WORDS: Duration = Duration::from_secs(1);
 const LAST_BYTES: u64 = 64 << 10;
@@ -53,10 +55,11 @@ impl Tls {
     ///
     /// # Errors
     /// Everything that is wrong with them.
-    pub fn new(files: &TlsFiles) -> Result<Self, Vec<String>> {
+    pub fn new(files: &TlsFiles, expiry: CertificateInstrument) -> Result<Self, Vec<String>> {
         let (paths, files) = (files.paths(), files.clone());
         let read = move || {
             let identity = files.read()?;
+            expiry.expires(identity.expires);
             if let Some(warning) = identity.warning(SystemTime::now()) {
                 tracing::warn!(file = %files.certificate.display(), "{warning}");
             }
@@ -69,9 +72,21 @@ impl Tls {
         TlsAcceptor::from(Arc::clone(&self.0.current().config))
     }
 
-    /// Looks at the files again and again. Never ends.
+    /// Looks at the files again and again, and says every day that they expire soon. Never ends.
     pub(super) async fn follow(self) {
-        self.0.follow().await;
+        let warned = async {
+            loop {
+                tokio::time::sleep(DAY).await;
+                self.warn();
+            }
+        };
+        tokio::join!(Arc::clone(&self.0).follow(), warned);
+    }
+
+    fn warn(&self) {
+        if let Some(warning) = self.0.current().warning(SystemTime::now()) {
+            tracing::warn!("{warning}");
+        }
     }
 }
 
@@ -86,6 +101,7 @@ pub(super) struct Listener {
 
 struct Shared {
     tls: Option<Tls>,
+    instruments: Arc<ConnectionInstruments>,
     limits: ConnectionLimits,
     openings: Openings,
     places: Places,
@@ -99,6 +115,7 @@ impl Listener {
         listener: TcpListener,
         tls: Option<Tls>,
         limits: ConnectionLimits,
+        instruments: Arc<ConnectionInstruments>,
         service: Router,
     ) -> Self {
         let incoming = TcpIncoming::from(listener).with_nodelay(Some(true));
@@ -106,6 +123,7 @@ impl Listener {
         let incoming = incoming.with_keepalive(Some(limits.keepalive));
         let shared = Arc::new(Shared {
             tls,
+            instruments,
             openings: Openings::new(limits.openings),
             places: Places::new(limits.connections, limits.per_peer),
             http: http(&limits),
@@ -129,8 +147,11 @@ impl Listener {
                 accepted = incoming.next() => match accepted {
                     Some(Ok(stream)) => {
                         failing = false;
-                        let opening = shared.openings.enter();
-                        connections.spawn(Arc::clone(&shared).connection(stream, opening));
+                        // Without an address it is gone already.
+                        if let Ok(peer) = stream.peer_addr() {
+                            let opening = shared.openings.enter(peer.ip());
+                            connections.spawn(Arc::clone(&shared).connection(stream, peer, opening));
+                        }
                     }
                     Some(Err(error)) if is_own(&error) => {}
                     Some(Err(error)) => {
@@ -216,19 +237,21 @@ fn http(limits: &ConnectionLimits) -> Builder<TokioExecutor> {
 
 impl Shared {
     /// A connection from its begin to its end.
-    async fn connection(self: Arc<Self>, stream: TcpStream, opening: Opening) {
-        // Without an address it is gone already.
-        let Ok(peer) = stream.peer_addr() else { return };
+    async fn connection(self: Arc<Self>, stream: TcpStream, peer: SocketAddr, opening: Opening) {
         let opened = self.opening(stream, peer, &opening).await;
         drop(opening);
         let Some((stream, principal)) = opened else { return };
         let place = match self.places.take(peer.ip()) {
             Ok(place) => place,
-            Err(full) => return refused(peer.ip(), &full),
+            Err(full) => {
+                self.instruments.connected(full.connected());
+                return refused(peer.ip(), &full);
+            }
         };
         tracing::debug!(%peer, principal, "connection");
+        let open = self.instruments.open();
         self.talk(stream, peer).await;
-        drop(place);
+        drop((place, open));
     }
 
     /// Waits for the first words of a connection.
@@ -239,34 +262,38 @@ impl Shared {
         opening: &Opening,
     ) -> Option<(Stream, Option<String>)> {
         let opened = tokio::time::timeout(self.limits.opening_time, self.open(stream));
-        let problem = tokio::select! {
+        let (what, problem) = tokio::select! {
             () = self.closing.cancelled() => return None,
-            () = opening.is_over() => "too many others are opening".to_owned(),
+            () = opening.is_over() => (Connected::CrowdedOut, "too many others are opening".to_owned()),
             opened = opened => match opened {
                 Ok(Ok(opened)) => return Some(opened),
-                Ok(Err(error)) => error.to_string(),
-                Err(_) => "it said nothing in time".to_owned(),
+                Ok(Err((what, error))) => (what, error.to_string()),
+                Err(_) => (Connected::Silent, "it said nothing in time".to_owned()),
             },
         };
+        self.instruments.connected(what);
         tracing::debug!(%peer, problem, "a connection came to nothing");
         None
     }
 
-    async fn open(&self, stream: TcpStream) -> io::Result<(Stream, Option<String>)> {
+    async fn open(&self, stream: TcpStream) -> Result<(Stream, Option<String>), (Connected, io::Error)> {
+        let gone = |error| (Connected::Abandoned, error);
         let Some(tls) = &self.tls else {
-            return Ok((Opened::read(Either::Left(stream)).await?, None));
+            let opened = Opened::read(Either::Left(stream)).await;
+            return Ok((opened.map_err(gone)?, None));
         };
         let stream = match tls.acceptor().accept(stream).into_fallible().await {
             Ok(stream) => Box::new(stream),
             Err((error, stream)) => {
                 farewell(stream).await;
-                return Err(error);
+                return Err((Connected::TlsFailed, error));
             }
         };
         let (_, session) = stream.get_ref();
         let certificates = session.peer_certificates().unwrap_or_default();
         let principal = certificates.first().and_then(subject);
-        Ok((Opened::read(Either::Right(stream)).await?, principal))
+        let opened = Opened::read(Either::Right(stream)).await;
+        Ok((opened.map_err(gone)?, principal))
     }
 
     async fn talk(&self, stream: Stream, peer: SocketAddr) {

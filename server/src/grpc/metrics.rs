@@ -39,6 +39,21 @@ const HINTS: usize = 8;
 
 type Answers = Pin<Box<dyn Stream<Item = Result<v1::RecordMetricsResponse, Status>> + Send>>;
 
+/// Takes what a caller measures, whatever comes of it.
+pub(super) fn take(
+    declared: &v1::DeclareMetricsRequest,
+    recorded: v1::RecordMetricsRequest,
+    metrics: &Arc<CustomMetrics>,
+) {
+    let desk = Desk {
+        metrics: Arc::clone(metrics),
+        calls: Arc::new(Semaphore::new(0)),
+        stop: CancellationToken::new(),
+    };
+    let _ = desk.declare(declared);
+    let _ = desk.record(recorded, &mut { HINTS });
+}
+
 /// The service.
 #[derive(Debug)]
 pub struct Measurements(Option<Desk>);

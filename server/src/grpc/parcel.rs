@@ -2,7 +2,7 @@
 //!
 //! A stream holds what its reader has not taken within the bounds of its session. A whole answer outlives its session: it is there at
 //! once, and leaves as fast as its reader takes it. Until then it has a place of its own, of which there are as many as for sessions; it
-//! is asked for before the work begins. A reader who takes nothing for as long as any may is let go, and the rest is dropped.
+//! is asked for before the work begins. A reader who falls as far behind in all as any may is let go, and the rest is dropped.
 
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -15,6 +15,7 @@ use http_body::{Body as HttpBody, Frame, SizeHint};
 use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
+use tokio_util::task::task_tracker::TaskTrackerToken;
 use tonic::codegen::BoxFuture;
 use tonic::server::NamedService;
 use tower::Service;
@@ -22,6 +23,9 @@ use tower::Service;
 use crate::error::ServeError;
 use crate::tasks::Tasks;
 
+/// Time that one piece may take for good, of which the next begins with as much patience as this one did: a reader of 64 KiB a
+/// second is never let go.
+const PIECE_TIME: Duration = Duration::from_millis(250);
 /// Bytes that are handed to the transport at once. They are copied: what is on its way must not hold the rest in memory.
 const PIECE: usize = 16 << 10;
 
@@ -35,12 +39,15 @@ pub struct Parcels {
     stop: CancellationToken,
 }
 
-/// The place of a whole answer; free again when the last copy is dropped.
+/// The place of a whole answer; free again when the last copy is dropped. Until then the answer is one of the server's tasks:
+/// who drains it waits for the reader, too.
 #[derive(Debug, Clone)]
-pub(crate) struct Place(#[expect(dead_code, reason = "it is held")] Arc<OwnedSemaphorePermit>);
+pub(crate) struct Reservation(
+    #[expect(dead_code, reason = "it is held")] Arc<(OwnedSemaphorePermit, TaskTrackerToken)>,
+);
 
 impl Parcels {
-    /// At most `most` at once, each of which may take `patience` from one piece to the next. All are dropped at `stop`.
+    /// At most `most` at once, whose readers may fall `patience` behind one that reads slowly. All are dropped at `stop`.
     #[must_use]
     pub fn new(most: usize, patience: Duration, tasks: Arc<Tasks>, stop: CancellationToken) -> Self {
         Self {
@@ -53,20 +60,21 @@ impl Parcels {
     }
 
     /// A place for a whole answer.
-    pub(crate) fn place(&self) -> Result<Place, ServeError> {
+    pub(crate) fn reserve(&self) -> Result<Reservation, ServeError> {
         let permit = Arc::clone(&self.places).try_acquire_owned();
         let permit = permit.map_err(|_| ServeError::TooManySessions { limit: self.most })?;
-        Ok(Place(Arc::new(permit)))
+        Ok(Reservation(Arc::new((permit, self.tasks.token()))))
     }
 
     /// The body of an answer that has a place.
-    pub(crate) fn wrap<B>(&self, body: B, place: Place) -> Parcel<B>
+    pub(crate) fn wrap<B>(&self, body: B, place: Reservation) -> Parcel<B>
     where
         B: HttpBody<Data = Bytes> + Send + 'static,
     {
         let contents = Contents {
             rest: Bytes::new(),
-            taken: Instant::now(),
+            due: Instant::now() + self.patience,
+            patience: self.patience,
             body: Some((Box::pin(body), place)),
         };
         let shared = Arc::new(Shared {
@@ -74,11 +82,11 @@ impl Parcels {
             over: Notify::new(),
         });
         self.tasks
-            .spawn(look_after(Arc::clone(&shared), self.patience, self.stop.clone()));
+            .spawn(look_after(Arc::clone(&shared), self.stop.clone()));
         Parcel(shared)
     }
 
-    /// `service`, whose answers are wrapped where they have a [`Place`] among their extensions.
+    /// `service`, whose answers are wrapped where they have a [`Reservation`] among their extensions.
     pub(super) fn layer<S>(&self, inner: S) -> Wrapped<S> {
         Wrapped {
             inner,
@@ -88,9 +96,9 @@ impl Parcels {
 }
 
 /// Drops what a reader does not take.
-async fn look_after<B>(shared: Arc<Shared<B>>, patience: Duration, stop: CancellationToken) {
+async fn look_after<B>(shared: Arc<Shared<B>>, stop: CancellationToken) {
     loop {
-        let due = shared.contents().taken + patience;
+        let due = shared.contents().due;
         if due <= Instant::now() {
             break;
         }
@@ -113,11 +121,13 @@ struct Shared<B> {
 #[derive(Debug)]
 struct Contents<B> {
     /// What is not even begun.
-    body: Option<(Pin<Box<B>>, Place)>,
+    body: Option<(Pin<Box<B>>, Reservation)>,
     /// Of what was begun.
     rest: Bytes,
-    /// When something was last taken.
-    taken: Instant,
+    /// When its reader is let go.
+    due: Instant,
+    /// How far `due` is away at most.
+    patience: Duration,
 }
 
 impl<B> Shared<B> {
@@ -150,7 +160,7 @@ impl<B: HttpBody<Data = Bytes>> HttpBody for Parcel<B> {
         let Some((body, _)) = &mut contents.body else {
             return Poll::Ready(None);
         };
-        contents.taken = Instant::now();
+        contents.due = (contents.due + PIECE_TIME).min(Instant::now() + contents.patience);
         while contents.rest.is_empty() {
             match std::task::ready!(body.as_mut().poll_frame(context)) {
                 Some(Ok(frame)) => match frame.into_data() {
@@ -216,7 +226,7 @@ where
         let (answer, parcels) = (self.inner.call(request), self.parcels.clone());
         Box::pin(async move {
             let mut response = answer.await?;
-            Ok(match response.extensions_mut().remove::<Place>() {
+            Ok(match response.extensions_mut().remove::<Reservation>() {
                 Some(place) => response.map(|body| tonic::body::Body::new(parcels.wrap(body, place))),
                 None => response,
             })

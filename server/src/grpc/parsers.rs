@@ -5,12 +5,13 @@ use std::sync::Arc;
 use http::HeaderMap;
 use omni_proto::riva::tts::SynthesizeSpeechRequest;
 use omni_proto::v1;
+use omni_telemetry::CustomMetrics;
 use prost::Message;
 use tonic::metadata::MetadataMap;
 
 use super::commands::command;
 use super::deadline::timeout;
-use super::{chat, riva};
+use super::{admin, calls, chat, metrics, riva};
 use crate::stage::{ChatInfo, SpeechInfo};
 
 /// Messages of one call.
@@ -31,6 +32,38 @@ pub fn conversation(bytes: &[u8], speech: &Arc<SpeechInfo>, info: &Arc<ChatInfo>
 /// Messages of a `SynthesizeOnline` call of Riva's, each behind its length.
 pub fn synthesis(bytes: &[u8], info: &SpeechInfo) {
     riva::take(messages::<SynthesizeSpeechRequest>(bytes), info);
+}
+
+/// Messages of `MetricsService`, each behind its length: declarations and samples in turn.
+pub fn measurements(mut bytes: &[u8], to: &Arc<CustomMetrics>) {
+    for _ in 0..MOST {
+        let declared = v1::DeclareMetricsRequest::decode_length_delimited(&mut bytes);
+        let recorded = v1::RecordMetricsRequest::decode_length_delimited(&mut bytes);
+        let (Ok(declared), Ok(recorded)) = (declared, recorded) else {
+            return;
+        };
+        metrics::take(&declared, recorded, to);
+    }
+}
+
+/// Messages of `AdminService` that say for how long, each behind its length: looks and drains in turn.
+pub fn operator(mut bytes: &[u8]) {
+    for _ in 0..MOST {
+        let watch = v1::WatchStatsRequest::decode_length_delimited(&mut bytes);
+        let drain = v1::DrainRequest::decode_length_delimited(&mut bytes);
+        let (Ok(watch), Ok(drain)) = (watch, drain) else {
+            return;
+        };
+        admin::take(&watch, &drain);
+    }
+}
+
+/// The body of a call, of which messages are counted. The first byte says how it is cut into pieces, which changes nothing.
+pub fn frames(bytes: &[u8]) {
+    let [cut, body @ ..] = bytes else { return };
+    let whole = calls::messages([body]);
+    let in_pieces = calls::messages(body.chunks(usize::from(*cut) + 1));
+    assert_eq!(whole, in_pieces, "the cut of a body changes nothing");
 }
 
 /// What headers say of the time that a caller has.

@@ -78,12 +78,16 @@ impl RivaSpeechSynthesis for Riva {
         &self,
         request: Request<tts::SynthesizeSpeechRequest>,
     ) -> Result<Response<tts::SynthesizeSpeechResponse>, Status> {
-        let parcel = self.parcels.place().map_err(|error| status(&error))?;
+        let parcel = self.parcels.reserve();
+        let parcel = parcel.inspect_err(|error| self.door.deps.records.refused(error));
+        let parcel = parcel.map_err(|error| status(&error))?;
         let (metadata, extensions, mut request) = request.into_parts();
         let admitted = self
             .door
             .admit_speech("RivaSpeechSynthesis/Synthesize", &extensions);
         let (info, place) = admitted.map_err(|error| status(&error))?;
+        // With them its body was counted, which is the session's now.
+        drop(extensions);
         let id = request.id.take();
         let mut events = self.door.speak(&metadata, whole(request, &info), place);
         let mut audio = BytesMut::new();

@@ -2,9 +2,11 @@
 
 use std::convert::Infallible;
 use std::fmt::Display;
+use std::future::ready;
 use std::sync::Arc;
 use std::time::Duration;
 
+use axum::middleware::map_request;
 use bytes::Bytes;
 use http::header::HeaderName;
 use http::{HeaderValue, Method, Request, Response};
@@ -16,6 +18,7 @@ use omni_proto::v1::catalog_service_server::{self, CatalogServiceServer};
 use omni_proto::v1::chat_service_server::{self, ChatServiceServer};
 use omni_proto::v1::metrics_service_server::{self, MetricsServiceServer};
 use omni_proto::v1::speech_service_server::{self, SpeechServiceServer};
+use omni_telemetry::ConnectionInstruments;
 use tokio::net::TcpListener;
 use tonic::body::Body;
 use tonic::server::NamedService;
@@ -27,13 +30,14 @@ use tower::{BoxError, Layer as _, Service};
 use tower_http::cors::{AllowHeaders, AllowOrigin, CorsLayer};
 
 use super::admin::Admin;
+use super::bodies::Bodies;
+use super::body_time::BodyTime;
 use super::calls::{self, CountCalls};
 use super::catalog::Catalog;
 use super::chat::Chat;
 use super::keys::Keys;
 use super::listener::{Listener, Tls};
 use super::metrics::{MAX_MESSAGE as MAX_METRICS_MESSAGE, Measurements};
-use super::patience::Patience;
 use super::riva::Riva;
 use super::speech::Speech;
 use crate::config::{ConnectionLimits, Scope};
@@ -82,6 +86,8 @@ pub struct Access {
     pub limits: ConnectionLimits,
     /// Origins whose pages may call; none unless stated, "*" for all.
     pub cors_origins: Vec<HeaderValue>,
+    /// What records them.
+    pub connections: Arc<ConnectionInstruments>,
 }
 
 /// Largest request message of operators, in bytes.
@@ -106,8 +112,10 @@ pub async fn serve<H: Health>(
         tls,
         limits,
         cors_origins,
+        connections,
     } = access;
     let most = limits.message_bytes;
+    let bodies = Bodies::new(limits.body_bytes, services.chat.records());
     let speech = SpeechServiceServer::from_arc(services.speech).max_decoding_message_size(most);
     let chat = ChatServiceServer::from_arc(services.chat).max_decoding_message_size(most);
     let catalog = CatalogServiceServer::from_arc(services.catalog).max_decoding_message_size(most);
@@ -115,8 +123,8 @@ pub async fn serve<H: Health>(
     let riva = RivaSpeechSynthesisServer::new(services.riva).max_decoding_message_size(most);
     let metrics = MetricsServiceServer::new(services.measurements)
         .max_decoding_message_size(most.min(MAX_METRICS_MESSAGE));
-    let patience = Patience::new(limits.request_time, calls::whole_requests()?);
-    let layers = Layers { calls, patience };
+    let body_time = BodyTime::new(limits.request_time, bodies.clone(), calls::whole_requests()?);
+    let layers = Layers { calls, body_time };
     let mut routes = Routes::default();
     let (speaks, converses) = (Some(Scope::Speech), Some(Scope::Chat));
     routes = with(routes, &layers, keys.guard(speaks, speech));
@@ -133,7 +141,8 @@ pub async fn serve<H: Health>(
     // Probes have no keys.
     routes = with(routes, &layers, health);
     let router = routes.axum_router_mut();
-    *router = std::mem::take(router).merge(services.routes);
+    let counted = map_request(move |request| ready(bodies.count(request).map(axum::body::Body::new)));
+    *router = std::mem::take(router).merge(services.routes.layer(counted));
     let routes = routes.prepare().into_axum_router().layer(cors(&cors_origins));
     let followed = async {
         let tls = tls.clone();
@@ -144,7 +153,7 @@ pub async fn serve<H: Health>(
         });
     };
     tokio::select! {
-        () = Listener::new(listener, tls.clone(), limits, routes).serve(shutdown) => {}
+        () = Listener::new(listener, tls.clone(), limits, connections, routes).serve(shutdown) => {}
         () = followed => {}
     }
     Ok(())
@@ -166,16 +175,31 @@ pub async fn serve_admin<H: Health>(
     let (scope, keys) = (Some(Scope::Admin), access.keys);
     let admin = AdminServiceServer::new(admin).max_decoding_message_size(MAX_ADMIN_MESSAGE);
     let reflection = || reflection([ADMIN_SERVICE_NAME].into_iter());
+    let (v1, v1alpha) = (reflection().build_v1()?, reflection().build_v1alpha()?);
     let routes = Routes::default()
         .add_service(calls.layer(keys.guard(scope, admin)))
-        .add_service(calls.layer(keys.guard(scope, reflection().build_v1()?)))
-        .add_service(calls.layer(keys.guard(scope, reflection().build_v1alpha()?)))
+        .add_service(calls.layer(keys.guard(scope, v1)))
+        .add_service(calls.layer(keys.guard(scope, v1alpha)))
         .add_service(calls.layer(health));
     let routes = routes.prepare().into_axum_router();
-    Listener::new(listener, access.tls, access.limits, routes)
+    let routes = routes.layer(axum::middleware::from_fn(only_grpc));
+    Listener::new(listener, access.tls, access.limits, access.connections, routes)
         .serve(shutdown)
         .await;
     Ok(())
+}
+
+/// Lets through what is called gRPC. A browser lets any page post to this machine what is called text, or nothing, without asking
+/// first, and to do harm nobody needs the answer.
+async fn only_grpc(
+    request: axum::extract::Request,
+    next: axum::middleware::Next,
+) -> axum::response::Response {
+    let kind = request.headers().get(http::header::CONTENT_TYPE);
+    match kind.is_some_and(|kind| kind.as_bytes().starts_with(b"application/grpc")) {
+        true => next.run(request).await,
+        false => axum::response::IntoResponse::into_response(http::StatusCode::UNSUPPORTED_MEDIA_TYPE),
+    }
 }
 
 /// What there is to know about these services, those for probes and about itself.
@@ -198,7 +222,7 @@ fn reflection(names: impl Iterator<Item = &'static str>) -> tonic_reflection::se
 /// What stands before every service.
 struct Layers {
     calls: CountCalls,
-    patience: Patience,
+    body_time: BodyTime,
 }
 
 /// With a service more, counted, and open to browsers: what they send as gRPC-Web is translated before it is counted.
@@ -209,8 +233,8 @@ where
     S::Future: Send + 'static,
     B: HttpBody<Data = Bytes, Error: Into<BoxError> + Display> + Send + 'static,
 {
-    let patient = layers.patience.layer(service);
-    routes.add_service(GrpcWebLayer::new().layer(layers.calls.layer(patient)))
+    let timely = layers.body_time.layer(service);
+    routes.add_service(GrpcWebLayer::new().layer(layers.calls.layer(timely)))
 }
 
 /// Lets pages of these origins call; "*" is every origin.

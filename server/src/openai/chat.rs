@@ -47,19 +47,21 @@ pub(super) async fn create(
     body: Body,
 ) -> Result<Response, ApiError> {
     let caller = openai.allow(&head, Some(Scope::Chat))?;
-    let question: Question = openai.json(&head.headers, body, MAX_BODY).await?;
-    let (sound, streams, wants_usage) = (question.sound()?, question.streams(), question.wants_usage());
-    if streams && sound.is_some_and(|sound| sound != Sound::Pcm) {
-        let problem =
-            "audio.format cannot be streamed in pieces of JSON, expected pcm16 where stream is true";
-        return Err(ApiError::invalid(Some("audio.format"), problem));
-    }
-    let place = (!streams).then(|| openai.parcels.place()).transpose();
+    let Asked {
+        sound,
+        streams,
+        wants_usage,
+        question,
+    } = openai.json(&head, body, MAX_BODY, Asked::of).await?;
+    let place = (!streams).then(|| openai.parcels.reserve()).transpose();
+    let place = place.inspect_err(|error| openai.chat.records().refused(error));
     let place = place.map_err(|error| named(&status(&error)))?;
-    let answer = openai
-        .chat
-        .generate(request(caller, head.headers, question.request(sound)?))
-        .await;
+    let Parts {
+        headers, extensions, ..
+    } = head;
+    let answer = openai.chat.generate(request(caller, headers, question)).await;
+    // The session has what there was to read.
+    drop(extensions);
     let mut events = answer.map_err(|status| named(&status))?.into_inner();
     // The status of the answer is decided by what comes first: words, sound, or why there are none.
     let mut ready = v1::ChatSessionReady::default();
@@ -88,6 +90,31 @@ pub(super) async fn create(
     );
     headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
     Ok(response)
+}
+
+/// What is asked, and how it is to be answered.
+struct Asked {
+    sound: Option<Sound>,
+    streams: bool,
+    wants_usage: bool,
+    question: v1::GenerateRequest,
+}
+
+impl Asked {
+    fn of(question: Question) -> Result<Self, ApiError> {
+        let (sound, streams, wants_usage) = (question.sound()?, question.streams(), question.wants_usage());
+        if streams && sound.is_some_and(|sound| sound != Sound::Pcm) {
+            let problem =
+                "audio.format cannot be streamed in pieces of JSON, expected pcm16 where stream is true";
+            return Err(ApiError::invalid(Some("audio.format"), problem));
+        }
+        Ok(Self {
+            sound,
+            streams,
+            wants_usage,
+            question: question.request(sound)?,
+        })
+    }
 }
 
 fn named(status: &Status) -> ApiError {

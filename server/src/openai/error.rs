@@ -31,10 +31,11 @@ impl ApiError {
         }
     }
 
-    /// A request that was not read.
-    pub(super) fn unread(status: StatusCode, message: &str) -> Self {
+    /// A request that was not read. `code` is stable, for programs.
+    pub(super) fn unread(status: StatusCode, code: &str, message: &str) -> Self {
         Self {
             status,
+            code: Some(code.to_owned()),
             ..Self::invalid(None, message)
         }
     }
@@ -121,6 +122,32 @@ fn http_status(code: Code, reason: &str) -> StatusCode {
         Code::Unimplemented => StatusCode::NOT_IMPLEMENTED,
         Code::Unavailable => StatusCode::SERVICE_UNAVAILABLE,
         Code::DeadlineExceeded => StatusCode::GATEWAY_TIMEOUT,
+        // An operator or the server's patience has ended it: it is not to be sent again by itself, as clients do after 409 and 5xx.
+        Code::Aborted => StatusCode::GONE,
         _ => StatusCode::INTERNAL_SERVER_ERROR,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+    use crate::error::ServeError;
+
+    #[test]
+    fn what_was_ended_on_purpose_is_nothing_that_clients_send_again() {
+        let time = Duration::from_secs(1);
+        for error in [
+            ServeError::SessionCancelled("maintenance".to_owned()),
+            ServeError::SessionIdle(time),
+            ServeError::SessionMaxAge(time),
+            ServeError::SlowReader(time),
+        ] {
+            let told = ApiError::new(&crate::grpc::status(&error), &[]);
+            let again = matches!(told.status.as_u16(), 408 | 409 | 429 | 500..);
+            assert!(!again, "{error}: {}", told.status);
+            assert_eq!(told.code, Some(error.reason().to_ascii_lowercase()));
+        }
     }
 }

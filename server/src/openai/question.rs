@@ -4,18 +4,24 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
 use omni_proto::v1;
 use serde::Deserialize;
-use serde_json::Value;
+use serde::de::IgnoredAny;
 
 use super::error::ApiError;
-use super::sound::{Sound, Voice};
+use super::lean::{Few, Given, TextOr};
+use super::sound::{Sound, Voice, voice_name};
+
+/// Longest lists. The services allow less, or as much.
+const MESSAGES: usize = 4_096;
+const PARTS: usize = 64;
+const SHORT: usize = 64;
 
 /// What OpenAI's clients send. What stands here and cannot be honoured is refused; whatever else they send is not looked at.
 /// `top_k` and `repetition_penalty` are additions that others know too.
 #[derive(Debug, Deserialize)]
 pub(super) struct Question {
     pub(super) model: String,
-    messages: Vec<Message>,
-    modalities: Option<Vec<String>>,
+    messages: Few<Message, MESSAGES>,
+    modalities: Option<Few<String, SHORT>>,
     audio: Option<Spoken>,
     stream: Option<bool>,
     stream_options: Option<StreamOptions>,
@@ -26,15 +32,24 @@ pub(super) struct Question {
     top_k: Option<i32>,
     repetition_penalty: Option<f32>,
     seed: Option<i64>,
-    stop: Option<Stop>,
+    stop: Option<TextOr<Few<String, SHORT>>>,
     n: Option<u32>,
-    tools: Option<Vec<Value>>,
-    functions: Option<Vec<Value>>,
-    response_format: Option<Value>,
+    #[serde(default)]
+    tools: Given,
+    #[serde(default)]
+    functions: Given,
+    response_format: Option<Format>,
     logprobs: Option<bool>,
     frequency_penalty: Option<f32>,
     presence_penalty: Option<f32>,
-    logit_bias: Option<Value>,
+    #[serde(default)]
+    logit_bias: Given,
+}
+
+#[derive(Debug, Deserialize)]
+struct Format {
+    #[serde(rename = "type")]
+    kind: Option<String>,
 }
 
 #[derive(Debug, Deserialize)]
@@ -49,25 +64,12 @@ struct StreamOptions {
 }
 
 #[derive(Debug, Deserialize)]
-#[serde(untagged)]
-enum Stop {
-    One(String),
-    Several(Vec<String>),
-}
-
-#[derive(Debug, Deserialize)]
 struct Message {
     role: String,
-    content: Option<Content>,
-    audio: Option<Value>,
-    tool_calls: Option<Vec<Value>>,
-}
-
-#[derive(Debug, Deserialize)]
-#[serde(untagged)]
-enum Content {
-    Text(String),
-    Parts(Vec<Part>),
+    content: Option<TextOr<Few<Part, PARTS>>>,
+    audio: Option<IgnoredAny>,
+    #[serde(default)]
+    tool_calls: Given,
 }
 
 #[derive(Debug, Deserialize)]
@@ -87,7 +89,7 @@ struct Recording {
 impl Question {
     /// How the answer sounds, if it is to be heard.
     pub(super) fn sound(&self) -> Result<Option<Sound>, ApiError> {
-        let modalities = self.modalities.as_deref().unwrap_or_default();
+        let modalities = self.modalities.as_ref().map_or(&[][..], |few| &few.0);
         if let Some(other) = modalities
             .iter()
             .find(|name| !matches!(name.as_str(), "text" | "audio"))
@@ -118,19 +120,18 @@ impl Question {
     }
 
     fn check(&self) -> Result<(), ApiError> {
-        let set = |values: &Option<Vec<Value>>| values.as_ref().is_some_and(|values| !values.is_empty());
         let other_than_zero = |value: Option<f32>| value.is_some_and(|value| value != 0.0);
-        let plain = |format: &Value| format["type"] == "text";
+        let plain = |format: &Format| format.kind.as_deref() == Some("text");
         let refused = [
             (
                 "n",
                 self.n.is_some_and(|n| n != 1),
                 "expected 1: one answer is given",
             ),
-            ("tools", set(&self.tools), "expected none: no tools are called"),
+            ("tools", self.tools.0, "expected none: no tools are called"),
             (
                 "functions",
-                set(&self.functions),
+                self.functions.0,
                 "expected none: no functions are called",
             ),
             (
@@ -149,13 +150,7 @@ impl Question {
                 other_than_zero(self.presence_penalty),
                 "expected 0, there is repetition_penalty",
             ),
-            (
-                "logit_bias",
-                self.logit_bias
-                    .as_ref()
-                    .is_some_and(|bias| bias.as_object().is_none_or(|bias| !bias.is_empty())),
-                "expected none",
-            ),
+            ("logit_bias", self.logit_bias.0, "expected none"),
         ];
         match refused.into_iter().find(|(_, is_set, _)| *is_set) {
             Some((name, _, expected)) => Err(ApiError::invalid(
@@ -173,10 +168,10 @@ impl Question {
         modalities.extend(sound.map(|_| i32::from(v1::Modality::Audio)));
         let stop = match self.stop {
             None => Vec::new(),
-            Some(Stop::One(stop)) => vec![stop],
-            Some(Stop::Several(stops)) => stops,
+            Some(TextOr::Text(stop)) => vec![stop],
+            Some(TextOr::Other(Few(stops))) => stops,
         };
-        let voice = self.audio.and_then(|spoken| spoken.voice).map(Voice::name);
+        let voice = self.audio.and_then(|spoken| spoken.voice).map(voice_name);
         let config = v1::ChatConfig {
             model: self.model,
             output_modalities: modalities,
@@ -194,7 +189,7 @@ impl Question {
             stop,
             ..v1::ChatConfig::default()
         };
-        let messages = self.messages.into_iter().map(Message::message);
+        let messages = self.messages.0.into_iter().map(Message::message);
         Ok(v1::GenerateRequest {
             config: Some(config),
             messages: messages.collect::<Result<_, _>>()?,
@@ -215,12 +210,12 @@ impl Message {
                 ));
             }
         };
-        if self.tool_calls.is_some_and(|calls| !calls.is_empty()) {
+        if self.tool_calls.0 {
             return refuse("messages has tool_calls, no tools are called here");
         }
         let parts = match self.content {
-            Some(Content::Text(text)) => vec![text_part(text)],
-            Some(Content::Parts(parts)) => parts.into_iter().map(Part::part).collect::<Result<_, _>>()?,
+            Some(TextOr::Text(text)) => vec![text_part(text)],
+            Some(TextOr::Other(Few(parts))) => parts.into_iter().map(Part::part).collect::<Result<_, _>>()?,
             None if self.audio.is_some() => {
                 return refuse(
                     "messages has audio of an earlier answer, which is not kept: send its transcript as content",

@@ -4,23 +4,22 @@ use omni_proto::v1;
 use serde::Deserialize;
 
 use super::error::ApiError;
+use super::lean::TextOr;
 
 /// What OpenAI calls `pcm` and `pcm16` has this rate.
 const PCM_RATE: u32 = 24_000;
 
 /// A voice: its name, or an object with it.
+pub(super) type Voice = TextOr<VoiceObject>;
+
 #[derive(Debug, Deserialize)]
-#[serde(untagged)]
-pub(super) enum Voice {
-    Name(String),
-    Object { id: String },
+pub(super) struct VoiceObject {
+    id: String,
 }
 
-impl Voice {
-    pub(super) fn name(self) -> String {
-        match self {
-            Self::Name(name) | Self::Object { id: name } => name,
-        }
+pub(super) fn voice_name(voice: Voice) -> String {
+    match voice {
+        TextOr::Text(name) | TextOr::Other(VoiceObject { id: name }) => name,
     }
 }
 

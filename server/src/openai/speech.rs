@@ -16,7 +16,7 @@ use serde_json::{Value, json};
 use tonic::Status;
 
 use super::error::ApiError;
-use super::sound::{Sound, Voice};
+use super::sound::{Sound, Voice, voice_name};
 use super::{OpenAi, request};
 use crate::config::Scope;
 
@@ -78,7 +78,7 @@ impl Speech {
         v1::SynthesizeRequest {
             config: Some(v1::SpeechConfig {
                 model: self.model,
-                voice: self.voice.map(Voice::name).unwrap_or_default(),
+                voice: self.voice.map(voice_name).unwrap_or_default(),
                 language: self.language.unwrap_or_default(),
                 output: Some(sound.delivery()),
                 speed: self.speed,
@@ -100,12 +100,17 @@ pub(super) async fn create(
     body: Body,
 ) -> Result<Response, ApiError> {
     let caller = openai.allow(&head, Some(Scope::Speech))?;
-    let speech: Speech = openai.json(&head.headers, body, MAX_BODY).await?;
-    let (sound, carrier) = speech.sound()?;
-    let answer = openai
-        .speech
-        .synthesize(request(caller, head.headers, speech.request(sound)))
-        .await;
+    let asked = |speech: Speech| {
+        let (sound, carrier) = speech.sound()?;
+        Ok((speech.request(sound), sound, carrier))
+    };
+    let (speech, sound, carrier) = openai.json(&head, body, MAX_BODY, asked).await?;
+    let Parts {
+        headers, extensions, ..
+    } = head;
+    let answer = openai.speech.synthesize(request(caller, headers, speech)).await;
+    // The session has what there was to read.
+    drop(extensions);
     let mut events = answer.map_err(|status| named(&status))?.into_inner();
     // The status of the answer is decided by what comes first: sound, or why there is none.
     let first = loop {

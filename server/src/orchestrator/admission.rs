@@ -2,6 +2,10 @@
 //!
 //! Nobody waits longer than the limit, and nobody begins to wait who would: as soon as it is known how fast places become free,
 //! whoever would wait too long is refused at once, and told when trying again makes sense.
+//!
+//! How long is too long depends on the queue. A burst may wait: the queue will be empty again. One that has not been empty for a
+//! while is fed faster than it is worked off; then every wait in it is as long as the longest that is allowed, and all answers are
+//! late. So while it stands, only short waits are begun. (After B. Maurer, "Fail at scale", ACM Queue 13(8), 2015, and CoDel.)
 
 mod pace;
 mod queue;
@@ -10,6 +14,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use omni_engine::Stamp;
 use tokio::sync::oneshot;
 
 use self::pace::Pace;
@@ -17,6 +22,9 @@ use self::queue::{Queue, Ticket};
 use crate::caller::Party;
 use crate::clock::Clock;
 use crate::error::ServeError;
+
+/// A queue that has not been empty for this long stands.
+const STANDING: Duration = Duration::from_secs(1);
 
 /// Bounds of an [`Admission`].
 #[derive(Debug, Clone, Copy)]
@@ -27,6 +35,8 @@ pub struct AdmissionLimits {
     pub max_waiting: usize,
     /// Longest wait.
     pub max_wait: Duration,
+    /// Longest wait that is begun while the queue stands.
+    pub overload_wait: Duration,
 }
 
 /// Hands out permits. Copies are the same one.
@@ -45,6 +55,29 @@ struct Shared {
 struct State {
     queue: Queue<oneshot::Sender<Answer>>,
     pace: Pace,
+    /// Since when somebody waits.
+    waited_since: Option<Stamp>,
+}
+
+impl State {
+    /// The queue has changed.
+    fn changed(&mut self, now: Stamp) {
+        self.waited_since = match self.queue.waiting() {
+            0 => None,
+            _ => self.waited_since.or(Some(now)),
+        };
+    }
+
+    /// The longest wait that may be begun.
+    fn longest(&self, limits: &AdmissionLimits, now: Stamp) -> Duration {
+        let stands = self
+            .waited_since
+            .is_some_and(|since| now.since(since) >= STANDING);
+        match stands {
+            true => limits.max_wait.min(limits.overload_wait),
+            false => limits.max_wait,
+        }
+    }
 }
 
 /// What one that waits is told.
@@ -73,7 +106,11 @@ struct Waiting {
 
 impl Drop for Waiting {
     fn drop(&mut self) {
-        let left = self.shared.state().queue.leave(self.party, self.ticket);
+        let now = self.shared.clock.now();
+        let mut state = self.shared.state();
+        let left = state.queue.leave(self.party, self.ticket);
+        state.changed(now);
+        drop(state);
         drop(left);
     }
 }
@@ -94,6 +131,7 @@ impl Admission {
             state: Mutex::new(State {
                 queue: Queue::new(limits.max_active, limits.max_waiting),
                 pace: Pace::new(limits.max_active),
+                waited_since: None,
             }),
             refused: AtomicUsize::new(0),
         }))
@@ -170,25 +208,35 @@ impl Shared {
             drop(state);
             return Ok(Asked::Admitted(self.permit(party)));
         }
-        let (ahead, longest) = (state.queue.ahead(party), self.limits.max_wait);
-        let retry = state.pace.retry(ahead, longest, now);
+        let (ahead, longest) = (state.queue.ahead(party), state.longest(&self.limits, now));
+        // Who is turned away is told when to try again; nobody else is kept at the lock for that.
+        let refuse = |problem: String| {
+            let retry = self.state().pace.retry(ahead, longest, now);
+            self.refuse(problem, retry)
+        };
         if let Some(wait) = state.pace.wait(ahead, now).filter(|wait| *wait > longest) {
             drop(state);
-            let problem = format!("a place is expected in {wait:.1?}, the longest wait is {longest:?}");
-            return Err(self.refuse(problem, retry));
+            let problem = match longest < self.limits.max_wait {
+                true => format!(
+                    "a place is expected in {wait:.1?}, and while more is asked for than can be done nobody waits longer than {longest:?}"
+                ),
+                false => format!("a place is expected in {wait:.1?}, the longest wait is {longest:?}"),
+            };
+            return Err(refuse(problem));
         }
         let (told, answer) = oneshot::channel();
         let queued = state.queue.wait(party, told);
+        state.changed(now);
         drop(state);
         let full = |whose| {
             let limit = self.limits.max_waiting;
             format!("{limit} utterances{whose} wait, which is the limit")
         };
         match queued {
-            Err(_) => Err(self.refuse(full(""), retry)),
+            Err(_) => Err(refuse(full(""))),
             Ok(queued) => {
                 if let Some(displaced) = queued.displaced {
-                    let _ = displaced.send(Err(self.refuse(full(", many of them of this caller,"), retry)));
+                    let _ = displaced.send(Err(refuse(full(", many of them of this caller,"))));
                 }
                 Ok(Asked::Waits(Waiting {
                     shared: Arc::clone(self),
@@ -213,6 +261,7 @@ impl Shared {
         let mut state = self.state();
         let next = state.queue.release(party);
         state.pace.freed(now, next.is_some());
+        state.changed(now);
         drop(state);
         if let Some((party, waiter)) = next {
             let _ = waiter.send(Ok(self.permit(party)));
@@ -246,6 +295,7 @@ mod tests {
             max_active,
             max_waiting,
             max_wait: Duration::from_secs(5),
+            overload_wait: Duration::from_millis(500),
         })
     }
 
@@ -277,6 +327,37 @@ mod tests {
         assert!(is_refusal(&admission.admit(party(1)).await));
         assert!(is_refusal(&waits.await.unwrap()));
         assert_eq!((admission.refused(), admission.waiting()), (2, 0));
+    }
+
+    #[test]
+    fn a_burst_may_wait_long_and_newcomers_to_a_queue_that_stands_only_shortly() {
+        let at = |ms| Stamp(Duration::from_millis(ms));
+        let limits = admission(1, 9).limits();
+        let mut state = State {
+            queue: Queue::new(0, 9),
+            pace: Pace::new(1),
+            waited_since: None,
+        };
+        let wait = |state: &mut State, now| {
+            let Ok(queued) = state.queue.wait(party(1), oneshot::channel().0) else {
+                panic!("there is room")
+            };
+            state.changed(now);
+            queued.ticket
+        };
+        assert_eq!(state.longest(&limits, at(0)), limits.max_wait);
+        let first = wait(&mut state, at(100));
+        let second = wait(&mut state, at(900));
+        assert_eq!(state.longest(&limits, at(1_000)), limits.max_wait);
+        assert_eq!(state.longest(&limits, at(1_100)), limits.overload_wait);
+        drop(state.queue.leave(party(1), first));
+        state.changed(at(1_200));
+        assert_eq!(state.longest(&limits, at(1_200)), limits.overload_wait);
+        // Empty for a moment: whoever comes then is the first of another burst.
+        drop(state.queue.leave(party(1), second));
+        state.changed(at(1_300));
+        wait(&mut state, at(1_400));
+        assert_eq!(state.longest(&limits, at(2_300)), limits.max_wait);
     }
 
     #[tokio::test]

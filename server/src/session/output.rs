@@ -214,6 +214,26 @@ mod tests {
     }
 
     #[test]
+    fn the_last_audio_says_so_also_when_the_sequences_behind_it_are_silent() {
+        for encoding in Encoding::ALL {
+            let mut output = output(&delivery(encoding, 8_000));
+            let mut all = vec![output.push(&tone(8_000))];
+            for _ in 0..2 {
+                all.push(output.next_sequence(Duration::from_millis(120)));
+                all.push(output.push(&[0.0; 5_000]));
+            }
+            all.push(output.finish());
+            let pieces: Vec<_> = all.iter().flat_map(|made| &made.audio).collect();
+            let last: Vec<_> = (0..)
+                .zip(&pieces)
+                .filter(|(_, p)| p.last)
+                .map(|(i, _)| i + 1)
+                .collect();
+            assert_eq!(last, [pieces.len()], "{encoding:?}");
+        }
+    }
+
+    #[test]
     fn only_the_first_piece_of_wav_has_a_header() {
         let tone = tone(8_000);
         let (pieces, _) = collect(&delivery(Encoding::Wav, RATE), &[&tone[..4_000], &tone[4_000..]]);

@@ -117,9 +117,12 @@ impl Recent {
     /// The figures at `now`.
     #[must_use]
     pub fn figures(&self, now: Stamp) -> RecentFigures {
-        let mut ended = self.lock();
-        forget(&mut ended, now);
-        let ended: Vec<_> = ended.iter().copied().collect();
+        // Sorted without the lock: whoever ends meanwhile must not wait for those who look.
+        let ended: Vec<_> = {
+            let mut ended = self.lock();
+            forget(&mut ended, now);
+            ended.iter().copied().collect()
+        };
         let time = now.since(self.began).min(WINDOW).as_secs_f64().max(1.0);
         let heard: Vec<_> = ended.iter().filter_map(|ended| ended.heard).collect();
         let mut first_packets: Vec<_> = heard.iter().map(|heard| heard.first_packet).collect();

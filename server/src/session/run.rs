@@ -1,36 +1,34 @@
 //! The session's loop: listens to the caller, to the pipeline, to its reader and to the clock, all at once.
 
+mod commands;
+
 use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::Duration;
 
 use futures::{FutureExt as _, Stream, StreamExt as _};
-use omni_audio::Samples;
 use omni_engine::Stamp;
 use omni_telemetry::TraceParent;
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
 use super::limits::SessionLimits;
-use super::names::{Named, Names};
+use super::names::Names;
+use super::outbox::Outbox;
 use super::pace::Pace;
 use super::patience::{Due, Patience, READING};
-use super::protocol::{Command, Event, EventBody, Ready};
+use super::protocol::{Command, Event, EventBody};
 use super::record::RecordSink;
 use super::registry::Visit;
 use super::settings::Settings;
 use super::utterance::Utterance;
 use crate::caller::Caller;
 use crate::clock::Clock;
-use crate::error::{ServeError, excerpt};
-use crate::id::{SessionId, UtteranceId};
+use crate::error::ServeError;
+use crate::id::SessionId;
 use crate::orchestrator::Orchestrator;
 
-/// Events that may wait in the outbox before the caller is no longer listened to. Audio stops far earlier.
-const OUTBOX: usize = 32;
-/// Audio events in the outbox at which no more is taken from the pipeline.
-const AUDIO_AHEAD: usize = 2;
 /// How long the final status may wait for a reader that is behind.
 pub(super) const STATUS_PATIENCE: Duration = Duration::from_secs(1);
 
@@ -54,72 +52,6 @@ impl std::fmt::Debug for SessionDeps {
         f.debug_struct("SessionDeps")
             .field("limits", &self.limits)
             .finish_non_exhaustive()
-    }
-}
-
-/// Events on their way to the reader.
-#[derive(Debug, Default)]
-pub(super) struct Outbox {
-    events: VecDeque<Event>,
-    /// How many of them are audio or tell of it: the pipeline is their bound, not what callers send.
-    sound: usize,
-    audio: usize,
-}
-
-impl Outbox {
-    pub(super) fn push(&mut self, event: Event) {
-        self.count(&event.body, |count| count + 1);
-        self.events.push_back(event);
-    }
-
-    pub(super) fn pop(&mut self) -> Option<Event> {
-        let event = self.events.pop_front()?;
-        self.count(&event.body, |count| count - 1);
-        Some(event)
-    }
-
-    fn count(&mut self, body: &EventBody, change: impl Fn(usize) -> usize) {
-        match body {
-            EventBody::Audio(_) => (self.audio, self.sound) = (change(self.audio), change(self.sound)),
-            EventBody::Alignment(_) => self.sound = change(self.sound),
-            EventBody::Ready(_) | EventBody::Started | EventBody::Done(_) | EventBody::Warning { .. } => {}
-        }
-    }
-
-    pub(super) fn is_empty(&self) -> bool {
-        self.events.is_empty()
-    }
-
-    /// Whether there is room for what callers cause.
-    fn has_room(&self) -> bool {
-        self.events.len() - self.sound < OUTBOX
-    }
-
-    fn takes_audio(&self) -> bool {
-        self.audio < AUDIO_AHEAD
-    }
-
-    /// Playing time of the audio that is next, itself or behind the words that it is told with.
-    fn next_audio(&self) -> Option<Duration> {
-        let mut next = self.events.iter();
-        let first = next.next().map(|event| &event.body);
-        let told = matches!(first, Some(EventBody::Alignment(_)));
-        let audio = if told {
-            next.next().map(|event| &event.body)
-        } else {
-            first
-        };
-        match audio {
-            Some(EventBody::Audio(audio)) => Some(audio.time),
-            _ => None,
-        }
-    }
-
-    /// Takes back audio that was not sent, and what tells of it.
-    pub(super) fn drop_audio(&mut self) {
-        let sounds = |body: &EventBody| matches!(body, EventBody::Audio(_) | EventBody::Alignment(_));
-        self.events.retain(|event| !sounds(&event.body));
-        (self.sound, self.audio) = (0, 0);
     }
 }
 
@@ -368,164 +300,6 @@ impl Run {
         slot.send(Ok(event));
     }
 
-    fn command(&mut self, command: Command) -> Result<(), ServeError> {
-        let now = self.deps.clock.now();
-        // Text without a character says nothing: it does not keep a session open.
-        if !matches!(&command, Command::Text { text, .. } if text.is_empty()) {
-            self.patience.active(now);
-        }
-        match command {
-            Command::Configure(settings) => self.configure(*settings),
-            _ if self.settings.is_none() => Err(ServeError::Protocol("the first message must be config")),
-            Command::Text { text, utterance } => self.text(&text, &utterance, now),
-            Command::Flush => {
-                if let Some(open) = self.open() {
-                    self.queue[open].flush(now);
-                }
-                Ok(())
-            }
-            Command::Finish => self.finish(now),
-            Command::Cancel { utterance, played } => {
-                self.cancel(&utterance, played);
-                Ok(())
-            }
-        }
-    }
-
-    fn configure(&mut self, settings: Settings) -> Result<(), ServeError> {
-        if self.open().is_some() {
-            return Err(ServeError::ConfigDuringUtterance);
-        }
-        // Whatever still came for an utterance that failed, this is something new.
-        self.names.caller_ends();
-        self.settings = Some(Arc::new(settings.clone()));
-        let ready = Ready {
-            session: self.id,
-            settings,
-            limits: self.deps.limits,
-        };
-        self.outbox.push(Event {
-            utterance: None,
-            body: EventBody::Ready(Box::new(ready)),
-        });
-        Ok(())
-    }
-
-    /// The utterance that takes text, if one is open.
-    fn open(&self) -> Option<usize> {
-        let last = self.queue.len().checked_sub(1)?;
-        self.queue[last].is_open().then_some(last)
-    }
-
-    fn text(&mut self, text: &str, name: &str, now: Stamp) -> Result<(), ServeError> {
-        let (characters, mut begun) = (text.chars().count(), false);
-        let open = match self.open() {
-            Some(open) => {
-                let id = self.queue[open].id();
-                if !name.is_empty() && name != id.as_str() {
-                    return Err(ServeError::UtteranceId {
-                        id: excerpt(name),
-                        problem: "differs from that of the open utterance, send finish first",
-                    });
-                }
-                open
-            }
-            None if text.is_empty() && name.is_empty() => return Ok(()),
-            None => match self.names.begin(name)? {
-                Named::New(id) => match self.begin(id, now)? {
-                    Some(open) => {
-                        self.charge(open, characters, now);
-                        begun = true;
-                        open
-                    }
-                    None => return Ok(()),
-                },
-                Named::Late => return Ok(()),
-            },
-        };
-        if !begun && !self.queue[open].is_over() {
-            self.visit.caller().more(characters, now);
-        }
-        let waiting = text.len() + self.queue.iter().map(Utterance::waiting_bytes).sum::<usize>();
-        let limit = self.deps.limits.max_buffered_text_bytes;
-        let utterance = &mut self.queue[open];
-        if waiting > limit {
-            utterance.fail(ServeError::TextBufferFull { got: waiting, limit });
-        }
-        utterance.push(text, self.deps.limits.max_text_bytes, now);
-        Ok(())
-    }
-
-    /// Opens an utterance; `None` if no new ones are taken.
-    fn begin(&mut self, id: UtteranceId, now: Stamp) -> Result<Option<usize>, ServeError> {
-        if self.closing.is_some() {
-            self.listening = false;
-            return Ok(None);
-        }
-        let limit = self.deps.limits.max_utterances;
-        if self.queue.len() >= limit {
-            return Err(ServeError::TooManyUtterances { limit });
-        }
-        let settings = self.settings.clone().expect("settings come first");
-        let orchestrator = self.deps.orchestrator.clone();
-        let pipeline = self.deps.orchestrator.model()?;
-        let limits = &self.deps.limits;
-        let utterance = Utterance::new(id, settings, orchestrator, pipeline, limits, now);
-        let trace = self.deps.records.begins(self.caller.as_ref(), now);
-        self.queue.push_back(utterance.traced(trace));
-        Ok(Some(self.queue.len() - 1))
-    }
-
-    /// The utterance that was just opened fails if its caller's quotas have no room for it.
-    fn charge(&mut self, open: usize, characters: usize, now: Stamp) {
-        if let Err(over) = self.visit.begin(characters, now) {
-            self.deps.records.refused(&over);
-            self.queue[open].fail(over);
-        }
-    }
-
-    fn finish(&mut self, now: Stamp) -> Result<(), ServeError> {
-        if self.names.caller_ends() {
-            return Ok(());
-        }
-        let open = match self.open() {
-            Some(open) => Some(open),
-            None => match self.names.begin("")? {
-                Named::New(id) => self.begin(id, now)?,
-                Named::Late => None,
-            },
-        };
-        if let Some(open) = open {
-            self.queue[open].finish(now);
-        }
-        Ok(())
-    }
-
-    fn cancel(&mut self, name: &str, played: Option<Samples>) {
-        self.names.caller_ends();
-        for (nth, utterance) in self.queue.iter_mut().enumerate() {
-            if name.is_empty() || utterance.id().as_str() == name {
-                utterance.cancel(played);
-                if nth == 0 {
-                    // Nobody goes on to play it.
-                    self.pace = Pace::default();
-                }
-                self.names.cancelled(utterance.id());
-            }
-        }
-    }
-
-    /// The caller sends no more: the open utterance is finished.
-    fn hang_up(&mut self) {
-        self.listening = false;
-        self.hung_up = true;
-        let now = self.deps.clock.now();
-        self.patience.active(now);
-        if let Some(open) = self.open() {
-            self.queue[open].finish(now);
-        }
-    }
-
     fn drain(&mut self) {
         self.closing = Some(ServeError::Draining);
         let message =
@@ -535,6 +309,22 @@ impl Run {
             utterance: None,
             body: EventBody::Warning { reason, message },
         });
+    }
+
+    /// The session is too old. What is open is finished as it is, for whoever could keep it open could keep the session; what still
+    /// comes for it is dropped.
+    fn grow_old(&mut self, error: ServeError) {
+        if let Some(open) = self.open() {
+            let now = self.deps.clock.now();
+            self.queue[open].finish(now);
+            let utterance = Some(self.queue[open].id().clone());
+            self.names.ended(self.queue[open].id(), true);
+            let message = format!("{error}: the open utterance is finished without what comes from now on");
+            let reason = error.reason();
+            let body = EventBody::Warning { reason, message };
+            self.outbox.push(Event { utterance, body });
+        }
+        self.closing = Some(error);
     }
 
     fn next_alarm(&self) -> (Stamp, Alarm) {
@@ -550,7 +340,11 @@ impl Run {
 
     fn ring(&mut self, alarm: Alarm) -> Result<(), ServeError> {
         match alarm {
-            Alarm::Session(Due::Age) => self.closing = Some(self.patience.over(Due::Age)),
+            Alarm::Session(Due::Age) => self.grow_old(self.patience.over(Due::Age)),
+            // How long a place may be waited for is decided where it is waited for, and how slow a stage may be where it is.
+            Alarm::Session(Due::Idle) if self.queue.front().is_some_and(Utterance::is_busy) => {
+                self.patience.active(self.deps.clock.now());
+            }
             Alarm::Session(due) => return Err(self.patience.over(due)),
             // It is looked at again in any case.
             Alarm::Pace => {}

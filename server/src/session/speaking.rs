@@ -104,6 +104,11 @@ impl Speaking {
         }
     }
 
+    /// Whether it is not the caller's turn: a permit is waited for, or the stages are at work on what he said.
+    pub(super) fn is_busy(&self) -> bool {
+        self.admission.is_some() || !self.is_starved()
+    }
+
     /// Makes sure there is a permit; asks for one if not.
     pub(super) fn has_permit(&mut self) -> bool {
         if self.lent {

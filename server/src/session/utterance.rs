@@ -3,7 +3,9 @@
 //! It gathers text into pieces, speaks them one after the other when its turn comes, and is closed exactly once: closing
 //! consumes it and gives both the `done` event and the record.
 
+mod audio_out;
 mod close;
+mod text_in;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,21 +14,21 @@ use omni_audio::Samples;
 use omni_engine::Stamp;
 use omni_telemetry::TraceContext;
 
-use super::alignment::{Alignment, Heard, TimedText};
+use super::alignment::{Alignment, Heard};
 use super::ledger::Ledger;
 use super::limits::SessionLimits;
-use super::output::{Made, Output};
+use super::outbox::Outbox;
+use super::output::Output;
 use super::protocol::{Event, EventBody};
 use super::record::{Outcome, Packet};
-use super::run::Outbox;
 use super::settings::Settings;
-use super::speaking::{Ended, Speaking, Spoken};
+use super::speaking::{Speaking, Spoken};
 use super::text::{Piece, TextFront};
-use super::track::{SequenceRecord, Sequences};
+use super::track::Sequences;
 use crate::error::ServeError;
 use crate::id::{UtteranceId, random_u64};
 use crate::orchestrator::{Orchestrator, Pipeline, SegmentSpec};
-use crate::stage::{ContextRow, End, LetGo, SpeechInfo, TalkerRequest};
+use crate::stage::{ContextRow, LetGo, SpeechInfo, TalkerRequest};
 
 /// Step between the seeds of an utterance's sequences (the golden ratio in 64 bits): distinct for all of them.
 const SEED_STEP: u64 = 0x9E37_79B9_7F4A_7C15;
@@ -156,8 +158,19 @@ impl Utterance {
         !self.finished
     }
 
-    fn takes_text(&self) -> bool {
+    /// Whether text for it is spoken, and not dropped.
+    pub(super) fn takes_text(&self) -> bool {
         !self.cut && !self.is_over()
+    }
+
+    /// Whether a flush would do anything.
+    pub(super) fn has_to_flush(&self) -> bool {
+        self.takes_text() && (self.text.is_gathering() || self.speaking.is_open())
+    }
+
+    /// Whether it waits for a place or for the stages, and not for its caller.
+    pub(super) fn is_busy(&self) -> bool {
+        self.speaking.is_busy()
     }
 
     /// Whether everything there will be is here.
@@ -188,60 +201,6 @@ impl Utterance {
         // If its end cannot be passed on yet, that is tried again in due time and not at once.
         self.last_spoken = now;
         self.text.end_sequence();
-    }
-
-    /// Adds text. Beyond `limit` bytes the utterance fails.
-    pub(super) fn push(&mut self, text: &str, limit: usize, now: Stamp) {
-        self.received += text.len();
-        self.characters = self.characters.saturating_add(text.chars().count() as u32);
-        if !text.is_empty() {
-            self.last_text = now;
-        }
-        if !self.takes_text() {
-            return;
-        }
-        if self.received > limit {
-            let got = self.received;
-            return self.fail(ServeError::TextTooLong { got, limit });
-        }
-        self.resume(now);
-        self.alignment.write(text);
-        let taken = self.text.push(text);
-        self.check(taken);
-    }
-
-    /// Adds tokens that stand for `text`, which the caller does not cut again.
-    pub(super) fn push_tokens(&mut self, tokens: Vec<u32>, text: &str) {
-        self.characters = self.characters.saturating_add(text.chars().count() as u32);
-        if self.takes_text() && !tokens.is_empty() {
-            self.alignment.write(text);
-            self.text.push_tokens(tokens, text);
-        }
-    }
-
-    /// Speaks what is gathered.
-    pub(super) fn flush(&mut self, now: Stamp) {
-        if self.takes_text() {
-            self.resume(now);
-            let flushed = self.text.flush();
-            self.check(flushed);
-        }
-    }
-
-    /// No more text will come.
-    pub(super) fn finish(&mut self, now: Stamp) {
-        self.finished = true;
-        if self.takes_text() {
-            self.resume(now);
-            let finished = self.text.finish();
-            self.check(finished);
-        }
-    }
-
-    fn check(&mut self, result: Result<(), ServeError>) {
-        if let Err(error) = result {
-            self.fail(error);
-        }
     }
 
     /// The caller wants no more of it; if he says how many samples he has heard, he is told which text that was.
@@ -275,13 +234,6 @@ impl Utterance {
         self.text.clear();
         for ended in self.speaking.abort() {
             self.account(&ended);
-        }
-    }
-
-    /// A gap that ends now was the caller's if there was nothing to speak.
-    fn resume(&mut self, now: Stamp) {
-        if !self.own_text && self.text.peek().is_none() && self.speaking.is_starved() {
-            self.ledger.resumed(now);
         }
     }
 
@@ -426,105 +378,6 @@ impl Utterance {
     /// Waits for the pipeline's next event.
     pub(super) async fn next(&mut self) -> Spoken {
         self.speaking.next().await
-    }
-
-    /// Takes the pipeline's event.
-    pub(super) fn spoken(&mut self, spoken: Spoken, out: &mut Outbox, now: Stamp) {
-        self.last_spoken = now;
-        match spoken {
-            Spoken::Admitted | Spoken::TalkerDone => {}
-            Spoken::Refused(error) => self.fail(error),
-            Spoken::Audio { piece, after } => {
-                if let Some(pause) = after.filter(|_| self.output.has_begun()) {
-                    let tail = self.output.next_sequence(pause);
-                    self.alignment.rest(&tail.joined);
-                    self.send(out, tail);
-                }
-                let audio = self.output.push(&piece.samples);
-                self.alignment.audio(&audio.joined);
-                self.send(out, audio);
-                if self.output.is_full() {
-                    self.cut_short();
-                    for ended in self.speaking.abort() {
-                        self.account(&ended);
-                    }
-                }
-            }
-            Spoken::Ended(ended) => self.ended(ended),
-        }
-    }
-
-    fn ended(&mut self, ended: Ended) {
-        self.account(&ended);
-        self.alignment.complete(ended.end == End::Stop);
-        match ended.end {
-            End::Stop => {}
-            End::Length if self.frames_left() == 0 => self.cut_short(),
-            End::Length => self.outcome = Outcome::Length,
-            End::Repetition => self.outcome = Outcome::Repetition,
-            End::Rejected(message) => self.fail(ServeError::InvalidField {
-                field: "text",
-                problem: message,
-            }),
-            End::Overloaded(message) => self.fail(ServeError::Overloaded(message)),
-            End::Failed { stage, message } => self.fail(ServeError::StageFailed { stage, message }),
-            End::Lost { stage, message } => self.fail(ServeError::StageUnavailable { stage, message }),
-        }
-    }
-
-    fn account(&mut self, ended: &Ended) {
-        self.ledger
-            .sequence(ended.submitted, ended.talker, ended.code2wav);
-        if let Some((_, sequences)) = &mut self.trace {
-            sequences.add(SequenceRecord {
-                seq: ended.seq,
-                submitted: ended.submitted,
-                talker: ended.talker,
-                code2wav: ended.code2wav,
-            });
-        }
-    }
-
-    /// Everything is spoken: the held-back rest goes out as the last audio.
-    fn complete(&mut self, out: &mut Outbox) {
-        if std::mem::replace(&mut self.complete, true) {
-            return;
-        }
-        let rest = self.output.finish();
-        self.alignment.rest(&rest.joined);
-        self.send(out, rest);
-        if self.settings.alignment && !self.output.has_begun() {
-            let words = self
-                .alignment
-                .tell_rest(Samples::ZERO, self.outcome == Outcome::Stop);
-            self.tell(out, words);
-        }
-        if self.text.spoke() && !self.output.has_begun() {
-            let message = "the model made no audible sound for this text".to_owned();
-            let reason = "NO_AUDIO";
-            self.emit(out, EventBody::Warning { reason, message });
-        }
-    }
-
-    fn send(&mut self, out: &mut Outbox, made: Made) {
-        self.ledger.produced(&made.samples);
-        for audio in made.audio {
-            if self.settings.alignment {
-                let end = audio.start + audio.samples;
-                let words = match audio.last {
-                    true => self.alignment.tell_rest(end, self.outcome == Outcome::Stop),
-                    false => self.alignment.tell(end),
-                };
-                self.tell(out, words);
-            }
-            self.emit(out, EventBody::Audio(audio));
-        }
-    }
-
-    fn tell(&self, out: &mut Outbox, words: Vec<TimedText>) {
-        if !words.is_empty() {
-            self.emit(out, EventBody::Alignment(words));
-        }
     }
 
     fn emit(&self, out: &mut Outbox, body: EventBody) {

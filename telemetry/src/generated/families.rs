@@ -82,378 +82,390 @@ pub const OMNI_SESSION_DURATION_S: HistogramFamily<0> = HistogramFamily::new(18,
 #[rustfmt::skip]
 pub const ADMISSION_REJECTIONS_TOTAL: CounterFamily<1> = CounterFamily::new(19, &["reason"]);
 
+/// `vllm:omni_connections_active`: Connections open now that have said something.
+#[rustfmt::skip]
+pub const OMNI_CONNECTIONS_ACTIVE: GaugeFamily<1> = GaugeFamily::new(20, &["listener"]);
+
+/// `vllm:omni_connections_total`: Connections by what became of them: served; refused, because as many are open as the server takes (max_connections) or as one address may have (max_connections_per_peer); or come to nothing, because the TLS handshake failed (tls_failed), the peer left (abandoned) or was silent for too long (silent), or too many others were opening (crowded_out).
+#[rustfmt::skip]
+pub const OMNI_CONNECTIONS_TOTAL: CounterFamily<2> = CounterFamily::new(21, &["listener", "result"]);
+
+/// `vllm:omni_tls_certificate_expiry_timestamp_s`: When the first certificate of the chain in use expires, since 1970. 0 where connections are not encrypted.
+#[rustfmt::skip]
+pub const OMNI_TLS_CERTIFICATE_EXPIRY_TIMESTAMP_S: GaugeFamily<0> = GaugeFamily::new(22, &[]);
+
 /// `vllm:omni_audio_ttfp_s`: Arrival of a request to its first audio packet being handed to the transport.
 #[rustfmt::skip]
-pub const OMNI_AUDIO_TTFP_S: HistogramFamily<2> = HistogramFamily::new(20, &["stage", "replica"]);
+pub const OMNI_AUDIO_TTFP_S: HistogramFamily<2> = HistogramFamily::new(23, &["stage", "replica"]);
 
 /// `vllm:omni_audio_duration_s`: Playing time of the audio a request was given.
 #[rustfmt::skip]
-pub const OMNI_AUDIO_DURATION_S: HistogramFamily<2> = HistogramFamily::new(21, &["stage", "replica"]);
+pub const OMNI_AUDIO_DURATION_S: HistogramFamily<2> = HistogramFamily::new(24, &["stage", "replica"]);
 
 /// `vllm:omni_audio_rtf`: Time the stages worked on a request over the playing time of its audio. Below 1 is faster than playback.
 #[rustfmt::skip]
-pub const OMNI_AUDIO_RTF: HistogramFamily<2> = HistogramFamily::new(22, &["stage", "replica"]);
+pub const OMNI_AUDIO_RTF: HistogramFamily<2> = HistogramFamily::new(25, &["stage", "replica"]);
 
 /// `vllm:omni_audio_frames_total`: Audio frames (samples per channel) handed to callers.
 #[rustfmt::skip]
-pub const OMNI_AUDIO_FRAMES_TOTAL: CounterFamily<2> = CounterFamily::new(23, &["stage", "replica"]);
+pub const OMNI_AUDIO_FRAMES_TOTAL: CounterFamily<2> = CounterFamily::new(26, &["stage", "replica"]);
 
 /// `vllm:omni_audio_underrun_s`: Worst lateness of a request's audio for a player that starts with the first chunk and keeps no buffer. 0 is gapless.
 #[rustfmt::skip]
-pub const OMNI_AUDIO_UNDERRUN_S: HistogramFamily<2> = HistogramFamily::new(24, &["stage", "replica"]);
+pub const OMNI_AUDIO_UNDERRUN_S: HistogramFamily<2> = HistogramFamily::new(27, &["stage", "replica"]);
 
 /// `vllm:omni_audio_continuity_ok_total`: Requests whose worst underrun was at most threshold_ms milliseconds.
 #[rustfmt::skip]
-pub const OMNI_AUDIO_CONTINUITY_OK_TOTAL: CounterFamily<3> = CounterFamily::new(25, &["stage", "replica", "threshold_ms"]);
+pub const OMNI_AUDIO_CONTINUITY_OK_TOTAL: CounterFamily<3> = CounterFamily::new(28, &["stage", "replica", "threshold_ms"]);
 
 /// `vllm:omni_audio_skipped_requests_total`: Requests that ended well and yet gave no audio.
 #[rustfmt::skip]
-pub const OMNI_AUDIO_SKIPPED_REQUESTS_TOTAL: CounterFamily<3> = CounterFamily::new(26, &["stage", "replica", "reason"]);
+pub const OMNI_AUDIO_SKIPPED_REQUESTS_TOTAL: CounterFamily<3> = CounterFamily::new(29, &["stage", "replica", "reason"]);
 
 /// `vllm:omni_audio_chunk_gap_s`: Time between two consecutive chunks of one request being handed to the transport.
 #[rustfmt::skip]
-pub const OMNI_AUDIO_CHUNK_GAP_S: HistogramFamily<2> = HistogramFamily::new(27, &["stage", "replica"]);
+pub const OMNI_AUDIO_CHUNK_GAP_S: HistogramFamily<2> = HistogramFamily::new(30, &["stage", "replica"]);
 
 /// `vllm:omni_audio_playback_lead_s`: How far a listener's audio reaches beyond the playback position when a further chunk arrives. 0 when playback has caught up.
 #[rustfmt::skip]
-pub const OMNI_AUDIO_PLAYBACK_LEAD_S: HistogramFamily<2> = HistogramFamily::new(28, &["stage", "replica"]);
+pub const OMNI_AUDIO_PLAYBACK_LEAD_S: HistogramFamily<2> = HistogramFamily::new(31, &["stage", "replica"]);
 
 /// `vllm:omni_speech_stream_completed_total`: Speech streams that were sent to their end.
 #[rustfmt::skip]
-pub const OMNI_SPEECH_STREAM_COMPLETED_TOTAL: CounterFamily<0> = CounterFamily::new(29, &[]);
+pub const OMNI_SPEECH_STREAM_COMPLETED_TOTAL: CounterFamily<0> = CounterFamily::new(32, &[]);
 
 /// `vllm:omni_speech_stream_aborted_total`: Speech streams that ended early, by cause.
 #[rustfmt::skip]
-pub const OMNI_SPEECH_STREAM_ABORTED_TOTAL: CounterFamily<1> = CounterFamily::new(30, &["reason"]);
+pub const OMNI_SPEECH_STREAM_ABORTED_TOTAL: CounterFamily<1> = CounterFamily::new(33, &["reason"]);
 
 /// `vllm:omni_transfer_size_bytes`: Encoded size of one hop's payload.
 #[rustfmt::skip]
-pub const OMNI_TRANSFER_SIZE_BYTES: HistogramFamily<4> = HistogramFamily::new(31, &["from_stage", "from_replica", "to_stage", "to_replica"]);
+pub const OMNI_TRANSFER_SIZE_BYTES: HistogramFamily<4> = HistogramFamily::new(34, &["from_stage", "from_replica", "to_stage", "to_replica"]);
 
 /// `vllm:omni_transfer_tx_s`: The sender's part of a hop, encoding and hand-over to the edge.
 #[rustfmt::skip]
-pub const OMNI_TRANSFER_TX_S: HistogramFamily<4> = HistogramFamily::new(32, &["from_stage", "from_replica", "to_stage", "to_replica"]);
+pub const OMNI_TRANSFER_TX_S: HistogramFamily<4> = HistogramFamily::new(35, &["from_stage", "from_replica", "to_stage", "to_replica"]);
 
 /// `vllm:omni_transfer_rx_s`: The receiver's part of a hop, taking and decoding.
 #[rustfmt::skip]
-pub const OMNI_TRANSFER_RX_S: HistogramFamily<4> = HistogramFamily::new(33, &["from_stage", "from_replica", "to_stage", "to_replica"]);
+pub const OMNI_TRANSFER_RX_S: HistogramFamily<4> = HistogramFamily::new(36, &["from_stage", "from_replica", "to_stage", "to_replica"]);
 
 /// `vllm:omni_transfer_in_flight_s`: Time a hop was under way, from the end of sending to the start of receiving.
 #[rustfmt::skip]
-pub const OMNI_TRANSFER_IN_FLIGHT_S: HistogramFamily<4> = HistogramFamily::new(34, &["from_stage", "from_replica", "to_stage", "to_replica"]);
+pub const OMNI_TRANSFER_IN_FLIGHT_S: HistogramFamily<4> = HistogramFamily::new(37, &["from_stage", "from_replica", "to_stage", "to_replica"]);
 
 /// `vllm:num_requests_running`: Requests in the running batch.
 #[rustfmt::skip]
-pub const NUM_REQUESTS_RUNNING: GaugeFamily<1> = GaugeFamily::new(35, &["engine"]);
+pub const NUM_REQUESTS_RUNNING: GaugeFamily<1> = GaugeFamily::new(38, &["engine"]);
 
 /// `vllm:num_requests_waiting`: Requests the engine has accepted and is not running, whatever the cause.
 #[rustfmt::skip]
-pub const NUM_REQUESTS_WAITING: GaugeFamily<1> = GaugeFamily::new(36, &["engine"]);
+pub const NUM_REQUESTS_WAITING: GaugeFamily<1> = GaugeFamily::new(39, &["engine"]);
 
 /// `vllm:num_requests_waiting_by_reason`: The waiting requests by cause. The causes add up to num_requests_waiting.
 #[rustfmt::skip]
-pub const NUM_REQUESTS_WAITING_BY_REASON: GaugeFamily<2> = GaugeFamily::new(37, &["engine", "reason"]);
+pub const NUM_REQUESTS_WAITING_BY_REASON: GaugeFamily<2> = GaugeFamily::new(40, &["engine", "reason"]);
 
 /// `vllm:kv_cache_usage_perc`: Share of the KV blocks in use, from 0 to 1. Blocks that are only cached count as free.
 #[rustfmt::skip]
-pub const KV_CACHE_USAGE_PERC: GaugeFamily<1> = GaugeFamily::new(38, &["engine"]);
+pub const KV_CACHE_USAGE_PERC: GaugeFamily<1> = GaugeFamily::new(41, &["engine"]);
 
 /// `vllm:prefix_cache_queries_total`: Tokens looked up in the prefix cache at admission.
 #[rustfmt::skip]
-pub const PREFIX_CACHE_QUERIES_TOTAL: CounterFamily<1> = CounterFamily::new(39, &["engine"]);
+pub const PREFIX_CACHE_QUERIES_TOTAL: CounterFamily<1> = CounterFamily::new(42, &["engine"]);
 
 /// `vllm:prefix_cache_hits_total`: Tokens whose KV the prefix cache had.
 #[rustfmt::skip]
-pub const PREFIX_CACHE_HITS_TOTAL: CounterFamily<1> = CounterFamily::new(40, &["engine"]);
+pub const PREFIX_CACHE_HITS_TOTAL: CounterFamily<1> = CounterFamily::new(43, &["engine"]);
 
 /// `vllm:num_preemptions_total`: How often a running request lost its KV blocks and had to go back to waiting.
 #[rustfmt::skip]
-pub const NUM_PREEMPTIONS_TOTAL: CounterFamily<1> = CounterFamily::new(41, &["engine"]);
+pub const NUM_PREEMPTIONS_TOTAL: CounterFamily<1> = CounterFamily::new(44, &["engine"]);
 
 /// `vllm:prompt_tokens_total`: Prompt tokens, cached ones included, of requests that reached their first output.
 #[rustfmt::skip]
-pub const PROMPT_TOKENS_TOTAL: CounterFamily<1> = CounterFamily::new(42, &["engine"]);
+pub const PROMPT_TOKENS_TOTAL: CounterFamily<1> = CounterFamily::new(45, &["engine"]);
 
 /// `vllm:prompt_tokens_by_source_total`: Prompt tokens by where their KV came from. The sources add up to prompt_tokens_total.
 #[rustfmt::skip]
-pub const PROMPT_TOKENS_BY_SOURCE_TOTAL: CounterFamily<2> = CounterFamily::new(43, &["engine", "source"]);
+pub const PROMPT_TOKENS_BY_SOURCE_TOTAL: CounterFamily<2> = CounterFamily::new(46, &["engine", "source"]);
 
 /// `vllm:prompt_tokens_cached_total`: Prompt tokens that needed no prefill.
 #[rustfmt::skip]
-pub const PROMPT_TOKENS_CACHED_TOTAL: CounterFamily<1> = CounterFamily::new(44, &["engine"]);
+pub const PROMPT_TOKENS_CACHED_TOTAL: CounterFamily<1> = CounterFamily::new(47, &["engine"]);
 
 /// `vllm:prompt_tokens_cached_by_source_total`: Tokens found in a cache at admission, by the tier that held them.
 #[rustfmt::skip]
-pub const PROMPT_TOKENS_CACHED_BY_SOURCE_TOTAL: CounterFamily<2> = CounterFamily::new(45, &["engine", "source"]);
+pub const PROMPT_TOKENS_CACHED_BY_SOURCE_TOTAL: CounterFamily<2> = CounterFamily::new(48, &["engine", "source"]);
 
 /// `vllm:generation_tokens_total`: Tokens (or codec frames) the engine made.
 #[rustfmt::skip]
-pub const GENERATION_TOKENS_TOTAL: CounterFamily<1> = CounterFamily::new(46, &["engine"]);
+pub const GENERATION_TOKENS_TOTAL: CounterFamily<1> = CounterFamily::new(49, &["engine"]);
 
 /// `vllm:iteration_tokens_total`: Tokens handled per engine output, computed prompt tokens and new tokens together. A histogram, whatever its name says.
 #[rustfmt::skip]
-pub const ITERATION_TOKENS_TOTAL: HistogramFamily<1> = HistogramFamily::new(47, &["engine"]);
+pub const ITERATION_TOKENS_TOTAL: HistogramFamily<1> = HistogramFamily::new(50, &["engine"]);
 
 /// `vllm:time_to_first_token_seconds`: Arrival at the edge to the first output of the stage.
 #[rustfmt::skip]
-pub const TIME_TO_FIRST_TOKEN_SECONDS: HistogramFamily<1> = HistogramFamily::new(48, &["engine"]);
+pub const TIME_TO_FIRST_TOKEN_SECONDS: HistogramFamily<1> = HistogramFamily::new(51, &["engine"]);
 
 /// `vllm:inter_token_latency_seconds`: Time between two consecutive outputs of a request. A preemption in between is part of it.
 #[rustfmt::skip]
-pub const INTER_TOKEN_LATENCY_SECONDS: HistogramFamily<1> = HistogramFamily::new(49, &["engine"]);
+pub const INTER_TOKEN_LATENCY_SECONDS: HistogramFamily<1> = HistogramFamily::new(52, &["engine"]);
 
 /// `vllm:request_time_per_output_token_seconds`: Mean decode time per token of a finished request. 0 for a request of one token.
 #[rustfmt::skip]
-pub const REQUEST_TIME_PER_OUTPUT_TOKEN_SECONDS: HistogramFamily<1> = HistogramFamily::new(50, &["engine"]);
+pub const REQUEST_TIME_PER_OUTPUT_TOKEN_SECONDS: HistogramFamily<1> = HistogramFamily::new(53, &["engine"]);
 
 /// `vllm:e2e_request_latency_seconds`: Arrival at the edge to the last output of the stage.
 #[rustfmt::skip]
-pub const E2E_REQUEST_LATENCY_SECONDS: HistogramFamily<1> = HistogramFamily::new(51, &["engine"]);
+pub const E2E_REQUEST_LATENCY_SECONDS: HistogramFamily<1> = HistogramFamily::new(54, &["engine"]);
 
 /// `vllm:request_queue_time_seconds`: Wait in the stage's queue until the request was first scheduled.
 #[rustfmt::skip]
-pub const REQUEST_QUEUE_TIME_SECONDS: HistogramFamily<1> = HistogramFamily::new(52, &["engine"]);
+pub const REQUEST_QUEUE_TIME_SECONDS: HistogramFamily<1> = HistogramFamily::new(55, &["engine"]);
 
 /// `vllm:request_inference_time_seconds`: First scheduling to the last token, preempted time included.
 #[rustfmt::skip]
-pub const REQUEST_INFERENCE_TIME_SECONDS: HistogramFamily<1> = HistogramFamily::new(53, &["engine"]);
+pub const REQUEST_INFERENCE_TIME_SECONDS: HistogramFamily<1> = HistogramFamily::new(56, &["engine"]);
 
 /// `vllm:request_prefill_time_seconds`: First scheduling to the first token.
 #[rustfmt::skip]
-pub const REQUEST_PREFILL_TIME_SECONDS: HistogramFamily<1> = HistogramFamily::new(54, &["engine"]);
+pub const REQUEST_PREFILL_TIME_SECONDS: HistogramFamily<1> = HistogramFamily::new(57, &["engine"]);
 
 /// `vllm:request_decode_time_seconds`: First token to last token.
 #[rustfmt::skip]
-pub const REQUEST_DECODE_TIME_SECONDS: HistogramFamily<1> = HistogramFamily::new(55, &["engine"]);
+pub const REQUEST_DECODE_TIME_SECONDS: HistogramFamily<1> = HistogramFamily::new(58, &["engine"]);
 
 /// `vllm:request_prompt_tokens`: Prompt length of finished requests.
 #[rustfmt::skip]
-pub const REQUEST_PROMPT_TOKENS: HistogramFamily<1> = HistogramFamily::new(56, &["engine"]);
+pub const REQUEST_PROMPT_TOKENS: HistogramFamily<1> = HistogramFamily::new(59, &["engine"]);
 
 /// `vllm:request_generation_tokens`: Output length of finished requests.
 #[rustfmt::skip]
-pub const REQUEST_GENERATION_TOKENS: HistogramFamily<1> = HistogramFamily::new(57, &["engine"]);
+pub const REQUEST_GENERATION_TOKENS: HistogramFamily<1> = HistogramFamily::new(60, &["engine"]);
 
 /// `vllm:request_max_num_generation_tokens`: Longest output among the sequences of a request. Here a request is one sequence.
 #[rustfmt::skip]
-pub const REQUEST_MAX_NUM_GENERATION_TOKENS: HistogramFamily<1> = HistogramFamily::new(58, &["engine"]);
+pub const REQUEST_MAX_NUM_GENERATION_TOKENS: HistogramFamily<1> = HistogramFamily::new(61, &["engine"]);
 
 /// `vllm:request_prefill_kv_computed_tokens`: Prompt tokens of finished requests whose KV had to be computed.
 #[rustfmt::skip]
-pub const REQUEST_PREFILL_KV_COMPUTED_TOKENS: HistogramFamily<1> = HistogramFamily::new(59, &["engine"]);
+pub const REQUEST_PREFILL_KV_COMPUTED_TOKENS: HistogramFamily<1> = HistogramFamily::new(62, &["engine"]);
 
 /// `vllm:request_num_preemptions`: How often finished requests had been preempted. Never counts as 0.
 #[rustfmt::skip]
-pub const REQUEST_NUM_PREEMPTIONS: HistogramFamily<1> = HistogramFamily::new(60, &["engine"]);
+pub const REQUEST_NUM_PREEMPTIONS: HistogramFamily<1> = HistogramFamily::new(63, &["engine"]);
 
 /// `vllm:request_params_n`: Sequences asked for per request.
 #[rustfmt::skip]
-pub const REQUEST_PARAMS_N: HistogramFamily<1> = HistogramFamily::new(61, &["engine"]);
+pub const REQUEST_PARAMS_N: HistogramFamily<1> = HistogramFamily::new(64, &["engine"]);
 
 /// `vllm:request_params_max_tokens`: Limit on new tokens of finished requests, where one was set.
 #[rustfmt::skip]
-pub const REQUEST_PARAMS_MAX_TOKENS: HistogramFamily<1> = HistogramFamily::new(62, &["engine"]);
+pub const REQUEST_PARAMS_MAX_TOKENS: HistogramFamily<1> = HistogramFamily::new(65, &["engine"]);
 
 /// `vllm:request_success_total`: Requests the engine is done with, by reason. Aborts and errors are in it too, also those of callers that went away.
 #[rustfmt::skip]
-pub const REQUEST_SUCCESS_TOTAL: CounterFamily<2> = CounterFamily::new(63, &["engine", "finished_reason"]);
+pub const REQUEST_SUCCESS_TOTAL: CounterFamily<2> = CounterFamily::new(66, &["engine", "finished_reason"]);
 
 /// `vllm:engine_sleep_state`: Which sleep state an engine is in. Engines here do not sleep, so awake is 1.
 #[rustfmt::skip]
-pub const ENGINE_SLEEP_STATE: GaugeFamily<2> = GaugeFamily::new(64, &["engine", "sleep_state"]);
+pub const ENGINE_SLEEP_STATE: GaugeFamily<2> = GaugeFamily::new(67, &["engine", "sleep_state"]);
 
 /// `vllm:cache_config_info`: Always 1. The KV cache an engine was given.
 #[rustfmt::skip]
-pub const CACHE_CONFIG_INFO: GaugeFamily<8> = GaugeFamily::new(65, &["block_size", "cache_dtype", "enable_prefix_caching", "kv_cache_max_concurrency", "kv_cache_memory_bytes", "kv_cache_size_tokens", "num_gpu_blocks", "engine"]);
+pub const CACHE_CONFIG_INFO: GaugeFamily<8> = GaugeFamily::new(68, &["block_size", "cache_dtype", "enable_prefix_caching", "kv_cache_max_concurrency", "kv_cache_memory_bytes", "kv_cache_size_tokens", "num_gpu_blocks", "engine"]);
 
 /// `grpc_server_started_total`: Calls the server began to handle.
 #[rustfmt::skip]
-pub const GRPC_SERVER_STARTED_TOTAL: CounterFamily<3> = CounterFamily::new(66, &["grpc_type", "grpc_service", "grpc_method"]);
+pub const GRPC_SERVER_STARTED_TOTAL: CounterFamily<3> = CounterFamily::new(69, &["grpc_type", "grpc_service", "grpc_method"]);
 
 /// `grpc_server_handled_total`: Calls that ended, by status code.
 #[rustfmt::skip]
-pub const GRPC_SERVER_HANDLED_TOTAL: CounterFamily<4> = CounterFamily::new(67, &["grpc_type", "grpc_service", "grpc_method", "grpc_code"]);
+pub const GRPC_SERVER_HANDLED_TOTAL: CounterFamily<4> = CounterFamily::new(70, &["grpc_type", "grpc_service", "grpc_method", "grpc_code"]);
 
 /// `grpc_server_msg_received_total`: Messages received from callers.
 #[rustfmt::skip]
-pub const GRPC_SERVER_MSG_RECEIVED_TOTAL: CounterFamily<3> = CounterFamily::new(68, &["grpc_type", "grpc_service", "grpc_method"]);
+pub const GRPC_SERVER_MSG_RECEIVED_TOTAL: CounterFamily<3> = CounterFamily::new(71, &["grpc_type", "grpc_service", "grpc_method"]);
 
 /// `grpc_server_msg_sent_total`: Messages sent to callers.
 #[rustfmt::skip]
-pub const GRPC_SERVER_MSG_SENT_TOTAL: CounterFamily<3> = CounterFamily::new(69, &["grpc_type", "grpc_service", "grpc_method"]);
+pub const GRPC_SERVER_MSG_SENT_TOTAL: CounterFamily<3> = CounterFamily::new(72, &["grpc_type", "grpc_service", "grpc_method"]);
 
 /// `grpc_server_handling_seconds`: How long calls took, to the end of their stream.
 #[rustfmt::skip]
-pub const GRPC_SERVER_HANDLING_SECONDS: HistogramFamily<3> = HistogramFamily::new(70, &["grpc_type", "grpc_service", "grpc_method"]);
+pub const GRPC_SERVER_HANDLING_SECONDS: HistogramFamily<3> = HistogramFamily::new(73, &["grpc_type", "grpc_service", "grpc_method"]);
 
 /// `process_cpu_seconds_total`: Processor time used, in user and kernel mode.
 #[rustfmt::skip]
-pub const PROCESS_CPU_SECONDS_TOTAL: FloatCounterFamily<0> = FloatCounterFamily::new(71, &[]);
+pub const PROCESS_CPU_SECONDS_TOTAL: FloatCounterFamily<0> = FloatCounterFamily::new(74, &[]);
 
 /// `process_resident_memory_bytes`: Memory that is resident.
 #[rustfmt::skip]
-pub const PROCESS_RESIDENT_MEMORY_BYTES: GaugeFamily<0> = GaugeFamily::new(72, &[]);
+pub const PROCESS_RESIDENT_MEMORY_BYTES: GaugeFamily<0> = GaugeFamily::new(75, &[]);
 
 /// `process_virtual_memory_bytes`: Address space in use.
 #[rustfmt::skip]
-pub const PROCESS_VIRTUAL_MEMORY_BYTES: GaugeFamily<0> = GaugeFamily::new(73, &[]);
+pub const PROCESS_VIRTUAL_MEMORY_BYTES: GaugeFamily<0> = GaugeFamily::new(76, &[]);
 
 /// `process_start_time_seconds`: Start of the process, since 1970.
 #[rustfmt::skip]
-pub const PROCESS_START_TIME_SECONDS: GaugeFamily<0> = GaugeFamily::new(74, &[]);
+pub const PROCESS_START_TIME_SECONDS: GaugeFamily<0> = GaugeFamily::new(77, &[]);
 
 /// `process_open_fds`: File descriptors that are open.
 #[rustfmt::skip]
-pub const PROCESS_OPEN_FDS: GaugeFamily<0> = GaugeFamily::new(75, &[]);
+pub const PROCESS_OPEN_FDS: GaugeFamily<0> = GaugeFamily::new(78, &[]);
 
 /// `process_max_fds`: File descriptors that may be open.
 #[rustfmt::skip]
-pub const PROCESS_MAX_FDS: GaugeFamily<0> = GaugeFamily::new(76, &[]);
+pub const PROCESS_MAX_FDS: GaugeFamily<0> = GaugeFamily::new(79, &[]);
 
 /// `vllm:omni_host_cpu_ratio`: Share of the machine's processor time that was busy since the reading before.
 #[rustfmt::skip]
-pub const OMNI_HOST_CPU_RATIO: GaugeFamily<0> = GaugeFamily::new(77, &[]);
+pub const OMNI_HOST_CPU_RATIO: GaugeFamily<0> = GaugeFamily::new(80, &[]);
 
 /// `vllm:omni_host_memory_total_bytes`: Memory of the machine.
 #[rustfmt::skip]
-pub const OMNI_HOST_MEMORY_TOTAL_BYTES: GaugeFamily<0> = GaugeFamily::new(78, &[]);
+pub const OMNI_HOST_MEMORY_TOTAL_BYTES: GaugeFamily<0> = GaugeFamily::new(81, &[]);
 
 /// `vllm:omni_host_memory_available_bytes`: Memory that can be had without swapping.
 #[rustfmt::skip]
-pub const OMNI_HOST_MEMORY_AVAILABLE_BYTES: GaugeFamily<0> = GaugeFamily::new(79, &[]);
+pub const OMNI_HOST_MEMORY_AVAILABLE_BYTES: GaugeFamily<0> = GaugeFamily::new(82, &[]);
 
 /// `vllm:omni_host_disk_total_bytes`: Size of the root file system.
 #[rustfmt::skip]
-pub const OMNI_HOST_DISK_TOTAL_BYTES: GaugeFamily<0> = GaugeFamily::new(80, &[]);
+pub const OMNI_HOST_DISK_TOTAL_BYTES: GaugeFamily<0> = GaugeFamily::new(83, &[]);
 
 /// `vllm:omni_host_disk_available_bytes`: Room left in the root file system.
 #[rustfmt::skip]
-pub const OMNI_HOST_DISK_AVAILABLE_BYTES: GaugeFamily<0> = GaugeFamily::new(81, &[]);
+pub const OMNI_HOST_DISK_AVAILABLE_BYTES: GaugeFamily<0> = GaugeFamily::new(84, &[]);
 
 /// `vllm:omni_gpu_utilization_ratio`: Share of the last sampling period in which a kernel ran.
 #[rustfmt::skip]
-pub const OMNI_GPU_UTILIZATION_RATIO: GaugeFamily<1> = GaugeFamily::new(82, &["device"]);
+pub const OMNI_GPU_UTILIZATION_RATIO: GaugeFamily<1> = GaugeFamily::new(85, &["device"]);
 
 /// `vllm:omni_gpu_memory_controller_ratio`: Share of the last sampling period in which device memory was read or written.
 #[rustfmt::skip]
-pub const OMNI_GPU_MEMORY_CONTROLLER_RATIO: GaugeFamily<1> = GaugeFamily::new(83, &["device"]);
+pub const OMNI_GPU_MEMORY_CONTROLLER_RATIO: GaugeFamily<1> = GaugeFamily::new(86, &["device"]);
 
 /// `vllm:omni_gpu_memory_used_bytes`: Device memory in use, by all processes.
 #[rustfmt::skip]
-pub const OMNI_GPU_MEMORY_USED_BYTES: GaugeFamily<1> = GaugeFamily::new(84, &["device"]);
+pub const OMNI_GPU_MEMORY_USED_BYTES: GaugeFamily<1> = GaugeFamily::new(87, &["device"]);
 
 /// `vllm:omni_gpu_memory_total_bytes`: Device memory.
 #[rustfmt::skip]
-pub const OMNI_GPU_MEMORY_TOTAL_BYTES: GaugeFamily<1> = GaugeFamily::new(85, &["device"]);
+pub const OMNI_GPU_MEMORY_TOTAL_BYTES: GaugeFamily<1> = GaugeFamily::new(88, &["device"]);
 
 /// `vllm:omni_gpu_power_watts`: Power drawn.
 #[rustfmt::skip]
-pub const OMNI_GPU_POWER_WATTS: GaugeFamily<1> = GaugeFamily::new(86, &["device"]);
+pub const OMNI_GPU_POWER_WATTS: GaugeFamily<1> = GaugeFamily::new(89, &["device"]);
 
 /// `vllm:omni_gpu_temperature_celsius`: Temperature of the device.
 #[rustfmt::skip]
-pub const OMNI_GPU_TEMPERATURE_CELSIUS: GaugeFamily<1> = GaugeFamily::new(87, &["device"]);
+pub const OMNI_GPU_TEMPERATURE_CELSIUS: GaugeFamily<1> = GaugeFamily::new(90, &["device"]);
 
 /// `vllm:omni_metrics_dropped_total`: Series or updates that were refused, by cause.
 #[rustfmt::skip]
-pub const OMNI_METRICS_DROPPED_TOTAL: CounterFamily<1> = CounterFamily::new(88, &["reason"]);
+pub const OMNI_METRICS_DROPPED_TOTAL: CounterFamily<1> = CounterFamily::new(91, &["reason"]);
 
 /// `vllm:omni_metrics_scrapes_total`: Times the metrics were read over HTTP.
 #[rustfmt::skip]
-pub const OMNI_METRICS_SCRAPES_TOTAL: CounterFamily<0> = CounterFamily::new(89, &[]);
+pub const OMNI_METRICS_SCRAPES_TOTAL: CounterFamily<0> = CounterFamily::new(92, &[]);
 
 /// `vllm:omni_metrics_push_total`: Pushes to the gateway, by result. Stays at zero without a gateway.
 #[rustfmt::skip]
-pub const OMNI_METRICS_PUSH_TOTAL: CounterFamily<1> = CounterFamily::new(90, &["result"]);
+pub const OMNI_METRICS_PUSH_TOTAL: CounterFamily<1> = CounterFamily::new(93, &["result"]);
 
 /// `vllm:omni_metrics_last_push_success_timestamp_s`: When a push last succeeded, since 1970. 0 until one has.
 #[rustfmt::skip]
-pub const OMNI_METRICS_LAST_PUSH_SUCCESS_TIMESTAMP_S: GaugeFamily<0> = GaugeFamily::new(91, &[]);
+pub const OMNI_METRICS_LAST_PUSH_SUCCESS_TIMESTAMP_S: GaugeFamily<0> = GaugeFamily::new(94, &[]);
 
 /// `vllm:omni_trace_spans_total`: Spans of traced requests, by what became of them (failed was not taken by the collector, dropped found the queue full). Stays at zero without an endpoint for traces.
 #[rustfmt::skip]
-pub const OMNI_TRACE_SPANS_TOTAL: CounterFamily<1> = CounterFamily::new(92, &["result"]);
+pub const OMNI_TRACE_SPANS_TOTAL: CounterFamily<1> = CounterFamily::new(95, &["result"]);
 
 /// `Requests2XX`: Answers that succeeded.
 #[rustfmt::skip]
-pub const TS_REQUESTS_2XX: CounterFamily<1> = CounterFamily::new(93, &["Level"]);
+pub const TS_REQUESTS_2XX: CounterFamily<1> = CounterFamily::new(96, &["Level"]);
 
 /// `Requests4XX`: Answers that blamed the caller.
 #[rustfmt::skip]
-pub const TS_REQUESTS_4XX: CounterFamily<1> = CounterFamily::new(94, &["Level"]);
+pub const TS_REQUESTS_4XX: CounterFamily<1> = CounterFamily::new(97, &["Level"]);
 
 /// `Requests5XX`: Answers that blamed the server.
 #[rustfmt::skip]
-pub const TS_REQUESTS_5XX: CounterFamily<1> = CounterFamily::new(95, &["Level"]);
+pub const TS_REQUESTS_5XX: CounterFamily<1> = CounterFamily::new(98, &["Level"]);
 
 /// `ts_inference_requests_total`: Inference requests that arrived.
 #[rustfmt::skip]
-pub const TS_INFERENCE_REQUESTS_TOTAL: CounterFamily<1> = CounterFamily::new(96, &["model_version"]);
+pub const TS_INFERENCE_REQUESTS_TOTAL: CounterFamily<1> = CounterFamily::new(99, &["model_version"]);
 
 /// `ts_inference_latency_microseconds`: Arrival to answer, summed.
 #[rustfmt::skip]
-pub const TS_INFERENCE_LATENCY_MICROSECONDS: FloatCounterFamily<1> = FloatCounterFamily::new(97, &["model_version"]);
+pub const TS_INFERENCE_LATENCY_MICROSECONDS: FloatCounterFamily<1> = FloatCounterFamily::new(100, &["model_version"]);
 
 /// `ts_queue_latency_microseconds`: Time in queues, summed.
 #[rustfmt::skip]
-pub const TS_QUEUE_LATENCY_MICROSECONDS: FloatCounterFamily<1> = FloatCounterFamily::new(98, &["model_version"]);
+pub const TS_QUEUE_LATENCY_MICROSECONDS: FloatCounterFamily<1> = FloatCounterFamily::new(101, &["model_version"]);
 
 /// `QueueTime`: Time the last request spent in a queue.
 #[rustfmt::skip]
-pub const TS_QUEUE_TIME: GaugeFamily<1> = GaugeFamily::new(99, &["Level"]);
+pub const TS_QUEUE_TIME: GaugeFamily<1> = GaugeFamily::new(102, &["Level"]);
 
 /// `WorkerThreadTime`: Time of the last request that was neither queue nor model.
 #[rustfmt::skip]
-pub const TS_WORKER_THREAD_TIME: GaugeFamily<1> = GaugeFamily::new(100, &["Level"]);
+pub const TS_WORKER_THREAD_TIME: GaugeFamily<1> = GaugeFamily::new(103, &["Level"]);
 
 /// `WorkerLoadTime`: Time a worker took to load its model.
 #[rustfmt::skip]
-pub const TS_WORKER_LOAD_TIME: GaugeFamily<2> = GaugeFamily::new(101, &["WorkerName", "Level"]);
+pub const TS_WORKER_LOAD_TIME: GaugeFamily<2> = GaugeFamily::new(104, &["WorkerName", "Level"]);
 
 /// `HandlerTime`: Time the model was busy with the last request.
 #[rustfmt::skip]
-pub const TS_HANDLER_TIME: GaugeFamily<2> = GaugeFamily::new(102, &["ModelName", "Level"]);
+pub const TS_HANDLER_TIME: GaugeFamily<2> = GaugeFamily::new(105, &["ModelName", "Level"]);
 
 /// `PredictionTime`: Time from hand-over to the model to its answer, of the last request.
 #[rustfmt::skip]
-pub const TS_PREDICTION_TIME: GaugeFamily<2> = GaugeFamily::new(103, &["ModelName", "Level"]);
+pub const TS_PREDICTION_TIME: GaugeFamily<2> = GaugeFamily::new(106, &["ModelName", "Level"]);
 
 /// `CPUUtilization`: Share of the machine's processor time that is busy.
 #[rustfmt::skip]
-pub const TS_CPUUTILIZATION: GaugeFamily<1> = GaugeFamily::new(104, &["Level"]);
+pub const TS_CPUUTILIZATION: GaugeFamily<1> = GaugeFamily::new(107, &["Level"]);
 
 /// `MemoryUsed`: Memory in use.
 #[rustfmt::skip]
-pub const TS_MEMORY_USED: GaugeFamily<1> = GaugeFamily::new(105, &["Level"]);
+pub const TS_MEMORY_USED: GaugeFamily<1> = GaugeFamily::new(108, &["Level"]);
 
 /// `MemoryAvailable`: Memory that can be had.
 #[rustfmt::skip]
-pub const TS_MEMORY_AVAILABLE: GaugeFamily<1> = GaugeFamily::new(106, &["Level"]);
+pub const TS_MEMORY_AVAILABLE: GaugeFamily<1> = GaugeFamily::new(109, &["Level"]);
 
 /// `MemoryUtilization`: Share of the memory in use.
 #[rustfmt::skip]
-pub const TS_MEMORY_UTILIZATION: GaugeFamily<1> = GaugeFamily::new(107, &["Level"]);
+pub const TS_MEMORY_UTILIZATION: GaugeFamily<1> = GaugeFamily::new(110, &["Level"]);
 
 /// `DiskUsage`: Room in use on the root file system.
 #[rustfmt::skip]
-pub const TS_DISK_USAGE: GaugeFamily<1> = GaugeFamily::new(108, &["Level"]);
+pub const TS_DISK_USAGE: GaugeFamily<1> = GaugeFamily::new(111, &["Level"]);
 
 /// `DiskAvailable`: Room left on the root file system.
 #[rustfmt::skip]
-pub const TS_DISK_AVAILABLE: GaugeFamily<1> = GaugeFamily::new(109, &["Level"]);
+pub const TS_DISK_AVAILABLE: GaugeFamily<1> = GaugeFamily::new(112, &["Level"]);
 
 /// `DiskUtilization`: Share of the root file system in use.
 #[rustfmt::skip]
-pub const TS_DISK_UTILIZATION: GaugeFamily<1> = GaugeFamily::new(110, &["Level"]);
+pub const TS_DISK_UTILIZATION: GaugeFamily<1> = GaugeFamily::new(113, &["Level"]);
 
 /// `GPUUtilization`: Share of time in which a kernel ran.
 #[rustfmt::skip]
-pub const TS_GPUUTILIZATION: GaugeFamily<2> = GaugeFamily::new(111, &["Level", "DeviceId"]);
+pub const TS_GPUUTILIZATION: GaugeFamily<2> = GaugeFamily::new(114, &["Level", "DeviceId"]);
 
 /// `GPUMemoryUsed`: Device memory in use.
 #[rustfmt::skip]
-pub const TS_GPUMEMORY_USED: GaugeFamily<2> = GaugeFamily::new(112, &["Level", "DeviceId"]);
+pub const TS_GPUMEMORY_USED: GaugeFamily<2> = GaugeFamily::new(115, &["Level", "DeviceId"]);
 
 /// `GPUMemoryUtilization`: Share of the device memory in use.
 #[rustfmt::skip]
-pub const TS_GPUMEMORY_UTILIZATION: GaugeFamily<2> = GaugeFamily::new(113, &["Level", "DeviceId"]);
+pub const TS_GPUMEMORY_UTILIZATION: GaugeFamily<2> = GaugeFamily::new(116, &["Level", "DeviceId"]);

@@ -1,7 +1,8 @@
 //! The query of `/metrics`.
 
-/// The values of `name[]`.
-pub(super) fn names(query: &str) -> Vec<String> {
+/// The values of `name[]` in the query of `/metrics`: the families that are asked for, none for all.
+#[must_use]
+pub fn queried_names(query: &str) -> Vec<String> {
     let pairs = query.split('&').filter_map(|pair| pair.split_once('='));
     let named = pairs.filter(|(key, _)| decode(key) == "name[]");
     named
@@ -39,10 +40,10 @@ mod tests {
     #[test]
     fn names_come_in_either_spelling_and_more_than_once() {
         assert_eq!(
-            names("name[]=vllm:a&x=1&name%5B%5D=vllm%3Ab"),
+            queried_names("name[]=vllm:a&x=1&name%5B%5D=vllm%3Ab"),
             ["vllm:a", "vllm:b"]
         );
-        assert_eq!(names("name[]=&name=a&%"), Vec::<String>::new());
-        assert_eq!(names("name[]=50%25%"), ["50%%"]);
+        assert_eq!(queried_names("name[]=&name=a&%"), Vec::<String>::new());
+        assert_eq!(queried_names("name[]=50%25%"), ["50%%"]);
     }
 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 use clap::{ArgAction, Args as ClapArgs, Subcommand};
 use omni_client::Endpoint;
 
-use super::{Server, Voice, duration};
+use super::{Access, Server, Voice, duration};
 use crate::cli::bench::{Slo, Style};
 
 const HELP: &str = "\
@@ -158,6 +158,16 @@ pub(crate) struct Bench {
     /// Show no progress
     #[arg(long, short)]
     pub(crate) quiet: bool,
+}
+
+impl Bench {
+    /// None for what needs no server.
+    pub(super) fn way(&mut self) -> Option<(Vec<&mut Endpoint>, &Access)> {
+        let others = self.versus.iter_mut().chain(&mut self.beside);
+        let endpoints = std::iter::once(&mut self.server.endpoint).chain(others);
+        let way = (endpoints.collect(), &self.server.access);
+        self.command.is_none().then_some(way)
+    }
 }
 
 #[derive(Debug, Subcommand)]

@@ -6,7 +6,8 @@ use std::time::Duration;
 use clap::Args as ClapArgs;
 use omni_client::{ChatSettings, Outputs, Sampling};
 
-use super::{Rendering, Server, duration, temperature};
+use super::values::{duration, temperature};
+use super::{Rendering, Server};
 use crate::cli::format::Format;
 
 pub(super) const EXAMPLES: &str = "\

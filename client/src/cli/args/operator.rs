@@ -1,12 +1,11 @@
 //! `stats`, `top` and `admin`: for whoever runs a server.
 
-use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Args as ClapArgs, Subcommand};
-use omni_client::Endpoint;
+use omni_client::{Endpoint, EndpointError};
 
-use super::{Tls, duration};
+use super::{Access, duration};
 
 pub(super) const EXAMPLES: &str = "\
 Examples:
@@ -17,23 +16,29 @@ Examples:
   omni-client admin cancel 3f2a9c1d00b4e877 --reason \"too long\"
   omni-client admin drain --timeout 2m";
 
+/// The port at which operators are served unless something else is said.
+const PORT: u16 = 50_052;
+
 /// Where operators are served.
 #[derive(Debug, Clone, ClapArgs)]
 pub(crate) struct AdminServer {
-    /// Address at which the server serves its operators (omni-server --admin-listen)
+    /// Address at which the server serves its operators (omni-server --admin-listen); a key for it has the scope admin
     #[arg(
         long = "admin-endpoint",
         value_name = "URL",
         env = "OMNI_ADMIN_ENDPOINT",
         hide_env_values = true
     )]
-    #[arg(default_value = "http://127.0.0.1:50052")]
+    #[arg(default_value = "http://127.0.0.1:50052", value_parser = address)]
     pub(crate) endpoint: Endpoint,
-    /// File with the API key, where the server asks for one: with the scope admin; OMNI_API_KEY may hold the key itself
-    #[arg(long, value_name = "FILE", env = "OMNI_API_KEY_FILE", hide_env_values = true)]
-    pub(crate) api_key_file: Option<PathBuf>,
     #[command(flatten)]
-    pub(crate) tls: Tls,
+    access: Access,
+}
+
+impl AdminServer {
+    pub(super) fn way(&mut self) -> (Vec<&mut Endpoint>, &Access) {
+        (vec![&mut self.endpoint], &self.access)
+    }
 }
 
 #[derive(Debug, ClapArgs)]
@@ -120,6 +125,10 @@ impl AdminCommand {
             Self::Add { server, .. } | Self::Cancel { server, .. } | Self::Drain { server, .. } => server,
         }
     }
+}
+
+fn address(text: &str) -> Result<Endpoint, EndpointError> {
+    Endpoint::parse_with_port(text, PORT)
 }
 
 fn interval(text: &str) -> Result<Duration, String> {

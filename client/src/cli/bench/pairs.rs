@@ -46,25 +46,30 @@ fn turn(number: usize, texts: usize) -> usize {
     }
 }
 
-/// Sends so many pairs, after `warmup` requests to every server; `progress` hears how many are done.
+/// Sends so many pairs, after `warmup` requests to every server; `progress` hears of what how many are done, of how
+/// many.
 pub(super) async fn run(
     asking: &Asking,
     sides: &Sides,
     warmup: u32,
     pairs: u32,
-    progress: impl Fn(u32),
+    progress: impl Fn(&str, u32, u32),
 ) -> Result<Vec<Pair>, Failure> {
+    let servers = (sides.these.len() + sides.those.len()) as u32;
+    progress("servers are connected", 0, servers);
     let mut these = callers(asking, &sides.these).await?;
     let mut those = callers(asking, &sides.those).await?;
-    for caller in these.iter_mut().chain(&mut those) {
+    for (server, caller) in these.iter_mut().chain(&mut those).enumerate() {
         for number in 0..warmup {
+            let done = warmup.saturating_mul(server as u32).saturating_add(number);
+            progress("requests to warm up", done, warmup.saturating_mul(servers));
             caller.request(number, None).await;
         }
         caller.hang_up().await;
     }
     let mut measured = Vec::new();
     for number in 0..pairs {
-        progress(number);
+        progress("pairs", number, pairs);
         let turn = turn(number as usize, asking.texts.len());
         let (this, that) = (turn % these.len(), turn % those.len());
         let (this, that) = (&mut these[this], &mut those[that]);

@@ -7,7 +7,8 @@ use omni_client::Audio;
 
 use crate::cli::failure::Failure;
 use crate::cli::output::Output;
-use crate::cli::sink::{Sink, WriterGone};
+use crate::cli::sink::Sink;
+use crate::cli::writer::WriterGone;
 
 /// The destination.
 #[derive(Debug)]

@@ -19,10 +19,23 @@ pub(super) const REPLICAS: [&str; 11] = [
     "LAST ERROR",
 ];
 
+/// Those whose cells are figures.
+pub(super) const FIGURES: [&str; 9] = [
+    "IN FLIGHT",
+    "RUNNING",
+    "WAITING",
+    "KV",
+    "STEPS",
+    "BUSY",
+    "AGE",
+    "REQUESTS",
+    "AUDIO",
+];
+
 /// Heads of the columns of [`sessions`].
 pub(super) const SESSIONS: [&str; 7] = ["SESSION", "METHOD", "KEY", "AGE", "REQUESTS", "AUDIO", "LEAD"];
 
-/// What is true of the whole server, in three lines.
+/// What is true of the whole server, in three lines; in a fourth what is wrong with it.
 pub(super) fn head(info: &ServerInfo, stats: &Stats) -> Vec<String> {
     let models = match info.models.is_empty() {
         true => "no model yet".to_owned(),
@@ -38,7 +51,7 @@ pub(super) fn head(info: &ServerInfo, stats: &Stats) -> Vec<String> {
         Some(Duration::ZERO) => "none".to_owned(),
         Some(wait) => millis(wait),
     };
-    vec![
+    let mut lines = vec![
         format!(
             "omni-server {} on {}: {models}{up}{draining}",
             info.version, info.listens
@@ -54,17 +67,28 @@ pub(super) fn head(info: &ServerInfo, stats: &Stats) -> Vec<String> {
             stats.refused
         ),
         minute(stats),
-    ]
+    ];
+    lines.extend(left_behind(&stats.stages));
+    lines
 }
 
-/// The last minute, in a line.
+/// Threads that do not return from a step: each takes a core, and when there are too many a replica stays down.
+fn left_behind(stages: &[Stage]) -> Option<String> {
+    let left = stages.iter().filter(|stage| stage.threads_left_behind > 0);
+    let left: Vec<_> = left
+        .map(|stage| format!("{} {}", stage.name, stage.threads_left_behind))
+        .collect();
+    (!left.is_empty()).then(|| format!("threads left behind in a step: {}", left.join(", ")))
+}
+
+/// What ended in the last minute, in a line.
 pub(super) fn minute(stats: &Stats) -> String {
     let gapless = stats.continuity.map_or_else(
         || "none was heard".to_owned(),
-        |share| format!("{:.1} % without a gap", share * 100.0),
+        |share| format!("{:.1} % gapless", share * 100.0),
     );
     format!(
-        "last minute: {:.1} requests/s, {:.1} s of audio/s, first packet {}, {gapless}",
+        "last minute: {:.1} requests/s ended, {:.1} s of audio/s, first packet {}, {gapless}",
         stats.requests_per_second,
         stats.audio_per_second,
         percentiles(&stats.first_packet)

@@ -4,11 +4,13 @@ mod screen;
 mod state;
 
 use std::io::{self, IsTerminal as _};
+use std::pin::Pin;
 use std::time::Duration;
 
 use crossterm::event::{Event, EventStream, KeyEventKind};
 use omni_client::{ClientError, Endpoint, Operator, ServerInfo, Stats, StatsEvents};
 use ratatui::DefaultTerminal;
+use tokio::time::{sleep, timeout};
 use tokio_stream::StreamExt as _;
 
 use self::state::{Action, State};
@@ -16,15 +18,15 @@ use super::super::args::TopArgs;
 use super::super::failure::Failure;
 use super::super::interrupt::Interrupts;
 use super::super::print;
-use super::rows;
+use super::super::ui::Ui;
+use super::{PATIENCE, rows, soon};
 
 /// Between two tries to reach a server that was lost.
 const AGAIN: Duration = Duration::from_secs(1);
-/// How long steering may take.
-const PATIENCE: Duration = Duration::from_secs(5);
 
-pub(super) async fn run(args: &TopArgs) -> Result<(), Failure> {
-    let feed = Feed::open(&args.server.endpoint, args.interval).await?;
+pub(super) async fn run(args: &TopArgs, ui: &Ui) -> Result<(), Failure> {
+    let endpoint = &args.server.endpoint;
+    let feed = soon(endpoint, ui, Feed::open(endpoint, args.interval)).await?;
     if args.plain || !io::stdout().is_terminal() || !io::stdin().is_terminal() {
         return lines(feed).await;
     }
@@ -61,6 +63,7 @@ async fn show(terminal: &mut DefaultTerminal, feed: Feed) -> Result<(), Failure>
     let mut state = State::new(feed.info.clone(), feed.first.clone());
     let mut keys = EventStream::new();
     let mut looks = Looks::On(Box::new(feed));
+    let mut steering: Option<Steering> = None;
     loop {
         terminal
             .draw(|frame| screen::draw(frame, &mut state))
@@ -69,7 +72,11 @@ async fn show(terminal: &mut DefaultTerminal, feed: Feed) -> Result<(), Failure>
             event = keys.next() => match event {
                 Some(Ok(Event::Key(key))) if key.kind == KeyEventKind::Press => match state.key(key) {
                     Some(Action::Quit) => return Ok(()),
-                    Some(action) => state.tell(&steer(&looks, action).await),
+                    Some(_) if steering.is_some() => state.tell("the server has not answered the last key yet"),
+                    Some(action) => {
+                        state.tell("waiting for the server");
+                        steering = Some(Box::pin(steer(looks.operator(), action)));
+                    }
                     None => {}
                 },
                 // It has another size, or something else that only needs to be drawn.
@@ -77,6 +84,10 @@ async fn show(terminal: &mut DefaultTerminal, feed: Feed) -> Result<(), Failure>
                 Some(Err(error)) => return Err(broken(error)),
                 None => return Ok(()),
             },
+            told = come_of(&mut steering) => {
+                steering = None;
+                state.tell(&told);
+            }
             look = looks.next(&endpoint, interval) => match look {
                 Ok((Some(info), stats)) => {
                     state.renew(info);
@@ -117,9 +128,13 @@ impl Feed {
 }
 
 fn ended(endpoint: &Endpoint) -> ClientError {
+    lost(endpoint, "the server has ended")
+}
+
+fn lost(endpoint: &Endpoint, cause: &str) -> ClientError {
     ClientError::Lost {
         endpoint: endpoint.clone(),
-        cause: "the server has ended".to_owned(),
+        cause: cause.to_owned(),
     }
 }
 
@@ -130,6 +145,13 @@ enum Looks {
 }
 
 impl Looks {
+    fn operator(&self) -> Option<Operator> {
+        match self {
+            Self::On(feed) => Some(feed.operator.clone()),
+            Self::Lost => None,
+        }
+    }
+
     /// What is seen next; with what runs there, if that is new. Dropping the future loses nothing but time.
     async fn next(
         &mut self,
@@ -146,8 +168,10 @@ impl Looks {
                 Ok((None, stats?))
             }
             Self::Lost => {
-                tokio::time::sleep(AGAIN).await;
-                let feed = Feed::open(endpoint, interval).await?;
+                sleep(AGAIN).await;
+                let silent = |_| lost(endpoint, "it gives no answer");
+                let feed = timeout(PATIENCE, Feed::open(endpoint, interval)).await;
+                let feed = feed.map_err(silent)??;
                 let seen = (Some(feed.info.clone()), feed.first.clone());
                 *self = Self::On(Box::new(feed));
                 Ok(seen)
@@ -156,12 +180,21 @@ impl Looks {
     }
 }
 
+/// Something that was asked for and is not answered yet; gives what came of it. The screen goes on meanwhile.
+type Steering = Pin<Box<dyn Future<Output = String>>>;
+
+async fn come_of(steering: &mut Option<Steering>) -> String {
+    match steering {
+        Some(steering) => steering.await,
+        None => std::future::pending().await,
+    }
+}
+
 /// Does it, and says what came of it.
-async fn steer(looks: &Looks, action: Action) -> String {
-    let Looks::On(feed) = looks else {
+async fn steer(operator: Option<Operator>, action: Action) -> String {
+    let Some(operator) = operator else {
         return "the server is not there".to_owned();
     };
-    let operator = &feed.operator;
     let steering = async {
         match action {
             Action::Quit => Ok(String::new()),
@@ -184,7 +217,7 @@ async fn steer(looks: &Looks, action: Action) -> String {
                 .map(|_| "the server shuts down".to_owned()),
         }
     };
-    match tokio::time::timeout(PATIENCE, steering).await {
+    match timeout(PATIENCE, steering).await {
         Ok(Ok(done)) => done,
         Ok(Err::<_, ClientError>(error)) => error.to_string(),
         Err(_) => "the server does not answer".to_owned(),

@@ -14,10 +14,11 @@ use super::subtitles::Subtitles;
 use crate::cli::deadline::Deadline;
 use crate::cli::failure::Failure;
 use crate::cli::interrupt::Interrupts;
-use crate::cli::sink::{Sink, WriterGone};
+use crate::cli::sink::Sink;
 use crate::cli::summary::{Summary, Utterance, milliseconds};
 use crate::cli::text::Text;
 use crate::cli::ui::Ui;
+use crate::cli::writer::WriterGone;
 
 /// How long a cancelled server has to say goodbye.
 const GOODBYE: Duration = Duration::from_secs(2);
@@ -30,7 +31,7 @@ const CAPTION: usize = 32;
 pub(super) enum Stop {
     /// Something went wrong.
     Failed(Failure),
-    /// The audio cannot be written.
+    /// The audio or the subtitles cannot be written.
     WriterGone,
     /// Somebody insisted, by this signal.
     Aborted(u8),
@@ -50,7 +51,7 @@ pub(super) struct Session<'a> {
     say: SpeechSender,
     events: SpeechEvents,
     feed: Feed,
-    subtitles: Option<Subtitles>,
+    subtitles: Option<&'a mut Subtitles>,
     /// The rate of all audio, once it is known.
     rate: Option<SampleRate>,
     signal: Option<u8>,
@@ -93,7 +94,7 @@ impl<'a> Session<'a> {
     }
 
     /// Writes subtitles, if there is a place for them.
-    pub(super) fn with_subtitles(self, subtitles: Option<Subtitles>) -> Self {
+    pub(super) fn with_subtitles(self, subtitles: Option<&'a mut Subtitles>) -> Self {
         Self { subtitles, ..self }
     }
 
@@ -160,7 +161,12 @@ impl<'a> Session<'a> {
                         break Err(Stop::WriterGone);
                     }
                 }
-                event = self.events.next(), if unwritten.is_none() => {
+                told = tell(&mut self.subtitles), if waits(&self.subtitles) => {
+                    if let Err(WriterGone) = told {
+                        break Err(Stop::WriterGone);
+                    }
+                }
+                event = self.events.next(), if unwritten.is_none() && !waits(&self.subtitles) => {
                     hearing.started = feed.started().unwrap_or(hearing.started);
                     match self.hear(event, &mut hearing, summary) {
                         Ok(Heard::Audio(audio)) => unwritten = Some(audio),
@@ -203,7 +209,7 @@ impl<'a> Session<'a> {
             }
             Some(SpeechEvent::Alignment(_, words)) => {
                 if let (Some(subtitles), Some(rate)) = (&mut self.subtitles, self.rate) {
-                    subtitles.words(&words, rate)?;
+                    subtitles.words(&words, rate);
                 }
                 words.iter().for_each(|word| hearing.say(&word.text));
             }
@@ -232,7 +238,9 @@ impl<'a> Session<'a> {
         hearing: Hearing,
         summary: &mut Summary,
     ) -> Result<(), Stop> {
-        let subtitled = self.subtitles.as_mut().map_or(Ok(()), Subtitles::end);
+        if let Some(subtitles) = &mut self.subtitles {
+            subtitles.end();
+        }
         let measured = hearing.meter.map(Meter::finish);
         let silent = measured.is_none();
         let (done, stop) = match end {
@@ -245,8 +253,7 @@ impl<'a> Session<'a> {
             measured,
             warnings: hearing.warnings,
         });
-        stop.map_or(verdict, Err)?;
-        Ok(subtitled?)
+        stop.map_or(verdict, Err)
     }
 
     fn judge(&self, done: &Outcome, silent: bool) -> Result<(), Stop> {
@@ -327,6 +334,17 @@ fn progress(meter: &Meter, caption: &str) -> String {
 async fn run(feeding: &mut Option<Feeding<'_>>) -> Result<Fed, Failure> {
     match feeding {
         Some(feeding) => feeding.await,
+        None => std::future::pending().await,
+    }
+}
+
+fn waits(subtitles: &Option<&mut Subtitles>) -> bool {
+    subtitles.as_ref().is_some_and(|subtitles| subtitles.waits())
+}
+
+async fn tell(subtitles: &mut Option<&mut Subtitles>) -> Result<(), WriterGone> {
+    match subtitles {
+        Some(subtitles) => subtitles.write().await,
         None => std::future::pending().await,
     }
 }

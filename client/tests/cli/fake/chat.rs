@@ -11,7 +11,8 @@ use tokio::sync::mpsc;
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::{Request, Response, Status, Streaming};
 
-use super::{CHUNK, RATE, Seen, Service, chunk, rpc_status, stage};
+use super::speech::{chunk, rpc_status, stage};
+use super::{CHUNK, RATE, Seen, Service};
 
 /// What the server does with every turn.
 #[derive(Debug, Clone)]

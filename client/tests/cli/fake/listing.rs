@@ -36,14 +36,7 @@ impl CatalogService for Service {
         &self,
         request: Request<v1::ListVoicesRequest>,
     ) -> Result<Response<v1::ListVoicesResponse>, Status> {
-        let sent = request
-            .metadata()
-            .get("authorization")
-            .and_then(|value| value.to_str().ok());
-        let wanted = self.script.api_key.map(|key| format!("Bearer {key}"));
-        if wanted.is_some() && wanted.as_deref() != sent {
-            return Err(Status::unauthenticated("the call has no API key"));
-        }
+        self.admit(&request)?;
         let first = request.get_ref().page_token.is_empty();
         let voice = v1::Voice {
             id: if first { "amber" } else { "onyx" }.into(),

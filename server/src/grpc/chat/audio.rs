@@ -115,7 +115,7 @@ fn encoding(got: i32, fields: &FormatFields) -> Result<InputEncoding, ServeError
     })
 }
 
-/// What makes samples of bytes in `format`.
+/// What makes samples of bytes in `format`, as many as one message may have.
 pub(super) fn decoder(
     format: InputFormat,
     hearing: Hearing,
@@ -156,10 +156,10 @@ pub(super) fn undecodable(error: DecodeError, hearing: Hearing, fields: &FormatF
     }
 }
 
-/// The samples of a clip.
-pub(super) fn clip(clip: &v1::AudioClip, hearing: Hearing) -> Result<Vec<f32>, ServeError> {
+/// The samples of a clip, of which there may be `most`.
+pub(super) fn clip(clip: &v1::AudioClip, hearing: Hearing, most: Samples) -> Result<Vec<f32>, ServeError> {
     let format = format(&clip.format.unwrap_or_default(), hearing.sample_rate, &CLIP)?;
-    let mut decoder = decoder(format, hearing, &CLIP)?;
+    let mut decoder = new_decoder(format, hearing.sample_rate, most, &CLIP)?;
     let mut samples = Vec::new();
     let decoded = decoder
         .push(&clip.data, &mut samples)
@@ -199,13 +199,8 @@ mod tests {
 
     fn decoded(format: v1::AudioFormat, data: Vec<u8>) -> Result<Vec<f32>, ServeError> {
         let format = Some(format);
-        clip(
-            &v1::AudioClip {
-                format,
-                data: data.into(),
-            },
-            hearing(),
-        )
+        let data = data.into();
+        clip(&v1::AudioClip { format, data }, hearing(), Samples(16_000))
     }
 
     use v1::AudioEncoding as E;

@@ -3,6 +3,7 @@
 use futures::{Stream, StreamExt as _, stream};
 use omni_audio::{Decoder, InputFormat, Samples};
 use omni_proto::v1;
+use omni_proto::v1::content_part::Part;
 use omni_proto::v1::converse_request::Event;
 use tonic::Streaming;
 
@@ -15,6 +16,9 @@ use crate::grpc::commands::broken;
 use crate::grpc::settings::invalid;
 use crate::session::{ChatCommand, ChatLimits, NewMessage, Respond};
 use crate::stage::Hearing;
+
+/// Most bytes of recordings that are decoded where others' audio passes.
+const SHORT: usize = 32 << 10;
 
 /// The commands of a `Converse` call, whose messages have at most `max_message` bytes.
 pub(super) fn conversation(
@@ -77,16 +81,44 @@ impl Ear {
     }
 }
 
-/// The commands that a `Generate` call stands for.
-pub(super) fn one_answer(
+/// The commands that a `Generate` call stands for. Recordings are decoded where nobody's audio waits for that, and `place` is kept
+/// meanwhile, also if nobody waits for it any more.
+///
+/// # Errors
+/// If that panics.
+pub(super) async fn one_answer<P: Send + 'static>(
     request: v1::GenerateRequest,
     known: &Known,
-) -> impl Stream<Item = Result<ChatCommand, ServeError>> + Unpin + use<> {
-    let commands = match whole(request, known) {
+    place: P,
+) -> Result<
+    (
+        impl Stream<Item = Result<ChatCommand, ServeError>> + Unpin + use<P>,
+        P,
+    ),
+    ServeError,
+> {
+    let parts = request.messages.iter().flat_map(|message| &message.parts);
+    let recorded = parts.map(|content| match &content.part {
+        Some(Part::Audio(clip)) => clip.data.len(),
+        _ => 0,
+    });
+    let long = recorded.sum::<usize>() > SHORT;
+    let known = known.clone();
+    let read = move || (whole(request, &known), place);
+    let (read, place) = match long {
+        false => read(),
+        true => tokio::task::spawn_blocking(read)
+            .await
+            .map_err(|_| ServeError::StageFailed {
+                stage: "session",
+                message: "it panicked, see the server's log".to_owned(),
+            })?,
+    };
+    let commands = match read {
         Ok(configure) => vec![Ok(configure), Ok(ChatCommand::Respond(Respond::default()))],
         Err(error) => vec![Err(error)],
     };
-    stream::iter(commands)
+    Ok((stream::iter(commands), place))
 }
 
 fn whole(request: v1::GenerateRequest, known: &Known) -> Result<ChatCommand, ServeError> {

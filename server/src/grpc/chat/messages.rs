@@ -1,5 +1,6 @@
 //! `ChatMessage`s, checked.
 
+use omni_audio::Samples;
 use omni_proto::v1;
 use omni_proto::v1::content_part::Part as Wire;
 
@@ -36,19 +37,30 @@ pub(super) fn message(message: v1::ChatMessage, known: &Known) -> Result<NewMess
             format!("has {count} parts, expected 1 to {MAX_PARTS}"),
         ));
     }
-    let parts: Vec<_> = message
-        .parts
-        .into_iter()
-        .map(|content| part(content, role, known))
-        .collect::<Result<_, _>>()?;
-    check_size(&parts, known)?;
+    let text = message.parts.iter().map(|content| match &content.part {
+        Some(Wire::Text(text)) => text.len(),
+        _ => 0,
+    });
+    check_text("message.parts.text", text.sum(), known)?;
+    // Of what all of its clips may have, so much is left for the next: no more is decoded than is taken.
+    let hearing = known.chat.hearing;
+    let mut left = hearing.map(|hearing| hearing.sample_rate.samples(hearing.max_audio));
+    let mut parts = Vec::with_capacity(count);
+    for content in message.parts {
+        let part = part(content, role, known, left.unwrap_or_default())?;
+        if let (Part::Audio(clip), Some(left)) = (&part, &mut left) {
+            *left = Samples(left.0.saturating_sub(clip.samples().len() as u64));
+        }
+        parts.push(part);
+    }
     Ok(NewMessage {
         id: message.id,
         message: ChatMessage { role, parts },
     })
 }
 
-fn part(content: v1::ContentPart, role: Role, known: &Known) -> Result<Part, ServeError> {
+/// A part, whose audio has at most `left` samples.
+fn part(content: v1::ContentPart, role: Role, known: &Known, left: Samples) -> Result<Part, ServeError> {
     match content.part {
         None => Err(invalid(
             "message.parts",
@@ -62,29 +74,8 @@ fn part(content: v1::ContentPart, role: Role, known: &Known) -> Result<Part, Ser
                 return Err(invalid(field, "is not said by ROLE_USER, expected text"));
             }
             let hearing = known.chat.hearing.ok_or(ServeError::CannotHear { field })?;
-            Ok(Part::Audio(Clip::new(audio::clip(&clip, hearing)?)))
+            Ok(Part::Audio(Clip::new(audio::clip(&clip, hearing, left)?)))
         }
-    }
-}
-
-fn check_size(parts: &[Part], known: &Known) -> Result<(), ServeError> {
-    let text = parts.iter().map(|part| match part {
-        Part::Text(text) => text.len(),
-        Part::Audio(_) => 0,
-    });
-    check_text("message.parts.text", text.sum(), known)?;
-    let samples = parts.iter().map(|part| match part {
-        Part::Text(_) => 0,
-        Part::Audio(clip) => clip.samples().len(),
-    });
-    let samples: usize = samples.sum();
-    match known.chat.hearing {
-        Some(hearing) if samples > hearing.sample_rate.samples(hearing.max_audio).len() => {
-            Err(ServeError::AudioTooLong {
-                limit: hearing.max_audio,
-            })
-        }
-        _ => Ok(()),
     }
 }
 

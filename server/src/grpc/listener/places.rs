@@ -5,6 +5,8 @@ use std::fmt;
 use std::net::{IpAddr, Ipv6Addr};
 use std::sync::{Arc, Mutex, PoisonError};
 
+use omni_telemetry::Connected;
+
 /// What one caller has of an IPv6 address: the first 64 bits are the network's, the others are the machine's to choose.
 const NETWORK: u128 = !(u64::MAX as u128);
 
@@ -30,6 +32,16 @@ pub(super) struct Full {
     per_peer: bool,
     /// Whether that was said already.
     pub(super) said: bool,
+}
+
+impl Full {
+    /// What that means for the connection.
+    pub(super) fn connected(&self) -> Connected {
+        match self.per_peer {
+            true => Connected::PeerFull,
+            false => Connected::Full,
+        }
+    }
 }
 
 impl fmt::Display for Full {
@@ -99,7 +111,7 @@ impl Drop for Place {
 }
 
 /// Whose address it is.
-fn network(address: IpAddr) -> IpAddr {
+pub(super) fn network(address: IpAddr) -> IpAddr {
     match address.to_canonical() {
         IpAddr::V6(address) => IpAddr::V6(Ipv6Addr::from_bits(address.to_bits() & NETWORK)),
         address => address,

@@ -1,5 +1,7 @@
 //! The loop of a conversation: listens to the caller, to the model, to the reader and to the clock, all at once.
 
+mod said;
+
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,7 +15,7 @@ use tokio::sync::mpsc;
 use super::history::{History, assistant};
 use super::names::Names;
 use super::outbox::Outbox;
-use super::protocol::{ChatCommand, ChatEvent, ChatEventBody, ChatReady, NewMessage, Respond};
+use super::protocol::{ChatCommand, ChatEvent, ChatEventBody, Respond};
 use super::settings::{ChatLimits, ChatSettings};
 use super::turn::{Last, Question, Turn, TurnEvent};
 use crate::caller::Caller;
@@ -22,7 +24,6 @@ use crate::id::{MessageId, SessionId, random_u64};
 use crate::session::patience::{Due, Patience, READING};
 use crate::session::registry::Visit;
 use crate::session::run::{STATUS_PATIENCE, SessionDeps, panicked};
-use crate::stage::{ChatMessage, Clip, Part, Role};
 
 type Events = mpsc::Sender<Result<ChatEvent, ServeError>>;
 
@@ -127,7 +128,7 @@ struct Run {
     names: Names,
     /// What the user is saying.
     audio: Vec<f32>,
-    /// Characters that have come since an answer was last asked for.
+    /// Characters that have come since an answer was last begun.
     characters: usize,
     turn: Option<Turn>,
     /// The answer that was done last, while it may still be cut.
@@ -179,6 +180,8 @@ impl Run {
                 () = draining.cancelled(), if self.closing.is_none() => self.drain(),
                 () = tokio::time::sleep(due_in) => match due {
                     Due::Age => self.closing = Some(self.patience.over(due)),
+                    // How long a place may be waited for is decided where it is waited for.
+                    Due::Idle if self.turn.as_ref().is_some_and(Turn::waits) => self.patience.active(self.deps.clock.now()),
                     // Nothing comes of the answer, and that is not the caller's fault.
                     Due::Idle if self.turn.is_some() => self.give_up(),
                     Due::Deadline | Due::Idle | Due::Stall => return Err(self.patience.over(due)),
@@ -303,142 +306,6 @@ impl Run {
         }
     }
 
-    fn configure(&mut self, settings: ChatSettings, history: Vec<NewMessage>) -> Result<(), ServeError> {
-        if self.settings.is_some() && !history.is_empty() {
-            return Err(invalid(
-                "config.history",
-                "is given, expected none after the first config",
-            ));
-        }
-        if settings.instructions.is_some() && self.history.has_system() {
-            return Err(invalid(
-                "config.instructions",
-                "are given, but the conversation begins with a system message",
-            ));
-        }
-        self.settings = Some(Arc::new(settings.clone()));
-        for NewMessage { id, message } in history {
-            self.check_system(&message, "config.history.role")?;
-            self.count(&message);
-            let id = self.names.take(&id)?;
-            self.history.add(id, message);
-        }
-        self.trim();
-        let ready = ChatReady {
-            session: self.id,
-            settings,
-            limits: self.deps.limits,
-        };
-        self.outbox.push(None, ChatEventBody::Ready(Box::new(ready)));
-        Ok(())
-    }
-
-    /// A system message comes first and in the place of instructions, or not at all.
-    fn check_system(&self, message: &ChatMessage, field: &'static str) -> Result<(), ServeError> {
-        let instructed = self
-            .settings
-            .as_ref()
-            .is_some_and(|settings| settings.instructions.is_some());
-        match message.role {
-            Role::System if instructed => Err(invalid(
-                field,
-                "is ROLE_SYSTEM, but config.instructions are given",
-            )),
-            Role::System if !self.history.is_empty() => Err(invalid(
-                field,
-                "is ROLE_SYSTEM, which only the first message may be",
-            )),
-            _ => Ok(()),
-        }
-    }
-
-    fn message(&mut self, NewMessage { id, message }: NewMessage) -> Result<(), ServeError> {
-        self.check_system(&message, "message.role")?;
-        self.count(&message);
-        let id = self.names.take(&id)?;
-        self.add(id, message)
-    }
-
-    /// Adds a message that the caller is told of.
-    fn add(&mut self, id: MessageId, message: ChatMessage) -> Result<(), ServeError> {
-        let audio: usize = message.parts.iter().map(samples).sum();
-        let rate = self
-            .deps
-            .orchestrator
-            .chat()?
-            .info
-            .hearing
-            .map(|hearing| hearing.sample_rate);
-        let body = ChatEventBody::MessageAdded {
-            id: id.clone(),
-            role: message.role,
-            audio: rate
-                .filter(|_| audio > 0)
-                .map(|rate| rate.duration(Samples(audio as u64))),
-        };
-        self.last = None;
-        self.outbox.push(None, body);
-        self.remember(id, message);
-        Ok(())
-    }
-
-    /// Counts what the caller wrote.
-    fn count(&mut self, message: &ChatMessage) {
-        let written = message.parts.iter().map(|part| match part {
-            Part::Text(text) => text.chars().count(),
-            Part::Audio(_) => 0,
-        });
-        self.characters += written.sum::<usize>();
-    }
-
-    fn remember(&mut self, id: MessageId, message: ChatMessage) {
-        self.history.add(id, message);
-        self.trim();
-    }
-
-    /// Forgets what is more than may be remembered.
-    fn trim(&mut self) {
-        let forgotten = self.history.trim(&self.limits);
-        if forgotten > 0 {
-            let message = format!(
-                "the conversation is longer than is remembered: its oldest {forgotten} messages are forgotten"
-            );
-            let reason = "HISTORY_TRIMMED";
-            self.outbox.push(None, ChatEventBody::Warning { reason, message });
-        }
-    }
-
-    /// More of what the user is saying.
-    fn hear(&mut self, samples: Vec<f32>) -> Result<(), ServeError> {
-        let field = "input_audio";
-        let hearing = self.deps.orchestrator.chat()?.info.hearing;
-        let hearing = hearing.ok_or(ServeError::CannotHear { field })?;
-        let limit = hearing.sample_rate.samples(hearing.max_audio).len();
-        if self.audio.len() + samples.len() > limit {
-            return Err(ServeError::AudioTooLong {
-                limit: hearing.max_audio,
-            });
-        }
-        self.audio.extend(samples);
-        Ok(())
-    }
-
-    /// What the user said is complete.
-    fn commit(&mut self) -> Result<(), ServeError> {
-        if self.audio.is_empty() {
-            return Err(ServeError::NoInputAudio);
-        }
-        if let Some(hearing) = self.deps.orchestrator.chat()?.info.hearing {
-            hearing.check_short(self.audio.len(), "input_audio")?;
-        }
-        let message = ChatMessage {
-            role: Role::User,
-            parts: vec![Part::Audio(Clip::new(std::mem::take(&mut self.audio)))],
-        };
-        let id = self.names.take("")?;
-        self.add(id, message)
-    }
-
     fn respond(&mut self, respond: &Respond, now: Stamp) -> Result<(), ServeError> {
         let Some(settings) = self.settings.clone() else {
             return Err(ServeError::Protocol("the first message must be config"));
@@ -460,9 +327,14 @@ impl Run {
         self.last = None;
         let (orchestrator, limits) = (&self.deps.orchestrator, &self.deps.limits);
         let mut turn = Turn::new(question, orchestrator, limits, self.deps.clock, now)?;
-        if let Err(over) = self.visit.begin(std::mem::take(&mut self.characters), now) {
-            self.deps.records.refused(&over);
-            turn.fail(over);
+        let characters = self.characters + respond.instructions.as_deref().map_or(0, characters);
+        match self.visit.begin(characters, now) {
+            Ok(()) => self.characters = 0,
+            // What was refused is still in the conversation, and to be paid for by the answer that reads it.
+            Err(over) => {
+                self.deps.records.refused(&over);
+                turn.fail(over);
+            }
         }
         self.turn = Some(turn);
         Ok(())
@@ -534,9 +406,6 @@ fn worth(body: &ChatEventBody) -> Duration {
     }
 }
 
-fn samples(part: &Part) -> usize {
-    match part {
-        Part::Text(_) => 0,
-        Part::Audio(clip) => clip.samples().len(),
-    }
+fn characters(text: &str) -> usize {
+    text.chars().count()
 }

@@ -4,9 +4,12 @@
 //! It is closed exactly once: closing consumes it and gives the end, the record, and what is needed to cut it afterwards.
 
 mod close;
+mod prepare;
+mod waits;
 
 use std::fmt;
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use futures::future::BoxFuture;
@@ -15,8 +18,7 @@ use omni_engine::{CacheSalt, SeqId, Stamp};
 use omni_telemetry::TraceContext;
 
 use super::figures::Figures;
-use super::fit::{Fitted, Room, fit};
-use super::hearing::hear;
+use super::fit::Room;
 use super::history::Conversation;
 use super::outbox::Outbox;
 use super::protocol::ChatEventBody;
@@ -29,9 +31,10 @@ use crate::orchestrator::{Orchestrator, Reply, ReplyEvent, ReplySpec, UtteranceP
 use crate::session::limits::SessionLimits;
 use crate::session::record::{Outcome, Packet};
 use crate::session::speaking::Spoken;
-use crate::stage::{CancelFlag, End, LetGo, ReplyToken, StageSnapshot, ThinkerRequest};
+use crate::stage::{End, LetGo, ReplyToken, ThinkerRequest};
 
 pub(super) use close::Last;
+use prepare::{Preparation, Prepared};
 
 /// What to answer, and how.
 #[derive(Debug)]
@@ -62,6 +65,8 @@ pub(super) struct Turn {
     seq: Option<SeqId>,
     began: Stamp,
     phase: Phase,
+    /// Set when it has its place.
+    placed: Arc<AtomicBool>,
     /// Held to the end: the voice works under it too.
     permit: Option<UtterancePermit>,
     writing: Writing,
@@ -110,25 +115,6 @@ impl fmt::Debug for Phase {
             Self::Thinking(_) => "Thinking",
             Self::Over => "Over",
         })
-    }
-}
-
-/// An answer that can start.
-#[derive(Debug)]
-pub(super) struct Prepared {
-    permit: UtterancePermit,
-    admitted: Stamp,
-    encoder: StageSnapshot,
-    fitted: Fitted,
-}
-
-/// Set when nobody waits for the prompt any more.
-#[derive(Debug, Default)]
-struct Abandoned(CancelFlag);
-
-impl Drop for Abandoned {
-    fn drop(&mut self) {
-        self.0.set();
     }
 }
 
@@ -183,34 +169,21 @@ impl Turn {
             field: "config.stop",
             problem: error.to_string(),
         })?;
-        let admission = orchestrator.admit();
-        let (hearer, asked) = (orchestrator.clone(), Arc::clone(&request));
-        let build = Arc::clone(&chat.prompt);
         let room = Room {
             context: chat.info.max_context,
             max_tokens: settings.max_tokens,
             hearing: chat.info.hearing,
         };
-        let preparing = async move {
-            let permit = admission.await?;
-            let admitted = clock.now();
-            let encoder = hear(&hearer, &conversation, &room, now, &asked).await?;
-            let abandoned = Abandoned::default();
-            let flag = abandoned.0.clone();
-            // Templates and tokenizers take their time, which other sessions must not wait for. The permit goes with them: who
-            // asks and goes away keeps the place until they are done.
-            let fitting = move || {
-                let fitted = fit(&conversation, &build, &room, &flag);
-                fitted.map(|fitted| (permit, fitted))
-            };
-            let fitted = tokio::task::spawn_blocking(fitting).await;
-            let (permit, fitted) = fitted.unwrap_or_else(|_| Err(panicked()))?;
-            Ok(Prepared {
-                permit,
-                admitted,
-                encoder,
-                fitted,
-            })
+        let placed = Arc::new(AtomicBool::new(false));
+        let preparing = Preparation {
+            orchestrator: orchestrator.clone(),
+            prompt: Arc::clone(&chat.prompt),
+            conversation,
+            room,
+            request: Arc::clone(&request),
+            placed: Arc::clone(&placed),
+            clock,
+            asked: now,
         };
         Ok(Self {
             id,
@@ -226,7 +199,8 @@ impl Turn {
             trace,
             seq: None,
             began: now,
-            phase: Phase::Preparing(Box::pin(preparing)),
+            phase: Phase::Preparing(Box::pin(preparing.run())),
+            placed,
             permit: None,
             writing,
             voice,
@@ -256,48 +230,6 @@ impl Turn {
     /// Whether it is to be heard.
     pub(super) fn is_spoken(&self) -> bool {
         self.voice.is_some()
-    }
-
-    /// When the thinker has given nothing for too long, if tokens are taken from `now` on. It may take any time to its first.
-    pub(super) fn stalls_at(&mut self, takes_text: bool, now: Stamp) -> Option<Stamp> {
-        let reply = match &self.phase {
-            Phase::Thinking(reply) if takes_text && self.figures.reply_tokens > 0 => reply,
-            _ => {
-                self.waits = None;
-                return None;
-            }
-        };
-        let waits = self.waits.get_or_insert_with(|| (now, reply.excuses()));
-        Some(waits.0 + self.max_wait)
-    }
-
-    /// It has. One that had no room for this answer meanwhile is busy, and not broken: it is waited for anew.
-    pub(super) fn stalled(&mut self, now: Stamp) {
-        let (Phase::Thinking(reply), Some((since, excuses))) = (&self.phase, &mut self.waits) else {
-            return;
-        };
-        if reply.is_excused() || reply.excuses() != *excuses {
-            (*since, *excuses) = (now, reply.excuses());
-            return;
-        }
-        self.gave_nothing("thinker", self.max_wait);
-    }
-
-    /// Nothing came of it for so long, whoever it is that gives nothing.
-    pub(super) fn give_up(&mut self, waited: Duration) {
-        let stage = match self.phase {
-            Phase::Preparing(_) => "prompt",
-            Phase::Thinking(_) => "thinker",
-            Phase::Over => "code2wav",
-        };
-        self.gave_nothing(stage, waited);
-    }
-
-    fn gave_nothing(&mut self, stage: &'static str, waited: Duration) {
-        self.fail(ServeError::StageFailed {
-            stage,
-            message: format!("it gave nothing for {waited:?}"),
-        });
     }
 
     /// Waits for its next event; for words and for audio only where they are taken. Dropping the future loses nothing.
@@ -529,13 +461,5 @@ impl Turn {
     /// Audio of it was handed to the transport. Tells of every packet but the first.
     pub(super) fn audio_sent(&mut self, samples: Samples, now: Stamp) -> Option<Packet> {
         self.voice.as_mut()?.handed_over(samples, now)
-    }
-}
-
-/// The message of the panic is for the panic hook: it may hold what the caller sent.
-fn panicked() -> ServeError {
-    ServeError::StageFailed {
-        stage: "prompt",
-        message: "it panicked, see the server's log".to_owned(),
     }
 }

@@ -16,10 +16,10 @@ use crate::id::{MessageId, SessionId, UtteranceId};
 use crate::orchestrator::{Orchestrator, TextEncoder};
 use crate::session::alignment::Heard;
 use crate::session::limits::SessionLimits;
+use crate::session::outbox::Outbox as Events;
 use crate::session::pace::Pace;
 use crate::session::protocol::{Done, EventBody};
 use crate::session::record::{Outcome, Packet};
-use crate::session::run::Outbox as Events;
 use crate::session::settings::Settings;
 use crate::session::speaking::Spoken;
 use crate::session::track::Sequences;
@@ -47,7 +47,7 @@ pub(super) struct Voice {
     /// The user's turns, while what the thinker makes of their audio is awaited.
     awaiting: Option<Vec<ContextRow>>,
     max_rows: usize,
-    /// Nothing of the text can be spoken; it is written all the same.
+    /// The text cannot be spoken, or not from here on; it is written all the same.
     mute: bool,
 }
 
@@ -246,6 +246,8 @@ impl Voice {
         if self.awaiting.is_some() {
             return None;
         }
+        // What was made before it failed is not taken back.
+        self.pass_on(id, out);
         loop {
             let over = self.utterance.advance(&mut self.events, now);
             let moved = self.pass_on(id, out);
@@ -280,6 +282,8 @@ impl Voice {
                 let (reason, message) = (error.reason(), format!("the answer is not spoken: {error}"));
                 out.push(Some(id), ChatEventBody::Warning { reason, message });
                 self.mute = true;
+                self.utterance.end_audio(&mut self.events);
+                self.pass_on(id, out);
                 VoiceEnd::Stop
             }
             (_, Some(error)) => VoiceEnd::Failed(error.clone()),
@@ -300,7 +304,8 @@ impl Voice {
 
     /// What was heard of it; nothing if there was nothing to hear.
     pub(super) fn echo(&self) -> Option<Echo> {
-        (!self.mute).then(|| Echo {
+        let sounded = !self.mute || self.utterance.has_sounded();
+        sounded.then(|| Echo {
             heard: self.utterance.heard(),
             sent: self.utterance.sent(),
         })

@@ -4,26 +4,28 @@ use omni_client::ReplicaState;
 use ratatui::Frame;
 use ratatui::layout::{Constraint, Layout, Rect};
 use ratatui::style::{Color, Modifier, Style};
-use ratatui::text::{Line, Span};
+use ratatui::text::{Line, Span, Text};
 use ratatui::widgets::{Block, Borders, Cell, Paragraph, Row, Table as Widget, TableState};
 
 use super::rows;
 use super::state::{State, Table};
 
 const KEYS: &str =
-    "q quit   Tab replicas/sessions   \u{2191}\u{2193} choose   c cordon/uncordon   k end session   d drain";
+    "q quit  Tab other table  \u{2191}\u{2193} choose  c cordon/uncordon  k end session  d drain";
+/// Lines of a screen that has room for more than the least.
+const HIGH: u16 = 20;
 /// Heads of a table, and its border.
 const AROUND: u16 = 3;
 
 pub(super) fn draw(frame: &mut Frame<'_>, state: &mut State) {
     let replicas = rows::replicas(&state.stats.stages);
     let sessions = rows::sessions(&state.stats.session_list);
-    let head = rows::head(&state.info, &state.stats);
+    let title = title(state, frame.area());
     // The stages are few, and are shown whole where that leaves the sessions some room.
     let height = u16::try_from(replicas.len())
         .unwrap_or(u16::MAX)
         .saturating_add(AROUND);
-    let lines = u16::try_from(head.len()).unwrap_or(u16::MAX);
+    let lines = u16::try_from(title.len()).unwrap_or(u16::MAX);
     let most = frame.area().height.saturating_sub(lines + 2) / 2;
     let parts = [
         Constraint::Length(lines),
@@ -32,39 +34,71 @@ pub(super) fn draw(frame: &mut Frame<'_>, state: &mut State) {
         Constraint::Length(2),
     ];
     let [top, stages, calls, foot] = Layout::vertical(parts).areas(frame.area());
-    frame.render_widget(Paragraph::new(title(head, state)), top);
-    let marks: Vec<_> = rows::present(&state.stats.stages)
-        .map(|(_, replica)| color(replica.state))
-        .collect();
-    let chosen = (state.table == Table::Replicas)
-        .then(|| state.replica_row())
-        .flatten();
-    let heading = format!(" Replicas ({}) ", replicas.len());
-    table(frame, stages, &heading, &rows::REPLICAS, replicas, &marks, chosen);
+    frame.render_widget(Paragraph::new(title), top);
+    let marks = rows::present(&state.stats.stages).map(|(_, replica)| color(replica.state));
+    let active = state.table == Table::Replicas;
+    let content = Content {
+        heading: format!(" Replicas ({}) ", replicas.len()),
+        head: &rows::REPLICAS,
+        rows: replicas,
+        marks: marks.collect(),
+        chosen: state.replica_row().filter(|_| active),
+        active,
+    };
+    table(frame, stages, content);
     let marks = state.stats.session_list.iter().map(|session| {
         let starves = session.lead.is_some_and(|lead| lead < 0.0);
         starves.then_some(Color::Red)
     });
-    let marks: Vec<_> = marks.collect();
-    let chosen = (state.table == Table::Sessions)
-        .then(|| state.session_row())
-        .flatten();
-    let heading = format!(" Sessions ({}) ", state.stats.sessions);
-    table(frame, calls, &heading, &rows::SESSIONS, sessions, &marks, chosen);
+    let active = state.table == Table::Sessions;
+    let content = Content {
+        heading: format!(" Sessions ({}) ", state.stats.sessions),
+        head: &rows::SESSIONS,
+        rows: sessions,
+        marks: marks.collect(),
+        chosen: state.session_row().filter(|_| active),
+        active,
+    };
+    table(frame, calls, content);
     frame.render_widget(Paragraph::new(bottom(state)), foot);
 }
 
-fn title(head: Vec<String>, state: &State) -> Vec<Line<'static>> {
+/// A line in as many as it takes, cut between words.
+fn wrapped(line: &str, width: usize) -> Vec<String> {
+    let mut lines: Vec<String> = Vec::new();
+    for word in line.split_inclusive(' ') {
+        match lines.last_mut() {
+            Some(last) if (last.chars().count() + word.trim_end().chars().count()) <= width => {
+                last.push_str(word);
+            }
+            _ => lines.push(word.to_owned()),
+        }
+    }
+    lines
+}
+
+/// The head. Its lines are wrapped where that leaves the tables some room, else cut.
+fn title(state: &State, area: Rect) -> Vec<Line<'static>> {
     let style = match (state.lost, state.stats.draining) {
         (true, _) => Style::new().fg(Color::DarkGray),
         (false, true) => Style::new().fg(Color::Yellow),
         (false, false) => Style::new(),
     };
-    let mut lines: Vec<_> = head.into_iter().map(|line| Line::styled(line, style)).collect();
-    if let Some(first) = lines.first_mut() {
-        *first = std::mem::take(first).style(style.add_modifier(Modifier::BOLD));
-    }
-    lines
+    let width = match area.height {
+        0..HIGH => usize::MAX,
+        _ => usize::from(area.width),
+    };
+    let lines = rows::head(&state.info, &state.stats).into_iter().enumerate();
+    let lines = lines.flat_map(|(nth, line)| {
+        let style = match nth {
+            0 => style.add_modifier(Modifier::BOLD),
+            _ => style,
+        };
+        wrapped(&line, width)
+            .into_iter()
+            .map(move |line| Line::styled(line, style))
+    });
+    lines.collect()
 }
 
 /// A question, or what came of the last key; and the keys.
@@ -95,30 +129,40 @@ fn color(state: ReplicaState) -> Option<Color> {
 /// Blanks between the columns of a table.
 const SPACING: u16 = 2;
 
-/// A table whose columns are as wide as what is in them; the last has what is left. Those that do not fit are left out.
-fn table(
-    frame: &mut Frame<'_>,
-    area: Rect,
-    heading: &str,
-    head: &[&str],
+/// What is in a table, and how.
+struct Content<'a> {
+    heading: String,
+    head: &'a [&'static str],
     rows: Vec<Vec<String>>,
-    marks: &[Option<Color>],
+    marks: Vec<Option<Color>>,
+    /// The row under the cursor.
     chosen: Option<usize>,
-) {
+    /// The arrows move here.
+    active: bool,
+}
+
+/// A table whose columns are as wide as what is in them; the last has what is left. Those that are empty or do not fit are left
+/// out.
+fn table(frame: &mut Frame<'_>, area: Rect, content: Content<'_>) {
+    let Content {
+        rows, marks, head, ..
+    } = content;
+    let filled = |column: usize| rows.is_empty() || rows.iter().any(|row| !row[column].is_empty());
+    let columns: Vec<_> = (0..head.len()).filter(|column| filled(*column)).collect();
     let widest = |column: usize| {
         let cells = rows.iter().map(|row| row[column].chars().count());
         cells.chain([head[column].chars().count()]).max().unwrap_or(0)
     };
     let mut room = usize::from(area.width.saturating_sub(2));
-    let mut widths = Vec::with_capacity(head.len());
-    for (column, title) in head.iter().enumerate() {
-        let last = column + 1 == head.len();
+    let mut widths = Vec::with_capacity(columns.len());
+    for (nth, column) in columns.iter().enumerate() {
+        let last = nth + 1 == columns.len();
         let width = match last {
-            true => title.chars().count(),
-            false => widest(column),
+            true => head[*column].chars().count(),
+            false => widest(*column),
         };
         // A column that is cut says nothing, and so does every one behind it.
-        if width > room && column > 0 {
+        if width > room && nth > 0 {
             break;
         }
         widths.push(match last {
@@ -127,20 +171,40 @@ fn table(
         });
         room = room.saturating_sub(width + usize::from(SPACING));
     }
-    let rows = rows.into_iter().zip(marks).map(|(cells, mark)| {
-        let row = Row::new(cells.into_iter().map(Cell::from));
+    let cell = |column: usize, text: String| {
+        // The last column is as wide as the screen: figures at its far end belong to nothing.
+        let figures = rows::FIGURES.contains(&head[column]) && columns.last() != Some(&column);
+        Cell::from(match figures {
+            true => Text::from(text).right_aligned(),
+            false => Text::from(text),
+        })
+    };
+    let shown = rows.iter().zip(marks).map(|(cells, mark)| {
+        let row = Row::new(columns.iter().map(|column| cell(*column, cells[*column].clone())));
         match mark {
-            Some(color) => row.style(Style::new().fg(*color)),
+            Some(color) => row.style(Style::new().fg(color)),
             None => row,
         }
     });
     let bold = Style::new().add_modifier(Modifier::BOLD);
-    let widget = Widget::new(rows, widths)
-        .header(Row::new(head.iter().copied()).style(bold))
+    let titles = columns
+        .iter()
+        .map(|column| cell(*column, head[*column].to_owned()));
+    let border = match content.active {
+        true => Style::new().fg(Color::Cyan),
+        false => Style::new(),
+    };
+    let widget = Widget::new(shown, widths)
+        .header(Row::new(titles).style(bold))
         .column_spacing(SPACING)
         .row_highlight_style(Style::new().add_modifier(Modifier::REVERSED))
-        .block(Block::new().borders(Borders::ALL).title(heading.to_owned()));
-    let mut state = TableState::new().with_selected(chosen);
+        .block(
+            Block::new()
+                .borders(Borders::ALL)
+                .border_style(border)
+                .title(content.heading),
+        );
+    let mut state = TableState::new().with_selected(content.chosen);
     frame.render_stateful_widget(widget, area, &mut state);
 }
 

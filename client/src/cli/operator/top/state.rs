@@ -33,8 +33,9 @@ pub(super) struct State {
     pub(super) info: ServerInfo,
     pub(super) stats: Stats,
     pub(super) table: Table,
-    replica: usize,
-    /// The name of the session: the list changes under the cursor.
+    /// Stage and name of the replica: the lists change under the cursor.
+    replica: Option<(String, String)>,
+    /// The name of the session.
     session: Option<String>,
     /// What is done after a "y", and how that is asked.
     pub(super) asks: Option<(Action, String)>,
@@ -45,21 +46,26 @@ pub(super) struct State {
 
 impl State {
     pub(super) fn new(info: ServerInfo, stats: Stats) -> Self {
-        Self {
+        let mut state = Self {
             info,
             stats,
             table: Table::Replicas,
-            replica: 0,
+            replica: None,
             session: None,
             asks: None,
             message: String::new(),
             lost: false,
-        }
+        };
+        state.choose(0);
+        state
     }
 
     /// New figures.
     pub(super) fn take(&mut self, stats: Stats) {
         self.stats = stats;
+        if self.replica.is_none() {
+            self.choose(0);
+        }
         if self.lost {
             self.lost = false;
             self.message.clear();
@@ -83,8 +89,15 @@ impl State {
 
     /// Row of the replica under the cursor.
     pub(super) fn replica_row(&self) -> Option<usize> {
-        let rows = rows::present(&self.stats.stages).count();
-        (rows > 0).then(|| self.replica.min(rows - 1))
+        let mut present = rows::present(&self.stats.stages);
+        let first = present.next().map(|_| 0);
+        self.chosen_row().or(first)
+    }
+
+    /// Row of the replica that was chosen, if that is still there.
+    fn chosen_row(&self) -> Option<usize> {
+        let (stage, id) = self.replica.as_ref()?;
+        rows::present(&self.stats.stages).position(|(of, replica)| of.name == *stage && replica.id == *id)
     }
 
     /// Row of the session under the cursor.
@@ -113,6 +126,10 @@ impl State {
             };
             return yes.then_some(action);
         }
+        if !self.lost {
+            // What came of the key before was read.
+            self.message.clear();
+        }
         match key.code {
             KeyCode::Char('q') | KeyCode::Esc => return Some(Action::Quit),
             KeyCode::Tab | KeyCode::BackTab => {
@@ -140,8 +157,8 @@ impl State {
     fn step(&mut self, by: isize) {
         match self.table {
             Table::Replicas => {
-                let row = self.replica_row().unwrap_or_default();
-                self.replica = row.saturating_add_signed(by);
+                let row = self.replica_row().unwrap_or_default().saturating_add_signed(by);
+                self.choose(row);
             }
             Table::Sessions => {
                 let row = self.session_row().unwrap_or_default().saturating_add_signed(by);
@@ -152,13 +169,28 @@ impl State {
         }
     }
 
-    /// Takes the replica under the cursor out of service, or back in.
+    /// Puts the cursor on a replica, or on the last.
+    fn choose(&mut self, row: usize) {
+        let chosen = rows::present(&self.stats.stages).take(row + 1).last();
+        self.replica = chosen.map(|(stage, replica)| (stage.name.clone(), replica.id.clone()));
+    }
+
+    /// Takes the replica under the cursor out of service, or back in; never another that came to stand there.
     fn cordon(&mut self) -> Option<Action> {
         if self.table != Table::Replicas {
             self.tell("c cordons a replica: Tab goes to them");
             return None;
         }
-        let (stage, replica) = rows::present(&self.stats.stages).nth(self.replica_row()?)?;
+        let Some(row) = self.chosen_row() else {
+            let gone = self.replica.take();
+            self.choose(0);
+            match gone {
+                Some((stage, id)) => self.tell(&format!("{stage} {id} is no longer there; nothing is done")),
+                None => self.tell("there is no replica"),
+            }
+            return None;
+        };
+        let (stage, replica) = rows::present(&self.stats.stages).nth(row)?;
         let state = match replica.state {
             ReplicaState::Cordoned => ReplicaState::Ready,
             _ => ReplicaState::Cordoned,

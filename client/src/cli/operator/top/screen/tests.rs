@@ -112,10 +112,10 @@ fn everything_that_an_operator_asks_for_is_on_the_screen() {
         "next wait 1500 ms",
         "refused 7",
         "p50 45 ms p95 80 ms p99 91 ms",
-        "99.5 % without a gap",
-        "talker    0        ready",
-        "talker    1        cordoned",
-        "code2wav  0        restarting",
+        "99.5 % gapless",
+        "talker    0        ready               2",
+        "talker    1        cordoned            2",
+        "code2wav  0        restarting          2",
         "38%",
         "out of luck (died once)",
         "aaaa",
@@ -126,6 +126,79 @@ fn everything_that_an_operator_asks_for_is_on_the_screen() {
         assert!(shown.contains(word), "{word} is missing:\n{shown}");
     }
     assert!(!shown.contains("removed"), "{shown}");
+}
+
+#[test]
+fn nothing_that_matters_is_cut_on_a_screen_of_eighty_columns() {
+    let mut state = state();
+    state
+        .stats
+        .session_list
+        .iter_mut()
+        .for_each(|session| session.principal.clear());
+    let shown = screen(&mut state, 80, 24).join("\n");
+    for word in ["refused 7", "99.5 % gapless", "d drain", "LEAD"] {
+        assert!(shown.contains(word), "{word} is missing:\n{shown}");
+    }
+    assert!(!shown.contains("KEY"), "nobody has one:\n{shown}");
+}
+
+#[test]
+fn what_came_of_a_key_is_gone_with_the_next() {
+    let mut state = state();
+    press(&mut state, KeyCode::Char('k'));
+    assert!(!state.message.is_empty());
+    press(&mut state, KeyCode::Tab);
+    assert_eq!(state.message, "");
+}
+
+#[test]
+fn threads_left_behind_are_told_where_there_are_any() {
+    let mut state = state();
+    assert!(!screen(&mut state, 120, 24).join("\n").contains("left behind"));
+    state.stats.stages[1].threads_left_behind = 2;
+    let shown = screen(&mut state, 120, 24).join("\n");
+    assert!(
+        shown.contains("threads left behind in a step: code2wav 2"),
+        "{shown}"
+    );
+}
+
+#[test]
+fn a_replica_that_comes_to_stand_under_the_cursor_is_not_cordoned() {
+    let mut state = state();
+    // Nobody has moved the cursor: it stands on the first.
+    let mut stats = state.stats.clone();
+    stats.stages[0].replicas.remove(0);
+    state.take(stats.clone());
+    assert_eq!(press(&mut state, KeyCode::Char('c')), None);
+    assert!(
+        state.message.contains("talker 0 is no longer there"),
+        "{}",
+        state.message
+    );
+    press(&mut state, KeyCode::Down);
+    // The one that goes is not that under the cursor, which stays.
+    stats.stages[0].replicas.clear();
+    state.take(stats);
+    let stage = "code2wav".to_owned();
+    let replica = "0".to_owned();
+    let state_wanted = ReplicaState::Cordoned;
+    assert_eq!(
+        press(&mut state, KeyCode::Char('c')),
+        Some(Action::Set {
+            stage,
+            replica,
+            state: state_wanted
+        })
+    );
+    state.take(Stats {
+        stages: Vec::new(),
+        ..state.stats.clone()
+    });
+    assert_eq!(press(&mut state, KeyCode::Char('c')), None);
+    assert_eq!(press(&mut state, KeyCode::Char('c')), None);
+    assert_eq!(state.message, "there is no replica");
 }
 
 #[test]

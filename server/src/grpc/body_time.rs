@@ -1,4 +1,5 @@
-//! Calls that have one message must bring it in time: who begins a message and never ends it holds a stream and a task for ever.
+//! Calls that have one message must bring it in time, and within the budget of all of them: who begins a message and never ends it
+//! holds a stream and a task for ever.
 //! Calls that stream their messages are left alone: sessions know how long silence may last.
 
 use std::collections::HashSet;
@@ -16,43 +17,47 @@ use tonic::body::Body;
 use tonic::server::NamedService;
 use tower::Service;
 
+use super::bodies::Bodies;
+
 /// How long whole requests may take. Copies share the list of methods.
 #[derive(Debug, Clone)]
-pub(super) struct Patience {
+pub(super) struct BodyTime {
     time: Duration,
+    bodies: Bodies,
     /// Paths of methods with one request message.
     whole: Arc<HashSet<String>>,
 }
 
-impl Patience {
+impl BodyTime {
     /// For these paths.
-    pub(super) fn new(time: Duration, whole: HashSet<String>) -> Self {
+    pub(super) fn new(time: Duration, bodies: Bodies, whole: HashSet<String>) -> Self {
         Self {
             time,
+            bodies,
             whole: Arc::new(whole),
         }
     }
 
-    pub(super) fn layer<S>(&self, inner: S) -> Patient<S> {
-        Patient {
+    pub(super) fn layer<S>(&self, inner: S) -> Timely<S> {
+        Timely {
             inner,
-            patience: self.clone(),
+            body_time: self.clone(),
         }
     }
 }
 
 /// A service whose requests come in time, or not at all.
 #[derive(Debug, Clone)]
-pub(super) struct Patient<S> {
+pub(super) struct Timely<S> {
     inner: S,
-    patience: Patience,
+    body_time: BodyTime,
 }
 
-impl<S: NamedService> NamedService for Patient<S> {
+impl<S: NamedService> NamedService for Timely<S> {
     const NAME: &'static str = S::NAME;
 }
 
-impl<S: Service<Request<Body>>> Service<Request<Body>> for Patient<S> {
+impl<S: Service<Request<Body>>> Service<Request<Body>> for Timely<S> {
     type Response = S::Response;
     type Error = S::Error;
     type Future = S::Future;
@@ -62,13 +67,13 @@ impl<S: Service<Request<Body>>> Service<Request<Body>> for Patient<S> {
     }
 
     fn call(&mut self, request: Request<Body>) -> S::Future {
-        if !self.patience.whole.contains(request.uri().path()) {
+        if !self.body_time.whole.contains(request.uri().path()) {
             return self.inner.call(request);
         }
-        let time = self.patience.time;
-        let request = request.map(|body| {
+        let time = self.body_time.time;
+        let request = self.body_time.bodies.count(request).map(|body| {
             Body::new(Timed {
-                body,
+                body: Body::new(body),
                 late: Box::pin(tokio::time::sleep(time)),
                 time,
             })

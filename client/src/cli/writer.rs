@@ -1,0 +1,60 @@
+//! A thread that writes what it is given, so that a slow disk, a player that plays in real time or a reader who pauses never holds
+//! up the session, and Ctrl-C is heard at once.
+
+use std::io;
+use std::thread;
+
+use tokio::sync::{mpsc, oneshot};
+
+use super::failure::Failure;
+
+/// Pieces that may wait to be written. When they do, the session stops reading and the server feels it.
+const QUEUE: usize = 256;
+
+/// The writer has stopped early, which it does only when writing failed; [`Writer::finish`] says why.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct WriterGone;
+
+/// The thread's near end. Dropping it lets the thread write what it has, without waiting for that.
+#[derive(Debug)]
+pub(crate) struct Writer<T> {
+    name: String,
+    queue: mpsc::Sender<T>,
+    result: oneshot::Receiver<io::Result<()>>,
+}
+
+impl<T: Send + 'static> Writer<T> {
+    /// Begins `work`, which writes what comes out of the queue to what is called `name`, until nothing comes any more.
+    pub(crate) fn start(
+        name: String,
+        work: impl FnOnce(mpsc::Receiver<T>) -> io::Result<()> + Send + 'static,
+    ) -> Self {
+        let (queue, pieces) = mpsc::channel(QUEUE);
+        let (report, result) = oneshot::channel();
+        thread::spawn(move || {
+            // The near end is gone if this fails, and with it the wish to know.
+            let _ = report.send(work(pieces));
+        });
+        Self { name, queue, result }
+    }
+
+    /// Hands over what is in `piece`, waiting while too much is still unwritten. May be dropped and called again: the piece stays
+    /// where it is until there is room.
+    pub(crate) async fn write(&self, piece: &mut Option<T>) -> Result<(), WriterGone> {
+        let room = self.queue.reserve().await.map_err(|_| WriterGone)?;
+        if let Some(piece) = piece.take() {
+            room.send(piece);
+        }
+        Ok(())
+    }
+
+    /// Waits until everything is written.
+    pub(crate) async fn finish(self) -> Result<(), Failure> {
+        drop(self.queue);
+        let result = self
+            .result
+            .await
+            .unwrap_or_else(|_| Err(io::Error::other("the writer died")));
+        result.map_err(|error| Failure::write(&self.name, error))
+    }
+}

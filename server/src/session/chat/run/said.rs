@@ -1,0 +1,162 @@
+//! What a conversation consists of: its settings, its messages, and what is being said.
+
+use std::sync::Arc;
+
+use omni_audio::Samples;
+
+use super::{Run, characters, invalid};
+use crate::error::ServeError;
+use crate::id::MessageId;
+use crate::session::chat::protocol::{ChatEventBody, ChatReady, NewMessage};
+use crate::session::chat::settings::ChatSettings;
+use crate::stage::{ChatMessage, Clip, Part, Role};
+
+impl Run {
+    pub(super) fn configure(
+        &mut self,
+        settings: ChatSettings,
+        history: Vec<NewMessage>,
+    ) -> Result<(), ServeError> {
+        if self.settings.is_some() && !history.is_empty() {
+            return Err(invalid(
+                "config.history",
+                "is given, expected none after the first config",
+            ));
+        }
+        if settings.instructions.is_some() && self.history.has_system() {
+            return Err(invalid(
+                "config.instructions",
+                "are given, but the conversation begins with a system message",
+            ));
+        }
+        self.characters += settings.instructions.as_deref().map_or(0, characters);
+        self.settings = Some(Arc::new(settings.clone()));
+        for NewMessage { id, message } in history {
+            self.check_system(&message, "config.history.role")?;
+            self.count(&message);
+            let id = self.names.take(&id)?;
+            self.history.add(id, message);
+        }
+        self.trim();
+        let ready = ChatReady {
+            session: self.id,
+            settings,
+            limits: self.deps.limits,
+        };
+        self.outbox.push(None, ChatEventBody::Ready(Box::new(ready)));
+        Ok(())
+    }
+
+    /// A system message comes first and in the place of instructions, or not at all.
+    fn check_system(&self, message: &ChatMessage, field: &'static str) -> Result<(), ServeError> {
+        let instructed = self
+            .settings
+            .as_ref()
+            .is_some_and(|settings| settings.instructions.is_some());
+        match message.role {
+            Role::System if instructed => Err(invalid(
+                field,
+                "is ROLE_SYSTEM, but config.instructions are given",
+            )),
+            Role::System if !self.history.is_empty() => Err(invalid(
+                field,
+                "is ROLE_SYSTEM, which only the first message may be",
+            )),
+            _ => Ok(()),
+        }
+    }
+
+    pub(super) fn message(&mut self, NewMessage { id, message }: NewMessage) -> Result<(), ServeError> {
+        self.check_system(&message, "message.role")?;
+        self.count(&message);
+        let id = self.names.take(&id)?;
+        self.add(id, message)
+    }
+
+    /// Adds a message that the caller is told of.
+    fn add(&mut self, id: MessageId, message: ChatMessage) -> Result<(), ServeError> {
+        let audio: usize = message.parts.iter().map(samples).sum();
+        let rate = self
+            .deps
+            .orchestrator
+            .chat()?
+            .info
+            .hearing
+            .map(|hearing| hearing.sample_rate);
+        let body = ChatEventBody::MessageAdded {
+            id: id.clone(),
+            role: message.role,
+            audio: rate
+                .filter(|_| audio > 0)
+                .map(|rate| rate.duration(Samples(audio as u64))),
+        };
+        self.last = None;
+        self.outbox.push(None, body);
+        self.remember(id, message);
+        Ok(())
+    }
+
+    /// Counts what the caller wrote.
+    fn count(&mut self, message: &ChatMessage) {
+        let written = message.parts.iter().map(|part| match part {
+            Part::Text(text) => characters(text),
+            Part::Audio(_) => 0,
+        });
+        self.characters += written.sum::<usize>();
+    }
+
+    pub(super) fn remember(&mut self, id: MessageId, message: ChatMessage) {
+        self.history.add(id, message);
+        self.trim();
+    }
+
+    /// Forgets what is more than may be remembered.
+    fn trim(&mut self) {
+        let forgotten = self.history.trim(&self.limits);
+        if forgotten > 0 {
+            let message = format!(
+                "the conversation is longer than is remembered: its oldest {forgotten} messages are forgotten"
+            );
+            let reason = "HISTORY_TRIMMED";
+            self.outbox.push(None, ChatEventBody::Warning { reason, message });
+        }
+    }
+
+    /// More of what the user is saying.
+    pub(super) fn hear(&mut self, samples: Vec<f32>) -> Result<(), ServeError> {
+        let field = "input_audio";
+        let hearing = self.deps.orchestrator.chat()?.info.hearing;
+        let hearing = hearing.ok_or(ServeError::CannotHear { field })?;
+        let limit = hearing.sample_rate.samples(hearing.max_audio).len();
+        if self.audio.len() + samples.len() > limit {
+            return Err(ServeError::AudioTooLong {
+                limit: hearing.max_audio,
+            });
+        }
+        self.audio.extend(samples);
+        Ok(())
+    }
+
+    /// What the user said is complete.
+    pub(super) fn commit(&mut self) -> Result<(), ServeError> {
+        if self.audio.is_empty() {
+            return Err(ServeError::NoInputAudio);
+        }
+        if let Some(hearing) = self.deps.orchestrator.chat()?.info.hearing {
+            hearing.check_short(self.audio.len(), "input_audio")?;
+        }
+        let message = ChatMessage {
+            role: Role::User,
+            parts: vec![Part::Audio(Clip::new(std::mem::take(&mut self.audio)))],
+        };
+        let id = self.names.take("")?;
+        self.add(id, message)
+    }
+}
+
+fn samples(part: &Part) -> usize {
+    match part {
+        Part::Text(_) => 0,
+        Part::Audio(clip) => clip.samples().len(),
+    }
+}

@@ -1,0 +1,90 @@
+//! What comes before the first word of an answer: its place, what is heard of its conversation, and its prompt.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use omni_engine::Stamp;
+
+use crate::clock::Clock;
+use crate::error::ServeError;
+use crate::orchestrator::{Orchestrator, UtterancePermit};
+use crate::session::chat::fit::{Fitted, Room, fit};
+use crate::session::chat::hearing::hear;
+use crate::session::chat::history::Conversation;
+use crate::stage::{CancelFlag, LetGo, PromptBuilder, StageSnapshot};
+
+/// An answer that is to start.
+pub(super) struct Preparation {
+    pub(super) orchestrator: Orchestrator,
+    pub(super) prompt: PromptBuilder,
+    pub(super) conversation: Conversation,
+    pub(super) room: Room,
+    /// Held by whoever works on it.
+    pub(super) request: Arc<LetGo>,
+    /// Set when it has its place.
+    pub(super) placed: Arc<AtomicBool>,
+    pub(super) clock: Clock,
+    pub(super) asked: Stamp,
+}
+
+/// An answer that can start.
+#[derive(Debug)]
+pub(in crate::session::chat) struct Prepared {
+    pub(super) permit: UtterancePermit,
+    pub(super) admitted: Stamp,
+    pub(super) encoder: StageSnapshot,
+    pub(super) fitted: Fitted,
+}
+
+/// Set when nobody waits for the prompt any more.
+#[derive(Debug, Default)]
+struct Abandoned(CancelFlag);
+
+impl Drop for Abandoned {
+    fn drop(&mut self) {
+        self.0.set();
+    }
+}
+
+impl Preparation {
+    pub(super) async fn run(self) -> Result<Prepared, ServeError> {
+        let Self {
+            orchestrator,
+            prompt,
+            conversation,
+            room,
+            request,
+            placed,
+            clock,
+            asked,
+        } = self;
+        let permit = orchestrator.admit().await?;
+        placed.store(true, Ordering::Release);
+        let admitted = clock.now();
+        let encoder = hear(&orchestrator, &conversation, &room, asked, &request).await?;
+        let abandoned = Abandoned::default();
+        let flag = abandoned.0.clone();
+        // Templates and tokenizers take their time, which other sessions must not wait for. The permit goes with them: who
+        // asks and goes away keeps the place until they are done.
+        let fitting = move || {
+            let fitted = fit(&conversation, &prompt, &room, &flag);
+            fitted.map(|fitted| (permit, fitted))
+        };
+        let fitted = tokio::task::spawn_blocking(fitting).await;
+        let (permit, fitted) = fitted.unwrap_or_else(|_| Err(panicked()))?;
+        Ok(Prepared {
+            permit,
+            admitted,
+            encoder,
+            fitted,
+        })
+    }
+}
+
+/// The message of the panic is for the panic hook: it may hold what the caller sent.
+fn panicked() -> ServeError {
+    ServeError::StageFailed {
+        stage: "prompt",
+        message: "it panicked, see the server's log".to_owned(),
+    }
+}

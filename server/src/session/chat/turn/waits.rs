@@ -1,0 +1,58 @@
+//! How long an answer waits for what makes it.
+
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use omni_engine::Stamp;
+
+use super::{Phase, Turn};
+use crate::error::ServeError;
+
+impl Turn {
+    /// When the thinker has given nothing for too long, if tokens are taken from `now` on. It may take any time to its first.
+    pub(in crate::session::chat) fn stalls_at(&mut self, takes_text: bool, now: Stamp) -> Option<Stamp> {
+        let reply = match &self.phase {
+            Phase::Thinking(reply) if takes_text && self.figures.reply_tokens > 0 => reply,
+            _ => {
+                self.waits = None;
+                return None;
+            }
+        };
+        let waits = self.waits.get_or_insert_with(|| (now, reply.excuses()));
+        Some(waits.0 + self.max_wait)
+    }
+
+    /// It has. One that had no room for this answer meanwhile is busy, and not broken: it is waited for anew.
+    pub(in crate::session::chat) fn stalled(&mut self, now: Stamp) {
+        let (Phase::Thinking(reply), Some((since, excuses))) = (&self.phase, &mut self.waits) else {
+            return;
+        };
+        if reply.is_excused() || reply.excuses() != *excuses {
+            (*since, *excuses) = (now, reply.excuses());
+            return;
+        }
+        self.gave_nothing("thinker", self.max_wait);
+    }
+
+    /// Whether it waits for a place, as others do.
+    pub(in crate::session::chat) fn waits(&self) -> bool {
+        matches!(self.phase, Phase::Preparing(_)) && !self.placed.load(Ordering::Acquire)
+    }
+
+    /// Nothing came of it for so long, whoever it is that gives nothing.
+    pub(in crate::session::chat) fn give_up(&mut self, waited: Duration) {
+        let stage = match self.phase {
+            Phase::Preparing(_) => "prompt",
+            Phase::Thinking(_) => "thinker",
+            Phase::Over => "code2wav",
+        };
+        self.gave_nothing(stage, waited);
+    }
+
+    fn gave_nothing(&mut self, stage: &'static str, waited: Duration) {
+        self.fail(ServeError::StageFailed {
+            stage,
+            message: format!("it gave nothing for {waited:?}"),
+        });
+    }
+}

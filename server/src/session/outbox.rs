@@ -1,0 +1,77 @@
+//! What a session has for its reader, in order.
+
+use std::collections::VecDeque;
+use std::time::Duration;
+
+use super::protocol::{Event, EventBody};
+
+/// Events that may wait in the outbox before the caller is no longer listened to. Audio stops far earlier.
+const OUTBOX: usize = 32;
+/// Audio events in the outbox at which no more is taken from the pipeline.
+const AUDIO_AHEAD: usize = 2;
+
+/// Events on their way to the reader.
+#[derive(Debug, Default)]
+pub(super) struct Outbox {
+    events: VecDeque<Event>,
+    /// How many of them are audio or tell of it: the pipeline is their bound, not what callers send.
+    sound: usize,
+    audio: usize,
+}
+
+impl Outbox {
+    pub(super) fn push(&mut self, event: Event) {
+        self.count(&event.body, |count| count + 1);
+        self.events.push_back(event);
+    }
+
+    pub(super) fn pop(&mut self) -> Option<Event> {
+        let event = self.events.pop_front()?;
+        self.count(&event.body, |count| count - 1);
+        Some(event)
+    }
+
+    fn count(&mut self, body: &EventBody, change: impl Fn(usize) -> usize) {
+        match body {
+            EventBody::Audio(_) => (self.audio, self.sound) = (change(self.audio), change(self.sound)),
+            EventBody::Alignment(_) => self.sound = change(self.sound),
+            EventBody::Ready(_) | EventBody::Started | EventBody::Done(_) | EventBody::Warning { .. } => {}
+        }
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.events.is_empty()
+    }
+
+    /// Whether there is room for what callers cause.
+    pub(super) fn has_room(&self) -> bool {
+        self.events.len() - self.sound < OUTBOX
+    }
+
+    pub(super) fn takes_audio(&self) -> bool {
+        self.audio < AUDIO_AHEAD
+    }
+
+    /// Playing time of the audio that is next, itself or behind the words that it is told with.
+    pub(super) fn next_audio(&self) -> Option<Duration> {
+        let mut next = self.events.iter();
+        let first = next.next().map(|event| &event.body);
+        let told = matches!(first, Some(EventBody::Alignment(_)));
+        let audio = if told {
+            next.next().map(|event| &event.body)
+        } else {
+            first
+        };
+        match audio {
+            Some(EventBody::Audio(audio)) => Some(audio.time),
+            _ => None,
+        }
+    }
+
+    /// Takes back audio that was not sent, and what tells of it.
+    pub(super) fn drop_audio(&mut self) {
+        let sounds = |body: &EventBody| matches!(body, EventBody::Audio(_) | EventBody::Alignment(_));
+        self.events.retain(|event| !sounds(&event.body));
+        (self.sound, self.audio) = (0, 0);
+    }
+}

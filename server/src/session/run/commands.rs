@@ -1,0 +1,185 @@
+//! What a caller of speech may ask for, and what comes of it.
+
+use std::sync::Arc;
+
+use omni_audio::Samples;
+use omni_engine::Stamp;
+
+use super::Run;
+use crate::error::{ServeError, excerpt};
+use crate::id::UtteranceId;
+use crate::session::names::Named;
+use crate::session::pace::Pace;
+use crate::session::protocol::{Command, Event, EventBody, Ready};
+use crate::session::settings::Settings;
+use crate::session::utterance::Utterance;
+
+impl Run {
+    pub(super) fn command(&mut self, command: Command) -> Result<(), ServeError> {
+        let now = self.deps.clock.now();
+        if self.says_something(&command) {
+            self.patience.active(now);
+        }
+        match command {
+            Command::Configure(settings) => self.configure(*settings),
+            _ if self.settings.is_none() => Err(ServeError::Protocol("the first message must be config")),
+            Command::Text { text, utterance } => self.text(&text, &utterance, now),
+            Command::Flush => {
+                if let Some(open) = self.open() {
+                    self.queue[open].flush(now);
+                }
+                Ok(())
+            }
+            Command::Finish => self.finish(now),
+            Command::Cancel { utterance, played } => {
+                self.cancel(&utterance, played);
+                Ok(())
+            }
+        }
+    }
+
+    /// Text without a character says nothing, nor does a flush of nothing: they do not keep a session open.
+    fn says_something(&self, command: &Command) -> bool {
+        match command {
+            Command::Text { text, .. } => !text.is_empty(),
+            Command::Flush => self.open().is_some_and(|open| self.queue[open].has_to_flush()),
+            Command::Configure(_) | Command::Finish | Command::Cancel { .. } => true,
+        }
+    }
+
+    fn configure(&mut self, settings: Settings) -> Result<(), ServeError> {
+        if self.open().is_some() {
+            return Err(ServeError::ConfigDuringUtterance);
+        }
+        // Whatever still came for an utterance that failed, this is something new.
+        self.names.caller_ends();
+        self.settings = Some(Arc::new(settings.clone()));
+        let ready = Ready {
+            session: self.id,
+            settings,
+            limits: self.deps.limits,
+        };
+        self.outbox.push(Event {
+            utterance: None,
+            body: EventBody::Ready(Box::new(ready)),
+        });
+        Ok(())
+    }
+
+    /// The utterance that takes text, if one is open.
+    pub(super) fn open(&self) -> Option<usize> {
+        let last = self.queue.len().checked_sub(1)?;
+        self.queue[last].is_open().then_some(last)
+    }
+
+    fn text(&mut self, text: &str, name: &str, now: Stamp) -> Result<(), ServeError> {
+        let (characters, mut begun) = (text.chars().count(), false);
+        let open = match self.open() {
+            Some(open) => {
+                let id = self.queue[open].id();
+                if !name.is_empty() && name != id.as_str() {
+                    return Err(ServeError::UtteranceId {
+                        id: excerpt(name),
+                        problem: "differs from that of the open utterance, send finish first",
+                    });
+                }
+                open
+            }
+            None if text.is_empty() && name.is_empty() => return Ok(()),
+            None => match self.names.begin(name)? {
+                Named::New(id) => match self.begin(id, now)? {
+                    Some(open) => {
+                        self.charge(open, characters, now);
+                        begun = true;
+                        open
+                    }
+                    None => return Ok(()),
+                },
+                Named::Late => return Ok(()),
+            },
+        };
+        // What is dropped costs nothing and fills nothing.
+        if self.queue[open].takes_text() {
+            if !begun {
+                self.visit.caller().more(characters, now);
+            }
+            let got = text.len() + self.queue.iter().map(Utterance::waiting_bytes).sum::<usize>();
+            let limit = self.deps.limits.max_buffered_text_bytes;
+            if got > limit {
+                self.queue[open].fail(ServeError::TextBufferFull { got, limit });
+            }
+        }
+        self.queue[open].push(text, self.deps.limits.max_text_bytes, now);
+        Ok(())
+    }
+
+    /// Opens an utterance; `None` if no new ones are taken.
+    fn begin(&mut self, id: UtteranceId, now: Stamp) -> Result<Option<usize>, ServeError> {
+        if self.closing.is_some() {
+            self.listening = false;
+            return Ok(None);
+        }
+        let limit = self.deps.limits.max_utterances;
+        if self.queue.len() >= limit {
+            return Err(ServeError::TooManyUtterances { limit });
+        }
+        let settings = self.settings.clone().expect("settings come first");
+        let orchestrator = self.deps.orchestrator.clone();
+        let pipeline = self.deps.orchestrator.model()?;
+        let limits = &self.deps.limits;
+        let utterance = Utterance::new(id, settings, orchestrator, pipeline, limits, now);
+        let trace = self.deps.records.begins(self.caller.as_ref(), now);
+        self.queue.push_back(utterance.traced(trace));
+        Ok(Some(self.queue.len() - 1))
+    }
+
+    /// The utterance that was just opened fails if its caller's quotas have no room for it.
+    fn charge(&mut self, open: usize, characters: usize, now: Stamp) {
+        if let Err(over) = self.visit.begin(characters, now) {
+            self.deps.records.refused(&over);
+            self.queue[open].fail(over);
+        }
+    }
+
+    fn finish(&mut self, now: Stamp) -> Result<(), ServeError> {
+        if self.names.caller_ends() {
+            return Ok(());
+        }
+        let open = match self.open() {
+            Some(open) => Some(open),
+            None => match self.names.begin("")? {
+                Named::New(id) => self.begin(id, now)?,
+                Named::Late => None,
+            },
+        };
+        if let Some(open) = open {
+            self.queue[open].finish(now);
+        }
+        Ok(())
+    }
+
+    fn cancel(&mut self, name: &str, played: Option<Samples>) {
+        self.names.caller_ends();
+        for (nth, utterance) in self.queue.iter_mut().enumerate() {
+            if name.is_empty() || utterance.id().as_str() == name {
+                utterance.cancel(played);
+                if nth == 0 {
+                    // Nobody goes on to play it.
+                    self.pace = Pace::default();
+                }
+                self.names.cancelled(utterance.id());
+            }
+        }
+    }
+
+    /// The caller sends no more: the open utterance is finished.
+    pub(super) fn hang_up(&mut self) {
+        self.listening = false;
+        self.hung_up = true;
+        let now = self.deps.clock.now();
+        self.patience.active(now);
+        if let Some(open) = self.open() {
+            self.queue[open].finish(now);
+        }
+    }
+}

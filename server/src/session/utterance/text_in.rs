@@ -1,0 +1,69 @@
+//! The text of an utterance, on its way in.
+
+use omni_engine::Stamp;
+
+use super::Utterance;
+use crate::error::ServeError;
+
+impl Utterance {
+    /// Adds text. Beyond `limit` bytes the utterance fails.
+    pub(in crate::session) fn push(&mut self, text: &str, limit: usize, now: Stamp) {
+        self.received += text.len();
+        self.characters = self.characters.saturating_add(text.chars().count() as u32);
+        if !text.is_empty() {
+            self.last_text = now;
+        }
+        if !self.takes_text() {
+            return;
+        }
+        if self.received > limit {
+            let got = self.received;
+            return self.fail(ServeError::TextTooLong { got, limit });
+        }
+        self.resume(now);
+        self.alignment.write(text);
+        let taken = self.text.push(text);
+        self.check(taken);
+    }
+
+    /// Adds tokens that stand for `text`, which the caller does not cut again.
+    pub(in crate::session) fn push_tokens(&mut self, tokens: Vec<u32>, text: &str) {
+        self.characters = self.characters.saturating_add(text.chars().count() as u32);
+        if self.takes_text() && !tokens.is_empty() {
+            self.alignment.write(text);
+            self.text.push_tokens(tokens, text);
+        }
+    }
+
+    /// Speaks what is gathered.
+    pub(in crate::session) fn flush(&mut self, now: Stamp) {
+        if self.takes_text() {
+            self.resume(now);
+            let flushed = self.text.flush();
+            self.check(flushed);
+        }
+    }
+
+    /// No more text will come.
+    pub(in crate::session) fn finish(&mut self, now: Stamp) {
+        self.finished = true;
+        if self.takes_text() {
+            self.resume(now);
+            let finished = self.text.finish();
+            self.check(finished);
+        }
+    }
+
+    fn check(&mut self, result: Result<(), ServeError>) {
+        if let Err(error) = result {
+            self.fail(error);
+        }
+    }
+
+    /// A gap that ends now was the caller's if there was nothing to speak.
+    fn resume(&mut self, now: Stamp) {
+        if !self.own_text && self.text.peek().is_none() && self.speaking.is_starved() {
+            self.ledger.resumed(now);
+        }
+    }
+}

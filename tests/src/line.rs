@@ -44,7 +44,10 @@ impl Line {
 }
 
 async fn connected(address: SocketAddr, held: Socket) -> io::Result<TokioIo<TcpStream>> {
-    let stream = TcpStream::connect(address).await?.into_std()?;
+    let stream = TcpStream::connect(address).await?;
+    // As clients have it; otherwise a request waits for the acknowledgement of what went before.
+    stream.set_nodelay(true)?;
+    let stream = stream.into_std()?;
     *held.lock().unwrap_or_else(PoisonError::into_inner) = Some(stream.try_clone()?);
     Ok(TokioIo::new(TcpStream::from_std(stream)?))
 }

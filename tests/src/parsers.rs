@@ -4,7 +4,9 @@
 
 mod checkpoints;
 mod mutations;
+mod outside;
 mod seeds;
+mod tls;
 
 use std::sync::{Arc, LazyLock};
 
@@ -13,7 +15,10 @@ use omni_audio::{Decoder, InputEncoding, InputFormat, SampleRate, Samples};
 use omni_server::config::{self, KeyFile, Scope, deploy};
 use omni_server::stage::{ChatInfo, SpeechBackend as _, SpeechInfo};
 use omni_server::{connector, grpc, openai};
-use omni_telemetry::{MetricsConfig, TraceParent};
+use omni_telemetry::{
+    CustomMetrics, CustomOptions, MetricsConfig, Telemetry, TelemetryOptions, TraceParent, Undeclared,
+    queried_names,
+};
 use omni_text::{Buffering, FrontEnd, FrontEndOptions, Language, Normalizer, StopStrings, looks_like_ssml};
 
 use crate::fake::{FakeScript, FakeSpeech};
@@ -33,7 +38,7 @@ pub struct Parser {
 }
 
 /// All of them.
-pub const PARSERS: [Parser; 19] = [
+pub const PARSERS: [Parser; 32] = [
     parser(
         "audio_wav",
         |bytes| decode(InputEncoding::Wav, bytes),
@@ -83,6 +88,39 @@ pub const PARSERS: [Parser; 19] = [
     parser("grpc_speech", grpc_speech, seeds::speak, 2),
     parser("grpc_chat", grpc_chat, seeds::converse, 2),
     parser("grpc_riva", grpc_riva, seeds::riva, 2),
+    parser("grpc_metrics", grpc_metrics, outside::measurements, 8),
+    parser("grpc_admin", grpc::parsers::operator, outside::operator, 1),
+    parser("grpc_frames", grpc::parsers::frames, seeds::speak, 1),
+    parser("metrics_query", metrics_query, outside::query, 1),
+    parser("tls_files", tls::files, outside::tls_files, 4),
+    parser("tls_caller", tls::caller, outside::certificates, 1),
+    parser("chat_template", checkpoints::template, outside::templates, 8),
+    parser("chat_prompt", checkpoints::prompt, outside::hostile, 4),
+    parser(
+        "checkpoint_vocabulary",
+        checkpoints::vocabulary,
+        outside::vocabulary,
+        40,
+    ),
+    parser(
+        "checkpoint_settings",
+        checkpoints::settings,
+        outside::settings,
+        40,
+    ),
+    parser("client_speech", omni_client::parsers::speech, outside::spoken, 1),
+    parser(
+        "client_chat",
+        omni_client::parsers::conversation,
+        outside::answered,
+        1,
+    ),
+    parser(
+        "client_operator",
+        omni_client::parsers::operator,
+        outside::shown,
+        1,
+    ),
 ];
 
 const fn parser(name: &'static str, parse: fn(&[u8]), seeds: fn() -> Vec<Vec<u8>>, cost: usize) -> Parser {
@@ -279,4 +317,19 @@ fn grpc_chat(bytes: &[u8]) {
 
 fn grpc_riva(bytes: &[u8]) {
     grpc::parsers::synthesis(bytes, &MODEL.0);
+}
+
+fn grpc_metrics(bytes: &[u8]) {
+    let telemetry = Telemetry::new(&TelemetryOptions::default()).expect("good options");
+    let options = CustomOptions {
+        undeclared: Undeclared::Declared,
+        ..CustomOptions::default()
+    };
+    grpc::parsers::measurements(bytes, &Arc::new(CustomMetrics::new(&telemetry, options)));
+}
+
+fn metrics_query(bytes: &[u8]) {
+    let query = String::from_utf8_lossy(bytes);
+    let names = queried_names(&query);
+    assert!(names.iter().all(|name| !name.is_empty()), "{names:?}");
 }

@@ -4,14 +4,23 @@ use std::io::Write as _;
 use std::path::Path;
 use std::process::Command;
 
+/// Set where the clients were installed: then a test that cannot find one fails.
+const REQUIRED: &str = "OMNI_REQUIRE_CLIENTS";
+
 /// What `script` prints where `package` is installed, in the environment called `client`. Without it says so, and gives nothing.
 ///
 /// # Panics
-/// If the script fails.
+/// If the script fails, or if `package` is not there and `OMNI_REQUIRE_CLIENTS` is 1.
 pub async fn python(client: &str, package: &str, script: &str, arguments: &[&str]) -> Option<String> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../.tools/clients");
     let program = folder.join(client).join("bin/python");
     if !program.exists() {
+        let required = std::env::var_os(REQUIRED).is_some_and(|value| value == "1");
+        assert!(
+            !required,
+            "{package} is not installed: {} is not there",
+            program.display()
+        );
         let word = format!("skipped: {package} is not installed (scripts/setup test fetches it)");
         let _ = writeln!(std::io::stderr(), "{word}");
         return None;

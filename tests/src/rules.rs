@@ -56,8 +56,8 @@ pub(crate) struct Words {
 }
 
 impl Words {
-    /// Words follow one another in the text and in the audio, and each is told of before the audio with which it ends; what has
-    /// no sound may follow the last of it.
+    /// Words follow one another in the text and in the audio, and each is told of before the audio with which it ends, whether or
+    /// not it has a sound.
     pub(crate) fn alignment(&mut self, alignment: &v1::Alignment, played: &Played) {
         assert!(!alignment.spans.is_empty(), "an alignment tells something");
         for span in &alignment.spans {

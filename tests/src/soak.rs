@@ -13,7 +13,6 @@ mod speakers;
 mod talkers;
 
 use std::net::SocketAddr;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -88,7 +87,6 @@ struct Shared {
     model: String,
     until: Instant,
     tally: Mutex<Tally>,
-    calls: AtomicU64,
 }
 
 /// Soaks a server. `progress` hears what is done.
@@ -116,7 +114,6 @@ async fn load(target: Target, model: &str, plan: Plan, time: Duration, dice: &Di
         model: model.to_owned(),
         until: Instant::now() + time,
         tally: Mutex::default(),
-        calls: AtomicU64::new(0),
     });
     let mut callers = tokio::task::JoinSet::new();
     for caller in 0..plan.streams {
@@ -173,8 +170,8 @@ async fn visit(
     line: Option<Line>,
     dice: &mut Dice,
 ) -> Option<Line> {
-    let number = shared.calls.fetch_add(1, Ordering::Relaxed);
-    let (shared, own) = (Arc::clone(shared), dice.part(number));
+    // The caller's own, whatever the others do meanwhile: the same seed is the same visits.
+    let (shared, own) = (Arc::clone(shared), dice.part(0));
     let tally = Arc::clone(&shared);
     dice.roll();
     let work = tokio::spawn(async move {

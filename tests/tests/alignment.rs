@@ -119,7 +119,7 @@ async fn one_text_is_told_of_too_and_text_without_sound_with_it() {
     let server = TestServer::fake(FakeScript::default(), &[]).await;
     let request = v1::SynthesizeRequest {
         config: Some(aligned(1)),
-        text: "so it is.".to_owned(),
+        text: "so it is. ***".to_owned(),
     };
     let mut responses = server.speech().synthesize(request).await.unwrap().into_inner();
     let mut words = Vec::new();
@@ -128,7 +128,9 @@ async fn one_text_is_told_of_too_and_text_without_sound_with_it() {
             words.extend(alignment.spans);
         }
     }
-    assert_eq!(texts(&words), ["so", " it", " is."]);
+    assert_eq!(texts(&words), ["so", " it", " is.", " ***"]);
+    let silent = words.last().expect("words");
+    assert_eq!(silent.start_sample, silent.end_sample, "it has no sound");
     server.stop().await;
 }
 

@@ -4,7 +4,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
 use hyper::StatusCode;
 use omni_proto::v1;
-use omni_tests::{FakeScript, HttpAnswer, TestServer, http};
+use omni_tests::{FakeScript, HttpAnswer, TestServer, http, http_to};
 use prost::Message as _;
 
 const SYNTHESIZE: &str = "/omni.v1.SpeechService/Synthesize";
@@ -134,5 +134,24 @@ async fn what_a_page_may_send_unasked_is_not_taken() {
         assert_eq!(answer.status, StatusCode::UNSUPPORTED_MEDIA_TYPE);
     }
     server.idle(0).await;
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn no_page_steers_the_server_of_an_operator() {
+    let server = TestServer::fake(FakeScript::default(), &["--admin-listen", "127.0.0.1:0"]).await;
+    let address = server.app.admin_address().expect("operators are served");
+    // What a page may send anywhere without asking first.
+    for kind in ["text/plain", "application/x-www-form-urlencoded"] {
+        let path = "/omni.v1.AdminService/Drain";
+        let answer = http_to(address, "POST", path, &[("content-type", kind)], vec![0; 5]).await;
+        assert_eq!(answer.status, StatusCode::UNSUPPORTED_MEDIA_TYPE);
+    }
+    let info = server
+        .admin()
+        .await
+        .get_server_info(v1::GetServerInfoRequest {})
+        .await;
+    assert!(!info.expect("an answer").into_inner().draining);
     server.stop().await;
 }

@@ -3,8 +3,10 @@
 use std::time::Duration;
 
 use omni_proto::v1;
+use omni_proto::v1::speak_response::Event;
 use omni_tests::{
-    Call, Ending, FakeScript, TestServer, audio_of, config, endless, finish, flush, reason, seeded, text,
+    Call, Ending, FakeScript, TestServer, audio_of, chat_config, config, endless, finish, flush, reason,
+    seeded, text,
 };
 use tonic::Code;
 use tonic_types::StatusExt as _;
@@ -28,6 +30,24 @@ async fn audio_does_not_depend_on_who_else_speaks() {
     assert!(heard[8] == alone);
     assert!(heard.iter().all(|audio| audio.len() == alone.len()));
     server.idle(17).await;
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn calls_beyond_those_of_a_connection_wait_for_one_to_end_and_other_connections_do_not() {
+    let server = TestServer::fake(FakeScript::default(), &["--max-streams-per-connection", "2"]).await;
+    let (first, _second) = (server.call().await, server.call().await);
+    let mut third = Box::pin(async {
+        let mut client = server.speech();
+        audio_of(&mut client, seeded(1), TEXT).await
+    });
+    let mut beside = v1::speech_service_client::SpeechServiceClient::new(server.connect().await);
+    let other = tokio::select! {
+        _ = &mut third => panic!("as many calls as there may be are open"),
+        other = audio_of(&mut beside, seeded(1), TEXT) => other.unwrap(),
+    };
+    drop(first);
+    assert!(third.await.unwrap().0 == other.0);
     server.stop().await;
 }
 
@@ -196,21 +216,23 @@ async fn a_flush_within_a_sentence_gives_the_place_back_too() {
 }
 
 #[tokio::test]
-async fn empty_text_does_not_keep_a_session_open() {
-    let server = TestServer::fake(FakeScript::default(), &["--idle-timeout", "50ms"]).await;
-    let mut call = server.call().await.configured(v1::SpeechConfig::default()).await;
-    let keeps_alive = async {
-        loop {
-            call.send(text("")).await;
-            if let Ok(None) = tokio::time::timeout(Duration::from_millis(5), call.next()).await {
-                break call.history().ending.clone();
+async fn empty_text_and_flushes_of_nothing_keep_no_session_open() {
+    for nothing in [text(""), flush()] {
+        let server = TestServer::fake(FakeScript::default(), &["--idle-timeout", "50ms"]).await;
+        let mut call = server.call().await.configured(v1::SpeechConfig::default()).await;
+        let keeps_alive = async {
+            loop {
+                call.send(nothing.clone()).await;
+                if let Ok(None) = tokio::time::timeout(Duration::from_millis(5), call.next()).await {
+                    break call.history().ending.clone();
+                }
             }
-        }
-    };
-    // Longer than anything takes; only a test that fails waits for it.
-    let ending = tokio::time::timeout(Duration::from_secs(30), keeps_alive).await;
-    assert_eq!(ending, Ok(Ending::Status(Code::Aborted)));
-    server.stop().await;
+        };
+        // Longer than anything takes; only a test that fails waits for it.
+        let ending = tokio::time::timeout(Duration::from_secs(30), keeps_alive).await;
+        assert_eq!(ending, Ok(Ending::Status(Code::Aborted)));
+        server.stop().await;
+    }
 }
 
 #[tokio::test]
@@ -225,19 +247,79 @@ async fn an_idle_session_is_ended() {
     server.stop().await;
 }
 
+/// Waits in a queue in which there is no place, and gives the reason of the refusal.
+async fn refused_by_the_queue(args: &[&str], waits: impl AsyncFnOnce(&TestServer) -> String) -> String {
+    let args = [&["--max-active", "1", "--idle-timeout", "50ms"], args].concat();
+    let server = TestServer::fake(FakeScript::default(), &args).await;
+    let held = server.app.orchestrator().admit().await.expect("a place");
+    let reason = waits(&server).await;
+    drop(held);
+    server.stop().await;
+    reason
+}
+
+#[tokio::test]
+async fn who_waits_for_a_place_is_not_idle() {
+    let args = ["--max-wait", "300ms"];
+    let spoken = refused_by_the_queue(&args, async |server| {
+        let mut call = server.call().await.configured(v1::SpeechConfig::default()).await;
+        call.send(text(TEXT)).await;
+        call.send(finish()).await;
+        call.utterance().await.error_reason()
+    });
+    assert_eq!(spoken.await, "SERVER_OVERLOADED");
+    let answered = refused_by_the_queue(&args, async |server| {
+        let mut chat = server.converse().await;
+        chat.configure(chat_config(false)).await;
+        chat.turn("ab").await.error_reason()
+    });
+    assert_eq!(answered.await, "SERVER_OVERLOADED");
+}
+
 #[tokio::test]
 async fn an_old_session_finishes_what_it_has_and_ends() {
-    let server = TestServer::fake(FakeScript::default(), &["--max-session-age", "50ms"]).await;
-    let mut call = server.call().await.configured(v1::SpeechConfig::default()).await;
-    call.send(text("An open utterance")).await;
-    tokio::time::sleep(Duration::from_millis(80)).await;
-    call.send(text(" is finished.")).await;
+    // Whether its caller ends what is open or not, and whatever he does to keep it open.
+    for more in [
+        vec![text(" is finished."), finish()],
+        vec![],
+        vec![text(" or"), flush()],
+    ] {
+        let server = TestServer::fake(FakeScript::default(), &["--max-session-age", "300ms"]).await;
+        let mut call = server.call().await.configured(v1::SpeechConfig::default()).await;
+        call.send(text("An open utterance")).await;
+        let warned = async {
+            loop {
+                if let (_, Event::Warning(warning)) = call.next().await.expect("more") {
+                    break warning.reason;
+                }
+            }
+        };
+        assert_eq!(warned.await, "SESSION_MAX_AGE");
+        for event in more {
+            call.send(event).await;
+        }
+        let utterance = call.utterance().await;
+        assert_eq!(utterance.finish(), v1::FinishReason::Stop);
+        assert_eq!(utterance.outcome.usage.unwrap().input_characters, 17);
+        let status = call.end().await.unwrap_err();
+        assert_eq!(
+            (status.code(), reason(&status).as_str()),
+            (Code::Aborted, "SESSION_MAX_AGE")
+        );
+        server.stop().await;
+    }
+}
+
+#[tokio::test]
+async fn a_stage_that_is_slow_is_not_its_callers_silence() {
+    let script = FakeScript::default();
+    let server = TestServer::fake(script.clone(), &["--idle-timeout", "50ms"]).await;
+    let mut call = server.call().await.configured(seeded(1)).await;
+    script.talker.close();
+    call.send(text("A sentence that is spoken late.")).await;
     call.send(finish()).await;
+    tokio::time::sleep(Duration::from_millis(300)).await;
+    script.talker.open();
     assert_eq!(call.utterance().await.finish(), v1::FinishReason::Stop);
-    let status = call.end().await.unwrap_err();
-    assert_eq!(
-        (status.code(), reason(&status).as_str()),
-        (Code::Aborted, "SESSION_MAX_AGE")
-    );
     server.stop().await;
 }

@@ -7,7 +7,7 @@ use std::time::Duration;
 use hyper_util::rt::{TokioExecutor, TokioIo};
 use omni_proto::v1;
 use omni_server::config::{Config, ConnectionLimits};
-use omni_tests::{Authority, FakeScript, FakeSpeech, Held, TestServer, audio_of};
+use omni_tests::{Authority, FakeScript, FakeSpeech, Held, Reading, TestServer, audio_of};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 use tokio::sync::Mutex;
@@ -185,16 +185,13 @@ fn nonsense() -> Vec<(&'static str, Vec<u8>)> {
     ]
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_no_client_sends_ends_the_connection_and_nothing_else() {
-    let _alone = ALONE.lock().await;
+/// A server to which strangers send what is in `sent`, one after the other: it goes on speaking and nothing is left of them.
+async fn nothing_is_left_of(sent: Vec<(&'static str, Vec<u8>)>, visit: impl AsyncFn(SocketAddr, &[u8])) {
     let server = server(&[], soon).await;
     speaks(&server).await;
     let before = Held::settled(None).await;
-    for (what, bytes) in nonsense() {
-        let mut stranger = Stranger::to(server.app.address()).await;
-        stranger.send(&bytes).await;
-        stranger.ends().await;
+    for (what, bytes) in sent {
+        visit(server.app.address(), &bytes).await;
         speaks(&server).await;
         let after = Held::settled(Some(&before)).await;
         assert!(
@@ -203,6 +200,17 @@ async fn what_no_client_sends_ends_the_connection_and_nothing_else() {
         );
     }
     server.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_no_client_sends_ends_the_connection_and_nothing_else() {
+    let _alone = ALONE.lock().await;
+    nothing_is_left_of(nonsense(), async |address, bytes: &[u8]| {
+        let mut stranger = Stranger::to(address).await;
+        stranger.send(bytes).await;
+        stranger.ends().await;
+    })
+    .await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -246,25 +254,16 @@ fn halves() -> Vec<(&'static str, Vec<u8>)> {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn who_vanishes_in_the_middle_leaves_nothing_behind() {
     let _alone = ALONE.lock().await;
-    let server = server(&[], soon).await;
-    speaks(&server).await;
-    let before = Held::settled(None).await;
-    for (what, bytes) in halves() {
-        let mut gone = Stranger::to(server.app.address()).await;
-        gone.send(&bytes).await;
+    nothing_is_left_of(halves(), async |address, bytes: &[u8]| {
+        let mut gone = Stranger::to(address).await;
+        gone.send(bytes).await;
         gone.reset();
-        let mut closed = Stranger::to(server.app.address()).await;
-        closed.send(&bytes).await;
+        let mut closed = Stranger::to(address).await;
+        closed.send(bytes).await;
         closed.0.shutdown().await.expect("a socket");
         closed.ends().await;
-        speaks(&server).await;
-        let after = Held::settled(Some(&before)).await;
-        assert!(
-            after.within(&before),
-            "{what}: before {before:?}, after {after:?}"
-        );
-    }
-    server.stop().await;
+    })
+    .await;
 }
 
 async fn never_finish(server: &TestServer) {
@@ -310,6 +309,20 @@ async fn who_says_nothing_that_is_tls_to_an_encrypted_port_is_let_go() {
     server.stop().await;
 }
 
+/// Waits until so many connections came to this.
+async fn counted(server: &TestServer, result: &str, expected: f64) {
+    let family = "vllm:omni_connections_total";
+    let counted = tokio::time::timeout(PATIENCE, async {
+        while Reading::of(server).await.sum(family, &[("result", result)]) < expected {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    });
+    counted
+        .await
+        .unwrap_or_else(|_| panic!("{expected} are {result}"));
+    assert!((Reading::of(server).await.sum(family, &[("result", result)]) - expected).abs() < 0.5);
+}
+
 #[tokio::test]
 async fn those_who_say_nothing_keep_nobody_out() {
     let _alone = ALONE.lock().await;
@@ -324,6 +337,10 @@ async fn those_who_say_nothing_keep_nobody_out() {
         assert_eq!(stranger.ends().await, b"");
     }
     speaks(&server).await;
+    // The one that speaks was one too many as well.
+    counted(&server, "crowded_out", 8.0).await;
+    drop(silent);
+    counted(&server, "abandoned", 2.0).await;
     server.stop().await;
 }
 
@@ -339,9 +356,9 @@ async fn established(address: SocketAddr) -> Option<Stranger> {
 #[tokio::test]
 async fn connections_are_counted_and_the_limit_is_the_last_that_is_let_in() {
     let _alone = ALONE.lock().await;
-    for (args, what) in [
-        (["--max-connections", "4"], "in all"),
-        (["--max-connections-per-peer", "4"], "per address"),
+    for (args, result) in [
+        (["--max-connections", "4"], "max_connections"),
+        (["--max-connections-per-peer", "4"], "max_connections_per_peer"),
     ] {
         let server = server(&args, |_| {}).await;
         // One is the test's own.
@@ -349,7 +366,12 @@ async fn connections_are_counted_and_the_limit_is_the_last_that_is_let_in() {
         for _ in 0..3 {
             inside.push(established(server.app.address()).await.expect("a place"));
         }
-        assert!(established(server.app.address()).await.is_none(), "{what}");
+        assert!(established(server.app.address()).await.is_none(), "{result}");
+        counted(&server, result, 1.0).await;
+        let open = Reading::of(&server)
+            .await
+            .sum("vllm:omni_connections_active", &[]);
+        assert!((open - 4.0).abs() < 0.5, "{open}");
         inside.pop().expect("three").reset();
         let again = tokio::time::timeout(PATIENCE, async {
             while established(server.app.address()).await.is_none() {

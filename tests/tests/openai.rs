@@ -385,3 +385,24 @@ async fn openais_own_client_speaks_and_converses() {
     assert_eq!(lines[5], "refused voice_not_found voice");
     server.stop().await;
 }
+
+#[tokio::test]
+async fn what_is_not_read_is_refused_with_a_code_of_its_own() {
+    let server = TestServer::fake(FakeScript::default(), &[]).await;
+    let code = |answer: HttpAnswer| {
+        let code = parsed(&answer)["error"]["code"].as_str().map(str::to_owned);
+        (answer.status.as_u16(), code.expect("a code"))
+    };
+    let told = |status: u16, code: &str| (status, code.to_owned());
+    let path = "/v1/audio/speech";
+    let long = send(&server, path, " ".repeat(2 << 20)).await;
+    assert_eq!(code(long), told(413, "body_too_large"));
+    let text = http(&server, "POST", path, &[("content-type", "text/plain")], "{}").await;
+    assert_eq!(code(text), told(415, "unsupported_media_type"));
+    assert_eq!(code(get(&server, path).await), told(405, "method_not_allowed"));
+    assert_eq!(
+        code(get(&server, "/v1/images").await),
+        told(404, "route_not_found")
+    );
+    server.stop().await;
+}

@@ -9,8 +9,8 @@ use omni_proto::v1;
 use omni_proto::v1::speak_response::Event;
 use omni_server::config::{Quotas, Scope, new_key};
 use omni_tests::{
-    FakeScript, Reading, TestServer, audio_of_request, chat_message, endless, finish, http, reason, seeded,
-    text,
+    FakeScript, Reading, TestServer, audio_of_request, chat_config, chat_message, endless, finish, http,
+    reason, respond, said, seeded, text,
 };
 use tonic::{Code, Request, Status};
 use tonic_types::StatusExt as _;
@@ -202,8 +202,10 @@ async fn characters_are_limited_where_something_begins_and_a_stream_goes_on() {
             return done.outcome.expect("an outcome");
         }
     };
-    send(text("Fifteen letters")).await;
-    send(text(" and more of it.")).await;
+    // So much that what is owed is not paid while the test runs, however busy the machine is.
+    for _ in 0..20 {
+        send(text("Fifteen letters")).await;
+    }
     send(finish()).await;
     assert_eq!(
         done().await.finish_reason(),
@@ -244,6 +246,94 @@ async fn characters_are_limited_where_something_begins_and_a_stream_goes_on() {
     };
     assert_eq!(told(&refused).quota, "characters-per-minute");
     keyed.server.stop().await;
+}
+
+/// Asks for answers in one conversation, one after the other; gives the reasons of the errors that they ended with.
+async fn answers(
+    server: &TestServer,
+    key: &str,
+    requests: Vec<v1::converse_request::Event>,
+) -> Vec<Option<String>> {
+    let asked = |event: &_| matches!(event, v1::converse_request::Event::Respond(_));
+    let (sender, receiver) = tokio::sync::mpsc::channel(1);
+    let stream = tokio_stream::wrappers::ReceiverStream::new(receiver);
+    let answer = server.chat().converse(with_key(stream, key)).await.unwrap();
+    let (mut responses, mut reasons) = (answer.into_inner(), Vec::new());
+    for event in requests {
+        let awaits = asked(&event);
+        let event = Some(event);
+        sender.send(v1::ConverseRequest { event }).await.expect("room");
+        if !awaits {
+            continue;
+        }
+        let done = loop {
+            let event = responses.message().await.unwrap().expect("more").event;
+            if let Some(v1::converse_response::Event::ResponseDone(done)) = event {
+                break done;
+            }
+        };
+        let error = done.outcome.expect("an outcome").error;
+        let details = error.map(|error| tonic_types::RpcStatusExt::get_error_details(&error));
+        reasons.push(details.map(|details| details.error_info().expect("a reason").reason.clone()));
+    }
+    reasons
+}
+
+#[tokio::test]
+async fn what_was_refused_in_a_conversation_is_not_had_for_nothing_the_next_time() {
+    let quotas = Quotas {
+        characters_per_minute: Some(20),
+        ..Quotas::default()
+    };
+    let limited = || Some("RATE_LIMITED".to_owned());
+    let instructed = |characters: usize| {
+        v1::converse_request::Event::Respond(v1::CreateResponse {
+            instructions: "i".repeat(characters),
+            ..v1::CreateResponse::default()
+        })
+    };
+    let config = |characters: usize| {
+        v1::converse_request::Event::Config(v1::ChatConfig {
+            instructions: "i".repeat(characters),
+            ..chat_config(false)
+        })
+    };
+    let user = |text: &str| said(v1::Role::User, text);
+    let cases = [
+        // As often as it is asked for.
+        (
+            vec![
+                config(0),
+                user("Ten of them"),
+                respond(),
+                user(&"c".repeat(30)),
+                respond(),
+                respond(),
+            ],
+            vec![None, limited(), limited()],
+        ),
+        // Instructions are read like everything else.
+        (
+            vec![config(15), user("ab"), respond(), user("Ten of them"), respond()],
+            vec![None, limited()],
+        ),
+        (
+            vec![
+                config(0),
+                user("ab"),
+                instructed(15),
+                user("Ten of them"),
+                respond(),
+            ],
+            vec![None, limited()],
+        ),
+    ];
+    for (requests, expected) in cases {
+        let (key, line) = key(&quotas);
+        let keyed = Keyed::with(&FakeScript::default(), &[&line], &[]).await;
+        assert_eq!(answers(&keyed.server, &key, requests).await, expected);
+        keyed.server.stop().await;
+    }
 }
 
 #[tokio::test]

@@ -1,6 +1,7 @@
 //! The port, encrypted: who trusts whom, and certificates that come and go.
 
 use std::fs;
+use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
@@ -9,7 +10,8 @@ use clap::Parser as _;
 use omni_proto::v1;
 use omni_proto::v1::speech_service_client::SpeechServiceClient;
 use omni_server::config::{RawConfig, TlsFiles, subject};
-use omni_tests::{Authority, FakeScript, Signed, TestServer, audio_of};
+use omni_tests::{Authority, FakeScript, Reading, Signed, TestServer, audio_of};
+use rustix::fs::{CWD, Mode, OFlags, mkfifoat};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
@@ -121,6 +123,13 @@ async fn with_an_authority_for_clients_only_those_are_served() {
     assert!(!speaks(&server, &ours, None).await);
     assert!(!speaks(&server, &ours, Some(&others.client("backend"))).await);
     server.idle(1).await;
+    let reading = Reading::of(&server).await;
+    assert!(reading.sum("vllm:omni_connections_total", &[("result", "tls_failed")]) >= 1.0);
+    let expiry = reading.sum("vllm:omni_tls_certificate_expiry_timestamp_s", &[]);
+    let now = SystemTime::now()
+        .duration_since(SystemTime::UNIX_EPOCH)
+        .expect("after 1970");
+    assert!(expiry > now.as_secs_f64(), "{expiry}");
     server.stop().await;
 }
 
@@ -148,15 +157,35 @@ async fn a_new_certificate_is_taken_while_the_server_runs_and_a_bad_one_is_not()
     .await;
     assert!(!audio.unwrap().0.is_empty());
 
-    fs::write(certificate, "this is no certificate").unwrap();
-    let begun = std::time::Instant::now();
-    while begun.elapsed() < Duration::from_millis(2_500) {
-        assert!(
-            speaks(&server, &new, None).await,
-            "a broken file takes nothing away"
-        );
+    // Two of them: when the second is read, the first was judged.
+    for _ in 0..2 {
+        read_from_a_pipe(&certificate, b"this is no certificate").await;
     }
+    assert!(
+        speaks(&server, &new, None).await,
+        "a broken file takes nothing away"
+    );
+    fs::remove_file(&certificate).unwrap();
     server.stop().await;
+}
+
+/// Puts a pipe in the place of `file`, and waits until a reader came to it and got `bytes`.
+async fn read_from_a_pipe(file: &Path, bytes: &[u8]) {
+    let pipe = file.with_extension("pipe");
+    mkfifoat(CWD, &pipe, Mode::RUSR | Mode::WUSR).unwrap();
+    fs::rename(&pipe, file).unwrap();
+    let opened = tokio::time::timeout(PATIENCE, async {
+        loop {
+            // Without a reader this fails; waiting for one would take a thread that nothing wakes.
+            let opened = rustix::fs::open(file, OFlags::WRONLY | OFlags::NONBLOCK, Mode::empty());
+            match opened {
+                Ok(pipe) => return fs::File::from(pipe),
+                Err(_) => tokio::time::sleep(Duration::from_millis(5)).await,
+            }
+        }
+    });
+    let mut opened = opened.await.expect("the file is read again");
+    opened.write_all(bytes).unwrap();
 }
 
 #[tokio::test]

@@ -4,12 +4,29 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use http::{Extensions, HeaderMap};
-use omni_models::{Checkpoint, CheckpointSource, LoadOptions, SpeechModel, Tokenizer};
-use omni_server::config::Scope;
+use omni_models::{
+    ChatPiece, ChatPrompt, ChatTemplate, Checkpoint, CheckpointSource, LoadOptions, Message, MessagePart,
+    Role, SpeechModel, Tokenizer,
+};
+use omni_server::app::load_model;
+use omni_server::config::{ModelSource, Scope, deploy};
 use omni_server::grpc::Keys;
 use tempfile::TempDir;
 
 const WEIGHTS: &str = "model.safetensors";
+/// Everything else that a checkpoint is read from.
+const OTHERS: [&str; 4] = [
+    "config.json",
+    "generation_config.json",
+    "preprocessor_config.json",
+    "tokenizer.json",
+];
+/// What there may be instead of `tokenizer.json`.
+const VOCABULARY: [&str; 3] = ["vocab.json", "merges.txt", "tokenizer_config.json"];
+/// What may be wrong with a model that is loaded as the server does.
+const SETTINGS: [&str; 3] = ["generation_config.json", "preprocessor_config.json", "omni.json"];
+/// The first special token of the small checkpoint.
+const SPECIAL: u32 = 275;
 
 /// A checkpoint of the published layout, small.
 pub(super) fn tiny() -> PathBuf {
@@ -35,6 +52,10 @@ thread_local! {
     static INDEXED: TempDir = directory(&[WEIGHTS]);
     static UNCONFIGURED: TempDir = directory(&[WEIGHTS, "generation_config.json", "tokenizer.json"]);
     static SPEECHLESS: TempDir = directory(&[WEIGHTS]);
+    static VOCABULARIES: [TempDir; 3] = VOCABULARY.map(|_| directory(&[&[WEIGHTS][..], &VOCABULARY].concat()));
+    static MODELS: [TempDir; 3] = SETTINGS.map(|_| directory(&[&[WEIGHTS][..], &OTHERS].concat()));
+    static TEMPLATED: (TempDir, SpeechModel) = model();
+    static OWN_TEMPLATE: ChatTemplate = model().1.chat_template().expect("a template");
     static KEYS: (TempDir, Keys) = keys();
 }
 
@@ -55,15 +76,99 @@ pub(super) fn config(bytes: &[u8]) {
 pub(super) fn tokenizer(bytes: &[u8]) {
     let source = SPEECHLESS.with(|directory| with(directory, "tokenizer.json", bytes));
     let checkpoint = Checkpoint::open(source).expect("the tensors are good");
-    let Ok(tokenizer) = Tokenizer::load(&checkpoint) else {
-        return;
-    };
+    if let Ok(tokenizer) = Tokenizer::load(&checkpoint) {
+        tokenized(&tokenizer);
+    }
+}
+
+/// A tokenizer in several files; the first byte says which of them the rest is.
+pub(super) fn vocabulary(bytes: &[u8]) {
+    let [which, rest @ ..] = bytes else { return };
+    let which = usize::from(*which) % VOCABULARY.len();
+    let source = VOCABULARIES.with(|directories| with(&directories[which], VOCABULARY[which], rest));
+    let checkpoint = Checkpoint::open(source).expect("the tensors are good");
+    if let Ok(tokenizer) = Tokenizer::load(&checkpoint) {
+        tokenized(&tokenizer);
+    }
+}
+
+fn tokenized(tokenizer: &Tokenizer) {
     if let Ok(tokens) = tokenizer.encode("Hello <|im_end|> world, \u{e9} \u{1f600}!") {
         let mut decoder = tokenizer.decoder();
         for token in tokens {
             let _ = decoder.push(token);
         }
     }
+}
+
+/// What a checkpoint says beside its configuration; the first byte says where.
+pub(super) fn settings(bytes: &[u8]) {
+    let [which, rest @ ..] = bytes else { return };
+    let which = usize::from(*which) % SETTINGS.len();
+    MODELS.with(|directories| {
+        let directory = &directories[which];
+        fs::write(directory.path().join(SETTINGS[which]), rest).expect("written");
+        let deploy = deploy::resolve(None, &[], 64)
+            .expect("the defaults are legal")
+            .deploy;
+        let _ = load_model(
+            &ModelSource::Directory(directory.path().to_owned()),
+            &deploy,
+            false,
+        );
+    });
+}
+
+fn model() -> (TempDir, SpeechModel) {
+    let directory = directory(&[&[WEIGHTS][..], &OTHERS].concat());
+    let source = CheckpointSource::Dir(directory.path().to_owned());
+    let model = SpeechModel::load(source, LoadOptions::default()).expect("it is good");
+    (directory, model)
+}
+
+/// A chat template, and what it makes of a conversation.
+pub(super) fn template(bytes: &[u8]) {
+    TEMPLATED.with(|(directory, model)| {
+        fs::write(directory.path().join("chat_template.jinja"), bytes).expect("written");
+        if let Ok(template) = model.chat_template() {
+            let _ = template.render(&conversation("Hello!"));
+        }
+    });
+}
+
+/// What callers write, in a conversation by the template of the checkpoint: no turn is opened or closed by it.
+pub(super) fn prompt(bytes: &[u8]) {
+    let text = String::from_utf8_lossy(bytes);
+    OWN_TEMPLATE.with(|template| {
+        let skeleton = |text: &str| special(&template.render(&conversation(text)).expect("a prompt"));
+        assert_eq!(skeleton(&text), skeleton("Hello!"), "text is text");
+    });
+}
+
+fn conversation(text: &str) -> [Message; 3] {
+    let parts = [
+        MessagePart::Audio,
+        MessagePart::Text(text.to_owned()),
+        MessagePart::Text(text.to_owned()),
+    ];
+    [
+        Message::text(Role::System, text),
+        Message {
+            role: Role::User,
+            parts: parts.into(),
+        },
+        Message::text(Role::Assistant, text),
+    ]
+}
+
+fn special(prompt: &ChatPrompt) -> Vec<ChatPiece> {
+    let plain = |piece: &ChatPiece| matches!(piece, ChatPiece::Token(id) if *id < SPECIAL);
+    prompt
+        .pieces()
+        .iter()
+        .filter(|piece| !plain(piece))
+        .copied()
+        .collect()
 }
 
 /// Whether a server whose only key nobody has lets these headers in.

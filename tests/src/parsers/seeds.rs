@@ -66,7 +66,7 @@ pub(super) fn text() -> Vec<Vec<u8>> {
         .collect()
 }
 
-fn file(name: &str) -> Vec<u8> {
+pub(super) fn file(name: &str) -> Vec<u8> {
     fs::read(tiny().join(name)).expect("it is in the tree")
 }
 
@@ -165,7 +165,7 @@ pub(super) fn openai_chat() -> Vec<Vec<u8>> {
     ]
 }
 
-fn joined<M: Message>(messages: impl IntoIterator<Item = M>) -> Vec<u8> {
+pub(super) fn joined<M: Message>(messages: impl IntoIterator<Item = M>) -> Vec<u8> {
     messages
         .into_iter()
         .flat_map(|message| message.encode_length_delimited_to_vec())

@@ -8,6 +8,10 @@ use omni_proto::v1::speech_service_client::SpeechServiceClient;
 use super::{LONG, TIMES, row, server, warm};
 use crate::call::{Call, cancel, config, finish, seeded, text};
 use crate::line::Line;
+use crate::metrics::Reading;
+
+/// The server's own measure.
+const FREED: &str = "vllm:omni_cancel_latency_s";
 
 /// On a server with a single place: somebody speaks, somebody else waits, the first cancels.
 ///
@@ -67,7 +71,30 @@ pub async fn cancels(program: &Path, rounds: usize) -> anyhow::Result<String> {
         "first audio of the same text where the place is free",
         alone,
     );
+    out.push_str(&freed(&Reading::at(server.target().metrics).await));
     Ok(out)
+}
+
+/// How long the server itself says that cancelled work was still on some stage, by the steps of its histogram.
+fn freed(reading: &Reading) -> String {
+    let count = reading.sum(&format!("{FREED}_count"), &[]);
+    let mean = 1e3 * reading.sum(&format!("{FREED}_sum"), &[]) / count;
+    let mut steps: Vec<_> = reading
+        .of_name(&format!("{FREED}_bucket"), &[])
+        .map(|sample| (sample.labels["le"].parse().unwrap_or(f64::INFINITY), sample.value))
+        .collect();
+    steps.sort_by(|(a, _): &(f64, f64), (b, _)| a.total_cmp(b));
+    let within = |share: f64| {
+        let found = steps.iter().find(|(_, below)| *below >= share * count);
+        1e3 * found.map_or(f64::NAN, |(le, _)| *le)
+    };
+    format!(
+        "\nBy the server's own clock, from a cancel to the moment at which no stage works on it any more (`{FREED}`): {count} cancels, {mean:.2} ms \
+         on average, half within {} ms, 99 % within {} ms, all within {} ms (steps of the histogram).\n",
+        within(0.5),
+        within(0.99),
+        within(1.0)
+    )
 }
 
 async fn speaking(line: &Line) -> anyhow::Result<Call> {

@@ -15,7 +15,8 @@ use crate::line::Line;
 /// # Errors
 /// If a server cannot be started or reached.
 pub async fn drain(program: &Path, streams: usize) -> anyhow::Result<String> {
-    let server = server(program, &[])?;
+    // All of them are worked on at once, however many that is by itself.
+    let server = server(program, &["--max-active", &streams.to_string()])?;
     let line = Line::open(server.target().address).await?;
     warm(&line.channel).await?;
     let mut client = SpeechServiceClient::new(line.channel.clone());
@@ -44,6 +45,10 @@ pub async fn drain(program: &Path, streams: usize) -> anyhow::Result<String> {
     let took = told.elapsed().as_secs_f64();
     let lost = streams - whole;
     anyhow::ensure!(errors.is_empty(), "{}", errors.join("\n"));
+    anyhow::ensure!(
+        lost == 0,
+        "{lost} of {streams} utterances did not end with the audio of an undisturbed one"
+    );
     Ok(format!(
         "| | |\n|---|--:|\n| utterances being heard when SIGTERM came | {streams} |\n| of them ended with the very audio of an undisturbed \
          one | {whole} |\n| lost | {lost} |\n| SIGTERM to the end of the process | {took:.2} s, {status} |\n"

@@ -60,7 +60,19 @@ pub async fn idle(program: &Path, sessions: usize) -> anyhow::Result<String> {
 /// Resident kilobytes for each session.
 async fn cost(program: &Path, sessions: usize, per_line: usize, manner: Manner) -> anyhow::Result<f64> {
     let most = (sessions + 8).to_string();
-    let server = server(program, &["--max-sessions", &most, "--idle-timeout", "1h"])?;
+    let server = server(
+        program,
+        &[
+            "--max-sessions",
+            &most,
+            "--max-connections",
+            &most,
+            "--max-connections-per-peer",
+            &most,
+            "--idle-timeout",
+            "1h",
+        ],
+    )?;
     let target = server.target();
     let first = Line::open(target.address).await?;
     warm(&first.channel).await?;

@@ -11,6 +11,8 @@ use crate::metrics::Reading;
 
 /// Between two looks.
 const LOOK: Duration = Duration::from_millis(250);
+/// A thread for blocking work ends ten seconds after the last of it.
+const QUIET: Duration = Duration::from_secs(12);
 
 /// What is held at one moment.
 #[derive(Debug, Clone, PartialEq)]
@@ -31,8 +33,30 @@ pub struct Held {
     pub calls: f64,
 }
 
+/// What the system says.
+#[derive(Debug, Clone, Copy, PartialEq)]
+struct Process {
+    resident: u64,
+    files: u64,
+    threads: u64,
+}
+
+impl Process {
+    fn now(process: u32) -> anyhow::Result<Self> {
+        Ok(Self {
+            resident: resident(process)?,
+            files: entries(process, "fd")?,
+            threads: entries(process, "task")?,
+        })
+    }
+
+    fn same(&self, other: &Self) -> bool {
+        (self.files, self.threads) == (other.files, other.threads)
+    }
+}
+
 impl Held {
-    async fn now(target: Target) -> anyhow::Result<Self> {
+    async fn now(target: Target, process: Process) -> anyhow::Result<Self> {
         let reading = Reading::at(target.metrics).await;
         let sum = |name: &str| reading.sum(name, &[]);
         let requests = [
@@ -42,9 +66,9 @@ impl Held {
             "vllm:omni_num_requests_waiting",
         ];
         Ok(Self {
-            resident: resident(target.process)?,
-            files: entries(target.process, "fd")?,
-            threads: entries(target.process, "task")?,
+            resident: process.resident,
+            files: process.files,
+            threads: process.threads,
             sessions: sum("vllm:omni_sessions_active"),
             requests: requests.into_iter().map(sum).sum(),
             kv: sum("vllm:kv_cache_usage_perc"),
@@ -53,6 +77,10 @@ impl Held {
     }
 
     /// What is held when nothing changes any more; with `before`, when no more is held than then, or `patience` is over.
+    ///
+    /// The server is asked only when its process looks as it should, and not again before [`QUIET`] is over: every answer
+    /// takes a thread for blocking work, of which those that idle are used in turns, so that who asks often keeps all of
+    /// them alive.
     pub(super) async fn settled(
         target: Target,
         before: Option<&Self>,
@@ -60,31 +88,35 @@ impl Held {
         patience: Duration,
     ) -> anyhow::Result<Self> {
         let late = Instant::now() + patience;
-        // Threads for blocking work end ten seconds after the last of it: whoever looks before has them in the baseline.
-        let mut still = 0;
-        let mut last = Self::now(target).await?;
+        let mut asked: Option<Instant> = None;
+        let (mut last, mut since) = (Process::now(target.process)?, Instant::now());
         loop {
             tokio::time::sleep(LOOK).await;
-            let now = Self::now(target).await?;
-            still = if now.same(&last) { still + 1 } else { 0 };
-            let done = match before {
-                None => still >= 4 * 12 && now.is_idle(),
-                Some(before) => before.exceeded(&now, allowance).is_empty(),
-            };
-            if done || Instant::now() > late {
-                return Ok(now);
+            let now = Process::now(target.process)?;
+            if !now.same(&last) {
+                since = Instant::now();
             }
             last = now;
-        }
-    }
-
-    fn same(&self, other: &Self) -> bool {
-        Self {
-            resident: 0,
-            ..self.clone()
-        } == Self {
-            resident: 0,
-            ..other.clone()
+            let fits = match before {
+                None => since.elapsed() >= QUIET,
+                Some(before) => {
+                    now.resident <= before.resident + allowance
+                        && now.files <= before.files
+                        && now.threads <= before.threads
+                }
+            };
+            let over = Instant::now() > late;
+            if over || (fits && asked.is_none_or(|asked| asked.elapsed() >= QUIET)) {
+                let held = Self::now(target, now).await?;
+                asked = Some(Instant::now());
+                let done = match before {
+                    None => held.is_idle(),
+                    Some(before) => before.exceeded(&held, allowance).is_empty(),
+                };
+                if done || over {
+                    return Ok(held);
+                }
+            }
         }
     }
 

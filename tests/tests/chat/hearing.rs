@@ -281,6 +281,31 @@ async fn a_clip_may_be_an_ogg_opus_file() {
 }
 
 #[tokio::test]
+async fn clips_beyond_what_a_message_may_have_are_not_even_decoded() {
+    let (server, _) = hearing().await;
+    let mut chat = server.converse().await;
+    chat.configure(chat_config(false)).await;
+    let part = |encoding, data: Vec<u8>| {
+        let format = Some(format(encoding, 0));
+        let data = data.into();
+        let part = Some(Part::Audio(v1::AudioClip { format, data }));
+        v1::ContentPart { part }
+    };
+    let second = || vec![0; 32_000];
+    let pcm = |data| part(v1::AudioEncoding::PcmS16le, data);
+    let nonsense = part(v1::AudioEncoding::OggOpus, b"nonsense".to_vec());
+    chat.send(Request::Message(v1::ChatMessage {
+        id: String::new(),
+        role: v1::Role::User.into(),
+        parts: vec![pcm(second()), pcm(second()), pcm(second()), nonsense],
+    }))
+    .await;
+    let status = chat.end().await.unwrap_err();
+    assert_eq!(reason(&status), "AUDIO_TOO_LONG");
+    server.stop().await;
+}
+
+#[tokio::test]
 async fn a_stream_that_is_cut_off_or_nonsense_is_refused() {
     let (server, _) = hearing().await;
     let whole = ogg_opus(4_800);

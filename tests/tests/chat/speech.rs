@@ -232,6 +232,38 @@ async fn what_cannot_be_spoken_is_written_all_the_same() {
 }
 
 #[tokio::test]
+async fn an_answer_that_turns_out_to_be_markup_while_it_is_spoken_ends_its_audio() {
+    let script = FakeScript {
+        speaks_words: true,
+        ..FakeScript::default()
+    };
+    let server = server(script.clone()).await;
+    let mut chat = server.converse().await;
+    chat.configure(chat_config(true)).await;
+    let begins = "<!-- Here is a sentence. And another";
+    script.thinker.close();
+    chat.ask(&format!("say {begins} one. --><speak>hi</speak>")).await;
+    script.thinker.allow(begins.len() as u64);
+    first_audio(&mut chat).await;
+    script.thinker.open();
+    let answer = chat.answer().await;
+    assert_eq!(answer.finish(), v1::FinishReason::Stop);
+    assert!(answer.text.ends_with("</speak>"));
+    assert_eq!(answer.warnings[0].reason, "MARKUP_NOT_SUPPORTED");
+    let audio = chat
+        .history()
+        .responses
+        .iter()
+        .filter_map(|response| match &response.event {
+            Some(Event::Audio(audio)) => Some(audio.last),
+            _ => None,
+        });
+    let lasts: Vec<_> = audio.collect();
+    assert_eq!(lasts.iter().position(|last| *last), Some(lasts.len() - 1));
+    server.stop().await;
+}
+
+#[tokio::test]
 async fn a_limit_of_the_speech_ends_the_answer() {
     let server = server(FakeScript::default()).await;
     let mut chat = server.converse().await;

@@ -1,11 +1,14 @@
 //! What operators see and do: figures, sessions, replicas, the end of the server.
 
+mod drain;
+mod replicas;
+
 use std::time::Duration;
 
 use omni_proto::v1;
 use omni_proto::v1::admin_service_client::AdminServiceClient;
 use omni_server::config::{Quotas, Scope, new_key};
-use omni_tests::{Call, FakeScript, TestServer, audio_of, config, endless, finish, reason, seeded, text};
+use omni_tests::{Call, FakeScript, TestServer, audio_of, config, endless, reason, seeded, text};
 use tonic::transport::Channel;
 use tonic::{Code, Request, Status};
 use tonic_health::pb::HealthCheckRequest;
@@ -200,188 +203,6 @@ async fn a_cancelled_session_ends_with_its_reason_and_frees_its_place() {
     assert_eq!(refusal(wordy).0, Code::InvalidArgument);
     server.idle(2).await;
     server.stop().await;
-}
-
-#[tokio::test]
-async fn replicas_are_taken_out_of_service_and_back_added_and_removed() {
-    let (server, mut admin) = server(&FakeScript::default(), &[]).await;
-    let cordoned = set(&mut admin, "talker", "0", v1::ReplicaState::Cordoned)
-        .await
-        .unwrap();
-    assert_eq!(cordoned.state(), v1::ReplicaState::Cordoned);
-    let refused = audio_of(&mut server.speech(), seeded(1), "Hello.")
-        .await
-        .unwrap_err();
-    assert_eq!(reason(&refused), "STAGE_UNAVAILABLE");
-
-    let request = v1::AddReplicaRequest {
-        stage: "talker".to_owned(),
-    };
-    let added = admin.add_replica(request).await.unwrap().into_inner();
-    let added = added.replica.expect("the replica");
-    until(&mut admin, |stats| {
-        let talker = stats.stages.iter().find(|stage| stage.name == "talker");
-        talker.is_some_and(|talker| talker.replicas[1].state() == v1::ReplicaState::Ready)
-    })
-    .await;
-    audio_of(&mut server.speech(), seeded(1), "Hello.").await.unwrap();
-
-    let back = set(&mut admin, "talker", "0", v1::ReplicaState::Ready)
-        .await
-        .unwrap();
-    assert_eq!(back.state(), v1::ReplicaState::Ready);
-    for _ in 0..2 {
-        set(&mut admin, "talker", &added.id, v1::ReplicaState::Removed)
-            .await
-            .unwrap();
-    }
-    until(&mut admin, |stats| {
-        stats.stages[1].replicas[1].state() == v1::ReplicaState::Removed
-    })
-    .await;
-    audio_of(&mut server.speech(), seeded(1), "Hello.").await.unwrap();
-    server.stop().await;
-}
-
-#[tokio::test]
-async fn what_there_is_not_cannot_be_changed() {
-    let (server, mut admin) = server(&FakeScript::default(), &[]).await;
-    let ready = v1::ReplicaState::Ready;
-    let no_stage = set(&mut admin, "dancer", "0", ready).await;
-    assert_eq!(refusal(no_stage), (Code::NotFound, "STAGE_NOT_FOUND".to_owned()));
-    for replica in ["9", "one", ""] {
-        let no_replica = set(&mut admin, "talker", replica, ready).await;
-        assert_eq!(
-            refusal(no_replica),
-            (Code::NotFound, "REPLICA_NOT_FOUND".to_owned())
-        );
-    }
-    for state in [v1::ReplicaState::Unspecified, v1::ReplicaState::Failed] {
-        let wrong = set(&mut admin, "talker", "0", state).await;
-        assert_eq!(refusal(wrong).0, Code::InvalidArgument);
-    }
-    let add = v1::AddReplicaRequest {
-        stage: "dancer".to_owned(),
-    };
-    assert_eq!(refusal(admin.add_replica(add).await).0, Code::NotFound);
-    let backwards = omni_proto::Duration {
-        seconds: -1,
-        nanos: 0,
-    };
-    let drain = v1::DrainRequest {
-        timeout: Some(backwards),
-    };
-    assert_eq!(refusal(admin.drain(drain).await).0, Code::InvalidArgument);
-    audio_of(&mut server.speech(), seeded(1), "Still here.")
-        .await
-        .unwrap();
-    server.stop().await;
-}
-
-#[tokio::test]
-async fn the_death_of_a_replica_is_shown_with_its_reason() {
-    let script = FakeScript {
-        talker_panics_on: Some('#'),
-        ..FakeScript::default()
-    };
-    let fast = ["--set", "stages.talker.restart.first_delay=1ms"];
-    let (server, mut admin) = server(&script, &fast).await;
-    audio_of(&mut server.speech(), seeded(1), "Dies # here.")
-        .await
-        .unwrap_err();
-    until(&mut admin, |stats| {
-        let talker = &stats.stages[1].replicas[0];
-        talker.deaths > 0 && talker.state() == v1::ReplicaState::Ready
-    })
-    .await;
-    let talker = stage(&mut admin, "talker").await;
-    assert!(
-        talker.replicas[0].last_error.contains("the script says so"),
-        "{talker:?}"
-    );
-    server.stop().await;
-}
-
-#[tokio::test]
-async fn a_drain_tells_how_far_it_is_and_loses_nothing() {
-    const STREAMS: usize = 32;
-    let script = FakeScript::default();
-    let (server, mut admin) = server(&script, &["--drain-timeout", "60s"]).await;
-    let mut calls = Vec::new();
-    for n in 0..STREAMS {
-        let mut call = server.call().await.configured(seeded(n as u64)).await;
-        call.send(text(
-            "A sentence that is being spoken while the server is told to end. ",
-        ))
-        .await;
-        call.first_audio().await;
-        calls.push(call);
-    }
-    let records = server.records.clone();
-    let app = server.app;
-    let ends = tokio::spawn(async move {
-        app.drain().asked().await;
-        app.shut_down(std::future::pending()).await;
-    });
-    let mut progress = admin
-        .drain(v1::DrainRequest::default())
-        .await
-        .unwrap()
-        .into_inner();
-    let first = progress.message().await.unwrap().expect("how far it is");
-    assert_eq!(first.sessions as usize, STREAMS);
-    assert!(first.time_left.is_some());
-    // Asking again shows the same drain.
-    let again = v1::DrainRequest {
-        timeout: Duration::ZERO.try_into().ok(),
-    };
-    let mut second = admin.drain(again).await.unwrap().into_inner();
-    let shown = second.message().await.unwrap().expect("how far it is");
-    assert!(
-        shown.time_left.is_some_and(|left| left.seconds > 1),
-        "the first timeout counts"
-    );
-
-    for call in &mut calls {
-        call.send(text("This is still said.")).await;
-        call.send(finish()).await;
-        let utterance = call.utterance().await;
-        assert_eq!(utterance.finish(), v1::FinishReason::Stop);
-        assert!(utterance.samples() > 0);
-    }
-    drop(calls);
-    let mut last = None;
-    while let Some(told) = progress.message().await.unwrap() {
-        last = Some(told.sessions);
-    }
-    assert_eq!(last, Some(0));
-    tokio::time::timeout(PATIENCE, ends)
-        .await
-        .expect("it ends")
-        .unwrap();
-    assert_eq!(records.all().len(), STREAMS);
-}
-
-#[tokio::test]
-async fn a_drain_ends_what_takes_too_long() {
-    let (server, mut admin) = server(&FakeScript::default(), &[]).await;
-    let call = speaking(&server).await;
-    let app = server.app;
-    let ends = tokio::spawn(async move {
-        app.drain().asked().await;
-        app.shut_down(std::future::pending()).await;
-    });
-    let request = v1::DrainRequest {
-        timeout: Duration::from_millis(200).try_into().ok(),
-    };
-    let mut progress = admin.drain(request).await.unwrap().into_inner();
-    let status = call.end().await.unwrap_err();
-    assert_eq!(reason(&status), "STOPPED");
-    while progress.message().await.unwrap().is_some() {}
-    tokio::time::timeout(PATIENCE, ends)
-        .await
-        .expect("it ends")
-        .unwrap();
 }
 
 #[tokio::test]

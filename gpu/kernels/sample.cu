@@ -3,7 +3,7 @@
 //
 // One block per row, its logits in shared memory. Sums over what is kept are made by one thread from the largest on, because a draw
 // depends on their order to the last bit; a few dozen are kept as a rule.
-#include "omni.cuh"
+#include "philox.cuh"
 
 /// As `SampleRow` in `src/kernels/sample.rs`.
 constexpr uint32_t kTemperature = 0, kTopK = 1, kTopP = 2, kPenalty = 3, kMinTokens = 4, kSuppressFrom = 5, kEnd = 6, kBegin = 7,
@@ -18,21 +18,9 @@ __device__ __forceinline__ float unordered(uint32_t bits) {
     return __uint_as_float(bits & 0x80000000u ? bits ^ 0x80000000u : ~bits);
 }
 
-/// A number in [0, 1) with 24 random bits: Philox-4x32-10 of counter (step, group, 0, 0) and the seed as key. (Salmon, Moraes, Dror,
-/// Shaw, "Parallel random numbers: as easy as 1, 2, 3", SC 2011.)
+/// A number in [0, 1) with 24 random bits, of counter (step, group, 0, 0) and the seed as key.
 __device__ __forceinline__ float uniform(uint32_t seed_low, uint32_t seed_high, uint32_t step, uint32_t group) {
-    uint32_t c0 = step, c1 = group, c2 = 0, c3 = 0, k0 = seed_low, k1 = seed_high;
-    for (int round = 0; round < 10; round++) {
-        uint32_t high0 = __umulhi(0xD2511F53u, c0), low0 = 0xD2511F53u * c0;
-        uint32_t high1 = __umulhi(0xCD9E8D57u, c2), low1 = 0xCD9E8D57u * c2;
-        c0 = high1 ^ c1 ^ k0;
-        c1 = low1;
-        c2 = high0 ^ c3 ^ k1;
-        c3 = low0;
-        k0 += 0x9E3779B9u;
-        k1 += 0xBB67AE85u;
-    }
-    return static_cast<float>(c0 >> 8) / 16777216.0f;
+    return static_cast<float>(philox(Draw{{step, group, 0, 0}}, seed_low, seed_high).word[0] >> 8) / 16777216.0f;
 }
 
 /// Whether any thread says yes.

@@ -11,6 +11,7 @@ mod linear;
 mod moe;
 mod norm;
 mod pointwise;
+mod random;
 mod rope;
 mod rows;
 mod sample;
@@ -23,6 +24,7 @@ pub use linear::Linear;
 pub use moe::{Combine, Dispatch, ExpertDown, ExpertGated, Route};
 pub use norm::{LayerNorm, RmsNorm};
 pub use pointwise::{Activate, Activation, Add, FromF32, Snake, Swiglu, ToF32};
+pub use random::Uniform;
 pub use rope::{MAX_HEAD_DIM, RotateAndStore};
 pub use rows::{Copy, Fill, Gather, LookupMean, LookupSum, Pick, ScatterAdd};
 pub use sample::{Argmax, MAX_SAMPLED, Sample, SampleRow};
@@ -42,6 +44,7 @@ pub fn all() -> impl Iterator<Item = &'static Kernel> {
         moe::KERNELS,
         norm::KERNELS,
         pointwise::KERNELS,
+        random::KERNELS,
         rope::KERNELS,
         rows::KERNELS,
         sample::KERNELS,

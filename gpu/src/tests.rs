@@ -10,6 +10,7 @@ mod misuse;
 mod moe;
 mod norm;
 mod pointwise;
+mod random;
 mod rows;
 mod sample;
 mod signal;

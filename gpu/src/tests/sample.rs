@@ -8,8 +8,8 @@ use crate::kernels::{Argmax, MAX_SAMPLED, NO_ROW, Sample, SampleRow};
 use crate::{Address, Float, Order};
 
 /// Philox-4x32-10, with products in 64 bits.
-fn uniform(seed: u64, step: u32, group: u32) -> f32 {
-    let (mut c, mut k) = ([step, group, 0, 0], [seed as u32, (seed >> 32) as u32]);
+pub(super) fn philox(mut c: [u32; 4], seed: u64) -> [u32; 4] {
+    let mut k = [seed as u32, (seed >> 32) as u32];
     for _ in 0..10 {
         let (a, b) = (u64::from(c[0]) * 0xD251_1F53, u64::from(c[2]) * 0xCD9E_8D57);
         c = [
@@ -20,7 +20,11 @@ fn uniform(seed: u64, step: u32, group: u32) -> f32 {
         ];
         k = [k[0].wrapping_add(0x9E37_79B9), k[1].wrapping_add(0xBB67_AE85)];
     }
-    (c[0] >> 8) as f32 / 16_777_216.0
+    c
+}
+
+fn uniform(seed: u64, step: u32, group: u32) -> f32 {
+    (philox([step, group, 0, 0], seed)[0] >> 8) as f32 / 16_777_216.0
 }
 
 /// As the networks' host code chooses.

@@ -12,13 +12,13 @@ use std::sync::Arc;
 
 use omni_engine::{ModelError, OneShotModel, SeqId};
 
-use crate::backend::{Backend, ComputeError, DryRun};
+use crate::backend::{Backend, ComputeError, DryRun, Params};
 use crate::checkpoint::{Checkpoint, LoadError};
 use crate::config::AudioConfig;
 use crate::loader::Loader;
 
 use mel::{HOP, LogMel};
-use net::Tower;
+pub(crate) use net::{NAME, Tower};
 
 /// Samples per second that the encoder takes.
 pub const AUDIO_SAMPLE_RATE: u32 = 16_000;
@@ -191,6 +191,11 @@ impl<B: Backend> Encode for Parts<B> {
 /// Checks the checkpoint's tensors against the encoder that its configuration describes.
 pub(crate) fn check(checkpoint: &Checkpoint, config: &AudioConfig) -> Result<(), LoadError> {
     let dry = Loader::new(checkpoint, &DryRun);
-    Tower::load(&dry, config)?;
-    dry.finish(|name| name.starts_with(net::NAME))
+    nets(&dry, config)?;
+    dry.finish(|name| name.starts_with(NAME))
+}
+
+/// Loads the encoder.
+pub(crate) fn nets<P: Params>(l: &Loader<'_, P>, config: &AudioConfig) -> Result<Tower<P>, LoadError> {
+    Tower::load(l, config)
 }

@@ -1,11 +1,13 @@
 //! A checkpoint: named files, and the tensors that its safetensors files hold.
 //!
-//! Flows in: a directory or a set of files compiled into the program. Flows out: raw files by name and, for the
-//! network constructors, tensors by name with their bytes as stored. Reads by position, so only the tensors asked for
-//! are ever touched and a file cut short under our feet is an error, not a signal. Never interprets a tensor.
+//! Flows in: a directory, a set of files compiled into the program, or the name of a random checkpoint. Flows out: raw
+//! files by name and, for the network constructors, tensors by name with their bytes as stored. Reads by position, so
+//! only the tensors asked for are ever touched and a file cut short under our feet is an error, not a signal. Never
+//! interprets a tensor.
 
 mod header;
 mod problem;
+mod recipe;
 mod tensor;
 
 use std::borrow::Cow;
@@ -16,8 +18,11 @@ use std::path::PathBuf;
 
 use serde::Deserialize;
 
+use crate::random::RandomModel;
 use header::Header;
 pub use problem::{LoadError, Problem};
+pub(crate) use recipe::{Recipe, Uniform};
+use tensor::Content;
 pub(crate) use tensor::{DType, HostTensor, TensorInfo};
 
 const SINGLE: &str = "model.safetensors";
@@ -30,6 +35,8 @@ pub enum CheckpointSource {
     Dir(PathBuf),
     /// Files inside the program: `(name, content)`.
     Memory(&'static [(&'static str, &'static [u8])]),
+    /// None: shapes of a known model with random weights.
+    Random(RandomModel),
 }
 
 impl CheckpointSource {
@@ -38,6 +45,7 @@ impl CheckpointSource {
         match self {
             Self::Dir(dir) => dir.display().to_string(),
             Self::Memory(_) => "in memory".into(),
+            Self::Random(model) => model.to_string(),
         }
     }
 
@@ -53,6 +61,7 @@ impl CheckpointSource {
                 .iter()
                 .find(|(n, _)| *n == name)
                 .map(|(_, b)| Cow::Borrowed(*b))),
+            Self::Random(model) => Ok(model.file(name).map(Cow::Owned)),
         }
     }
 
@@ -90,6 +99,7 @@ impl CheckpointSource {
                 let part = part.ok_or_else(|| short(content.len() as u64))?;
                 Ok(Cow::Borrowed(part))
             }
+            Self::Random(_) => Err(LoadError::one(Problem::MissingFile { file: name.into() })),
         }
     }
 
@@ -105,6 +115,7 @@ impl CheckpointSource {
                 .iter()
                 .find(|(n, _)| *n == name)
                 .map(|(_, b)| b.len() as u64)),
+            Self::Random(_) => Ok(None),
         }
     }
 }
@@ -129,6 +140,9 @@ impl Checkpoint {
     /// # Errors
     /// [`LoadError`] naming every file that is missing, cut short or not a safetensors file.
     pub fn open(source: CheckpointSource) -> Result<Self, LoadError> {
+        if let CheckpointSource::Random(model) = source {
+            return model.checkpoint();
+        }
         let index = source.file(INDEX)?;
         let mut problems = Vec::new();
         let mut tensors = BTreeMap::new();
@@ -167,6 +181,16 @@ impl Checkpoint {
         })
     }
 
+    /// A checkpoint whose tensors are known without asking `source`.
+    pub(crate) fn of(source: CheckpointSource, tensors: BTreeMap<String, TensorInfo>) -> Self {
+        let listing = source.place();
+        Self {
+            source,
+            listing,
+            tensors,
+        }
+    }
+
     /// The content of one of the checkpoint's other files (such as `config.json`), `None` if it is not there.
     ///
     /// # Errors
@@ -196,7 +220,7 @@ impl Checkpoint {
         self.tensors.iter().map(|(k, v)| (k.as_str(), v))
     }
 
-    /// Reads a tensor's bytes.
+    /// Reads a tensor, or says how it is made.
     pub(crate) fn read(&self, name: &str) -> Result<HostTensor, LoadError> {
         let info = self.info(name).ok_or_else(|| {
             let (file, tensor) = (self.listing.clone(), name.to_owned());
@@ -206,12 +230,14 @@ impl Checkpoint {
                 expected: Vec::new(),
             })
         })?;
-        let bytes = self.source.range(&info.file, info.begin, info.end)?;
-        Ok(HostTensor {
-            dtype: info.dtype.clone(),
-            shape: info.shape.clone(),
-            bytes,
-        })
+        let (dtype, shape) = (info.dtype.clone(), info.shape.clone());
+        match info.content {
+            Content::Stored { begin, end } => {
+                let bytes = self.source.range(&info.file, begin, end)?;
+                Ok(HostTensor::stored(dtype, shape, bytes))
+            }
+            Content::Made(recipe) => Ok(HostTensor::made(shape, recipe)),
+        }
     }
 }
 

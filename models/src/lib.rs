@@ -13,6 +13,8 @@ mod config;
 mod loader;
 mod nn;
 mod paged;
+mod philox;
+mod random;
 mod sampling;
 mod speech;
 mod talker;
@@ -26,6 +28,7 @@ pub use chat::{ChatError, ChatPiece, ChatPrompt, ChatTemplate, Message, MessageP
 pub use checkpoint::{Checkpoint, CheckpointSource, LoadError, Problem};
 pub use code2wav::Code2Wav;
 pub use config::{GenerationDefaults, TextTokens};
+pub use random::{RandomModel, RandomNameError};
 pub use sampling::{Sampling, SamplingError, TextSampling};
 pub use speech::{DType, Kernels, LoadOptions, SpeechLimits, SpeechModel};
 pub use talker::{KvOptions, Talker, TalkerRequest, UserRow};

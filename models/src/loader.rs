@@ -4,7 +4,7 @@
 //! misshapen or unused tensor and reads nothing, and a real one.
 
 use std::cell::RefCell;
-use std::collections::HashSet;
+use std::collections::BTreeMap;
 
 use crate::backend::{ComputeError, DryRun, Params, Taps};
 use crate::checkpoint::{Checkpoint, DType, HostTensor, LoadError, Problem};
@@ -13,7 +13,8 @@ use crate::checkpoint::{Checkpoint, DType, HostTensor, LoadError, Problem};
 pub(crate) struct Loader<'a, P> {
     checkpoint: &'a Checkpoint,
     params: &'a P,
-    used: RefCell<HashSet<String>>,
+    /// In a dry run: what was asked for, with its shape.
+    asked: RefCell<BTreeMap<String, Vec<usize>>>,
     problems: RefCell<Vec<Problem>>,
 }
 
@@ -42,7 +43,7 @@ impl<'a, P: Params> Loader<'a, P> {
         Self {
             checkpoint,
             params,
-            used: RefCell::default(),
+            asked: RefCell::default(),
             problems: RefCell::default(),
         }
     }
@@ -240,7 +241,7 @@ impl<'a, P: Params> Loader<'a, P> {
         if !P::DRY {
             return self.checkpoint.read(name);
         }
-        self.used.borrow_mut().insert(name.to_owned());
+        self.asked.borrow_mut().insert(name.to_owned(), shape.to_vec());
         self.problems.borrow_mut().extend(self.flaw(name, shape));
         Ok(HostTensor::from_f32(Vec::new(), &[]))
     }
@@ -275,14 +276,19 @@ impl Loader<'_, DryRun> {
     /// Ends a dry run: every flaw found, and every tensor that nothing asked for among those that are `ours` by name;
     /// the others are other networks'.
     pub(crate) fn finish(self, ours: impl Fn(&str) -> bool) -> Result<(), LoadError> {
-        let (used, mut problems) = (self.used.into_inner(), self.problems.into_inner());
+        let (asked, mut problems) = (self.asked.into_inner(), self.problems.into_inner());
         for (name, info) in self.checkpoint.tensors() {
-            if !used.contains(name) && ours(name) {
+            if !asked.contains_key(name) && ours(name) {
                 let (file, tensor, found) = (info.file.clone(), name.to_owned(), info.shape.clone());
                 problems.push(Problem::UnknownTensor { file, tensor, found });
             }
         }
         LoadError::unless_empty(problems)
+    }
+
+    /// Ends a dry run: every tensor that was asked for, with its shape.
+    pub(crate) fn into_asked(self) -> BTreeMap<String, Vec<usize>> {
+        self.asked.into_inner()
     }
 }
 

@@ -1,12 +1,13 @@
 //! Counter-based random numbers: the n-th number is a function of its key and counter alone, so a request's draws do
-//! not depend on what is sampled beside it.
+//! not depend on what is sampled beside it, nor a random weight on where and when it is made.
 //!
 //! Philox-4x32-10 of Salmon, Moraes, Dror, Shaw, "Parallel random numbers: as easy as 1, 2, 3" (SC 2011).
 
 const MULTIPLIERS: [u32; 2] = [0xD251_1F53, 0xCD9E_8D57];
 const WEYL: [u32; 2] = [0x9E37_79B9, 0xBB67_AE85];
 
-fn philox(mut counter: [u32; 4], mut key: [u32; 2]) -> [u32; 4] {
+/// Four words of 32 random bits.
+pub(crate) fn philox(mut counter: [u32; 4], mut key: [u32; 2]) -> [u32; 4] {
     for _ in 0..10 {
         let (hi0, lo0) = wide_multiply(MULTIPLIERS[0], counter[0]);
         let (hi1, lo1) = wide_multiply(MULTIPLIERS[1], counter[2]);
@@ -28,7 +29,7 @@ fn wide_multiply(a: u32, b: u32) -> (u32, u32) {
 /// A number in [0, 1) with 24 random bits.
 #[expect(clippy::cast_possible_truncation, reason = "the two halves of the seed")]
 #[expect(clippy::cast_precision_loss, reason = "24 bits fit an f32 exactly")]
-pub(super) fn uniform(seed: u64, step: u32, group: u32) -> f32 {
+pub(crate) fn uniform(seed: u64, step: u32, group: u32) -> f32 {
     let bits = philox([step, group, 0, 0], [seed as u32, (seed >> 32) as u32])[0];
     (bits >> 8) as f32 / (1 << 24) as f32
 }

@@ -4,10 +4,9 @@
 //! Order: repetition penalty, minimum length, suppressed ids, temperature, top-k, top-p, softmax, draw.
 //! (Hugging Face transformers, `generation/logits_process.py`.)
 
-mod philox;
 mod text;
 
-use philox::uniform;
+use crate::philox::uniform;
 pub use text::TextSampling;
 pub(crate) use text::{Said, log_probability, sample_text};
 

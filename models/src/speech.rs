@@ -82,6 +82,16 @@ pub enum DType {
     F16,
 }
 
+impl DType {
+    /// Bytes of a number.
+    pub(crate) fn bytes(self) -> u64 {
+        match self {
+            Self::F32 => 4,
+            Self::Bf16 | Self::F16 => 2,
+        }
+    }
+}
+
 /// Which implementation of the operations computes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Kernels {
@@ -201,9 +211,10 @@ impl<B: Backend> AnyNets for Nets<B> {
     }
 }
 
-type Networks<P> = (Arc<<P as Params>::Table>, TalkerNet<P>, Code2WavNet<P>);
+pub(crate) type Networks<P> = (Arc<<P as Params>::Table>, TalkerNet<P>, Code2WavNet<P>);
 
-fn nets<P: Params>(l: &Loader<'_, P>, config: &SpeechConfig) -> Result<Networks<P>, LoadError> {
+/// Loads all that speaking needs.
+pub(crate) fn nets<P: Params>(l: &Loader<'_, P>, config: &SpeechConfig) -> Result<Networks<P>, LoadError> {
     let talker = &config.talker;
     let embed_tokens = thinker::embed_tokens(l, talker.text_vocab, talker.thinker_hidden)?;
     let talker = TalkerNet::load(
@@ -463,10 +474,6 @@ fn limits(config: &SpeechConfig, dtype: DType) -> SpeechLimits {
 }
 
 /// Bytes of the keys and values of one position in all layers.
-fn kv_position_bytes(stack: &StackConfig, dtype: DType) -> u64 {
-    let number = match dtype {
-        DType::F32 => 4,
-        DType::Bf16 | DType::F16 => 2,
-    };
-    (2 * stack.ffn.len() * stack.kv_heads * stack.head_dim * number) as u64
+pub(crate) fn kv_position_bytes(stack: &StackConfig, dtype: DType) -> u64 {
+    (2 * stack.ffn.len() * stack.kv_heads * stack.head_dim) as u64 * dtype.bytes()
 }

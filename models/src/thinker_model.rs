@@ -95,9 +95,14 @@ impl ThinkerModel {
 /// Checks the checkpoint's tensors against the thinker that its configuration describes.
 pub(crate) fn check(checkpoint: &Checkpoint, config: &ThinkerConfig) -> Result<(), LoadError> {
     let dry = Loader::new(checkpoint, &DryRun);
-    let embed_tokens = thinker::embed_tokens(&dry, config.vocab, config.stack.hidden)?;
-    ThinkerNet::load(&dry, embed_tokens, config)?;
+    nets(&dry, config)?;
     dry.finish(|name| name.starts_with("thinker.model.") || name.starts_with(thinker::LM_HEAD))
+}
+
+/// Loads the thinker with its embedding.
+pub(crate) fn nets<P: Params>(l: &Loader<'_, P>, config: &ThinkerConfig) -> Result<ThinkerNet<P>, LoadError> {
+    let embed_tokens = thinker::embed_tokens(l, config.vocab, config.stack.hidden)?;
+    ThinkerNet::load(l, embed_tokens, config)
 }
 
 fn limits(config: &ThinkerConfig) -> ThinkerLimits {

@@ -7,7 +7,8 @@ use crate::loader::Loader;
 
 type Load<T> = std::result::Result<T, LoadError>;
 
-pub(super) const NAME: &str = "thinker.audio_tower.";
+/// In front of all its tensors' names.
+pub(crate) const NAME: &str = "thinker.audio_tower.";
 const KERNEL: usize = 3;
 const LAYER_NORM_EPS: f32 = 1e-5;
 const SINUSOID_BASE: f32 = 10_000.0;
@@ -26,7 +27,7 @@ struct Layer<P: Params> {
     fc2: P::Matrix,
 }
 
-pub(super) struct Tower<P: Params> {
+pub(crate) struct Tower<P: Params> {
     config: AudioConfig,
     shape: AttentionShape,
     /// Each halves time and frequency.

@@ -52,7 +52,7 @@ impl Candle {
             checkpoint::DType::F16 => DType::F16,
             _ => DType::F32,
         };
-        Ok(Tensor::from_raw_buffer(&t.bytes, dtype, &t.shape, &self.device)?.to_dtype(self.dtype)?)
+        Ok(Tensor::from_raw_buffer(&t.bytes(), dtype, &t.shape, &self.device)?.to_dtype(self.dtype)?)
     }
 
     fn indices(&self, index: &[u32]) -> Result<Tensor> {

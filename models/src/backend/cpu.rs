@@ -61,7 +61,7 @@ impl Params for Cpu {
     fn table(&self, values: HostTensor) -> Result<Table> {
         Ok(Table {
             width: values.shape[1],
-            values,
+            values: values.in_memory(),
         })
     }
 

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use serde::Deserialize;
 
 use super::problem::{LoadError, Problem};
-use super::tensor::{DType, TensorInfo};
+use super::tensor::{Content, DType, TensorInfo};
 
 /// Longest header accepted, as in the reference implementation.
 const MAX_HEADER: u64 = 100_000_000;
@@ -106,8 +106,7 @@ fn parse(file: &str, json: &[u8], data: u64, len: u64) -> Result<Header, Problem
                 file: file.into(),
                 dtype,
                 shape: entry.shape,
-                begin,
-                end,
+                content: Content::Stored { begin, end },
             },
         );
     }
@@ -128,8 +127,11 @@ fn parse(file: &str, json: &[u8], data: u64, len: u64) -> Result<Header, Problem
 fn overlap(tensors: &BTreeMap<String, TensorInfo>) -> Option<(&str, &str)> {
     let mut places: Vec<(u64, u64, &str)> = tensors
         .iter()
-        .filter(|(_, t)| t.begin < t.end)
-        .map(|(name, t)| (t.begin, t.end, name.as_str()))
+        .filter_map(|(name, t)| match t.content {
+            Content::Stored { begin, end } => Some((begin, end, name.as_str())),
+            Content::Made(_) => None,
+        })
+        .filter(|(begin, end, _)| begin < end)
         .collect();
     places.sort_unstable();
     let pair = places.windows(2).find(|pair| pair[1].0 < pair[0].1)?;

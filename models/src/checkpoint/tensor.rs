@@ -1,8 +1,10 @@
-//! A tensor as stored: type, shape, bytes; and the few rearrangements that loading needs.
+//! A tensor as stored, or as a recipe: type, shape, bytes; and the few rearrangements that loading needs.
 
 use std::borrow::Cow;
 
 use half::{bf16, f16};
+
+use super::recipe::Recipe;
 
 /// Element type of a stored tensor.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -40,32 +42,98 @@ pub(crate) struct TensorInfo {
     pub(crate) file: String,
     pub(crate) dtype: DType,
     pub(crate) shape: Vec<usize>,
-    pub(super) begin: u64,
-    pub(super) end: u64,
+    pub(super) content: Content,
 }
 
-/// A tensor in host memory, elements as stored (row major, little endian).
+/// Where a tensor's elements come from.
+#[derive(Debug, Clone)]
+pub(super) enum Content {
+    /// These bytes of its file.
+    Stored { begin: u64, end: u64 },
+    /// They are made.
+    Made(Recipe),
+}
+
+impl TensorInfo {
+    /// A tensor that is made; `file` is what messages name as its file.
+    pub(crate) fn made(file: String, shape: Vec<usize>, recipe: Recipe) -> Self {
+        Self {
+            file,
+            dtype: DType::Bf16,
+            shape,
+            content: Content::Made(recipe),
+        }
+    }
+}
+
+/// A tensor: elements as stored (row major, little endian), or how they are made.
 #[derive(Debug, Clone)]
 pub(crate) struct HostTensor {
     pub(crate) dtype: DType,
     pub(crate) shape: Vec<usize>,
-    pub(crate) bytes: Cow<'static, [u8]>,
+    values: Values,
+}
+
+#[derive(Debug, Clone)]
+enum Values {
+    Stored(Cow<'static, [u8]>),
+    /// As bf16.
+    Made(Recipe),
 }
 
 impl HostTensor {
+    pub(crate) fn stored(dtype: DType, shape: Vec<usize>, bytes: Cow<'static, [u8]>) -> Self {
+        let values = Values::Stored(bytes);
+        Self { dtype, shape, values }
+    }
+
+    pub(crate) fn made(shape: Vec<usize>, recipe: Recipe) -> Self {
+        let (dtype, values) = (DType::Bf16, Values::Made(recipe));
+        Self { dtype, shape, values }
+    }
+
     pub(crate) fn from_f32(shape: Vec<usize>, values: &[f32]) -> Self {
         let bytes = values.iter().flat_map(|v| v.to_le_bytes()).collect();
-        Self {
-            dtype: DType::F32,
-            shape,
-            bytes: Cow::Owned(bytes),
+        Self::stored(DType::F32, shape, Cow::Owned(bytes))
+    }
+
+    /// How many.
+    pub(crate) fn elements(&self) -> usize {
+        self.shape.iter().product()
+    }
+
+    /// The elements as stored; they are made now if they are not.
+    pub(crate) fn bytes(&self) -> Cow<'_, [u8]> {
+        match &self.values {
+            Values::Stored(bytes) => Cow::Borrowed(bytes),
+            Values::Made(recipe) => Cow::Owned(recipe.bytes(self.elements())),
+        }
+    }
+
+    /// How the elements are made, if they are not stored.
+    #[cfg(any(feature = "cuda", feature = "emulator"))]
+    pub(crate) fn recipe(&self) -> Option<Recipe> {
+        match self.values {
+            Values::Stored(_) => None,
+            Values::Made(recipe) => Some(recipe),
+        }
+    }
+
+    /// The same tensor with its elements in memory.
+    pub(crate) fn in_memory(self) -> Self {
+        match self.values {
+            Values::Stored(_) => self,
+            Values::Made(_) => {
+                let bytes = self.bytes().into_owned();
+                Self::stored(self.dtype, self.shape, Cow::Owned(bytes))
+            }
         }
     }
 
     /// All elements widened to f32 (exact).
     pub(crate) fn to_f32(&self) -> Vec<f32> {
         let mut values = Vec::new();
-        self.widen(0, self.shape.iter().product(), &mut values);
+        self.widen(0, self.elements(), &mut values);
         values
     }
 
@@ -74,7 +142,10 @@ impl HostTensor {
         fn each<const N: usize>(bytes: &[u8], from: usize, count: usize) -> impl Iterator<Item = [u8; N]> {
             bytes.as_chunks::<N>().0[from..from + count].iter().copied()
         }
-        let bytes = &self.bytes;
+        let bytes = match &self.values {
+            Values::Stored(bytes) => bytes,
+            Values::Made(recipe) => return recipe.widen(from, count, out),
+        };
         match self.dtype {
             DType::F32 => out.extend(each(bytes, from, count).map(f32::from_le_bytes)),
             DType::Bf16 => out.extend(each(bytes, from, count).map(|b| bf16::from_le_bytes(b).to_f32())),
@@ -84,20 +155,21 @@ impl HostTensor {
         }
     }
 
-    /// A tensor of `shape` whose element `i` is this one's element `source(i)`.
+    /// A tensor of `shape` whose element `i` is this one's element `source(i)`. One that is made is made in its new
+    /// shape: what is random is as good in any order.
     pub(crate) fn rearranged(&self, shape: Vec<usize>, source: impl Fn(usize) -> usize) -> Self {
+        let stored = match &self.values {
+            Values::Stored(stored) => stored,
+            Values::Made(recipe) => return Self::made(shape, *recipe),
+        };
         let count: usize = shape.iter().product();
         let width = if self.dtype == DType::F32 { 4 } else { 2 };
         let mut bytes = Vec::with_capacity(count * width);
         for i in 0..count {
             let at = source(i) * width;
-            bytes.extend_from_slice(&self.bytes[at..at + width]);
+            bytes.extend_from_slice(&stored[at..at + width]);
         }
-        Self {
-            dtype: self.dtype.clone(),
-            shape,
-            bytes: Cow::Owned(bytes),
-        }
+        Self::stored(self.dtype.clone(), shape, Cow::Owned(bytes))
     }
 
     /// `[out, in, k]` to `[out, k * in]`: the matrix that a causal convolution multiplies its taps with, oldest first.
@@ -116,11 +188,16 @@ impl HostTensor {
     pub(crate) fn conv_transpose_as_matrix(&self, stride: usize) -> Self {
         let [inputs, out, k] = self.dims();
         let taps = k / stride;
-        self.rearranged(vec![stride * out, taps * inputs], |i| {
+        let matrix = self.rearranged(vec![stride * out, taps * inputs], |i| {
             let (row, tap, c) = (i / (taps * inputs), i / inputs % taps, i % inputs);
             let (j, o, back) = (row / out, row % out, taps - 1 - tap);
             (c * out + o) * k + back * stride + j
-        })
+        });
+        match matrix.values {
+            // Its first dimension is not that of its outputs.
+            Values::Made(recipe) => Self::made(matrix.shape, recipe.with_inputs(taps * inputs)),
+            Values::Stored(_) => matrix,
+        }
     }
 
     /// `[out, in, k, k]` of a convolution over two dimensions to `[out, k * k * in]`, the second dimension first.

@@ -32,6 +32,7 @@ struct Raw {
     talker_top_k: Option<u32>,
     talker_top_p: Option<f32>,
     talker_repetition_penalty: Option<f32>,
+    talker_min_new_tokens: Option<u32>,
     talker_max_new_tokens: Option<u32>,
     subtalker_dosample: Option<bool>,
     subtalker_temperature: Option<f32>,
@@ -42,6 +43,7 @@ struct Raw {
     thinker_top_k: Option<u32>,
     thinker_top_p: Option<f32>,
     thinker_repetition_penalty: Option<f32>,
+    thinker_min_new_tokens: Option<u32>,
     thinker_max_new_tokens: Option<u32>,
 }
 
@@ -62,7 +64,7 @@ impl GenerationDefaults {
             top_k: raw.talker_top_k.unwrap_or(50),
             top_p: raw.talker_top_p.unwrap_or(1.0),
             repetition_penalty: raw.talker_repetition_penalty.unwrap_or(1.05),
-            min_tokens: 0,
+            min_tokens: raw.talker_min_new_tokens.unwrap_or(0),
         };
         // The reference implementation fixes these for the published model and reads them nowhere.
         let predictor = Sampling {
@@ -83,6 +85,7 @@ impl GenerationDefaults {
             top_k: raw.thinker_top_k.unwrap_or(0),
             top_p: raw.thinker_top_p.unwrap_or(1.0),
             repetition_penalty: raw.thinker_repetition_penalty.unwrap_or(1.0),
+            min_tokens: raw.thinker_min_new_tokens.unwrap_or(0),
             ..TextSampling::default()
         };
         let defaults = Self {

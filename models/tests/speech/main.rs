@@ -16,6 +16,7 @@ mod hearing;
 mod limits;
 mod parity;
 mod preemption;
+mod random;
 mod requests;
 mod seeds;
 mod streaming_equals_whole;

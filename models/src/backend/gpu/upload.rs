@@ -1,18 +1,18 @@
 //! Weights on their way to a GPU.
 
 use half::bf16;
-use omni_gpu::kernels::{Copy, Fill};
+use omni_gpu::kernels::{Copy, Fill, Uniform};
 use omni_gpu::{Address, Device, Float, Memory};
 
 use super::{Experts, Gpu, Matrix, Table, Vector, small};
 use crate::backend::{ComputeError, Params, Result};
-use crate::checkpoint::{DType, HostTensor};
+use crate::checkpoint::{self, DType, HostTensor, Recipe};
 
 impl<D: Device> Gpu<D> {
     /// The tensor's elements as the backend's floats.
     fn elements<'a>(&self, tensor: &'a HostTensor) -> std::borrow::Cow<'a, [u8]> {
         match (self.float, &tensor.dtype) {
-            (Float::F32, DType::F32) | (Float::Bf16, DType::Bf16) => (&*tensor.bytes).into(),
+            (Float::F32, DType::F32) | (Float::Bf16, DType::Bf16) => tensor.bytes(),
             _ => self.floats(&tensor.to_f32()).into(),
         }
     }
@@ -30,18 +30,36 @@ impl<D: Device> Gpu<D> {
 
     fn upload_f32(&self, tensor: &HostTensor) -> Result<D::Memory> {
         let bytes: Vec<u8> = tensor.to_f32().iter().flat_map(|v| v.to_le_bytes()).collect();
-        self.stack(&[bytes.into()])
+        let device = &self.lane().device;
+        let memory = device.alloc(bytes.len())?;
+        device.upload(memory.address(), &bytes)?;
+        Ok(memory)
     }
 
-    fn stack(&self, parts: &[std::borrow::Cow<'_, [u8]>]) -> Result<D::Memory> {
-        let device = &self.lane().device;
-        let memory = device.alloc(parts.iter().map(|p| p.len()).sum())?;
+    /// One tensor behind the other. What is random is made where it is to be: it never lies in the host's memory.
+    fn stack(&self, parts: &[&HostTensor]) -> Result<D::Memory> {
+        let each = |t: &HostTensor| t.elements() * self.float.bytes();
+        let memory = self.lane().device.alloc(parts.iter().map(|t| each(t)).sum())?;
         let mut at = memory.address();
         for part in parts {
-            device.upload(at, part)?;
-            at = at.offset(part.len());
+            match part.recipe() {
+                Some(Recipe::Uniform(uniform)) => self.make(at, part.elements(), &uniform)?,
+                _ => self.lane().device.upload(at, &self.elements(part))?,
+            }
+            at = at.offset(each(part));
         }
         Ok(memory)
+    }
+
+    fn make(&self, out: Address, count: usize, uniform: &checkpoint::Uniform) -> Result<()> {
+        let kernel = Uniform {
+            out,
+            count: small(count),
+            seed: uniform.seed,
+            tensor: uniform.tensor,
+            step: uniform.step(),
+        };
+        self.launch(kernel.launch(self.float))
     }
 
     /// Zeroed memory for so many of the backend's floats, and `keep` bytes of what was there before.
@@ -76,9 +94,8 @@ impl<D: Device> Params for Gpu<D> {
     type Experts = Experts<D>;
 
     fn matrix(&self, parts: &[HostTensor], bias: Option<&HostTensor>) -> Result<Matrix<D>> {
-        let elements: Vec<_> = parts.iter().map(|t| self.elements(t)).collect();
         Ok(Matrix {
-            weight: self.stack(&elements)?,
+            weight: self.stack(&parts.iter().collect::<Vec<_>>())?,
             bias: bias.map(|t| self.upload_f32(t)).transpose()?,
             outputs: parts.iter().map(|t| t.shape[0]).sum(),
             inputs: parts.first().map_or(0, |t| t.shape[1]),
@@ -93,7 +110,7 @@ impl<D: Device> Params for Gpu<D> {
 
     fn table(&self, values: HostTensor) -> Result<Table<D>> {
         Ok(Table {
-            values: self.stack(&[self.elements(&values)])?,
+            values: self.stack(&[&values])?,
             rows: values.shape[0],
             width: values.shape[1],
         })

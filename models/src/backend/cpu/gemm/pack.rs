@@ -1,5 +1,7 @@
 //! The matrix as the inner loop wants it.
 
+use std::borrow::Cow;
+
 use half::{bf16, f16};
 
 use crate::backend::cpu::isa::Isa;
@@ -32,24 +34,40 @@ pub(super) fn lanes(isa: Isa) -> usize {
 
 /// The stacked rows of several tensors.
 struct Source<'a> {
-    parts: &'a [HostTensor],
+    parts: Vec<Part<'a>>,
     inputs: usize,
+}
+
+struct Part<'a> {
+    rows: usize,
+    dtype: &'a DType,
+    bytes: Cow<'a, [u8]>,
+}
+
+impl<'a> Part<'a> {
+    fn of(tensor: &'a HostTensor) -> Self {
+        Self {
+            rows: tensor.shape[0],
+            dtype: &tensor.dtype,
+            bytes: tensor.bytes(),
+        }
+    }
 }
 
 impl Source<'_> {
     /// Element type shared by all parts, widened if they differ.
     fn is_bf16(&self) -> bool {
-        self.parts.iter().all(|p| p.dtype == DType::Bf16)
+        self.parts.iter().all(|p| *p.dtype == DType::Bf16)
     }
 
     /// The bytes of row `n` and their type.
     fn row(&self, mut n: usize) -> (&[u8], &DType) {
-        for part in self.parts {
-            if n < part.shape[0] {
-                let size = part.bytes.len() / part.shape[0];
-                return (&part.bytes[n * size..(n + 1) * size], &part.dtype);
+        for part in &self.parts {
+            if n < part.rows {
+                let size = part.bytes.len() / part.rows;
+                return (&part.bytes[n * size..(n + 1) * size], part.dtype);
             }
-            n -= part.shape[0];
+            n -= part.rows;
         }
         unreachable!("rows are counted over the same parts")
     }
@@ -77,7 +95,10 @@ impl Matrix {
     pub(in crate::backend::cpu) fn pack(isa: Isa, parts: &[HostTensor], bias: Option<&[f32]>) -> Self {
         let lanes = lanes(isa);
         let (inputs, outputs) = (parts[0].shape[1], parts.iter().map(|p| p.shape[0]).sum::<usize>());
-        let source = Source { parts, inputs };
+        let source = Source {
+            parts: parts.iter().map(Part::of).collect(),
+            inputs,
+        };
         let rest = outputs % (2 * lanes);
         let count = outputs / (2 * lanes) + usize::from(rest > lanes);
         let tail = if rest == 0 || rest > lanes {

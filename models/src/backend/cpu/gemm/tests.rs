@@ -18,11 +18,7 @@ fn tensor(shape: Vec<usize>, values: &[f32], half: bool) -> HostTensor {
         .iter()
         .flat_map(|v| bf16::from_f32(*v).to_le_bytes())
         .collect();
-    HostTensor {
-        dtype: DType::Bf16,
-        shape,
-        bytes: bytes.into(),
-    }
+    HostTensor::stored(DType::Bf16, shape, bytes.into())
 }
 
 fn plain(x: &Lhs<'_>, s: Segment, w: &[f32], bias: &[f32], outputs: usize) -> Vec<f64> {

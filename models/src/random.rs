@@ -1,0 +1,278 @@
+//! Checkpoints of known shapes with random weights: all there is to measure of a pipeline, without any weights.
+//!
+//! Flows in: a name such as `random:qwen3-omni-30b-a3b@7`. Flows out: the small files of such a checkpoint, and the list of
+//! its tensors, which is what the networks ask for, each with the recipe of its values. No value is made here.
+
+mod files;
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::str::FromStr;
+
+use serde::{Deserialize, Serialize};
+
+use crate::backend::DryRun;
+use crate::checkpoint::{Checkpoint, CheckpointSource, LoadError, Recipe, TensorInfo, Uniform};
+use crate::config::{AudioConfig, SpeechConfig, ThinkerConfig};
+use crate::loader::Loader;
+use crate::{audio_encoder, speech, thinker_model};
+
+/// What is in front of every name.
+const PREFIX: &str = "random:";
+
+/// What a model's shapes are called, and what they are.
+#[derive(Debug, PartialEq, Eq)]
+struct Family {
+    name: &'static str,
+    /// The part of its `config.json` that is read.
+    config: &'static str,
+    /// Whether it has a thinker and an audio encoder.
+    converses: bool,
+    /// Frames of every utterance: 10 s.
+    frames: u32,
+    /// Tokens of every answer: about what is said in 10 s.
+    tokens: u32,
+}
+
+const PUBLISHED: &str = include_str!("random/qwen3-omni-30b-a3b.json");
+
+static FAMILIES: [Family; 3] = [
+    Family {
+        name: "qwen3-omni-30b-a3b",
+        config: PUBLISHED,
+        converses: true,
+        frames: 125,
+        tokens: 35,
+    },
+    Family {
+        name: "qwen3-omni-30b-a3b-speech",
+        config: PUBLISHED,
+        converses: false,
+        frames: 125,
+        tokens: 35,
+    },
+    Family {
+        name: "embedded",
+        config: include_str!("random/embedded.json"),
+        converses: true,
+        frames: 250,
+        tokens: 150,
+    },
+];
+
+/// The shapes of a known model and the seed of its weights, written `random:NAME` or `random:NAME@SEED`.
+///
+/// `qwen3-omni-30b-a3b` has the published shapes of thinker, audio encoder, talker, code predictor and code2wav,
+/// `qwen3-omni-30b-a3b-speech` those of them that speaking needs, `embedded` those of the model inside the server.
+/// Without a seed it is 0.
+///
+/// Random weights end nowhere: every utterance has 10 s, unless the caller or the length of the text set a limit below
+/// that, and every answer as many tokens as speech of that length has (35; of the embedded shapes, which read and write
+/// letters, 150).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(into = "String", try_from = "String")]
+pub struct RandomModel {
+    family: &'static Family,
+    seed: u64,
+}
+
+/// Text that is not the name of a random model.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum RandomNameError {
+    /// Nothing is called that.
+    #[error("there is no {found:?}, expected one of {}", names().join(", "))]
+    Name {
+        /// What was there, without a seed.
+        found: String,
+    },
+    /// The part behind the @ is no seed.
+    #[error("the seed is {found:?}, a whole number from 0 to {} is expected", u64::MAX)]
+    Seed {
+        /// What was there.
+        found: String,
+    },
+}
+
+fn names() -> Vec<String> {
+    FAMILIES.iter().map(|f| format!("{PREFIX}{}", f.name)).collect()
+}
+
+impl FromStr for RandomModel {
+    type Err = RandomNameError;
+
+    fn from_str(text: &str) -> Result<Self, RandomNameError> {
+        let (name, seed) = text
+            .split_once('@')
+            .map_or((text, None), |(name, seed)| (name, Some(seed)));
+        let known = |bare: &str| FAMILIES.iter().find(|f| f.name == bare);
+        let family = name.strip_prefix(PREFIX).and_then(known);
+        let family = family.ok_or_else(|| RandomNameError::Name { found: name.into() })?;
+        // `parse` would take a sign.
+        let digits = |seed: &&str| seed.bytes().all(|b| b.is_ascii_digit());
+        let seed = match seed {
+            None => 0,
+            Some(seed) => {
+                let number = Some(seed).filter(digits).and_then(|seed| seed.parse().ok());
+                number.ok_or_else(|| RandomNameError::Seed { found: seed.into() })?
+            }
+        };
+        Ok(Self { family, seed })
+    }
+}
+
+impl fmt::Display for RandomModel {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{PREFIX}{}", self.family.name)?;
+        match self.seed {
+            0 => Ok(()),
+            seed => write!(f, "@{seed}"),
+        }
+    }
+}
+
+impl From<RandomModel> for String {
+    fn from(model: RandomModel) -> Self {
+        model.to_string()
+    }
+}
+
+impl TryFrom<String> for RandomModel {
+    type Error = RandomNameError;
+
+    fn try_from(text: String) -> Result<Self, RandomNameError> {
+        text.parse()
+    }
+}
+
+impl RandomModel {
+    /// Whether `text` is meant to name a random model, rightly or not.
+    #[must_use]
+    pub fn is_meant(text: &str) -> bool {
+        text.starts_with(PREFIX)
+    }
+
+    /// The content of one of the checkpoint's files, `None` if it has no such file.
+    pub(crate) fn file(&self, name: &str) -> Option<Vec<u8>> {
+        files::file(self, name)
+    }
+
+    /// The checkpoint with its list of tensors.
+    pub(crate) fn checkpoint(self) -> Result<Checkpoint, LoadError> {
+        let place = self.to_string();
+        let made = |(name, shape): (String, Vec<usize>)| {
+            let recipe = self.recipe(&name, &shape);
+            (name, TensorInfo::made(place.clone(), shape, recipe))
+        };
+        let tensors = self.asked()?.into_iter().map(made).collect();
+        Ok(Checkpoint::of(CheckpointSource::Random(self), tensors))
+    }
+
+    /// The tensors that the networks ask for, with their shapes.
+    fn asked(&self) -> Result<BTreeMap<String, Vec<usize>>, LoadError> {
+        let empty = Checkpoint::of(CheckpointSource::Random(*self), BTreeMap::new());
+        let json = self.family.config.as_bytes();
+        let dry = Loader::new(&empty, &DryRun);
+        speech::nets(&dry, &SpeechConfig::parse(json)?)?;
+        if self.family.converses {
+            thinker_model::nets(&dry, &ThinkerConfig::parse(json)?)?;
+            audio_encoder::nets(&dry, &AudioConfig::parse(json, None)?)?;
+        }
+        Ok(dry.into_asked())
+    }
+
+    /// How a tensor's values are made: such that what comes out of a layer is about as large as what went in, of
+    /// order one from the embeddings to the logits, and the waveform well within its bounds.
+    fn recipe(&self, name: &str, shape: &[usize]) -> Recipe {
+        if shape.len() < 2 {
+            let zero = [".bias", ".alpha", ".beta"].iter().any(|end| name.ends_with(end));
+            // Norms and scales of layers.
+            return Recipe::Constant(if zero { 0.0 } else { 1.0 });
+        }
+        let looked_up = name.contains("embed");
+        let waveform = name.starts_with("code2wav.") && shape[0] == 1;
+        let gain = match () {
+            () if waveform => WAVEFORM,
+            () if name.ends_with(".conv2.conv.weight") => RESIDUAL,
+            () => 1.0,
+        };
+        Recipe::Uniform(Uniform {
+            seed: self.seed,
+            tensor: fnv(name),
+            gain,
+            inputs: if looked_up { 1 } else { shape[1..].iter().product() },
+        })
+    }
+}
+
+/// Of a residual unit of code2wav's decoder: there are a dozen in a row without a norm, and what each adds is larger than
+/// what goes in.
+const RESIDUAL: f32 = 0.3;
+/// Of the convolution that makes the samples: its inputs are a few times as large as the samples should be.
+const WAVEFORM: f32 = 0.05;
+
+/// The 64-bit FNV-1a hash. (Fowler, Noll, Vo.)
+fn fnv(text: &str) -> u64 {
+    let step = |hash: u64, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
+    text.bytes().fold(0xcbf2_9ce4_8422_2325, step)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_is_read_as_it_is_written() {
+        for text in [
+            "random:embedded",
+            "random:qwen3-omni-30b-a3b@7",
+            "random:qwen3-omni-30b-a3b-speech@18446744073709551615",
+        ] {
+            let model: RandomModel = text.parse().expect("a name");
+            assert_eq!(model.to_string(), text);
+        }
+        assert_eq!(
+            "random:embedded@0".parse(),
+            "random:embedded".parse::<RandomModel>()
+        );
+    }
+
+    #[test]
+    fn other_names_are_refused_with_those_there_are() {
+        for text in [
+            "random:",
+            "random:tiny",
+            "embedded",
+            "random:Embedded",
+            "random:embedded ",
+            "random: embedded",
+            "random:@1",
+        ] {
+            let error = text.parse::<RandomModel>().expect_err(text);
+            assert!(matches!(error, RandomNameError::Name { .. }), "{text}");
+            for family in &FAMILIES {
+                assert!(error.to_string().contains(family.name), "{error}");
+            }
+        }
+        for seed in ["", "x", "-1", "+1", "1@2", " 1", "1.0", "18446744073709551616"] {
+            let error = format!("random:embedded@{seed}").parse::<RandomModel>();
+            assert_eq!(error, Err(RandomNameError::Seed { found: seed.into() }));
+        }
+    }
+
+    #[test]
+    fn names_hash_to_the_published_values() {
+        assert_eq!(fnv(""), 0xcbf2_9ce4_8422_2325);
+        assert_eq!(fnv("a"), 0xaf63_dc4c_8601_ec8c);
+        assert_eq!(fnv("foobar"), 0x8594_4171_f739_67e8);
+    }
+
+    #[test]
+    fn no_two_tensors_of_a_model_have_the_same_values() {
+        for family in &FAMILIES {
+            let model = RandomModel { family, seed: 3 };
+            let asked = model.asked().expect("the shapes are right");
+            let hashes: std::collections::HashSet<u64> = asked.keys().map(|name| fnv(name)).collect();
+            assert_eq!(hashes.len(), asked.len(), "{}", family.name);
+        }
+    }
+}

@@ -10,6 +10,7 @@ mod chat;
 mod checkpoint;
 mod code2wav;
 mod config;
+mod floor;
 mod loader;
 mod nn;
 mod paged;
@@ -28,6 +29,7 @@ pub use chat::{ChatError, ChatPiece, ChatPrompt, ChatTemplate, Message, MessageP
 pub use checkpoint::{Checkpoint, CheckpointSource, LoadError, Problem};
 pub use code2wav::Code2Wav;
 pub use config::{GenerationDefaults, TextTokens};
+pub use floor::{CountedFloor, Mixture, StageFloor, counted_floor};
 pub use random::{RandomModel, RandomNameError};
 pub use sampling::{Sampling, SamplingError, TextSampling};
 pub use speech::{DType, Kernels, LoadOptions, SpeechLimits, SpeechModel};

@@ -10,6 +10,7 @@ mod chat;
 mod embedded;
 mod embedded_thinker;
 mod float_types;
+mod floor;
 mod golden;
 mod gpu;
 mod hearing;

@@ -1,0 +1,221 @@
+//! What of a model must be read to compute with it: parameters and bytes, counted over the tensors' shapes.
+//!
+//! The counted floor of a step is the bytes that it cannot do without, over the bytes per second that the memory gives:
+//! no step of that number format is faster, however it is computed. Activations are not counted, nor the rows that are
+//! looked up in tables; keys and values are told by position. Nothing is read here.
+
+use crate::checkpoint::{Checkpoint, CheckpointSource, LoadError};
+use crate::config::{FfnConfig, SpeechConfig, StackConfig, ThinkerConfig};
+use crate::speech::{DType, kv_position_bytes};
+use crate::{audio_encoder, thinker_model};
+
+/// The parts of a model.
+#[derive(Debug, Clone, PartialEq)]
+pub struct CountedFloor {
+    /// A token of text; its tables and its head are counted here. `None` if the checkpoint has no thinker.
+    pub thinker: Option<StageFloor>,
+    /// A pass over a recording.
+    pub audio_encoder: Option<StageFloor>,
+    /// The first code of a frame. Projections of text and of hidden states count as parameters and not for a step: rows of
+    /// text need not be projected where they are spoken.
+    pub talker: StageFloor,
+    /// The other codes of a frame: all its passes together.
+    pub predictor: StageFloor,
+    /// A piece of any length.
+    pub code2wav: StageFloor,
+}
+
+/// One part: what it holds, and what one step of it reads.
+#[derive(Debug, Clone, PartialEq)]
+pub struct StageFloor {
+    /// Numbers that it holds, experts and tables included.
+    pub parameters: u64,
+    /// Bytes of those.
+    pub bytes: u64,
+    /// Bytes that a step reads whatever its rows.
+    pub dense_bytes: u64,
+    /// Mixtures of experts, one per layer that has one.
+    pub mixtures: Vec<Mixture>,
+    /// Bytes of the keys and values of one position, all of which a row reads again at every step; of the code predictor
+    /// within a frame, of code2wav within its window, of an audio encoder none.
+    pub kv_position_bytes: u64,
+}
+
+/// The experts of one layer, of which a step reads those that some row goes to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Mixture {
+    /// How many there are.
+    pub experts: u64,
+    /// Experts per row.
+    pub top_k: u64,
+    /// Bytes of one.
+    pub expert_bytes: u64,
+}
+
+impl Mixture {
+    /// Experts that some of `rows` rows go to, on average, if each goes to any `top_k` of them:
+    /// `E (1 - (1 - k / E)^rows)`.
+    #[must_use]
+    pub fn expected_experts(&self, rows: u32) -> f64 {
+        let missed = 1.0 - self.top_k as f64 / self.experts as f64;
+        self.experts as f64 * (1.0 - missed.powf(f64::from(rows)))
+    }
+}
+
+impl StageFloor {
+    /// Bytes of weights that a step over `rows` rows reads, on average over where the rows are routed to.
+    #[must_use]
+    pub fn step_bytes(&self, rows: u32) -> f64 {
+        let routed = self
+            .mixtures
+            .iter()
+            .map(|m| m.expected_experts(rows) * m.expert_bytes as f64);
+        self.dense_bytes as f64 + routed.sum::<f64>()
+    }
+}
+
+/// Counts the parameters of a checkpoint that are used here, and the bytes that they take in `dtype`.
+///
+/// # Errors
+/// [`LoadError`] if the checkpoint's configuration or its list of tensors cannot be read.
+pub fn counted_floor(source: CheckpointSource, dtype: DType) -> Result<CountedFloor, LoadError> {
+    let place = source.place();
+    count(source, dtype).map_err(|e| e.at(place))
+}
+
+fn count(source: CheckpointSource, dtype: DType) -> Result<CountedFloor, LoadError> {
+    let checkpoint = Checkpoint::open(source)?;
+    let json = checkpoint.required("config.json")?;
+    let config = SpeechConfig::parse(&json)?;
+    let counting = Counting {
+        checkpoint: &checkpoint,
+        dtype,
+    };
+    let of = |part, stack: &StackConfig, passes| {
+        let mut stage = counting.stage(part, passes);
+        stage.kv_position_bytes = kv_position_bytes(stack, dtype);
+        stage.mixtures = counting.mixtures(part, stack);
+        stage
+    };
+    let passes = config.predictor.groups as u64 - 1;
+    let thinker = ThinkerConfig::parse(&json).and_then(|thinker| {
+        thinker_model::check(&checkpoint, &thinker)?;
+        Ok(of(Part::Thinker, &thinker.stack, 1))
+    });
+    let hears = checkpoint
+        .tensors()
+        .any(|(name, _)| Part::of(name) == Some(Part::AudioEncoder));
+    Ok(CountedFloor {
+        thinker: thinker.ok(),
+        audio_encoder: hears.then(|| counting.stage(Part::AudioEncoder, 1)),
+        talker: of(Part::Talker, &config.talker.stack, 1),
+        predictor: of(Part::Predictor, &config.predictor.stack, passes),
+        code2wav: of(Part::Code2Wav, &config.code2wav.stack, 1),
+    })
+}
+
+/// The part of the model that a tensor belongs to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Part {
+    Thinker,
+    AudioEncoder,
+    Talker,
+    Predictor,
+    Code2Wav,
+}
+
+impl Part {
+    fn of(tensor: &str) -> Option<Self> {
+        // The first that fits counts.
+        let parts = [
+            (audio_encoder::NAME, Self::AudioEncoder),
+            ("thinker.model.", Self::Thinker),
+            ("thinker.lm_head.", Self::Thinker),
+            ("talker.code_predictor.", Self::Predictor),
+            ("talker.", Self::Talker),
+            ("code2wav.", Self::Code2Wav),
+        ];
+        let found = parts.iter().find(|(prefix, _)| tensor.starts_with(prefix));
+        found.map(|(_, part)| *part)
+    }
+}
+
+struct Counting<'a> {
+    checkpoint: &'a Checkpoint,
+    dtype: DType,
+}
+
+impl Counting<'_> {
+    /// Names and sizes of a part's tensors.
+    fn tensors(&self, part: Part) -> impl Iterator<Item = (&str, u64)> {
+        let ours = self
+            .checkpoint
+            .tensors()
+            .filter(move |(name, _)| Part::of(name) == Some(part));
+        ours.map(|(name, info)| (name, info.shape.iter().map(|&n| n as u64).product()))
+    }
+
+    fn bytes(&self, numbers: u64) -> u64 {
+        numbers * self.dtype.bytes()
+    }
+
+    /// All but keys, values and experts. `passes`: how often a step goes through the layers.
+    fn stage(&self, part: Part, passes: u64) -> StageFloor {
+        let parameters = self.tensors(part).map(|(_, n)| n).sum();
+        let read = |(name, n): (&str, u64)| match Use::of(name) {
+            Use::EveryPass => n * passes,
+            // Of several heads each pass takes its own.
+            Use::OncePerStep => n,
+            Use::Routed | Use::NotInSteps => 0,
+        };
+        StageFloor {
+            parameters,
+            bytes: self.bytes(parameters),
+            dense_bytes: self.bytes(self.tensors(part).map(read).sum()),
+            mixtures: Vec::new(),
+            kv_position_bytes: 0,
+        }
+    }
+
+    fn mixtures(&self, part: Part, stack: &StackConfig) -> Vec<Mixture> {
+        let mixture = |(layer, ffn): (usize, &FfnConfig)| match *ffn {
+            FfnConfig::Dense { .. } => None,
+            FfnConfig::Moe { experts, top_k, .. } => {
+                let ours = format!(".layers.{layer}.mlp.experts.");
+                let numbers: u64 = self
+                    .tensors(part)
+                    .filter(|(name, _)| name.contains(&ours))
+                    .map(|(_, n)| n)
+                    .sum();
+                Some(Mixture {
+                    experts: experts as u64,
+                    top_k: top_k as u64,
+                    expert_bytes: self.bytes(numbers / experts as u64),
+                })
+            }
+        };
+        stack.ffn.iter().enumerate().filter_map(mixture).collect()
+    }
+}
+
+/// When a step reads a tensor.
+enum Use {
+    EveryPass,
+    OncePerStep,
+    /// If a row is routed there.
+    Routed,
+    /// Rows are looked up, or nothing of a step depends on it.
+    NotInSteps,
+}
+
+impl Use {
+    fn of(tensor: &str) -> Self {
+        let has = |part: &str| tensor.contains(part);
+        match () {
+            () if has("embed") || has("_projection.") => Self::NotInSteps,
+            () if has(".mlp.experts.") => Self::Routed,
+            () if has("_head.") => Self::OncePerStep,
+            () => Self::EveryPass,
+        }
+    }
+}

@@ -60,6 +60,21 @@ fn nvcc() -> Option<PathBuf> {
         .find(|nvcc| nvcc.is_file())
 }
 
+/// Of nvcc, as the driver writes its own: 13.0 is 13000.
+fn version(nvcc: &Path) -> u32 {
+    let said = std::process::Command::new(nvcc).arg("--version").output();
+    let said = String::from_utf8_lossy(&said.expect("nvcc can be run").stdout).into_owned();
+    let release = said
+        .split("release ")
+        .nth(1)
+        .and_then(|rest| rest.split(',').next());
+    let parts = release.and_then(|release| release.trim().split_once('.'));
+    let number =
+        parts.and_then(|(major, minor)| Some((major.parse::<u32>().ok()?, minor.parse::<u32>().ok()?)));
+    let (major, minor) = number.unwrap_or_else(|| panic!("nvcc says {said:?}, expected a release"));
+    1000 * major + 10 * minor
+}
+
 /// Every kernel file to a binary with machine code for `CUDA_ARCH` (default 90; several with commas) and, for all other
 /// devices from 8.0 on, PTX that the driver compiles. Without nvcc, or with `OMNI_SKIP_PTX=1`, there are none: the crate
 /// can be checked, and a program says at run time what it lacks.
@@ -74,8 +89,10 @@ fn cuda(out: &Path, files: &[PathBuf]) {
             "cargo::warning=nvcc was not used: this build has no kernels for a GPU (`make cuda` sets it up)"
         );
         fs::write(out.join("modules.rs"), "&[]").expect("a writable build directory");
+        fs::write(out.join("version.rs"), "0").expect("a writable build directory");
         return;
     };
+    fs::write(out.join("version.rs"), version(&nvcc).to_string()).expect("a writable build directory");
     let archs = env::var("CUDA_ARCH").unwrap_or_else(|_| "90".into());
     let jobs: Vec<_> = files
         .iter()

@@ -21,6 +21,9 @@ pub use memory::{CudaMemory, CudaStaging};
 /// The compiled kernels, a name and a binary per file of `kernels/`. None if nvcc was not there.
 pub(crate) const MODULES: &[(&str, &[u8])] = include!(concat!(env!("OUT_DIR"), "/modules.rs"));
 
+/// The version of CUDA whose compiler made them: 13.0 is 13000. Older drivers refuse them.
+const VERSION: i32 = include!(concat!(env!("OUT_DIR"), "/version.rs"));
+
 /// The oldest devices that the kernels are compiled for: bf16 and its tensor cores.
 const OLDEST: (i32, i32) = (8, 0);
 
@@ -87,35 +90,67 @@ fn text(error: DriverError) -> String {
     words.unwrap_or_else(|_| format!("error {:?}", error.0))
 }
 
+fn no_device(ordinal: usize, error: DriverError) -> GpuError {
+    GpuError::Unavailable(format!("device {ordinal}: {}", text(error)))
+}
+
+/// The name of a device, if it can be used.
+fn probe(ordinal: usize) -> Result<String> {
+    let unavailable = |reason: String| GpuError::Unavailable(reason);
+    if MODULES.is_empty() {
+        return Err(unavailable(
+            "this program was built without the kernels (nvcc was not found): build it with `make cuda`"
+                .into(),
+        ));
+    }
+    #[expect(unsafe_code, reason = "loading a library runs its code")]
+    // SAFETY: only the driver's own library is looked for, whose initialisers have no conditions.
+    let driver = unsafe { sys::is_culib_present() };
+    if !driver {
+        return Err(unavailable(
+            "the NVIDIA driver (libcuda.so.1) was not found".into(),
+        ));
+    }
+    let mut version = 0;
+    #[expect(unsafe_code, reason = "the driver's interface is C")]
+    // SAFETY: it writes one number.
+    unsafe { sys::cuDriverGetVersion(&raw mut version) }
+        .result()
+        .map_err(failed("cuDriverGetVersion"))?;
+    let dotted = |version: i32| format!("{}.{}", version / 1000, version % 1000 / 10);
+    if version < VERSION {
+        return Err(unavailable(format!(
+            "the NVIDIA driver is for CUDA {}, the kernels are compiled for {}",
+            dotted(version),
+            dotted(VERSION)
+        )));
+    }
+    result::init().map_err(|e| no_device(ordinal, e))?;
+    let number = i32::try_from(ordinal).unwrap_or(i32::MAX);
+    let device = result::device::get(number).map_err(|e| no_device(ordinal, e))?;
+    let name = result::device::get_name(device).map_err(failed("cuDeviceGetName"))?;
+    let attribute = |which| {
+        #[expect(unsafe_code, reason = "the driver's interface is C")]
+        // SAFETY: the device is one that the driver has just named.
+        unsafe { result::device::get_attribute(device, which) }.map_err(failed("cuDeviceGetAttribute"))
+    };
+    let capability = (
+        attribute(sys::CUdevice_attribute::CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR)?,
+        attribute(sys::CUdevice_attribute::CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR)?,
+    );
+    if capability < OLDEST {
+        let ((major, minor), (least, _)) = (capability, OLDEST);
+        return Err(unavailable(format!(
+            "{name} has compute capability {major}.{minor}, expected at least {least}.0"
+        )));
+    }
+    Ok(name)
+}
+
 impl Loaded {
     fn new(ordinal: usize) -> Result<Self> {
-        let unavailable = |reason: String| GpuError::Unavailable(reason);
-        if MODULES.is_empty() {
-            return Err(unavailable(
-                "this program was built without the kernels (nvcc was not found): build it with `make cuda`"
-                    .into(),
-            ));
-        }
-        #[expect(unsafe_code, reason = "loading a library runs its code")]
-        // SAFETY: only the driver's own library is looked for, whose initialisers have no conditions.
-        let driver = unsafe { sys::is_culib_present() };
-        if !driver {
-            return Err(unavailable(
-                "the NVIDIA driver (libcuda.so.1) was not found".into(),
-            ));
-        }
-        let context =
-            CudaContext::new(ordinal).map_err(|e| unavailable(format!("device {ordinal}: {}", text(e))))?;
-        let name = context.name().map_err(failed("cuDeviceGetName"))?;
-        let capability = context
-            .compute_capability()
-            .map_err(failed("cuDeviceGetAttribute"))?;
-        if capability < OLDEST {
-            let ((major, minor), (least, _)) = (capability, OLDEST);
-            return Err(unavailable(format!(
-                "{name} has compute capability {major}.{minor}, expected at least {least}.0"
-            )));
-        }
+        let name = probe(ordinal)?;
+        let context = CudaContext::new(ordinal).map_err(|e| no_device(ordinal, e))?;
         let mut loaded = Self {
             context,
             name,
@@ -168,6 +203,15 @@ impl Loaded {
 }
 
 impl Cuda {
+    /// The name of the device of this number, if it can be used. Takes none of its memory.
+    ///
+    /// # Errors
+    /// [`GpuError::Unavailable`] if there is no driver, no such device, or one that is too old; [`GpuError::Driver`] if it
+    /// does not answer.
+    pub fn probe(ordinal: usize) -> Result<String> {
+        probe(ordinal)
+    }
+
     /// The device of this number, with a queue.
     ///
     /// # Errors

@@ -5,6 +5,11 @@
 //! `Emulated` (feature `emulator`) is a device on the processor that runs the same source: what is tested is what is
 //! shipped. `Cuda` (feature `cuda`) is an NVIDIA device. This crate knows nothing of models.
 
+#![cfg_attr(
+    not(any(feature = "cuda", feature = "emulator")),
+    allow(dead_code, reason = "devices check what they launch, and there is none")
+)]
+
 #[cfg(feature = "cuda")]
 mod cuda;
 mod device;

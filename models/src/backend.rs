@@ -171,6 +171,9 @@ pub struct GpuFigures {
     pub fallbacks: u64,
 }
 
+/// Is told why a step was computed with more effort than necessary.
+pub type TellFallback = Box<dyn Fn(&str) + Send + Sync>;
+
 /// Which step is computed, and how large it is: two steps with equal keys launch the same operations.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) struct StepKey {
@@ -227,6 +230,9 @@ pub(crate) trait Backend: Params {
     fn bucket_keys(&self, keys: usize) -> usize {
         keys
     }
+
+    /// As [`Backend::take_fallbacks`], as it happens.
+    fn tell_fallbacks(&self, _to: TellFallback) {}
 
     /// Computes a step, most of whose operations a backend may know already from a step with this key. `step` must do
     /// the same operations on the same memory whenever the key is the same, and must not look at what they computed.

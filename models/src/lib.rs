@@ -24,7 +24,7 @@ mod thinker_model;
 mod tokenizer;
 
 pub use audio_encoder::{AUDIO_SAMPLE_RATE, AudioEncoder, AudioError};
-pub use backend::GpuFigures;
+pub use backend::{GpuFigures, TellFallback};
 pub use chat::{ChatError, ChatPiece, ChatPrompt, ChatTemplate, Message, MessagePart, Role, TalkerPrompt};
 pub use checkpoint::{Checkpoint, CheckpointSource, LoadError, Problem};
 pub use code2wav::Code2Wav;
@@ -32,7 +32,7 @@ pub use config::{GenerationDefaults, TextTokens};
 pub use floor::{CountedFloor, Mixture, StageFloor, counted_floor};
 pub use random::{RandomModel, RandomNameError};
 pub use sampling::{Sampling, SamplingError, TextSampling};
-pub use speech::{DType, Kernels, LoadOptions, SpeechLimits, SpeechModel};
+pub use speech::{DType, Kernels, LoadOptions, Parts, SpeechLimits, SpeechModel, probe_gpu};
 pub use talker::{KvOptions, Talker, TalkerRequest, UserRow};
 pub use thinker::{HiddenRows, PromptPiece, Thinker, ThinkerRequest, ThinkerToken};
 pub use thinker_model::{ThinkerLimits, ThinkerModel};

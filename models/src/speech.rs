@@ -1,6 +1,6 @@
 //! The whole speech path of one checkpoint: loaded once, then as many talkers and vocoders as there are replicas.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use candle_core::{DType as CandleType, Device};
 use omni_engine::ModelError;
@@ -8,7 +8,7 @@ use omni_engine::ModelError;
 use crate::audio_encoder::{self, AudioEncoder};
 #[cfg(any(feature = "cuda", feature = "emulator"))]
 use crate::backend::Gpu;
-use crate::backend::{Backend, Candle, Cpu, DryRun, GpuFigures, Params};
+use crate::backend::{Backend, Candle, Cpu, DryRun, GpuFigures, Params, TellFallback};
 use crate::chat::ChatTemplate;
 use crate::checkpoint::{Checkpoint, CheckpointSource, LoadError, Problem};
 use crate::code2wav::{self, Code2Wav, Code2WavNet};
@@ -16,7 +16,7 @@ use crate::config::{AudioConfig, GenerationDefaults, SpeechConfig, StackConfig, 
 use crate::loader::Loader;
 use crate::talker::{self, KvOptions, Talker, TalkerNet};
 use crate::thinker;
-use crate::thinker_model::{self, ThinkerModel};
+use crate::thinker_model::{self, ThinkerLimits, ThinkerModel};
 use crate::tokenizer::Tokenizer;
 
 /// The networks, over what is to compute them.
@@ -26,22 +26,25 @@ fn any_nets(
     options: LoadOptions,
 ) -> Result<Box<dyn AnyNets>, LoadError> {
     let candle = |dtype| {
-        let nets = Nets::load(checkpoint, config, Candle::new(Device::Cpu, dtype))?;
+        let nets = Nets::load(checkpoint, config, Candle::new(Device::Cpu, dtype), options.parts)?;
         Ok(Box::new(nets) as Box<dyn AnyNets>)
     };
     match (options.kernels, options.dtype) {
         #[cfg(feature = "cuda")]
-        (Kernels::Cuda { device, graphs }, dtype) => {
+        (Kernels::Cuda { device, graphs }, _) => {
             let device = omni_gpu::Cuda::open(device).map_err(|e| machine(e.to_string()))?;
-            gpu(checkpoint, config, device, dtype, graphs)
+            gpu(checkpoint, config, device, options, graphs)
         }
         #[cfg(not(feature = "cuda"))]
         (Kernels::Cuda { .. }, _) => Err(machine("this build has no kernels for NVIDIA devices".into())),
         #[cfg(feature = "emulator")]
-        (Kernels::Emulated { graphs }, dtype) => {
-            gpu(checkpoint, config, omni_gpu::Emulated::default(), dtype, graphs)
+        (Kernels::Emulated { graphs }, _) => {
+            gpu(checkpoint, config, omni_gpu::Emulated::default(), options, graphs)
         }
-        (Kernels::Auto, DType::F32) => Ok(Box::new(Nets::load(checkpoint, config, Cpu::new())?)),
+        (Kernels::Auto, DType::F32) => {
+            let nets = Nets::load(checkpoint, config, Cpu::new(), options.parts)?;
+            Ok(Box::new(nets))
+        }
         (Kernels::Candle, DType::F32) => candle(CandleType::F32),
         (_, DType::Bf16) => candle(CandleType::BF16),
         (_, DType::F16) => candle(CandleType::F16),
@@ -58,16 +61,29 @@ fn gpu<D: omni_gpu::Device>(
     checkpoint: &Checkpoint,
     config: &SpeechConfig,
     device: D,
-    dtype: DType,
+    options: LoadOptions,
     graphs: bool,
 ) -> Result<Box<dyn AnyNets>, LoadError> {
-    let float = match dtype {
+    let float = match options.dtype {
         DType::F32 => omni_gpu::Float::F32,
         DType::Bf16 => omni_gpu::Float::Bf16,
         DType::F16 => return Err(machine("a GPU computes in f32 or bf16, not in f16".into())),
     };
     let gpu = Gpu::new(device, float, graphs);
-    Ok(Box::new(Nets::load(checkpoint, config, gpu)?))
+    Ok(Box::new(Nets::load(checkpoint, config, gpu, options.parts)?))
+}
+
+/// The name of the NVIDIA device of this number, if models can be computed on it; takes none of its memory.
+///
+/// # Errors
+/// Why not, in words.
+pub fn probe_gpu(device: usize) -> Result<String, String> {
+    #[cfg(feature = "cuda")]
+    return omni_gpu::Cuda::probe(device).map_err(|error| error.to_string());
+    #[cfg(not(feature = "cuda"))]
+    Err(format!(
+        "device {device} cannot be used: this build has no kernels for NVIDIA devices (`make cuda` makes one)"
+    ))
 }
 
 /// Number format that weights are kept and computed in.
@@ -122,6 +138,27 @@ pub struct LoadOptions {
     pub dtype: DType,
     /// Which implementation computes.
     pub kernels: Kernels,
+    /// What is read of it.
+    pub parts: Parts,
+}
+
+/// The networks of the speech path that are wanted. The rest of the checkpoint is checked all the same.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Parts {
+    /// The talker with its code predictor.
+    pub talker: bool,
+    /// The vocoder.
+    pub code2wav: bool,
+}
+
+impl Default for Parts {
+    /// All.
+    fn default() -> Self {
+        Self {
+            talker: true,
+            code2wav: true,
+        }
+    }
 }
 
 /// What callers must know of a model.
@@ -143,29 +180,50 @@ pub struct SpeechLimits {
     pub codebook_size: u32,
     /// Longest sequence of the talker, prompt and frames together, in positions.
     pub max_positions: u32,
-    /// Bytes of the talker's KV rows of one position.
-    pub kv_position_bytes: u64,
     /// Text tokens there are.
     pub text_vocab: u32,
 }
 
 struct Nets<P: Params> {
     params: P,
-    embed_tokens: Arc<P::Table>,
-    talker: Arc<TalkerNet<P>>,
-    code2wav: Arc<Code2WavNet<P>>,
+    /// Talker and thinker share it.
+    embed_tokens: OnceLock<Arc<P::Table>>,
+    talker: Option<Arc<TalkerNet<P>>>,
+    code2wav: Option<Arc<Code2WavNet<P>>>,
 }
 
 impl<P: Params> Nets<P> {
-    fn load(checkpoint: &Checkpoint, config: &SpeechConfig, params: P) -> Result<Self, LoadError> {
-        let (embed_tokens, talker, code2wav) = nets(&Loader::new(checkpoint, &params), config)?;
+    fn load(
+        checkpoint: &Checkpoint,
+        config: &SpeechConfig,
+        params: P,
+        parts: Parts,
+    ) -> Result<Self, LoadError> {
+        let loader = Loader::new(checkpoint, &params);
+        let embed_tokens = OnceLock::new();
+        let talker = match parts.talker {
+            true => {
+                let (table, talker) = talker_net(&loader, config)?;
+                let _ = embed_tokens.set(table);
+                Some(Arc::new(talker))
+            }
+            false => None,
+        };
+        let code2wav = match parts.code2wav {
+            true => Some(Arc::new(Code2WavNet::load(&loader, &config.code2wav)?)),
+            false => None,
+        };
         Ok(Self {
             params,
             embed_tokens,
-            talker: Arc::new(talker),
-            code2wav: Arc::new(code2wav),
+            talker,
+            code2wav,
         })
     }
+}
+
+fn not_loaded(part: &str) -> ModelError {
+    ModelError::Compute(format!("the {part} of this model was not loaded"))
 }
 
 /// The networks over whatever computes them.
@@ -177,21 +235,32 @@ trait AnyNets: Send + Sync {
     -> Result<AudioEncoder, LoadError>;
     fn gpu_figures(&self) -> Option<GpuFigures>;
     fn take_gpu_fallbacks(&self) -> Vec<String>;
+    fn tell_gpu_fallbacks(&self, to: TellFallback);
 }
 
 impl<B: Backend> AnyNets for Nets<B> {
     fn talker(&self, newline: u32, kv: KvOptions) -> Result<Talker, ModelError> {
-        let core = talker::Core::new(self.params.replica()?, Arc::clone(&self.talker), newline, kv)?;
+        let net = self.talker.clone().ok_or_else(|| not_loaded("talker"))?;
+        let core = talker::Core::new(self.params.replica()?, net, newline, kv)?;
         Ok(Talker(Box::new(core)))
     }
 
     fn code2wav(&self) -> Result<Code2Wav, ModelError> {
-        let core = code2wav::Core::new(self.params.replica()?, Arc::clone(&self.code2wav))?;
+        let net = self.code2wav.clone().ok_or_else(|| not_loaded("vocoder"))?;
+        let core = code2wav::Core::new(self.params.replica()?, net)?;
         Ok(Code2Wav(Box::new(core)))
     }
 
     fn thinker(&self, checkpoint: &Checkpoint, config: &ThinkerConfig) -> Result<ThinkerModel, LoadError> {
-        ThinkerModel::load(checkpoint, config, &self.params, &self.embed_tokens)
+        let embed_tokens = match self.embed_tokens.get() {
+            Some(table) => Arc::clone(table),
+            None => {
+                let loader = Loader::new(checkpoint, &self.params);
+                let table = thinker::embed_tokens(&loader, config.vocab, config.stack.hidden)?;
+                Arc::clone(self.embed_tokens.get_or_init(|| table))
+            }
+        };
+        ThinkerModel::load(checkpoint, config, &self.params, &embed_tokens)
     }
 
     fn audio_encoder(
@@ -209,22 +278,35 @@ impl<B: Backend> AnyNets for Nets<B> {
     fn take_gpu_fallbacks(&self) -> Vec<String> {
         self.params.take_fallbacks()
     }
+
+    fn tell_gpu_fallbacks(&self, to: TellFallback) {
+        self.params.tell_fallbacks(to);
+    }
 }
 
-pub(crate) type Networks<P> = (Arc<<P as Params>::Table>, TalkerNet<P>, Code2WavNet<P>);
-
 /// Loads all that speaking needs.
-pub(crate) fn nets<P: Params>(l: &Loader<'_, P>, config: &SpeechConfig) -> Result<Networks<P>, LoadError> {
+pub(crate) fn nets<P: Params>(
+    l: &Loader<'_, P>,
+    config: &SpeechConfig,
+) -> Result<(TalkerNet<P>, Code2WavNet<P>), LoadError> {
+    let (_, talker) = talker_net(l, config)?;
+    Ok((talker, Code2WavNet::load(l, &config.code2wav)?))
+}
+
+fn talker_net<P: Params>(
+    l: &Loader<'_, P>,
+    config: &SpeechConfig,
+) -> Result<(Arc<P::Table>, TalkerNet<P>), LoadError> {
     let talker = &config.talker;
     let embed_tokens = thinker::embed_tokens(l, talker.text_vocab, talker.thinker_hidden)?;
-    let talker = TalkerNet::load(
+    let net = TalkerNet::load(
         l,
         Arc::clone(&embed_tokens),
         config.text,
         talker,
         &config.predictor,
     )?;
-    Ok((embed_tokens, talker, Code2WavNet::load(l, &config.code2wav)?))
+    Ok((embed_tokens, net))
 }
 
 /// Qwen3-Omni's speech path: tokenizer, talker with code predictor, code2wav.
@@ -238,7 +320,6 @@ pub struct SpeechModel {
     tokenizer: Tokenizer,
     newline: u32,
     limits: SpeechLimits,
-    dtype: DType,
 }
 
 impl std::fmt::Debug for SpeechModel {
@@ -270,7 +351,7 @@ impl SpeechModel {
         // The thinker may be another process's.
         dry.finish(|name| !name.starts_with("thinker."))?;
         let nets = any_nets(&checkpoint, &config, options)?;
-        let limits = limits(&config, options.dtype);
+        let limits = limits(&config);
         Ok(Self {
             nets,
             place,
@@ -280,7 +361,6 @@ impl SpeechModel {
             tokenizer,
             newline,
             limits,
-            dtype: options.dtype,
         })
     }
 
@@ -302,13 +382,28 @@ impl SpeechModel {
             .map_err(|e| e.at(self.place.clone()))
     }
 
+    /// Bytes of the talker's KV rows of one position.
+    #[must_use]
+    pub fn talker_kv_position_bytes(&self, dtype: DType) -> u64 {
+        kv_position_bytes(&self.config.talker.stack, dtype)
+    }
+
     /// Bytes of the thinker's KV rows of one position.
     ///
     /// # Errors
     /// [`LoadError`] if its configuration cannot be read.
-    pub fn thinker_kv_position_bytes(&self) -> Result<u64, LoadError> {
+    pub fn thinker_kv_position_bytes(&self, dtype: DType) -> Result<u64, LoadError> {
         let config = self.thinker_config().map_err(|e| e.at(self.place.clone()))?;
-        Ok(kv_position_bytes(&config.stack, self.dtype))
+        Ok(kv_position_bytes(&config.stack, dtype))
+    }
+
+    /// What callers must know of the thinker, whose weights are not read for that.
+    ///
+    /// # Errors
+    /// [`LoadError`] if its configuration cannot be read.
+    pub fn thinker_limits(&self) -> Result<ThinkerLimits, LoadError> {
+        let config = self.thinker_config().map_err(|e| e.at(self.place.clone()))?;
+        Ok(thinker_model::limits(&config))
     }
 
     /// Reads the thinker's weights, which speaking does not need. Every call reads them anew: keep the result.
@@ -392,6 +487,12 @@ impl SpeechModel {
         self.nets.take_gpu_fallbacks()
     }
 
+    /// From now on tells `to` of such steps as they happen, on the threads that compute them. Once for every model: a
+    /// second listener is not told.
+    pub fn tell_gpu_fallbacks(&self, to: TellFallback) {
+        self.nets.tell_gpu_fallbacks(to);
+    }
+
     /// The text tokenizer.
     #[must_use]
     pub fn tokenizer(&self) -> &Tokenizer {
@@ -456,7 +557,7 @@ fn newline(tokenizer: &Tokenizer, config: &SpeechConfig) -> Result<u32, LoadErro
     }
 }
 
-fn limits(config: &SpeechConfig, dtype: DType) -> SpeechLimits {
+fn limits(config: &SpeechConfig) -> SpeechLimits {
     let count = |n: usize| u32::try_from(n).unwrap_or(u32::MAX);
     let samples_per_frame = config.code2wav.samples_per_frame();
     SpeechLimits {
@@ -468,7 +569,6 @@ fn limits(config: &SpeechConfig, dtype: DType) -> SpeechLimits {
         code_groups: count(config.predictor.groups),
         codebook_size: count(config.code2wav.codebook),
         max_positions: count(config.talker.max_positions),
-        kv_position_bytes: kv_position_bytes(&config.talker.stack, dtype),
         text_vocab: count(config.talker.text_vocab),
     }
 }

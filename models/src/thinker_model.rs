@@ -105,7 +105,7 @@ pub(crate) fn nets<P: Params>(l: &Loader<'_, P>, config: &ThinkerConfig) -> Resu
     ThinkerNet::load(l, embed_tokens, config)
 }
 
-fn limits(config: &ThinkerConfig) -> ThinkerLimits {
+pub(crate) fn limits(config: &ThinkerConfig) -> ThinkerLimits {
     let count = |n: usize| u32::try_from(n).unwrap_or(u32::MAX);
     ThinkerLimits {
         max_positions: count(config.max_positions),

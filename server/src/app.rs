@@ -4,6 +4,7 @@ mod admin;
 mod card;
 mod chat;
 mod converser;
+mod fleet;
 mod health;
 mod log;
 mod metrics;
@@ -125,6 +126,7 @@ impl App {
             .await
             .with_context(|| format!("cannot listen on {}", config.listen))?;
         let address = listener.local_addr()?;
+        tracing::info!(device = %config.device.device, because = config.device.because, "computing");
         let started = SystemTime::now();
         let (draining, stop, close) = Default::default();
         let (drain, registry) = (Drain::default(), Registry::default());

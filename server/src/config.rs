@@ -2,6 +2,7 @@
 //! open).
 
 pub mod deploy;
+mod device;
 mod keys;
 mod metrics;
 mod quotas;
@@ -15,8 +16,9 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use deploy::{Deploy, Resolution};
+use deploy::{Deploy, Given, Resolution};
 
+pub use device::{Chosen, Device, Probe, Wanted};
 pub use keys::{Holder, KeyFile, KeyHash, Scope, hash, new_key};
 pub use metrics::{MetricsListen, MetricsSettings, RawMetrics, RawPush, SecretUrl, hostname};
 pub use quotas::{Quota, Quotas};
@@ -39,6 +41,8 @@ pub enum ModelSource {
 pub struct Config {
     /// What to serve.
     pub model: ModelSource,
+    /// What to compute on where the deploy file does not say.
+    pub device: Chosen,
     /// How to run the stages.
     pub deploy: Deploy,
     /// The same as text, for processes that run a part of it.
@@ -114,7 +118,17 @@ impl RawConfig {
     /// # Errors
     /// [`ConfigError`] with one line per problem.
     pub fn resolve(self) -> Result<(Config, Resolution), ConfigError> {
+        self.resolve_on(&device::probe)
+    }
+
+    /// As [`resolve`](Self::resolve), where `probe` says which devices there are.
+    fn resolve_on(self, probe: Probe<'_>) -> Result<(Config, Resolution), ConfigError> {
         let mut problems = Vec::new();
+        let device = self.device.choose(probe).unwrap_or_else(|why| {
+            problems.push(format!("--device {why}"));
+            Chosen::default()
+        });
+        let max_active = self.max_active.unwrap_or_else(|| device.device.max_active());
         let tls = self.transport.tls(self.listen).unwrap_or_else(|wrong| {
             problems.extend(wrong);
             None
@@ -144,16 +158,25 @@ impl RawConfig {
                 "--cors-origin {origin}: expected \"*\" or scheme://host[:port], like https://example.org"
             )
         }));
-        problems.extend(self.counts().into_iter().filter_map(out_of_range));
+        problems.extend(self.counts(max_active).into_iter().filter_map(out_of_range));
         problems.extend(self.times().into_iter().filter_map(out_of_time));
         let metrics = self
             .metrics
             .resolve(self.transport.insecure_plaintext, self.listen);
         let traces = self.traces.resolve(&|name| std::env::var(name).ok());
-        let deploy = deploy::resolve(self.deploy.as_deref(), &self.set, self.max_active);
+        let given = Given {
+            max_active,
+            device: device.device,
+            probe,
+        };
+        let deploy = deploy::resolve(self.deploy.as_deref(), &self.set, given);
         match (deploy, metrics, traces) {
             (Ok(resolution), Ok(metrics), Ok(traces)) if problems.is_empty() => {
-                let config = self.into_config(model, &resolution, tls, metrics, traces);
+                let config = Config {
+                    device,
+                    max_active,
+                    ..self.into_config(model, &resolution, tls, metrics, traces)
+                };
                 Ok((config, resolution))
             }
             (deploy, metrics, traces) => {
@@ -187,12 +210,12 @@ impl RawConfig {
     }
 
     /// Every number: flag, value, least, most. The bounds are far beyond what makes sense, and keep memory and sums in bounds.
-    fn counts(&self) -> [(&'static str, usize, usize, usize); 9] {
+    fn counts(&self, max_active: usize) -> [(&'static str, usize, usize, usize); 9] {
         let transport = &self.transport;
         let streams = usize::try_from(transport.max_streams_per_connection).unwrap_or(usize::MAX);
         [
             ("--max-sessions", self.max_sessions, 1, 100_000),
-            ("--max-active", self.max_active, 1, 100_000),
+            ("--max-active", max_active, 1, 100_000),
             ("--max-waiting", self.max_waiting, 0, 100_000),
             ("--max-text-bytes", self.max_text_bytes, 1, 16 << 20),
             (
@@ -251,6 +274,7 @@ impl RawConfig {
             metrics,
             traces,
             model,
+            device: Chosen::default(),
             deploy: resolution.deploy.clone(),
             deploy_yaml: resolution.yaml(),
             speech_only: self.speech_only,
@@ -261,7 +285,7 @@ impl RawConfig {
             api_keys: self.api_keys,
             cors_origins: self.cors_origin,
             max_sessions: self.max_sessions,
-            max_active: self.max_active,
+            max_active: self.max_active.unwrap_or_default(),
             max_waiting: self.max_waiting,
             max_wait: self.max_wait,
             overload_wait: self.overload_wait,
@@ -338,6 +362,35 @@ mod tests {
         assert_eq!(problems.len(), 4, "{problems:?}");
     }
 
+    #[test]
+    fn the_device_decides_what_nobody_says() {
+        let probe = |number| {
+            (number == 0)
+                .then(|| "H200".to_owned())
+                .ok_or_else(|| "there is one".to_owned())
+        };
+        let on = |args: &[&str], probe: Probe<'_>| raw(args).resolve_on(probe).map(|(config, _)| config);
+        let gpu = on(&[], &probe).unwrap();
+        assert_eq!((gpu.device.device, gpu.max_active), (Device::Cuda(0), 64));
+        assert_eq!(gpu.deploy.talker.stage.device(0), Device::Cuda(0));
+        let cpu = on(&["--device", "cpu"], &probe).unwrap();
+        assert_eq!(
+            (cpu.device.device, cpu.max_active),
+            (Device::Cpu, Device::Cpu.max_active())
+        );
+        assert_eq!(cpu.deploy.talker.stage.device(0), Device::Cpu);
+        let none = |_| Err("there is no driver".to_owned());
+        let without = on(&[], &none).unwrap();
+        assert_eq!(
+            (without.device.device, without.device.because.as_str()),
+            (Device::Cpu, "there is no driver")
+        );
+        let ConfigError(problems) = on(&["--device", "cuda:1"], &probe).unwrap_err();
+        assert_eq!(problems, ["--device cuda:1 was asked for, but there is one"]);
+        let few = on(&["--max-active", "3"], &probe).unwrap();
+        assert_eq!((few.max_active, few.deploy.talker.max_num_seqs), (3, 6));
+    }
+
     /// What is said about one flag with this value.
     fn problem(flag: &str, value: &str) -> Option<String> {
         let ConfigError(mut problems) = raw(&[flag, value]).validate().err()?;
@@ -347,7 +400,7 @@ mod tests {
 
     #[test]
     fn every_number_is_good_up_to_its_limits_and_not_beyond() {
-        for (flag, _, least, most) in raw(&[]).counts() {
+        for (flag, _, least, most) in raw(&[]).counts(64) {
             let allowed = format!("expected {least} to {most}");
             for (value, good) in [
                 (least.checked_sub(1), false),

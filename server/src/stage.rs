@@ -29,10 +29,9 @@ mod thinker;
 mod wake;
 mod worker;
 
-/// What stages run on.
-pub const DEVICE: &str = "cpu";
-
-pub use backend::{BackendError, PromptError, Sampling, SpeechBackend, SpeechInfo, TalkerRequest, VoiceInfo};
+pub use backend::{
+    BackendError, DeviceFigures, PromptError, Sampling, SpeechBackend, SpeechInfo, TalkerRequest, VoiceInfo,
+};
 pub use chat::{
     ChatInfo, ChatMessage, Clip, ContextRow, Detokenizer, DetokenizerMaker, Hearing, Part, Prompt,
     PromptBuilder, PromptPiece, ReplyToken, Role, ThinkerRequest, Voicing,

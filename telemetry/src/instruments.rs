@@ -4,6 +4,7 @@
 //! zero before its first event.
 
 mod audio;
+mod computing;
 mod connections;
 mod engine;
 mod exporter;
@@ -15,6 +16,7 @@ mod traces;
 mod transfer;
 
 pub use audio::AudioInstruments;
+pub use computing::{ComputingFigures, ComputingInstruments};
 pub use connections::{CertificateInstrument, Connected, ConnectionInstruments, Listener, OpenConnection};
 pub use engine::{CacheConfig, EngineInstruments};
 pub use exporter::ExporterInstruments;

@@ -44,10 +44,10 @@ pub use drops::{DropReason, Drops};
 pub use exposition::{Collector, Exposition, Selection};
 pub use family::{CounterFamily, FloatCounterFamily, GaugeFamily, HistogramFamily, TypedFamily};
 pub use instruments::{
-    AudioInstruments, CacheConfig, CallKind, CertificateInstrument, Connected, ConnectionInstruments,
-    EdgeInstruments, EngineInstruments, ExporterInstruments, GrpcCode, GrpcInstruments, Listener,
-    OpenConnection, PipelineInstruments, RejectionReason, ResponseClass, SessionInstruments, StageInfo,
-    StreamAbort, TorchServeInstruments, TorchServeRequest, TraceInstruments,
+    AudioInstruments, CacheConfig, CallKind, CertificateInstrument, ComputingFigures, ComputingInstruments,
+    Connected, ConnectionInstruments, EdgeInstruments, EngineInstruments, ExporterInstruments, GrpcCode,
+    GrpcInstruments, Listener, OpenConnection, PipelineInstruments, RejectionReason, ResponseClass,
+    SessionInstruments, StageInfo, StreamAbort, TorchServeInstruments, TorchServeRequest, TraceInstruments,
 };
 pub use log::{EngineLog, LogLine, LogSink, LogWriter, StatsLog};
 pub use meter::{FloatCounter, Meter};

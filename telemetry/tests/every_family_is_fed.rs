@@ -187,6 +187,13 @@ fn feed_rest(telemetry: &Telemetry) {
     exposition.collect_from(Arc::new(GpuCollector::new(meter, OneGpu)));
     ExporterInstruments::new(meter).scraped();
     drop(Arc::new(ConnectionInstruments::new(meter, Listener::Callers)).open());
+    ComputingInstruments::new(meter, "cuda:0").until_now(&ComputingFigures {
+        launches: 1,
+        graph_launches: 2,
+        graphs: 3,
+        replays: 4,
+        fallbacks: 5,
+    });
     CertificateInstrument::new(meter).expires(SystemTime::now());
     TraceInstruments::new(meter).exported(1);
 }

@@ -14,8 +14,8 @@ use std::time::Duration;
 use omni_audio::{SampleRate, SamplesPerFrame};
 use omni_engine::{ArModel, ChunkModel, CodecFrame, KvSpec, ModelError, Sampled, SeqId, SeqStep};
 use omni_server::stage::{
-    BackendError, ChatInfo, ChatMessage, ContextRow, Detokenizer, Hearing, Prompt, PromptError, Sampling,
-    SpeechBackend, SpeechInfo, TalkerRequest, ThinkerRequest, VoiceInfo, Voicing,
+    BackendError, ChatInfo, ChatMessage, ContextRow, Detokenizer, Hearing, Prompt, PromptError, ReplicaId,
+    Sampling, SpeechBackend, SpeechInfo, TalkerRequest, ThinkerRequest, VoiceInfo, Voicing,
 };
 
 use crate::gate::{Fuse, Gate};
@@ -237,7 +237,7 @@ impl SpeechBackend for FakeSpeech {
         request
     }
 
-    fn talker(&self) -> Result<FakeTalker, BackendError> {
+    fn talker(&self, _: ReplicaId) -> Result<FakeTalker, BackendError> {
         self.script.load.pass();
         Ok(FakeTalker {
             _life: self.script.talkers.one(),
@@ -250,7 +250,7 @@ impl SpeechBackend for FakeSpeech {
         CodecFrame(Box::new([0, 0]))
     }
 
-    fn code2wav(&self) -> Result<FakeCode2Wav, BackendError> {
+    fn code2wav(&self, _: ReplicaId) -> Result<FakeCode2Wav, BackendError> {
         self.script.load.pass();
         Ok(FakeCode2Wav {
             script: self.script.clone(),
@@ -300,12 +300,12 @@ impl SpeechBackend for FakeSpeech {
         request
     }
 
-    fn thinker(&self) -> Result<FakeThinker, BackendError> {
+    fn thinker(&self, _: ReplicaId) -> Result<FakeThinker, BackendError> {
         self.script.load.pass();
         Ok(FakeThinker::new(self.script.clone()))
     }
 
-    fn encoder(&self) -> Result<FakeEncoder, BackendError> {
+    fn encoder(&self, _: ReplicaId) -> Result<FakeEncoder, BackendError> {
         self.script.load.pass();
         Ok(FakeEncoder::new(self.script.clone()))
     }

@@ -10,6 +10,8 @@ use crate::{Address, Cuda};
 
 /// Set in the process that has the emulated driver.
 const EMULATED: &str = "OMNI_TEST_EMULATED_DRIVER";
+/// Set in the process whose emulated driver is an old one, to its version.
+const OLD: &str = "OMNI_TEST_DRIVER_VERSION";
 
 #[test]
 fn without_a_device_opening_one_says_so() {
@@ -19,6 +21,25 @@ fn without_a_device_opening_one_says_so() {
         Err(other) => panic!("expected a device or none, found: {other}"),
     }
     assert!(matches!(Cuda::open(4711), Err(GpuError::Unavailable(_))));
+    assert!(matches!(Cuda::probe(4711), Err(GpuError::Unavailable(_))));
+    assert_eq!(
+        Cuda::probe(0).ok(),
+        Cuda::open(0).ok().map(|device| device.name())
+    );
+}
+
+/// Run in a process of its own by the next test.
+#[test]
+fn a_driver_older_than_the_kernels_is_no_driver() {
+    if std::env::var_os(OLD).is_none() {
+        return;
+    }
+    for refused in [Cuda::probe(0).err(), Cuda::open(0).err()] {
+        let Some(GpuError::Unavailable(reason)) = refused else {
+            panic!("expected a refusal, found {refused:?}");
+        };
+        assert!(reason.contains("the NVIDIA driver is for CUDA 11.4"), "{reason}");
+    }
 }
 
 /// Through whatever driver there is.
@@ -108,16 +129,23 @@ fn everything_goes_through_a_driver_as_well() {
         .arg(root.join("emulator/driver.cpp"))
         .status();
     assert!(built.expect("a compiler").success());
-    let tests = Command::new(std::env::current_exe().expect("this program"))
-        .args(["--quiet", "--test-threads=1"])
-        .env("LD_LIBRARY_PATH", &folder)
-        .env(EMULATED, "1")
-        .output()
-        .expect("this program runs");
-    let said = String::from_utf8_lossy(&tests.stdout);
-    assert!(
-        tests.status.success(),
-        "{said}{}",
-        String::from_utf8_lossy(&tests.stderr)
-    );
+    let run = |args: &[&str], version: Option<&str>| {
+        let mut tests = Command::new(std::env::current_exe().expect("this program"));
+        tests
+            .args(args)
+            .env("LD_LIBRARY_PATH", &folder)
+            .env(EMULATED, "1")
+            .env_remove(OLD);
+        if let Some(version) = version {
+            tests.env(OLD, version);
+        }
+        let tests = tests.output().expect("this program runs");
+        let said = String::from_utf8_lossy(&tests.stdout).into_owned();
+        let complaints = String::from_utf8_lossy(&tests.stderr);
+        assert!(tests.status.success(), "{said}{complaints}");
+        said
+    };
+    run(&["--quiet", "--test-threads=1"], None);
+    let said = run(&["a_driver_older_than_the_kernels"], Some("11040"));
+    assert!(said.contains("1 passed"), "{said}");
 }

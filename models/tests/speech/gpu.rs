@@ -161,6 +161,7 @@ fn bf16_stays_near() {
         LoadOptions {
             dtype: DType::Bf16,
             kernels: Kernels::Emulated { graphs: true },
+            ..LoadOptions::default()
         },
     )
     .expect("the tiny checkpoint loads");

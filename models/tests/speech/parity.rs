@@ -176,8 +176,8 @@ fn further_checkpoints_speak_as_the_reference() {
         let (dir, g) = (Path::new(dir), Goldens::from(Path::new(dir)));
         for kernels in [Kernels::Auto, Kernels::Candle] {
             let options = LoadOptions {
-                dtype: DType::F32,
                 kernels,
+                ..LoadOptions::default()
             };
             let model = SpeechModel::load(CheckpointSource::Dir(dir.into()), options).expect("it loads");
             check_case(&format!("{dir:?} {kernels:?}"), &model, &g, "text", "ethan");

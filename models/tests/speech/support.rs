@@ -9,8 +9,15 @@ use omni_models::{
 use crate::golden::tiny;
 
 pub(crate) fn load(kernels: Kernels, dtype: DType) -> SpeechModel {
-    SpeechModel::load(CheckpointSource::Dir(tiny()), LoadOptions { dtype, kernels })
-        .expect("the tiny checkpoint loads")
+    SpeechModel::load(
+        CheckpointSource::Dir(tiny()),
+        LoadOptions {
+            dtype,
+            kernels,
+            ..LoadOptions::default()
+        },
+    )
+    .expect("the tiny checkpoint loads")
 }
 
 /// The two implementations in f32.

@@ -1,16 +1,18 @@
 //! The thinker of a checkpoint as the thinker stage's model.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context as _;
 use omni_audio::{SampleRate, Samples};
 use omni_models::{
-    AUDIO_SAMPLE_RATE, AudioEncoder, ChatError, ChatTemplate, HiddenRows, KvOptions, Message, MessagePart,
-    SpeechModel, TextDecoder, TextSampling, Thinker, ThinkerModel, ThinkerToken, UserRow,
+    AUDIO_SAMPLE_RATE, AudioEncoder, ChatError, ChatTemplate, HiddenRows, KvOptions, LoadError, Message,
+    MessagePart, TextDecoder, TextSampling, Thinker, ThinkerModel, ThinkerToken, UserRow,
 };
 
 use super::card::{Card, CardChat};
+use super::fleet::{Duty, Fleet, Site, dtype};
 use super::speech_model::{kv, longest};
 use crate::config::deploy::Deploy;
 use crate::stage::{
@@ -21,27 +23,30 @@ use crate::stage::{
 /// A thinker with its template.
 #[derive(Debug)]
 pub(super) struct Converser {
-    thinker: ThinkerModel,
+    thinkers: BTreeMap<Site, ThinkerModel>,
+    /// Numbers in a row of what is heard.
+    hidden: usize,
     template: ChatTemplate,
     info: ChatInfo,
     kv: KvOptions,
     /// The token that opens a turn.
     im_start: u32,
-    ears: Option<AudioEncoder>,
+    ears: BTreeMap<Site, AudioEncoder>,
 }
 
 /// Longest audio of one message: encoding it delays everybody who has said something.
 const MAX_AUDIO: Duration = Duration::from_secs(60);
 
 impl Converser {
-    /// Reads the thinker, or says why there is none.
+    /// Reads the thinker wherever `duty` has it, or says why there is none.
     ///
     /// # Errors
     /// If there is one that cannot be read.
     pub(super) fn load(
-        model: &SpeechModel,
+        fleet: &Fleet,
         card: Option<&Card>,
         deploy: &Deploy,
+        duty: Duty,
     ) -> anyhow::Result<Result<Self, String>> {
         // The published checkpoints have no card, and converse.
         let card = match card {
@@ -49,30 +54,39 @@ impl Converser {
             Some(Card { chat: Some(chat), .. }) => Some(chat),
             Some(Card { chat: None, .. }) => return Ok(Err("its omni.json says nothing of chat".to_owned())),
         };
+        let model = fleet.any();
         if let Err(error) = model.check_thinker() {
             return Ok(Err(format!("its thinker cannot be used: {error}")));
         }
         let template = model
             .chat_template()
             .context("the chat template cannot be used")?;
-        let thinker = model.load_thinker().context("the thinker cannot be loaded")?;
+        let sites = duty.sites("thinker", &deploy.thinker.stage).into_iter();
+        let placed = sites.filter_map(|site| Some((site, fleet.at(site)?)));
+        let read = placed.map(|(site, model)| Ok((site, model.load_thinker()?)));
+        let thinkers = read
+            .collect::<Result<_, LoadError>>()
+            .context("the thinker cannot be loaded")?;
         let ears = match card {
-            Some(CardChat { hears: false, .. }) => None,
-            _ => ears(model)?,
+            Some(CardChat { hears: false, .. }) => BTreeMap::new(),
+            _ => ears(fleet, duty.sites("encoder", &deploy.encoder.stage))?,
         };
-        let kv = kv(&deploy.thinker, model.thinker_kv_position_bytes()?)?;
+        let limits = model.thinker_limits()?;
+        let format = dtype(deploy.thinker.stage.dtype);
+        let kv = kv(&deploy.thinker, model.thinker_kv_position_bytes(format)?)?;
         let trained = card.and_then(|chat| chat.max_context_tokens).unwrap_or(u32::MAX);
         let defaults = model.defaults();
         let info = ChatInfo {
-            max_context: thinker.limits().max_positions.min(longest(&kv)).min(trained),
+            max_context: limits.max_positions.min(longest(&kv)).min(trained),
             default_max_tokens: defaults.max_tokens,
             default_sampling: plain(&defaults.thinker),
-            hearing: ears.as_ref().map(hearing).transpose()?,
+            hearing: ears.values().next().map(hearing).transpose()?,
             voicing: Voicing::Tokens,
             talker_context: card.is_none_or(|CardChat { talker_context, .. }| *talker_context),
         };
         Ok(Ok(Self {
-            thinker,
+            thinkers,
+            hidden: limits.hidden as usize,
             template,
             info,
             kv,
@@ -91,20 +105,22 @@ impl Converser {
         &self.info
     }
 
-    pub(super) fn thinker(&self) -> Result<Thinker, BackendError> {
-        let thinker = self.thinker.thinker(self.kv);
+    pub(super) fn thinker(&self, site: Site) -> Result<Thinker, BackendError> {
+        let model = self.thinkers.get(&site);
+        let model = model.ok_or_else(|| BackendError(format!("the thinker was not loaded for {site}")))?;
+        let thinker = model.thinker(self.kv);
         thinker.map_err(|error| BackendError(error.to_string()))
     }
 
-    pub(super) fn encoder(&self) -> Result<AudioEncoder, BackendError> {
-        let ears = self.ears.clone();
+    pub(super) fn encoder(&self, site: Site) -> Result<AudioEncoder, BackendError> {
+        let ears = self.ears.get(&site).cloned();
         ears.ok_or_else(|| BackendError("the model cannot hear".to_owned()))
     }
 
     pub(super) fn prompt(&self, messages: &[ChatMessage]) -> Result<Prompt, PromptError> {
         let parts = messages.iter().flat_map(|message| &message.parts);
         let audio: Vec<_> = parts.filter_map(heard).collect::<Result<_, _>>()?;
-        let width = (self.thinker.limits().hidden as usize).max(1);
+        let width = self.hidden.max(1);
         let rows: Vec<_> = audio.iter().map(|rows| rows.len() / width).collect();
         let messages: Vec<_> = messages.iter().map(message).collect();
         let rendered = self.template.render(&messages).map_err(|error| refusal(&error))?;
@@ -155,14 +171,16 @@ fn refusal(error: &ChatError) -> PromptError {
     }
 }
 
-/// The audio encoder, if there is one that can be used.
-fn ears(model: &SpeechModel) -> anyhow::Result<Option<AudioEncoder>> {
-    if let Err(error) = model.check_audio_encoder() {
+/// The audio encoder at these sites, if there is one that can be used.
+fn ears(fleet: &Fleet, sites: Vec<Site>) -> anyhow::Result<BTreeMap<Site, AudioEncoder>> {
+    if let Err(error) = fleet.any().check_audio_encoder() {
         tracing::info!(%error, "the model does not hear");
-        return Ok(None);
+        return Ok(BTreeMap::new());
     }
-    let ears = model.load_audio_encoder();
-    Ok(Some(ears.context("the audio encoder cannot be loaded")?))
+    let placed = sites.into_iter().filter_map(|site| Some((site, fleet.at(site)?)));
+    let read = placed.map(|(site, model)| Ok((site, model.load_audio_encoder()?)));
+    read.collect::<Result<_, LoadError>>()
+        .context("the audio encoder cannot be loaded")
 }
 
 fn hearing(ears: &AudioEncoder) -> anyhow::Result<Hearing> {

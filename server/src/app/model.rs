@@ -78,7 +78,12 @@ impl ModelStart {
         let max_active = self.config.max_active;
 
         // Their places are their ids in metrics, which dashboards know: the one that not every model has comes last.
-        let all: &[_] = &["thinker", "talker", "code2wav", "encoder"];
+        let all: &[(_, &[_])] = &[
+            ("thinker", &deploy.thinker.stage.devices),
+            ("talker", &deploy.talker.stage.devices),
+            ("code2wav", &deploy.code2wav.stage.devices),
+            ("encoder", &deploy.encoder.stage.devices),
+        ];
         // All stages share the bounds of their token histograms, which have to do for the longest sequences among them.
         let (stages, longest) = match backend.chat() {
             Ok(chat) => {
@@ -88,7 +93,9 @@ impl ModelStart {
             }
             Err(_) => (&all[1..3], info.max_context),
         };
-        self.observer.model(&info, stages, longest);
+        let computing = Arc::clone(&backend);
+        self.observer
+            .model(&info, stages, longest, move || computing.devices());
         let changes = Changes::default();
         let limits = talker_limits(deploy, max_active);
         let (model, clock) = (Arc::clone(&backend), self.clock);
@@ -155,6 +162,7 @@ impl ModelStart {
             stage,
             make,
             start,
+            devices: deploy.devices.clone(),
             routing: deploy.routing,
             restart: deploy.restart,
             steps,

@@ -6,18 +6,19 @@ use anyhow::{Context as _, bail, ensure};
 use omni_audio::{SampleRate, SamplesPerFrame};
 use omni_engine::CodecFrame;
 use omni_models::{
-    AudioEncoder, CheckpointSource, Code2Wav, DType, KvOptions, LoadOptions, SpeechModel, Talker, Thinker,
-    UserRow,
+    AudioEncoder, CheckpointSource, Code2Wav, KvOptions, SpeechModel, Talker, Thinker, UserRow,
 };
 use omni_text::{Language, Normalizer};
 
 use super::card::Card;
 use super::converser::{self, Converser, Text};
+use super::fleet::{Duty, Fleet, Site, dtype};
 use crate::config::ModelSource;
-use crate::config::deploy::{ArStage, Deploy, Dtype};
+use crate::config::deploy::{ArStage, Deploy, Dtype, Stage};
 use crate::stage::{
-    BackendError, ChatInfo, ChatMessage, ContextRow, Detokenizer, KvFormat, KvPosition, Prompt, PromptError,
-    Sampling, SpeechBackend, SpeechInfo, TalkerRequest, ThinkerRequest, VoiceInfo, Voicing,
+    BackendError, ChatInfo, ChatMessage, ContextRow, Detokenizer, DeviceFigures, KvFormat, KvPosition,
+    Prompt, PromptError, ReplicaId, Sampling, SpeechBackend, SpeechInfo, TalkerRequest, ThinkerRequest,
+    VoiceInfo, Voicing,
 };
 
 /// The checkpoint inside the program: names and contents.
@@ -31,22 +32,36 @@ const REFERENCE_VOICE: &str = "ethan";
 /// A loaded model.
 #[derive(Debug)]
 pub struct LoadedModel {
-    model: SpeechModel,
+    fleet: Fleet,
+    deploy: Deploy,
     info: SpeechInfo,
     /// The user turn in front of everything that is spoken: an empty one.
     user: Vec<UserRow>,
     /// The cache of each talker.
     kv: KvOptions,
-    dtype: Dtype,
     /// The part that converses, or why there is none.
     converser: Result<Converser, String>,
 }
 
-/// Loads a model. Takes its time; nothing is kept if it fails.
+/// Loads what stages on threads need of a model. Takes its time; nothing is kept if it fails.
 ///
 /// # Errors
-/// With everything that is wrong with the checkpoint.
+/// With everything that is wrong with the checkpoint, or with a device.
 pub fn load_model(source: &ModelSource, deploy: &Deploy, speech_only: bool) -> anyhow::Result<LoadedModel> {
+    load(source, deploy, Duty::Server { speech_only })
+}
+
+/// Loads what one replica of a stage needs, as [`load_model`] does.
+pub(super) fn load_stage(
+    source: &ModelSource,
+    deploy: &Deploy,
+    stage: &'static str,
+    replica: u32,
+) -> anyhow::Result<LoadedModel> {
+    load(source, deploy, Duty::Stage { stage, replica })
+}
+
+fn load(source: &ModelSource, deploy: &Deploy, duty: Duty) -> anyhow::Result<LoadedModel> {
     let (checkpoint, name) = match source {
         ModelSource::Embedded => {
             ensure!(
@@ -57,35 +72,32 @@ pub fn load_model(source: &ModelSource, deploy: &Deploy, speech_only: bool) -> a
         }
         ModelSource::Directory(path) => (CheckpointSource::Dir(path.clone()), directory_name(path)),
     };
-    let options = LoadOptions {
-        // Talker and code2wav have the same; the configuration was checked.
-        dtype: dtype(deploy.talker.stage.dtype),
-        ..LoadOptions::default()
-    };
-    let model =
-        SpeechModel::load(checkpoint, options).with_context(|| format!("cannot load the model {name}"))?;
-    let card = card(&model)?;
-    let converser = match speech_only {
-        true => Err("the server was told to serve speech only".to_owned()),
-        false => Converser::load(&model, card.as_ref(), deploy)?,
+    let fleet = Fleet::load(&checkpoint, &name, deploy, duty)?;
+    let model = fleet.any();
+    let card = card(model)?;
+    let converser = match duty {
+        Duty::Server { speech_only: true } => Err("the server was told to serve speech only".to_owned()),
+        duty if !duty.converses() => Err("this process does not converse".to_owned()),
+        duty => Converser::load(&fleet, card.as_ref(), deploy, duty)?,
     };
     let card = card.unwrap_or_default();
     let voicing = match card.text_normalization {
         None => Voicing::Tokens,
         Some(_) => Voicing::Words,
     };
-    let mut info = info(&model, card, name).context("omni.json does not fit the checkpoint")?;
+    let mut info = info(model, card, name).context("omni.json does not fit the checkpoint")?;
     let user = model
         .user_turn("")
         .context("the tokenizer refuses an empty user turn")?;
-    let kv = kv(&deploy.talker, model.limits().kv_position_bytes)?;
+    let format = dtype(deploy.talker.stage.dtype);
+    let kv = kv(&deploy.talker, model.talker_kv_position_bytes(format))?;
     info.max_context = info.max_context.min(longest(&kv));
     Ok(LoadedModel {
-        model,
+        fleet,
+        deploy: deploy.clone(),
         info,
         user: user.into_iter().map(UserRow::Token).collect(),
         kv,
-        dtype: deploy.talker.stage.dtype,
         converser: converser.map(|converser| converser.with_voicing(voicing)),
     })
 }
@@ -114,14 +126,6 @@ pub(super) fn kv(stage: &ArStage, position: u64) -> anyhow::Result<KvOptions> {
 /// Positions of the longest sequence that a cache holds: its first block is handed out to nobody.
 pub(super) fn longest(kv: &KvOptions) -> u32 {
     kv.block_size.saturating_mul(kv.num_blocks.saturating_sub(1))
-}
-
-fn dtype(dtype: Dtype) -> DType {
-    match dtype {
-        Dtype::F32 => DType::F32,
-        Dtype::Bf16 => DType::Bf16,
-        Dtype::F16 => DType::F16,
-    }
 }
 
 fn directory_name(path: &Path) -> String {
@@ -234,6 +238,13 @@ fn user_rows(rows: &[ContextRow]) -> Vec<UserRow> {
 }
 
 impl LoadedModel {
+    /// The model for a replica of a stage.
+    fn model(&self, stage: &Stage, replica: ReplicaId) -> Result<&SpeechModel, BackendError> {
+        let site = Site::of(stage, replica.0);
+        let model = self.fleet.at(site);
+        model.ok_or_else(|| BackendError(format!("the model was not loaded for {site}")))
+    }
+
     fn conversing(&self) -> Result<&Converser, BackendError> {
         self.converser.as_ref().map_err(|why| BackendError(why.clone()))
     }
@@ -250,14 +261,15 @@ impl SpeechBackend for LoadedModel {
     }
 
     fn encode(&self, text: &str) -> Result<Vec<u32>, BackendError> {
-        self.model
+        self.fleet
+            .any()
             .tokenizer()
             .encode(text)
             .map_err(|error| BackendError(error.to_string()))
     }
 
     fn talker_request(&self, request: TalkerRequest) -> omni_models::TalkerRequest {
-        let defaults = self.model.defaults();
+        let defaults = self.fleet.any().defaults();
         let (asked, own) = (request.sampling, defaults.talker);
         let talker = omni_models::Sampling {
             temperature: asked.temperature.unwrap_or(own.temperature),
@@ -283,28 +295,35 @@ impl SpeechBackend for LoadedModel {
         }
     }
 
-    fn talker(&self) -> Result<Talker, BackendError> {
-        self.model
+    fn talker(&self, replica: ReplicaId) -> Result<Talker, BackendError> {
+        self.model(&self.deploy.talker.stage, replica)?
             .talker(self.kv)
             .map_err(|error| BackendError(error.to_string()))
     }
 
-    fn code2wav(&self) -> Result<Code2Wav, BackendError> {
-        self.model
+    fn code2wav(&self, replica: ReplicaId) -> Result<Code2Wav, BackendError> {
+        self.model(&self.deploy.code2wav.stage, replica)?
             .code2wav()
             .map_err(|error| BackendError(error.to_string()))
     }
 
     fn any_frame(&self) -> CodecFrame {
-        CodecFrame(vec![0; self.model.limits().code_groups as usize].into())
+        CodecFrame(vec![0; self.fleet.any().limits().code_groups as usize].into())
     }
 
     fn kv_position(&self, stage: &str) -> Option<KvPosition> {
-        let bytes = match stage {
-            "talker" => self.model.limits().kv_position_bytes,
-            _ => self.model.thinker_kv_position_bytes().ok()?,
+        let model = self.fleet.any();
+        let (format, bytes) = match stage {
+            "talker" => {
+                let format = self.deploy.talker.stage.dtype;
+                (format, model.talker_kv_position_bytes(dtype(format)))
+            }
+            _ => {
+                let format = self.deploy.thinker.stage.dtype;
+                (format, model.thinker_kv_position_bytes(dtype(format)).ok()?)
+            }
         };
-        let format = match self.dtype {
+        let format = match format {
             Dtype::F32 => KvFormat::Float32,
             Dtype::Bf16 => KvFormat::Bfloat16,
             Dtype::F16 => KvFormat::Float16,
@@ -325,20 +344,26 @@ impl SpeechBackend for LoadedModel {
     }
 
     fn detokenizer(&self) -> Box<dyn Detokenizer> {
-        Box::new(Text(self.model.tokenizer().decoder()))
+        Box::new(Text(self.fleet.any().tokenizer().decoder()))
     }
 
     fn thinker_request(&self, request: ThinkerRequest) -> omni_models::ThinkerRequest {
-        let defaults = self.model.defaults().thinker;
-        converser::thinker_request(request, defaults, self.model.text_tokens().im_end)
+        let model = self.fleet.any();
+        converser::thinker_request(request, model.defaults().thinker, model.text_tokens().im_end)
     }
 
-    fn thinker(&self) -> Result<Thinker, BackendError> {
-        self.conversing()?.thinker()
+    fn thinker(&self, replica: ReplicaId) -> Result<Thinker, BackendError> {
+        let site = Site::of(&self.deploy.thinker.stage, replica.0);
+        self.conversing()?.thinker(site)
     }
 
-    fn encoder(&self) -> Result<AudioEncoder, BackendError> {
-        self.conversing()?.encoder()
+    fn encoder(&self, replica: ReplicaId) -> Result<AudioEncoder, BackendError> {
+        let site = Site::of(&self.deploy.encoder.stage, replica.0);
+        self.conversing()?.encoder(site)
+    }
+
+    fn devices(&self) -> Vec<DeviceFigures> {
+        self.fleet.figures()
     }
 }
 

@@ -11,7 +11,7 @@ use tokio::signal::unix::{SignalKind, signal};
 use super::chat::thinker_limits;
 use super::log::init_logging;
 use super::model::{code2wav_limits, mailbox, talker_limits};
-use super::speech_model::{LoadedModel, load_model};
+use super::speech_model::{LoadedModel, load_stage};
 use crate::clock::Clock;
 use crate::config::deploy::{self, Deploy, Stage};
 use crate::config::{Config, LogFormat, ModelSource};
@@ -142,10 +142,10 @@ impl Loaded {
             Some(path) => ModelSource::Directory(path.clone()),
         };
         let stage = called.stage.as_str();
-        if !REMOTE.contains(&stage) {
+        let Some(stage) = REMOTE.into_iter().find(|known| *known == stage) else {
             bail!("the stage is {stage:?}, expected one of {}", REMOTE.join(", "));
-        }
-        let model = load_model(&source, &resolution.deploy, stage != "thinker")?;
+        };
+        let model = load_stage(&source, &resolution.deploy, stage, order.replica)?;
         Ok(Self {
             order,
             deploy: resolution.deploy,

@@ -16,15 +16,16 @@ mod yaml;
 #[cfg(test)]
 mod tests;
 
+use std::fmt;
 use std::path::Path;
 
+use super::device::{Device, Probe, probe};
 use resolve::Resolved;
 
 pub use typed::{
     Answers, ArStage, ChunkStage, Deploy, Dtype, Handover, OneShotStage, Placement, Restart, Routing,
-    SamplingDefaults, Stage, StagePatience,
+    SamplingDefaults, Stage, StagePatience, device_of,
 };
-pub use value::Device;
 
 /// A deploy configuration and how it came about.
 #[derive(Debug, Clone)]
@@ -48,13 +49,56 @@ pub fn reference() -> String {
     show::reference()
 }
 
-/// Reads a deploy file and the `--set` flags; some defaults follow from `max_active`, the utterances worked on at once.
+/// What of the command line defaults follow from, and what there is on this machine.
+#[derive(Clone, Copy)]
+pub struct Given<'a> {
+    /// Utterances worked on at once.
+    pub max_active: usize,
+    /// What stages compute on.
+    pub device: Device,
+    /// Says which other devices there are.
+    pub probe: Probe<'a>,
+}
+
+impl fmt::Debug for Given<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Given")
+            .field("max_active", &self.max_active)
+            .field("device", &self.device)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Given<'_> {
+    /// So many utterances, on this device.
+    #[must_use]
+    pub fn new(max_active: usize, device: Device) -> Self {
+        Self {
+            max_active,
+            device,
+            probe: &probe,
+        }
+    }
+}
+
+impl From<usize> for Given<'_> {
+    /// So many utterances, on the processor.
+    fn from(max_active: usize) -> Self {
+        Self::new(max_active, Device::Cpu)
+    }
+}
+
+/// Reads a deploy file and the `--set` flags.
 ///
 /// # Errors
 /// Everything that is wrong, one line each.
-pub fn resolve(file: Option<&Path>, sets: &[String], max_active: usize) -> Result<Resolution, Vec<String>> {
+pub fn resolve<'a>(
+    file: Option<&Path>,
+    sets: &[String],
+    given: impl Into<Given<'a>>,
+) -> Result<Resolution, Vec<String>> {
     let (tree, problems) = layers::read(file, sets);
-    resolved(&tree, problems, max_active)
+    resolved(&tree, problems, &given.into())
 }
 
 /// Reads what [`Resolution::yaml`] wrote.
@@ -63,15 +107,15 @@ pub fn resolve(file: Option<&Path>, sets: &[String], max_active: usize) -> Resul
 /// Everything that is wrong, one line each.
 pub fn read_back(yaml: &str, max_active: usize) -> Result<Resolution, Vec<String>> {
     let (tree, problems) = layers::read_text("the resolved configuration", yaml);
-    resolved(&tree, problems, max_active)
+    resolved(&tree, problems, &max_active.into())
 }
 
 fn resolved(
     tree: &yaml::Node,
     mut problems: Vec<problem::Problem>,
-    max_active: usize,
+    given: &Given<'_>,
 ) -> Result<Resolution, Vec<String>> {
-    let (resolved, wrong) = Resolved::new(tree, max_active as u64);
+    let (resolved, wrong) = Resolved::new(tree, given);
     problems.extend(wrong);
     match problems.is_empty() {
         true => Ok(Resolution {

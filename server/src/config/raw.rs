@@ -1,12 +1,12 @@
 //! Configuration as typed.
 
 use std::net::SocketAddr;
-use std::num::NonZero;
 use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Parser, Subcommand, ValueEnum};
 
+use super::device::Wanted;
 use super::keys::Scope;
 use super::metrics::RawMetrics;
 use super::quotas::Quotas;
@@ -90,6 +90,11 @@ pub struct RawConfig {
     )]
     pub model: String,
 
+    /// What to compute on: cpu, cuda (the first NVIDIA device) or cuda:N; auto is the first NVIDIA device that can be used, or
+    /// else the processor. A deploy file can say something else for every stage and replica
+    #[arg(long, env = "OMNI_DEVICE", default_value = "auto", value_parser = Wanted::parse, value_name = "auto|cpu|cuda:N", global = true)]
+    pub device: Wanted,
+
     /// Leave the thinker out: no conversations, and far less memory with a published checkpoint
     #[arg(long, env = "OMNI_SPEECH_ONLY")]
     pub speech_only: bool,
@@ -120,9 +125,9 @@ pub struct RawConfig {
     #[arg(long, env = "OMNI_MAX_SESSIONS", default_value_t = 256, value_name = "N")]
     pub max_sessions: usize,
 
-    /// Utterances worked on at once; more wait. Unless given, eight for every processor, and at most 64
-    #[arg(long, env = "OMNI_MAX_ACTIVE", default_value_t = max_active(), value_name = "N")]
-    pub max_active: usize,
+    /// Utterances worked on at once; more wait. Unless given, 64 on a GPU, and otherwise eight for every processor, at most 64
+    #[arg(long, env = "OMNI_MAX_ACTIVE", value_name = "N")]
+    pub max_active: Option<usize>,
 
     /// Utterances that may wait; more fail with RESOURCE_EXHAUSTED
     #[arg(long, env = "OMNI_MAX_WAITING", default_value_t = 128, value_name = "N")]
@@ -210,12 +215,6 @@ pub struct RawConfig {
 }
 
 /// A name that is one word of a line.
-/// A processor keeps up with more streams than this at the speed at which they are played, of the model that is built in.
-fn max_active() -> usize {
-    let processors = std::thread::available_parallelism().map_or(1, NonZero::get);
-    processors.saturating_mul(8).min(64)
-}
-
 fn parse_name(text: &str) -> Result<String, String> {
     match text.is_empty() || text.contains(|c: char| c.is_whitespace() || c.is_control() || c == '#') {
         true => Err("expected a name without spaces and #".to_owned()),

@@ -8,6 +8,8 @@ use omni_text::Normalizer;
 
 use super::chat::{ChatInfo, ChatMessage, ContextRow, Detokenizer, Prompt, ReplyToken, ThinkerRequest};
 use super::news::KvPosition;
+use super::replica::ReplicaId;
+use crate::config::Device;
 
 /// Why a model, or a part of it, could not be had.
 #[derive(Debug, Clone, thiserror::Error)]
@@ -103,6 +105,38 @@ impl SpeechInfo {
     }
 }
 
+/// What a GPU was asked to do so far.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct DeviceFigures {
+    /// Which.
+    pub device: Device,
+    /// Kernels launched one by one.
+    pub launches: u64,
+    /// Kernels launched in graphs.
+    pub graph_launches: u64,
+    /// Graphs recorded.
+    pub graphs: u64,
+    /// Graphs launched after that.
+    pub replays: u64,
+    /// Steps that were to be graphs and were launched kernel by kernel.
+    pub fallbacks: u64,
+}
+
+impl DeviceFigures {
+    /// Nothing yet.
+    #[must_use]
+    pub fn new(device: Device) -> Self {
+        Self {
+            device,
+            launches: 0,
+            graph_launches: 0,
+            graphs: 0,
+            replays: 0,
+            fallbacks: 0,
+        }
+    }
+}
+
 /// One sequence for the talker, in plain data.
 #[derive(Debug, Clone, PartialEq)]
 pub struct TalkerRequest {
@@ -144,17 +178,17 @@ pub trait SpeechBackend: Send + Sync + 'static {
     /// The talker's own form of a request.
     fn talker_request(&self, request: TalkerRequest) -> <Self::Talker as ArModel>::Request;
 
-    /// A talker without sequences. Called on the thread that will drive it.
+    /// A talker without sequences for that replica. Called on the thread that will drive it.
     ///
     /// # Errors
     /// If it cannot be built.
-    fn talker(&self) -> Result<Self::Talker, BackendError>;
+    fn talker(&self, replica: ReplicaId) -> Result<Self::Talker, BackendError>;
 
-    /// A vocoder without streams. Called on the thread that will drive it.
+    /// A vocoder without streams for that replica. Called on the thread that will drive it.
     ///
     /// # Errors
     /// If it cannot be built.
-    fn code2wav(&self) -> Result<Self::Code2Wav, BackendError>;
+    fn code2wav(&self, replica: ReplicaId) -> Result<Self::Code2Wav, BackendError>;
 
     /// A codec frame that its vocoder decodes, whatever it sounds like: for warming up.
     fn any_frame(&self) -> CodecFrame;
@@ -182,15 +216,20 @@ pub trait SpeechBackend: Send + Sync + 'static {
     /// The thinker's own form of a request.
     fn thinker_request(&self, request: ThinkerRequest) -> <Self::Thinker as ArModel>::Request;
 
-    /// A thinker without sequences. Called on the thread that will drive it.
+    /// A thinker without sequences for that replica. Called on the thread that will drive it.
     ///
     /// # Errors
     /// If it cannot be built.
-    fn thinker(&self) -> Result<Self::Thinker, BackendError>;
+    fn thinker(&self, replica: ReplicaId) -> Result<Self::Thinker, BackendError>;
 
-    /// An encoder without recordings, if it hears. Called on the thread that will drive it.
+    /// An encoder without recordings for that replica, if it hears. Called on the thread that will drive it.
     ///
     /// # Errors
     /// If it cannot be built.
-    fn encoder(&self) -> Result<Self::Encoder, BackendError>;
+    fn encoder(&self, replica: ReplicaId) -> Result<Self::Encoder, BackendError>;
+
+    /// What GPUs were asked to do so far, device by device.
+    fn devices(&self) -> Vec<DeviceFigures> {
+        Vec::new()
+    }
 }

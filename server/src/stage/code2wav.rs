@@ -129,7 +129,7 @@ impl<B: SpeechBackend> Core for Code2Wav<B> {
     type Job = Code2WavJob;
 
     fn load(&mut self) -> Result<(), BackendError> {
-        let mut engine = ChunkEngine::new(self.backend.code2wav()?, self.config.clone());
+        let mut engine = ChunkEngine::new(self.backend.code2wav(self.seat.id())?, self.config.clone());
         engine
             .add(WARM_UP, self.options)
             .map_err(|error| BackendError(format!("the warm-up is refused: {error}")))?;

@@ -11,7 +11,7 @@ use super::flow::End;
 use super::news::{Course, EndReason, EngineNews, KvPosition, Refusal, StepFigures, cache};
 use super::place::Place;
 use super::progress::StageProgress;
-use super::replica::ReplicaStats;
+use super::replica::{ReplicaId, ReplicaStats};
 use super::seat::Seat;
 use super::sides::{finished, lost, refusal};
 use super::wake::CancelFlag;
@@ -83,6 +83,11 @@ where
     S: Sequence,
     M: ArModel<Output: Into<S::Output>>,
 {
+    /// Whose it is.
+    pub(super) fn replica(&self) -> ReplicaId {
+        self.seat.id()
+    }
+
     pub(super) fn new(stage: &'static str, config: ArConfig, seat: Seat, clock: Clock) -> Self {
         Self {
             stage,

@@ -102,7 +102,7 @@ impl<B: SpeechBackend> Core for Encoder<B> {
     type Job = EncoderJob;
 
     fn load(&mut self) -> Result<(), BackendError> {
-        let mut engine = OneShotEngine::new(self.backend.encoder()?, self.config);
+        let mut engine = OneShotEngine::new(self.backend.encoder(self.seat.id())?, self.config);
         let hearing = self.backend.chat().map_err(BackendError)?.hearing;
         let hearing = hearing.ok_or_else(|| BackendError("the model does not hear".to_owned()))?;
         let Samples(samples) = hearing.sample_rate.samples(WARM_UP.min(hearing.max_audio));

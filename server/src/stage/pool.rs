@@ -22,7 +22,8 @@ use super::seat::Seat;
 use super::term::{StepBell, Term};
 use super::wake::Wake;
 use super::worker::StageBody;
-use crate::config::deploy::{Restart, Routing};
+use crate::config::Device;
+use crate::config::deploy::{Restart, Routing, device_of};
 
 pub use control::{NoReplica, PoolControl, PoolError, ReplicaView};
 pub use watch::StepLimits;
@@ -43,6 +44,8 @@ pub struct PoolParts<J> {
     pub make: MakeReplica<J>,
     /// Starts their threads.
     pub start: StartThread,
+    /// What they compute on: one for all, or one for each.
+    pub devices: Vec<Device>,
     /// Who gets an utterance.
     pub routing: Routing,
     /// When a replica that died is built anew.
@@ -304,6 +307,7 @@ impl<J: Send + 'static> PoolControl for StagePool<J> {
         slots.tidy();
         let view = |replica: &Arc<Replica<J>>| ReplicaView {
             id: replica.seat.id(),
+            device: device_of(&self.shared.parts.devices, replica.seat.id().0),
             state: replica.seat.state(),
             cordoned: replica.is(Wanted::Cordoned),
             leaving: replica.is(Wanted::Removed),

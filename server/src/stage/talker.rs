@@ -117,7 +117,7 @@ impl<B: SpeechBackend> Core for Talker<B> {
     type Job = TalkerJob;
 
     fn load(&mut self) -> Result<(), BackendError> {
-        let model = self.backend.talker()?;
+        let model = self.backend.talker(self.desk.replica())?;
         self.desk.load(model, self.backend.kv_position(NAME));
         let info = self.backend.info();
         let request = TalkerRequest {

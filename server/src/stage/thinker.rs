@@ -115,7 +115,7 @@ impl<B: SpeechBackend> Core for Thinker<B> {
     type Job = ThinkerJob;
 
     fn load(&mut self) -> Result<(), BackendError> {
-        let model = self.backend.thinker()?;
+        let model = self.backend.thinker(self.desk.replica())?;
         self.desk.load(model, self.backend.kv_position(NAME));
         let greeting = ChatMessage {
             role: Role::User,

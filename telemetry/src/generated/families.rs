@@ -366,106 +366,122 @@ pub const OMNI_GPU_POWER_WATTS: GaugeFamily<1> = GaugeFamily::new(89, &["device"
 #[rustfmt::skip]
 pub const OMNI_GPU_TEMPERATURE_CELSIUS: GaugeFamily<1> = GaugeFamily::new(90, &["device"]);
 
+/// `vllm:omni_gpu_kernel_launches_total`: Kernels launched, one by one (single) or in graphs, for which the host works once per graph (graph).
+#[rustfmt::skip]
+pub const OMNI_GPU_KERNEL_LAUNCHES_TOTAL: CounterFamily<2> = CounterFamily::new(91, &["device", "via"]);
+
+/// `vllm:omni_gpu_graphs_recorded_total`: Graphs recorded. Many after the start mean that steps of new sizes keep coming.
+#[rustfmt::skip]
+pub const OMNI_GPU_GRAPHS_RECORDED_TOTAL: CounterFamily<1> = CounterFamily::new(92, &["device"]);
+
+/// `vllm:omni_gpu_graph_replays_total`: Graphs launched again after they were recorded.
+#[rustfmt::skip]
+pub const OMNI_GPU_GRAPH_REPLAYS_TOTAL: CounterFamily<1> = CounterFamily::new(93, &["device"]);
+
+/// `vllm:omni_gpu_graph_fallbacks_total`: Steps that were to be a graph and could not be. Their kernels are launched one by one, with the same result, but it takes longer; the log says why.
+#[rustfmt::skip]
+pub const OMNI_GPU_GRAPH_FALLBACKS_TOTAL: CounterFamily<1> = CounterFamily::new(94, &["device"]);
+
 /// `vllm:omni_metrics_dropped_total`: Series or updates that were refused, by cause.
 #[rustfmt::skip]
-pub const OMNI_METRICS_DROPPED_TOTAL: CounterFamily<1> = CounterFamily::new(91, &["reason"]);
+pub const OMNI_METRICS_DROPPED_TOTAL: CounterFamily<1> = CounterFamily::new(95, &["reason"]);
 
 /// `vllm:omni_metrics_scrapes_total`: Times the metrics were read over HTTP.
 #[rustfmt::skip]
-pub const OMNI_METRICS_SCRAPES_TOTAL: CounterFamily<0> = CounterFamily::new(92, &[]);
+pub const OMNI_METRICS_SCRAPES_TOTAL: CounterFamily<0> = CounterFamily::new(96, &[]);
 
 /// `vllm:omni_metrics_push_total`: Pushes to the gateway, by result. Stays at zero without a gateway.
 #[rustfmt::skip]
-pub const OMNI_METRICS_PUSH_TOTAL: CounterFamily<1> = CounterFamily::new(93, &["result"]);
+pub const OMNI_METRICS_PUSH_TOTAL: CounterFamily<1> = CounterFamily::new(97, &["result"]);
 
 /// `vllm:omni_metrics_last_push_success_timestamp_s`: When a push last succeeded, since 1970. 0 until one has.
 #[rustfmt::skip]
-pub const OMNI_METRICS_LAST_PUSH_SUCCESS_TIMESTAMP_S: GaugeFamily<0> = GaugeFamily::new(94, &[]);
+pub const OMNI_METRICS_LAST_PUSH_SUCCESS_TIMESTAMP_S: GaugeFamily<0> = GaugeFamily::new(98, &[]);
 
 /// `vllm:omni_trace_spans_total`: Spans of traced requests, by what became of them (failed was not taken by the collector, dropped found the queue full). Stays at zero without an endpoint for traces.
 #[rustfmt::skip]
-pub const OMNI_TRACE_SPANS_TOTAL: CounterFamily<1> = CounterFamily::new(95, &["result"]);
+pub const OMNI_TRACE_SPANS_TOTAL: CounterFamily<1> = CounterFamily::new(99, &["result"]);
 
 /// `Requests2XX`: Answers that succeeded.
 #[rustfmt::skip]
-pub const TS_REQUESTS_2XX: CounterFamily<1> = CounterFamily::new(96, &["Level"]);
+pub const TS_REQUESTS_2XX: CounterFamily<1> = CounterFamily::new(100, &["Level"]);
 
 /// `Requests4XX`: Answers that blamed the caller.
 #[rustfmt::skip]
-pub const TS_REQUESTS_4XX: CounterFamily<1> = CounterFamily::new(97, &["Level"]);
+pub const TS_REQUESTS_4XX: CounterFamily<1> = CounterFamily::new(101, &["Level"]);
 
 /// `Requests5XX`: Answers that blamed the server.
 #[rustfmt::skip]
-pub const TS_REQUESTS_5XX: CounterFamily<1> = CounterFamily::new(98, &["Level"]);
+pub const TS_REQUESTS_5XX: CounterFamily<1> = CounterFamily::new(102, &["Level"]);
 
 /// `ts_inference_requests_total`: Inference requests that arrived.
 #[rustfmt::skip]
-pub const TS_INFERENCE_REQUESTS_TOTAL: CounterFamily<1> = CounterFamily::new(99, &["model_version"]);
+pub const TS_INFERENCE_REQUESTS_TOTAL: CounterFamily<1> = CounterFamily::new(103, &["model_version"]);
 
 /// `ts_inference_latency_microseconds`: Arrival to answer, summed.
 #[rustfmt::skip]
-pub const TS_INFERENCE_LATENCY_MICROSECONDS: FloatCounterFamily<1> = FloatCounterFamily::new(100, &["model_version"]);
+pub const TS_INFERENCE_LATENCY_MICROSECONDS: FloatCounterFamily<1> = FloatCounterFamily::new(104, &["model_version"]);
 
 /// `ts_queue_latency_microseconds`: Time in queues, summed.
 #[rustfmt::skip]
-pub const TS_QUEUE_LATENCY_MICROSECONDS: FloatCounterFamily<1> = FloatCounterFamily::new(101, &["model_version"]);
+pub const TS_QUEUE_LATENCY_MICROSECONDS: FloatCounterFamily<1> = FloatCounterFamily::new(105, &["model_version"]);
 
 /// `QueueTime`: Time the last request spent in a queue.
 #[rustfmt::skip]
-pub const TS_QUEUE_TIME: GaugeFamily<1> = GaugeFamily::new(102, &["Level"]);
+pub const TS_QUEUE_TIME: GaugeFamily<1> = GaugeFamily::new(106, &["Level"]);
 
 /// `WorkerThreadTime`: Time of the last request that was neither queue nor model.
 #[rustfmt::skip]
-pub const TS_WORKER_THREAD_TIME: GaugeFamily<1> = GaugeFamily::new(103, &["Level"]);
+pub const TS_WORKER_THREAD_TIME: GaugeFamily<1> = GaugeFamily::new(107, &["Level"]);
 
 /// `WorkerLoadTime`: Time a worker took to load its model.
 #[rustfmt::skip]
-pub const TS_WORKER_LOAD_TIME: GaugeFamily<2> = GaugeFamily::new(104, &["WorkerName", "Level"]);
+pub const TS_WORKER_LOAD_TIME: GaugeFamily<2> = GaugeFamily::new(108, &["WorkerName", "Level"]);
 
 /// `HandlerTime`: Time the model was busy with the last request.
 #[rustfmt::skip]
-pub const TS_HANDLER_TIME: GaugeFamily<2> = GaugeFamily::new(105, &["ModelName", "Level"]);
+pub const TS_HANDLER_TIME: GaugeFamily<2> = GaugeFamily::new(109, &["ModelName", "Level"]);
 
 /// `PredictionTime`: Time from hand-over to the model to its answer, of the last request.
 #[rustfmt::skip]
-pub const TS_PREDICTION_TIME: GaugeFamily<2> = GaugeFamily::new(106, &["ModelName", "Level"]);
+pub const TS_PREDICTION_TIME: GaugeFamily<2> = GaugeFamily::new(110, &["ModelName", "Level"]);
 
 /// `CPUUtilization`: Share of the machine's processor time that is busy.
 #[rustfmt::skip]
-pub const TS_CPUUTILIZATION: GaugeFamily<1> = GaugeFamily::new(107, &["Level"]);
+pub const TS_CPUUTILIZATION: GaugeFamily<1> = GaugeFamily::new(111, &["Level"]);
 
 /// `MemoryUsed`: Memory in use.
 #[rustfmt::skip]
-pub const TS_MEMORY_USED: GaugeFamily<1> = GaugeFamily::new(108, &["Level"]);
+pub const TS_MEMORY_USED: GaugeFamily<1> = GaugeFamily::new(112, &["Level"]);
 
 /// `MemoryAvailable`: Memory that can be had.
 #[rustfmt::skip]
-pub const TS_MEMORY_AVAILABLE: GaugeFamily<1> = GaugeFamily::new(109, &["Level"]);
+pub const TS_MEMORY_AVAILABLE: GaugeFamily<1> = GaugeFamily::new(113, &["Level"]);
 
 /// `MemoryUtilization`: Share of the memory in use.
 #[rustfmt::skip]
-pub const TS_MEMORY_UTILIZATION: GaugeFamily<1> = GaugeFamily::new(110, &["Level"]);
+pub const TS_MEMORY_UTILIZATION: GaugeFamily<1> = GaugeFamily::new(114, &["Level"]);
 
 /// `DiskUsage`: Room in use on the root file system.
 #[rustfmt::skip]
-pub const TS_DISK_USAGE: GaugeFamily<1> = GaugeFamily::new(111, &["Level"]);
+pub const TS_DISK_USAGE: GaugeFamily<1> = GaugeFamily::new(115, &["Level"]);
 
 /// `DiskAvailable`: Room left on the root file system.
 #[rustfmt::skip]
-pub const TS_DISK_AVAILABLE: GaugeFamily<1> = GaugeFamily::new(112, &["Level"]);
+pub const TS_DISK_AVAILABLE: GaugeFamily<1> = GaugeFamily::new(116, &["Level"]);
 
 /// `DiskUtilization`: Share of the root file system in use.
 #[rustfmt::skip]
-pub const TS_DISK_UTILIZATION: GaugeFamily<1> = GaugeFamily::new(113, &["Level"]);
+pub const TS_DISK_UTILIZATION: GaugeFamily<1> = GaugeFamily::new(117, &["Level"]);
 
 /// `GPUUtilization`: Share of time in which a kernel ran.
 #[rustfmt::skip]
-pub const TS_GPUUTILIZATION: GaugeFamily<2> = GaugeFamily::new(114, &["Level", "DeviceId"]);
+pub const TS_GPUUTILIZATION: GaugeFamily<2> = GaugeFamily::new(118, &["Level", "DeviceId"]);
 
 /// `GPUMemoryUsed`: Device memory in use.
 #[rustfmt::skip]
-pub const TS_GPUMEMORY_USED: GaugeFamily<2> = GaugeFamily::new(115, &["Level", "DeviceId"]);
+pub const TS_GPUMEMORY_USED: GaugeFamily<2> = GaugeFamily::new(119, &["Level", "DeviceId"]);
 
 /// `GPUMemoryUtilization`: Share of the device memory in use.
 #[rustfmt::skip]
-pub const TS_GPUMEMORY_UTILIZATION: GaugeFamily<2> = GaugeFamily::new(116, &["Level", "DeviceId"]);
+pub const TS_GPUMEMORY_UTILIZATION: GaugeFamily<2> = GaugeFamily::new(120, &["Level", "DeviceId"]);

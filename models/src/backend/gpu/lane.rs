@@ -191,7 +191,10 @@ impl<D: Device> Lane<D> {
             self.known.remove(&key);
         }
         let like = match self.known.get_mut(&key) {
-            Some(Known { graph: None, .. }) => return Ok(false),
+            Some(Known { graph: None, .. }) => {
+                watch.fell_back_again();
+                return Ok(false);
+            }
             Some(known) => {
                 known.used = self.steps;
                 Some(0)

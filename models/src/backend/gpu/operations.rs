@@ -11,6 +11,7 @@ use super::signals::Layout;
 use super::{Experts, Gpu, Ids, Kept, Kv, Matrix, Past, Rows, Table, Vector, small};
 use crate::backend::{
     AttentionShape, Backend, Batch, GpuFigures, Part, Pass, Result, Routing, Signals, StepKey, Taps,
+    TellFallback,
 };
 use crate::loader::{Conv, Depthwise, Snake};
 use crate::nn::Angles;
@@ -60,6 +61,10 @@ impl<D: Device> Backend for Gpu<D> {
 
     fn take_fallbacks(&self) -> Vec<String> {
         self.watch.take_reasons()
+    }
+
+    fn tell_fallbacks(&self, to: TellFallback) {
+        self.watch.tell(to);
     }
 
     fn bucket(&self, rows: usize) -> usize {

@@ -72,7 +72,7 @@ fn a_step_that_differs_is_right_and_told_and_no_graph_any_more() {
         );
     }
     let figures = graphs.figures().expect("a GPU");
-    assert_eq!((figures.graphs, figures.replays, figures.fallbacks), (1, 0, 1));
+    assert_eq!((figures.graphs, figures.replays, figures.fallbacks), (1, 0, 3));
     assert_eq!(
         graphs.take_fallbacks(),
         [

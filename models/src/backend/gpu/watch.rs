@@ -2,14 +2,14 @@
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 
-use crate::backend::{GpuFigures, StepKey};
+use crate::backend::{GpuFigures, StepKey, TellFallback};
 
 /// Reasons that wait to be taken, most; older ones go first.
 const REASONS: usize = 64;
 
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub(super) struct Watch {
     launches: AtomicU64,
     graphs: AtomicU64,
@@ -18,6 +18,7 @@ pub(super) struct Watch {
     replayed_launches: AtomicU64,
     fallbacks: AtomicU64,
     reasons: Mutex<VecDeque<String>>,
+    listener: OnceLock<TellFallback>,
 }
 
 fn add(to: &AtomicU64, count: usize) {
@@ -39,16 +40,29 @@ impl Watch {
         add(&self.replayed_launches, launches);
     }
 
+    /// A step that fell back before did so again, for the same reason.
+    pub(super) fn fell_back_again(&self) {
+        add(&self.fallbacks, 1);
+    }
+
     pub(super) fn fell_back(&self, key: StepKey, reason: &str) {
         add(&self.fallbacks, 1);
         let StepKey { stage, rows, also } = key;
+        let reason =
+            format!("a step of {stage}, sizes {rows} and {also}, is launched without a graph: {reason}");
+        if let Some(listener) = self.listener.get() {
+            return listener(&reason);
+        }
         let mut reasons = self.reasons();
         if reasons.len() == REASONS {
             reasons.pop_front();
         }
-        reasons.push_back(format!(
-            "a step of {stage}, sizes {rows} and {also}, is launched without a graph: {reason}"
-        ));
+        reasons.push_back(reason);
+    }
+
+    /// From now on reasons are told and not kept; there is one listener.
+    pub(super) fn tell(&self, to: TellFallback) {
+        let _ = self.listener.set(to);
     }
 
     pub(super) fn figures(&self) -> GpuFigures {

@@ -5,37 +5,46 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use omni_telemetry::{
-    AudioInstruments, EdgeInstruments, EngineIndex, EngineInstruments, EngineMapError, HopRecord,
-    PipelineInstruments, Replica, SessionInstruments, StageInfo, StageKind, Telemetry, TorchServeInstruments,
+    AudioInstruments, ComputingFigures, ComputingInstruments, EdgeInstruments, EngineIndex,
+    EngineInstruments, EngineMapError, HopRecord, PipelineInstruments, Replica, SessionInstruments,
+    StageInfo, StageKind, Telemetry, TorchServeInstruments,
 };
 
 use super::account::{Account, Stream};
+use crate::config::Device;
+use crate::config::deploy::device_of;
 use crate::connector::{ChunkStamps, Hop, Place};
 use crate::session::Packet;
-use crate::stage::{DEVICE, ReplicaId};
+use crate::stage::{DeviceFigures, ReplicaId};
 
 /// A stage of the pipeline.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 pub(super) struct Stage {
     pub(super) name: &'static str,
     pub(super) kind: StageKind,
+    /// What it computes on: one for all replicas, or one for each.
+    devices: Vec<Device>,
 }
 
 impl Stage {
-    fn new(name: &'static str) -> Self {
+    fn new((name, devices): (&'static str, &[Device])) -> Self {
         let kind = match name {
             "code2wav" | "encoder" => StageKind::Generation,
             _ => StageKind::Llm,
         };
-        Self { name, kind }
+        Self {
+            name,
+            kind,
+            devices: devices.to_vec(),
+        }
     }
 
-    fn info(self, replica: Replica) -> StageInfo {
+    fn info(&self, replica: Replica) -> StageInfo {
         StageInfo {
             replica,
             name: self.name.to_owned(),
             kind: self.kind,
-            device: DEVICE.to_owned(),
+            device: device_of(&self.devices, replica.replica).to_string(),
         }
     }
 }
@@ -52,6 +61,7 @@ pub(super) struct Live {
     engines: Mutex<BTreeMap<Replica, Arc<EngineInstruments>>>,
     audio: Mutex<BTreeMap<Replica, Arc<AudioInstruments>>>,
     edges: Mutex<BTreeMap<(Replica, Replica), Arc<EdgeInstruments>>>,
+    devices: Mutex<BTreeMap<Device, ComputingInstruments>>,
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -59,9 +69,14 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl Live {
-    pub(super) fn new(telemetry: &Telemetry, model: &str, sample_rate: u32, stages: &[&'static str]) -> Self {
+    pub(super) fn new(
+        telemetry: &Telemetry,
+        model: &str,
+        sample_rate: u32,
+        stages: &[(&'static str, &[Device])],
+    ) -> Self {
         let meter = telemetry.meter();
-        let stages: Vec<_> = stages.iter().map(|name| Stage::new(name)).collect();
+        let stages: Vec<_> = stages.iter().copied().map(Stage::new).collect();
         let infos: Vec<_> = (0..)
             .zip(&stages)
             .map(|(stage, known)| known.info(Replica { stage, replica: 0 }))
@@ -79,12 +94,31 @@ impl Live {
             engines: Mutex::default(),
             audio: Mutex::default(),
             edges: Mutex::default(),
+            devices: Mutex::default(),
         }
     }
 
     /// The stages with their ids.
-    pub(super) fn stages(&self) -> impl Iterator<Item = (u32, Stage)> {
-        (0..).zip(self.stages.iter().copied())
+    pub(super) fn stages(&self) -> impl Iterator<Item = (u32, &Stage)> {
+        (0..).zip(&self.stages)
+    }
+
+    /// GPUs were asked for so much until now.
+    pub(super) fn computed(&self, telemetry: &Telemetry, figures: &[DeviceFigures]) {
+        let mut devices = lock(&self.devices);
+        for own in figures {
+            let new = || ComputingInstruments::new(telemetry.meter(), &own.device.to_string());
+            devices
+                .entry(own.device)
+                .or_insert_with(new)
+                .until_now(&ComputingFigures {
+                    launches: own.launches,
+                    graph_launches: own.graph_launches,
+                    graphs: own.graphs,
+                    replays: own.replays,
+                    fallbacks: own.fallbacks,
+                });
+        }
     }
 
     /// A replica of the stage of that name.

@@ -13,12 +13,16 @@ use super::account;
 use super::engines::Engine;
 use super::live::{Live, Stage};
 use crate::app::Sinks;
-use crate::config::Quota;
+use crate::config::{Device, Quota};
 use crate::connector::{ChunkStamps, EdgeRecord, EdgeSink, Hop};
 use crate::error::ServeError;
 use crate::orchestrator::Orchestrator;
 use crate::session::{Packet, RecordSink, SessionChange, TurnRecord, UtteranceRecord};
-use crate::stage::{EngineSink, IgnoreEngines, Listen, ReplicaId, ReplicaState, SpeechInfo, TellLetGo};
+use crate::stage::{
+    DeviceFigures, EngineSink, IgnoreEngines, Listen, ReplicaId, ReplicaState, SpeechInfo, TellLetGo,
+};
+
+type Figures = Box<dyn Fn() -> Vec<DeviceFigures> + Send + Sync>;
 
 /// Looks and listens.
 pub(in crate::app) struct Observer {
@@ -27,6 +31,8 @@ pub(in crate::app) struct Observer {
     max_active: usize,
     /// There once the model is: its name is a label.
     live: OnceLock<Live>,
+    /// What GPUs were asked for.
+    figures: OnceLock<Figures>,
     serving: Arc<AtomicBool>,
     /// Requests that were turned away when it last looked.
     refused: AtomicUsize,
@@ -39,14 +45,21 @@ impl Observer {
             orchestrator,
             max_active,
             live: OnceLock::new(),
+            figures: OnceLock::new(),
             serving: Arc::default(),
             refused: AtomicUsize::new(0),
         }
     }
 
-    /// The model is loaded; `stages` are about to be started, upstream first. None of them has sequences of more than `longest`
-    /// tokens.
-    pub(in crate::app) fn model(&self, info: &SpeechInfo, stages: &[&'static str], longest: u32) {
+    /// The model is loaded; `stages` are about to be started on their devices, upstream first. None of them has sequences of more
+    /// than `longest` tokens. `figures` tells what was asked of GPUs.
+    pub(in crate::app) fn model(
+        &self,
+        info: &SpeechInfo,
+        stages: &[(&'static str, &[Device])],
+        longest: u32,
+        figures: impl Fn() -> Vec<DeviceFigures> + Send + Sync + 'static,
+    ) {
         if self.telemetry.is_off() {
             return;
         }
@@ -55,6 +68,7 @@ impl Observer {
             self.telemetry.longest_sequence(longest);
             Live::new(&self.telemetry, &info.id, info.sample_rate.hz(), stages)
         });
+        let _ = self.figures.set(Box::new(figures));
     }
 
     /// The server is warm.
@@ -79,6 +93,9 @@ impl Observer {
         let refused = admission.refused();
         for _ in self.refused.swap(refused, Ordering::AcqRel)..refused {
             live.sessions.rejected(RejectionReason::Requests);
+        }
+        if let Some(figures) = self.figures.get() {
+            live.computed(&self.telemetry, &figures());
         }
         for (stage, Stage { name, .. }) in live.stages() {
             let Some(pool) = self.orchestrator.pool(name) else {

@@ -3,10 +3,12 @@
 use std::collections::HashMap;
 use std::fmt;
 
+use super::Given;
 use super::problem::{Problem, nearest};
 use super::schema::{Entry, Fallback, Rule, STAGES, entries};
 use super::value::Setup;
 use super::yaml::{Key, Node, Place, Value, parse_value};
+use crate::config::device::Device;
 
 /// Most positions of a KV cache: what block ids and positions can count.
 const MAX_POSITIONS: u64 = 1 << 31;
@@ -39,9 +41,8 @@ pub(super) struct Resolved {
 }
 
 impl Resolved {
-    /// Values for everything; `max_active` is that of the command line. Settings that cannot be used keep their defaults and
-    /// are reported.
-    pub(super) fn new(tree: &Node, max_active: u64) -> (Self, Vec<Problem>) {
+    /// Values for everything, given the command line. Settings that cannot be used keep their defaults and are reported.
+    pub(super) fn new(tree: &Node, given: &Given<'_>) -> (Self, Vec<Problem>) {
         let entries = entries();
         let mut written = Written::default();
         written.collect(tree, "", &entries);
@@ -50,15 +51,15 @@ impl Resolved {
             values: HashMap::new(),
         };
         for entry in entries {
-            let value = resolved.value(&entry, &mut written, max_active);
+            let value = resolved.value(&entry, &mut written, given);
             resolved.values.insert(entry.path.clone(), value);
             resolved.entries.push(entry);
         }
-        resolved.check(&mut written.problems);
+        resolved.check(given, &mut written.problems);
         (resolved, written.problems)
     }
 
-    fn value(&self, entry: &Entry, written: &mut Written<'_>, max_active: u64) -> (Setup, Origin) {
+    fn value(&self, entry: &Entry, written: &mut Written<'_>, given: &Given<'_>) -> (Setup, Origin) {
         let setting = entry.setting;
         let computed = !matches!(setting.fallback, Fallback::Is(_));
         if let Some(node) = written.values.get(&entry.path).filter(|node| !node.is_null()) {
@@ -73,10 +74,7 @@ impl Resolved {
         }
         let value = match setting.fallback {
             Fallback::Checkpoint | Fallback::Absent => Setup::Auto,
-            Fallback::Derived(Rule::TimesActive(n)) => Setup::Count(n.saturating_mul(max_active)),
-            Fallback::Derived(Rule::AtLeastSeqs(n)) => {
-                Setup::Count(n.max(self.count(entry.scope, "max_num_seqs")))
-            }
+            Fallback::Derived(rule) => self.derived(rule, entry.scope, given),
             Fallback::Is(text) => {
                 let node = parse_value(&Place::flag(text), text).expect("the table's defaults are YAML");
                 setting
@@ -86,6 +84,32 @@ impl Resolved {
             }
         };
         (value, Origin::Default(setting.fallback))
+    }
+
+    fn derived(&self, rule: Rule, scope: &str, given: &Given<'_>) -> Setup {
+        let times = |n: u64| n.saturating_mul(given.max_active as u64);
+        match rule {
+            Rule::TimesActive(n) => Setup::Count(times(n)),
+            Rule::TimesActiveAtLeast(n, least) => Setup::Count(times(n).max(least)),
+            Rule::AtLeastSeqs(n) => Setup::Count(n.max(self.count(scope, "max_num_seqs"))),
+            Rule::Device => Setup::Devices(vec![given.device]),
+            Rule::Format if self.is_on_gpus(scope) => Setup::Choice("bf16"),
+            Rule::Format => Setup::Choice("f32"),
+            Rule::ByDevice { gpu, .. } if self.is_on_gpus(scope) => Setup::Count(gpu),
+            Rule::ByDevice { cpu, .. } => Setup::Count(cpu),
+        }
+    }
+
+    /// Whether all of a stage's devices are GPUs.
+    fn is_on_gpus(&self, scope: &str) -> bool {
+        self.devices(scope).iter().all(|device| device.is_gpu())
+    }
+
+    pub(super) fn devices(&self, scope: &str) -> &[Device] {
+        match self.get(scope, "devices") {
+            Setup::Devices(devices) => devices,
+            other => unreachable!("{scope}.devices is {other:?}"),
+        }
     }
 
     /// All settings in order.
@@ -112,10 +136,10 @@ impl Resolved {
     }
 
     /// What no single value can tell.
-    fn check(&self, problems: &mut Vec<Problem>) {
+    fn check(&self, given: &Given<'_>, problems: &mut Vec<Problem>) {
         for stage in STAGES {
             let scope = format!("stages.{stage}");
-            self.check_devices(&scope, problems);
+            self.check_devices(&scope, given, problems);
             self.check_delays(&scope, problems);
         }
         for scope in ["stages.thinker", "stages.talker"] {
@@ -139,16 +163,6 @@ impl Resolved {
         }
         self.check_repetition("stages.thinker", problems);
         self.check_placement("stages.encoder", problems);
-        let (talker, code2wav) = (
-            self.get("stages.talker", "dtype"),
-            self.get("stages.code2wav", "dtype"),
-        );
-        if talker != code2wav {
-            let message = format!(
-                "found {code2wav}, expected the talker's {talker}: both are loaded from one checkpoint"
-            );
-            self.report("stages.code2wav", &["dtype"], message, problems);
-        }
     }
 
     fn check_cache(&self, scope: &str, problems: &mut Vec<Problem>) {
@@ -180,17 +194,33 @@ impl Resolved {
         }
     }
 
-    fn check_devices(&self, scope: &str, problems: &mut Vec<Problem>) {
-        let (replicas, devices) = (self.count(scope, "replicas"), self.get(scope, "devices"));
-        if let Setup::Devices(devices) = devices
-            && devices.len() != 1
-            && devices.len() as u64 != replicas
-        {
+    fn check_devices(&self, scope: &str, given: &Given<'_>, problems: &mut Vec<Problem>) {
+        let (replicas, devices) = (self.count(scope, "replicas"), self.devices(scope));
+        if devices.len() != 1 && devices.len() as u64 != replicas {
             let message = format!(
                 "found {} devices, expected 1 or one for each of {replicas} replicas",
                 devices.len()
             );
             self.report(scope, &["devices", "replicas"], message, problems);
+        }
+        let mut seen = vec![given.device];
+        for device in devices {
+            if seen.contains(device) {
+                continue;
+            }
+            seen.push(*device);
+            if let Device::Cuda(number) = device
+                && let Err(why) = (given.probe)(*number)
+            {
+                let message = format!("found {device}, which cannot be used: {why}");
+                self.report(scope, &["devices"], message, problems);
+            }
+        }
+        if devices.iter().any(|device| device.is_gpu())
+            && let Setup::Choice("f16") = self.get(scope, "dtype")
+        {
+            let message = "found f16, expected f32 or bf16, in which GPUs compute".to_owned();
+            self.report(scope, &["dtype", "devices"], message, problems);
         }
     }
 

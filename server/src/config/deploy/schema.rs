@@ -24,8 +24,21 @@ pub(super) enum Fallback {
 pub(super) enum Rule {
     /// `--max-active` times this: an utterance has at most two sequences, one that is heard and one ahead of it.
     TimesActive(u64),
+    /// The same, at least so much.
+    TimesActiveAtLeast(u64, u64),
     /// The stage's `max_num_seqs`, at least this.
     AtLeastSeqs(u64),
+    /// The device of `--device`.
+    Device,
+    /// The number format that the stage's devices do best in.
+    Format,
+    /// One number for processors, another where all of the stage's devices are GPUs.
+    ByDevice {
+        /// For processors.
+        cpu: u64,
+        /// For GPUs.
+        gpu: u64,
+    },
 }
 
 impl Rule {
@@ -33,7 +46,11 @@ impl Rule {
     pub(super) fn says(self) -> String {
         match self {
             Self::TimesActive(n) => format!("{n} x --max-active"),
+            Self::TimesActiveAtLeast(n, least) => format!("{n} x --max-active, at least {least}"),
             Self::AtLeastSeqs(n) => format!("max_num_seqs, at least {n}"),
+            Self::Device => "the device of --device".to_owned(),
+            Self::Format => "f32, on GPUs bf16".to_owned(),
+            Self::ByDevice { cpu, gpu } => format!("{cpu}, on GPUs {gpu}"),
         }
     }
 }
@@ -121,14 +138,20 @@ pub(super) const SECTIONS: &[Section] = &[
             setting(
                 "devices",
                 Kind::Devices,
-                Is("[cpu]"),
-                "Where replicas run: one device for all, or one for each.",
+                Derived(Rule::Device),
+                "What replicas compute on: one device for all, or one for each. Weights are read once for every device that is named.",
             ),
             setting(
                 "dtype",
                 Kind::Choice(&["f32", "bf16", "f16"]),
-                Is("f32"),
-                "Number format of the computation. The stages of one checkpoint are loaded with one.",
+                Derived(Rule::Format),
+                "Number format of the computation. GPUs compute in f32 and bf16.",
+            ),
+            setting(
+                "enforce_eager",
+                Kind::Choice(&["true", "false"]),
+                Is("false"),
+                "On a GPU: whether every kernel is launched on its own. Otherwise steps that are alike are recorded once and launched as one graph.",
             ),
             setting(
                 "routing",
@@ -200,7 +223,7 @@ pub(super) const SECTIONS: &[Section] = &[
             setting(
                 "max_prefill_tokens",
                 MANY,
-                Is("64"),
+                Derived(Rule::ByDevice { cpu: 64, gpu: 512 }),
                 "Prompt positions computed per step: how long a newcomer may hold up the streams in flight. A device that computes hundreds in the time of one wants more.",
             ),
             setting(
@@ -242,8 +265,8 @@ pub(super) const SECTIONS: &[Section] = &[
             setting(
                 "kv.blocks",
                 Kind::Count { min: 2, max: 1 << 24 },
-                Is("1024"),
-                "KV blocks of one replica.",
+                Derived(Rule::TimesActiveAtLeast(64, 1024)),
+                "KV blocks of one replica. Memory is taken when they are used.",
             ),
             setting(
                 "kv.memory",
@@ -366,13 +389,13 @@ pub(super) const SECTIONS: &[Section] = &[
             setting(
                 "max_batch",
                 Kind::Count { min: 1, max: 4096 },
-                Is("16"),
+                Derived(Rule::ByDevice { cpu: 16, gpu: 64 }),
                 "Streams decoded in one step.",
             ),
             setting(
                 "max_batched_frames",
                 MANY,
-                Is("16"),
+                Derived(Rule::ByDevice { cpu: 16, gpu: 256 }),
                 "Codec frames decoded in one step over all its streams; the most urgent stream's chunk is never cut. Small steps let urgent streams in sooner; large ones pay off only where a device decodes many frames in the time of one.",
             ),
             setting(

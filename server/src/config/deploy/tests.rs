@@ -68,7 +68,7 @@ stages:
   talker:
     replica: 2
     replicas: 0
-    devices: [cuda:0]
+    devices: [gpu]
   code2wav:
     ramp: []
     routing: fastest
@@ -86,8 +86,8 @@ replicas: 2
             "",
         ),
         (
-            "deploy.yaml:5:14: stages.talker.devices: found cuda:0",
-            "no CUDA support",
+            "deploy.yaml:5:14: stages.talker.devices: found gpu",
+            "cpu or cuda:N",
         ),
         ("deploy.yaml:7:11: stages.code2wav.ramp: found a list of 0", ""),
         (
@@ -134,10 +134,10 @@ fn values_that_contradict_each_other_are_reported_at_one_of_them() {
 stages:
   talker:
     replicas: 3
-    devices: [cpu, cpu]
+    devices: [cpu, cuda:0]
     max_num_batched_tokens: 1
     restart: {first_delay: 5m}
-    dtype: bf16
+    dtype: f16
     kv: {blocks: 16777216, block_size: 4096}
 ";
     let problems = with(text, &[]).unwrap_err();
@@ -146,7 +146,8 @@ stages:
         "deploy.yaml:5:29: stages.talker.max_num_batched_tokens: found 1, expected at least 2 where max_num_seqs is 128",
         "deploy.yaml:6:28: stages.talker.restart.first_delay: found 5m, expected at most restart.max_delay, which is 30s",
         "deploy.yaml:8:18: stages.talker.kv.blocks: found 16777216 blocks of 4096 positions, expected at most 2147483648",
-        "stages.code2wav.dtype: found f32, expected the talker's bf16",
+        "deploy.yaml:4:14: stages.talker.devices: found cuda:0, which cannot be used: ",
+        "deploy.yaml:7:12: stages.talker.dtype: found f16, expected f32 or bf16, in which GPUs compute",
     ] {
         assert!(
             problems.iter().any(|problem| problem.contains(expected)),
@@ -181,6 +182,58 @@ fn what_is_shown_says_where_each_value_comes_from_and_reads_back_as_the_same() {
     );
     assert_eq!(with(&shown, &[]).unwrap().deploy, resolution.deploy);
     assert_eq!(read_back(&shown, 1).unwrap().deploy, resolution.deploy);
+}
+
+#[test]
+fn defaults_fit_the_device_that_a_stage_is_on() {
+    let probe = |number| {
+        (number < 2)
+            .then(|| "H200".to_owned())
+            .ok_or_else(|| "there are two".to_owned())
+    };
+    let given = Given {
+        max_active: 64,
+        device: Device::Cuda(0),
+        probe: &probe,
+    };
+    let with = |sets: &[&str]| {
+        let sets: Vec<_> = sets.iter().map(|set| (*set).to_owned()).collect();
+        resolve(None, &sets, given)
+    };
+    let deploy = with(&["stages.talker.devices=[cpu]"]).unwrap().deploy;
+    let (talker, thinker) = (&deploy.talker, &deploy.thinker);
+    assert_eq!(
+        (talker.stage.device(0), talker.stage.device(3)),
+        (Device::Cpu, Device::Cpu)
+    );
+    assert_eq!((talker.stage.dtype, talker.max_prefill_tokens), (Dtype::F32, 64));
+    assert_eq!(thinker.stage.device(0), Device::Cuda(0));
+    assert_eq!(
+        (thinker.stage.dtype, thinker.max_prefill_tokens),
+        (Dtype::Bf16, 512)
+    );
+    assert_eq!(
+        (deploy.code2wav.max_batch, deploy.code2wav.max_batched_frames),
+        (64, 256)
+    );
+
+    let two = ["stages.talker.replicas=2", "stages.talker.devices=[cuda:1, cpu]"];
+    let talker = with(&two).unwrap().deploy.talker;
+    assert_eq!(
+        (talker.stage.device(0), talker.stage.device(1)),
+        (Device::Cuda(1), Device::Cpu)
+    );
+    // One that joins later takes its turn.
+    assert_eq!(talker.stage.device(2), Device::Cuda(1));
+    // Both can compute in it.
+    assert_eq!(talker.stage.dtype, Dtype::F32);
+
+    let third = with(&["stages.encoder.devices=cuda:2"]).unwrap_err();
+    assert!(
+        third[0].contains("found cuda:2, which cannot be used: there are two"),
+        "{third:?}"
+    );
+    assert_eq!(third.len(), 1, "{third:?}");
 }
 
 #[test]

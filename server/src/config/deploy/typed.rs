@@ -1,11 +1,13 @@
 //! The deploy configuration as the server uses it: nothing left open.
 
+use std::fmt;
 use std::time::Duration;
 
 use omni_engine::RepetitionLimit;
 
 use super::resolve::Resolved;
-use super::value::{Device, Setup};
+use super::value::Setup;
+use crate::config::device::Device;
 
 /// How the stages are to be run.
 #[derive(Debug, Clone, PartialEq)]
@@ -62,6 +64,8 @@ pub struct Stage {
     pub devices: Vec<Device>,
     /// Number format of the computation.
     pub dtype: Dtype,
+    /// On a GPU: every kernel launched on its own, without graphs.
+    pub enforce_eager: bool,
     /// How an utterance gets its replica.
     pub routing: Routing,
     /// When a replica that died is built anew.
@@ -74,6 +78,21 @@ pub struct Stage {
     pub max_stuck: u32,
 }
 
+impl Stage {
+    /// What a replica computes on.
+    #[must_use]
+    pub fn device(&self, replica: u32) -> Device {
+        device_of(&self.devices, replica)
+    }
+}
+
+/// The device of a replica where there is one for all, or one for each.
+#[must_use]
+pub fn device_of(devices: &[Device], replica: u32) -> Device {
+    let turn = replica as usize % devices.len().max(1);
+    devices.get(turn).copied().unwrap_or_default()
+}
+
 /// What a replica is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Placement {
@@ -84,7 +103,7 @@ pub enum Placement {
 }
 
 /// Number format of a computation.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Dtype {
     /// 32-bit.
     F32,
@@ -92,6 +111,17 @@ pub enum Dtype {
     Bf16,
     /// 16-bit IEEE.
     F16,
+}
+
+impl fmt::Display for Dtype {
+    /// As it is written in files.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::F32 => "f32",
+            Self::Bf16 => "bf16",
+            Self::F16 => "f16",
+        })
+    }
 }
 
 /// How an utterance gets its replica.
@@ -248,18 +278,15 @@ impl Scope<'_> {
     }
 
     fn stage(&self) -> Stage {
-        let devices = match self.values.get(self.scope, "devices") {
-            Setup::Devices(devices) => devices.clone(),
-            other => unreachable!("devices are {other:?}"),
-        };
         Stage {
             replicas: self.count("replicas"),
-            devices,
+            devices: self.values.devices(self.scope).to_vec(),
             dtype: match self.choice("dtype") {
                 "bf16" => Dtype::Bf16,
                 "f16" => Dtype::F16,
                 _ => Dtype::F32,
             },
+            enforce_eager: self.choice("enforce_eager") == "true",
             routing: match self.choice("routing") {
                 "round-robin" => Routing::RoundRobin,
                 "random" => Routing::Random(self.values.count(self.scope, "routing_seed")),

@@ -4,6 +4,7 @@ use std::fmt;
 use std::time::Duration;
 
 use super::yaml::{Node, Value};
+use crate::config::device::Device;
 use crate::config::time::parse_duration;
 
 /// Longest time that can be set: a day.
@@ -26,19 +27,6 @@ pub(super) enum Kind {
     Counts { max: u64, len: usize },
     /// A list of devices, or one.
     Devices,
-}
-
-/// A place to compute.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Device {
-    /// The processor.
-    Cpu,
-}
-
-impl fmt::Display for Device {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("cpu")
-    }
 }
 
 /// The value of a setting.
@@ -109,7 +97,7 @@ impl fmt::Display for Kind {
             Self::Choice([only]) => f.write_str(only),
             Self::Choice(words) => write!(f, "one of {}", words.join(", ")),
             Self::Counts { max, len } => write!(f, "a list of 1 to {len} whole numbers from 1 to {max}"),
-            Self::Devices => f.write_str("cpu, or a list of one device per replica"),
+            Self::Devices => f.write_str("cpu or cuda:N, or a list of one device per replica"),
         }
     }
 }
@@ -225,13 +213,7 @@ fn devices(node: &Node) -> Result<Vec<Device>, String> {
 }
 
 fn device(node: &Node) -> Result<Device, String> {
-    match word(node) {
-        Some("cpu") => Ok(Device::Cpu),
-        Some(cuda) if cuda == "cuda" || cuda.starts_with("cuda:") => Err(format!(
-            "{cuda}, which this build cannot use (it has no CUDA support)"
-        )),
-        _ => Err(node.shown()),
-    }
+    word(node).and_then(Device::parse).ok_or_else(|| node.shown())
 }
 
 #[cfg(test)]
@@ -271,7 +253,7 @@ mod tests {
             (Kind::Bytes, "1536KiB"),
             (Kind::Choice(&["a", "b"]), "b"),
             (Kind::Counts { max: 9, len: 4 }, "[1, 2, 9]"),
-            (Kind::Devices, "[cpu, cpu]"),
+            (Kind::Devices, "[cpu, cuda:1]"),
         ] {
             let value = read(kind, text).unwrap();
             assert_eq!(value.to_string(), text);
@@ -327,8 +309,8 @@ mod tests {
             (Kind::Choice(&["a", "b"]), "c", "found c, expected one of a, b"),
             (Kind::Counts { max: 9, len: 2 }, "[]", "found a list of 0"),
             (Kind::Counts { max: 9, len: 2 }, "[1, 10]", "found 10 in the list"),
-            (Kind::Devices, "cuda:0", "cuda:0, which this build cannot use"),
-            (Kind::Devices, "tpu", "found tpu, expected cpu"),
+            (Kind::Devices, "cuda:x", "found cuda:x, expected cpu or cuda:N"),
+            (Kind::Devices, "[cpu, tpu]", "found tpu, expected cpu"),
         ] {
             let message = read(kind, text).unwrap_err();
             assert!(message.contains(expected), "{text:?} gives {message:?}");

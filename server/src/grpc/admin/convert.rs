@@ -7,7 +7,7 @@ use omni_proto::v1;
 use crate::error::ServeError;
 use crate::grpc::settings::invalid;
 use crate::session::{RecentFigures, SessionView};
-use crate::stage::{DEVICE, PoolControl, ReplicaState, ReplicaView};
+use crate::stage::{PoolControl, ReplicaState, ReplicaView};
 
 /// Longest drain that may be asked for.
 const LONGEST_DRAIN: Duration = Duration::from_secs(24 * 3_600);
@@ -28,7 +28,7 @@ pub(super) fn replica(view: &ReplicaView) -> v1::Replica {
     let stats = &view.stats;
     v1::Replica {
         id: view.id.to_string(),
-        device: DEVICE.to_owned(),
+        device: view.device.to_string(),
         state: state(view).into(),
         in_flight: count(view.in_flight),
         running: stats.running,

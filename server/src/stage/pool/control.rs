@@ -4,6 +4,7 @@ use std::fmt;
 use std::io;
 
 use super::super::replica::{ReplicaId, ReplicaState, ReplicaStats};
+use crate::config::Device;
 
 /// Why no replica of a stage takes work now.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -59,6 +60,8 @@ pub enum PoolError {
 pub struct ReplicaView {
     /// Its id.
     pub id: ReplicaId,
+    /// What it computes on.
+    pub device: Device,
     /// Whether it can work.
     pub state: ReplicaState,
     /// It gets no new work.

@@ -12,6 +12,7 @@ use super::super::news::IgnoreEngines;
 use super::super::worker::{Core, stage};
 use super::*;
 use crate::clock::Clock;
+use crate::config::Device;
 
 /// Longer than anything takes here; only a test that fails waits for it.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -102,6 +103,7 @@ fn parts(broken: bool, clock: Clock) -> PoolParts<Job> {
         stage: "test",
         make: Box::new(make),
         start: Arc::new(|_, body| std::thread::Builder::new().spawn(|| body.run()).map(drop)),
+        devices: vec![Device::Cpu],
         routing: Routing::LeastQueue,
         restart: Restart {
             first_delay: Duration::from_millis(1),

@@ -1,0 +1,216 @@
+//! One checkpoint on every device that a stage of this process computes on.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use anyhow::Context as _;
+use omni_models::{CheckpointSource, DType, Kernels, LoadOptions, Parts, SpeechModel};
+
+use crate::config::Device;
+use crate::config::deploy::{Deploy, Dtype, Placement, Stage};
+use crate::stage::DeviceFigures;
+
+/// What of a pipeline this process computes.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Duty {
+    /// The stages whose replicas are threads.
+    Server {
+        /// Without the thinker.
+        speech_only: bool,
+    },
+    /// One replica of one stage.
+    Stage {
+        /// The stage's name.
+        stage: &'static str,
+        /// The replica's number.
+        replica: u32,
+    },
+}
+
+impl Duty {
+    /// Where it computes the stage of that name.
+    pub(super) fn sites(self, name: &str, stage: &Stage) -> Vec<Site> {
+        let mut sites: Vec<_> = match self {
+            Self::Server { speech_only } => {
+                let left_out = speech_only && matches!(name, "thinker" | "encoder");
+                match stage.placement {
+                    Placement::Thread if !left_out => (0..).take(stage.devices.len()).collect(),
+                    _ => Vec::new(),
+                }
+            }
+            Self::Stage { stage, replica } if stage == name => vec![replica],
+            Self::Stage { .. } => Vec::new(),
+        }
+        .into_iter()
+        .map(|replica| Site::of(stage, replica))
+        .collect();
+        sites.sort_unstable();
+        sites.dedup();
+        sites
+    }
+
+    /// Whether somebody here holds conversations.
+    pub(super) fn converses(self) -> bool {
+        match self {
+            Self::Server { speech_only } => !speech_only,
+            Self::Stage { stage, .. } => stage == "thinker",
+        }
+    }
+}
+
+/// How a replica computes. Replicas that do it in the same way share weights.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Site {
+    device: Device,
+    dtype: Dtype,
+    /// Every kernel on its own, without graphs.
+    eager: bool,
+}
+
+impl fmt::Display for Site {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} in {}", self.device, self.dtype)
+    }
+}
+
+impl Site {
+    pub(super) fn of(stage: &Stage, replica: u32) -> Self {
+        let device = stage.device(replica);
+        Self {
+            device,
+            dtype: stage.dtype,
+            eager: stage.enforce_eager && device.is_gpu(),
+        }
+    }
+
+    fn options(self, parts: Parts) -> LoadOptions {
+        let graphs = !self.eager;
+        LoadOptions {
+            dtype: dtype(self.dtype),
+            kernels: match self.device {
+                Device::Cpu => Kernels::Auto,
+                Device::Cuda(number) => Kernels::Cuda {
+                    device: number as usize,
+                    graphs,
+                },
+                #[cfg(feature = "emulator")]
+                Device::Emulated => Kernels::Emulated { graphs },
+            },
+            parts,
+        }
+    }
+}
+
+/// The models' own word for a number format.
+pub(super) fn dtype(dtype: Dtype) -> DType {
+    match dtype {
+        Dtype::F32 => DType::F32,
+        Dtype::Bf16 => DType::Bf16,
+        Dtype::F16 => DType::F16,
+    }
+}
+
+/// The models, at least one.
+#[derive(Debug)]
+pub(super) struct Fleet(BTreeMap<Site, SpeechModel>);
+
+impl Fleet {
+    /// Loads what `duty` needs.
+    ///
+    /// # Errors
+    /// With everything that is wrong with the checkpoint, or with the device.
+    pub(super) fn load(
+        checkpoint: &CheckpointSource,
+        name: &str,
+        deploy: &Deploy,
+        duty: Duty,
+    ) -> anyhow::Result<Self> {
+        const NOTHING: Parts = Parts {
+            talker: false,
+            code2wav: false,
+        };
+        let sites = |name, stage| duty.sites(name, stage);
+        let mut wanted: BTreeMap<Site, Parts> = BTreeMap::new();
+        for site in sites("talker", &deploy.talker.stage) {
+            wanted.entry(site).or_insert(NOTHING).talker = true;
+        }
+        for site in sites("code2wav", &deploy.code2wav.stage) {
+            wanted.entry(site).or_insert(NOTHING).code2wav = true;
+        }
+        if duty.converses() {
+            for site in sites("thinker", &deploy.thinker.stage) {
+                wanted.entry(site).or_insert(NOTHING);
+            }
+            for site in sites("encoder", &deploy.encoder.stage) {
+                wanted.entry(site).or_insert(NOTHING);
+            }
+        }
+        if wanted.is_empty() {
+            // What is not computed here is asked about here all the same.
+            let site = Site {
+                device: Device::Cpu,
+                dtype: Dtype::F32,
+                eager: false,
+            };
+            wanted.insert(site, NOTHING);
+        }
+        let load = |(site, parts): (Site, Parts)| {
+            let model = SpeechModel::load(checkpoint.clone(), site.options(parts))
+                .with_context(|| format!("cannot load the model {name} for {site}"))?;
+            if site.device.is_gpu() {
+                warn_of_fallbacks(&model, site.device);
+            }
+            Ok((site, model))
+        };
+        Ok(Self(wanted.into_iter().map(load).collect::<anyhow::Result<_>>()?))
+    }
+
+    /// For what is the same in all of them.
+    ///
+    /// # Panics
+    /// Never: there is one.
+    pub(super) fn any(&self) -> &SpeechModel {
+        self.0.values().next().expect("a fleet is not empty")
+    }
+
+    /// The model that computes there, if one does.
+    pub(super) fn at(&self, site: Site) -> Option<&SpeechModel> {
+        self.0.get(&site)
+    }
+
+    /// What GPUs were asked to do so far, device by device.
+    pub(super) fn figures(&self) -> Vec<DeviceFigures> {
+        let mut figures: BTreeMap<Device, DeviceFigures> = BTreeMap::new();
+        for (site, model) in &self.0 {
+            let Some(own) = model.gpu_figures() else { continue };
+            let device = site.device;
+            let sum = figures
+                .entry(device)
+                .or_insert_with(|| DeviceFigures::new(device));
+            sum.launches += own.launches;
+            sum.graphs += own.graphs;
+            sum.replays += own.replays;
+            sum.graph_launches += own.replayed_launches;
+            sum.fallbacks += own.fallbacks;
+        }
+        figures.into_values().collect()
+    }
+}
+
+/// One warning for each model; the rest is in the metrics.
+fn warn_of_fallbacks(model: &SpeechModel, device: Device) {
+    let told = AtomicBool::new(false);
+    model.tell_gpu_fallbacks(Box::new(move |why| {
+        if told.swap(true, Ordering::Relaxed) {
+            tracing::debug!(%device, why, "a step is not a graph");
+        } else {
+            tracing::warn!(
+                %device,
+                why,
+                "a step is not a graph: it is computed as well, but takes longer. More of them are only counted \
+                 (vllm:omni_gpu_graph_fallbacks_total)"
+            );
+        }
+    }));
+}

@@ -1,0 +1,175 @@
+//! Where models compute: what is asked for, and what there is.
+
+use std::fmt;
+use std::num::NonZero;
+
+/// A place to compute.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+pub enum Device {
+    /// The processor.
+    #[default]
+    Cpu,
+    /// The NVIDIA device of this number.
+    Cuda(u32),
+    /// A GPU's kernels on the processor, for tests.
+    #[cfg(feature = "emulator")]
+    Emulated,
+}
+
+impl fmt::Display for Device {
+    /// As it is written in flags and files.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Cpu => f.write_str("cpu"),
+            Self::Cuda(number) => write!(f, "cuda:{number}"),
+            #[cfg(feature = "emulator")]
+            Self::Emulated => f.write_str("emulated"),
+        }
+    }
+}
+
+impl Device {
+    /// Reads `cpu`, `cuda` (the first) or `cuda:N`.
+    #[must_use]
+    pub fn parse(text: &str) -> Option<Self> {
+        match text {
+            "cpu" => Some(Self::Cpu),
+            "cuda" => Some(Self::Cuda(0)),
+            #[cfg(feature = "emulator")]
+            "emulated" => Some(Self::Emulated),
+            text => {
+                let digits = text.strip_prefix("cuda:")?;
+                let plain = (1..=4).contains(&digits.len()) && digits.bytes().all(|b| b.is_ascii_digit());
+                plain.then(|| digits.parse().ok().map(Self::Cuda))?
+            }
+        }
+    }
+
+    /// Whether it is apart from the processor: batches are nearly free there, and steps have a price of their own.
+    #[must_use]
+    pub fn is_gpu(self) -> bool {
+        self != Self::Cpu
+    }
+
+    /// Utterances that are worked on at once where nobody says how many. A processor keeps up with more streams than this at
+    /// the speed at which they are played, of the model that is built in.
+    #[must_use]
+    pub fn max_active(self) -> usize {
+        if self.is_gpu() {
+            return 64;
+        }
+        let processors = std::thread::available_parallelism().map_or(1, NonZero::get);
+        processors.saturating_mul(8).min(64)
+    }
+}
+
+/// Says whether an NVIDIA device can be used: its name, or why not.
+pub type Probe<'a> = &'a dyn Fn(u32) -> Result<String, String>;
+
+/// What the machine says.
+pub(super) fn probe(number: u32) -> Result<String, String> {
+    omni_models::probe_gpu(number as usize)
+}
+
+/// `--device` as typed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Wanted {
+    /// The first GPU, or else the processor.
+    #[default]
+    Auto,
+    /// This one and no other.
+    Only(Device),
+}
+
+/// What is taken, and how that came about, for people.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Chosen {
+    /// What is taken.
+    pub device: Device,
+    /// The device's name, or why it is no GPU.
+    pub because: String,
+}
+
+impl Wanted {
+    pub(super) fn parse(text: &str) -> Result<Self, String> {
+        match text {
+            "auto" => Ok(Self::Auto),
+            text => Device::parse(text)
+                .map(Self::Only)
+                .ok_or_else(|| "expected auto, cpu, cuda or cuda:N".to_owned()),
+        }
+    }
+
+    /// What to use of what there is.
+    ///
+    /// # Errors
+    /// Why the one device that is wanted cannot be used.
+    pub(super) fn choose(self, probe: Probe<'_>) -> Result<Chosen, String> {
+        let (device, because) = match self {
+            Self::Auto => match probe(0) {
+                Ok(name) => (Device::Cuda(0), name),
+                Err(why) => (Device::Cpu, why),
+            },
+            Self::Only(Device::Cuda(number)) => {
+                let name = probe(number).map_err(|why| format!("cuda:{number} was asked for, but {why}"))?;
+                (Device::Cuda(number), name)
+            }
+            Self::Only(device) => (device, "it was asked for".to_owned()),
+        };
+        Ok(Chosen { device, because })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn none(_: u32) -> Result<String, String> {
+        Err("there is no driver".to_owned())
+    }
+
+    fn two(number: u32) -> Result<String, String> {
+        (number < 2)
+            .then(|| "H200".to_owned())
+            .ok_or_else(|| "no such device".to_owned())
+    }
+
+    #[test]
+    fn what_is_printed_reads_as_the_same_device() {
+        for text in ["cpu", "cuda:0", "cuda:15"] {
+            assert_eq!(Device::parse(text).unwrap().to_string(), text);
+        }
+        assert_eq!(Device::parse("cuda"), Some(Device::Cuda(0)));
+        for text in [
+            "",
+            "gpu",
+            "cuda:",
+            "cuda:-1",
+            "cuda:+1",
+            "cuda:99999",
+            "CUDA:0",
+            "cuda:0 ",
+        ] {
+            assert_eq!(Device::parse(text), None, "{text:?}");
+        }
+    }
+
+    #[test]
+    fn without_a_gpu_auto_is_the_processor_and_says_why() {
+        let chosen = Wanted::Auto.choose(&none).unwrap();
+        assert_eq!(chosen.device, Device::Cpu);
+        assert_eq!(chosen.because, "there is no driver");
+        assert_eq!(Wanted::Auto.choose(&two).unwrap().device, Device::Cuda(0));
+    }
+
+    #[test]
+    fn a_device_that_was_asked_for_is_used_or_refused() {
+        let only = |number| Wanted::Only(Device::Cuda(number));
+        assert_eq!(only(1).choose(&two).unwrap().device, Device::Cuda(1));
+        let why = only(2).choose(&two).unwrap_err();
+        assert_eq!(why, "cuda:2 was asked for, but no such device");
+        assert!(only(0).choose(&none).is_err());
+        let cpu = Wanted::Only(Device::Cpu);
+        assert_eq!(cpu.choose(&two).unwrap().device, Device::Cpu);
+    }
+}

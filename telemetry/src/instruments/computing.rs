@@ -1,0 +1,55 @@
+//! What models ask of a GPU.
+
+use metrics::Counter;
+
+use crate::families as f;
+use crate::meter::Meter;
+
+/// Counted by whoever computes, since the start.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct ComputingFigures {
+    /// Kernels launched one by one.
+    pub launches: u64,
+    /// Kernels launched in graphs.
+    pub graph_launches: u64,
+    /// Graphs recorded.
+    pub graphs: u64,
+    /// Graphs launched again.
+    pub replays: u64,
+    /// Steps that were to be a graph and could not be.
+    pub fallbacks: u64,
+}
+
+/// Records what is asked of one device.
+#[derive(Debug)]
+pub struct ComputingInstruments {
+    launches: Counter,
+    graph_launches: Counter,
+    graphs: Counter,
+    replays: Counter,
+    fallbacks: Counter,
+}
+
+impl ComputingInstruments {
+    /// Instruments for the device of that name.
+    #[must_use]
+    pub fn new(meter: &Meter, device: &str) -> Self {
+        let launches = |via| meter.counter(f::OMNI_GPU_KERNEL_LAUNCHES_TOTAL, [device, via]);
+        Self {
+            launches: launches("single"),
+            graph_launches: launches("graph"),
+            graphs: meter.counter(f::OMNI_GPU_GRAPHS_RECORDED_TOTAL, [device]),
+            replays: meter.counter(f::OMNI_GPU_GRAPH_REPLAYS_TOTAL, [device]),
+            fallbacks: meter.counter(f::OMNI_GPU_GRAPH_FALLBACKS_TOTAL, [device]),
+        }
+    }
+
+    /// So much was asked of it until now.
+    pub fn until_now(&self, figures: &ComputingFigures) {
+        self.launches.absolute(figures.launches);
+        self.graph_launches.absolute(figures.graph_launches);
+        self.graphs.absolute(figures.graphs);
+        self.replays.absolute(figures.replays);
+        self.fallbacks.absolute(figures.fallbacks);
+    }
+}

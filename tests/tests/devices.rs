@@ -1,0 +1,144 @@
+//! A server that computes on a GPU: here with a GPU's kernels, run on the processor.
+
+use std::path::Path;
+
+use clap::Parser as _;
+use omni_audio::{from_i16, i16_from_s16le};
+use omni_proto::v1;
+use omni_server::app::load_model;
+use omni_server::config::{ModelSource, RawConfig};
+use omni_tests::{Reading, TestServer, audio_of, chat_config, chat_message, generate};
+
+const TEXT: &str = "A short one.";
+
+/// A checkpoint with everything, of random weights.
+async fn server(args: &[&str]) -> TestServer {
+    let model = Path::new(env!("CARGO_MANIFEST_DIR")).join("../models/tests/data/qwen3-omni-tiny");
+    let raw = RawConfig::try_parse_from(["omni-server"].iter().chain(args)).expect("arguments");
+    let deploy = raw.validate().expect("a configuration").deploy;
+    let load = move || load_model(&ModelSource::Directory(model), &deploy, false);
+    let mut server = TestServer::launch(args, load).await;
+    server.app.ready().await.expect("the checkpoint loads");
+    server
+}
+
+fn sampling(max_tokens: u32) -> Option<v1::SamplingParams> {
+    Some(v1::SamplingParams {
+        temperature: Some(0.0),
+        seed: Some(3),
+        max_tokens: Some(max_tokens),
+        ..v1::SamplingParams::default()
+    })
+}
+
+async fn spoken(server: &TestServer) -> Vec<f32> {
+    let settings = v1::SpeechConfig {
+        sampling: sampling(12),
+        ..v1::SpeechConfig::default()
+    };
+    let (audio, _) = audio_of(&mut server.speech(), settings, TEXT)
+        .await
+        .expect("audio");
+    i16_from_s16le(&audio).map(from_i16).collect()
+}
+
+async fn answered(server: &TestServer) -> String {
+    let settings = v1::ChatConfig {
+        text_sampling: sampling(12),
+        ..chat_config(false)
+    };
+    let conversation = vec![chat_message(v1::Role::User, "Hello there.")];
+    generate(&mut server.chat(), settings, conversation)
+        .await
+        .expect("an answer")
+        .text
+}
+
+const F32: [&str; 6] = [
+    "--set",
+    "stages.talker.dtype=f32",
+    "--set",
+    "stages.code2wav.dtype=f32",
+    "--set",
+    "stages.thinker.dtype=f32",
+];
+
+#[tokio::test]
+async fn what_a_gpu_says_is_what_a_processor_says() {
+    let cpu = server(&["--device", "cpu"]).await;
+    let (expected, text) = (spoken(&cpu).await, answered(&cpu).await);
+    cpu.stop().await;
+    let args = [
+        &["--device", "emulated", "--admin-listen", "127.0.0.1:0"][..],
+        &F32,
+    ]
+    .concat();
+    let gpu = server(&args).await;
+    let audio = spoken(&gpu).await;
+    assert_eq!(audio.len(), expected.len());
+    let apart = audio.iter().zip(&expected).map(|(a, b)| (a - b).abs());
+    assert!(apart.fold(0.0, f32::max) < 1e-3);
+    assert_eq!(answered(&gpu).await, text);
+
+    let reading = Reading::of(&gpu).await;
+    let device = [("device", "emulated")];
+    let sum = |name| reading.sum(name, &device);
+    assert!(sum("vllm:omni_gpu_graphs_recorded_total") > 0.0);
+    assert!(
+        sum("vllm:omni_gpu_graph_replays_total") > 10.0,
+        "most steps are known"
+    );
+    let in_graphs = [device[0], ("via", "graph")];
+    assert!(reading.sum("vllm:omni_gpu_kernel_launches_total", &in_graphs) > 1000.0);
+    assert_eq!(sum("vllm:omni_gpu_graph_fallbacks_total"), 0.0);
+    let mut admin = gpu.admin().await;
+    let stages = admin.list_stages(v1::ListStagesRequest::default());
+    let stages = stages.await.expect("stages").into_inner().stages;
+    let devices: Vec<_> = stages
+        .iter()
+        .flat_map(|stage| stage.replicas.iter().map(|replica| replica.device.as_str()))
+        .collect();
+    assert_eq!(devices, ["emulated"; 4]);
+    gpu.stop().await;
+}
+
+#[tokio::test]
+async fn stages_share_a_model_between_devices_as_the_deploy_file_says() {
+    let args = [
+        "--device",
+        "cpu",
+        "--set",
+        "stages.talker.devices=emulated",
+        "--set",
+        "stages.code2wav.replicas=2",
+        "--set",
+        "stages.code2wav.devices=[cpu, emulated]",
+        "--set",
+        "stages.talker.enforce_eager=true",
+    ];
+    let server = server(&args).await;
+    let first = spoken(&server).await;
+    // The vocoders take turns.
+    assert_eq!(spoken(&server).await.len(), first.len());
+    assert!(!answered(&server).await.is_empty());
+    let reading = Reading::of(&server).await;
+    let on = |stage: &str, device| {
+        let labels = [("stage_name", stage), ("device", device)];
+        reading.sum("vllm:omni_stage_info", &labels)
+    };
+    assert_eq!(
+        (
+            on("thinker", "cpu"),
+            on("talker", "emulated"),
+            on("talker", "cpu")
+        ),
+        (1.0, 1.0, 0.0)
+    );
+    assert_eq!((on("code2wav", "cpu"), on("code2wav", "emulated")), (1.0, 1.0));
+    let single = [("device", "emulated"), ("via", "single")];
+    assert!(
+        reading.sum("vllm:omni_gpu_kernel_launches_total", &single) > 1000.0,
+        "the talker was to launch every kernel on its own"
+    );
+    server.stop().await;
+}

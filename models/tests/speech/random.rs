@@ -19,7 +19,15 @@ fn named(name: &str) -> CheckpointSource {
 }
 
 fn load(name: &str, dtype: DType, kernels: Kernels) -> SpeechModel {
-    SpeechModel::load(named(name), LoadOptions { dtype, kernels }).expect("it loads")
+    SpeechModel::load(
+        named(name),
+        LoadOptions {
+            dtype,
+            kernels,
+            ..LoadOptions::default()
+        },
+    )
+    .expect("it loads")
 }
 
 fn embedded(name: &str) -> SpeechModel {

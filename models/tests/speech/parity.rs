@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use omni_engine::SeqId;
-use omni_models::{CheckpointSource, DType, Kernels, LoadOptions, SpeechModel, TalkerRequest, UserRow};
+use omni_models::{CheckpointSource, Kernels, LoadOptions, SpeechModel, TalkerRequest, UserRow};
 
 use crate::golden::{Goldens, assert_close, tiny};
 use crate::support::{Run, both, decode, frames, greedy, kv, request, step};

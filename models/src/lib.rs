@@ -19,6 +19,8 @@ mod random;
 mod sampling;
 mod speech;
 mod talker;
+#[cfg(feature = "testing")]
+pub mod testing;
 mod thinker;
 mod thinker_model;
 mod tokenizer;

@@ -1,11 +1,11 @@
 //! Sequences stepped together each get what they would get alone; with the project's own kernels to the last bit.
 
 use omni_engine::{ArModel, ChunkModel, SeqId};
+use omni_models::testing::codes_by_frame;
 use omni_models::{Sampling, SpeechModel, TalkerRequest};
 
-use crate::golden::{Goldens, assert_close};
-use crate::parity::codes_by_frame;
-use crate::support::{Run, both, decode, frames, kv, request, speak, step, tokens};
+use crate::golden::{assert_close, goldens};
+use crate::support::{Run, both, decode, frames, kv, open, request, speak, step, tokens};
 
 type Numbered = (u64, (TalkerRequest, Vec<u32>));
 
@@ -50,7 +50,7 @@ fn talker_and_predictor_in_a_ragged_batch() {
         let expected = alone(model);
         for chunk in [u32::MAX, 5] {
             let mut talker = model.talker(kv()).expect("a talker");
-            let open = |(i, (request, text)): Numbered| Run::open(&mut talker, i, request, &text);
+            let open = |(i, (request, text)): Numbered| open(&mut talker, i, request, &text);
             let mut runs: Vec<Run> = (0_u64..).zip(requests()).map(open).collect();
             let mut round = 0;
             while runs.iter().any(|r| !r.done) {
@@ -80,12 +80,12 @@ fn talker_logits_do_not_change_by_a_bit_in_a_batch() {
     let mut talker = model.talker(kv()).expect("a talker");
     let mut single = Vec::new();
     for (i, (request, text)) in (0_u64..).zip(requests()) {
-        let mut run = Run::open(&mut talker, i, request, &text);
+        let mut run = open(&mut talker, i, request, &text);
         step(&mut talker, &mut [&mut run], u32::MAX);
         single.push(talker.logits(run.seq).expect("computed"));
         talker.close(run.seq);
     }
-    let open = |(i, (request, text)): Numbered| Run::open(&mut talker, i, request, &text);
+    let open = |(i, (request, text)): Numbered| open(&mut talker, i, request, &text);
     let mut runs: Vec<Run> = (0_u64..).zip(requests()).map(open).collect();
     let mut together: Vec<&mut Run> = runs.iter_mut().collect();
     step(&mut talker, &mut together, u32::MAX);
@@ -100,7 +100,7 @@ fn talker_logits_do_not_change_by_a_bit_in_a_batch() {
 
 #[test]
 fn code2wav_streams_in_one_batch() {
-    let codes = codes_by_frame(&Goldens::load());
+    let codes = codes_by_frame(&goldens());
     let shifted = |by: usize, len: usize| {
         (0..len)
             .map(|i| codes[(i + by) % codes.len()].clone())
@@ -154,7 +154,7 @@ fn a_closed_sequence_leaves_nothing_behind() {
     let again = speak(&mut talker, 1, request, &text);
     assert_eq!(first, again);
     talker.close(SeqId(77));
-    let codes = frames(&codes_by_frame(&Goldens::load()));
+    let codes = frames(&codes_by_frame(&goldens()));
     let mut code2wav = model.code2wav().expect("a vocoder");
     let first = decode(&mut code2wav, 1, &codes, &[23]);
     assert_eq!(first, decode(&mut code2wav, 1, &codes, &[23]));

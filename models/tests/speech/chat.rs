@@ -12,7 +12,7 @@ use serde_json::json;
 use tempfile::TempDir;
 
 use crate::broken_checkpoints::{copy, edit_config};
-use crate::golden::{Goldens, tiny};
+use crate::golden::{goldens, tiny};
 use crate::thinker_support::{AUDIO_PAD, HIDDEN, IM_END, audio_prompt, tokens};
 
 const IM_START: u32 = 276;
@@ -60,7 +60,7 @@ fn skeleton(prompt: &ChatPrompt) -> Vec<u32> {
 
 #[test]
 fn conversations_are_the_references() {
-    let goldens = Goldens::load();
+    let goldens = goldens();
     let template = built_in();
     let written = [Message::text(Role::System, "Be kind."), user("Say hi!")];
     let prompt = template.render(&written).expect("a prompt");
@@ -135,7 +135,7 @@ fn the_talker_hears_the_user_turns_only() {
 
 #[test]
 fn a_golden_case_gives_the_rows_that_the_reference_feeds() {
-    let goldens = Goldens::load();
+    let goldens = goldens();
     let prompt = built_in().render(&[heard("What?")]).expect("a prompt");
     let input = goldens.ids("audio.input_ids");
     let states = goldens.floats("audio.thinker_hidden_accept");

@@ -3,21 +3,14 @@
 
 use std::path::{Path, PathBuf};
 
-use omni_models::{CheckpointSource, KvOptions, LoadOptions, Sampling, SpeechModel, TalkerRequest};
-use serde_json::Value;
+use omni_models::testing::{EmbeddedCase, embedded_cases};
+use omni_models::{CheckpointSource, KvOptions, LoadOptions, SpeechModel};
 
-use crate::golden::{Goldens, assert_close};
-use crate::support::{Run, decode, frames, greedy, step, tokens};
+use crate::golden::{assert_close, goldens_of};
+use crate::support::{Run, decode, frames, open, step};
 
 fn folder(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("embedded").join(name)
-}
-
-pub(crate) struct Case {
-    pub(crate) request: TalkerRequest,
-    pub(crate) text: Vec<u32>,
-    pub(crate) codes: Vec<u32>,
-    pub(crate) wav: Vec<f32>,
 }
 
 pub(crate) fn load(options: LoadOptions) -> SpeechModel {
@@ -26,67 +19,21 @@ pub(crate) fn load(options: LoadOptions) -> SpeechModel {
 }
 
 /// The sentence with the fewest frames.
-pub(crate) fn shortest(model: &SpeechModel) -> Case {
-    let g = Goldens::from(&folder("checkpoint-goldens"));
-    let cases = cases(model, &g).into_iter();
+pub(crate) fn shortest(model: &SpeechModel) -> EmbeddedCase {
+    let cases = cases(model).into_iter();
     cases.min_by_key(|case| case.codes.len()).expect("a sentence")
 }
 
-/// The sentences of `goldens.json`, each a chat of an empty user turn and the text.
-fn cases(model: &SpeechModel, g: &Goldens) -> Vec<Case> {
-    let path = folder("checkpoint-goldens/goldens.json");
-    let described: Value = serde_json::from_slice(&std::fs::read(path).expect("read")).expect("JSON");
-    let max = described["max_frames"]
-        .as_u64()
-        .and_then(|n| u32::try_from(n).ok())
-        .expect("a limit");
-    let penalty = described["repetition_penalty"].as_f64().expect("a penalty") as f32;
-    let case = |(i, case): (usize, &Value)| {
-        let ids = g.ids(&format!("{i}.input_ids"));
-        let user = model.user_turn("").expect("text");
-        let text = model
-            .tokenizer()
-            .encode(case["text"].as_str().expect("a text"))
-            .expect("text");
-        assert!(
-            ids.starts_with(&user) && ids.ends_with(&text),
-            "the prompt is the reference's"
-        );
-        let request = TalkerRequest {
-            user: tokens(&user),
-            speaker: case["voice"].as_str().expect("a voice").into(),
-            talker: Sampling {
-                repetition_penalty: penalty,
-                ..greedy()
-            },
-            predictor: Sampling {
-                repetition_penalty: 1.0,
-                ..greedy()
-            },
-            seed: 0,
-            max_frames: max,
-        };
-        Case {
-            request,
-            text,
-            codes: g.ids(&format!("{i}.codes")),
-            wav: g.floats(&format!("{i}.wav")),
-        }
-    };
-    described["cases"]
-        .as_array()
-        .expect("cases")
-        .iter()
-        .enumerate()
-        .map(case)
-        .collect()
+fn cases(model: &SpeechModel) -> Vec<EmbeddedCase> {
+    let folder = folder("checkpoint-goldens");
+    let described = std::fs::read(folder.join("goldens.json")).expect("read");
+    embedded_cases(model, &goldens_of(&folder), &described)
 }
 
 #[test]
 fn speaks_as_the_reference_alone_and_together() {
     let model = load(LoadOptions::default());
-    let g = Goldens::from(&folder("checkpoint-goldens"));
-    let cases = cases(&model, &g);
+    let cases = cases(&model);
     let mut talker = model
         .talker(KvOptions {
             block_size: 16,
@@ -95,7 +42,7 @@ fn speaks_as_the_reference_alone_and_together() {
         .expect("a talker");
     let mut runs: Vec<Run> = (0..)
         .zip(&cases)
-        .map(|(i, c)| Run::open(&mut talker, i, c.request.clone(), &c.text))
+        .map(|(i, c)| open(&mut talker, i, c.request.clone(), &c.text))
         .collect();
     while runs.iter().any(|r| !r.done) {
         step(

@@ -1,16 +1,16 @@
 //! bf16 and f16 compute something close to f32, and nothing that is not a number.
 
 use omni_engine::SeqId;
+use omni_models::testing::{codes_by_frame, deviation};
 use omni_models::{DType, Kernels, SpeechModel};
 
-use crate::golden::Goldens;
-use crate::parity::codes_by_frame;
-use crate::support::{Run, decode, frames, kv, load, request, step, tokens};
+use crate::golden::goldens;
+use crate::support::{decode, frames, kv, load, open, request, step, tokens};
 
 /// Talker logits after the prompt, and a waveform.
 fn run(model: &SpeechModel) -> (Vec<f32>, Vec<f32>) {
     let mut talker = model.talker(kv()).expect("a talker");
-    let mut run = Run::open(
+    let mut run = open(
         &mut talker,
         1,
         request(tokens(&[276, 263, 10, 65, 277, 10]), "ethan", 5),
@@ -21,17 +21,11 @@ fn run(model: &SpeechModel) -> (Vec<f32>, Vec<f32>) {
     while !run.done {
         step(&mut talker, &mut [&mut run], u32::MAX);
     }
-    let codes = frames(&codes_by_frame(&Goldens::load()));
+    let codes = frames(&codes_by_frame(&goldens()));
     (
         logits,
         decode(&mut model.code2wav().expect("a vocoder"), 1, &codes, &[8]),
     )
-}
-
-fn deviation(a: &[f32], b: &[f32]) -> f32 {
-    let difference: f32 = a.iter().zip(b).map(|(a, b)| (a - b) * (a - b)).sum();
-    let power: f32 = b.iter().map(|b| b * b).sum();
-    (difference / power).sqrt()
 }
 
 #[test]

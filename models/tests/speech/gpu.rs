@@ -1,13 +1,14 @@
 //! The kernels of a GPU, run on the processor: they compute what the processor's own do, and steps that are launched as
 //! graphs compute what they compute one launch at a time.
 
-use omni_engine::{ChunkModel, SeqId};
-use omni_models::{CheckpointSource, DType, GpuFigures, Kernels, LoadOptions, SpeechModel};
+use omni_engine::{CodecFrame, SeqId};
+use omni_models::testing::{codes_by_frame, decode_together, deviation, speak_together};
+use omni_models::{CheckpointSource, DType, GpuFigures, Kernels, LoadOptions, SpeechModel, TalkerRequest};
 
 use crate::embedded;
-use crate::golden::{Goldens, assert_close, tiny};
-use crate::parity::{check_case, codes_by_frame};
-use crate::support::{Run, decode, frames, kv, load, request, sampled, speak, step, tokens};
+use crate::golden::{assert_close, goldens, tiny};
+use crate::parity::check_case;
+use crate::support::{Run, decode, frames, kv, load, open, request, sampled, speak, step, tokens};
 
 fn emulated(graphs: bool) -> SpeechModel {
     load(Kernels::Emulated { graphs }, DType::F32)
@@ -25,7 +26,7 @@ fn assert_no_fallbacks(model: &SpeechModel) {
 
 #[test]
 fn speaks_as_the_reference() {
-    let g = Goldens::load();
+    let g = goldens();
     for (name, graphs) in [("launched", false), ("graphs", true)] {
         let model = emulated(graphs);
         check_case(name, &model, &g, "text", "Ethan");
@@ -51,42 +52,21 @@ fn the_embedded_voice_speaks_as_on_the_processor() {
     assert_no_fallbacks(&model);
 }
 
+/// Requests of different lengths.
+fn requests() -> Vec<(TalkerRequest, Vec<u32>)> {
+    let text: Vec<u32> = (40..60).collect();
+    let request = |i: u32| (sampled(i.into(), 3 + 2 * i), text[i as usize..].to_vec());
+    (0..5).map(request).collect()
+}
+
 /// A talker's frames and a vocoder's samples of sequences of different lengths that join and leave.
 fn together(model: &SpeechModel) -> (Vec<Vec<Vec<u32>>>, Vec<Vec<f32>>) {
-    let text: Vec<u32> = (40..60).collect();
     let mut talker = model.talker(kv()).expect("a talker");
-    let open = |i: u64| {
-        let request = sampled(i, 3 + 2 * u32::try_from(i).expect("few"));
-        Run::open(&mut talker, i, request, &text[i as usize..])
-    };
-    let mut runs: Vec<Run> = (0..5).map(open).collect();
-    for round in 1.. {
-        let mut live: Vec<&mut Run> = runs.iter_mut().take(round).filter(|r| !r.done).collect();
-        if live.is_empty() {
-            break;
-        }
-        step(&mut talker, &mut live, u32::MAX);
-    }
+    let spoken = speak_together(&mut talker, &requests()).expect("they speak");
+    let streams: Vec<Vec<CodecFrame>> = spoken.iter().map(|codes| frames(codes)).collect();
     let mut code2wav = model.code2wav().expect("a vocoder");
-    let streams: Vec<_> = runs.iter().map(|run| frames(&run.frames)).collect();
-    let mut samples = vec![Vec::new(); streams.len()];
-    for id in 0..streams.len() as u64 {
-        code2wav.open(SeqId(id)).expect("a stream opens");
-    }
-    for at in 0..streams.iter().map(Vec::len).max().unwrap_or(0).div_ceil(2) {
-        let piece = |s: &'_ [omni_engine::CodecFrame]| 2 * at..s.len().min(2 * at + 2);
-        let batch: Vec<_> = (0..)
-            .map(SeqId)
-            .zip(&streams)
-            .filter(|(_, s)| s.len() > 2 * at)
-            .map(|(id, s)| (id, &s[piece(s)]))
-            .collect();
-        let out = code2wav.decode(&batch).expect("frames decode");
-        for ((id, _), out) in batch.iter().zip(out) {
-            samples[id.0 as usize].extend(out);
-        }
-    }
-    (runs.into_iter().map(|run| run.frames).collect(), samples)
+    let samples = decode_together(&mut code2wav, &streams, 2).expect("frames decode");
+    (spoken, samples)
 }
 
 #[test]
@@ -105,15 +85,9 @@ fn graphs_change_nothing_and_a_batch_is_what_its_parts_are() {
         assert_close("samples", got, expected, 1e-4);
     }
     // Alone every size is another one, and rounded up to none.
-    let text: Vec<u32> = (40..60).collect();
     let mut talker = graphs.talker(kv()).expect("a talker");
-    for (i, expected) in (0_u64..).zip(&expected) {
-        let request = sampled(i, 3 + 2 * u32::try_from(i).expect("few"));
-        assert_eq!(
-            speak(&mut talker, i, request, &text[i as usize..]),
-            *expected,
-            "{i} alone"
-        );
+    for (i, ((request, text), expected)) in (0..).zip(requests().into_iter().zip(&expected)) {
+        assert_eq!(speak(&mut talker, i, request, &text), *expected, "{i} alone");
     }
     assert_no_fallbacks(&graphs);
     let f = figures(&graphs);
@@ -126,7 +100,7 @@ fn a_frame_is_few_launches_and_no_more_in_a_batch() {
     let mut talker = model.talker(kv()).expect("a talker");
     let text: Vec<u32> = (40..60).collect();
     let mut runs: Vec<Run> = (0..4)
-        .map(|i| Run::open(&mut talker, i, sampled(i, 12), &text))
+        .map(|i| open(&mut talker, i, sampled(i, 12), &text))
         .collect();
     let mut per_frame = Vec::new();
     for sequences in [1, 4] {
@@ -167,7 +141,7 @@ fn bf16_stays_near() {
     .expect("the tiny checkpoint loads");
     let logits = |model: &SpeechModel| {
         let mut talker = model.talker(kv()).expect("a talker");
-        let mut run = Run::open(
+        let mut run = open(
             &mut talker,
             1,
             request(tokens(&[276, 263, 10, 65, 277, 10]), "ethan", 5),
@@ -176,13 +150,9 @@ fn bf16_stays_near() {
         step(&mut talker, &mut [&mut run], u32::MAX);
         let logits = talker.logits(SeqId(1)).expect("computed");
         step(&mut talker, &mut [&mut run], u32::MAX);
-        let codes = frames(&codes_by_frame(&Goldens::load())[..4]);
+        let codes = frames(&codes_by_frame(&goldens())[..4]);
         let wav = decode(&mut model.code2wav().expect("a vocoder"), 1, &codes, &[2]);
         (logits, wav)
-    };
-    let deviation = |a: &[f32], b: &[f32]| {
-        let difference: f32 = a.iter().zip(b).map(|(a, b)| (a - b) * (a - b)).sum();
-        (difference / b.iter().map(|b| b * b).sum::<f32>()).sqrt()
     };
     let ((l, w), (expected, wav)) = (logits(&half), logits(&load(Kernels::Auto, DType::F32)));
     assert!(

@@ -11,8 +11,8 @@ use serde_json::json;
 use tempfile::TempDir;
 
 use crate::broken_checkpoints::{copy, edit_config, edit_tensors};
-use crate::golden::{Goldens, assert_close};
-use crate::support::{Run, all, both, decode, frames, kv, load, request, step};
+use crate::golden::{assert_close, goldens};
+use crate::support::{all, both, decode, frames, kv, load, open, request, step};
 use crate::thinker_support::{HIDDEN, ask, say};
 
 fn encoder(model: &SpeechModel) -> AudioEncoder {
@@ -21,7 +21,7 @@ fn encoder(model: &SpeechModel) -> AudioEncoder {
 
 #[test]
 fn the_spectrogram_is_the_references() {
-    let goldens = Goldens::load();
+    let goldens = goldens();
     let encoder = encoder(&load(Kernels::Auto, DType::F32));
     let mel = encoder.log_mel(&goldens.floats("audio.wav16k")).expect("audio");
     let bands = goldens.floats("audio.input_features");
@@ -35,7 +35,7 @@ fn the_spectrogram_is_the_references() {
 
 #[test]
 fn rows_are_the_references_with_windows() {
-    let goldens = Goldens::load();
+    let goldens = goldens();
     for (name, model) in all() {
         let encoder = encoder(&model);
         let wav = goldens.floats("audio.wav16k");
@@ -47,7 +47,7 @@ fn rows_are_the_references_with_windows() {
 
 #[test]
 fn any_length_gives_as_many_rows_as_it_says() {
-    let goldens = Goldens::load();
+    let goldens = goldens();
     let wav = goldens.floats("audio.wav16k");
     for (name, model) in both() {
         let encoder = encoder(&model);
@@ -129,7 +129,7 @@ fn audio_that_cannot_be_encoded_is_told() {
 
 #[test]
 fn the_encoder_answers_each_request_of_a_batch() {
-    let goldens = Goldens::load();
+    let goldens = goldens();
     let mut encoder = encoder(&load(Kernels::Auto, DType::F32));
     let long: Arc<[f32]> = goldens.floats("audio.wav16k").into();
     let short: Arc<[f32]> = long[..8000].into();
@@ -185,7 +185,7 @@ fn flaws_of_the_encoder_are_told_when_it_is_asked_for() {
 /// From the question's samples to the answer's: encoder, chat template, thinker, talker, vocoder.
 #[test]
 fn a_spoken_question_is_answered_as_by_the_reference() {
-    let goldens = Goldens::load();
+    let goldens = goldens();
     for (name, model) in both() {
         let rows = encoder(&model)
             .encode(&goldens.floats("audio.wav16k"))
@@ -219,7 +219,7 @@ fn a_spoken_question_is_answered_as_by_the_reference() {
         let mut talker = model.talker(kv()).expect("a talker");
         // The last token is never fed to the thinker, so the reference does not speak it.
         let text = &expected[..expected.len() - 1];
-        let mut run = Run::open(&mut talker, 1, request(heard.user, "chelsie", count), text);
+        let mut run = open(&mut talker, 1, request(heard.user, "chelsie", count), text);
         while !run.done {
             step(&mut talker, &mut [&mut run], u32::MAX);
         }

@@ -3,7 +3,7 @@
 
 use omni_engine::{ArModel, BlockId};
 
-use crate::support::{Run, all, kv, request, speak, step, tokens};
+use crate::support::{all, kv, open, request, speak, step, tokens};
 
 #[test]
 fn recomputing_from_the_start_changes_nothing() {
@@ -13,7 +13,7 @@ fn recomputing_from_the_start_changes_nothing() {
         let mut talker = model.talker(kv()).expect("a talker");
         let expected = speak(&mut talker, 1, request(), &text);
         for (lost_at, chunk) in [(1, u32::MAX), (5, 3), (5, u32::MAX)] {
-            let mut run = Run::open(&mut talker, 2, request(), &text);
+            let mut run = open(&mut talker, 2, request(), &text);
             while run.frames.len() < lost_at {
                 step(&mut talker, &mut [&mut run], u32::MAX);
             }

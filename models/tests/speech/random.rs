@@ -6,7 +6,7 @@ use omni_models::{
     TalkerRequest, TextSampling, Tokenizer,
 };
 
-use crate::support::{Run, decode, frames, greedy, speak, step, tokens};
+use crate::support::{decode, frames, greedy, open, speak, step, tokens};
 use crate::thinker_support::{ask, say};
 
 const KV: KvOptions = KvOptions {
@@ -113,7 +113,7 @@ fn logits_are_of_order_one() {
     for dtype in [DType::F32, DType::Bf16] {
         let model = load("random:embedded@2", dtype, Kernels::Auto);
         let mut talker = model.talker(KV).expect("a talker");
-        let mut run = Run::open(&mut talker, 1, request(&model), &text(&model));
+        let mut run = open(&mut talker, 1, request(&model), &text(&model));
         step(&mut talker, &mut [&mut run], u32::MAX);
         let logits = talker.logits(SeqId(1)).expect("computed");
         assert!((0.7..1.4).contains(&rms(&logits)), "{dtype:?}: {}", rms(&logits));

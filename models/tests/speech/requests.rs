@@ -3,7 +3,7 @@
 use omni_engine::{ArModel, BlockId, ChunkModel, CodecFrame, ModelError, Sampled, SeqId, SeqStep};
 use omni_models::{DType, Kernels, Sampling, UserRow};
 
-use crate::support::{Run, greedy, kv, load, request, step, tokens};
+use crate::support::{greedy, kv, load, open, request, step, tokens};
 
 #[test]
 fn unknown_voices_are_told_the_known_ones() {
@@ -72,8 +72,8 @@ fn bad_requests_name_what_is_wrong() {
 #[test]
 fn a_text_token_that_does_not_exist_fails_its_own_sequence_only() {
     let mut talker = load(Kernels::Auto, DType::F32).talker(kv()).expect("a talker");
-    let mut good = Run::open(&mut talker, 1, request(Vec::new(), "ethan", 3), &[30, 31]);
-    let bad = Run::open(&mut talker, 2, request(Vec::new(), "ethan", 3), &[30, 9999]);
+    let mut good = open(&mut talker, 1, request(Vec::new(), "ethan", 3), &[30, 31]);
+    let bad = open(&mut talker, 2, request(Vec::new(), "ethan", 3), &[30, 9999]);
     talker
         .execute(&[good.step(good.prompt), bad.step(bad.prompt)])
         .expect("both compute");

@@ -1,16 +1,16 @@
 //! Any split of a stream's frames gives the samples of the whole.
 
 use omni_engine::{ChunkModel, SeqId};
+use omni_models::testing::codes_by_frame;
 use omni_models::{DType, Kernels};
 use proptest::prelude::*;
 
-use crate::golden::{Goldens, assert_close};
-use crate::parity::codes_by_frame;
+use crate::golden::{assert_close, goldens};
 use crate::support::{all, decode, frames, load};
 
 #[test]
 fn fixed_splits_give_the_reference_waveform() {
-    let g = Goldens::load();
+    let g = goldens();
     let codes = frames(&codes_by_frame(&g));
     for (kernels, model) in &all() {
         let mut code2wav = model.code2wav().expect("a vocoder");
@@ -32,7 +32,7 @@ fn fixed_splits_give_the_reference_waveform() {
 
 #[test]
 fn long_streams_stay_exact_past_the_window_and_the_cache_ring() {
-    let g = Goldens::load();
+    let g = goldens();
     let codes = codes_by_frame(&g);
     let long: Vec<Vec<u32>> = (0..150).map(|i| codes[i * 7 % codes.len()].clone()).collect();
     let model = load(Kernels::Auto, DType::F32);
@@ -59,7 +59,7 @@ fn no_frames_give_no_samples() {
 
 #[test]
 fn the_first_frame_gives_what_the_limits_say() {
-    let codes = frames(&codes_by_frame(&Goldens::load()));
+    let codes = frames(&codes_by_frame(&goldens()));
     let model = load(Kernels::Auto, DType::F32);
     let mut code2wav = model.code2wav().expect("a vocoder");
     code2wav.open(SeqId(1)).expect("a stream opens");
@@ -78,7 +78,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(24))]
     #[test]
     fn every_split_equals_the_whole(sizes in prop::collection::vec(1..9_usize, 1..12)) {
-        let codes = frames(&codes_by_frame(&Goldens::load()));
+        let codes = frames(&codes_by_frame(&goldens()));
         let model = load(Kernels::Auto, DType::F32);
         let mut code2wav = model.code2wav().expect("a vocoder");
         let whole = decode(&mut code2wav, 1, &codes, &[codes.len()]);

@@ -6,9 +6,9 @@ use omni_engine::{
 use omni_models::{DType, Kernels, PromptPiece, SpeechModel, TextSampling, Thinker, ThinkerRequest};
 use proptest::prelude::*;
 
-use crate::golden::{Goldens, assert_close};
+use crate::golden::{Goldens, assert_close, goldens};
 use crate::support::{all, both, kv, load};
-use crate::thinker_support::{AUDIO_PAD, HIDDEN, Reply, ask, audio_prompt, say, step, tokens};
+use crate::thinker_support::{AUDIO_PAD, HIDDEN, Reply, ask, audio_prompt, open, say, step, tokens};
 
 fn thinker(model: &SpeechModel) -> Thinker {
     let weights = model.load_thinker().expect("the thinker loads");
@@ -30,7 +30,7 @@ fn own() -> Thinker {
 /// Logits of every prompt position and of every token, computed one position at a time.
 fn logits_of(thinker: &mut Thinker, request: ThinkerRequest, most: usize) -> (Vec<f32>, Vec<f32>) {
     let (mut prompt, mut steps) = (Vec::new(), Vec::new());
-    let mut reply = Reply::open(thinker, 1, request, most);
+    let mut reply = open(thinker, 1, request, most);
     while !reply.done {
         step(thinker, &mut [&mut reply], 1);
         let logits = thinker.logits(reply.seq).expect("just computed");
@@ -47,7 +47,7 @@ fn logits_of(thinker: &mut Thinker, request: ThinkerRequest, most: usize) -> (Ve
 
 #[test]
 fn text_prompts_give_the_references_logits_and_tokens() {
-    let goldens = Goldens::load();
+    let goldens = goldens();
     let ids = goldens.ids("text.input_ids");
     for (name, mut thinker) in all_thinkers() {
         let expected = goldens.ids("text.gen_ids");
@@ -61,7 +61,7 @@ fn text_prompts_give_the_references_logits_and_tokens() {
 
 #[test]
 fn audio_prompts_give_the_references_logits_tokens_and_hidden_rows() {
-    let goldens = Goldens::load();
+    let goldens = goldens();
     let ids = goldens.ids("audio.input_ids");
     let hidden = goldens.floats("audio.thinker_hidden_accept");
     let heard: Vec<f32> = ids
@@ -94,7 +94,7 @@ fn audio_prompts_give_the_references_logits_tokens_and_hidden_rows() {
 /// The rows of a text prompt's embeddings are as good as its tokens, and every hidden row can be looked at so.
 #[test]
 fn hidden_rows_are_those_of_the_accepted_layer() {
-    let goldens = Goldens::load();
+    let goldens = goldens();
     let rows = PromptPiece::Audio(goldens.floats("text.thinker_embed").into());
     for (name, mut thinker) in both_thinkers() {
         let request = ThinkerRequest {
@@ -116,7 +116,7 @@ fn hidden_rows_are_those_of_the_accepted_layer() {
 
 #[test]
 fn positions_on_three_axes_rotate_as_the_references() {
-    let goldens = Goldens::load();
+    let goldens = goldens();
     let axes = goldens.ids("mrope.pos");
     let count = axes.len() / 3;
     let axes: Vec<[u32; 3]> = (0..count)
@@ -127,7 +127,7 @@ fn positions_on_three_axes_rotate_as_the_references() {
             axes: Some(axes.clone()),
             ..ask(vec![PromptPiece::Audio(goldens.floats("mrope.x").into())])
         };
-        let mut reply = Reply::open(&mut thinker, 1, request, 1);
+        let mut reply = open(&mut thinker, 1, request, 1);
         let mut hidden = Vec::new();
         while !reply.done {
             step(&mut thinker, &mut [&mut reply], 1);
@@ -183,7 +183,7 @@ fn requests(goldens: &Goldens) -> Vec<ThinkerRequest> {
 
 #[test]
 fn batched_equals_single() {
-    let goldens = Goldens::load();
+    let goldens = goldens();
     for (name, mut thinker) in both_thinkers() {
         let alone: Vec<Reply> = (0..)
             .zip(requests(&goldens))
@@ -194,7 +194,7 @@ fn batched_equals_single() {
         loop {
             // One more joins at every step; the prompts go in pieces.
             if let Some((id, request)) = waiting.next() {
-                together.push(Reply::open(&mut thinker, id, request, 9));
+                together.push(open(&mut thinker, id, request, 9));
             }
             let mut live: Vec<&mut Reply> = together.iter_mut().filter(|r| !r.done).collect();
             if live.is_empty() {
@@ -224,11 +224,11 @@ proptest! {
         chunks in prop::collection::vec(1..60_u32, 1..8),
         preempt_at in 0..12_usize,
     ) {
-        let goldens = Goldens::load();
+        let goldens = goldens();
         let mut thinker = own();
         for request in requests(&goldens) {
             let whole = say(&mut thinker, 1, request.clone(), 8, u32::MAX);
-            let mut pieces = Reply::open(&mut thinker, 2, request, 8);
+            let mut pieces = open(&mut thinker, 2, request, 8);
             let mut chunks = chunks.iter().copied().cycle();
             let mut steps = 0;
             while !pieces.done {
@@ -249,7 +249,7 @@ proptest! {
 
 #[test]
 fn stop_tokens_end_the_reply_and_are_not_said() {
-    let goldens = Goldens::load();
+    let goldens = goldens();
     let ids = goldens.ids("text.input_ids");
     let expected = goldens.ids("text.gen_ids");
     let mut thinker = own();
@@ -277,7 +277,7 @@ fn stop_tokens_end_the_reply_and_are_not_said() {
 
 #[test]
 fn log_probabilities_come_if_asked_for() {
-    let goldens = Goldens::load();
+    let goldens = goldens();
     let request = ThinkerRequest {
         logprobs: true,
         ..ask(tokens(&goldens.ids("text.input_ids")))
@@ -355,14 +355,14 @@ fn bad_requests_name_what_is_wrong() {
 
 #[test]
 fn hidden_rows_that_were_never_computed_fail_their_own_reply_only() {
-    let goldens = Goldens::load();
+    let goldens = goldens();
     let mut thinker = own();
     let request = ThinkerRequest {
         export_hidden: true,
         ..ask(audio_prompt(&goldens))
     };
-    let mut skipped = Reply::open(&mut thinker, 1, request, 3);
-    let mut whole = Reply::open(&mut thinker, 2, ask(tokens(&[1, 2, 3])), 3);
+    let mut skipped = open(&mut thinker, 1, request, 3);
+    let mut whole = open(&mut thinker, 2, ask(tokens(&[1, 2, 3])), 3);
     // As if the first positions' keys and values had been there already.
     skipped.computed = 20;
     let (a, b) = (skipped.prompt - 20, whole.prompt);
@@ -384,7 +384,7 @@ fn hidden_rows_that_were_never_computed_fail_their_own_reply_only() {
 
 #[test]
 fn what_stands_at_a_position_is_told_for_sharing() {
-    let goldens = Goldens::load();
+    let goldens = goldens();
     let mut thinker = own();
     let prompt = audio_prompt(&goldens);
     let count = thinker.open(SeqId(1), ask(prompt.clone())).expect("served");
@@ -424,7 +424,7 @@ fn what_stands_at_a_position_is_told_for_sharing() {
 /// A real engine, with blocks that two sequences share: the second one's prefix is never computed.
 #[test]
 fn a_shared_prefix_changes_nothing() {
-    let goldens = Goldens::load();
+    let goldens = goldens();
     let mut ids = goldens.ids("text.input_ids");
     let talk = |engine: &mut ArEngine<Thinker>, id: u64, ids: &[u32]| {
         let options = AddOptions {

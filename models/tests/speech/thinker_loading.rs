@@ -5,7 +5,7 @@ use serde_json::json;
 use tempfile::TempDir;
 
 use crate::broken_checkpoints::{copy, edit_config, edit_tensors};
-use crate::golden::{Goldens, assert_close};
+use crate::golden::{assert_close, goldens};
 use crate::support::kv;
 use crate::thinker_support::{ask, say, tokens};
 
@@ -102,7 +102,7 @@ fn layers_without_experts_are_dense() {
 
 #[test]
 fn a_tied_head_is_the_embedding() {
-    let ids = Goldens::load().ids("text.input_ids");
+    let ids = goldens().ids("text.input_ids");
     let mut logits = Vec::new();
     for tied in [false, true] {
         let dir = copy();

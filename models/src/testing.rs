@@ -1,0 +1,20 @@
+//! What tests share with `omni-gpu`, which takes the same looks at a device: reference outputs, and driving the networks as
+//! an engine would.
+//!
+//! Nothing here judges. Whoever drives gets what was computed, or the model's own error; whoever asks for a reference that is
+//! not there gets a panic, because that is a mistake in the asking.
+
+mod goldens;
+mod reference;
+mod speech;
+mod text;
+
+pub use goldens::{Goldens, deviation, farthest};
+pub use reference::{
+    EmbeddedCase, Heard, Prompted, TINY, ThinkerCase, codes_by_frame, embedded_cases, thinker_cases, tiny,
+    tiny_prompt,
+};
+pub use speech::{
+    Run, decode, decode_together, frames, greedy, kv, request, sampled, speak, speak_together, step, tokens,
+};
+pub use text::{Reply, ask, audio_prompt, say, text_tokens};

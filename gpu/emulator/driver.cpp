@@ -6,6 +6,7 @@
 #include "emulator.cpp"
 
 #include <algorithm>
+#include <chrono>
 #include <cstdlib>
 #include <functional>
 #include <list>
@@ -15,7 +16,7 @@ namespace {
 
 using Result = int;
 constexpr Result kSuccess = 0, kInvalidValue = 1, kOutOfMemory = 2, kNoDevice = 100, kInvalidImage = 200, kInvalidContext = 201, kNotFound = 500,
-                 kIllegalAddress = 700, kCaptureUnsupported = 900;
+                 kNotReady = 600, kIllegalAddress = 700, kCaptureUnsupported = 900;
 
 /// A launch with its arguments as they were when it was asked for.
 struct Node {
@@ -32,6 +33,11 @@ struct Node {
         fprintf(stderr, "kernel %s: %s\n", entry->name, error);
         return false;
     }
+};
+
+struct Event {
+    std::chrono::steady_clock::time_point at;
+    bool over = false;
 };
 
 struct Stream {
@@ -122,6 +128,44 @@ DRIVER cuStreamDestroy_v2(Stream* stream) {
     wait_for(stream);
     streams.remove(stream);
     delete stream;
+    return kSuccess;
+}
+
+DRIVER cuEventCreate(void** event, unsigned) {
+    if (current == nullptr) return kInvalidContext;
+    *event = new Event;
+    return kSuccess;
+}
+DRIVER cuEventRecord(Event* event, Stream* stream) {
+    GUARD;
+    event->over = false;
+    return enqueue(stream, [event] {
+        *event = {std::chrono::steady_clock::now(), true};
+        return true;
+    });
+}
+DRIVER cuEventQuery(Event* event) {
+    GUARD;
+    return event->over ? kSuccess : kNotReady;
+}
+DRIVER cuEventSynchronize(Event* event) {
+    GUARD;
+    for (Stream* stream : streams)
+        if (!event->over) wait_for(stream);
+    return broken;
+}
+DRIVER cuEventElapsedTime(float* ms, Event* begin, Event* end) {
+    GUARD;
+    if (!begin->over || !end->over) return kNotReady;
+    *ms = std::chrono::duration<float, std::milli>(end->at - begin->at).count();
+    return broken;
+}
+DRIVER cuEventDestroy_v2(Event* event) {
+    GUARD;
+    // Whoever records and does not wait must not write where nothing is any more.
+    for (Stream* stream : streams)
+        if (!event->over) wait_for(stream);
+    delete event;
     return kSuccess;
 }
 

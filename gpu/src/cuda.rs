@@ -4,17 +4,21 @@
 //! when a device is opened. No other part of CUDA is used.
 
 mod memory;
+mod timer;
 
 use std::collections::HashMap;
 use std::ffi::{CString, c_void};
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use cudarc::driver::{CudaContext, CudaGraph, CudaStream, DriverError, result, sys};
 
 use crate::device::{Device, GpuError, Result};
 use crate::kernels;
 use crate::launch::{Address, Launch};
+
+use timer::Timer;
 
 pub use memory::{CudaMemory, CudaStaging};
 
@@ -33,6 +37,7 @@ pub struct Cuda {
     device: Arc<Loaded>,
     stream: Arc<CudaStream>,
     recording: Arc<Mutex<bool>>,
+    timer: Arc<Mutex<Timer>>,
 }
 
 impl fmt::Debug for Cuda {
@@ -227,11 +232,16 @@ impl Cuda {
             device,
             stream,
             recording: Arc::default(),
+            timer: Arc::default(),
         })
     }
 
     fn recording(&self) -> MutexGuard<'_, bool> {
         self.recording.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn timer(&self) -> MutexGuard<'_, Timer> {
+        self.timer.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Makes the context the calling thread's.
@@ -421,9 +431,16 @@ impl Device for Cuda {
     fn replay(&self, graph: &RecordedGraph) -> Result<()> {
         self.idle()?;
         match &graph.graph {
-            Some(graph) => graph.launch().map_err(failed("cuGraphLaunch")),
+            Some(graph) => {
+                let launched = self.timer().time(&self.stream, || graph.launch());
+                launched.map_err(failed("cuGraphLaunch"))
+            }
             None => Ok(()),
         }
+    }
+
+    fn take_busy(&self) -> Duration {
+        self.timer().take()
     }
 
     fn wait(&self) -> Result<()> {

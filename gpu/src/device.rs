@@ -1,6 +1,7 @@
 //! What a device can do: hold memory, move bytes, run launches, record them and run them again.
 
 use std::fmt;
+use std::time::Duration;
 
 use crate::launch::{Address, Launch};
 
@@ -153,6 +154,10 @@ pub trait Device: Clone + fmt::Debug + Send + Sync + 'static {
     /// # Errors
     /// As [`Device::launch`].
     fn replay(&self, graph: &Self::Graph) -> Result<()>;
+
+    /// How long the device worked on recorded launches of this queue that are over and were not told of before. Many that nobody
+    /// asks about may be left out.
+    fn take_busy(&self) -> Duration;
 
     /// Waits until all that was asked for is done.
     ///

@@ -6,6 +6,7 @@
 use std::ffi::{CStr, c_char, c_int, c_void};
 use std::ptr::NonNull;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
 
 use crate::device::{Device, GpuError, Memory, Result, Staging};
 use crate::launch::{Address, Launch};
@@ -48,6 +49,7 @@ struct Queue {
     /// Launches that were run, alone or in a graph.
     run: u64,
     replayed: u64,
+    busy: Duration,
 }
 
 /// See the module.
@@ -311,7 +313,14 @@ impl Device for Emulated {
     fn replay(&self, graph: &EmulatedGraph) -> Result<()> {
         self.idle(Address::NONE, 0)?;
         self.queue().replayed += 1;
-        graph.0.iter().try_for_each(|launch| self.launch(launch))
+        let begun = Instant::now();
+        let done = graph.0.iter().try_for_each(|launch| self.launch(launch));
+        self.queue().busy += begun.elapsed();
+        done
+    }
+
+    fn take_busy(&self) -> Duration {
+        std::mem::take(&mut self.queue().busy)
     }
 
     fn wait(&self) -> Result<()> {

@@ -23,6 +23,8 @@ pub(crate) use cpu::Cpu;
 pub(crate) use gpu::Gpu;
 pub(crate) use signals::{Part, Signals};
 
+use std::time::Duration;
+
 use crate::checkpoint::HostTensor;
 use crate::loader::{Conv, Depthwise, Snake};
 use crate::nn::Angles;
@@ -169,6 +171,8 @@ pub struct GpuFigures {
     pub replayed_launches: u64,
     /// Steps that were to be a graph and were launched without.
     pub fallbacks: u64,
+    /// How long the device worked on graphs whose results were looked at.
+    pub busy: Duration,
 }
 
 /// Is told why a step was computed with more effort than necessary.

@@ -81,6 +81,8 @@ fn a_device_copies_records_and_replays() {
     assert_eq!(seen, [1; 256]);
     device.replay(&graph).expect("replayed");
     device.fetch(to, &mut staging, 256).expect("a buffer");
+    assert!(!device.take_busy().is_zero(), "a graph has run");
+    assert!(device.take_busy().is_zero(), "and was told of");
     assert_eq!(staging.content()[..128], [3; 128]);
     assert_eq!(staging.content()[128..], [1; 128]);
 

@@ -88,7 +88,7 @@ impl<D: Device> Gpu<D> {
 
     pub(super) fn fetch_ids(&self, ids: &Ids<D>) -> Result<Vec<u32>> {
         let mut bytes = vec![0; ids.rows * ids.columns * 4];
-        self.lane().fetch(ids.place.address(), &mut bytes)?;
+        self.lane().fetch(ids.place.address(), &mut bytes, &self.watch)?;
         Ok(bytes
             .as_chunks()
             .0
@@ -99,7 +99,7 @@ impl<D: Device> Gpu<D> {
 
     pub(super) fn fetch_floats(&self, x: &Rows<D>) -> Result<Vec<f32>> {
         let mut bytes = vec![0; x.rows * x.width * self.float.bytes()];
-        self.lane().fetch(x.address(), &mut bytes)?;
+        self.lane().fetch(x.address(), &mut bytes, &self.watch)?;
         Ok(match self.float {
             Float::F32 => bytes
                 .as_chunks()

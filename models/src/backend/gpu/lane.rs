@@ -147,13 +147,14 @@ impl<D: Device> Lane<D> {
     }
 
     /// Waits, and copies from the device.
-    pub(super) fn fetch(&mut self, from: Address, to: &mut [u8]) -> omni_gpu::Result<()> {
+    pub(super) fn fetch(&mut self, from: Address, to: &mut [u8], watch: &Watch) -> omni_gpu::Result<()> {
         if self.open.is_some() {
             return Err(GpuError::Recording(
                 "what a step computes cannot be looked at before its end",
             ));
         }
         self.device.download(from, to)?;
+        watch.worked(self.device.take_busy());
         self.waited();
         Ok(())
     }

@@ -3,6 +3,7 @@
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
+use std::time::Duration;
 
 use crate::backend::{GpuFigures, StepKey, TellFallback};
 
@@ -17,6 +18,8 @@ pub(super) struct Watch {
     replays: AtomicU64,
     replayed_launches: AtomicU64,
     fallbacks: AtomicU64,
+    /// Nanoseconds.
+    busy: AtomicU64,
     reasons: Mutex<VecDeque<String>>,
     listener: OnceLock<TellFallback>,
 }
@@ -43,6 +46,11 @@ impl Watch {
     /// A step that fell back before did so again, for the same reason.
     pub(super) fn fell_back_again(&self) {
         add(&self.fallbacks, 1);
+    }
+
+    /// The device has worked on graphs for as long.
+    pub(super) fn worked(&self, time: Duration) {
+        add(&self.busy, usize::try_from(time.as_nanos()).unwrap_or(usize::MAX));
     }
 
     pub(super) fn fell_back(&self, key: StepKey, reason: &str) {
@@ -74,6 +82,7 @@ impl Watch {
             replays: count(&self.replays),
             replayed_launches: count(&self.replayed_launches),
             fallbacks: count(&self.fallbacks),
+            busy: Duration::from_nanos(count(&self.busy)),
         }
     }
 

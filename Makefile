@@ -13,12 +13,13 @@ STREAMS  ?= 16
 SEED     ?=
 SECONDS  ?= 60
 CUDA_ARCH ?= 90
+DEVICE   ?= 0
 
 BIN      := $(or $(CARGO_TARGET_DIR),target)/release
 CARGO    := cargo
 export PATH := $(HOME)/.cargo/bin:$(PATH)
 
-.PHONY: help speak serve test check bench bench-cost bench-service soak fuzz train-embedded fmt proto setup build cuda
+.PHONY: help speak serve test check bench bench-cost bench-service soak fuzz train-embedded fmt proto setup build cuda gpu-folder gpu-check gpu-bench
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -32,6 +33,15 @@ build: setup ## Build omni-server and omni-client (release)
 cuda: setup ## Build both for NVIDIA devices, with machine code for CUDA_ARCH=90 (several with commas) and PTX for all from 8.0 on
 	@home="$$(scripts/cuda-toolkit)" && CUDA_HOME="$$home" CUDA_ARCH="$(CUDA_ARCH)" \
 	  $(CARGO) build --release --locked -p omni-server -p omni-client --features omni-server/cuda
+
+gpu-folder: setup ## Build omni-gpu for NVIDIA devices, in a folder that can be carried to one; prints where it is
+	@CUDA_ARCH="$(CUDA_ARCH)" scripts/gpu-folder
+
+gpu-check: setup ## Check what NVIDIA device DEVICE=0 computes, in at most eight minutes; prints Markdown (exit code 3: no device)
+	@folder="$$(CUDA_ARCH="$(CUDA_ARCH)" scripts/gpu-folder)" && "$$folder/omni-gpu" check --device "$(DEVICE)"
+
+gpu-bench: setup ## Measure NVIDIA device DEVICE=0, in at most eight minutes; prints Markdown for docs/benchmarks.md (exit code 3: no device)
+	@folder="$$(CUDA_ARCH="$(CUDA_ARCH)" scripts/gpu-folder)" && "$$folder/omni-gpu" bench --device "$(DEVICE)"
 
 speak: export SPEAK_TEXT := $(value TEXT)
 speak: build ## Speak TEXT="..." into OUT=speech.wav with a server of its own

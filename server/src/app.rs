@@ -49,7 +49,7 @@ use traces::Traces;
 pub use log::init_logging;
 pub use metrics::{list_metrics, metrics_catalogue};
 pub use records::{LogEdges, LogRecords};
-pub use speech_model::{LoadedModel, load_model};
+pub use speech_model::{LoadedModel, embedded_checkpoint, load_model};
 pub use stage_process::serve_stage;
 
 /// How long connections may take to close after the last session.

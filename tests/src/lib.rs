@@ -12,6 +12,7 @@ mod chunk;
 mod dice;
 mod fake;
 mod gate;
+pub mod gpu;
 mod held;
 mod history;
 mod http;

@@ -29,7 +29,7 @@ const OWN: [&str; 4] = ["--listen", "127.0.0.1:0", "--metrics-listen", "127.0.0.
 const LONG: &str = "The quick brown fox jumps over the lazy dog, and then it goes on to jump over everything else that lies in its way, \
                     because nobody has told it to stop, and because it likes to.";
 /// Sentences of varied length.
-const SENTENCES: [&str; 6] = [
+pub(crate) const SENTENCES: [&str; 6] = [
     "Hello there.",
     "The quick brown fox jumps over the lazy dog.",
     "It costs three dollars and fifty cents, and it is worth every cent of it.",

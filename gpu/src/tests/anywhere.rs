@@ -49,12 +49,16 @@ impl Anywhere {
         Self::Emulated(On::new(device))
     }
 
-    /// A real device, if the crate has them and there is one.
+    /// A real device, if the crate has them and there is one; where `OMNI_TEST_REQUIRE_DEVICE` is set, there must be.
     pub(super) fn device() -> Option<Self> {
         #[cfg(feature = "cuda")]
         {
             static DEVICE: std::sync::OnceLock<Option<crate::Cuda>> = std::sync::OnceLock::new();
-            let device = DEVICE.get_or_init(|| crate::Cuda::open(0).ok()).as_ref()?;
+            let device = DEVICE.get_or_init(|| match std::env::var_os("OMNI_TEST_REQUIRE_DEVICE") {
+                Some(_) => Some(crate::Cuda::open(0).expect("a device")),
+                None => crate::Cuda::open(0).ok(),
+            });
+            let device = device.as_ref()?;
             Some(Self::Cuda(On::new(device.fork().expect("another queue"))))
         }
         #[cfg(not(feature = "cuda"))]

@@ -63,13 +63,7 @@ pub(super) fn load_stage(
 
 fn load(source: &ModelSource, deploy: &Deploy, duty: Duty) -> anyhow::Result<LoadedModel> {
     let (checkpoint, name) = match source {
-        ModelSource::Embedded => {
-            ensure!(
-                !EMBEDDED.is_empty(),
-                "this build has no embedded model, give a directory with --model"
-            );
-            (CheckpointSource::Memory(EMBEDDED), "embedded".to_owned())
-        }
+        ModelSource::Embedded => (embedded_checkpoint()?, "embedded".to_owned()),
         ModelSource::Directory(path) => (CheckpointSource::Dir(path.clone()), directory_name(path)),
     };
     let fleet = Fleet::load(&checkpoint, &name, deploy, duty)?;
@@ -100,6 +94,18 @@ fn load(source: &ModelSource, deploy: &Deploy, duty: Duty) -> anyhow::Result<Loa
         kv,
         converser: converser.map(|converser| converser.with_voicing(voicing)),
     })
+}
+
+/// The checkpoint that is compiled in.
+///
+/// # Errors
+/// If this build has none.
+pub fn embedded_checkpoint() -> anyhow::Result<CheckpointSource> {
+    ensure!(
+        !EMBEDDED.is_empty(),
+        "this build has no embedded model, give a directory with --model"
+    );
+    Ok(CheckpointSource::Memory(EMBEDDED))
 }
 
 /// The cache of a stage whose rows take `position` bytes per position.

@@ -1,0 +1,24 @@
+//! `omni-gpu`: whether an NVIDIA device computes what it should, and how fast; in Markdown, from one program that needs
+//! nothing beside it.
+//!
+//! Devices can be had for minutes, on machines with nothing on them. So all that is compared with is compiled in, a time is
+//! given beforehand, what does not fit it is named, and what is known is written at once. With feature `emulator`
+//! everything but the speed can be tried without a device.
+
+mod bench;
+mod budget;
+mod check;
+mod judge;
+mod machine;
+mod models;
+mod report;
+mod verdict;
+
+pub use bench::{Bench, SPEECH, bench};
+pub use budget::Budget;
+pub use check::{References, check};
+pub use judge::Judge;
+pub use machine::describe;
+pub use models::Place;
+pub use report::Report;
+pub use verdict::Verdict;

@@ -1,0 +1,177 @@
+//! `omni-gpu bench`: how fast a device speaks, beside what its memory allows.
+//!
+//! First the parts, each alone and waited for, then the whole server under callers. Every figure is measured in this run, the
+//! memory's speed included; what a step must read is counted from the checkpoint's shapes.
+
+#[cfg(any(feature = "cuda", feature = "emulator"))]
+mod memory;
+mod pipeline;
+mod served;
+mod stages;
+mod steps;
+
+use std::time::{Duration, Instant};
+
+use omni_models::CheckpointSource;
+use omni_server::app::embedded_checkpoint;
+
+use super::budget::Budget;
+use super::models::Place;
+use super::report::{Report, number};
+use super::verdict::Verdict;
+
+/// The published shape without its thinker: what speaking needs.
+pub const SPEECH: &str = "random:qwen3-omni-30b-a3b-speech";
+
+/// What is measured.
+#[derive(Debug, Clone)]
+pub struct Bench {
+    /// `embedded`, or random weights of a known shape.
+    pub models: Vec<String>,
+    /// Sequences at once: in steps, and as callers of the server.
+    pub batches: Vec<u32>,
+    /// Steps of each kind, most.
+    pub steps: u32,
+    /// How long callers begin requests at each level.
+    pub load: Duration,
+    /// Bytes that the memory's speed is measured with.
+    pub bytes: usize,
+}
+
+/// A measurement that goes on.
+struct Run<'a> {
+    place: Place,
+    asked: &'a Bench,
+    budget: Budget,
+    report: &'a mut Report,
+    /// The memory's speed, if it is known, in bytes per second.
+    speed: Option<f64>,
+    left_out: Vec<String>,
+    broken: Vec<String>,
+    /// The longest that anything took that is like what comes next.
+    longest: Duration,
+}
+
+/// Measures, as far as time allows.
+///
+/// # Errors
+/// If the report cannot be written.
+pub fn bench(place: Place, asked: &Bench, budget: Budget, report: &mut Report) -> anyhow::Result<Verdict> {
+    let mut run = Run {
+        place,
+        asked,
+        budget,
+        report,
+        speed: None,
+        left_out: Vec::new(),
+        broken: Vec::new(),
+        longest: Duration::ZERO,
+    };
+    run.memory()?;
+    for name in &asked.models {
+        stages::measure(&mut run, name)?;
+    }
+    for name in &asked.models {
+        served::measure(&mut run, name)?;
+    }
+    run.end()
+}
+
+impl Run<'_> {
+    /// Runs `part` if there is time for it; one that fails is told of and keeps no other from being measured.
+    fn part<T>(&mut self, name: &str, need: Duration, part: impl FnOnce() -> anyhow::Result<T>) -> Option<T> {
+        if !self.budget.allows(need.max(self.longest)) {
+            self.left_out.push(name.to_owned());
+            return None;
+        }
+        let begun = Instant::now();
+        let result = part();
+        self.longest = self.longest.max(begun.elapsed());
+        match result {
+            Ok(found) => Some(found),
+            Err(error) => {
+                self.broken.push(format!("{name}: {error:#}"));
+                None
+            }
+        }
+    }
+
+    fn memory(&mut self) -> anyhow::Result<()> {
+        let (place, bytes) = (self.place, self.asked.bytes);
+        self.report.heading(2, "Memory")?;
+        let found = self.part("the memory's speed", Duration::ZERO, || {
+            memory_speed(place, bytes)
+        });
+        let Some((copy, read)) = found else {
+            return Ok(self.report.paragraph("Not measured.")?);
+        };
+        // No floor is flattered by a slow copy.
+        self.speed = Some(copy.max(read));
+        self.report.figures(1, &["", "GB/s"])?;
+        for (what, speed) in [
+            ("copying, bytes read and written", copy),
+            ("reading a matrix for one row", read),
+            ("floors are counted with", copy.max(read)),
+        ] {
+            self.report.row(&[what, &format!("{:.3}", speed / 1e9)])?;
+        }
+        Ok(())
+    }
+
+    fn end(self) -> anyhow::Result<Verdict> {
+        self.report.heading(2, "What is missing")?;
+        if self.left_out.is_empty() && self.broken.is_empty() {
+            self.report
+                .line("Nothing: all that was asked for was measured.")?;
+        }
+        for (what, names) in [
+            ("Failed", &self.broken),
+            ("Left out for lack of time", &self.left_out),
+        ] {
+            for name in names {
+                self.report.line(format!("- {what}: {name}"))?;
+            }
+        }
+        let seconds = self.budget.gone().as_secs_f64();
+        self.report.line(format!("\nAll of it took {seconds:.0} s."))?;
+        Ok(Verdict::of(self.broken.is_empty(), self.left_out.is_empty()))
+    }
+}
+
+/// Bytes per second: copying, and reading.
+#[cfg(any(feature = "cuda", feature = "emulator"))]
+fn memory_speed(place: Place, bytes: usize) -> anyhow::Result<(f64, f64)> {
+    let found = match place {
+        #[cfg(feature = "cuda")]
+        Place::Device(number) => memory::bandwidth(&omni_gpu::Cuda::open(number)?, bytes, 20)?,
+        #[cfg(not(feature = "cuda"))]
+        Place::Device(_) => anyhow::bail!("this build has no kernels for NVIDIA devices"),
+        #[cfg(feature = "emulator")]
+        Place::Emulated => memory::bandwidth(&omni_gpu::Emulated::default(), bytes, 1)?,
+    };
+    Ok((found.copy, found.read))
+}
+
+#[cfg(not(any(feature = "cuda", feature = "emulator")))]
+fn memory_speed(_: Place, _: usize) -> anyhow::Result<(f64, f64)> {
+    anyhow::bail!("this build has no kernels for NVIDIA devices")
+}
+
+fn source(name: &str) -> anyhow::Result<CheckpointSource> {
+    match name {
+        "embedded" => embedded_checkpoint(),
+        random => Ok(CheckpointSource::Random(random.parse()?)),
+    }
+}
+
+/// Milliseconds.
+fn ms(seconds: f64) -> String {
+    number(1e3 * seconds)
+}
+
+/// The value that at least `share` of sorted ones do not exceed (nearest rank); not a number if there are none.
+fn percentile(sorted: &[f64], share: f64) -> f64 {
+    // Shares such as 0.95 are a little more in binary than they look, which must not make it the next one.
+    let rank = (share * sorted.len() as f64 - 1e-9).ceil() as usize;
+    sorted.get(rank.max(1) - 1).copied().unwrap_or(f64::NAN)
+}

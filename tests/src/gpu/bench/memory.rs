@@ -1,0 +1,83 @@
+//! How fast the device's memory is: what every floor is counted with.
+
+use std::time::Instant;
+
+use omni_gpu::kernels::{Activation, Copy, Linear};
+use omni_gpu::{Address, Device, Float, Launch, Memory};
+
+/// Bytes per second.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Bandwidth {
+    /// Reading and writing, both counted.
+    pub(super) copy: f64,
+    /// Reading a matrix for a product with one row, in bf16.
+    pub(super) read: f64,
+}
+
+/// Inputs of the product.
+const INPUTS: u32 = 4096;
+
+/// With `bytes` to read; what is measured is `repeats` graphs of a launch each, all asked for at once.
+pub(super) fn bandwidth<D: Device>(device: &D, bytes: usize, repeats: u32) -> omni_gpu::Result<Bandwidth> {
+    let (from, to) = (device.alloc(bytes)?, device.alloc(bytes)?);
+    // Ones in bf16, and as f32 a little more than one.
+    let ones: Vec<u8> = [0x80, 0x3f].repeat(1 << 19);
+    for at in (0..bytes).step_by(ones.len()) {
+        let part = &ones[..ones.len().min(bytes - at)];
+        device.upload(from.address().offset(at), part)?;
+    }
+    let copy = Copy {
+        to: to.address(),
+        from: from.address(),
+        words: (bytes / 4) as u32,
+    };
+    let seconds = time(device, repeats, &copy.launch())?;
+    let copied = 2.0 * bytes as f64 / seconds;
+    let x = device.alloc(INPUTS as usize * 2)?;
+    device.upload(x.address(), &ones[..INPUTS as usize * 2])?;
+    let outputs = (bytes / 2) as u32 / INPUTS;
+    let product = Linear {
+        out: to.address(),
+        x: x.address(),
+        w: from.address(),
+        bias: Address::NONE,
+        scale: Address::NONE,
+        add: Address::NONE,
+        rows: 1,
+        outputs,
+        inputs: INPUTS,
+        activation: Activation::None,
+    };
+    let seconds = time(device, repeats, &product.launch(Float::Bf16))?;
+    let read = f64::from(outputs) * f64::from(INPUTS) * 2.0 / seconds;
+    Ok(Bandwidth { copy: copied, read })
+}
+
+/// Seconds of one launch.
+fn time<D: Device>(device: &D, repeats: u32, launch: &Launch) -> omni_gpu::Result<f64> {
+    device.record()?;
+    let asked = device.launch(launch);
+    let graph = device.recorded();
+    asked?;
+    let graph = graph?;
+    device.replay(&graph)?;
+    device.wait()?;
+    let start = Instant::now();
+    for _ in 0..repeats {
+        device.replay(&graph)?;
+    }
+    device.wait()?;
+    Ok(start.elapsed().as_secs_f64() / f64::from(repeats.max(1)))
+}
+
+#[cfg(all(test, feature = "emulator"))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bytes_and_seconds_make_a_rate() {
+        let found = bandwidth(&omni_gpu::Emulated::default(), 1 << 16, 1).expect("it computes");
+        assert!(found.copy > 0.0 && found.copy.is_finite(), "{found:?}");
+        assert!(found.read > 0.0 && found.read.is_finite(), "{found:?}");
+    }
+}

@@ -1,0 +1,263 @@
+//! How long steps take, stage by stage, and what the device is asked for meanwhile.
+
+use std::time::{Duration, Instant};
+
+use omni_engine::{ArModel, BlockId, ChunkModel, CodecFrame, SeqId, SeqStep};
+use omni_models::testing::tokens;
+use omni_models::{Code2Wav, GpuFigures, KvOptions, Sampling, SpeechModel, Talker, TalkerRequest};
+
+use super::percentile;
+
+/// Positions of a block of the cache.
+const BLOCK: u32 = 16;
+/// Frames before any is measured: by then steps are known, and their graphs made.
+const WARM: u32 = 4;
+
+/// Steps of one kind.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Timed {
+    /// Seconds each took, until its result was on the host.
+    pub(super) wall: Vec<f64>,
+    /// Seconds the device worked on graphs in all of them.
+    pub(super) busy: f64,
+    /// Launches in all of them, alone and in graphs.
+    pub(super) launches: u64,
+}
+
+impl Timed {
+    /// The value that at least `share` of the steps did not exceed (nearest rank); not a number without steps.
+    pub(super) fn at(&self, share: f64) -> f64 {
+        let mut sorted = self.wall.clone();
+        sorted.sort_by(f64::total_cmp);
+        percentile(&sorted, share)
+    }
+
+    /// Share of the time in which the device worked on graphs.
+    pub(super) fn busy_share(&self) -> f64 {
+        self.busy / self.wall.iter().sum::<f64>()
+    }
+
+    /// Launches of one step.
+    pub(super) fn launches_each(&self) -> f64 {
+        self.launches as f64 / self.wall.len() as f64
+    }
+
+    /// Measures until there are `count`, or until `time` is over and there are some.
+    fn take(
+        model: &SpeechModel,
+        count: u32,
+        time: Duration,
+        mut step: impl FnMut() -> anyhow::Result<()>,
+    ) -> anyhow::Result<Self> {
+        let (begun, before) = (Instant::now(), model.gpu_figures().unwrap_or_default());
+        let mut wall = Vec::new();
+        while wall.len() < count as usize && (wall.is_empty() || begun.elapsed() < time) {
+            let start = Instant::now();
+            step()?;
+            wall.push(start.elapsed().as_secs_f64());
+        }
+        let after = model.gpu_figures().unwrap_or_default();
+        Ok(Self {
+            wall,
+            busy: (after.busy - before.busy).as_secs_f64(),
+            launches: launches(after) - launches(before),
+        })
+    }
+}
+
+/// All launches so far, alone and in graphs.
+fn launches(figures: GpuFigures) -> u64 {
+    figures.launches + figures.recorded_launches + figures.replayed_launches
+}
+
+/// A frame of every sequence of a batch: as it is made, and its two halves with a wait between them.
+#[derive(Debug, Clone)]
+pub(super) struct FrameTimes {
+    pub(super) talker: Timed,
+    pub(super) predictor: Timed,
+    pub(super) whole: Timed,
+    /// Positions that a sequence had, on average over what was measured of `whole`.
+    pub(super) context: f64,
+}
+
+/// A talker in the middle of `batch` sentences.
+struct Speakers {
+    talker: Talker,
+    blocks: Vec<Vec<BlockId>>,
+    position: u32,
+}
+
+/// Measures up to `count` frames of each kind, within `time` or little more.
+pub(super) fn frames(
+    model: &SpeechModel,
+    batch: u32,
+    count: u32,
+    time: Duration,
+) -> anyhow::Result<FrameTimes> {
+    let mut speakers = Speakers::new(model, batch, 2 * (WARM + count))?;
+    // Every step ends with what it made on the host: nothing is left over for the next one's time.
+    speakers.sample()?;
+    for _ in 0..WARM {
+        speakers.execute(1)?;
+        speakers.sample()?;
+    }
+    let from = speakers.position;
+    let whole = Timed::take(model, count, time / 2, || {
+        speakers.execute_only(1)?;
+        speakers.sample()
+    })?;
+    let context = f64::from(from + speakers.position) / 2.0;
+    let (mut talker, mut predictor) = (Timed::default(), Timed::default());
+    let begun = Instant::now();
+    for done in 0..count {
+        if done > 0 && begun.elapsed() > time / 2 {
+            break;
+        }
+        talker.add(Timed::take(model, 1, time, || speakers.execute(1))?);
+        predictor.add(Timed::take(model, 1, time, || speakers.sample())?);
+    }
+    Ok(FrameTimes {
+        talker,
+        predictor,
+        whole,
+        context,
+    })
+}
+
+impl Timed {
+    fn add(&mut self, other: Self) {
+        self.wall.extend(other.wall);
+        self.busy += other.busy;
+        self.launches += other.launches;
+    }
+}
+
+impl Speakers {
+    /// With their prompts computed, one sequence after another.
+    fn new(model: &SpeechModel, batch: u32, frames: u32) -> anyhow::Result<Self> {
+        let request = request(model)?;
+        let prompt = u32::try_from(request.user.len())? + 16;
+        let each = (prompt + frames).div_ceil(BLOCK);
+        let mut talker = model.talker(KvOptions {
+            block_size: BLOCK,
+            num_blocks: 1 + batch * each,
+        })?;
+        let text = model.tokenizer().encode("speech out of text, all the time. ")?;
+        let mut position = 0;
+        let mut blocks: Vec<Vec<BlockId>> = Vec::new();
+        for id in 0..batch {
+            let seq = SeqId(id.into());
+            let request = TalkerRequest {
+                seed: id.into(),
+                ..request.clone()
+            };
+            position = talker.open(seq, request)?;
+            talker.push(seq, text.clone(), true);
+            // Block 0 is the model's own.
+            blocks.push((0..each).map(|i| BlockId(1 + id * each + i)).collect());
+        }
+        let mut this = Self {
+            talker,
+            blocks,
+            position: 0,
+        };
+        this.execute(position)?;
+        Ok(this)
+    }
+
+    /// Asks for the next positions of all.
+    fn execute_only(&mut self, len: u32) -> anyhow::Result<()> {
+        let start = self.position;
+        let step = |(id, blocks)| SeqStep {
+            seq: SeqId(id),
+            start,
+            len,
+            blocks,
+        };
+        let blocks = self.blocks.iter().map(Vec::as_slice);
+        let steps: Vec<SeqStep<'_>> = (0..).zip(blocks).map(step).collect();
+        self.talker.execute(&steps)?;
+        self.position += len;
+        Ok(())
+    }
+
+    /// And waits for them.
+    fn execute(&mut self, len: u32) -> anyhow::Result<()> {
+        self.execute_only(len)?;
+        let computed = self.talker.hidden(SeqId(0));
+        anyhow::ensure!(computed.is_some(), "nothing was computed");
+        Ok(())
+    }
+
+    /// The next frame of all.
+    fn sample(&mut self) -> anyhow::Result<()> {
+        let seqs: Vec<SeqId> = (0..self.blocks.len() as u64).map(SeqId).collect();
+        for sampled in self.talker.sample(&seqs)? {
+            let made = matches!(sampled, omni_engine::Sampled::Item(_));
+            anyhow::ensure!(made, "a sequence ended: {sampled:?}");
+        }
+        Ok(())
+    }
+}
+
+/// A request that never ends, drawn as the checkpoint wants it.
+fn request(model: &SpeechModel) -> anyhow::Result<TalkerRequest> {
+    let voice = model.limits().voices.first();
+    Ok(TalkerRequest {
+        user: tokens(&model.user_turn("")?),
+        speaker: voice.cloned().unwrap_or_default(),
+        talker: Sampling {
+            min_tokens: u32::MAX,
+            ..model.defaults().talker
+        },
+        predictor: model.defaults().predictor,
+        seed: 0,
+        max_frames: u32::MAX,
+    })
+}
+
+/// Pieces of `chunk` frames of each of `streams` streams, up to `count` of them, within `time` or little more.
+pub(super) fn pieces(
+    model: &SpeechModel,
+    streams: u32,
+    chunk: u32,
+    count: u32,
+    time: Duration,
+) -> anyhow::Result<Timed> {
+    let limits = model.limits();
+    let frame = |t: u32| {
+        let codes = (0..limits.code_groups).map(|q| (t * 31 + q * 17) % limits.codebook_size);
+        CodecFrame(codes.collect())
+    };
+    let frames: Vec<CodecFrame> = (0..chunk).map(frame).collect();
+    let mut code2wav: Code2Wav = model.code2wav()?;
+    let ids = || (0..u64::from(streams)).map(SeqId);
+    ids().try_for_each(|id| code2wav.open(id))?;
+    let batch: Vec<_> = ids().map(|id| (id, frames.as_slice())).collect();
+    for _ in 0..2 {
+        code2wav.decode(&batch)?;
+    }
+    let mut decode = || {
+        let samples = code2wav.decode(&batch)?;
+        anyhow::ensure!(samples.len() == batch.len(), "a stream gave nothing");
+        Ok(())
+    };
+    Timed::take(model, count, time, &mut decode)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn percentiles_are_values_that_were_measured() {
+        let timed = Timed {
+            wall: vec![3.0, 1.0, 2.0, 10.0],
+            busy: 8.0,
+            launches: 40,
+        };
+        assert_eq!((timed.at(0.5), timed.at(0.95), timed.at(0.0)), (2.0, 10.0, 1.0));
+        assert_eq!((timed.busy_share(), timed.launches_each()), (0.5, 10.0));
+        assert!(Timed::default().at(0.5).is_nan());
+    }
+}

@@ -1,0 +1,39 @@
+//! The time that there is.
+
+use std::time::{Duration, Instant};
+
+/// A time by which everything is to be over.
+#[derive(Debug, Clone, Copy)]
+pub struct Budget {
+    begun: Instant,
+    whole: Duration,
+}
+
+impl Budget {
+    /// From now on.
+    #[must_use]
+    pub fn of(whole: Duration) -> Self {
+        Self {
+            begun: Instant::now(),
+            whole,
+        }
+    }
+
+    /// What is left.
+    #[must_use]
+    pub fn left(&self) -> Duration {
+        self.whole.saturating_sub(self.begun.elapsed())
+    }
+
+    /// What is gone.
+    #[must_use]
+    pub fn gone(&self) -> Duration {
+        self.begun.elapsed()
+    }
+
+    /// Whether something that takes as long as `need` can be begun.
+    #[must_use]
+    pub fn allows(&self, need: Duration) -> bool {
+        self.left() > need
+    }
+}

@@ -1,0 +1,205 @@
+//! `omni-gpu check`: whether a device computes what it should.
+//!
+//! A case compares; it is named, and what it found is told in figures. One that fails, breaks or does not fit the time keeps
+//! no other from being looked at.
+
+mod batches;
+mod halves;
+mod kernels;
+mod published;
+mod queues;
+mod reference;
+mod text;
+mod voice;
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::time::{Duration, Instant};
+
+use omni_models::testing::{Goldens, TINY};
+
+use super::budget::Budget;
+use super::judge::Judge;
+use super::models::{Models, Place};
+use super::report::Report;
+use super::verdict::Verdict;
+
+type Look = Box<dyn FnOnce(&Models, &mut Judge) -> anyhow::Result<()>>;
+
+/// Something to be looked at.
+struct Case {
+    name: String,
+    /// The least time that it takes.
+    need: Duration,
+    look: Look,
+}
+
+impl Case {
+    fn new(
+        name: impl Into<String>,
+        look: impl FnOnce(&Models, &mut Judge) -> anyhow::Result<()> + 'static,
+    ) -> Self {
+        Self {
+            name: name.into(),
+            need: Duration::ZERO,
+            look: Box::new(look),
+        }
+    }
+
+    /// Not to be begun if there is less time.
+    fn needing(self, need: Duration) -> Self {
+        Self { need, ..self }
+    }
+}
+
+/// What to compare with: outputs of the reference implementation.
+#[derive(Debug, Clone)]
+pub struct References {
+    /// Of the tiny checkpoint.
+    pub tiny: Goldens,
+    /// Of the embedded voice.
+    pub voice: Goldens,
+    /// Its sentences, as JSON.
+    pub sentences: &'static [u8],
+    /// Of the embedded thinker, as JSON.
+    pub thinker: &'static [u8],
+}
+
+impl Default for References {
+    /// Those compiled in.
+    fn default() -> Self {
+        let tiny = TINY.iter().find(|(name, _)| *name == "goldens.safetensors");
+        let voice: &[u8] = include_bytes!("../../../models/embedded/checkpoint-goldens/goldens.safetensors");
+        Self {
+            tiny: Goldens::new(tiny.map_or(&[][..], |(_, bytes)| bytes)),
+            voice: Goldens::new(voice),
+            sentences: include_bytes!("../../../models/embedded/checkpoint-goldens/goldens.json"),
+            thinker: include_bytes!("../../../models/embedded/checkpoint-goldens/thinker.json"),
+        }
+    }
+}
+
+impl References {
+    /// Makes the first code of one of the tiny checkpoint's sequences another one, so that whoever compares must find it.
+    pub fn change_code(&mut self, name: &str) {
+        self.tiny.change_id(name);
+    }
+}
+
+/// Everything there is to be looked at, what matters most first.
+fn cases(place: Place, references: &References) -> Vec<Case> {
+    let mut cases = reference::cases(references);
+    cases.extend(voice::cases());
+    cases.extend(batches::cases());
+    cases.extend(text::cases(references));
+    cases.extend(halves::cases(references));
+    cases.extend(queues::cases());
+    cases.extend(kernels::cases(place));
+    cases.extend(published::cases(place));
+    cases
+}
+
+/// Takes looks, as far as names contain one of `only` (if there are any) and time allows.
+///
+/// # Errors
+/// If the report cannot be written.
+pub fn check(
+    place: Place,
+    only: &[String],
+    budget: Budget,
+    references: &References,
+    report: &mut Report,
+) -> anyhow::Result<Verdict> {
+    let models = Models::at(place);
+    let asked = |case: &Case| only.is_empty() || only.iter().any(|part| case.name.contains(part.as_str()));
+    let (cases, skipped): (Vec<_>, Vec<_>) = cases(place, references).into_iter().partition(asked);
+    anyhow::ensure!(!cases.is_empty(), "no case has a name like {only:?}");
+    report.heading(2, "Checks")?;
+    report.table(&["case", "", "what was found", "s"])?;
+    let (mut holding, mut broken, mut left_out) = (0, Vec::new(), Vec::new());
+    // What a case needs is not known; hardly any needs more than the longest so far.
+    let mut longest = Duration::ZERO;
+    for case in cases {
+        if !budget.allows(longest.max(case.need)) {
+            left_out.push(case.name);
+            continue;
+        }
+        let begun = Instant::now();
+        let judge = look(case.look, &models);
+        let took = begun.elapsed();
+        longest = longest.max(took);
+        let word = if judge.holds() {
+            "holds"
+        } else {
+            "**DOES NOT HOLD**"
+        };
+        let (figures, seconds) = (judge.figures(), format!("{:.1}", took.as_secs_f64()));
+        report.row(&[case.name.as_str(), word, figures.as_str(), seconds.as_str()])?;
+        match judge.holds() {
+            true => holding += 1,
+            false => broken.push(case.name),
+        }
+    }
+    let judge = fallbacks(&models);
+    let word = if judge.holds() {
+        "holds"
+    } else {
+        "**DOES NOT HOLD**"
+    };
+    let name = "every step that can be a graph was one";
+    report.row(&[name, word, &judge.figures(), "0.0"])?;
+    match judge.holds() {
+        true => holding += 1,
+        false => broken.push(name.to_owned()),
+    }
+    report.line("")?;
+    report.paragraph(format!(
+        "{holding} cases hold, {} do not, {} were left out for lack of time, {} were not asked for; {:.0} s.",
+        broken.len(),
+        left_out.len(),
+        skipped.len(),
+        budget.gone().as_secs_f64()
+    ))?;
+    for (what, names) in [("Does not hold", &broken), ("Left out", &left_out)] {
+        for name in names {
+            report.line(format!("- {what}: {name}"))?;
+        }
+    }
+    Ok(Verdict::of(broken.is_empty(), left_out.is_empty()))
+}
+
+/// A device that fails in the middle of one case must not take what is known of the others with it.
+fn look(look: Look, models: &Models) -> Judge {
+    let mut judge = Judge::default();
+    match catch_unwind(AssertUnwindSafe(|| look(models, &mut judge))) {
+        Ok(Ok(())) => {}
+        Ok(Err(error)) => judge.must(format!("{error:#}"), false),
+        Err(panic) => {
+            let words = panic.downcast_ref::<String>().map(String::as_str);
+            let words = words.or_else(|| panic.downcast_ref::<&str>().copied());
+            judge.must(format!("panicked: {}", words.unwrap_or("without words")), false);
+        }
+    }
+    judge
+}
+
+/// Nothing may have been launched without its graph where there are graphs.
+fn fallbacks(models: &Models) -> Judge {
+    let mut judge = Judge::default();
+    let (mut graphs, mut replays, mut fallbacks, mut reasons) = (0, 0, 0, Vec::new());
+    for model in models.with_graphs() {
+        let figures = model.gpu_figures().unwrap_or_default();
+        graphs += figures.graphs;
+        replays += figures.replays;
+        fallbacks += figures.fallbacks;
+        reasons.extend(model.take_gpu_fallbacks());
+    }
+    judge.must(format!("{graphs} graphs replayed {replays} times"), true);
+    judge.must(
+        format!("{fallbacks} fallbacks"),
+        fallbacks == 0 && reasons.is_empty(),
+    );
+    for reason in reasons {
+        judge.must(reason, false);
+    }
+    judge
+}

@@ -1,0 +1,111 @@
+//! What was measured on, with what, when.
+
+use std::fs;
+use std::io;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use super::models::Place;
+use super::report::Report;
+
+/// Writes it down.
+///
+/// # Errors
+/// If the report cannot be written.
+pub fn describe(title: &str, place: Place, device: &str, report: &mut Report) -> io::Result<()> {
+    report.paragraph(format!("# {title}"))?;
+    report.table(&["", "measured on"])?;
+    let number = match place {
+        Place::Device(number) => format!(", number {number}"),
+        #[cfg(feature = "emulator")]
+        Place::Emulated => String::new(),
+    };
+    let rows = [
+        ("device", format!("{device}{number}")),
+        ("driver", driver().unwrap_or_else(|| "none".to_owned())),
+        ("processor", processor()),
+        (
+            "program",
+            format!("{} of commit {}", env!("CARGO_PKG_VERSION"), commit()),
+        ),
+        ("date", date(SystemTime::now())),
+    ];
+    for (what, value) in rows {
+        report.row(&[what, value.as_str()])?;
+    }
+    Ok(())
+}
+
+/// The commit that this program was made from, where whoever made it has said so.
+fn commit() -> &'static str {
+    option_env!("OMNI_COMMIT").unwrap_or("unknown")
+}
+
+/// The version of the kernel's part of the driver: `NVRM version: NVIDIA UNIX x86_64 Kernel Module  580.95.05  Tue ...`.
+fn driver() -> Option<String> {
+    let text = fs::read_to_string("/proc/driver/nvidia/version").ok()?;
+    driver_version(&text)
+}
+
+fn driver_version(text: &str) -> Option<String> {
+    let line = text.lines().find(|line| line.starts_with("NVRM version:"))?;
+    let version =
+        |word: &&str| word.split('.').count() >= 2 && word.starts_with(|c: char| c.is_ascii_digit());
+    line.split_whitespace().find(version).map(str::to_owned)
+}
+
+fn processor() -> String {
+    let cores = std::thread::available_parallelism().map_or(0, usize::from);
+    let text = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
+    let model = text
+        .lines()
+        .find_map(|line| line.strip_prefix("model name")?.split_once(": "));
+    format!(
+        "{}, {cores} cores",
+        model.map_or("unknown", |(_, name)| name.trim())
+    )
+}
+
+/// The day, in UTC (Hinnant, "chrono-compatible low-level date algorithms", `civil_from_days`).
+fn date(now: SystemTime) -> String {
+    let days = now
+        .duration_since(UNIX_EPOCH)
+        .map_or(0, |past| past.as_secs() / 86_400)
+        + 719_468;
+    let (era, day) = (days / 146_097, days % 146_097);
+    let year = (day - day / 1_460 + day / 36_524 - day / 146_096) / 365;
+    let day = day - (365 * year + year / 4 - year / 100);
+    let shifted = (5 * day + 2) / 153;
+    let day = day - (153 * shifted + 2) / 5 + 1;
+    // Years of this count begin in March.
+    let (month, next) = if shifted < 10 {
+        (shifted + 3, 0)
+    } else {
+        (shifted - 9, 1)
+    };
+    format!("{:04}-{month:02}-{day:02}", era * 400 + year + next)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    #[test]
+    fn days_are_those_of_the_calendar() {
+        let day = |seconds: u64| date(UNIX_EPOCH + Duration::from_secs(seconds));
+        assert_eq!(day(0), "1970-01-01");
+        assert_eq!(day(951_782_400), "2000-02-29");
+        assert_eq!(day(1_798_761_599), "2026-12-31");
+        assert_eq!(day(1_798_761_600), "2027-01-01");
+    }
+
+    #[test]
+    fn the_drivers_version_is_found_among_its_words() {
+        let text = "NVRM version: NVIDIA UNIX x86_64 Kernel Module  580.95.05  Tue Sep 23 10:11:16 UTC 2025\nGCC version:  gcc 12\n";
+        assert_eq!(driver_version(text).as_deref(), Some("580.95.05"));
+        let open = "NVRM version: NVIDIA UNIX Open Kernel Module for x86_64  570.124.06  Release Build\n";
+        assert_eq!(driver_version(open).as_deref(), Some("570.124.06"));
+        assert_eq!(driver_version("something else"), None);
+    }
+}

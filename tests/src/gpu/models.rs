@@ -1,0 +1,140 @@
+//! The models that are compared, each loaded once.
+
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::rc::Rc;
+
+use omni_models::testing::tiny;
+use omni_models::{CheckpointSource, DType, Kernels, LoadOptions, SpeechModel};
+use omni_server::app::embedded_checkpoint;
+
+use super::bench::SPEECH;
+
+/// What is looked at.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Place {
+    /// An NVIDIA device, by number.
+    Device(usize),
+    /// A GPU's kernels on the processor.
+    #[cfg(feature = "emulator")]
+    Emulated,
+}
+
+impl Place {
+    /// What is there, in words.
+    ///
+    /// # Errors
+    /// Why nothing can be computed there.
+    pub fn probe(self) -> Result<String, String> {
+        match self {
+            Self::Device(number) => device(number),
+            #[cfg(feature = "emulator")]
+            Self::Emulated => Ok("none: the kernels run on the processor".to_owned()),
+        }
+    }
+
+    /// The kernels that compute there.
+    #[must_use]
+    pub fn kernels(self, graphs: bool) -> Kernels {
+        match self {
+            Self::Device(device) => Kernels::Cuda { device, graphs },
+            #[cfg(feature = "emulator")]
+            Self::Emulated => Kernels::Emulated { graphs },
+        }
+    }
+}
+
+#[cfg(feature = "cuda")]
+fn device(number: usize) -> Result<String, String> {
+    use omni_gpu::Device as _;
+    let device = omni_gpu::Cuda::open(number).map_err(|error| error.to_string())?;
+    Ok(device.name())
+}
+
+#[cfg(not(feature = "cuda"))]
+fn device(number: usize) -> Result<String, String> {
+    Err(format!(
+        "device {number} cannot be used: this build has no kernels for NVIDIA devices"
+    ))
+}
+
+/// A checkpoint that is compiled in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Which {
+    /// Random weights with reference outputs.
+    Tiny,
+    /// The embedded voice.
+    Embedded,
+    /// The published shapes of what speaks, with random weights.
+    Published,
+}
+
+/// What computes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum By {
+    /// The processor, in f32.
+    Cpu,
+    /// The device in f32, launch by launch.
+    Launches,
+    /// The device in f32, in graphs.
+    Graphs,
+    /// The device in bf16, in graphs.
+    Halves,
+    /// The device in bf16, launch by launch.
+    LaunchedHalves,
+}
+
+/// See the module.
+#[derive(Debug)]
+pub(super) struct Models {
+    place: Place,
+    loaded: RefCell<BTreeMap<(Which, By), Rc<SpeechModel>>>,
+}
+
+impl Models {
+    pub(super) fn at(place: Place) -> Self {
+        Self {
+            place,
+            loaded: RefCell::default(),
+        }
+    }
+
+    pub(super) fn get(&self, which: Which, by: By) -> anyhow::Result<Rc<SpeechModel>> {
+        if let Some(model) = self.loaded.borrow().get(&(which, by)) {
+            return Ok(Rc::clone(model));
+        }
+        let source = match which {
+            Which::Tiny => tiny(),
+            Which::Embedded => embedded_checkpoint()?,
+            Which::Published => CheckpointSource::Random(SPEECH.parse()?),
+        };
+        let model = Rc::new(load(source, self.place, by)?);
+        self.loaded.borrow_mut().insert((which, by), Rc::clone(&model));
+        Ok(model)
+    }
+
+    /// Those that compute in graphs.
+    pub(super) fn with_graphs(&self) -> Vec<Rc<SpeechModel>> {
+        let loaded = self.loaded.borrow();
+        let graphs = loaded
+            .iter()
+            .filter(|((_, by), _)| matches!(by, By::Graphs | By::Halves));
+        graphs.map(|(_, model)| Rc::clone(model)).collect()
+    }
+}
+
+fn load(source: CheckpointSource, place: Place, by: By) -> anyhow::Result<SpeechModel> {
+    let (kernels, dtype) = match by {
+        By::Cpu => (Kernels::Auto, DType::F32),
+        By::Launches => (place.kernels(false), DType::F32),
+        By::Graphs => (place.kernels(true), DType::F32),
+        By::Halves => (place.kernels(true), DType::Bf16),
+        By::LaunchedHalves => (place.kernels(false), DType::Bf16),
+    };
+    let options = LoadOptions {
+        dtype,
+        kernels,
+        ..LoadOptions::default()
+    };
+    Ok(SpeechModel::load(source, options)?)
+}

@@ -31,7 +31,17 @@ pub(crate) fn positions(step: &SeqStep<'_>) -> Range<usize> {
     start..start + step.len as usize
 }
 
-/// Adds one sequence's step to a batch; `axes(p)` is where position `p` stands in time, height and width.
+/// An empty batch of sequences whose keys and values are in the paged cache. Where the size of its blocks is a power of
+/// two the batch knows them as blocks; else every cache row is one of its own.
+pub(crate) fn batch(spec: &KvSpec) -> Batch {
+    if spec.block_size.is_power_of_two() {
+        return Batch::in_blocks(spec.block_size.trailing_zeros());
+    }
+    Batch::default()
+}
+
+/// Adds one sequence's step to a batch that [`batch`] made; `axes(p)` is where position `p` stands in time, height and
+/// width.
 pub(crate) fn push(
     batch: &mut Batch,
     spec: &KvSpec,
@@ -49,15 +59,18 @@ pub(crate) fn push(
         )));
     }
     let slot = |p: usize| blocks[p / size].0 * spec.block_size + offset(p % size);
-    batch.push_at(start, end - start, 0, slot, axes);
+    // A block of the batch may be one cache row.
+    let per_block = 1 << batch.shift();
+    let first = |i: usize| slot(i * per_block) / offset(per_block);
+    batch.push_blocks(start, end - start, first, axes);
     Ok(())
 }
 
-/// Fills a batch of single positions up to `rows` of them, with rows whose keys and values nobody reads.
-pub(crate) fn fill(batch: &mut Batch, spec: &KvSpec, rows: usize) {
-    // Block 0 is never any sequence's.
-    for i in batch.rows()..rows {
-        batch.push(0, 1, 0, |_| offset(i) % spec.block_size);
+/// Fills a batch of single positions up to `rows` of them, with rows whose keys and values nobody reads: block 0 is
+/// never any sequence's. They are all alike, so it does not matter which of them is the last to write there.
+pub(crate) fn fill(batch: &mut Batch, rows: usize) {
+    for _ in batch.rows()..rows {
+        batch.push_blocks(0, 1, |_| 0, |_| [0; 3]);
     }
 }
 

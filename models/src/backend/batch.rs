@@ -1,5 +1,7 @@
 //! The positions that a step computes, of one or many sequences, and where their keys and values lie.
 
+use std::sync::OnceLock;
+
 /// One sequence's part of a batch: queries at positions `start .. start + len`.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Span {
@@ -8,7 +10,9 @@ pub(crate) struct Span {
     /// Position of the first key in `keys`.
     pub(crate) first_key: usize,
     /// Where [`Batch::slots`] begins to list the cache rows of the positions `first_key .. start + len`.
-    keys: usize,
+    slots: usize,
+    /// Where the batch's table begins to list their blocks.
+    blocks: usize,
 }
 
 impl Span {
@@ -19,10 +23,19 @@ impl Span {
 }
 
 /// Which positions a batch computes and where their keys and values are.
+///
+/// Keys lie in blocks of `1 << shift` cache rows, block `b` being the rows from `b << shift` on; with a shift of 0 every
+/// row is a block of its own, and a sequence's rows may be anywhere.
 #[derive(Debug, Default)]
 pub(crate) struct Batch {
     spans: Vec<Span>,
-    slots: Vec<u32>,
+    shift: u32,
+    /// The blocks of all spans' keys.
+    table: Vec<u32>,
+    /// Keys of all spans.
+    keys: usize,
+    /// The cache rows of all spans' keys, where somebody has asked.
+    slots: OnceLock<Vec<u32>>,
     /// Where every row stands in time, height and width.
     axes: Vec<[u32; 3]>,
     /// Keys per row that room is made for.
@@ -30,44 +43,101 @@ pub(crate) struct Batch {
 }
 
 impl Batch {
-    /// Adds a sequence; `slot(p)` is the cache row of position `p`.
-    pub(crate) fn push(&mut self, start: usize, len: usize, first_key: usize, slot: impl Fn(usize) -> u32) {
-        let same = |p| [u32::try_from(p).unwrap_or(u32::MAX); 3];
-        self.push_at(start, len, first_key, slot, same);
+    /// An empty batch whose sequences have their keys in blocks of `1 << shift` cache rows.
+    pub(crate) fn in_blocks(shift: u32) -> Self {
+        Self {
+            shift,
+            ..Self::default()
+        }
     }
 
-    /// As [`Batch::push`]; `axes(p)` is where position `p` stands in time, height and width.
-    pub(crate) fn push_at(
+    /// Adds a sequence; `slot(p)` is the cache row of position `p`. Not for a batch in larger blocks than rows.
+    pub(crate) fn push(&mut self, start: usize, len: usize, first_key: usize, slot: impl Fn(usize) -> u32) {
+        let same = |p| [u32::try_from(p).unwrap_or(u32::MAX); 3];
+        debug_assert!(self.shift == 0, "rows one by one in a batch of blocks");
+        self.add(start, len, first_key, (first_key..start + len).map(slot), same);
+    }
+
+    /// Adds a sequence all of whose keys are there; position `p` is in block `blocks(p >> shift)`, and `axes(p)` is
+    /// where it stands in time, height and width.
+    pub(crate) fn push_blocks(
+        &mut self,
+        start: usize,
+        len: usize,
+        blocks: impl Fn(usize) -> u32,
+        axes: impl Fn(usize) -> [u32; 3],
+    ) {
+        let count = self.blocks_of(start + len);
+        self.add(start, len, 0, (0..count).map(blocks), axes);
+    }
+
+    fn add(
         &mut self,
         start: usize,
         len: usize,
         first_key: usize,
-        slot: impl Fn(usize) -> u32,
+        blocks: impl Iterator<Item = u32>,
         axes: impl Fn(usize) -> [u32; 3],
     ) {
-        let keys = self.slots.len();
-        self.slots.extend((first_key..start + len).map(slot));
-        self.axes.extend((start..start + len).map(axes));
-        self.spans.push(Span {
+        let span = Span {
             start,
             len,
             first_key,
-            keys,
-        });
+            slots: self.keys,
+            blocks: self.table.len(),
+        };
+        self.table.extend(blocks);
+        self.axes.extend((start..start + len).map(axes));
+        self.keys += span.keys();
+        self.spans.push(span);
+        self.slots.take();
     }
 
     pub(crate) fn spans(&self) -> &[Span] {
         &self.spans
     }
 
+    /// Logarithm of the cache rows of a block.
+    pub(crate) fn shift(&self) -> u32 {
+        self.shift
+    }
+
+    /// Blocks that so many keys take.
+    pub(crate) fn blocks_of(&self, keys: usize) -> usize {
+        keys.div_ceil(1 << self.shift)
+    }
+
+    /// The blocks of a span's keys: that of the `i`-th key is entry `i >> shift`.
+    pub(crate) fn table(&self, span: &Span) -> &[u32] {
+        &self.table[span.blocks..span.blocks + self.blocks_of(span.keys())]
+    }
+
     /// Cache rows of a span's keys, from position `first_key` on.
     pub(crate) fn slots(&self, span: &Span) -> &[u32] {
-        &self.slots[span.keys..span.keys + span.keys()]
+        let all = match self.shift {
+            0 => &self.table,
+            _ => self.slots.get_or_init(|| self.each_slot()),
+        };
+        &all[span.slots..span.slots + span.keys()]
+    }
+
+    fn each_slot(&self) -> Vec<u32> {
+        let of = |span| self.some_slots(span, 0);
+        self.spans.iter().flat_map(of).collect()
+    }
+
+    /// Cache rows of a span's keys from the `from`-th on.
+    fn some_slots<'a>(&'a self, span: &'a Span, from: usize) -> impl Iterator<Item = u32> + 'a {
+        let (table, size) = (self.table(span), 1_usize << self.shift);
+        (from..span.keys()).map(move |key| {
+            let within = u32::try_from(key % size).unwrap_or(u32::MAX);
+            (table[key / size] << self.shift) + within
+        })
     }
 
     /// Cache rows of the positions that a span computes.
-    pub(crate) fn new_slots(&self, span: &Span) -> &[u32] {
-        &self.slots(span)[span.start - span.first_key..]
+    pub(crate) fn new_slots<'a>(&'a self, span: &'a Span) -> impl Iterator<Item = u32> + 'a {
+        self.some_slots(span, span.start - span.first_key)
     }
 
     /// Rows of the batch.

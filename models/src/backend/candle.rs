@@ -441,12 +441,7 @@ impl Backend for Candle {
         }
         let (q, k) = (Self::rotate(&q, rope)?, Self::rotate(&k, rope)?);
         let v = qkv.narrow(1, q_width + kv_width, kv_width)?.contiguous()?;
-        let new: Vec<u32> = batch
-            .spans()
-            .iter()
-            .flat_map(|s| batch.new_slots(s))
-            .copied()
-            .collect();
+        let new: Vec<u32> = batch.spans().iter().flat_map(|s| batch.new_slots(s)).collect();
         let new = self
             .indices(&new)?
             .unsqueeze(1)?

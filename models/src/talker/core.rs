@@ -125,7 +125,7 @@ impl<B: Backend> Core<B> {
     }
 
     fn batch(&self, steps: &[SeqStep<'_>]) -> Result<Batch, ModelError> {
-        let mut batch = Batch::default();
+        let mut batch = paged::batch(&self.spec);
         for step in steps {
             paged::push(&mut batch, &self.spec, step, |p| [paged::offset(p); 3])?;
         }
@@ -137,7 +137,7 @@ impl<B: Backend> Core<B> {
         let mut inputs = inputs(&self.sequences, steps)?;
         let nothing = vec![0; self.net.predictor.groups];
         let rows = self.b.bucket(steps.len());
-        paged::fill(&mut batch, &self.spec, rows);
+        paged::fill(&mut batch, rows);
         inputs.resize(
             rows,
             Input {

@@ -112,7 +112,7 @@ impl<B: Backend> Core<B> {
     }
 
     fn batch(&self, steps: &[SeqStep<'_>]) -> Result<Batch, ModelError> {
-        let mut batch = Batch::default();
+        let mut batch = paged::batch(&self.spec);
         for step in steps {
             let sequence = find(&self.sequences, step.seq)?;
             paged::push(&mut batch, &self.spec, step, |p| sequence.axes(p))?;
@@ -123,7 +123,7 @@ impl<B: Backend> Core<B> {
     /// A step that only goes on with replies, in as many rows as the backend likes: hidden rows and logits.
     fn decode(&mut self, steps: &[SeqStep<'_>], mut batch: Batch) -> Result<(B::Rows, B::Rows), ModelError> {
         let rows = self.b.bucket(steps.len());
-        paged::fill(&mut batch, &self.spec, rows);
+        paged::fill(&mut batch, rows);
         let keys = self.b.bucket_keys(batch.keys());
         batch.make_room(keys);
         let mut inputs = inputs(&self.sequences, steps)?;

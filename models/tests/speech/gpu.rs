@@ -3,7 +3,9 @@
 
 use omni_engine::{CodecFrame, SeqId};
 use omni_models::testing::{codes_by_frame, decode_together, deviation, speak_together};
-use omni_models::{CheckpointSource, DType, GpuFigures, Kernels, LoadOptions, SpeechModel, TalkerRequest};
+use omni_models::{
+    CheckpointSource, DType, GpuFigures, Kernels, KvOptions, LoadOptions, SpeechModel, TalkerRequest,
+};
 
 use crate::embedded;
 use crate::golden::{assert_close, goldens, tiny};
@@ -92,6 +94,25 @@ fn graphs_change_nothing_and_a_batch_is_what_its_parts_are() {
     assert_no_fallbacks(&graphs);
     let f = figures(&graphs);
     assert!(f.replays > f.graphs, "most steps are known: {f:?}");
+}
+
+#[test]
+fn blocks_of_any_size_hold_the_same_keys() {
+    let model = emulated(true);
+    let text: Vec<u32> = (40..60).collect();
+    let spoken = [4, 6, 64].map(|block_size| {
+        let options = KvOptions {
+            block_size,
+            num_blocks: 240,
+        };
+        let mut talker = model.talker(options).expect("a talker");
+        speak(&mut talker, 1, sampled(7, 12), &text)
+    });
+    assert!(spoken.iter().all(|codes| codes.len() == 12));
+    // A size that is no power of two has no tables.
+    assert_eq!(spoken[0], spoken[1]);
+    assert_eq!(spoken[0], spoken[2]);
+    assert_no_fallbacks(&model);
 }
 
 #[test]

@@ -425,7 +425,7 @@ fn what_stands_at_a_position_is_told_for_sharing() {
 #[test]
 fn a_shared_prefix_changes_nothing() {
     let goldens = goldens();
-    let mut ids = goldens.ids("text.input_ids");
+    let ids = goldens.ids("text.input_ids");
     let talk = |engine: &mut ArEngine<Thinker>, id: u64, ids: &[u32]| {
         let options = AddOptions {
             max_outputs: 9,
@@ -447,16 +447,23 @@ fn a_shared_prefix_changes_nothing() {
             }
         }
     };
-    let mut shared = ArEngine::new(own(), ArConfig::default());
-    let (first, computed, _) = talk(&mut shared, 1, &ids);
-    assert_eq!((first, computed), (goldens.ids("text.gen_ids")[..9].to_vec(), 28));
+    let mut other = ids.clone();
     let last = ids.len() - 1;
-    ids[last - 4] = 99;
-    let (second, computed, _) = talk(&mut shared, 2, &ids);
-    assert!(
-        computed < 28,
-        "{computed} positions of the second prompt were computed"
-    );
-    let (alone, ..) = talk(&mut ArEngine::new(own(), ArConfig::default()), 3, &ids);
-    assert_eq!(second, alone);
+    other[last - 4] = 99;
+    let (alone, ..) = talk(&mut ArEngine::new(own(), ArConfig::default()), 3, &other);
+    for (name, thinker) in all_thinkers() {
+        let mut shared = ArEngine::new(thinker, ArConfig::default());
+        let (first, computed, _) = talk(&mut shared, 1, &ids);
+        assert_eq!(
+            (first, computed),
+            (goldens.ids("text.gen_ids")[..9].to_vec(), 28),
+            "{name}"
+        );
+        let (second, computed, _) = talk(&mut shared, 2, &other);
+        assert!(
+            computed < 28,
+            "{computed} positions of the second prompt were computed"
+        );
+        assert_eq!(second, alone, "{name}");
+    }
 }

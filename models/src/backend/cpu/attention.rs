@@ -124,7 +124,7 @@ fn rotate_heads_body<const FUSED: bool>(
 pub(super) fn store(qkv: &[f32], shape: &AttentionShape, batch: &Batch, k: &mut [f32], v: &mut [f32]) {
     let (q, width) = (shape.q_width(), shape.kv_width());
     let slots = batch.spans().iter().flat_map(|span| batch.new_slots(span));
-    for (row, &slot) in qkv.chunks_exact(row_width(shape)).zip(slots) {
+    for (row, slot) in qkv.chunks_exact(row_width(shape)).zip(slots) {
         let at = slot as usize * width;
         store_key(&row[q..q + width], slot as usize, k);
         v[at..at + width].copy_from_slice(&row[q + width..]);

@@ -15,9 +15,11 @@ pub(crate) struct Places<D: Device> {
     angles: Place<D>,
     /// The cache row of every row's own keys and values.
     slots: Place<D>,
-    /// The cache rows of all sequences' keys.
-    keys: Place<D>,
-    /// Of every row, by window: which of `keys` it sees.
+    /// The blocks of all sequences' keys.
+    table: Place<D>,
+    /// Logarithm of the cache rows of a block.
+    shift: u32,
+    /// Of every row, by window: where its blocks begin in `table`, and which of their keys it sees.
     ranges: Place<D>,
     /// Keys that a row sees, most, as far as launches depend on it.
     most: u32,
@@ -26,12 +28,12 @@ pub(crate) struct Places<D: Device> {
 impl<D: Device> Gpu<D> {
     pub(super) fn prepare(&self, batch: &Batch, angles: &Angles, window: Option<usize>) -> Result<Places<D>> {
         let rows = batch.rows();
-        let (mut keys, mut slots) = (Vec::new(), Vec::with_capacity(rows));
+        let (mut table, mut slots) = (Vec::new(), Vec::with_capacity(rows));
         let mut ranges = Vec::with_capacity(rows * RANGE);
         for span in batch.spans() {
-            let begin = small(keys.len());
-            keys.extend_from_slice(batch.slots(span));
-            slots.extend_from_slice(batch.new_slots(span));
+            let begin = small(table.len());
+            table.extend_from_slice(batch.table(span));
+            slots.extend(batch.new_slots(span));
             for query in span.start..span.start + span.len {
                 let end = query + 1 - span.first_key;
                 let from = window.map_or(0, |window| end.saturating_sub(window));
@@ -39,12 +41,13 @@ impl<D: Device> Gpu<D> {
             }
         }
         // Batches of one size bring as many words, whatever their sequences' lengths.
-        keys.resize(keys.len().max(batch.room() * rows), 0);
+        table.resize(table.len().max(batch.blocks_of(batch.room()) * rows), 0);
         let bits = angles.of(batch).into_iter().map(f32::to_bits);
         Ok(Places {
             angles: self.bring(bits)?,
             slots: self.bring(slots.into_iter())?,
-            keys: self.bring(keys.into_iter())?,
+            table: self.bring(table.into_iter())?,
+            shift: batch.shift(),
             ranges: self.bring(ranges.into_iter())?,
             most: small(batch.keys()),
         })
@@ -79,7 +82,8 @@ impl<D: Device> Gpu<D> {
             k: kv.keys.address(),
             v: kv.values.address(),
             stride: kv.width,
-            table: places.keys.address(),
+            table: places.table.address(),
+            shift: places.shift,
             ranges: places.ranges.address(),
             most: places.most,
         };
@@ -105,6 +109,7 @@ impl<D: Device> Gpu<D> {
             v: part(shape.q_width() + shape.kv_width()),
             stride: qkv.width,
             table: Address::NONE,
+            shift: 0,
             ranges: ranges.address(),
             most: small(lens.iter().copied().max().unwrap_or(0)),
         };
@@ -132,7 +137,7 @@ impl<D: Device> Gpu<D> {
             head_dim: dim,
             q_stride: small(qkv.width),
             kv_stride: small(keys.stride),
-            shift: 0,
+            shift: keys.shift,
             splits,
             scale: 1.0 / (shape.head_dim as f32).sqrt(),
         };
@@ -152,6 +157,8 @@ struct Keys {
     /// Numbers from row to row.
     stride: usize,
     table: Address,
+    /// Logarithm of the rows of a block that the table names.
+    shift: u32,
     ranges: Address,
     /// Keys that a row sees, most.
     most: u32,

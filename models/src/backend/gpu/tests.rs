@@ -1,5 +1,7 @@
 //! How steps become graphs, and what happens when they cannot.
 
+mod paged;
+
 use omni_gpu::{Emulated, Float};
 
 use super::*;

@@ -3,65 +3,11 @@
 //
 // One block per row, its logits in shared memory. Sums over what is kept are made by one thread from the largest on, because a draw
 // depends on their order to the last bit; a few dozen are kept as a rule.
-#include "philox.cuh"
+#include "draw.cuh"
 
 /// As `SampleRow` in `src/kernels/sample.rs`.
 constexpr uint32_t kTemperature = 0, kTopK = 1, kTopP = 2, kPenalty = 3, kMinTokens = 4, kSuppressFrom = 5, kEnd = 6, kBegin = 7,
                    kCount = 8, kSeedLow = 9, kSeedHigh = 10, kStep = 11, kGroup = 12, kSettings = 16;
-
-/// Bits that compare as unsigned numbers like the floats in the order of IEEE 754's totalOrder.
-__device__ __forceinline__ uint32_t ordered(float value) {
-    uint32_t bits = __float_as_uint(value);
-    return bits & 0x80000000u ? ~bits : bits | 0x80000000u;
-}
-__device__ __forceinline__ float unordered(uint32_t bits) {
-    return __uint_as_float(bits & 0x80000000u ? bits ^ 0x80000000u : ~bits);
-}
-
-/// A number in [0, 1) with 24 random bits, of counter (step, group, 0, 0) and the seed as key.
-__device__ __forceinline__ float uniform(uint32_t seed_low, uint32_t seed_high, uint32_t step, uint32_t group) {
-    return static_cast<float>(philox(Draw{{step, group, 0, 0}}, seed_low, seed_high).word[0] >> 8) / 16777216.0f;
-}
-
-/// Whether any thread says yes.
-__device__ __forceinline__ bool block_any(bool vote) {
-    __shared__ uint32_t any;
-    if (threadIdx.x == 0) any = 0;
-    __syncthreads();
-    if (vote) any = 1;
-    __syncthreads();
-    bool result = any != 0;
-    __syncthreads();
-    return result;
-}
-
-/// The largest value's index, the first of equals, over the block; `value` and `index` are each thread's own best.
-__device__ __forceinline__ uint32_t block_argmax(float value, uint32_t index) {
-    __shared__ float values[kWarp];
-    __shared__ uint32_t indices[kWarp];
-    for (int round = 0; round < 2; round++) {
-#pragma unroll
-        for (unsigned lanes = 16; lanes > 0; lanes /= 2) {
-            float other = __shfl_xor_sync(kAllLanes, value, lanes);
-            uint32_t other_index = __shfl_xor_sync(kAllLanes, index, lanes);
-            if (other > value || (other == value && other_index < index)) {
-                value = other;
-                index = other_index;
-            }
-        }
-        unsigned warps = blockDim.x / kWarp, lane = threadIdx.x % kWarp;
-        if (round == 1 || warps == 1) break;
-        if (lane == 0) {
-            values[threadIdx.x / kWarp] = value;
-            indices[threadIdx.x / kWarp] = index;
-        }
-        __syncthreads();
-        value = lane < warps ? values[lane] : -INFINITY;
-        index = lane < warps ? indices[lane] : kNone;
-    }
-    __syncthreads();
-    return index;
-}
 
 /// The `k`-th largest of the finite values, `k` from 1 to their number. `histogram`: 256 counters.
 __device__ __forceinline__ float kth_largest(Shared<float> values, uint32_t count, uint32_t k, Shared<uint32_t> histogram) {

@@ -16,6 +16,7 @@ mod rope;
 mod rows;
 mod sample;
 mod signal;
+mod text;
 
 pub use attention::{Attention, RANGE};
 pub use gemm::{Convolve, EXPERT_TILE, ExpertLinear};
@@ -29,6 +30,7 @@ pub use rope::{MAX_HEAD_DIM, RotateAndStore};
 pub use rows::{Copy, Fill, Gather, LookupMean, LookupSum, Pick, ScatterAdd};
 pub use sample::{Argmax, MAX_SAMPLED, Sample, SampleRow};
 pub use signal::{Depthwise, Pad, Remember, Signals};
+pub use text::{MAX_TEXT_VOCAB, Text, TextChange, TextRow};
 
 use crate::launch::{Address, Args, Dims, Float, Kernel, Launch};
 
@@ -49,6 +51,7 @@ pub fn all() -> impl Iterator<Item = &'static Kernel> {
         rows::KERNELS,
         sample::KERNELS,
         signal::KERNELS,
+        text::KERNELS,
     ];
     topics.into_iter().flatten().copied().flatten()
 }

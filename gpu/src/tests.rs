@@ -14,6 +14,7 @@ mod random;
 mod rows;
 mod sample;
 mod signal;
+mod text;
 
 mod anywhere;
 

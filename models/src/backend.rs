@@ -28,7 +28,7 @@ use std::time::Duration;
 use crate::checkpoint::HostTensor;
 use crate::loader::{Conv, Depthwise, Snake};
 use crate::nn::Angles;
-use crate::sampling::Choice;
+use crate::sampling::{Choice, Chosen, NotFinite, TextChoice};
 
 /// A computation that failed.
 #[derive(Debug, Clone, thiserror::Error)]
@@ -189,6 +189,26 @@ pub(crate) struct StepKey {
     pub(crate) also: usize,
 }
 
+/// A token, or why there is none.
+pub(crate) type TextChosen = std::result::Result<Chosen, NotFinite>;
+
+/// [`Backend::choose_text`] by the host.
+fn choose_on_host<B: Backend>(
+    b: &B,
+    logits: &B::Rows,
+    vocab: usize,
+    rows: &[u32],
+    choices: &[TextChoice<'_>],
+) -> Result<Vec<TextChosen>> {
+    let logits = b.host(logits)?;
+    let row = |row: u32| &logits[row as usize * vocab..(row as usize + 1) * vocab];
+    Ok(rows
+        .iter()
+        .zip(choices)
+        .map(|(&i, choice)| choice.make(row(i)))
+        .collect())
+}
+
 /// The operations that the networks are made of.
 pub(crate) trait Backend: Params {
     /// Activations `[rows, width]`.
@@ -292,6 +312,18 @@ pub(crate) trait Backend: Params {
         ids: &mut Self::Ids,
         column: usize,
     ) -> Result<()>;
+
+    /// Chooses a token for each of `choices`, from the row of `logits [any number, vocab]` that `rows` names, and gives it
+    /// to the host. Not inside of a step.
+    fn choose_text(
+        &self,
+        logits: &Self::Rows,
+        vocab: usize,
+        rows: &[u32],
+        choices: &[TextChoice<'_>],
+    ) -> Result<Vec<TextChosen>> {
+        choose_on_host(self, logits, vocab, rows, choices)
+    }
 
     /// `x W^T + b`.
     fn linear(&self, w: &Self::Matrix, x: &Self::Rows) -> Result<Self::Rows>;

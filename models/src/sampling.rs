@@ -7,8 +7,10 @@
 mod text;
 
 use crate::philox::uniform;
+#[cfg(any(feature = "cuda", feature = "emulator"))]
+pub(crate) use text::Change;
 pub use text::TextSampling;
-pub(crate) use text::{Said, log_probability, sample_text};
+pub(crate) use text::{Chosen, Said, Tally, TextChoice};
 
 /// How to choose a code from its logits.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -178,7 +180,7 @@ pub(crate) fn sample(
     if let Some(id) = logits.iter().position(|l| !l.is_finite()) {
         return Err(NotFinite { id: Some(id) });
     }
-    penalise(logits, s.repetition_penalty, [limits.generated]);
+    penalise(logits, s.repetition_penalty, limits.generated);
     restrict(logits, s, limits);
     if s.temperature <= 0.0 {
         return Ok(id(argmax(logits)));
@@ -202,26 +204,30 @@ fn id(index: usize) -> u32 {
     u32::try_from(index).unwrap_or(u32::MAX)
 }
 
-fn penalise<const N: usize>(logits: &mut [f32], penalty: f32, said: [&[u32]; N]) {
+fn penalise(logits: &mut [f32], penalty: f32, said: &[u32]) {
     #[expect(clippy::float_cmp, reason = "exactly 1 is the neutral setting")]
     if penalty == 1.0 {
         return;
     }
     let mut seen = vec![false; logits.len()];
-    for &id in said.into_iter().flatten() {
+    for &id in said {
         let id = id as usize;
         if let Some(logit) = logits.get_mut(id)
             && !std::mem::replace(&mut seen[id], true)
         {
-            let changed = if *logit < 0.0 {
-                *logit * penalty
-            } else {
-                *logit / penalty
-            };
-            // Two infinite logits would have no difference.
-            *logit = changed.clamp(f32::MIN, f32::MAX);
+            *logit = penalised(*logit, penalty);
         }
     }
+}
+
+fn penalised(logit: f32, penalty: f32) -> f32 {
+    let changed = if logit < 0.0 {
+        logit * penalty
+    } else {
+        logit / penalty
+    };
+    // Two infinite logits would have no difference.
+    changed.clamp(f32::MIN, f32::MAX)
 }
 
 fn restrict(logits: &mut [f32], s: &Sampling, limits: Limits<'_>) {

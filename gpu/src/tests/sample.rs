@@ -23,7 +23,7 @@ pub(super) fn philox(mut c: [u32; 4], seed: u64) -> [u32; 4] {
     c
 }
 
-fn uniform(seed: u64, step: u32, group: u32) -> f32 {
+pub(super) fn uniform(seed: u64, step: u32, group: u32) -> f32 {
     (philox([step, group, 0, 0], seed)[0] >> 8) as f32 / 16_777_216.0
 }
 

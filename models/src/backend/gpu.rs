@@ -13,6 +13,7 @@ mod lane;
 mod operations;
 mod products;
 mod signals;
+mod tokens;
 mod upload;
 mod watch;
 
@@ -153,6 +154,11 @@ impl<D: Device> Gpu<D> {
             lane: Arc::new(Mutex::new(Lane::new(lane.device.fork()?, lane.graphs))),
             watch: Arc::clone(&self.watch),
         })
+    }
+
+    /// Notes, once, that steps of this key are not done as they should be.
+    fn refuse(&self, key: StepKey, reason: &str) {
+        self.lane().refuse(key, reason, &self.watch);
     }
 
     fn run_step<T>(&self, key: StepKey, step: impl FnOnce(&Self) -> Result<T>) -> Result<T> {

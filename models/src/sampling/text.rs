@@ -5,7 +5,7 @@
 
 use std::collections::BTreeMap;
 
-use super::{Draw, NotFinite, SamplingError, argmax, draw, id, penalise};
+use super::{Draw, NotFinite, SamplingError, argmax, draw, id, penalised};
 
 /// How to choose a token of text from its logits. The default is greedy, without penalties.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -95,56 +95,145 @@ impl TextSampling {
     }
 }
 
+/// Tokens of the prompt and of the reply, each with how often it is in the reply.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Tally {
+    /// Whether there are penalties, for which tokens are counted one by one.
+    counts: Option<BTreeMap<u32, u32>>,
+    generated: usize,
+}
+
+impl Tally {
+    /// Of a reply to `prompt` that has not begun, which `sampling` chooses.
+    pub(crate) fn new(sampling: &TextSampling, prompt: &[u32]) -> Self {
+        let counts = sampling.penalises();
+        Self {
+            counts: counts.then(|| prompt.iter().map(|&id| (id, 0)).collect()),
+            generated: 0,
+        }
+    }
+
+    /// A token of the reply.
+    pub(crate) fn add(&mut self, token: u32) {
+        self.generated += 1;
+        if let Some(counts) = &mut self.counts {
+            *counts.entry(token).or_insert(0) += 1;
+        }
+    }
+}
+
 /// What has been said so far, and what would end it.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Said<'a> {
-    /// Tokens of the prompt.
-    pub(crate) prompt: &'a [u32],
-    /// Tokens generated so far (repeats allowed).
-    pub(crate) generated: &'a [u32],
+    pub(crate) tally: &'a Tally,
     /// Tokens that end the text.
     pub(crate) ends: &'a [u32],
 }
 
+/// What becomes of one token's logit before anything is chosen.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) struct Change {
+    pub(crate) id: u32,
+    /// Whether the repetition penalty counts it, which comes first.
+    pub(crate) said: bool,
+    /// What is taken from its logit then.
+    pub(crate) less: f32,
+    /// Whether it cannot be chosen.
+    pub(crate) hidden: bool,
+}
+
+impl TextSampling {
+    #[expect(clippy::float_cmp, reason = "exactly 1 and 0 are the neutral settings")]
+    fn penalises(&self) -> bool {
+        self.repetition_penalty != 1.0 || self.presence_penalty != 0.0 || self.frequency_penalty != 0.0
+    }
+
+    /// The changes of the logits of `vocab` tokens, in order of id, none twice.
+    #[expect(clippy::float_cmp, reason = "exactly 1 and 0 are the neutral settings")]
+    pub(crate) fn changes(&self, said: Said<'_>, vocab: usize) -> Vec<Change> {
+        let repeats = self.repetition_penalty != 1.0;
+        let change = |(&id, &count): (&u32, &u32)| Change {
+            id,
+            said: repeats,
+            less: match count {
+                0 => 0.0,
+                count => self.presence_penalty + self.frequency_penalty * count as f32,
+            },
+            hidden: false,
+        };
+        let counts = said.tally.counts.iter().flatten();
+        let mut changes: Vec<Change> = counts
+            .map(change)
+            .filter(|c| (c.said || c.less != 0.0) && (c.id as usize) < vocab)
+            .collect();
+        if said.tally.generated < self.min_tokens as usize {
+            for &id in said.ends.iter().filter(|&&id| (id as usize) < vocab) {
+                match changes.binary_search_by_key(&id, |c| c.id) {
+                    Ok(at) => changes[at].hidden = true,
+                    Err(at) => changes.insert(
+                        at,
+                        Change {
+                            id,
+                            said: false,
+                            less: 0.0,
+                            hidden: true,
+                        },
+                    ),
+                }
+            }
+        }
+        changes
+    }
+}
+
+/// How a token is chosen, and what else is to be known of it.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct TextChoice<'a> {
+    pub(crate) sampling: &'a TextSampling,
+    pub(crate) said: Said<'a>,
+    pub(crate) place: Draw,
+    /// Whether its log-probability is wanted.
+    pub(crate) logprob: bool,
+}
+
+/// A token that was chosen.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) struct Chosen {
+    pub(crate) token: u32,
+    /// See [`log_probability`].
+    pub(crate) logprob: Option<f32>,
+}
+
+impl TextChoice<'_> {
+    /// The token for these logits.
+    pub(crate) fn make(&self, logits: &[f32]) -> Result<Chosen, NotFinite> {
+        let token = sample_text(&mut logits.to_vec(), self.sampling, self.said, self.place)?;
+        Ok(Chosen {
+            token,
+            logprob: self.logprob.then(|| log_probability(logits, token)),
+        })
+    }
+}
+
 /// Chooses a token. `logits` is scratch afterwards.
-pub(crate) fn sample_text(
-    logits: &mut [f32],
-    s: &TextSampling,
-    said: Said<'_>,
-    place: Draw,
-) -> Result<u32, NotFinite> {
+fn sample_text(logits: &mut [f32], s: &TextSampling, said: Said<'_>, place: Draw) -> Result<u32, NotFinite> {
     if let Some(id) = logits.iter().position(|l| !l.is_finite()) {
         return Err(NotFinite { id: Some(id) });
     }
-    penalise(logits, s.repetition_penalty, [said.prompt, said.generated]);
-    penalise_counts(logits, s, said.generated);
-    if said.generated.len() < s.min_tokens as usize {
-        for &end in said.ends {
-            if let Some(logit) = logits.get_mut(end as usize) {
-                *logit = f32::NEG_INFINITY;
-            }
+    for change in s.changes(said, logits.len()) {
+        let logit = &mut logits[change.id as usize];
+        if change.said {
+            *logit = penalised(*logit, s.repetition_penalty);
+        }
+        *logit = (*logit - change.less).clamp(f32::MIN, f32::MAX);
+        if change.hidden {
+            *logit = f32::NEG_INFINITY;
         }
     }
     if s.temperature <= 0.0 {
         return Ok(id(argmax(logits)));
     }
     Ok(draw(logits, s.temperature, s.top_k, s.top_p, s.min_p, place))
-}
-
-fn penalise_counts(logits: &mut [f32], s: &TextSampling, generated: &[u32]) {
-    if s.presence_penalty == 0.0 && s.frequency_penalty == 0.0 {
-        return;
-    }
-    let mut counts = BTreeMap::new();
-    for &id in generated {
-        *counts.entry(id).or_insert(0_u32) += 1;
-    }
-    for (id, count) in counts {
-        if let Some(logit) = logits.get_mut(id as usize) {
-            *logit -= s.presence_penalty + s.frequency_penalty * count as f32;
-            *logit = logit.clamp(f32::MIN, f32::MAX);
-        }
-    }
 }
 
 /// Natural logarithm of the probability that `logits`, as computed, give to `id`.
@@ -166,16 +255,19 @@ mod tests {
         group: 0,
     };
 
-    fn nothing() -> Said<'static> {
-        Said {
-            prompt: &[],
-            generated: &[],
-            ends: &[],
-        }
+    /// The token after `prompt` and `generated`.
+    fn after(logits: &[f32], s: TextSampling, [prompt, generated]: [&[u32]; 2], place: Draw) -> u32 {
+        let mut tally = Tally::new(&s, prompt);
+        generated.iter().for_each(|&id| tally.add(id));
+        let said = Said {
+            tally: &tally,
+            ends: &[1, 2, 900],
+        };
+        sample_text(&mut logits.to_vec(), &s, said, place).expect("finite")
     }
 
-    fn greedy(logits: &[f32], s: TextSampling, said: Said<'_>) -> u32 {
-        sample_text(&mut logits.to_vec(), &s, said, PLACE).expect("finite")
+    fn greedy(logits: &[f32], s: TextSampling, said: [&[u32]; 2]) -> u32 {
+        after(logits, s, said, PLACE)
     }
 
     #[test]
@@ -185,26 +277,15 @@ mod tests {
             ..TextSampling::default()
         };
         let logits = [4.0, 3.0, 2.5];
-        assert_eq!(greedy(&logits, s, nothing()), 0);
-        let prompt = Said {
-            prompt: &[0],
-            ..nothing()
-        };
-        assert_eq!(greedy(&logits, s, prompt), 1);
-        let both = Said {
-            generated: &[1, 1],
-            ..prompt
-        };
-        assert_eq!(greedy(&logits, s, both), 2);
+        assert_eq!(greedy(&logits, s, [&[], &[]]), 0);
+        assert_eq!(greedy(&logits, s, [&[0, 7], &[]]), 1);
+        assert_eq!(greedy(&logits, s, [&[0], &[1, 1]]), 2);
     }
 
     #[test]
     fn presence_counts_once_and_frequency_every_time() {
         let logits = [3.0, 1.5];
-        let said = Said {
-            generated: &[0, 0, 0],
-            ..nothing()
-        };
+        let said: [&[u32]; 2] = [&[0], &[0, 0, 0]];
         let presence = TextSampling {
             presence_penalty: 1.0,
             ..TextSampling::default()
@@ -215,7 +296,7 @@ mod tests {
         };
         assert_eq!(greedy(&logits, presence, said), 0);
         assert_eq!(greedy(&logits, frequency, said), 1);
-        assert_eq!(greedy(&logits, frequency, nothing()), 0);
+        assert_eq!(greedy(&logits, frequency, [&[0], &[]]), 0);
     }
 
     #[test]
@@ -225,13 +306,37 @@ mod tests {
             ..TextSampling::default()
         };
         let logits = [1.0, 9.0, 8.0];
-        let after = |generated| Said {
-            generated,
-            ends: &[1, 2, 900],
-            ..nothing()
+        assert_eq!(greedy(&logits, s, [&[], &[0]]), 0);
+        assert_eq!(greedy(&logits, s, [&[], &[0, 0]]), 1);
+    }
+
+    #[test]
+    fn a_token_that_ends_and_was_said_is_changed_once() {
+        let s = TextSampling {
+            repetition_penalty: 1.5,
+            frequency_penalty: 0.5,
+            min_tokens: 9,
+            ..TextSampling::default()
         };
-        assert_eq!(greedy(&logits, s, after(&[0])), 0);
-        assert_eq!(greedy(&logits, s, after(&[0, 0])), 1);
+        let mut tally = Tally::new(&s, &[4, 8, 4]);
+        [2, 2, 800].into_iter().for_each(|id| tally.add(id));
+        let said = Said {
+            tally: &tally,
+            ends: &[2, 3, 3, 700],
+        };
+        let change = |id, less, hidden| Change {
+            id,
+            said: id != 3,
+            less,
+            hidden,
+        };
+        let expected = [
+            change(2, 1.0, true),
+            change(3, 0.0, true),
+            change(4, 0.0, false),
+            change(8, 0.0, false),
+        ];
+        assert_eq!(s.changes(said, 100), expected);
     }
 
     #[test]
@@ -246,7 +351,7 @@ mod tests {
         let mut drawn: Vec<u32> = (0..200)
             .map(|step| {
                 let place = Draw { step, ..PLACE };
-                sample_text(&mut logits.to_vec(), &s, nothing(), place).expect("finite")
+                after(&logits, s, [&[], &[]], place)
             })
             .collect();
         drawn.sort_unstable();

@@ -6,10 +6,9 @@ use std::sync::Arc;
 
 use omni_engine::{ArModel, ContentKey, KvSpec, ModelError, Sampled, SeqId, SeqStep};
 
-use crate::backend::{Backend, Batch, StepKey};
+use crate::backend::{Backend, Batch, StepKey, TextChosen};
 use crate::nn::Tap;
 use crate::paged;
-use crate::sampling::{log_probability, sample_text};
 use crate::talker::KvOptions;
 
 use super::net::ThinkerNet;
@@ -22,7 +21,13 @@ struct Computed<B: Backend> {
     /// `[sequences, hidden]`, after the final norm.
     hidden: B::Rows,
     /// `[sequences, vocab]`.
-    logits: Vec<f32>,
+    logits: B::Rows,
+}
+
+/// Memory for hidden states and for logits.
+struct Kept<B: Backend> {
+    hidden: B::Kept,
+    logits: B::Kept,
 }
 
 /// A hidden row that a step computes for a sequence's export.
@@ -36,6 +41,8 @@ pub(crate) struct Core<B: Backend> {
     net: Arc<ThinkerNet<B>>,
     spec: KvSpec,
     kv: Vec<B::Kv>,
+    /// Where `computed` is.
+    kept: Kept<B>,
     sequences: HashMap<SeqId, Sequence>,
     computed: Option<Computed<B>>,
 }
@@ -48,6 +55,10 @@ impl<B: Backend> Core<B> {
             spec,
             b,
             net,
+            kept: Kept {
+                hidden: B::Kept::default(),
+                logits: B::Kept::default(),
+            },
             sequences: HashMap::new(),
             computed: None,
         })
@@ -133,12 +144,10 @@ impl<B: Backend> Core<B> {
             rows,
             also: keys,
         };
-        let (net, kv) = (&self.net, &mut self.kv);
+        let (net, kv, kept) = (&self.net, &mut self.kv, &mut self.kept);
         let computed = self.b.step(key, |b| {
             let x = net.stack.forward(b, net.embed(b, &inputs)?, &batch, kv)?;
-            let hidden = net.stack.norm(b, &x)?;
-            let logits = net.logits(b, &hidden)?;
-            Ok((hidden, logits))
+            net.finish(b, &x, kept)
         })?;
         Ok(computed)
     }
@@ -153,8 +162,8 @@ impl<B: Backend> Core<B> {
             rows: &rows,
         };
         let (x, tapped) = net.stack.forward_tapped(b, x, batch, &mut self.kv, &tap)?;
-        let hidden = net.stack.norm(b, &b.gather(&x, &batch.last_rows())?)?;
-        let logits = net.logits(b, &hidden)?;
+        let last = b.gather(&x, &batch.last_rows())?;
+        let (hidden, logits) = net.finish(b, &last, &mut self.kept)?;
         let tapped = tapped.map_or_else(|| Ok(Vec::new()), |rows| b.host(&rows))?;
         for (export, row) in exports.iter().zip(tapped.chunks_exact(net.config.stack.hidden)) {
             if let Some(sequence) = self.sequences.get_mut(&export.seq) {
@@ -180,32 +189,53 @@ impl<B: Backend> Core<B> {
         (rows, exports)
     }
 
-    fn choose(&self, seq: SeqId, computed: &Computed<B>) -> Result<Sampled<ThinkerToken>, ModelError> {
+    /// Chooses the next token of every sequence.
+    fn choose(&self, seqs: &[SeqId], computed: &Computed<B>) -> Result<Vec<TextChosen>, ModelError> {
+        let (mut rows, mut choices) = (Vec::new(), Vec::new());
+        for seq in seqs {
+            let Some(&row) = computed.row.get(seq) else {
+                return Err(ModelError::Compute(format!(
+                    "sequence {} was not computed in the last step",
+                    seq.0
+                )));
+            };
+            rows.push(row);
+            choices.push(find(&self.sequences, *seq)?.choice());
+        }
+        let vocab = self.net.config.vocab;
+        Ok(self.b.choose_text(&computed.logits, vocab, &rows, &choices)?)
+    }
+
+    /// What a token that was chosen says.
+    fn sampled(&self, seq: SeqId, chosen: TextChosen) -> Result<Sampled<ThinkerToken>, ModelError> {
         let sequence = find(&self.sequences, seq)?;
-        let Some(&row) = computed.row.get(&seq) else {
-            return Err(ModelError::Compute(format!(
-                "sequence {} was not computed in the last step",
-                seq.0
-            )));
-        };
-        let (vocab, request) = (self.net.config.vocab, sequence.request());
-        let logits = &computed.logits[row as usize * vocab..(row as usize + 1) * vocab];
-        let mut scratch = logits.to_vec();
-        let token = match sample_text(&mut scratch, &request.sampling, sequence.said(), sequence.draw()) {
-            Ok(token) => token,
+        let chosen = match chosen {
+            Ok(chosen) => chosen,
             Err(e) => return Ok(Sampled::Failed(format!("thinker: {e}"))),
         };
-        if request.stop.contains(&token) {
+        if sequence.request().stop.contains(&chosen.token) {
             return Ok(Sampled::End);
         }
         Ok(match sequence.export() {
             Ok(hidden) => Sampled::Item(ThinkerToken {
-                token,
-                logprob: request.logprobs.then(|| log_probability(logits, token)),
+                token: chosen.token,
+                logprob: chosen.logprob,
                 hidden,
             }),
             Err(reason) => Sampled::Failed(format!("thinker: {reason}")),
         })
+    }
+}
+
+impl<B: Backend> ThinkerNet<B> {
+    /// From the last layer's rows to hidden states after the norm, and logits.
+    fn finish(&self, b: &B, x: &B::Rows, kept: &mut Kept<B>) -> crate::backend::Result<(B::Rows, B::Rows)> {
+        let hidden = self.stack.norm(b, x)?;
+        let logits = self.logits(b, &hidden)?;
+        Ok((
+            b.keep(hidden, &mut kept.hidden)?,
+            b.keep(logits, &mut kept.logits)?,
+        ))
     }
 }
 
@@ -277,7 +307,6 @@ impl<B: Backend> ArModel for Core<B> {
         } else {
             self.mixed(steps, &batch)?
         };
-        let logits = self.b.host(&logits)?;
         let row = steps.iter().map(|s| s.seq).zip(0..).collect();
         self.computed = Some(Computed { row, hidden, logits });
         Ok(())
@@ -292,7 +321,9 @@ impl<B: Backend> ArModel for Core<B> {
                 "nothing has been computed since the last step".into(),
             ));
         };
-        let sampled = seqs.iter().map(|&seq| self.choose(seq, computed));
+        let chosen = self.choose(seqs, computed)?;
+        let sampled = seqs.iter().zip(chosen);
+        let sampled = sampled.map(|(&seq, chosen)| self.sampled(seq, chosen));
         let sampled = sampled.collect::<Result<Vec<_>, _>>()?;
         for (seq, sampled) in seqs.iter().zip(&sampled) {
             if let (Sampled::Item(item), Some(sequence)) = (sampled, self.sequences.get_mut(seq)) {
@@ -318,8 +349,8 @@ impl<B: Backend> ArModel for Core<B> {
 impl<B: Backend> Inspect for Core<B> {
     fn logits(&self, seq: SeqId) -> Option<Vec<f32>> {
         let computed = self.computed.as_ref()?;
-        let (row, vocab) = (*computed.row.get(&seq)? as usize, self.net.config.vocab);
-        Some(computed.logits[row * vocab..(row + 1) * vocab].to_vec())
+        let row = self.b.gather(&computed.logits, &[*computed.row.get(&seq)?]);
+        self.b.host(&row.ok()?).ok()
     }
 
     fn hidden(&self, seq: SeqId) -> Option<Vec<f32>> {

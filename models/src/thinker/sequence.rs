@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use omni_engine::ContentKey;
 
-use crate::sampling::{Draw, Said};
+use crate::sampling::{Draw, Said, Tally, TextChoice};
 
 use super::{HiddenRows, PromptPiece, ThinkerRequest};
 
@@ -37,9 +37,9 @@ enum Place {
 pub(super) struct Sequence {
     request: ThinkerRequest,
     places: Vec<Place>,
-    /// Tokens of the prompt, without its audio.
-    prompt_tokens: Vec<u32>,
     generated: Vec<u32>,
+    /// What was said, the prompt's audio left out.
+    tally: Tally,
     /// Where the first generated token stands on all axes.
     reply_axis: u32,
     width: usize,
@@ -73,7 +73,7 @@ impl Sequence {
         let exported = if request.export_hidden { nth as usize } else { 0 };
         Self {
             places,
-            prompt_tokens,
+            tally: Tally::new(&request.sampling, &prompt_tokens),
             generated: Vec::new(),
             reply_axis: last,
             width,
@@ -166,24 +166,25 @@ impl Sequence {
         positions.map(key).collect()
     }
 
-    pub(super) fn said(&self) -> Said<'_> {
-        Said {
-            prompt: &self.prompt_tokens,
-            generated: &self.generated,
-            ends: &self.request.stop,
-        }
-    }
-
-    /// The random draw for the token to come.
-    pub(super) fn draw(&self) -> Draw {
-        Draw {
-            seed: self.request.seed,
-            step: small(self.generated.len()),
-            group: TEXT_GROUP,
+    /// How the token to come is chosen.
+    pub(super) fn choice(&self) -> TextChoice<'_> {
+        TextChoice {
+            sampling: &self.request.sampling,
+            said: Said {
+                tally: &self.tally,
+                ends: &self.request.stop,
+            },
+            place: Draw {
+                seed: self.request.seed,
+                step: small(self.generated.len()),
+                group: TEXT_GROUP,
+            },
+            logprob: self.request.logprobs,
         }
     }
 
     pub(super) fn add(&mut self, token: u32) {
+        self.tally.add(token);
         self.generated.push(token);
     }
 }

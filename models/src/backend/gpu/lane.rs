@@ -222,6 +222,15 @@ impl<D: Device> Lane<D> {
         Ok(true)
     }
 
+    /// Steps of this key are not to be graphs; the first time it is told why.
+    pub(super) fn refuse(&mut self, key: StepKey, reason: &str, watch: &Watch) {
+        if self.known.contains_key(&key) {
+            return;
+        }
+        watch.fell_back(key, reason);
+        self.remember(key, Vec::new(), None);
+    }
+
     /// Gives a step up that failed while it was put together.
     pub(super) fn abandon(&mut self) {
         self.open = None;
@@ -272,7 +281,7 @@ impl<D: Device> Lane<D> {
                 None
             }
         };
-        self.remember(open, graph);
+        self.remember(open.key, open.launches, graph);
         Ok(())
     }
 
@@ -283,7 +292,7 @@ impl<D: Device> Lane<D> {
         launched.and(graph)
     }
 
-    fn remember(&mut self, open: Open<D>, graph: Option<D::Graph>) {
+    fn remember(&mut self, key: StepKey, launches: Vec<Launch>, graph: Option<D::Graph>) {
         if self.known.len() >= REMEMBERED {
             let oldest = self
                 .known
@@ -292,17 +301,13 @@ impl<D: Device> Lane<D> {
                 .map(|(key, _)| *key);
             oldest.map(|key| self.known.remove(&key));
         }
-        let launches = if graph.is_some() {
-            open.launches
-        } else {
-            Vec::new()
-        };
+        let launches = if graph.is_some() { launches } else { Vec::new() };
         let known = Known {
             launches,
             graph,
             epoch: self.epoch,
             used: self.steps,
         };
-        self.known.insert(open.key, known);
+        self.known.insert(key, known);
     }
 }

@@ -11,11 +11,11 @@ use super::signals::Layout;
 use super::{Experts, Gpu, Ids, Kept, Kv, Matrix, Past, Rows, Table, Vector, small};
 use crate::backend::{
     AttentionShape, Backend, Batch, GpuFigures, Part, Pass, Result, Routing, Signals, StepKey, Taps,
-    TellFallback,
+    TellFallback, TextChosen,
 };
 use crate::loader::{Conv, Depthwise, Snake};
 use crate::nn::Angles;
-use crate::sampling::Choice;
+use crate::sampling::{Choice, TextChoice};
 
 /// Largest step that is rounded up to a power of two; beyond it to a multiple of it.
 const LARGEST_BUCKET: usize = 64;
@@ -193,6 +193,16 @@ impl<D: Device> Backend for Gpu<D> {
         column: usize,
     ) -> Result<()> {
         self.choose(logits, choices, ids, column)
+    }
+
+    fn choose_text(
+        &self,
+        logits: &Rows<D>,
+        vocab: usize,
+        rows: &[u32],
+        choices: &[TextChoice<'_>],
+    ) -> Result<Vec<TextChosen>> {
+        self.choose_tokens(logits, vocab, rows, choices)
     }
 
     fn linear(&self, w: &Matrix<D>, x: &Rows<D>) -> Result<Rows<D>> {

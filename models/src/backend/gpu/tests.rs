@@ -1,6 +1,7 @@
 //! How steps become graphs, and what happens when they cannot.
 
 mod paged;
+mod tokens;
 
 use omni_gpu::{Emulated, Float};
 

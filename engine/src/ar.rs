@@ -33,7 +33,7 @@ pub use report::{ArEvent, ArReport, ArStats, FinishReason, SeqRecord, SeqState};
 
 use crate::blocks::BlockPool;
 use crate::ids::{SeqId, Stamp};
-use crate::model::ArModel;
+use crate::model::{ArModel, ModelError};
 use crate::order::Order;
 use sequence::{Hold, Sequence};
 use slots::{Slot, Slots};
@@ -231,6 +231,14 @@ impl<M: ArModel> ArEngine<M> {
     /// The model, for reading.
     pub fn model(&self) -> &M {
         &self.model
+    }
+
+    /// The `nth` piece of [`ArModel::prepare`], for steps of as many sequences as may run. Nothing of it is counted.
+    ///
+    /// # Errors
+    /// The model's.
+    pub fn prepare(&mut self, nth: u32) -> Result<bool, ModelError> {
+        self.model.prepare(nth, self.config.max_num_seqs)
     }
 
     /// Gives up the engine and returns the model, all sequences closed.

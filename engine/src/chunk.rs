@@ -17,7 +17,7 @@ use std::collections::HashMap;
 use std::time::Duration;
 
 use crate::ids::{SeqId, Stamp};
-use crate::model::{ChunkModel, ModelError};
+use crate::model::{ChunkBounds, ChunkModel, ModelError};
 use stream::Stream;
 
 /// A stream with no more than so many items left to play goes before everyone: a listener who has begun must not hear a
@@ -231,6 +231,20 @@ impl<M: ChunkModel> ChunkEngine<M> {
     /// When a stream that is collecting a larger chunk must be served with what it has, if no command comes before.
     pub fn wake_at(&self) -> Option<Stamp> {
         self.streams.values().filter_map(|s| s.due_at(&self.config)).min()
+    }
+
+    /// The `nth` piece of [`ChunkModel::prepare`], for steps as large as they may be. Nothing of it is counted.
+    ///
+    /// # Errors
+    /// The model's.
+    pub fn prepare(&mut self, nth: u32) -> Result<bool, ModelError> {
+        let bounds = ChunkBounds {
+            streams: self.config.max_streams,
+            batch: self.config.max_batch,
+            // The chunk of the most urgent stream is never cut.
+            items: self.config.max_batched_items.max(self.config.largest_chunk()),
+        };
+        self.model.prepare(nth, bounds)
     }
 
     /// Gives up the engine and returns the model, all streams closed.

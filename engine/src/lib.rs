@@ -20,7 +20,9 @@ pub use ar::{
 pub use chunk::{ChunkConfig, ChunkEngine, ChunkEvent, ChunkReport, ChunkStats, OpenError, StreamOptions};
 pub use content::{CacheSalt, ContentKey};
 pub use ids::{BlockId, SeqId, Stamp};
-pub use model::{ArModel, ChunkModel, CodecFrame, KvSpec, ModelError, OneShotModel, Sampled, SeqStep};
+pub use model::{
+    ArModel, ChunkBounds, ChunkModel, CodecFrame, KvSpec, ModelError, OneShotModel, Sampled, SeqStep,
+};
 pub use oneshot::{
     OneShotConfig, OneShotEngine, OneShotError, OneShotEvent, OneShotOptions, OneShotReport, OneShotStats,
 };

@@ -115,6 +115,16 @@ pub trait ArModel {
     /// Forgets a sequence. Unknown ids are ignored.
     fn close(&mut self, seq: SeqId);
 
+    /// Does the `nth` piece, from 0, of what would else be done when it is needed first: computes steps of up to `seqs`
+    /// sequences, as large as they come, on rows that are nobody's. Sequences and what they will give are left as they
+    /// are. Returns whether there was such a piece: not if all has been prepared, or if there is nothing to prepare.
+    ///
+    /// # Errors
+    /// [`ModelError::Compute`]: the model is of no use.
+    fn prepare(&mut self, _nth: u32, _seqs: u32) -> Result<bool, ModelError> {
+        Ok(false)
+    }
+
     /// What stands at `positions` of a sequence, one key each, so that others with the same beginning may share its KV
     /// rows; `None` if it never shares. See [`ContentKey`] for what a key must cover.
     ///
@@ -153,6 +163,25 @@ pub trait ChunkModel {
 
     /// Forgets a sequence. Unknown ids are ignored.
     fn close(&mut self, seq: SeqId);
+
+    /// As [`ArModel::prepare`], for calls of [`ChunkModel::decode`] within these bounds.
+    ///
+    /// # Errors
+    /// [`ModelError::Compute`]: the model is of no use.
+    fn prepare(&mut self, _nth: u32, _bounds: ChunkBounds) -> Result<bool, ModelError> {
+        Ok(false)
+    }
+}
+
+/// How much may be asked of a [`ChunkModel`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ChunkBounds {
+    /// Streams that may be open.
+    pub streams: u32,
+    /// Streams decoded in one call.
+    pub batch: u32,
+    /// Items decoded in one call, over all its streams.
+    pub items: u32,
 }
 
 /// A model that answers each request in one step (an audio encoder, a reranker).

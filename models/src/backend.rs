@@ -258,10 +258,25 @@ pub(crate) trait Backend: Params {
     /// As [`Backend::take_fallbacks`], as it happens.
     fn tell_fallbacks(&self, _to: TellFallback) {}
 
+    /// The sizes that [`Backend::bucket`] gives up to that of `rows`, largest first; none if steps are not known again.
+    fn buckets(&self, _rows: usize) -> Vec<usize> {
+        Vec::new()
+    }
+
+    /// As [`Backend::buckets`], for keys.
+    fn buckets_of_keys(&self, _keys: usize) -> Vec<usize> {
+        Vec::new()
+    }
+
     /// Computes a step, most of whose operations a backend may know already from a step with this key. `step` must do
     /// the same operations on the same memory whenever the key is the same, and must not look at what they computed.
     fn step<T>(&self, _key: StepKey, step: impl FnOnce(&Self) -> Result<T>) -> Result<T> {
         step(self)
+    }
+
+    /// Waits until all that was asked for is done.
+    fn wait(&self) -> Result<()> {
+        Ok(())
     }
 
     fn rows(&self, width: usize, values: Vec<f32>) -> Result<Self::Rows>;

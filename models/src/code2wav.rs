@@ -10,7 +10,7 @@ mod net;
 
 use std::fmt;
 
-use omni_engine::{ChunkModel, CodecFrame, ModelError, SeqId};
+use omni_engine::{ChunkBounds, ChunkModel, CodecFrame, ModelError, SeqId};
 
 pub(crate) use self::core::Core;
 pub(crate) use net::Code2WavNet;
@@ -43,5 +43,9 @@ impl ChunkModel for Code2Wav {
 
     fn close(&mut self, seq: SeqId) {
         self.0.close(seq);
+    }
+
+    fn prepare(&mut self, nth: u32, bounds: ChunkBounds) -> Result<bool, ModelError> {
+        self.0.prepare(nth, bounds)
     }
 }

@@ -149,4 +149,8 @@ impl ArModel for Talker {
     fn close(&mut self, seq: SeqId) {
         self.0.close(seq);
     }
+
+    fn prepare(&mut self, nth: u32, seqs: u32) -> Result<bool, ModelError> {
+        self.0.prepare(nth, seqs)
+    }
 }

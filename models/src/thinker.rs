@@ -151,6 +151,10 @@ impl ArModel for Thinker {
         self.0.close(seq);
     }
 
+    fn prepare(&mut self, nth: u32, seqs: u32) -> Result<bool, ModelError> {
+        self.0.prepare(nth, seqs)
+    }
+
     /// Nothing for a prompt on three axes, or whose hidden rows are to be exported: every position must be computed.
     fn content_keys(&self, seq: SeqId, positions: Range<u32>) -> Option<Vec<ContentKey>> {
         self.0.content_keys(seq, positions)

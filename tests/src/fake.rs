@@ -4,6 +4,7 @@
 //! and on the seed. `_` is silence, and of `~` there are no samples at all. Scripted characters make it panic or fail. Results never depend on the batch.
 
 mod encoder;
+mod preparation;
 mod thinker;
 
 use std::collections::HashMap;
@@ -12,7 +13,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use omni_audio::{SampleRate, SamplesPerFrame};
-use omni_engine::{ArModel, ChunkModel, CodecFrame, KvSpec, ModelError, Sampled, SeqId, SeqStep};
+use omni_engine::{
+    ArModel, ChunkBounds, ChunkModel, CodecFrame, KvSpec, ModelError, Sampled, SeqId, SeqStep,
+};
 use omni_server::stage::{
     BackendError, ChatInfo, ChatMessage, ContextRow, Detokenizer, Hearing, Prompt, PromptError, ReplicaId,
     Sampling, SpeechBackend, SpeechInfo, TalkerRequest, ThinkerRequest, VoiceInfo, Voicing,
@@ -20,6 +23,7 @@ use omni_server::stage::{
 
 use crate::gate::{Fuse, Gate};
 use encoder::FakeEncoder;
+pub use preparation::{Preparation, Prepared};
 use thinker::FakeThinker;
 
 /// Samples per second.
@@ -37,6 +41,8 @@ pub struct FakeScript {
     pub talker: Gate,
     /// Every code2wav step passes here.
     pub code2wav: Gate,
+    /// What talker and vocoder do before they are needed.
+    pub preparation: Preparation,
     /// Building a stage's model passes here.
     pub load: Gate,
     /// Telling what it is passes here: the server asks when it starts the stages.
@@ -374,6 +380,14 @@ impl ArModel for FakeTalker {
     fn close(&mut self, seq: SeqId) {
         self.speaking.remove(&seq);
     }
+
+    fn prepare(&mut self, nth: u32, seqs: u32) -> Result<bool, ModelError> {
+        self.script.preparation.prepare(Prepared {
+            nth,
+            most: seqs,
+            steps: self.script.talker.passed(),
+        })
+    }
 }
 
 impl FakeTalker {
@@ -431,6 +445,14 @@ impl ChunkModel for FakeCode2Wav {
 
     fn close(&mut self, seq: SeqId) {
         self.heard.remove(&seq);
+    }
+
+    fn prepare(&mut self, nth: u32, bounds: ChunkBounds) -> Result<bool, ModelError> {
+        self.script.preparation.prepare(Prepared {
+            nth,
+            most: bounds.batch,
+            steps: self.script.code2wav.passed(),
+        })
     }
 }
 

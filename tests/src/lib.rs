@@ -39,7 +39,10 @@ pub use chat::{
 };
 pub use chat_history::{ChatHistory, check_chat};
 pub use dice::Dice;
-pub use fake::{Cached, Context, Contexts, FAKE_RATE, FAKE_SAMPLES_PER_FRAME, FakeScript, FakeSpeech};
+pub use fake::{
+    Cached, Context, Contexts, FAKE_RATE, FAKE_SAMPLES_PER_FRAME, FakeScript, FakeSpeech, Preparation,
+    Prepared,
+};
 pub use gate::{Fuse, Gate};
 pub use held::Held;
 pub use history::{History, check};

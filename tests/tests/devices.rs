@@ -54,6 +54,18 @@ async fn answered(server: &TestServer) -> String {
         .text
 }
 
+/// Few sequences at a time: steps of all sizes are prepared, and the processor takes its time for large ones.
+const FEW: [&str; 8] = [
+    "--set",
+    "stages.talker.max_num_seqs=2",
+    "--set",
+    "stages.thinker.max_num_seqs=2",
+    "--set",
+    "stages.code2wav.max_batch=2",
+    "--set",
+    "stages.code2wav.max_batched_frames=8",
+];
+
 const F32: [&str; 6] = [
     "--set",
     "stages.talker.dtype=f32",
@@ -71,6 +83,7 @@ async fn what_a_gpu_says_is_what_a_processor_says() {
     let args = [
         &["--device", "emulated", "--admin-listen", "127.0.0.1:0"][..],
         &F32,
+        &FEW,
     ]
     .concat();
     let gpu = server(&args).await;
@@ -116,7 +129,7 @@ async fn stages_share_a_model_between_devices_as_the_deploy_file_says() {
         "--set",
         "stages.talker.enforce_eager=true",
     ];
-    let server = server(&args).await;
+    let server = server(&[&args[..], &FEW].concat()).await;
     let first = spoken(&server).await;
     // The vocoders take turns.
     assert_eq!(spoken(&server).await.len(), first.len());

@@ -9,10 +9,10 @@ use omni_server::config::deploy::Restart;
 use omni_server::connector::{EdgeReader, EdgeWriter, edge};
 use omni_server::stage::{
     AudioPiece, CancelFlag, Changes, Code2WavJob, Code2WavLimits, End, Inlet as _, Outlet as _, ReplicaId,
-    ReplicaState, Sampling, Seat, StageProgress, Taken, TalkerJob, TalkerLimits, TalkerRequest,
+    ReplicaState, ReplicaStats, Sampling, Seat, StageProgress, Taken, TalkerJob, TalkerLimits, TalkerRequest,
     code2wav_stage, talker_stage,
 };
-use omni_tests::{FakeScript, FakeSpeech};
+use omni_tests::{FakeScript, FakeSpeech, Preparation, Prepared};
 use tokio::sync::oneshot;
 
 /// Jobs cancelled before the one that is not.
@@ -80,6 +80,74 @@ async fn warm_up(limits: TalkerLimits) -> u64 {
     drop(handle);
     thread.join().unwrap();
     steps
+}
+
+/// A talker and a vocoder with this preparation, when they are ready or failed: state and figures of each.
+async fn prepared(preparation: &Preparation) -> [(ReplicaState, ReplicaStats); 2] {
+    let script = FakeScript {
+        preparation: preparation.clone(),
+        ..FakeScript::default()
+    };
+    let backend = Arc::new(FakeSpeech::new(script));
+    let talker = TalkerLimits {
+        mailbox: 1,
+        engine: ArConfig {
+            max_num_seqs: 7,
+            ..ArConfig::default()
+        },
+    };
+    let code2wav = Code2WavLimits {
+        mailbox: 1,
+        engine: ChunkConfig {
+            max_batch: 5,
+            ..ChunkConfig::new(Duration::from_millis(40))
+        },
+        upstream_stall: STALL,
+    };
+    let changes = [Changes::default(), Changes::default()];
+    let seats = changes.clone().map(seat_of);
+    let (first, talker) = talker_stage(Arc::clone(&backend), talker, seats[0].clone(), Clock::start());
+    let (second, code2wav) = code2wav_stage(backend, code2wav, seats[1].clone(), Clock::start());
+    let mut results = Vec::new();
+    for ((body, seat), changes) in [talker, code2wav].into_iter().zip(&seats).zip(&changes) {
+        let mut changed = changes.follow();
+        let thread = std::thread::spawn(move || body.run());
+        while !matches!(seat.state(), ReplicaState::Ready | ReplicaState::Failed { .. }) {
+            changed.changed().await.unwrap();
+        }
+        results.push((seat.state(), seat.stats(), thread));
+    }
+    drop((first, second));
+    let mut results = results.into_iter().map(|(state, stats, thread)| {
+        thread.join().unwrap();
+        (state, stats)
+    });
+    [results.next().unwrap(), results.next().unwrap()]
+}
+
+#[tokio::test]
+async fn models_are_prepared_before_their_first_step_and_nobody_counts_it() {
+    let preparation = Preparation::new(3, None);
+    for (state, stats) in prepared(&preparation).await {
+        assert_eq!(state, ReplicaState::Ready);
+        assert_eq!((stats.steps, stats.busy), (0, Duration::ZERO));
+    }
+    let pieces = |most| (0..3).map(move |nth| Prepared { nth, most, steps: 0 });
+    assert_eq!(preparation.done(), pieces(7).chain(pieces(5)).collect::<Vec<_>>());
+}
+
+#[tokio::test]
+async fn a_model_that_cannot_be_prepared_is_not_warm() {
+    let preparation = Preparation::new(3, Some(1));
+    for (state, _) in prepared(&preparation).await {
+        let ReplicaState::Failed { message } = state else {
+            panic!("{state:?}");
+        };
+        assert_eq!(
+            message,
+            "the warm-up failed: computation failed: the script says so"
+        );
+    }
 }
 
 #[tokio::test]

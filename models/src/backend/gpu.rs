@@ -156,6 +156,17 @@ impl<D: Device> Gpu<D> {
         })
     }
 
+    /// The sizes that there are up to that of `most`, largest first; none if nothing is recorded.
+    fn sizes(&self, most: usize, bucket: impl Fn(usize) -> usize) -> Vec<usize> {
+        if most == 0 || !self.lane().graphs {
+            return Vec::new();
+        }
+        let next = |size: &usize| (*size < most).then(|| bucket(size + 1));
+        let mut sizes: Vec<usize> = std::iter::successors(Some(bucket(1)), next).collect();
+        sizes.reverse();
+        sizes
+    }
+
     /// Notes, once, that steps of this key are not done as they should be.
     fn refuse(&self, key: StepKey, reason: &str) {
         self.lane().refuse(key, reason, &self.watch);

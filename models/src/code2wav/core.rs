@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use omni_engine::{ChunkModel, CodecFrame, ModelError, SeqId};
+use omni_engine::{ChunkBounds, ChunkModel, CodecFrame, ModelError, SeqId};
 
 use crate::backend::{Backend, Batch, Part, StepKey};
 
@@ -49,20 +49,25 @@ impl<B: Backend> Core<B> {
 
     fn region(&mut self) -> Result<usize, ModelError> {
         if self.free.is_empty() {
-            let regions = (self.regions * 2).max(4);
-            for kv in &mut self.kv {
-                self.b.grow(kv, regions * self.ring)?;
-            }
-            for past in &mut self.pasts {
-                self.b.grow_past(past, regions)?;
-            }
-            let spare = self.regions == 0;
-            self.free
-                .extend((self.regions + usize::from(spare)..regions).rev());
-            self.regions = regions;
+            self.more_regions()?;
         }
         let no_room = || ModelError::Compute("no room for another stream".into());
         self.free.pop().ok_or_else(no_room)
+    }
+
+    fn more_regions(&mut self) -> Result<(), ModelError> {
+        let regions = (self.regions * 2).max(4);
+        for kv in &mut self.kv {
+            self.b.grow(kv, regions * self.ring)?;
+        }
+        for past in &mut self.pasts {
+            self.b.grow_past(past, regions)?;
+        }
+        let first = self.regions.max(SPARE + 1);
+        // The lowest are given out first.
+        self.free.splice(..0, (first..regions).rev());
+        self.regions = regions;
+        Ok(())
     }
 
     fn check(&self, batch: &[(SeqId, &[CodecFrame])]) -> Result<(), ModelError> {
@@ -87,8 +92,14 @@ impl<B: Backend> Core<B> {
         Ok(())
     }
 
-    /// Decodes one pass: of every stream at least one frame and at most as many as the ring has room for.
-    fn pass(&mut self, work: &mut [(&mut Stream, &[CodecFrame])]) -> Result<Vec<Vec<f32>>, ModelError> {
+    /// Decodes one pass: of every stream at least one frame and at most as many as the ring has room for. It is filled up
+    /// to `rows` frames of `signals` streams at least, with nobody's.
+    fn pass(
+        &mut self,
+        work: &mut [(&mut Stream, &[CodecFrame])],
+        rows: usize,
+        signals: usize,
+    ) -> Result<Vec<Vec<f32>>, ModelError> {
         let (window, ring) = (self.net.config.stack.window.unwrap_or(1), self.ring);
         let (mut batch, mut codes, mut parts) = (Batch::default(), Vec::new(), Vec::new());
         let codebook = small(self.net.config.codebook);
@@ -111,8 +122,8 @@ impl<B: Backend> Core<B> {
             );
         }
         let (streams, frames) = (parts.len(), batch.rows());
-        let rows = self.b.bucket(frames);
-        let signals = self.b.bucket(streams + usize::from(rows > frames));
+        let rows = self.b.bucket(frames.max(rows));
+        let signals = self.b.bucket(signals.max(streams + usize::from(rows > frames)));
         for i in frames..rows {
             batch.push(0, 1, 0, |_| small(SPARE * ring + i % ring));
         }
@@ -166,7 +177,7 @@ impl<B: Backend> Core<B> {
                     work.push((stream, &frames[start..frames.len().min(end)]));
                 }
             }
-            for (i, part) in who.into_iter().zip(self.pass(&mut work)?) {
+            for (i, part) in who.into_iter().zip(self.pass(&mut work, 0, 0)?) {
                 samples[i].extend(part);
             }
             start = end;
@@ -206,6 +217,34 @@ impl<B: Backend> ChunkModel for Core<B> {
             self.free.extend(taken.into_iter().map(|stream| stream.region));
         }
         samples
+    }
+
+    fn prepare(&mut self, nth: u32, bounds: ChunkBounds) -> Result<bool, ModelError> {
+        let ChunkBounds {
+            streams,
+            batch,
+            items,
+        } = bounds;
+        let most = (items as usize).min(B::SIGNAL.in_all);
+        // With one signal of nobody's to fill up.
+        let signals = self.b.buckets(batch as usize + 1);
+        let mut sizes = Vec::new();
+        for rows in self.b.buckets(most) {
+            sizes.extend(
+                signals
+                    .iter()
+                    .filter(|s| **s <= rows)
+                    .map(|&signals| (rows, signals)),
+            );
+        }
+        let Some(&(rows, signals)) = sizes.get(nth as usize) else {
+            return Ok(false);
+        };
+        while self.regions <= streams as usize {
+            self.more_regions()?;
+        }
+        self.pass(&mut [], rows, signals)?;
+        Ok(true)
     }
 
     fn close(&mut self, seq: SeqId) {

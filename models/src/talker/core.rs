@@ -1,5 +1,8 @@
 //! The talker over one backend: sequences, the paged cache, one step in two halves (compute, sample).
 
+mod inspect;
+mod prepare;
+
 use std::collections::HashMap;
 use std::sync::Arc;
 
@@ -13,7 +16,7 @@ use crate::sampling::{Choice, Limits, Sampling, chosen};
 use super::net::TalkerNet;
 use super::predictor::PredictorKv;
 use super::sequence::{ASSISTANT_ROWS, CodecTrack, Input, Sequence, TextTrack, Vocabulary};
-use super::{Inspect, KvOptions, TalkerRequest, UserRow};
+use super::{KvOptions, TalkerRequest, UserRow};
 
 /// What the last `execute` left.
 struct Computed<B: Backend> {
@@ -37,6 +40,17 @@ const NOBODY: Sampling = Sampling {
     top_p: 1.0,
     repetition_penalty: 1.0,
     min_tokens: 0,
+};
+
+const NOBODYS: Choice<'static> = Choice {
+    sampling: &NOBODY,
+    limits: Limits {
+        generated: &[],
+        suppress_from: None,
+        end: None,
+    },
+    seed: 0,
+    step: 0,
 };
 
 pub(crate) struct Core<B: Backend> {
@@ -132,11 +146,16 @@ impl<B: Backend> Core<B> {
         Ok(batch)
     }
 
-    /// A step that only goes on with frames, in as many rows as the backend likes: such steps are alike.
-    fn decode(&mut self, steps: &[SeqStep<'_>], mut batch: Batch) -> Result<Computed<B>, ModelError> {
+    /// A step that only goes on with frames, in `rows` rows with room for `keys`: such steps are alike.
+    fn decode(
+        &mut self,
+        steps: &[SeqStep<'_>],
+        mut batch: Batch,
+        rows: usize,
+        keys: usize,
+    ) -> Result<Computed<B>, ModelError> {
         let mut inputs = inputs(&self.sequences, steps)?;
         let nothing = vec![0; self.net.predictor.groups];
-        let rows = self.b.bucket(steps.len());
         paged::fill(&mut batch, rows);
         inputs.resize(
             rows,
@@ -145,7 +164,6 @@ impl<B: Backend> Core<B> {
                 codec: CodecTrack::Frame(&nothing),
             },
         );
-        let keys = self.b.bucket_keys(batch.keys());
         batch.make_room(keys);
         let key = StepKey {
             stage: "talker",
@@ -190,8 +208,15 @@ impl<B: Backend> Core<B> {
         Ok((sequence.frames() >= most).then_some(Sampled::End))
     }
 
-    /// The next frame of every sequence; of one whose first code ends the speech or failed, perhaps only that.
-    fn frames(&mut self, seqs: &[SeqId], computed: &Computed<B>) -> Result<Vec<Vec<u32>>, ModelError> {
+    /// The next frame of every sequence; of one whose first code ends the speech or failed, perhaps only that. Computed
+    /// in `n` rows, which are filled up with `nobody`'s.
+    fn frames(
+        &mut self,
+        seqs: &[SeqId],
+        computed: &Computed<B>,
+        n: usize,
+        nobody: Choice<'_>,
+    ) -> Result<Vec<Vec<u32>>, ModelError> {
         let (net, groups) = (&self.net, self.net.predictor.groups);
         let sequences = seqs
             .iter()
@@ -200,16 +225,9 @@ impl<B: Backend> Core<B> {
         let end = net.config.codec.eos;
         let (mut firsts, mut others): (Vec<_>, Vec<_>) = sequences.iter().map(|s| choices(s, net)).unzip();
         let mut rows: Vec<u32> = seqs.iter().map(|seq| computed.row[seq]).collect();
-        let n = self.b.bucket(seqs.len());
-        let nobody = Choice {
-            sampling: &NOBODY,
-            limits: Limits::default(),
-            seed: 0,
-            step: 0,
-        };
         firsts.resize(n, nobody);
-        others.resize(n, nobody);
-        rows.resize(n, rows[0]);
+        others.resize(n, NOBODYS);
+        rows.resize(n, rows.first().copied().unwrap_or(0));
         let kv = &mut self.predictor_kv;
         kv.reserve(&self.b, n, groups)?;
         let counted = firsts.iter().filter_map(Choice::counted).map(<[u32]>::len).max();
@@ -373,7 +391,8 @@ impl<B: Backend> ArModel for Core<B> {
         };
         let decode = steps.iter().map(on).collect::<Result<Vec<bool>, ModelError>>()?;
         self.computed = Some(if decode.into_iter().all(|on| on) {
-            self.decode(steps, batch)?
+            let (rows, keys) = (self.b.bucket(steps.len()), self.b.bucket_keys(batch.keys()));
+            self.decode(steps, batch, rows, keys)?
         } else {
             self.mixed(steps, &batch)?
         });
@@ -400,7 +419,7 @@ impl<B: Backend> ArModel for Core<B> {
         let frames = if going.is_empty() {
             Vec::new()
         } else {
-            self.frames(&going, &computed)?
+            self.frames(&going, &computed, self.b.bucket(going.len()), NOBODYS)?
         };
         self.computed = Some(computed);
         let mut frames = frames.into_iter();
@@ -421,29 +440,8 @@ impl<B: Backend> ArModel for Core<B> {
     fn close(&mut self, seq: SeqId) {
         self.sequences.remove(&seq);
     }
-}
 
-impl<B: Backend> Inspect for Core<B> {
-    fn logits(&self, seq: SeqId) -> Option<Vec<f32>> {
-        let computed = self.computed.as_ref()?;
-        let row = self.b.gather(&computed.logits, &[*computed.row.get(&seq)?]);
-        self.b.host(&row.ok()?).ok()
-    }
-
-    fn hidden(&self, seq: SeqId) -> Option<Vec<f32>> {
-        let computed = self.computed.as_ref()?;
-        let row = self.b.gather(&computed.hidden, &[*computed.row.get(&seq)?]);
-        self.b.host(&row.ok()?).ok()
-    }
-
-    fn input_rows(&self, seq: SeqId, start: u32, len: u32) -> Result<Vec<f32>, ModelError> {
-        let step = SeqStep {
-            seq,
-            start,
-            len,
-            blocks: &[],
-        };
-        let inputs = inputs(&self.sequences, &[step])?;
-        Ok(self.b.host(&self.net.embed(&self.b, &inputs)?)?)
+    fn prepare(&mut self, nth: u32, seqs: u32) -> Result<bool, ModelError> {
+        self.prepare_piece(nth as usize, seqs as usize)
     }
 }

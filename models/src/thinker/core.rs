@@ -9,6 +9,7 @@ use omni_engine::{ArModel, ContentKey, KvSpec, ModelError, Sampled, SeqId, SeqSt
 use crate::backend::{Backend, Batch, StepKey, TextChosen};
 use crate::nn::Tap;
 use crate::paged;
+use crate::sampling::{Draw, Said, Tally, TextChoice, TextSampling};
 use crate::talker::KvOptions;
 
 use super::net::ThinkerNet;
@@ -35,6 +36,9 @@ struct Export {
     seq: SeqId,
     nth: u32,
 }
+
+/// Keys that steps are prepared for, most. A longer conversation's sizes are new when it comes to them.
+const PREPARED_KEYS: usize = 4096;
 
 pub(crate) struct Core<B: Backend> {
     b: B,
@@ -131,11 +135,15 @@ impl<B: Backend> Core<B> {
         Ok(batch)
     }
 
-    /// A step that only goes on with replies, in as many rows as the backend likes: hidden rows and logits.
-    fn decode(&mut self, steps: &[SeqStep<'_>], mut batch: Batch) -> Result<(B::Rows, B::Rows), ModelError> {
-        let rows = self.b.bucket(steps.len());
+    /// A step that only goes on with replies, in `rows` rows with room for `keys`: hidden rows and logits.
+    fn decode(
+        &mut self,
+        steps: &[SeqStep<'_>],
+        mut batch: Batch,
+        rows: usize,
+        keys: usize,
+    ) -> Result<(B::Rows, B::Rows), ModelError> {
         paged::fill(&mut batch, rows);
-        let keys = self.b.bucket_keys(batch.keys());
         batch.make_room(keys);
         let mut inputs = inputs(&self.sequences, steps)?;
         inputs.resize(rows, Input::Token(0));
@@ -303,7 +311,8 @@ impl<B: Backend> ArModel for Core<B> {
         });
         let decode = known.try_fold(true, |all, one| Ok::<_, ModelError>(one? && all))?;
         let (hidden, logits) = if decode {
-            self.decode(steps, batch)?
+            let (rows, keys) = (self.b.bucket(steps.len()), self.b.bucket_keys(batch.keys()));
+            self.decode(steps, batch, rows, keys)?
         } else {
             self.mixed(steps, &batch)?
         };
@@ -335,6 +344,39 @@ impl<B: Backend> ArModel for Core<B> {
 
     fn close(&mut self, seq: SeqId) {
         self.sequences.remove(&seq);
+    }
+
+    fn prepare(&mut self, nth: u32, seqs: u32) -> Result<bool, ModelError> {
+        let b = &self.b;
+        let keys = b.buckets_of_keys(PREPARED_KEYS.min(self.spec.max_len as usize));
+        // The largest come first, so that memory grows once.
+        let sizes = b.buckets(seqs as usize);
+        let mut pieces = sizes
+            .iter()
+            .flat_map(|&rows| keys.iter().map(move |&keys| (rows, keys)));
+        let Some((rows, keys)) = pieces.nth(nth as usize) else {
+            return Ok(false);
+        };
+        self.computed = None;
+        let (_, logits) = self.decode(&[], paged::batch(&self.spec), rows, keys)?;
+        let (sampling, tally) = (TextSampling::default(), Tally::default());
+        let nobody = TextChoice {
+            sampling: &sampling,
+            said: Said {
+                tally: &tally,
+                ends: &[],
+            },
+            place: Draw {
+                seed: 0,
+                step: 0,
+                group: 0,
+            },
+            logprob: false,
+        };
+        let vocab = self.net.config.vocab;
+        let nobodys = vec![nobody; rows];
+        self.b.choose_text(&logits, vocab, &vec![0; rows], &nobodys)?;
+        Ok(true)
     }
 
     fn content_keys(&self, seq: SeqId, positions: Range<u32>) -> Option<Vec<ContentKey>> {

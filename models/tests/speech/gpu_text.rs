@@ -3,9 +3,9 @@
 use omni_engine::SeqId;
 use omni_models::{DType, Kernels, SpeechModel, TextSampling, Thinker, ThinkerRequest};
 
-use crate::golden::Goldens;
+use crate::golden::goldens;
 use crate::support::{kv, load};
-use crate::thinker_support::{Reply, ask, audio_prompt, say, step, tokens};
+use crate::thinker_support::{Reply, ask, audio_prompt, open, say, step, tokens};
 
 fn emulated(graphs: bool) -> SpeechModel {
     load(Kernels::Emulated { graphs }, DType::F32)
@@ -17,7 +17,7 @@ fn thinker(model: &SpeechModel) -> Thinker {
 }
 
 fn requests() -> Vec<ThinkerRequest> {
-    let goldens = Goldens::load();
+    let goldens = goldens();
     let ids = goldens.ids("text.input_ids");
     let drawn = |seed, top_k| ThinkerRequest {
         sampling: TextSampling {
@@ -48,10 +48,9 @@ fn requests() -> Vec<ThinkerRequest> {
 
 /// What all say, the first alone at first.
 fn together(thinker: &mut Thinker) -> Vec<Reply> {
-    let open = |thinker: &mut Thinker, (id, request)| Reply::open(thinker, id, request, 9);
     let mut replies: Vec<Reply> = (0..)
         .zip(requests())
-        .map(|request| open(thinker, request))
+        .map(|(id, request)| open(thinker, id, request, 9))
         .collect();
     for round in 1.. {
         let mut live: Vec<&mut Reply> = replies.iter_mut().take(round).filter(|r| !r.done).collect();
@@ -101,7 +100,7 @@ fn a_token_is_two_graphs_and_the_logits_stay() {
         },
         ..ask(tokens(&[7, 8, 9]))
     };
-    let mut reply = Reply::open(&mut thinker, 1, request, 20);
+    let mut reply = open(&mut thinker, 1, request, 20);
     let mut last = None;
     for _ in 0..6 {
         let before = model.gpu_figures().expect("a GPU");

@@ -95,6 +95,7 @@ pub fn code2wav_stage<B: SpeechBackend>(
         clock,
         seat: seat.clone(),
         engine: None,
+        prepared: None,
         live: HashMap::new(),
     };
     stage(NAME, core, seat, limits.mailbox, clock)
@@ -110,6 +111,8 @@ struct Code2Wav<B: SpeechBackend> {
     clock: Clock,
     seat: Seat,
     engine: Option<ChunkEngine<B::Code2Wav>>,
+    /// Pieces of the model's preparation that were done; `None` if it is over.
+    prepared: Option<u32>,
     live: HashMap<SeqId, Live>,
 }
 
@@ -136,6 +139,7 @@ impl<B: SpeechBackend> Core for Code2Wav<B> {
         let frame = self.backend.any_frame();
         engine.push(WARM_UP, std::iter::repeat_n(frame, WARM_UP_FRAMES), true);
         self.engine = Some(engine);
+        self.prepared = Some(0);
         Ok(())
     }
 
@@ -143,6 +147,13 @@ impl<B: SpeechBackend> Core for Code2Wav<B> {
         let Some(engine) = &mut self.engine else {
             return Ok(false);
         };
+        if let Some(nth) = self.prepared {
+            let more = engine.prepare(nth).map_err(|e| BackendError(e.to_string()))?;
+            self.prepared = more.then_some(nth + 1);
+            if more {
+                return Ok(true);
+            }
+        }
         for event in engine.step(self.clock.now()).events {
             if let ChunkEvent::Failed { message, .. } = event {
                 return Err(BackendError(message));

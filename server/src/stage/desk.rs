@@ -58,6 +58,8 @@ pub(super) struct Desk<M: ArModel, S> {
     clock: Clock,
     seat: Seat,
     engine: Option<ArEngine<M>>,
+    /// Pieces of the model's preparation that were done; `None` if it is over.
+    prepared: Option<u32>,
     steps: u64,
     live: HashMap<SeqId, S>,
     /// Those given up of which the engine has not told the end yet.
@@ -95,6 +97,7 @@ where
             clock,
             seat,
             engine: None,
+            prepared: None,
             steps: 0,
             live: HashMap::new(),
             leaving: HashMap::new(),
@@ -104,6 +107,7 @@ where
     pub(super) fn load(&mut self, model: M, position: Option<KvPosition>) {
         self.seat.tell(&cache(&model, &self.config, position));
         self.engine = Some(ArEngine::new(model, self.config));
+        self.prepared = Some(0);
     }
 
     /// Takes the sequence that warms the engine up. Nobody hears of it.
@@ -130,6 +134,13 @@ where
         let Some(engine) = &mut self.engine else {
             return Ok(false);
         };
+        if let Some(nth) = self.prepared {
+            let more = engine.prepare(nth).map_err(|e| BackendError(e.to_string()))?;
+            self.prepared = more.then_some(nth + 1);
+            if more {
+                return Ok(true);
+            }
+        }
         let clock = self.clock;
         let report = engine.step_with(|| clock.now());
         for event in report.events {

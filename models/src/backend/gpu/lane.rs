@@ -20,7 +20,7 @@ const STAGED: usize = 4 << 20;
 /// Every piece of them begins at a multiple of this.
 const ALIGNMENT: usize = 16;
 /// Steps that are remembered, most.
-const REMEMBERED: usize = 128;
+const REMEMBERED: usize = 256;
 
 /// Where something in device memory is, and what keeps it there.
 pub(super) enum Place<D: Device> {
@@ -159,6 +159,12 @@ impl<D: Device> Lane<D> {
         Ok(())
     }
 
+    pub(super) fn wait(&mut self) -> omni_gpu::Result<()> {
+        self.device.wait()?;
+        self.waited();
+        Ok(())
+    }
+
     /// Everything asked for is over.
     fn waited(&mut self) {
         self.stages.values_mut().for_each(|stage| stage.sending = false);
@@ -209,8 +215,7 @@ impl<D: Device> Lane<D> {
             return Ok(false);
         }
         if sending {
-            self.device.wait()?;
-            self.waited();
+            self.wait()?;
         }
         self.open = Some(Open {
             key,
@@ -225,7 +230,7 @@ impl<D: Device> Lane<D> {
     /// Steps of this key are not to be graphs; the first time it is told why.
     pub(super) fn refuse(&mut self, key: StepKey, reason: &str, watch: &Watch) {
         if self.known.contains_key(&key) {
-            return;
+            return watch.fell_back_again();
         }
         watch.fell_back(key, reason);
         self.remember(key, Vec::new(), None);

@@ -78,8 +78,20 @@ impl<D: Device> Backend for Gpu<D> {
         keys.next_power_of_two().max(FEWEST_KEYS)
     }
 
+    fn buckets(&self, rows: usize) -> Vec<usize> {
+        self.sizes(rows, |rows| self.bucket(rows))
+    }
+
+    fn buckets_of_keys(&self, keys: usize) -> Vec<usize> {
+        self.sizes(keys, |keys| self.bucket_keys(keys))
+    }
+
     fn step<T>(&self, key: StepKey, step: impl FnOnce(&Self) -> Result<T>) -> Result<T> {
         self.run_step(key, step)
+    }
+
+    fn wait(&self) -> Result<()> {
+        Ok(self.lane().wait()?)
     }
 
     fn rows(&self, width: usize, values: Vec<f32>) -> Result<Rows<D>> {

@@ -1,0 +1,72 @@
+//! Steps done before anybody needs them, so that they are known when somebody does.
+
+use omni_engine::ModelError;
+
+use super::{Core, NOBODY, NOBODYS};
+use crate::backend::Backend;
+use crate::paged;
+use crate::sampling::{Choice, Limits, Sampling};
+
+/// Keys that steps are prepared for, most: 80 seconds of the published model's frames. A longer reply's sizes are new when
+/// it comes to them.
+const PREPARED_KEYS: usize = 1024;
+
+/// A step that is prepared.
+enum Piece {
+    /// The talker's, of so many rows that may see so many keys.
+    Step { rows: usize, keys: usize },
+    /// The predictor's, of so many rows, of whose codes so many are counted.
+    Frame { rows: usize, counted: usize },
+}
+
+impl<B: Backend> Core<B> {
+    /// What is prepared for up to `seqs` sequences. The largest come first, so that memory grows once.
+    fn pieces(&self, seqs: usize) -> Vec<Piece> {
+        let b = &self.b;
+        let keys = b.buckets_of_keys(PREPARED_KEYS.min(self.spec.max_len as usize));
+        let mut pieces = Vec::new();
+        for rows in b.buckets(seqs) {
+            pieces.extend(keys.iter().map(|&keys| Piece::Step { rows, keys }));
+            let counted = keys.iter().copied().chain([0]);
+            pieces.extend(counted.map(|counted| Piece::Frame { rows, counted }));
+        }
+        pieces
+    }
+
+    /// The `nth` piece of what is prepared for up to `seqs` sequences, if there is one.
+    pub(super) fn prepare_piece(&mut self, nth: usize, seqs: usize) -> Result<bool, ModelError> {
+        let Some(piece) = self.pieces(seqs).into_iter().nth(nth) else {
+            return Ok(false);
+        };
+        self.computed = None;
+        // What is recorded holds as long as memory is where it was.
+        let most = self.b.bucket(seqs);
+        self.predictor_kv
+            .reserve(&self.b, most, self.net.predictor.groups)?;
+        let nobodys = paged::batch(&self.spec);
+        match piece {
+            Piece::Step { rows, keys } => {
+                self.decode(&[], nobodys, rows, keys)?;
+                self.b.wait()?;
+            }
+            Piece::Frame { rows, counted } => {
+                let computed = self.decode(&[], nobodys, rows, self.b.bucket_keys(1))?;
+                let generated = vec![0; counted];
+                let penalty = Sampling {
+                    repetition_penalty: if counted > 0 { 2.0 } else { 1.0 },
+                    ..NOBODY
+                };
+                let nobody = Choice {
+                    sampling: &penalty,
+                    limits: Limits {
+                        generated: &generated,
+                        ..Limits::default()
+                    },
+                    ..NOBODYS
+                };
+                self.frames(&[], &computed, rows, nobody)?;
+            }
+        }
+        Ok(true)
+    }
+}

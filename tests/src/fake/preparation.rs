@@ -1,0 +1,56 @@
+//! What the models do before they are needed.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use omni_engine::ModelError;
+
+/// What talker and vocoder do to prepare. Copies are the same.
+#[derive(Debug, Clone, Default)]
+pub struct Preparation {
+    pieces: u32,
+    fails_at: Option<u32>,
+    done: Arc<Mutex<Vec<Prepared>>>,
+}
+
+/// A piece that was prepared.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Prepared {
+    /// Which, from 0.
+    pub nth: u32,
+    /// For steps of so many sequences.
+    pub most: u32,
+    /// Steps that the stage had done by then.
+    pub steps: u64,
+}
+
+impl Preparation {
+    /// In so many pieces, of which one may fail.
+    #[must_use]
+    pub fn new(pieces: u32, fails_at: Option<u32>) -> Self {
+        Self {
+            pieces,
+            fails_at,
+            done: Arc::default(),
+        }
+    }
+
+    /// What was done so far, in order.
+    #[must_use]
+    pub fn done(&self) -> Vec<Prepared> {
+        self.done.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    pub(super) fn prepare(&self, prepared: Prepared) -> Result<bool, ModelError> {
+        if self.fails_at == Some(prepared.nth) {
+            return Err(ModelError::Compute("the script says so".to_owned()));
+        }
+        if prepared.nth >= self.pieces {
+            return Ok(false);
+        }
+        self.done
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .push(prepared);
+        Ok(true)
+    }
+}

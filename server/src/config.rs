@@ -13,8 +13,11 @@ mod traces;
 mod transport;
 
 use std::net::SocketAddr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
+
+use omni_models::RandomModel;
+use serde::{Deserialize, Serialize};
 
 use deploy::{Deploy, Given, Resolution};
 
@@ -28,12 +31,28 @@ pub use traces::{RawTraces, TraceSettings};
 pub use transport::{ConnectionLimits, RawTransport};
 
 /// Where the model comes from.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum ModelSource {
     /// The one inside the program.
     Embedded,
     /// A checkpoint directory.
     Directory(PathBuf),
+    /// Known shapes with random weights.
+    Random(RandomModel),
+}
+
+impl ModelSource {
+    /// Reads what `--model` says.
+    fn parse(text: &str) -> Result<Self, String> {
+        match text {
+            "embedded" => Ok(Self::Embedded),
+            name if RandomModel::is_meant(name) => {
+                name.parse().map(Self::Random).map_err(|error| error.to_string())
+            }
+            path if Path::new(path).join("config.json").is_file() => Ok(Self::Directory(path.into())),
+            _ => Err("expected \"embedded\", \"random:NAME\" or a directory with a config.json".into()),
+        }
+    }
 }
 
 /// A configuration that can be run.
@@ -133,19 +152,10 @@ impl RawConfig {
             problems.extend(wrong);
             None
         });
-        let model = match self.model.as_str() {
-            "embedded" => ModelSource::Embedded,
-            path => {
-                let path = PathBuf::from(path);
-                if !path.join("config.json").is_file() {
-                    problems.push(format!(
-                        "--model {}: expected \"embedded\" or a directory with a config.json",
-                        path.display()
-                    ));
-                }
-                ModelSource::Directory(path)
-            }
-        };
+        let model = ModelSource::parse(&self.model).unwrap_or_else(|reason| {
+            problems.push(format!("--model {}: {reason}", self.model));
+            ModelSource::Embedded
+        });
         let keys = self.api_keys.as_deref().map(KeyFile::read);
         let known = keys.as_ref().and_then(|keys| keys.as_ref().ok());
         problems.extend(self.admin_problems(known, tls.is_some()));
@@ -344,6 +354,25 @@ mod tests {
         let config = raw(&[]).validate().unwrap();
         assert_eq!(config.model, ModelSource::Embedded);
         assert!(config.listen.ip().is_loopback());
+    }
+
+    #[test]
+    fn a_random_model_is_named_and_a_wrong_name_is_told_with_the_right_ones() {
+        let config = raw(&["--model", "random:embedded@7"]).validate().unwrap();
+        assert_eq!(
+            config.model,
+            ModelSource::Random("random:embedded@7".parse().unwrap())
+        );
+        for (name, told) in [
+            ("random:30b", "random:qwen3-omni-30b-a3b-speech"),
+            ("random:embedded@x", "\"x\""),
+        ] {
+            let problem = problem("--model", name).unwrap();
+            assert!(
+                problem.starts_with(&format!("--model {name}: ")) && problem.contains(told),
+                "{problem}"
+            );
+        }
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! A checkpoint as the stages' model: the embedded one, or one from a directory.
+//! A checkpoint as the stages' model: the embedded one, one from a directory, or one of random weights.
 
 use std::path::Path;
 
@@ -65,6 +65,7 @@ fn load(source: &ModelSource, deploy: &Deploy, duty: Duty) -> anyhow::Result<Loa
     let (checkpoint, name) = match source {
         ModelSource::Embedded => (embedded_checkpoint()?, "embedded".to_owned()),
         ModelSource::Directory(path) => (CheckpointSource::Dir(path.clone()), directory_name(path)),
+        ModelSource::Random(model) => (CheckpointSource::Random(*model), model.to_string()),
     };
     let fleet = Fleet::load(&checkpoint, &name, deploy, duty)?;
     let model = fleet.any();

@@ -27,8 +27,8 @@ const REMOTE: [&str; 3] = [ThinkerJob::STAGE, TalkerJob::STAGE, Code2WavJob::STA
 /// What a stage's process is told.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 struct Order {
-    /// Directory of the checkpoint; none for the embedded one.
-    model: Option<PathBuf>,
+    /// The server's own.
+    model: ModelSource,
     /// Utterances worked on at once.
     max_active: usize,
     /// The resolved deploy configuration: a file may have changed since it was read.
@@ -40,10 +40,7 @@ struct Order {
 /// Makes replicas that are processes.
 pub(super) fn replicas<J: RemoteJob>(config: &Config, clock: Clock) -> anyhow::Result<MakeReplica<J>> {
     let order = Order {
-        model: match &config.model {
-            ModelSource::Embedded => None,
-            ModelSource::Directory(path) => Some(path.clone()),
-        },
+        model: config.model.clone(),
         max_active: config.max_active,
         deploy: config.deploy_yaml.clone(),
         replica: 0,
@@ -137,15 +134,11 @@ impl Loaded {
         let resolution = deploy::read_back(&order.deploy, order.max_active).map_err(|problems| {
             anyhow!("the deploy configuration cannot be used: {}", problems.join("; "))
         })?;
-        let source = match &order.model {
-            None => ModelSource::Embedded,
-            Some(path) => ModelSource::Directory(path.clone()),
-        };
         let stage = called.stage.as_str();
         let Some(stage) = REMOTE.into_iter().find(|known| *known == stage) else {
             bail!("the stage is {stage:?}, expected one of {}", REMOTE.join(", "));
         };
-        let model = load_stage(&source, &resolution.deploy, stage, order.replica)?;
+        let model = load_stage(&order.model, &resolution.deploy, stage, order.replica)?;
         Ok(Self {
             order,
             deploy: resolution.deploy,

@@ -81,12 +81,14 @@ pub struct RawConfig {
     #[arg(long, global = true, value_name = "PATH=VALUE")]
     pub set: Vec<String>,
 
-    /// "embedded", or the directory of a Qwen3-Omni checkpoint in Hugging Face layout
+    /// "embedded", the directory of a Qwen3-Omni checkpoint in Hugging Face layout, or random:NAME, known shapes with random
+    /// weights, to measure without a checkpoint: qwen3-omni-30b-a3b, qwen3-omni-30b-a3b-speech or embedded, with another seed
+    /// than 0 as random:NAME@SEED
     #[arg(
         long,
         env = "OMNI_MODEL",
         default_value = "embedded",
-        value_name = "embedded|DIR"
+        value_name = "embedded|DIR|random:NAME"
     )]
     pub model: String,
 

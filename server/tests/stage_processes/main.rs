@@ -214,6 +214,18 @@ async fn stages_in_processes_of_their_own_make_the_same_audio() {
     assert!(children.iter().all(|child| parent(*child).is_none()), "{log}");
 }
 
+#[tokio::test]
+async fn a_process_has_the_random_weights_of_the_server() {
+    let model = ["--model", "random:embedded@3"];
+    let here = Server::start(&model);
+    let there = Server::start(&[&model[..], &IN_PROCESSES].concat());
+    let expected = speak(&here, 1, SENTENCES[0]).await.rest().await.unwrap();
+    assert!(expected.len() > 10_000);
+    assert!(speak(&there, 1, SENTENCES[0]).await.rest().await.unwrap() == expected);
+    here.stop();
+    there.stop();
+}
+
 /// Much more than fits into the buffers on its way: whoever does not read it keeps it from being finished.
 fn long_text() -> String {
     SENTENCES[0].repeat(40)

@@ -28,9 +28,9 @@ struct Family {
     config: &'static str,
     /// Whether it has a thinker and an audio encoder.
     converses: bool,
-    /// Frames of every utterance: 10 s.
+    /// Frames of every sequence of speech: 5 s.
     frames: u32,
-    /// Tokens of every answer: about what is said in 10 s.
+    /// Tokens of every answer: about what is said in 5 s.
     tokens: u32,
 }
 
@@ -41,22 +41,22 @@ static FAMILIES: [Family; 3] = [
         name: "qwen3-omni-30b-a3b",
         config: PUBLISHED,
         converses: true,
-        frames: 125,
-        tokens: 35,
+        frames: 62,
+        tokens: 18,
     },
     Family {
         name: "qwen3-omni-30b-a3b-speech",
         config: PUBLISHED,
         converses: false,
-        frames: 125,
-        tokens: 35,
+        frames: 62,
+        tokens: 18,
     },
     Family {
         name: "embedded",
         config: include_str!("random/embedded.json"),
         converses: true,
-        frames: 250,
-        tokens: 150,
+        frames: 125,
+        tokens: 75,
     },
 ];
 
@@ -66,9 +66,9 @@ static FAMILIES: [Family; 3] = [
 /// `qwen3-omni-30b-a3b-speech` those of them that speaking needs, `embedded` those of the model inside the server.
 /// Without a seed it is 0.
 ///
-/// Random weights end nowhere: every utterance has 10 s, unless the caller or the length of the text set a limit below
-/// that, and every answer as many tokens as speech of that length has (35; of the embedded shapes, which read and write
-/// letters, 150).
+/// Random weights end nowhere. The checkpoint's `omni.json` says where to end instead: every sequence of speech, as a rule
+/// a sentence, after 5 s; every answer after as many tokens as are said in that time (18; of the embedded shapes, where a
+/// token is a letter, 75).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(into = "String", try_from = "String")]
 pub struct RandomModel {

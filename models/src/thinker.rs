@@ -45,6 +45,8 @@ pub struct ThinkerRequest {
     pub seed: u64,
     /// Tokens that end the reply; they are not emitted.
     pub stop: Vec<u32>,
+    /// Tokens after which the reply ends even if the model would go on.
+    pub max_tokens: u32,
     /// Whether every token comes with its log-probability.
     pub logprobs: bool,
     /// Whether the first token comes with the hidden rows of the prompt's audio positions.

@@ -26,7 +26,7 @@ fn seconds(samples: usize, card: &v1::Model) -> f64 {
 }
 
 #[tokio::test]
-async fn it_speaks_ten_seconds_of_noise_and_says_so() {
+async fn it_speaks_five_seconds_of_noise_and_says_so() {
     let server = server().await;
     let card = card(&server).await;
     assert!(card.display_name.contains("random:embedded@7"), "{card:?}");
@@ -35,10 +35,10 @@ async fn it_speaks_ten_seconds_of_noise_and_says_so() {
     let (audio, outcome) = audio_of(&mut server.speech(), seeded(1), text)
         .await
         .expect("audio");
-    assert_eq!(outcome.finish_reason(), v1::FinishReason::Length);
+    assert_eq!(outcome.finish_reason(), v1::FinishReason::Stop);
     let samples: Vec<f32> = i16_from_s16le(&audio).map(from_i16).collect();
     let seconds = seconds(samples.len(), &card);
-    assert!((9.5..=10.0).contains(&seconds), "{seconds} s");
+    assert!((4.7..=5.0).contains(&seconds), "{seconds} s");
     let level = Level::of(&samples);
     assert!((0.02..0.5).contains(&level.rms()), "{level:?}");
     assert!(level.clipped() * 100 < samples.len() as u64, "{level:?}");
@@ -50,17 +50,17 @@ async fn it_speaks_ten_seconds_of_noise_and_says_so() {
 }
 
 #[tokio::test]
-async fn it_answers_in_words_of_its_own_and_aloud() {
+async fn it_answers_as_long_as_it_says_and_aloud() {
     let server = server().await;
     let card = card(&server).await;
     let mut chat = server.converse().await;
     chat.configure(chat_config(true)).await;
     for question in ["Who is there?", "And who else?"] {
         let answer = chat.turn(question).await;
-        assert_eq!(answer.finish(), v1::FinishReason::Length, "{answer:?}");
-        assert!(answer.text.split_whitespace().count() > 20, "{:?}", answer.text);
+        assert_eq!(answer.finish(), v1::FinishReason::Stop, "{answer:?}");
+        assert!(answer.text.chars().count() > 50, "{:?}", answer.text);
         let seconds = seconds(answer.samples(), &card);
-        assert!((9.5..=10.0).contains(&seconds), "{seconds} s");
+        assert!((4.7..=5.0).contains(&seconds), "{seconds} s");
     }
     chat.hang_up();
     chat.end().await.expect("a good end");

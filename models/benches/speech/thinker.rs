@@ -82,6 +82,7 @@ fn request(positions: u32) -> ThinkerRequest {
         sampling: TextSampling::default(),
         seed: 0,
         stop: Vec::new(),
+        max_tokens: u32::MAX,
         logprobs: false,
         export_hidden: false,
     }

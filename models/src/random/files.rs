@@ -28,7 +28,7 @@ pub(super) fn file(model: &RandomModel, name: &str) -> Option<Vec<u8>> {
     let family = model.family;
     let json = match name {
         "config.json" => return Some(family.config.into()),
-        "generation_config.json" => generation(family),
+        "generation_config.json" => generation(),
         "omni.json" => card(model),
         "vocab.json" => vocabulary(family),
         "merges.txt" => return Some(Vec::new()),
@@ -38,20 +38,22 @@ pub(super) fn file(model: &RandomModel, name: &str) -> Option<Vec<u8>> {
     Some(json.to_string().into_bytes())
 }
 
-/// The published settings of the talker, and lengths: nothing else ends what random weights say. The thinker's tokens
-/// are drawn, too: the likeliest ones alone go round in circles.
-fn generation(family: &Family) -> Value {
+/// The published settings of the talker, the longest that may be asked for and no end before it: the card says when to
+/// end. The thinker's tokens are drawn, too: the likeliest ones alone go round in circles.
+fn generation() -> Value {
+    const FRAMES: u32 = 4096;
+    const TOKENS: u32 = 1024;
     json!({
         "talker_temperature": 0.9,
         "talker_top_k": 50,
         "talker_top_p": 1.0,
         "talker_repetition_penalty": 1.05,
-        "talker_min_new_tokens": family.frames,
-        "talker_max_new_tokens": family.frames,
+        "talker_min_new_tokens": FRAMES,
+        "talker_max_new_tokens": FRAMES,
         "thinker_temperature": 1.0,
         "thinker_top_k": 50,
-        "thinker_min_new_tokens": family.tokens,
-        "thinker_max_new_tokens": family.tokens,
+        "thinker_min_new_tokens": TOKENS,
+        "thinker_max_new_tokens": TOKENS,
     })
 }
 
@@ -62,6 +64,7 @@ fn card(model: &RandomModel) -> Value {
             "Noise: the shapes of {} with random weights of seed {}, for measuring.",
             model.family.name, model.seed
         ),
+        "ends_after": { "frames": model.family.frames, "tokens": model.family.tokens },
     });
     if model.family.converses {
         card["chat"] = json!({ "hears": true, "talker_context": true });

@@ -19,6 +19,7 @@ pub fn ask(prompt: Vec<PromptPiece>) -> ThinkerRequest {
         sampling: TextSampling::default(),
         seed: 0,
         stop: vec![IM_END],
+        max_tokens: u32::MAX,
         logprobs: false,
         export_hidden: false,
     }

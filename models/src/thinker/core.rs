@@ -217,6 +217,9 @@ impl<B: Backend> Core<B> {
     /// What a token that was chosen says.
     fn sampled(&self, seq: SeqId, chosen: TextChosen) -> Result<Sampled<ThinkerToken>, ModelError> {
         let sequence = find(&self.sequences, seq)?;
+        if sequence.over() {
+            return Ok(Sampled::End);
+        }
         let chosen = match chosen {
             Ok(chosen) => chosen,
             Err(e) => return Ok(Sampled::Failed(format!("thinker: {e}"))),

@@ -183,6 +183,11 @@ impl Sequence {
         }
     }
 
+    /// Whether it has all the tokens that it may have.
+    pub(super) fn over(&self) -> bool {
+        self.generated.len() >= self.request.max_tokens as usize
+    }
+
     pub(super) fn add(&mut self, token: u32) {
         self.tally.add(token);
         self.generated.push(token);

@@ -248,6 +248,21 @@ proptest! {
 }
 
 #[test]
+fn a_reply_ends_when_it_has_all_the_tokens_that_it_may_have() {
+    let goldens = goldens();
+    let ids = goldens.ids("text.input_ids");
+    let expected = goldens.ids("text.gen_ids");
+    for max_tokens in [1, 3] {
+        let request = ThinkerRequest {
+            max_tokens,
+            ..ask(tokens(&ids))
+        };
+        let reply = say(&mut own(), 1, request, 20, u32::MAX);
+        assert_eq!(reply.ids(), expected[..max_tokens as usize]);
+    }
+}
+
+#[test]
 fn stop_tokens_end_the_reply_and_are_not_said() {
     let goldens = goldens();
     let ids = goldens.ids("text.input_ids");

@@ -25,10 +25,22 @@ pub(super) struct Card {
     pub(super) max_characters: Option<usize>,
     /// What it says about conversations. A card without this is that of a model that holds none.
     pub(super) chat: Option<CardChat>,
+    /// Where what it says ends, of a model that finds no end by itself.
+    pub(super) ends_after: Ends,
     /// Its voices, the default first.
     pub(super) voices: Vec<CardVoice>,
     /// SPDX identifier.
     pub(super) license: Option<String>,
+}
+
+/// Lengths that everything has; none: as long as the model goes on.
+#[derive(Debug, Default, Clone, Copy, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub(super) struct Ends {
+    /// Codec frames of a sequence of speech.
+    pub(super) frames: Option<u32>,
+    /// Tokens of an answer.
+    pub(super) tokens: Option<u32>,
 }
 
 /// Conversations.

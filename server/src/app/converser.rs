@@ -266,6 +266,7 @@ pub(super) fn thinker_request(
         },
         seed: request.seed,
         stop: vec![end],
+        max_tokens: u32::MAX,
         logprobs: false,
         export_hidden: request.export_heard,
     }

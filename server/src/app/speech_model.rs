@@ -10,7 +10,7 @@ use omni_models::{
 };
 use omni_text::{Language, Normalizer};
 
-use super::card::Card;
+use super::card::{Card, Ends};
 use super::converser::{self, Converser, Text};
 use super::fleet::{Duty, Fleet, Site, dtype};
 use crate::config::ModelSource;
@@ -39,6 +39,8 @@ pub struct LoadedModel {
     user: Vec<UserRow>,
     /// The cache of each talker.
     kv: KvOptions,
+    /// Where what it says ends, if it does not end by itself.
+    ends: Ends,
     /// The part that converses, or why there is none.
     converser: Result<Converser, String>,
 }
@@ -76,6 +78,7 @@ fn load(source: &ModelSource, deploy: &Deploy, duty: Duty) -> anyhow::Result<Loa
         duty => Converser::load(&fleet, card.as_ref(), deploy, duty)?,
     };
     let card = card.unwrap_or_default();
+    let ends = card.ends_after;
     let voicing = match card.text_normalization {
         None => Voicing::Tokens,
         Some(_) => Voicing::Words,
@@ -93,6 +96,7 @@ fn load(source: &ModelSource, deploy: &Deploy, duty: Duty) -> anyhow::Result<Loa
         info,
         user: user.into_iter().map(UserRow::Token).collect(),
         kv,
+        ends,
         converser: converser.map(|converser| converser.with_voicing(voicing)),
     })
 }
@@ -298,7 +302,7 @@ impl SpeechBackend for LoadedModel {
             talker,
             predictor,
             seed: request.seed,
-            max_frames: defaults.max_frames,
+            max_frames: self.ends.frames.unwrap_or(defaults.max_frames),
         }
     }
 
@@ -356,7 +360,10 @@ impl SpeechBackend for LoadedModel {
 
     fn thinker_request(&self, request: ThinkerRequest) -> omni_models::ThinkerRequest {
         let model = self.fleet.any();
-        converser::thinker_request(request, model.defaults().thinker, model.text_tokens().im_end)
+        let (own, end) = (model.defaults().thinker, model.text_tokens().im_end);
+        let mut request = converser::thinker_request(request, own, end);
+        request.max_tokens = self.ends.tokens.unwrap_or(request.max_tokens);
+        request
     }
 
     fn thinker(&self, replica: ReplicaId) -> Result<Thinker, BackendError> {

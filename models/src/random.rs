@@ -218,7 +218,114 @@ fn fnv(text: &str) -> u64 {
 
 #[cfg(test)]
 mod tests {
+    use omni_engine::{ArModel as _, BlockId, ChunkModel as _, Sampled, SeqId, SeqStep};
+    use serde_json::Value;
+
     use super::*;
+    use crate::{
+        DType, KvOptions, LoadOptions, PromptPiece, SpeechModel, TalkerRequest, TextSampling, ThinkerRequest,
+    };
+
+    /// The embedded widths with the published numbers of layers.
+    fn deep() -> RandomModel {
+        let embedded = &FAMILIES[2];
+        let mut config: Value = serde_json::from_str(embedded.config).expect("JSON");
+        for (section, layers) in [
+            ("/thinker_config/text_config", 48),
+            ("/talker_config/text_config", 20),
+            ("/talker_config/code_predictor_config", 5),
+            ("/code2wav_config", 8),
+        ] {
+            let section = config.pointer_mut(section).expect("a section");
+            section["num_hidden_layers"] = layers.into();
+        }
+        let family = Family {
+            name: "deep",
+            config: config.to_string().leak(),
+            ..*embedded
+        };
+        RandomModel {
+            family: Box::leak(Box::new(family)),
+            seed: 1,
+        }
+    }
+
+    fn rms(values: &[f32]) -> f32 {
+        (values.iter().map(|v| v * v).sum::<f32>() / values.len() as f32).sqrt()
+    }
+
+    #[test]
+    fn numbers_stay_of_order_one_as_deep_as_the_published_networks() {
+        const SEQ: SeqId = SeqId(1);
+        let kv = KvOptions {
+            block_size: 16,
+            num_blocks: 8,
+        };
+        let blocks: Vec<BlockId> = (1..8).map(BlockId).collect();
+        let step = |len| SeqStep {
+            seq: SEQ,
+            start: 0,
+            len,
+            blocks: &blocks,
+        };
+        for dtype in [DType::F32, DType::Bf16] {
+            let options = LoadOptions {
+                dtype,
+                ..LoadOptions::default()
+            };
+            let model = SpeechModel::load(CheckpointSource::Random(deep()), options).expect("it loads");
+
+            let mut thinker = model
+                .load_thinker()
+                .expect("it loads")
+                .thinker(kv)
+                .expect("a thinker");
+            let request = ThinkerRequest {
+                prompt: (10..50).map(PromptPiece::Token).collect(),
+                axes: None,
+                sampling: TextSampling::default(),
+                seed: 0,
+                stop: Vec::new(),
+                max_tokens: u32::MAX,
+                logprobs: true,
+                export_hidden: false,
+            };
+            let len = thinker.open(SEQ, request).expect("it is served");
+            thinker.execute(&[step(len)]).expect("it computes");
+            let sampled = thinker.sample(&[SEQ]).expect("a token");
+            let Sampled::Item(token) = &sampled[0] else {
+                panic!("{sampled:?}")
+            };
+            // Of 320 normal numbers the largest is about 2.9, and the sum of their exponentials 320 * exp(1/2).
+            let likeliest = token.logprob.expect("asked for");
+            assert!((-4.3..-2.3).contains(&likeliest), "{dtype:?}: {likeliest}");
+
+            let mut talker = model.talker(kv).expect("a talker");
+            let request = TalkerRequest {
+                user: Vec::new(),
+                speaker: "basil".into(),
+                talker: model.defaults().talker,
+                predictor: model.defaults().predictor,
+                seed: 1,
+                max_frames: 1,
+            };
+            let len = talker.open(SEQ, request).expect("it is served");
+            talker.push(SEQ, vec![1, 2, 3], true);
+            talker.execute(&[step(len)]).expect("it computes");
+            let spread = rms(&talker.logits(SEQ).expect("computed"));
+            assert!((0.7..1.4).contains(&spread), "{dtype:?}: {spread}");
+            let sampled = talker.sample(&[SEQ]).expect("a frame");
+            let Sampled::Item(frame) = &sampled[0] else {
+                panic!("{sampled:?}")
+            };
+
+            let mut code2wav = model.code2wav().expect("a vocoder");
+            code2wav.open(SEQ).expect("a stream");
+            let frames = vec![frame.clone(); 8];
+            let level = rms(&code2wav.decode(&[(SEQ, &frames)]).expect("samples")[0]);
+            assert!((0.02..0.5).contains(&level), "{dtype:?}: {level}");
+        }
+    }
 
     #[test]
     fn a_name_is_read_as_it_is_written() {

@@ -7,7 +7,7 @@ use omni_gpu::{Emulated, Float};
 
 use super::*;
 use crate::backend::{Backend, Params};
-use crate::checkpoint::HostTensor;
+use crate::checkpoint::{HostTensor, Recipe, Uniform};
 
 const KEY: StepKey = StepKey {
     stage: "test",
@@ -17,6 +17,39 @@ const KEY: StepKey = StepKey {
 
 fn gpu(graphs: bool) -> Gpu<Emulated> {
     Gpu::new(Emulated::default(), Float::F32, graphs)
+}
+
+#[test]
+fn random_weights_are_those_of_the_processor_to_the_last_bit() {
+    let made = |rows: usize, tensor| {
+        let uniform = Uniform {
+            seed: 11,
+            tensor,
+            gain: 1.0,
+            inputs: 9,
+        };
+        HostTensor::made(vec![rows, 9], Recipe::Uniform(uniform))
+    };
+    for float in [Float::F32, Float::Bf16] {
+        let b = Gpu::new(Emulated::default(), float, false);
+        let table = b.table(made(100, 1)).expect("a table");
+        let ids = b.ids(1, (0..100).collect()).expect("ids");
+        let rows = b.lookup(&table, &ids, 0).expect("rows");
+        assert_eq!(
+            b.host(&rows).expect("numbers"),
+            made(100, 1).to_f32(),
+            "{float:?}"
+        );
+        // Two tensors behind each other, the second at an odd place; each unit vector finds a column.
+        let matrix = b.matrix(&[made(5, 2), made(3, 3)], None).expect("a matrix");
+        let units = (0..81).map(|i| if i % 10 == 0 { 1.0 } else { 0.0 }).collect();
+        let columns = b
+            .linear(&matrix, &b.rows(9, units).expect("rows"))
+            .expect("columns");
+        let stacked = [made(5, 2).to_f32(), made(3, 3).to_f32()].concat();
+        let expected: Vec<f32> = (0..72).map(|i| stacked[i % 8 * 9 + i / 8]).collect();
+        assert_eq!(b.host(&columns).expect("numbers"), expected, "{float:?}");
+    }
 }
 
 /// Ten rows to look up, and the weights of a norm.

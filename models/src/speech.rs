@@ -82,7 +82,7 @@ pub fn probe_gpu(device: usize) -> Result<String, String> {
     return omni_gpu::Cuda::probe(device).map_err(|error| error.to_string());
     #[cfg(not(feature = "cuda"))]
     Err(format!(
-        "device {device} cannot be used: this build has no kernels for NVIDIA devices (`make cuda` makes one)"
+        "this build has no kernels for NVIDIA devices, and none for device {device} (`make cuda` makes one)"
     ))
 }
 

@@ -115,43 +115,69 @@ async fn what_a_gpu_says_is_what_a_processor_says() {
     gpu.stop().await;
 }
 
+/// Kernels that were launched so by the emulated device.
+fn launched(reading: &Reading, via: &str) -> f64 {
+    let labels = [("device", "emulated"), ("via", via)];
+    reading.sum("vllm:omni_gpu_kernel_launches_total", &labels)
+}
+
 #[tokio::test]
-async fn stages_share_a_model_between_devices_as_the_deploy_file_says() {
+async fn one_stage_computes_elsewhere_and_without_graphs_if_it_is_told_to() {
     let args = [
         "--device",
         "cpu",
         "--set",
         "stages.talker.devices=emulated",
         "--set",
-        "stages.code2wav.replicas=2",
-        "--set",
-        "stages.code2wav.devices=[cpu, emulated]",
-        "--set",
         "stages.talker.enforce_eager=true",
     ];
     let server = server(&[&args[..], &FEW].concat()).await;
-    let first = spoken(&server).await;
-    // The vocoders take turns.
-    assert_eq!(spoken(&server).await.len(), first.len());
+    assert!(!spoken(&server).await.is_empty());
     assert!(!answered(&server).await.is_empty());
     let reading = Reading::of(&server).await;
     let on = |stage: &str, device| {
         let labels = [("stage_name", stage), ("device", device)];
         reading.of_name("vllm:omni_stage_info", &labels).count()
     };
-    assert_eq!(
-        (
-            on("thinker", "cpu"),
-            on("talker", "emulated"),
-            on("talker", "cpu")
-        ),
-        (1, 1, 0)
-    );
-    assert_eq!((on("code2wav", "cpu"), on("code2wav", "emulated")), (1, 1));
-    let single = [("device", "emulated"), ("via", "single")];
+    let places = [
+        on("thinker", "cpu"),
+        on("talker", "emulated"),
+        on("talker", "cpu"),
+    ];
+    assert_eq!(places, [1, 1, 0]);
+    assert!(launched(&reading, "single") > 1000.0);
+    assert_eq!(launched(&reading, "graph"), 0.0);
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn replicas_of_a_stage_compute_where_each_is_told_to() {
+    let args = [
+        "--device",
+        "cpu",
+        "--set",
+        "stages.code2wav.replicas=2",
+        "--set",
+        "stages.code2wav.devices=[cpu, emulated]",
+        "--set",
+        "stages.code2wav.routing=round-robin",
+    ];
+    let server = server(&[&args[..], &FEW].concat()).await;
+    let before = launched(&Reading::of(&server).await, "graph");
+    let first = spoken(&server).await;
+    let second = spoken(&server).await;
+    assert_eq!(second.len(), first.len());
+    let apart = first.iter().zip(&second).map(|(a, b)| (a - b).abs());
+    assert!(apart.fold(0.0, f32::max) < 1e-3, "both in f32");
+    let reading = Reading::of(&server).await;
     assert!(
-        reading.sum("vllm:omni_gpu_kernel_launches_total", &single) > 1000.0,
-        "the talker was to launch every kernel on its own"
+        launched(&reading, "graph") > before,
+        "one of them was decoded there"
     );
+    for device in ["cpu", "emulated"] {
+        let labels = [("stage_name", "code2wav"), ("device", device)];
+        let replicas = reading.of_name("vllm:omni_stage_info", &labels).count();
+        assert_eq!(replicas, 1, "{device}");
+    }
     server.stop().await;
 }

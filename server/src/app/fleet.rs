@@ -191,7 +191,7 @@ impl Fleet {
             sum.launches += own.launches;
             sum.graphs += own.graphs;
             sum.replays += own.replays;
-            sum.graph_launches += own.replayed_launches;
+            sum.graph_launches += own.recorded_launches + own.replayed_launches;
             sum.fallbacks += own.fallbacks;
         }
         figures.into_values().collect()

@@ -77,7 +77,16 @@ fn this_program(log_level: &str, log_format: LogFormat) -> std::io::Result<Comma
         LogFormat::Text => "text",
         LogFormat::Json => "json",
     };
-    command.args(["--log-level", log_level, "--log-format", format, "stage-worker"]);
+    // What it computes on is in its order; nothing else is to be looked for.
+    command.args([
+        "--device",
+        "cpu",
+        "--log-level",
+        log_level,
+        "--log-format",
+        format,
+        "stage-worker",
+    ]);
     Ok(command)
 }
 

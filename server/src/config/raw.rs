@@ -92,8 +92,8 @@ pub struct RawConfig {
     )]
     pub model: String,
 
-    /// What to compute on: cpu, cuda (the first NVIDIA device) or cuda:N; auto is the first NVIDIA device that can be used, or
-    /// else the processor. A deploy file can say something else for every stage and replica
+    /// What to compute on: cpu, cuda (the first NVIDIA device) or cuda:N; auto is the first NVIDIA device if it can be
+    /// used, or else the processor. A deploy file can say something else for every stage and replica
     #[arg(long, env = "OMNI_DEVICE", default_value = "auto", value_parser = Wanted::parse, value_name = "auto|cpu|cuda:N", global = true)]
     pub device: Wanted,
 
@@ -127,7 +127,7 @@ pub struct RawConfig {
     #[arg(long, env = "OMNI_MAX_SESSIONS", default_value_t = 256, value_name = "N")]
     pub max_sessions: usize,
 
-    /// Utterances worked on at once; more wait. Unless given, 64 on a GPU, and otherwise eight for every processor, at most 64
+    /// Utterances worked on at once; more wait. Unless given, 64 where --device is a GPU, and otherwise eight for every processor, at most 64
     #[arg(long, env = "OMNI_MAX_ACTIVE", value_name = "N")]
     pub max_active: Option<usize>,
 

@@ -112,7 +112,7 @@ pub struct DeviceFigures {
     pub device: Device,
     /// Kernels launched one by one.
     pub launches: u64,
-    /// Kernels launched in graphs.
+    /// Kernels launched in graphs, recorded or known.
     pub graph_launches: u64,
     /// Graphs recorded.
     pub graphs: u64,

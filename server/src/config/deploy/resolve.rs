@@ -90,7 +90,7 @@ impl Resolved {
         let times = |n: u64| n.saturating_mul(given.max_active as u64);
         match rule {
             Rule::TimesActive(n) => Setup::Count(times(n)),
-            Rule::TimesActiveAtLeast(n, least) => Setup::Count(times(n).max(least)),
+            Rule::TimesActiveWithin { each, least, most } => Setup::Count(times(each).clamp(least, most)),
             Rule::AtLeastSeqs(n) => Setup::Count(n.max(self.count(scope, "max_num_seqs"))),
             Rule::Device => Setup::Devices(vec![given.device]),
             Rule::Format if self.is_on_gpus(scope) => Setup::Choice("bf16"),

@@ -24,8 +24,15 @@ pub(super) enum Fallback {
 pub(super) enum Rule {
     /// `--max-active` times this: an utterance has at most two sequences, one that is heard and one ahead of it.
     TimesActive(u64),
-    /// The same, at least so much.
-    TimesActiveAtLeast(u64, u64),
+    /// The same, within bounds.
+    TimesActiveWithin {
+        /// For every utterance.
+        each: u64,
+        /// At least.
+        least: u64,
+        /// At most.
+        most: u64,
+    },
     /// The stage's `max_num_seqs`, at least this.
     AtLeastSeqs(u64),
     /// The device of `--device`.
@@ -46,7 +53,9 @@ impl Rule {
     pub(super) fn says(self) -> String {
         match self {
             Self::TimesActive(n) => format!("{n} x --max-active"),
-            Self::TimesActiveAtLeast(n, least) => format!("{n} x --max-active, at least {least}"),
+            Self::TimesActiveWithin { each, least, most } => {
+                format!("{each} x --max-active, from {least} to {most}")
+            }
             Self::AtLeastSeqs(n) => format!("max_num_seqs, at least {n}"),
             Self::Device => "the device of --device".to_owned(),
             Self::Format => "f32, on GPUs bf16".to_owned(),
@@ -139,7 +148,7 @@ pub(super) const SECTIONS: &[Section] = &[
                 "devices",
                 Kind::Devices,
                 Derived(Rule::Device),
-                "What replicas compute on: one device for all, or one for each. Weights are read once for every device that is named.",
+                "What replicas compute on: one device for all, or one for each. Weights are read once for every device that is named (and for every `dtype` and `enforce_eager` on it). Replicas that are added later take the devices of the list in turn, by their numbers.",
             ),
             setting(
                 "dtype",
@@ -265,8 +274,12 @@ pub(super) const SECTIONS: &[Section] = &[
             setting(
                 "kv.blocks",
                 Kind::Count { min: 2, max: 1 << 24 },
-                Derived(Rule::TimesActiveAtLeast(64, 1024)),
-                "KV blocks of one replica. Memory is taken when they are used.",
+                Derived(Rule::TimesActiveWithin {
+                    each: 64,
+                    least: 1024,
+                    most: 4096,
+                }),
+                "KV blocks of one replica. On a GPU their memory is taken at the start, on a processor when they are first used.",
             ),
             setting(
                 "kv.memory",

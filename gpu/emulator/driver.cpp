@@ -110,7 +110,12 @@ DRIVER cuCtxSetCurrent(void* context) {
     current = context;
     return kSuccess;
 }
-DRIVER cuCtxSynchronize() { return broken; }
+DRIVER cuCtxSynchronize() {
+    GUARD;
+    for (const Stream* stream : streams)
+        if (stream->recording) return kCaptureUnsupported;
+    return broken;
+}
 
 DRIVER cuStreamCreate(void** stream, unsigned) {
     GUARD;

@@ -114,7 +114,7 @@ impl Bench {
         let ranges_at = self.x.address().offset(ROOM / 2);
         self.device.upload(ranges_at, &ranges)?;
         let bytes = rows as usize * keys as usize * (kv_heads * head_dim) as usize * 4;
-        let splits = Attention::splits(rows, kv_heads, keys);
+        let (splits, part) = Attention::parts(rows, kv_heads, keys);
         self.row(
             &format!("attention, {rows} rows of {keys} keys, {splits} splits"),
             bytes,
@@ -136,6 +136,7 @@ impl Bench {
                     kv_stride: kv_heads * head_dim,
                     shift: 0,
                     splits,
+                    part,
                     scale: 1.0 / (head_dim as f32).sqrt(),
                 };
                 let (attend, merge) = attention.launches(Float::Bf16);

@@ -1,6 +1,6 @@
 // Attention of rows over keys that lie anywhere: in the slots of a paged cache, or side by side.
 //
-// A block has a query row, a key head with G of its query heads, and one of `splits` parts of the row's keys. L neighbouring lanes
+// A block has a query row, a key head with G of its query heads, and one of `splits` parts of the row's keys, `part` keys each. L neighbouring lanes
 // have a key together, eight elements each, so that a bf16 key of 128 is read as 256 neighbouring bytes; the block's other lanes have
 // other keys. Every group of lanes keeps a running maximum, sum and weighted sum of values for each head (Milakov, Gimelshein,
 // "Online normalizer calculation for softmax", 2018); these meet in shared memory at the end. Reads each key and value of the
@@ -31,7 +31,7 @@ __device__ __forceinline__ Packed<T> load_some(In<T> from, size_t index, unsigne
 template <int G, typename T>
 __device__ void attention(Out<T> out, Out<float> partial, In<T> q, In<T> k, In<T> v, In<uint32_t> table, In<uint32_t> ranges,
                           uint32_t heads, uint32_t kv_heads, uint32_t head_dim, uint32_t q_stride, uint32_t kv_stride, uint32_t shift,
-                          uint32_t splits, uint32_t lanes_per_key, float scale, uint32_t wide) {
+                          uint32_t splits, uint32_t part, uint32_t lanes_per_key, float scale, uint32_t wide) {
     uint32_t row = blockIdx.x, group = heads / kv_heads, parts = group / G;
     uint32_t kv_head = blockIdx.y / parts, first_head = kv_head * group + blockIdx.y % parts * G;
     unsigned lane = threadIdx.x % lanes_per_key, lane_group = threadIdx.x / lanes_per_key;
@@ -40,8 +40,8 @@ __device__ void attention(Out<T> out, Out<float> partial, In<T> q, In<T> k, In<T
     bool has_dims = dim < head_dim;
 
     Keys keys = {ranges[3 * row], ranges[3 * row + 1], ranges[3 * row + 2]};
-    uint32_t count = keys.to - keys.from, per_split = (count + splits - 1) / splits;
-    uint32_t begin = min(blockIdx.z * per_split, count), end = min(begin + per_split, count);
+    uint32_t count = keys.to - keys.from;
+    uint32_t begin = min(blockIdx.z * part, count), end = min(begin + part, count);
 
     Eight query[G], sum[G];
     float largest[G], total[G];
@@ -115,7 +115,7 @@ __device__ void attention(Out<T> out, Out<float> partial, In<T> q, In<T> k, In<T
         }
         size_t head = static_cast<size_t>(row) * heads + first_head + g;
         if (splits == 1) {
-            out[head * head_dim + c] = narrow<T>(whole > 0.0f ? value / whole : 0.0f);
+            out[head * head_dim + c] = narrow<T>(whole == 0.0f ? 0.0f : value / whole);
             continue;
         }
         Out<float> part = partial + (head * splits + blockIdx.z) * (head_dim + 2);
@@ -130,9 +130,9 @@ __device__ void attention(Out<T> out, Out<float> partial, In<T> q, In<T> k, In<T
     KERNEL(name, 128, (attention<G, T>),                                                                                          \
            (Out<T> out, Out<float> partial, In<T> q, In<T> k, In<T> v, In<uint32_t> table, In<uint32_t> ranges, uint32_t heads,   \
             uint32_t kv_heads, uint32_t head_dim, uint32_t q_stride, uint32_t kv_stride, uint32_t shift, uint32_t splits,         \
-            uint32_t lanes_per_key, float scale, uint32_t wide),                                                                  \
-           (out, partial, q, k, v, table, ranges, heads, kv_heads, head_dim, q_stride, kv_stride, shift, splits, lanes_per_key,   \
-            scale, wide))
+            uint32_t part, uint32_t lanes_per_key, float scale, uint32_t wide),                                                                  \
+           (out, partial, q, k, v, table, ranges, heads, kv_heads, head_dim, q_stride, kv_stride, shift, splits, part,            \
+            lanes_per_key, scale, wide))
 ATTENTION(attention_1, 1)
 ATTENTION(attention_2, 2)
 ATTENTION(attention_4, 4)
@@ -153,7 +153,7 @@ __device__ void attention_merge(Out<T> out, In<float> partial, uint32_t head_dim
             whole += weight * part[head_dim + 1];
             value += weight * part[c];
         }
-        out[head * head_dim + c] = narrow<T>(whole > 0.0f ? value / whole : 0.0f);
+        out[head * head_dim + c] = narrow<T>(whole == 0.0f ? 0.0f : value / whole);
     }
 }
 KERNEL(attention_merge, 128, attention_merge<T>, (Out<T> out, In<float> partial, uint32_t head_dim, uint32_t splits),

@@ -34,8 +34,9 @@ const OLDEST: (i32, i32) = (8, 0);
 /// See the module.
 #[derive(Clone)]
 pub struct Cuda {
-    device: Arc<Loaded>,
+    // Dropped first: it has the work that uses the kernels.
     stream: Arc<CudaStream>,
+    device: Arc<Loaded>,
     recording: Arc<Mutex<bool>>,
     timer: Arc<Mutex<Timer>>,
 }
@@ -156,6 +157,12 @@ impl Loaded {
     fn new(ordinal: usize) -> Result<Self> {
         let name = probe(ordinal)?;
         let context = CudaContext::new(ordinal).map_err(|e| no_device(ordinal, e))?;
+        #[expect(unsafe_code, reason = "it is about buffers of a kind that is not used here")]
+        // SAFETY: events are for the library's own buffers, and there are none. With them the first queue of a context would
+        // wait for the whole device, which is an error while another thread records.
+        unsafe {
+            context.disable_event_tracking();
+        }
         let mut loaded = Self {
             context,
             name,
@@ -170,9 +177,16 @@ impl Loaded {
     fn load(&mut self) -> Result<()> {
         let mut modules = HashMap::new();
         for (name, binary) in MODULES {
+            // As nvcc places them in programs of its own: at multiples of eight.
+            let word = |bytes: &[u8]| {
+                let mut word = [0; 8];
+                word[..bytes.len()].copy_from_slice(bytes);
+                u64::from_ne_bytes(word)
+            };
+            let aligned: Vec<u64> = binary.chunks(8).map(word).collect();
             #[expect(unsafe_code, reason = "the driver's interface is C")]
-            // SAFETY: what nvcc wrote: a fat binary, which knows its own length.
-            let module = unsafe { result::module::load_data(binary.as_ptr().cast()) };
+            // SAFETY: what nvcc wrote: a fat binary, which knows its own length and is not needed once it is loaded.
+            let module = unsafe { result::module::load_data(aligned.as_ptr().cast()) };
             let module = module.map_err(failed("cuModuleLoadData"))?;
             self.modules.push(module);
             modules.insert(*name, module);
@@ -295,7 +309,14 @@ pub struct RecordedGraph {
     /// None if no launch was recorded.
     graph: Option<CudaGraph>,
     /// The kernels of the graph's nodes.
-    _device: Arc<Loaded>,
+    device: Arc<Loaded>,
+}
+
+impl Drop for RecordedGraph {
+    fn drop(&mut self) {
+        // The graph is given back in this context; if that is gone, so is the graph.
+        let _ = self.device.context.bind_to_thread();
+    }
 }
 
 impl fmt::Debug for RecordedGraph {
@@ -415,6 +436,8 @@ impl Device for Cuda {
         if !std::mem::take(&mut *self.recording()) {
             return Err(GpuError::Recording("nothing is being recorded"));
         }
+        // An error of somebody else's, kept until the next call, would leave the queue recording for ever.
+        let _ = self.bind();
         let graph = self
             .stream
             .end_capture(sys::CUgraphInstantiate_flags(0))
@@ -424,7 +447,7 @@ impl Device for Cuda {
         }
         Ok(RecordedGraph {
             graph,
-            _device: self.device.clone(),
+            device: self.device.clone(),
         })
     }
 

@@ -1,12 +1,13 @@
 //! Attention: `kernels/attention.cu`.
 
+use super::gemv::FEW_ROWS;
 use super::{args, kernels, launch, of, wide};
 use crate::launch::{Address, Float, Launch};
 
 kernels! { "attention":
-    typed ATTENTION_1 = "attention_1"("pppppppuuuuuuuufu") 128;
-    typed ATTENTION_2 = "attention_2"("pppppppuuuuuuuufu") 128;
-    typed ATTENTION_4 = "attention_4"("pppppppuuuuuuuufu") 128;
+    typed ATTENTION_1 = "attention_1"("pppppppuuuuuuuuufu") 128;
+    typed ATTENTION_2 = "attention_2"("pppppppuuuuuuuuufu") 128;
+    typed ATTENTION_4 = "attention_4"("pppppppuuuuuuuuufu") 128;
     typed ATTENTION_MERGE = "attention_merge"("ppuu") 128;
 }
 
@@ -16,8 +17,8 @@ pub const RANGE: usize = 3;
 /// Every row's query heads over its own keys: `softmax(q k^T * scale) v`, heads in groups of `heads / kv_heads` per
 /// key head.
 ///
-/// The order in which keys are summed depends on a row's own keys and on `splits` only, so a row's result does not
-/// depend on what it is batched with.
+/// The order in which keys are summed depends on a row's own keys and on `part` only, and parts without keys change
+/// nothing.
 #[derive(Debug, Clone, Copy)]
 pub struct Attention {
     /// `[rows, heads * head_dim]`. Rows without keys become zeros.
@@ -51,18 +52,27 @@ pub struct Attention {
     pub shift: u32,
     /// Parts into which each row's keys are cut, for more blocks at work.
     pub splits: u32,
+    /// Keys of a part; all of a row's are in `splits` parts.
+    pub part: u32,
     /// Factor of the products, usually `1 / sqrt(head_dim)`.
     pub scale: f32,
 }
 
 impl Attention {
-    /// Splits worth making for rows with up to `keys` keys each: enough for two blocks per multiprocessor of a large
-    /// device, none with fewer than 64 keys, at most 32.
+    /// Parts worth making of the keys of rows with up to `keys` each, and the keys of a part. For as few rows as are
+    /// multiplied one by one a part is of one size, so that a row's sums do not depend on how many keys its neighbours
+    /// have. With more, there are enough parts for two blocks per multiprocessor of a large device, none with fewer
+    /// than 64 keys, at most 32.
     #[must_use]
-    pub fn splits(rows: u32, kv_heads: u32, keys: u32) -> u32 {
+    pub fn parts(rows: u32, kv_heads: u32, keys: u32) -> (u32, u32) {
         const BLOCKS: u32 = 256;
+        const PART: u32 = 128;
+        if rows <= FEW_ROWS {
+            return (keys.div_ceil(PART).max(1), PART);
+        }
         let wanted = BLOCKS.div_ceil((rows * kv_heads).max(1));
-        wanted.min(keys.div_ceil(64)).clamp(1, 32)
+        let splits = wanted.min(keys.div_ceil(64)).clamp(1, 32);
+        (splits, keys.div_ceil(splits))
     }
 
     /// Bytes of `partial`.
@@ -109,6 +119,7 @@ impl Attention {
                 self.kv_stride,
                 self.shift,
                 self.splits,
+                self.part,
                 lanes,
                 self.scale,
                 wide,

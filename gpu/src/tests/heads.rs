@@ -135,7 +135,7 @@ proptest! {
         let (q, k, v) = (numbers(rows * h.width(), 1), numbers(160 * h.kv_width(), 2), numbers(160 * h.kv_width(), 3));
         let scale = 1.0 / (h.dim as f32).sqrt();
         each_type(
-            |lab| attend(lab, h, &ranges, paged.then_some((&table, shift)), splits, [&q, &k, &v]),
+            |lab| attend(lab, h, &ranges, paged.then_some((&table, shift)), (splits, 120_u32.div_ceil(splits)), [&q, &k, &v]),
             |float, got| {
                 let [q, k, v] = [&q, &k, &v].map(|x| rounded(float, x));
                 let mut expected = Vec::new();
@@ -170,12 +170,39 @@ proptest! {
     }
 }
 
+#[test]
+fn a_few_rows_are_the_same_to_the_last_bit_whatever_their_neighbours_see() {
+    let h = Heads {
+        heads: 4,
+        kv_heads: 2,
+        dim: 16,
+    };
+    let (q, k, v) = (
+        numbers(2 * h.width(), 1),
+        numbers(700 * h.kv_width(), 2),
+        numbers(700 * h.kv_width(), 3),
+    );
+    let width = h.q_width();
+    let (one, other) = ([0, 3, 260], [0, 0, 700]);
+    let seen = |rows: &[[u32; 3]], most| {
+        let parts = Attention::parts(rows.len() as u32, h.kv_heads as u32, most);
+        let mut got = Vec::new();
+        each_type(
+            |lab| attend(lab, h, rows, None, parts, [&q, &k, &v]),
+            |_, all| got.push(all[..width].to_vec()),
+        );
+        got
+    };
+    let alone = seen(&[one], 512);
+    assert!(!alone.is_empty() && alone == seen(&[one, other], 1024));
+}
+
 fn attend(
     lab: &Lab,
     h: Heads,
     ranges: &[[u32; 3]],
     table: Option<(&Vec<u32>, u32)>,
-    splits: u32,
+    (splits, part): (u32, u32),
     [q, k, v]: [&Vec<f32>; 3],
 ) -> Vec<f32> {
     let rows = ranges.len() as u32;
@@ -202,6 +229,7 @@ fn attend(
         kv_stride: h.kv_width() as u32,
         shift: table.map_or(0, |(_, shift)| shift),
         splits,
+        part,
         scale: 1.0 / (head_dim as f32).sqrt(),
     };
     let (attend, merge) = attention.launches(lab.float);

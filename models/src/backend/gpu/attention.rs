@@ -120,7 +120,7 @@ impl<D: Device> Gpu<D> {
         let out = self.scratch(qkv.rows, shape.q_width())?;
         let (rows, heads, dim) = (small(qkv.rows), small(shape.heads), small(shape.head_dim));
         let kv_heads = small(shape.kv_heads);
-        let splits = Attention::splits(rows, kv_heads, keys.most);
+        let (splits, part) = Attention::parts(rows, kv_heads, keys.most);
         let partial = Attention::partial_bytes(rows, heads, dim, splits);
         let partial = (partial > 0).then(|| self.lane().take(partial)).transpose()?;
         let attention = Attention {
@@ -139,6 +139,7 @@ impl<D: Device> Gpu<D> {
             kv_stride: small(keys.stride),
             shift: keys.shift,
             splits,
+            part,
             scale: 1.0 / (shape.head_dim as f32).sqrt(),
         };
         let (attend, merge) = attention.launches(self.float);

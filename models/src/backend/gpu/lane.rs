@@ -65,7 +65,7 @@ struct Open<D: Device> {
     /// Bytes brought from the host.
     staged: usize,
     /// What there was no room for among the staged bytes.
-    beside: Vec<Piece<D>>,
+    beside: Vec<D::Memory>,
 }
 
 pub(super) struct Lane<D: Device> {
@@ -116,11 +116,12 @@ impl<D: Device> Lane<D> {
                 open.staged = end.next_multiple_of(ALIGNMENT);
                 return Ok(Place::Fixed(stage.device.address().offset(from)));
             }
-            // What will be launched needs it until then.
-            let piece = stage.arena.take(&self.device, bytes.len())?;
-            self.device.upload(piece.address(), bytes)?;
-            let place = Place::Fixed(piece.address());
-            open.beside.push(piece);
+            // Memory of its own: an arena might give a place that the step has given back, which what it launches only later
+            // still writes.
+            let memory = self.device.alloc(bytes.len())?;
+            self.device.upload(memory.address(), bytes)?;
+            let place = Place::Fixed(memory.address());
+            open.beside.push(memory);
             return Ok(place);
         }
         let piece = self.loose.take(&self.device, bytes.len())?;
@@ -198,7 +199,10 @@ impl<D: Device> Lane<D> {
             self.known.remove(&key);
         }
         let like = match self.known.get_mut(&key) {
-            Some(Known { graph: None, .. }) => {
+            Some(Known {
+                graph: None, used, ..
+            }) => {
+                *used = self.steps;
                 watch.fell_back_again();
                 return Ok(false);
             }
@@ -287,6 +291,10 @@ impl<D: Device> Lane<D> {
             }
         };
         self.remember(open.key, open.launches, graph);
+        if !open.beside.is_empty() {
+            // It goes when nothing reads it any more.
+            self.device.wait()?;
+        }
         Ok(())
     }
 

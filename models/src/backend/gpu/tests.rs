@@ -168,6 +168,25 @@ fn a_step_that_brings_too_much_is_launched_without_a_graph() {
 }
 
 #[test]
+fn what_a_step_brings_beside_is_not_overwritten_by_what_it_gave_back_before() {
+    let b = gpu(true);
+    let net = net(&b);
+    let got = b.step(KEY, |b| {
+        // A place that is given back before anything is launched.
+        drop(b.rms_norm(&net.norm, 1e-6, &b.rows(4, vec![9.0; 64])?)?);
+        let large = b.rows(1000, vec![1.0; 1_100_000])?;
+        let small = b.rows(4, (0..64).map(|i| i as f32).collect())?;
+        Ok((b.gather(&large, &[7])?, b.gather(&small, &[0, 15])?))
+    });
+    let (large, small) = got.expect("the step computes");
+    assert_eq!(b.host(&large).expect("rows")[..2], [1.0, 1.0]);
+    assert_eq!(
+        b.host(&small).expect("rows"),
+        [0.0, 1.0, 2.0, 3.0, 60.0, 61.0, 62.0, 63.0]
+    );
+}
+
+#[test]
 fn a_step_that_is_looked_into_fails_and_the_next_one_does_not() {
     let b = gpu(true);
     let net = net(&b);

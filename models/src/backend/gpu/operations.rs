@@ -10,8 +10,8 @@ use super::lane::Place;
 use super::signals::Layout;
 use super::{Experts, Gpu, Ids, Kept, Kv, Matrix, Past, Rows, Table, Vector, small};
 use crate::backend::{
-    AttentionShape, Backend, Batch, GpuFigures, Part, Pass, Result, Routing, Signals, StepKey, Taps,
-    TellFallback, TextChosen,
+    AttentionShape, Backend, Batch, ComputeError, GpuFigures, Part, Pass, Result, Routing, Signals, StepKey,
+    Taps, TellFallback, TextChosen,
 };
 use crate::loader::{Conv, Depthwise, Snake};
 use crate::nn::Angles;
@@ -242,6 +242,11 @@ impl<D: Device> Backend for Gpu<D> {
     }
 
     fn past(&self, taps: Taps, width: usize) -> Result<Past<D>> {
+        let each = taps.past() * width * self.float.bytes();
+        if !each.is_multiple_of(4) {
+            // Each stream's is cleared word by word.
+            return Err(ComputeError(format!("a convolution's memory of {each} bytes")));
+        }
         Ok(Past {
             values: None,
             streams: 0,

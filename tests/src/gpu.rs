@@ -1,8 +1,8 @@
 //! `omni-gpu`: whether an NVIDIA device computes what it should, and how fast; in Markdown, from one program that needs
 //! nothing beside it.
 //!
-//! Devices can be had for minutes, on machines with nothing on them. So all that is compared with is compiled in, a time is
-//! given beforehand, what does not fit it is named, and what is known is written at once. With feature `emulator`
+//! Machines with devices are often rented for minutes and have nothing installed. So all that is compared with is compiled in, a
+//! time is given beforehand, what does not fit it is named, and what is known is written at once. With feature `emulator`
 //! everything but the speed can be tried without a device.
 
 mod bench;

@@ -35,7 +35,7 @@ pub(super) fn bandwidth<D: Device>(device: &D, bytes: usize, repeats: u32) -> om
     let copied = 2.0 * bytes as f64 / seconds;
     let x = device.alloc(INPUTS as usize * 2)?;
     device.upload(x.address(), &ones[..INPUTS as usize * 2])?;
-    let outputs = (bytes / 2) as u32 / INPUTS;
+    let outputs = (bytes / 2 / INPUTS as usize) as u32;
     let product = Linear {
         out: to.address(),
         x: x.address(),

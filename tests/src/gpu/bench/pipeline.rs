@@ -31,8 +31,6 @@ pub(super) struct Level {
     pub(super) streams: usize,
     /// How long requests are begun.
     pub(super) time: Duration,
-    /// Frames after which an utterance is long enough: of weights that know no end.
-    pub(super) max_frames: Option<u32>,
 }
 
 /// What came of it.
@@ -102,19 +100,13 @@ impl Server {
         self.0.address()
     }
 
-    /// Steps that were launched without their graph.
-    pub(super) async fn fallbacks(&self) -> f64 {
-        let Some(address) = self.0.metrics_address() else {
-            return f64::NAN;
-        };
+    /// Steps that were launched without their graph; none if no GPU computes.
+    pub(super) async fn fallbacks(&self) -> Option<f64> {
+        let address = self.0.metrics_address()?;
         let reading = Reading::at(address).await;
         let ours = |sample: &&Sample| sample.name == FALLBACKS;
-        reading
-            .samples
-            .iter()
-            .filter(ours)
-            .map(|sample| sample.value)
-            .sum()
+        let counted = reading.samples.iter().filter(ours).map(|sample| sample.value);
+        counted.reduce(|sum, more| sum + more)
     }
 
     pub(super) async fn stop(self) {
@@ -149,7 +141,6 @@ async fn caller(client: Client, number: usize, level: Level, warm: Arc<Barrier>)
     let mut came = Came::default();
     let settings = |turn: usize| SpeechSettings {
         seed: Some((1_000 * number + turn) as u64),
-        max_frames: level.max_frames,
         ..SpeechSettings::default()
     };
     let text = |turn: usize| SENTENCES[(number + turn) % SENTENCES.len()];

@@ -7,8 +7,6 @@ use super::{Run, SPEECH, ms, percentile};
 use crate::gpu::models::Place;
 use crate::gpu::report::{Report, number};
 
-/// Frames of an utterance whose weights know no end: eight seconds at 12.5 a second.
-const RANDOM_FRAMES: u32 = 100;
 /// Reasons of failures that are told, most, of each level.
 const REASONS: usize = 3;
 
@@ -50,7 +48,6 @@ pub(super) fn measure(run: &mut Run<'_>, name: &str) -> anyhow::Result<()> {
         let level = Level {
             streams: batch as usize,
             time: run.asked.load,
-            max_frames: (name != "embedded").then_some(RANDOM_FRAMES),
         };
         let title = format!("{title}, {batch} streams");
         // A first answer is waited for before, and the last ones behind.
@@ -69,16 +66,23 @@ pub(super) fn measure(run: &mut Run<'_>, name: &str) -> anyhow::Result<()> {
     }
     let fallbacks = runtime.block_on(server.fallbacks());
     run.report
-        .line(format!("\nSteps that could not be graphs: {fallbacks}."))?;
-    if fallbacks > 0.0 {
-        run.broken
-            .push(format!("{title}: {fallbacks} steps could not be graphs"));
+        .line(format!("\nSteps that could not be graphs: {}.", told(fallbacks)))?;
+    // None at all is no number: then nothing was computed on a GPU.
+    if fallbacks != Some(0.0) {
+        run.broken.push(format!(
+            "{title}: steps that could not be graphs: {}",
+            told(fallbacks)
+        ));
     }
     if name == SPEECH {
         targets(&levels, run.report)?;
     }
     runtime.block_on(server.stop());
     Ok(())
+}
+
+fn told(fallbacks: Option<f64>) -> String {
+    fallbacks.map_or_else(|| "no GPU has counted any".to_owned(), |count| count.to_string())
 }
 
 /// What such a server is told: its defaults follow the device.

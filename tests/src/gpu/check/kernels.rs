@@ -46,7 +46,7 @@ fn run(program: &Path, device: usize, judge: &mut Judge) -> anyhow::Result<()> {
         .args(["--skip", NEEDS_COMPILER])
         .env(REQUIRED, "1")
         // The tests take the first device.
-        .env("CUDA_VISIBLE_DEVICES", device.to_string())
+        .env(VISIBLE, only(device, std::env::var(VISIBLE).ok().as_deref()))
         .output()
         .with_context(|| format!("cannot start {}", program.display()))?;
     let text = String::from_utf8_lossy(&said.stdout);
@@ -64,6 +64,15 @@ fn run(program: &Path, device: usize, judge: &mut Judge) -> anyhow::Result<()> {
         ),
     }
     Ok(())
+}
+
+/// Which devices a program sees, and in what order.
+const VISIBLE: &str = "CUDA_VISIBLE_DEVICES";
+
+/// The value of [`VISIBLE`] under which the only device is the one that is number `device` now.
+fn only(device: usize, visible: Option<&str>) -> String {
+    let seen = visible.and_then(|seen| seen.split(',').nth(device));
+    seen.map_or_else(|| device.to_string(), |name| name.trim().to_owned())
 }
 
 /// Passed and failed, as a test program says at its end.
@@ -89,6 +98,13 @@ mod tests {
             Some((60, 1))
         );
         assert_eq!(result("running 3 tests"), None);
+    }
+
+    #[test]
+    fn the_device_is_the_same_where_only_some_are_seen() {
+        assert_eq!(only(1, None), "1");
+        assert_eq!(only(1, Some("3, 5")), "5");
+        assert_eq!(only(0, Some("GPU-8a1b")), "GPU-8a1b");
     }
 
     #[test]

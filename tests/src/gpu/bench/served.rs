@@ -65,13 +65,15 @@ pub(super) fn measure(run: &mut Run<'_>, name: &str) -> anyhow::Result<()> {
         levels.push((batch, came));
     }
     let fallbacks = runtime.block_on(server.fallbacks());
-    run.report
-        .line(format!("\nSteps that could not be graphs: {}.", told(fallbacks)))?;
+    run.report.line(format!(
+        "\nSteps that could not be graphs: {}.",
+        counted(fallbacks)
+    ))?;
     // None at all is no number: then nothing was computed on a GPU.
     if fallbacks != Some(0.0) {
         run.broken.push(format!(
             "{title}: steps that could not be graphs: {}",
-            told(fallbacks)
+            counted(fallbacks)
         ));
     }
     if name == SPEECH {
@@ -81,7 +83,7 @@ pub(super) fn measure(run: &mut Run<'_>, name: &str) -> anyhow::Result<()> {
     Ok(())
 }
 
-fn told(fallbacks: Option<f64>) -> String {
+fn counted(fallbacks: Option<f64>) -> String {
     fallbacks.map_or_else(|| "no GPU has counted any".to_owned(), |count| count.to_string())
 }
 

@@ -12,6 +12,11 @@
 //! that order; the victim is recomputed later. A sequence that cannot run (no row from upstream, consumer full) keeps its
 //! place while nobody needs it, and for [`ArConfig::hold_patience`] steps if somebody does.
 //!
+//! *What overlaps.* A step can be begun and ended apart ([`ArEngine::begin_step`], [`ArEngine::end_step`]), and where the
+//! model's work is done elsewhere, another can be begun before the first has ended ([`ArEngine::begin_step_ahead`]): then the
+//! machine has its next step while the caller deals with what the last one gave. Only sequences of the first are in the second,
+//! and only if nobody else could run.
+//!
 //! *What is shared.* Full blocks of equal content, where the model says what stands in them
 //! ([`ArModel::content_keys`]). At least the last known position is always computed, in a block of its own, so a shared
 //! block is never written and nothing is ever copied. (Sharing half-filled blocks, as for several continuations of one
@@ -26,7 +31,7 @@ mod run;
 mod sequence;
 mod slots;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, VecDeque};
 
 pub use config::{AddError, AddOptions, ArConfig, RepetitionLimit};
 pub use report::{ArEvent, ArReport, ArStats, FinishReason, SeqRecord, SeqState};
@@ -35,6 +40,7 @@ use crate::blocks::BlockPool;
 use crate::ids::{SeqId, Stamp};
 use crate::model::{ArModel, ModelError};
 use crate::order::Order;
+use run::Flight;
 use sequence::{Hold, Sequence};
 use slots::{Slot, Slots};
 
@@ -64,6 +70,12 @@ pub struct ArEngine<M: ArModel> {
     unreported_end: bool,
     /// Decodes of the step being planned; kept to spare the allocation.
     decodes: Vec<Slot>,
+    /// Steps under way, at most two.
+    flights: VecDeque<Flight<M::Output>>,
+    /// When the last one was over.
+    landed: Stamp,
+    /// Sequences that have ended, and that a step under way has.
+    gone: Vec<SeqId>,
 }
 
 impl<M: ArModel> ArEngine<M> {
@@ -90,6 +102,9 @@ impl<M: ArModel> ArEngine<M> {
             pending: Vec::new(),
             unreported_end: false,
             decodes: Vec::new(),
+            flights: VecDeque::new(),
+            landed: Stamp::default(),
+            gone: Vec::new(),
         }
     }
 
@@ -130,7 +145,7 @@ impl<M: ArModel> ArEngine<M> {
     }
 
     fn check_options(&self, seq: SeqId, options: &AddOptions) -> Result<(), AddError> {
-        if self.slots.find(seq).is_some() {
+        if self.slots.find(seq).is_some() || self.gone.contains(&seq) {
             return Err(AddError::Duplicate(seq));
         }
         let (waiting, limit) = (self.waiting(), self.config.max_waiting);
@@ -195,7 +210,8 @@ impl<M: ArModel> ArEngine<M> {
     }
 
     /// Ends a sequence now (a stop string was found, upstream failed). Returns whether it was still alive; if so its
-    /// blocks are free and the model has closed it, and the next step's report has its [`ArEvent::Finished`].
+    /// blocks are free, the model has closed it or will after the steps under way, and the next report has its
+    /// [`ArEvent::Finished`].
     pub fn end(&mut self, seq: SeqId, reason: FinishReason) -> bool {
         let Some(slot) = self.slots.find(seq) else {
             return false;
@@ -206,11 +222,16 @@ impl<M: ArModel> ArEngine<M> {
         true
     }
 
-    /// Whether [`step`](Self::step) would do anything. If not, only a call of `add`, `push`, `set_paused` or `end`
+    /// Whether a step is under way, or [`step`](Self::step) would do anything. If not, only a call of `add`, `push`, `set_paused` or `end`
     /// can change that, so a worker may sleep until its next command.
     pub fn has_work(&self) -> bool {
         // A ready sequence always can be served: if nobody with a place can run, they give theirs up.
-        self.unreported_end || !self.ready.is_empty() || self.any_runs()
+        self.is_under_way() || self.unreported_end || !self.ready.is_empty() || self.any_runs()
+    }
+
+    /// Whether a step was begun that has not ended.
+    pub fn is_under_way(&self) -> bool {
+        !self.flights.is_empty()
     }
 
     /// Where a sequence is; `None` once it has ended.
@@ -241,8 +262,11 @@ impl<M: ArModel> ArEngine<M> {
         self.model.prepare(nth, self.config.max_num_seqs)
     }
 
-    /// Gives up the engine and returns the model, all sequences closed.
+    /// Gives up the engine and returns the model, all sequences closed. Waits for the steps under way.
     pub fn into_model(mut self) -> M {
+        while self.is_under_way() {
+            self.land(&mut Stamp::default);
+        }
         for slot in self.slots.all() {
             self.remove(slot, FinishReason::Abort, Stamp::default());
         }
@@ -256,18 +280,45 @@ impl<M: ArModel> ArEngine<M> {
 
     /// Does one step of work: plan, execute, sample. `clock` is read when it begins and when its results are there.
     pub fn step_with(&mut self, mut clock: impl FnMut() -> Stamp) -> ArReport<M::Output> {
-        let began = clock();
-        let mut report = ArReport {
-            events: self.take_pending(began),
-            stats: ArStats::default(),
-            began,
-            ended: began,
-        };
+        self.begin_step(clock());
+        self.end_step(clock)
+    }
+
+    /// Begins a step: plans, executes, and asks for samples. A model that works on the caller's thread has them then.
+    ///
+    /// # Panics
+    /// If a step is under way.
+    pub fn begin_step(&mut self, now: Stamp) {
+        assert!(!self.is_under_way(), "a step is under way");
+        let mut report = ArReport::new(now);
+        report.events = self.take_pending(now);
         self.step += 1;
         let plan = self.plan(&mut report);
-        if !plan.is_empty() {
-            self.run(&plan, &mut clock, &mut report);
+        self.launch(&plan, report);
+    }
+
+    /// Begins another step although one is under way: with sequences of that one, if nobody else could run. Those that
+    /// `has_room` does not say have room for two outputs stay out. Returns whether there was anything to begin.
+    pub fn begin_step_ahead(&mut self, now: Stamp, has_room: impl FnMut(SeqId) -> bool) -> bool {
+        if self.flights.len() != 1 || !self.flights[0].is_asked() {
+            return false;
         }
+        let Some(plan) = self.plan_ahead(has_room) else {
+            return false;
+        };
+        self.step += 1;
+        self.launch(&plan, ArReport::new(now));
+        true
+    }
+
+    /// Waits for the step that was begun first. `clock` is read when its results are there.
+    ///
+    /// # Panics
+    /// If none is under way.
+    pub fn end_step(&mut self, mut clock: impl FnMut() -> Stamp) -> ArReport<M::Output> {
+        let mut report = self.land(&mut clock);
+        let since = self.take_pending(report.ended);
+        report.events.extend(since);
         self.fill_stats(&mut report.stats);
         report
     }
@@ -315,12 +366,25 @@ impl<M: ArModel> ArEngine<M> {
         let mut sequence = self.slots.remove(slot);
         self.pool.release(&mut sequence.blocks);
         sequence.finish(now);
-        self.model.close(sequence.id);
+        self.gone.push(sequence.id);
+        self.close_gone();
         ArEvent::Finished {
             seq: sequence.id,
             reason,
             record: sequence.record,
         }
+    }
+
+    /// Closes what has ended and is in no step under way.
+    fn close_gone(&mut self) {
+        let (model, flights) = (&mut self.model, &self.flights);
+        self.gone.retain(|seq| {
+            let flies = flights.iter().any(|flight| flight.has(*seq));
+            if !flies {
+                model.close(*seq);
+            }
+            flies
+        });
     }
 
     fn leave_queue(&mut self, slot: Slot) {

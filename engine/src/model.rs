@@ -67,7 +67,9 @@ pub enum Sampled<T> {
 ///
 /// Call order for a sequence: `open`, then any number of {`push`, `execute`, `sample`}, then `close`. `execute` leaves
 /// the last position's hidden state and logits of every sequence addressable until the next `execute`; `sample`
-/// finishes the step for those sequences whose computed positions now include everything known so far.
+/// finishes the step for those sequences whose computed positions now include everything known so far. A model whose work
+/// is done elsewhere can be asked and waited for instead ([`ask`](ArModel::ask)), and then anything may be pushed or opened
+/// in between.
 ///
 /// Position `p` below the prompt length is the prompt's; position `prompt + n` is made of output `n` and, where the
 /// sequence is fed from upstream, of its row. A prompt may be computed in any number of pieces, and any piece of any
@@ -111,6 +113,31 @@ pub trait ArModel {
     /// # Errors
     /// [`ModelError::Compute`]: the whole batch is lost.
     fn sample(&mut self, seqs: &[SeqId]) -> Result<Vec<Sampled<Self::Output>>, ModelError>;
+
+    /// Asks for what [`sample`](Self::sample) gives and does not wait for it: [`answer`](Self::answer) does. Returns `false`,
+    /// having done nothing, where the caller's own thread does the work; then there is only `sample`.
+    ///
+    /// # Errors
+    /// [`ModelError::Compute`]: the whole batch is lost, and there will be no answer.
+    fn ask(&mut self, _seqs: &[SeqId]) -> Result<bool, ModelError> {
+        Ok(false)
+    }
+
+    /// Waits for what was asked for first, and gives it in that order. None of those sequences was closed meanwhile.
+    ///
+    /// # Errors
+    /// [`ModelError::Compute`]: the whole batch is lost, prompts in it included.
+    fn answer(&mut self) -> Result<Vec<Sampled<Self::Output>>, ModelError> {
+        Err(ModelError::Compute("nothing was asked for".into()))
+    }
+
+    /// Whether another step may be executed, and asked for, before the last one is answered, that goes on with `seqs`, all of
+    /// which were asked for then, by the position of an output that nobody has seen yet. If it turns out that one of them had
+    /// ended, what comes of its position is thrown away. Steps are computed in the order in which they were executed: blocks of
+    /// a sequence that has ended may be others' in the next one.
+    fn goes_ahead(&self, _seqs: &[SeqId]) -> bool {
+        false
+    }
 
     /// Forgets a sequence. Unknown ids are ignored.
     fn close(&mut self, seq: SeqId);

@@ -145,11 +145,11 @@ impl<M: ArModel> ArEngine<M> {
         self.settle(slot);
     }
 
-    /// Offers the full blocks that a sequence has computed to others.
-    pub(super) fn publish(&mut self, slot: Slot) {
+    /// Offers the full blocks among the first `computed` positions of a sequence to others.
+    pub(super) fn publish(&mut self, slot: Slot, computed: u32) {
         let size = self.pool.block_size();
         let sequence = &mut self.slots[slot];
-        let full = sequence.computed / size;
+        let full = computed / size;
         let Content::Shared(chain) = &mut sequence.content else {
             return;
         };

@@ -2,6 +2,7 @@
 
 use super::slots::Slot;
 use super::{ArEngine, ArReport};
+use crate::ids::SeqId;
 use crate::model::ArModel;
 
 /// One sequence's share of a step.
@@ -93,17 +94,54 @@ impl<M: ArModel> ArEngine<M> {
             self.decodes.sort_unstable_by_key(|slot| slots[*slot].served);
             self.decodes.truncate(budget as usize);
         }
-        for &slot in &self.decodes {
-            let sequence = &mut self.slots[slot];
-            self.turn += 1;
-            sequence.served = self.turn;
-            plan.push(Entry {
-                slot,
-                start: sequence.computed,
-                len: 1,
-                prefill: false,
-            });
+        for i in 0..self.decodes.len() {
+            plan.push(self.decode(self.decodes[i]));
         }
+    }
+
+    /// A turn at decoding.
+    fn decode(&mut self, slot: Slot) -> Entry {
+        let sequence = &mut self.slots[slot];
+        self.turn += 1;
+        sequence.served = self.turn;
+        Entry {
+            slot,
+            start: sequence.computed,
+            len: 1,
+            prefill: false,
+        }
+    }
+
+    /// One position more of those in the step under way, if nobody else could run: whoever could would have to wait for a
+    /// second step. Of those in it, who will not be able to go on, as far as that is known, and who has no room for two
+    /// outputs stays out.
+    pub(super) fn plan_ahead(&mut self, mut has_room: impl FnMut(SeqId) -> bool) -> Option<Vec<Entry>> {
+        if self.may_make_room() {
+            return None;
+        }
+        let mut going = Vec::with_capacity(self.running.len());
+        for &slot in &self.running {
+            let sequence = &self.slots[slot];
+            if !sequence.is_runnable() {
+                continue;
+            }
+            if sequence.asked == 0 {
+                return None;
+            }
+            if sequence.goes_on() && has_room(sequence.id) {
+                going.push(slot);
+            }
+        }
+        let seqs: Vec<SeqId> = going.iter().map(|slot| self.slots[*slot].id).collect();
+        let fits = going.len() <= self.config.max_num_batched_tokens as usize;
+        if going.is_empty() || !fits || !self.model.goes_ahead(&seqs) {
+            return None;
+        }
+        // Whoever has got a block already when there are no more keeps it: it is needed one step later.
+        if !going.iter().all(|slot| self.grow(*slot)) {
+            return None;
+        }
+        Some(going.into_iter().map(|slot| self.decode(slot)).collect())
     }
 
     /// Next chunks of admitted prompts; their blocks were taken at admission. Returns the budget left.
@@ -133,9 +171,10 @@ impl<M: ArModel> ArEngine<M> {
         len
     }
 
-    /// Makes a sequence hold blocks for all its known positions.
+    /// Makes a sequence hold blocks for all its known positions, and for those of the outputs asked for.
     pub(super) fn grow(&mut self, slot: Slot) -> bool {
         let sequence = &mut self.slots[slot];
-        self.pool.grow(&mut sequence.blocks, sequence.known)
+        self.pool
+            .grow(&mut sequence.blocks, sequence.known + sequence.asked)
     }
 }

@@ -192,8 +192,20 @@ pub struct ArReport<T> {
     pub events: Vec<ArEvent<T>>,
     /// Counts for this step.
     pub stats: ArStats,
-    /// When the step began.
+    /// When the step began; one begun ahead begins when the one before it is over.
     pub began: Stamp,
     /// When its results were there: the time of its outputs.
     pub ended: Stamp,
+}
+
+impl<T> ArReport<T> {
+    /// Of a step that begins now.
+    pub(super) fn new(now: Stamp) -> Self {
+        Self {
+            events: Vec::new(),
+            stats: ArStats::default(),
+            began: now,
+            ended: now,
+        }
+    }
 }

@@ -1,4 +1,8 @@
 //! Doing what was planned, and booking what came of it.
+//!
+//! A step is begun, which books what it computes, and ended, which books what it gave. In between it is under way: a
+//! sequence may end meanwhile, and what the step gives for it is thrown away then. Its blocks are free at once, because
+//! steps are computed in the order in which they were begun; the model closes it when no step under way has it any more.
 
 use super::plan::Entry;
 use super::slots::{Slot, Slots};
@@ -7,44 +11,88 @@ use crate::blocks::BlockPool;
 use crate::ids::{SeqId, Stamp};
 use crate::model::{ArModel, ModelError, Sampled, SeqStep};
 
-impl<M: ArModel> ArEngine<M> {
-    pub(super) fn run(
-        &mut self,
-        plan: &[Entry],
-        clock: &mut impl FnMut() -> Stamp,
-        report: &mut ArReport<M::Output>,
-    ) {
-        let (slots, pool) = (&self.slots, &self.pool);
-        let batch: Vec<SeqStep<'_>> = plan.iter().map(|entry| seq_step(entry, slots, pool)).collect();
-        if let Err(error) = self.model.execute(&batch) {
-            report.ended = clock();
-            self.fail(plan.iter().map(|entry| entry.slot), &error, report);
-            return;
-        }
-        let complete = self.advance(plan, &mut report.stats);
-        if complete.is_empty() {
-            report.ended = clock();
-            return;
-        }
-        let seqs: Vec<SeqId> = complete.iter().map(|slot| self.slots[*slot].id).collect();
-        let sampled = self.model.sample(&seqs);
-        report.ended = clock();
-        match sampled {
-            Ok(sampled) => {
-                let (found, expected) = (sampled.len(), seqs.len());
-                assert_eq!(found, expected, "the model must answer for every sequence");
-                for (slot, result) in complete.into_iter().zip(sampled) {
-                    self.apply(slot, result, report);
-                }
-            }
-            Err(error) => self.fail(complete.into_iter(), &error, report),
-        }
+/// A sequence in a step.
+#[derive(Debug, Clone, Copy)]
+struct Member {
+    slot: Slot,
+    seq: SeqId,
+    /// Whether the sequence in the slot is still this one.
+    arrival: u64,
+    /// Positions computed when the step is over.
+    computed: u32,
+    /// It has caught up then, and is sampled.
+    sampled: bool,
+}
+
+/// What a step gave, or how that is to be had.
+#[derive(Debug)]
+enum Given<T> {
+    /// No sequence has caught up.
+    Nothing,
+    /// The model was asked.
+    Asked,
+    Sampled(Vec<Sampled<T>>),
+    Failed(ModelError),
+}
+
+/// A step that was begun.
+#[derive(Debug)]
+pub(super) struct Flight<T> {
+    members: Vec<Member>,
+    given: Given<T>,
+    report: ArReport<T>,
+}
+
+impl<T> Flight<T> {
+    pub(super) fn has(&self, seq: SeqId) -> bool {
+        self.members.iter().any(|member| member.seq == seq)
     }
 
-    /// Books the computed positions; returns the sequences that have caught up and can be sampled.
-    fn advance(&mut self, plan: &[Entry], stats: &mut ArStats) -> Vec<Slot> {
-        let mut complete = Vec::with_capacity(plan.len());
-        for entry in plan {
+    /// Whether all its sequences have been asked about.
+    pub(super) fn is_asked(&self) -> bool {
+        matches!(self.given, Given::Asked) && self.members.iter().all(|member| member.sampled)
+    }
+}
+
+impl<M: ArModel> ArEngine<M> {
+    /// Begins what was planned.
+    pub(super) fn launch(&mut self, plan: &[Entry], mut report: ArReport<M::Output>) {
+        let (mut members, mut given) = (self.members(plan), Given::Nothing);
+        if !plan.is_empty() {
+            let (slots, pool) = (&self.slots, &self.pool);
+            let batch: Vec<SeqStep<'_>> = plan.iter().map(|entry| seq_step(entry, slots, pool)).collect();
+            given = match self.model.execute(&batch) {
+                Ok(()) => {
+                    self.advance(plan, &mut members, &mut report.stats);
+                    self.ask(&members)
+                }
+                Err(error) => Given::Failed(error),
+            };
+        }
+        self.flights.push_back(Flight {
+            members,
+            given,
+            report,
+        });
+    }
+
+    fn members(&self, plan: &[Entry]) -> Vec<Member> {
+        let member = |entry: &Entry| {
+            let sequence = &self.slots[entry.slot];
+            Member {
+                slot: entry.slot,
+                seq: sequence.id,
+                arrival: sequence.order.arrival,
+                computed: entry.start + entry.len,
+                sampled: false,
+            }
+        };
+        plan.iter().map(member).collect()
+    }
+
+    /// Books the computed positions, and which sequences have caught up.
+    fn advance(&mut self, plan: &[Entry], members: &mut [Member], stats: &mut ArStats) {
+        for (entry, member) in plan.iter().zip(members) {
             let sequence = &mut self.slots[entry.slot];
             sequence.computed += entry.len;
             let again = sequence.reached.min(sequence.computed);
@@ -56,12 +104,85 @@ impl<M: ArModel> ArEngine<M> {
                 }
                 false => stats.decode_tokens += entry.len,
             }
-            if sequence.computed == sequence.known {
-                complete.push(entry.slot);
-            }
-            self.publish(entry.slot);
+            member.sampled = sequence.computed == sequence.known + sequence.asked;
+            sequence.asked += u32::from(member.sampled);
         }
-        complete
+    }
+
+    fn ask(&mut self, members: &[Member]) -> Given<M::Output> {
+        let sampled = members.iter().filter(|member| member.sampled);
+        let seqs: Vec<SeqId> = sampled.map(|member| member.seq).collect();
+        if seqs.is_empty() {
+            return Given::Nothing;
+        }
+        let given = match self.model.ask(&seqs) {
+            Ok(true) => Ok(Given::Asked),
+            Ok(false) => self.model.sample(&seqs).map(Given::Sampled),
+            Err(error) => Err(error),
+        };
+        given.unwrap_or_else(Given::Failed)
+    }
+
+    /// Waits for the step that was begun first, and books what it gave.
+    pub(super) fn land(&mut self, clock: &mut impl FnMut() -> Stamp) -> ArReport<M::Output> {
+        let flight = self.flights.pop_front().expect("a step was begun");
+        let Flight {
+            members,
+            given,
+            mut report,
+        } = flight;
+        let given = match given {
+            Given::Asked => self.model.answer().map_or_else(Given::Failed, Given::Sampled),
+            given => given,
+        };
+        if !members.is_empty() {
+            report.ended = clock();
+            // One that was begun ahead was not worked on before the one in front of it was over.
+            report.began = report.began.max(self.landed).min(report.ended);
+            self.landed = report.ended;
+        }
+        match given {
+            Given::Failed(error) => self.fail(&members, &error, &mut report),
+            Given::Nothing => self.publish_all(&members),
+            Given::Asked => unreachable!("it was answered"),
+            Given::Sampled(sampled) => {
+                self.publish_all(&members);
+                self.book(&members, sampled, &mut report);
+            }
+        }
+        self.close_gone();
+        report
+    }
+
+    /// Whether the sequence has not ended since.
+    fn lives(&self, member: &Member) -> bool {
+        let there = self.slots.get(member.slot);
+        there.is_some_and(|sequence| sequence.order.arrival == member.arrival)
+    }
+
+    fn publish_all(&mut self, members: &[Member]) {
+        for member in members {
+            if self.lives(member) {
+                self.publish(member.slot, member.computed);
+            }
+        }
+    }
+
+    fn book(
+        &mut self,
+        members: &[Member],
+        results: Vec<Sampled<M::Output>>,
+        report: &mut ArReport<M::Output>,
+    ) {
+        let sampled: Vec<&Member> = members.iter().filter(|member| member.sampled).collect();
+        let (found, expected) = (results.len(), sampled.len());
+        assert_eq!(found, expected, "the model must answer for every sequence");
+        for (member, result) in sampled.into_iter().zip(results) {
+            if self.lives(member) {
+                self.slots[member.slot].asked -= 1;
+                self.apply(member.slot, result, report);
+            }
+        }
     }
 
     fn apply(&mut self, slot: Slot, result: Sampled<M::Output>, report: &mut ArReport<M::Output>) {
@@ -110,16 +231,13 @@ impl<M: ArModel> ArEngine<M> {
         None
     }
 
-    fn fail(
-        &mut self,
-        slots: impl Iterator<Item = Slot>,
-        error: &ModelError,
-        report: &mut ArReport<M::Output>,
-    ) {
-        for slot in slots {
-            let reason = FinishReason::Error(error.to_string());
-            let event = self.remove(slot, reason, report.ended);
-            report.events.push(event);
+    fn fail(&mut self, members: &[Member], error: &ModelError, report: &mut ArReport<M::Output>) {
+        for member in members {
+            if self.lives(member) {
+                let reason = FinishReason::Error(error.to_string());
+                let event = self.remove(member.slot, reason, report.ended);
+                report.events.push(event);
+            }
         }
     }
 }

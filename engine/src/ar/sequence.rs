@@ -65,12 +65,14 @@ pub(super) struct Sequence {
     pub(super) content: Content,
     /// Leading blocks that were shared or offered for sharing.
     pub(super) published: u32,
-    /// Positions whose KV rows are in `blocks`.
+    /// Positions whose KV rows are in `blocks`, or will be when the steps under way are over.
     pub(super) computed: u32,
     /// Most positions it ever had computed.
     pub(super) reached: u32,
     /// Positions that can be computed: the prompt, and one per output.
     pub(super) known: u32,
+    /// Outputs asked for that have not come yet: one for each step under way that it is sampled in.
+    pub(super) asked: u32,
     pub(super) record: SeqRecord,
     pub(super) tail: Option<Tail>,
     paused: bool,
@@ -104,6 +106,7 @@ impl Sequence {
             computed: 0,
             reached: 0,
             known: prompt,
+            asked: 0,
             record,
             tail: options.repetition.map(Tail::new),
             paused: false,
@@ -130,9 +133,20 @@ impl Sequence {
         self.known += 1;
     }
 
-    /// Whether the next output needs a row that upstream has not sent yet. Output `n` (from 0) consumes row `n`.
+    /// Whether the next output needs a row that upstream has not sent yet.
     pub(super) fn lacks_row(&self) -> bool {
-        self.options.needs_rows && !self.rows_closed && self.rows <= self.record.outputs
+        self.lacks_row_for(self.record.outputs)
+    }
+
+    /// Output `n` (from 0) consumes row `n`.
+    fn lacks_row_for(&self, output: u32) -> bool {
+        self.options.needs_rows && !self.rows_closed && self.rows <= output
+    }
+
+    /// Whether it will be able to go on after the outputs asked for, unless they end it.
+    pub(super) fn goes_on(&self) -> bool {
+        let next = self.record.outputs + self.asked;
+        next < self.options.max_outputs && !self.lacks_row_for(next)
     }
 
     /// Why it cannot be computed now whatever place and blocks it had; `None` if it can.
@@ -187,6 +201,7 @@ impl Sequence {
     /// Loses its place; its blocks have been released.
     pub(super) fn preempt(&mut self, now: Stamp) {
         self.enter(Phase::Preempted);
+        assert_eq!(self.asked, 0, "{:?} lost its place in a step", self.id);
         assert!(
             self.blocks.is_empty(),
             "{:?} lost its place but kept blocks",

@@ -39,6 +39,11 @@ impl Slots {
         self.by_id.get(&seq).copied()
     }
 
+    /// The sequence there, if there is one.
+    pub(super) fn get(&self, slot: Slot) -> Option<&Sequence> {
+        self.entries.get(slot.0 as usize)?.as_ref()
+    }
+
     pub(super) fn len(&self) -> usize {
         self.by_id.len()
     }

@@ -2,6 +2,7 @@
 
 mod admission;
 mod life;
+mod overlap;
 mod places;
 mod prefix;
 mod steps;

@@ -1,6 +1,6 @@
 //! The model of these tests, and short ways to drive an engine over it.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{HashMap, HashSet, VecDeque};
 use std::ops::Range;
 use std::time::Duration;
 
@@ -49,6 +49,10 @@ pub(super) struct Oracle {
     pub(super) open: HashMap<SeqId, Life>,
     kv: HashMap<(BlockId, u32), u64>,
     pub(super) fail_next: bool,
+    /// Samples when it is asked and gives them when it is to answer.
+    pub(super) apart: bool,
+    pub(super) fail_answer: bool,
+    asked: VecDeque<Vec<(SeqId, Sampled<Out>)>>,
     /// Entries of the last `execute`: sequence, start, length.
     pub(super) batch: Vec<(SeqId, u32, u32)>,
 }
@@ -62,6 +66,8 @@ pub(super) struct Life {
     values: Vec<u64>,
     tokens: Vec<u32>,
     computed: u32,
+    /// It has given its end: what is computed of it after that is nothing.
+    over: bool,
 }
 
 impl Life {
@@ -108,6 +114,7 @@ pub(super) fn alone(seq: SeqId, request: &Request, rows: &[u32], outputs: usize)
         values: Vec::new(),
         tokens: Vec::new(),
         computed: 0,
+        over: false,
     };
     let next = |_| {
         let out = life.next(seq, life.row(life.known() - 1));
@@ -137,6 +144,7 @@ impl ArModel for Oracle {
             values: Vec::new(),
             tokens: Vec::new(),
             computed: 0,
+            over: false,
         };
         assert!(self.open.insert(seq, life).is_none(), "{seq:?} opened twice");
         Ok(prompt)
@@ -161,6 +169,14 @@ impl ArModel for Oracle {
         for step in batch {
             let life = self.open.get_mut(&step.seq).expect("an open sequence");
             assert!(step.len > 0, "an empty step");
+            if life.over {
+                for p in step.start..step.start + step.len {
+                    let slot = (step.blocks[(p / size) as usize], p % size);
+                    assert!(written.insert(slot), "two sequences write one row");
+                    self.kv.insert(slot, 0);
+                }
+                continue;
+            }
             assert!(
                 step.start + step.len <= life.known(),
                 "computed beyond what is known"
@@ -196,8 +212,12 @@ impl ArModel for Oracle {
         let mut sampled = Vec::new();
         for seq in seqs {
             let life = self.open.get_mut(seq).expect("an open sequence");
-            assert_eq!(life.computed, life.known(), "sampled before it caught up");
+            assert!(
+                life.over || life.computed == life.known(),
+                "sampled before it caught up"
+            );
             if life.tokens.len() as u32 == life.request.life {
+                life.over = true;
                 sampled.push(Sampled::End);
                 continue;
             }
@@ -206,6 +226,35 @@ impl ArModel for Oracle {
             sampled.push(Sampled::Item(out));
         }
         Ok(sampled)
+    }
+
+    fn ask(&mut self, seqs: &[SeqId]) -> Result<bool, ModelError> {
+        if self.apart {
+            let sampled = self.sample(seqs)?;
+            self.asked.push_back(seqs.iter().copied().zip(sampled).collect());
+        }
+        Ok(self.apart)
+    }
+
+    fn answer(&mut self) -> Result<Vec<Sampled<Out>>, ModelError> {
+        let asked = self.asked.pop_front().expect("it was asked");
+        if std::mem::take(&mut self.fail_answer) {
+            return Err(ModelError::Compute("scripted, late".into()));
+        }
+        let open = |(seq, sampled)| {
+            assert!(
+                self.open.contains_key(&seq),
+                "{seq:?} was closed before its answer"
+            );
+            sampled
+        };
+        Ok(asked.into_iter().map(open).collect())
+    }
+
+    fn goes_ahead(&self, seqs: &[SeqId]) -> bool {
+        let last = self.asked.back().expect("it was asked");
+        assert!(seqs.iter().all(|seq| last.iter().any(|(asked, _)| asked == seq)));
+        self.apart
     }
 
     fn close(&mut self, seq: SeqId) {
@@ -221,6 +270,13 @@ impl ArModel for Oracle {
 
     fn token(&self, output: &Out) -> Option<u32> {
         Some(output.token)
+    }
+}
+
+impl Oracle {
+    /// Answers that nobody has waited for.
+    pub(super) fn asked_of(&self) -> usize {
+        self.asked.len()
     }
 }
 
@@ -372,7 +428,7 @@ impl Engine {
         );
         assert_eq!(
             self.model.open.len(),
-            self.slots.len(),
+            self.slots.len() + self.gone.len(),
             "sequences the model has open"
         );
     }

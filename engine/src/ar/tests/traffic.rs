@@ -28,6 +28,9 @@ enum Op {
     End { nth: usize, stop: bool },
     FailNext,
     Steps(u32),
+    Begin,
+    Ahead { room: u8 },
+    EndStep { fails: bool },
 }
 
 fn arrival() -> impl Strategy<Value = Arrival> {
@@ -64,6 +67,20 @@ fn op() -> impl Strategy<Value = Op> {
         2 => (0..8usize, any::<bool>()).prop_map(|(nth, stop)| Op::End { nth, stop }),
         1 => Just(Op::FailNext),
         16 => (1..4u32).prop_map(Op::Steps),
+    ]
+}
+
+/// With steps that are begun and ended apart.
+fn overlapped_op() -> impl Strategy<Value = Op> {
+    let fails = prop::bool::weighted(0.05);
+    prop_oneof![
+        3 => op().prop_map(|op| match op {
+            Op::Steps(_) => Op::Begin,
+            op => op,
+        }),
+        2 => Just(Op::Begin),
+        4 => prop_oneof![4 => Just(u8::MAX), 1 => any::<u8>()].prop_map(|room| Op::Ahead { room }),
+        3 => fails.prop_map(|fails| Op::EndStep { fails }),
     ]
 }
 
@@ -144,6 +161,32 @@ impl World {
                     self.step()?;
                 }
             }
+            Op::Begin => match self.engine.is_under_way() {
+                false => self.engine.begin_step(NOW),
+                true => self.end_step()?,
+            },
+            Op::Ahead { room } => {
+                let before = self.engine.model.batch.clone();
+                let ahead = self
+                    .engine
+                    .begin_step_ahead(NOW, |seq| room >> (seq.0 % 8) & 1 != 0);
+                let batch = &self.engine.model.batch;
+                prop_assert!(ahead || *batch == before);
+                prop_assert!(
+                    !ahead
+                        || batch
+                            .iter()
+                            .all(|new| before.iter().any(|old| old.0 == new.0 && new.2 == 1))
+                );
+            }
+            Op::EndStep { fails } => {
+                if self.engine.is_under_way() {
+                    self.engine.model.fail_answer = fails;
+                    self.failing |= fails;
+                    self.end_step()?;
+                    self.engine.model.fail_answer = false;
+                }
+            }
         }
         self.engine.audit();
         Ok(())
@@ -191,6 +234,15 @@ impl World {
         prop_assert!(self.engine.end(seq, reason.clone()));
         prop_assert!(!self.engine.end(seq, FinishReason::Abort), "it is over");
         self.live.get_mut(&seq).expect("live").ending = Some(reason);
+        Ok(())
+    }
+
+    /// Ends the step that was begun first.
+    fn end_step(&mut self) -> TestCaseResult {
+        let report = self.engine.end_step(|| NOW);
+        for event in report.events {
+            self.book(event)?;
+        }
         Ok(())
     }
 
@@ -358,6 +410,10 @@ impl World {
                 }
             }
         }
+        while self.engine.is_under_way() {
+            self.end_step()?;
+            self.engine.audit();
+        }
         let mut steps = 0;
         while self.engine.has_work() {
             self.step()?;
@@ -388,6 +444,22 @@ proptest! {
         ops in prop::collection::vec(op(), 1..100),
     ) {
         let mut world = World::new(config, blocks);
+        for op in ops {
+            world.perform(op)?;
+        }
+        world.finish()?;
+        world.check_empty()?;
+    }
+
+    /// Whatever comes between the beginning and the end of a step, and whichever steps are begun ahead: nobody notices.
+    #[test]
+    fn steps_that_overlap_give_what_steps_in_turn_give(
+        config in config(),
+        blocks in 5..14u32,
+        ops in prop::collection::vec(overlapped_op(), 1..150),
+    ) {
+        let mut world = World::new(config, blocks);
+        world.engine.model.apart = true;
         for op in ops {
             world.perform(op)?;
         }

@@ -107,10 +107,24 @@ KERNEL(lookup_sum, 1024, lookup_sum<T>,
         uint32_t stride),
        (acc, tables, ids, index, rows, width, groups, stride))
 
-/// `to[i] = at[index[i]]` for words: ids picked and put in another order. Beyond `words`, 0xffffffff.
-__device__ void pick_words(Out<uint32_t> to, In<uint32_t> from, In<uint32_t> index, uint32_t count, uint32_t words) {
-    unsigned i = blockIdx.x * blockDim.x + threadIdx.x;
-    if (i < count) to[i] = index[i] < words ? from[index[i]] : kNone;
+/// `to[index[i]] = from[i]` for rows of `width` words, no row named twice; those that there are not are left out.
+__device__ void put_rows(Out<uint32_t> to, In<uint32_t> from, In<uint32_t> index, uint32_t rows, uint32_t width) {
+    uint32_t row = index[blockIdx.x];
+    if (row >= rows) return;
+    to += static_cast<size_t>(row) * width;
+    from = from + static_cast<size_t>(blockIdx.x) * width;
+    for (unsigned c = threadIdx.x; c < width; c += blockDim.x) to[c] = from[c];
 }
-PLAIN_KERNEL(pick, 256, pick_words, (Out<uint32_t> to, In<uint32_t> from, In<uint32_t> index, uint32_t count, uint32_t words),
-             (to, from, index, count, words))
+PLAIN_KERNEL(put, 256, put_rows, (Out<uint32_t> to, In<uint32_t> from, In<uint32_t> index, uint32_t rows, uint32_t width),
+             (to, from, index, rows, width))
+
+/// `to[i] = from[index[i]]` for rows of `width` words; of rows that there are not, 0xffffffff.
+__device__ void take_rows(Out<uint32_t> to, In<uint32_t> from, In<uint32_t> index, uint32_t rows, uint32_t width) {
+    uint32_t row = index[blockIdx.x];
+    to += static_cast<size_t>(blockIdx.x) * width;
+    bool there = row < rows;
+    if (there) from = from + static_cast<size_t>(row) * width;
+    for (unsigned c = threadIdx.x; c < width; c += blockDim.x) to[c] = there ? from[c] : kNone;
+}
+PLAIN_KERNEL(take, 256, take_rows, (Out<uint32_t> to, In<uint32_t> from, In<uint32_t> index, uint32_t rows, uint32_t width),
+             (to, from, index, rows, width))

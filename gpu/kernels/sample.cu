@@ -7,7 +7,7 @@
 
 /// As `SampleRow` in `src/kernels/sample.rs`.
 constexpr uint32_t kTemperature = 0, kTopK = 1, kTopP = 2, kPenalty = 3, kMinTokens = 4, kSuppressFrom = 5, kEnd = 6, kBegin = 7,
-                   kCount = 8, kSeedLow = 9, kSeedHigh = 10, kStep = 11, kGroup = 12, kSettings = 16;
+                   kCount = 8, kSeedLow = 9, kSeedHigh = 10, kStep = 11, kGroup = 12, kSaid = 13, kSettings = 16;
 
 /// The `k`-th largest of the finite values, `k` from 1 to their number. `histogram`: 256 counters.
 __device__ __forceinline__ float kth_largest(Shared<float> values, uint32_t count, uint32_t k, Shared<uint32_t> histogram) {
@@ -67,7 +67,8 @@ __device__ __forceinline__ void sort(Shared<uint64_t> keys, unsigned size) {
 
 /// Copies a row's logits and does to them what is done before anything is chosen. False if one is not finite.
 template <typename T>
-__device__ __forceinline__ bool prepare(Shared<float> values, In<T> logits, In<uint32_t> row, In<uint32_t> generated, uint32_t vocab) {
+__device__ __forceinline__ bool prepare(Shared<float> values, In<T> logits, In<uint32_t> row, In<uint32_t> generated, In<uint32_t> said,
+                                        uint32_t vocab) {
     bool bad = false;
     for (unsigned i = threadIdx.x; i < vocab; i += blockDim.x) {
         values[i] = widen(logits[i]);
@@ -76,8 +77,9 @@ __device__ __forceinline__ bool prepare(Shared<float> values, In<T> logits, In<u
     if (block_any(bad)) return false;
     float penalty = __uint_as_float(row[kPenalty]);
     if (penalty != 1.0f) {
-        for (unsigned i = threadIdx.x; i < row[kCount]; i += blockDim.x) {
-            uint32_t id = generated[row[kBegin] + i];
+        uint32_t count = row[kCount], last = said ? row[kSaid] : kNone;
+        for (unsigned i = threadIdx.x; i < count + (last != kNone); i += blockDim.x) {
+            uint32_t id = i < count ? generated[row[kBegin] + i] : said[last];
             if (id >= vocab) continue;
             // From the logit as it came: an id that is named twice is penalised once.
             float v = widen(logits[id]);
@@ -136,8 +138,8 @@ __device__ __forceinline__ uint32_t draw(Shared<uint64_t> keys, Shared<float> we
 /// `out[row * stride]` = the id chosen from `logits [rows, vocab]`, or 0xffffffff if a logit of the row is not finite.
 /// Shared memory: [vocab] values, [a power of two of at least vocab] keys.
 template <typename T>
-__device__ void sample(Out<uint32_t> out, In<T> logits, In<uint32_t> settings, In<uint32_t> generated, uint32_t vocab, uint32_t stride,
-                       uint32_t keys_at) {
+__device__ void sample(Out<uint32_t> out, In<T> logits, In<uint32_t> settings, In<uint32_t> generated, In<uint32_t> said, uint32_t vocab,
+                       uint32_t stride, uint32_t keys_at) {
     __shared__ uint32_t kept;
     In<uint32_t> row = settings + static_cast<size_t>(blockIdx.x) * kSettings;
     logits = logits + static_cast<size_t>(blockIdx.x) * vocab;
@@ -145,7 +147,7 @@ __device__ void sample(Out<uint32_t> out, In<T> logits, In<uint32_t> settings, I
     Shared<float> values = shared_as<float>();
     Shared<uint64_t> keys = shared_as<uint64_t>() + keys_at;
     if (threadIdx.x == 0) kept = 0;
-    if (!prepare(values, logits, row, generated, vocab)) {
+    if (!prepare(values, logits, row, generated, said, vocab)) {
         if (threadIdx.x == 0) *out = kNone;
         return;
     }
@@ -179,8 +181,9 @@ __device__ void sample(Out<uint32_t> out, In<T> logits, In<uint32_t> settings, I
     if (threadIdx.x == 0) *out = draw(keys, values, kept, row);
 }
 KERNEL(sample, 512, sample<T>,
-       (Out<uint32_t> out, In<T> logits, In<uint32_t> settings, In<uint32_t> generated, uint32_t vocab, uint32_t stride, uint32_t keys_at),
-       (out, logits, settings, generated, vocab, stride, keys_at))
+       (Out<uint32_t> out, In<T> logits, In<uint32_t> settings, In<uint32_t> generated, In<uint32_t> said, uint32_t vocab, uint32_t stride,
+        uint32_t keys_at),
+       (out, logits, settings, generated, said, vocab, stride, keys_at))
 
 /// `out[row * stride]` = the first of the largest of `logits [rows, vocab]`, or 0xffffffff if one is not finite. Reads each once.
 template <typename T>

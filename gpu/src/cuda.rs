@@ -12,7 +12,7 @@ use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use cudarc::driver::{CudaContext, CudaGraph, CudaStream, DriverError, result, sys};
+use cudarc::driver::{CudaContext, CudaEvent, CudaGraph, CudaStream, DriverError, result, sys};
 
 use crate::device::{Device, GpuError, Result};
 use crate::kernels;
@@ -289,18 +289,25 @@ impl Cuda {
             .map_err(failed("cuMemcpyHtoDAsync"))
     }
 
-    /// Copies from the device and waits.
+    /// Asks for a copy from the device.
     fn copy_out(&self, from: Address, to: &mut [u8]) -> Result<()> {
         self.idle()?;
-        if !to.is_empty() {
-            #[expect(unsafe_code, reason = "the driver's interface is C")]
-            // SAFETY: the context is bound and the stream is its own; `to` is borrowed until the wait below is over.
-            let asked = unsafe { result::memcpy_dtoh_async(to, from.0, self.stream.cu_stream()) };
-            let waited = self.wait();
-            asked.map_err(failed("cuMemcpyDtoHAsync"))?;
-            return waited;
+        if to.is_empty() {
+            return Ok(());
         }
-        self.wait()
+        #[expect(unsafe_code, reason = "the driver's interface is C")]
+        // SAFETY: the context is bound and the stream is its own; callers wait before `to` may go or be looked at.
+        unsafe { result::memcpy_dtoh_async(to, from.0, self.stream.cu_stream()) }
+            .map_err(failed("cuMemcpyDtoHAsync"))
+    }
+}
+
+/// An event behind the work that was asked for.
+pub struct CudaMark(CudaEvent);
+
+impl fmt::Debug for CudaMark {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("CudaMark").finish_non_exhaustive()
     }
 }
 
@@ -333,6 +340,7 @@ unsafe impl Send for RecordedGraph {}
 impl Device for Cuda {
     type Memory = CudaMemory;
     type Staging = CudaStaging;
+    type Mark = CudaMark;
     type Graph = RecordedGraph;
 
     fn name(&self) -> String {
@@ -368,15 +376,30 @@ impl Device for Cuda {
     }
 
     fn download(&self, from: Address, to: &mut [u8]) -> Result<()> {
-        self.copy_out(from, to)
+        let asked = self.copy_out(from, to);
+        // Also after a failure: nothing may write `to` after this.
+        let waited = if matches!(asked, Err(GpuError::Recording(_))) {
+            Ok(())
+        } else {
+            self.wait()
+        };
+        asked.and(waited)
     }
 
     fn send(&self, to: Address, from: &CudaStaging, bytes: usize) -> Result<()> {
         self.copy_in(to, from.first(bytes)?)
     }
 
-    fn fetch(&self, from: Address, to: &mut CudaStaging, bytes: usize) -> Result<()> {
-        self.copy_out(from, to.first_mut(bytes)?)
+    fn receive(&self, from: Address, to: &mut CudaStaging, bytes: usize) -> Result<CudaMark> {
+        let event = self.device.context.new_event(None).map_err(failed("cuEventCreate"))?;
+        self.copy_out(from, to.first_mut(bytes)?)?;
+        event.record(&self.stream).map_err(failed("cuEventRecord"))?;
+        Ok(CudaMark(event))
+    }
+
+    fn reach(&self, mark: &CudaMark) -> Result<()> {
+        self.idle()?;
+        mark.0.synchronize().map_err(failed("cuEventSynchronize"))
     }
 
     fn launch(&self, launch: &Launch) -> Result<()> {

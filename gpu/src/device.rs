@@ -76,6 +76,8 @@ pub trait Device: Clone + fmt::Debug + Send + Sync + 'static {
     type Memory: Memory;
     /// Pinned host memory.
     type Staging: Staging;
+    /// A moment in the queue's work.
+    type Mark: fmt::Debug + Send + 'static;
     /// Recorded launches, ready to be run again. It refers to the buffers that they name and does not keep them.
     type Graph: fmt::Debug + Send + 'static;
 
@@ -100,7 +102,7 @@ pub trait Device: Clone + fmt::Debug + Send + Sync + 'static {
     /// [`GpuError::Memory`].
     fn alloc(&self, bytes: usize) -> Result<Self::Memory>;
 
-    /// Zeroed host memory for [`Device::send`] and [`Device::fetch`].
+    /// Zeroed host memory for [`Device::send`] and [`Device::receive`].
     ///
     /// # Errors
     /// [`GpuError::Memory`].
@@ -118,18 +120,25 @@ pub trait Device: Clone + fmt::Debug + Send + Sync + 'static {
     /// As [`Device::upload`], and those of earlier work that failed.
     fn download(&self, from: Address, to: &mut [u8]) -> Result<()>;
 
-    /// Copies the first `bytes` of `from` to the device, some time later: until [`Device::wait`], [`Device::download`]
-    /// or [`Device::fetch`] has returned, `from` must not be changed.
+    /// Copies the first `bytes` of `from` to the device, some time later: until [`Device::wait`] or [`Device::download`]
+    /// has returned, or [`Device::reach`] of a later mark, `from` must not be changed.
     ///
     /// # Errors
     /// As [`Device::upload`].
     fn send(&self, to: Address, from: &Self::Staging, bytes: usize) -> Result<()>;
 
-    /// As [`Device::download`], into the first `bytes` of `to`.
+    /// Copies from the device into the first `bytes` of `to` when all that was asked for before is done, and does not wait:
+    /// `to` is not to be touched until [`Device::reach`] of the mark has returned.
     ///
     /// # Errors
-    /// As [`Device::download`].
-    fn fetch(&self, from: Address, to: &mut Self::Staging, bytes: usize) -> Result<()>;
+    /// As [`Device::upload`].
+    fn receive(&self, from: Address, to: &mut Self::Staging, bytes: usize) -> Result<Self::Mark>;
+
+    /// Waits until what was asked for before the mark is done; what was asked for after it goes on.
+    ///
+    /// # Errors
+    /// What went wrong in it, as far as that is known; [`GpuError::Recording`] while recording.
+    fn reach(&self, mark: &Self::Mark) -> Result<()>;
 
     /// Runs a launch, or records it while recording. One without blocks does nothing.
     ///

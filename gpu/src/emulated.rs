@@ -1,9 +1,13 @@
 //! A device on the processor: the kernels' own source, compiled for it, with every access checked.
 //!
-//! It does what a device does, in order and at once, and refuses what a device would not do: recorded launches are not
-//! run until they are replayed, and nothing is copied to or from the host in between.
+//! It does what a device does, in order, and refuses what a device would not do: recorded launches are not run until they
+//! are replayed, and nothing is copied to or from the host in between. A late one does it when somebody waits for it and not
+//! before, as late as a device may: what is given back or overwritten too early shows.
 
+use std::cell::UnsafeCell;
+use std::collections::VecDeque;
 use std::ffi::{CStr, c_char, c_int, c_void};
+use std::fmt;
 use std::ptr::NonNull;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -50,6 +54,30 @@ struct Queue {
     run: u64,
     replayed: u64,
     busy: Duration,
+    /// Work of a late one that nobody has waited for.
+    waiting: VecDeque<Work>,
+    /// Pieces of work that were asked for, and that are done.
+    asked: u64,
+    done: u64,
+    /// What went wrong once goes wrong for ever.
+    broken: Option<GpuError>,
+}
+
+/// What a late one is to do.
+#[derive(Debug)]
+enum Work {
+    Launch(Launch),
+    Graph(Arc<[Launch]>),
+    Send {
+        to: Address,
+        from: Arc<HostBuffer>,
+        bytes: usize,
+    },
+    Receive {
+        from: Address,
+        to: Arc<HostBuffer>,
+        bytes: usize,
+    },
 }
 
 /// See the module.
@@ -57,6 +85,7 @@ struct Queue {
 pub struct Emulated {
     queue: Arc<Mutex<Queue>>,
     order: Order,
+    late: bool,
 }
 
 /// A checked buffer.
@@ -64,6 +93,8 @@ pub struct Emulated {
 pub struct EmulatedMemory {
     at: NonNull<c_void>,
     bytes: usize,
+    /// Whose work may use it.
+    device: Emulated,
 }
 
 #[expect(unsafe_code, reason = "a pointer that is owned")]
@@ -86,6 +117,8 @@ impl Memory for EmulatedMemory {
 
 impl Drop for EmulatedMemory {
     fn drop(&mut self) {
+        // As the driver does. What goes wrong is told by whoever waits next.
+        let _ = self.device.catch_up(u64::MAX);
         #[expect(unsafe_code, reason = "the emulator's memory is its own")]
         // SAFETY: allocated by `omni_emulator_alloc` and freed here only.
         unsafe {
@@ -94,19 +127,45 @@ impl Drop for EmulatedMemory {
     }
 }
 
+/// Host memory that a late device reads and writes when somebody waits.
+struct HostBuffer(UnsafeCell<Box<[u8]>>);
+
+impl fmt::Debug for HostBuffer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("HostBuffer").finish_non_exhaustive()
+    }
+}
+
+#[expect(unsafe_code, reason = "memory of two owners, in turn")]
+// SAFETY: its staging's owner must not touch it while a copy is under way (`Device::send`, `Device::receive`), and copies
+// are made under the queue's lock.
+unsafe impl Sync for HostBuffer {}
+
 /// Host memory.
 #[derive(Debug)]
-pub struct EmulatedStaging(Vec<u8>);
+pub struct EmulatedStaging(Arc<HostBuffer>);
 
 impl Staging for EmulatedStaging {
     fn content(&self) -> &[u8] {
-        &self.0
+        #[expect(unsafe_code, reason = "memory of two owners, in turn")]
+        // SAFETY: see `HostBuffer`.
+        unsafe {
+            &*self.0.0.get()
+        }
     }
 
     fn content_mut(&mut self) -> &mut [u8] {
-        &mut self.0
+        #[expect(unsafe_code, reason = "memory of two owners, in turn")]
+        // SAFETY: see `HostBuffer`.
+        unsafe {
+            &mut *self.0.0.get()
+        }
     }
 }
+
+/// A number of pieces of work.
+#[derive(Debug)]
+pub struct EmulatedMark(u64);
 
 /// Launches with the arguments that they had when they were recorded.
 #[derive(Debug, Clone)]
@@ -126,6 +185,15 @@ impl Emulated {
     pub fn new(order: Order) -> Self {
         Self {
             order,
+            ..Self::default()
+        }
+    }
+
+    /// A device that does nothing before somebody waits for it.
+    #[must_use]
+    pub fn late() -> Self {
+        Self {
+            late: true,
             ..Self::default()
         }
     }
@@ -193,28 +261,110 @@ impl Emulated {
         Err(failed(text.to_owned()))
     }
 
-    fn idle(&self, from: Address, bytes: usize) -> Result<()> {
-        if self.queue().recording.is_some() {
-            return Err(GpuError::Recording(
-                "nothing can be copied to or from the host while launches are recorded",
-            ));
+    /// Does one thing, or keeps it until somebody waits.
+    fn ask(&self, work: Work) -> Result<()> {
+        let mut queue = self.queue();
+        queue.asked += 1;
+        if !self.late {
+            queue.done += 1;
+            return self.work(&mut queue, &work);
         }
+        queue.waiting.push_back(work);
+        Ok(())
+    }
+
+    /// Does what was asked for up to a mark.
+    fn catch_up(&self, mark: u64) -> Result<()> {
+        let mut queue = self.queue();
+        while queue.done < mark
+            && let Some(work) = queue.waiting.pop_front()
+        {
+            queue.done += 1;
+            if queue.broken.is_none() {
+                queue.broken = self.work(&mut queue, &work).err();
+            }
+        }
+        queue.broken.clone().map_or(Ok(()), Err)
+    }
+
+    fn work(&self, queue: &mut Queue, work: &Work) -> Result<()> {
+        match work {
+            Work::Launch(launch) => {
+                queue.run += 1;
+                self.run(launch)
+            }
+            Work::Graph(launches) => {
+                queue.replayed += 1;
+                queue.run += launches.len() as u64;
+                let begun = Instant::now();
+                let done = launches.iter().try_for_each(|launch| self.run(launch));
+                queue.busy += begun.elapsed();
+                done
+            }
+            Work::Send { to, from, bytes } => {
+                #[expect(unsafe_code, reason = "memory of two owners, in turn")]
+                // SAFETY: see `HostBuffer`.
+                let from = unsafe { &*from.0.get() };
+                self.copy_in(*to, &from[..*bytes])
+            }
+            Work::Receive { from, to, bytes } => {
+                #[expect(unsafe_code, reason = "memory of two owners, in turn")]
+                // SAFETY: see `HostBuffer`.
+                let to = unsafe { &mut *to.0.get() };
+                self.copy_out(*from, &mut to[..*bytes])
+            }
+        }
+    }
+
+    fn copy_in(&self, to: Address, from: &[u8]) -> Result<()> {
+        Self::owned(to, from.len())?;
+        #[expect(unsafe_code, reason = "device addresses are numbers")]
+        // SAFETY: `owned` has found `from.len()` bytes of a live buffer there, which no reference points into.
+        unsafe {
+            std::ptr::copy_nonoverlapping(from.as_ptr(), to.0 as *mut u8, from.len());
+        }
+        Ok(())
+    }
+
+    fn copy_out(&self, from: Address, to: &mut [u8]) -> Result<()> {
+        Self::owned(from, to.len())?;
+        #[expect(unsafe_code, reason = "device addresses are numbers")]
+        // SAFETY: as in `copy_in`.
+        unsafe {
+            std::ptr::copy_nonoverlapping(from.0 as *const u8, to.as_mut_ptr(), to.len());
+        }
+        Ok(())
+    }
+
+    /// That so many bytes are in one buffer.
+    fn owned(at: Address, bytes: usize) -> Result<()> {
         #[expect(unsafe_code, reason = "the emulator is C++")]
         // SAFETY: only compares numbers.
-        let owns = unsafe { omni_emulator_owns(from.0, bytes) } != 0;
+        let owns = unsafe { omni_emulator_owns(at.0, bytes) } != 0;
         if owns || bytes == 0 {
             return Ok(());
         }
         Err(GpuError::Address {
-            address: from.0,
+            address: at.0,
             bytes,
         })
+    }
+
+    /// That nothing is recorded.
+    fn idle(&self) -> Result<()> {
+        match self.queue().recording {
+            None => Ok(()),
+            Some(_) => Err(GpuError::Recording(
+                "nothing can be copied to or from the host while launches are recorded",
+            )),
+        }
     }
 }
 
 impl Device for Emulated {
     type Memory = EmulatedMemory;
     type Staging = EmulatedStaging;
+    type Mark = EmulatedMark;
     type Graph = EmulatedGraph;
 
     fn name(&self) -> String {
@@ -222,7 +372,10 @@ impl Device for Emulated {
     }
 
     fn fork(&self) -> Result<Self> {
-        Ok(Self::new(self.order))
+        Ok(Self {
+            queue: Arc::default(),
+            ..*self
+        })
     }
 
     fn room(&self) -> Result<(usize, usize)> {
@@ -235,7 +388,11 @@ impl Device for Emulated {
         // SAFETY: gives a new buffer or null.
         let at = unsafe { omni_emulator_alloc(bytes.max(1)) };
         match NonNull::new(at) {
-            Some(at) => Ok(EmulatedMemory { at, bytes }),
+            Some(at) => Ok(EmulatedMemory {
+                at,
+                bytes,
+                device: self.clone(),
+            }),
             None => Err(GpuError::Memory {
                 asked: bytes,
                 reason: "the host has no more".into(),
@@ -244,35 +401,38 @@ impl Device for Emulated {
     }
 
     fn staging(&self, bytes: usize) -> Result<EmulatedStaging> {
-        Ok(EmulatedStaging(vec![0; bytes]))
+        let buffer = HostBuffer(UnsafeCell::new(vec![0; bytes].into()));
+        Ok(EmulatedStaging(Arc::new(buffer)))
     }
 
     fn upload(&self, to: Address, from: &[u8]) -> Result<()> {
-        self.idle(to, from.len())?;
-        #[expect(unsafe_code, reason = "device addresses are numbers")]
-        // SAFETY: `idle` has found `from.len()` bytes of a live buffer there, which no reference points into.
-        unsafe {
-            std::ptr::copy_nonoverlapping(from.as_ptr(), to.0 as *mut u8, from.len());
-        }
-        Ok(())
+        self.wait()?;
+        self.copy_in(to, from)
     }
 
     fn download(&self, from: Address, to: &mut [u8]) -> Result<()> {
-        self.idle(from, to.len())?;
-        #[expect(unsafe_code, reason = "device addresses are numbers")]
-        // SAFETY: as in `upload`.
-        unsafe {
-            std::ptr::copy_nonoverlapping(from.0 as *const u8, to.as_mut_ptr(), to.len());
-        }
-        Ok(())
+        self.wait()?;
+        self.copy_out(from, to)
     }
 
     fn send(&self, to: Address, from: &EmulatedStaging, bytes: usize) -> Result<()> {
-        self.upload(to, &from.0[..bytes])
+        self.idle()?;
+        Self::owned(to, bytes)?;
+        let from = Arc::clone(&from.0);
+        self.ask(Work::Send { to, from, bytes })
     }
 
-    fn fetch(&self, from: Address, to: &mut EmulatedStaging, bytes: usize) -> Result<()> {
-        self.download(from, &mut to.0[..bytes])
+    fn receive(&self, from: Address, to: &mut EmulatedStaging, bytes: usize) -> Result<EmulatedMark> {
+        self.idle()?;
+        Self::owned(from, bytes)?;
+        let to = Arc::clone(&to.0);
+        self.ask(Work::Receive { from, to, bytes })?;
+        Ok(EmulatedMark(self.queue().asked))
+    }
+
+    fn reach(&self, mark: &EmulatedMark) -> Result<()> {
+        self.idle()?;
+        self.catch_up(mark.0)
     }
 
     fn launch(&self, launch: &Launch) -> Result<()> {
@@ -285,13 +445,11 @@ impl Device for Emulated {
         if launch.grid.count() == 0 {
             return Ok(());
         }
-        let mut queue = self.queue();
-        if let Some(recorded) = &mut queue.recording {
+        if let Some(recorded) = &mut self.queue().recording {
             recorded.push(*launch);
             return Ok(());
         }
-        queue.run += 1;
-        self.run(launch)
+        self.ask(Work::Launch(*launch))
     }
 
     fn record(&self) -> Result<()> {
@@ -311,12 +469,8 @@ impl Device for Emulated {
     }
 
     fn replay(&self, graph: &EmulatedGraph) -> Result<()> {
-        self.idle(Address::NONE, 0)?;
-        self.queue().replayed += 1;
-        let begun = Instant::now();
-        let done = graph.0.iter().try_for_each(|launch| self.launch(launch));
-        self.queue().busy += begun.elapsed();
-        done
+        self.idle()?;
+        self.ask(Work::Graph(Arc::clone(&graph.0)))
     }
 
     fn take_busy(&self) -> Duration {
@@ -324,6 +478,7 @@ impl Device for Emulated {
     }
 
     fn wait(&self) -> Result<()> {
-        self.idle(Address::NONE, 0)
+        self.idle()?;
+        self.catch_up(u64::MAX)
     }
 }

@@ -27,7 +27,7 @@ pub use norm::{LayerNorm, RmsNorm};
 pub use pointwise::{Activate, Activation, Add, FromF32, Snake, Swiglu, ToF32};
 pub use random::Uniform;
 pub use rope::{MAX_HEAD_DIM, RotateAndStore};
-pub use rows::{Copy, Fill, Gather, LookupMean, LookupSum, Pick, ScatterAdd};
+pub use rows::{Copy, Fill, Gather, LookupMean, LookupSum, Put, ScatterAdd, Take};
 pub use sample::{Argmax, MAX_SAMPLED, Sample, SampleRow};
 pub use signal::{Depthwise, Pad, Remember, Signals};
 pub use text::{MAX_TEXT_VOCAB, Text, TextChange, TextRow};

@@ -6,7 +6,8 @@ use crate::launch::{Address, Float, Launch};
 kernels! { "rows":
     plain COPY = "copy"("ppu") 256;
     plain FILL = "fill"("puu") 256;
-    plain PICK = "pick"("pppuu") 256;
+    plain PUT = "put"("pppuu") 256;
+    plain TAKE = "take"("pppuu") 256;
     typed GATHER = "gather"("pppuuuu") 1024;
     typed SCATTER_ADD = "scatter_add"("ppppuu") 1024;
     typed SCATTER_ADD_IN_ORDER = "scatter_add_in_order"("ppppuuu") 256;
@@ -225,27 +226,54 @@ impl LookupSum {
     }
 }
 
-/// `to[i] = from[index[i]]` for words; [`NO_ROW`](super::NO_ROW) where `index[i]` is not below `words`.
+/// `to[index[i]] = from[i]` for rows of words. Rows that there are not are left out.
 #[derive(Debug, Clone, Copy)]
-pub struct Pick {
-    /// `[count]` of `u32`.
+pub struct Put {
+    /// `[rows, width]` of `u32`.
     pub to: Address,
-    /// `[words]` of `u32`.
+    /// `[count, width]` of `u32`.
+    pub from: Address,
+    /// `[count]` of `u32`, no row twice.
+    pub index: Address,
+    /// Rows that are put.
+    pub count: u32,
+    /// Rows that there are.
+    pub rows: u32,
+    /// Words of each.
+    pub width: u32,
+}
+
+impl Put {
+    /// One block per row.
+    #[must_use]
+    pub fn launch(&self) -> Launch {
+        let args = args![self.to, self.from, self.index, self.rows, self.width];
+        launch(&PUT[0], [self.count, 1, 1], threads(self.width, 256), args)
+    }
+}
+
+/// `to[i] = from[index[i]]` for rows of words; [`NO_ROW`](super::NO_ROW) everywhere in those that there are not.
+#[derive(Debug, Clone, Copy)]
+pub struct Take {
+    /// `[count, width]` of `u32`.
+    pub to: Address,
+    /// `[rows, width]` of `u32`.
     pub from: Address,
     /// `[count]` of `u32`.
     pub index: Address,
-    /// Words that are made.
+    /// Rows that are taken.
     pub count: u32,
-    /// Words that there are.
-    pub words: u32,
+    /// Rows that there are.
+    pub rows: u32,
+    /// Words of each.
+    pub width: u32,
 }
 
-impl Pick {
-    /// A word per thread.
+impl Take {
+    /// One block per row.
     #[must_use]
     pub fn launch(&self) -> Launch {
-        let grid = [self.count.div_ceil(256), 1, 1];
-        let args = args![self.to, self.from, self.index, self.count, self.words];
-        launch(&PICK[0], grid, 256, args)
+        let args = args![self.to, self.from, self.index, self.rows, self.width];
+        launch(&TAKE[0], [self.count, 1, 1], threads(self.width, 256), args)
     }
 }

@@ -4,7 +4,7 @@ use super::{args, kernels, launch, of, threads};
 use crate::launch::{Address, Float, Launch};
 
 kernels! { "sample":
-    typed SAMPLE = "sample"("ppppuuu") 512;
+    typed SAMPLE = "sample"("pppppuuu") 512;
     typed ARGMAX = "argmax"("ppuu") 1024;
 }
 
@@ -33,6 +33,8 @@ pub struct SampleRow {
     pub generated_from: u32,
     /// How many those are; repeats are allowed.
     pub generated: u32,
+    /// One more such id is that word of [`Sample::said`]; `u32::MAX` for none. It does not count for `min_tokens`.
+    pub said: u32,
     /// Key of the row's random numbers.
     pub seed: u64,
     /// First counter of the draw.
@@ -63,7 +65,7 @@ impl SampleRow {
             (self.seed >> 32) as u32,
             self.step,
             self.group,
-            0,
+            self.said,
             0,
             0,
         ]
@@ -81,6 +83,8 @@ pub struct Sample {
     pub settings: Address,
     /// `u32`: ids that were generated before, of all rows; may be none if no row counts any.
     pub generated: Address,
+    /// `u32`: ids that the device has chosen and the host may not know yet; may be none if no row counts any.
+    pub said: Address,
     /// How many.
     pub rows: u32,
     /// At most [`MAX_SAMPLED`].
@@ -103,6 +107,7 @@ impl Sample {
                 self.logits,
                 self.settings,
                 self.generated,
+                self.said,
                 self.vocab,
                 self.stride,
                 keys_at,

@@ -1,7 +1,7 @@
 use std::collections::BTreeMap;
 
 use super::{Lab, numbers};
-use crate::device::{Device, GpuError};
+use crate::device::{Device, GpuError, Memory, Staging};
 use crate::kernels::{self, Copy, Gather};
 use crate::{Address, Dims, Emulated, Float, Order};
 
@@ -134,4 +134,45 @@ fn copies_beyond_a_buffer_are_refused() {
     assert!(device.upload(words, &[0; 9]).is_err());
     assert!(device.download(words.offset(4), &mut [0; 8]).is_err());
     assert_eq!(lab.read_words(words.offset(4), 1), [2]);
+}
+
+#[test]
+fn a_late_device_does_nothing_before_somebody_waits_and_then_no_more_than_that() {
+    let device = Emulated::late();
+    let memory = [device.alloc(8).expect("memory"), device.alloc(8).expect("memory")];
+    let [from, to] = [memory[0].address(), memory[1].address()];
+    let copy = Copy { to, from, words: 2 }.launch();
+    device.upload(from, &[1; 8]).expect("room");
+    let mut staging = [device.staging(8).expect("memory"), device.staging(8).expect("memory")];
+    device.launch(&copy).expect("no flaw");
+    let first = device.receive(to, &mut staging[0], 8).expect("a buffer");
+    let mut sent = device.staging(8).expect("memory");
+    sent.content_mut().fill(2);
+    device.send(from, &sent, 8).expect("room");
+    device.launch(&copy).expect("no flaw");
+    let second = device.receive(to, &mut staging[1], 8).expect("a buffer");
+    assert_eq!((device.launches_run(), staging[0].content()), (0, &[0; 8][..]));
+    device.reach(&first).expect("done");
+    assert_eq!((device.launches_run(), staging[0].content()), (1, &[1; 8][..]));
+    // Too early: what was sent is overwritten before it was read.
+    sent.content_mut().fill(3);
+    device.reach(&second).expect("done");
+    assert_eq!((device.launches_run(), staging[1].content()), (2, &[3; 8][..]));
+    device.reach(&first).expect("long over");
+    device.wait().expect("nothing to do");
+}
+
+#[test]
+fn what_goes_wrong_on_a_late_device_is_told_by_everybody_who_waits() {
+    let device = Emulated::late();
+    let memory = device.alloc(8).expect("memory");
+    let beyond = Copy {
+        to: memory.address(),
+        from: memory.address(),
+        words: 3,
+    };
+    device.launch(&beyond.launch()).expect("no flaw to be seen yet");
+    for _ in 0..2 {
+        assert!(matches!(device.wait(), Err(GpuError::Kernel { kernel: "copy", .. })));
+    }
 }

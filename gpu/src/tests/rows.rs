@@ -1,8 +1,8 @@
 use proptest::prelude::*;
 
-use super::{Lab, close, each_type, numbers, rounded};
-use crate::kernels::{Copy, Fill, Gather, LookupMean, LookupSum, NO_ROW, Pick, ScatterAdd};
-use crate::{Address, Order};
+use super::{close, each_type, numbers, rounded};
+use crate::kernels::{Copy, Fill, Gather, LookupMean, LookupSum, NO_ROW, Put, ScatterAdd, Take};
+use crate::Address;
 
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(24))]
@@ -168,19 +168,36 @@ proptest! {
 }
 
 #[test]
-fn words_are_picked_by_index() {
-    let lab = Lab::new(crate::Float::F32, Order::Forwards);
-    let to = lab.words(&[0; 4]);
-    let (from, index) = (lab.words(&[10, 11, 12]), lab.words(&[2, 0, NO_ROW, 3]));
-    lab.run(
-        &Pick {
-            to,
-            from,
-            index,
-            count: 4,
-            words: 3,
-        }
-        .launch(),
+fn rows_of_words_are_put_and_taken_by_index() {
+    each_type(
+        |lab| {
+            let (to, out) = (lab.words(&[7; 8]), lab.words(&[0; 8]));
+            let from = lab.words(&[10, 11, 12, 13, 0x7f80_0001, 0xffff_ffff]);
+            let index = lab.words(&[3, NO_ROW, 0]);
+            let put = Put {
+                to,
+                from,
+                index,
+                count: 3,
+                rows: 4,
+                width: 2,
+            };
+            lab.run(&put.launch());
+            let index = lab.words(&[0, 1, 3, 4]);
+            let take = Take {
+                to: out,
+                from: to,
+                index,
+                count: 4,
+                rows: 4,
+                width: 2,
+            };
+            lab.run(&take.launch());
+            (lab.read_words(to, 8), lab.read_words(out, 8))
+        },
+        |_, (put, taken)| {
+            assert_eq!(put, [0x7f80_0001, 0xffff_ffff, 7, 7, 7, 7, 10, 11]);
+            assert_eq!(taken, [0x7f80_0001, 0xffff_ffff, 7, 7, 10, 11, NO_ROW, NO_ROW]);
+        },
     );
-    assert_eq!(lab.read_words(to, 4), [12, 10, NO_ROW, NO_ROW]);
 }

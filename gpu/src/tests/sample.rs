@@ -28,12 +28,12 @@ pub(super) fn uniform(seed: u64, step: u32, group: u32) -> f32 {
 }
 
 /// As the networks' host code chooses.
-fn choose(logits: &[f32], row: &SampleRow, generated: &[u32]) -> u32 {
+fn choose(logits: &[f32], row: &SampleRow, generated: &[u32], also: Option<u32>) -> u32 {
     if logits.iter().any(|l| !l.is_finite()) {
         return NO_ROW;
     }
     let mut l = logits.to_vec();
-    let mut seen = generated.to_vec();
+    let mut seen: Vec<u32> = generated.iter().copied().chain(also).collect();
     seen.sort_unstable();
     seen.dedup();
     for id in seen {
@@ -103,6 +103,7 @@ fn plain() -> SampleRow {
         end: u32::MAX,
         generated_from: 0,
         generated: 0,
+        said: u32::MAX,
         seed: 1,
         step: 2,
         group: 3,
@@ -136,6 +137,9 @@ prop_compose! {
     }
 }
 
+/// What the device is said to have chosen before.
+const SAID: [u32; 4] = [3, 11, 24, 4_000_000];
+
 fn sample(lab: &Lab, logits: &[f32], rows: &[SampleRow], generated: &[u32]) -> Vec<u32> {
     let (count, stride) = (rows.len(), 3);
     let out = lab.words(&vec![77; count * stride]);
@@ -147,6 +151,11 @@ fn sample(lab: &Lab, logits: &[f32], rows: &[SampleRow], generated: &[u32]) -> V
             Address::NONE
         } else {
             lab.words(generated)
+        },
+        said: if rows.iter().all(|row| row.said == u32::MAX) {
+            Address::NONE
+        } else {
+            lab.words(&SAID)
         },
         rows: count as u32,
         vocab: (logits.len() / count) as u32,
@@ -167,6 +176,7 @@ proptest! {
         settings in prop::collection::vec(settings(), 1..5),
         vocab in prop_oneof![30_usize..200, Just(1088), Just(3072)],
         generated in prop::collection::vec(0_u32..60, 0..12),
+        said in prop::option::of(prop::collection::vec(0..SAID.len(), 4)),
         coarse in any::<bool>(),
         seed in 0_usize..1000,
     ) {
@@ -179,15 +189,23 @@ proptest! {
         let rows: Vec<SampleRow> = settings
             .iter()
             .enumerate()
-            .map(|(i, s)| SampleRow { generated_from: i as u32, generated: (generated.len() as u32).saturating_sub(2 * i as u32), ..*s })
+            .map(|(i, s)| SampleRow {
+                generated_from: i as u32,
+                generated: (generated.len() as u32).saturating_sub(2 * i as u32),
+                // Some rows have one more, which the device knows.
+                said: said.as_ref().filter(|_| i % 3 != 1).map_or(u32::MAX, |said| said[i] as u32),
+                ..*s
+            })
             .collect();
         each_type(
             |lab| sample(lab, &logits, &rows, &generated),
             |float, got| {
                 let logits = rounded(float, &logits);
                 for (i, row) in rows.iter().enumerate() {
-                    let said = &generated[row.generated_from.min(generated.len() as u32) as usize..][..row.generated as usize];
-                    assert_eq!(got[i], choose(&logits[i * vocab..(i + 1) * vocab], row, said), "row {i}: {row:?}");
+                    let before = &generated[row.generated_from.min(generated.len() as u32) as usize..][..row.generated as usize];
+                    let also = SAID.get(row.said as usize).copied();
+                    let expected = choose(&logits[i * vocab..(i + 1) * vocab], row, before, also);
+                    assert_eq!(got[i], expected, "row {i}: {row:?}");
                 }
             },
         );
@@ -282,6 +300,7 @@ fn too_many_ids_are_refused() {
         logits,
         settings,
         generated: Address::NONE,
+        said: Address::NONE,
         rows: 1,
         vocab,
         stride: 1,

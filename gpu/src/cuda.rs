@@ -391,7 +391,11 @@ impl Device for Cuda {
     }
 
     fn receive(&self, from: Address, to: &mut CudaStaging, bytes: usize) -> Result<CudaMark> {
-        let event = self.device.context.new_event(None).map_err(failed("cuEventCreate"))?;
+        let event = self
+            .device
+            .context
+            .new_event(None)
+            .map_err(failed("cuEventCreate"))?;
         self.copy_out(from, to.first_mut(bytes)?)?;
         event.record(&self.stream).map_err(failed("cuEventRecord"))?;
         Ok(CudaMark(event))

@@ -344,10 +344,7 @@ impl Emulated {
         if owns || bytes == 0 {
             return Ok(());
         }
-        Err(GpuError::Address {
-            address: at.0,
-            bytes,
-        })
+        Err(GpuError::Address { address: at.0, bytes })
     }
 
     /// That nothing is recorded.

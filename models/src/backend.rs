@@ -13,6 +13,7 @@ mod candle;
 mod cpu;
 #[cfg(any(feature = "cuda", feature = "emulator"))]
 mod gpu;
+mod host_ids;
 mod routed;
 mod signals;
 
@@ -215,6 +216,8 @@ pub(crate) trait Backend: Params {
     type Rows: Send;
     /// Ids `[rows, columns]`, such as a code per codebook for every frame.
     type Ids: Send;
+    /// Ids on their way to the host.
+    type Coming: Send;
     /// Keys and values of one layer, `[slots, kv_width]` each.
     type Kv: Send;
     /// The past of one convolution for a number of streams, `[streams, past rows, width]`.
@@ -279,6 +282,11 @@ pub(crate) trait Backend: Params {
         Ok(())
     }
 
+    /// Whether what is asked for is done elsewhere, so that there is something else to do meanwhile.
+    fn is_apart(&self) -> bool {
+        false
+    }
+
     fn rows(&self, width: usize, values: Vec<f32>) -> Result<Self::Rows>;
     fn zeros(&self, rows: usize, width: usize) -> Result<Self::Rows>;
     fn host(&self, x: &Self::Rows) -> Result<Vec<f32>>;
@@ -296,6 +304,16 @@ pub(crate) trait Backend: Params {
     fn host_ids(&self, ids: &Self::Ids) -> Result<Vec<u32>>;
     /// The ids where looking at them costs nothing and holds nobody up.
     fn known<'a>(&self, ids: &'a Self::Ids) -> Option<&'a [u32]>;
+    /// As [`Backend::host_ids`], without waiting: [`Backend::come`] does, in the same order. Not inside of a step.
+    fn order_ids(&self, ids: &Self::Ids) -> Result<Self::Coming>;
+    /// All ids, row by row, when they are there.
+    fn come(&self, coming: Self::Coming) -> Result<Vec<u32>>;
+    /// Makes room for so many rows of ids that stay from step to step, keeping what is there; new ones are 0.
+    fn grow_ids(&self, ids: &mut Self::Ids, rows: usize) -> Result<()>;
+    /// `to[rows[i]] = from[i]`, `rows` naming no row twice. A row that there is not is left out.
+    fn put_ids(&self, to: &mut Self::Ids, rows: &[u32], from: &Self::Ids) -> Result<()>;
+    /// Rows of ids; anything where there is no such row.
+    fn take_ids(&self, from: &Self::Ids, rows: &[u32]) -> Result<Self::Ids>;
     /// Rows of a table by the ids of one column. A failure in the place of an id ([`crate::sampling::chosen`]) gives any
     /// finite row.
     fn lookup(&self, table: &Self::Table, ids: &Self::Ids, column: usize) -> Result<Self::Rows>;
@@ -319,11 +337,13 @@ pub(crate) trait Backend: Params {
     /// For every row of ids, the mean of their rows of a table.
     fn lookup_mean(&self, table: &Self::Table, ids: &Self::Ids) -> Result<Self::Rows>;
     /// Chooses an id for every row of `logits` and puts it into a column of `ids`, which is also the group of the
-    /// random draw. Where that fails, see [`crate::sampling::chosen`].
+    /// random draw. Where that fails, see [`crate::sampling::chosen`]. The first column of `said` is what [`Choice::said`]
+    /// names; only a backend that [is apart](Backend::is_apart) is asked for that.
     fn sample(
         &self,
         logits: &Self::Rows,
         choices: &[Choice<'_>],
+        said: Option<&Self::Ids>,
         ids: &mut Self::Ids,
         column: usize,
     ) -> Result<()>;

@@ -122,6 +122,9 @@ pub(crate) struct Choice<'a> {
     pub(crate) seed: u64,
     /// Codec frame, from 0.
     pub(crate) step: u32,
+    /// Where one more code is that counts as generated, if only the device knows it yet: a row of what
+    /// [`Backend::sample`](crate::backend::Backend::sample) is given.
+    pub(crate) said: Option<u32>,
 }
 
 /// Set in a failure that stands in the place of an id; the other bits are the position of the offending logit, or all

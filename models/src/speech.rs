@@ -39,7 +39,8 @@ fn any_nets(
         (Kernels::Cuda { .. }, _) => Err(machine("this build has no kernels for NVIDIA devices".into())),
         #[cfg(feature = "emulator")]
         (Kernels::Emulated { graphs }, _) => {
-            gpu(checkpoint, config, omni_gpu::Emulated::default(), options, graphs)
+            // As late as a device may be, so that what is given back or overwritten too early shows.
+            gpu(checkpoint, config, omni_gpu::Emulated::late(), options, graphs)
         }
         (Kernels::Auto, DType::F32) => {
             let nets = Nets::load(checkpoint, config, Cpu::new(), options.parts)?;

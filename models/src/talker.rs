@@ -146,6 +146,18 @@ impl ArModel for Talker {
         self.0.sample(seqs)
     }
 
+    fn ask(&mut self, seqs: &[SeqId]) -> Result<bool, ModelError> {
+        self.0.ask(seqs)
+    }
+
+    fn answer(&mut self) -> Result<Vec<Sampled<CodecFrame>>, ModelError> {
+        self.0.answer()
+    }
+
+    fn goes_ahead(&self, seqs: &[SeqId]) -> bool {
+        self.0.goes_ahead(seqs)
+    }
+
     fn close(&mut self, seq: SeqId) {
         self.0.close(seq);
     }

@@ -3,11 +3,12 @@
 //! Its alphabet is any character; one character gives one codec frame, whose audio is a tone that depends on the character
 //! and on the seed. `_` is silence, and of `~` there are no samples at all. Scripted characters make it panic or fail. Results never depend on the batch.
 
+mod apart;
 mod encoder;
 mod preparation;
 mod thinker;
 
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -22,6 +23,7 @@ use omni_server::stage::{
 };
 
 use crate::gate::{Fuse, Gate};
+pub use apart::Apart;
 use encoder::FakeEncoder;
 pub use preparation::{Preparation, Prepared};
 use thinker::FakeThinker;
@@ -43,6 +45,10 @@ pub struct FakeScript {
     pub code2wav: Gate,
     /// What talker and vocoder do before they are needed.
     pub preparation: Preparation,
+    /// Whether the talker answers later than it is asked.
+    pub apart: Apart,
+    /// Every answer of a talker that does passes here.
+    pub answers: Gate,
     /// Building a stage's model passes here.
     pub load: Gate,
     /// Telling what it is passes here: the server asks when it starts the stages.
@@ -249,6 +255,7 @@ impl SpeechBackend for FakeSpeech {
             _life: self.script.talkers.one(),
             script: self.script.clone(),
             speaking: HashMap::new(),
+            asked: VecDeque::new(),
         })
     }
 
@@ -331,6 +338,8 @@ pub struct FakeTalker {
     script: FakeScript,
     _life: Life,
     speaking: HashMap<SeqId, Speaking>,
+    /// Answers that nobody has waited for yet.
+    asked: VecDeque<Vec<(SeqId, Sampled<CodecFrame>)>>,
 }
 
 impl ArModel for FakeTalker {
@@ -375,6 +384,30 @@ impl ArModel for FakeTalker {
 
     fn sample(&mut self, seqs: &[SeqId]) -> Result<Vec<Sampled<CodecFrame>>, ModelError> {
         seqs.iter().map(|seq| Ok(self.speak(*seq))).collect()
+    }
+
+    fn ask(&mut self, seqs: &[SeqId]) -> Result<bool, ModelError> {
+        if !self.script.apart.is_set() {
+            return Ok(false);
+        }
+        if !self.asked.is_empty() {
+            self.script.apart.ahead();
+        }
+        let frames = self.sample(seqs)?;
+        self.asked.push_back(seqs.iter().copied().zip(frames).collect());
+        Ok(true)
+    }
+
+    fn answer(&mut self) -> Result<Vec<Sampled<CodecFrame>>, ModelError> {
+        self.script.answers.pass();
+        let asked = self.asked.pop_front().expect("it was asked");
+        let open = asked.iter().all(|(seq, _)| self.speaking.contains_key(seq));
+        assert!(open, "a sequence was closed before its answer");
+        Ok(asked.into_iter().map(|(_, frame)| frame).collect())
+    }
+
+    fn goes_ahead(&self, _: &[SeqId]) -> bool {
+        self.script.apart.is_set()
     }
 
     fn close(&mut self, seq: SeqId) {

@@ -40,7 +40,7 @@ pub use chat::{
 pub use chat_history::{ChatHistory, check_chat};
 pub use dice::Dice;
 pub use fake::{
-    Cached, Context, Contexts, FAKE_RATE, FAKE_SAMPLES_PER_FRAME, FakeScript, FakeSpeech, Preparation,
+    Apart, Cached, Context, Contexts, FAKE_RATE, FAKE_SAMPLES_PER_FRAME, FakeScript, FakeSpeech, Preparation,
     Prepared,
 };
 pub use gate::{Fuse, Gate};

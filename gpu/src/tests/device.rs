@@ -143,7 +143,10 @@ fn a_late_device_does_nothing_before_somebody_waits_and_then_no_more_than_that()
     let [from, to] = [memory[0].address(), memory[1].address()];
     let copy = Copy { to, from, words: 2 }.launch();
     device.upload(from, &[1; 8]).expect("room");
-    let mut staging = [device.staging(8).expect("memory"), device.staging(8).expect("memory")];
+    let mut staging = [
+        device.staging(8).expect("memory"),
+        device.staging(8).expect("memory"),
+    ];
     device.launch(&copy).expect("no flaw");
     let first = device.receive(to, &mut staging[0], 8).expect("a buffer");
     let mut sent = device.staging(8).expect("memory");
@@ -173,6 +176,9 @@ fn what_goes_wrong_on_a_late_device_is_told_by_everybody_who_waits() {
     };
     device.launch(&beyond.launch()).expect("no flaw to be seen yet");
     for _ in 0..2 {
-        assert!(matches!(device.wait(), Err(GpuError::Kernel { kernel: "copy", .. })));
+        assert!(matches!(
+            device.wait(),
+            Err(GpuError::Kernel { kernel: "copy", .. })
+        ));
     }
 }

@@ -1,8 +1,8 @@
 use proptest::prelude::*;
 
 use super::{close, each_type, numbers, rounded};
-use crate::kernels::{Copy, Fill, Gather, LookupMean, LookupSum, NO_ROW, Put, ScatterAdd, Take};
 use crate::Address;
+use crate::kernels::{Copy, Fill, Gather, LookupMean, LookupSum, NO_ROW, Put, ScatterAdd, Take};
 
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(24))]

@@ -4,6 +4,7 @@
 
 use candle_core::{D, DType, Device, Tensor};
 
+use super::host_ids::HostIds;
 use super::routed::{self, Routed};
 use super::{AttentionShape, Backend, Batch, Params, Part, Pass, Result, Routing, Signals, Span, Taps};
 use crate::checkpoint::{self, HostTensor};
@@ -21,12 +22,6 @@ pub(crate) struct Matrix {
     /// `[in, out]`.
     weight: Tensor,
     bias: Option<Tensor>,
-}
-
-/// `[rows, columns]`, where the processor can look at them.
-pub(crate) struct Ids {
-    values: Vec<u32>,
-    columns: usize,
 }
 
 /// `[past rows, width]` of every stream.
@@ -186,7 +181,8 @@ impl Routed for Candle {
 
 impl Backend for Candle {
     type Rows = Tensor;
-    type Ids = Ids;
+    type Ids = HostIds;
+    type Coming = Vec<u32>;
     type Kv = Kv;
     type Past = Past;
     type Kept = ();
@@ -231,31 +227,60 @@ impl Backend for Candle {
         Ok(acc.index_add(&self.indices(index)?, x, 0)?)
     }
 
-    fn ids(&self, columns: usize, ids: Vec<u32>) -> Result<Ids> {
-        Ok(Ids { values: ids, columns })
+    fn ids(&self, columns: usize, ids: Vec<u32>) -> Result<HostIds> {
+        Ok(HostIds { values: ids, columns })
     }
 
-    fn host_ids(&self, ids: &Ids) -> Result<Vec<u32>> {
+    fn host_ids(&self, ids: &HostIds) -> Result<Vec<u32>> {
         Ok(ids.values.clone())
     }
 
-    fn known<'a>(&self, ids: &'a Ids) -> Option<&'a [u32]> {
+    fn known<'a>(&self, ids: &'a HostIds) -> Option<&'a [u32]> {
         Some(&ids.values)
     }
 
-    fn lookup(&self, table: &Tensor, ids: &Ids, column: usize) -> Result<Tensor> {
+    fn order_ids(&self, ids: &HostIds) -> Result<Vec<u32>> {
+        self.host_ids(ids)
+    }
+
+    fn come(&self, coming: Vec<u32>) -> Result<Vec<u32>> {
+        Ok(coming)
+    }
+
+    fn grow_ids(&self, ids: &mut HostIds, rows: usize) -> Result<()> {
+        ids.grow(rows);
+        Ok(())
+    }
+
+    fn put_ids(&self, to: &mut HostIds, rows: &[u32], from: &HostIds) -> Result<()> {
+        to.put(rows, from);
+        Ok(())
+    }
+
+    fn take_ids(&self, from: &HostIds, rows: &[u32]) -> Result<HostIds> {
+        Ok(from.take(rows))
+    }
+
+    fn lookup(&self, table: &Tensor, ids: &HostIds, column: usize) -> Result<Tensor> {
         let ids = ids.values.iter().skip(column).step_by(ids.columns);
         let ids: Vec<u32> = ids.map(|&id| chosen(id).unwrap_or(0)).collect();
         self.gather(table, &ids)
     }
 
-    fn lookup_mean(&self, table: &Tensor, ids: &Ids) -> Result<Tensor> {
+    fn lookup_mean(&self, table: &Tensor, ids: &HostIds) -> Result<Tensor> {
         let rows = self.gather(table, &ids.values)?;
         let shape = (ids.values.len() / ids.columns, ids.columns, table.dim(1)?);
         Ok(rows.reshape(shape)?.mean(1)?)
     }
 
-    fn sample(&self, logits: &Tensor, choices: &[Choice<'_>], ids: &mut Ids, column: usize) -> Result<()> {
+    fn sample(
+        &self,
+        logits: &Tensor,
+        choices: &[Choice<'_>],
+        _: Option<&HostIds>,
+        ids: &mut HostIds,
+        column: usize,
+    ) -> Result<()> {
         let (width, mut logits) = (logits.dim(1)?, self.host(logits)?);
         let rows = logits.chunks_mut(width).zip(choices);
         for ((logits, choice), ids) in rows.zip(ids.values.chunks_mut(ids.columns)) {

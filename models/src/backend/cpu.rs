@@ -13,6 +13,7 @@ mod padded;
 mod pointwise;
 mod rows;
 
+use super::host_ids::HostIds;
 use super::routed::{self, Routed};
 use super::{AttentionShape, Backend, Batch, Params, Part, Pass, Result, Routing, Signals, Taps};
 use crate::checkpoint::HostTensor;
@@ -21,7 +22,7 @@ use crate::nn::Angles;
 use crate::sampling::Choice;
 
 use gemm::{Lhs, Matrix, Segment};
-pub(crate) use held::{Ids, Kv, Past, Rope, Table};
+pub(crate) use held::{Kv, Past, Rope, Table};
 use isa::Isa;
 pub(crate) use rows::Rows;
 
@@ -83,7 +84,8 @@ impl Routed for Cpu {
 
 impl Backend for Cpu {
     type Rows = Rows;
-    type Ids = Ids;
+    type Ids = HostIds;
+    type Coming = Vec<u32>;
     type Kv = Kv;
     type Past = Past;
     type Kept = ();
@@ -134,19 +136,41 @@ impl Backend for Cpu {
         Ok(acc)
     }
 
-    fn ids(&self, columns: usize, ids: Vec<u32>) -> Result<Ids> {
-        Ok(Ids { values: ids, columns })
+    fn ids(&self, columns: usize, ids: Vec<u32>) -> Result<HostIds> {
+        Ok(HostIds { values: ids, columns })
     }
 
-    fn host_ids(&self, ids: &Ids) -> Result<Vec<u32>> {
+    fn host_ids(&self, ids: &HostIds) -> Result<Vec<u32>> {
         Ok(ids.values.clone())
     }
 
-    fn known<'a>(&self, ids: &'a Ids) -> Option<&'a [u32]> {
+    fn known<'a>(&self, ids: &'a HostIds) -> Option<&'a [u32]> {
         Some(&ids.values)
     }
 
-    fn lookup(&self, table: &Table, ids: &Ids, column: usize) -> Result<Rows> {
+    fn order_ids(&self, ids: &HostIds) -> Result<Vec<u32>> {
+        self.host_ids(ids)
+    }
+
+    fn come(&self, coming: Vec<u32>) -> Result<Vec<u32>> {
+        Ok(coming)
+    }
+
+    fn grow_ids(&self, ids: &mut HostIds, rows: usize) -> Result<()> {
+        ids.grow(rows);
+        Ok(())
+    }
+
+    fn put_ids(&self, to: &mut HostIds, rows: &[u32], from: &HostIds) -> Result<()> {
+        to.put(rows, from);
+        Ok(())
+    }
+
+    fn take_ids(&self, from: &HostIds, rows: &[u32]) -> Result<HostIds> {
+        Ok(from.take(rows))
+    }
+
+    fn lookup(&self, table: &Table, ids: &HostIds, column: usize) -> Result<Rows> {
         let ids = ids.column(column);
         let mut out = Rows::with_capacity(ids.len() * table.width, table.width);
         for id in ids {
@@ -155,7 +179,7 @@ impl Backend for Cpu {
         Ok(out)
     }
 
-    fn lookup_mean(&self, table: &Table, ids: &Ids) -> Result<Rows> {
+    fn lookup_mean(&self, table: &Table, ids: &HostIds) -> Result<Rows> {
         let (group, width) = (ids.columns, table.width);
         let mut rows = Rows::with_capacity(ids.values.len() * width, width);
         for &id in &ids.values {
@@ -172,7 +196,14 @@ impl Backend for Cpu {
         Ok(means)
     }
 
-    fn sample(&self, logits: &Rows, choices: &[Choice<'_>], ids: &mut Ids, column: usize) -> Result<()> {
+    fn sample(
+        &self,
+        logits: &Rows,
+        choices: &[Choice<'_>],
+        _: Option<&HostIds>,
+        ids: &mut HostIds,
+        column: usize,
+    ) -> Result<()> {
         let mut scratch = Vec::with_capacity(logits.width());
         let rows = logits.data().chunks(logits.width()).zip(choices);
         for ((logits, choice), ids) in rows.zip(ids.values.chunks_mut(ids.columns)) {

@@ -2,8 +2,9 @@
 
 mod inspect;
 mod prepare;
+mod seats;
 
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 
 use omni_engine::{ArModel, CodecFrame, KvSpec, ModelError, Sampled, SeqId, SeqStep};
@@ -15,8 +16,9 @@ use crate::sampling::{Choice, Limits, Sampling, chosen};
 
 use super::net::TalkerNet;
 use super::predictor::PredictorKv;
-use super::sequence::{ASSISTANT_ROWS, CodecTrack, Input, Sequence, TextTrack, Vocabulary};
+use super::sequence::{ASSISTANT_ROWS, Input, Sequence, Vocabulary};
 use super::{KvOptions, TalkerRequest, UserRow};
+use seats::{NOBODYS_SEAT, Seats};
 
 /// What the last `execute` left.
 struct Computed<B: Backend> {
@@ -31,6 +33,25 @@ struct Computed<B: Backend> {
 struct Kept<B: Backend> {
     hidden: B::Kept,
     logits: B::Kept,
+}
+
+/// Frames that were asked for.
+struct Asked<B: Backend> {
+    seqs: Vec<SeqId>,
+    /// Of each sequence what it gives, if no frame of it was to be computed.
+    over: Vec<Option<Sampled<CodecFrame>>>,
+    /// Of those that are not over.
+    frames: Option<Frames<B>>,
+}
+
+/// Frames on their way.
+struct Frames<B: Backend> {
+    /// First codes of all, where they were known before the others.
+    first: Vec<u32>,
+    /// Which have other codes, too.
+    live: Vec<usize>,
+    /// All codes of those.
+    codes: B::Coming,
 }
 
 /// What a sampled row stands for where there is none: any settings do.
@@ -51,6 +72,7 @@ const NOBODYS: Choice<'static> = Choice {
     },
     seed: 0,
     step: 0,
+    said: None,
 };
 
 pub(crate) struct Core<B: Backend> {
@@ -62,8 +84,12 @@ pub(crate) struct Core<B: Backend> {
     predictor_kv: PredictorKv<B>,
     /// Where `computed` is.
     kept: Kept<B>,
+    /// The last frame of every sequence, for the step that goes on with it.
+    seats: Seats<B>,
     sequences: HashMap<SeqId, Sequence>,
     computed: Option<Computed<B>>,
+    /// In the order in which they were asked for.
+    asked: VecDeque<Asked<B>>,
 }
 
 impl<B: Backend> Core<B> {
@@ -73,6 +99,7 @@ impl<B: Backend> Core<B> {
         Ok(Self {
             kv: net.stack.kv(&b, slots)?,
             predictor_kv: PredictorKv::new(&b, &net.predictor)?,
+            seats: Seats::new(&b, net.predictor.groups)?,
             spec,
             b,
             net,
@@ -83,6 +110,7 @@ impl<B: Backend> Core<B> {
             },
             sequences: HashMap::new(),
             computed: None,
+            asked: VecDeque::new(),
         })
     }
 
@@ -146,33 +174,43 @@ impl<B: Backend> Core<B> {
         Ok(batch)
     }
 
-    /// A step that only goes on with frames, in `rows` rows with room for `keys`: such steps are alike.
+    /// Where the frames are kept that a step goes on with, if it only goes on with the last ones.
+    fn seats_of(&self, steps: &[SeqStep<'_>]) -> Result<Option<Vec<u32>>, ModelError> {
+        let seat = |step: &SeqStep<'_>| {
+            let sequence = find(&self.sequences, step.seq)?;
+            let last = sequence.seat_at(step.start as usize);
+            Ok(last.filter(|_| step.len == 1))
+        };
+        steps.iter().map(seat).collect()
+    }
+
+    /// A step that only goes on with the frames in these `seats`, in `rows` rows with room for `keys`: such steps are alike.
     fn decode(
         &mut self,
         steps: &[SeqStep<'_>],
         mut batch: Batch,
+        mut seats: Vec<u32>,
         rows: usize,
         keys: usize,
     ) -> Result<Computed<B>, ModelError> {
-        let mut inputs = inputs(&self.sequences, steps)?;
-        let nothing = vec![0; self.net.predictor.groups];
+        let text = |step: &SeqStep<'_>| {
+            let text = find(&self.sequences, step.seq)?.text_at(step.start as usize);
+            text.map_err(|e| ModelError::Compute(format!("sequence {}: {e}", step.seq.0)))
+        };
+        let mut texts = steps.iter().map(text).collect::<Result<Vec<u32>, _>>()?;
         paged::fill(&mut batch, rows);
-        inputs.resize(
-            rows,
-            Input {
-                text: TextTrack::Token(self.net.text.tts_pad),
-                codec: CodecTrack::Frame(&nothing),
-            },
-        );
+        texts.resize(rows, self.net.text.tts_pad);
+        seats.resize(rows, NOBODYS_SEAT);
         batch.make_room(keys);
         let key = StepKey {
             stage: "talker",
             rows,
             also: keys,
         };
-        let (net, kv, kept) = (&self.net, &mut self.kv, &mut self.kept);
+        let (net, kv, kept, frames) = (&self.net, &mut self.kv, &mut self.kept, &self.seats.frames);
         let (hidden, logits) = self.b.step(key, |b| {
-            let x = net.stack.forward(b, net.embed(b, &inputs)?, &batch, kv)?;
+            let x = net.embed_frames(b, texts, &b.take_ids(frames, &seats)?)?;
+            let x = net.stack.forward(b, x, &batch, kv)?;
             net.finish(b, &x, kept)
         })?;
         let row = steps.iter().map(|s| s.seq).zip(0..).collect();
@@ -208,15 +246,16 @@ impl<B: Backend> Core<B> {
         Ok((sequence.frames() >= most).then_some(Sampled::End))
     }
 
-    /// The next frame of every sequence; of one whose first code ends the speech or failed, perhaps only that. Computed
-    /// in `n` rows, which are filled up with `nobody`'s.
+    /// Asks for the next frame of every sequence; of one whose first code ends the speech or failed, perhaps only for that.
+    /// Computed in `n` rows, which are filled up with `nobody`'s.
     fn frames(
         &mut self,
         seqs: &[SeqId],
         computed: &Computed<B>,
         n: usize,
         nobody: Choice<'_>,
-    ) -> Result<Vec<Vec<u32>>, ModelError> {
+    ) -> Result<Frames<B>, ModelError> {
+        self.seat(seqs)?;
         let (net, groups) = (&self.net, self.net.predictor.groups);
         let sequences = seqs
             .iter()
@@ -225,11 +264,17 @@ impl<B: Backend> Core<B> {
         let end = net.config.codec.eos;
         let (mut firsts, mut others): (Vec<_>, Vec<_>) = sequences.iter().map(|s| choices(s, net)).unzip();
         let mut rows: Vec<u32> = seqs.iter().map(|seq| computed.row[seq]).collect();
+        let mut seats: Vec<u32> = sequences
+            .iter()
+            .map(|s| s.seat().unwrap_or(NOBODYS_SEAT))
+            .collect();
         firsts.resize(n, nobody);
         others.resize(n, NOBODYS);
         rows.resize(n, rows.first().copied().unwrap_or(0));
+        seats.resize(n, NOBODYS_SEAT);
         let kv = &mut self.predictor_kv;
         kv.reserve(&self.b, n, groups)?;
+        let kept = &mut self.seats.frames;
         let counted = firsts.iter().filter_map(Choice::counted).map(<[u32]>::len).max();
         let key = StepKey {
             stage: "frame",
@@ -238,7 +283,8 @@ impl<B: Backend> Core<B> {
         };
         let (first, live, frames) = self.b.step(key, |b| {
             let mut frames = b.ids(groups, vec![0; n * groups])?;
-            b.sample(&b.gather(&computed.logits, &rows)?, &firsts, &mut frames, 0)?;
+            let logits = b.gather(&computed.logits, &rows)?;
+            b.sample(&logits, &firsts, Some(kept), &mut frames, 0)?;
             let mut first = Vec::new();
             let mut live: Vec<usize> = (0..seqs.len()).collect();
             // Where it is known already who goes on, the others need no frame.
@@ -250,6 +296,7 @@ impl<B: Backend> Core<B> {
                     frames = b.ids(groups, codes.copied().collect())?;
                     rows = live.iter().map(|&i| rows[i]).collect();
                     others = live.iter().map(|&i| others[i]).collect();
+                    seats = live.iter().map(|&i| seats[i]).collect();
                 }
             }
             if !rows.is_empty() {
@@ -257,16 +304,65 @@ impl<B: Backend> Core<B> {
                 let embedded = b.lookup(&net.codec_embedding, &frames, 0)?;
                 net.predictor
                     .predict(b, &hidden, &embedded, &others, kv, &mut frames)?;
+                b.put_ids(kept, &seats, &frames)?;
             }
             Ok((first, live, frames))
         })?;
-        let codes = self.b.host_ids(&frames)?;
-        let mut frames: Vec<Vec<u32>> = first.into_iter().map(|code| vec![code]).collect();
-        frames.resize(seqs.len(), Vec::new());
-        for (i, codes) in live.into_iter().zip(codes.chunks(groups)) {
-            frames[i] = codes.to_vec();
+        let codes = self.b.order_ids(&frames)?;
+        Ok(Frames { first, live, codes })
+    }
+
+    /// Gives every sequence that has none a place for its frames.
+    fn seat(&mut self, seqs: &[SeqId]) -> Result<(), ModelError> {
+        for seq in seqs {
+            if let Some(sequence) = self.sequences.get_mut(seq)
+                && sequence.seat().is_none()
+            {
+                sequence.sit(self.seats.take(&self.b)?);
+            }
         }
-        Ok(frames)
+        Ok(())
+    }
+
+    /// Asks for what `seqs` give.
+    fn ask_for(&mut self, seqs: &[SeqId]) -> Result<(), ModelError> {
+        let Some(computed) = self.computed.take() else {
+            return Err(ModelError::Compute(
+                "nothing has been computed since the last step".into(),
+            ));
+        };
+        let over = seqs.iter().map(|&seq| self.over(seq, &computed));
+        let over = over.collect::<Result<Vec<_>, _>>()?;
+        let going = seqs.iter().zip(&over).filter(|(_, over)| over.is_none());
+        let going: Vec<SeqId> = going.map(|(&seq, _)| seq).collect();
+        let mut frames = None;
+        if !going.is_empty() {
+            frames = Some(self.frames(&going, &computed, self.b.bucket(going.len()), NOBODYS)?);
+        }
+        for seq in &going {
+            if let Some(sequence) = self.sequences.get_mut(seq) {
+                sequence.ask();
+            }
+        }
+        self.computed = Some(computed);
+        let seqs = seqs.to_vec();
+        self.asked.push_back(Asked { seqs, over, frames });
+        Ok(())
+    }
+
+    /// The codes of every frame, when they are there.
+    fn codes(&self, frames: Frames<B>, count: usize) -> Result<Vec<Vec<u32>>, ModelError> {
+        let codes = self.b.come(frames.codes)?;
+        let mut all: Vec<Vec<u32>> = frames.first.into_iter().map(|code| vec![code]).collect();
+        all.resize(count, Vec::new());
+        for (i, codes) in frames
+            .live
+            .into_iter()
+            .zip(codes.chunks(self.net.predictor.groups))
+        {
+            all[i] = codes.to_vec();
+        }
+        Ok(all)
     }
 
     /// What a frame's codes say.
@@ -307,10 +403,12 @@ fn choices<'a, B: Backend>(sequence: &'a Sequence, net: &TalkerNet<B>) -> (Choic
         },
         seed: request.seed,
         step: sequence.frames(),
+        said: sequence.said(),
     };
     let others = Choice {
         sampling: &request.predictor,
         limits: Limits::default(),
+        said: None,
         ..first
     };
     (first, others)
@@ -385,14 +483,9 @@ impl<B: Backend> ArModel for Core<B> {
             return Ok(());
         }
         let batch = self.batch(steps)?;
-        let on = |step: &SeqStep<'_>| {
-            let sequence = find(&self.sequences, step.seq)?;
-            Ok(step.len == 1 && step.start as usize >= sequence.prompt_len())
-        };
-        let decode = steps.iter().map(on).collect::<Result<Vec<bool>, ModelError>>()?;
-        self.computed = Some(if decode.into_iter().all(|on| on) {
+        self.computed = Some(if let Some(seats) = self.seats_of(steps)? {
             let (rows, keys) = (self.b.bucket(steps.len()), self.b.bucket_keys(batch.keys()));
-            self.decode(steps, batch, rows, keys)?
+            self.decode(steps, batch, seats, rows, keys)?
         } else {
             self.mixed(steps, &batch)?
         });
@@ -403,42 +496,53 @@ impl<B: Backend> ArModel for Core<B> {
         if seqs.is_empty() {
             return Ok(Vec::new());
         }
-        let Some(computed) = self.computed.take() else {
-            return Err(ModelError::Compute(
-                "nothing has been computed since the last step".into(),
-            ));
+        self.ask_for(seqs)?;
+        self.answer()
+    }
+
+    fn ask(&mut self, seqs: &[SeqId]) -> Result<bool, ModelError> {
+        if !self.b.is_apart() || seqs.is_empty() {
+            return Ok(false);
+        }
+        self.ask_for(seqs)?;
+        Ok(true)
+    }
+
+    fn answer(&mut self) -> Result<Vec<Sampled<CodecFrame>>, ModelError> {
+        let Some(Asked { seqs, over, frames }) = self.asked.pop_front() else {
+            return Err(ModelError::Compute("no frames were asked for".into()));
         };
-        let over = seqs.iter().map(|&seq| self.over(seq, &computed));
-        let over = over.collect::<Result<Vec<_>, _>>()?;
-        let going: Vec<SeqId> = seqs
-            .iter()
-            .zip(&over)
-            .filter(|(_, over)| over.is_none())
-            .map(|(&seq, _)| seq)
-            .collect();
-        let frames = if going.is_empty() {
-            Vec::new()
-        } else {
-            self.frames(&going, &computed, self.b.bucket(going.len()), NOBODYS)?
-        };
-        self.computed = Some(computed);
+        let count = over.iter().filter(|over| over.is_none()).count();
+        let frames = frames.map_or_else(|| Ok(Vec::new()), |frames| self.codes(frames, count))?;
         let mut frames = frames.into_iter();
         let mut results = Vec::with_capacity(seqs.len());
-        for (&seq, over) in seqs.iter().zip(over) {
+        for (seq, over) in seqs.into_iter().zip(over) {
+            let came = over.is_none();
             let sampled = match over {
                 Some(over) => over,
                 None => self.sampled(frames.next().unwrap_or_default()),
             };
-            if let (Sampled::Item(frame), Some(sequence)) = (&sampled, self.sequences.get_mut(&seq)) {
-                sequence.add_frame(&frame.0);
+            if let Some(sequence) = self.sequences.get_mut(&seq).filter(|_| came) {
+                sequence.answered();
+                if let Sampled::Item(frame) = &sampled {
+                    sequence.add_frame(&frame.0);
+                }
             }
             results.push(sampled);
         }
         Ok(results)
     }
 
+    fn goes_ahead(&self, _: &[SeqId]) -> bool {
+        self.b.is_apart()
+    }
+
     fn close(&mut self, seq: SeqId) {
-        self.sequences.remove(&seq);
+        if let Some(sequence) = self.sequences.remove(&seq)
+            && let Some(seat) = sequence.seat()
+        {
+            self.seats.give_back(seat);
+        }
     }
 
     fn prepare(&mut self, nth: u32, seqs: u32) -> Result<bool, ModelError> {

@@ -76,12 +76,7 @@ impl<B: Backend> TalkerNet<B> {
             return Ok(rows);
         }
         let groups = self.predictor.groups;
-        let mut tables = vec![&self.codec_embedding];
-        if frame_index.len() == inputs.len() {
-            tables.extend(self.predictor.embeddings());
-            return b.lookup_add(rows, &tables, &b.ids(groups, frames)?, None);
-        }
-        let rows = b.lookup_add(rows, &tables, &b.ids(1, first)?, Some(&index))?;
+        let rows = b.lookup_add(rows, &[&self.codec_embedding], &b.ids(1, first)?, Some(&index))?;
         if frame_index.is_empty() {
             return Ok(rows);
         }
@@ -90,6 +85,18 @@ impl<B: Backend> TalkerNet<B> {
         let residual = b.ids(groups - 1, residual.collect())?;
         let tables: Vec<_> = self.predictor.embeddings().iter().collect();
         b.lookup_add(rows, &tables, &residual, Some(&frame_index))
+    }
+
+    /// Input rows `[texts, hidden]` that go on with frames: a text token and a row of `frames` each.
+    pub(super) fn embed_frames(&self, b: &B, texts: Vec<u32>, frames: &B::Ids) -> Result<B::Rows> {
+        let mut tables = vec![&self.codec_embedding];
+        tables.extend(self.predictor.embeddings());
+        b.lookup_add(self.embed_tokens(b, texts)?, &tables, frames, None)
+    }
+
+    fn embed_tokens(&self, b: &B, tokens: Vec<u32>) -> Result<B::Rows> {
+        let rows = b.lookup(&self.embed_tokens, &b.ids(1, tokens)?, 0)?;
+        self.text_projection.forward(b, &rows)
     }
 
     fn embed_text(&self, b: &B, inputs: &[Input<'_>]) -> Result<B::Rows> {
@@ -107,16 +114,12 @@ impl<B: Backend> TalkerNet<B> {
                 }
             }
         }
-        let project = |tokens: Vec<u32>| {
-            self.text_projection
-                .forward(b, &b.lookup(&self.embed_tokens, &b.ids(1, tokens)?, 0)?)
-        };
         if hidden_index.is_empty() {
-            return project(tokens);
+            return self.embed_tokens(b, tokens);
         }
         let mut rows = b.zeros(inputs.len(), self.config.stack.hidden)?;
         if !tokens.is_empty() {
-            rows = b.scatter_add(rows, &token_index, &project(tokens)?)?;
+            rows = b.scatter_add(rows, &token_index, &self.embed_tokens(b, tokens)?)?;
         }
         let hidden = self
             .hidden_projection

@@ -66,6 +66,10 @@ pub(super) struct Sequence {
     frames: Vec<u32>,
     /// First codes of all frames.
     first: Vec<u32>,
+    /// Frames that were asked for and have not come yet.
+    asked: u32,
+    /// Where the last frame asked for is kept, for the step that goes on with it.
+    seat: Option<u32>,
 }
 
 impl Sequence {
@@ -80,6 +84,8 @@ impl Sequence {
             groups,
             frames,
             first,
+            asked: 0,
+            seat: None,
         }
     }
 
@@ -120,9 +126,46 @@ impl Sequence {
         self.frames.extend_from_slice(codes);
     }
 
-    /// Frames so far, which number the random draws.
+    /// Frames asked for so far, which number the random draws.
     pub(super) fn frames(&self) -> u32 {
-        u32::try_from(self.first.len()).unwrap_or(u32::MAX)
+        u32::try_from(self.first.len()).unwrap_or(u32::MAX - self.asked) + self.asked
+    }
+
+    /// Its frames are kept there from now on, one at a time.
+    pub(super) fn sit(&mut self, seat: u32) {
+        self.seat = Some(seat);
+    }
+
+    /// A frame is asked for.
+    pub(super) fn ask(&mut self) {
+        self.asked += 1;
+    }
+
+    /// A frame that was asked for has come, whatever it says.
+    pub(super) fn answered(&mut self) {
+        self.asked -= 1;
+    }
+
+    /// Where its last frame is kept.
+    pub(super) fn seat(&self) -> Option<u32> {
+        self.seat
+    }
+
+    /// Where the frame is kept that the host does not know yet, if there is one.
+    pub(super) fn said(&self) -> Option<u32> {
+        self.seat.filter(|_| self.asked > 0)
+    }
+
+    /// Where the frame is kept that position `p` goes on with, if it is the last one.
+    pub(super) fn seat_at(&self, p: usize) -> Option<u32> {
+        let frames = self.frames() as usize;
+        self.seat
+            .filter(|_| frames > 0 && p + 1 == self.prompt_len() + frames)
+    }
+
+    /// The text of position `p`, which goes on with a frame.
+    pub(super) fn text_at(&self, p: usize) -> Result<u32, NotKnown> {
+        self.spoken(p - self.prompt_len() + 1, p)
     }
 
     /// What stands at position `p`.

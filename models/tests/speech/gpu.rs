@@ -146,7 +146,7 @@ fn a_frame_is_few_launches_and_no_more_in_a_batch() {
     }
     // Two layers of 12 in the talker, 15 passes of two layers of 8 in the predictor, and what is around them.
     assert_eq!(per_frame[0], per_frame[1]);
-    assert!(per_frame[0] <= 356, "{per_frame:?} launches");
+    assert!(per_frame[0] <= 358, "{per_frame:?} launches");
 }
 
 #[test]

@@ -13,6 +13,7 @@ mod float_types;
 mod floor;
 mod golden;
 mod gpu;
+mod gpu_overlap;
 mod gpu_prepared;
 mod gpu_text;
 mod hearing;

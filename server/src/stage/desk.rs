@@ -43,6 +43,9 @@ pub(super) trait Sequence {
         step
     }
 
+    /// Whether there is room for two outputs.
+    fn has_room_for_two(&self) -> bool;
+
     /// Passes on an output. True if there is no room for another: it has to pause.
     #[must_use]
     fn put(&mut self, output: Self::Output) -> bool;
@@ -61,6 +64,8 @@ pub(super) struct Desk<M: ArModel, S> {
     /// Pieces of the model's preparation that were done; `None` if it is over.
     prepared: Option<u32>,
     steps: u64,
+    /// Until when the time is counted that it was busy.
+    counted: Stamp,
     live: HashMap<SeqId, S>,
     /// Those given up of which the engine has not told the end yet.
     leaving: HashMap<SeqId, Course>,
@@ -99,6 +104,7 @@ where
             engine: None,
             prepared: None,
             steps: 0,
+            counted: Stamp::default(),
             live: HashMap::new(),
             leaving: HashMap::new(),
         }
@@ -214,11 +220,20 @@ where
         self.engine.as_ref().is_some_and(ArEngine::has_work)
     }
 
+    /// One step. Where the model works elsewhere it gets the next one before it is waited for, so that it goes on while its
+    /// results are passed on and the others are looked at.
     pub(super) fn step(&mut self) {
         let Some(engine) = &mut self.engine else { return };
         let clock = self.clock;
         self.steps += 1;
-        let report = engine.step_with(|| clock.now());
+        if !engine.is_under_way() {
+            engine.begin_step(clock.now());
+        }
+        let live = &self.live;
+        engine.begin_step_ahead(clock.now(), |seq| {
+            live.get(&seq).is_some_and(Sequence::has_room_for_two)
+        });
+        let report = engine.end_step(|| clock.now());
         // Others have been told that it is lost.
         if self.seat.is_given_up() {
             return;
@@ -226,7 +241,10 @@ where
         let (stats, from) = (report.stats, report.began);
         self.seat.tell(&EngineNews::Step(StepFigures::ar(&report)));
         self.deliver(report);
-        let busy = self.clock.since(from);
+        // A step begun ahead begins while what the one before it gave is passed on.
+        let now = self.clock.now();
+        let busy = now.since(from.max(self.counted));
+        self.counted = now;
         self.seat.count(|now| now.ar_step(&stats, busy));
     }
 

@@ -116,6 +116,11 @@ impl<T> Sink<T> {
         full
     }
 
+    /// Whether there is room for two outputs that weigh one unit each.
+    pub(super) fn has_room_for_two(&self) -> bool {
+        self.outlet.room() >= 2
+    }
+
     /// True if the sequence paused and may go on.
     #[must_use]
     pub(super) fn resumes(&mut self) -> bool {

@@ -103,6 +103,10 @@ impl Sequence for Live {
         &mut self.part
     }
 
+    fn has_room_for_two(&self) -> bool {
+        self.frames.has_room_for_two()
+    }
+
     fn put(&mut self, frame: CodecFrame) -> bool {
         self.made += 1;
         self.frames.put(frame, 1)

@@ -102,6 +102,10 @@ impl Sequence for Live {
         self.reading.take().unwrap_or(step)
     }
 
+    fn has_room_for_two(&self) -> bool {
+        self.tokens.has_room_for_two()
+    }
+
     fn put(&mut self, token: ReplyToken) -> bool {
         self.tokens.put(token, 1)
     }

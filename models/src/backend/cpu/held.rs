@@ -26,18 +26,6 @@ impl Table {
     }
 }
 
-/// `[rows, columns]`.
-pub(crate) struct Ids {
-    pub(super) values: Vec<u32>,
-    pub(super) columns: usize,
-}
-
-impl Ids {
-    pub(super) fn column(&self, column: usize) -> impl ExactSizeIterator<Item = u32> {
-        self.values.iter().skip(column).step_by(self.columns).copied()
-    }
-}
-
 /// `[streams, past rows, width]`.
 pub(crate) struct Past {
     pub(super) values: Vec<f32>,

@@ -198,10 +198,11 @@ fn choose<B: Backend>(b: &B, seed: u64) -> Result<Vec<u32>> {
         },
         seed,
         step: i,
+        said: None,
     };
     let choices: Vec<Choice<'_>> = (0..).zip(&samplings).map(choice).collect();
     let mut ids = b.ids(2, vec![0; 2 * rows])?;
-    b.sample(&b.rows(vocab, logits)?, &choices, &mut ids, 1)?;
+    b.sample(&b.rows(vocab, logits)?, &choices, None, &mut ids, 1)?;
     Ok(b.host_ids(&ids)?
         .into_iter()
         .map(|id| chosen(id).unwrap_or(u32::MAX))

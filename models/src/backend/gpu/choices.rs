@@ -12,6 +12,7 @@ impl<D: Device> Gpu<D> {
         &self,
         logits: &Rows<D>,
         choices: &[Choice<'_>],
+        said: Option<&Ids<D>>,
         ids: &mut Ids<D>,
         column: usize,
     ) -> Result<()> {
@@ -23,7 +24,10 @@ impl<D: Device> Gpu<D> {
         for choice in choices {
             let from = generated.len();
             generated.extend_from_slice(choice.counted().unwrap_or_default());
-            let row = sample_row(choice, column, from, generated.len() - from);
+            let mut row = sample_row(choice, column, from, generated.len() - from);
+            if let (Some(said), Some(at)) = (said, choice.said) {
+                row.said = small(at as usize * said.columns);
+            }
             settings.extend(row.words());
             generated.resize(from + room, 0);
         }
@@ -36,6 +40,7 @@ impl<D: Device> Gpu<D> {
             logits: logits.address(),
             settings: settings.address(),
             generated: generated.as_ref().map_or(Address::NONE, |g| g.address()),
+            said: said.map_or(Address::NONE, |said| said.place.address()),
             rows: small(choices.len()),
             vocab: small(logits.width),
             stride: small(ids.columns),
@@ -47,7 +52,8 @@ impl<D: Device> Gpu<D> {
 fn sample_row(choice: &Choice<'_>, group: usize, from: usize, count: usize) -> SampleRow {
     let (s, limits) = (choice.sampling, choice.limits);
     // Whether the end is near is known here, where all ids are counted.
-    let early = limits.generated.len() < s.min_tokens as usize;
+    let generated = limits.generated.len() + usize::from(choice.said.is_some());
+    let early = generated < s.min_tokens as usize;
     SampleRow {
         temperature: s.temperature,
         top_k: s.top_k,
@@ -58,6 +64,7 @@ fn sample_row(choice: &Choice<'_>, group: usize, from: usize, count: usize) -> S
         end: limits.end.unwrap_or(u32::MAX),
         generated_from: small(from),
         generated: small(count),
+        said: u32::MAX,
         seed: choice.seed,
         step: choice.step,
         group: small(group),

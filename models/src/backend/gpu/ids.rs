@@ -1,9 +1,10 @@
 //! Ids on the device: brought, looked up, fetched; and rows fetched as numbers.
 
 use half::bf16;
-use omni_gpu::kernels::{Gather, LookupMean, LookupSum};
+use omni_gpu::kernels::{Gather, LookupMean, LookupSum, Put, Take};
 use omni_gpu::{Address, Device, Float, Memory};
 
+use super::lane::{Coming, Place};
 use super::{Gpu, Ids, Rows, Table, small};
 use crate::backend::Result;
 
@@ -89,12 +90,65 @@ impl<D: Device> Gpu<D> {
     pub(super) fn fetch_ids(&self, ids: &Ids<D>) -> Result<Vec<u32>> {
         let mut bytes = vec![0; ids.rows * ids.columns * 4];
         self.lane().fetch(ids.place.address(), &mut bytes, &self.watch)?;
-        Ok(bytes
-            .as_chunks()
-            .0
-            .iter()
-            .map(|b| u32::from_le_bytes(*b))
-            .collect())
+        Ok(words(&bytes))
+    }
+
+    pub(super) fn order(&self, ids: &Ids<D>) -> Result<Coming<D>> {
+        Ok(self
+            .lane()
+            .order(ids.place.address(), ids.rows * ids.columns * 4)?)
+    }
+
+    pub(super) fn arrived(&self, coming: Coming<D>) -> Result<Vec<u32>> {
+        let bytes = self.lane().come(coming, &self.watch)?;
+        Ok(words(&bytes))
+    }
+
+    pub(super) fn grow_rows_of_ids(&self, ids: &mut Ids<D>, rows: usize) -> Result<()> {
+        if rows <= ids.rows && matches!(ids.place, Place::Own(_)) {
+            return Ok(());
+        }
+        let (before, bytes) = (ids.rows * ids.columns * 4, rows.max(1) * ids.columns * 4);
+        let memory = self.lane().device.alloc(bytes)?;
+        self.fill(memory.address(), bytes)?;
+        self.copy(memory.address(), ids.place.address(), before)?;
+        let mut lane = self.lane();
+        // Until then the old memory is needed.
+        lane.wait()?;
+        lane.moved();
+        ids.place = Place::Own(memory);
+        ids.rows = rows;
+        Ok(())
+    }
+
+    pub(super) fn put(&self, to: &Ids<D>, rows: &[u32], from: &Ids<D>) -> Result<()> {
+        let index = self.bring(rows.iter().copied())?;
+        let kernel = Put {
+            to: to.place.address(),
+            from: from.place.address(),
+            index: index.address(),
+            count: small(rows.len()),
+            rows: small(to.rows),
+            width: small(to.columns),
+        };
+        self.launch(kernel.launch())
+    }
+
+    pub(super) fn take(&self, from: &Ids<D>, rows: &[u32]) -> Result<Ids<D>> {
+        let columns = from.columns;
+        let place = self.lane().take(rows.len() * columns * 4)?;
+        let index = self.bring(rows.iter().copied())?;
+        let kernel = Take {
+            to: place.address(),
+            from: from.place.address(),
+            index: index.address(),
+            count: small(rows.len()),
+            rows: small(from.rows),
+            width: small(columns),
+        };
+        self.launch(kernel.launch())?;
+        let rows = rows.len();
+        Ok(Ids { place, rows, columns })
     }
 
     pub(super) fn fetch_floats(&self, x: &Rows<D>) -> Result<Vec<f32>> {
@@ -113,4 +167,9 @@ impl<D: Device> Gpu<D> {
             }
         })
     }
+}
+
+fn words(bytes: &[u8]) -> Vec<u32> {
+    let (words, _) = bytes.as_chunks();
+    words.iter().map(|b| u32::from_le_bytes(*b)).collect()
 }

@@ -21,12 +21,16 @@ const STAGED: usize = 4 << 20;
 const ALIGNMENT: usize = 16;
 /// Steps that are remembered, most.
 const REMEMBERED: usize = 256;
+/// Bytes of memory for what comes to the host, fewest.
+const FEWEST_INCOMING: usize = 16 << 10;
 
 /// Where something in device memory is, and what keeps it there.
 pub(super) enum Place<D: Device> {
     Piece(Piece<D>),
     /// In memory that is kept otherwise: the staging area of the running step, or what is kept from step to step.
     Fixed(Address),
+    /// In memory of its own, which stays from step to step.
+    Own(D::Memory),
 }
 
 impl<D: Device> Place<D> {
@@ -34,17 +38,41 @@ impl<D: Device> Place<D> {
         match self {
             Self::Piece(piece) => piece.address(),
             Self::Fixed(address) => *address,
+            Self::Own(memory) => memory.address(),
         }
     }
 }
 
-/// Memory of the steps of one network. They follow one another, so they share it.
+/// Memory of the steps of one network. They follow one another, so they share it; but for what the host brings, which it may
+/// write while the device still reads what the step before brought.
 struct Stage<D: Device> {
     arena: Arena<D>,
-    host: D::Staging,
+    host: [Outgoing<D>; 2],
     device: D::Memory,
-    /// Whether the device may still be reading `host`.
-    sending: bool,
+}
+
+/// What the host brings in one step.
+struct Outgoing<D: Device> {
+    staging: D::Staging,
+    /// Which copy to the device was made of it last.
+    sent: u64,
+}
+
+/// What the device brings to the host.
+struct Incoming<D: Device> {
+    staging: D::Staging,
+    /// Somebody waits for what is in it.
+    taken: bool,
+}
+
+/// A copy to the host that was asked for.
+pub(crate) struct Coming<D: Device> {
+    mark: D::Mark,
+    /// Which of the lane's.
+    incoming: usize,
+    bytes: usize,
+    /// Copies to the device that were made before.
+    sent: u64,
 }
 
 /// A step that was done before.
@@ -62,8 +90,9 @@ struct Open<D: Device> {
     launches: Vec<Launch>,
     /// As long as nothing differs, the launches are these, so many of them.
     like: Option<usize>,
-    /// Bytes brought from the host.
+    /// Bytes brought from the host, and by which of the two.
     staged: usize,
+    host: usize,
     /// What there was no room for among the staged bytes.
     beside: Vec<D::Memory>,
 }
@@ -74,6 +103,10 @@ pub(super) struct Lane<D: Device> {
     stages: HashMap<&'static str, Stage<D>>,
     known: HashMap<StepKey, Known<D>>,
     open: Option<Open<D>>,
+    incoming: Vec<Incoming<D>>,
+    /// Copies to the device so far, and how many of them are known to be over.
+    sent: u64,
+    over: u64,
     /// Counts the times that memory which steps refer to was moved.
     epoch: u64,
     steps: u64,
@@ -89,6 +122,9 @@ impl<D: Device> Lane<D> {
             stages: HashMap::new(),
             known: HashMap::new(),
             open: None,
+            incoming: Vec::new(),
+            sent: 0,
+            over: 0,
             epoch: 0,
             steps: 0,
             graphs,
@@ -112,7 +148,8 @@ impl<D: Device> Lane<D> {
         {
             let (from, end) = (open.staged, open.staged + bytes.len());
             if end <= STAGED {
-                stage.host.content_mut()[from..end].copy_from_slice(bytes);
+                let staging = &mut stage.host[open.host].staging;
+                staging.content_mut()[from..end].copy_from_slice(bytes);
                 open.staged = end.next_multiple_of(ALIGNMENT);
                 return Ok(Place::Fixed(stage.device.address().offset(from)));
             }
@@ -168,7 +205,56 @@ impl<D: Device> Lane<D> {
 
     /// Everything asked for is over.
     fn waited(&mut self) {
-        self.stages.values_mut().for_each(|stage| stage.sending = false);
+        self.over = self.sent;
+    }
+
+    /// Asks for a copy to the host.
+    pub(super) fn order(&mut self, from: Address, bytes: usize) -> omni_gpu::Result<Coming<D>> {
+        if self.open.is_some() {
+            return Err(GpuError::Recording(
+                "what a step computes cannot be looked at before its end",
+            ));
+        }
+        let fits = |incoming: &Incoming<D>| !incoming.taken && incoming.staging.content().len() >= bytes;
+        let found = self.incoming.iter().position(fits);
+        let incoming = match found {
+            Some(found) => found,
+            None => {
+                let staging = self
+                    .device
+                    .staging(bytes.next_power_of_two().max(FEWEST_INCOMING))?;
+                self.incoming.push(Incoming {
+                    staging,
+                    taken: false,
+                });
+                self.incoming.len() - 1
+            }
+        };
+        let to = &mut self.incoming[incoming];
+        let mark = self.device.receive(from, &mut to.staging, bytes)?;
+        to.taken = true;
+        Ok(Coming {
+            mark,
+            incoming,
+            bytes,
+            sent: self.sent,
+        })
+    }
+
+    /// Waits for a copy to the host.
+    pub(super) fn come(&mut self, coming: Coming<D>, watch: &Watch) -> omni_gpu::Result<Vec<u8>> {
+        let Coming {
+            mark,
+            incoming,
+            bytes,
+            sent,
+        } = coming;
+        self.device.reach(&mark)?;
+        watch.worked(self.device.take_busy());
+        self.over = self.over.max(sent);
+        let from = &mut self.incoming[incoming];
+        from.taken = false;
+        Ok(from.staging.content()[..bytes].to_vec())
     }
 
     /// Memory that steps refer to is moved.
@@ -183,11 +269,14 @@ impl<D: Device> Lane<D> {
         }
         self.steps += 1;
         if !self.stages.contains_key(key.stage) {
+            let outgoing = || {
+                let staging = self.device.staging(STAGED)?;
+                Ok::<_, GpuError>(Outgoing { staging, sent: 0 })
+            };
             let stage = Stage {
                 arena: Arena::new(),
-                host: self.device.staging(STAGED)?,
+                host: [outgoing()?, outgoing()?],
                 device: self.device.alloc(STAGED)?,
-                sending: false,
             };
             self.stages.insert(key.stage, stage);
         }
@@ -213,12 +302,13 @@ impl<D: Device> Lane<D> {
             None => None,
         };
         let stage = self.stages.get(key.stage);
-        let (whole, sending) = stage.map_or((true, false), |stage| (stage.arena.is_whole(), stage.sending));
+        let whole = stage.is_none_or(|stage| stage.arena.is_whole());
+        let free = stage.and_then(|stage| stage.host.iter().position(|host| host.sent <= self.over));
         if !whole {
             watch.fell_back(key, "what an earlier step computed is still held");
             return Ok(false);
         }
-        if sending {
+        if free.is_none() {
             self.wait()?;
         }
         self.open = Some(Open {
@@ -226,6 +316,7 @@ impl<D: Device> Lane<D> {
             launches: Vec::new(),
             like,
             staged: 0,
+            host: free.unwrap_or(0),
             beside: Vec::new(),
         });
         Ok(true)
@@ -251,9 +342,11 @@ impl<D: Device> Lane<D> {
             return Ok(());
         };
         if let Some(stage) = self.stages.get_mut(open.key.stage) {
-            stage.sending = true;
+            self.sent += 1;
+            let host = &mut stage.host[open.host];
+            host.sent = self.sent;
             self.device
-                .send(stage.device.address(), &stage.host, open.staged)?;
+                .send(stage.device.address(), &host.staging, open.staged)?;
         }
         if let Some(same) = open.like {
             let known = self.known.get(&open.key);
@@ -322,5 +415,12 @@ impl<D: Device> Lane<D> {
             used: self.steps,
         };
         self.known.insert(key, known);
+    }
+}
+
+impl<D: Device> Drop for Lane<D> {
+    fn drop(&mut self) {
+        // The device may be reading and writing the host's memory. If it fails, it does so no more.
+        let _ = self.device.wait();
     }
 }

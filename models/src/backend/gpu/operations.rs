@@ -6,7 +6,7 @@ use omni_gpu::kernels::{
 use omni_gpu::{Address, Device, Memory};
 
 use super::attention::Places;
-use super::lane::Place;
+use super::lane::{Coming, Place};
 use super::signals::Layout;
 use super::{Experts, Gpu, Ids, Kept, Kv, Matrix, Past, Rows, Table, Vector, small};
 use crate::backend::{
@@ -40,6 +40,7 @@ impl<D: Device> Gpu<D> {
 impl<D: Device> Backend for Gpu<D> {
     type Rows = Rows<D>;
     type Ids = Ids<D>;
+    type Coming = Coming<D>;
     type Kv = Kv<D>;
     type Past = Past<D>;
     type Kept = Kept<D>;
@@ -92,6 +93,11 @@ impl<D: Device> Backend for Gpu<D> {
 
     fn wait(&self) -> Result<()> {
         Ok(self.lane().wait()?)
+    }
+
+    fn is_apart(&self) -> bool {
+        // What is launched kernel by kernel waits for what it brings.
+        self.lane().graphs
     }
 
     fn rows(&self, width: usize, values: Vec<f32>) -> Result<Rows<D>> {
@@ -179,6 +185,26 @@ impl<D: Device> Backend for Gpu<D> {
         None
     }
 
+    fn order_ids(&self, ids: &Ids<D>) -> Result<Coming<D>> {
+        self.order(ids)
+    }
+
+    fn come(&self, coming: Coming<D>) -> Result<Vec<u32>> {
+        self.arrived(coming)
+    }
+
+    fn grow_ids(&self, ids: &mut Ids<D>, rows: usize) -> Result<()> {
+        self.grow_rows_of_ids(ids, rows)
+    }
+
+    fn put_ids(&self, to: &mut Ids<D>, rows: &[u32], from: &Ids<D>) -> Result<()> {
+        self.put(to, rows, from)
+    }
+
+    fn take_ids(&self, from: &Ids<D>, rows: &[u32]) -> Result<Ids<D>> {
+        self.take(from, rows)
+    }
+
     fn lookup(&self, table: &Table<D>, ids: &Ids<D>, column: usize) -> Result<Rows<D>> {
         self.look_up(table, ids, column)
     }
@@ -201,10 +227,11 @@ impl<D: Device> Backend for Gpu<D> {
         &self,
         logits: &Rows<D>,
         choices: &[Choice<'_>],
+        said: Option<&Ids<D>>,
         ids: &mut Ids<D>,
         column: usize,
     ) -> Result<()> {
-        self.choose(logits, choices, ids, column)
+        self.choose(logits, choices, said, ids, column)
     }
 
     fn choose_text(

@@ -43,14 +43,16 @@ impl<B: Backend> Core<B> {
         let most = self.b.bucket(seqs);
         self.predictor_kv
             .reserve(&self.b, most, self.net.predictor.groups)?;
+        // Those that lost their place have a seat, too.
+        self.seats.reserve(&self.b, 2 * most)?;
         let nobodys = paged::batch(&self.spec);
         match piece {
             Piece::Step { rows, keys } => {
-                self.decode(&[], nobodys, rows, keys)?;
+                self.decode(&[], nobodys, Vec::new(), rows, keys)?;
                 self.b.wait()?;
             }
             Piece::Frame { rows, counted } => {
-                let computed = self.decode(&[], nobodys, rows, self.b.bucket_keys(1))?;
+                let computed = self.decode(&[], nobodys, Vec::new(), rows, self.b.bucket_keys(1))?;
                 let generated = vec![0; counted];
                 let penalty = Sampling {
                     repetition_penalty: if counted > 0 { 2.0 } else { 1.0 },
@@ -64,7 +66,8 @@ impl<B: Backend> Core<B> {
                     },
                     ..NOBODYS
                 };
-                self.frames(&[], &computed, rows, nobody)?;
+                let frames = self.frames(&[], &computed, rows, nobody)?;
+                self.b.come(frames.codes)?;
             }
         }
         Ok(true)

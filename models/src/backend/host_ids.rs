@@ -1,0 +1,42 @@
+//! Ids in the host's memory.
+
+/// `[rows, columns]`.
+pub(crate) struct HostIds {
+    pub(super) values: Vec<u32>,
+    pub(super) columns: usize,
+}
+
+impl HostIds {
+    pub(super) fn column(&self, column: usize) -> impl ExactSizeIterator<Item = u32> {
+        self.values.iter().skip(column).step_by(self.columns).copied()
+    }
+
+    /// [`Backend::grow_ids`](super::Backend::grow_ids).
+    pub(super) fn grow(&mut self, rows: usize) {
+        let values = self.values.len().max(rows * self.columns);
+        self.values.resize(values, 0);
+    }
+
+    /// [`Backend::put_ids`](super::Backend::put_ids).
+    pub(super) fn put(&mut self, rows: &[u32], from: &Self) {
+        let mut to: Vec<&mut [u32]> = self.values.chunks_mut(self.columns).collect();
+        for (&row, ids) in rows.iter().zip(from.values.chunks(from.columns)) {
+            if let Some(to) = to.get_mut(row as usize) {
+                to.copy_from_slice(ids);
+            }
+        }
+    }
+
+    /// [`Backend::take_ids`](super::Backend::take_ids).
+    pub(super) fn take(&self, rows: &[u32]) -> Self {
+        let none = vec![u32::MAX; self.columns];
+        let row = |&row: &u32| {
+            let at = row as usize * self.columns;
+            self.values.get(at..at + self.columns).unwrap_or(&none)
+        };
+        Self {
+            values: rows.iter().flat_map(row).copied().collect(),
+            columns: self.columns,
+        }
+    }
+}

@@ -1,0 +1,53 @@
+//! The last frame of every sequence, kept where the next step needs it: that step can be asked for before the host knows the
+//! frame.
+
+use crate::backend::{Backend, Result};
+
+/// A seat that there is not: what is put there goes nowhere.
+pub(super) const NOBODYS_SEAT: u32 = u32::MAX;
+
+pub(super) struct Seats<B: Backend> {
+    /// A frame's codes per seat.
+    pub(super) frames: B::Ids,
+    /// How many there are.
+    count: u32,
+    free: Vec<u32>,
+}
+
+impl<B: Backend> Seats<B> {
+    pub(super) fn new(b: &B, groups: usize) -> Result<Self> {
+        let mut seats = Self {
+            frames: b.ids(groups, vec![0; groups])?,
+            count: 0,
+            free: Vec::new(),
+        };
+        seats.reserve(b, 1)?;
+        Ok(seats)
+    }
+
+    /// Makes room for so many sequences.
+    pub(super) fn reserve(&mut self, b: &B, sequences: usize) -> Result<()> {
+        let count = u32::try_from(sequences).unwrap_or(u32::MAX);
+        if count > self.count {
+            b.grow_ids(&mut self.frames, sequences)?;
+            // The first ones are taken first.
+            let new = (self.count..count).rev();
+            self.free.splice(0..0, new);
+            self.count = count;
+        }
+        Ok(())
+    }
+
+    pub(super) fn take(&mut self, b: &B) -> Result<u32> {
+        loop {
+            if let Some(seat) = self.free.pop() {
+                return Ok(seat);
+            }
+            self.reserve(b, 2 * self.count as usize)?;
+        }
+    }
+
+    pub(super) fn give_back(&mut self, seat: u32) {
+        self.free.push(seat);
+    }
+}

@@ -1,0 +1,32 @@
+//! A model whose work is done elsewhere.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// Whether the talker is asked and answers later, and how often it was asked before it had answered. Copies are the same.
+#[derive(Debug, Clone, Default)]
+pub struct Apart(Option<Arc<AtomicU64>>);
+
+impl Apart {
+    /// It is.
+    #[must_use]
+    pub fn yes() -> Self {
+        Self(Some(Arc::default()))
+    }
+
+    /// Steps that were begun before the one in front of them was over.
+    #[must_use]
+    pub fn steps_ahead(&self) -> u64 {
+        self.0.as_ref().map_or(0, |steps| steps.load(Ordering::SeqCst))
+    }
+
+    pub(super) fn is_set(&self) -> bool {
+        self.0.is_some()
+    }
+
+    pub(super) fn ahead(&self) {
+        if let Some(steps) = &self.0 {
+            steps.fetch_add(1, Ordering::SeqCst);
+        }
+    }
+}

@@ -6,6 +6,7 @@
 mod batches;
 mod halves;
 mod kernels;
+mod overlap;
 mod published;
 mod queues;
 mod reference;
@@ -90,6 +91,7 @@ fn cases(place: Place, references: &References) -> Vec<Case> {
     let mut cases = reference::cases(references);
     cases.extend(voice::cases());
     cases.extend(batches::cases());
+    cases.extend(overlap::cases());
     cases.extend(text::cases(references));
     cases.extend(halves::cases(references));
     cases.extend(queues::cases());

@@ -109,7 +109,8 @@ fn speaking(run: &mut Run<'_>, name: &str, (model, floors): &Loaded, batch: u32)
     for (what, timed, bytes) in [
         ("talker step", &times.talker, talker),
         ("predictor frame", &times.predictor, predictor),
-        ("both, as they run", &times.whole, talker + predictor),
+        ("both, in turn", &times.whole, talker + predictor),
+        ("both, overlapped", &times.overlapped, talker + predictor),
     ] {
         let row = Row {
             batch,

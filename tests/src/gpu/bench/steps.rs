@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use omni_engine::{ArModel, BlockId, ChunkModel, CodecFrame, SeqId, SeqStep};
+use omni_engine::{ArModel, BlockId, ChunkModel, CodecFrame, Sampled, SeqId, SeqStep};
 use omni_models::testing::tokens;
 use omni_models::{Code2Wav, GpuFigures, KvOptions, Sampling, SpeechModel, Talker, TalkerRequest};
 
@@ -76,6 +76,8 @@ pub(super) struct FrameTimes {
     pub(super) talker: Timed,
     pub(super) predictor: Timed,
     pub(super) whole: Timed,
+    /// As it is made where each step is asked for before the one in front of it is waited for.
+    pub(super) overlapped: Timed,
     /// Positions that a sequence had, on average over what was measured of `whole`.
     pub(super) context: f64,
 }
@@ -94,7 +96,7 @@ pub(super) fn frames(
     count: u32,
     time: Duration,
 ) -> anyhow::Result<FrameTimes> {
-    let mut speakers = Speakers::new(model, batch, 2 * (WARM + count))?;
+    let mut speakers = Speakers::new(model, batch, 3 * (WARM + count))?;
     // Every step ends with what it made on the host: nothing is left over for the next one's time.
     speakers.sample()?;
     for _ in 0..WARM {
@@ -102,15 +104,21 @@ pub(super) fn frames(
         speakers.sample()?;
     }
     let from = speakers.position;
-    let whole = Timed::take(model, count, time / 2, || {
+    let whole = Timed::take(model, count, time / 3, || {
         speakers.execute_only(1)?;
         speakers.sample()
     })?;
     let context = f64::from(from + speakers.position) / 2.0;
+    speakers.ask()?;
+    let overlapped = Timed::take(model, count, time / 3, || {
+        speakers.ask()?;
+        speakers.answer()
+    })?;
+    speakers.answer()?;
     let (mut talker, mut predictor) = (Timed::default(), Timed::default());
     let begun = Instant::now();
     for done in 0..count {
-        if done > 0 && begun.elapsed() > time / 2 {
+        if done > 0 && begun.elapsed() > time / 3 {
             break;
         }
         talker.add(Timed::take(model, 1, time, || speakers.execute(1))?);
@@ -120,6 +128,7 @@ pub(super) fn frames(
         talker,
         predictor,
         whole,
+        overlapped,
         context,
     })
 }
@@ -191,13 +200,35 @@ impl Speakers {
 
     /// The next frame of all.
     fn sample(&mut self) -> anyhow::Result<()> {
-        let seqs: Vec<SeqId> = (0..self.blocks.len() as u64).map(SeqId).collect();
-        for sampled in self.talker.sample(&seqs)? {
-            let made = matches!(sampled, omni_engine::Sampled::Item(_));
-            anyhow::ensure!(made, "a sequence ended: {sampled:?}");
-        }
+        let sampled = self.talker.sample(&self.seqs())?;
+        all_made(&sampled)
+    }
+
+    /// Asks for the next position and the next frame of all.
+    fn ask(&mut self) -> anyhow::Result<()> {
+        self.execute_only(1)?;
+        let asked = self.talker.ask(&self.seqs())?;
+        anyhow::ensure!(asked, "it is sampled on the processor");
         Ok(())
     }
+
+    /// Waits for the frame of all that was asked for first.
+    fn answer(&mut self) -> anyhow::Result<()> {
+        let sampled = self.talker.answer()?;
+        all_made(&sampled)
+    }
+
+    fn seqs(&self) -> Vec<SeqId> {
+        (0..self.blocks.len() as u64).map(SeqId).collect()
+    }
+}
+
+fn all_made(sampled: &[Sampled<CodecFrame>]) -> anyhow::Result<()> {
+    let other = sampled
+        .iter()
+        .find(|sampled| !matches!(sampled, Sampled::Item(_)));
+    anyhow::ensure!(other.is_none(), "a sequence ended: {other:?}");
+    Ok(())
 }
 
 /// A request that never ends, drawn as the checkpoint wants it.

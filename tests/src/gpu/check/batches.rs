@@ -16,10 +16,10 @@ use super::voice::{long_cache, request};
 use crate::gpu::judge::Judge;
 use crate::gpu::models::{By, Which};
 
-type Asked = Vec<(TalkerRequest, Vec<u32>)>;
+pub(super) type Asked = Vec<(TalkerRequest, Vec<u32>)>;
 
 /// Requests to the tiny checkpoint, of different lengths, seeds and texts.
-fn drawn(count: u32) -> Asked {
+pub(super) fn drawn(count: u32) -> Asked {
     let text: Vec<u32> = (40..60).collect();
     let one = |i: u32| (sampled(i.into(), 3 + i * 5 % 11), text[i as usize % 8..].to_vec());
     (0..count).map(one).collect()
@@ -38,7 +38,7 @@ fn likely(count: u32) -> Asked {
 }
 
 /// Room for so many of them.
-fn cache(sequences: u32) -> KvOptions {
+pub(super) fn cache(sequences: u32) -> KvOptions {
     KvOptions {
         num_blocks: 1 + sequences.max(8) * 16,
         ..kv()
@@ -108,7 +108,7 @@ fn endless(count: u32) -> Asked {
 }
 
 /// Two sentences of the embedded voice, drawn.
-fn sentences(model: &SpeechModel) -> anyhow::Result<Asked> {
+pub(super) fn sentences(model: &SpeechModel) -> anyhow::Result<Asked> {
     let mut asked = Vec::new();
     for (voice, sentence, seed) in [
         ("aria", "good morning.", 1),

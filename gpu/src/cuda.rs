@@ -302,12 +302,25 @@ impl Cuda {
     }
 }
 
-/// An event behind the work that was asked for.
-pub struct CudaMark(CudaEvent);
+/// Host memory that a copy goes to, and an event behind the copy.
+pub struct CudaComing {
+    event: CudaEvent,
+    /// None once it was given back.
+    to: Option<CudaStaging>,
+}
 
-impl fmt::Debug for CudaMark {
+impl fmt::Debug for CudaComing {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("CudaMark").finish_non_exhaustive()
+        f.debug_struct("CudaComing").finish_non_exhaustive()
+    }
+}
+
+impl Drop for CudaComing {
+    fn drop(&mut self) {
+        if self.to.is_some() {
+            // A device that fails here writes no more.
+            let _ = self.event.synchronize();
+        }
     }
 }
 
@@ -340,7 +353,7 @@ unsafe impl Send for RecordedGraph {}
 impl Device for Cuda {
     type Memory = CudaMemory;
     type Staging = CudaStaging;
-    type Mark = CudaMark;
+    type Coming = CudaComing;
     type Graph = RecordedGraph;
 
     fn name(&self) -> String {
@@ -390,20 +403,26 @@ impl Device for Cuda {
         self.copy_in(to, from.first(bytes)?)
     }
 
-    fn receive(&self, from: Address, to: &mut CudaStaging, bytes: usize) -> Result<CudaMark> {
+    fn receive(&self, from: Address, mut to: CudaStaging, bytes: usize) -> Result<CudaComing> {
         let event = self
             .device
             .context
             .new_event(None)
             .map_err(failed("cuEventCreate"))?;
         self.copy_out(from, to.first_mut(bytes)?)?;
-        event.record(&self.stream).map_err(failed("cuEventRecord"))?;
-        Ok(CudaMark(event))
+        if let Err(error) = event.record(&self.stream) {
+            // The copy goes on.
+            let _ = self.stream.synchronize();
+            return Err(failed("cuEventRecord")(error));
+        }
+        let to = Some(to);
+        Ok(CudaComing { event, to })
     }
 
-    fn reach(&self, mark: &CudaMark) -> Result<()> {
+    fn reach(&self, mut coming: CudaComing) -> Result<CudaStaging> {
         self.idle()?;
-        mark.0.synchronize().map_err(failed("cuEventSynchronize"))
+        coming.event.synchronize().map_err(failed("cuEventSynchronize"))?;
+        coming.to.take().ok_or(GpuError::Recording("it was given back"))
     }
 
     fn launch(&self, launch: &Launch) -> Result<()> {

@@ -76,8 +76,8 @@ pub trait Device: Clone + fmt::Debug + Send + Sync + 'static {
     type Memory: Memory;
     /// Pinned host memory.
     type Staging: Staging;
-    /// A moment in the queue's work.
-    type Mark: fmt::Debug + Send + 'static;
+    /// A copy to the host that was asked for, with the memory that it goes to. Dropping it waits for it.
+    type Coming: fmt::Debug + Send + 'static;
     /// Recorded launches, ready to be run again. It refers to the buffers that they name and does not keep them.
     type Graph: fmt::Debug + Send + 'static;
 
@@ -121,24 +121,24 @@ pub trait Device: Clone + fmt::Debug + Send + Sync + 'static {
     fn download(&self, from: Address, to: &mut [u8]) -> Result<()>;
 
     /// Copies the first `bytes` of `from` to the device, some time later: until [`Device::wait`] or [`Device::download`]
-    /// has returned, or [`Device::reach`] of a later mark, `from` must not be changed.
+    /// has returned, or [`Device::reach`] of a later copy, `from` must not be changed or dropped.
     ///
     /// # Errors
     /// As [`Device::upload`].
     fn send(&self, to: Address, from: &Self::Staging, bytes: usize) -> Result<()>;
 
     /// Copies from the device into the first `bytes` of `to` when all that was asked for before is done, and does not wait:
-    /// `to` is not to be touched until [`Device::reach`] of the mark has returned.
+    /// [`Device::reach`] does, and gives `to` back.
     ///
     /// # Errors
     /// As [`Device::upload`].
-    fn receive(&self, from: Address, to: &mut Self::Staging, bytes: usize) -> Result<Self::Mark>;
+    fn receive(&self, from: Address, to: Self::Staging, bytes: usize) -> Result<Self::Coming>;
 
-    /// Waits until what was asked for before the mark is done; what was asked for after it goes on.
+    /// Waits until the copy and what was asked for before it are done; what was asked for after it goes on.
     ///
     /// # Errors
-    /// What went wrong in it, as far as that is known; [`GpuError::Recording`] while recording.
-    fn reach(&self, mark: &Self::Mark) -> Result<()>;
+    /// What went wrong until then, as far as that is known; [`GpuError::Recording`] while recording.
+    fn reach(&self, coming: Self::Coming) -> Result<Self::Staging>;
 
     /// Runs a launch, or records it while recording. One without blocks does nothing.
     ///

@@ -2,7 +2,8 @@
 //!
 //! It does what a device does, in order, and refuses what a device would not do: recorded launches are not run until they
 //! are replayed, and nothing is copied to or from the host in between. A late one does it when somebody waits for it and not
-//! before, as late as a device may: what is given back or overwritten too early shows.
+//! before, as late as a device may: what is given back or overwritten before it was read shows. (What is written before it is
+//! wanted shows on one that is not late.)
 
 use std::cell::UnsafeCell;
 use std::collections::VecDeque;
@@ -163,9 +164,45 @@ impl Staging for EmulatedStaging {
     }
 }
 
-/// A number of pieces of work.
+impl EmulatedStaging {
+    fn holds(&self, bytes: usize) -> Result<()> {
+        let content = self.content();
+        if bytes <= content.len() {
+            return Ok(());
+        }
+        Err(GpuError::Address {
+            address: content.as_ptr() as u64,
+            bytes,
+        })
+    }
+}
+
+impl Drop for EmulatedStaging {
+    fn drop(&mut self) {
+        let used = Arc::strong_count(&self.0) > 1;
+        assert!(
+            !used || std::thread::panicking(),
+            "host memory was given back before the device was done with it"
+        );
+    }
+}
+
+/// Host memory that a copy goes to.
 #[derive(Debug)]
-pub struct EmulatedMark(u64);
+pub struct EmulatedComing {
+    device: Emulated,
+    /// Pieces of work, the copy the last of them.
+    work: u64,
+    /// None once it was given back.
+    to: Option<EmulatedStaging>,
+}
+
+impl Drop for EmulatedComing {
+    fn drop(&mut self) {
+        // What goes wrong is told by whoever waits next.
+        let _ = self.device.catch_up(self.work);
+    }
+}
 
 /// Launches with the arguments that they had when they were recorded.
 #[derive(Debug, Clone)]
@@ -361,7 +398,7 @@ impl Emulated {
 impl Device for Emulated {
     type Memory = EmulatedMemory;
     type Staging = EmulatedStaging;
-    type Mark = EmulatedMark;
+    type Coming = EmulatedComing;
     type Graph = EmulatedGraph;
 
     fn name(&self) -> String {
@@ -414,22 +451,33 @@ impl Device for Emulated {
 
     fn send(&self, to: Address, from: &EmulatedStaging, bytes: usize) -> Result<()> {
         self.idle()?;
+        from.holds(bytes)?;
         Self::owned(to, bytes)?;
         let from = Arc::clone(&from.0);
         self.ask(Work::Send { to, from, bytes })
     }
 
-    fn receive(&self, from: Address, to: &mut EmulatedStaging, bytes: usize) -> Result<EmulatedMark> {
+    fn receive(&self, from: Address, to: EmulatedStaging, bytes: usize) -> Result<EmulatedComing> {
         self.idle()?;
+        to.holds(bytes)?;
         Self::owned(from, bytes)?;
-        let to = Arc::clone(&to.0);
-        self.ask(Work::Receive { from, to, bytes })?;
-        Ok(EmulatedMark(self.queue().asked))
+        let buffer = Arc::clone(&to.0);
+        self.ask(Work::Receive {
+            from,
+            to: buffer,
+            bytes,
+        })?;
+        Ok(EmulatedComing {
+            device: self.clone(),
+            work: self.queue().asked,
+            to: Some(to),
+        })
     }
 
-    fn reach(&self, mark: &EmulatedMark) -> Result<()> {
+    fn reach(&self, mut coming: EmulatedComing) -> Result<EmulatedStaging> {
         self.idle()?;
-        self.catch_up(mark.0)
+        self.catch_up(coming.work)?;
+        coming.to.take().ok_or(GpuError::Recording("it was given back"))
     }
 
     fn launch(&self, launch: &Launch) -> Result<()> {

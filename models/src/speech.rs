@@ -39,9 +39,10 @@ fn any_nets(
         (Kernels::Cuda { .. }, _) => Err(machine("this build has no kernels for NVIDIA devices".into())),
         #[cfg(feature = "emulator")]
         (Kernels::Emulated { graphs }, _) => {
-            // As late as a device may be, so that what is given back or overwritten too early shows.
-            gpu(checkpoint, config, omni_gpu::Emulated::late(), options, graphs)
+            gpu(checkpoint, config, omni_gpu::Emulated::default(), options, graphs)
         }
+        #[cfg(feature = "emulator")]
+        (Kernels::EmulatedLate, _) => gpu(checkpoint, config, omni_gpu::Emulated::late(), options, true),
         (Kernels::Auto, DType::F32) => {
             let nets = Nets::load(checkpoint, config, Cpu::new(), options.parts)?;
             Ok(Box::new(nets))
@@ -130,6 +131,9 @@ pub enum Kernels {
         /// Whether steps that are alike become graphs.
         graphs: bool,
     },
+    /// The same with graphs, and nothing is done before somebody waits for it: as late as a device may be.
+    #[cfg(feature = "emulator")]
+    EmulatedLate,
 }
 
 /// How to load a model.

@@ -143,26 +143,35 @@ fn a_late_device_does_nothing_before_somebody_waits_and_then_no_more_than_that()
     let [from, to] = [memory[0].address(), memory[1].address()];
     let copy = Copy { to, from, words: 2 }.launch();
     device.upload(from, &[1; 8]).expect("room");
-    let mut staging = [
-        device.staging(8).expect("memory"),
-        device.staging(8).expect("memory"),
-    ];
+    let staging = || device.staging(8).expect("memory");
     device.launch(&copy).expect("no flaw");
-    let first = device.receive(to, &mut staging[0], 8).expect("a buffer");
-    let mut sent = device.staging(8).expect("memory");
+    let first = device.receive(to, staging(), 8).expect("a buffer");
+    let mut sent = staging();
     sent.content_mut().fill(2);
     device.send(from, &sent, 8).expect("room");
     device.launch(&copy).expect("no flaw");
-    let second = device.receive(to, &mut staging[1], 8).expect("a buffer");
-    assert_eq!((device.launches_run(), staging[0].content()), (0, &[0; 8][..]));
-    device.reach(&first).expect("done");
-    assert_eq!((device.launches_run(), staging[0].content()), (1, &[1; 8][..]));
+    let second = device.receive(to, staging(), 8).expect("a buffer");
+    let third = device.receive(to, staging(), 8).expect("a buffer");
+    assert_eq!(device.launches_run(), 0);
+    let first = device.reach(first).expect("done");
+    assert_eq!((device.launches_run(), first.content()), (1, &[1; 8][..]));
     // Too early: what was sent is overwritten before it was read.
     sent.content_mut().fill(3);
-    device.reach(&second).expect("done");
-    assert_eq!((device.launches_run(), staging[1].content()), (2, &[3; 8][..]));
-    device.reach(&first).expect("long over");
+    let second = device.reach(second).expect("done");
+    assert_eq!((device.launches_run(), second.content()), (2, &[3; 8][..]));
+    drop(third);
     device.wait().expect("nothing to do");
+    assert!(device.send(from, &sent, 9).is_err());
+    assert!(device.receive(from, sent, 9).is_err());
+}
+
+#[test]
+#[should_panic(expected = "before the device was done with it")]
+fn host_memory_given_back_too_early_is_caught() {
+    let device = Emulated::late();
+    let memory = device.alloc(8).expect("memory");
+    let staging = device.staging(8).expect("memory");
+    device.send(memory.address(), &staging, 8).expect("room");
 }
 
 #[test]

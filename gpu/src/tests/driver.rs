@@ -80,8 +80,8 @@ fn a_device_copies_records_and_replays() {
     device.download(to, &mut seen).expect("a buffer");
     assert_eq!(seen, [1; 256]);
     device.replay(&graph).expect("replayed");
-    let mark = device.receive(to, &mut staging, 256).expect("a buffer");
-    device.reach(&mark).expect("done");
+    let coming = device.receive(to, staging, 256).expect("a buffer");
+    let staging = device.reach(coming).expect("done");
     assert!(!device.take_busy().is_zero(), "a graph has run");
     assert!(device.take_busy().is_zero(), "and was told of");
     assert_eq!(staging.content()[..128], [3; 128]);

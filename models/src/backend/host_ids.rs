@@ -19,9 +19,9 @@ impl HostIds {
 
     /// [`Backend::put_ids`](super::Backend::put_ids).
     pub(super) fn put(&mut self, rows: &[u32], from: &Self) {
-        let mut to: Vec<&mut [u32]> = self.values.chunks_mut(self.columns).collect();
         for (&row, ids) in rows.iter().zip(from.values.chunks(from.columns)) {
-            if let Some(to) = to.get_mut(row as usize) {
+            let at = row as usize * self.columns;
+            if let Some(to) = self.values.get_mut(at..at + self.columns) {
                 to.copy_from_slice(ids);
             }
         }

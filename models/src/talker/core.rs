@@ -533,8 +533,13 @@ impl<B: Backend> ArModel for Core<B> {
         Ok(results)
     }
 
-    fn goes_ahead(&self, _: &[SeqId]) -> bool {
-        self.b.is_apart()
+    fn goes_ahead(&self, seqs: &[SeqId]) -> bool {
+        // One that is over has no frame to go on with.
+        let going = |asked: &Asked<B>| {
+            let mut over = asked.seqs.iter().zip(&asked.over);
+            over.all(|(seq, over)| over.is_none() || !seqs.contains(seq))
+        };
+        self.b.is_apart() && self.asked.back().is_some_and(going)
     }
 
     fn close(&mut self, seq: SeqId) {

@@ -95,6 +95,8 @@ impl Site {
                     graphs,
                 },
                 #[cfg(feature = "emulator")]
+                Device::Emulated if graphs => Kernels::EmulatedLate,
+                #[cfg(feature = "emulator")]
                 Device::Emulated => Kernels::Emulated { graphs },
             },
             parts,

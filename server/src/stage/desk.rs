@@ -63,6 +63,7 @@ pub(super) struct Desk<M: ArModel, S> {
     engine: Option<ArEngine<M>>,
     /// Pieces of the model's preparation that were done; `None` if it is over.
     prepared: Option<u32>,
+    /// Steps begun.
     steps: u64,
     /// Until when the time is counted that it was busy.
     counted: Stamp,
@@ -225,14 +226,16 @@ where
     pub(super) fn step(&mut self) {
         let Some(engine) = &mut self.engine else { return };
         let clock = self.clock;
-        self.steps += 1;
         if !engine.is_under_way() {
             engine.begin_step(clock.now());
+            self.steps += 1;
         }
         let live = &self.live;
-        engine.begin_step_ahead(clock.now(), |seq| {
+        let ahead = engine.begin_step_ahead(clock.now(), |seq| {
             live.get(&seq).is_some_and(Sequence::has_room_for_two)
         });
+        // It is begun only if nobody else has room.
+        self.steps += u64::from(ahead);
         let report = engine.end_step(|| clock.now());
         // Others have been told that it is lost.
         if self.seat.is_given_up() {

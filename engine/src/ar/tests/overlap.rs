@@ -90,10 +90,14 @@ fn a_step_is_not_begun_ahead_of_somebody_who_could_run() {
     add(&mut engine, 2, 3, 9);
     assert!(!ahead(&mut engine), "a newcomer has room");
     end_step(&mut engine);
+    engine.begin_step(NOW);
+    assert_eq!(stepped(&engine), [1, 2]);
+    end_step(&mut engine);
     engine.set_paused(SeqId(2), true);
     engine.begin_step(NOW);
+    assert_eq!(stepped(&engine), [1]);
     engine.set_paused(SeqId(2), false);
-    assert!(!ahead(&mut engine), "it goes on again");
+    assert!(!ahead(&mut engine), "one that has a place goes on again");
     end_step(&mut engine);
     engine.begin_step(NOW);
     assert_eq!(stepped(&engine), [1, 2]);

@@ -65,6 +65,8 @@ pub(super) struct Life {
     closed: bool,
     values: Vec<u64>,
     tokens: Vec<u32>,
+    /// So many of them have been told.
+    told: usize,
     computed: u32,
     /// It has given its end: what is computed of it after that is nothing.
     over: bool,
@@ -113,6 +115,7 @@ pub(super) fn alone(seq: SeqId, request: &Request, rows: &[u32], outputs: usize)
         closed: true,
         values: Vec::new(),
         tokens: Vec::new(),
+        told: 0,
         computed: 0,
         over: false,
     };
@@ -143,6 +146,7 @@ impl ArModel for Oracle {
             closed: false,
             values: Vec::new(),
             tokens: Vec::new(),
+            told: 0,
             computed: 0,
             over: false,
         };
@@ -209,6 +213,52 @@ impl ArModel for Oracle {
     }
 
     fn sample(&mut self, seqs: &[SeqId]) -> Result<Vec<Sampled<Out>>, ModelError> {
+        let sampled = self.draw(seqs);
+        Ok(self.tell(seqs.iter().copied().zip(sampled).collect()))
+    }
+
+    fn ask(&mut self, seqs: &[SeqId]) -> Result<bool, ModelError> {
+        if self.apart {
+            let sampled = self.draw(seqs);
+            self.asked.push_back(seqs.iter().copied().zip(sampled).collect());
+        }
+        Ok(self.apart)
+    }
+
+    fn answer(&mut self) -> Result<Vec<Sampled<Out>>, ModelError> {
+        let asked = self.asked.pop_front().expect("it was asked");
+        if std::mem::take(&mut self.fail_answer) {
+            return Err(ModelError::Compute("scripted, late".into()));
+        }
+        Ok(self.tell(asked))
+    }
+
+    fn goes_ahead(&self, seqs: &[SeqId]) -> bool {
+        let last = self.asked.back().expect("it was asked");
+        assert!(seqs.iter().all(|seq| last.iter().any(|(asked, _)| asked == seq)));
+        self.apart
+    }
+
+    fn close(&mut self, seq: SeqId) {
+        self.open.remove(&seq);
+    }
+
+    fn content_keys(&self, seq: SeqId, positions: Range<u32>) -> Option<Vec<ContentKey>> {
+        let life = &self.open[&seq];
+        let told = (life.request.prompt.len() + life.told) as u32;
+        assert!(positions.end <= told, "what stands there was not told yet");
+        life.request
+            .shares
+            .then(|| positions.map(|p| ContentKey::token(life.content(p))).collect())
+    }
+
+    fn token(&self, output: &Out) -> Option<u32> {
+        Some(output.token)
+    }
+}
+
+impl Oracle {
+    fn draw(&mut self, seqs: &[SeqId]) -> Vec<Sampled<Out>> {
         let mut sampled = Vec::new();
         for seq in seqs {
             let life = self.open.get_mut(seq).expect("an open sequence");
@@ -225,55 +275,18 @@ impl ArModel for Oracle {
             life.tokens.push(out.token);
             sampled.push(Sampled::Item(out));
         }
-        Ok(sampled)
+        sampled
     }
 
-    fn ask(&mut self, seqs: &[SeqId]) -> Result<bool, ModelError> {
-        if self.apart {
-            let sampled = self.sample(seqs)?;
-            self.asked.push_back(seqs.iter().copied().zip(sampled).collect());
-        }
-        Ok(self.apart)
-    }
-
-    fn answer(&mut self) -> Result<Vec<Sampled<Out>>, ModelError> {
-        let asked = self.asked.pop_front().expect("it was asked");
-        if std::mem::take(&mut self.fail_answer) {
-            return Err(ModelError::Compute("scripted, late".into()));
-        }
-        let open = |(seq, sampled)| {
-            assert!(
-                self.open.contains_key(&seq),
-                "{seq:?} was closed before its answer"
-            );
+    fn tell(&mut self, drawn: Vec<(SeqId, Sampled<Out>)>) -> Vec<Sampled<Out>> {
+        let one = |(seq, sampled)| {
+            let life = self.open.get_mut(&seq).expect("open until its answer");
+            life.told += usize::from(matches!(sampled, Sampled::Item(_)));
             sampled
         };
-        Ok(asked.into_iter().map(open).collect())
+        drawn.into_iter().map(one).collect()
     }
 
-    fn goes_ahead(&self, seqs: &[SeqId]) -> bool {
-        let last = self.asked.back().expect("it was asked");
-        assert!(seqs.iter().all(|seq| last.iter().any(|(asked, _)| asked == seq)));
-        self.apart
-    }
-
-    fn close(&mut self, seq: SeqId) {
-        self.open.remove(&seq);
-    }
-
-    fn content_keys(&self, seq: SeqId, positions: Range<u32>) -> Option<Vec<ContentKey>> {
-        let life = &self.open[&seq];
-        life.request
-            .shares
-            .then(|| positions.map(|p| ContentKey::token(life.content(p))).collect())
-    }
-
-    fn token(&self, output: &Out) -> Option<u32> {
-        Some(output.token)
-    }
-}
-
-impl Oracle {
     /// Answers that nobody has waited for.
     pub(super) fn asked_of(&self) -> usize {
         self.asked.len()

@@ -121,6 +121,8 @@ struct World {
     live: BTreeMap<SeqId, Caller>,
     next_id: u64,
     failing: bool,
+    /// Steps ended since a sequence was in one that was begun.
+    passed_over: BTreeMap<SeqId, u32>,
 }
 
 impl World {
@@ -131,6 +133,7 @@ impl World {
             live: BTreeMap::new(),
             next_id: 1,
             failing: false,
+            passed_over: BTreeMap::new(),
         }
     }
 
@@ -162,7 +165,7 @@ impl World {
                 }
             }
             Op::Begin => match self.engine.is_under_way() {
-                false => self.engine.begin_step(NOW),
+                false => self.begin(),
                 true => self.end_step()?,
             },
             Op::Ahead { room } => {
@@ -243,7 +246,54 @@ impl World {
         for event in report.events {
             self.book(event)?;
         }
+        if !self.engine.is_under_way() {
+            self.failing = self.engine.model.fail_next;
+        }
         Ok(())
+    }
+
+    /// Ends a step with another begun ahead, if that can be: whoever can run is in one of three steps in a row, or has to
+    /// take turns.
+    fn step_ahead(&mut self) -> TestCaseResult {
+        if !self.engine.is_under_way() {
+            self.begin();
+        }
+        if self.engine.begin_step_ahead(NOW, |_| true) {
+            self.note_batch();
+        }
+        self.end_step()?;
+        let turns = self
+            .config
+            .max_num_seqs
+            .div_ceil(self.config.max_num_batched_tokens - self.config.prefill_floor());
+        let engine = &self.engine;
+        for slot in &engine.running {
+            let sequence = &engine.slots[*slot];
+            let passed = self.passed_over.entry(sequence.id).or_default();
+            *passed = if sequence.is_runnable() { *passed + 1 } else { 0 };
+            // Prompts take turns, too, one after another.
+            let bound = 3 * turns + 3 + 60 * u32::from(sequence.record.outputs == 0);
+            prop_assert!(
+                *passed <= bound,
+                "{:?} waits for the {}th step",
+                sequence.id,
+                passed
+            );
+        }
+        Ok(())
+    }
+
+    fn begin(&mut self) {
+        self.engine.model.batch.clear();
+        self.engine.begin_step(NOW);
+        self.note_batch();
+    }
+
+    /// Those in the step that was begun last wait no longer.
+    fn note_batch(&mut self) {
+        for (seq, ..) in &self.engine.model.batch {
+            self.passed_over.remove(seq);
+        }
     }
 
     /// One step, and everything that must hold of it.
@@ -410,13 +460,12 @@ impl World {
                 }
             }
         }
-        while self.engine.is_under_way() {
-            self.end_step()?;
-            self.engine.audit();
-        }
         let mut steps = 0;
         while self.engine.has_work() {
-            self.step()?;
+            match self.engine.model.apart {
+                true => self.step_ahead()?,
+                false => self.step()?,
+            }
             self.engine.audit();
             steps += 1;
             prop_assert!(steps < 5_000, "no progress");

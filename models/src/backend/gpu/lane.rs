@@ -58,18 +58,9 @@ struct Outgoing<D: Device> {
     sent: u64,
 }
 
-/// What the device brings to the host.
-struct Incoming<D: Device> {
-    staging: D::Staging,
-    /// Somebody waits for what is in it.
-    taken: bool,
-}
-
 /// A copy to the host that was asked for.
 pub(crate) struct Coming<D: Device> {
-    mark: D::Mark,
-    /// Which of the lane's.
-    incoming: usize,
+    copy: D::Coming,
     bytes: usize,
     /// Copies to the device that were made before.
     sent: u64,
@@ -103,7 +94,8 @@ pub(super) struct Lane<D: Device> {
     stages: HashMap<&'static str, Stage<D>>,
     known: HashMap<StepKey, Known<D>>,
     open: Option<Open<D>>,
-    incoming: Vec<Incoming<D>>,
+    /// Host memory that nothing comes to now.
+    incoming: Vec<D::Staging>,
     /// Copies to the device so far, and how many of them are known to be over.
     sent: u64,
     over: u64,
@@ -215,27 +207,15 @@ impl<D: Device> Lane<D> {
                 "what a step computes cannot be looked at before its end",
             ));
         }
-        let fits = |incoming: &Incoming<D>| !incoming.taken && incoming.staging.content().len() >= bytes;
-        let found = self.incoming.iter().position(fits);
-        let incoming = match found {
-            Some(found) => found,
-            None => {
-                let staging = self
-                    .device
-                    .staging(bytes.next_power_of_two().max(FEWEST_INCOMING))?;
-                self.incoming.push(Incoming {
-                    staging,
-                    taken: false,
-                });
-                self.incoming.len() - 1
-            }
+        let fits = |staging: &D::Staging| staging.content().len() >= bytes;
+        let to = match self.incoming.iter().position(fits) {
+            Some(found) => self.incoming.swap_remove(found),
+            None => self
+                .device
+                .staging(bytes.next_power_of_two().max(FEWEST_INCOMING))?,
         };
-        let to = &mut self.incoming[incoming];
-        let mark = self.device.receive(from, &mut to.staging, bytes)?;
-        to.taken = true;
         Ok(Coming {
-            mark,
-            incoming,
+            copy: self.device.receive(from, to, bytes)?,
             bytes,
             sent: self.sent,
         })
@@ -243,18 +223,13 @@ impl<D: Device> Lane<D> {
 
     /// Waits for a copy to the host.
     pub(super) fn come(&mut self, coming: Coming<D>, watch: &Watch) -> omni_gpu::Result<Vec<u8>> {
-        let Coming {
-            mark,
-            incoming,
-            bytes,
-            sent,
-        } = coming;
-        self.device.reach(&mark)?;
+        let Coming { copy, bytes, sent } = coming;
+        let staging = self.device.reach(copy)?;
         watch.worked(self.device.take_busy());
         self.over = self.over.max(sent);
-        let from = &mut self.incoming[incoming];
-        from.taken = false;
-        Ok(from.staging.content()[..bytes].to_vec())
+        let content = staging.content()[..bytes].to_vec();
+        self.incoming.push(staging);
+        Ok(content)
     }
 
     /// Memory that steps refer to is moved.
@@ -420,7 +395,7 @@ impl<D: Device> Lane<D> {
 
 impl<D: Device> Drop for Lane<D> {
     fn drop(&mut self) {
-        // The device may be reading and writing the host's memory. If it fails, it does so no more.
+        // The device may be reading the host's memory. If it fails, it does so no more.
         let _ = self.device.wait();
     }
 }

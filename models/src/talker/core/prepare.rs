@@ -43,8 +43,6 @@ impl<B: Backend> Core<B> {
         let most = self.b.bucket(seqs);
         self.predictor_kv
             .reserve(&self.b, most, self.net.predictor.groups)?;
-        // Those that lost their place have a seat, too.
-        self.seats.reserve(&self.b, 2 * most)?;
         let nobodys = paged::batch(&self.spec);
         match piece {
             Piece::Step { rows, keys } => {

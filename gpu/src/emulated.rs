@@ -87,6 +87,7 @@ pub struct Emulated {
     queue: Arc<Mutex<Queue>>,
     order: Order,
     late: bool,
+    idle: bool,
 }
 
 /// A checked buffer.
@@ -235,6 +236,15 @@ impl Emulated {
         }
     }
 
+    /// A device that computes nothing and gives zeros: all the time that is spent is the host's.
+    #[must_use]
+    pub fn idle() -> Self {
+        Self {
+            idle: true,
+            ..Self::default()
+        }
+    }
+
     /// Launches run so far by this queue, in graphs or not.
     #[must_use]
     pub fn launches_run(&self) -> u64 {
@@ -272,6 +282,9 @@ impl Emulated {
     }
 
     fn run(&self, launch: &Launch) -> Result<()> {
+        if self.idle {
+            return Ok(());
+        }
         let failed = |reason: String| GpuError::Kernel {
             kernel: launch.kernel.name,
             reason,
@@ -365,6 +378,10 @@ impl Emulated {
 
     fn copy_out(&self, from: Address, to: &mut [u8]) -> Result<()> {
         Self::owned(from, to.len())?;
+        if self.idle {
+            to.fill(0);
+            return Ok(());
+        }
         #[expect(unsafe_code, reason = "device addresses are numbers")]
         // SAFETY: as in `copy_in`.
         unsafe {
@@ -385,7 +402,7 @@ impl Emulated {
     }
 
     /// That nothing is recorded.
-    fn idle(&self) -> Result<()> {
+    fn not_recording(&self) -> Result<()> {
         match self.queue().recording {
             None => Ok(()),
             Some(_) => Err(GpuError::Recording(
@@ -450,7 +467,7 @@ impl Device for Emulated {
     }
 
     fn send(&self, to: Address, from: &EmulatedStaging, bytes: usize) -> Result<()> {
-        self.idle()?;
+        self.not_recording()?;
         from.holds(bytes)?;
         Self::owned(to, bytes)?;
         let from = Arc::clone(&from.0);
@@ -458,7 +475,7 @@ impl Device for Emulated {
     }
 
     fn receive(&self, from: Address, to: EmulatedStaging, bytes: usize) -> Result<EmulatedComing> {
-        self.idle()?;
+        self.not_recording()?;
         to.holds(bytes)?;
         Self::owned(from, bytes)?;
         let buffer = Arc::clone(&to.0);
@@ -475,7 +492,7 @@ impl Device for Emulated {
     }
 
     fn reach(&self, mut coming: EmulatedComing) -> Result<EmulatedStaging> {
-        self.idle()?;
+        self.not_recording()?;
         self.catch_up(coming.work)?;
         coming.to.take().ok_or(GpuError::Recording("it was given back"))
     }
@@ -514,7 +531,7 @@ impl Device for Emulated {
     }
 
     fn replay(&self, graph: &EmulatedGraph) -> Result<()> {
-        self.idle()?;
+        self.not_recording()?;
         self.ask(Work::Graph(Arc::clone(&graph.0)))
     }
 
@@ -523,7 +540,7 @@ impl Device for Emulated {
     }
 
     fn wait(&self) -> Result<()> {
-        self.idle()?;
+        self.not_recording()?;
         self.catch_up(u64::MAX)
     }
 }

@@ -43,6 +43,8 @@ fn any_nets(
         }
         #[cfg(feature = "emulator")]
         (Kernels::EmulatedLate, _) => gpu(checkpoint, config, omni_gpu::Emulated::late(), options, true),
+        #[cfg(feature = "emulator")]
+        (Kernels::EmulatedIdle, _) => gpu(checkpoint, config, omni_gpu::Emulated::idle(), options, true),
         (Kernels::Auto, DType::F32) => {
             let nets = Nets::load(checkpoint, config, Cpu::new(), options.parts)?;
             Ok(Box::new(nets))
@@ -134,6 +136,9 @@ pub enum Kernels {
     /// The same with graphs, and nothing is done before somebody waits for it: as late as a device may be.
     #[cfg(feature = "emulator")]
     EmulatedLate,
+    /// The same, and nothing is computed at all: for measuring what the host does.
+    #[cfg(feature = "emulator")]
+    EmulatedIdle,
 }
 
 /// How to load a model.

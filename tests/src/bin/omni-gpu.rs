@@ -34,7 +34,22 @@ enum Command {
         common: Common,
         #[command(flatten)]
         bench: BenchArgs,
+        /// Compute nothing: shows what the host does for a step, without the server
+        #[cfg(feature = "emulator")]
+        #[arg(long, conflicts_with_all = ["device", "emulated"])]
+        host: bool,
     },
+}
+
+impl Command {
+    fn place(&self) -> Place {
+        #[cfg(feature = "emulator")]
+        if matches!(self, Self::Bench { host: true, .. }) {
+            return Place::Nowhere;
+        }
+        let (Self::Check { common, .. } | Self::Bench { common, .. }) = self;
+        common.place()
+    }
 }
 
 #[derive(Debug, Args)]
@@ -116,7 +131,7 @@ fn main() -> ExitCode {
 
 fn run(command: &Command) -> anyhow::Result<Verdict> {
     let (Command::Check { common, .. } | Command::Bench { common, .. }) = command;
-    let place = common.place();
+    let place = command.place();
     let device = match place.probe() {
         Ok(device) => device,
         Err(reason) => {

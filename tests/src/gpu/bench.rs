@@ -67,9 +67,14 @@ pub fn bench(place: Place, asked: &Bench, budget: Budget, report: &mut Report) -
         broken: Vec::new(),
         longest: Duration::ZERO,
     };
-    run.memory()?;
+    if run.computes() {
+        run.memory()?;
+    }
     for name in &asked.models {
         stages::measure(&mut run, name)?;
+    }
+    if !run.computes() {
+        return run.end();
     }
     for name in &asked.models {
         served::measure(&mut run, name)?;
@@ -94,6 +99,14 @@ impl Run<'_> {
                 None
             }
         }
+    }
+
+    /// Whether anything is computed.
+    fn computes(&self) -> bool {
+        #[cfg(feature = "emulator")]
+        return self.place != Place::Nowhere;
+        #[cfg(not(feature = "emulator"))]
+        true
     }
 
     fn memory(&mut self) -> anyhow::Result<()> {
@@ -148,6 +161,8 @@ fn memory_speed(place: Place, bytes: usize) -> anyhow::Result<(f64, f64)> {
         Place::Device(_) => anyhow::bail!("this build has no kernels for NVIDIA devices"),
         #[cfg(feature = "emulator")]
         Place::Emulated => memory::bandwidth(&omni_gpu::Emulated::default(), bytes, 1)?,
+        #[cfg(feature = "emulator")]
+        Place::Nowhere => anyhow::bail!("nothing is copied"),
     };
     Ok((found.copy, found.read))
 }

@@ -17,7 +17,7 @@ pub fn describe(title: &str, place: Place, device: &str, report: &mut Report) ->
     let number = match place {
         Place::Device(number) => format!(", number {number}"),
         #[cfg(feature = "emulator")]
-        Place::Emulated => String::new(),
+        Place::Emulated | Place::Nowhere => String::new(),
     };
     let rows = [
         ("device", format!("{device}{number}")),

@@ -18,6 +18,9 @@ pub enum Place {
     /// A GPU's kernels on the processor.
     #[cfg(feature = "emulator")]
     Emulated,
+    /// Nowhere: nothing is computed, and the time that is spent is the host's.
+    #[cfg(feature = "emulator")]
+    Nowhere,
 }
 
 impl Place {
@@ -30,6 +33,8 @@ impl Place {
             Self::Device(number) => device(number),
             #[cfg(feature = "emulator")]
             Self::Emulated => Ok("none: the kernels run on the processor".to_owned()),
+            #[cfg(feature = "emulator")]
+            Self::Nowhere => Ok("none: nothing is computed, all the time is the host's".to_owned()),
         }
     }
 
@@ -40,6 +45,8 @@ impl Place {
             Self::Device(device) => Kernels::Cuda { device, graphs },
             #[cfg(feature = "emulator")]
             Self::Emulated => Kernels::Emulated { graphs },
+            #[cfg(feature = "emulator")]
+            Self::Nowhere => Kernels::EmulatedIdle,
         }
     }
 }

@@ -73,7 +73,7 @@ pub(super) fn measure(run: &mut Run<'_>, name: &str) -> anyhow::Result<()> {
     let expected = match run.place {
         Place::Device(_) => Some(0.0),
         #[cfg(feature = "emulator")]
-        Place::Emulated => None,
+        Place::Emulated | Place::Nowhere => None,
     };
     if fallbacks != expected {
         run.broken.push(format!(
@@ -98,7 +98,7 @@ fn arguments(name: &str, place: Place, streams: u32) -> [String; 4] {
         Place::Device(number) => format!("cuda:{number}"),
         // Nobody could listen to a server there; its own kernels do.
         #[cfg(feature = "emulator")]
-        Place::Emulated => "cpu".to_owned(),
+        Place::Emulated | Place::Nowhere => "cpu".to_owned(),
     };
     [
         format!("--model={name}"),

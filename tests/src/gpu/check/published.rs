@@ -47,7 +47,7 @@ pub(super) fn cases(place: Place) -> Vec<Case> {
             .needing(NEED),
         ],
         #[cfg(feature = "emulator")]
-        Place::Emulated => Vec::new(),
+        Place::Emulated | Place::Nowhere => Vec::new(),
     }
 }
 

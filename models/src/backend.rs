@@ -218,6 +218,8 @@ pub(crate) trait Backend: Params {
     type Ids: Send;
     /// Ids on their way to the host.
     type Coming: Send;
+    /// Samples on their way to the host.
+    type ComingSamples: Send;
     /// Keys and values of one layer, `[slots, kv_width]` each.
     type Kv: Send;
     /// The past of one convolution for a number of streams, `[streams, past rows, width]`.
@@ -407,8 +409,10 @@ pub(crate) trait Backend: Params {
     /// Rows of which the `dropped` first of every stream are to go (which [`Signals::drop_first`] has noted), without
     /// them, or with anything in their place if that suits the convolutions better.
     fn trim(&self, x: Self::Rows, signals: &Signals<Self>, dropped: usize) -> Result<Self::Rows>;
-    /// The rows `[rows, 1]` of every stream.
-    fn samples(&self, x: &Self::Rows, signals: &Signals<Self>) -> Result<Vec<Vec<f32>>>;
+    /// Asks for the rows `[rows, 1]` of every stream and does not wait: [`Backend::come_samples`] does, in the same order.
+    fn order_samples(&self, x: &Self::Rows, signals: &Signals<Self>) -> Result<Self::ComingSamples>;
+    /// The samples of every stream, when they are there.
+    fn come_samples(&self, coming: Self::ComingSamples) -> Result<Vec<Vec<f32>>>;
 
     fn rms_norm(&self, w: &Self::Vector, eps: f32, x: &Self::Rows) -> Result<Self::Rows>;
     fn layer_norm(

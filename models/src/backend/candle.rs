@@ -183,6 +183,7 @@ impl Backend for Candle {
     type Rows = Tensor;
     type Ids = HostIds;
     type Coming = Vec<u32>;
+    type ComingSamples = Vec<Vec<f32>>;
     type Kv = Kv;
     type Past = Past;
     type Kept = ();
@@ -373,8 +374,12 @@ impl Backend for Candle {
         }
     }
 
-    fn samples(&self, x: &Tensor, signals: &Signals<Self>) -> Result<Vec<Vec<f32>>> {
+    fn order_samples(&self, x: &Tensor, signals: &Signals<Self>) -> Result<Vec<Vec<f32>>> {
         Ok(signals.cut(&self.host(x)?))
+    }
+
+    fn come_samples(&self, coming: Vec<Vec<f32>>) -> Result<Vec<Vec<f32>>> {
+        Ok(coming)
     }
 
     fn rms_norm(&self, w: &Tensor, eps: f32, x: &Tensor) -> Result<Tensor> {

@@ -86,6 +86,7 @@ impl Backend for Cpu {
     type Rows = Rows;
     type Ids = HostIds;
     type Coming = Vec<u32>;
+    type ComingSamples = Vec<Vec<f32>>;
     type Kv = Kv;
     type Past = Past;
     type Kept = ();
@@ -339,8 +340,12 @@ impl Backend for Cpu {
         }
     }
 
-    fn samples(&self, x: &Rows, signals: &Signals<Self>) -> Result<Vec<Vec<f32>>> {
+    fn order_samples(&self, x: &Rows, signals: &Signals<Self>) -> Result<Vec<Vec<f32>>> {
         Ok(signals.cut(x.data()))
+    }
+
+    fn come_samples(&self, coming: Vec<Vec<f32>>) -> Result<Vec<Vec<f32>>> {
+        Ok(coming)
     }
 
     fn rms_norm(&self, w: &Vec<f32>, eps: f32, x: &Rows) -> Result<Rows> {

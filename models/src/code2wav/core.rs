@@ -16,6 +16,13 @@ struct Stream {
     position: usize,
 }
 
+/// A pass that was asked for.
+struct Asked<B: Backend> {
+    /// Streams in it.
+    streams: usize,
+    samples: B::ComingSamples,
+}
+
 /// Nobody's: what fills up a pass is put there.
 const SPARE: usize = 0;
 
@@ -92,14 +99,14 @@ impl<B: Backend> Core<B> {
         Ok(())
     }
 
-    /// Decodes one pass: of every stream at least one frame and at most as many as the ring has room for. It is filled up
+    /// Asks for one pass: of every stream at least one frame and at most as many as the ring has room for. It is filled up
     /// to `rows` frames of `signals` streams at least, with nobody's.
     fn pass(
         &mut self,
         work: &mut [(&mut Stream, &[CodecFrame])],
         rows: usize,
         signals: usize,
-    ) -> Result<Vec<Vec<f32>>, ModelError> {
+    ) -> Result<Asked<B>, ModelError> {
         let (window, ring) = (self.net.config.stack.window.unwrap_or(1), self.ring);
         let (mut batch, mut codes, mut parts) = (Batch::default(), Vec::new(), Vec::new());
         let codebook = small(self.net.config.codebook);
@@ -153,12 +160,19 @@ impl<B: Backend> Core<B> {
         for (stream, frames) in work.iter_mut() {
             stream.position += frames.len();
         }
-        let mut samples = self.b.samples(&x, &signals)?;
-        samples.truncate(streams);
+        let samples = self.b.order_samples(&x, &signals)?;
+        Ok(Asked { streams, samples })
+    }
+
+    /// Waits for a pass.
+    fn answer(&self, asked: Asked<B>) -> Result<Vec<Vec<f32>>, ModelError> {
+        let mut samples = self.b.come_samples(asked.samples)?;
+        samples.truncate(asked.streams);
         clip(&mut samples)?;
         Ok(samples)
     }
 
+    /// In as many passes as it takes, each asked for before the one in front of it is waited for.
     fn decode_taken(
         &mut self,
         streams: &mut [Stream],
@@ -167,6 +181,13 @@ impl<B: Backend> Core<B> {
         let mut samples = vec![Vec::new(); batch.len()];
         let longest = batch.iter().map(|(_, frames)| frames.len()).max().unwrap_or(0);
         let mut start = 0;
+        let mut asked: Option<(Vec<usize>, Asked<B>)> = None;
+        let mut take = |this: &Self, (who, asked): (Vec<usize>, Asked<B>)| {
+            for (i, part) in who.into_iter().zip(this.answer(asked)?) {
+                samples[i].extend(part);
+            }
+            Ok::<_, ModelError>(())
+        };
         while start < longest {
             let live = batch.iter().filter(|(_, frames)| start < frames.len()).count();
             let end = start + (B::SIGNAL.in_all / live).clamp(1, B::SIGNAL.per_stream);
@@ -177,10 +198,14 @@ impl<B: Backend> Core<B> {
                     work.push((stream, &frames[start..frames.len().min(end)]));
                 }
             }
-            for (i, part) in who.into_iter().zip(self.pass(&mut work, 0, 0)?) {
-                samples[i].extend(part);
+            let pass = self.pass(&mut work, 0, 0)?;
+            if let Some(before) = asked.replace((who, pass)) {
+                take(self, before)?;
             }
             start = end;
+        }
+        if let Some(last) = asked {
+            take(self, last)?;
         }
         Ok(samples)
     }
@@ -243,7 +268,8 @@ impl<B: Backend> ChunkModel for Core<B> {
         while self.regions <= streams as usize {
             self.more_regions()?;
         }
-        self.pass(&mut [], rows, signals)?;
+        let asked = self.pass(&mut [], rows, signals)?;
+        self.answer(asked)?;
         Ok(true)
     }
 

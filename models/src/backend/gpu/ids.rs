@@ -154,7 +154,21 @@ impl<D: Device> Gpu<D> {
     pub(super) fn fetch_floats(&self, x: &Rows<D>) -> Result<Vec<f32>> {
         let mut bytes = vec![0; x.rows * x.width * self.float.bytes()];
         self.lane().fetch(x.address(), &mut bytes, &self.watch)?;
-        Ok(match self.float {
+        Ok(self.numbers(&bytes))
+    }
+
+    pub(super) fn order_floats(&self, x: &Rows<D>) -> Result<Coming<D>> {
+        let bytes = x.rows * x.width * self.float.bytes();
+        Ok(self.lane().order(x.address(), bytes)?)
+    }
+
+    pub(super) fn arrived_floats(&self, coming: Coming<D>) -> Result<Vec<f32>> {
+        let bytes = self.lane().come(coming, &self.watch)?;
+        Ok(self.numbers(&bytes))
+    }
+
+    fn numbers(&self, bytes: &[u8]) -> Vec<f32> {
+        match self.float {
             Float::F32 => bytes
                 .as_chunks()
                 .0
@@ -165,7 +179,7 @@ impl<D: Device> Gpu<D> {
                 let wide = |b: &[u8; 2]| bf16::from_le_bytes(*b).to_f32();
                 bytes.as_chunks().0.iter().map(wide).collect()
             }
-        })
+        }
     }
 }
 

@@ -7,7 +7,7 @@ use omni_gpu::{Address, Device, Memory};
 
 use super::attention::Places;
 use super::lane::{Coming, Place};
-use super::signals::Layout;
+use super::signals::{ComingSamples, Layout};
 use super::{Experts, Gpu, Ids, Kept, Kv, Matrix, Past, Rows, Table, Vector, small};
 use crate::backend::{
     AttentionShape, Backend, Batch, ComputeError, GpuFigures, Part, Pass, Result, Routing, Signals, StepKey,
@@ -41,6 +41,7 @@ impl<D: Device> Backend for Gpu<D> {
     type Rows = Rows<D>;
     type Ids = Ids<D>;
     type Coming = Coming<D>;
+    type ComingSamples = ComingSamples<D>;
     type Kv = Kv<D>;
     type Past = Past<D>;
     type Kept = Kept<D>;
@@ -328,15 +329,12 @@ impl<D: Device> Backend for Gpu<D> {
         Ok(x)
     }
 
-    fn samples(&self, x: &Rows<D>, signals: &Signals<Self>) -> Result<Vec<Vec<f32>>> {
-        let samples = self.fetch_floats(x)?;
-        let mut rest = samples.as_slice();
-        let part = |(part, &len): (&Part, &usize)| {
-            let (one, others) = rest.split_at(part.frames * signals.rate());
-            rest = others;
-            one[one.len() - len..].to_vec()
-        };
-        Ok(signals.parts().iter().zip(signals.lens()).map(part).collect())
+    fn order_samples(&self, x: &Rows<D>, signals: &Signals<Self>) -> Result<ComingSamples<D>> {
+        self.order_rows(x, signals)
+    }
+
+    fn come_samples(&self, coming: ComingSamples<D>) -> Result<Vec<Vec<f32>>> {
+        self.cut(coming)
     }
 
     fn rms_norm(&self, w: &Vector<D>, eps: f32, x: &Rows<D>) -> Result<Rows<D>> {

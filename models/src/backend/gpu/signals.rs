@@ -6,7 +6,7 @@
 use omni_gpu::kernels::{Convolve, Depthwise as DepthwiseKernel, Pad, Remember, Signals as Streams};
 use omni_gpu::{Address, Device, Memory};
 
-use super::lane::Place;
+use super::lane::{Coming, Place};
 use super::{Gpu, Past, Rows, small};
 use crate::backend::{Part, Result, Signals};
 use crate::loader::{Conv, Depthwise, Snake};
@@ -29,6 +29,13 @@ impl Layout {
     }
 }
 
+/// Samples of several streams that were asked for.
+pub(crate) struct ComingSamples<D: Device> {
+    rows: Coming<D>,
+    /// Of every part how many rows there are, and how many of them, the last, are its samples.
+    parts: Vec<(usize, usize)>,
+}
+
 /// Signals as kernels see them.
 struct Placed<D: Device> {
     streams: Streams,
@@ -38,6 +45,26 @@ struct Placed<D: Device> {
 }
 
 impl<D: Device> Gpu<D> {
+    pub(super) fn order_rows(&self, x: &Rows<D>, signals: &Signals<Self>) -> Result<ComingSamples<D>> {
+        let parts = signals.parts().iter().zip(signals.lens());
+        let parts = parts.map(|(part, &len)| (part.frames * signals.rate(), len));
+        Ok(ComingSamples {
+            parts: parts.collect(),
+            rows: self.order_floats(x)?,
+        })
+    }
+
+    pub(super) fn cut(&self, coming: ComingSamples<D>) -> Result<Vec<Vec<f32>>> {
+        let samples = self.arrived_floats(coming.rows)?;
+        let mut rest = samples.as_slice();
+        let part = |(rows, len): (usize, usize)| {
+            let (one, others) = rest.split_at(rows);
+            rest = others;
+            one[rows - len..].to_vec()
+        };
+        Ok(coming.parts.into_iter().map(part).collect())
+    }
+
     fn place(&self, x: &Rows<D>, signals: &Signals<Self>, past: &Past<D>) -> Result<Placed<D>> {
         let rate = signals.rate();
         let parts = || signals.parts().iter().zip(signals.lens());

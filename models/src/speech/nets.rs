@@ -1,0 +1,202 @@
+//! The networks of one checkpoint, over whatever computes them.
+
+use std::sync::{Arc, OnceLock};
+
+use candle_core::{DType as CandleType, Device};
+use omni_engine::ModelError;
+
+use super::options::{DType, Kernels, LoadOptions, Parts};
+use crate::audio_encoder::AudioEncoder;
+#[cfg(any(feature = "cuda", feature = "emulator"))]
+use crate::backend::Gpu;
+use crate::backend::{Backend, Candle, Cpu, GpuFigures, Params, TellFallback};
+use crate::checkpoint::{Checkpoint, LoadError, Problem};
+use crate::code2wav::{self, Code2Wav, Code2WavNet};
+use crate::config::{AudioConfig, SpeechConfig, ThinkerConfig};
+use crate::loader::Loader;
+use crate::talker::{self, KvOptions, Talker, TalkerNet};
+use crate::thinker;
+use crate::thinker_model::ThinkerModel;
+
+/// The networks, over what is to compute them.
+pub(super) fn any_nets(
+    checkpoint: &Checkpoint,
+    config: &SpeechConfig,
+    options: LoadOptions,
+) -> Result<Box<dyn AnyNets>, LoadError> {
+    let candle = |dtype| {
+        let nets = Nets::load(checkpoint, config, Candle::new(Device::Cpu, dtype), options.parts)?;
+        Ok(Box::new(nets) as Box<dyn AnyNets>)
+    };
+    match (options.kernels, options.dtype) {
+        #[cfg(feature = "cuda")]
+        (Kernels::Cuda { device, graphs }, _) => {
+            let device = omni_gpu::Cuda::open(device).map_err(|e| machine(e.to_string()))?;
+            gpu(checkpoint, config, device, options, graphs)
+        }
+        #[cfg(not(feature = "cuda"))]
+        (Kernels::Cuda { .. }, _) => Err(machine("this build has no kernels for NVIDIA devices".into())),
+        #[cfg(feature = "emulator")]
+        (Kernels::Emulated { graphs }, _) => {
+            gpu(checkpoint, config, omni_gpu::Emulated::default(), options, graphs)
+        }
+        #[cfg(feature = "emulator")]
+        (Kernels::EmulatedLate, _) => gpu(checkpoint, config, omni_gpu::Emulated::late(), options, true),
+        #[cfg(feature = "emulator")]
+        (Kernels::EmulatedIdle, _) => gpu(checkpoint, config, omni_gpu::Emulated::idle(), options, true),
+        (Kernels::Auto, DType::F32) => {
+            let nets = Nets::load(checkpoint, config, Cpu::new(), options.parts)?;
+            Ok(Box::new(nets))
+        }
+        (Kernels::Candle, DType::F32) => candle(CandleType::F32),
+        (_, DType::Bf16) => candle(CandleType::BF16),
+        (_, DType::F16) => candle(CandleType::F16),
+    }
+}
+
+fn machine(reason: String) -> LoadError {
+    LoadError::one(Problem::Machine { reason })
+}
+
+/// The networks on a GPU.
+#[cfg(any(feature = "cuda", feature = "emulator"))]
+fn gpu<D: omni_gpu::Device>(
+    checkpoint: &Checkpoint,
+    config: &SpeechConfig,
+    device: D,
+    options: LoadOptions,
+    graphs: bool,
+) -> Result<Box<dyn AnyNets>, LoadError> {
+    let float = match options.dtype {
+        DType::F32 => omni_gpu::Float::F32,
+        DType::Bf16 => omni_gpu::Float::Bf16,
+        DType::F16 => return Err(machine("a GPU computes in f32 or bf16, not in f16".into())),
+    };
+    let gpu = Gpu::new(device, float, graphs);
+    Ok(Box::new(Nets::load(checkpoint, config, gpu, options.parts)?))
+}
+
+struct Nets<P: Params> {
+    params: P,
+    /// Talker and thinker share it.
+    embed_tokens: OnceLock<Arc<P::Table>>,
+    talker: Option<Arc<TalkerNet<P>>>,
+    code2wav: Option<Arc<Code2WavNet<P>>>,
+}
+
+impl<P: Params> Nets<P> {
+    fn load(
+        checkpoint: &Checkpoint,
+        config: &SpeechConfig,
+        params: P,
+        parts: Parts,
+    ) -> Result<Self, LoadError> {
+        let loader = Loader::new(checkpoint, &params);
+        let embed_tokens = OnceLock::new();
+        let talker = match parts.talker {
+            true => {
+                let (table, talker) = talker_net(&loader, config)?;
+                let _ = embed_tokens.set(table);
+                Some(Arc::new(talker))
+            }
+            false => None,
+        };
+        let code2wav = match parts.code2wav {
+            true => Some(Arc::new(Code2WavNet::load(&loader, &config.code2wav)?)),
+            false => None,
+        };
+        Ok(Self {
+            params,
+            embed_tokens,
+            talker,
+            code2wav,
+        })
+    }
+}
+
+fn not_loaded(part: &str) -> ModelError {
+    ModelError::Compute(format!("the {part} of this model was not loaded"))
+}
+
+/// The networks over whatever computes them.
+pub(super) trait AnyNets: Send + Sync {
+    fn talker(&self, newline: u32, kv: KvOptions) -> Result<Talker, ModelError>;
+    fn code2wav(&self) -> Result<Code2Wav, ModelError>;
+    fn thinker(&self, checkpoint: &Checkpoint, config: &ThinkerConfig) -> Result<ThinkerModel, LoadError>;
+    fn audio_encoder(&self, checkpoint: &Checkpoint, config: &AudioConfig)
+    -> Result<AudioEncoder, LoadError>;
+    fn gpu_figures(&self) -> Option<GpuFigures>;
+    fn take_gpu_fallbacks(&self) -> Vec<String>;
+    fn tell_gpu_fallbacks(&self, to: TellFallback);
+}
+
+impl<B: Backend> AnyNets for Nets<B> {
+    fn talker(&self, newline: u32, kv: KvOptions) -> Result<Talker, ModelError> {
+        let net = self.talker.clone().ok_or_else(|| not_loaded("talker"))?;
+        let core = talker::Core::new(self.params.replica()?, net, newline, kv)?;
+        Ok(Talker(Box::new(core)))
+    }
+
+    fn code2wav(&self) -> Result<Code2Wav, ModelError> {
+        let net = self.code2wav.clone().ok_or_else(|| not_loaded("vocoder"))?;
+        let core = code2wav::Core::new(self.params.replica()?, net)?;
+        Ok(Code2Wav(Box::new(core)))
+    }
+
+    fn thinker(&self, checkpoint: &Checkpoint, config: &ThinkerConfig) -> Result<ThinkerModel, LoadError> {
+        let embed_tokens = match self.embed_tokens.get() {
+            Some(table) => Arc::clone(table),
+            None => {
+                let loader = Loader::new(checkpoint, &self.params);
+                let table = thinker::embed_tokens(&loader, config.vocab, config.stack.hidden)?;
+                Arc::clone(self.embed_tokens.get_or_init(|| table))
+            }
+        };
+        ThinkerModel::load(checkpoint, config, &self.params, &embed_tokens)
+    }
+
+    fn audio_encoder(
+        &self,
+        checkpoint: &Checkpoint,
+        config: &AudioConfig,
+    ) -> Result<AudioEncoder, LoadError> {
+        AudioEncoder::load(checkpoint, config, &self.params)
+    }
+
+    fn gpu_figures(&self) -> Option<GpuFigures> {
+        self.params.figures()
+    }
+
+    fn take_gpu_fallbacks(&self) -> Vec<String> {
+        self.params.take_fallbacks()
+    }
+
+    fn tell_gpu_fallbacks(&self, to: TellFallback) {
+        self.params.tell_fallbacks(to);
+    }
+}
+
+/// Loads all that speaking needs.
+pub(crate) fn nets<P: Params>(
+    l: &Loader<'_, P>,
+    config: &SpeechConfig,
+) -> Result<(TalkerNet<P>, Code2WavNet<P>), LoadError> {
+    let (_, talker) = talker_net(l, config)?;
+    Ok((talker, Code2WavNet::load(l, &config.code2wav)?))
+}
+
+fn talker_net<P: Params>(
+    l: &Loader<'_, P>,
+    config: &SpeechConfig,
+) -> Result<(Arc<P::Table>, TalkerNet<P>), LoadError> {
+    let talker = &config.talker;
+    let embed_tokens = thinker::embed_tokens(l, talker.text_vocab, talker.thinker_hidden)?;
+    let net = TalkerNet::load(
+        l,
+        Arc::clone(&embed_tokens),
+        config.text,
+        talker,
+        &config.predictor,
+    )?;
+    Ok((embed_tokens, net))
+}

@@ -1,0 +1,95 @@
+//! How a model is loaded: in which numbers, by what it is computed, and which parts of it.
+
+/// Number format that weights are kept and computed in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum DType {
+    /// 32 bits.
+    #[default]
+    F32,
+    /// 16 bits with the range of 32.
+    Bf16,
+    /// 16 bits, IEEE.
+    F16,
+}
+
+impl DType {
+    /// Bytes of a number.
+    pub(crate) fn bytes(self) -> u64 {
+        match self {
+            Self::F32 => 4,
+            Self::Bf16 | Self::F16 => 2,
+        }
+    }
+}
+
+/// Which implementation of the operations computes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Kernels {
+    /// The fastest there is for the number format: own kernels for f32, else candle.
+    #[default]
+    Auto,
+    /// Candle's operations, as a measure for the others.
+    Candle,
+    /// An NVIDIA device: f32 or bf16. Without feature `cuda`, loading fails and says so.
+    Cuda {
+        /// The device's number, from 0.
+        device: usize,
+        /// Whether steps that are alike become graphs.
+        graphs: bool,
+    },
+    /// A GPU's kernels on the processor, for tests: f32 or bf16. `graphs`: steps that are alike become graphs.
+    #[cfg(feature = "emulator")]
+    Emulated {
+        /// Whether steps that are alike become graphs.
+        graphs: bool,
+    },
+    /// The same with graphs, and nothing is done before somebody waits for it: as late as a device may be.
+    #[cfg(feature = "emulator")]
+    EmulatedLate,
+    /// The same, and nothing is computed at all: for measuring what the host does.
+    #[cfg(feature = "emulator")]
+    EmulatedIdle,
+}
+
+/// How to load a model.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct LoadOptions {
+    /// Number format of the computation.
+    pub dtype: DType,
+    /// Which implementation computes.
+    pub kernels: Kernels,
+    /// What is read of it.
+    pub parts: Parts,
+}
+
+/// The networks of the speech path that are wanted. The rest of the checkpoint is checked all the same.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Parts {
+    /// The talker with its code predictor.
+    pub talker: bool,
+    /// The vocoder.
+    pub code2wav: bool,
+}
+
+impl Default for Parts {
+    /// All.
+    fn default() -> Self {
+        Self {
+            talker: true,
+            code2wav: true,
+        }
+    }
+}
+
+/// The name of the NVIDIA device of this number, if models can be computed on it; takes none of its memory.
+///
+/// # Errors
+/// Why not, in words.
+pub fn probe_gpu(device: usize) -> Result<String, String> {
+    #[cfg(feature = "cuda")]
+    return omni_gpu::Cuda::probe(device).map_err(|error| error.to_string());
+    #[cfg(not(feature = "cuda"))]
+    Err(format!(
+        "this build has no kernels for NVIDIA devices, and none for device {device} (`make cuda` makes one)"
+    ))
+}

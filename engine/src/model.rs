@@ -131,7 +131,7 @@ pub trait ArModel {
         Err(ModelError::Compute("nothing was asked for".into()))
     }
 
-    /// Whether another step may be executed, and asked for, before the last one is answered, that goes on with `seqs`, all of
+    /// Whether another step may be executed (not if one of them has nothing to go on with), and asked for, before the last one is answered, that goes on with `seqs`, all of
     /// which were asked for then, by the position of an output that nobody has seen yet. If it turns out that one of them had
     /// ended, what comes of its position is thrown away. Steps are computed in the order in which they were executed: blocks of
     /// a sequence that has ended may be others' in the next one.

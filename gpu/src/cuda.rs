@@ -318,6 +318,8 @@ impl fmt::Debug for CudaComing {
 impl Drop for CudaComing {
     fn drop(&mut self) {
         if self.to.is_some() {
+            // An error of somebody else's, kept until the next call, would keep this from waiting.
+            let _ = self.event.context().bind_to_thread();
             // A device that fails here writes no more.
             let _ = self.event.synchronize();
         }
@@ -409,11 +411,12 @@ impl Device for Cuda {
             .context
             .new_event(None)
             .map_err(failed("cuEventCreate"))?;
-        self.copy_out(from, to.first_mut(bytes)?)?;
-        if let Err(error) = event.record(&self.stream) {
-            // The copy goes on.
+        let asked = self.copy_out(from, to.first_mut(bytes)?);
+        let recorded = asked.and_then(|()| event.record(&self.stream).map_err(failed("cuEventRecord")));
+        if let Err(error) = recorded {
+            // Nothing may write `to` after this.
             let _ = self.stream.synchronize();
-            return Err(failed("cuEventRecord")(error));
+            return Err(error);
         }
         let to = Some(to);
         Ok(CudaComing { event, to })

@@ -2,7 +2,7 @@
 //!
 //! It does what a device does, in order, and refuses what a device would not do: recorded launches are not run until they
 //! are replayed, and nothing is copied to or from the host in between. A late one does it when somebody waits for it and not
-//! before, as late as a device may: what is given back or overwritten before it was read shows. (What is written before it is
+//! before, as late as a device may: what the host gives back or overwrites before it was read shows. (What is written before it is
 //! wanted shows on one that is not late.)
 
 use std::cell::UnsafeCell;

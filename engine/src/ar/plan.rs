@@ -112,9 +112,9 @@ impl<M: ArModel> ArEngine<M> {
         }
     }
 
-    /// One position more of those in the step under way, if nobody else could run. (Whoever comes after that waits for what is
-    /// left of the step under way and for the whole of this one: a step longer than without it.) Of those in it, who will not be able to go on, as far as that is known, and who has no room for two
-    /// outputs stays out.
+    /// One position more of those in the step under way, if nobody else could run. (Whoever comes after that waits for what
+    /// is left of the step under way and for the whole of this one: a step longer than without it.) Who will not be able to go
+    /// on after the step under way, as far as that is known, stays out, and who has no room for two outputs.
     pub(super) fn plan_ahead(&mut self, mut has_room: impl FnMut(SeqId) -> bool) -> Option<Vec<Entry>> {
         if self.may_make_room() {
             return None;

@@ -539,7 +539,7 @@ impl<B: Backend> ArModel for Core<B> {
             let mut over = asked.seqs.iter().zip(&asked.over);
             over.all(|(seq, over)| over.is_none() || !seqs.contains(seq))
         };
-        self.b.is_apart() && self.asked.back().is_some_and(going)
+        self.asked.back().is_some_and(going)
     }
 
     fn close(&mut self, seq: SeqId) {

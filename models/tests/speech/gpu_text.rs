@@ -8,7 +8,11 @@ use crate::support::{kv, load};
 use crate::thinker_support::{Reply, ask, audio_prompt, open, say, step, tokens};
 
 fn emulated(graphs: bool) -> SpeechModel {
-    load(Kernels::Emulated { graphs }, DType::F32)
+    let kernels = match graphs {
+        true => Kernels::EmulatedLate,
+        false => Kernels::Emulated { graphs },
+    };
+    load(kernels, DType::F32)
 }
 
 fn thinker(model: &SpeechModel) -> Thinker {

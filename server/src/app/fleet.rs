@@ -97,7 +97,7 @@ impl Site {
                 #[cfg(feature = "emulator")]
                 Device::Emulated if graphs => Kernels::EmulatedLate,
                 #[cfg(feature = "emulator")]
-                Device::Emulated => Kernels::Emulated { graphs },
+                Device::Emulated => Kernels::Emulated { graphs: false },
             },
             parts,
         }

@@ -252,14 +252,18 @@ impl World {
         Ok(())
     }
 
-    /// Ends a step with another begun ahead, if that can be: whoever can run is in one of three steps in a row, or has to
-    /// take turns.
+    /// Ends a step with another begun ahead, if that can be. Nobody with a place waits for longer than turns and prompts take,
+    /// and nobody without one while there is room.
     fn step_ahead(&mut self) -> TestCaseResult {
         if !self.engine.is_under_way() {
             self.begin();
         }
         if self.engine.begin_step_ahead(NOW, |_| true) {
             self.note_batch();
+            if let Some((_, head)) = self.engine.ready.first().copied() {
+                let full = self.engine.running.len() as u32 == self.config.max_num_seqs;
+                prop_assert!(full || !self.engine.fits(head), "a newcomer with room waits");
+            }
         }
         self.end_step()?;
         let turns = self
@@ -271,7 +275,6 @@ impl World {
             let sequence = &engine.slots[*slot];
             let passed = self.passed_over.entry(sequence.id).or_default();
             *passed = if sequence.is_runnable() { *passed + 1 } else { 0 };
-            // Prompts take turns, too, one after another.
             let bound = 3 * turns + 3 + 60 * u32::from(sequence.record.outputs == 0);
             prop_assert!(
                 *passed <= bound,

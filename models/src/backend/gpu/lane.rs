@@ -46,8 +46,8 @@ impl<D: Device> Place<D> {
 /// Memory of the steps of one network. They follow one another, so they share it; but for what the host brings, which it may
 /// write while the device still reads what the step before brought.
 struct Stage<D: Device> {
-    arena: Arena<D>,
     host: [Outgoing<D>; 2],
+    arena: Arena<D>,
     device: D::Memory,
 }
 
@@ -90,8 +90,8 @@ struct Open<D: Device> {
 
 pub(super) struct Lane<D: Device> {
     pub(super) device: D,
-    loose: Arena<D>,
     stages: HashMap<&'static str, Stage<D>>,
+    loose: Arena<D>,
     known: HashMap<StepKey, Known<D>>,
     open: Option<Open<D>>,
     /// Host memory that nothing comes to now.
@@ -395,7 +395,10 @@ impl<D: Device> Lane<D> {
 
 impl<D: Device> Drop for Lane<D> {
     fn drop(&mut self) {
-        // The device may be reading the host's memory. If it fails, it does so no more.
-        let _ = self.device.wait();
+        // The device may be reading the host's memory. If it fails, it does so no more; but the first failure may be one of
+        // somebody else's, kept until the next call.
+        if self.device.wait().is_err() {
+            let _ = self.device.wait();
+        }
     }
 }

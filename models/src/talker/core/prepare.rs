@@ -44,6 +44,8 @@ impl<B: Backend> Core<B> {
         self.predictor_kv
             .reserve(&self.b, most, self.net.predictor.groups)?;
         let nobodys = paged::batch(&self.spec);
+        // Those that lost their place have a seat, too.
+        self.seats.reserve(&self.b, 2 * most)?;
         match piece {
             Piece::Step { rows, keys } => {
                 self.decode(&[], nobodys, Vec::new(), rows, keys)?;

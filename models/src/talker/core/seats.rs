@@ -3,8 +3,8 @@
 
 use crate::backend::{Backend, Result};
 
-/// Seats that there are from the start: small, and more than sequences that a stage ever has begun. With more of them memory
-/// moves, and graphs are recorded anew.
+/// Seats that there are from the start, more than sequences that have begun as a rule. With more of them memory moves, and
+/// graphs are recorded anew.
 const SEATS: usize = 1024;
 /// A seat that there is not: what is put there goes nowhere.
 pub(super) const NOBODYS_SEAT: u32 = u32::MAX;
@@ -29,7 +29,7 @@ impl<B: Backend> Seats<B> {
     }
 
     /// Makes room for so many sequences.
-    fn reserve(&mut self, b: &B, sequences: usize) -> Result<()> {
+    pub(super) fn reserve(&mut self, b: &B, sequences: usize) -> Result<()> {
         let count = u32::try_from(sequences).unwrap_or(u32::MAX);
         if count > self.count {
             b.grow_ids(&mut self.frames, sequences)?;

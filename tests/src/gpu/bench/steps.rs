@@ -96,25 +96,22 @@ pub(super) fn frames(
     count: u32,
     time: Duration,
 ) -> anyhow::Result<FrameTimes> {
-    let mut speakers = Speakers::new(model, batch, 3 * (WARM + count))?;
-    // Every step ends with what it made on the host: nothing is left over for the next one's time.
-    speakers.sample()?;
-    for _ in 0..WARM {
-        speakers.execute(1)?;
-        speakers.sample()?;
-    }
+    let mut speakers = Speakers::warm(model, batch, count)?;
     let from = speakers.position;
     let whole = Timed::take(model, count, time / 3, || {
         speakers.execute_only(1)?;
         speakers.sample()
     })?;
     let context = f64::from(from + speakers.position) / 2.0;
+    // From the same position on, as far as the one before got.
+    let mut speakers = Speakers::warm(model, batch, count)?;
     speakers.ask()?;
     let overlapped = Timed::take(model, count, time / 3, || {
         speakers.ask()?;
         speakers.answer()
     })?;
     speakers.answer()?;
+    let mut speakers = Speakers::warm(model, batch, count)?;
     let (mut talker, mut predictor) = (Timed::default(), Timed::default());
     let begun = Instant::now();
     for done in 0..count {
@@ -142,6 +139,18 @@ impl Timed {
 }
 
 impl Speakers {
+    /// With room for `count` steps, after some. Every step ends with what it made on the host: nothing is left over for the
+    /// next one's time.
+    fn warm(model: &SpeechModel, batch: u32, count: u32) -> anyhow::Result<Self> {
+        let mut speakers = Self::new(model, batch, WARM + count + 2)?;
+        speakers.sample()?;
+        for _ in 0..WARM {
+            speakers.execute(1)?;
+            speakers.sample()?;
+        }
+        Ok(speakers)
+    }
+
     /// With their prompts computed, one sequence after another.
     fn new(model: &SpeechModel, batch: u32, frames: u32) -> anyhow::Result<Self> {
         let request = request(model)?;

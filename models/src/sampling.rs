@@ -124,6 +124,10 @@ pub(crate) struct Choice<'a> {
     pub(crate) step: u32,
     /// Where one more code is that counts as generated, if only the device knows it yet: a row of what
     /// [`Backend::sample`](crate::backend::Backend::sample) is given.
+    #[cfg_attr(
+        not(any(feature = "cuda", feature = "emulator")),
+        expect(dead_code, reason = "only a GPU asks")
+    )]
     pub(crate) said: Option<u32>,
 }
 

@@ -67,7 +67,7 @@ struct Queue {
 /// What a late one is to do.
 #[derive(Debug)]
 enum Work {
-    Launch(Launch),
+    Launch(Box<Launch>),
     Graph(Arc<[Launch]>),
     Send {
         to: Address,
@@ -511,7 +511,7 @@ impl Device for Emulated {
             recorded.push(*launch);
             return Ok(());
         }
-        self.ask(Work::Launch(*launch))
+        self.ask(Work::Launch(Box::new(*launch)))
     }
 
     fn record(&self) -> Result<()> {

@@ -222,8 +222,8 @@ impl<M: ArModel> ArEngine<M> {
         true
     }
 
-    /// Whether a step is under way, or [`step`](Self::step) would do anything. If not, only a call of `add`, `push`, `set_paused` or `end`
-    /// can change that, so a worker may sleep until its next command.
+    /// Whether a step is under way, or [`step`](Self::step) would do anything. If not, only a call of `add`, `push`,
+    /// `set_paused` or `end` can change that, so a worker may sleep until its next command.
     pub fn has_work(&self) -> bool {
         // A ready sequence always can be served: if nobody with a place can run, they give theirs up.
         self.is_under_way() || self.unreported_end || !self.ready.is_empty() || self.any_runs()

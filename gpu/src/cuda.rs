@@ -12,7 +12,7 @@ use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use cudarc::driver::{CudaContext, CudaEvent, CudaGraph, CudaStream, DriverError, result, sys};
+use cudarc::driver::{CudaContext, CudaGraph, CudaStream, DriverError, result, sys};
 
 use crate::device::{Device, GpuError, Result};
 use crate::kernels;
@@ -20,7 +20,7 @@ use crate::launch::{Address, Launch};
 
 use timer::Timer;
 
-pub use memory::{CudaMemory, CudaStaging};
+pub use memory::{CudaComing, CudaMemory, CudaStaging};
 
 /// The compiled kernels, a name and a binary per file of `kernels/`. None if nvcc was not there.
 pub(crate) const MODULES: &[(&str, &[u8])] = include!(concat!(env!("OUT_DIR"), "/modules.rs"));
@@ -300,29 +300,14 @@ impl Cuda {
         unsafe { result::memcpy_dtoh_async(to, from.0, self.stream.cu_stream()) }
             .map_err(failed("cuMemcpyDtoHAsync"))
     }
-}
 
-/// Host memory that a copy goes to, and an event behind the copy.
-pub struct CudaComing {
-    event: CudaEvent,
-    /// None once it was given back.
-    to: Option<CudaStaging>,
-}
-
-impl fmt::Debug for CudaComing {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("CudaComing").finish_non_exhaustive()
-    }
-}
-
-impl Drop for CudaComing {
-    fn drop(&mut self) {
-        if self.to.is_some() {
-            // An error of somebody else's, kept until the next call, would keep this from waiting.
-            let _ = self.event.context().bind_to_thread();
-            // A device that fails here writes no more.
-            let _ = self.event.synchronize();
-        }
+    /// Waits for a copy that was asked for, also after a failure: nothing may use the host's memory after this.
+    fn over(&self, asked: Result<()>) -> Result<()> {
+        let waited = match asked {
+            Err(GpuError::Recording(_)) => Ok(()),
+            _ => self.wait(),
+        };
+        asked.and(waited)
     }
 }
 
@@ -380,25 +365,11 @@ impl Device for Cuda {
     }
 
     fn upload(&self, to: Address, from: &[u8]) -> Result<()> {
-        let asked = self.copy_in(to, from);
-        // Also after a failure: nothing may read `from` after this.
-        let waited = if matches!(asked, Err(GpuError::Recording(_))) {
-            Ok(())
-        } else {
-            self.wait()
-        };
-        asked.and(waited)
+        self.over(self.copy_in(to, from))
     }
 
     fn download(&self, from: Address, to: &mut [u8]) -> Result<()> {
-        let asked = self.copy_out(from, to);
-        // Also after a failure: nothing may write `to` after this.
-        let waited = if matches!(asked, Err(GpuError::Recording(_))) {
-            Ok(())
-        } else {
-            self.wait()
-        };
-        asked.and(waited)
+        self.over(self.copy_out(from, to))
     }
 
     fn send(&self, to: Address, from: &CudaStaging, bytes: usize) -> Result<()> {
@@ -418,14 +389,12 @@ impl Device for Cuda {
             let _ = self.stream.synchronize();
             return Err(error);
         }
-        let to = Some(to);
-        Ok(CudaComing { event, to })
+        Ok(CudaComing::new(event, to))
     }
 
     fn reach(&self, mut coming: CudaComing) -> Result<CudaStaging> {
         self.idle()?;
-        coming.event.synchronize().map_err(failed("cuEventSynchronize"))?;
-        coming.to.take().ok_or(GpuError::Recording("it was given back"))
+        coming.wait()
     }
 
     fn launch(&self, launch: &Launch) -> Result<()> {

@@ -2,19 +2,22 @@
 //!
 //! It does what a device does, in order, and refuses what a device would not do: recorded launches are not run until they
 //! are replayed, and nothing is copied to or from the host in between. A late one does it when somebody waits for it and not
-//! before, as late as a device may: what the host gives back or overwrites before it was read shows. (What is written before it is
-//! wanted shows on one that is not late.)
+//! before, as late as a device may: what the host gives back or overwrites before it was read shows. (What is written before
+//! it is wanted shows on one that is not late.)
 
-use std::cell::UnsafeCell;
+mod memory;
+
 use std::collections::VecDeque;
 use std::ffi::{CStr, c_char, c_int, c_void};
-use std::fmt;
 use std::ptr::NonNull;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use crate::device::{Device, GpuError, Memory, Result, Staging};
+use crate::device::{Device, GpuError, Result};
 use crate::launch::{Address, Launch};
+
+use memory::HostBuffer;
+pub use memory::{EmulatedComing, EmulatedMemory, EmulatedStaging};
 
 /// As `OmniCall` in `emulator/emulator.cpp`.
 #[repr(C)]
@@ -88,121 +91,6 @@ pub struct Emulated {
     order: Order,
     late: bool,
     idle: bool,
-}
-
-/// A checked buffer.
-#[derive(Debug)]
-pub struct EmulatedMemory {
-    at: NonNull<c_void>,
-    bytes: usize,
-    /// Whose work may use it.
-    device: Emulated,
-}
-
-#[expect(unsafe_code, reason = "a pointer that is owned")]
-// SAFETY: the buffer is owned and only touched through copies and kernels; that those of several queues do not meet is
-// up to the caller, as on a device.
-unsafe impl Send for EmulatedMemory {}
-#[expect(unsafe_code, reason = "a pointer that is owned")]
-// SAFETY: as above.
-unsafe impl Sync for EmulatedMemory {}
-
-impl Memory for EmulatedMemory {
-    fn address(&self) -> Address {
-        Address(self.at.as_ptr() as u64)
-    }
-
-    fn bytes(&self) -> usize {
-        self.bytes
-    }
-}
-
-impl Drop for EmulatedMemory {
-    fn drop(&mut self) {
-        // As the driver does. What goes wrong is told by whoever waits next.
-        let _ = self.device.catch_up(u64::MAX);
-        #[expect(unsafe_code, reason = "the emulator's memory is its own")]
-        // SAFETY: allocated by `omni_emulator_alloc` and freed here only.
-        unsafe {
-            omni_emulator_free(self.at.as_ptr());
-        }
-    }
-}
-
-/// Host memory that a late device reads and writes when somebody waits.
-struct HostBuffer(UnsafeCell<Box<[u8]>>);
-
-impl fmt::Debug for HostBuffer {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("HostBuffer").finish_non_exhaustive()
-    }
-}
-
-#[expect(unsafe_code, reason = "memory of two owners, in turn")]
-// SAFETY: its staging's owner must not touch it while a copy is under way (`Device::send`, `Device::receive`), and copies
-// are made under the queue's lock.
-unsafe impl Sync for HostBuffer {}
-
-/// Host memory.
-#[derive(Debug)]
-pub struct EmulatedStaging(Arc<HostBuffer>);
-
-impl Staging for EmulatedStaging {
-    fn content(&self) -> &[u8] {
-        #[expect(unsafe_code, reason = "memory of two owners, in turn")]
-        // SAFETY: see `HostBuffer`.
-        unsafe {
-            &*self.0.0.get()
-        }
-    }
-
-    fn content_mut(&mut self) -> &mut [u8] {
-        #[expect(unsafe_code, reason = "memory of two owners, in turn")]
-        // SAFETY: see `HostBuffer`.
-        unsafe {
-            &mut *self.0.0.get()
-        }
-    }
-}
-
-impl EmulatedStaging {
-    fn holds(&self, bytes: usize) -> Result<()> {
-        let content = self.content();
-        if bytes <= content.len() {
-            return Ok(());
-        }
-        Err(GpuError::Address {
-            address: content.as_ptr() as u64,
-            bytes,
-        })
-    }
-}
-
-impl Drop for EmulatedStaging {
-    fn drop(&mut self) {
-        let used = Arc::strong_count(&self.0) > 1;
-        assert!(
-            !used || std::thread::panicking(),
-            "host memory was given back before the device was done with it"
-        );
-    }
-}
-
-/// Host memory that a copy goes to.
-#[derive(Debug)]
-pub struct EmulatedComing {
-    device: Emulated,
-    /// Pieces of work, the copy the last of them.
-    work: u64,
-    /// None once it was given back.
-    to: Option<EmulatedStaging>,
-}
-
-impl Drop for EmulatedComing {
-    fn drop(&mut self) {
-        // What goes wrong is told by whoever waits next.
-        let _ = self.device.catch_up(self.work);
-    }
 }
 
 /// Launches with the arguments that they had when they were recorded.
@@ -351,18 +239,8 @@ impl Emulated {
                 queue.busy += begun.elapsed();
                 done
             }
-            Work::Send { to, from, bytes } => {
-                #[expect(unsafe_code, reason = "memory of two owners, in turn")]
-                // SAFETY: see `HostBuffer`.
-                let from = unsafe { &*from.0.get() };
-                self.copy_in(*to, &from[..*bytes])
-            }
-            Work::Receive { from, to, bytes } => {
-                #[expect(unsafe_code, reason = "memory of two owners, in turn")]
-                // SAFETY: see `HostBuffer`.
-                let to = unsafe { &mut *to.0.get() };
-                self.copy_out(*from, &mut to[..*bytes])
-            }
+            Work::Send { to, from, bytes } => self.copy_in(*to, &from.content()[..*bytes]),
+            Work::Receive { from, to, bytes } => to.change(|to| self.copy_out(*from, &mut to[..*bytes])),
         }
     }
 
@@ -439,11 +317,7 @@ impl Device for Emulated {
         // SAFETY: gives a new buffer or null.
         let at = unsafe { omni_emulator_alloc(bytes.max(1)) };
         match NonNull::new(at) {
-            Some(at) => Ok(EmulatedMemory {
-                at,
-                bytes,
-                device: self.clone(),
-            }),
+            Some(at) => Ok(EmulatedMemory::new(at, bytes, self.clone())),
             None => Err(GpuError::Memory {
                 asked: bytes,
                 reason: "the host has no more".into(),
@@ -452,8 +326,7 @@ impl Device for Emulated {
     }
 
     fn staging(&self, bytes: usize) -> Result<EmulatedStaging> {
-        let buffer = HostBuffer(UnsafeCell::new(vec![0; bytes].into()));
-        Ok(EmulatedStaging(Arc::new(buffer)))
+        Ok(EmulatedStaging::new(bytes))
     }
 
     fn upload(&self, to: Address, from: &[u8]) -> Result<()> {
@@ -470,7 +343,7 @@ impl Device for Emulated {
         self.not_recording()?;
         from.holds(bytes)?;
         Self::owned(to, bytes)?;
-        let from = Arc::clone(&from.0);
+        let from = from.buffer();
         self.ask(Work::Send { to, from, bytes })
     }
 
@@ -478,23 +351,18 @@ impl Device for Emulated {
         self.not_recording()?;
         to.holds(bytes)?;
         Self::owned(from, bytes)?;
-        let buffer = Arc::clone(&to.0);
+        let buffer = to.buffer();
         self.ask(Work::Receive {
             from,
             to: buffer,
             bytes,
         })?;
-        Ok(EmulatedComing {
-            device: self.clone(),
-            work: self.queue().asked,
-            to: Some(to),
-        })
+        Ok(EmulatedComing::new(self.clone(), self.queue().asked, to))
     }
 
     fn reach(&self, mut coming: EmulatedComing) -> Result<EmulatedStaging> {
         self.not_recording()?;
-        self.catch_up(coming.work)?;
-        coming.to.take().ok_or(GpuError::Recording("it was given back"))
+        coming.wait()
     }
 
     fn launch(&self, launch: &Launch) -> Result<()> {

@@ -1,9 +1,10 @@
 //! Device memory and pinned host memory.
 
+use std::fmt;
 use std::ptr::NonNull;
 use std::sync::Arc;
 
-use cudarc::driver::{CudaContext, DriverError, result, sys};
+use cudarc::driver::{CudaContext, CudaEvent, DriverError, result, sys};
 
 use super::{failed, text};
 use crate::device::{GpuError, Memory, Result, Staging};
@@ -140,5 +141,40 @@ impl Drop for CudaStaging {
         // SAFETY: from `malloc_host`, freed here only.
         let freed = unsafe { result::free_host(self.at.as_ptr().cast()) };
         let _ = freed;
+    }
+}
+
+/// Host memory that a copy goes to, and an event behind the copy.
+pub struct CudaComing {
+    event: CudaEvent,
+    /// None once it was given back.
+    to: Option<CudaStaging>,
+}
+
+impl CudaComing {
+    pub(super) fn new(event: CudaEvent, to: CudaStaging) -> Self {
+        Self { event, to: Some(to) }
+    }
+
+    pub(super) fn wait(&mut self) -> Result<CudaStaging> {
+        self.event.synchronize().map_err(failed("cuEventSynchronize"))?;
+        self.to.take().ok_or(GpuError::Recording("it was given back"))
+    }
+}
+
+impl fmt::Debug for CudaComing {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("CudaComing").finish_non_exhaustive()
+    }
+}
+
+impl Drop for CudaComing {
+    fn drop(&mut self) {
+        if self.to.is_some() {
+            // An error of somebody else's, kept until the next call, would keep this from waiting.
+            let _ = self.event.context().bind_to_thread();
+            // A device that fails here writes no more.
+            let _ = self.event.synchronize();
+        }
     }
 }

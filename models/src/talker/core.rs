@@ -1,5 +1,6 @@
 //! The talker over one backend: sequences, the paged cache, one step in two halves (compute, sample).
 
+mod frames;
 mod inspect;
 mod prepare;
 mod seats;
@@ -10,14 +11,14 @@ use std::sync::Arc;
 use omni_engine::{ArModel, CodecFrame, KvSpec, ModelError, Sampled, SeqId, SeqStep};
 
 use crate::backend::{Backend, Batch, StepKey};
-use crate::config::CONTROL_CODES;
 use crate::paged;
-use crate::sampling::{Choice, Limits, Sampling, chosen};
+use crate::sampling::{Choice, Limits, Sampling};
 
 use super::net::TalkerNet;
 use super::predictor::PredictorKv;
 use super::sequence::{ASSISTANT_ROWS, Input, Sequence, Vocabulary};
 use super::{KvOptions, TalkerRequest, UserRow};
+use frames::Asked;
 use seats::{NOBODYS_SEAT, Seats};
 
 /// What the last `execute` left.
@@ -33,25 +34,6 @@ struct Computed<B: Backend> {
 struct Kept<B: Backend> {
     hidden: B::Kept,
     logits: B::Kept,
-}
-
-/// Frames that were asked for.
-struct Asked<B: Backend> {
-    seqs: Vec<SeqId>,
-    /// Of each sequence what it gives, if no frame of it was to be computed.
-    over: Vec<Option<Sampled<CodecFrame>>>,
-    /// Of those that are not over.
-    frames: Option<Frames<B>>,
-}
-
-/// Frames on their way.
-struct Frames<B: Backend> {
-    /// First codes of all, where they were known before the others.
-    first: Vec<u32>,
-    /// Which have other codes, too.
-    live: Vec<usize>,
-    /// All codes of those.
-    codes: B::Coming,
 }
 
 /// What a sampled row stands for where there is none: any settings do.
@@ -229,154 +211,6 @@ impl<B: Backend> Core<B> {
         let row = steps.iter().map(|s| s.seq).zip(0..).collect();
         Ok(Computed { row, hidden, logits })
     }
-
-    /// Why no frame of a sequence is to be computed, if so.
-    fn over(&self, seq: SeqId, computed: &Computed<B>) -> Result<Option<Sampled<CodecFrame>>, ModelError> {
-        let sequence = find(&self.sequences, seq)?;
-        if !computed.row.contains_key(&seq) {
-            return Err(ModelError::Compute(format!(
-                "sequence {} was not computed in the last step",
-                seq.0
-            )));
-        }
-        if let Some(reason) = sequence.broken() {
-            return Ok(Some(Sampled::Failed(reason.to_owned())));
-        }
-        let most = sequence.request().max_frames;
-        Ok((sequence.frames() >= most).then_some(Sampled::End))
-    }
-
-    /// Asks for the next frame of every sequence; of one whose first code ends the speech or failed, perhaps only for that.
-    /// Computed in `n` rows, which are filled up with `nobody`'s.
-    fn frames(
-        &mut self,
-        seqs: &[SeqId],
-        computed: &Computed<B>,
-        n: usize,
-        nobody: Choice<'_>,
-    ) -> Result<Frames<B>, ModelError> {
-        self.seat(seqs)?;
-        let (net, groups) = (&self.net, self.net.predictor.groups);
-        let sequences = seqs
-            .iter()
-            .map(|seq| find(&self.sequences, *seq))
-            .collect::<Result<Vec<_>, _>>()?;
-        let end = net.config.codec.eos;
-        let (mut firsts, mut others): (Vec<_>, Vec<_>) = sequences.iter().map(|s| choices(s, net)).unzip();
-        let mut rows: Vec<u32> = seqs.iter().map(|seq| computed.row[seq]).collect();
-        let mut seats: Vec<u32> = sequences
-            .iter()
-            .map(|s| s.seat().unwrap_or(NOBODYS_SEAT))
-            .collect();
-        firsts.resize(n, nobody);
-        others.resize(n, NOBODYS);
-        rows.resize(n, rows.first().copied().unwrap_or(0));
-        seats.resize(n, NOBODYS_SEAT);
-        let kv = &mut self.predictor_kv;
-        kv.reserve(&self.b, n, groups)?;
-        let kept = &mut self.seats.frames;
-        let counted = firsts.iter().filter_map(Choice::counted).map(<[u32]>::len).max();
-        let key = StepKey {
-            stage: "frame",
-            rows: n,
-            also: counted.map_or(0, |n| self.b.bucket_keys(n)),
-        };
-        let (first, live, frames) = self.b.step(key, |b| {
-            let mut frames = b.ids(groups, vec![0; n * groups])?;
-            let logits = b.gather(&computed.logits, &rows)?;
-            b.sample(&logits, &firsts, Some(kept), &mut frames, 0)?;
-            let mut first = Vec::new();
-            let mut live: Vec<usize> = (0..seqs.len()).collect();
-            // Where it is known already who goes on, the others need no frame.
-            if let Some(known) = b.known(&frames) {
-                first = known.chunks(groups).map(|codes| codes[0]).collect();
-                live.retain(|&i| chosen(first[i]).is_ok_and(|code| code != end));
-                if live.len() < n {
-                    let codes = live.iter().flat_map(|&i| &known[i * groups..(i + 1) * groups]);
-                    frames = b.ids(groups, codes.copied().collect())?;
-                    rows = live.iter().map(|&i| rows[i]).collect();
-                    others = live.iter().map(|&i| others[i]).collect();
-                    seats = live.iter().map(|&i| seats[i]).collect();
-                }
-            }
-            if !rows.is_empty() {
-                let hidden = b.gather(&computed.hidden, &rows)?;
-                let embedded = b.lookup(&net.codec_embedding, &frames, 0)?;
-                net.predictor
-                    .predict(b, &hidden, &embedded, &others, kv, &mut frames)?;
-                b.put_ids(kept, &seats, &frames)?;
-            }
-            Ok((first, live, frames))
-        })?;
-        let codes = self.b.order_ids(&frames)?;
-        Ok(Frames { first, live, codes })
-    }
-
-    /// Gives every sequence that has none a place for its frames.
-    fn seat(&mut self, seqs: &[SeqId]) -> Result<(), ModelError> {
-        for seq in seqs {
-            if let Some(sequence) = self.sequences.get_mut(seq)
-                && sequence.seat().is_none()
-            {
-                sequence.sit(self.seats.take(&self.b)?);
-            }
-        }
-        Ok(())
-    }
-
-    /// Asks for what `seqs` give.
-    fn ask_for(&mut self, seqs: &[SeqId]) -> Result<(), ModelError> {
-        let Some(computed) = self.computed.take() else {
-            return Err(ModelError::Compute(
-                "nothing has been computed since the last step".into(),
-            ));
-        };
-        let over = seqs.iter().map(|&seq| self.over(seq, &computed));
-        let over = over.collect::<Result<Vec<_>, _>>()?;
-        let going = seqs.iter().zip(&over).filter(|(_, over)| over.is_none());
-        let going: Vec<SeqId> = going.map(|(&seq, _)| seq).collect();
-        let mut frames = None;
-        if !going.is_empty() {
-            frames = Some(self.frames(&going, &computed, self.b.bucket(going.len()), NOBODYS)?);
-        }
-        for seq in &going {
-            if let Some(sequence) = self.sequences.get_mut(seq) {
-                sequence.ask();
-            }
-        }
-        self.computed = Some(computed);
-        let seqs = seqs.to_vec();
-        self.asked.push_back(Asked { seqs, over, frames });
-        Ok(())
-    }
-
-    /// The codes of every frame, when they are there.
-    fn codes(&self, frames: Frames<B>, count: usize) -> Result<Vec<Vec<u32>>, ModelError> {
-        let codes = self.b.come(frames.codes)?;
-        let mut all: Vec<Vec<u32>> = frames.first.into_iter().map(|code| vec![code]).collect();
-        all.resize(count, Vec::new());
-        for (i, codes) in frames
-            .live
-            .into_iter()
-            .zip(codes.chunks(self.net.predictor.groups))
-        {
-            all[i] = codes.to_vec();
-        }
-        Ok(all)
-    }
-
-    /// What a frame's codes say.
-    fn sampled(&self, codes: Vec<u32>) -> Sampled<CodecFrame> {
-        for (group, &code) in codes.iter().enumerate() {
-            match chosen(code) {
-                Ok(code) if group == 0 && code == self.net.config.codec.eos => return Sampled::End,
-                Ok(_) => {}
-                Err(e) if group == 0 => return Sampled::Failed(format!("talker: {e}")),
-                Err(e) => return Sampled::Failed(format!("code predictor, group {group}: {e}")),
-            }
-        }
-        Sampled::Item(CodecFrame(codes.into()))
-    }
 }
 
 impl<B: Backend> TalkerNet<B> {
@@ -389,29 +223,6 @@ impl<B: Backend> TalkerNet<B> {
             b.keep(logits, &mut kept.logits)?,
         ))
     }
-}
-
-/// How a sequence's next frame is chosen: its first code, and the others.
-fn choices<'a, B: Backend>(sequence: &'a Sequence, net: &TalkerNet<B>) -> (Choice<'a>, Choice<'a>) {
-    let request = sequence.request();
-    let first = Choice {
-        sampling: &request.talker,
-        limits: Limits {
-            generated: sequence.first_codes(),
-            suppress_from: Some(net.config.vocab - CONTROL_CODES),
-            end: Some(net.config.codec.eos),
-        },
-        seed: request.seed,
-        step: sequence.frames(),
-        said: sequence.said(),
-    };
-    let others = Choice {
-        sampling: &request.predictor,
-        limits: Limits::default(),
-        said: None,
-        ..first
-    };
-    (first, others)
 }
 
 /// What stands at the positions that are to be computed.
@@ -509,28 +320,7 @@ impl<B: Backend> ArModel for Core<B> {
     }
 
     fn answer(&mut self) -> Result<Vec<Sampled<CodecFrame>>, ModelError> {
-        let Some(Asked { seqs, over, frames }) = self.asked.pop_front() else {
-            return Err(ModelError::Compute("no frames were asked for".into()));
-        };
-        let count = over.iter().filter(|over| over.is_none()).count();
-        let frames = frames.map_or_else(|| Ok(Vec::new()), |frames| self.codes(frames, count))?;
-        let mut frames = frames.into_iter();
-        let mut results = Vec::with_capacity(seqs.len());
-        for (seq, over) in seqs.into_iter().zip(over) {
-            let came = over.is_none();
-            let sampled = match over {
-                Some(over) => over,
-                None => self.sampled(frames.next().unwrap_or_default()),
-            };
-            if let Some(sequence) = self.sequences.get_mut(&seq).filter(|_| came) {
-                sequence.answered();
-                if let Sampled::Item(frame) = &sampled {
-                    sequence.add_frame(&frame.0);
-                }
-            }
-            results.push(sampled);
-        }
-        Ok(results)
+        self.answer_asked()
     }
 
     fn goes_ahead(&self, seqs: &[SeqId]) -> bool {

@@ -324,20 +324,24 @@ impl<M: ChunkModel> ChunkEngine<M> {
                     decoding.len(),
                     "the model must answer for every stream"
                 );
-                for (seq, samples) in decoding.into_iter().zip(outputs) {
-                    self.emit(seq, samples, now, report);
+                for (seq, decoded) in decoding.into_iter().zip(outputs) {
+                    match decoded {
+                        Ok(samples) => self.emit(seq, samples, now, report),
+                        Err(message) => self.fail(seq, message, report),
+                    }
                 }
             }
             Err(error) => {
                 for seq in decoding {
-                    self.remove(seq);
-                    report.events.push(ChunkEvent::Failed {
-                        seq,
-                        message: error.to_string(),
-                    });
+                    self.fail(seq, error.to_string(), report);
                 }
             }
         }
+    }
+
+    fn fail(&mut self, seq: SeqId, message: String, report: &mut ChunkReport<M::Sample>) {
+        self.remove(seq);
+        report.events.push(ChunkEvent::Failed { seq, message });
     }
 
     fn emit(&mut self, seq: SeqId, samples: Vec<M::Sample>, now: Stamp, report: &mut ChunkReport<M::Sample>) {

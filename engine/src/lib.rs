@@ -21,7 +21,7 @@ pub use chunk::{ChunkConfig, ChunkEngine, ChunkEvent, ChunkReport, ChunkStats, O
 pub use content::{CacheSalt, ContentKey};
 pub use ids::{BlockId, SeqId, Stamp};
 pub use model::{
-    ArModel, ChunkBounds, ChunkModel, CodecFrame, KvSpec, ModelError, OneShotModel, Sampled, SeqStep,
+    ArModel, ChunkBounds, ChunkModel, CodecFrame, Decoded, KvSpec, ModelError, OneShotModel, Sampled, SeqStep,
 };
 pub use oneshot::{
     OneShotConfig, OneShotEngine, OneShotError, OneShotEvent, OneShotOptions, OneShotReport, OneShotStats,

@@ -167,6 +167,9 @@ pub trait ArModel {
     }
 }
 
+/// Samples of one stream, or why that stream failed.
+pub type Decoded<S> = Result<Vec<S>, String>;
+
 /// A stateful streaming decoder over many concurrent sequences (for example a vocoder).
 pub trait ChunkModel {
     /// One unit of input (for code2wav: a codec frame).
@@ -180,13 +183,14 @@ pub trait ChunkModel {
     /// [`ModelError::Rejected`] if it cannot be served.
     fn open(&mut self, seq: SeqId) -> Result<(), ModelError>;
 
-    /// Decodes the next items of each entry and returns the new samples, in order. Any split of a sequence's items
-    /// over calls gives the same samples as one call.
+    /// Decodes the next items of each entry; one answer per entry, in order, with its new samples. Any split of a
+    /// sequence's items over calls gives the same samples as one call. An `Err` inside is the failure of that stream alone
+    /// (a code out of range, a sample that is not finite), which says what was found; the engine closes the stream.
     ///
     /// # Errors
     /// [`ModelError::Compute`]: the whole batch is lost. The model may have removed its streams, whose memory is not
     /// of one moment any more; the engine closes them all.
-    fn decode(&mut self, batch: &[(SeqId, &[Self::Item])]) -> Result<Vec<Vec<Self::Sample>>, ModelError>;
+    fn decode(&mut self, batch: &[(SeqId, &[Self::Item])]) -> Result<Vec<Decoded<Self::Sample>>, ModelError>;
 
     /// Forgets a sequence. Unknown ids are ignored.
     fn close(&mut self, seq: SeqId);

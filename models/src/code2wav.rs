@@ -10,7 +10,7 @@ mod net;
 
 use std::fmt;
 
-use omni_engine::{ChunkBounds, ChunkModel, CodecFrame, ModelError, SeqId};
+use omni_engine::{ChunkBounds, ChunkModel, CodecFrame, Decoded, ModelError, SeqId};
 
 pub(crate) use self::core::Core;
 pub(crate) use net::Code2WavNet;
@@ -37,7 +37,7 @@ impl ChunkModel for Code2Wav {
         self.0.open(seq)
     }
 
-    fn decode(&mut self, batch: &[(SeqId, &[CodecFrame])]) -> Result<Vec<Vec<f32>>, ModelError> {
+    fn decode(&mut self, batch: &[(SeqId, &[CodecFrame])]) -> Result<Vec<Decoded<f32>>, ModelError> {
         self.0.decode(batch)
     }
 

@@ -322,7 +322,9 @@ mod tests {
             let mut code2wav = model.code2wav().expect("a vocoder");
             code2wav.open(SEQ).expect("a stream");
             let frames = vec![frame.clone(); 8];
-            let level = rms(&code2wav.decode(&[(SEQ, &frames)]).expect("samples")[0]);
+            let level = rms(code2wav.decode(&[(SEQ, &frames)]).expect("samples")[0]
+                .as_ref()
+                .expect("numbers"));
             assert!((0.02..0.5).contains(&level), "{dtype:?}: {level}");
         }
     }

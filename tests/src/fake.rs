@@ -15,7 +15,7 @@ use std::time::Duration;
 
 use omni_audio::{SampleRate, SamplesPerFrame};
 use omni_engine::{
-    ArModel, ChunkBounds, ChunkModel, CodecFrame, KvSpec, ModelError, Sampled, SeqId, SeqStep,
+    ArModel, ChunkBounds, ChunkModel, CodecFrame, Decoded, KvSpec, ModelError, Sampled, SeqId, SeqStep,
 };
 use omni_server::stage::{
     BackendError, ChatInfo, ChatMessage, ContextRow, Detokenizer, Hearing, Prompt, PromptError, ReplicaId,
@@ -75,6 +75,8 @@ pub struct FakeScript {
     pub talker_fails_on: Option<char>,
     /// The vocoder panics when it decodes this.
     pub code2wav_panics_on: Option<char>,
+    /// The vocoder fails the stream that contains this.
+    pub code2wav_fails_on: Option<char>,
     /// The tokenizer panics when it reads this.
     pub tokenizer_panics_on: Option<char>,
     /// The tokenizer refuses this.
@@ -216,6 +218,7 @@ impl FakeSpeech {
             },
             normalizer: None,
             max_characters: 80,
+            terms: Terms::default(),
         };
         Self { info, script }
     }
@@ -468,7 +471,7 @@ impl ChunkModel for FakeCode2Wav {
         Ok(())
     }
 
-    fn decode(&mut self, batch: &[(SeqId, &[CodecFrame])]) -> Result<Vec<Vec<f32>>, ModelError> {
+    fn decode(&mut self, batch: &[(SeqId, &[CodecFrame])]) -> Result<Vec<Decoded<f32>>, ModelError> {
         self.script.code2wav.pass();
         Ok(batch
             .iter()
@@ -490,7 +493,7 @@ impl ChunkModel for FakeCode2Wav {
 }
 
 impl FakeCode2Wav {
-    fn sound(&mut self, seq: SeqId, frames: &[CodecFrame]) -> Vec<f32> {
+    fn sound(&mut self, seq: SeqId, frames: &[CodecFrame]) -> Decoded<f32> {
         let at = self.heard.get_mut(&seq).expect("decoded a known stream");
         let mut samples = Vec::new();
         for CodecFrame(codes) in frames {
@@ -501,6 +504,9 @@ impl FakeCode2Wav {
             );
             if spoken.is_some() && spoken == self.script.code2wav_hangs_on {
                 self.script.hangs.pass();
+            }
+            if spoken.is_some() && spoken == self.script.code2wav_fails_on {
+                return Err("the script says so".to_owned());
             }
             if spoken == Some('~') {
                 continue;
@@ -515,6 +521,6 @@ impl FakeCode2Wav {
                 *at += 1;
             }
         }
-        samples
+        Ok(samples)
     }
 }

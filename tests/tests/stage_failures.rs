@@ -89,6 +89,63 @@ async fn a_sequence_that_fails_alone_leaves_its_batch_alone() {
     server.stop().await;
 }
 
+/// All of them are in one batch of the vocoder, which waits until every talker has spoken.
+#[tokio::test]
+async fn a_stream_that_the_vocoder_fails_leaves_its_batch_alone() {
+    let script = FakeScript {
+        code2wav_fails_on: Some('#'),
+        ..Default::default()
+    };
+    let expected = {
+        let server = TestServer::fake(FakeScript::default(), &[]).await;
+        let heard = audio_of(
+            &mut server.speech(),
+            omni_tests::seeded(7),
+            "this one does not fail.",
+        )
+        .await;
+        server.stop().await;
+        heard.unwrap().0
+    };
+    let sets = [
+        "--set",
+        "stages.code2wav.max_batched_frames=64",
+        "--set",
+        "stages.talker.output.capacity=64",
+    ];
+    let server = TestServer::fake(script.clone(), &sets).await;
+    script.code2wav.close();
+    let calls = (0..8).map(|n| {
+        let mut client = server.speech();
+        let text = match n {
+            3 => "this one # fails.",
+            _ => "this one does not fail.",
+        };
+        tokio::spawn(async move { audio_of(&mut client, omni_tests::seeded(7), text).await })
+    });
+    let calls: Vec<_> = calls.collect();
+    let running = || {
+        let pool = server.app.orchestrator().pool("code2wav").expect("a stage");
+        let queued = server.app.orchestrator().pool("talker").expect("a stage");
+        let idle = queued.replicas().iter().all(|view| view.stats.running == 0);
+        idle && pool.replicas()[0].in_flight == 8
+    };
+    server.until("all have been spoken", running).await;
+    script.code2wav.open();
+    for (n, call) in calls.into_iter().enumerate() {
+        match call.await.unwrap() {
+            Ok((audio, _)) => assert!(n != 3 && audio == expected, "caller {n}"),
+            Err(status) => {
+                let found = (n, status.code(), reason(&status));
+                assert_eq!(found, (3, Code::Internal, "STAGE_FAILED".to_owned()));
+                assert!(status.message().contains("code2wav"), "{}", status.message());
+            }
+        }
+    }
+    serves(&server).await;
+    server.stop().await;
+}
+
 #[tokio::test]
 async fn a_panic_in_a_session_ends_its_call_with_an_error_and_nothing_else() {
     let script = FakeScript {

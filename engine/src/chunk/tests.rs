@@ -5,11 +5,14 @@ use std::collections::HashMap;
 use proptest::prelude::*;
 
 use super::*;
+use crate::model::Decoded;
 
 #[derive(Debug, Default)]
 struct Echo {
     open: HashMap<SeqId, u32>,
     fail_next: bool,
+    /// Streams that fail at this item.
+    bad: HashMap<SeqId, u32>,
 }
 
 impl ChunkModel for Echo {
@@ -21,7 +24,7 @@ impl ChunkModel for Echo {
         Ok(())
     }
 
-    fn decode(&mut self, batch: &[(SeqId, &[u32])]) -> Result<Vec<Vec<u32>>, ModelError> {
+    fn decode(&mut self, batch: &[(SeqId, &[u32])]) -> Result<Vec<Decoded<u32>>, ModelError> {
         if std::mem::take(&mut self.fail_next) {
             return Err(ModelError::Compute("scripted".into()));
         }
@@ -33,7 +36,10 @@ impl ChunkModel for Echo {
                 assert_eq!(item, next, "items in order, once");
                 *next += 1;
             }
-            out.push(items.iter().flat_map(|i| [i * 2, i * 2 + 1]).collect());
+            out.push(match self.bad.get(seq) {
+                Some(bad) if items.contains(bad) => Err(format!("item {bad} is bad")),
+                _ => Ok(items.iter().flat_map(|i| [i * 2, i * 2 + 1]).collect()),
+            });
         }
         Ok(out)
     }
@@ -272,6 +278,31 @@ fn a_failed_decode_ends_its_batch_and_nothing_else() {
 }
 
 #[test]
+fn a_stream_that_fails_alone_leaves_its_batch_alone() {
+    let mut engine = engine();
+    for seq in [1, 2] {
+        engine.add(SeqId(seq), HEARD).unwrap();
+        engine.push(SeqId(seq), 0..1, seq == 2);
+    }
+    engine.model.bad.insert(SeqId(1), 0);
+    let seq = SeqId(1);
+    let failed = ChunkEvent::Failed {
+        seq,
+        message: "item 0 is bad".to_owned(),
+    };
+    let seq = SeqId(2);
+    let chunk = ChunkEvent::Chunk {
+        seq,
+        samples: vec![0, 1],
+        items: 1,
+    };
+    let report = engine.step(at(0));
+    assert_eq!(report.events, [failed, chunk, ChunkEvent::Finished { seq }]);
+    assert_eq!((report.stats.batch, report.stats.items), (1, 1));
+    assert!(engine.is_empty() && engine.model.open.is_empty());
+}
+
+#[test]
 fn streams_are_bounded() {
     let mut engine = engine();
     (0..4).for_each(|s| engine.add(SeqId(s), HEARD).unwrap());
@@ -284,6 +315,49 @@ fn streams_are_bounded() {
 }
 
 proptest! {
+    /// Whatever fails, and whenever: a stream that fails ends once and is closed in the model, and every other one is
+    /// decoded whole, as if it had been alone.
+    #[test]
+    fn streams_that_fail_change_nothing_for_the_others(
+        streams in prop::collection::vec((1..30u32, prop::option::of(0..30u32)), 1..12),
+        max_batch in 1..6u32,
+        max_batched_items in 1..20u32,
+    ) {
+        let config = ChunkConfig { max_batch, max_batched_items, ..ChunkConfig::new(ITEM) };
+        let mut engine = ChunkEngine::new(Echo::default(), config);
+        let ids = || (0..).map(SeqId).zip(&streams);
+        for (seq, &(items, bad)) in ids() {
+            engine.add(seq, HEARD).unwrap();
+            engine.push(seq, 0..items, true);
+            engine.model.bad.extend(bad.map(|bad| (seq, bad)));
+        }
+        let mut heard: HashMap<SeqId, Vec<u32>> = HashMap::new();
+        let mut ends = HashMap::new();
+        while engine.has_work(at(0)) {
+            for event in engine.step(at(0)).events {
+                let (seq, failed) = match event {
+                    ChunkEvent::Chunk { seq, samples, .. } => {
+                        prop_assert!(!ends.contains_key(&seq), "samples after the end");
+                        heard.entry(seq).or_default().extend(samples);
+                        continue;
+                    }
+                    ChunkEvent::Finished { seq } => (seq, false),
+                    ChunkEvent::Failed { seq, .. } => (seq, true),
+                };
+                prop_assert_eq!(ends.insert(seq, failed), None, "one end");
+            }
+        }
+        prop_assert!(engine.is_empty() && engine.model.open.is_empty());
+        for (seq, &(items, bad)) in ids() {
+            let fails = bad.is_some_and(|bad| bad < items);
+            prop_assert_eq!(ends.get(&seq), Some(&fails));
+            if !fails {
+                let whole: Vec<u32> = (0..2 * items).collect();
+                prop_assert_eq!(heard.get(&seq), Some(&whole));
+            }
+        }
+    }
+
     /// Whatever the arrivals, pauses and clock: every item is decoded once and in order, nothing is left waiting, a
     /// stream that collects always has a wake-up time.
     #[test]

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use omni_engine::{ChunkBounds, ChunkModel, CodecFrame, ModelError, SeqId};
+use omni_engine::{ChunkBounds, ChunkModel, CodecFrame, Decoded, ModelError, SeqId};
 
 use crate::backend::{Backend, Batch, Part, StepKey};
 
@@ -78,8 +78,7 @@ impl<B: Backend> Core<B> {
     }
 
     fn check(&self, batch: &[(SeqId, &[CodecFrame])]) -> Result<(), ModelError> {
-        let (groups, codebook) = (self.net.config.groups, self.net.config.codebook);
-        for (i, (seq, frames)) in batch.iter().enumerate() {
+        for (i, (seq, _)) in batch.iter().enumerate() {
             if !self.streams.contains_key(seq) {
                 return Err(ModelError::Compute(format!("stream {} is not open", seq.0)));
             }
@@ -89,14 +88,20 @@ impl<B: Backend> Core<B> {
                     seq.0
                 )));
             }
-            for frame in *frames {
-                if frame.0.len() != groups || frame.0.iter().any(|&code| code as usize >= codebook) {
-                    let reason = format!("expected {groups} codes below {codebook}, found {frame:?}");
-                    return Err(ModelError::Compute(format!("stream {}: {reason}", seq.0)));
-                }
-            }
         }
         Ok(())
+    }
+
+    /// What is wrong with frames of one stream.
+    fn flaw(&self, frames: &[CodecFrame]) -> Option<String> {
+        let (groups, codebook) = (self.net.config.groups, self.net.config.codebook);
+        let is_bad = |frame: &&CodecFrame| {
+            frame.0.len() != groups || frame.0.iter().any(|&code| code as usize >= codebook)
+        };
+        let frame = frames.iter().find(is_bad)?;
+        Some(format!(
+            "code2wav: expected {groups} codes below {codebook}, found {frame:?}"
+        ))
     }
 
     /// Asks for one pass: of every stream at least one frame and at most as many as the ring has room for. It is filled up
@@ -168,23 +173,27 @@ impl<B: Backend> Core<B> {
     fn answer(&self, asked: Asked<B>) -> Result<Vec<Vec<f32>>, ModelError> {
         let mut samples = self.b.come_samples(asked.samples)?;
         samples.truncate(asked.streams);
-        clip(&mut samples)?;
         Ok(samples)
     }
 
-    /// In as many passes as it takes, each asked for before the one in front of it is waited for.
+    /// In as many passes as it takes, each asked for before the one in front of it is waited for. A stream with samples
+    /// that are no numbers fails alone: no stream reads what another remembers.
     fn decode_taken(
         &mut self,
         streams: &mut [Stream],
         batch: &[(SeqId, &[CodecFrame])],
-    ) -> Result<Vec<Vec<f32>>, ModelError> {
-        let mut samples = vec![Vec::new(); batch.len()];
+    ) -> Result<Vec<Decoded<f32>>, ModelError> {
+        let mut samples: Vec<Decoded<f32>> = vec![Ok(Vec::new()); batch.len()];
         let longest = batch.iter().map(|(_, frames)| frames.len()).max().unwrap_or(0);
         let mut start = 0;
         let mut asked: Option<(Vec<usize>, Asked<B>)> = None;
         let mut take = |this: &Self, (who, asked): (Vec<usize>, Asked<B>)| {
-            for (i, part) in who.into_iter().zip(this.answer(asked)?) {
-                samples[i].extend(part);
+            for (i, mut part) in who.into_iter().zip(this.answer(asked)?) {
+                let Ok(before) = &mut samples[i] else { continue };
+                match clip(&mut part) {
+                    Ok(()) => before.extend(part),
+                    Err(flaw) => samples[i] = Err(flaw),
+                }
             }
             Ok::<_, ModelError>(())
         };
@@ -227,21 +236,34 @@ impl<B: Backend> ChunkModel for Core<B> {
         Ok(())
     }
 
-    fn decode(&mut self, batch: &[(SeqId, &[CodecFrame])]) -> Result<Vec<Vec<f32>>, ModelError> {
+    fn decode(&mut self, batch: &[(SeqId, &[CodecFrame])]) -> Result<Vec<Decoded<f32>>, ModelError> {
         self.check(batch)?;
+        let flaws: Vec<_> = batch.iter().map(|(_, frames)| self.flaw(frames)).collect();
+        let sound: Vec<_> = batch
+            .iter()
+            .zip(&flaws)
+            .filter(|(_, flaw)| flaw.is_none())
+            .map(|(entry, _)| *entry)
+            .collect();
         // The streams leave the map for the call, so that the batch can borrow all of them at once.
-        let mut taken: Vec<Stream> = batch
+        let mut taken: Vec<Stream> = sound
             .iter()
             .filter_map(|(seq, _)| self.streams.remove(seq))
             .collect();
-        let samples = self.decode_taken(&mut taken, batch);
-        if samples.is_ok() {
-            self.streams.extend(batch.iter().map(|(seq, _)| *seq).zip(taken));
-        } else {
-            // What these streams remember is half old, half new.
-            self.free.extend(taken.into_iter().map(|stream| stream.region));
+        match self.decode_taken(&mut taken, &sound) {
+            Ok(samples) => {
+                self.streams.extend(sound.iter().map(|(seq, _)| *seq).zip(taken));
+                let mut samples = samples.into_iter();
+                let decoded =
+                    |flaw: Option<String>| flaw.map_or_else(|| samples.next(), |flaw| Some(Err(flaw)));
+                Ok(flaws.into_iter().filter_map(decoded).collect())
+            }
+            Err(error) => {
+                // What these streams remember is half old, half new.
+                self.free.extend(taken.into_iter().map(|stream| stream.region));
+                Err(error)
+            }
         }
-        samples
     }
 
     fn prepare(&mut self, nth: u32, bounds: ChunkBounds) -> Result<bool, ModelError> {

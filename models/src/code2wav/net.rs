@@ -180,17 +180,15 @@ impl<B: Backend> Code2WavNet<B> {
     }
 }
 
-/// Clips samples of streams, all of which must be numbers.
-pub(super) fn clip(samples: &mut [Vec<f32>]) -> Result<()> {
-    for (stream, samples) in samples.iter_mut().enumerate() {
-        if let Some(i) = samples.iter().position(|s| !s.is_finite()) {
-            // As sound it would be silence or a bang.
-            return Err(ComputeError(format!(
-                "code2wav: sample {i} of entry {stream} of the batch is not a number or infinite"
-            )));
-        }
-        samples.iter_mut().for_each(|s| *s = s.clamp(-1.0, 1.0));
+/// Clips samples of one stream, all of which must be numbers.
+pub(super) fn clip(samples: &mut [f32]) -> std::result::Result<(), String> {
+    if let Some(i) = samples.iter().position(|s| !s.is_finite()) {
+        // As sound it would be silence or a bang.
+        return Err(format!(
+            "code2wav: sample {i} of a chunk is not a number or infinite"
+        ));
     }
+    samples.iter_mut().for_each(|s| *s = s.clamp(-1.0, 1.0));
     Ok(())
 }
 

@@ -1,6 +1,8 @@
 //! Driving talker and code2wav as an engine would.
 
-use omni_engine::{ArModel, BlockId, ChunkModel, CodecFrame, KvSpec, ModelError, Sampled, SeqId, SeqStep};
+use omni_engine::{
+    ArModel, BlockId, ChunkModel, CodecFrame, Decoded, KvSpec, ModelError, Sampled, SeqId, SeqStep,
+};
 
 use crate::{Code2Wav, KvOptions, Sampling, Talker, TalkerRequest, UserRow};
 
@@ -251,11 +253,19 @@ pub fn decode(
         size = sizes.next().unwrap_or(size);
         let (piece, others) = rest.split_at(size.min(rest.len()));
         rest = others;
-        let out = code2wav.decode(&[(seq, piece)])?;
-        samples.extend(&out[0]);
+        samples.extend(whole(code2wav.decode(&[(seq, piece)])?)?.remove(0));
     }
     code2wav.close(seq);
     Ok(samples)
+}
+
+/// Samples of every entry of a batch.
+///
+/// # Errors
+/// What the first stream that failed says.
+pub fn whole(decoded: Vec<Decoded<f32>>) -> Result<Vec<Vec<f32>>, ModelError> {
+    let samples: Result<_, _> = decoded.into_iter().collect();
+    samples.map_err(ModelError::Compute)
 }
 
 /// Samples of several streams, `chunk` frames of each at a time in one batch.
@@ -277,7 +287,7 @@ pub fn decode_together(
             .filter(|(_, s)| s.len() > at)
             .map(|(id, s)| (id, &s[at..s.len().min(at + chunk)]))
             .collect();
-        let out = code2wav.decode(&batch)?;
+        let out = whole(code2wav.decode(&batch)?)?;
         for ((id, _), out) in batch.iter().zip(out) {
             samples[id.0 as usize].extend(out);
         }

@@ -135,7 +135,7 @@ fn code2wav_streams_in_one_batch() {
                 .collect();
             let out = code2wav.decode(&batch).expect("frames decode");
             for i in 0..3 {
-                got[i].extend(&out[i]);
+                got[i].extend(out[i].as_ref().expect("samples"));
                 at[i] = ends[i];
             }
         }

@@ -5,7 +5,7 @@ use std::fs;
 use std::path::Path;
 
 use omni_engine::{ChunkModel, CodecFrame, SeqId};
-use omni_models::{CheckpointSource, LoadError, LoadOptions, Problem, SpeechModel};
+use omni_models::{CheckpointSource, Kernels, LoadError, LoadOptions, Problem, SpeechModel};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
@@ -285,10 +285,57 @@ fn weights_that_are_no_numbers_are_an_error_and_not_silence() {
     let mut code2wav = load(&dir).expect("it loads").code2wav().expect("a vocoder");
     code2wav.open(SeqId(1)).expect("a stream opens");
     let frame = [CodecFrame(vec![0; 16].into())];
-    let error = code2wav
-        .decode(&[(SeqId(1), &frame)])
-        .expect_err("nothing to be heard");
-    assert!(error.to_string().contains("is not a number"), "{error}");
+    let decoded = code2wav.decode(&[(SeqId(1), &frame)]).expect("a pass");
+    let error = decoded[0].as_ref().expect_err("nothing to be heard");
+    assert!(error.contains("is not a number"), "{error}");
+}
+
+/// One row of the codes' embeddings is no number: only the stream that has this code fails, on the processor's kernels and on
+/// a GPU's. Neither the streams beside it nor one that gets its place later hear anything of it.
+#[test]
+fn a_code_without_numbers_ends_its_own_stream_and_no_other() {
+    const BAD: u32 = 5;
+    let dir = copy();
+    edit_tensors(&dir, |t| {
+        let (header, bytes) = t.get_mut("code2wav.code_embedding.weight").expect("there");
+        let width = header["shape"][1].as_u64().expect("a width") as usize;
+        let row = BAD as usize * width * 4;
+        bytes[row..row + 4].copy_from_slice(&f32::NAN.to_le_bytes());
+    });
+    let frames = |first: u32| -> Vec<_> {
+        let codes = |f: u32| (0..16).map(move |q| if q == 0 { first } else { 6 + (q + f) % 50 });
+        (0..3).map(|f| CodecFrame(codes(f).collect())).collect()
+    };
+    for kernels in [Kernels::Auto, Kernels::Candle, Kernels::Emulated { graphs: true }] {
+        let options = LoadOptions {
+            kernels,
+            ..LoadOptions::default()
+        };
+        let model = SpeechModel::load(CheckpointSource::Dir(dir.path().into()), options).expect("it loads");
+        let heard = |second: u32| {
+            let mut code2wav = model.code2wav().expect("a vocoder");
+            let streams = [frames(1), frames(second), frames(3)];
+            let ids = || (0..3).map(SeqId);
+            ids().for_each(|id| code2wav.open(id).expect("a stream opens"));
+            let batch: Vec<_> = ids()
+                .zip(&streams)
+                .map(|(id, frames)| (id, &frames[..]))
+                .collect();
+            let mut heard = code2wav.decode(&batch).expect("a pass");
+            code2wav.close(SeqId(1));
+            code2wav.open(SeqId(4)).expect("a stream opens");
+            let after = [(SeqId(0), &streams[2][..]), (SeqId(4), &streams[0][..])];
+            heard.extend(code2wav.decode(&after).expect("a pass"));
+            heard
+        };
+        let (whole, broken) = (heard(2), heard(BAD));
+        assert!(whole.iter().all(Result::is_ok), "{kernels:?}");
+        for i in [0, 2, 3, 4] {
+            assert!(broken[i] == whole[i], "{kernels:?}: stream {i}");
+        }
+        let error = broken[1].as_ref().expect_err("nothing to be heard");
+        assert!(error.contains("is not a number"), "{error}");
+    }
 }
 
 #[test]

@@ -87,7 +87,7 @@ fn heard(
         samples
             .iter_mut()
             .zip(out)
-            .for_each(|(all, part)| all.extend(part));
+            .for_each(|(all, part)| all.extend(part.expect("samples")));
         if at == 1 {
             before(&mut code2wav);
         }

@@ -280,6 +280,7 @@ pub(super) fn pieces(
     let mut decode = || {
         let samples = code2wav.decode(&batch)?;
         anyhow::ensure!(samples.len() == batch.len(), "a stream gave nothing");
+        anyhow::ensure!(samples.iter().all(Result::is_ok), "a stream failed");
         Ok(())
     };
     Timed::take(model, count, time, &mut decode)

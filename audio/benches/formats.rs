@@ -85,6 +85,8 @@ fn encoding(criterion: &mut Criterion) {
         ("ogg_opus_24000", Encoding::OggOpus, 24_000),
         ("ogg_opus_48000", Encoding::OggOpus, 48_000),
         ("flac_24000", Encoding::Flac, 24_000),
+        ("mp3_24000", Encoding::Mp3, 24_000),
+        ("aac_24000", Encoding::Aac, 24_000),
     ] {
         let speech = speech(hz);
         let format = Format::new(encoding, hz).expect("a rate that the encoding takes");

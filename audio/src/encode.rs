@@ -5,13 +5,17 @@
 //! unless the format says how long each is.
 //! Nothing is written before there is a sample: audio without samples has no bytes, no header either.
 
+mod aac;
 mod flac;
+mod mp3;
 mod opus;
 mod raw;
 
 use crate::format::{Encoding, Format};
 use crate::units::Samples;
+use aac::AacFrames;
 use flac::FlacFrames;
+use mp3::Mp3Frames;
 use opus::{OggOpus, OpusPackets};
 use raw::Raw;
 
@@ -23,7 +27,7 @@ pub struct Chunk {
     /// Position of the first sample that they decode to.
     pub start: Samples,
     /// How many samples they decode to. In Ogg Opus those count that a player plays: what the codec puts before the first is
-    /// left out, as is what fills the last packet. Bare packets have no place to say so: there both count.
+    /// left out, as is what fills the last packet. Bare packets, MP3 and ADTS have no place to say so: there both count.
     pub samples: Samples,
 }
 
@@ -41,6 +45,8 @@ enum Kind {
     Opus(Box<OpusPackets>),
     OggOpus(Box<OggOpus>),
     Flac(Box<FlacFrames>),
+    Mp3(Box<Mp3Frames>),
+    Aac(Box<AacFrames>),
 }
 
 /// What the parts give, before it is put into one order.
@@ -59,6 +65,8 @@ impl Encoder {
             Encoding::Opus => Kind::Opus(Box::new(OpusPackets::new(format))),
             Encoding::OggOpus => Kind::OggOpus(Box::new(OggOpus::new(format, serial))),
             Encoding::Flac => Kind::Flac(Box::new(FlacFrames::new(format))),
+            Encoding::Mp3 => Kind::Mp3(Box::new(Mp3Frames::new(format.rate()))),
+            Encoding::Aac => Kind::Aac(Box::new(AacFrames::new(format.rate()))),
             Encoding::Pcm16 | Encoding::PcmF32 | Encoding::Mulaw | Encoding::Alaw | Encoding::Wav => {
                 Kind::Raw(Raw::new(format))
             }
@@ -84,6 +92,8 @@ impl Encoder {
             Kind::Opus(packets) => packets.push(samples, &mut encoded),
             Kind::OggOpus(pages) => pages.push(samples, &mut encoded),
             Kind::Flac(frames) => frames.push(samples, &mut encoded),
+            Kind::Mp3(frames) => frames.push(samples, &mut encoded),
+            Kind::Aac(frames) => frames.push(samples, &mut encoded),
         }
         self.number(encoded, out);
     }
@@ -93,6 +103,8 @@ impl Encoder {
     pub fn delay(&self) -> Samples {
         match &self.kind {
             Kind::Opus(packets) => packets.delay(),
+            Kind::Mp3(frames) => frames.delay(),
+            Kind::Aac(frames) => frames.delay(),
             // Ogg says what is to be left out, and players leave it out.
             Kind::Raw(_) | Kind::OggOpus(_) | Kind::Flac(_) => Samples::ZERO,
         }
@@ -107,6 +119,8 @@ impl Encoder {
             Kind::Opus(packets) => packets.finish(&mut encoded),
             Kind::OggOpus(pages) => pages.finish(&mut encoded),
             Kind::Flac(frames) => frames.finish(&mut encoded),
+            Kind::Mp3(frames) => frames.finish(&mut encoded),
+            Kind::Aac(frames) => frames.finish(&mut encoded),
         }
         self.number(encoded, out);
     }

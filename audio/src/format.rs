@@ -11,6 +11,10 @@ use crate::units::{SampleRate, Samples};
 
 /// The rates, in Hz, that libopus encodes at.
 const OPUS: [u32; 5] = [8_000, 12_000, 16_000, 24_000, 48_000];
+/// The rates, in Hz, of MPEG audio: Layer III and AAC.
+const MPEG: [u32; 9] = [
+    8_000, 11_025, 12_000, 16_000, 22_050, 24_000, 32_000, 44_100, 48_000,
+];
 /// The rates, in Hz, at which telephones carry G.711: narrow and wide band.
 const G711: [u32; 2] = [8_000, 16_000];
 
@@ -45,11 +49,15 @@ pub enum Encoding {
     Wav,
     /// 16-bit samples as a FLAC stream of unknown length.
     Flac,
+    /// MPEG Layer III.
+    Mp3,
+    /// AAC-LC in ADTS frames.
+    Aac,
 }
 
 impl Encoding {
     /// All of them.
-    pub const ALL: [Self; 8] = [
+    pub const ALL: [Self; 10] = [
         Self::Pcm16,
         Self::PcmF32,
         Self::Mulaw,
@@ -58,6 +66,8 @@ impl Encoding {
         Self::OggOpus,
         Self::Wav,
         Self::Flac,
+        Self::Mp3,
+        Self::Aac,
     ];
 
     /// What people call it.
@@ -72,6 +82,8 @@ impl Encoding {
             Self::OggOpus => "Ogg Opus",
             Self::Wav => "WAV",
             Self::Flac => "FLAC",
+            Self::Mp3 => "MP3",
+            Self::Aac => "AAC",
         }
     }
 
@@ -81,6 +93,7 @@ impl Encoding {
         match self {
             Self::Mulaw | Self::Alaw => Some(&G711),
             Self::Opus | Self::OggOpus => Some(&OPUS),
+            Self::Mp3 | Self::Aac => Some(&MPEG),
             Self::Pcm16 | Self::PcmF32 | Self::Wav | Self::Flac => None,
         }
     }
@@ -101,14 +114,25 @@ impl Encoding {
             return native;
         }
         let hz = match self.only_rates() {
-            Some(rates) if matches!(self, Self::Opus | Self::OggOpus) => {
-                let above = rates.iter().copied().find(|&hz| hz >= native.hz());
-                above.unwrap_or(Format::MAX_HZ)
-            }
-            Some(_) => G711[0],
+            Some(_) if matches!(self, Self::Mulaw | Self::Alaw) => G711[0],
+            Some(_) => self.next_rate(native).hz(),
             None => native.hz().clamp(Format::MIN_HZ, Format::MAX_HZ),
         };
         SampleRate::new(hz).unwrap_or(native)
+    }
+
+    /// The rate that is next to `wanted` of those that it takes, from above if there is one.
+    #[must_use]
+    pub fn next_rate(self, wanted: SampleRate) -> SampleRate {
+        let next = match self.only_rates() {
+            Some(rates) => rates
+                .iter()
+                .find(|&&hz| hz >= wanted.hz())
+                .or(rates.last())
+                .copied(),
+            None => Some(wanted.hz().clamp(Format::MIN_HZ, Format::MAX_HZ)),
+        };
+        next.and_then(|hz| SampleRate::new(hz).ok()).unwrap_or(wanted)
     }
 
     /// Whether chunks may last so long, in microseconds.
@@ -118,6 +142,7 @@ impl Encoding {
             Self::OggOpus if micros == MIN_OGG => true,
             Self::OggOpus => micros > 0 && micros.is_multiple_of(OGG_PACKET) && micros <= MAX_OGG,
             Self::Flac => FLAC_FRAMES.contains(&micros),
+            Self::Mp3 | Self::Aac => false,
             Self::Pcm16 | Self::PcmF32 | Self::Mulaw | Self::Alaw | Self::Wav => RAW_FRAMES.contains(&micros),
         }
     }
@@ -128,6 +153,7 @@ impl Encoding {
             Self::Opus => "2.5, 5, 10, 20, 40 or 60 ms",
             Self::OggOpus => "10 ms or a multiple of 20 ms up to 1 s",
             Self::Flac => "2.5 to 80 ms",
+            Self::Mp3 | Self::Aac => "none: its frames have a length of their own",
             Self::Pcm16 | Self::PcmF32 | Self::Mulaw | Self::Alaw | Self::Wav => "2.5 ms to 5 s",
         }
     }
@@ -348,5 +374,7 @@ mod tests {
         assert_eq!(Encoding::Pcm16.default_rate(rate(24_000)), rate(24_000));
         assert_eq!(Encoding::Opus.default_rate(rate(22_050)), rate(24_000));
         assert_eq!(Encoding::Alaw.default_rate(rate(16_000)), rate(8_000));
+        assert_eq!(Encoding::Mp3.default_rate(rate(22_050)), rate(22_050));
+        assert_eq!(Encoding::Aac.default_rate(rate(96_000)), rate(48_000));
     }
 }

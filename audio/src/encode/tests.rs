@@ -261,6 +261,76 @@ fn laws_and_floats_keep_every_sample_in_its_place() {
     }
 }
 
+const MPEG_RATES: [u32; 9] = [
+    8_000, 11_025, 12_000, 16_000, 22_050, 24_000, 32_000, 44_100, 48_000,
+];
+
+/// White noise: every band is in it, all the time.
+fn noise(samples: usize) -> Vec<f32> {
+    let mut state = 1u32;
+    let noise = (0..samples).map(|_| {
+        state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+        (f64::from(state) / f64::from(u32::MAX) - 0.5) as f32 * 0.7
+    });
+    noise.collect()
+}
+
+/// What there is at 440 Hz every 120th of a second, in turn with silence: it begins and ends all the time.
+fn bursts(hz: u32, samples: usize) -> Vec<f32> {
+    let tone = tone(hz, samples);
+    let part = hz as usize / 10;
+    let gated = tone.iter().enumerate();
+    gated
+        .map(|(n, &s)| if n / part % 2 == 0 { s } else { 0.0 })
+        .collect()
+}
+
+/// Decodes with a port of minimp3, which shares nothing with the encoder.
+fn from_mp3(file: &[u8], hz: u32) -> Vec<f32> {
+    let decoded = nanomp3::decode_all::<f32>(file);
+    assert_eq!(decoded.sample_rate, hz);
+    decoded.samples
+}
+
+/// Decodes ADTS frames with another library's decoder.
+fn from_adts(file: &[u8], hz: u32) -> Vec<f32> {
+    let mut decoder = rusty_aac::AacDecoder::new();
+    let (mut at, mut out) = (0, Vec::new());
+    while at < file.len() {
+        let head = rusty_aac::parse_adts(&file[at..]).unwrap();
+        assert_eq!((head.sample_rate, head.channels), (hz, 1));
+        let frame = decoder.decode(&file[at..at + head.frame_length], None).unwrap();
+        out.extend(frame.samples);
+        at += head.frame_length;
+    }
+    out
+}
+
+#[test]
+fn mp3_and_aac_are_decoded_by_independent_decoders_at_every_rate() {
+    for (encoding, decode) in [
+        (Encoding::Mp3, from_mp3 as fn(&[u8], u32) -> Vec<f32>),
+        (Encoding::Aac, from_adts),
+    ] {
+        for hz in MPEG_RATES {
+            for sound in [tone(hz, hz as usize), bursts(hz, hz as usize), noise(hz as usize)] {
+                let format = format(encoding, hz);
+                let chunks = encoded(format, &sound, 777);
+                let decoded = decode(&bytes(&chunks), hz);
+                let said: Samples = chunks.iter().map(|chunk| chunk.samples).sum();
+                assert_eq!(Samples::of(&decoded), said, "{format:?}");
+                let delay = Encoder::new(format, 0).delay().len();
+                assert!(
+                    decoded.len() >= delay + sound.len(),
+                    "{format:?}: the end is lost"
+                );
+                let error = difference(&sound, &decoded[delay..]) - Level::of(&sound).rms_dbfs();
+                assert!(error < -8.0, "{format:?}: {error} dB");
+            }
+        }
+    }
+}
+
 #[test]
 fn no_samples_make_no_bytes() {
     for encoding in Encoding::ALL {
@@ -296,7 +366,7 @@ proptest! {
             next += chunk.samples;
         }
         match encoding {
-            Encoding::Opus => prop_assert!(samples.is_empty() || next > Samples::of(&samples)),
+            Encoding::Opus | Encoding::Mp3 | Encoding::Aac => prop_assert!(samples.is_empty() || next > Samples::of(&samples)),
             _ => prop_assert_eq!(next, Samples::of(&samples)),
         }
         prop_assert_eq!(bytes(&chunks), bytes(&encoded(format(encoding, hz), &samples, usize::MAX)));

@@ -63,7 +63,7 @@ pub struct ChatSettings {
     pub input: Option<InputAudio>,
     /// Sample rate of spoken answers; absent: the model's own, which needs no conversion.
     pub sample_rate: Option<SampleRate>,
-    /// How fast answers are spoken, 0.5 to 2 at the same pitch; absent: as the model speaks.
+    /// How fast answers are spoken, 0.25 to 4 at the same pitch; absent: as the model speaks.
     pub speed: Option<f32>,
     /// How much louder than the model, -96 to 16 dB; absent: as loud.
     pub gain_db: Option<f32>,

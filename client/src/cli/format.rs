@@ -28,11 +28,15 @@ pub(crate) enum Format {
     Opus,
     /// Lossless, at about half the size
     Flac,
+    /// MPEG Layer III
+    Mp3,
+    /// AAC-LC in ADTS frames
+    Aac,
 }
 
 impl Format {
     /// The endings that name a format, for people.
-    pub(crate) const ENDINGS: &str = ".wav, .pcm, .raw, .f32, .ul, .al, .opus, .ogg or .flac";
+    pub(crate) const ENDINGS: &str = ".wav, .pcm, .raw, .f32, .ul, .al, .opus, .ogg, .flac, .mp3 or .aac";
 
     /// What `path` asks for by its ending.
     pub(crate) fn of(path: &Path) -> Option<Self> {
@@ -44,6 +48,8 @@ impl Format {
             "al" | "alaw" => Some(Self::Alaw),
             "opus" | "ogg" | "oga" => Some(Self::Opus),
             "flac" => Some(Self::Flac),
+            "mp3" => Some(Self::Mp3),
+            "aac" => Some(Self::Aac),
             _ => None,
         }
     }
@@ -63,6 +69,8 @@ impl Format {
             Self::Alaw => Encoding::Alaw,
             Self::Opus => Encoding::OggOpus,
             Self::Flac => Encoding::Flac,
+            Self::Mp3 => Encoding::Mp3,
+            Self::Aac => Encoding::Aac,
         }
     }
 
@@ -86,7 +94,7 @@ pub(crate) fn recording(path: &Path) -> Option<InputEncoding> {
         Format::Opus => Some(InputEncoding::OggOpus),
         Format::Mulaw => Some(InputEncoding::Mulaw),
         Format::Alaw => Some(InputEncoding::Alaw),
-        Format::Wav | Format::Pcm | Format::F32 | Format::Flac => None,
+        Format::Wav | Format::Pcm | Format::F32 | Format::Flac | Format::Mp3 | Format::Aac => None,
     }
 }
 
@@ -108,7 +116,9 @@ mod tests {
             ("a.Opus", Some(Format::Opus)),
             ("a.ul", Some(Format::Mulaw)),
             ("a.flac", Some(Format::Flac)),
-            ("a.mp3", None),
+            ("a.mp3", Some(Format::Mp3)),
+            ("a.aac", Some(Format::Aac)),
+            ("a.m4a", None),
             ("wav", None),
             (".wav", None),
         ] {

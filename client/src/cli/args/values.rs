@@ -36,7 +36,7 @@ pub(super) fn sample_rate(given: &str) -> Result<SampleRate, String> {
 }
 
 pub(super) fn speed(given: &str) -> Result<f32, String> {
-    let expected = || "expected a number from 0.5 to 2".to_owned();
+    let expected = || "expected a number from 0.25 to 4".to_owned();
     let speed = given.parse().map_err(|_| expected())?;
     omni_audio::Speed::new(speed)
         .map(omni_audio::Speed::factor)

@@ -3,12 +3,14 @@
 mod audio_out;
 mod command;
 mod conversation;
+mod editing;
 mod input;
 mod latency;
 mod said;
 mod session;
 mod transcript;
 mod turn;
+mod voice;
 mod words;
 
 use std::time::Duration;

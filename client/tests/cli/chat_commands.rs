@@ -103,6 +103,7 @@ fn wrong_commands_end_a_script() {
         ("/sing", "there is no /sing"),
         ("/save", "needs the name of a file"),
         ("/voice amber", "--audio-out"),
+        ("/voice zz", "there is no voice zz, expected one of: amber, onyx"),
     ] {
         let fake = Fake::chat(ChatScript::default());
         let outcome = Place::with(&fake).run_with(&["chat"], format!("{line}\nOne.\n").as_bytes());

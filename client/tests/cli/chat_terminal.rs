@@ -132,12 +132,87 @@ fn a_second_ctrl_c_gives_up_a_server_that_does_not_hear_and_stays() {
 }
 
 #[test]
+fn lines_that_are_typed_ahead_are_all_answered() {
+    let fake = Fake::chat(ChatScript::default());
+    let place = Place::with(&fake);
+    let (child, mut screen) = start(&place, &[]);
+    screen.until("> ");
+    screen.types("One.\rTwo.\r/system Be brief.\rThree.\r");
+    for text in ["One.", "Two.", "Three."] {
+        screen.until(&format!("You said: {text}"));
+    }
+    screen.until("> ");
+    screen.types(CTRL_D);
+    assert_eq!(finish(child).code, Some(0));
+}
+
+#[test]
+fn a_line_that_is_typed_while_an_answer_comes_is_said_after_it() {
+    let fake = Fake::chat(ChatScript {
+        hold: true,
+        heard: "You",
+        ..ChatScript::default()
+    });
+    let place = Place::with(&fake);
+    let (child, mut screen) = start(&place, &[]);
+    screen.until("> ");
+    screen.types("A story.\r");
+    screen.until("You said: A story.");
+    // The terminal sends Ctrl-C away with what was typed; a signal leaves it.
+    screen.types("Another.\r");
+    interrupt(&child);
+    screen.until("interrupted");
+    screen.until("You said: Another.");
+    interrupt(&child);
+    screen.until("interrupted");
+    screen.until("> ");
+    screen.types(CTRL_D);
+    assert_eq!(finish(child).code, Some(0));
+}
+
+#[test]
+fn a_person_is_told_what_is_talked_with_and_tab_completes_commands() {
+    let fake = Fake::chat(ChatScript::default());
+    let place = Place::with(&fake);
+    let (child, mut screen) = start(&place, &["-o", "all.wav"]);
+    let greeting = screen.until("> ");
+    for part in ["fake-model at http://127.0.0.1:", ", voice fake. /help lists"] {
+        assert!(greeting.contains(part), "{greeting:?}");
+    }
+    screen.types("/cl\t\r");
+    screen.until("(a new conversation)");
+    screen.until("> ");
+    screen.types(CTRL_D);
+    assert_eq!(finish(child).code, Some(0));
+}
+
+#[test]
+fn ctrl_c_clears_what_was_typed_before_it_leaves() {
+    let fake = Fake::chat(ChatScript::default());
+    let place = Place::with(&fake);
+    let (child, mut screen) = start(&place, &[]);
+    screen.until("> ");
+    screen.types(CTRL_C);
+    screen.until("leaves)");
+    screen.until("> ");
+    // Typing begins the count anew, and what was typed is gone.
+    screen.types("half a line");
+    screen.types(CTRL_C);
+    let shown = screen.until("> ");
+    assert!(!shown.contains("leaves"), "{shown:?}");
+    screen.types("Hello.\r");
+    screen.until("You said: Hello.");
+    screen.until("> ");
+    screen.types(CTRL_D);
+    assert_eq!(finish(child).code, Some(0));
+}
+
+#[test]
 fn ctrl_c_at_the_prompt_leaves_when_pressed_twice() {
     let fake = Fake::chat(ChatScript::default());
     let place = Place::with(&fake);
     let (child, mut screen) = start(&place, &[]);
     screen.until("> ");
-    screen.types("half a line");
     screen.types(CTRL_C);
     screen.until("(Ctrl-C again or Ctrl-D leaves)");
     screen.until("> ");

@@ -28,9 +28,10 @@ At the prompt:
   /quit          leave, as Ctrl-D does
   //...          say something that begins with a slash
 
-Ctrl-C stops the answer and stays; at the prompt, pressed twice, it leaves. Of an answer
-that was being spoken the conversation keeps what a listener had heard by then, who began
-to listen with the first audio.";
+Ctrl-C stops the answer and stays; at the prompt it clears the line, and on an empty line,
+pressed twice, it leaves. Of an answer that was being spoken the conversation keeps what a
+listener had heard by then who began to listen with the first audio. Lines typed while an
+answer comes are said after it. Tab completes a command.";
 
 /// Arguments of `chat`.
 #[derive(Debug, ClapArgs)]
@@ -106,9 +107,6 @@ pub(crate) struct Chat {
     /// Give up when an answer takes longer, for example 30, 30s, 500ms or 2m
     #[arg(long, value_name = "TIME", value_parser = duration)]
     pub(crate) timeout: Option<Duration>,
-    /// Print nothing but answers and errors
-    #[arg(long, short)]
-    pub(crate) quiet: bool,
     /// Print the line about every answer's latency also where standard error is no terminal
     #[arg(long, conflicts_with = "quiet")]
     pub(crate) verbose: bool,

@@ -2,6 +2,9 @@
 
 use std::path::PathBuf;
 
+/// The names of all commands.
+pub(super) const COMMANDS: [&str; 6] = ["/system", "/voice", "/save", "/clear", "/help", "/quit"];
+
 /// What is shown for `/help`.
 pub(super) const HELP: &str = "\
 /system TEXT   how the model shall behave; without TEXT: show it
@@ -11,7 +14,8 @@ pub(super) const HELP: &str = "\
 /help          show this
 /quit          leave, as Ctrl-D does
 //...          say something that begins with a slash
-Ctrl-C stops an answer.";
+Ctrl-C stops an answer; at the prompt it clears the line, and on an empty line, pressed twice, it leaves.
+Lines typed while an answer comes are said after it. Tab completes a command.";
 
 /// A line, understood.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -66,6 +70,23 @@ impl Meaning {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn every_command_is_understood_and_explained() {
+        for name in COMMANDS {
+            assert!(HELP.contains(name), "{name}");
+            let argument = if ["/system", "/voice", "/save"].contains(&name) {
+                " x"
+            } else {
+                ""
+            };
+            let meaning = Meaning::of(&format!("{name}{argument}"));
+            assert!(
+                !matches!(meaning, Meaning::Wrong(_) | Meaning::Say(_)),
+                "{name}: {meaning:?}"
+            );
+        }
+    }
 
     #[test]
     fn lines_are_said_and_slashes_obeyed() {

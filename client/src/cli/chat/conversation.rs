@@ -13,6 +13,7 @@ use super::said::Said;
 use super::session::{Cut, Session, ended_by_age};
 use super::transcript::{About, Transcript};
 use super::turn::{Answer, Playing, Stop, Turn};
+use super::voice::unheard;
 use super::words::Words;
 use crate::cli::args::Chat;
 use crate::cli::deadline::Deadline;
@@ -65,6 +66,9 @@ impl<'a> Conversation<'a> {
     /// Talks until there is nothing more to say.
     pub(super) async fn hold(&mut self, first: Option<Said>) -> Result<(), Failure> {
         self.open(self.settings.clone()).await?;
+        if let Some(session) = self.session.as_ref().filter(|_| self.input.interactive()) {
+            self.ui.note(&session.greeting());
+        }
         let mut silent = first.is_none();
         if let Some(said) = first {
             let result = self.turn(&said).await;
@@ -74,6 +78,7 @@ impl<'a> Conversation<'a> {
         loop {
             match self.line().await? {
                 Line::End => break,
+                Line::Cleared => strikes = 0,
                 Line::Interrupt if self.cut_playback().await? => {}
                 Line::Interrupt => {
                     strikes += 1;
@@ -181,9 +186,17 @@ impl<'a> Conversation<'a> {
                 self.show("system", |session| &session.ready.instructions);
                 Ok(())
             }
-            Meaning::Voice(_) if !self.settings.outputs.audio() => Err(Failure::Usage(
-                "answers are only written; --audio-out speaks them".into(),
-            )),
+            Meaning::Voice(name) if !self.settings.outputs.audio() => {
+                let model = self.session.as_ref().map(|session| session.ready.model.clone());
+                let endpoint = &self.args.server.endpoint;
+                Err(unheard(
+                    endpoint,
+                    &model.unwrap_or_default(),
+                    name.as_deref(),
+                    self.args.timeout,
+                )
+                .await)
+            }
             Meaning::Voice(Some(voice)) => {
                 self.change(|settings| settings.voice = voice).await?;
                 self.show("voice", |session| &session.ready.voice);
@@ -201,7 +214,9 @@ impl<'a> Conversation<'a> {
                 if let Some(session) = self.session.take() {
                     session.close().await;
                 }
-                self.open(self.settings.clone()).await
+                self.open(self.settings.clone()).await?;
+                self.ui.note("(a new conversation)");
+                Ok(())
             }
         }
     }

@@ -15,6 +15,7 @@ use rustyline::history::MemHistory;
 use rustyline::{Behavior, Config, Editor};
 use tokio::sync::mpsc;
 
+use super::editing::Editing;
 use crate::cli::failure::Failure;
 
 const PROMPT: &str = "> ";
@@ -25,8 +26,10 @@ const MAX_LINE: usize = 1 << 20;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Line {
     Text(String),
-    /// Ctrl-C at the prompt.
+    /// Ctrl-C at an empty prompt.
     Interrupt,
+    /// Ctrl-C has taken away what was typed.
+    Cleared,
     End,
 }
 
@@ -93,7 +96,9 @@ fn can_edit() -> bool {
     capable && (io::stdout().is_terminal() || OpenOptions::new().write(true).open("/dev/tty").is_ok())
 }
 
-fn editor() -> Result<Editor<(), MemHistory>, Failure> {
+type LineEditor = Editor<Editing, MemHistory>;
+
+fn editor() -> Result<LineEditor, Failure> {
     let behavior = match io::stdout().is_terminal() {
         true => Behavior::Stdio,
         false => Behavior::PreferTerm,
@@ -103,8 +108,10 @@ fn editor() -> Result<Editor<(), MemHistory>, Failure> {
         .behavior(behavior)
         .build();
     let history = MemHistory::with_config(&config);
-    Editor::with_history(config, history)
-        .map_err(|error| Failure::io("cannot use the terminal", from_readline(error)))
+    let mut editor = Editor::with_history(config, history)
+        .map_err(|error| Failure::io("cannot use the terminal", from_readline(error)))?;
+    editor.set_helper(Some(Editing::default()));
+    Ok(editor)
 }
 
 fn read_lines(mut source: Source, mut asked: mpsc::Receiver<()>, lines: &mpsc::Sender<io::Result<Line>>) {
@@ -119,7 +126,7 @@ fn read_lines(mut source: Source, mut asked: mpsc::Receiver<()>, lines: &mpsc::S
 
 enum Source {
     /// Tells whether it is reading just now.
-    Editor(Editor<(), MemHistory>, Arc<AtomicBool>),
+    Editor(LineEditor, Arc<AtomicBool>),
     Plain(Plain),
 }
 
@@ -130,8 +137,10 @@ impl Source {
                 reading.store(true, Ordering::SeqCst);
                 let line = editor.readline(PROMPT);
                 reading.store(false, Ordering::SeqCst);
+                let typed = editor.helper().is_some_and(Editing::has_text);
                 match line {
                     Ok(line) => Ok(Line::Text(line)),
+                    Err(ReadlineError::Interrupted) if typed => Ok(Line::Cleared),
                     Err(ReadlineError::Interrupted) => Ok(Line::Interrupt),
                     Err(ReadlineError::Eof) => Ok(Line::End),
                     Err(error) => Err(from_readline(error)),

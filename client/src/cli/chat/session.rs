@@ -41,6 +41,19 @@ impl Session {
         })
     }
 
+    /// What a person at the prompt is told first.
+    pub(super) fn greeting(&self) -> String {
+        let ready = &self.ready;
+        let voice = match ready.outputs.audio() {
+            true => format!(", voice {}", ready.voice),
+            false => String::new(),
+        };
+        format!(
+            "{} at {}{voice}. /help lists the commands, Ctrl-D leaves.",
+            ready.model, self.endpoint
+        )
+    }
+
     /// Waits until the server has taken new settings; tells of a cut that came before. A server that refuses them ends the
     /// session.
     pub(super) async fn configure(

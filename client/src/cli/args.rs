@@ -18,7 +18,9 @@ use super::failure::Failure;
 pub(crate) use bench::{Bench, BenchCommand, Readers};
 pub(crate) use chat::Chat;
 pub(crate) use doctor::Doctor;
-pub(crate) use operator::{Admin, AdminCommand, AdminServer, Stats as StatsArgs, Top as TopArgs, Which};
+pub(crate) use operator::{
+    Admin, AdminCommand, AdminServer, Stats as StatsArgs, Top as TopArgs, Which, Withdraw,
+};
 use server::{Access, Server};
 pub(crate) use speak::Speak;
 use speak::{Rendering, Voice};
@@ -50,6 +52,9 @@ Examples:
 pub(crate) struct Args {
     #[command(subcommand)]
     pub(crate) command: Command,
+    /// Print nothing but what was asked for, and errors
+    #[arg(long, short, global = true)]
+    pub(crate) quiet: bool,
 }
 
 impl Args {
@@ -132,23 +137,6 @@ impl Command {
             Self::Completions { .. } | Self::Man { .. } => return None,
         };
         Some((vec![&mut server.endpoint], &server.access))
-    }
-
-    pub(crate) fn quiet(&self) -> bool {
-        match self {
-            Self::Speak(speak) => speak.quiet,
-            Self::Chat(chat) => chat.quiet,
-            Self::Bench(bench) => bench.quiet,
-            Self::Voices(_)
-            | Self::Models(_)
-            | Self::Health(_)
-            | Self::Doctor(_)
-            | Self::Stats(_)
-            | Self::Top(_)
-            | Self::Admin(_)
-            | Self::Completions { .. }
-            | Self::Man { .. } => false,
-        }
     }
 }
 

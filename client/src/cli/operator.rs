@@ -3,12 +3,13 @@
 mod rows;
 mod top;
 
+use std::io::{self, IsTerminal as _};
 use std::time::Duration;
 
 use omni_client::{ClientError, Code, Endpoint, Operator, Replica, ReplicaState, ServerInfo, Stats};
 use serde_json::{Value, json};
 
-use super::args::{AdminCommand, AdminServer, StatsArgs, TopArgs, Which};
+use super::args::{AdminCommand, AdminServer, StatsArgs, TopArgs, Which, Withdraw};
 use super::catalog::table;
 use super::deadline::{Deadline, exceeded};
 use super::failure::Failure;
@@ -109,6 +110,7 @@ fn figures(info: &ServerInfo, stats: &Stats) -> Value {
         "version": info.version,
         "models": info.models,
         "draining": stats.draining,
+        "ready": !info.models.is_empty() && rows::not_ready(stats).is_none(),
         "max_sessions": info.max_sessions,
         "max_active": info.max_active,
         "max_waiting": info.max_waiting,
@@ -133,9 +135,9 @@ fn figures(info: &ServerInfo, stats: &Stats) -> Value {
 
 pub(crate) async fn admin(command: &AdminCommand, ui: &Ui) -> Result<(), Failure> {
     match command {
-        AdminCommand::Cordon(which) => set(which, ReplicaState::Cordoned, ui).await,
+        AdminCommand::Cordon(replica) => withdraw(replica, ReplicaState::Cordoned, ui).await,
         AdminCommand::Uncordon(which) => set(which, ReplicaState::Ready, ui).await,
-        AdminCommand::Remove(which) => set(which, ReplicaState::Removed, ui).await,
+        AdminCommand::Remove(replica) => withdraw(replica, ReplicaState::Removed, ui).await,
         AdminCommand::Add { stage, server } => {
             let add = async { connect(server).await?.add_replica(stage).await };
             let replica = soon(&server.endpoint, ui, add).await?;
@@ -153,6 +155,37 @@ pub(crate) async fn admin(command: &AdminCommand, ui: &Ui) -> Result<(), Failure
             Ok(())
         }
         AdminCommand::Drain { timeout, server } => drain(*timeout, server, ui).await,
+    }
+}
+
+/// Takes a replica out of service. If it is the last of its stage, a person is asked, and a program has to say `--yes`.
+async fn withdraw(args: &Withdraw, state: ReplicaState, ui: &Ui) -> Result<(), Failure> {
+    let which = &args.which;
+    if !args.yes {
+        let stages = async { connect(&which.server).await?.stages().await };
+        let stages = soon(&which.server.endpoint, ui, stages).await?;
+        if let Some(consequence) = rows::last_of(&stages, &which.stage, &which.replica) {
+            confirm(&consequence, ui)?;
+        }
+    }
+    set(which, state, ui).await
+}
+
+/// Goes on after a "y" of a person at a terminal.
+fn confirm(consequence: &str, ui: &Ui) -> Result<(), Failure> {
+    if !io::stdin().is_terminal() || !ui.is_terminal() {
+        return Err(Failure::Usage(format!(
+            "{consequence}\n  --yes does it all the same"
+        )));
+    }
+    ui.ask(&format!("{consequence}. Go on? [y/N] "));
+    let mut answer = String::new();
+    io::stdin()
+        .read_line(&mut answer)
+        .map_err(|error| Failure::io("cannot read standard input", error))?;
+    match answer.trim() {
+        "y" | "Y" | "yes" => Ok(()),
+        _ => Err(Failure::Usage("nothing is done".to_owned())),
     }
 }
 

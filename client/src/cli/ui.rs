@@ -41,6 +41,11 @@ impl Ui {
         }
     }
 
+    /// Whether only what was asked for, and errors, may be written.
+    pub(crate) fn is_quiet(&self) -> bool {
+        self.quiet
+    }
+
     /// Whether a person is likely to be looking.
     pub(crate) fn is_terminal(&self) -> bool {
         self.terminal
@@ -91,6 +96,15 @@ impl Ui {
 
     pub(crate) fn error(&self, text: &str) {
         self.line(&format!("{} {text}", self.paint(Color::Red, "error:")));
+    }
+
+    /// Asks something; the answer is typed behind it.
+    pub(crate) fn ask(&self, question: &str) {
+        self.bar.suspend(|| {
+            let mut stderr = io::stderr().lock();
+            // A standard error that is gone is no reason to fail.
+            let _ = write!(stderr, "{question}").and_then(|()| stderr.flush());
+        });
     }
 
     /// A standard error that is gone is no reason to fail.

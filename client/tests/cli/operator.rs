@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use crate::fake::{Fake, Script, Seen};
-use crate::program::Place;
+use crate::program::{Place, Terminal, finish};
 
 fn text(bytes: Vec<u8>) -> String {
     String::from_utf8(bytes).expect("text")
@@ -18,13 +18,14 @@ fn stats_are_a_page_for_people_and_json_for_programs() {
         "omni-server 9.9.9 on 192.0.2.1:1: fake-model",
         "sessions 1 of 256   running 1 of 64   waiting 0 of 128   next wait none   refused 4",
         "last minute: 0.5 requests/s ended, 1.5 s of audio/s, first packet p50 40 ms p95 70 ms p99 90 ms, 100.0 % gapless",
-        "talker  1        cordoned  2          1        0        25%  1000   1m01s  cpu",
+        "talker  1   cordoned  2       1    0     25%  1000   1m01s  cpu",
         "00ff     SpeechService/Speak  backend  5s   1         2.5 s  -0.25 s",
     ] {
         assert!(page.contains(line), "{line} is missing:\n{page}");
     }
     let json: Value = serde_json::from_slice(&place.run(&["stats", "--json"]).stdout).unwrap();
     assert_eq!(json["first_packet"]["p95_ms"], 70.0);
+    assert_eq!(json["ready"], true);
     assert_eq!(json["stages"][0]["replicas"][1]["state"], "cordoned");
     assert_eq!(json["session_list"][0]["playback_lead_s"], -0.25);
 }
@@ -75,6 +76,33 @@ fn steering_does_what_was_asked_and_says_what_came_of_it() {
     let unknown = place.run(&["admin", "cancel", "beef"]);
     assert_eq!(unknown.code, Some(64 + 5));
     assert!(unknown.stderr.contains("no such session"), "{}", unknown.stderr);
+}
+
+#[test]
+fn the_last_replica_of_a_stage_goes_only_after_a_yes() {
+    let fake = Fake::start(Script::default());
+    let place = Place::with(&fake);
+    for verb in ["remove", "cordon"] {
+        let refused = place.run(&["admin", verb, "talker", "0"]);
+        assert_eq!(refused.code, Some(2), "{refused:?}");
+        for word in ["talker 0 is the last", "refuses all speech", "--yes"] {
+            assert!(refused.stderr.contains(word), "{}", refused.stderr);
+        }
+        assert!(fake.saw_nothing());
+        let done = place.run(&["admin", verb, "talker", "0", "--yes"]);
+        assert_eq!(done.code, Some(0), "{done:?}");
+        assert!(matches!(fake.next(), Seen::Steered(_)));
+    }
+    // At a terminal a person is asked.
+    for (answer, code) in [("n\r", 2), ("y\r", 0)] {
+        let mut command = place.command(&["admin", "remove", "talker", "0"]);
+        command.env("TERM", "xterm");
+        let (child, mut screen) = Terminal::open().watch(command);
+        screen.until("[y/N] ");
+        screen.types(answer);
+        assert_eq!(finish(child).code, Some(code));
+        assert_eq!(fake.rest().len(), usize::from(code == 0));
+    }
 }
 
 #[test]

@@ -155,9 +155,6 @@ pub(crate) struct Bench {
     /// How the figures are printed [default: text at a terminal, else markdown]
     #[arg(long, value_enum, value_name = "STYLE", help_heading = "Report")]
     pub(crate) format: Option<Style>,
-    /// Show no progress
-    #[arg(long, short)]
-    pub(crate) quiet: bool,
 }
 
 impl Bench {

@@ -75,11 +75,11 @@ pub(crate) struct Admin {
 #[derive(Debug, Subcommand)]
 pub(crate) enum AdminCommand {
     /// Give a replica no new work; what it has it finishes
-    Cordon(Which),
+    Cordon(Withdraw),
     /// Give a replica work again
     Uncordon(Which),
     /// Take a replica away for good, as soon as what it has is finished
-    Remove(Which),
+    Remove(Withdraw),
     /// Add a replica to a stage
     Add {
         /// The stage
@@ -118,10 +118,21 @@ pub(crate) struct Which {
     pub(crate) server: AdminServer,
 }
 
+/// A replica that shall take no more work.
+#[derive(Debug, ClapArgs)]
+pub(crate) struct Withdraw {
+    #[command(flatten)]
+    pub(crate) which: Which,
+    /// Do it without a question even to the last replica of a stage, without which the server refuses all speech
+    #[arg(long, short)]
+    pub(crate) yes: bool,
+}
+
 impl AdminCommand {
     pub(super) fn server(&mut self) -> &mut AdminServer {
         match self {
-            Self::Cordon(which) | Self::Uncordon(which) | Self::Remove(which) => &mut which.server,
+            Self::Cordon(withdraw) | Self::Remove(withdraw) => &mut withdraw.which.server,
+            Self::Uncordon(which) => &mut which.server,
             Self::Add { server, .. } | Self::Cancel { server, .. } | Self::Drain { server, .. } => server,
         }
     }

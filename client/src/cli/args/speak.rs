@@ -21,6 +21,8 @@ Examples:
     omni-client speak --speed 0.9 --gain 6 \"Your call is important to us.\" -o hold.ul
   Raw samples (16-bit little-endian, one channel) for a sound card:
     omni-client speak -o - --format pcm \"Hello.\" | aplay -q -f S16_LE -r 16000
+  A file of text, as speech in another file:
+    omni-client speak --file story.txt -o story.flac
   With subtitles, for a video:
     omni-client speak \"The quick brown fox.\" -o fox.wav --subtitles fox.srt
   The same audio again:
@@ -31,7 +33,7 @@ Ctrl-C stops speaking and leaves a valid file; pressed twice, it stops at once."
 /// How fast and how loud.
 #[derive(Debug, Clone, ClapArgs)]
 pub(crate) struct Rendering {
-    /// How fast to speak, at the same pitch: 0.5 to 2, 1 is the model's own speed
+    /// How fast to speak, at the same pitch: 0.25 to 4, 1 is the model's own speed
     #[arg(long, value_name = "FACTOR", value_parser = speed, help_heading = "Audio")]
     pub(crate) speed: Option<f32>,
     /// How much louder than the model speaks, in dB: -96 to 16
@@ -84,10 +86,13 @@ pub(crate) struct Voice {
 pub(crate) struct Speak {
     /// What to say; `-` speaks standard input while it is still being written
     ///
-    /// Several words need no quotes. Without any text, piped input is spoken as if `-` was given. Texts longer than the
-    /// server takes at once are spoken in several parts, into the same file.
+    /// Several words need no quotes; a text that begins with `-` needs `--` before it. Without any text, piped input is spoken as
+    /// if `-` was given. Texts longer than the server takes at once are spoken in several parts, into the same file.
     #[arg(value_name = "TEXT")]
     pub(crate) text: Vec<String>,
+    /// Say what is in this file
+    #[arg(long, short, value_name = "FILE", conflicts_with = "text")]
+    pub(crate) file: Option<PathBuf>,
     /// Where to write the audio: .wav, .opus, .flac, .ul, .al, .pcm or .f32; `-` is standard output
     #[arg(
         long,
@@ -131,9 +136,6 @@ pub(crate) struct Speak {
     /// Give up after this long, for example 30, 30s, 500ms or 2m
     #[arg(long, value_name = "TIME", value_parser = duration)]
     pub(crate) timeout: Option<Duration>,
-    /// Print nothing but errors
-    #[arg(long, short)]
-    pub(crate) quiet: bool,
     /// Print the summary on standard error as JSON
     #[arg(long, conflicts_with = "quiet")]
     pub(crate) json: bool,

@@ -7,11 +7,11 @@ use omni_client::{DrainProgress, Percentiles, Replica, ReplicaState, ServerInfo,
 /// Heads of the columns of [`replicas`].
 pub(super) const REPLICAS: [&str; 11] = [
     "STAGE",
-    "REPLICA",
+    "ID",
     "STATE",
-    "IN FLIGHT",
-    "RUNNING",
-    "WAITING",
+    "FLIGHT",
+    "RUN",
+    "WAIT",
     "KV",
     "STEPS",
     "BUSY",
@@ -21,21 +21,13 @@ pub(super) const REPLICAS: [&str; 11] = [
 
 /// Those whose cells are figures.
 pub(super) const FIGURES: [&str; 9] = [
-    "IN FLIGHT",
-    "RUNNING",
-    "WAITING",
-    "KV",
-    "STEPS",
-    "BUSY",
-    "AGE",
-    "REQUESTS",
-    "AUDIO",
+    "FLIGHT", "RUN", "WAIT", "KV", "STEPS", "BUSY", "AGE", "REQUESTS", "AUDIO",
 ];
 
 /// Heads of the columns of [`sessions`].
 pub(super) const SESSIONS: [&str; 7] = ["SESSION", "METHOD", "KEY", "AGE", "REQUESTS", "AUDIO", "LEAD"];
 
-/// What is true of the whole server, in three lines; in a fourth what is wrong with it.
+/// What is true of the whole server, in three lines; behind them what is wrong with it.
 pub(super) fn head(info: &ServerInfo, stats: &Stats) -> Vec<String> {
     let models = match info.models.is_empty() {
         true => "no model yet".to_owned(),
@@ -68,8 +60,57 @@ pub(super) fn head(info: &ServerInfo, stats: &Stats) -> Vec<String> {
         ),
         minute(stats),
     ];
+    lines.extend(not_ready(stats));
     lines.extend(left_behind(&stats.stages));
     lines
+}
+
+/// Why a server that has loaded its model is not ready: every stage needs a replica that takes work.
+pub(super) fn not_ready(stats: &Stats) -> Option<String> {
+    if stats.draining {
+        return Some("NOT READY: it shuts down and takes no new work".to_owned());
+    }
+    let ready = |stage: &&Stage| {
+        stage
+            .replicas
+            .iter()
+            .any(|replica| replica.state == ReplicaState::Ready)
+    };
+    let idle: Vec<_> = stats
+        .stages
+        .iter()
+        .filter(|stage| !ready(stage))
+        .map(why_idle)
+        .collect();
+    (!idle.is_empty()).then(|| format!("NOT READY: {}", idle.join("; ")))
+}
+
+/// A stage without a replica that takes work, and what its replicas are instead.
+fn why_idle(stage: &Stage) -> String {
+    let there = stage.replicas.iter().filter(|replica| !is_gone(replica));
+    let states: Vec<_> = there
+        .map(|replica| format!("{} is {}", replica.id, replica.state))
+        .collect();
+    match states.is_empty() {
+        true => format!("no replica of {} is left", stage.name),
+        false => format!("no replica of {} takes work ({})", stage.name, states.join(", ")),
+    }
+}
+
+/// What follows if this replica takes no more work; none if its stage has another that does.
+pub(super) fn last_of(stages: &[Stage], stage: &str, replica: &str) -> Option<String> {
+    let stage = stages.iter().find(|of| of.name == stage)?;
+    let mut ready = stage
+        .replicas
+        .iter()
+        .filter(|replica| replica.state == ReplicaState::Ready);
+    let (last, others) = (ready.next()?, ready.next());
+    (last.id == replica && others.is_none()).then(|| {
+        format!(
+            "{} {replica} is the last replica of its stage that takes work: without it the server is not ready and refuses all speech",
+            stage.name
+        )
+    })
 }
 
 /// Threads that do not return from a step: each takes a core, and when there are too many a replica stays down.
@@ -125,7 +166,11 @@ pub(super) fn line(stats: &Stats) -> String {
         stats.requests_per_second,
         percentiles(&stats.first_packet),
         stages.join(" | "),
-        if stats.draining { " | draining" } else { "" }
+        match (stats.draining, not_ready(stats)) {
+            (true, _) => " | draining",
+            (false, Some(_)) => " | NOT READY",
+            (false, None) => "",
+        }
     )
 }
 

@@ -5,13 +5,28 @@ use ratatui::Frame;
 use ratatui::layout::{Constraint, Layout, Rect};
 use ratatui::style::{Color, Modifier, Style};
 use ratatui::text::{Line, Span, Text};
-use ratatui::widgets::{Block, Borders, Cell, Paragraph, Row, Table as Widget, TableState};
+use ratatui::widgets::{Block, Borders, Cell, Clear, Paragraph, Row, Table as Widget, TableState, Wrap};
 
 use super::rows;
 use super::state::{State, Table};
 
-const KEYS: &str =
-    "q quit  Tab other table  \u{2191}\u{2193} choose  c cordon/uncordon  k end session  d drain";
+const KEYS: &str = "? help  q quit  Tab table  \u{2191}\u{2193} choose  c cordon  k end session  d drain";
+/// What `?` shows.
+const HELP: [&str; 13] = [
+    "q, Ctrl-C    quit",
+    "Tab          go to the other table",
+    "Up, Down, j  choose a row",
+    "c            cordon a replica: it finishes what it has and gets nothing new; again: uncordon",
+    "k            end a session",
+    "d            drain: shut the server down as SIGTERM does",
+    "Esc          take a question or a message away",
+    "",
+    "FLIGHT       utterances and answers that are bound to a replica",
+    "RUN, WAIT    sequences in its batch, and before it",
+    "KV           share of its KV cache in use",
+    "BUSY         time spent in STEPS of its model",
+    "LEAD         audio that the listener of a session has not heard yet; red where it is below zero",
+];
 /// Lines of a screen that has room for more than the least.
 const HIGH: u16 = 20;
 /// Heads of a table, and its border.
@@ -31,7 +46,7 @@ pub(super) fn draw(frame: &mut Frame<'_>, state: &mut State) {
         Constraint::Length(lines),
         Constraint::Length(height.min(most.max(AROUND + 1))),
         Constraint::Min(AROUND),
-        Constraint::Length(2),
+        Constraint::Length(foot_height(state, frame.area().width)),
     ];
     let [top, stages, calls, foot] = Layout::vertical(parts).areas(frame.area());
     frame.render_widget(Paragraph::new(title), top);
@@ -60,7 +75,31 @@ pub(super) fn draw(frame: &mut Frame<'_>, state: &mut State) {
         active,
     };
     table(frame, calls, content);
-    frame.render_widget(Paragraph::new(bottom(state)), foot);
+    // A question is wrapped where that takes it; the keys stay on the last line.
+    let [told, keys] = Layout::vertical([Constraint::Min(0), Constraint::Length(1)]).areas(foot);
+    frame.render_widget(Paragraph::new(told_line(state)).wrap(Wrap { trim: true }), told);
+    frame.render_widget(
+        Paragraph::new(Line::styled(KEYS, Style::new().fg(Color::DarkGray))),
+        keys,
+    );
+    if state.help {
+        help(frame);
+    }
+}
+
+/// The keys and the columns, over everything else.
+fn help(frame: &mut Frame<'_>) {
+    let lines: Vec<_> = HELP.into_iter().map(Line::from).collect();
+    let block = Block::new()
+        .borders(Borders::ALL)
+        .border_style(Style::new().fg(Color::Cyan))
+        .title(" Help: any key goes back ");
+    let area = frame.area();
+    frame.render_widget(Clear, area);
+    frame.render_widget(
+        Paragraph::new(lines).wrap(Wrap { trim: false }).block(block),
+        area,
+    );
 }
 
 /// A line in as many as it takes, cut between words.
@@ -101,9 +140,9 @@ fn title(state: &State, area: Rect) -> Vec<Line<'static>> {
     lines.collect()
 }
 
-/// A question, or what came of the last key; and the keys.
-fn bottom(state: &State) -> Vec<Line<'static>> {
-    let first = match &state.asks {
+/// A question, or what came of the last key.
+fn told_line(state: &State) -> Line<'static> {
+    match &state.asks {
         Some((_, question)) => Line::from(vec![
             Span::styled(
                 question.clone(),
@@ -113,8 +152,15 @@ fn bottom(state: &State) -> Vec<Line<'static>> {
         ]),
         None if state.lost => Line::styled(state.message.clone(), Style::new().fg(Color::Red)),
         None => Line::from(state.message.clone()),
-    };
-    vec![first, Line::styled(KEYS, Style::new().fg(Color::DarkGray))]
+    }
+}
+
+/// Lines at the foot of the screen: a question may take several.
+fn foot_height(state: &State, width: u16) -> u16 {
+    let (told, width) = (told_line(state).width(), usize::from(width.max(1)));
+    // Lines are cut between words, which may take one more.
+    let lines = (told.div_ceil(width) + usize::from(told > width)).clamp(1, 5);
+    u16::try_from(lines).unwrap_or(1) + 1
 }
 
 fn color(state: ReplicaState) -> Option<Color> {

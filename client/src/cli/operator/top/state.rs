@@ -42,6 +42,8 @@ pub(super) struct State {
     /// What came of the last key, or why nothing new is shown.
     pub(super) message: String,
     pub(super) lost: bool,
+    /// The keys are explained, over everything else.
+    pub(super) help: bool,
 }
 
 impl State {
@@ -55,6 +57,7 @@ impl State {
             asks: None,
             message: String::new(),
             lost: false,
+            help: false,
         };
         state.choose(0);
         state
@@ -117,6 +120,10 @@ impl State {
         if key.modifiers.contains(KeyModifiers::CONTROL) && key.code == KeyCode::Char('c') {
             return Some(Action::Quit);
         }
+        if std::mem::take(&mut self.help) {
+            // Any key takes the explanation away, and does nothing else.
+            return None;
+        }
         if let Some((action, _)) = self.asks.take() {
             let yes = matches!(key.code, KeyCode::Char('y' | 'Y'));
             self.message = if yes {
@@ -131,7 +138,9 @@ impl State {
             self.message.clear();
         }
         match key.code {
-            KeyCode::Char('q') | KeyCode::Esc => return Some(Action::Quit),
+            // Esc takes away what is asked or told, which has happened by now.
+            KeyCode::Char('q') => return Some(Action::Quit),
+            KeyCode::Char('?') => self.help = true,
             KeyCode::Tab | KeyCode::BackTab => {
                 self.table = match self.table {
                     Table::Replicas => Table::Sessions,
@@ -195,11 +204,18 @@ impl State {
             ReplicaState::Cordoned => ReplicaState::Ready,
             _ => ReplicaState::Cordoned,
         };
-        Some(Action::Set {
+        let action = Action::Set {
             stage: stage.name.clone(),
             replica: replica.id.clone(),
             state,
-        })
+        };
+        match rows::last_of(&self.stats.stages, &stage.name, &replica.id) {
+            Some(consequence) => {
+                self.asks = Some((action, format!("{consequence}; cordon it?")));
+                None
+            }
+            None => Some(action),
+        }
     }
 
     fn ask_cancel(&mut self) {

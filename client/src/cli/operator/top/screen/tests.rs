@@ -113,15 +113,16 @@ fn everything_that_an_operator_asks_for_is_on_the_screen() {
         "refused 7",
         "p50 45 ms p95 80 ms p99 91 ms",
         "99.5 % gapless",
-        "talker    0        ready               2",
-        "talker    1        cordoned            2",
-        "code2wav  0        restarting          2",
+        "talker    0   ready            2",
+        "talker    1   cordoned         2",
+        "code2wav  0   restarting       2",
+        "NOT READY: no replica of code2wav takes work (0 is restarting)",
         "38%",
         "out of luck (died once)",
         "aaaa",
         "+0.75 s",
         "-0.20 s",
-        "c cordon/uncordon",
+        "c cordon",
     ] {
         assert!(shown.contains(word), "{word} is missing:\n{shown}");
     }
@@ -136,8 +137,22 @@ fn nothing_that_matters_is_cut_on_a_screen_of_eighty_columns() {
         .session_list
         .iter_mut()
         .for_each(|session| session.principal.clear());
+    let replicas = state
+        .stats
+        .stages
+        .iter_mut()
+        .flat_map(|stage| &mut stage.replicas);
+    replicas.for_each(|replica| (replica.deaths, replica.last_error) = (0, String::new()));
     let shown = screen(&mut state, 80, 24).join("\n");
-    for word in ["refused 7", "99.5 % gapless", "d drain", "LEAD"] {
+    for word in [
+        "refused 7",
+        "99.5 % gapless",
+        "d drain",
+        "LEAD",
+        "BUSY",
+        "DEVICE",
+        "cpu",
+    ] {
         assert!(shown.contains(word), "{word} is missing:\n{shown}");
     }
     assert!(!shown.contains("KEY"), "nobody has one:\n{shown}");
@@ -223,8 +238,19 @@ fn keys_choose_and_steer_and_what_cannot_be_undone_is_asked_first() {
             state,
         })
     };
+    // The last of its stage that takes work.
+    assert_eq!(press(&mut state, KeyCode::Char('c')), None);
+    for width in [80, 160] {
+        let shown = screen(&mut state, width, 24).join("");
+        for word in ["talker 0 is the last", "cordon it?", "d drain"] {
+            assert!(shown.contains(word), "{word} is missing:\n{shown}");
+        }
+    }
+    assert_eq!(press(&mut state, KeyCode::Esc), None);
+    assert!(state.asks.is_none(), "Esc takes the question away");
+    assert_eq!(press(&mut state, KeyCode::Char('c')), None);
     assert_eq!(
-        press(&mut state, KeyCode::Char('c')),
+        press(&mut state, KeyCode::Char('y')),
         set("0", ReplicaState::Cordoned)
     );
     press(&mut state, KeyCode::Down);
@@ -232,6 +258,13 @@ fn keys_choose_and_steer_and_what_cannot_be_undone_is_asked_first() {
         press(&mut state, KeyCode::Char('c')),
         set("1", ReplicaState::Ready)
     );
+    // With another that takes work nothing is asked.
+    state.stats.stages[0].replicas[1].state = ReplicaState::Ready;
+    assert_eq!(
+        press(&mut state, KeyCode::Char('c')),
+        set("1", ReplicaState::Cordoned)
+    );
+    state.stats.stages[0].replicas[1].state = ReplicaState::Cordoned;
 
     assert_eq!(press(&mut state, KeyCode::Char('k')), None);
     assert!(state.asks.is_none() && state.message.contains("Tab"));
@@ -257,4 +290,18 @@ fn keys_choose_and_steer_and_what_cannot_be_undone_is_asked_first() {
     press(&mut state, KeyCode::Char('d'));
     assert_eq!(press(&mut state, KeyCode::Char('y')), Some(Action::Drain));
     assert_eq!(press(&mut state, KeyCode::Char('q')), Some(Action::Quit));
+}
+
+#[test]
+fn a_question_mark_explains_keys_and_columns_and_any_key_goes_back() {
+    let mut state = state();
+    assert_eq!(press(&mut state, KeyCode::Char('?')), None);
+    let shown = screen(&mut state, 80, 24).join("\n");
+    for word in ["shut the server down", "FLIGHT", "LEAD", "any key goes back"] {
+        assert!(shown.contains(word), "{word} is missing:\n{shown}");
+    }
+    assert_eq!(press(&mut state, KeyCode::Char('q')), None);
+    assert!(screen(&mut state, 80, 24).join("\n").contains("Sessions (2)"));
+    // Esc takes away what is shown, and never the program.
+    assert_eq!(press(&mut state, KeyCode::Esc), None);
 }

@@ -2,6 +2,9 @@
 
 use std::fmt::Write as _;
 
+/// Columns of a screen that a table of text may take. A wider one goes on below.
+const SCREEN: usize = 100;
+
 /// Rows of as many cells as there are titles.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Grid {
@@ -12,7 +15,7 @@ pub(super) struct Grid {
 /// How figures are written to standard output.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 pub(crate) enum Style {
-    /// Aligned columns
+    /// Aligned columns, at most 100 characters wide
     Text,
     /// Markdown, for documents
     Markdown,
@@ -45,6 +48,7 @@ impl Grid {
         text
     }
 
+    /// Columns side by side as far as they fit, the others below, each time behind the first, which names the rows.
     fn text(&self) -> String {
         let lines: Vec<&Vec<String>> = std::iter::once(&self.titles).chain(&self.rows).collect();
         let width = |column: usize| {
@@ -55,18 +59,39 @@ impl Grid {
                 .unwrap_or(0)
         };
         let widths: Vec<usize> = (0..self.titles.len()).map(width).collect();
-        let mut text = String::new();
-        for line in &lines {
-            let cells: Vec<String> = line
-                .iter()
-                .zip(&widths)
-                .map(|(cell, width)| format!("{cell:>width$}"))
-                .collect();
-            let _ = writeln!(text, "{}", cells.join("  "));
+        let mut parts: Vec<Vec<usize>> = Vec::new();
+        let mut room = 0;
+        for column in 1..widths.len() {
+            let taken = widths[column] + GAP.len();
+            match parts.last_mut().filter(|_| taken <= room) {
+                Some(part) => part.push(column),
+                None => {
+                    parts.push(vec![0, column]);
+                    room = SCREEN.saturating_sub(widths[0]);
+                }
+            }
+            room = room.saturating_sub(taken);
         }
-        text
+        if parts.is_empty() {
+            parts.push((0..widths.len()).collect());
+        }
+        let line = |part: &[usize], line: &[String]| {
+            let cells: Vec<String> = part
+                .iter()
+                .map(|&column| format!("{:>width$}", line[column], width = widths[column]))
+                .collect();
+            format!("{}\n", cells.join(GAP))
+        };
+        let blocks: Vec<String> = parts
+            .iter()
+            .map(|part| lines.iter().map(|cells| line(part, cells)).collect())
+            .collect();
+        blocks.join("\n")
     }
 }
+
+/// Between two columns of text.
+const GAP: &str = "  ";
 
 #[cfg(test)]
 mod tests {
@@ -81,5 +106,30 @@ mod tests {
             "| n | TTFA ms |\n|--:|--:|\n| 16 | 7.5 |\n"
         );
         assert_eq!(grid.write(Style::Text), " n  TTFA ms\n16      7.5\n");
+    }
+
+    #[test]
+    fn what_does_not_fit_on_a_screen_goes_on_below() {
+        let mut grid = Grid::new(
+            ["streams".to_owned()]
+                .into_iter()
+                .chain((1..=5).map(|i| format!("figure {i}"))),
+        );
+        let cell = |i: u32| format!("{i:>3}.0 / 100.0 / 1000.0 / 10000.0");
+        grid.rows
+            .push([16.to_string()].into_iter().chain((1..=5).map(cell)).collect());
+        let text = grid.write(Style::Text);
+        assert!(text.lines().all(|line| line.chars().count() <= SCREEN), "{text}");
+        assert_eq!(
+            text.matches("streams").count(),
+            text.split("\n\n").count(),
+            "{text}"
+        );
+        for i in 1..=5 {
+            assert!(
+                text.contains(&format!("figure {i}")) && text.contains(&cell(i)),
+                "{text}"
+            );
+        }
     }
 }

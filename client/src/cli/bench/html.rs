@@ -13,7 +13,7 @@ use super::figures::{TTFA, TTFT};
 use super::grid::Grid;
 use super::level::{Offered, Point};
 use super::report::utc;
-use super::table::Tables;
+use super::table::{TRIALS, Tables};
 
 const STYLE: &str = include_str!("html/style.css");
 
@@ -44,10 +44,7 @@ pub(super) fn page(tables: &Tables<'_>) -> String {
         ("Requests", Some(tables.overview())),
         ("Distributions", Some(tables.spreads())),
     ];
-    for (title, grid) in grids
-        .into_iter()
-        .chain([("Trials: mean and 95 % interval", tables.trials())])
-    {
+    for (title, grid) in grids.into_iter().chain([("Trials", tables.trials())]) {
         body.push_str(&grid.map_or_else(String::new, |grid| table(title, &grid)));
     }
     body.push_str(&capacity(tables));
@@ -150,7 +147,8 @@ fn table(title: &str, grid: &Grid) -> String {
     let row = |cells: &[String], tag: &str| {
         let cells: String = cells
             .iter()
-            .map(|cell| format!("<{tag}>{}</{tag}>", escaped(cell)))
+            // Lines are cut behind a slash, never before one.
+            .map(|cell| format!("<{tag}>{}</{tag}>", escaped(cell).replace(" / ", "&nbsp;/ ")))
             .collect();
         format!("<tr>{cells}</tr>\n")
     };
@@ -181,6 +179,9 @@ fn capacity(tables: &Tables<'_>) -> String {
 fn notes(tables: &Tables<'_>) -> String {
     let report = tables.report;
     let mut notes: Vec<String> = report.shape().legend().into_iter().map(str::to_owned).collect();
+    if report.trials > 1 {
+        notes.push(TRIALS.to_owned());
+    }
     if !tables.slo.is_empty() {
         notes.push(format!("Bounds: {}.", tables.slo));
     }

@@ -6,7 +6,7 @@ use super::level::Point;
 use super::record::THRESHOLDS;
 use super::report::Report;
 use super::slo::Slo;
-use super::stats::{Interval, of_trials, percentile};
+use super::stats::{of_trials, percentile};
 
 /// Everything that is shown of a benchmark, in any form.
 pub(super) struct Tables<'a> {
@@ -31,6 +31,9 @@ impl Tables<'_> {
                 .into_iter()
                 .map(|text| format!("{}\n", wrapped(text))),
         );
+        if self.report.trials > 1 {
+            parts.push(format!("{}\n", wrapped(TRIALS)));
+        }
         parts.push(format!(
             "{}\n",
             wrapped(&format!("Load: {}.", self.report.manner()))
@@ -164,18 +167,20 @@ impl Tables<'_> {
                     .each()
                     .map(|trial| trial.percentile(figure.value, *share))
                     .collect();
-                cells.push(interval(each.and_then(|each| of_trials(&each)), |value| {
+                let each = each.unwrap_or_default();
+                cells.push(of_repetitions(&each, f64::INFINITY, |value| {
                     figure.written(value)
                 }));
             }
+            let each = |value: &dyn Fn(&Point<'_>) -> f64| {
+                point.each().map(|trial| value(&trial)).collect::<Vec<_>>()
+            };
             let of = |value: &dyn Fn(&Point<'_>) -> f64, written: fn(f64) -> String| {
-                interval(
-                    of_trials(&point.each().map(|trial| value(&trial)).collect::<Vec<_>>()),
-                    written,
-                )
+                of_repetitions(&each(value), f64::INFINITY, written)
             };
             if shape.spoken {
-                cells.push(of(&|trial| trial.continuous(0.1), |share| {
+                let shares = each(&|trial| trial.continuous(0.1));
+                cells.push(of_repetitions(&shares, 1.0, |share| {
                     format!("{:.1} %", share * 100.0)
                 }));
                 cells.push(of(&|trial| trial.throughput(), |value| format!("{value:.1}")));
@@ -209,6 +214,10 @@ impl Tables<'_> {
     }
 }
 
+/// What the table of the trials says.
+pub(super) const TRIALS: &str =
+    "Of trials: mean and its 95 % interval (Student) of three or more; two are shown as they are.";
+
 fn milliseconds(seconds: f64) -> String {
     format!("{:.1}", seconds * 1e3)
 }
@@ -220,28 +229,28 @@ fn distribution(values: &[f64], written: impl Fn(f64) -> String) -> String {
         .join(" / ")
 }
 
-/// Mean and 95 % interval. None of these figures is ever below zero, so neither is what is written.
-fn interval(interval: Option<Interval>, written: impl Fn(f64) -> String) -> String {
-    interval.map_or_else(
-        || "-".to_owned(),
-        |known| {
-            format!(
-                "{} [{}, {}]",
-                written(known.value),
-                written(known.low.max(0.0)),
-                written(known.high)
-            )
-        },
-    )
+/// What repetitions gave: their mean, with the 95 % interval of three or more; two say little of what a third would give, so
+/// they are written as they are. None of these figures is ever below zero or above `most`, and so is nothing that is written.
+fn of_repetitions(values: &[f64], most: f64, written: impl Fn(f64) -> String) -> String {
+    match values {
+        [first, second] => format!("{} and {}", written(*first), written(*second)),
+        values => of_trials(values).map_or_else(
+            || "-".to_owned(),
+            |known| {
+                let (low, high) = (known.low.max(0.0), known.high.min(most));
+                format!("{} [{}, {}]", written(known.value), written(low), written(high))
+            },
+        ),
+    }
 }
 
-/// `text` in lines of at most 120 characters.
+/// `text` in lines of at most 100 characters.
 pub(super) fn wrapped(text: &str) -> String {
     let mut lines: Vec<String> = vec![String::new()];
     for word in text.split_whitespace() {
         match lines.last_mut() {
             Some(line) if line.is_empty() => line.push_str(word),
-            Some(line) if line.len() + 1 + word.len() <= 120 => {
+            Some(line) if line.len() + 1 + word.len() <= 100 => {
                 line.push(' ');
                 line.push_str(word);
             }
@@ -325,8 +334,8 @@ mod tests {
             "{text}"
         );
         assert!(text.contains("| 20.0 / 20.0 / 20.0 / 20.0 |"), "{text}");
-        // p50 of the trials: 100 and 200 ms; 12.706 times the error of 50 to both sides, but no time is below zero.
-        assert!(text.contains("| 2 | 2 | 150.0 [0.0, 785.3] |"), "{text}");
+        // p50 of the trials. Two have no interval that says anything: it would reach from 0 to 785 ms.
+        assert!(text.contains("| 2 | 2 | 100.0 and 200.0 |"), "{text}");
         assert!(
             text.contains("Cancel: cancel sent to") && text.contains("Load: closed loop"),
             "{text}"
@@ -334,8 +343,24 @@ mod tests {
     }
 
     #[test]
+    fn three_trials_have_an_interval_within_what_is_possible() {
+        let share = |share: f64| format!("{:.1} %", share * 100.0);
+        assert_eq!(
+            of_repetitions(&[0.9, 1.0, 0.8], 1.0, share),
+            "90.0 % [65.2 %, 100.0 %]"
+        );
+        assert_eq!(
+            of_repetitions(&[0.0, 0.1, 0.5], 1.0, share),
+            "20.0 % [0.0 %, 85.7 %]"
+        );
+        assert_eq!(of_repetitions(&[0.5, 1.0], 1.0, share), "50.0 % and 100.0 %");
+        assert_eq!(of_repetitions(&[0.5], 1.0, share), "-");
+        assert_eq!(of_repetitions(&[], 1.0, share), "-");
+    }
+
+    #[test]
     fn lines_are_wrapped_between_words() {
         let text = wrapped(&"word ".repeat(100));
-        assert!(text.lines().all(|line| line.len() <= 120) && text.split_whitespace().count() == 100);
+        assert!(text.lines().all(|line| line.len() <= 100) && text.split_whitespace().count() == 100);
     }
 }

@@ -6,6 +6,7 @@ mod bench;
 mod catalog;
 mod chat;
 mod deadline;
+mod diagnosis;
 mod doctor;
 mod failure;
 mod format;
@@ -32,7 +33,7 @@ use ui::Ui;
 /// Runs the whole program.
 pub(crate) fn main() -> ExitCode {
     let (mut args, matches) = Args::typed();
-    let ui = Ui::new(args.command.quiet());
+    let ui = Ui::new(args.quiet);
     if let Err(failure) = args.authorise(&matches) {
         return failure.report(&ui);
     }
@@ -40,7 +41,12 @@ pub(crate) fn main() -> ExitCode {
         Ok(runtime) => runtime,
         Err(error) => return Failure::io("cannot start", error).report(&ui),
     };
-    let result = runtime.block_on(run(&args, &ui));
+    let result = runtime.block_on(async {
+        match run(&args, &ui).await {
+            Ok(()) => Ok(()),
+            Err(failure) => Err(diagnosis::diagnosed(failure).await),
+        }
+    });
     // A thread that waits for standard input cannot be woken; nothing else is left by now.
     runtime.shutdown_background();
     match result {

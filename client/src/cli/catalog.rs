@@ -16,7 +16,7 @@ pub(crate) async fn voices(list: &List, ui: &Ui) -> Result<(), Failure> {
         return print_json(voices.iter().map(voice_json).collect());
     }
     let rows = voices.iter().map(voice_row).collect();
-    print(table(&["VOICE", "LANGUAGES", "MODELS", "DESCRIPTION"], rows).as_bytes())
+    print(table(&["VOICE", "LANGUAGES", "MODELS", "DESCRIPTION", "ALIASES"], rows).as_bytes())
 }
 
 pub(crate) async fn models(list: &List, ui: &Ui) -> Result<(), Failure> {
@@ -55,6 +55,7 @@ fn voice_row(voice: &Voice) -> Vec<String> {
         voice.languages.join(", "),
         voice.models.join(", "),
         description.clone(),
+        voice.aliases.join(", "),
     ]
 }
 

@@ -17,7 +17,10 @@ use local::Clocks;
 use speech::Heard;
 
 /// The checks that need a connection, in their order.
-const REMOTE: [&str; 5] = ["health", "services", "models", "voices", "speech"];
+const REMOTE: [&str; 6] = ["health", "key", "services", "models", "voices", "speech"];
+
+/// Why there is nothing to look at.
+const UNCONNECTED: &str = "there is no connection";
 
 pub(crate) async fn run(args: &Doctor, ui: &Ui) -> Result<(), Failure> {
     let clocks = Clocks::start();
@@ -27,9 +30,9 @@ pub(crate) async fn run(args: &Doctor, ui: &Ui) -> Result<(), Failure> {
         Some(Ok(client)) => checks.extend(remote(args, ui, &client, &mut heard).await),
         Some(Err(error)) => {
             checks.push(network::unhealthy(&error.into()));
-            checks.extend(skipped(&REMOTE[1..]));
+            checks.extend(skipped(&REMOTE[1..], UNCONNECTED));
         }
-        None => checks.extend(skipped(&REMOTE)),
+        None => checks.extend(skipped(&REMOTE, UNCONNECTED)),
     }
     checks.push(clocks.check(heard.as_ref()));
     checks.push(local::output(&args.output));
@@ -38,10 +41,9 @@ pub(crate) async fn run(args: &Doctor, ui: &Ui) -> Result<(), Failure> {
     verdict(&checks)
 }
 
-/// What cannot be looked at without a connection.
-fn skipped(names: &[&'static str]) -> impl Iterator<Item = Check> {
-    let skipped = |&name: &&'static str| Check::skipped(name, "there is no connection");
-    names.iter().map(skipped)
+/// What cannot be looked at, and why.
+fn skipped(names: &[&'static str], why: &'static str) -> impl Iterator<Item = Check> {
+    names.iter().map(move |&name| Check::skipped(name, why))
 }
 
 /// A client, if the way to the server is free.
@@ -56,11 +58,15 @@ async fn connected(args: &Doctor, checks: &[Check]) -> Option<Result<Client, Cli
 async fn remote(args: &Doctor, ui: &Ui, client: &Client, heard: &mut Option<Heard>) -> Vec<Check> {
     let mut checks = vec![network::health(args, ui, client).await];
     if checks[0].verdict == Verdict::Wrong {
-        let skipped = REMOTE
-            .iter()
-            .skip(1)
-            .map(|&name| Check::skipped(name, "the server is not ready"));
-        checks.extend(skipped);
+        checks.extend(skipped(&REMOTE[1..], "the server is not ready"));
+        return checks;
+    }
+    checks.push(network::key(args, ui, client).await);
+    if checks[1].verdict == Verdict::Wrong {
+        checks.extend(skipped(
+            &REMOTE[2..],
+            "the server takes no calls without a key that it knows",
+        ));
         return checks;
     }
     checks.push(network::services(args, ui, client).await);

@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 use std::io;
 use std::process::ExitCode;
 
-use omni_client::{ClientError, Code, RpcError, TlsProblem, code_name};
+use omni_client::{ClientError, Code, Endpoint, FieldViolation, RpcError, TlsProblem, code_name};
 use serde_json::{Value, json};
 
 use super::ui::Ui;
@@ -19,6 +19,8 @@ pub(crate) enum Failure {
     Usage(String),
     /// The server, or the way to it.
     Rpc(ClientError),
+    /// The server speaks TLS, and its address asks for none.
+    NeedsTls(Endpoint),
     /// A file or a standard stream.
     Io {
         /// What could not be done.
@@ -73,6 +75,7 @@ impl Failure {
         let (code, reason) = match self {
             Self::Rpc(ClientError::Rpc(rpc)) => (Some(code_name(rpc.code)), Some(rpc.reason.as_str())),
             Self::Rpc(error) => (Some(code_name(error.code())), None),
+            Self::NeedsTls(_) => (Some(code_name(Code::Unavailable)), None),
             _ => (None, None),
         };
         let message = match self {
@@ -90,6 +93,7 @@ impl Failure {
             Self::SomeFailed(_) => 3,
             Self::Io { .. } => 4,
             Self::Rpc(error) => RPC_BASE + error.code() as u8,
+            Self::NeedsTls(_) => RPC_BASE + Code::Unavailable as u8,
             Self::Interrupted(signal) => 128 + signal,
             Self::Told(failure) => failure.code(),
         }
@@ -103,7 +107,21 @@ impl Failure {
                 Some(text.clone())
             }
             Self::Io { what, error } => Some(format!("{what}: {error}")),
+            Self::NeedsTls(endpoint) => {
+                let encrypted = endpoint.to_string().replacen("http://", "https://", 1);
+                Some(format!(
+                    "{endpoint} speaks TLS, and the address asks for none\n  name it {encrypted}"
+                ))
+            }
             Self::Rpc(error) => Some(rpc_text(error)),
+        }
+    }
+
+    /// What a person can do about it, if it is the server's or on the way to it.
+    pub(crate) fn advice(&self) -> Option<&'static str> {
+        match self {
+            Self::Rpc(error) => advice(error),
+            _ => None,
         }
     }
 }
@@ -115,7 +133,18 @@ impl From<ClientError> for Failure {
 }
 
 fn rpc_text(error: &ClientError) -> String {
-    let mut text = error.to_string();
+    let mut text = match error {
+        // The server speaks of headers, as it must; here there are arguments.
+        ClientError::Rpc(rpc) if rpc.reason == "API_KEY_MISSING" => {
+            let message = "the server asks for an API key, and none is sent".to_owned();
+            RpcError {
+                message,
+                ..RpcError::clone(rpc)
+            }
+            .to_string()
+        }
+        error => error.to_string(),
+    };
     if let ClientError::Rpc(rpc) = error {
         add_details(&mut text, rpc);
     }
@@ -126,7 +155,9 @@ fn rpc_text(error: &ClientError) -> String {
 }
 
 fn add_details(text: &mut String, error: &RpcError) {
-    for violation in &error.violations {
+    // One that says only what the message says is said already.
+    let said = |violation: &&FieldViolation| error.message.contains(&violation.description);
+    for violation in error.violations.iter().filter(|violation| !said(violation)) {
         let _ = write!(text, "\n  {}: {}", violation.field, violation.description);
     }
     for (key, value) in &error.metadata {
@@ -183,7 +214,10 @@ fn advice(error: &ClientError) -> Option<&'static str> {
         ("SESSION_NOT_FOUND" | "STAGE_NOT_FOUND" | "REPLICA_NOT_FOUND", _) => {
             Some("`omni-client stats` shows what there is")
         }
-        ("METHOD_NOT_ALLOWED", _) => Some("another key opens this; `omni-server new-key` makes keys"),
+        (_, Code::Unauthenticated) => Some(
+            "--api-key-file names a file with the key, or OMNI_API_KEY holds the key itself; `omni-server new-key` makes one",
+        ),
+        ("SCOPE_MISSING", _) => Some("another key opens this; `omni-server new-key` makes keys"),
         (_, Code::DeadlineExceeded) => Some("--timeout gives it more time"),
         (_, Code::ResourceExhausted) if rpc.retry_after.is_none() => Some("try again later"),
         (_, Code::Unimplemented) => Some("is this an Omni server, and of this client's version?"),

@@ -19,7 +19,10 @@ pub(crate) async fn run(args: &Health, ui: &Ui) -> Result<(), Failure> {
     } else {
         serving.to_string()
     };
-    print(format!("{answer}\n").as_bytes())?;
+    // The exit code says it, too.
+    if args.json || !ui.is_quiet() {
+        print(format!("{answer}\n").as_bytes())?;
+    }
     verdict(args, serving)
 }
 

@@ -11,6 +11,10 @@ use rustix::fs::{OFlags, fcntl_getfl};
 use super::failure::Failure;
 use super::format::Format;
 
+/// Where the low 32 bits of the number of samples stand in a FLAC stream (RFC 9639, 8.2): behind the mark, the head of the
+/// first block, and 14 bytes of STREAMINFO.
+const FLAC_TOTAL: u64 = 4 + 4 + 14;
+
 /// An opened destination. Nothing of an old file is lost before the first sample is there.
 #[derive(Debug)]
 pub(crate) struct Output {
@@ -23,6 +27,8 @@ pub(crate) struct Output {
     header_at: Option<u64>,
     /// Did not exist before.
     created: bool,
+    /// Had something in it.
+    replaces: bool,
     header: Option<WavHeader>,
     /// What makes the bytes of formats in which samples do not stand as they come.
     encoder: Option<Encoder>,
@@ -71,13 +77,12 @@ impl Output {
             .truncate(false)
             .open(path);
         let file = file.map_err(|error| Failure::write(&path.display().to_string(), error))?;
-        Ok(Self::new(
-            file,
-            Some(path.to_owned()),
-            format,
-            !special,
-            existing.is_none(),
-        ))
+        let replaces = !special && existing.as_ref().is_some_and(|meta| meta.len() > 0);
+        let created = existing.is_none();
+        Ok(Self {
+            replaces,
+            ..Self::new(file, Some(path.to_owned()), format, !special, created)
+        })
     }
 
     fn new(file: File, path: Option<PathBuf>, format: Format, regular: bool, created: bool) -> Self {
@@ -88,6 +93,7 @@ impl Output {
             regular,
             header_at: regular.then_some(0),
             created,
+            replaces: false,
             header: None,
             encoder: None,
             written: Samples::ZERO,
@@ -99,6 +105,11 @@ impl Output {
         self.path
             .as_ref()
             .map_or_else(|| "standard output".to_owned(), |path| path.display().to_string())
+    }
+
+    /// Whether the audio takes the place of what was in a file.
+    pub(crate) fn replaces(&self) -> bool {
+        self.replaces
     }
 
     pub(crate) fn format(&self) -> Format {
@@ -149,13 +160,31 @@ impl Output {
         if let Some(encoder) = self.encoder.take() {
             let mut rest = Vec::new();
             encoder.finish(&mut rest);
-            return self.write_chunks(&rest);
+            self.write_chunks(&rest)?;
+            return match (self.format, self.header_at) {
+                (Format::Flac, Some(at)) => self.count_flac(at),
+                _ => Ok(()),
+            };
         }
         match (self.header, self.format, self.header_at) {
             (None, ..) if self.created => self.path.as_ref().map_or(Ok(()), fs::remove_file),
             (Some(header), Format::Wav, Some(at)) => self.correct(header, at),
             _ => Ok(()),
         }
+    }
+
+    /// Says in the header of a FLAC stream how many samples it has: it was written when that was not known.
+    fn count_flac(&mut self, at: u64) -> io::Result<()> {
+        // More than 32 of the 36 bits are two days of audio; such a stream stays one of unknown length.
+        let Ok(total) = u32::try_from(self.written.0) else {
+            return Ok(());
+        };
+        let end = self.file.stream_position()?;
+        self.file.seek(io::SeekFrom::Start(at + FLAC_TOTAL))?;
+        self.file.write_all(&total.to_be_bytes())?;
+        // Other writers to a shared standard output go on behind the audio.
+        self.file.seek(io::SeekFrom::Start(end))?;
+        Ok(())
     }
 
     fn correct(&mut self, header: WavHeader, at: u64) -> io::Result<()> {

@@ -14,6 +14,7 @@ use tokio::time::timeout;
 
 use super::args::Speak;
 use super::deadline::Deadline;
+use super::diagnosis::diagnosed;
 use super::failure::Failure;
 use super::format::Format;
 use super::interrupt::Interrupts;
@@ -33,6 +34,7 @@ pub(crate) async fn run(args: &Speak, ui: &Ui) -> Result<(), Failure> {
     let asked = Destination {
         name: args.output.display().to_string(),
         format: args.format.map_or_else(String::new, Format::name),
+        replaced: false,
     };
     let mut summary = Summary::new(args.server.endpoint.clone(), asked);
     match attempt(args, ui, &mut summary).await {
@@ -47,6 +49,7 @@ pub(crate) async fn run(args: &Speak, ui: &Ui) -> Result<(), Failure> {
         // Nobody is left to read a summary.
         Err(Failure::ReaderGone) => Err(Failure::ReaderGone),
         Err(failure) => {
+            let failure = diagnosed(failure).await;
             // Before the JSON, which programs expect on the last line.
             failure.tell(ui);
             if let Err(unwritten) = report(args, ui, &summary, Some(&failure)) {
@@ -60,7 +63,7 @@ pub(crate) async fn run(args: &Speak, ui: &Ui) -> Result<(), Failure> {
 /// Speaks. `Ok` carries the signal that cut it short, if one did.
 async fn attempt(args: &Speak, ui: &Ui, summary: &mut Summary) -> Result<Option<u8>, Failure> {
     // What the person got wrong is said before a server is asked for anything.
-    let text = Text::open(&args.text, args.repeat > 1)?;
+    let text = Text::open(&args.text, args.file.as_deref(), args.repeat > 1)?;
     if args.play {
         Speaker::check()?;
     }
@@ -82,6 +85,7 @@ async fn attempt(args: &Speak, ui: &Ui, summary: &mut Summary) -> Result<Option<
     summary.destination(Destination {
         name: output.name(),
         format: output.format().name(),
+        replaced: output.replaces(),
     });
     let mut interrupts = Interrupts::catch()?;
     let sink = if args.play {

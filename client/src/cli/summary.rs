@@ -16,6 +16,8 @@ pub(crate) const CONTINUITY: Duration = Duration::from_millis(100);
 pub(crate) struct Destination {
     pub(crate) name: String,
     pub(crate) format: String,
+    /// Another file of that name was there.
+    pub(crate) replaced: bool,
 }
 
 /// One utterance. No `done`: it was cut off. No `measured`: it had no audio.
@@ -117,7 +119,11 @@ impl Summary {
             .map(|ready| &ready.voice)
             .filter(|voice| !voice.is_empty());
         parts.extend(voice.map(|voice| format!("voice {voice}")));
-        parts.push(self.destination.name.clone());
+        let name = &self.destination.name;
+        parts.push(match self.destination.replaced {
+            true => format!("{name} (replaced)"),
+            false => name.clone(),
+        });
         parts.join(" · ")
     }
 

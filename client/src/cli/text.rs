@@ -1,6 +1,8 @@
-//! Where the text comes from: arguments, or standard input while it is still being written.
+//! Where the text comes from: arguments, a file, or standard input while it is still being written.
 
+use std::fs::File;
 use std::io::{self, IsTerminal as _, Read};
+use std::path::Path;
 use std::str;
 use std::thread;
 
@@ -34,23 +36,30 @@ pub(crate) struct Text {
 #[derive(Debug)]
 enum Source {
     Known(Option<String>),
-    Input(mpsc::Receiver<io::Result<Piece>>),
+    /// What is read as it comes, and what to call it.
+    Input(mpsc::Receiver<io::Result<Piece>>, String),
     Again(std::vec::IntoIter<Piece>),
 }
 
 impl Text {
     /// Chooses the source. Reading begins with the first call of [`Self::next`] at the latest.
-    pub(crate) fn open(words: &[String], again: bool) -> Result<Self, Failure> {
+    pub(crate) fn open(words: &[String], file: Option<&Path>, again: bool) -> Result<Self, Failure> {
         let terminal = io::stdin().is_terminal();
-        let source = match words {
-            [dash] if dash == "-" => Source::Input(read_input(terminal)),
-            [] if !terminal => Source::Input(read_input(false)),
-            [] => {
+        let standard = |terminal| {
+            let pieces = read(|| Ok(io::stdin().lock()), terminal);
+            Source::Input(pieces, "standard input".to_owned())
+        };
+        let source = match (file, words) {
+            (Some(file), _) if file == Path::new("-") => standard(terminal),
+            (Some(file), _) => Source::of_file(file)?,
+            (None, [dash]) if dash == "-" => standard(terminal),
+            (None, []) if !terminal => standard(false),
+            (None, []) => {
                 return Err(Failure::Usage(
-                    "no text: write it behind `speak`, or pipe it in".into(),
+                    "no text: write it behind `speak`, name a file with --file, or pipe it in".into(),
                 ));
             }
-            words => Source::Known(Some(words.join(" "))),
+            (None, words) => Source::Known(Some(words.join(" "))),
         };
         if matches!(&source, Source::Known(Some(text)) if text.trim().is_empty()) {
             return Err(Failure::Usage("the text is empty".into()));
@@ -71,11 +80,11 @@ impl Text {
         let piece = match &mut self.source {
             Source::Known(text) => text.take().map(|text| Piece { text, flush: false }),
             Source::Again(pieces) => pieces.next(),
-            Source::Input(pieces) => match pieces.recv().await {
-                Some(Err(error)) => return Err(Failure::io("cannot read standard input", error)),
+            Source::Input(pieces, name) => match pieces.recv().await {
+                Some(Err(error)) => return Err(Failure::io(format!("cannot read {name}"), error)),
                 Some(Ok(piece)) => Some(piece),
                 None if self.spoken => None,
-                None => return Err(Failure::Usage("standard input held no text".into())),
+                None => return Err(Failure::Usage(format!("{name} held no text"))),
             },
         };
         if let Some(piece) = &piece {
@@ -100,17 +109,30 @@ impl Text {
     }
 }
 
-/// Reads standard input on a thread of its own. That thread is never joined: nothing can wake it from a read, and it
-/// ends with the program.
-fn read_input(terminal: bool) -> mpsc::Receiver<io::Result<Piece>> {
+impl Source {
+    fn of_file(path: &Path) -> Result<Self, Failure> {
+        let name = path.display().to_string();
+        let file = File::open(path).map_err(|error| Failure::io(format!("cannot read {name}"), error))?;
+        Ok(Self::Input(read(|| Ok(file), false), name))
+    }
+}
+
+/// Reads what `open` opens on a thread of its own. That thread is never joined: nothing can wake it from reading standard input,
+/// and it ends with the program.
+fn read<R: Read>(
+    open: impl FnOnce() -> io::Result<R> + Send + 'static,
+    terminal: bool,
+) -> mpsc::Receiver<io::Result<Piece>> {
     let (pieces, receiver) = mpsc::channel(QUEUE);
     thread::spawn(move || {
-        let result = read_pieces(io::stdin().lock(), |text| {
-            let flush = terminal && text.ends_with('\n');
-            pieces.blocking_send(Ok(Piece { text, flush })).is_ok()
+        let result = open().and_then(|input| {
+            read_pieces(input, |text| {
+                let flush = terminal && text.ends_with('\n');
+                pieces.blocking_send(Ok(Piece { text, flush })).is_ok()
+            })
         });
         if let Err(error) = result {
-            // Nobody listens any more if this fails, so nobody needs to know.
+            // The receiver may be gone, and then does not need to know.
             let _ = pieces.blocking_send(Err(error));
         }
     });
@@ -166,7 +188,7 @@ mod tests {
         }
     }
 
-    fn read(bytes: &[u8], step: usize) -> (String, io::Result<()>) {
+    fn read_all(bytes: &[u8], step: usize) -> (String, io::Result<()>) {
         let mut text = String::new();
         let result = read_pieces(Slow(bytes, step), |piece| {
             text.push_str(&piece);
@@ -179,7 +201,7 @@ mod tests {
     fn characters_cut_by_a_read_arrive_whole() {
         let text = "né€𝄞 and so on ".repeat(500);
         for step in [1, 2, 3, 5, 4_095, 10_000] {
-            let (read, result) = read(text.as_bytes(), step);
+            let (read, result) = read_all(text.as_bytes(), step);
             assert!(result.is_ok() && read == text, "step {step}");
         }
     }
@@ -187,7 +209,7 @@ mod tests {
     #[test]
     fn bytes_that_are_no_text_are_named_by_position() {
         for (bytes, position) in [(&b"abc\xFFdef"[..], 3), (b"ab\xE2\x82", 2), (b"\xC3(", 0)] {
-            let (_, result) = read(bytes, 2);
+            let (_, result) = read_all(bytes, 2);
             let message = result.unwrap_err().to_string();
             assert!(message.contains(&format!("at byte {position}")), "{message}");
         }

@@ -12,8 +12,8 @@ fn voices_of_all_pages_are_listed_with_the_default_marked() {
     let outcome = place.run(&["voices"]);
     assert_eq!(
         String::from_utf8(outcome.stdout).unwrap(),
-        "VOICE            LANGUAGES  DESCRIPTION\n\
-         amber (default)  en         Higher, bright\n\
+        "VOICE            LANGUAGES  DESCRIPTION     ALIASES\n\
+         amber (default)  en         Higher, bright  alloy, nova\n\
          onyx             en         Lower, calm\n"
     );
     let json: Value = serde_json::from_slice(&place.run(&["voices", "--json"]).stdout).unwrap();
@@ -45,6 +45,12 @@ fn health_tells_by_word_and_exit_code() {
     assert_eq!(
         (serving.code, serving.stdout.as_slice()),
         (Some(0), &b"SERVING\n"[..])
+    );
+    let quiet = place.run(&["health", "-q"]);
+    assert_eq!(
+        (quiet.code, quiet.stdout.len()),
+        (Some(0), 0),
+        "the exit code says it"
     );
     fake.set_serving(false);
     let not = place.run(&["health", "--json"]);

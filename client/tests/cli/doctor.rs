@@ -42,6 +42,7 @@ fn a_healthy_way_is_told_check_by_check() {
             "connection",
             "encryption",
             "health",
+            "key",
             "services",
             "models",
             "voices",
@@ -87,7 +88,7 @@ fn a_server_that_is_not_there_is_said_and_the_rest_is_skipped() {
     let outcome = Place::at(nowhere()).run(&["doctor", "--json"]);
     assert_eq!(outcome.code, Some(1), "{outcome:?}");
     assert!(
-        outcome.stderr.contains("1 of 10 checks failed"),
+        outcome.stderr.contains("1 of 11 checks failed"),
         "{}",
         outcome.stderr
     );
@@ -99,7 +100,15 @@ fn a_server_that_is_not_there_is_said_and_the_rest_is_skipped() {
             .unwrap()
             .contains("omni-server")
     );
-    for name in ["encryption", "health", "services", "models", "voices", "speech"] {
+    for name in [
+        "encryption",
+        "health",
+        "key",
+        "services",
+        "models",
+        "voices",
+        "speech",
+    ] {
         assert_eq!(verdict(&report, name), "skipped", "{name}");
     }
     assert_eq!(
@@ -136,7 +145,7 @@ fn a_voice_that_is_not_there_and_a_place_that_cannot_be_written_are_found() {
     let place = Place::with(&fake);
     let outcome = place.run(&["doctor", "--voice", "nobody", "-o", "no/such/place.wav", "--json"]);
     assert!(
-        outcome.stderr.contains("2 of 10 checks failed"),
+        outcome.stderr.contains("2 of 11 checks failed"),
         "{}",
         outcome.stderr
     );
@@ -146,7 +155,7 @@ fn a_voice_that_is_not_there_and_a_place_that_cannot_be_written_are_found() {
         ("wrong".into(), "wrong".into())
     );
     assert!(
-        report["checks"][6]["advice"]
+        report["checks"][7]["advice"]
             .as_str()
             .unwrap()
             .contains("amber, onyx")
@@ -181,5 +190,52 @@ fn something_that_is_no_grpc_server_is_recognised() {
     assert_eq!(
         (verdict(&report, "connection"), verdict(&report, "health")),
         ("ok".into(), "wrong".into())
+    );
+}
+
+#[test]
+fn a_key_that_the_server_does_not_know_is_found_once_and_named() {
+    let fake = Fake::start(Script {
+        api_key: Some("omni_secret"),
+        ..Script::default()
+    });
+    let place = Place::with(&fake);
+    fs::write(place.path("old"), "omni_old").unwrap();
+    fs::write(place.path("good"), "omni_secret").unwrap();
+    for (args, finding, advice) in [
+        (
+            &["doctor", "--json"][..],
+            "asks for an API key, and none is sent",
+            "--api-key-file",
+        ),
+        (
+            &["doctor", "--json", "--api-key-file", "old"],
+            "does not know the one from old",
+            "--api-keys file",
+        ),
+    ] {
+        let outcome = place.run(args);
+        assert!(
+            outcome.stderr.contains("1 of 11 checks failed"),
+            "{}",
+            outcome.stderr
+        );
+        let report = checks(&outcome);
+        let key = report["checks"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .find(|check| check["name"] == "key")
+            .unwrap();
+        assert!(key["finding"].as_str().unwrap().contains(finding), "{key}");
+        assert!(key["advice"].as_str().unwrap().contains(advice), "{key}");
+        for name in ["services", "models", "voices", "speech"] {
+            assert_eq!(verdict(&report, name), "skipped", "{name}");
+        }
+    }
+    let outcome = place.run(&["doctor", "--json", "--api-key-file", "good"]);
+    assert_eq!(
+        (outcome.code, verdict(&checks(&outcome), "key")),
+        (Some(0), "ok".into())
     );
 }

@@ -205,6 +205,15 @@ fn an_api_key_is_sent_from_a_file_or_the_environment_and_never_shown() {
     let place = Place::with(&fake);
     let without = place.run(&["voices"]);
     assert_eq!(without.code, Some(64 + 16), "{}", without.stderr);
+    // What is said to someone who has arguments and no headers.
+    for text in [
+        "asks for an API key, and none is sent",
+        "--api-key-file",
+        "OMNI_API_KEY",
+    ] {
+        assert!(without.stderr.contains(text), "{}", without.stderr);
+    }
+    assert!(!without.stderr.contains("Bearer"), "{}", without.stderr);
 
     std::fs::write(place.path("key"), "omni_secret\n").unwrap();
     assert_eq!(place.run(&["voices", "--api-key-file", "key"]).code, Some(0));
@@ -221,4 +230,25 @@ fn an_api_key_is_sent_from_a_file_or_the_environment_and_never_shown() {
         bad.stderr
     );
     assert_eq!(place.run(&["voices", "--api-key-file", "none"]).code, Some(4));
+}
+
+#[test]
+fn what_the_message_says_already_is_not_said_again() {
+    let mut details = ErrorDetails::with_error_info("VOICE_NOT_FOUND", "omni", []);
+    let message = "voice \"zz\" does not exist, the model has: amber, onyx";
+    details.add_bad_request_violation("config.voice", message);
+    let outcome = speak(Script {
+        refuse: Some(Status::with_error_details(
+            Code::InvalidArgument,
+            message,
+            details,
+        )),
+        ..Script::default()
+    });
+    assert_eq!(
+        outcome.stderr.matches("does not exist").count(),
+        1,
+        "{}",
+        outcome.stderr
+    );
 }

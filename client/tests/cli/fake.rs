@@ -19,8 +19,9 @@ use omni_proto::v1::speech_service_server::SpeechServiceServer;
 use tokio::runtime::Runtime;
 use tonic::transport::server::TcpIncoming;
 use tonic::transport::{Certificate, ServerTlsConfig};
-use tonic::{Request, Status};
+use tonic::{Code, Request, Status};
 use tonic_health::pb::health_server::HealthServer;
+use tonic_types::{ErrorDetails, StatusExt as _};
 
 pub(crate) use chat::ChatScript;
 
@@ -287,8 +288,17 @@ impl Service {
         let sent = request.metadata().get("authorization");
         let sent = sent.and_then(|value| value.to_str().ok());
         match self.script.api_key {
+            Some(_) if sent.is_none() => {
+                let details = ErrorDetails::with_error_info("API_KEY_MISSING", "omni", []);
+                let message = "the call has no API key, expected \"authorization: Bearer KEY\"";
+                Err(Status::with_error_details(
+                    Code::Unauthenticated,
+                    message,
+                    details,
+                ))
+            }
             Some(key) if sent != Some(&format!("Bearer {key}")) => {
-                Err(Status::unauthenticated("the call has no API key"))
+                Err(Status::unauthenticated("the API key is not known here"))
             }
             _ => Ok(()),
         }

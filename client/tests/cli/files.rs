@@ -2,12 +2,12 @@
 
 use std::fs;
 
-use flac_codec::decode::FlacSampleReader;
+use flac_codec::decode::{FlacSampleReader, Metadata as _};
 use omni_audio::{Decoder, InputEncoding, InputFormat, SampleRate, Samples, to_i16};
 use tonic::Status;
 
 use crate::fake::{CHUNK, Fake, RATE, Script, Seen, nowhere, sample};
-use crate::program::Place;
+use crate::program::{Place, finish, interrupt};
 
 fn expected(chunks: u32) -> Vec<i16> {
     (0..u64::from(chunks * CHUNK)).map(sample).collect()
@@ -32,6 +32,83 @@ fn without_a_name_the_audio_goes_to_speech_wav_and_says_so() {
     assert_eq!(outcome.code, Some(0));
     assert!(outcome.stderr.contains("speech.wav"), "{}", outcome.stderr);
     assert_eq!(place.wav("speech.wav"), expected(5));
+}
+
+#[test]
+fn a_flac_file_says_how_long_it_is() {
+    let fake = Fake::start(Script::default());
+    let place = Place::with(&fake);
+    let samples = u64::from(5 * CHUNK);
+    let length = |name: &str| {
+        let mut reader = FlacSampleReader::new(fs::File::open(place.path(name)).unwrap()).unwrap();
+        let (mut read, mut buffer) = (0, vec![0; 4_096]);
+        loop {
+            match reader.read(&mut buffer).unwrap() {
+                0 => break,
+                samples => read += samples as u64,
+            }
+        }
+        (reader.total_samples(), read)
+    };
+    assert_eq!(place.run(&["speak", "Hello.", "-o", "a.flac"]).code, Some(0));
+    assert_eq!(length("a.flac"), (Some(samples), samples));
+    // Behind what was there before, on standard output.
+    let mut file = fs::File::create(place.path("b.flac")).unwrap();
+    let out = file.try_clone().unwrap();
+    let mut command = place.command(&["speak", "Hello.", "-o", "-", "--format", "flac"]);
+    assert_eq!(finish(command.stdout(out).spawn().unwrap()).code, Some(0));
+    std::io::Write::write_all(&mut file, b"behind").unwrap();
+    let bytes = fs::read(place.path("b.flac")).unwrap();
+    assert!(
+        bytes.ends_with(b"behind") && bytes[..bytes.len() - 6] == fs::read(place.path("a.flac")).unwrap()
+    );
+}
+
+#[test]
+fn a_file_that_is_stopped_says_how_long_it_is_all_the_same() {
+    let fake = Fake::start(Script {
+        hold: true,
+        ..Script::default()
+    });
+    let place = Place::with(&fake);
+    let child = place
+        .command(&["speak", "Hello.", "-o", "a.flac"])
+        .spawn()
+        .unwrap();
+    fake.until(&Seen::Holding);
+    place.until_written("a.flac");
+    interrupt(&child);
+    assert_eq!(finish(child).code, Some(130));
+    let reader = FlacSampleReader::new(fs::File::open(place.path("a.flac")).unwrap()).unwrap();
+    assert!(reader.total_samples().is_some());
+}
+
+#[test]
+fn a_text_is_read_from_a_file_and_what_is_replaced_is_said() {
+    let fake = Fake::start(Script::default());
+    let place = Place::with(&fake);
+    fs::write(place.path("notes.txt"), "From a file.\n").unwrap();
+    fs::write(place.path("empty.txt"), "\n").unwrap();
+    let first = place.run(&["speak", "--file", "notes.txt", "-o", "a.wav"]);
+    assert_eq!(first.code, Some(0), "{first:?}");
+    let seen = fake.until(&Seen::Closed);
+    assert!(seen.contains(&Seen::Text("From a file.\n".into())), "{seen:?}");
+    assert!(!first.stderr.contains("replaced"), "{}", first.stderr);
+    let again = place.run(&["speak", "-f", "notes.txt", "-o", "a.wav"]);
+    assert!(again.stderr.ends_with("a.wav (replaced)\n"), "{}", again.stderr);
+    for (args, code, says) in [
+        (&["speak", "-f", "missing.txt"][..], 4, "cannot read missing.txt"),
+        (&["speak", "-f", "empty.txt"], 2, "empty.txt held no text"),
+        (
+            &["speak", "-f", "notes.txt", "and", "this"],
+            2,
+            "cannot be used with",
+        ),
+    ] {
+        let outcome = place.run(args);
+        assert_eq!(outcome.code, Some(code), "{outcome:?}");
+        assert!(outcome.stderr.contains(says), "{}", outcome.stderr);
+    }
 }
 
 #[test]
@@ -119,7 +196,7 @@ fn what_does_not_go_together_is_refused_before_anything_happens() {
     for (args, told) in [
         (["--rate", "44100", "-o", "a.opus"], "24000 or 48000 Hz"),
         (["--rate", "24000", "-o", "a.al"], "8000 or 16000 Hz"),
-        (["--speed", "3", "-o", "a.wav"], "0.5 to 2"),
+        (["--speed", "5", "-o", "a.wav"], "0.25 to 4"),
         (["--gain", "40", "-o", "a.wav"], "-96 to 16"),
     ] {
         let outcome = place.run(&[&["speak", "Hi."][..], &args].concat());
@@ -133,7 +210,7 @@ fn what_does_not_go_together_is_refused_before_anything_happens() {
 fn an_unknown_ending_is_refused_with_the_known_ones_before_anything_happens() {
     let fake = Fake::start(Script::default());
     let place = Place::with(&fake);
-    for name in ["a.mp3", "noending"] {
+    for name in ["a.m4a", "noending"] {
         let outcome = place.run(&["speak", "Hello.", "-o", name]);
         assert_eq!(outcome.code, Some(2));
         assert!(outcome.stderr.contains(".wav, .pcm, .raw"), "{}", outcome.stderr);

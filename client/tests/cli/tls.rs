@@ -74,6 +74,25 @@ fn speech_comes_encrypted_from_a_server_that_is_trusted() {
 }
 
 #[test]
+fn a_call_without_encryption_to_a_server_with_it_is_told_so() {
+    let fake = Fake::encrypted(Script::default(), &certificate(&LOCAL), None);
+    let encrypted = fake.endpoint();
+    let place = Place::at(&encrypted.replacen("https", "http", 1));
+    for args in [
+        &["speak", "Hello."][..],
+        &["voices"],
+        &["chat", "Hello."],
+        &["health"],
+    ] {
+        let outcome = place.run(args);
+        assert_eq!(outcome.code, Some(64 + 14), "{args:?}: {outcome:?}");
+        for text in ["speaks TLS, and the address asks for none", &encrypted] {
+            assert!(outcome.stderr.contains(text), "{args:?}: {}", outcome.stderr);
+        }
+    }
+}
+
+#[test]
 fn a_server_that_asks_for_a_certificate_is_shown_one() {
     let (identity, own) = (certificate(&LOCAL), certificate(&["backend"]));
     let fake = Fake::encrypted(Script::default(), &identity, Some(&own.certificate));

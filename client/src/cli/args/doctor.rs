@@ -8,8 +8,8 @@ use clap::Args as ClapArgs;
 use super::{Server, Voice, duration};
 
 pub(super) const EXAMPLES: &str = "\
-Checks, in this order: the address, the connection, its encryption, health, the services,
-the models, the voices, a spoken sentence, the clocks, and the place for output.
+Checks, in this order: the address, the connection, its encryption, health, the API key, the
+services, the models, the voices, a spoken sentence, the clocks, and the place for output.
 
 Examples:
   omni-client doctor

@@ -19,7 +19,7 @@ pub(crate) struct Server {
     #[arg(default_value = "http://127.0.0.1:50051")]
     pub(crate) endpoint: Endpoint,
     #[command(flatten)]
-    pub(super) access: Access,
+    pub(crate) access: Access,
 }
 
 /// What a server is called with: a key where it asks for one, certificates where its endpoint is https://.
@@ -94,12 +94,20 @@ impl Access {
         Ok(())
     }
 
+    /// Where the API key comes from; none if none is sent.
+    pub(crate) fn key_source(&self) -> Option<String> {
+        match &self.api_key_file {
+            Some(file) => Some(file.display().to_string()),
+            None => env_key().map(|_| API_KEY.to_owned()),
+        }
+    }
+
     fn key(&self) -> Result<Option<String>, Failure> {
         match &self.api_key_file {
             Some(file) => std::fs::read_to_string(file)
                 .map(Some)
                 .map_err(|error| unreadable(file, error)),
-            None => Ok(std::env::var(API_KEY).ok().filter(|key| !key.is_empty())),
+            None => Ok(env_key()),
         }
     }
 
@@ -127,6 +135,10 @@ impl Access {
         }
         Ok((settings != TlsSettings::default()).then_some(settings))
     }
+}
+
+fn env_key() -> Option<String> {
+    std::env::var(API_KEY).ok().filter(|key| !key.is_empty())
 }
 
 fn read(file: &Path) -> Result<Vec<u8>, Failure> {

@@ -1,23 +1,21 @@
 //! The way to the server, and what it says of itself.
 
 use std::net::SocketAddr;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use omni_client::{Client, ClientError, Code, Serving, check_tls};
 use serde_json::json;
-use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpStream, lookup_host};
 use tokio::time::timeout;
 
 use super::check::Check;
 use crate::cli::args::Doctor;
 use crate::cli::deadline::Deadline;
+use crate::cli::diagnosis::speaks_tls;
 use crate::cli::failure::{Failure, tls_advice};
 use crate::cli::summary::milliseconds;
 use crate::cli::ui::Ui;
 
-/// How long a server has to answer the beginning of HTTP/2.
-const ANSWER: Duration = Duration::from_secs(1);
 /// Without this one there is no speech.
 const NEEDED: &str = "omni.v1.SpeechService";
 /// Without these something is missing.
@@ -115,18 +113,6 @@ async fn tls(args: &Doctor, address: SocketAddr) -> Check {
     }
 }
 
-/// Whether a server answers the beginning of HTTP/2 with an alert of TLS.
-async fn speaks_tls(address: SocketAddr) -> bool {
-    const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0";
-    const ALERT: u8 = 21;
-    let asked = timeout(ANSWER, async {
-        let mut stream = TcpStream::connect(address).await.ok()?;
-        stream.write_all(PREFACE).await.ok()?;
-        stream.read_u8().await.ok()
-    });
-    asked.await.is_ok_and(|first| first == Some(ALERT))
-}
-
 pub(super) async fn health(args: &Doctor, ui: &Ui, client: &Client) -> Check {
     ui.progress(|| "asking for health".to_owned());
     match within(args, client.health("")).await {
@@ -134,7 +120,8 @@ pub(super) async fn health(args: &Doctor, ui: &Ui, client: &Client) -> Check {
         Ok(state) => Check::wrong(
             "health",
             state.to_string(),
-            "the model may still be loading: `omni-client health --wait`; else see the server's log",
+            "the model may still be loading: `omni-client health --wait` waits for it; or a stage has no replica that takes work: \
+             `omni-client stats` asks the server's --admin-listen address for that",
         ),
         Err(failure) => unhealthy(&failure),
     }
@@ -147,6 +134,37 @@ pub(super) fn unhealthy(failure: &Failure) -> Check {
         _ => "something listens there that does not answer as a gRPC server does; is it the right port?",
     };
     Check::wrong("health", text(failure), advice)
+}
+
+/// Whether the server takes the API key, or takes calls without one. What is wrong beside that, later checks say.
+pub(super) async fn key(args: &Doctor, ui: &Ui, client: &Client) -> Check {
+    ui.progress(|| "showing the API key".to_owned());
+    let source = args.server.access.key_source();
+    let refused = match within(args, client.models()).await {
+        Err(Failure::Rpc(ClientError::Rpc(error))) if error.code == Code::Unauthenticated => error,
+        _ => {
+            let sent = source.map_or_else(
+                || "none is sent, and the server asks for none".to_owned(),
+                |source| format!("the server takes calls with the one from {source}"),
+            );
+            return Check::good("key", sent);
+        }
+    };
+    match source {
+        None => Check::wrong(
+            "key",
+            "the server asks for an API key, and none is sent",
+            "--api-key-file names a file with the key, or OMNI_API_KEY holds the key itself; `omni-server new-key` makes one",
+        ),
+        Some(source) => Check::wrong(
+            "key",
+            format!(
+                "the server does not know the one from {source}: {}",
+                refused.message
+            ),
+            "is it a key of this server, and still in its --api-keys file? `omni-server new-key` makes one",
+        ),
+    }
 }
 
 /// Whether both speak the same protocol.
@@ -162,7 +180,7 @@ pub(super) async fn services(args: &Doctor, ui: &Ui, client: &Client) -> Check {
                 "it answers no reflection; the checks below tell whether it is the right one",
             );
         }
-        Err(failure) => return Check::wrong("services", text(&failure), "see the server's log"),
+        Err(failure) => return Check::wrong("services", text(&failure), advice(&failure)),
     };
     let missing = |name: &&str| !services.iter().any(|service| service == name);
     if missing(&NEEDED) {
@@ -185,7 +203,7 @@ pub(super) async fn models(args: &Doctor, ui: &Ui, client: &Client) -> Check {
     ui.progress(|| "asking for models".to_owned());
     let models = match within(args, client.models()).await {
         Ok(models) => models,
-        Err(failure) => return Check::wrong("models", text(&failure), "see the server's log"),
+        Err(failure) => return Check::wrong("models", text(&failure), advice(&failure)),
     };
     let ids: Vec<&str> = models.iter().map(|model| model.id.as_str()).collect();
     let waiting: Vec<&str> = models
@@ -211,7 +229,7 @@ pub(super) async fn voices(args: &Doctor, ui: &Ui, client: &Client) -> Check {
     ui.progress(|| "asking for voices".to_owned());
     let voices = match within(args, client.voices("", "")).await {
         Ok(voices) => voices,
-        Err(failure) => return Check::wrong("voices", text(&failure), "see the server's log"),
+        Err(failure) => return Check::wrong("voices", text(&failure), advice(&failure)),
     };
     let ids: Vec<&str> = voices.iter().map(|voice| voice.id.as_str()).collect();
     let asked = args.voice.voice.as_str();
@@ -237,6 +255,11 @@ pub(super) async fn voices(args: &Doctor, ui: &Ui, client: &Client) -> Check {
 
 async fn within<T>(args: &Doctor, ask: impl Future<Output = Result<T, ClientError>>) -> Result<T, Failure> {
     Deadline::after(Some(args.timeout)).within(ask).await
+}
+
+/// What to do about it.
+pub(super) fn advice(failure: &Failure) -> &'static str {
+    failure.advice().unwrap_or("see the server's log")
 }
 
 /// What went wrong, in a line.

@@ -32,7 +32,8 @@ pub(super) async fn check(args: &Doctor, client: &Client) -> (Check, Option<Hear
     match spoken {
         Ok(heard) => (judge(&heard), Some(heard)),
         Err(failure) => {
-            let advice = "see the server's log; --timeout gives it more time";
+            let advice = failure.advice();
+            let advice = advice.unwrap_or("see the server's log; --timeout gives it more time");
             (Check::wrong("speech", text(&failure), advice), None)
         }
     }

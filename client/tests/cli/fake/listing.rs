@@ -16,8 +16,9 @@ use super::{Seen, Service};
 impl CatalogService for Service {
     async fn list_models(
         &self,
-        _: Request<v1::ListModelsRequest>,
+        request: Request<v1::ListModelsRequest>,
     ) -> Result<Response<v1::ListModelsResponse>, Status> {
+        self.admit(&request)?;
         let model = v1::Model {
             id: "fake-model".into(),
             display_name: "A model that is not there".into(),
@@ -42,6 +43,11 @@ impl CatalogService for Service {
             id: if first { "amber" } else { "onyx" }.into(),
             description: if first { "Higher, bright" } else { "Lower, calm" }.into(),
             languages: vec!["en".into()],
+            aliases: if first {
+                vec!["alloy".into(), "nova".into()]
+            } else {
+                Vec::new()
+            },
             is_default: first,
             ..Default::default()
         };

@@ -4,6 +4,7 @@
 pub mod deploy;
 mod device;
 mod keys;
+mod listen;
 mod metrics;
 mod quotas;
 mod raw;
@@ -68,6 +69,8 @@ pub struct Config {
     pub deploy_yaml: String,
     /// Leave the thinker out, and with it conversations.
     pub speech_only: bool,
+    /// Refuse hints that the model cannot follow.
+    pub strict: bool,
     /// Where to listen.
     pub listen: SocketAddr,
     /// What connections are encrypted with, if they are.
@@ -288,6 +291,7 @@ impl RawConfig {
             deploy: resolution.deploy.clone(),
             deploy_yaml: resolution.yaml(),
             speech_only: self.speech_only,
+            strict: self.strict,
             listen: self.listen,
             tls,
             connections: self.transport.limits(),

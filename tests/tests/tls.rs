@@ -6,11 +6,10 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
-use clap::Parser as _;
 use omni_proto::v1;
 use omni_proto::v1::speech_service_client::SpeechServiceClient;
-use omni_server::config::{RawConfig, TlsFiles, subject};
-use omni_tests::{Authority, FakeScript, Reading, Signed, TestServer, audio_of};
+use omni_server::config::{TlsFiles, subject};
+use omni_tests::{Authority, FakeScript, Reading, Signed, TestServer, arguments_only, audio_of};
 use rustix::fs::{CWD, Mode, OFlags, mkfifoat};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
@@ -206,10 +205,39 @@ async fn who_does_not_encrypt_gets_nothing() {
     server.stop().await;
 }
 
+#[tokio::test]
+async fn who_does_not_encrypt_is_told_so_in_either_version_of_http() {
+    let place = tempfile::tempdir().unwrap();
+    let ours = Authority::new("ours");
+    let server = server(&ours.server().write(place.path(), "server"), None).await;
+    for (said, begins) in [
+        (
+            &b"GET /v1/models HTTP/1.1\r\nhost: omni\r\n\r\n"[..],
+            &b"HTTP/1.1 400"[..],
+        ),
+        (
+            &b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0"[..],
+            &[0, 0, 0, 4][..],
+        ),
+    ] {
+        let mut peer = TcpStream::connect(server.app.address()).await.unwrap();
+        peer.write_all(said).await.unwrap();
+        let mut answer = Vec::new();
+        tokio::time::timeout(PATIENCE, peer.read_to_end(&mut answer))
+            .await
+            .expect("the server ends it")
+            .unwrap();
+        assert!(answer.starts_with(begins), "{answer:?}");
+        let told = String::from_utf8_lossy(&answer);
+        assert!(told.contains("this port speaks TLS"), "{told}");
+    }
+    server.stop().await;
+}
+
 /// What is said about a server that would be started like this.
 fn problems(args: &[&str]) -> Vec<String> {
     let args = ["omni-server"].iter().chain(args);
-    let raw = RawConfig::try_parse_from(args).expect("arguments");
+    let raw = arguments_only(args).expect("arguments");
     raw.validate().map_or_else(|error| error.0, |_| Vec::new())
 }
 

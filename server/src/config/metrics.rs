@@ -2,14 +2,19 @@
 
 mod push;
 
+use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use clap::Args;
 use omni_telemetry::{
-    Catalogue, CatalogueOptions, MetricsConfig, MetricsMode, Prefix, PushOptions, Undeclared,
+    Catalogue, CatalogueOptions, MetricsConfig, MetricsMode, Prefix, PushOptions, Release, Undeclared,
 };
 
+use super::time::parse_duration;
+
+use super::listen::address;
 pub use push::{RawPush, SecretUrl, hostname};
 
 /// As typed.
@@ -23,6 +28,14 @@ pub struct RawMetrics {
         value_name = "ADDRESS|off"
     )]
     pub metrics_listen: String,
+
+    /// Serve metrics and probes with the server's certificate (--tls-cert), which lets other machines read them
+    #[arg(long, env = "OMNI_METRICS_TLS")]
+    pub metrics_tls: bool,
+
+    /// Ask for a key of the scope metrics (--api-keys) of whoever reads metrics; probes need none
+    #[arg(long, env = "OMNI_METRICS_KEYS")]
+    pub metrics_keys: bool,
 
     /// Whether statistics are recorded at all: "on" or "off"
     #[arg(long, env = "OMNI_LOG_STATS", default_value = "on", value_name = "on|off",
@@ -55,6 +68,30 @@ pub struct RawMetrics {
         value_delimiter = ','
     )]
     pub metrics_disable: Vec<String>,
+
+    /// Bounds of a set of histogram buckets (docs/metrics.md names the sets), like seconds=0.1,0.5,1; may be repeated
+    #[arg(long, env = "OMNI_METRICS_BUCKETS", value_name = "SET=BOUND,...", value_delimiter = ';')]
+    pub metrics_buckets: Vec<String>,
+
+    /// Show deprecated names of metrics too that this release or a later one has hidden
+    #[arg(
+        long,
+        env = "OMNI_SHOW_HIDDEN_METRICS_FOR_VERSION",
+        value_name = "RELEASE"
+    )]
+    pub show_hidden_metrics_for_version: Option<String>,
+
+    /// Time between two lines of statistics in the log
+    #[arg(long, env = "OMNI_LOG_STATS_INTERVAL", default_value = "5s", value_parser = parse_duration, value_name = "TIME")]
+    pub log_stats_interval: Duration,
+
+    /// Log a table per request and per edge for everybody, and not only for those who look for details (debug)
+    #[arg(long, env = "OMNI_LOG_REQUEST_TABLES")]
+    pub log_request_tables: bool,
+
+    /// Time between two looks at the machine, where TorchServe's metrics go to the log
+    #[arg(long, env = "OMNI_METRICS_LOG_INTERVAL", default_value = "60s", value_parser = parse_duration, value_name = "TIME")]
+    pub metrics_log_interval: Duration,
 
     /// Custom metrics and TorchServe's own, in the format of TorchServe's metrics.yaml
     #[arg(long, env = "OMNI_METRICS_CONFIG", value_name = "FILE")]
@@ -94,6 +131,10 @@ pub enum MetricsListen {
 pub struct MetricsSettings {
     /// Where they are read.
     pub listen: MetricsListen,
+    /// Whether that is encrypted.
+    pub tls: bool,
+    /// Whether readers need a key.
+    pub keys: bool,
     /// Where and how they are pushed.
     pub push: Option<PushOptions>,
     /// Whether anything is recorded.
@@ -108,6 +149,16 @@ pub struct MetricsSettings {
     pub enable: Vec<String>,
     /// Groups left out.
     pub disable: Vec<String>,
+    /// Bounds that replace a bucket set, by the set's name.
+    pub buckets: BTreeMap<String, Vec<f64>>,
+    /// Deprecated names are shown that were hidden by this release or a later one.
+    pub show_hidden: Option<Release>,
+    /// Time between two lines of statistics.
+    pub log_interval: Duration,
+    /// Whether tables of requests are for everybody.
+    pub log_tables: bool,
+    /// Time between two looks at the machine for the log.
+    pub look_interval: Duration,
     /// Whether callers may declare and record metrics of their own.
     pub service: bool,
     /// What happens to samples of custom metrics that nobody declared.
@@ -123,6 +174,8 @@ impl MetricsSettings {
             enable: self.enable.clone(),
             disable: self.disable.clone(),
             mode: self.mode,
+            buckets: self.buckets.clone(),
+            show_hidden: self.show_hidden,
             ..CatalogueOptions::default()
         };
         if let Some(file) = &self.file {
@@ -137,7 +190,7 @@ impl RawMetrics {
     /// listens, which names it in a gateway.
     pub(super) fn resolve(&self, insecure: bool, server: SocketAddr) -> Result<MetricsSettings, Vec<String>> {
         let mut problems = Vec::new();
-        let listen = note(&mut problems, self.listen(insecure));
+        let listen = note(&mut problems, self.listen(insecure || self.metrics_tls));
         let push = note(&mut problems, self.push.resolve(server));
         let prefix = Prefix::parse(&self.metrics_prefix).map_err(|error| error.to_string());
         let prefix = note(
@@ -153,12 +206,32 @@ impl RawMetrics {
             problems.extend(error.to_string().lines().map(str::to_owned));
         }
         problems.extend(self.service_problem());
+        let buckets: Vec<_> = self
+            .metrics_buckets
+            .iter()
+            .filter_map(|text| note(&mut problems, buckets(text)))
+            .collect();
+        let show_hidden = self.show_hidden_metrics_for_version.as_deref().map(|text| {
+            let problem = || format!("--show-hidden-metrics-for-version {text}: expected a release like 0.1.0");
+            Release::parse(text).ok_or_else(problem)
+        });
+        let show_hidden = show_hidden.and_then(|release| note(&mut problems, release));
+        for (flag, time) in [
+            ("--log-stats-interval", self.log_stats_interval),
+            ("--metrics-log-interval", self.metrics_log_interval),
+        ] {
+            if time < SHORTEST_INTERVAL {
+                problems.push(format!("{flag} {time:?}: expected at least {SHORTEST_INTERVAL:?}"));
+            }
+        }
         let (Some(listen), Some(push), Some(prefix), Ok(file)) = (listen, push, prefix, file) else {
             return Err(problems);
         };
         let mode = self.metrics_mode.as_deref().and_then(MetricsMode::parse);
         let settings = MetricsSettings {
             listen,
+            tls: self.metrics_tls,
+            keys: self.metrics_keys,
             push,
             enabled: self.log_stats == "on",
             mode: mode
@@ -168,6 +241,11 @@ impl RawMetrics {
             prefix,
             enable: self.metrics_enable.clone(),
             disable: self.metrics_disable.clone(),
+            buckets: buckets.into_iter().collect(),
+            show_hidden,
+            log_interval: self.log_stats_interval,
+            log_tables: self.log_request_tables,
+            look_interval: self.metrics_log_interval,
             service: self.metrics_service == "on",
             undeclared: match self.metrics_auto_declare {
                 true => Undeclared::Declared,
@@ -201,17 +279,27 @@ impl RawMetrics {
         if text == "off" {
             return Ok(MetricsListen::Off);
         }
-        let address: SocketAddr = text.parse().map_err(|_| {
-            format!("--metrics-listen {text}: expected an address like 127.0.0.1:9464, or off")
-        })?;
+        let address = address(text)
+            .map_err(|problem| format!("--metrics-listen {text}: {problem}; off for no such port"))?;
         if !address.ip().is_loopback() && !insecure {
             return Err(format!(
                 "--metrics-listen {address}: other machines could read the metrics and nothing is encrypted; listen on \
-                 a loopback address or add --insecure-plaintext"
+                 a loopback address or add --metrics-tls (or --insecure-plaintext)"
             ));
         }
         Ok(MetricsListen::At(address))
     }
+}
+
+/// The shortest time between two lines.
+const SHORTEST_INTERVAL: Duration = Duration::from_millis(100);
+
+/// The name of a bucket set and its bounds.
+fn buckets(text: &str) -> Result<(String, Vec<f64>), String> {
+    let problem = || format!("--metrics-buckets {text}: expected SET=BOUND,... like seconds=0.1,0.5,1");
+    let (set, bounds) = text.split_once('=').ok_or_else(problem)?;
+    let bounds: Result<Vec<f64>, _> = bounds.split(',').map(|bound| bound.trim().parse()).collect();
+    Ok((set.trim().to_owned(), bounds.map_err(|_| problem())?))
 }
 
 /// Keeps the problem, if there is one.

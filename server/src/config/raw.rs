@@ -8,6 +8,7 @@ use clap::{Parser, Subcommand, ValueEnum};
 
 use super::device::Wanted;
 use super::keys::Scope;
+use super::listen::address;
 use super::metrics::RawMetrics;
 use super::quotas::Quotas;
 use super::time::parse_duration;
@@ -46,6 +47,19 @@ pub enum ServerCommand {
         /// How much of it
         #[command(flatten)]
         quotas: Quotas,
+    },
+
+    /// Print a completion script for a shell
+    Completions {
+        /// For which shell
+        shell: clap_complete::Shell,
+    },
+
+    /// Print the manual page, or write a page of every command
+    Man {
+        /// A folder for the pages of all commands, for example ~/.local/share/man/man1
+        #[arg(value_name = "DIR")]
+        dir: Option<PathBuf>,
     },
 
     /// Run one replica of a stage for the process that started this one
@@ -101,18 +115,20 @@ pub struct RawConfig {
     #[arg(long, env = "OMNI_SPEECH_ONLY")]
     pub speech_only: bool,
 
-    /// Address to listen on; port 0 takes a free one and logs it
+    /// Address to listen on, like 0.0.0.0:50051, [::1]:50051 or localhost:50051, or a port of this machine alone; port 0 takes
+    /// a free one and logs it
     #[arg(
         long,
         env = "OMNI_LISTEN",
         default_value = "127.0.0.1:50051",
+        value_parser = address,
         value_name = "ADDRESS"
     )]
     pub listen: SocketAddr,
 
     /// Also serve operators (omni.v1.AdminService) at this address: who looks at the server, drains it, ends sessions. Where
     /// API keys are asked for, one with the scope admin is needed. Other machines reach it only with such keys
-    #[arg(long, env = "OMNI_ADMIN_LISTEN", value_name = "ADDRESS")]
+    #[arg(long, env = "OMNI_ADMIN_LISTEN", value_parser = address, value_name = "ADDRESS")]
     pub admin_listen: Option<SocketAddr>,
 
     /// Serve only who has an API key whose hash is in this file; `omni-server new-key` makes them. Read again when it changes
@@ -139,7 +155,7 @@ pub struct RawConfig {
     #[arg(long, env = "OMNI_MAX_WAIT", default_value = "20s", value_parser = parse_duration, value_name = "TIME")]
     pub max_wait: Duration,
 
-    /// Longest wait that is begun while others have waited for more than a second without a break: under overload the rest is
+    /// Longest wait that is begun while others have waited for more than half a second without a break, or somebody was refused for it in the last ten seconds: under overload the rest is
     /// refused at once, so that those who are served are served in time
     #[arg(long, env = "OMNI_OVERLOAD_WAIT", default_value = "500ms", value_parser = parse_duration, value_name = "TIME")]
     pub overload_wait: Duration,
@@ -202,6 +218,11 @@ pub struct RawConfig {
     /// What of the metrics is configured
     #[command(flatten)]
     pub metrics: RawMetrics,
+
+    /// Refuse hints that the model cannot follow, like instructions how to speak; unless given they are ignored, and the answer
+    /// says so
+    #[arg(long, env = "OMNI_STRICT")]
+    pub strict: bool,
 
     /// Where traces are sent
     #[command(flatten)]

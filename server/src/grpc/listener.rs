@@ -8,11 +8,13 @@
 mod opened;
 mod openings;
 mod places;
+mod plaintext;
 
 use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::pin::pin;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll};
 use std::time::{Duration, SystemTime};
 
@@ -35,6 +37,7 @@ use tower::Service;
 use self::opened::Opened;
 use self::openings::{Opening, Openings};
 use self::places::{Full, Places};
+use self::plaintext::Plaintext;
 use super::keys::Peer;
 use crate::config::{ConnectionLimits, TlsFiles, TlsIdentity, subject};
 use crate::reload::Reload;
@@ -66,6 +69,12 @@ impl Tls {
             Ok(identity)
         };
         Ok(Self(Arc::new(Reload::new("the TLS certificate", paths, read)?)))
+    }
+
+    /// What connections are encrypted with now.
+    #[must_use]
+    pub fn config(&self) -> Arc<tokio_rustls::rustls::ServerConfig> {
+        Arc::clone(&self.0.current().config)
     }
 
     fn acceptor(&self) -> TlsAcceptor {
@@ -108,6 +117,8 @@ struct Shared {
     http: Builder<TokioExecutor>,
     service: Router,
     closing: CancellationToken,
+    /// Whether it was said that somebody speaks plaintext where TLS is expected.
+    said_plaintext: AtomicBool,
 }
 
 impl Listener {
@@ -130,6 +141,7 @@ impl Listener {
             limits,
             service,
             closing: CancellationToken::new(),
+            said_plaintext: AtomicBool::new(false),
         });
         Self { incoming, shared }
     }
@@ -261,7 +273,7 @@ impl Shared {
         peer: SocketAddr,
         opening: &Opening,
     ) -> Option<(Stream, Option<String>)> {
-        let opened = tokio::time::timeout(self.limits.opening_time, self.open(stream));
+        let opened = tokio::time::timeout(self.limits.opening_time, self.open(stream, peer));
         let (what, problem) = tokio::select! {
             () = self.closing.cancelled() => return None,
             () = opening.is_over() => (Connected::CrowdedOut, "too many others are opening".to_owned()),
@@ -276,12 +288,19 @@ impl Shared {
         None
     }
 
-    async fn open(&self, stream: TcpStream) -> Result<(Stream, Option<String>), (Connected, io::Error)> {
+    async fn open(&self, mut stream: TcpStream, peer: SocketAddr) -> Result<(Stream, Option<String>), (Connected, io::Error)> {
         let gone = |error| (Connected::Abandoned, error);
         let Some(tls) = &self.tls else {
             let opened = Opened::read(Either::Left(stream)).await;
             return Ok((opened.map_err(gone)?, None));
         };
+        if let Some(plaintext) = Plaintext::spoken(&stream).await.map_err(gone)? {
+            self.say_plaintext(peer);
+            plaintext.tell(&mut stream).await.map_err(gone)?;
+            farewell(stream).await;
+            let spoken = io::Error::other("it spoke plaintext, expected TLS");
+            return Err((Connected::TlsFailed, spoken));
+        }
         let stream = match tls.acceptor().accept(stream).into_fallible().await {
             Ok(stream) => Box::new(stream),
             Err((error, stream)) => {
@@ -294,6 +313,14 @@ impl Shared {
         let principal = certificates.first().and_then(subject);
         let opened = Opened::read(Either::Right(stream)).await;
         Ok((opened.map_err(gone)?, principal))
+    }
+
+    /// Once at a level that is seen: a client that tries again and again fills no log.
+    fn say_plaintext(&self, peer: SocketAddr) {
+        match self.said_plaintext.swap(true, Ordering::Relaxed) {
+            true => tracing::debug!(%peer, "a client speaks plaintext to a port that speaks TLS"),
+            false => tracing::warn!(%peer, "a client speaks plaintext to a port that speaks TLS, expected https:// or a channel with TLS"),
+        }
     }
 
     async fn talk(&self, stream: Stream, peer: SocketAddr) {

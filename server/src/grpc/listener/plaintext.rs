@@ -1,0 +1,82 @@
+//! Clients that speak plaintext HTTP to a port that speaks TLS: they are told so in their own protocol.
+
+use std::io;
+
+use tokio::io::AsyncWriteExt as _;
+use tokio::net::TcpStream;
+
+/// What they are told.
+const TOLD: &str =
+    "this port speaks TLS and the client spoke plaintext, expected https:// or a channel with TLS";
+/// An HTTP/2 frame header without its length: its type, no flags, no stream.
+const SETTINGS: [u8; 6] = [4, 0, 0, 0, 0, 0];
+const GOAWAY: [u8; 6] = [7, 0, 0, 0, 0, 0];
+/// INADEQUATE_SECURITY (RFC 9113, section 7).
+const INADEQUATE_SECURITY: [u8; 4] = [0, 0, 0, 12];
+
+/// A version of HTTP.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Plaintext {
+    Http1,
+    Http2,
+}
+
+impl Plaintext {
+    /// What the peer speaks, if it is HTTP. Waits for its first bytes, which can be read again.
+    pub(super) async fn spoken(stream: &TcpStream) -> io::Result<Option<Self>> {
+        let mut first = [0; 8];
+        let length = stream.peek(&mut first).await?;
+        Ok(Self::of(&first[..length]))
+    }
+
+    /// TLS begins with a byte that is no letter, methods of HTTP with one that is.
+    fn of(first: &[u8]) -> Option<Self> {
+        match first.first()? {
+            letter if !letter.is_ascii_uppercase() => None,
+            _ if first.starts_with(b"PRI") => Some(Self::Http2),
+            _ => Some(Self::Http1),
+        }
+    }
+
+    /// Says what is wrong.
+    pub(super) async fn tell(self, stream: &mut TcpStream) -> io::Result<()> {
+        stream.write_all(&self.answer()).await
+    }
+
+    fn answer(self) -> Vec<u8> {
+        match self {
+            Self::Http1 => {
+                let error = serde_json::json!({
+                    "error": { "message": TOLD, "type": "invalid_request_error", "param": null, "code": "tls_expected" }
+                });
+                let body = error.to_string();
+                let head =
+                    "HTTP/1.1 400 Bad Request\r\ncontent-type: application/json\r\nconnection: close\r\n";
+                format!("{head}content-length: {}\r\n\r\n{body}", body.len()).into_bytes()
+            }
+            Self::Http2 => {
+                // No stream was worked on.
+                let reason = [&[0; 4], &INADEQUATE_SECURITY[..], TOLD.as_bytes()].concat();
+                [frame(SETTINGS, &[]), frame(GOAWAY, &reason)].concat()
+            }
+        }
+    }
+}
+
+fn frame(head: [u8; 6], payload: &[u8]) -> Vec<u8> {
+    let [_, length @ ..] = (payload.len() as u32).to_be_bytes();
+    [&length[..], &head[..], payload].concat()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_http_is_taken_for_plaintext() {
+        assert_eq!(Plaintext::of(b"GET / HT"), Some(Plaintext::Http1));
+        assert_eq!(Plaintext::of(b"PRI * HT"), Some(Plaintext::Http2));
+        assert_eq!(Plaintext::of(&[22, 3, 1, 2]), None);
+        assert_eq!(Plaintext::of(b""), None);
+    }
+}

@@ -3,8 +3,8 @@
 use std::fs;
 use std::path::Path;
 
-use omni_proto::riva::tts::RivaSynthesisConfigRequest;
 use omni_proto::riva::tts::riva_speech_synthesis_client::RivaSpeechSynthesisClient;
+use omni_proto::riva::tts::{RivaSynthesisConfigRequest, SynthesizeSpeechRequest};
 use omni_proto::v1;
 use omni_server::config::{Quotas, Scope, new_key};
 use omni_tests::{FakeScript, TestServer, http, reason};
@@ -75,7 +75,7 @@ async fn a_key_opens_what_its_scopes_say() {
     let server = server(&file).await;
     let missing = (Code::Unauthenticated, "API_KEY_MISSING".to_owned());
     let invalid = (Code::Unauthenticated, "API_KEY_INVALID".to_owned());
-    let closed = (Code::PermissionDenied, "METHOD_NOT_ALLOWED".to_owned());
+    let closed = (Code::PermissionDenied, "SCOPE_MISSING".to_owned());
 
     assert_eq!(refusal(speak(&server, None).await), missing);
     assert_eq!(refusal(speak(&server, Some("omni_guess")).await), invalid);
@@ -87,10 +87,16 @@ async fn a_key_opens_what_its_scopes_say() {
 
     assert_eq!(refusal(models(&server, None).await), missing);
     let mut riva = RivaSpeechSynthesisClient::new(server.channel.clone());
-    let asked = riva
-        .get_riva_synthesis_config(RivaSynthesisConfigRequest::default())
-        .await;
-    assert_eq!(refusal(asked.map(drop)), missing);
+    // NVIDIA's clients list voices before they speak, without a key; one that is sent must be good.
+    let mut list = async |key| {
+        let request = with_key(RivaSynthesisConfigRequest::default(), key);
+        riva.get_riva_synthesis_config(request).await.map(drop)
+    };
+    list(None).await.unwrap();
+    list(Some(&talker)).await.unwrap();
+    assert_eq!(refusal(list(Some("omni_guess")).await), invalid);
+    let mute = riva.synthesize(SynthesizeSpeechRequest::default()).await;
+    assert_eq!(refusal(mute.map(drop)), missing);
     let framed = [0, 0, 0, 0, 0].as_slice();
     let headers = [("content-type", "application/grpc-web+proto")];
     let page = http(

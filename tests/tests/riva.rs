@@ -265,13 +265,71 @@ async fn what_cannot_be_honoured_is_refused_by_the_name_that_riva_has_for_it() {
             },
             "custom_configuration",
         ),
-        (request(""), "text"),
     ];
     for (request, name) in cases {
         let refused = client(&server).synthesize(request).await.unwrap_err();
         assert_eq!(refused.code(), Code::InvalidArgument, "{refused}");
         assert!(refused.message().contains(name), "{name}: {refused}");
     }
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn text_with_nothing_to_speak_is_a_silence() {
+    let server = TestServer::fake(FakeScript::default(), &[]).await;
+    for text in ["", " ", "\n"] {
+        let whole = client(&server)
+            .synthesize(named(text, "a"))
+            .await
+            .unwrap()
+            .into_inner();
+        assert!(
+            !whole.audio.is_empty() && whole.audio.iter().all(|&byte| byte == 0),
+            "{text:?}"
+        );
+        let pieces = online(&server, vec![named(text, "b")]).await.unwrap();
+        assert!(pieces.iter().all(|(id, _)| id == "b"));
+        assert_eq!(joined(&pieces), whole.audio, "{text:?}");
+    }
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn opus_at_the_rate_that_clients_send_has_the_next_one_that_it_takes() {
+    let server = TestServer::fake(FakeScript::default(), &[]).await;
+    for (hz, expected) in [(22_050, 24_000), (44_100, 48_000), (16_000, 16_000)] {
+        let asked = SynthesizeSpeechRequest {
+            encoding: AudioEncoding::Oggopus.into(),
+            sample_rate_hz: hz,
+            ..request(TEXT)
+        };
+        let audio = client(&server)
+            .synthesize(asked)
+            .await
+            .unwrap()
+            .into_inner()
+            .audio;
+        // The rate stands in the head, behind the page's 28 bytes, the magic, the version, the channels and what is left out.
+        let rate = u32::from_le_bytes(audio[40..44].try_into().unwrap());
+        assert_eq!(rate, expected, "{hz}");
+    }
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn a_whole_answer_that_is_too_long_is_refused_and_its_record_says_so() {
+    let server = TestServer::fake(FakeScript::default(), &[]).await;
+    let long = SynthesizeSpeechRequest {
+        sample_rate_hz: 48_000,
+        ..request(&"a word and another ".repeat(250))
+    };
+    let refused = client(&server).synthesize(long).await.unwrap_err();
+    assert_eq!(refused.code(), Code::InvalidArgument, "{refused}");
+    assert!(refused.message().contains("SynthesizeOnline"), "{refused}");
+    server.idle(1).await;
+    let record = &server.records.all()[0];
+    let error = record.error.as_ref().expect("it failed").to_string();
+    assert!(error.contains("SynthesizeOnline"), "{error}");
     server.stop().await;
 }
 

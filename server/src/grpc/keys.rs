@@ -103,6 +103,7 @@ impl Keys {
             inner,
             keys: self.clone(),
             scope,
+            open: None,
         }
     }
 }
@@ -125,7 +126,7 @@ fn account(key: &KeyHash, holder: &Holder) -> Arc<Account> {
 }
 
 /// Of whom nothing is known but where the call comes from.
-pub(super) fn party(extensions: &Extensions) -> Party {
+pub(crate) fn party(extensions: &Extensions) -> Party {
     peer(extensions).map_or(Party::Nobody, Party::at)
 }
 
@@ -149,6 +150,18 @@ pub(super) struct Guarded<S> {
     inner: S,
     keys: Keys,
     scope: Option<Scope>,
+    /// The path that needs no key.
+    open: Option<&'static str>,
+}
+
+impl<S> Guarded<S> {
+    /// Lets calls of `path` in without a key. One that brings a key must bring a good one.
+    pub(super) fn but(self, path: &'static str) -> Self {
+        Self {
+            open: Some(path),
+            ..self
+        }
+    }
 }
 
 impl<S: NamedService> NamedService for Guarded<S> {
@@ -171,10 +184,14 @@ where
 
     fn call(&mut self, request: Request<Body>) -> Self::Future {
         let mut request = request;
-        match self
-            .keys
-            .allow(request.headers(), request.extensions(), self.scope)
-        {
+        let open = self.open == Some(request.uri().path());
+        let scope = self.scope.filter(|_| !open);
+        let allowed = self.keys.allow(request.headers(), request.extensions(), scope);
+        let allowed = match allowed {
+            Err(ServeError::ApiKeyMissing) if open => Ok(Caller::anonymous(party(request.extensions()))),
+            allowed => allowed,
+        };
+        match allowed {
             Ok(caller) => {
                 request.extensions_mut().insert(caller);
                 let answer = self.inner.call(request);

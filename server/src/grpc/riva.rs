@@ -12,6 +12,7 @@ use omni_proto::riva::RequestId;
 use omni_proto::riva::tts;
 use omni_proto::riva::tts::riva_speech_synthesis_server::RivaSpeechSynthesis;
 use omni_proto::riva::tts::riva_synthesis_config_response::Config;
+use tokio::sync::oneshot;
 use tonic::{Request, Response, Status, Streaming};
 
 pub(super) use self::commands::take;
@@ -89,19 +90,28 @@ impl RivaSpeechSynthesis for Riva {
         // With them its body was counted, which is the session's now.
         drop(extensions);
         let id = request.id.take();
-        let mut events = self.door.speak(&metadata, whole(request, &info), place);
+        let (refuse, refused) = oneshot::channel();
+        let (mut refuse, mut long) = (Some(refuse), false);
+        let mut events = self.door.speak(&metadata, whole(request, &info, refused), place);
         let mut audio = BytesMut::new();
         let mut words = Words::default();
         while let Some(event) = events.next().await {
-            let piece = event.and_then(|event| audio_of(event, &mut words));
-            let piece = piece.map_err(|error| status(&error))?;
-            audio.extend_from_slice(&piece.unwrap_or_default());
-            if audio.len() > MAX_WHOLE {
-                let problem = format!(
-                    "its audio is longer than {MAX_WHOLE} bytes, SynthesizeOnline sends it as it is made"
-                );
-                return Err(status(&invalid("text", problem)));
+            let event = event.map_err(|error| status(&error))?;
+            if matches!(event.body, EventBody::Done(_)) {
+                refuse = None;
             }
+            let piece = audio_of(event, &mut words).map_err(|error| status(&error))?;
+            let piece = piece.unwrap_or_default();
+            // What is too long has no reader: its session ends, and says why.
+            long |= audio.len() + piece.len() > MAX_WHOLE;
+            if !long {
+                audio.extend_from_slice(&piece);
+            } else if let Some(refuse) = refuse.take() {
+                let _ = refuse.send(too_long());
+            }
+        }
+        if long {
+            return Err(status(&too_long()));
         }
         let mut answer = Response::new(response(audio.freeze(), words.take(), id));
         answer.extensions_mut().insert(parcel);
@@ -159,6 +169,12 @@ impl RivaSpeechSynthesis for Riva {
             model_config: vec![config],
         }))
     }
+}
+
+fn too_long() -> ServeError {
+    let problem =
+        format!("its audio is longer than {MAX_WHOLE} bytes, SynthesizeOnline sends it as it is made");
+    invalid("text", problem)
 }
 
 /// Words that were told of and not sent.

@@ -1,12 +1,15 @@
 //! Riva's requests to commands.
 
 use std::collections::VecDeque;
+use std::future::ready;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use futures::{Stream, StreamExt as _, stream};
+use futures::{FutureExt as _, Stream, StreamExt as _, stream};
+use omni_audio::{Encoding, Format, SampleRate};
 use omni_proto::riva::tts::SynthesizeSpeechRequest;
 use omni_proto::riva::{AudioEncoding, RequestId};
 use omni_proto::v1;
+use tokio::sync::oneshot;
 use tonic::{Status, Streaming};
 
 use crate::error::ServeError;
@@ -37,17 +40,19 @@ impl Ids {
     }
 }
 
-/// The commands that a `Synthesize` call stands for.
+/// The commands that a `Synthesize` call stands for. The call ends when the other side of `refused` is dropped, with the error that it
+/// gives if there is one.
 pub(super) fn whole(
     request: SynthesizeSpeechRequest,
     info: &SpeechInfo,
+    refused: oneshot::Receiver<ServeError>,
 ) -> impl Stream<Item = Result<Command, ServeError>> + Unpin + use<> {
     let configure = checked(&request, info).map(|settings| Command::Configure(Box::new(settings)));
-    let text = match request.text.is_empty() {
-        true => Err(invalid("text", "is empty, expected what is to be spoken")),
-        false => Ok(text(request.text)),
-    };
-    stream::iter([configure, text, Ok(Command::Finish)])
+    let commands = stream::iter([configure, Ok(text(request.text)), Ok(Command::Finish)]);
+    let refused = refused
+        .into_stream()
+        .filter_map(|error| ready(error.ok().map(Err)));
+    commands.chain(refused)
 }
 
 /// What may come, in bytes.
@@ -80,6 +85,8 @@ struct Caller {
     settings: Option<SynthesizeSpeechRequest>,
     /// Bytes of text in the open utterance.
     open: Option<usize>,
+    /// Whether there was text.
+    spoke: bool,
 }
 
 impl Caller {
@@ -89,6 +96,7 @@ impl Caller {
             bounds,
             settings: None,
             open: None,
+            spoke: false,
         }
     }
 
@@ -99,7 +107,7 @@ impl Caller {
         info: &SpeechInfo,
     ) -> Vec<Result<Command, ServeError>> {
         match request {
-            None => self.finish().into_iter().map(Ok).collect(),
+            None => self.end().into_iter().map(Ok).collect(),
             Some(Err(status)) => vec![Err(broken(&status, self.bounds.message))],
             Some(Ok(request)) => self.more(request, info),
         }
@@ -118,6 +126,7 @@ impl Caller {
         }
         // An utterance begins with its first text.
         if !words.is_empty() {
+            self.spoke = true;
             if self
                 .open
                 .is_some_and(|bytes| bytes + words.len() > self.bounds.utterance)
@@ -132,6 +141,16 @@ impl Caller {
         }
         self.settings = Some(request);
         commands
+    }
+
+    /// The end of the call. One that asked for nothing but silence gets it.
+    fn end(&mut self) -> Vec<Command> {
+        if self.settings.is_none() || self.spoke {
+            return self.finish().into_iter().collect();
+        }
+        self.ids
+            .push(self.settings.as_ref().and_then(|last| last.id.clone()));
+        vec![text(String::new()), Command::Finish]
     }
 
     fn finish(&mut self) -> Option<Command> {
@@ -174,15 +193,16 @@ fn checked(request: &SynthesizeSpeechRequest, info: &SpeechInfo) -> Result<Setti
     if !request.custom_configuration.is_empty() {
         return Err(invalid("custom_configuration", "has entries, expected none"));
     }
-    let rate = u32::try_from(request.sample_rate_hz);
+    let rate = u32::try_from(request.sample_rate_hz)
+        .map_err(|_| invalid("sample_rate_hz", "is negative, expected 0 or more"))?;
+    let encoding = encoding(request.encoding)?;
     let config = v1::SpeechConfig {
         voice: voice(&request.voice_name, info).to_owned(),
         language: request.language_code.clone(),
         output: Some(v1::AudioDelivery {
             format: Some(v1::AudioFormat {
-                encoding: encoding(request.encoding)?.into(),
-                sample_rate_hz: rate
-                    .map_err(|_| invalid("sample_rate_hz", "is negative, expected 0 or more"))?,
+                encoding: encoding.into(),
+                sample_rate_hz: ogg_rate(encoding, rate),
                 channels: 1,
             }),
             ..v1::AudioDelivery::default()
@@ -191,6 +211,18 @@ fn checked(request: &SynthesizeSpeechRequest, info: &SpeechInfo) -> Result<Setti
         ..v1::SpeechConfig::default()
     };
     settings(&config, info).map_err(as_named_here)
+}
+
+/// Opus has no 22,050 Hz, which clients send unless told otherwise. An Ogg stream says what its rate is, so the next one that Opus has
+/// will do; where nothing says so the rate must be as it was asked for.
+fn ogg_rate(encoding: v1::AudioEncoding, hz: u32) -> u32 {
+    let asked = SampleRate::new(hz)
+        .ok()
+        .filter(|_| (Format::MIN_HZ..=Format::MAX_HZ).contains(&hz));
+    match asked {
+        Some(rate) if encoding == v1::AudioEncoding::OggOpus => Encoding::OggOpus.next_rate(rate).hz(),
+        _ => hz,
+    }
 }
 
 fn encoding(got: i32) -> Result<v1::AudioEncoding, ServeError> {

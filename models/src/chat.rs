@@ -6,6 +6,7 @@
 
 mod prompt;
 mod template;
+mod tools;
 
 use crate::tokenizer::TokenizeError;
 
@@ -42,6 +43,17 @@ pub enum MessagePart {
     Text(String),
     /// Something said; what exactly is given with [`ChatPrompt::thinker_prompt`], in the order of the messages.
     Audio,
+    /// A function that the model may ask for, as JSON: `{"type": "function", "function": {...}}`.
+    Tool(String),
+    /// The model asked for a function.
+    ToolCall {
+        /// Which.
+        name: String,
+        /// What with, as a JSON object.
+        arguments: String,
+    },
+    /// What a function gave.
+    ToolResult(String),
 }
 
 /// One message of a conversation.
@@ -96,6 +108,14 @@ pub enum ChatError {
     /// The prompt's turns are not such that a talker could go on.
     #[error("chat template: {0}, which cannot be spoken after")]
     Turns(String),
+    /// A tool or its arguments are not what they have to be.
+    #[error("{what} is not JSON: {reason}")]
+    ToolJson {
+        /// Which of them.
+        what: &'static str,
+        /// Where it is not.
+        reason: String,
+    },
     /// A text that cannot be tokenized.
     #[error(transparent)]
     Tokenize(#[from] TokenizeError),

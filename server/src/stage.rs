@@ -30,11 +30,12 @@ mod wake;
 mod worker;
 
 pub use backend::{
-    BackendError, DeviceFigures, PromptError, Sampling, SpeechBackend, SpeechInfo, TalkerRequest, VoiceInfo,
+    BackendError, DeviceFigures, PromptError, Sampling, SpeechBackend, SpeechInfo, TalkerRequest, Terms,
+    VoiceInfo,
 };
 pub use chat::{
     ChatInfo, ChatMessage, Clip, ContextRow, Detokenizer, DetokenizerMaker, Hearing, Part, Prompt,
-    PromptBuilder, PromptPiece, ReplyToken, Role, ThinkerRequest, Voicing,
+    PromptBuilder, PromptPiece, ReplyToken, Role, TOOL_CALL, ThinkerRequest, ToolPart, Voicing,
 };
 pub use code2wav::{AudioPiece, Code2WavJob, Code2WavLimits, code2wav_stage};
 pub use encoder::{AudioRows, EncoderJob, EncoderLimits, encoder_stage};
@@ -53,6 +54,7 @@ pub use progress::{StageProgress, StageSnapshot};
 pub use replica::{Changes, ReplicaId, ReplicaState, ReplicaStats};
 pub use seat::Seat;
 pub use talker::{TalkerJob, TalkerLimits, talker_stage};
+pub use term::TurnTimeouts;
 pub use thinker::{ThinkerJob, ThinkerLimits, thinker_stage};
 pub(crate) use wake::WakeLine;
 pub use wake::{CancelFlag, Wake};

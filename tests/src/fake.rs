@@ -19,7 +19,7 @@ use omni_engine::{
 };
 use omni_server::stage::{
     BackendError, ChatInfo, ChatMessage, ContextRow, Detokenizer, Hearing, Prompt, PromptError, ReplicaId,
-    Sampling, SpeechBackend, SpeechInfo, TalkerRequest, ThinkerRequest, VoiceInfo, Voicing,
+    Sampling, SpeechBackend, SpeechInfo, TalkerRequest, Terms, ThinkerRequest, VoiceInfo, Voicing,
 };
 
 use crate::gate::{Fuse, Gate};
@@ -99,6 +99,8 @@ pub struct FakeScript {
     pub spells_out: bool,
     /// Answers are spoken sentence by sentence instead of as one sequence of tokens.
     pub speaks_words: bool,
+    /// It asks for no functions.
+    pub no_tools: bool,
     /// It understands speech.
     pub hears: bool,
     /// Every encoder step passes here.
@@ -301,6 +303,7 @@ impl SpeechBackend for FakeSpeech {
                 false => Voicing::Tokens,
             },
             talker_context: !self.script.speaks_words,
+            tools: !self.script.no_tools,
         })
     }
 

@@ -12,7 +12,7 @@ use crate::config::{AudioTokens, TextTokens};
 use crate::tokenizer::Tokenizer;
 
 use super::prompt::{ChatPiece, ChatPrompt, Ids};
-use super::{ChatError, Message, MessagePart};
+use super::{ChatError, Message, MessagePart, tools};
 
 const JINJA: &str = "chat_template.jinja";
 const OWN: &str = "chat_template.json";
@@ -49,6 +49,8 @@ pub struct ChatTemplate {
     ids: Ids,
     /// Names of the tokens that templates may ask for.
     names: Value,
+    /// Whether it writes tools.
+    tools: bool,
 }
 
 impl fmt::Debug for ChatTemplate {
@@ -70,6 +72,7 @@ impl ChatTemplate {
         let config = checkpoint.file(TOKENIZER)?;
         let config = config.map(|bytes| parse(TOKENIZER, &bytes)).transpose()?;
         let (file, source) = source(checkpoint, config.as_ref())?;
+        let tools = source.contains("tools");
         let environment = environment(source).map_err(|e| malformed(file, told(&e)))?;
         let name = |token: &str| config.as_ref().and_then(|c| named(&c[token])).unwrap_or_default();
         let names = json!({"bos_token": name("bos_token"), "eos_token": name("eos_token"), "pad_token": name("pad_token")});
@@ -78,7 +81,14 @@ impl ChatTemplate {
             tokenizer: tokenizer.clone(),
             ids,
             names,
+            tools,
         })
+    }
+
+    /// Whether it writes the tools that a conversation offers.
+    #[must_use]
+    pub fn takes_tools(&self) -> bool {
+        self.tools
     }
 
     /// The prompt for the reply to `messages`.
@@ -86,11 +96,19 @@ impl ChatTemplate {
     /// # Errors
     /// [`ChatError`] if the template refuses the messages or a text cannot be tokenized.
     pub fn render(&self, messages: &[Message]) -> Result<ChatPrompt, ChatError> {
-        let messages_value: Vec<Value> = messages.iter().map(|m| self.message(m)).collect();
+        let parts = || messages.iter().flat_map(|message| &message.parts);
+        let offered = parts().filter_map(|part| match part {
+            MessagePart::Tool(json) => Some(tools::value("a tool", json, &|text| self.guarded(text))),
+            _ => None,
+        });
+        let offered: Vec<_> = offered.collect::<Result<_, _>>()?;
+        let written = messages.iter().map(|message| self.messages(message));
+        let written = written.collect::<Result<Vec<_>, _>>()?.concat();
         let template = self.environment.get_template(NAME);
         let rendered = template.and_then(|t| {
             t.render(context! {
-                messages => Serde(messages_value),
+                messages => written,
+                tools => (!offered.is_empty()).then_some(offered),
                 add_generation_prompt => true,
                 ..minijinja::Value::from(Serde(&self.names))
             })
@@ -98,32 +116,60 @@ impl ChatTemplate {
         let rendered = rendered.map_err(|e| ChatError::Template(told(&e)))?;
         let pieces = self.pieces(&rendered)?;
         let places = pieces.iter().filter(|p| matches!(p, ChatPiece::Audio(_))).count();
-        let parts = messages.iter().flat_map(|m| &m.parts);
-        let parts = parts.filter(|p| **p == MessagePart::Audio).count();
+        let parts = parts().filter(|p| **p == MessagePart::Audio).count();
         if places != parts {
             return Err(ChatError::AudioPlaces { places, parts });
         }
         Ok(ChatPrompt::new(pieces, self.ids))
     }
 
-    /// A message as templates expect it: text alone as a string, else a list of parts.
-    fn message(&self, message: &Message) -> Value {
-        let text = |part: &MessagePart| match part {
+    /// A message as templates expect it, or several: what functions gave stands in messages of its own, and tools in none.
+    fn messages(&self, message: &Message) -> Result<Vec<minijinja::Value>, ChatError> {
+        let (mut said, mut calls, mut results) = (Vec::new(), Vec::new(), Vec::new());
+        for part in &message.parts {
+            match part {
+                MessagePart::Text(_) | MessagePart::Audio => said.push(part),
+                MessagePart::Tool(_) => {}
+                MessagePart::ToolCall { name, arguments } => {
+                    let arguments = tools::value("what a tool is called with", arguments, &|text| {
+                        self.guarded(text)
+                    })?;
+                    let function = pairs([("name", self.guarded(name).into()), ("arguments", arguments)]);
+                    calls.push(pairs([("type", "function".into()), ("function", function)]));
+                }
+                MessagePart::ToolResult(text) => {
+                    let content = self.guarded(text).into();
+                    results.push(pairs([("role", "tool".into()), ("content", content)]));
+                }
+            }
+        }
+        if !said.is_empty() || !calls.is_empty() || message.parts.is_empty() {
+            let content = Serde(&self.content(&said)).into();
+            let mut own = vec![("role", message.role.name().into()), ("content", content)];
+            if !calls.is_empty() {
+                own.push(("tool_calls", calls.into()));
+            }
+            results.insert(0, pairs(own));
+        }
+        Ok(results)
+    }
+
+    /// What is said as templates expect it: text alone as a string, else a list of parts.
+    fn content(&self, parts: &[&MessagePart]) -> Value {
+        let text = |part: &&MessagePart| match part {
             MessagePart::Text(text) => Some(self.guarded(text)),
-            MessagePart::Audio => None,
+            _ => None,
         };
-        let content = match message.parts.iter().map(text).collect::<Option<Vec<_>>>() {
+        match parts.iter().map(text).collect::<Option<Vec<_>>>() {
             Some(texts) => Value::String(texts.concat()),
-            None => message
-                .parts
+            None => parts
                 .iter()
                 .map(|part| match text(part) {
                     Some(text) => json!({"type": "text", "text": text}),
                     None => json!({"type": "audio", "audio": "audio"}),
                 })
                 .collect(),
-        };
-        json!({"role": message.role.name(), "content": content})
+        }
     }
 
     /// `text` with a guard behind every character from which the name of a special token could go on, be it with what
@@ -171,6 +217,10 @@ impl ChatTemplate {
         plain(&mut pieces, rest)?;
         Ok(pieces)
     }
+}
+
+fn pairs(fields: impl IntoIterator<Item = (&'static str, minijinja::Value)>) -> minijinja::Value {
+    minijinja::Value::from_pairs(fields)
 }
 
 /// If a token that opens or closes something were text like any other, a caller could write it.
@@ -248,6 +298,7 @@ fn environment(source: String) -> Result<Environment<'static>, minijinja::Error>
             Err(minijinja::Error::new(ErrorKind::InvalidOperation, message))
         },
     );
+    environment.add_filter("tojson", tools::tojson);
     environment.add_template_owned(NAME, source)?;
     Ok(environment)
 }

@@ -17,7 +17,7 @@ use super::speech_model::{kv, longest};
 use crate::config::deploy::Deploy;
 use crate::stage::{
     BackendError, ChatInfo, ChatMessage, ContextRow, Detokenizer, Hearing, Part, Prompt, PromptError,
-    PromptPiece, ReplyToken, Role, Sampling, ThinkerRequest, Voicing,
+    PromptPiece, ReplyToken, Role, Sampling, ThinkerRequest, ToolPart, Voicing,
 };
 
 /// A thinker with its template.
@@ -81,6 +81,7 @@ impl Converser {
             default_max_tokens: defaults.max_tokens,
             default_sampling: plain(&defaults.thinker),
             hearing: ears.values().next().map(hearing).transpose()?,
+            tools: template.takes_tools(),
             voicing: Voicing::Tokens,
             talker_context: card.is_none_or(|CardChat { talker_context, .. }| *talker_context),
         };
@@ -162,7 +163,10 @@ fn heard(part: &Part) -> Option<Result<Arc<[f32]>, PromptError>> {
 /// Whose fault it is that a conversation is no prompt.
 fn refusal(error: &ChatError) -> PromptError {
     match error {
-        ChatError::Template(_) | ChatError::AudioPlaces { .. } | ChatError::Turns(_) => {
+        ChatError::Template(_)
+        | ChatError::ToolJson { .. }
+        | ChatError::AudioPlaces { .. }
+        | ChatError::Turns(_) => {
             PromptError::Refused(error.to_string())
         }
         ChatError::AudioCount { .. } | ChatError::HiddenRows { .. } | ChatError::Tokenize(_) => {
@@ -207,6 +211,12 @@ fn message(message: &ChatMessage) -> Message {
     let part = |part: &Part| match part {
         Part::Text(text) => MessagePart::Text(text.to_string()),
         Part::Audio(_) => MessagePart::Audio,
+        Part::Tool(ToolPart::Offer(json)) => MessagePart::Tool(json.to_string()),
+        Part::Tool(ToolPart::Call { name, arguments }) => MessagePart::ToolCall {
+            name: name.to_string(),
+            arguments: arguments.to_string(),
+        },
+        Part::Tool(ToolPart::Result(text)) => MessagePart::ToolResult(text.to_string()),
     };
     Message {
         role: match message.role {

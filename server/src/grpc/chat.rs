@@ -104,7 +104,8 @@ impl ChatService for Chat {
         let (known, place) = admitted.map_err(|error| status(&error))?;
         let commands = commands::conversation(requests, known.clone(), self.door.max_message);
         let mut seq = 0;
-        let replies = self.open(&metadata, commands, place).map(move |event| {
+        let replies = self.open(&metadata, commands, place);
+        let replies = replies.flat_map(reply::with_warnings).map(move |event| {
             seq += 1;
             event
                 .map(|event| reply::converse(event, seq, &known))
@@ -122,7 +123,8 @@ impl ChatService for Chat {
         let (known, place) = admitted.map_err(|error| status(&error))?;
         let commands = commands::one_answer(request, &known, place).await;
         let (commands, place) = commands.map_err(|error| status(&error))?;
-        let replies = self.open(&metadata, commands, place).filter_map(move |event| {
+        let replies = self.open(&metadata, commands, place);
+        let replies = replies.flat_map(reply::with_warnings).filter_map(move |event| {
             let reply = match event {
                 Ok(event) => reply::generate(event, &known),
                 Err(error) => Some(Err(status(&error))),

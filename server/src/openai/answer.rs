@@ -7,6 +7,8 @@ use base64::engine::general_purpose::STANDARD as BASE64;
 use omni_proto::v1;
 use serde_json::{Value, json};
 
+use super::calls::{Call, Piece};
+
 /// What all messages of an answer say of it.
 #[derive(Debug, Clone)]
 pub(super) struct Answer {
@@ -14,6 +16,10 @@ pub(super) struct Answer {
     model: String,
     created: u64,
     spoken: bool,
+    /// Whether the name of its audio was sent: clients join the strings of chunks.
+    named: bool,
+    /// Functions that were asked for.
+    calls: usize,
 }
 
 /// The whole of an answer.
@@ -21,6 +27,19 @@ pub(super) struct Answer {
 pub(super) struct Whole {
     pub(super) text: String,
     pub(super) audio: Vec<u8>,
+    calls: Vec<Call>,
+}
+
+impl Whole {
+    /// More of it.
+    pub(super) fn add(&mut self, pieces: Vec<Piece>) {
+        for piece in pieces {
+            match piece {
+                Piece::Text(text) => self.text.push_str(&text),
+                Piece::Call(call) => self.calls.push(call),
+            }
+        }
+    }
 }
 
 impl Answer {
@@ -32,6 +51,8 @@ impl Answer {
             model,
             created: now.as_secs(),
             spoken,
+            named: false,
+            calls: 0,
         }
     }
 
@@ -42,7 +63,15 @@ impl Answer {
     /// All at once. What is heard is written in the transcript, as OpenAI does it.
     pub(super) fn whole(&self, whole: &Whole, done: &v1::ResponseDone) -> Value {
         let mut message = json!({"role": "assistant", "content": whole.text, "refusal": null});
-        if self.spoken {
+        if !whole.calls.is_empty() {
+            if whole.text.is_empty() {
+                message["content"] = Value::Null;
+            }
+            let calls = whole.calls.iter().enumerate();
+            message["tool_calls"] = calls.map(|(index, call)| self.called(index, call)).collect();
+        }
+        // An answer that only asks for functions has nothing to be heard.
+        if self.spoken && (whole.calls.is_empty() || !whole.audio.is_empty()) {
             message["content"] = Value::Null;
             message["audio"] = json!({
                 "id": self.audio_id(),
@@ -57,7 +86,7 @@ impl Answer {
             "object": "chat.completion",
             "created": self.created,
             "model": self.model,
-            "choices": [{"index": 0, "message": message, "logprobs": null, "finish_reason": reason(done)}],
+            "choices": [{"index": 0, "message": message, "logprobs": null, "finish_reason": reason(done, whole.calls.len())}],
             "usage": usage(done),
         })
     }
@@ -80,24 +109,45 @@ impl Answer {
         )
     }
 
-    pub(super) fn text(&self, text: &str) -> Value {
+    pub(super) fn text(&mut self, text: &str) -> Value {
         match self.spoken {
-            true => self.chunk(
-                &json!({"audio": {"id": self.audio_id(), "transcript": text}}),
-                None,
-            ),
+            true => self.heard(json!({"transcript": text})),
             false => self.chunk(&json!({"content": text}), None),
         }
     }
 
-    pub(super) fn audio(&self, data: &[u8]) -> Value {
-        let audio = json!({"id": self.audio_id(), "data": BASE64.encode(data)});
+    pub(super) fn audio(&mut self, data: &[u8]) -> Value {
+        self.heard(json!({"data": BASE64.encode(data)}))
+    }
+
+    /// A function that is asked for, whole.
+    pub(super) fn call(&mut self, call: &Call) -> Value {
+        let index = self.calls;
+        self.calls += 1;
+        let mut called = self.called(index, call);
+        called["index"] = json!(index);
+        self.chunk(&json!({"tool_calls": [called]}), None)
+    }
+
+    fn called(&self, index: usize, call: &Call) -> Value {
+        json!({
+            "id": format!("call_{}_{index}", self.id),
+            "type": "function",
+            "function": {"name": call.name, "arguments": call.arguments},
+        })
+    }
+
+    /// A chunk of what is heard; the first one names it.
+    fn heard(&mut self, mut audio: Value) -> Value {
+        if !std::mem::replace(&mut self.named, true) {
+            audio["id"] = json!(self.audio_id());
+        }
         self.chunk(&json!({"audio": audio}), None)
     }
 
     /// The last chunk that is about the answer.
     pub(super) fn end(&self, done: &v1::ResponseDone) -> Value {
-        self.chunk(&json!({}), Some(reason(done)))
+        self.chunk(&json!({}), Some(reason(done, self.calls)))
     }
 
     /// The chunk about what was used.
@@ -109,10 +159,11 @@ impl Answer {
     }
 }
 
-fn reason(done: &v1::ResponseDone) -> &'static str {
+fn reason(done: &v1::ResponseDone, calls: usize) -> &'static str {
     let reason = done.outcome.as_ref().map(v1::Outcome::finish_reason);
     match reason {
         Some(v1::FinishReason::Length | v1::FinishReason::Repetition) => "length",
+        _ if calls > 0 => "tool_calls",
         _ => "stop",
     }
 }

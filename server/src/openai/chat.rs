@@ -6,7 +6,7 @@ use axum::http::request::Parts;
 use axum::http::{HeaderValue, header};
 use axum::response::Response;
 use futures::{Stream, StreamExt as _, stream};
-use omni_audio::{SampleRate, Samples, WAV_HEADER_LEN, WavHeader};
+use omni_audio::Samples;
 use omni_proto::v1;
 use omni_proto::v1::chat_service_server::ChatService as _;
 use omni_proto::v1::generate_response::Event;
@@ -14,7 +14,9 @@ use serde_json::{Value, json};
 use tonic::Status;
 
 use super::answer::{Answer, Whole};
+use super::calls::{Calls, Piece};
 use super::error::ApiError;
+use super::notes::Notes;
 use super::question::Question;
 use super::sound::Sound;
 use super::{OpenAi, body, request};
@@ -27,7 +29,7 @@ const MAX_BODY: usize = 16 << 20;
 const MAX_WHOLE: usize = 8 << 20;
 
 /// How fields of the service's messages begin, and what they are called here.
-const NAMES: [(&str, &str); 11] = [
+const NAMES: [(&str, &str); 12] = [
     ("config.model", "model"),
     ("config.voice", "audio.voice"),
     ("config.output_audio.format", "audio.format"),
@@ -38,6 +40,7 @@ const NAMES: [(&str, &str); 11] = [
     ("config.text_sampling.max_tokens", "max_completion_tokens"),
     ("config.stop", "stop"),
     ("config.history", "messages"),
+    ("message.parts.tool:", "tools"),
     ("message", "messages"),
 ];
 
@@ -47,12 +50,17 @@ pub(super) async fn create(
     body: Body,
 ) -> Result<Response, ApiError> {
     let caller = openai.allow(&head, Some(Scope::Chat))?;
+    let strict = openai.sites.strict;
+    let asked = move |question| Asked::of(question, strict);
     let Asked {
         sound,
         streams,
         wants_usage,
         question,
-    } = openai.json(&head, body, MAX_BODY, Asked::of).await?;
+        ignored,
+        most_calls,
+    } = openai.json(&head, body, MAX_BODY, asked).await?;
+    let mut notes = Notes::new(ignored);
     let place = (!streams).then(|| openai.parcels.reserve()).transpose();
     let place = place.inspect_err(|error| openai.chat.records().refused(error));
     let place = place.map_err(|error| named(&status(&error)))?;
@@ -70,25 +78,29 @@ pub(super) async fn create(
         match event.map(|event| event.event) {
             Some(Some(Event::Ready(told))) => ready = told,
             Some(Some(event @ (Event::Text(_) | Event::Audio(_) | Event::Done(_)))) => break event,
+            Some(Some(Event::Warning(warning))) => notes.add(&warning, &NAMES),
             Some(_) => {}
             None => return Err(named(&Status::unavailable("the answer ended before it began"))),
         }
     };
     let model = ready.resolved.map(|resolved| resolved.model).unwrap_or_default();
     let answer = Answer::new(&ready.session_id, model, sound.is_some());
+    let calls = most_calls.map(Calls::new);
     let events = events.map(|event| event.map(|event| event.event));
     let events = stream::once(std::future::ready(Ok(Some(first)))).chain(events);
     if let Some(place) = place {
-        let answer = whole(&answer, sound, events).await?;
+        let mut answer = whole(&answer, sound, calls, &mut notes, events).await?;
+        notes.tell(&mut answer);
         return Ok(answer.map(|body| Body::new(openai.parcels.wrap(body, place))));
     }
-    let mut response = Response::new(Body::from_stream(chunks(answer, wants_usage, events)));
+    let mut response = Response::new(Body::from_stream(chunks(answer, calls, wants_usage, events)));
     let headers = response.headers_mut();
     headers.insert(
         header::CONTENT_TYPE,
         HeaderValue::from_static("text/event-stream"),
     );
     headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    notes.tell(&mut response);
     Ok(response)
 }
 
@@ -98,21 +110,29 @@ struct Asked {
     streams: bool,
     wants_usage: bool,
     question: v1::GenerateRequest,
+    /// Fields without effect.
+    ignored: Vec<&'static str>,
+    /// Most functions that the answer may ask for, if it is offered any.
+    most_calls: Option<usize>,
 }
 
 impl Asked {
-    fn of(question: Question) -> Result<Self, ApiError> {
+    fn of(question: Question, strict: bool) -> Result<Self, ApiError> {
         let (sound, streams, wants_usage) = (question.sound()?, question.streams(), question.wants_usage());
         if streams && sound.is_some_and(|sound| sound != Sound::Pcm) {
             let problem =
                 "audio.format cannot be streamed in pieces of JSON, expected pcm16 where stream is true";
             return Err(ApiError::invalid(Some("audio.format"), problem));
         }
+        let ignored = question.ignored(strict)?;
+        let most_calls = question.most_calls();
         Ok(Self {
             sound,
             streams,
             wants_usage,
             question: question.request(sound)?,
+            ignored,
+            most_calls,
         })
     }
 }
@@ -124,13 +144,15 @@ fn named(status: &Status) -> ApiError {
 async fn whole(
     answer: &Answer,
     sound: Option<Sound>,
+    mut calls: Option<Calls>,
+    notes: &mut Notes,
     mut events: impl Stream<Item = Result<Option<Event>, Status>> + Unpin,
 ) -> Result<Response, ApiError> {
     let mut whole = Whole::default();
     let mut samples = 0;
     while let Some(event) = events.next().await.transpose().map_err(|status| named(&status))? {
         match event {
-            Some(Event::Text(delta)) => whole.text.push_str(&delta.text),
+            Some(Event::Text(delta)) => whole.add(pieces(&mut calls, delta.text)),
             Some(Event::Audio(chunk)) => {
                 samples += u64::from(chunk.sample_count);
                 whole.audio.extend_from_slice(&chunk.data);
@@ -141,9 +163,11 @@ async fn whole(
                     return Err(ApiError::invalid(Some("stream"), problem));
                 }
             }
+            Some(Event::Warning(warning)) => notes.add(&warning, &NAMES),
             Some(Event::Done(done)) => {
-                if sound == Some(Sound::Wav) {
-                    finish_wav(&mut whole.audio, Samples(samples));
+                whole.add(calls.as_mut().map_or_else(Vec::new, Calls::finish));
+                if let Some(sound) = sound {
+                    sound.finish(&mut whole.audio, Samples(samples));
                 }
                 return Ok(body(&answer.whole(&whole, &done)));
             }
@@ -153,29 +177,35 @@ async fn whole(
     Err(named(&Status::internal("the answer ended without an end")))
 }
 
-/// Puts the sizes into a WAV file that began before they were known.
-fn finish_wav(file: &mut [u8], samples: Samples) {
-    let Some(header) = file.first_chunk_mut::<WAV_HEADER_LEN>() else {
-        return;
-    };
-    let rate = u32::from_le_bytes([header[24], header[25], header[26], header[27]]);
-    if let Ok(rate) = SampleRate::new(rate) {
-        *header = WavHeader::mono(rate).finished(samples);
+/// Text as it is, or what of it is text and what asks for functions.
+fn pieces(calls: &mut Option<Calls>, text: String) -> Vec<Piece> {
+    match calls {
+        Some(calls) => calls.push(&text),
+        None => vec![Piece::Text(text)],
     }
 }
 
 fn chunks(
-    answer: Answer,
+    mut answer: Answer,
+    mut calls: Option<Calls>,
     wants_usage: bool,
     events: impl Stream<Item = Result<Option<Event>, Status>>,
 ) -> impl Stream<Item = Result<String, std::convert::Infallible>> {
     let begin = stream::once(std::future::ready(line(&answer.begin())));
     let rest = events.flat_map(move |event| {
+        let mut told = |pieces: Vec<Piece>| -> Vec<String> {
+            let chunks = pieces.into_iter().map(|piece| match piece {
+                Piece::Text(text) => answer.text(&text),
+                Piece::Call(call) => answer.call(&call),
+            });
+            chunks.map(|chunk| line(&chunk)).collect()
+        };
         let lines = match event {
-            Ok(Some(Event::Text(delta))) => vec![line(&answer.text(&delta.text))],
+            Ok(Some(Event::Text(delta))) => told(pieces(&mut calls, delta.text)),
             Ok(Some(Event::Audio(audio))) => vec![line(&answer.audio(&audio.data))],
             Ok(Some(Event::Done(done))) => {
-                let mut lines = vec![line(&answer.end(&done))];
+                let mut lines = told(calls.as_mut().map_or_else(Vec::new, Calls::finish));
+                lines.push(line(&answer.end(&done)));
                 lines.extend(wants_usage.then(|| line(&answer.used(&done))));
                 lines.push("data: [DONE]\n\n".to_owned());
                 lines

@@ -3,10 +3,12 @@
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
 use omni_proto::v1;
+use omni_proto::v1::content_part::Part;
 use serde::Deserialize;
 use serde::de::IgnoredAny;
 
 use super::error::ApiError;
+use super::json::JsonText;
 use super::lean::{Few, Given, TextOr};
 use super::sound::{Sound, Voice, voice_name};
 
@@ -14,12 +16,14 @@ use super::sound::{Sound, Voice, voice_name};
 const MESSAGES: usize = 4_096;
 const PARTS: usize = 64;
 const SHORT: usize = 64;
+const TOOLS: usize = 128;
 
-/// What OpenAI's clients send. What stands here and cannot be honoured is refused; whatever else they send is not looked at.
+/// What OpenAI's clients send. What stands here and cannot be honoured is refused, or ignored if it is a hint; whatever else they
+/// send is not looked at.
 /// `top_k` and `repetition_penalty` are additions that others know too.
 #[derive(Debug, Deserialize)]
 pub(super) struct Question {
-    pub(super) model: String,
+    model: Option<String>,
     messages: Few<Message, MESSAGES>,
     modalities: Option<Few<String, SHORT>>,
     audio: Option<Spoken>,
@@ -34,8 +38,9 @@ pub(super) struct Question {
     seed: Option<i64>,
     stop: Option<TextOr<Few<String, SHORT>>>,
     n: Option<u32>,
-    #[serde(default)]
-    tools: Given,
+    tools: Option<Few<Tool, TOOLS>>,
+    tool_choice: Option<TextOr<Named>>,
+    parallel_tool_calls: Option<bool>,
     #[serde(default)]
     functions: Given,
     response_format: Option<Format>,
@@ -53,6 +58,42 @@ struct Format {
 }
 
 #[derive(Debug, Deserialize)]
+struct Tool {
+    #[serde(rename = "type")]
+    kind: Option<String>,
+    function: Option<Function>,
+}
+
+#[derive(Debug, Deserialize)]
+struct Function {
+    name: String,
+    description: Option<String>,
+    parameters: Option<JsonText>,
+}
+
+/// The function that must be asked for.
+#[derive(Debug, Deserialize)]
+struct Named {
+    function: Option<FunctionName>,
+}
+
+#[derive(Debug, Deserialize)]
+struct FunctionName {
+    name: String,
+}
+
+#[derive(Debug, Deserialize)]
+struct AskedFor {
+    function: CalledWith,
+}
+
+#[derive(Debug, Deserialize)]
+struct CalledWith {
+    name: String,
+    arguments: Option<String>,
+}
+
+#[derive(Debug, Deserialize)]
 struct Spoken {
     voice: Option<Voice>,
     format: String,
@@ -66,14 +107,13 @@ struct StreamOptions {
 #[derive(Debug, Deserialize)]
 struct Message {
     role: String,
-    content: Option<TextOr<Few<Part, PARTS>>>,
+    content: Option<TextOr<Few<ContentPart, PARTS>>>,
     audio: Option<IgnoredAny>,
-    #[serde(default)]
-    tool_calls: Given,
+    tool_calls: Option<Few<AskedFor, TOOLS>>,
 }
 
 #[derive(Debug, Deserialize)]
-struct Part {
+struct ContentPart {
     #[serde(rename = "type")]
     kind: String,
     text: Option<String>,
@@ -119,20 +159,85 @@ impl Question {
             .is_some_and(|options| options.include_usage == Some(true))
     }
 
-    fn check(&self) -> Result<(), ApiError> {
+    /// Hints that are given and have no effect.
+    ///
+    /// # Errors
+    /// The first of them, where the server is `strict`.
+    pub(super) fn ignored(&self, strict: bool) -> Result<Vec<&'static str>, ApiError> {
         let other_than_zero = |value: Option<f32>| value.is_some_and(|value| value != 0.0);
+        let penalty = "expected 0, there is repetition_penalty";
+        let hints = [
+            (
+                "tool_choice",
+                matches!(&self.tool_choice, Some(TextOr::Other(_)))
+                    || matches!(&self.tool_choice, Some(TextOr::Text(choice)) if choice == "required"),
+                "expected auto or none: the model decides whether it calls a tool",
+            ),
+            (
+                "functions",
+                self.functions.0,
+                "expected none: the model calls no functions",
+            ),
+            (
+                "frequency_penalty",
+                other_than_zero(self.frequency_penalty),
+                penalty,
+            ),
+            (
+                "presence_penalty",
+                other_than_zero(self.presence_penalty),
+                penalty,
+            ),
+            ("logit_bias", self.logit_bias.0, "expected none"),
+        ];
+        let given: Vec<_> = hints.into_iter().filter(|(_, is_given, _)| *is_given).collect();
+        match given.first() {
+            Some((name, _, expected)) if strict => Err(refused(name, expected)),
+            _ => {
+                let names: Vec<_> = given.into_iter().map(|(name, ..)| name).collect();
+                if !names.is_empty() {
+                    tracing::info!(fields = names.join(", "), "ignored hints");
+                }
+                Ok(names)
+            }
+        }
+    }
+
+    /// Most functions that the answer may ask for; `None` where it is offered none.
+    pub(super) fn most_calls(&self) -> Option<usize> {
+        let refused = matches!(&self.tool_choice, Some(TextOr::Text(choice)) if choice == "none");
+        let offered = self.tools.as_ref().is_some_and(|tools| !tools.0.is_empty());
+        let most = match self.parallel_tool_calls {
+            Some(false) => 1,
+            _ => TOOLS,
+        };
+        (offered && !refused).then_some(most)
+    }
+
+    /// The tools that are offered, as parts of the system's message: those of the choice, if it names one.
+    fn offered(&mut self) -> Result<Vec<v1::ContentPart>, ApiError> {
+        if self.most_calls().is_none() {
+            return Ok(Vec::new());
+        }
+        let named = match self.tool_choice.take() {
+            Some(TextOr::Other(choice)) => choice.function.map(|function| function.name),
+            _ => None,
+        };
+        let tools = self.tools.take().unwrap_or_default().0;
+        let meant = |tool: &Tool| match (&named, &tool.function) {
+            (Some(name), Some(function)) => function.name == *name,
+            _ => true,
+        };
+        tools.into_iter().filter(meant).map(Tool::part).collect()
+    }
+
+    fn check(&self) -> Result<(), ApiError> {
         let plain = |format: &Format| format.kind.as_deref() == Some("text");
-        let refused = [
+        let promises = [
             (
                 "n",
                 self.n.is_some_and(|n| n != 1),
                 "expected 1: one answer is given",
-            ),
-            ("tools", self.tools.0, "expected none: no tools are called"),
-            (
-                "functions",
-                self.functions.0,
-                "expected none: no functions are called",
             ),
             (
                 "response_format",
@@ -140,30 +245,17 @@ impl Question {
                 "expected type text",
             ),
             ("logprobs", self.logprobs == Some(true), "expected false"),
-            (
-                "frequency_penalty",
-                other_than_zero(self.frequency_penalty),
-                "expected 0, there is repetition_penalty",
-            ),
-            (
-                "presence_penalty",
-                other_than_zero(self.presence_penalty),
-                "expected 0, there is repetition_penalty",
-            ),
-            ("logit_bias", self.logit_bias.0, "expected none"),
         ];
-        match refused.into_iter().find(|(_, is_set, _)| *is_set) {
-            Some((name, _, expected)) => Err(ApiError::invalid(
-                Some(name),
-                format!("{name} is not offered, {expected}"),
-            )),
+        match promises.into_iter().find(|(_, is_set, _)| *is_set) {
+            Some((name, _, expected)) => Err(refused(name, expected)),
             None => Ok(()),
         }
     }
 
     /// What the service is asked.
-    pub(super) fn request(self, sound: Option<Sound>) -> Result<v1::GenerateRequest, ApiError> {
+    pub(super) fn request(mut self, sound: Option<Sound>) -> Result<v1::GenerateRequest, ApiError> {
         self.check()?;
+        let offered = self.offered()?;
         let mut modalities = vec![v1::Modality::Text.into()];
         modalities.extend(sound.map(|_| i32::from(v1::Modality::Audio)));
         let stop = match self.stop {
@@ -173,7 +265,7 @@ impl Question {
         };
         let voice = self.audio.and_then(|spoken| spoken.voice).map(voice_name);
         let config = v1::ChatConfig {
-            model: self.model,
+            model: self.model.unwrap_or_default(),
             output_modalities: modalities,
             voice: voice.unwrap_or_default(),
             output_audio: sound.map(Sound::delivery),
@@ -190,11 +282,58 @@ impl Question {
             ..v1::ChatConfig::default()
         };
         let messages = self.messages.0.into_iter().map(Message::message);
+        let mut messages = messages.collect::<Result<Vec<_>, _>>()?;
+        offer(offered, &mut messages);
         Ok(v1::GenerateRequest {
             config: Some(config),
-            messages: messages.collect::<Result<_, _>>()?,
+            messages,
         })
     }
+}
+
+/// Puts tools into the system's message, which is made if there is none.
+fn offer(tools: Vec<v1::ContentPart>, messages: &mut Vec<v1::ChatMessage>) {
+    if tools.is_empty() {
+        return;
+    }
+    if messages
+        .first()
+        .is_none_or(|first| first.role() != v1::Role::System)
+    {
+        let system = v1::ChatMessage {
+            role: v1::Role::System.into(),
+            ..v1::ChatMessage::default()
+        };
+        messages.insert(0, system);
+    }
+    if let Some(system) = messages.first_mut() {
+        system.parts.extend(tools);
+    }
+}
+
+impl Tool {
+    fn part(self) -> Result<v1::ContentPart, ApiError> {
+        let kind = self.kind.unwrap_or_default();
+        match self.function {
+            Some(function) if kind == "function" => Ok(part(Part::Tool(v1::ToolDefinition {
+                name: function.name,
+                description: function.description.unwrap_or_default(),
+                parameters: function
+                    .parameters
+                    .map(|JsonText(text)| text)
+                    .filter(|text| text != "null")
+                    .unwrap_or_default(),
+            }))),
+            _ => Err(ApiError::invalid(
+                Some("tools"),
+                format!("tools has one of type {kind:?}, expected function with its definition"),
+            )),
+        }
+    }
+}
+
+fn refused(name: &str, expected: &str) -> ApiError {
+    ApiError::invalid(Some(name), format!("{name} is not offered, {expected}"))
 }
 
 impl Message {
@@ -204,18 +343,23 @@ impl Message {
             "system" | "developer" => v1::Role::System,
             "user" => v1::Role::User,
             "assistant" => v1::Role::Assistant,
+            "tool" => return self.result(),
             other => {
                 return refuse(&format!(
-                    "messages has the role {other:?}, expected system, user or assistant"
+                    "messages has the role {other:?}, expected system, user, assistant or tool"
                 ));
             }
         };
-        if self.tool_calls.0 {
-            return refuse("messages has tool_calls, no tools are called here");
-        }
-        let parts = match self.content {
+        let calls = self.tool_calls.unwrap_or_default().0;
+        let mut parts = match self.content {
+            // What clients write beside calls.
+            Some(TextOr::Text(text)) if text.is_empty() && !calls.is_empty() => Vec::new(),
             Some(TextOr::Text(text)) => vec![text_part(text)],
-            Some(TextOr::Other(Few(parts))) => parts.into_iter().map(Part::part).collect::<Result<_, _>>()?,
+            Some(TextOr::Other(Few(parts))) => parts
+                .into_iter()
+                .map(ContentPart::part)
+                .collect::<Result<_, _>>()?,
+            None if !calls.is_empty() => Vec::new(),
             None if self.audio.is_some() => {
                 return refuse(
                     "messages has audio of an earlier answer, which is not kept: send its transcript as content",
@@ -223,15 +367,35 @@ impl Message {
             }
             None => return refuse("messages has one without content"),
         };
+        parts.extend(calls.into_iter().map(|call| {
+            part(Part::ToolCall(v1::ToolCall {
+                name: call.function.name,
+                arguments: call.function.arguments.unwrap_or_default(),
+            }))
+        }));
         Ok(v1::ChatMessage {
             id: String::new(),
             role: role.into(),
             parts,
         })
     }
+
+    /// What a function gave.
+    fn result(self) -> Result<v1::ChatMessage, ApiError> {
+        let texts = match self.content {
+            Some(TextOr::Text(text)) => text,
+            Some(TextOr::Other(Few(parts))) => parts.into_iter().filter_map(|part| part.text).collect(),
+            None => String::new(),
+        };
+        Ok(v1::ChatMessage {
+            id: String::new(),
+            role: v1::Role::User.into(),
+            parts: vec![part(Part::ToolResult(v1::ToolResult { content: texts }))],
+        })
+    }
 }
 
-impl Part {
+impl ContentPart {
     fn part(self) -> Result<v1::ContentPart, ApiError> {
         let refuse = |problem: String| Err(ApiError::invalid(Some("messages"), problem));
         match (self.kind.as_str(), self.text, self.input_audio) {
@@ -263,14 +427,14 @@ impl Recording {
             }),
             data: data.into(),
         };
-        Ok(v1::ContentPart {
-            part: Some(v1::content_part::Part::Audio(clip)),
-        })
+        Ok(part(Part::Audio(clip)))
     }
 }
 
 fn text_part(text: String) -> v1::ContentPart {
-    v1::ContentPart {
-        part: Some(v1::content_part::Part::Text(text)),
-    }
+    part(Part::Text(text))
+}
+
+fn part(part: Part) -> v1::ContentPart {
+    v1::ContentPart { part: Some(part) }
 }

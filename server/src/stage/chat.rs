@@ -24,6 +24,8 @@ pub struct ChatInfo {
     pub voicing: Voicing,
     /// Whether the talker is told what it answers.
     pub talker_context: bool,
+    /// Whether it asks for functions that a conversation offers.
+    pub tools: bool,
 }
 
 /// What a model that hears takes.
@@ -95,7 +97,39 @@ pub enum Part {
     Text(Arc<str>),
     /// Speech or other sound.
     Audio(Clip),
+    /// About functions that the model may ask for.
+    Tool(ToolPart),
 }
+
+/// A part of a message that is about functions.
+#[derive(Debug, Clone, PartialEq)]
+pub enum ToolPart {
+    /// One that the model may ask for, as JSON.
+    Offer(Arc<str>),
+    /// The model asked for one.
+    Call {
+        /// Which.
+        name: Arc<str>,
+        /// What with, as a JSON object.
+        arguments: Arc<str>,
+    },
+    /// What one gave.
+    Result(Arc<str>),
+}
+
+impl ToolPart {
+    /// Its text, in bytes.
+    #[must_use]
+    pub fn size(&self) -> usize {
+        match self {
+            Self::Offer(text) | Self::Result(text) => text.len(),
+            Self::Call { name, arguments } => name.len() + arguments.len(),
+        }
+    }
+}
+
+/// Opens a call in what a model writes, and closes it: between them stands JSON with `name` and `arguments`.
+pub const TOOL_CALL: [&str; 2] = ["<tool_call>", "</tool_call>"];
 
 /// What was heard: mono samples in `[-1, 1]` at [`Hearing::sample_rate`]. Copies are the same one, and what the model makes of it
 /// is kept with it: a conversation is read anew for every answer, but every recording is heard once.

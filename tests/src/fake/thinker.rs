@@ -9,7 +9,7 @@
 //! * nothing at all: nothing;
 //! * anything else: `You said: ...`.
 //!
-//! Audio is heard as its length: `say` of a hundred samples is read as `[100 samples]`.
+//! Functions are read as `<tool ...>`, `<call ...>` and `<result ...>`. Audio is heard as its length: `say` of a hundred samples is read as `[100 samples]`.
 
 use std::collections::HashMap;
 use std::ops::Range;
@@ -18,7 +18,7 @@ use std::sync::Arc;
 use omni_engine::{ArModel, ContentKey, KvSpec, ModelError, Sampled, SeqId, SeqStep};
 use omni_server::stage::{
     ChatMessage, ContextRow, Detokenizer, Part, Prompt, PromptError, PromptPiece, ReplyToken, Role,
-    ThinkerRequest,
+    ThinkerRequest, ToolPart,
 };
 
 use super::FakeScript;
@@ -59,6 +59,15 @@ pub(super) fn prompt(messages: &[ChatMessage], script: &FakeScript) -> Result<Pr
                     if script.prompt_fails_on.is_some_and(|bad| text.contains(bad)) {
                         return Err(PromptError::Failed("the script says so".to_owned()));
                     }
+                    tokens.extend(text.chars().map(u32::from));
+                    turn.extend(text.chars().map(|c| ContextRow::Token(c.into())));
+                }
+                Part::Tool(part) => {
+                    let text = match part {
+                        ToolPart::Offer(json) => format!("<tool {json}>"),
+                        ToolPart::Call { name, arguments } => format!("<call {name} {arguments}>"),
+                        ToolPart::Result(text) => format!("<result {text}>"),
+                    };
                     tokens.extend(text.chars().map(u32::from));
                     turn.extend(text.chars().map(|c| ContextRow::Token(c.into())));
                 }

@@ -9,12 +9,12 @@ use tonic::Streaming;
 
 use super::Known;
 use super::audio::{INPUT, decoder, undecodable};
-use super::messages::{check_text, message};
+use super::messages::{check_text, message, without_tools};
 use super::settings::{modalities, settings, text};
 use crate::error::ServeError;
 use crate::grpc::commands::broken;
 use crate::grpc::settings::invalid;
-use crate::session::{ChatCommand, ChatLimits, NewMessage, Respond};
+use crate::session::{ChatCommand, ChatLimits, Respond};
 use crate::stage::Hearing;
 
 /// Most bytes of recordings that are decoded where others' audio passes.
@@ -154,10 +154,15 @@ fn configure(
             format!("has {} messages, expected at most {most}", history.len()),
         ));
     }
-    let history = history.into_iter().map(|said| message(said, known));
+    let (mut settings, mut said) = (settings(config, known)?, Vec::with_capacity(history.len()));
+    for mut one in history {
+        if without_tools(&mut one, known, &mut settings.speech.ignored)? {
+            said.push(message(one, known)?);
+        }
+    }
     Ok(ChatCommand::Configure {
-        settings: Box::new(settings(config, known)?),
-        history: history.collect::<Result<Vec<NewMessage>, _>>()?,
+        settings: Box::new(settings),
+        history: said,
     })
 }
 

@@ -1,18 +1,44 @@
 //! `ChatMessage`s, checked.
 
+use std::fmt;
+
 use omni_audio::Samples;
 use omni_proto::v1;
 use omni_proto::v1::content_part::Part as Wire;
+use serde::de::{Deserialize, Deserializer, IgnoredAny, MapAccess, Visitor};
 
 use super::Known;
 use super::audio;
 use crate::error::ServeError;
-use crate::grpc::settings::invalid;
+use crate::grpc::settings::{hint, invalid};
 use crate::session::NewMessage;
-use crate::stage::{ChatMessage, Clip, Part, Role};
+use crate::stage::{ChatMessage, Clip, Part, Role, ToolPart};
 
 /// Parts of one message.
 const MAX_PARTS: usize = 64;
+
+/// Fields of messages about functions.
+const TOOL: &str = "message.parts.tool";
+const TOOL_CALL: &str = "message.parts.tool_call";
+const TOOL_RESULT: &str = "message.parts.tool_result";
+
+/// Takes the tools out of a message to a model that asks for none: refused where the server is strict, else one more field that is
+/// `ignored`. Whether anything is left.
+pub(super) fn without_tools(
+    message: &mut v1::ChatMessage,
+    known: &Known,
+    ignored: &mut Vec<String>,
+) -> Result<bool, ServeError> {
+    let is_tool = |content: &v1::ContentPart| matches!(content.part, Some(Wire::Tool(_)));
+    if known.chat.tools || !message.parts.iter().any(is_tool) {
+        return Ok(true);
+    }
+    hint(TOOL, NO_TOOLS, known.speech.terms.strict, ignored)?;
+    message.parts.retain(|content| !is_tool(content));
+    Ok(!message.parts.is_empty())
+}
+
+const NO_TOOLS: &str = "this model calls no tools";
 
 /// Checks a message; what the conversation makes of it is the session's business.
 pub(super) fn message(message: v1::ChatMessage, known: &Known) -> Result<NewMessage, ServeError> {
@@ -39,7 +65,10 @@ pub(super) fn message(message: v1::ChatMessage, known: &Known) -> Result<NewMess
     }
     let text = message.parts.iter().map(|content| match &content.part {
         Some(Wire::Text(text)) => text.len(),
-        _ => 0,
+        Some(Wire::Tool(tool)) => tool.name.len() + tool.description.len() + tool.parameters.len(),
+        Some(Wire::ToolCall(call)) => call.name.len() + call.arguments.len(),
+        Some(Wire::ToolResult(result)) => result.content.len(),
+        Some(Wire::Audio(_)) | None => 0,
     });
     check_text("message.parts.text", text.sum(), known)?;
     // Of what all of its clips may have, so much is left for the next: no more is decoded than is taken.
@@ -76,6 +105,92 @@ fn part(content: v1::ContentPart, role: Role, known: &Known, left: Samples) -> R
             let hearing = known.chat.hearing.ok_or(ServeError::CannotHear { field })?;
             Ok(Part::Audio(Clip::new(audio::clip(&clip, hearing, left)?)))
         }
+        Some(Wire::Tool(tool)) => {
+            said_by(role, Role::System, TOOL, "ROLE_SYSTEM", known)?;
+            offer(&tool).map(|json| Part::Tool(ToolPart::Offer(json.into())))
+        }
+        Some(Wire::ToolCall(call)) => {
+            said_by(role, Role::Assistant, TOOL_CALL, "ROLE_ASSISTANT", known)?;
+            named(&call.name, TOOL_CALL)?;
+            Ok(Part::Tool(ToolPart::Call {
+                arguments: object(&call.arguments, TOOL_CALL)?.into(),
+                name: call.name.into(),
+            }))
+        }
+        Some(Wire::ToolResult(result)) => {
+            said_by(role, Role::User, TOOL_RESULT, "ROLE_USER", known)?;
+            Ok(Part::Tool(ToolPart::Result(result.content.into())))
+        }
+    }
+}
+
+fn said_by(
+    got: Role,
+    expected: Role,
+    field: &'static str,
+    name: &str,
+    known: &Known,
+) -> Result<(), ServeError> {
+    if !known.chat.tools {
+        return Err(invalid(field, format!("{NO_TOOLS}, expected text")));
+    }
+    match got == expected {
+        true => Ok(()),
+        false => Err(invalid(field, format!("is not said by {name}, expected text"))),
+    }
+}
+
+fn named(name: &str, field: &'static str) -> Result<(), ServeError> {
+    match name.is_empty() {
+        true => Err(invalid(field, "has no name")),
+        false => Ok(()),
+    }
+}
+
+/// A tool as templates print it, fields in the order in which models were trained to read them.
+fn offer(tool: &v1::ToolDefinition) -> Result<String, ServeError> {
+    named(&tool.name, TOOL)?;
+    let text = |text: &str| serde_json::Value::from(text).to_string();
+    let mut function = format!("\"name\": {}", text(&tool.name));
+    if !tool.description.is_empty() {
+        function += &format!(", \"description\": {}", text(&tool.description));
+    }
+    function += &format!(", \"parameters\": {}", object(&tool.parameters, TOOL)?);
+    Ok(format!(
+        "{{\"type\": \"function\", \"function\": {{{function}}}}}"
+    ))
+}
+
+/// Any JSON object, of which nothing is kept.
+struct Object;
+
+impl<'de> Deserialize<'de> for Object {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_map(Self)
+    }
+}
+
+impl<'de> Visitor<'de> for Object {
+    type Value = Self;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("an object")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut fields: A) -> Result<Self, A::Error> {
+        while fields.next_entry::<IgnoredAny, IgnoredAny>()?.is_some() {}
+        Ok(Self)
+    }
+}
+
+/// A JSON object as it was written; empty text is an empty one.
+fn object<'a>(json: &'a str, field: &'static str) -> Result<&'a str, ServeError> {
+    if json.trim().is_empty() {
+        return Ok("{}");
+    }
+    match serde_json::from_str::<Object>(json) {
+        Ok(_) => Ok(json),
+        Err(error) => Err(invalid(field, format!("is no JSON object: {error}"))),
     }
 }
 

@@ -1,18 +1,41 @@
 //! Events to response messages.
 
+use futures::{Stream, stream};
 use omni_proto::v1;
 use omni_proto::v1::{content_part, converse_response, generate_response};
 use tonic::Status;
 
 use super::Known;
 use super::settings::{limits, resolved};
-use crate::grpc::outcome::{finish_reason, stage, wire};
-use crate::grpc::reply::{chunk, warning};
+use crate::error::ServeError;
+use crate::grpc::outcome::{finish_reason, stage, warnings, wire};
+use crate::grpc::reply::{FIELD_IGNORED, chunk, warning};
 use crate::grpc::status::{rpc_status, status};
 use crate::session::{
     ChatEvent, ChatEventBody, ChatReady, Outcome, ResponseDone, Said, TurnTimings, TurnUsage,
 };
 use crate::stage::Role;
+
+/// An event, and behind settings that are in force a warning for each field that has no effect.
+pub(super) fn with_warnings(
+    event: Result<ChatEvent, ServeError>,
+) -> impl Stream<Item = Result<ChatEvent, ServeError>> + Unpin {
+    let ignored = match &event {
+        Ok(ChatEvent {
+            body: ChatEventBody::Ready(ready),
+            ..
+        }) => ready.settings.speech.ignored.clone(),
+        _ => Vec::new(),
+    };
+    let warnings = ignored.into_iter().map(|message| {
+        let reason = FIELD_IGNORED;
+        Ok(ChatEvent {
+            response: None,
+            body: ChatEventBody::Warning { reason, message },
+        })
+    });
+    stream::iter(std::iter::once(event).chain(warnings))
+}
 
 /// A message of `Converse`.
 pub(super) fn converse(event: ChatEvent, seq: u64, known: &Known) -> v1::ConverseResponse {
@@ -74,6 +97,7 @@ fn done(done: &ResponseDone) -> v1::ResponseDone {
         timings: Some(timings(&done.timings)),
         error: done.error.as_ref().map(rpc_status),
         seed: Some(done.seed),
+        warnings: warnings(&done.warnings),
     };
     v1::ResponseDone {
         outcome: Some(outcome),

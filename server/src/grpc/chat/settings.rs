@@ -81,6 +81,7 @@ pub(super) fn settings(config: &v1::ChatConfig, known: &Known) -> Result<ChatSet
             buffering: Buffering::Eager,
             max_buffer_delay: None,
             alignment: false,
+            ignored: Vec::new(),
         },
     })
 }

@@ -102,19 +102,20 @@ pub(super) fn fit(
     }
 }
 
-/// Recordings of a conversation that it may be built with, and that were not heard yet.
+/// Recordings of a conversation that it may be built with and that were not heard yet, and how many were.
 ///
 /// # Errors
 /// As for [`fit`].
-pub(super) fn unheard(conversation: &Conversation, room: &Room) -> Result<Vec<Clip>, ServeError> {
+pub(super) fn unheard(conversation: &Conversation, room: &Room) -> Result<(Vec<Clip>, u32), ServeError> {
     let places = possible(conversation, room)?;
     let messages = conversation.from(places[0]);
     let parts = messages.iter().flat_map(|message| &message.parts);
     let clips = parts.filter_map(|part| match part {
-        Part::Audio(clip) if clip.rows().is_none() => Some(clip.clone()),
+        Part::Audio(clip) => Some(clip.clone()),
         _ => None,
     });
-    Ok(clips.collect())
+    let (heard, unheard): (Vec<_>, Vec<_>) = clips.partition(|clip| clip.rows().is_some());
+    Ok((unheard, u32::try_from(heard.len()).unwrap_or(u32::MAX)))
 }
 
 /// What came of a part of the conversation.
@@ -159,6 +160,7 @@ fn least(message: &ChatMessage, room: &Room) -> usize {
                 .map_or(0, |hearing| hearing.rows(clip.samples().len()));
             rows * TOKEN_BYTES
         }
+        Part::Tool(part) => part.size(),
     });
     parts.sum()
 }

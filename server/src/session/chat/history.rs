@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use super::settings::ChatLimits;
 use crate::id::MessageId;
-use crate::stage::{ChatMessage, Hearing, Part, Role};
+use crate::stage::{ChatMessage, Hearing, Part, Role, ToolPart};
 
 /// The conversation, oldest message first, in bounded memory.
 #[derive(Debug)]
@@ -34,6 +34,7 @@ impl History {
                 let rows = self.hearing.map_or(0, |hearing| hearing.row_bytes(samples.len()));
                 size_of_val(samples) + rows
             }
+            Part::Tool(part) => part.size(),
         });
         parts.sum()
     }
@@ -96,8 +97,16 @@ impl History {
     /// besides the system's.
     fn turns(&self) -> impl Iterator<Item = usize> {
         let spoken = self.messages.iter().skip(usize::from(self.has_system()));
-        let roles = spoken.map(|(_, message)| message.role).enumerate().skip(1);
-        roles.filter(|(_, role)| *role == Role::User).map(|(at, _)| at)
+        let begins = |message: &ChatMessage| {
+            // What a function gave belongs to the turn that asked for it.
+            let given = |part: &Part| matches!(part, Part::Tool(_));
+            message.role == Role::User && !message.parts.iter().any(given)
+        };
+        let begins = spoken
+            .map(move |(_, message)| begins(message))
+            .enumerate()
+            .skip(1);
+        begins.filter(|(_, begins)| *begins).map(|(at, _)| at)
     }
 
     /// Forgets the oldest `count` messages besides the system's; returns `count`.
@@ -139,6 +148,12 @@ pub(super) struct Conversation {
 }
 
 impl Conversation {
+    /// Whether the model may ask for functions.
+    pub(super) fn offers_tools(&self) -> bool {
+        let mut parts = self.system.iter().flat_map(|message| &message.parts);
+        parts.any(|part| matches!(part, Part::Tool(ToolPart::Offer(_))))
+    }
+
     /// The system's message and those from `first` on.
     pub(super) fn from(&self, first: usize) -> Vec<ChatMessage> {
         let system = self.system.iter();
@@ -155,7 +170,7 @@ impl Conversation {
         parts
             .map(|part| match part {
                 Part::Text(text) => text.chars().count(),
-                Part::Audio(_) => 0,
+                Part::Audio(_) | Part::Tool(_) => 0,
             })
             .sum()
     }

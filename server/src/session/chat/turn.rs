@@ -16,6 +16,7 @@ use futures::future::BoxFuture;
 use omni_audio::Samples;
 use omni_engine::{CacheSalt, SeqId, Stamp};
 use omni_telemetry::TraceContext;
+use omni_text::EmptyStop;
 
 use super::figures::Figures;
 use super::fit::Room;
@@ -24,13 +25,13 @@ use super::outbox::Outbox;
 use super::protocol::ChatEventBody;
 use super::settings::{ChatSettings, Modalities};
 use super::voice::{Voice, VoiceEnd};
-use super::writing::{Writing, Written};
+use super::writing::{Aloud, Writing, Written};
 use crate::error::ServeError;
 use crate::id::MessageId;
 use crate::orchestrator::{Orchestrator, Reply, ReplyEvent, ReplySpec, UtterancePermit};
 use crate::session::limits::SessionLimits;
 use crate::session::record::{Outcome, Packet};
-use crate::session::speaking::Spoken;
+use crate::session::utterance::Progress;
 use crate::stage::{End, LetGo, ReplyToken, ThinkerRequest};
 
 pub(super) use close::Last;
@@ -70,6 +71,8 @@ pub(super) struct Turn {
     /// Held to the end: the voice works under it too.
     permit: Option<UtterancePermit>,
     writing: Writing,
+    /// What of it is spoken, if that is not all.
+    aloud: Option<Aloud>,
     voice: Option<Voice>,
     started: bool,
     /// Everything that was written.
@@ -123,7 +126,7 @@ impl fmt::Debug for Phase {
 pub(super) enum TurnEvent {
     Prepared(Box<Result<Prepared, ServeError>>),
     Thought(ReplyEvent),
-    Spoken(Spoken),
+    Spoken(Progress),
 }
 
 impl Turn {
@@ -164,11 +167,15 @@ impl Turn {
             ),
             false => None,
         };
-        let writing = Writing::new((chat.detokenizer)(), &settings.stop);
-        let writing = writing.map_err(|error| ServeError::InvalidField {
+        let empty = |error: EmptyStop| ServeError::InvalidField {
             field: "config.stop",
             problem: error.to_string(),
-        })?;
+        };
+        let writing = Writing::new((chat.detokenizer)(), &settings.stop).map_err(empty)?;
+        let aloud = match voice.is_some() && conversation.offers_tools() {
+            true => Some(Aloud::new((chat.detokenizer)(), &settings.stop).map_err(empty)?),
+            false => None,
+        };
         let room = Room {
             context: chat.info.max_context,
             max_tokens: settings.max_tokens,
@@ -203,6 +210,7 @@ impl Turn {
             placed,
             permit: None,
             writing,
+            aloud,
             voice,
             started: false,
             text: String::new(),
@@ -264,7 +272,7 @@ impl Turn {
             TurnEvent::Thought(ReplyEvent::End(end)) => self.thought(end, out, now),
             TurnEvent::Spoken(spoken) => {
                 if let Some(voice) = &mut self.voice {
-                    voice.spoken(spoken, now);
+                    voice.take(spoken, now);
                 }
             }
         }
@@ -275,6 +283,7 @@ impl Turn {
             permit,
             admitted,
             encoder,
+            recordings,
             fitted,
         } = prepared;
         self.permit = Some(permit);
@@ -282,6 +291,7 @@ impl Turn {
         figures.admitted = Some(admitted);
         figures.submitted = Some(now);
         figures.encoder = encoder;
+        figures.recordings = recordings;
         (figures.messages, figures.characters) = (fitted.messages, fitted.characters);
         figures.prompt_tokens = fitted.prompt.text_tokens();
         figures.prompt_audio = fitted.prompt.audio_rows();
@@ -316,6 +326,9 @@ impl Turn {
             trace: self.trace.clone(),
         };
         let reply = self.orchestrator.answer(spec)?;
+        if let Some(voice) = &mut self.voice {
+            voice.written_by(reply.progress().replica);
+        }
         self.phase = Phase::Thinking(Box::new(reply));
         Ok(())
     }
@@ -330,8 +343,9 @@ impl Turn {
             return self.fail(error);
         }
         let written = self.writing.push(token.id);
+        let aloud = self.aloud.as_mut().map(|aloud| aloud.push(token.id));
         let stopped = written.stopped;
-        self.write(written, out, now);
+        self.write(written, aloud, out, now);
         if stopped {
             self.finish(now);
         }
@@ -340,7 +354,8 @@ impl Turn {
     /// The thinker has ended.
     fn thought(&mut self, end: End, out: &mut Outbox, now: Stamp) {
         let written = self.writing.finish();
-        self.write(written, out, now);
+        let aloud = self.aloud.as_mut().map(Aloud::finish);
+        self.write(written, aloud, out, now);
         self.finish(now);
         match end {
             End::Stop => {}
@@ -356,9 +371,10 @@ impl Turn {
         }
     }
 
-    fn write(&mut self, written: Written, out: &mut Outbox, now: Stamp) {
+    /// Passes text on, to the voice that of it which is `aloud` if that is not all.
+    fn write(&mut self, written: Written, aloud: Option<Written>, out: &mut Outbox, now: Stamp) {
         if let Some(voice) = &mut self.voice {
-            voice.push(&written, now);
+            voice.push(aloud.as_ref().unwrap_or(&written), now);
         }
         if written.text.is_empty() {
             return;

@@ -7,7 +7,7 @@ use std::collections::VecDeque;
 
 use omni_text::{EmptyStop, Released, StopStrings};
 
-use crate::stage::Detokenizer;
+use crate::stage::{Detokenizer, TOOL_CALL};
 
 /// What a token gave.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -86,6 +86,45 @@ impl Writing {
     }
 }
 
+/// What of an answer is spoken where the model may ask for functions: all up to the first that it asks for.
+#[derive(Debug)]
+pub(super) struct Aloud {
+    writing: Writing,
+    over: bool,
+}
+
+impl Aloud {
+    /// # Errors
+    /// If one of `stops` is empty.
+    pub(super) fn new(detokenizer: Box<dyn Detokenizer>, stops: &[String]) -> Result<Self, EmptyStop> {
+        let [opens, _] = TOOL_CALL;
+        let stops: Vec<_> = stops.iter().cloned().chain([opens.to_owned()]).collect();
+        Ok(Self {
+            writing: Writing::new(detokenizer, &stops)?,
+            over: false,
+        })
+    }
+
+    /// The next token.
+    pub(super) fn push(&mut self, token: u32) -> Written {
+        self.unless_over(|writing| writing.push(token))
+    }
+
+    /// No more tokens come.
+    pub(super) fn finish(&mut self) -> Written {
+        self.unless_over(Writing::finish)
+    }
+
+    fn unless_over(&mut self, more: impl FnOnce(&mut Writing) -> Written) -> Written {
+        if self.over {
+            return Written::default();
+        }
+        let written = more(&mut self.writing);
+        self.over = written.stopped;
+        written
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -153,6 +192,15 @@ mod tests {
             Some("EN "),
             "held back together"
         );
+    }
+
+    #[test]
+    fn a_call_of_a_function_is_not_spoken_nor_what_follows_it() {
+        let mut aloud = Aloud::new(Box::<Bytes>::default(), &[]).unwrap();
+        let answer = "Let me <look>.<tool_call>{}</tool_call> Well.";
+        let mut spoken: String = answer.bytes().map(|byte| aloud.push(byte.into()).text).collect();
+        spoken += &aloud.finish().text;
+        assert_eq!(spoken, "Let me <look>.");
     }
 
     #[test]

@@ -100,7 +100,7 @@ impl Run {
     fn count(&mut self, message: &ChatMessage) {
         let written = message.parts.iter().map(|part| match part {
             Part::Text(text) => characters(text),
-            Part::Audio(_) => 0,
+            Part::Audio(_) | Part::Tool(_) => 0,
         });
         self.characters += written.sum::<usize>();
     }
@@ -156,7 +156,7 @@ impl Run {
 
 fn samples(part: &Part) -> usize {
     match part {
-        Part::Text(_) => 0,
+        Part::Text(_) | Part::Tool(_) => 0,
         Part::Audio(clip) => clip.samples().len(),
     }
 }

@@ -6,6 +6,7 @@ mod chat;
 mod converser;
 mod fleet;
 mod health;
+mod loading;
 mod log;
 mod metrics;
 mod model;
@@ -35,7 +36,7 @@ use crate::drain::Drain;
 use crate::grpc::{
     About, Access, Catalog, Chat, Door, Keys, Parcels, Riva, Services, Sights, Speech, Tls, serve,
 };
-use crate::openai::OpenAi;
+use crate::openai::{OpenAi, Sites};
 use crate::orchestrator::{AdmissionLimits, Orchestrator};
 use crate::session::{Recent, RecordSink, Registry, SessionDeps, SessionLimits};
 use crate::stage::SpeechBackend;
@@ -136,7 +137,7 @@ impl App {
         let orchestrator = Orchestrator::new(admission_limits(config), CancellationToken::clone(&draining));
         let traces = traces::Prepared::new(config.traces.as_ref())?;
         let metrics =
-            Metrics::start(&config.metrics, &orchestrator, &tasks, clock, config.max_active).await?;
+            Metrics::start(&config.metrics, &orchestrator, &tasks, clock, (config.max_active, config.log_format)).await?;
         let traces = traces.start(metrics.telemetry(), &orchestrator);
         let sinks = traces.observe(metrics.observe(sinks));
         let sinks = admin::beside(&recent, clock, sinks);
@@ -148,12 +149,7 @@ impl App {
             stop: CancellationToken::clone(&stop),
         };
 
-        let (board, health) = HealthBoard::new(
-            draining.clone(),
-            config.metrics.service,
-            config.admin_listen.is_some(),
-        )
-        .await;
+        let (board, health, operators) = HealthBoard::new(draining.clone(), config.metrics.service).await;
         let origins = config
             .cors_origins
             .iter()
@@ -169,6 +165,8 @@ impl App {
             cors_origins: origins.collect::<Result<_, _>>().context("--cors-origin")?,
             connections: metrics.connections(Listener::Callers),
         };
+        let has_keys = config.api_keys.is_some();
+        metrics.open(access.tls.as_ref(), &access.keys, has_keys)?;
         let (max_sessions, most) = (config.max_sessions, config.connections.message_bytes);
         let door = Door::new(deps, Arc::clone(&tasks), registry.clone(), max_sessions, most);
         let speech = Arc::new(Speech::new(door.clone()));
@@ -187,6 +185,11 @@ impl App {
             access.keys.clone(),
             parcels.clone(),
             access.limits.request_time,
+            Sites {
+                metrics: metrics.address(),
+                encrypted: config.tls.is_some(),
+                strict: config.strict,
+            },
         );
         let services = Services {
             speech,
@@ -194,7 +197,7 @@ impl App {
             catalog,
             riva: Riva::new(door, parcels),
             measurements: metrics.measurements(&stop),
-            routes: openai.routes(),
+            routes: metrics.routes(openai.routes()),
         };
         let closing = CancellationToken::clone(&close).cancelled_owned();
         let calls = metrics.calls()?;
@@ -213,12 +216,12 @@ impl App {
         };
         let admin = match config.admin_listen {
             Some(wanted) => {
-                let (health, calls) = (health.clone(), calls.clone());
+                let calls = calls.clone();
                 let access = Access {
                     connections: metrics.connections(Listener::Operators),
                     ..access.clone()
                 };
-                Some(AdminListener::start(wanted, sights, health, calls, access).await?)
+                Some(AdminListener::start(wanted, sights, operators, calls, access).await?)
             }
             None => None,
         };
@@ -437,6 +440,33 @@ mod tests {
 
     use super::*;
     use crate::config::RawConfig;
+
+    #[tokio::test]
+    async fn a_model_that_is_never_read_is_told_and_keeps_nobody_from_ending() {
+        let config = RawConfig::try_parse_from([
+            "omni-server",
+            "--listen",
+            "127.0.0.1:0",
+            "--metrics-listen",
+            "off",
+            "--set",
+            "load_timeout=50ms",
+        ])
+        .unwrap()
+        .validate()
+        .unwrap();
+        let (release, held) = std::sync::mpsc::channel::<()>();
+        let load = move || -> anyhow::Result<LoadedModel> {
+            // Until the test is over.
+            let _ = held.recv();
+            anyhow::bail!("too late")
+        };
+        let mut app = App::start(&config, Sinks::log(), load).await.unwrap();
+        let error = app.ready().await.unwrap_err().to_string();
+        assert!(error.contains("no progress for 50ms (load_timeout)"), "{error}");
+        app.shut_down(std::future::ready(())).await;
+        drop(release);
+    }
 
     #[tokio::test]
     async fn a_listener_that_failed_is_no_obstacle_to_shutting_down() {

@@ -327,7 +327,7 @@ impl ServeError {
             Self::SlowReader(_) => "SLOW_READER",
             Self::ApiKeyMissing => "API_KEY_MISSING",
             Self::ApiKeyInvalid => "API_KEY_INVALID",
-            Self::ScopeMissing(_) => "METHOD_NOT_ALLOWED",
+            Self::ScopeMissing(_) => "SCOPE_MISSING",
             Self::StageNotFound { .. } => "STAGE_NOT_FOUND",
             Self::ReplicaNotFound { .. } => "REPLICA_NOT_FOUND",
             Self::SessionNotFound { .. } => "SESSION_NOT_FOUND",

@@ -1,20 +1,26 @@
 //! OpenAI's HTTP API, over the same services as gRPC: JSON in, `omni.v1` messages to the service, JSON or audio out.
 //!
-//! In: `POST /v1/audio/speech`, `GET /v1/audio/voices`, `GET /v1/models`, `POST /v1/chat/completions`. What changes an answer and
-//! cannot be honoured is refused by name, except for compressed formats that nothing here writes: those who ask for MP3
-//! or AAC get WAV in one piece, also where they asked for events, and its content type says so: every client's default is MP3.
+//! In: `POST /v1/audio/speech`, `GET /v1/audio/voices`, `GET /v1/audio/models`, `GET /v1/models`, `POST /v1/chat/completions`, the
+//! health of the server, and every path that does not exist. What changes an answer and cannot be honoured is refused by name. Hints
+//! that the model cannot follow are ignored, unless the server is strict, and the header `x-omni-ignored` names them.
 
 mod answer;
+mod calls;
 mod chat;
 mod error;
+mod index;
+mod json;
 mod lean;
 mod listing;
+mod missing;
+mod notes;
 pub mod parsers;
 mod question;
 mod sound;
 mod speech;
 
 use std::error::Error;
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -23,8 +29,9 @@ use axum::body::{Body, to_bytes};
 use axum::http::header::CONTENT_TYPE;
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, HeaderValue, StatusCode};
+use axum::middleware::from_fn;
 use axum::response::{IntoResponse as _, Response};
-use axum::routing::{any, get, post};
+use axum::routing::{get, post};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 use tonic::Status;
@@ -33,10 +40,22 @@ use tonic::metadata::MetadataMap;
 use self::error::ApiError;
 use crate::caller::Caller;
 use crate::config::Scope;
-use crate::grpc::{Catalog, Chat, Hold, Keys, Parcels, Speech, status};
+use crate::error::ServeError;
+use crate::grpc::{Catalog, Chat, Hold, Keys, Parcels, Speech, party, status};
 
 /// Longest body, in bytes, that is read where others' audio passes.
 const SHORT: usize = 32 << 10;
+
+/// What the routes say about the server besides its services.
+#[derive(Debug, Clone, Copy)]
+pub struct Sites {
+    /// Where metrics are read, if they are.
+    pub metrics: Option<SocketAddr>,
+    /// Whether the port is encrypted.
+    pub encrypted: bool,
+    /// Whether hints that cannot be followed are refused.
+    pub strict: bool,
+}
 
 /// The services that answer.
 #[derive(Debug, Clone)]
@@ -48,6 +67,7 @@ pub struct OpenAi {
     parcels: Parcels,
     /// How long a body may take to come.
     body_time: Duration,
+    sites: Sites,
 }
 
 impl OpenAi {
@@ -61,6 +81,7 @@ impl OpenAi {
         keys: Keys,
         parcels: Parcels,
         body_time: Duration,
+        sites: Sites,
     ) -> Self {
         Self {
             speech,
@@ -69,6 +90,7 @@ impl OpenAi {
             keys,
             parcels,
             body_time,
+            sites,
         }
     }
 
@@ -76,6 +98,14 @@ impl OpenAi {
     fn allow(&self, head: &Parts, scope: Option<Scope>) -> Result<Caller, ApiError> {
         let allowed = self.keys.allow(&head.headers, &head.extensions, scope);
         allowed.map_err(|error| ApiError::new(&status(&error), &[]))
+    }
+
+    /// Who sent a request for a list of names, which needs no key; a key that is not good is refused all the same.
+    fn allow_listing(&self, head: &Parts) -> Result<Caller, ApiError> {
+        match self.keys.allow(&head.headers, &head.extensions, None) {
+            Err(ServeError::ApiKeyMissing) => Ok(Caller::anonymous(party(&head.extensions))),
+            allowed => allowed.map_err(|error| ApiError::new(&status(&error), &[])),
+        }
     }
 
     /// What `then` makes of the JSON of a body of at most `limit` bytes. It must be called JSON: a browser lets any page send what is
@@ -133,14 +163,23 @@ impl OpenAi {
     /// The routes.
     pub fn routes(self) -> Router {
         Router::new()
+            .route("/", get(index::index))
+            .route("/v1", get(index::index))
+            .route("/v1/", get(index::index))
+            .route("/health", get(index::health))
+            .route("/healthz", get(index::health))
+            .route("/readyz", get(index::health))
+            .route("/livez", get(index::alive))
             .route("/v1/audio/speech", post(speech::create))
             .route("/v1/audio/voices", get(listing::voices))
+            .route("/v1/audio/models", get(listing::speech_models))
             .route("/v1/models", get(listing::models))
-            .route("/v1/models/{id}", get(listing::model))
+            .route("/v1/models/{*id}", get(listing::model))
             .route("/v1/chat/completions", post(chat::create))
-            .route("/v1/{*rest}", any(unknown))
-            .method_not_allowed_fallback(wrong_method)
+            .fallback(missing::route)
+            .method_not_allowed_fallback(missing::method)
             .with_state(self)
+            .layer(from_fn(notes::refusals))
     }
 }
 
@@ -160,16 +199,6 @@ fn refusal(error: &axum::Error) -> Option<&Status> {
 fn body(value: &Value) -> Response {
     let kind = HeaderValue::from_static("application/json");
     ([(CONTENT_TYPE, kind)], value.to_string()).into_response()
-}
-
-async fn wrong_method() -> ApiError {
-    let problem = "this route takes another method";
-    ApiError::unread(StatusCode::METHOD_NOT_ALLOWED, "method_not_allowed", problem)
-}
-
-async fn unknown() -> ApiError {
-    let problem = "there is no such route here";
-    ApiError::unread(StatusCode::NOT_FOUND, "route_not_found", problem)
 }
 
 /// A message to a service, with what the HTTP request says about its caller.

@@ -1,12 +1,12 @@
-//! HTTP/1.1 to a test server, for callers that speak no HTTP/2.
+//! HTTP to a test server, for callers that speak no gRPC.
 
 use std::net::SocketAddr;
 
 use http_body_util::{BodyExt as _, Full};
-use hyper::body::Bytes;
+use hyper::body::{Bytes, Incoming};
 use hyper::header::{CONTENT_TYPE, HOST};
-use hyper::{HeaderMap, Request, StatusCode};
-use hyper_util::rt::TokioIo;
+use hyper::{HeaderMap, Request, Response, StatusCode};
+use hyper_util::rt::{TokioExecutor, TokioIo};
 use tokio::net::TcpStream;
 
 use crate::server::TestServer;
@@ -72,14 +72,44 @@ pub async fn http_to(
         request = request.header(*name, *value);
     }
     let request = request.body(Full::new(body.into())).expect("a request");
-    let (head, body) = sender
-        .send_request(request)
-        .await
-        .expect("an answer")
-        .into_parts();
-    let body = body.collect().await.expect("a whole body");
+    let answer = sender.send_request(request).await.expect("an answer");
+    let answer = whole(answer).await;
     drop(sender);
     let _ = connection.await;
+    answer
+}
+
+/// Asks whoever listens at `address`, by HTTP/2.
+///
+/// # Panics
+/// If the connection breaks before the answer has come in full.
+pub async fn http2(
+    address: SocketAddr,
+    method: &str,
+    path: &str,
+    headers: &[(&str, &str)],
+    body: impl Into<Bytes>,
+) -> HttpAnswer {
+    let stream = TcpStream::connect(address).await.expect("the server listens");
+    let handshake = hyper::client::conn::http2::handshake(TokioExecutor::new(), TokioIo::new(stream));
+    let (mut sender, connection) = handshake.await.expect("a connection");
+    let connection = tokio::spawn(connection);
+    let mut request = Request::builder().method(method);
+    request = request.uri(format!("http://{address}{path}"));
+    for (name, value) in headers {
+        request = request.header(*name, *value);
+    }
+    let request = request.body(Full::new(body.into())).expect("a request");
+    let answer = sender.send_request(request).await.expect("an answer");
+    let answer = whole(answer).await;
+    drop(sender);
+    let _ = connection.await;
+    answer
+}
+
+async fn whole(answer: Response<Incoming>) -> HttpAnswer {
+    let (head, body) = answer.into_parts();
+    let body = body.collect().await.expect("a whole body");
     HttpAnswer {
         status: head.status,
         headers: head.headers,

@@ -46,11 +46,11 @@ pub use fake::{
 pub use gate::{Fuse, Gate};
 pub use held::Held;
 pub use history::{History, check};
-pub use http::{HttpAnswer, http, http_to};
+pub use http::{HttpAnswer, http, http_to, http2};
 pub use line::Line;
 pub use metrics::{Reading, Sample, TEXT, get, speak, vanish};
 pub use process::ServerProcess;
 pub use python::python;
 pub use remote::{Chunks, RemoteStage};
-pub use server::{Edges, Records, TestServer};
+pub use server::{Edges, Records, TestServer, arguments_only};
 pub use wire::{Ending, Received};

@@ -1,9 +1,10 @@
 //! A server on a free port, taken down with its test.
 
+use std::ffi::OsString;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use clap::Parser as _;
+use clap::{CommandFactory as _, FromArgMatches as _};
 use omni_proto::v1::admin_service_client::AdminServiceClient;
 use omni_proto::v1::catalog_service_client::CatalogServiceClient;
 use omni_proto::v1::chat_service_client::ChatServiceClient;
@@ -159,10 +160,27 @@ impl TestServer {
         Self::adjusted(args, |_| {}, load).await
     }
 
+    /// A scripted model behind a server that tells these sinks what happens; nothing is in `records` and `edges`.
+    pub async fn observed(args: &[&str], sinks: Sinks, script: FakeScript) -> Self {
+        let load = move || Ok(FakeSpeech::new(script));
+        let mut server = Self::started(args, |_| {}, Some(sinks), load).await;
+        server.app.ready().await.expect("the fake model loads");
+        server
+    }
+
     /// The same with a configuration that `adjust` changes: for what can only be said by variables of the environment.
     pub async fn adjusted<B: SpeechBackend>(
         args: &[&str],
         adjust: impl FnOnce(&mut Config),
+        load: impl FnOnce() -> anyhow::Result<B> + Send + 'static,
+    ) -> Self {
+        Self::started(args, adjust, None, load).await
+    }
+
+    async fn started<B: SpeechBackend>(
+        args: &[&str],
+        adjust: impl FnOnce(&mut Config),
+        sinks: Option<Sinks>,
         load: impl FnOnce() -> anyhow::Result<B> + Send + 'static,
     ) -> Self {
         let own = [
@@ -178,16 +196,16 @@ impl TestServer {
             false => &["--max-active", "64"],
         };
         let args = own.iter().chain(active).chain(args);
-        let mut config = RawConfig::try_parse_from(args)
+        let mut config = arguments_only(args)
             .expect("arguments")
             .validate()
             .expect("a configuration");
         adjust(&mut config);
         let (records, edges) = (Records::default(), Edges::default());
-        let sinks = Sinks {
+        let sinks = sinks.unwrap_or_else(|| Sinks {
             records: Arc::new(records.clone()),
             edges: Arc::new(edges.clone()),
-        };
+        });
         let app = App::start(&config, sinks, load).await.expect("a free port");
         let channel = match config.tls {
             None => connect(&app).await,
@@ -331,6 +349,17 @@ impl TestServer {
     pub async fn stop(self) {
         self.app.shut_down(std::future::ready(())).await;
     }
+}
+
+/// A configuration of `args` alone, of which no variable of the tester's environment changes anything.
+///
+/// # Errors
+/// If they are not what the server takes.
+pub fn arguments_only(
+    args: impl IntoIterator<Item = impl Into<OsString> + Clone>,
+) -> Result<RawConfig, clap::Error> {
+    let command = RawConfig::command().mut_args(|arg| arg.env(None::<&'static str>));
+    RawConfig::from_arg_matches(&command.try_get_matches_from(args)?)
 }
 
 fn endpoint(app: &App) -> Endpoint {

@@ -86,15 +86,37 @@ async fn speech_is_the_audio_that_other_callers_get() {
 }
 
 #[tokio::test]
-async fn who_asks_for_nothing_or_for_mp3_gets_wav_and_is_told() {
+async fn mp3_is_what_is_sent_where_no_format_is_asked_for() {
     let server = TestServer::fake(FakeScript::default(), &[]).await;
-    for more in [
-        json!({}),
-        json!({"response_format": "mp3", "stream_format": "sse"}),
-    ] {
+    for more in [json!({}), json!({"response_format": "mp3"})] {
         let answer = speech(&server, more).await;
-        assert_eq!((answer.status, answer.kind()), (StatusCode::OK, "audio/wav"));
-        assert_eq!(&answer.body[..4], b"RIFF");
+        assert_eq!((answer.status, answer.kind()), (StatusCode::OK, "audio/mpeg"));
+        // The header of a frame of Layer III.
+        assert_eq!((answer.body[0], answer.body[1] & 0xE6), (0xFF, 0xE2));
+    }
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn text_with_nothing_to_speak_is_a_file_of_silence_in_every_format() {
+    let server = TestServer::fake(FakeScript::default(), &[]).await;
+    for input in ["", " ", "\n"] {
+        for (format, begins) in [
+            ("wav", &b"RIFF"[..]),
+            ("mp3", &[0xFF][..]),
+            ("aac", &[0xFF, 0xF1][..]),
+            ("opus", &b"OggS"[..]),
+            ("flac", &b"fLaC"[..]),
+        ] {
+            let answer = speech(&server, json!({"input": input, "response_format": format})).await;
+            assert_eq!(answer.status, StatusCode::OK, "{input:?} as {format}");
+            assert!(answer.body.starts_with(begins), "{input:?} as {format}");
+        }
+        let pcm = speech(&server, json!({"input": input, "response_format": "pcm"})).await;
+        assert!(
+            !pcm.body.is_empty() && pcm.body.iter().all(|&byte| byte == 0),
+            "{input:?}"
+        );
     }
     server.stop().await;
 }
@@ -115,12 +137,13 @@ async fn pcm_has_24000_samples_a_second_whatever_the_model_has() {
 async fn formats_and_speed_are_those_that_were_asked_for() {
     let server = TestServer::fake(FakeScript::default(), &[]).await;
     for (name, kind, begins) in [
-        ("opus", "audio/ogg; codecs=opus", b"OggS"),
-        ("flac", "audio/flac", b"fLaC"),
+        ("opus", "audio/ogg; codecs=opus", &b"OggS"[..]),
+        ("flac", "audio/flac", &b"fLaC"[..]),
+        ("aac", "audio/aac", &[0xFF, 0xF1][..]),
     ] {
         let answer = speech(&server, json!({"response_format": name})).await;
         assert_eq!((answer.status, answer.kind()), (StatusCode::OK, kind));
-        assert_eq!(&answer.body[..4], begins);
+        assert!(answer.body.starts_with(begins), "{name}");
     }
     let length = async |speed: f64| {
         let answer = speech(&server, json!({"response_format": "pcm", "speed": speed})).await;
@@ -134,10 +157,10 @@ async fn formats_and_speed_are_those_that_were_asked_for() {
 #[tokio::test]
 async fn events_carry_the_same_audio_and_what_was_used() {
     let server = TestServer::fake(FakeScript::default(), &[]).await;
-    let plain = speech(&server, json!({"response_format": "wav", "seed": 7})).await;
+    let plain = speech(&server, json!({"response_format": "flac", "seed": 7})).await;
     let told = speech(
         &server,
-        json!({"response_format": "wav", "seed": 7, "stream_format": "sse"}),
+        json!({"response_format": "flac", "seed": 7, "stream_format": "sse"}),
     )
     .await;
     let events: Vec<Value> = events(&told)
@@ -162,7 +185,11 @@ async fn events_carry_the_same_audio_and_what_was_used() {
 async fn every_voice_of_openai_speaks_and_voices_are_listed() {
     let server = TestServer::fake(FakeScript::default(), &[]).await;
     let listed = parsed(&get(&server, "/v1/audio/voices").await);
-    let own = listed["voices"].as_array().expect("voices");
+    let own = listed["names"].as_array().expect("names");
+    let shown = listed["voices"].as_array().expect("voices");
+    let ids: Vec<_> = shown.iter().map(|voice| voice["id"].clone()).collect();
+    assert_eq!(ids, *own);
+    assert!(shown.iter().all(|voice| voice["name"].is_string()), "{listed}");
     let aliases = listed["aliases"].as_object().expect("aliases");
     assert_eq!(aliases.len(), 13, "{aliases:?}");
     assert!(aliases.values().all(|meant| own.contains(meant)));
@@ -203,10 +230,6 @@ async fn what_cannot_be_honoured_is_refused_by_the_name_that_openai_has_for_it()
             speech(&server, json!({"stream_format": "smoke"})).await,
             "stream_format",
         ),
-        (
-            speech(&server, json!({"instructions": "Whisper."})).await,
-            "instructions",
-        ),
         (chat(&server, json!({"n": 2})).await, "n"),
         (chat(&server, json!({"tools": [{}]})).await, "tools"),
         (chat(&server, json!({"temperature": -1})).await, "temperature"),
@@ -216,7 +239,7 @@ async fn what_cannot_be_honoured_is_refused_by_the_name_that_openai_has_for_it()
         ),
         (chat(&server, json!({"modalities": ["audio"]})).await, "audio"),
         (
-            chat(&server, json!({"messages": [{"role": "tool", "content": ""}]})).await,
+            chat(&server, json!({"messages": [{"role": "robot", "content": ""}]})).await,
             "messages",
         ),
         (
@@ -348,8 +371,9 @@ client = OpenAI(base_url=sys.argv[1], api_key="none", max_retries=0)
 model = client.models.list().data[0].id
 text = sys.argv[2]
 print("speech", len(client.audio.speech.create(model=model, voice="alloy", input=text, response_format="wav").read()))
-with client.audio.speech.with_streaming_response.create(model=model, voice="verse", input=text, response_format="wav") as answer:
+with client.audio.speech.with_streaming_response.create(model="gpt-4o-mini-tts", voice="verse", input=text, response_format="wav", instructions="Speak cheerfully.") as answer:
     print("streamed", sum(len(piece) for piece in answer.iter_bytes()))
+    print("ignored", answer.headers["x-omni-ignored"])
 messages = [{"role": "system", "content": "Be kind."}, {"role": "user", "content": "ab"}]
 print("written", client.chat.completions.create(model=model, messages=messages).choices[0].message.content)
 heard = client.chat.completions.create(
@@ -358,16 +382,30 @@ audio = heard.choices[0].message.audio
 print("heard", len(base64.b64decode(audio.data)), audio.transcript)
 chunks = client.chat.completions.create(model=model, messages=messages, stream=True)
 print("chunks", "".join(chunk.choices[0].delta.content or "" for chunk in chunks))
+with client.chat.completions.stream(
+    model=model, messages=messages, modalities=["text", "audio"], audio={"voice": "alloy", "format": "pcm16"}) as stream:
+    stream.until_done()
+    name = stream.get_final_completion().choices[0].message.audio.id
+print("one name", name.count("audio_") == 1)
+tools = [{"type": "function", "function": {"name": "weather", "parameters": {"type": "object", "properties": {}}}}]
+messages = [{"role": "user", "content": 'say <tool_call>{"name": "weather", "arguments": {"city": "Oslo"}}</tool_call>'}]
+with client.chat.completions.stream(model="gpt-4o", messages=messages, tools=tools) as stream:
+    stream.until_done()
+    call = stream.get_final_completion().choices[0].message.tool_calls[0].function
+print("calls", call.name, call.arguments)
 try:
     client.audio.speech.create(model=model, voice="nobody", input=text)
 except BadRequestError as error:
-    print("refused", error.code, error.param)
+    print("refused", error.code, error.param, error.request_id)
 "#;
 
 #[tokio::test]
 async fn openais_own_client_speaks_and_converses() {
     let server = TestServer::fake(FakeScript::default(), &[]).await;
-    let own = speech(&server, json!({})).await.body.len();
+    let own = speech(&server, json!({"response_format": "wav"}))
+        .await
+        .body
+        .len();
     let text = parsed(&chat(&server, json!({})).await)["choices"][0]["message"]["content"].clone();
     let text = text.as_str().expect("text").to_owned();
     let url = format!("http://{}/v1", server.app.address());
@@ -376,13 +414,19 @@ async fn openais_own_client_speaks_and_converses() {
     };
     let lines: Vec<_> = said.lines().collect();
     assert_eq!(lines[..2], [format!("speech {own}"), format!("streamed {own}")]);
-    assert_eq!(lines[2], format!("written {text}"));
+    assert_eq!(lines[2], "ignored instructions");
+    assert_eq!(lines[3], format!("written {text}"));
     assert!(
-        lines[3].starts_with("heard ") && lines[3].ends_with(&text),
+        lines[4].starts_with("heard ") && lines[4].ends_with(&text),
         "{said}"
     );
-    assert_eq!(lines[4], format!("chunks {text}"));
-    assert_eq!(lines[5], "refused voice_not_found voice");
+    assert_eq!(lines[5], format!("chunks {text}"));
+    assert_eq!(lines[6], "one name True");
+    assert_eq!(lines[7], "calls weather {\"city\": \"Oslo\"}");
+    assert!(
+        lines[8].starts_with("refused voice_not_found voice req_"),
+        "{said}"
+    );
     server.stop().await;
 }
 

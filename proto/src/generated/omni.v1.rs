@@ -16,7 +16,7 @@ pub struct SamplingParams {
     #[prost(float, optional, tag = "4")]
     pub repetition_penalty: ::core::option::Option<f32>,
     /// The same seed, input, voice and settings give the same output, whatever else the server is doing.
-    /// Absent: the server draws one and reports it in Outcome.seed.
+    /// Absent: the server draws one below 2^53, which every JSON reader keeps exact, and reports it in Outcome.seed.
     #[prost(uint64, optional, tag = "5")]
     pub seed: ::core::option::Option<u64>,
     /// Most outputs per piece of work. For speech: codec frames per utterance. For chat: see ChatConfig.
@@ -117,6 +117,10 @@ pub struct Outcome {
     /// The seed that was used. Send it back as SamplingParams.seed to get the same output again.
     #[prost(uint64, optional, tag = "5")]
     pub seed: ::core::option::Option<u64>,
+    /// What was warned of on the way, once more. NOTHING_SPEAKABLE: the text has nothing to speak, and its audio is a short silence.
+    /// CHARACTERS_SKIPPED: the voice has no sounds for some of it, which is left out.
+    #[prost(message, repeated, tag = "6")]
+    pub warnings: ::prost::alloc::vec::Vec<Warning>,
 }
 /// Something the caller may want to know that did not stop the work.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
@@ -198,7 +202,7 @@ pub struct AudioFormat {
     /// How samples are encoded.
     #[prost(enumeration = "AudioEncoding", tag = "1")]
     pub encoding: i32,
-    /// Samples per second and channel. 0: the model's native rate (for G.711: 8000; for Opus: the next one that it takes),
+    /// Samples per second and channel. 0: the model's native rate (for G.711: 8000; for Opus, MP3 and AAC: the next one that it takes),
     /// which SpeechSessionReady and ChatSessionReady report.
     #[prost(uint32, tag = "2")]
     pub sample_rate_hz: u32,
@@ -214,8 +218,8 @@ pub struct AudioDelivery {
     pub format: ::core::option::Option<AudioFormat>,
     /// Playing time of every message but the last, which may be shorter. Absent or 0: as produced, which gives the first sound
     /// earliest. PCM, WAV and G.711: 2.5 ms to 5 s. Opus: packets of 2.5, 5, 10, 20, 40 or 60 ms. Ogg Opus: pages of 10 ms or a
-    /// multiple of 20 ms up to 1 s, the first of which plays 6.5 ms less. FLAC: frames of 2.5 to 80 ms. What is no whole number of
-    /// samples is refused.
+    /// multiple of 20 ms up to 1 s, the first of which plays 6.5 ms less. FLAC: frames of 2.5 to 80 ms. MP3 and AAC have frames
+    /// of a length of their own, and take none. What is no whole number of samples is refused.
     #[prost(message, optional, tag = "2")]
     pub frame_duration: ::core::option::Option<::prost_types::Duration>,
     /// Do not run further ahead of a listener than this, who plays what comes as it comes, and waits when nothing is left; bounds
@@ -269,7 +273,8 @@ pub struct TimedText {
 /// names those it does.
 ///
 /// What the server sends is one channel at 8000 to 48000 Hz: any rate as PCM, WAV and FLAC, 8000 or 16000 as G.711, 8000,
-/// 12000, 16000, 24000 or 48000 as Opus. The chunks of an utterance or response make one stream when they are joined.
+/// 12000, 16000, 24000 or 48000 as Opus, 8000, 11025, 12000, 16000, 22050, 24000, 32000, 44100 or 48000 as MP3 and AAC. The chunks
+/// of an utterance or response make one stream when they are joined.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, ::prost::Enumeration)]
 #[repr(i32)]
 pub enum AudioEncoding {
@@ -296,8 +301,12 @@ pub enum AudioEncoding {
     /// Signed 16-bit samples in frames of 40 ms, or of AudioDelivery.frame_duration. The header precedes the first frame; it leaves the length and the checksum
     /// of the samples unknown.
     Flac = 8,
-    /// MP3; not offered.
+    /// MPEG Layer III: 64 kbit/s up to 12000 Hz, 96 at 16000 Hz, 128 at 22050 and 24000 Hz, about 128 above. The sound begins 1105
+    /// samples after the first sample and the last frame is filled up with silence: both are counted in AudioChunk.
     Mp3 = 9,
+    /// AAC-LC in ADTS frames of 1024 samples, 3 bits per sample. The sound begins 1024 samples after the first sample and the last frame
+    /// is filled up with silence: both are counted in AudioChunk.
+    Aac = 10,
 }
 impl AudioEncoding {
     /// String value of the enum field names used in the ProtoBuf definition.
@@ -316,6 +325,7 @@ impl AudioEncoding {
             Self::Wav => "AUDIO_ENCODING_WAV",
             Self::Flac => "AUDIO_ENCODING_FLAC",
             Self::Mp3 => "AUDIO_ENCODING_MP3",
+            Self::Aac => "AUDIO_ENCODING_AAC",
         }
     }
     /// Creates an enum from field names used in the ProtoBuf definition.
@@ -331,6 +341,7 @@ impl AudioEncoding {
             "AUDIO_ENCODING_WAV" => Some(Self::Wav),
             "AUDIO_ENCODING_FLAC" => Some(Self::Flac),
             "AUDIO_ENCODING_MP3" => Some(Self::Mp3),
+            "AUDIO_ENCODING_AAC" => Some(Self::Aac),
             _ => None,
         }
     }
@@ -358,7 +369,8 @@ pub struct VoiceClone {
     #[prost(string, tag = "3")]
     pub transcript: ::prost::alloc::string::String,
 }
-/// How to speak. Fields that the model cannot honour are refused with INVALID_ARGUMENT, never ignored.
+/// How to speak. Fields that the model cannot honour are refused with INVALID_ARGUMENT, except `style_instructions`, which are a
+/// hint.
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct SpeechConfig {
     /// Empty: the server's default. See CatalogService.ListModels.
@@ -373,19 +385,22 @@ pub struct SpeechConfig {
     /// Format and pacing of the audio.
     #[prost(message, optional, tag = "4")]
     pub output: ::core::option::Option<AudioDelivery>,
-    /// 0.5 to 2; 1 is the model's own speed. The pitch stays.
+    /// 0.25 to 4; 1 is the model's own speed. The pitch stays.
     #[prost(double, optional, tag = "5")]
     pub speed: ::core::option::Option<f64>,
     /// Decibels relative to the model's own level, -96 to 16. What becomes too loud is limited softly.
     #[prost(double, optional, tag = "6")]
     pub volume_gain_db: ::core::option::Option<f64>,
-    /// How to speak, in words.
+    /// How to speak, in words. A model that follows none ignores them, and a warning, reason FIELD_IGNORED, follows `ready`; a server
+    /// that was started with --strict refuses them.
     #[prost(string, tag = "7")]
     pub style_instructions: ::prost::alloc::string::String,
-    /// Phrases with a pronunciation of their own.
+    /// Phrases with a pronunciation of their own. Reserved for models that take them: no model of this release does, and the field is
+    /// refused.
     #[prost(message, repeated, tag = "8")]
     pub pronunciations: ::prost::alloc::vec::Vec<Pronunciation>,
-    /// Speak in this voice instead of a named one.
+    /// Speak in this voice instead of a named one. Reserved for models that clone voices: no model of this release does, and the field
+    /// is refused.
     #[prost(message, optional, tag = "9")]
     pub clone: ::core::option::Option<VoiceClone>,
     /// How the model draws its outputs.
@@ -423,7 +438,8 @@ pub mod speak_request {
         /// Speak what is gathered now; the utterance goes on.
         #[prost(message, tag = "3")]
         Flush(super::FlushText),
-        /// No more text for this utterance. Without an open utterance it is answered by a `done` with no audio.
+        /// No more text for this utterance. Without an open utterance it is answered by a `done` with no audio. Text with nothing to
+        /// speak is answered by a short silence and a warning, which is in its `done`, too.
         #[prost(message, tag = "4")]
         Finish(super::FinishUtterance),
         /// Stop speaking. Without anything to stop it does nothing.
@@ -1070,7 +1086,7 @@ pub struct AudioClip {
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct ContentPart {
     /// One form.
-    #[prost(oneof = "content_part::Part", tags = "1, 2")]
+    #[prost(oneof = "content_part::Part", tags = "1, 2, 3, 4, 5")]
     pub part: ::core::option::Option<content_part::Part>,
 }
 /// Nested message and enum types in `ContentPart`.
@@ -1084,7 +1100,49 @@ pub mod content_part {
         /// Speech or other sound; of ROLE_USER only.
         #[prost(message, tag = "2")]
         Audio(super::AudioClip),
+        /// A function that the model may ask for; of ROLE_SYSTEM only. A model that asks for none ignores it, and a warning, reason
+        /// FIELD_IGNORED, follows `ready`; a server that was started with --strict refuses it.
+        #[prost(message, tag = "3")]
+        Tool(super::ToolDefinition),
+        /// The model asked for a function; of ROLE_ASSISTANT only.
+        #[prost(message, tag = "4")]
+        ToolCall(super::ToolCall),
+        /// What a function gave; of ROLE_USER only.
+        #[prost(message, tag = "5")]
+        ToolResult(super::ToolResult),
     }
+}
+/// A function that the model may ask its caller to call. It asks within its text, as it was trained to: JSON with `name` and
+/// `arguments` between `<tool_call>` and `</tool_call>`. That is written to the caller as it is, and from there on the response is not
+/// spoken.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct ToolDefinition {
+    /// Its name; never empty.
+    #[prost(string, tag = "1")]
+    pub name: ::prost::alloc::string::String,
+    /// What it does.
+    #[prost(string, tag = "2")]
+    pub description: ::prost::alloc::string::String,
+    /// JSON schema of its arguments, an object. Empty: {}.
+    #[prost(string, tag = "3")]
+    pub parameters: ::prost::alloc::string::String,
+}
+/// The model asked for a function.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct ToolCall {
+    /// Which.
+    #[prost(string, tag = "1")]
+    pub name: ::prost::alloc::string::String,
+    /// What with: a JSON object. Empty: {}.
+    #[prost(string, tag = "2")]
+    pub arguments: ::prost::alloc::string::String,
+}
+/// What a function gave.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct ToolResult {
+    /// As text, often JSON.
+    #[prost(string, tag = "1")]
+    pub content: ::prost::alloc::string::String,
 }
 /// What somebody says.
 #[derive(Clone, PartialEq, ::prost::Message)]
@@ -1403,7 +1461,7 @@ pub mod generate_response {
 pub enum Role {
     /// Refused.
     Unspecified = 0,
-    /// How the model shall behave. Only as the first message of a conversation, with text alone, and only where
+    /// How the model shall behave. Only as the first message of a conversation, with text and tools alone, and only where
     /// ChatConfig.instructions is empty.
     System = 1,
     /// The caller's side.
@@ -1483,7 +1541,7 @@ pub mod chat_service_client {
     ///
     /// Errors that end the call are gRPC statuses; a response that fails alone ends with a ResponseDone whose
     /// Outcome.error is set, and the conversation goes on. Both carry google.rpc.ErrorInfo with domain "omni" and a
-    /// stable reason. Whatever the server cannot honour it refuses; it ignores nothing that is set.
+    /// stable reason. Whatever the server cannot honour it refuses; it ignores nothing that is set but tools, with a warning.
     #[derive(Debug, Clone)]
     pub struct ChatServiceClient<T> {
         inner: tonic::client::Grpc<T>,
@@ -1694,7 +1752,7 @@ pub mod chat_service_server {
     ///
     /// Errors that end the call are gRPC statuses; a response that fails alone ends with a ResponseDone whose
     /// Outcome.error is set, and the conversation goes on. Both carry google.rpc.ErrorInfo with domain "omni" and a
-    /// stable reason. Whatever the server cannot honour it refuses; it ignores nothing that is set.
+    /// stable reason. Whatever the server cannot honour it refuses; it ignores nothing that is set but tools, with a warning.
     #[derive(Debug)]
     pub struct ChatServiceServer<T> {
         inner: Arc<T>,
@@ -1932,6 +1990,9 @@ pub struct Model {
     /// What it is, in a sentence.
     #[prost(string, tag = "8")]
     pub description: ::prost::alloc::string::String,
+    /// Other names that stand for it where a model is named, whatever their case.
+    #[prost(string, repeated, tag = "9")]
+    pub aliases: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
 }
 /// Asks for models.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]

@@ -5,21 +5,22 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 use omni_engine::{ArConfig, ChunkConfig};
-use tokio::sync::oneshot;
 
 use super::chat::thinker_context;
+use super::loading;
 use super::metrics::{Observer, let_go, listen};
 use super::stage_process;
 use crate::clock::Clock;
+use crate::compute::Compute;
 use crate::config::Config;
 use crate::config::deploy::{ArStage, ChunkStage, Deploy, Placement, Stage};
 use crate::connector::EdgeSink;
 use crate::orchestrator::{EdgeLimits, Orchestrator, Pipeline, TextEncoder};
 use crate::stage::{
     Changes, Code2WavLimits, MakeReplica, PoolParts, ReplicaState, Sampling, SpeechBackend, SpeechInfo,
-    StagePool, StartThread, StepLimits, TalkerLimits, code2wav_stage, talker_stage,
+    StagePool, StartThread, StepLimits, TalkerLimits, Terms, TurnTimeouts, code2wav_stage, talker_stage,
 };
-use crate::tasks::{Tasks, abandon};
+use crate::tasks::Tasks;
 
 /// Text batches between a session and the talker.
 const TOKEN_BATCHES: u32 = 4096;
@@ -40,14 +41,8 @@ impl ModelStart {
         B: SpeechBackend,
         L: FnOnce() -> anyhow::Result<B> + Send + 'static,
     {
-        let (loaded_tx, loaded) = oneshot::channel();
-        // Reading a large checkpoint takes minutes and cannot be interrupted. A server that is told to stop meanwhile does not
-        // wait for it: nothing was served yet, the files are only read, and the thread ends with the process.
-        abandon("load", move || {
-            // Nobody waits for the model any more if the server is being stopped.
-            let _ = loaded_tx.send(load());
-        })?;
-        let backend = loaded.await.context("loading the model panicked")??;
+        let patience = self.config.deploy.load_timeout;
+        let backend = loading::load(load, self.clock, patience).await?;
         orchestrator.install(self.stages(Arc::new(backend))?);
         let pipeline = orchestrator.model()?;
         tokio::select! {
@@ -74,16 +69,21 @@ impl ModelStart {
         info.max_context = info
             .max_context
             .min(deploy.talker.max_model_len.unwrap_or(u32::MAX));
+        info.terms = Terms {
+            aliases: deploy.model_aliases.clone(),
+            strict: self.config.strict,
+        };
         let info = Arc::new(info);
         let max_active = self.config.max_active;
 
         // Their places are their ids in metrics, which dashboards know: the one that not every model has comes last.
-        let all: &[(_, &[_])] = &[
-            ("thinker", &deploy.thinker.stage.devices),
-            ("talker", &deploy.talker.stage.devices),
-            ("code2wav", &deploy.code2wav.stage.devices),
-            ("encoder", &deploy.encoder.stage.devices),
-        ];
+        let all: &[(_, &[_], _)] = &[
+            ("thinker", &deploy.thinker.stage),
+            ("talker", &deploy.talker.stage),
+            ("code2wav", &deploy.code2wav.stage),
+            ("encoder", &deploy.encoder.stage),
+        ]
+        .map(|(name, stage)| (name, stage.devices.as_slice(), stage.replicas));
         // All stages share the bounds of their token histograms, which have to do for the longest sequences among them.
         let (stages, longest) = match backend.chat() {
             Ok(chat) => {
@@ -133,6 +133,7 @@ impl ModelStart {
             edges,
             edge_sink: Arc::clone(&self.edge_sink),
             let_go: let_go(&self.observer),
+            compute: Compute::default(),
             clock,
             chat,
         })
@@ -155,7 +156,7 @@ impl ModelStart {
         };
         // What runs in another process is looked after there.
         let steps = (deploy.placement == Placement::Thread).then_some(StepLimits {
-            timeout: deploy.step_timeout,
+            timeouts: timeouts(self.config.deploy.load_timeout, deploy),
             left_behind: deploy.max_stuck,
         });
         let parts = PoolParts {
@@ -170,6 +171,14 @@ impl ModelStart {
             listen: listen(&self.observer),
         };
         Ok(StagePool::new(parts, deploy.replicas)?)
+    }
+}
+
+/// How long a replica of `stage` may be in a turn.
+pub(super) fn timeouts(load: Duration, stage: &Stage) -> TurnTimeouts {
+    TurnTimeouts {
+        step: stage.step_timeout,
+        load,
     }
 }
 

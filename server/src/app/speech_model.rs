@@ -17,7 +17,7 @@ use crate::config::ModelSource;
 use crate::config::deploy::{ArStage, Deploy, Dtype, Stage};
 use crate::stage::{
     BackendError, ChatInfo, ChatMessage, ContextRow, Detokenizer, DeviceFigures, KvFormat, KvPosition,
-    Prompt, PromptError, ReplicaId, Sampling, SpeechBackend, SpeechInfo, TalkerRequest, ThinkerRequest,
+    Prompt, PromptError, ReplicaId, Sampling, SpeechBackend, SpeechInfo, TalkerRequest, Terms, ThinkerRequest,
     VoiceInfo, Voicing,
 };
 
@@ -191,6 +191,7 @@ fn info(model: &SpeechModel, card: Card, name: String) -> anyhow::Result<SpeechI
             card.speakable_characters.as_deref(),
         )?,
         max_characters: card.max_characters.unwrap_or(MAX_CHARACTERS).max(1),
+        terms: Terms::default(),
     })
 }
 

@@ -5,9 +5,9 @@ use omni_proto::v1::catalog_service_server::CatalogService;
 use tonic::{Request, Response, Status};
 
 use super::aliases;
-use super::settings::same_language;
+use super::settings::{model as named, same_language};
 use super::status::status;
-use crate::error::{ServeError, excerpt};
+use crate::error::ServeError;
 use crate::orchestrator::{Orchestrator, Pipeline};
 use crate::stage::SpeechInfo;
 
@@ -29,6 +29,22 @@ impl Catalog {
         Self { orchestrator }
     }
 
+    /// Whether speech can be asked for now.
+    ///
+    /// # Errors
+    /// Why not.
+    pub fn speaks(&self) -> Result<(), ServeError> {
+        self.orchestrator.available().map(drop)
+    }
+
+    /// Whether an answer can be asked for now.
+    ///
+    /// # Errors
+    /// Why not.
+    pub fn converses(&self) -> Result<(), ServeError> {
+        self.orchestrator.chat_available().map(drop)
+    }
+
     fn models(&self, request: &v1::ListModelsRequest) -> Result<v1::ListModelsResponse, ServeError> {
         let pipeline = self.orchestrator.model()?;
         let model = model(pipeline, self.orchestrator.available().is_ok());
@@ -41,10 +57,7 @@ impl Catalog {
 
     fn voices(&self, request: &v1::ListVoicesRequest) -> Result<v1::ListVoicesResponse, ServeError> {
         let info = &self.orchestrator.model()?.info;
-        if !request.model.is_empty() && request.model != info.id {
-            let (got, expected) = (excerpt(&request.model), info.id.clone());
-            return Err(ServeError::ModelNotFound { got, expected });
-        }
+        named(&request.model, info)?;
         let speaks = |language: &str| {
             info.languages
                 .iter()
@@ -103,6 +116,7 @@ fn model(pipeline: &Pipeline, ready: bool) -> v1::Model {
         max_context_tokens: chat.map_or(info.max_context, |chat| chat.info.max_context),
         ready,
         description: info.description.clone(),
+        aliases: info.terms.aliases.clone(),
     }
 }
 

@@ -19,7 +19,7 @@ const MAX_LEADING_SILENCE: Duration = Duration::from_secs(10);
 const MAX_LEADS: RangeInclusive<Duration> = Duration::from_millis(100)..=Duration::from_secs(3_600);
 
 /// What is offered.
-const ENCODINGS: [(v1::AudioEncoding, Encoding); 8] = [
+const ENCODINGS: [(v1::AudioEncoding, Encoding); 10] = [
     (v1::AudioEncoding::PcmS16le, Encoding::Pcm16),
     (v1::AudioEncoding::PcmF32le, Encoding::PcmF32),
     (v1::AudioEncoding::Mulaw, Encoding::Mulaw),
@@ -28,6 +28,8 @@ const ENCODINGS: [(v1::AudioEncoding, Encoding); 8] = [
     (v1::AudioEncoding::OggOpus, Encoding::OggOpus),
     (v1::AudioEncoding::Wav, Encoding::Wav),
     (v1::AudioEncoding::Flac, Encoding::Flac),
+    (v1::AudioEncoding::Mp3, Encoding::Mp3),
+    (v1::AudioEncoding::Aac, Encoding::Aac),
 ];
 
 /// Paths of the fields that say how audio is delivered.
@@ -64,7 +66,7 @@ pub(super) fn delivery(
         format,
         rendering: Rendering {
             speed: Speed::new(asked.speed.unwrap_or(1.0) as f32)
-                .map_err(|error| invalid(fields.speed, error.to_string()))?,
+                .map_err(|error| invalid(fields.speed, error.to_string().trim_start_matches("speed ")))?,
             gain: Gain::new(asked.volume_gain_db.unwrap_or(0.0) as f32)
                 .map_err(|error| invalid(fields.volume_gain_db, error.to_string()))?,
         },

@@ -10,6 +10,7 @@ use tokio::sync::mpsc;
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::Extensions;
 use tonic::metadata::MetadataMap;
+use tracing::Instrument as _;
 
 use super::deadline::timeout;
 use super::shares::{Share, Shares};
@@ -183,11 +184,13 @@ impl Door {
         let listed = self.registry.open(place.method, caller, deps.clock.now());
         let session = session(deps, listed.visit(), sender);
         let open = OpenSession::new(&self.deps, listed);
-        self.tasks.spawn(async move {
+        let session = async move {
             session.await;
             drop(open);
             drop(place);
-        });
+        };
+        // Log lines of the session name the request that opened it.
+        self.tasks.spawn(session.in_current_span());
         ReceiverStream::new(events)
     }
 }

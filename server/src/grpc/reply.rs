@@ -1,5 +1,6 @@
 //! Events to response messages.
 
+use futures::{Stream, stream};
 use omni_proto::v1;
 use omni_proto::v1::{speak_response, synthesize_response};
 use tonic::Status;
@@ -7,8 +8,33 @@ use tonic::Status;
 use super::outcome;
 use super::settings::{limits, resolved};
 use super::status::status;
+use crate::error::ServeError;
 use crate::session::{AudioOut, Event, EventBody, Outcome, Ready, TimedText};
 use crate::stage::SpeechInfo;
+
+/// Why a field that was set had no effect.
+pub(super) const FIELD_IGNORED: &str = "FIELD_IGNORED";
+
+/// An event, and behind settings that are in force a warning for each field of them that has no effect.
+pub(super) fn with_warnings(
+    event: Result<Event, ServeError>,
+) -> impl Stream<Item = Result<Event, ServeError>> + Unpin {
+    let ignored = match &event {
+        Ok(Event {
+            body: EventBody::Ready(ready),
+            ..
+        }) => ready.settings.ignored.clone(),
+        _ => Vec::new(),
+    };
+    let warnings = ignored.into_iter().map(|message| {
+        let reason = FIELD_IGNORED;
+        Ok(Event {
+            utterance: None,
+            body: EventBody::Warning { reason, message },
+        })
+    });
+    stream::iter(std::iter::once(event).chain(warnings))
+}
 
 /// A message of `Speak`.
 pub(super) fn speak(event: Event, seq: u64, info: &SpeechInfo) -> v1::SpeakResponse {

@@ -6,9 +6,11 @@ use std::future::ready;
 use std::sync::Arc;
 use std::time::Duration;
 
-use axum::middleware::map_request;
+use axum::extract::State;
+use axum::middleware::{from_fn, from_fn_with_state, map_request};
+use axum::response::IntoResponse as _;
 use bytes::Bytes;
-use http::header::HeaderName;
+use http::header::{CONTENT_TYPE, HeaderName};
 use http::{HeaderValue, Method, Request, Response};
 use http_body::Body as HttpBody;
 use omni_proto::FILE_DESCRIPTOR_SET;
@@ -21,12 +23,13 @@ use omni_proto::v1::speech_service_server::{self, SpeechServiceServer};
 use omni_telemetry::ConnectionInstruments;
 use tokio::net::TcpListener;
 use tonic::body::Body;
+use tonic::codec::CompressionEncoding;
 use tonic::server::NamedService;
 use tonic::service::Routes;
 use tonic_health::pb::health_server::{self, Health, HealthServer};
 use tonic_reflection::pb::{v1 as reflection_v1, v1alpha as reflection_v1alpha};
 use tonic_web::GrpcWebLayer;
-use tower::{BoxError, Layer as _, Service};
+use tower::{BoxError, Layer as _, Service, ServiceExt as _};
 use tower_http::cors::{AllowHeaders, AllowOrigin, CorsLayer};
 
 use super::admin::Admin;
@@ -38,9 +41,11 @@ use super::chat::Chat;
 use super::keys::Keys;
 use super::listener::{Listener, Tls};
 use super::metrics::{MAX_MESSAGE as MAX_METRICS_MESSAGE, Measurements};
+use super::request_id;
 use super::riva::Riva;
 use super::speech::Speech;
 use crate::config::{ConnectionLimits, Scope};
+use crate::error::excerpt;
 
 /// Services that are healthy when the model can speak, besides the whole server ("").
 pub const SERVICE_NAMES: [&str; 3] = [
@@ -71,7 +76,7 @@ pub struct Services {
     pub riva: Riva,
     /// Takes what callers measure.
     pub measurements: Measurements,
-    /// Whatever else is served on the port, over HTTP/1.1 too.
+    /// What requests get that are not gRPC, over HTTP/1.1 too.
     pub routes: axum::Router,
 }
 
@@ -90,10 +95,24 @@ pub struct Access {
     pub connections: Arc<ConnectionInstruments>,
 }
 
+/// What clients of Riva ask, without a key, before they speak: names of voices.
+const RIVA_VOICES: &str = "/nvidia.riva.tts.RivaSpeechSynthesis/GetRivaSynthesisConfig";
+/// How messages of a call are compressed, and how they may be.
+const MESSAGE_ENCODING: HeaderName = HeaderName::from_static("grpc-encoding");
+const MESSAGE_ACCEPT_ENCODING: HeaderName = HeaderName::from_static("grpc-accept-encoding");
 /// Largest request message of operators, in bytes.
 const MAX_ADMIN_MESSAGE: usize = 16 << 10;
 /// How long a browser need not ask again.
 const CORS_AGE: Duration = Duration::from_secs(3_600);
+
+/// A generated service that takes what is compressed. No message is larger than its limit when it is unpacked, either.
+macro_rules! zipped {
+    ($service:expr) => {
+        $service
+            .accept_compressed(CompressionEncoding::Gzip)
+            .send_compressed(CompressionEncoding::Gzip)
+    };
+}
 
 /// Serves until `shutdown` resolves and every connection has closed after it.
 ///
@@ -115,13 +134,14 @@ pub async fn serve<H: Health>(
         connections,
     } = access;
     let most = limits.message_bytes;
+    let takes_metrics = services.measurements.is_on();
     let bodies = Bodies::new(limits.body_bytes, services.chat.records());
-    let speech = SpeechServiceServer::from_arc(services.speech).max_decoding_message_size(most);
-    let chat = ChatServiceServer::from_arc(services.chat).max_decoding_message_size(most);
-    let catalog = CatalogServiceServer::from_arc(services.catalog).max_decoding_message_size(most);
+    let speech = zipped!(SpeechServiceServer::from_arc(services.speech)).max_decoding_message_size(most);
+    let chat = zipped!(ChatServiceServer::from_arc(services.chat)).max_decoding_message_size(most);
+    let catalog = zipped!(CatalogServiceServer::from_arc(services.catalog)).max_decoding_message_size(most);
     let parcels = services.riva.parcels();
-    let riva = RivaSpeechSynthesisServer::new(services.riva).max_decoding_message_size(most);
-    let metrics = MetricsServiceServer::new(services.measurements)
+    let riva = zipped!(RivaSpeechSynthesisServer::new(services.riva)).max_decoding_message_size(most);
+    let metrics = zipped!(MetricsServiceServer::new(services.measurements))
         .max_decoding_message_size(most.min(MAX_METRICS_MESSAGE));
     let body_time = BodyTime::new(limits.request_time, bodies.clone(), calls::whole_requests()?);
     let layers = Layers { calls, body_time };
@@ -130,20 +150,22 @@ pub async fn serve<H: Health>(
     routes = with(routes, &layers, keys.guard(speaks, speech));
     routes = with(routes, &layers, keys.guard(converses, chat));
     routes = with(routes, &layers, keys.guard(None, catalog));
-    routes = with(routes, &layers, keys.guard(speaks, parcels.layer(riva)));
+    routes = with(routes, &layers, keys.guard(speaks, parcels.layer(riva)).but(RIVA_VOICES));
     routes = with(routes, &layers, keys.guard(Some(Scope::Metrics), metrics));
-    let names = [CHAT_SERVICE_NAME, METRICS_SERVICE_NAME]
-        .into_iter()
-        .chain(SERVICE_NAMES);
+    let measures = takes_metrics.then_some(METRICS_SERVICE_NAME);
+    let names = [CHAT_SERVICE_NAME].into_iter().chain(measures).chain(SERVICE_NAMES);
     let reflection = || reflection(names.clone());
     routes = with(routes, &layers, keys.guard(None, reflection().build_v1()?));
     routes = with(routes, &layers, keys.guard(None, reflection().build_v1alpha()?));
     // Probes have no keys.
     routes = with(routes, &layers, health);
-    let router = routes.axum_router_mut();
     let counted = map_request(move |request| ready(bodies.count(request).map(axum::body::Body::new)));
-    *router = std::mem::take(router).merge(services.routes.layer(counted));
-    let routes = routes.prepare().into_axum_router().layer(cors(&cors_origins));
+    let calls = routes.prepare().into_axum_router().fallback(no_such_service);
+    let routes = services.routes.layer(counted);
+    let routes = routes.layer(from_fn_with_state(calls, calls_apart));
+    let routes = routes
+        .layer(cors(&cors_origins))
+        .layer(from_fn(request_id::named));
     let followed = async {
         let tls = tls.clone();
         tokio::join!(keys.follow(), async {
@@ -173,7 +195,7 @@ pub async fn serve_admin<H: Health>(
     shutdown: impl Future<Output = ()>,
 ) -> anyhow::Result<()> {
     let (scope, keys) = (Some(Scope::Admin), access.keys);
-    let admin = AdminServiceServer::new(admin).max_decoding_message_size(MAX_ADMIN_MESSAGE);
+    let admin = zipped!(AdminServiceServer::new(admin)).max_decoding_message_size(MAX_ADMIN_MESSAGE);
     let reflection = || reflection([ADMIN_SERVICE_NAME].into_iter());
     let (v1, v1alpha) = (reflection().build_v1()?, reflection().build_v1alpha()?);
     let routes = Routes::default()
@@ -182,7 +204,7 @@ pub async fn serve_admin<H: Health>(
         .add_service(calls.layer(keys.guard(scope, v1alpha)))
         .add_service(calls.layer(health));
     let routes = routes.prepare().into_axum_router();
-    let routes = routes.layer(axum::middleware::from_fn(only_grpc));
+    let routes = routes.layer(from_fn(only_grpc)).layer(from_fn(request_id::named));
     Listener::new(listener, access.tls, access.limits, access.connections, routes)
         .serve(shutdown)
         .await;
@@ -195,17 +217,61 @@ async fn only_grpc(
     request: axum::extract::Request,
     next: axum::middleware::Next,
 ) -> axum::response::Response {
-    let kind = request.headers().get(http::header::CONTENT_TYPE);
-    match kind.is_some_and(|kind| kind.as_bytes().starts_with(b"application/grpc")) {
-        true => next.run(request).await,
-        false => axum::response::IntoResponse::into_response(http::StatusCode::UNSUPPORTED_MEDIA_TYPE),
+    let kind = request.headers().get(CONTENT_TYPE);
+    match is_grpc(kind) {
+        true => next.run(packed_alike(request)).await,
+        false => http::StatusCode::UNSUPPORTED_MEDIA_TYPE.into_response(),
     }
+}
+
+fn is_grpc(kind: Option<&HeaderValue>) -> bool {
+    kind.is_some_and(|kind| kind.as_bytes().starts_with(b"application/grpc"))
+}
+
+/// Hands gRPC and gRPC-Web to the services; everything else is for the routes. The content type decides, not the path: a path that
+/// does not exist is answered in the protocol of its caller.
+async fn calls_apart(
+    State(services): State<axum::Router>,
+    request: axum::extract::Request,
+    next: axum::middleware::Next,
+) -> axum::response::Response {
+    match is_grpc(request.headers().get(CONTENT_TYPE)) {
+        true => {
+            let answer = services.oneshot(packed_alike(request)).await;
+            answer.unwrap_or_else(|never| match never {})
+        }
+        false => next.run(request).await,
+    }
+}
+
+/// A call whose answers are compressed if what it sends is. Every client of gRPC's own library says that it takes what is compressed,
+/// and audio is not made smaller by it.
+fn packed_alike(mut request: axum::extract::Request) -> axum::extract::Request {
+    if !request.headers().contains_key(MESSAGE_ENCODING) {
+        request.headers_mut().remove(MESSAGE_ACCEPT_ENCODING);
+    }
+    request
+}
+
+/// UNIMPLEMENTED, in the caller's own kind of gRPC.
+async fn no_such_service(request: axum::extract::Request) -> axum::response::Response {
+    let told = format!(
+        "{} is not served here, reflection lists what is",
+        excerpt(request.uri().path())
+    );
+    let mut answer = tonic::Status::unimplemented(told).into_http::<axum::body::Body>();
+    if let Some(kind) = request.headers().get(CONTENT_TYPE) {
+        answer.headers_mut().insert(CONTENT_TYPE, kind.clone());
+    }
+    answer
 }
 
 /// What there is to know about these services, those for probes and about itself.
 fn reflection(names: impl Iterator<Item = &'static str>) -> tonic_reflection::server::Builder<'static> {
     let builder = tonic_reflection::server::Builder::configure()
         .register_encoded_file_descriptor_set(FILE_DESCRIPTOR_SET)
+        // The details of errors.
+        .register_encoded_file_descriptor_set(tonic_types::pb::FILE_DESCRIPTOR_SET)
         .register_encoded_file_descriptor_set(tonic_health::pb::FILE_DESCRIPTOR_SET)
         .register_encoded_file_descriptor_set(tonic_reflection::pb::v1::FILE_DESCRIPTOR_SET)
         .register_encoded_file_descriptor_set(tonic_reflection::pb::v1alpha::FILE_DESCRIPTOR_SET);
@@ -244,6 +310,9 @@ fn cors(origins: &[HeaderValue]) -> CorsLayer {
         "grpc-message",
         "grpc-status-details-bin",
         "retry-after",
+        "x-request-id",
+        "x-omni-ignored",
+        "x-omni-warning",
     ];
     if origins.is_empty() {
         return CorsLayer::new();

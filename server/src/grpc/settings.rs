@@ -1,6 +1,7 @@
 //! `SpeechConfig` and `Settings`: checked on the way in, complete on the way out.
 //!
-//! What cannot be honoured is refused, with the field and what would be right; nothing is ignored.
+//! What cannot be honoured is refused, with the field and what would be right. Hints alone are ignored, with a warning, unless the
+//! server is strict.
 
 use std::time::Duration;
 
@@ -49,7 +50,7 @@ const MAX_BUFFER_DELAY: Duration = Duration::from_secs(60);
 /// Checks a configuration against the model.
 pub(super) fn settings(config: &v1::SpeechConfig, info: &SpeechInfo) -> Result<Settings, ServeError> {
     model(&config.model, info)?;
-    unsupported(config)?;
+    let ignored = unsupported(config, info.terms.strict)?;
     let sampling = config.sampling.unwrap_or_default();
     let asked = Asked {
         output: config.output.as_ref(),
@@ -66,6 +67,7 @@ pub(super) fn settings(config: &v1::SpeechConfig, info: &SpeechInfo) -> Result<S
         buffering: buffering(config.buffering)?,
         max_buffer_delay: buffer_delay(config.max_buffer_delay)?,
         alignment: config.alignment,
+        ignored,
     })
 }
 
@@ -77,7 +79,8 @@ pub(super) fn invalid(field: &'static str, problem: impl Into<String>) -> ServeE
 }
 
 pub(super) fn model(got: &str, info: &SpeechInfo) -> Result<(), ServeError> {
-    match got.is_empty() || got == info.id {
+    let mut aliases = info.terms.aliases.iter();
+    match got.is_empty() || got == info.id || aliases.any(|alias| alias.eq_ignore_ascii_case(got)) {
         true => Ok(()),
         false => Err(ServeError::ModelNotFound {
             got: excerpt(got),
@@ -131,12 +134,16 @@ fn join<'a>(names: impl Iterator<Item = &'a str>) -> String {
     }
 }
 
-fn unsupported(config: &v1::SpeechConfig) -> Result<(), ServeError> {
+/// Refuses what is set and cannot be had; gives what is ignored instead, each with the reason.
+fn unsupported(config: &v1::SpeechConfig, strict: bool) -> Result<Vec<String>, ServeError> {
+    let mut ignored = Vec::new();
     if !config.style_instructions.is_empty() {
-        return Err(invalid(
+        hint(
             "config.style_instructions",
-            "this model takes none, expected empty",
-        ));
+            "this model follows none",
+            strict,
+            &mut ignored,
+        )?;
     }
     if !config.pronunciations.is_empty() {
         return Err(invalid(
@@ -150,6 +157,21 @@ fn unsupported(config: &v1::SpeechConfig) -> Result<(), ServeError> {
             "this model cannot clone voices, expected unset",
         ));
     }
+    Ok(ignored)
+}
+
+/// A hint that cannot be followed: refused where the server is `strict`, else one more that is `ignored`.
+pub(super) fn hint(
+    field: &'static str,
+    problem: &str,
+    strict: bool,
+    ignored: &mut Vec<String>,
+) -> Result<(), ServeError> {
+    if strict {
+        return Err(invalid(field, format!("{problem}, expected empty")));
+    }
+    tracing::info!(field, problem, "ignored a hint");
+    ignored.push(format!("{field}: {problem}"));
     Ok(())
 }
 

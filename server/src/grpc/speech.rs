@@ -11,6 +11,7 @@ use tonic::{Request, Response, Status, Streaming};
 use super::door::Door;
 use super::status::status;
 use super::{commands, reply};
+use crate::session::Session;
 
 type Reply<T> = Pin<Box<dyn Stream<Item = Result<T, Status>> + Send>>;
 
@@ -42,7 +43,8 @@ impl SpeechService for Speech {
         let (info, place) = admitted.map_err(|error| status(&error))?;
         let commands = commands::spoken(requests, Arc::clone(&info), self.door.max_message);
         let mut seq = 0;
-        let replies = self.door.speak(&metadata, commands, place).map(move |event| {
+        let replies = self.door.speak_as(&metadata, commands, place, Session::uncut);
+        let replies = replies.flat_map(reply::with_warnings).map(move |event| {
             seq += 1;
             event
                 .map(|event| reply::speak(event, seq, &info))
@@ -59,16 +61,14 @@ impl SpeechService for Speech {
         let admitted = self.door.admit_speech("SpeechService/Synthesize", &extensions);
         let (info, place) = admitted.map_err(|error| status(&error))?;
         let commands = commands::whole(request, &info);
-        let replies = self
-            .door
-            .speak(&metadata, commands, place)
-            .filter_map(move |event| {
-                let reply = match event {
-                    Ok(event) => reply::synthesize(event, &info),
-                    Err(error) => Some(Err(status(&error))),
-                };
-                std::future::ready(reply)
-            });
+        let replies = self.door.speak_as(&metadata, commands, place, Session::uncut);
+        let replies = replies.flat_map(reply::with_warnings).filter_map(move |event| {
+            let reply = match event {
+                Ok(event) => reply::synthesize(event, &info),
+                Err(error) => Some(Err(status(&error))),
+            };
+            std::future::ready(reply)
+        });
         Ok(Response::new(Box::pin(replies)))
     }
 }

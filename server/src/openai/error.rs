@@ -6,6 +6,8 @@ use serde_json::{Value, json};
 use tonic::{Code, Status};
 use tonic_types::StatusExt as _;
 
+use super::notes::Refusal;
+
 /// A refusal or a failure.
 #[derive(Debug, Clone)]
 pub(super) struct ApiError {
@@ -17,6 +19,8 @@ pub(super) struct ApiError {
     code: Option<String>,
     /// Seconds after which trying again makes sense.
     retry_after: Option<u64>,
+    /// Whether it answers a call to a service, whose clients read it in another form.
+    call: bool,
 }
 
 impl ApiError {
@@ -28,6 +32,7 @@ impl ApiError {
             param: param.map(str::to_owned),
             code: Some("invalid_field".to_owned()),
             retry_after: None,
+            call: false,
         }
     }
 
@@ -81,7 +86,14 @@ impl ApiError {
             param: own.or(field),
             code: (!reason.is_empty()).then(|| reason.to_ascii_lowercase()),
             retry_after: delay.map(|delay| delay.as_secs_f64().ceil() as u64),
+            call: false,
         }
+    }
+
+    /// The same as an answer that clients of the Connect protocol read, too.
+    pub(super) fn as_call(mut self) -> Self {
+        self.call = true;
+        self
     }
 
     /// What goes into a body or an event.
@@ -99,8 +111,15 @@ impl ApiError {
 
 impl IntoResponse for ApiError {
     fn into_response(self) -> Response {
-        let mut response = super::body(&json!({"error": self.json()}));
+        let mut told = json!({"error": self.json()});
+        if self.call {
+            told["code"] = json!("unimplemented");
+            told["message"] = json!(self.message);
+        }
+        let mut response = super::body(&told);
         *response.status_mut() = self.status;
+        let code = self.code.unwrap_or_default();
+        response.extensions_mut().insert(Refusal(code));
         if let Some(seconds) = self.retry_after {
             response.headers_mut().insert(header::RETRY_AFTER, seconds.into());
         }

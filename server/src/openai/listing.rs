@@ -1,4 +1,4 @@
-//! `/v1/models` and `/v1/audio/voices`.
+//! `/v1/models`, `/v1/audio/models` and `/v1/audio/voices`.
 
 use axum::extract::{Path, State};
 use axum::http::request::Parts;
@@ -9,24 +9,37 @@ use serde_json::{Value, json};
 
 use super::error::ApiError;
 use super::{OpenAi, body, request};
+use crate::caller::Caller;
 
-async fn listed(openai: &OpenAi, head: Parts) -> Result<Vec<Value>, ApiError> {
+/// The models for who has a key.
+pub(super) async fn listed(openai: &OpenAi, head: Parts) -> Result<Vec<v1::Model>, ApiError> {
     let caller = openai.allow(&head, None)?;
-    let answer = openai
-        .catalog
-        .list_models(request(caller, head.headers, v1::ListModelsRequest::default()));
-    let models = answer
-        .await
-        .map_err(|status| ApiError::new(&status, &[]))?
-        .into_inner()
-        .models;
-    let model =
-        |model: v1::Model| json!({"id": model.id, "object": "model", "created": 0, "owned_by": "omni"});
-    Ok(models.into_iter().map(model).collect())
+    catalogue(openai, caller, head).await
+}
+
+async fn catalogue(openai: &OpenAi, caller: Caller, head: Parts) -> Result<Vec<v1::Model>, ApiError> {
+    let asked = request(caller, head.headers, v1::ListModelsRequest::default());
+    let answer = openai.catalog.list_models(asked).await;
+    let models = answer.map_err(|status| ApiError::new(&status, &[]))?;
+    Ok(models.into_inner().models)
+}
+
+/// A model and, as entries of their own, its aliases: clients look for the name that they will send.
+fn entries(model: &v1::Model) -> Vec<Value> {
+    let entry = |id: &str| json!({"id": id, "object": "model", "created": 0, "owned_by": "omni"});
+    let mut own = entry(&model.id);
+    own["aliases"] = json!(model.aliases);
+    let aliases = model.aliases.iter().map(|alias| {
+        let mut entry = entry(alias);
+        entry["alias_of"] = json!(model.id);
+        entry
+    });
+    std::iter::once(own).chain(aliases).collect()
 }
 
 pub(super) async fn models(State(openai): State<OpenAi>, head: Parts) -> Result<Response, ApiError> {
     let models = listed(&openai, head).await?;
+    let models: Vec<_> = models.iter().flat_map(entries).collect();
     Ok(body(&json!({"object": "list", "data": models})))
 }
 
@@ -36,25 +49,51 @@ pub(super) async fn model(
     head: Parts,
 ) -> Result<Response, ApiError> {
     let models = listed(&openai, head).await?;
-    let model = models.iter().find(|model| model["id"] == id);
-    model.map(body).ok_or_else(ApiError::no_such_model)
+    let same = |entry: &Value| {
+        entry["id"]
+            .as_str()
+            .is_some_and(|name| name.eq_ignore_ascii_case(&id))
+    };
+    let model = models.iter().flat_map(entries).find(same);
+    model.as_ref().map(body).ok_or_else(ApiError::no_such_model)
 }
 
+/// The models that speak, as Open WebUI reads them. It sends no key with this.
+pub(super) async fn speech_models(State(openai): State<OpenAi>, head: Parts) -> Result<Response, ApiError> {
+    let caller = openai.allow_listing(&head)?;
+    let models = catalogue(&openai, caller, head).await?;
+    let models: Vec<_> = models
+        .iter()
+        .map(|model| json!({"id": model.id, "name": model.display_name, "aliases": model.aliases}))
+        .collect();
+    Ok(body(&json!({"models": models})))
+}
+
+/// The voices, as Open WebUI reads them. It sends no key with this. `names` has the same for clients that expect texts.
 pub(super) async fn voices(State(openai): State<OpenAi>, head: Parts) -> Result<Response, ApiError> {
-    let caller = openai.allow(&head, None)?;
-    let answer = openai
-        .catalog
-        .list_voices(request(caller, head.headers, v1::ListVoicesRequest::default()));
-    let voices = answer
-        .await
-        .map_err(|status| ApiError::new(&status, &[]))?
-        .into_inner()
-        .voices;
+    let caller = openai.allow_listing(&head)?;
+    let asked = request(caller, head.headers, v1::ListVoicesRequest::default());
+    let answer = openai.catalog.list_voices(asked).await;
+    let voices = answer.map_err(|status| ApiError::new(&status, &[]))?;
+    let voices = voices.into_inner().voices;
+    let listed: Vec<_> = voices
+        .iter()
+        .map(|voice| {
+            json!({
+                "id": voice.id,
+                "name": voice.display_name,
+                "description": voice.description,
+                "aliases": voice.aliases,
+            })
+        })
+        .collect();
     let names: Vec<_> = voices.iter().map(|voice| voice.id.as_str()).collect();
     let aliases = voices.iter().flat_map(|voice| {
         let id = &voice.id;
         voice.aliases.iter().map(move |alias| (alias.clone(), json!(id)))
     });
     let aliases: serde_json::Map<_, _> = aliases.collect();
-    Ok(body(&json!({"voices": names, "aliases": aliases})))
+    Ok(body(
+        &json!({"voices": listed, "names": names, "aliases": aliases}),
+    ))
 }

@@ -6,7 +6,7 @@ use super::speech::Speech;
 /// The body of `POST /v1/audio/speech`.
 pub fn speech(body: &[u8]) {
     if let Ok(speech) = serde_json::from_slice::<Speech>(body)
-        && let Ok((sound, _)) = speech.sound()
+        && let Ok((sound, ..)) = speech.sound()
     {
         let _ = speech.request(sound);
     }
@@ -17,7 +17,12 @@ pub fn chat(body: &[u8]) {
     if let Ok(question) = serde_json::from_slice::<Question>(body)
         && let Ok(sound) = question.sound()
     {
-        let _ = (question.streams(), question.wants_usage());
+        let _ = (
+            question.streams(),
+            question.wants_usage(),
+            question.ignored(false),
+            question.most_calls(),
+        );
         let _ = question.request(sound);
     }
 }

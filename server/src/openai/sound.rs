@@ -1,5 +1,6 @@
 //! Formats of audio by OpenAI's names, and voices.
 
+use omni_audio::{SampleRate, Samples, WAV_HEADER_LEN, WavHeader};
 use omni_proto::v1;
 use serde::Deserialize;
 
@@ -30,6 +31,8 @@ pub(super) enum Sound {
     Wav,
     Opus,
     Flac,
+    Mp3,
+    Aac,
 }
 
 impl Sound {
@@ -40,10 +43,26 @@ impl Sound {
             "wav" => Ok(Self::Wav),
             "opus" => Ok(Self::Opus),
             "flac" => Ok(Self::Flac),
+            "mp3" => Ok(Self::Mp3),
+            "aac" => Ok(Self::Aac),
             _ => Err(ApiError::invalid(
                 Some(param),
-                format!("{param} is none of those that are written here: wav, pcm, opus, flac"),
+                format!("{param} is none of those that are written here: mp3, opus, aac, flac, wav, pcm"),
             )),
+        }
+    }
+
+    /// Puts the sizes into the header of a whole file, if that has them there.
+    pub(super) fn finish(self, file: &mut [u8], samples: Samples) {
+        if self != Self::Wav {
+            return;
+        }
+        let Some(header) = file.first_chunk_mut::<WAV_HEADER_LEN>() else {
+            return;
+        };
+        let rate = u32::from_le_bytes([header[24], header[25], header[26], header[27]]);
+        if let Ok(rate) = SampleRate::new(rate) {
+            *header = WavHeader::mono(rate).finished(samples);
         }
     }
 
@@ -53,6 +72,8 @@ impl Sound {
             Self::Wav => "audio/wav",
             Self::Opus => "audio/ogg; codecs=opus",
             Self::Flac => "audio/flac",
+            Self::Mp3 => "audio/mpeg",
+            Self::Aac => "audio/aac",
         }
     }
 
@@ -63,6 +84,8 @@ impl Sound {
             Self::Wav => (v1::AudioEncoding::Wav, 0),
             Self::Opus => (v1::AudioEncoding::OggOpus, 0),
             Self::Flac => (v1::AudioEncoding::Flac, 0),
+            Self::Mp3 => (v1::AudioEncoding::Mp3, 0),
+            Self::Aac => (v1::AudioEncoding::Aac, 0),
         };
         v1::AudioDelivery {
             format: Some(v1::AudioFormat {

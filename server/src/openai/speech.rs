@@ -8,6 +8,7 @@ use axum::response::Response;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
 use futures::{Stream, StreamExt as _, stream};
+use omni_audio::Samples;
 use omni_proto::v1;
 use omni_proto::v1::speech_service_server::SpeechService as _;
 use omni_proto::v1::synthesize_response::Event;
@@ -16,12 +17,17 @@ use serde_json::{Value, json};
 use tonic::Status;
 
 use super::error::ApiError;
+use super::notes::Notes;
 use super::sound::{Sound, Voice, voice_name};
 use super::{OpenAi, request};
 use crate::config::Scope;
+use crate::grpc::status;
 
 /// Longest body, in bytes: far more than the text that is spoken.
 const MAX_BODY: usize = 1 << 20;
+
+/// What clients get unless they say otherwise, as from OpenAI.
+const DEFAULT_FORMAT: &str = "mp3";
 
 /// How fields of the service's messages begin, and what they are called here.
 const NAMES: [(&str, &str); 7] = [
@@ -34,16 +40,20 @@ const NAMES: [(&str, &str); 7] = [
     ("text", "input"),
 ];
 
-/// What OpenAI's clients send; `language` and `seed` are additions that others know too.
+/// Longest WAV file, in bytes, that is finished before it is sent.
+const MAX_WHOLE: usize = 4 << 20;
+
+/// What OpenAI's clients send; `language`, `seed` and `stream` are additions that others know too.
 #[derive(Debug, Deserialize)]
 pub(super) struct Speech {
-    model: String,
+    model: Option<String>,
     input: String,
     voice: Option<Voice>,
     instructions: Option<String>,
     response_format: Option<String>,
     speed: Option<f64>,
     stream_format: Option<String>,
+    stream: Option<bool>,
     language: Option<String>,
     seed: Option<u64>,
 }
@@ -51,33 +61,37 @@ pub(super) struct Speech {
 /// How audio is sent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Carrier {
-    /// The bytes themselves.
+    /// The bytes themselves, as they are made.
     Audio,
+    /// The bytes themselves, when there are no more: a header before them has true sizes.
+    Whole,
     /// Server-sent events with the bytes in base64.
     Events,
 }
 
 impl Speech {
+    /// The format, and how it is sent. WAV says in front how long it is, which nothing knows before the end: unless a stream
+    /// is asked for, it is sent when it is complete.
     pub(super) fn sound(&self) -> Result<(Sound, Carrier), ApiError> {
+        let name = self.response_format.as_deref().unwrap_or(DEFAULT_FORMAT);
+        let sound = Sound::named(name, "response_format")?;
         let carrier = match self.stream_format.as_deref() {
-            None | Some("audio") => Carrier::Audio,
             Some("sse") => Carrier::Events,
+            Some("audio") => Carrier::Audio,
+            None if sound == Sound::Wav && self.stream != Some(true) => Carrier::Whole,
+            None => Carrier::Audio,
             Some(_) => {
                 let problem = "stream_format is unknown, expected audio or sse";
                 return Err(ApiError::invalid(Some("stream_format"), problem));
             }
         };
-        match self.response_format.as_deref() {
-            // What clients ask for unless told otherwise. WAV says itself what it is, where events could not.
-            None | Some("mp3" | "aac") => Ok((Sound::Wav, Carrier::Audio)),
-            Some(name) => Ok((Sound::named(name, "response_format")?, carrier)),
-        }
+        Ok((sound, carrier))
     }
 
     pub(super) fn request(self, sound: Sound) -> v1::SynthesizeRequest {
         v1::SynthesizeRequest {
             config: Some(v1::SpeechConfig {
-                model: self.model,
+                model: self.model.unwrap_or_default(),
                 voice: self.voice.map(voice_name).unwrap_or_default(),
                 language: self.language.unwrap_or_default(),
                 output: Some(sound.delivery()),
@@ -105,6 +119,11 @@ pub(super) async fn create(
         Ok((speech.request(sound), sound, carrier))
     };
     let (speech, sound, carrier) = openai.json(&head, body, MAX_BODY, asked).await?;
+    let place = (carrier == Carrier::Whole)
+        .then(|| openai.parcels.reserve())
+        .transpose();
+    let place = place.inspect_err(|error| openai.chat.records().refused(error));
+    let place = place.map_err(|error| named(&status(&error)))?;
     let Parts {
         headers, extensions, ..
     } = head;
@@ -113,30 +132,67 @@ pub(super) async fn create(
     drop(extensions);
     let mut events = answer.map_err(|status| named(&status))?.into_inner();
     // The status of the answer is decided by what comes first: sound, or why there is none.
+    let mut notes = Notes::default();
     let first = loop {
         match events.next().await.transpose().map_err(|status| named(&status))? {
             Some(v1::SynthesizeResponse {
                 event: Some(event @ (Event::Audio(_) | Event::Done(_))),
             }) => break event,
+            Some(v1::SynthesizeResponse {
+                event: Some(Event::Warning(warning)),
+            }) => notes.add(&warning, &NAMES),
             Some(_) => {}
             None => return Err(named(&Status::internal("the speech ended without an end"))),
         }
     };
     let rest = events.map(|event| event.map(|event| event.event));
     let events = stream::once(std::future::ready(Ok(Some(first)))).chain(rest);
-    let (kind, body) = match carrier {
-        Carrier::Audio => (sound.content_type(), Body::from_stream(bytes(events))),
-        Carrier::Events => ("text/event-stream", Body::from_stream(told(events))),
+    let (kind, body) = match (carrier, place) {
+        (Carrier::Events, _) => ("text/event-stream", Body::from_stream(told(events))),
+        (Carrier::Whole, Some(place)) => {
+            let body = whole(sound, &mut notes, events).await?;
+            (sound.content_type(), Body::new(openai.parcels.wrap(body, place)))
+        }
+        (Carrier::Audio | Carrier::Whole, _) => (sound.content_type(), Body::from_stream(bytes(events))),
     };
     let mut response = Response::new(body);
     let headers = response.headers_mut();
     headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(kind));
     headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    notes.tell(&mut response);
     Ok(response)
 }
 
 fn named(status: &Status) -> ApiError {
     ApiError::new(status, &NAMES)
+}
+
+/// The audio with its true length in front. What is longer than is gathered here begins like a stream, and goes on as one.
+async fn whole(
+    sound: Sound,
+    notes: &mut Notes,
+    mut events: impl Stream<Item = Result<Option<Event>, Status>> + Send + Unpin + 'static,
+) -> Result<Body, ApiError> {
+    let (mut file, mut samples) = (Vec::new(), 0);
+    while let Some(event) = events.next().await.transpose().map_err(|status| named(&status))? {
+        match event {
+            Some(Event::Audio(audio)) => {
+                samples += u64::from(audio.sample_count);
+                file.extend_from_slice(&audio.data);
+                if file.len() > MAX_WHOLE {
+                    let begun = stream::once(std::future::ready(Ok(Bytes::from(file))));
+                    return Ok(Body::from_stream(begun.chain(bytes(events))));
+                }
+            }
+            Some(Event::Warning(warning)) => notes.add(&warning, &NAMES),
+            Some(Event::Done(_)) => {
+                sound.finish(&mut file, Samples(samples));
+                return Ok(Body::from(file));
+            }
+            _ => {}
+        }
+    }
+    Err(named(&Status::internal("the speech ended without an end")))
 }
 
 /// The audio itself. A failure breaks the body off, so that it does not look like the end.

@@ -54,4 +54,6 @@ pub struct Settings {
     pub max_buffer_delay: Option<Duration>,
     /// Tell which words are heard when.
     pub alignment: bool,
+    /// What the caller set and the model cannot follow: for each, the field and why.
+    pub ignored: Vec<String>,
 }

@@ -94,6 +94,17 @@ pub struct SpeechInfo {
     pub normalizer: Option<Normalizer>,
     /// Most characters to speak in one sequence.
     pub max_characters: usize,
+    /// How requests to it are read.
+    pub terms: Terms,
+}
+
+/// How the operator has requests read; no property of a model.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Terms {
+    /// Other names of the model.
+    pub aliases: Vec<String>,
+    /// Whether hints that the model cannot follow are refused; otherwise they are ignored with a warning.
+    pub strict: bool,
 }
 
 impl SpeechInfo {

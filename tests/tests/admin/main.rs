@@ -223,7 +223,7 @@ async fn operators_need_a_key_of_their_own_where_keys_are_asked_for() {
     assert_eq!(refusal(ask(None).await).1, "API_KEY_MISSING");
     assert_eq!(
         refusal(ask(Some(&speaker)).await),
-        (Code::PermissionDenied, "METHOD_NOT_ALLOWED".to_owned())
+        (Code::PermissionDenied, "SCOPE_MISSING".to_owned())
     );
     ask(Some(&operator)).await.unwrap();
     let mut speech = server.speech();

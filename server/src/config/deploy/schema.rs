@@ -6,6 +6,11 @@ use omni_engine::RepetitionLimit;
 
 use super::value::Kind;
 
+/// Models that clients of OpenAI's API name by default or in their examples, speech first.
+const MODEL_ALIASES: &str = "[tts-1, tts-1-hd, gpt-4o-mini-tts, gpt-4o-audio-preview, gpt-4o-mini-audio-preview, gpt-audio, \
+     gpt-audio-mini, gpt-4o, gpt-4o-mini, gpt-4.1, gpt-4.1-mini, gpt-4.1-nano, gpt-4-turbo, gpt-4, gpt-3.5-turbo, gpt-5, gpt-5-mini, \
+     gpt-5-nano]";
+
 /// What a setting is when nobody sets it.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Fallback {
@@ -114,6 +119,22 @@ pub(super) const SECTIONS: &[Section] = &[
                 Kind::Choice(FAMILIES),
                 Is("qwen3-omni"),
                 "Model family. It decides which stages there are and which feeds which.",
+            ),
+            setting(
+                "model_aliases",
+                Kind::Names { len: 256 },
+                Is(MODEL_ALIASES),
+                "Other names of the model: requests that name one of them, whatever its case, are for the served model. The \
+                 catalogue and `/v1/models` list them. The default is what clients of OpenAI's API ask for unless told otherwise; \
+                 `[]` takes them away.",
+            ),
+            setting(
+                "load_timeout",
+                WAIT,
+                Is("5m"),
+                "Loading a model fails when it makes no progress for this long: nothing of the checkpoint is read, or the model of a \
+                 replica is not built of what was read. How long all of it takes is not bounded. A server that cannot load its model \
+                 ends; a replica that is built anew, or added, is tried again.",
             ),
             setting(
                 "handover.attempts",
@@ -260,12 +281,6 @@ pub(super) const SECTIONS: &[Section] = &[
                 "Positions of all sequences of one replica that may wait; more are refused.",
             ),
             setting(
-                "prefix_caching",
-                Kind::Choice(&["true", "false"]),
-                Is("true"),
-                "Whether sequences share the KV blocks of common beginnings, where the model says what stands in them.",
-            ),
-            setting(
                 "kv.block_size",
                 Kind::Count { min: 1, max: 4096 },
                 Is("16"),
@@ -279,7 +294,7 @@ pub(super) const SECTIONS: &[Section] = &[
                     least: 1024,
                     most: 4096,
                 }),
-                "KV blocks of one replica. On a GPU their memory is taken at the start, on a processor when they are first used.",
+                "KV blocks of one replica. Their memory is taken at the start.",
             ),
             setting(
                 "kv.memory",
@@ -324,12 +339,6 @@ pub(super) const SECTIONS: &[Section] = &[
                 "Used where a caller sets nothing; 1 changes nothing.",
             ),
             setting(
-                "output.connector",
-                Kind::Choice(&["local"]),
-                Is("local"),
-                "What the edge to the next stage is made of: `local` is a queue within the process.",
-            ),
-            setting(
                 "output.capacity",
                 Kind::Count { min: 2, max: 65_536 },
                 Is("32"),
@@ -341,6 +350,12 @@ pub(super) const SECTIONS: &[Section] = &[
         title: "thinker",
         paths: &["stages.thinker"],
         settings: &[
+            setting(
+                "prefix_caching",
+                Kind::Choice(&["true", "false"]),
+                Is("true"),
+                "Whether answers share the KV blocks of common beginnings. (Sequences of the talker have none in common.)",
+            ),
             setting(
                 "prefix_sharing",
                 Kind::Choice(&["session", "all"]),

@@ -20,7 +20,7 @@ fn without_a_file_everything_has_its_default() {
     assert_eq!(deploy.talker.max_num_batched_tokens, 512);
     assert_eq!(deploy.code2wav.ramp, [1, 2, 4, 8]);
     assert_eq!(deploy.talker.sampling, SamplingDefaults::default());
-    assert!(deploy.talker.prefix_caching && deploy.talker.max_model_len.is_none());
+    assert!(deploy.thinker.prefix_caching && !deploy.talker.prefix_caching && deploy.talker.max_model_len.is_none());
     // More callers than the usual budget has tokens: it grows with them.
     assert_eq!(
         resolve(None, &[], 1000)

@@ -12,6 +12,10 @@ use crate::config::device::Device;
 /// How the stages are to be run.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Deploy {
+    /// Other names of the model.
+    pub model_aliases: Vec<String>,
+    /// How long loading a model may make no progress.
+    pub load_timeout: Duration,
     /// What happens to the work of a replica that dies.
     pub handover: Handover,
     /// The stage that writes text; used by conversations.
@@ -227,6 +231,8 @@ impl Deploy {
         let top = Scope { values, scope: "" };
         let scope = |scope| Scope { values, scope };
         Self {
+            model_aliases: top.names("model_aliases"),
+            load_timeout: top.time("load_timeout"),
             handover: Handover {
                 attempts: top.count("handover.attempts"),
                 wait: top.time("handover.wait"),
@@ -267,6 +273,13 @@ impl Scope<'_> {
         match self.values.get(self.scope, key) {
             Setup::Choice(word) => word,
             other => unreachable!("{key} is {other:?}, not a choice"),
+        }
+    }
+
+    fn names(&self, key: &str) -> Vec<String> {
+        match self.values.get(self.scope, key) {
+            Setup::Names(names) => names.clone(),
+            other => unreachable!("{key} is {other:?}, not a list of names"),
         }
     }
 
@@ -323,7 +336,8 @@ impl Scope<'_> {
                 _ => None,
             },
             max_waiting_tokens: self.count("max_waiting_tokens"),
-            prefix_caching: self.choice("prefix_caching") == "true",
+            // The talker's rows depend on what is still to be said: no beginning of it is another's.
+            prefix_caching: self.scope == "stages.thinker" && self.choice("prefix_caching") == "true",
             kv_block_size: self.count("kv.block_size"),
             kv_blocks: self.count("kv.blocks"),
             kv_memory: match self.values.get(self.scope, "kv.memory") {

@@ -7,6 +7,8 @@ use super::yaml::{Node, Value};
 use crate::config::device::Device;
 use crate::config::time::parse_duration;
 
+/// Longest name, in bytes.
+const NAME: usize = 128;
 /// Longest time that can be set: a day.
 const MAX_TIME: Duration = Duration::from_secs(24 * 60 * 60);
 
@@ -27,6 +29,8 @@ pub(super) enum Kind {
     Counts { max: u64, len: usize },
     /// A list of devices, or one.
     Devices,
+    /// A list of names, at most `len`, which may be empty.
+    Names { len: usize },
 }
 
 /// The value of a setting.
@@ -39,6 +43,7 @@ pub(super) enum Setup {
     Choice(&'static str),
     Counts(Vec<u32>),
     Devices(Vec<Device>),
+    Names(Vec<String>),
     /// Decided elsewhere: the checkpoint's own.
     Auto,
 }
@@ -57,6 +62,7 @@ impl fmt::Display for Setup {
                 let names: Vec<_> = devices.iter().map(ToString::to_string).collect();
                 write!(f, "[{}]", names.join(", "))
             }
+            Self::Names(names) => write!(f, "[{}]", names.join(", ")),
             Self::Auto => f.write_str("auto"),
         }
     }
@@ -98,6 +104,10 @@ impl fmt::Display for Kind {
             Self::Choice(words) => write!(f, "one of {}", words.join(", ")),
             Self::Counts { max, len } => write!(f, "a list of 1 to {len} whole numbers from 1 to {max}"),
             Self::Devices => f.write_str("cpu or cuda:N, or a list of one device per replica"),
+            Self::Names { len } => write!(
+                f,
+                "a list of at most {len} names of 1 to {NAME} letters, digits and -_.:/@"
+            ),
         }
     }
 }
@@ -138,6 +148,7 @@ impl Kind {
             }
             Self::Counts { max, len } => counts(node, *max, *len).map(Setup::Counts),
             Self::Devices => devices(node).map(Setup::Devices),
+            Self::Names { len } => names(node, *len).map(Setup::Names),
         }
     }
 }
@@ -212,6 +223,26 @@ fn devices(node: &Node) -> Result<Vec<Device>, String> {
     }
 }
 
+fn names(node: &Node, len: usize) -> Result<Vec<String>, String> {
+    let Value::List(items) = &node.value else {
+        return Err(node.shown());
+    };
+    if items.len() > len {
+        return Err(format!("a list of {}", items.len()));
+    }
+    let good = |text: &&str| {
+        (1..=NAME).contains(&text.len())
+            && text
+                .bytes()
+                .all(|byte| byte.is_ascii_alphanumeric() || b"-_.:/@".contains(&byte))
+    };
+    let name = |item: &Node| {
+        let name = word(item).filter(good).map(str::to_owned);
+        name.ok_or_else(|| format!("{} in the list", item.shown()))
+    };
+    items.iter().map(name).collect()
+}
+
 fn device(node: &Node) -> Result<Device, String> {
     word(node).and_then(Device::parse).ok_or_else(|| node.shown())
 }
@@ -254,6 +285,8 @@ mod tests {
             (Kind::Choice(&["a", "b"]), "b"),
             (Kind::Counts { max: 9, len: 4 }, "[1, 2, 9]"),
             (Kind::Devices, "[cpu, cuda:1]"),
+            (Kind::Names { len: 2 }, "[tts-1, org/model:7b]"),
+            (Kind::Names { len: 2 }, "[]"),
         ] {
             let value = read(kind, text).unwrap();
             assert_eq!(value.to_string(), text);
@@ -310,6 +343,9 @@ mod tests {
             (Kind::Counts { max: 9, len: 2 }, "[]", "found a list of 0"),
             (Kind::Counts { max: 9, len: 2 }, "[1, 10]", "found 10 in the list"),
             (Kind::Devices, "cuda:x", "found cuda:x, expected cpu or cuda:N"),
+            (Kind::Names { len: 2 }, "tts-1", "found tts-1, expected a list of at most 2 names"),
+            (Kind::Names { len: 2 }, "[a, b, c]", "found a list of 3"),
+            (Kind::Names { len: 2 }, "[a, 'b c']", "in the list"),
             (Kind::Devices, "[cpu, tpu]", "found tpu, expected cpu"),
         ] {
             let message = read(kind, text).unwrap_err();

@@ -1,0 +1,60 @@
+//! Names every request: in its answer, and in every log line that its work writes.
+//!
+//! In: a request, with an `x-request-id` of its caller or without. Out: the same with one, which its answer has too (of a gRPC call
+//! that is initial metadata). The caller's own is taken if it is short and of plain characters, so that it cannot forge log lines.
+
+use axum::extract::Request;
+use axum::middleware::Next;
+use axum::response::Response;
+use http::{HeaderName, HeaderValue};
+use tracing::Instrument as _;
+
+use crate::id::random_u64;
+
+/// The header of requests and answers.
+pub(super) const HEADER: HeaderName = HeaderName::from_static("x-request-id");
+/// Longest name that a caller may choose, in bytes.
+const LONGEST: usize = 128;
+
+/// Names a request and what comes of it.
+pub(super) async fn named(mut request: Request, next: Next) -> Response {
+    let own = request.headers().get(HEADER).filter(|id| is_plain(id.as_bytes()));
+    let id = own.cloned().unwrap_or_else(new);
+    request.headers_mut().insert(HEADER, id.clone());
+    // At the level of errors, so that lines of any level have it.
+    let span = tracing::error_span!("request", request_id = id.to_str().unwrap_or_default());
+    let mut response = next.run(request).instrument(span).await;
+    response.headers_mut().insert(HEADER, id);
+    response
+}
+
+fn is_plain(id: &[u8]) -> bool {
+    let plain = |byte: &u8| byte.is_ascii_alphanumeric() || b"-_.:/+=@".contains(byte);
+    (1..=LONGEST).contains(&id.len()) && id.iter().all(plain)
+}
+
+fn new() -> HeaderValue {
+    let name = format!("req_{:016x}{:016x}", random_u64(), random_u64());
+    HeaderValue::try_from(name).unwrap_or_else(|_| HeaderValue::from_static("req_0"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_callers_own_name_is_short_and_plain() {
+        for good in ["a", "req_0123", "2f1e-4c/5", &"x".repeat(LONGEST)] {
+            assert!(is_plain(good.as_bytes()), "{good}");
+        }
+        for bad in ["", "a b", "a\tb", "\"", "a,b", "\u{e4}", &"x".repeat(LONGEST + 1)] {
+            assert!(!is_plain(bad.as_bytes()), "{bad:?}");
+        }
+    }
+
+    #[test]
+    fn new_names_are_plain_and_differ() {
+        assert!(is_plain(new().as_bytes()));
+        assert_ne!(new(), new());
+    }
+}

@@ -1,0 +1,89 @@
+//! What is served here, and whether it can be had now.
+
+use axum::extract::State;
+use axum::http::header::{CACHE_CONTROL, HOST, RETRY_AFTER};
+use axum::http::request::Parts;
+use axum::http::{HeaderValue, StatusCode};
+use axum::response::Response;
+use serde_json::{Value, json};
+
+use super::{OpenAi, body};
+use crate::grpc::{CHAT_SERVICE_NAME, SERVICE_NAMES};
+
+/// Routes under `/v1`: method and path.
+pub(super) const ROUTES: [(&str, &str); 6] = [
+    ("POST", "/v1/audio/speech"),
+    ("GET", "/v1/audio/voices"),
+    ("GET", "/v1/audio/models"),
+    ("POST", "/v1/chat/completions"),
+    ("GET", "/v1/models"),
+    ("GET", "/v1/models/{id}"),
+];
+
+/// The routes in one line.
+pub(super) fn listed() -> String {
+    ROUTES.map(|(method, path)| format!("{method} {path}")).join(", ")
+}
+
+/// `GET /`, `GET /v1`: asks for no key, and names models only where none is needed or a good one came.
+pub(super) async fn index(State(openai): State<OpenAi>, head: Parts) -> Response {
+    let scheme = if openai.sites.encrypted { "https" } else { "http" };
+    let host = head.headers.get(HOST).and_then(|host| host.to_str().ok());
+    let host = host.or(head.uri.authority().map(|authority| authority.as_str()));
+    let grpc: Vec<_> = SERVICE_NAMES.into_iter().chain([CHAT_SERVICE_NAME]).collect();
+    let mut about = json!({
+        "name": "omni-server",
+        "version": env!("CARGO_PKG_VERSION"),
+        "openai_base_url": format!("{scheme}://{}/v1", host.unwrap_or("HOST:PORT")),
+        "routes": ROUTES.map(|(method, path)| format!("{method} {path}")),
+        "grpc_services": grpc,
+        "health": "/health",
+        "metrics": openai.metrics(),
+    });
+    if let Ok(models) = super::listing::listed(&openai, head).await {
+        about["models"] = models.into_iter().map(|model| model.id).collect();
+    }
+    body(&about)
+}
+
+/// `GET /health`: 200 when speech can be asked for now, else 503 and why. Probes have no keys.
+pub(super) async fn health(State(openai): State<OpenAi>) -> Response {
+    let (speaks, converses) = (openai.catalog.speaks(), openai.catalog.converses());
+    let told = |state: &Result<(), crate::error::ServeError>| match state {
+        Ok(()) => json!({"ready": true}),
+        Err(error) => json!({"ready": false, "reason": error.reason(), "message": error.to_string()}),
+    };
+    let status = match &speaks {
+        Ok(()) => "ok",
+        Err(_) => "unavailable",
+    };
+    let report = json!({"status": status, "speech": told(&speaks), "chat": told(&converses)});
+    let mut response = unstored(&report);
+    if speaks.is_err() {
+        *response.status_mut() = StatusCode::SERVICE_UNAVAILABLE;
+        response
+            .headers_mut()
+            .insert(RETRY_AFTER, HeaderValue::from_static("1"));
+    }
+    response
+}
+
+/// `GET /livez`: the process answers.
+pub(super) async fn alive() -> Response {
+    unstored(&json!({"status": "ok"}))
+}
+
+fn unstored(report: &Value) -> Response {
+    let mut response = body(report);
+    let store = HeaderValue::from_static("no-store");
+    response.headers_mut().insert(CACHE_CONTROL, store);
+    response
+}
+
+impl OpenAi {
+    /// Where metrics are read.
+    pub(super) fn metrics(&self) -> Option<String> {
+        let address = self.sites.metrics?;
+        Some(format!("http://{address}/metrics"))
+    }
+}

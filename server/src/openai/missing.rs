@@ -1,0 +1,129 @@
+//! Paths and methods that there are not: 404, 405 and 415 that say what there is.
+
+use axum::extract::State;
+use axum::http::header::CONTENT_TYPE;
+use axum::http::request::Parts;
+use axum::http::{Method, StatusCode};
+
+use super::OpenAi;
+use super::error::ApiError;
+use super::index::{ROUTES, listed};
+use crate::error::excerpt;
+use crate::grpc::{CHAT_SERVICE_NAME, METRICS_SERVICE_NAME, SERVICE_NAMES};
+
+/// How clients of the Connect protocol say so, if not by their content type.
+const CONNECT: &str = "connect-protocol-version";
+
+/// Any path that does not exist.
+pub(super) async fn route(State(openai): State<OpenAi>, head: Parts) -> ApiError {
+    let path = head.uri.path();
+    if is_call(&head, path) {
+        return not_grpc(&head.method);
+    }
+    let problem = match path {
+        "/metrics" => match openai.metrics() {
+            Some(url) => format!("metrics have a port of their own: {url}"),
+            None => "metrics are not served over HTTP, the server was started with --metrics-listen off"
+                .to_owned(),
+        },
+        path => no_route(path),
+    };
+    ApiError::unread(StatusCode::NOT_FOUND, "route_not_found", &problem)
+}
+
+/// A path that exists, asked for with a method that it does not take.
+pub(super) async fn method(head: Parts) -> ApiError {
+    let path = head.uri.path();
+    let taken = ROUTES.iter().find(|(_, route)| *route == path);
+    let problem = match taken {
+        Some((method, path)) => format!("{path} takes {method}, not {}", head.method),
+        None => format!("{} takes GET, not {}", excerpt(path), head.method),
+    };
+    ApiError::unread(StatusCode::METHOD_NOT_ALLOWED, "method_not_allowed", &problem)
+}
+
+fn no_route(path: &str) -> String {
+    let shown = excerpt(path);
+    let segments: Vec<_> = path.split('/').filter(|segment| !segment.is_empty()).collect();
+    let tidy = format!("/{}", segments.join("/"));
+    let versioned = format!("/v1{tidy}");
+    match known(&tidy).or_else(|| known(&versioned)) {
+        Some(meant) if meant.starts_with("/v1") && !tidy.starts_with("/v1") => {
+            format!("there is no route {shown}, but {meant}: the base URL of OpenAI's clients ends in /v1")
+        }
+        Some(meant) => format!("there is no route {shown}, but {meant}"),
+        None => format!("there is no route {shown}, these are: {}", listed()),
+    }
+}
+
+/// The route that this path is.
+fn known(path: &str) -> Option<&'static str> {
+    let plain = ROUTES.iter().find(|(_, route)| *route == path);
+    let model = || {
+        ROUTES
+            .iter()
+            .find(|_| path.starts_with("/v1/models/"))
+            .map(|_| "/v1/models/{id}")
+    };
+    plain.map(|(_, route)| *route).or_else(model)
+}
+
+/// Whether this is a call to a gRPC service, in another protocol than gRPC.
+fn is_call(head: &Parts, path: &str) -> bool {
+    let mut services = SERVICE_NAMES
+        .into_iter()
+        .chain([CHAT_SERVICE_NAME, METRICS_SERVICE_NAME]);
+    let service = path.split('/').nth(1).unwrap_or_default();
+    let kind = head.headers.get(CONTENT_TYPE);
+    let connect = kind.is_some_and(|kind| {
+        let kind = kind.as_bytes();
+        kind.starts_with(b"application/connect+") || kind.starts_with(b"application/proto")
+    });
+    connect || head.headers.contains_key(CONNECT) || services.any(|name| name == service)
+}
+
+/// What a call in another protocol gets: methods are called by POST, and its body is gRPC.
+fn not_grpc(method: &Method) -> ApiError {
+    let problem = "services are called by gRPC or gRPC-Web (content type application/grpc or application/grpc-web), the Connect \
+                   protocol and JSON are not served";
+    match *method {
+        Method::POST => ApiError::unread(
+            StatusCode::UNSUPPORTED_MEDIA_TYPE,
+            "unsupported_media_type",
+            problem,
+        )
+        .as_call(),
+        _ => ApiError::unread(StatusCode::METHOD_NOT_ALLOWED, "method_not_allowed", problem).as_call(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_path_without_the_version_is_led_to_the_one_with_it() {
+        for (path, meant) in [
+            ("/audio/speech", "/v1/audio/speech: the base URL"),
+            ("/chat/completions", "/v1/chat/completions: the base URL"),
+            ("/models", "/v1/models: the base URL"),
+            ("/models/tts-1", "/v1/models/{id}: the base URL"),
+            ("/v1/audio/speech/", "but /v1/audio/speech"),
+            ("/v1//models", "but /v1/models"),
+        ] {
+            let told = no_route(path);
+            assert!(told.contains(meant), "{path}: {told}");
+        }
+    }
+
+    #[test]
+    fn any_other_path_is_told_what_there_is() {
+        for path in ["/v1/responses", "/v1/v1/models", "/x", "/v1/audio/transcriptions"] {
+            let told = no_route(path);
+            assert!(
+                told.contains("these are: POST /v1/audio/speech"),
+                "{path}: {told}"
+            );
+        }
+    }
+}

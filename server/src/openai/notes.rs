@@ -1,0 +1,92 @@
+//! What is said beside an answer: fields without effect, in its headers, and refusals, in the log.
+
+use axum::extract::Request;
+use axum::http::{HeaderName, HeaderValue, StatusCode};
+use axum::middleware::Next;
+use axum::response::Response;
+use omni_proto::v1;
+
+use crate::error::excerpt;
+
+/// Fields that had no effect, by OpenAI's names.
+const IGNORED: HeaderName = HeaderName::from_static("x-omni-ignored");
+/// Reasons of other warnings that came before the first sound.
+const WARNING: HeaderName = HeaderName::from_static("x-omni-warning");
+/// The reason of a warning about a field without effect.
+const FIELD_IGNORED: &str = "FIELD_IGNORED";
+
+/// What an answer's headers say.
+#[derive(Debug, Default)]
+pub(super) struct Notes {
+    ignored: Vec<String>,
+    warnings: Vec<String>,
+}
+
+impl Notes {
+    /// Of fields that were not even handed on.
+    pub(super) fn new(ignored: Vec<&'static str>) -> Self {
+        Self {
+            ignored: ignored.into_iter().map(str::to_owned).collect(),
+            warnings: Vec::new(),
+        }
+    }
+
+    /// One more. `names`: how fields of the service's messages begin, and what OpenAI calls them.
+    pub(super) fn add(&mut self, warning: &v1::Warning, names: &[(&str, &str)]) {
+        if warning.reason != FIELD_IGNORED {
+            self.warnings.push(warning.reason.clone());
+            return;
+        }
+        let field = warning.message.split(':').next().unwrap_or_default();
+        let known = names.iter().find(|(name, _)| field.starts_with(name));
+        self.ignored.push(known.map_or(field, |(_, own)| own).to_owned());
+    }
+
+    /// Puts them into the headers of an answer.
+    pub(super) fn tell(mut self, response: &mut Response) {
+        for (header, mut names) in [
+            (IGNORED, std::mem::take(&mut self.ignored)),
+            (WARNING, std::mem::take(&mut self.warnings)),
+        ] {
+            names.dedup();
+            if let Ok(value) = HeaderValue::try_from(names.join(", "))
+                && !names.is_empty()
+            {
+                response.headers_mut().insert(header, value);
+            }
+        }
+    }
+}
+
+/// The code of a refusal, among the extensions of its answer.
+#[derive(Debug, Clone)]
+pub(super) struct Refusal(pub(super) String);
+
+/// Writes a line about every request that was refused or failed. What anybody can cause without a key is written at a lower level,
+/// so that a scanner fills no disk.
+pub(super) async fn refusals(request: Request, next: Next) -> Response {
+    let (method, path) = (request.method().clone(), excerpt(request.uri().path()));
+    let response = next.run(request).await;
+    let status = response.status();
+    if !status.is_client_error() && !status.is_server_error() {
+        return response;
+    }
+    let code = response
+        .extensions()
+        .get::<Refusal>()
+        .map(|refusal| refusal.0.as_str());
+    let (code, status_code) = (code.unwrap_or_default(), status.as_u16());
+    match status {
+        StatusCode::UNAUTHORIZED
+        | StatusCode::NOT_FOUND
+        | StatusCode::METHOD_NOT_ALLOWED
+        | StatusCode::UNSUPPORTED_MEDIA_TYPE => {
+            tracing::debug!(%method, path, status = status_code, code, "refused");
+        }
+        status if status.is_server_error() => {
+            tracing::warn!(%method, path, status = status_code, code, "failed");
+        }
+        _ => tracing::info!(%method, path, status = status_code, code, "refused"),
+    }
+    response
+}

@@ -1,0 +1,206 @@
+//! Paths: those that exist, those that do not, and in whose protocol that is told.
+
+use hyper::StatusCode;
+use hyper::header::CONTENT_TYPE;
+use omni_tests::{FakeScript, FakeSpeech, Gate, HttpAnswer, TestServer, http};
+use serde_json::Value;
+use tonic::Code;
+use tonic::codec::ProstCodec;
+
+fn parsed(answer: &HttpAnswer) -> Value {
+    assert_eq!(answer.kind(), "application/json", "{answer:?}");
+    serde_json::from_slice(&answer.body).unwrap_or_else(|_| panic!("no JSON: {answer:?}"))
+}
+
+async fn get(server: &TestServer, path: &str) -> HttpAnswer {
+    http(server, "GET", path, &[], "").await
+}
+
+/// The message of a refusal, which is OpenAI's form of one.
+fn refused(answer: &HttpAnswer, status: StatusCode, code: &str) -> String {
+    assert_eq!(answer.status, status, "{answer:?}");
+    let error = &parsed(answer)["error"];
+    assert_eq!(
+        (&error["code"], &error["type"]),
+        (&code.into(), &"invalid_request_error".into())
+    );
+    error["message"].as_str().expect("a message").to_owned()
+}
+
+#[tokio::test]
+async fn a_path_that_does_not_exist_is_not_found_and_the_answer_says_what_does() {
+    let server = TestServer::fake(FakeScript::default(), &[]).await;
+    for (method, path, says) in [
+        ("POST", "/audio/speech", "/v1/audio/speech: the base URL"),
+        ("POST", "/chat/completions", "ends in /v1"),
+        ("GET", "/models", "ends in /v1"),
+        ("POST", "/v1/responses", "POST /v1/chat/completions"),
+        ("POST", "/v1/embeddings", "POST /v1/audio/speech"),
+        ("POST", "/v1/audio/transcriptions", "POST /v1/audio/speech"),
+        ("GET", "/v1/realtime", "POST /v1/audio/speech"),
+        ("GET", "/favicon.ico", "GET /v1/models"),
+    ] {
+        let answer = http(&server, method, path, &[], "").await;
+        let told = refused(&answer, StatusCode::NOT_FOUND, "route_not_found");
+        assert!(told.contains(says), "{path}: {told}");
+    }
+    let metrics = server.app.metrics_address().map(|address| address.to_string());
+    let told = refused(
+        &get(&server, "/metrics").await,
+        StatusCode::NOT_FOUND,
+        "route_not_found",
+    );
+    assert!(
+        told.contains(metrics.as_deref().unwrap_or("--metrics-listen off")),
+        "{told}"
+    );
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn a_path_that_does_not_exist_is_not_found_over_http_2_either() {
+    let server = TestServer::fake(FakeScript::default(), &[]).await;
+    for path in ["/audio/speech", "/v1/files"] {
+        let answer = omni_tests::http2(server.app.address(), "POST", path, &[], "").await;
+        refused(&answer, StatusCode::NOT_FOUND, "route_not_found");
+    }
+    let index = omni_tests::http2(server.app.address(), "GET", "/", &[], "").await;
+    let base = parsed(&index)["openai_base_url"].clone();
+    assert_eq!(base, format!("http://{}/v1", server.app.address()));
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn a_service_that_does_not_exist_is_unimplemented_and_named() {
+    let server = TestServer::fake(FakeScript::default(), &[]).await;
+    let mut client = tonic::client::Grpc::new(server.channel.clone());
+    client.ready().await.unwrap();
+    let path = "/nvidia.riva.asr.RivaSpeechRecognition/Recognize"
+        .parse()
+        .unwrap();
+    let codec: ProstCodec<(), ()> = ProstCodec::default();
+    let error = client
+        .unary(tonic::Request::new(()), path, codec)
+        .await
+        .unwrap_err();
+    assert_eq!(error.code(), Code::Unimplemented);
+    assert!(error.message().contains("nvidia.riva.asr"), "{error}");
+    assert!(error.metadata().contains_key("x-request-id"), "{error:?}");
+    for kind in ["application/grpc-web+proto", "application/grpc"] {
+        let headers = [(CONTENT_TYPE.as_str(), kind)];
+        let answer = http(&server, "POST", "/no.Such/Method", &headers, vec![0; 5]).await;
+        assert_eq!((answer.status, answer.kind()), (StatusCode::OK, kind));
+        assert_eq!(answer.header("grpc-status"), "12", "{answer:?}");
+    }
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn a_call_in_another_protocol_is_told_which_one_is_spoken() {
+    let server = TestServer::fake(FakeScript::default(), &[]).await;
+    for kind in [
+        "application/json",
+        "application/proto",
+        "application/connect+proto",
+    ] {
+        let headers = [(CONTENT_TYPE.as_str(), kind), ("connect-protocol-version", "1")];
+        let path = "/omni.v1.CatalogService/ListModels";
+        let answer = http(&server, "POST", path, &headers, "{}").await;
+        let told = refused(
+            &answer,
+            StatusCode::UNSUPPORTED_MEDIA_TYPE,
+            "unsupported_media_type",
+        );
+        assert!(told.contains("gRPC-Web"), "{told}");
+        // As clients of that protocol read it.
+        assert_eq!(parsed(&answer)["code"], "unimplemented");
+    }
+    let answer = get(&server, "/omni.v1.SpeechService/Speak").await;
+    refused(&answer, StatusCode::METHOD_NOT_ALLOWED, "method_not_allowed");
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn the_base_url_says_what_is_served() {
+    let server = TestServer::fake(FakeScript::default(), &[]).await;
+    for path in ["/", "/v1", "/v1/"] {
+        let answer = get(&server, path).await;
+        assert_eq!(answer.status, StatusCode::OK, "{path}");
+        let told = parsed(&answer);
+        assert_eq!(told["models"][0], "fake");
+        assert_eq!(
+            told["openai_base_url"],
+            format!("http://{}/v1", server.app.address())
+        );
+        let routes = told["routes"].to_string();
+        assert!(routes.contains("POST /v1/audio/speech"), "{routes}");
+    }
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn health_is_what_it_is() {
+    let load = Gate::default();
+    load.close();
+    let script = FakeScript {
+        load: load.clone(),
+        ..FakeScript::default()
+    };
+    let mut server = TestServer::launch(&[], move || Ok(FakeSpeech::new(script))).await;
+    for path in ["/health", "/healthz", "/readyz"] {
+        let answer = get(&server, path).await;
+        assert_eq!(answer.status, StatusCode::SERVICE_UNAVAILABLE, "{path}");
+        let told = parsed(&answer);
+        assert_eq!(
+            (&told["status"], &told["speech"]["reason"]),
+            (&"unavailable".into(), &"MODEL_LOADING".into())
+        );
+    }
+    assert_eq!(get(&server, "/livez").await.status, StatusCode::OK);
+    load.open();
+    server.app.ready().await.unwrap();
+    let answer = get(&server, "/health").await;
+    assert_eq!(answer.status, StatusCode::OK, "{answer:?}");
+    let told = parsed(&answer);
+    assert_eq!(
+        (&told["status"], &told["chat"]["ready"]),
+        (&"ok".into(), &true.into())
+    );
+    assert_eq!(
+        http(&server, "HEAD", "/health", &[], "").await.status,
+        StatusCode::OK
+    );
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn a_stage_without_a_replica_is_no_health() {
+    let server = TestServer::fake(FakeScript::default(), &["--admin-listen", "127.0.0.1:0"]).await;
+    let remove = omni_proto::v1::SetReplicaStateRequest {
+        stage: "talker".to_owned(),
+        replica: "0".to_owned(),
+        state: omni_proto::v1::ReplicaState::Removed.into(),
+    };
+    server.admin().await.set_replica_state(remove).await.unwrap();
+    let answer = get(&server, "/health").await;
+    assert_eq!(answer.status, StatusCode::SERVICE_UNAVAILABLE, "{answer:?}");
+    assert_eq!(parsed(&answer)["speech"]["reason"], "STAGE_UNAVAILABLE");
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn open_webui_finds_models_and_voices_in_its_form() {
+    let server = TestServer::fake(FakeScript::default(), &[]).await;
+    let models = parsed(&get(&server, "/v1/audio/models").await);
+    assert_eq!(models["models"][0]["id"], "fake");
+    let voices = parsed(&get(&server, "/v1/audio/voices").await);
+    let named = voices["voices"].as_array().expect("a list").iter();
+    let named: Vec<_> = named
+        .map(|voice| (voice["id"].as_str(), voice["name"].as_str()))
+        .collect();
+    assert_eq!(
+        named,
+        [(Some("alto"), Some("ALTO")), (Some("bass"), Some("BASS"))]
+    );
+    server.stop().await;
+}

@@ -1,11 +1,12 @@
 //! `omni-server`: see `omni-server --help`.
 
 use std::io::Write as _;
+use std::path::Path;
 use std::process::ExitCode;
 use std::time::Duration;
 
 use anyhow::Context as _;
-use clap::Parser as _;
+use clap::{CommandFactory as _, Parser as _};
 use omni_server::app::{App, Sinks, init_logging, list_metrics, load_model, metrics_catalogue, serve_stage};
 use omni_server::config::{Config, MetricsCommand, Quotas, RawConfig, Scope, ServerCommand};
 use tokio::signal::unix::{Signal, SignalKind, signal};
@@ -19,6 +20,11 @@ fn main() -> ExitCode {
     let raw = RawConfig::parse();
     if raw.command == Some(ServerCommand::CheckConfig) {
         return check_config(raw);
+    }
+    match &raw.command {
+        Some(ServerCommand::Completions { shell }) => return completions(*shell),
+        Some(ServerCommand::Man { dir }) => return manual(dir.as_deref()),
+        _ => {}
     }
     if let Some(ServerCommand::NewKey { name, scopes, quotas }) = &raw.command {
         return new_key(name, scopes, quotas);
@@ -50,18 +56,46 @@ fn main() -> ExitCode {
     }
 }
 
+fn completions(shell: clap_complete::Shell) -> ExitCode {
+    let mut script = Vec::new();
+    clap_complete::generate(shell, &mut RawConfig::command(), "omni-server", &mut script);
+    printed(&script)
+}
+
+/// The page of the program to standard output, or a page of every command into a folder.
+fn manual(folder: Option<&Path>) -> ExitCode {
+    let Some(folder) = folder else {
+        let mut page = Vec::new();
+        return match clap_mangen::Man::new(RawConfig::command()).render(&mut page) {
+            Ok(()) => printed(&page),
+            Err(error) => failed("cannot make the page", &error),
+        };
+    };
+    let written = std::fs::create_dir_all(folder)
+        .and_then(|()| clap_mangen::generate_to(RawConfig::command(), folder));
+    match written {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => failed(&format!("cannot write {}", folder.display()), &error),
+    }
+}
+
+fn printed(data: &[u8]) -> ExitCode {
+    match std::io::stdout().write_all(data) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => failed("cannot print", &error),
+    }
+}
+
+fn failed(what: &str, error: &std::io::Error) -> ExitCode {
+    eprintln!("error: {what}: {error}");
+    ExitCode::FAILURE
+}
+
 fn check_config(raw: RawConfig) -> ExitCode {
-    let printed = match raw.resolve() {
-        Ok((_, resolution)) => std::io::stdout().write_all(resolution.yaml().as_bytes()),
+    match raw.resolve() {
+        Ok((_, resolution)) => printed(resolution.yaml().as_bytes()),
         Err(error) => {
             eprintln!("error: {error}");
-            return ExitCode::FAILURE;
-        }
-    };
-    match printed {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) => {
-            eprintln!("error: cannot print: {error}");
             ExitCode::FAILURE
         }
     }

@@ -4,7 +4,7 @@
 //! do nothing.
 
 use std::io::Write;
-use std::process::{Command, Stdio};
+use std::process::Stdio;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -15,7 +15,7 @@ use tokio_util::sync::CancellationToken;
 #[path = "support/programs.rs"]
 mod programs;
 
-use programs::{find, free_address, start, until};
+use programs::{call, find, free_address, start, until};
 
 /// Everything that can be on, with some traffic.
 /// So many new tokens came out.
@@ -44,6 +44,19 @@ fn busy() -> (Telemetry, EngineInstruments) {
     engine.next_output(Duration::from_millis(20));
     let _sessions = SessionInstruments::new(telemetry.meter());
     let torchserve = TorchServeInstruments::new(telemetry.meter(), "m", "1");
+    let latency = [0.05, 0.7].map(Duration::from_secs_f64);
+    let http = HttpInstruments::new(telemetry.meter());
+    for (took, trace) in latency.into_iter().zip([Some("4bf92f3577b34da6a3ce929d0e0e4736"), None]) {
+        let exchange = HttpExchange {
+            handler: "/v1/audio/speech",
+            method: "POST",
+            status: 200,
+            request_bytes: 10,
+            response_bytes: 20,
+            took,
+        };
+        with_exemplar(trace.map(str::to_owned), || http.answered(&exchange));
+    }
     torchserve.arrived();
     collect_system(telemetry.exposition(), telemetry.meter());
     let custom = CustomMetrics::new(
@@ -76,7 +89,8 @@ fn promtool_parses_everything_and_remarks_only_on_inherited_names() {
     };
     let (telemetry, _engine) = busy();
     let text = telemetry.exposition().render(&Selection::default());
-    let mut promtool = Command::new(program)
+    let directory = tempfile::tempdir().expect("a directory");
+    let mut promtool = call(&program, directory.path())
         .args(["check", "metrics"])
         .stdin(Stdio::piped())
         .stderr(Stdio::piped())
@@ -156,7 +170,12 @@ async fn a_pushgateway_takes_the_group_shows_it_and_loses_it_on_exit() {
     let (telemetry, engine) = busy();
     let directory = tempfile::tempdir().expect("a directory");
     let web = free_address();
-    let arguments = [format!("--web.listen-address={web}")];
+    let state = directory.path().join("state");
+    let arguments = [
+        format!("--web.listen-address={web}"),
+        // Debian's keeps its state in a place of the machine's otherwise.
+        format!("--persistence.file={}", state.display()),
+    ];
     let _gateway = start(&program, &arguments, directory.path());
     let ready = until(web, "/-/ready", |answer| !answer.is_empty()).await;
     assert!(ready.is_ok(), "the gateway never answered");

@@ -46,7 +46,8 @@ impl ServerProcess {
             .args(["--log-format", "text"])
             .stdin(Stdio::null())
             .stderr(Stdio::piped());
-        for (name, _) in std::env::vars_os().filter(|(name, _)| name.to_string_lossy().starts_with("OMNI_")) {
+        let settings = |name: &str| name.starts_with("OMNI_") || name.starts_with("OTEL_");
+        for (name, _) in std::env::vars_os().filter(|(name, _)| settings(&name.to_string_lossy())) {
             command.env_remove(name);
         }
         let mut child = command

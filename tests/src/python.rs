@@ -25,8 +25,13 @@ pub async fn python(client: &str, package: &str, script: &str, arguments: &[&str
         let _ = writeln!(std::io::stderr(), "{word}");
         return None;
     }
+    let home = tempfile::tempdir().expect("a directory");
     let mut call = Command::new(program);
-    call.args(["-c", script]).args(arguments);
+    // Nothing of the tester's: no settings of Python or of the client, no proxies, no ~/.netrc, no packages of the user.
+    call.env_clear()
+        .envs([("HOME", home.path()), ("TMPDIR", home.path())])
+        .current_dir(home.path());
+    call.args(["-I", "-c", script]).args(arguments);
     let output = tokio::task::spawn_blocking(move || call.output()).await;
     let output = output.expect("a thread").expect("Python runs");
     let problems = String::from_utf8_lossy(&output.stderr);

@@ -48,21 +48,10 @@ impl Place {
         command
             .args(args)
             .current_dir(self.dir.path())
+            .env_clear()
+            .env("HOME", self.dir.path())
             .env("OMNI_ENDPOINT", &self.endpoint)
             .env("OMNI_ADMIN_ENDPOINT", &self.endpoint);
-        for name in [
-            "NO_COLOR",
-            "CI",
-            "TERM",
-            "OMNI_API_KEY",
-            "OMNI_API_KEY_FILE",
-            "OMNI_TLS_CA",
-            "OMNI_CLIENT_TLS_CERT",
-            "OMNI_CLIENT_TLS_KEY",
-            "OMNI_TLS_SERVER_NAME",
-        ] {
-            command.env_remove(name);
-        }
         command
             .stdin(Stdio::null())
             .stdout(Stdio::piped())

@@ -12,10 +12,8 @@ use omni_proto::v1::speech_service_client::SpeechServiceClient;
 
 fn omni_server() -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_omni-server"));
-    // The environment of whoever runs the tests must not change what is tested.
-    for (name, _) in std::env::vars().filter(|(name, _)| name.starts_with("OMNI_")) {
-        command.env_remove(name);
-    }
+    // The environment that the tests are run in must not change what is tested.
+    command.env_clear();
     // Many of them run at once.
     command.env("OMNI_METRICS_LISTEN", "127.0.0.1:0");
     command
@@ -128,6 +126,25 @@ fn help_names_every_flag_and_its_variable() {
         "127.0.0.1:50051",
     ] {
         assert!(help.contains(word), "{word} is missing in:\n{help}");
+    }
+}
+
+#[test]
+fn shells_and_manuals_get_every_flag() {
+    for shell in ["bash", "zsh", "fish"] {
+        let script = run(&["completions", shell]);
+        assert!(script.status.success());
+        let script = String::from_utf8_lossy(&script.stdout).into_owned();
+        assert!(script.contains("omni-server") && script.contains("metrics-listen"), "{script}");
+    }
+    let page = run(&["man"]);
+    assert!(page.status.success() && page.stdout.starts_with(b".ie"), "{page:?}");
+    let folder = tempfile::tempdir().expect("a directory");
+    let place = folder.path().join("man1");
+    let written = run(&["man", place.to_str().expect("a path")]);
+    assert!(written.status.success(), "{written:?}");
+    for name in ["omni-server.1", "omni-server-new-key.1"] {
+        assert!(place.join(name).exists(), "{name}");
     }
 }
 

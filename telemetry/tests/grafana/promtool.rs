@@ -2,14 +2,14 @@
 
 use std::fs;
 use std::path::Path;
-use std::process::Command;
 
 use crate::committed::{folder, rules, text};
-use crate::programs::find;
+use crate::programs::{call, find};
 
 /// What promtool says, and whether it is content.
 fn promtool(program: &Path, arguments: &[&str], directory: &Path) -> (bool, String) {
-    let output = Command::new(program)
+    let own = tempfile::tempdir().expect("a directory");
+    let output = call(program, own.path())
         .args(arguments)
         .current_dir(directory)
         .output()

@@ -23,9 +23,9 @@ pub(crate) fn find(program: &str) -> Option<PathBuf> {
             .status()
             .is_ok_and(|status| status.success())
     };
-    let found = [PathBuf::from(program), unpacked.join(program)]
-        .into_iter()
-        .find(runs);
+    let installed = std::env::var_os("PATH").unwrap_or_default();
+    let installed = std::env::split_paths(&installed).map(|folder| folder.join(program));
+    let found = installed.chain([unpacked.join(program)]).find(runs);
     if found.is_none() {
         let _ = writeln!(
             std::io::stderr(),
@@ -45,11 +45,28 @@ impl Drop for Running {
     }
 }
 
+/// A call of `program` that finds and leaves everything in `directory`: what else is installed or was run on the machine, and what
+/// the tester's variables say (proxies, settings of other programs), does not matter.
+pub(crate) fn call(program: &Path, directory: &Path) -> Command {
+    let mut command = Command::new(program);
+    command.current_dir(directory).env_clear();
+    for name in [
+        "HOME",
+        "TMPDIR",
+        "XDG_CONFIG_HOME",
+        "XDG_CACHE_HOME",
+        "XDG_DATA_HOME",
+        "XDG_STATE_HOME",
+    ] {
+        command.env(name, directory);
+    }
+    command
+}
+
 pub(crate) fn start(program: &Path, arguments: &[String], directory: &Path) -> Running {
     let log = std::fs::File::create(directory.join("log")).expect("a file");
-    let child = Command::new(program)
+    let child = call(program, directory)
         .args(arguments)
-        .current_dir(directory)
         .stdout(Stdio::null())
         .stderr(log)
         .spawn()

@@ -71,8 +71,8 @@ fn manual(folder: Option<&Path>) -> ExitCode {
             Err(error) => failed("cannot make the page", &error),
         };
     };
-    let written = std::fs::create_dir_all(folder)
-        .and_then(|()| clap_mangen::generate_to(RawConfig::command(), folder));
+    let written =
+        std::fs::create_dir_all(folder).and_then(|()| clap_mangen::generate_to(RawConfig::command(), folder));
     match written {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => failed(&format!("cannot write {}", folder.display()), &error),

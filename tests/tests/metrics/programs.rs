@@ -3,7 +3,7 @@
 //! They are packages of Debian, which `scripts/setup test` fetches. Where they are missing these tests say so and do nothing.
 
 use std::io::Write as _;
-use std::process::{Command, Stdio};
+use std::process::Stdio;
 
 use omni_proto::v1;
 use omni_tests::{FakeScript, Reading, TEXT, TestServer, audio_of, vanish};
@@ -11,7 +11,7 @@ use omni_tests::{FakeScript, Reading, TEXT, TestServer, audio_of, vanish};
 #[path = "../../../telemetry/tests/support/programs.rs"]
 mod started;
 
-use started::{find, free_address, start, until};
+use started::{call, find, free_address, start, until};
 
 /// Requests that end well, at once.
 const CROWD: usize = 8;
@@ -126,7 +126,8 @@ async fn prometheus_finds_what_was_asked_for_and_nothing_twice() {
 
 /// What promtool finds is only style: the names are vLLM's.
 fn check(promtool: &std::path::Path, text: &str) {
-    let mut linter = Command::new(promtool)
+    let directory = tempfile::tempdir().expect("a directory");
+    let mut linter = call(promtool, directory.path())
         .args(["check", "metrics"])
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
@@ -153,7 +154,11 @@ async fn a_pushgateway_has_the_group_while_the_server_lives() {
     };
     let directory = tempfile::tempdir().expect("a directory");
     let web = free_address();
-    let arguments = [format!("--web.listen-address={web}")];
+    let arguments = [
+        format!("--web.listen-address={web}"),
+        // Debian's keeps its state in a place of the machine's otherwise.
+        "--persistence.file=state".to_owned(),
+    ];
     let _gateway = start(&program, &arguments, directory.path());
     let ready = until(web, "/-/ready", |answer| !answer.is_empty()).await;
     assert!(ready.is_ok(), "the gateway never answered");

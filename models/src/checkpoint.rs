@@ -15,6 +15,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
 use std::io::{ErrorKind, Read, Seek, SeekFrom};
 use std::path::PathBuf;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use serde::Deserialize;
 
@@ -37,6 +38,18 @@ pub enum CheckpointSource {
     Memory(&'static [(&'static str, &'static [u8])]),
     /// None: shapes of a known model with random weights.
     Random(RandomModel),
+}
+
+/// Longest piece of a tensor that is read between two signs of progress.
+const PIECE: u64 = 16 << 20;
+
+static PROGRESS: AtomicU64 = AtomicU64::new(0);
+
+/// A number that grows whenever this process has read a part of a checkpoint's tensors, whichever thread does: while it stands
+/// still, nothing is being loaded.
+#[must_use]
+pub fn loading_progress() -> u64 {
+    PROGRESS.load(Ordering::Relaxed)
 }
 
 impl CheckpointSource {
@@ -83,12 +96,19 @@ impl CheckpointSource {
                 let size = usize::try_from(end - begin).unwrap_or(usize::MAX);
                 let room = bytes.try_reserve_exact(size);
                 room.map_err(|e| LoadError::read(name, &std::io::Error::other(e)))?;
-                let read = file.take(end - begin).read_to_end(&mut bytes);
-                let read = read.map_err(|e| LoadError::read(name, &e))? as u64;
-                if read < end - begin {
-                    return Err(short(begin + read));
+                let mut rest = file.take(end - begin);
+                loop {
+                    let read = rest.by_ref().take(PIECE).read_to_end(&mut bytes);
+                    let read = read.map_err(|e| LoadError::read(name, &e))?;
+                    PROGRESS.fetch_add(read as u64, Ordering::Relaxed);
+                    if read == 0 {
+                        break;
+                    }
                 }
-                Ok(Cow::Owned(bytes))
+                match bytes.len() as u64 {
+                    read if read < end - begin => Err(short(begin + read)),
+                    _ => Ok(Cow::Owned(bytes)),
+                }
             }
             Self::Memory(files) => {
                 let file = files.iter().find(|(n, _)| *n == name);
@@ -231,6 +251,8 @@ impl Checkpoint {
             })
         })?;
         let (dtype, shape) = (info.dtype.clone(), info.shape.clone());
+        // Also of weights that are made, or in memory already.
+        PROGRESS.fetch_add(1, Ordering::Relaxed);
         match info.content {
             Content::Stored { begin, end } => {
                 let bytes = self.source.range(&info.file, begin, end)?;

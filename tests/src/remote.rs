@@ -14,6 +14,7 @@ use omni_server::connector::{
 };
 use omni_server::stage::{
     Changes, EngineSink, IgnoreEngines, ReplicaId, ReplicaState, ReplicaStats, Seat, StageBody, StageHandle,
+    TurnTimeouts,
 };
 
 /// What is passed on as settings.
@@ -96,6 +97,7 @@ impl<J: RemoteJob> RemoteStage<J> {
             launch,
             settings: SETTINGS.to_vec(),
             mailbox: 16,
+            load_timeout: Duration::from_secs(3600),
         };
         let (handle, body) = remote_stage(parts, seat.clone(), Clock::start());
         let stage = Self {
@@ -201,7 +203,11 @@ fn host<J: RemoteJob>(socket: UnixStream, make: &Make<J>, step_timeout: Duration
     let seat = Seat::new(ReplicaId(7), restart(), changes.clone()).heard_by(called.listener());
     let (stage, body) = make(seat.clone());
     let thread = std::thread::spawn(move || body.run());
-    let served = called.serve(stage, seat, &changes, step_timeout);
+    let timeouts = TurnTimeouts {
+        step: step_timeout,
+        load: step_timeout,
+    };
+    let served = called.serve(stage, seat, &changes, timeouts);
     thread.join().expect("the stage does not panic");
     served
 }

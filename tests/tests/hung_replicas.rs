@@ -277,3 +277,32 @@ async fn a_thread_that_hangs_does_not_hold_up_the_end_of_the_server() {
     let ended = tokio::time::timeout(Duration::from_secs(30), dropped).await;
     assert!(ended.is_ok(), "what it holds is dropped when it returns");
 }
+
+/// Nothing bounds how long a model may be built but this: a driver that hangs would keep the replica for ever.
+#[tokio::test]
+async fn a_replica_whose_model_is_never_built_is_given_up_and_built_again() {
+    let script = FakeScript::default();
+    let sets = ["load_timeout=1s", "stages.talker.restart.first_delay=1ms"];
+    let args: Vec<_> = sets.iter().flat_map(|set| ["--set", *set]).collect();
+    let server = TestServer::fake(script.clone(), &args).await;
+    script.load.close();
+    let id = pool(&server, "talker").add().expect("a thread is started");
+    let hung = || {
+        let views = pool(&server, "talker").replicas();
+        let view = views.iter().find(|view| view.id == id);
+        let error = view.and_then(|view| view.last_error.clone());
+        error.is_some_and(|error| error == "its model has not been built for 1s (load_timeout)")
+    };
+    server.until("it is given up", hung).await;
+    assert!(pool(&server, "talker").left_behind() > 0);
+    let call = server.call().await.configured(seeded(1)).await;
+    say(&call, "The other replica speaks.").await;
+    let mut call = call;
+    assert_eq!(call.utterance().await.finish(), v1::FinishReason::Stop);
+    script.load.open();
+    all_ready(&server, "talker").await;
+    let joined = || pool(&server, "talker").left_behind() == 0;
+    server.until("the threads that hung have ended", joined).await;
+    drop(call);
+    server.stop().await;
+}

@@ -10,14 +10,18 @@ use omni_engine::SeqId;
 use omni_server::clock::Clock;
 use omni_server::config::deploy::Restart;
 use omni_server::connector::{
-    HEADER_LEN, LinkError, Peer, RemoteParts, VERSION, WireError, called, edge, remote_stage,
+    HEADER_LEN, Launch, LinkError, Peer, RemoteParts, VERSION, WireError, called, edge, remote_stage,
 };
 use omni_server::stage::{
-    CancelFlag, Changes, Code2WavJob, End, ReplicaId, ReplicaState, Seat, StageProgress, Taken, TalkerJob,
+    CancelFlag, Changes, Code2WavJob, ContextRow, End, JobRefused, ReplicaId, ReplicaState, Sampling, Seat,
+    StageProgress, Taken, TalkerJob, TalkerRequest,
 };
 
 /// Longer than anything here takes on a busy machine; only ever reached by a test that fails.
 const PATIENCE: Duration = Duration::from_secs(30);
+
+/// How long a process may say nothing while it loads.
+const LOADING: Duration = Duration::from_millis(50);
 
 fn seat(changes: Changes) -> Seat {
     let restart = Restart {
@@ -70,11 +74,17 @@ fn fate_with(peer_says: Vec<u8>) -> String {
         there.write_all(&peer_says)?;
         Ok((here, Box::new(Nobody) as Box<dyn Peer>))
     });
+    fate_of(launch)
+}
+
+/// What becomes of a replica with such an other side.
+fn fate_of(launch: Launch) -> String {
     let seat = seat(Changes::default());
     let parts = RemoteParts {
         launch,
         settings: Vec::new(),
         mailbox: 1,
+        load_timeout: LOADING,
     };
     let (_handle, body) = remote_stage::<TalkerJob>(parts, seat.clone(), Clock::start());
     body.run();
@@ -113,6 +123,94 @@ fn a_connection_cut_within_a_frame_is_told_from_one_that_was_closed() {
         let fate = fate_with(hello_of_version(VERSION)[..sent].to_vec());
         assert!(fate.contains(expected), "{fate}");
     }
+}
+
+/// The process was started, and is stuck as a whole while it loads its model.
+#[test]
+fn a_host_that_falls_silent_while_it_loads_is_given_up() {
+    let launch = Box::new(|| {
+        let (here, mut there) = UnixStream::pair()?;
+        there.write_all(&greeting("talker"))?;
+        let silent = std::thread::spawn(move || {
+            // Until it is hung up on.
+            let _ = there.read_to_end(&mut Vec::new());
+        });
+        Ok((here, Box::new(Misbehaving(silent)) as Box<dyn Peer>))
+    });
+    let fate = fate_of(launch);
+    assert!(
+        fate.starts_with("the other process has said nothing for 50ms while it was loading its model"),
+        "{fate}"
+    );
+}
+
+/// What is in line for a process is counted by nobody: what it does not read waits in the mailbox.
+#[test]
+fn jobs_for_a_host_that_reads_nothing_wait_where_they_are_bounded() {
+    let (hang_up, held) = std::sync::mpsc::channel::<()>();
+    let held = std::sync::Mutex::new(Some(held));
+    let launch = Box::new(move || {
+        let (here, mut there) = UnixStream::pair()?;
+        let ready = frame(READY, 0, 0, 0, &[]);
+        there.write_all(&[greeting("talker"), ready].concat())?;
+        let held = held.lock().expect("nobody panics").take();
+        let deaf = std::thread::spawn(move || {
+            let _ = held.map(|held| held.recv());
+            drop(there);
+        });
+        Ok((here, Box::new(Misbehaving(deaf)) as Box<dyn Peer>))
+    });
+    let changes = Changes::default();
+    let parts = RemoteParts {
+        launch,
+        settings: Vec::new(),
+        mailbox: 4,
+        load_timeout: PATIENCE,
+    };
+    let (stage, body) = remote_stage::<TalkerJob>(parts, seat(changes), Clock::start());
+    let thread = std::thread::spawn(move || body.run());
+    // Of a megabyte each: many more than the connection takes.
+    let row = ContextRow::Heard(vec![0.0; 1 << 18].into());
+    let mut kept = Vec::new();
+    let mut job = |seq: u64| {
+        let (tokens_in, tokens) = edge(2, None, Some(stage.wake().clone()));
+        let (frames_in, frames) = edge(2, Some(stage.wake().clone()), None);
+        let (finished, done) = tokio::sync::oneshot::channel();
+        kept.push((tokens_in, frames, done));
+        TalkerJob {
+            seq: SeqId(seq),
+            request: TalkerRequest {
+                voice: "alto".to_owned(),
+                language: None,
+                sampling: Sampling::default(),
+                seed: 0,
+                context: Some(vec![row.clone()].into()),
+                thought: false,
+            },
+            tokens: Box::new(tokens),
+            max_frames: 1,
+            frames: Box::new(frames_in),
+            cancel: CancelFlag::default(),
+            progress: StageProgress::default(),
+            finished,
+        }
+    };
+    let (mut taken, mut full) = (0, 0);
+    // A full mailbox that is worked off is not full for half a second.
+    while taken < 64 && full < 25 {
+        match stage.submit(job(taken)) {
+            Ok(()) => (taken, full) = (taken + 1, 0),
+            Err(JobRefused::Full { .. }) => {
+                full += 1;
+                std::thread::sleep(Duration::from_millis(20));
+            }
+            Err(error) => panic!("{error}"),
+        }
+    }
+    drop(hang_up);
+    drop(stage);
+    thread.join().expect("it does not panic");
+    assert!(taken < 64, "all of them are in line");
 }
 
 #[test]
@@ -196,6 +294,7 @@ async fn end_with(said: Vec<u8>) -> End {
         launch,
         settings: Vec::new(),
         mailbox: 1,
+        load_timeout: LOADING,
     };
     let (stage, body) = remote_stage::<Code2WavJob>(parts, seat(Changes::default()), Clock::start());
     let thread = std::thread::spawn(move || body.run());

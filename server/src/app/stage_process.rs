@@ -9,8 +9,9 @@ use serde::{Deserialize, Serialize};
 use tokio::signal::unix::{SignalKind, signal};
 
 use super::chat::thinker_limits;
+use super::loading::load_blocking;
 use super::log::init_logging;
-use super::model::{code2wav_limits, mailbox, talker_limits};
+use super::model::{code2wav_limits, mailbox, talker_limits, timeouts};
 use super::speech_model::{LoadedModel, load_stage};
 use crate::clock::Clock;
 use crate::config::deploy::{self, Deploy, Stage};
@@ -47,6 +48,7 @@ pub(super) fn replicas<J: RemoteJob>(config: &Config, clock: Clock) -> anyhow::R
     };
     serde_json::to_vec(&order).context("the path of the model cannot be passed on")?;
     let (level, format) = (config.log_level.clone(), config.log_format);
+    let load_timeout = config.deploy.load_timeout;
     Ok(Box::new(move |seat: Seat| {
         let (replica, level) = (seat.id().0, level.clone());
         let order = Order {
@@ -57,6 +59,7 @@ pub(super) fn replicas<J: RemoteJob>(config: &Config, clock: Clock) -> anyhow::R
             launch: Box::new(move || spawn_peer(&mut this_program(&level, format)?)),
             settings: serde_json::to_vec(&order).unwrap_or_default(),
             mailbox: mailbox(order.max_active),
+            load_timeout,
         };
         remote_stage(parts, seat, clock)
     }))
@@ -102,7 +105,7 @@ pub fn serve_stage(config: &Config) -> anyhow::Result<()> {
     outlive_signals()?;
     let mut called = called(socket, clock)?;
     called.answer()?;
-    match Loaded::new(&called) {
+    match Loaded::new(&mut called, clock) {
         Ok(loaded) => loaded.serve(called, clock),
         Err(error) => {
             called.refuse(&format!("{error:#}"))?;
@@ -138,19 +141,24 @@ struct Loaded {
 }
 
 impl Loaded {
-    fn new(called: &Called) -> anyhow::Result<Self> {
+    fn new(called: &mut Called, clock: Clock) -> anyhow::Result<Self> {
         let order: Order = serde_json::from_slice(&called.settings).context("the settings cannot be read")?;
         let resolution = deploy::read_back(&order.deploy, order.max_active).map_err(|problems| {
             anyhow!("the deploy configuration cannot be used: {}", problems.join("; "))
         })?;
-        let stage = called.stage.as_str();
-        let Some(stage) = REMOTE.into_iter().find(|known| *known == stage) else {
-            bail!("the stage is {stage:?}, expected one of {}", REMOTE.join(", "));
+        let wanted = called.stage.as_str();
+        let Some(stage) = REMOTE.into_iter().find(|known| *known == wanted) else {
+            bail!("the stage is {wanted:?}, expected one of {}", REMOTE.join(", "));
         };
-        let model = load_stage(&order.model, &resolution.deploy, stage, order.replica)?;
+        let deploy = resolution.deploy;
+        let (source, settings, replica) = (order.model.clone(), deploy.clone(), order.replica);
+        let load = move || load_stage(&source, &settings, stage, replica);
+        let model = load_blocking(load, clock, deploy.load_timeout, || {
+            called.loads().map_err(anyhow::Error::from)
+        })?;
         Ok(Self {
             order,
-            deploy: resolution.deploy,
+            deploy,
             model: Arc::new(model),
         })
     }
@@ -162,17 +170,17 @@ impl Loaded {
             "thinker" => {
                 let limits = thinker_limits(&deploy, order.max_active);
                 let make = |seat| thinker_stage(model, limits, seat, clock);
-                run::<ThinkerJob>(called, replica, &deploy.thinker.stage, make)
+                run::<ThinkerJob>(called, replica, &deploy, &deploy.thinker.stage, make)
             }
             "talker" => {
                 let limits = talker_limits(&deploy, order.max_active);
                 let make = |seat| talker_stage(model, limits, seat, clock);
-                run::<TalkerJob>(called, replica, &deploy.talker.stage, make)
+                run::<TalkerJob>(called, replica, &deploy, &deploy.talker.stage, make)
             }
             _ => {
                 let limits = code2wav_limits(&deploy, model.info(), order.max_active);
                 let make = |seat| code2wav_stage(model, limits, seat, clock);
-                run::<Code2WavJob>(called, replica, &deploy.code2wav.stage, make)
+                run::<Code2WavJob>(called, replica, &deploy, &deploy.code2wav.stage, make)
             }
         }
     }
@@ -181,18 +189,20 @@ impl Loaded {
 fn run<J: RemoteJob>(
     called: Called,
     replica: ReplicaId,
-    deploy: &Stage,
+    deploy: &Deploy,
+    stage: &Stage,
     make: impl FnOnce(Seat) -> (StageHandle<J>, StageBody),
 ) -> anyhow::Result<()> {
     let changes = Changes::default();
-    let seat = Seat::new(replica, deploy.restart, changes.clone()).heard_by(called.listener());
+    let timeouts = timeouts(deploy.load_timeout, stage);
+    let seat = Seat::new(replica, stage.restart, changes.clone()).heard_by(called.listener());
     let (stage, body) = make(seat.clone());
     let thread = std::thread::Builder::new()
         .name(format!("{}-{replica}", J::STAGE))
         .spawn(move || body.run())
         .context("a thread could not be started")?;
     // Of a replica that has died, the thread may never come back. It ends with the process, which does so now.
-    called.serve(stage, seat, &changes, deploy.step_timeout)?;
+    called.serve(stage, seat, &changes, timeouts)?;
     if thread.join().is_err() {
         bail!("the thread of the stage panicked");
     }

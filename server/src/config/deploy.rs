@@ -22,9 +22,10 @@ use std::path::Path;
 use super::device::{Device, Probe, probe};
 use resolve::Resolved;
 
+pub(super) use schema::WEIGHTS;
 pub use typed::{
     Answers, ArStage, ChunkStage, Deploy, Dtype, Handover, OneShotStage, Placement, Restart, Routing,
-    SamplingDefaults, Stage, StagePatience, device_of,
+    SamplingDefaults, Stage, StagePatience, Weights, device_of,
 };
 
 /// A deploy configuration and how it came about.

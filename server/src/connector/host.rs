@@ -13,7 +13,7 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use futures::StreamExt as _;
-use omni_engine::SeqId;
+use omni_engine::{SeqId, Stamp};
 use tokio::sync::oneshot;
 use tokio_stream::wrappers::WatchStream;
 
@@ -26,7 +26,7 @@ use super::wire::{Frame, Hello, Kind, Opening, Passage, Passages, Wire as _, Wir
 use crate::clock::Clock;
 use crate::stage::{
     CancelFlag, Changes, End, EngineSink, JobRefused, ReplicaState, ReplicaStats, Seat, StageHandle,
-    StageProgress, StageSnapshot, Wake, WakeLine,
+    StageProgress, StageSnapshot, TurnTimeouts, Wake, WakeLine,
 };
 use lane::{Lane, Tended};
 
@@ -34,6 +34,9 @@ use lane::{Lane, Tended};
 /// leaves unread is to wait where it is counted, in the other process.
 const INPUTS: u32 = 32;
 const OUTPUTS: u32 = 16;
+
+/// How often the other side is told that the stage is still being loaded, and that this process looks after it.
+pub(crate) const HEARTBEAT: Duration = Duration::from_secs(2);
 
 /// Nobody rings when figures change. Whoever had something to say looks again after this time, until nothing changes.
 const AFTERTHOUGHT: Duration = Duration::from_millis(100);
@@ -107,6 +110,15 @@ impl Called {
         Ok(self.link.flush()?)
     }
 
+    /// Says that the stage is still being loaded.
+    ///
+    /// # Errors
+    /// [`LinkError`].
+    pub fn loads(&mut self) -> Result<(), LinkError> {
+        self.link.say(Kind::Loading, SeqId(0), &())?;
+        Ok(self.link.flush()?)
+    }
+
     /// Whoever the replica tells what its engine does, so that the other side hears it.
     #[must_use]
     pub fn listener(&self) -> Arc<dyn EngineSink> {
@@ -123,7 +135,7 @@ impl Called {
     }
 
     /// Passes jobs to the replica `stage` until the other side hangs up or the replica dies, which it has done, too, when it
-    /// does not return from a step for `step_timeout`. `seat` is where the replica writes its state, and `changes` ring when
+    /// does not return from a turn within `timeouts`. `seat` is where the replica writes its state, and `changes` ring when
     /// it does.
     ///
     /// # Errors
@@ -133,7 +145,7 @@ impl Called {
         stage: StageHandle<J>,
         seat: Seat,
         changes: &Changes,
-        step_timeout: Duration,
+        timeouts: TurnTimeouts,
     ) -> Result<(), LinkError> {
         let line = self.line;
         let mut host = Host {
@@ -142,8 +154,9 @@ impl Called {
                 stage,
                 changes: WatchStream::new(changes.follow()),
                 seat,
-                step_timeout,
+                timeouts,
                 ready: false,
+                heartbeat: self.clock.now(),
                 told: ReplicaStats::default(),
                 ear: self.ear,
                 wake: self.wake,
@@ -179,9 +192,11 @@ struct Work<J: RemoteJob> {
     stage: StageHandle<J>,
     seat: Seat,
     changes: WatchStream<u64>,
-    step_timeout: Duration,
+    timeouts: TurnTimeouts,
     /// The other side knows that the replica works.
     ready: bool,
+    /// When it was told last that the replica is being loaded.
+    heartbeat: Stamp,
     /// The figures that it knows.
     told: ReplicaStats,
     ear: Ear,
@@ -308,7 +323,7 @@ impl<J: RemoteJob> Work<J> {
             link.pass_on()?;
         }
         for (seq, refused) in self.refused.drain(..) {
-            link.say(Kind::End, seq, &End::Overloaded(refused.to_string()))?;
+            link.say(Kind::End, seq, &end_of(&refused))?;
         }
         if !self.passages.0.is_empty() {
             link.say(Kind::Passages, SeqId(0), &self.passages)?;
@@ -320,20 +335,22 @@ impl<J: RemoteJob> Work<J> {
     /// Whoever hangs does not ring: while it is being built and warmed up, and while there is something to do, it is looked after
     /// now and then.
     fn look_again(&self) -> Option<Duration> {
-        let busy = !self.ready || !self.lanes.is_empty() || self.seat.at_work_since().is_some();
-        busy.then_some(self.step_timeout)
+        let busy = !self.ready || !self.lanes.is_empty() || self.seat.at_work().is_some();
+        let again = self.timeouts.shortest();
+        busy.then_some(if self.ready { again } else { again.min(HEARTBEAT) })
     }
 
-    /// Gives up on a replica that does not return from a step.
-    fn look_for_life(&self, link: &mut Link) -> Result<(), LinkError> {
-        let timeout = self.step_timeout;
-        let at_work = self.seat.at_work_since().map(|since| self.clock.since(since));
-        match at_work.is_some_and(|time| time >= timeout) {
-            true => give_up(
-                link,
-                format!("a step of its model has not returned for {timeout:?}"),
-            ),
-            false => Ok(()),
+    /// Gives up on a replica that does not return from a turn.
+    fn look_for_life(&mut self, link: &mut Link) -> Result<(), LinkError> {
+        match self.seat.at_work() {
+            Some((work, since)) if self.clock.since(since) >= self.timeouts.of(work) => {
+                give_up(link, self.timeouts.overdue(work))
+            }
+            _ if self.ready || self.clock.since(self.heartbeat) < HEARTBEAT => Ok(()),
+            _ => {
+                self.heartbeat = self.clock.now();
+                Ok(link.say(Kind::Loading, SeqId(0), &())?)
+            }
         }
     }
 
@@ -387,6 +404,15 @@ impl<J: RemoteJob> Work<J> {
     }
 }
 
+/// How a sequence ends that the stage did not take. A stage that has ended has died: another replica may take the sequence.
+fn end_of(refused: &JobRefused) -> End {
+    let message = refused.to_string();
+    match refused {
+        JobRefused::Full { .. } => End::Overloaded(message),
+        JobRefused::Ended { stage } => End::Lost { stage, message },
+    }
+}
+
 fn give_up(link: &mut Link, message: String) -> Result<(), LinkError> {
     link.say(Kind::Failed, SeqId(0), &message)?;
     link.flush()?;
@@ -395,4 +421,20 @@ fn give_up(link: &mut Link, message: String) -> Result<(), LinkError> {
 
 fn unexpected(kind: Kind, expected: &str) -> LinkError {
     LinkError::Protocol(format!("it sent {kind:?}, expected {expected}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_stage_that_has_ended_does_not_take_may_be_done_elsewhere() {
+        let full = JobRefused::Full {
+            stage: "talker",
+            limit: 4,
+        };
+        assert!(matches!(end_of(&full), End::Overloaded(_)));
+        let lost = end_of(&JobRefused::Ended { stage: "talker" });
+        assert!(matches!(lost, End::Lost { stage: "talker", .. }), "{lost:?}");
+    }
 }

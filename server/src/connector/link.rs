@@ -140,7 +140,8 @@ impl Link {
                 },
             }
         }
-        if self.is_flushed() || self.written >= BACKED_UP {
+        // No byte is moved more often than others are written, however much is in line.
+        if self.is_flushed() || self.written >= BACKED_UP.max(self.output.len() / 2) {
             self.output.drain(..self.written);
             self.written = 0;
         }

@@ -125,6 +125,8 @@ struct Calls<J: RemoteJob> {
     /// Oldest first.
     lanes: BTreeMap<SeqId, Lane<J>>,
     figures: Figures,
+    /// When the other side said something last.
+    heard: Stamp,
     clock: Clock,
 }
 
@@ -153,6 +155,7 @@ impl<J: RemoteJob> Proxy<J> {
             phase: Phase::Silent,
             lanes: BTreeMap::new(),
             figures,
+            heard: clock.now(),
             clock,
         };
         Ok(Self { link, calls })
@@ -166,6 +169,16 @@ impl<J: RemoteJob> Proxy<J> {
     /// Whether the other side has said what it is.
     pub(super) fn is_greeted(&self) -> bool {
         self.calls.phase != Phase::Silent
+    }
+
+    /// When the other side said something last, or was begun with.
+    pub(super) fn heard(&self) -> Stamp {
+        self.calls.heard
+    }
+
+    /// Whether a job can be put in line now. A job may be as long as a frame, and is counted by nobody once it is in line.
+    pub(super) fn has_room(&self) -> bool {
+        !self.link.is_backed_up()
     }
 
     /// Takes a job; one that was cancelled is dropped.
@@ -230,10 +243,12 @@ impl<J: RemoteJob> Calls<J> {
     /// Takes a frame. One of a sequence that is not here any more was on its way when the sequence ended.
     fn frame(&mut self, frame: &Frame<'_>) -> Result<(), LinkError> {
         let Frame { header, payload } = frame;
+        self.heard = self.clock.now();
         match (self.phase, header.kind) {
             (Phase::Silent, Kind::Hello) => return self.greeted(&Hello::decode(payload)?),
             (Phase::Silent, kind) => return unexpected(kind, "its greeting"),
             (_, Kind::Failed) => return Err(LinkError::Peer(String::decode(payload)?)),
+            (Phase::Loading, Kind::Loading) => {}
             (Phase::Loading, Kind::Ready) => self.phase = Phase::Ready,
             (Phase::Ready, Kind::Item) => self.item(frame)?,
             (Phase::Ready, Kind::End) => {

@@ -26,6 +26,11 @@ const FAREWELL: Duration = Duration::from_secs(5);
 pub trait Peer: Send {
     /// Waits until it has ended, which it does when the connection is closed; after `patience` ends it. Says how it ended.
     fn end(self: Box<Self>, patience: Duration) -> String;
+
+    /// The process that it is, if it is one of its own.
+    fn id(&self) -> Option<u32> {
+        None
+    }
 }
 
 /// Starts somebody at the other end of a connection. Called on the replica's thread, again after each death.
@@ -39,6 +44,8 @@ pub struct RemoteParts {
     pub settings: Vec<u8>,
     /// Jobs that may wait to be taken.
     pub mailbox: usize,
+    /// How long the other side may say nothing while it loads the stage.
+    pub load_timeout: Duration,
 }
 
 impl fmt::Debug for RemoteParts {
@@ -59,6 +66,7 @@ pub fn remote_stage<J: RemoteJob>(
     let core = Remote {
         launch: parts.launch,
         settings: parts.settings,
+        load_timeout: parts.load_timeout,
         wake: wake.clone(),
         line: None,
         stop: stop.clone(),
@@ -81,6 +89,7 @@ pub fn remote_stage<J: RemoteJob>(
 struct Remote<J: RemoteJob> {
     launch: Launch,
     settings: Vec<u8>,
+    load_timeout: Duration,
     wake: Wake,
     /// Of the bell; laid when it is first needed.
     line: Option<WakeLine>,
@@ -100,7 +109,6 @@ struct Connection<J: RemoteJob> {
 impl<J: RemoteJob> Remote<J> {
     /// Waits until the other side is ready.
     fn greet(&self, mut proxy: Proxy<J>, line: &WakeLine) -> Result<Proxy<J>, String> {
-        let greeting = self.clock.now() + GREETING;
         loop {
             proxy.turn().map_err(|error| error.to_string())?;
             if proxy.is_ready() {
@@ -109,11 +117,18 @@ impl<J: RemoteJob> Remote<J> {
             if self.stop.is_set() {
                 return Err("the replica was told to stop".to_owned());
             }
-            let left = (!proxy.is_greeted()).then(|| greeting.since(self.clock.now()));
-            if left == Some(Duration::ZERO) {
-                return Err(format!("the other process has said nothing for {GREETING:?}"));
+            // What it loads is looked after there; a process that is stuck as a whole says nothing.
+            let (patience, phase) = match proxy.is_greeted() {
+                false => (GREETING, "when it was started"),
+                true => (self.load_timeout, "while it was loading its model"),
+            };
+            let left = (proxy.heard() + patience).since(self.clock.now());
+            if left == Duration::ZERO {
+                return Err(format!(
+                    "the other process has said nothing for {patience:?} {phase}"
+                ));
             }
-            proxy.wait(line, left).map_err(|error| error.to_string())?;
+            proxy.wait(line, Some(left)).map_err(|error| error.to_string())?;
         }
     }
 
@@ -152,7 +167,8 @@ impl<J: RemoteJob> Core for Remote<J> {
         };
         let connected = self.connect(&line);
         self.line = Some(line);
-        self.connection = Some(connected.map_err(BackendError)?);
+        let connection = self.connection.insert(connected.map_err(BackendError)?);
+        self.seat.works_in(connection.peer.id());
         Ok(())
     }
 
@@ -166,6 +182,12 @@ impl<J: RemoteJob> Core for Remote<J> {
                 }
             }
         }
+    }
+
+    fn has_room(&self) -> bool {
+        self.connection
+            .as_ref()
+            .is_none_or(|connection| connection.proxy.has_room())
     }
 
     fn tend(&mut self) {
@@ -195,6 +217,7 @@ impl<J: RemoteJob> Core for Remote<J> {
         drop(proxy);
         let ended = peer.end(FAREWELL);
         tracing::info!(stage = J::STAGE, replica = %self.seat.id(), ended, "the process of a replica has ended");
+        self.seat.works_in(None);
         self.seat.count(ReplicaStats::idle);
     }
 

@@ -36,7 +36,7 @@ pub(super) use news::News;
 pub use payload::{Fields, Wire};
 
 /// Version of the encoding that is spoken here.
-pub const VERSION: u16 = 3;
+pub const VERSION: u16 = 4;
 /// Bytes of a header.
 pub const HEADER_LEN: usize = 44;
 /// Most bytes of a payload: a thousand rows of a large thinker, or ten minutes of audio.
@@ -128,9 +128,11 @@ pub(super) enum Kind {
     Stats = 13,
     /// What its engine tells.
     News = 14,
+    /// The stage is still being loaded, and looked after.
+    Loading = 15,
 }
 
-const KINDS: [Kind; 14] = [
+const KINDS: [Kind; 15] = [
     Kind::Hello,
     Kind::Ready,
     Kind::Failed,
@@ -145,6 +147,7 @@ const KINDS: [Kind; 14] = [
     Kind::Waiting,
     Kind::Stats,
     Kind::News,
+    Kind::Loading,
 ];
 
 /// The header of a frame, without what only its bytes need.

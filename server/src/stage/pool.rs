@@ -314,6 +314,7 @@ impl<J: Send + 'static> PoolControl for StagePool<J> {
             in_flight: replica.leases.load(Ordering::SeqCst),
             stats: replica.seat.stats(),
             last_error: replica.seat.last_error(),
+            process: replica.seat.process(),
         };
         slots.replicas.iter().map(view).collect()
     }

@@ -12,7 +12,7 @@ use omni_engine::{SeqId, Stamp};
 use super::backoff::Backoff;
 use super::news::{Course, EndReason, EngineNews, EngineSink, IgnoreEngines, SeqEnd};
 use super::replica::{Changes, ReplicaId, ReplicaState, ReplicaStats};
-use super::term::{StepBell, Term};
+use super::term::{StepBell, Term, Work};
 use crate::config::deploy::Restart;
 
 /// The place of a replica as one of its threads has it. Copies are the same one.
@@ -45,6 +45,8 @@ struct Shared {
     stats: Mutex<ReplicaStats>,
     /// What it died of last.
     last_error: Mutex<Option<String>>,
+    /// The process that it works in, if that is one of its own; else 0.
+    process: AtomicU32,
     backoff: Mutex<Backoff>,
 }
 
@@ -60,6 +62,7 @@ impl Seat {
                 lives: AtomicU32::new(0),
                 stats: Mutex::default(),
                 last_error: Mutex::default(),
+                process: AtomicU32::new(0),
                 backoff: Mutex::new(Backoff::new(restart)),
             }),
             listener: Arc::new(IgnoreEngines),
@@ -122,6 +125,17 @@ impl Seat {
     /// What it died of last, or why it cannot work.
     pub(super) fn last_error(&self) -> Option<String> {
         lock(&self.shared.last_error).clone()
+    }
+
+    /// The process that it works in, if it has one of its own now.
+    pub(crate) fn works_in(&self, process: Option<u32>) {
+        self.shared
+            .process
+            .store(process.unwrap_or_default(), Ordering::Release);
+    }
+
+    pub(super) fn process(&self) -> Option<u32> {
+        Some(self.shared.process.load(Ordering::Acquire)).filter(|process| *process != 0)
     }
 
     pub(super) fn is_ready(&self) -> bool {
@@ -239,8 +253,8 @@ impl Seat {
     }
 
     /// Its thread begins to work at `now`.
-    pub(super) fn begin_turn(&self, now: Stamp) {
-        self.term.begin_turn(now);
+    pub(super) fn begin_turn(&self, work: Work, now: Stamp) {
+        self.term.begin_turn(work, now);
         if let Some(bell) = &self.bell {
             bell.ring();
         }
@@ -251,9 +265,9 @@ impl Seat {
         self.term.end_turn();
     }
 
-    /// Since when its thread has been at work without coming back, one step of the model at most.
-    pub(crate) fn at_work_since(&self) -> Option<Stamp> {
-        self.term.at_work_since()
+    /// What its thread is at work at without coming back, and since when.
+    pub(crate) fn at_work(&self) -> Option<(Work, Stamp)> {
+        self.term.at_work()
     }
 
     /// The figures now.

@@ -15,6 +15,48 @@ use tokio_util::sync::CancellationToken;
 use super::news::Course;
 
 const NO_TURN: u64 = u64::MAX;
+/// Set in the time at which a turn began that builds the model. Nanoseconds of a process's life never reach it.
+const BUILDS: u64 = 1 << 62;
+
+/// What a thread does in a turn.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Work {
+    /// Builds its model.
+    Build,
+    /// One step of it, or of its warm-up.
+    Step,
+}
+
+/// How long a replica's thread may stay in one turn.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct TurnTimeouts {
+    /// In a step.
+    pub step: Duration,
+    /// While its model is built.
+    pub load: Duration,
+}
+
+impl TurnTimeouts {
+    pub(crate) fn of(self, work: Work) -> Duration {
+        match work {
+            Work::Build => self.load,
+            Work::Step => self.step,
+        }
+    }
+
+    pub(crate) fn shortest(self) -> Duration {
+        self.step.min(self.load)
+    }
+
+    /// What is told of a thread that is overdue.
+    pub(crate) fn overdue(self, work: Work) -> String {
+        let timeout = self.of(work);
+        match work {
+            Work::Build => format!("its model has not been built for {timeout:?} (load_timeout)"),
+            Work::Step => format!("a step of its model has not returned for {timeout:?}"),
+        }
+    }
+}
 
 /// See the module's text. Copies are the same one.
 #[derive(Debug, Clone, Default)]
@@ -22,7 +64,7 @@ pub(super) struct Term(Arc<Inner>);
 
 #[derive(Debug)]
 struct Inner {
-    /// When the turn in progress began, in nanoseconds; [`NO_TURN`] between turns.
+    /// When the turn in progress began, in nanoseconds, and [`BUILDS`]; [`NO_TURN`] between turns.
     turn: AtomicU64,
     over: AtomicBool,
     lost: CancellationToken,
@@ -45,9 +87,10 @@ impl Default for Inner {
 
 impl Term {
     /// A turn of the thread begins at `now`.
-    pub(super) fn begin_turn(&self, now: Stamp) {
-        let nanos = u64::try_from(now.0.as_nanos()).unwrap_or(NO_TURN);
-        self.0.turn.store(nanos, Ordering::SeqCst);
+    pub(super) fn begin_turn(&self, work: Work, now: Stamp) {
+        let nanos = u64::try_from(now.0.as_nanos()).map_or(BUILDS - 1, |nanos| nanos.min(BUILDS - 1));
+        let flag = if work == Work::Build { BUILDS } else { 0 };
+        self.0.turn.store(nanos | flag, Ordering::SeqCst);
     }
 
     /// It is over.
@@ -55,11 +98,12 @@ impl Term {
         self.0.turn.store(NO_TURN, Ordering::SeqCst);
     }
 
-    /// Since when the thread has been in a turn.
-    pub(super) fn at_work_since(&self) -> Option<Stamp> {
+    /// What the thread is in a turn for, and since when.
+    pub(super) fn at_work(&self) -> Option<(Work, Stamp)> {
         match self.0.turn.load(Ordering::SeqCst) {
             NO_TURN => None,
-            nanos => Some(Stamp(Duration::from_nanos(nanos))),
+            turn if turn & BUILDS != 0 => Some((Work::Build, Stamp(Duration::from_nanos(turn & !BUILDS)))),
+            turn => Some((Work::Step, Stamp(Duration::from_nanos(turn)))),
         }
     }
 

@@ -22,9 +22,11 @@ use super::news::EngineNews;
 use super::replica::ReplicaState;
 use super::seat::Seat;
 use super::sides::lost;
-use super::term::Term;
+use super::term::{Term, Work};
 use super::wake::{CancelFlag, Wake};
 use crate::clock::Clock;
+
+const GIVEN_UP: &str = "the replica was given up meanwhile";
 
 /// An engine with the sequences it works on; what differs between stages.
 pub(crate) trait Core: Send {
@@ -43,6 +45,11 @@ pub(crate) trait Core: Send {
     /// Takes a job; one that cannot run is ended here, and one that was cancelled is dropped: it must not take the place of
     /// another. Without an engine every job is lost.
     fn accept(&mut self, job: Self::Job);
+
+    /// Whether it takes a job now. Jobs that it does not take wait in the mailbox, where they are bounded.
+    fn has_room(&self) -> bool {
+        true
+    }
 
     /// Looks at cancellations and at both sides of every sequence.
     fn tend(&mut self);
@@ -205,20 +212,26 @@ impl<C: Core> Worker<C> {
                 false => Err(ReplicaState::Removed),
             };
         }
-        self.load().map_err(|message| {
-            if !self.seat.is_given_up() {
-                tracing::error!(stage = self.name, replica = %self.seat.id(), message, "a replica has no model");
+        match self.load() {
+            Ok(true) => Ok(()),
+            Ok(false) => Err(ReplicaState::Removed),
+            // A model that comes to nothing because it is not wanted any more has not failed.
+            Err(_) if self.stop.is_set() => Err(ReplicaState::Removed),
+            Err(message) => {
+                if !self.seat.is_given_up() {
+                    tracing::error!(stage = self.name, replica = %self.seat.id(), message, "a replica has no model");
+                }
+                Err(ReplicaState::Failed { message })
             }
-            ReplicaState::Failed { message }
-        })
+        }
     }
 
-    /// Its step has returned after all, too late.
+    /// Its model has returned after all, too late.
     fn leave(&mut self) {
         tracing::warn!(
             stage = self.name,
             replica = %self.seat.id(),
-            "a step has returned after its replica was given up; its thread ends"
+            "a model has returned after its replica was given up; its thread ends"
         );
         self.end_all(&lost(self.name));
     }
@@ -226,7 +239,7 @@ impl<C: Core> Worker<C> {
     /// Turns until the end; returns the state to end in.
     fn work(&mut self) -> ReplicaState {
         loop {
-            self.seat.begin_turn(self.clock.now());
+            self.seat.begin_turn(Work::Step, self.clock.now());
             let turn = catch_unwind(AssertUnwindSafe(|| self.turn()));
             self.seat.end_turn();
             if self.seat.is_given_up() {
@@ -265,7 +278,7 @@ impl<C: Core> Worker<C> {
         // What was cancelled leaves before anybody new comes: it keeps nobody's place.
         self.core.tend();
         let mut accepted = false;
-        loop {
+        while self.core.has_room() {
             match self.jobs.try_recv() {
                 Ok(job) => self.core.accept(job),
                 Err(mpsc::error::TryRecvError::Empty) => break,
@@ -323,8 +336,8 @@ impl<C: Core> Worker<C> {
                 return false;
             }
             match self.load() {
-                Ok(()) => return true,
-                Err(_) if self.seat.is_given_up() => return false,
+                Ok(up) => return up,
+                Err(_) if self.seat.is_given_up() || self.stop.is_set() => return false,
                 Err(message) => delay = self.die(message),
             }
         }
@@ -347,36 +360,44 @@ impl<C: Core> Worker<C> {
         }
     }
 
-    /// Builds the model and warms it up.
-    fn load(&mut self) -> Result<(), String> {
+    /// Builds the model and warms it up. False if it was told to stop meanwhile. Building is a turn: it may hang, in a driver or
+    /// on a disk.
+    fn load(&mut self) -> Result<bool, String> {
         let begun = self.clock.now();
-        caught(|| self.core.load())?;
+        self.seat.begin_turn(Work::Build, begun);
+        let built = caught(|| self.core.load());
+        self.seat.end_turn();
+        if self.seat.is_given_up() {
+            return Err(GIVEN_UP.to_owned());
+        }
+        built?;
         self.seat.tell(&EngineNews::Loaded {
             after: self.clock.since(begun),
         });
-        if let Err(message) = self.warm_up() {
+        let warm = self.warm_up();
+        if !matches!(warm, Ok(true)) {
             // The engine may hold anything.
             self.end_all(&lost(self.name));
-            return Err(format!("the warm-up failed: {message}"));
+            return warm.map_err(|message| format!("the warm-up failed: {message}"));
         }
         self.seat.up(self.clock.now());
-        Ok(())
+        Ok(true)
     }
 
-    /// A step of it counts as a turn: it may hang like any other. One that is told to stop meanwhile will see that soon.
-    fn warm_up(&mut self) -> Result<(), String> {
+    /// A step of it counts as a turn: it may hang like any other. False if it was told to stop before it was over.
+    fn warm_up(&mut self) -> Result<bool, String> {
         while !self.stop.is_set() {
-            self.seat.begin_turn(self.clock.now());
+            self.seat.begin_turn(Work::Step, self.clock.now());
             let step = caught(|| self.core.warm_up());
             self.seat.end_turn();
             if self.seat.is_given_up() {
-                return Err("the replica was given up meanwhile".to_owned());
+                return Err(GIVEN_UP.to_owned());
             }
             if !step? {
-                break;
+                return Ok(true);
             }
         }
-        Ok(())
+        Ok(false)
     }
 
     /// A model that panicked may do so again when it is dropped.

@@ -144,7 +144,7 @@ pub(super) fn frames() -> Vec<Vec<u8>> {
         bytes[40..].copy_from_slice(&(payload.len() as u32).to_le_bytes());
         [bytes, payload].concat()
     };
-    let all: Vec<_> = (1..=14).zip(payloads().into_iter().cycle()).map(frame).collect();
+    let all: Vec<_> = (1..=15).zip(payloads().into_iter().cycle()).map(frame).collect();
     vec![all[0].clone(), all[3].clone(), all.concat()]
 }
 

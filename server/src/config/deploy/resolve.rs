@@ -222,6 +222,13 @@ impl Resolved {
             let message = "found f16, expected f32 or bf16, in which GPUs compute".to_owned();
             self.report(scope, &["dtype", "devices"], message, problems);
         }
+        if devices.iter().any(|device| device.is_gpu())
+            && let Some((Setup::Choice(weights), _)) = self.values.get(&format!("{scope}.weights"))
+            && *weights != "auto"
+        {
+            let message = format!("found {weights}, expected auto: GPUs keep weights in `dtype`");
+            self.report(scope, &["weights", "devices"], message, problems);
+        }
     }
 
     fn check_delays(&self, scope: &str, problems: &mut Vec<Problem>) {

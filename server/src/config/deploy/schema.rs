@@ -24,6 +24,9 @@ pub(super) enum Fallback {
     Absent,
 }
 
+/// What `weights` may be.
+pub(crate) const WEIGHTS: &[&str] = &["auto", "f32", "bf16", "int8", "int4"];
+
 /// How a derived default is computed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Rule {
@@ -238,6 +241,15 @@ pub(super) const SECTIONS: &[Section] = &[
         title: "Autoregressive stages",
         paths: &["stages.thinker", "stages.talker"],
         settings: &[
+            setting(
+                "weights",
+                Kind::Choice(WEIGHTS),
+                Is("auto"),
+                "Number format that the processor keeps the matrices in: `auto` as the checkpoint stores them, `int8` in 8.5 and \
+                 `int4` in 4.5 bits a weight, quantised when the model is loaded (32 inputs of an output share a scale). Activations \
+                 stay f32; routers and lookup tables stay as stored, and with `int4` output heads are `int8`. Fewer bits are read \
+                 sooner; what is computed is then no longer what the checkpoint says to the bit. Not for GPUs.",
+            ),
             setting(
                 "max_num_seqs",
                 MANY,

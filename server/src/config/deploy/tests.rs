@@ -20,7 +20,11 @@ fn without_a_file_everything_has_its_default() {
     assert_eq!(deploy.talker.max_num_batched_tokens, 512);
     assert_eq!(deploy.code2wav.ramp, [1, 2, 4, 8]);
     assert_eq!(deploy.talker.sampling, SamplingDefaults::default());
-    assert!(deploy.thinker.prefix_caching && !deploy.talker.prefix_caching && deploy.talker.max_model_len.is_none());
+    assert!(
+        deploy.thinker.prefix_caching
+            && !deploy.talker.prefix_caching
+            && deploy.talker.max_model_len.is_none()
+    );
     // More callers than the usual budget has tokens: it grows with them.
     assert_eq!(
         resolve(None, &[], 1000)
@@ -182,6 +186,29 @@ fn what_is_shown_says_where_each_value_comes_from_and_reads_back_as_the_same() {
     );
     assert_eq!(with(&shown, &[]).unwrap().deploy, resolution.deploy);
     assert_eq!(read_back(&shown, 1).unwrap().deploy, resolution.deploy);
+}
+
+#[test]
+fn weights_are_quantised_where_the_processor_computes() {
+    let probe = |_| Ok("H200".to_owned());
+    let with = |device, sets: &[&str]| {
+        let given = Given {
+            max_active: 8,
+            device,
+            probe: &probe,
+        };
+        let sets: Vec<_> = sets.iter().map(|set| (*set).to_owned()).collect();
+        resolve(None, &sets, given)
+    };
+    let deploy = with(Device::Cpu, &["stages.talker.weights=int4"]).unwrap().deploy;
+    assert_eq!(deploy.talker.stage.weights, Weights::Int4);
+    assert_eq!(deploy.thinker.stage.weights, Weights::Auto);
+    let refused = with(Device::Cuda(0), &["stages.talker.weights=int8"]).unwrap_err();
+    let expected = "stages.talker.weights: found int8, expected auto: GPUs keep weights in `dtype`";
+    assert!(
+        refused.len() == 1 && refused[0].ends_with(expected),
+        "{refused:?}"
+    );
 }
 
 #[test]

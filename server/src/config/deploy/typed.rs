@@ -68,6 +68,8 @@ pub struct Stage {
     pub devices: Vec<Device>,
     /// Number format of the computation.
     pub dtype: Dtype,
+    /// Number format that the processor keeps matrices in.
+    pub weights: Weights,
     /// On a GPU: every kernel launched on its own, without graphs.
     pub enforce_eager: bool,
     /// How an utterance gets its replica.
@@ -104,6 +106,21 @@ pub enum Placement {
     Thread,
     /// A process of its own.
     Process,
+}
+
+/// Number format that the processor keeps the matrices of a language model in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Weights {
+    /// As the checkpoint stores them.
+    Auto,
+    /// 32-bit.
+    F32,
+    /// 16-bit with the exponent of f32.
+    Bf16,
+    /// 8 bits, and a scale for every 32.
+    Int8,
+    /// 4 bits, and a scale for every 32.
+    Int4,
 }
 
 /// Number format of a computation.
@@ -299,6 +316,7 @@ impl Scope<'_> {
                 "f16" => Dtype::F16,
                 _ => Dtype::F32,
             },
+            weights: Weights::Auto,
             enforce_eager: self.choice("enforce_eager") == "true",
             routing: match self.choice("routing") {
                 "round-robin" => Routing::RoundRobin,
@@ -324,8 +342,18 @@ impl Scope<'_> {
             Setup::Count(_) => Some(self.count("sampling.top_k")),
             _ => None,
         };
+        let weights = match self.choice("weights") {
+            "f32" => Weights::F32,
+            "bf16" => Weights::Bf16,
+            "int8" => Weights::Int8,
+            "int4" => Weights::Int4,
+            _ => Weights::Auto,
+        };
         ArStage {
-            stage: self.stage(),
+            stage: Stage {
+                weights,
+                ..self.stage()
+            },
             max_num_seqs: self.count("max_num_seqs"),
             max_num_batched_tokens: self.count("max_num_batched_tokens"),
             max_prefill_tokens: self.count("max_prefill_tokens"),

@@ -343,7 +343,11 @@ mod tests {
             (Kind::Counts { max: 9, len: 2 }, "[]", "found a list of 0"),
             (Kind::Counts { max: 9, len: 2 }, "[1, 10]", "found 10 in the list"),
             (Kind::Devices, "cuda:x", "found cuda:x, expected cpu or cuda:N"),
-            (Kind::Names { len: 2 }, "tts-1", "found tts-1, expected a list of at most 2 names"),
+            (
+                Kind::Names { len: 2 },
+                "tts-1",
+                "found tts-1, expected a list of at most 2 names",
+            ),
             (Kind::Names { len: 2 }, "[a, b, c]", "found a list of 3"),
             (Kind::Names { len: 2 }, "[a, 'b c']", "in the list"),
             (Kind::Devices, "[cpu, tpu]", "found tpu, expected cpu"),

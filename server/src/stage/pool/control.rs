@@ -74,6 +74,8 @@ pub struct ReplicaView {
     pub stats: ReplicaStats,
     /// What it died of last, or why it cannot work.
     pub last_error: Option<String>,
+    /// The process that it works in, if it has one of its own now.
+    pub process: Option<u32>,
 }
 
 /// Changing a pool while it works, whatever its jobs are.

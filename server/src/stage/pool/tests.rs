@@ -9,6 +9,7 @@ use tokio::sync::oneshot;
 use super::super::backend::BackendError;
 use super::super::flow::End;
 use super::super::news::IgnoreEngines;
+use super::super::term::TurnTimeouts;
 use super::super::worker::{Core, stage};
 use super::*;
 use crate::clock::Clock;
@@ -283,7 +284,10 @@ async fn a_replica_for_which_there_is_no_thread_gets_one_when_there_is() {
     let parts = PoolParts {
         start: Arc::new(start),
         steps: Some(StepLimits {
-            timeout: Duration::from_secs(1),
+            timeouts: TurnTimeouts {
+                step: Duration::from_secs(1),
+                load: Duration::from_secs(1),
+            },
             left_behind: 1,
         }),
         ..parts(false, clock)

@@ -13,12 +13,13 @@ use omni_engine::Stamp;
 
 use super::{Replica, Slots, StagePool, Vacancy, Wanted};
 use crate::clock::Clock;
+use crate::stage::term::{TurnTimeouts, Work};
 
-/// How long a replica's thread may be in a step, and how many may be stuck in one.
+/// How long a replica's thread may be in a turn, and how many may be stuck in one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct StepLimits {
-    /// Longest step.
-    pub timeout: Duration,
+    /// Longest turns.
+    pub timeouts: TurnTimeouts,
     /// Threads of the stage that may be left behind.
     pub left_behind: u32,
 }
@@ -49,7 +50,7 @@ impl<J: Send + 'static> StagePool<J> {
                     // Whoever has just begun cannot be overdue before that.
                     Next::Ring => {
                         self.shared.bell.rung().await;
-                        Next::At(clock.now() + limits.timeout)
+                        Next::At(clock.now() + limits.timeouts.shortest())
                     }
                     Next::At(at) => {
                         tokio::time::sleep(at.since(clock.now())).await;
@@ -77,15 +78,15 @@ impl<J: Send + 'static> StagePool<J> {
         let mut due: Option<Stamp> = None;
         for replica in slots.replicas.clone() {
             let thread = replica.thread();
-            let Some(since) = thread.seat.at_work_since() else {
+            let Some((work, since)) = thread.seat.at_work() else {
                 continue;
             };
             if thread.seat.is_given_up() {
                 continue;
             }
-            let at = since + limits.timeout;
+            let at = since + limits.timeouts.of(work);
             if at <= now {
-                self.give_up(&mut slots, &replica, limits, now);
+                self.give_up(&mut slots, &replica, limits, work, now);
             } else {
                 due = Some(due.map_or(at, |due| due.min(at)));
             }
@@ -99,11 +100,17 @@ impl<J: Send + 'static> StagePool<J> {
         }
     }
 
-    fn give_up(&self, slots: &mut Slots<J>, replica: &Arc<Replica<J>>, limits: StepLimits, now: Stamp) {
+    fn give_up(
+        &self,
+        slots: &mut Slots<J>,
+        replica: &Arc<Replica<J>>,
+        limits: StepLimits,
+        work: Work,
+        now: Stamp,
+    ) {
         let (stage, id) = (self.stage(), replica.seat.id());
         let thread = replica.thread();
-        let timeout = limits.timeout;
-        let message = format!("a step of its model has not returned for {timeout:?}");
+        let message = limits.timeouts.overdue(work);
         tracing::error!(
             stage,
             replica = %id,

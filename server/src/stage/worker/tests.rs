@@ -45,13 +45,16 @@ impl Core for OnePlace {
     }
 }
 
-fn seat() -> Seat {
-    let restart = Restart {
+fn restart() -> Restart {
+    Restart {
         first_delay: Duration::ZERO,
         max_delay: Duration::ZERO,
         healthy_after: Duration::ZERO,
-    };
-    Seat::new(ReplicaId(0), restart, Changes::default())
+    }
+}
+
+fn seat() -> Seat {
+    Seat::new(ReplicaId(0), restart(), Changes::default())
 }
 
 #[test]
@@ -75,6 +78,61 @@ fn a_cancelled_job_leaves_before_the_next_one_comes() {
     worker.turn();
     assert_eq!(worker.core.refused, 0);
     assert!(worker.core.place.is_some());
+}
+
+/// Whose warm-up is told to stop before it is over.
+struct Interrupted(CancelFlag);
+
+impl Core for Interrupted {
+    type Job = ();
+
+    fn load(&mut self) -> Result<(), BackendError> {
+        Ok(())
+    }
+
+    fn warm_up(&mut self) -> Result<bool, BackendError> {
+        self.0.set();
+        Ok(true)
+    }
+
+    fn accept(&mut self, (): ()) {}
+
+    fn tend(&mut self) {}
+
+    fn has_work(&self) -> bool {
+        false
+    }
+
+    fn wake_at(&self) -> Option<Stamp> {
+        None
+    }
+
+    fn step(&mut self) {}
+
+    fn settle(&mut self) {}
+
+    fn end_all(&mut self, _end: &End) {}
+}
+
+#[test]
+fn a_replica_that_is_stopped_in_its_warm_up_is_never_ready() {
+    let (changes, stop) = (Changes::default(), CancelFlag::default());
+    let seen = changes.follow();
+    let seat = Seat::new(ReplicaId(0), restart(), changes);
+    let parts = StageParts {
+        name: "test",
+        mailbox: 1,
+        wake: Wake::default(),
+        stop: stop.clone(),
+        seat: seat.clone(),
+        clock: Clock::start(),
+    };
+    let (_handle, body) = stage_of(Interrupted(stop), parts);
+    let before = *seen.borrow();
+    body.run();
+    assert_eq!(seat.state(), ReplicaState::Removed);
+    // One when it is removed, one when its thread ends.
+    assert_eq!(*seen.borrow() - before, 2);
 }
 
 #[test]

@@ -10,13 +10,14 @@
 //! | 4 | `session` | one call: text in, events out, every utterance accounted for |
 //! | 3 | `orchestrator` | admission, and the life of a sequence over the stages |
 //! | 2 | `connector`, `stage` | edges; threads that drive the engines |
-//! | 1 | `caller`, `clock`, `config`, `drain`, `error`, `id`, `reload`, `tasks` | |
+//! | 1 | `caller`, `clock`, `compute`, `config`, `drain`, `error`, `id`, `reload`, `tasks` | |
 //!
 //! Commands go down bounded queues, events come up bounded queues. Cancellation is a flag that goes down.
 
 pub mod app;
 pub mod caller;
 pub mod clock;
+pub mod compute;
 pub mod config;
 pub mod connector;
 pub mod drain;

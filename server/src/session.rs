@@ -21,8 +21,10 @@ mod registry;
 mod run;
 mod settings;
 mod speaking;
+mod studio;
 mod text;
 mod track;
+mod turns;
 mod utterance;
 
 pub use alignment::TimedText;
@@ -31,7 +33,7 @@ pub use chat::{
     NewMessage, Respond, ResponseDone, Said, TokenIntervals, TurnRecord, TurnTimings, TurnUsage,
 };
 pub use limits::SessionLimits;
-pub use protocol::{AudioOut, Command, Done, Event, EventBody, Ready};
+pub use protocol::{AudioOut, Command, Done, Event, EventBody, Ready, Warning};
 pub use recent::{Recent, RecentFigures};
 pub use record::{Outcome, Packet, RecordSink, SessionChange, StageFigures, Timings, Usage, UtteranceRecord};
 pub use registry::{Registered, Registry, SessionView, Visit};

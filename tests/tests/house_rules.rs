@@ -47,7 +47,7 @@ fn code(path: &Path) -> String {
 /// The levels of the server, lowest first, as in its `lib.rs`.
 const LEVELS: [&[&str]; 7] = [
     &[
-        "caller", "clock", "config", "drain", "error", "id", "reload", "tasks",
+        "caller", "clock", "compute", "config", "drain", "error", "id", "reload", "tasks",
     ],
     &["stage", "connector"],
     &["orchestrator"],

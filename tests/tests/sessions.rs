@@ -199,3 +199,54 @@ async fn the_last_audio_says_so_also_where_the_longest_audio_ends_behind_a_flush
     }
     server.stop().await;
 }
+
+/// The caller never stops sending text for an utterance that has failed; the one in front of it is spoken all the same.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_caller_who_never_stops_sending_is_still_spoken_to() {
+    let server = TestServer::fake(FakeScript::default(), &[]).await;
+    let deps = SessionDeps {
+        orchestrator: server.app.orchestrator().clone(),
+        clock: Clock::start(),
+        limits: SessionLimits {
+            max_text_bytes: 50,
+            ..SessionLimits::default()
+        },
+        records: Arc::new(server.records.clone()),
+        stop: Default::default(),
+    };
+    let stop = deps.stop.clone();
+    // Whatever comes of it, the session ends.
+    let ended = stop.clone().drop_guard();
+    let say = |utterance: &str, text: String| Command::Text {
+        text,
+        utterance: utterance.to_owned(),
+    };
+    let begin = [
+        Command::Configure(Box::new(settings(None))),
+        say("a", "This is to be spoken.".to_owned()),
+        Command::Finish,
+        say("b", "x".repeat(51)),
+    ];
+    let flood = std::iter::repeat_with(move || say("b", "y".to_owned()));
+    let endless = begin
+        .into_iter()
+        .chain(flood)
+        .take_while(move |_| !stop.is_cancelled());
+    let (told, mut events) = mpsc::channel(4);
+    let session = tokio::spawn(Session::new(deps, None).run(futures::stream::iter(endless.map(Ok)), told));
+    let done = async {
+        loop {
+            let event = events.recv().await.expect("more").expect("no error");
+            if let EventBody::Done(done) = event.body {
+                break done;
+            }
+        }
+    };
+    // Longer than anything takes on a busy machine; only a test that fails waits for it.
+    let done = tokio::time::timeout(Duration::from_secs(30), done).await;
+    assert_eq!(done.expect("it is spoken").outcome, Outcome::Stop);
+    drop(ended);
+    drop(events);
+    session.await.expect("it ends");
+    server.stop().await;
+}

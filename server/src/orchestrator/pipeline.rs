@@ -8,6 +8,7 @@ use omni_engine::Stamp;
 
 use super::reply::ChatPath;
 use crate::clock::Clock;
+use crate::compute::Compute;
 use crate::config::deploy::Handover;
 use crate::connector::EdgeSink;
 use crate::error::ServeError;
@@ -54,6 +55,8 @@ pub struct Pipeline {
     pub edge_sink: Arc<dyn EdgeSink>,
     /// Who is told when all stages have let go of what a caller gave up.
     pub let_go: TellLetGo,
+    /// Where sessions compute.
+    pub compute: Compute,
     /// The time.
     pub clock: Clock,
 }

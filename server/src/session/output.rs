@@ -89,8 +89,8 @@ impl Output {
         self.made(chunks, samples, joined, false)
     }
 
-    /// Nothing follows.
-    pub(super) fn finish(&mut self) -> Made {
+    /// Nothing follows. If there was nothing audible, there is so much `silence`.
+    pub(super) fn finish(&mut self, silence: Duration) -> Made {
         let Some(Stages {
             joiner,
             mut renderer,
@@ -103,6 +103,9 @@ impl Output {
         joiner.finish(&mut joined);
         renderer.push(&joined, &mut samples);
         renderer.finish(&mut samples);
+        if !self.begun && joined.is_empty() {
+            samples = vec![0.0; self.rate.samples(silence).len()];
+        }
         for part in samples.chunks(self.stretch) {
             encoder.push(part, &mut chunks);
         }
@@ -183,7 +186,7 @@ mod tests {
         let mut all: Vec<_> = chunks.iter().map(|chunk| output.push(chunk)).collect();
         all.push(output.next_sequence(Duration::from_millis(120)));
         all.push(output.push(&tone(4_000)));
-        all.push(output.finish());
+        all.push(output.finish(Duration::ZERO));
         let samples = all.iter().flat_map(|made| made.samples.clone()).collect();
         (all.into_iter().flat_map(|made| made.audio).collect(), samples)
     }
@@ -202,11 +205,11 @@ mod tests {
                     assert_eq!(piece.last, i + 1 == pieces.len());
                     next += piece.samples;
                 }
-                // Bare packets have no place to say how much of them is filling.
-                let filled = if encoding == Encoding::Opus {
-                    hz as usize / 20
-                } else {
-                    0
+                // Bare packets and frames have no place to say how much of them is filling.
+                let filled = match encoding {
+                    Encoding::Opus => hz as usize / 20,
+                    Encoding::Mp3 | Encoding::Aac => 3 * 1_024,
+                    _ => 0,
                 };
                 assert!((samples.len()..=samples.len() + filled).contains(&next.len()));
             }
@@ -222,7 +225,7 @@ mod tests {
                 all.push(output.next_sequence(Duration::from_millis(120)));
                 all.push(output.push(&[0.0; 5_000]));
             }
-            all.push(output.finish());
+            all.push(output.finish(Duration::ZERO));
             let pieces: Vec<_> = all.iter().flat_map(|made| &made.audio).collect();
             let last: Vec<_> = (0..)
                 .zip(&pieces)
@@ -306,8 +309,31 @@ mod tests {
         for encoding in Encoding::ALL {
             let mut output = output(&delivery(encoding, 8_000));
             assert!(output.push(&[0.0; 5_000]).audio.is_empty());
-            assert!(output.finish().audio.is_empty());
+            assert!(output.finish(Duration::ZERO).audio.is_empty());
             assert!(!output.has_begun());
+        }
+    }
+
+    #[test]
+    fn silence_stands_for_what_has_no_sound_and_for_nothing_else() {
+        let silence = Duration::from_millis(200);
+        for encoding in Encoding::ALL {
+            let mut nothing = output(&delivery(encoding, 8_000));
+            assert!(nothing.push(&[0.0; 5_000]).audio.is_empty());
+            let made = nothing.finish(silence);
+            assert_eq!(made.samples, [0.0; 1_600], "{encoding:?}");
+            assert!(made.audio.last().is_some_and(|audio| audio.last), "{encoding:?}");
+            assert!(!nothing.has_begun());
+            let (mut plain, mut other) = (
+                output(&delivery(encoding, 8_000)),
+                output(&delivery(encoding, 8_000)),
+            );
+            plain.push(&tone(8_000));
+            other.push(&tone(8_000));
+            assert_eq!(
+                plain.finish(silence).samples,
+                other.finish(Duration::ZERO).samples
+            );
         }
     }
 }

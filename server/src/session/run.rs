@@ -7,6 +7,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures::future::Either;
 use futures::{FutureExt as _, Stream, StreamExt as _};
 use omni_engine::Stamp;
 use omni_telemetry::TraceParent;
@@ -22,7 +23,8 @@ use super::protocol::{Command, Event, EventBody};
 use super::record::RecordSink;
 use super::registry::Visit;
 use super::settings::Settings;
-use super::utterance::Utterance;
+use super::turns::{Turns, when};
+use super::utterance::{Progress, Utterance};
 use crate::caller::Caller;
 use crate::clock::Clock;
 use crate::error::ServeError;
@@ -63,6 +65,7 @@ pub struct Session {
     deadline: Option<Stamp>,
     caller: Option<TraceParent>,
     holds_back: bool,
+    uncut: bool,
     visit: Visit,
 }
 
@@ -77,8 +80,16 @@ impl Session {
             deadline,
             caller: None,
             holds_back: false,
+            uncut: false,
             visit,
         }
+    }
+
+    /// Its caller has no word to cut an utterance short: nobody asks what was heard.
+    #[must_use]
+    pub fn uncut(mut self) -> Self {
+        self.uncut = true;
+        self
     }
 
     /// Its utterances are parts of what `caller` does, if that says so.
@@ -93,6 +104,7 @@ impl Session {
     #[must_use]
     pub fn holding_back(mut self) -> Self {
         self.holds_back = true;
+        self.uncut = true;
         self
     }
 
@@ -123,6 +135,8 @@ impl Session {
             deps: self.deps,
             caller: self.caller,
             holds_back: self.holds_back,
+            uncut: self.uncut,
+            blank: false,
             visit: self.visit,
             settings: None,
             queue: VecDeque::new(),
@@ -131,6 +145,7 @@ impl Session {
             pace: Pace::default(),
             listening: true,
             hung_up: false,
+            began: false,
             closing: None,
         };
         let served = AssertUnwindSafe(run.serve(commands, &events))
@@ -161,6 +176,9 @@ struct Run {
     deps: SessionDeps,
     caller: Option<TraceParent>,
     holds_back: bool,
+    uncut: bool,
+    /// Text without a character came, and no utterance is open.
+    blank: bool,
     visit: Visit,
     patience: Patience,
     settings: Option<Arc<Settings>>,
@@ -175,6 +193,8 @@ struct Run {
     hung_up: bool,
     /// Set when no new utterance is taken; the session ends with it.
     closing: Option<ServeError>,
+    /// An utterance was opened.
+    began: bool,
 }
 
 /// Something that is due at a time.
@@ -198,6 +218,7 @@ impl Run {
     {
         let draining = self.deps.orchestrator.draining().clone();
         let (stop, visit) = (self.deps.stop.clone(), self.visit.clone());
+        let mut turns = Turns::default();
         loop {
             self.advance();
             if self.queue.is_empty() && self.outbox.is_empty() {
@@ -210,7 +231,7 @@ impl Run {
             }
             let (at, alarm) = self.next_alarm();
             let alarm_in = at.since(self.deps.clock.now());
-            let takes_audio = self.outbox.takes_audio();
+            let (listens, takes_audio) = (self.listens(), self.outbox.takes_audio());
             let sends = !self.outbox.is_empty() && self.held_until().is_none();
             tokio::select! {
                 biased;
@@ -223,17 +244,20 @@ impl Run {
                     Ok(slot) => self.send(slot),
                     Err(_closed) => return Err(ServeError::CallerGone),
                 },
-                command = commands.next(), if self.listens() => match command {
-                    Some(command) => self.command(command?)?,
-                    None => self.hang_up(),
-                },
-                spoken = next_spoken(&mut self.queue), if takes_audio => {
-                    let now = self.deps.clock.now();
-                    self.patience.active(now);
-                    if let Some(front) = self.queue.front_mut() {
-                        front.spoken(spoken, &mut self.outbox, now);
+                next = turns.next(
+                    when(listens, commands.next()),
+                    when(takes_audio, next_progress(&mut self.queue)),
+                ) => match next {
+                    Either::Left(Some(command)) => self.command(command?)?,
+                    Either::Left(None) => self.hang_up(),
+                    Either::Right(progress) => {
+                        let now = self.deps.clock.now();
+                        self.patience.active(now);
+                        if let Some(front) = self.queue.front_mut() {
+                            front.take(progress, &mut self.outbox, now);
+                        }
                     }
-                }
+                },
             }
         }
     }
@@ -365,6 +389,9 @@ impl Run {
 
     /// Accounts for what the end of the session cuts off.
     fn close_all(&mut self, error: Option<&ServeError>) {
+        if let Some(error) = error.filter(|_| !self.began) {
+            self.deps.records.nothing_began(error);
+        }
         let now = self.deps.clock.now();
         for utterance in self.queue.drain(..) {
             let cause = error.cloned().unwrap_or(ServeError::Stopped);
@@ -374,7 +401,7 @@ impl Run {
     }
 }
 
-async fn next_spoken(queue: &mut VecDeque<Utterance>) -> super::speaking::Spoken {
+async fn next_progress(queue: &mut VecDeque<Utterance>) -> Progress {
     match queue.front_mut() {
         Some(front) => front.next().await,
         None => std::future::pending().await,

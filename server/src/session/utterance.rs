@@ -19,16 +19,17 @@ use super::ledger::Ledger;
 use super::limits::SessionLimits;
 use super::outbox::Outbox;
 use super::output::Output;
-use super::protocol::{Event, EventBody};
+use super::protocol::{Event, EventBody, Warning};
 use super::record::{Outcome, Packet};
 use super::settings::Settings;
 use super::speaking::{Speaking, Spoken};
+use super::studio::{Done as Worked, Note, Studio};
 use super::text::{Piece, TextFront};
 use super::track::Sequences;
 use crate::error::ServeError;
-use crate::id::{UtteranceId, random_u64};
+use crate::id::{UtteranceId, random_seed, random_u64};
 use crate::orchestrator::{Orchestrator, Pipeline, SegmentSpec};
-use crate::stage::{ContextRow, LetGo, SpeechInfo, TalkerRequest};
+use crate::stage::{ContextRow, LetGo, ReplicaId, SpeechInfo, TalkerRequest};
 
 /// Step between the seeds of an utterance's sequences (the golden ratio in 64 bits): distinct for all of them.
 const SEED_STEP: u64 = 0x9E37_79B9_7F4A_7C15;
@@ -37,6 +38,15 @@ const SEED_STEP: u64 = 0x9E37_79B9_7F4A_7C15;
 /// of English, 0.25 s for one of Chinese.
 const LONGEST_START: Duration = Duration::from_secs(5);
 const LONGEST_CHARACTER: Duration = Duration::from_millis(500);
+
+/// What happened to an utterance.
+#[derive(Debug)]
+pub(super) enum Progress {
+    /// In the pipeline.
+    Spoken(Spoken),
+    /// To its audio.
+    Worked(Box<Worked>),
+}
 
 /// The state of one utterance.
 #[derive(Debug)]
@@ -54,11 +64,14 @@ pub(super) struct Utterance {
     characters: u32,
     text_tokens: u32,
     speaking: Speaking,
-    output: Output,
+    studio: Studio,
+    /// There is audio of it.
+    begun: bool,
     ledger: Ledger,
-    alignment: Alignment,
     /// What was heard of its text, and the rest, if who cancelled it asked.
     told: Option<(String, String)>,
+    /// What was warned of.
+    warnings: Vec<Warning>,
     /// Held by whoever works on it.
     request: Arc<LetGo>,
     /// Where its spans belong, if it is traced, and what they are made of.
@@ -67,8 +80,12 @@ pub(super) struct Utterance {
     context: Option<Arc<[ContextRow]>>,
     /// Its text comes from the model: a gap is never the caller's.
     own_text: bool,
+    /// The thinker that writes it.
+    thinker: Option<ReplicaId>,
     sequences: u64,
     started: bool,
+    /// The last audio is being made.
+    finishing: bool,
     /// The last audio is in the outbox.
     complete: bool,
     outcome: Outcome,
@@ -94,9 +111,10 @@ impl Utterance {
         let delivery = &settings.delivery;
         // Streams in one file need different serials, whatever their seeds.
         let output = Output::new(rate, delivery, limits.max_audio, random_u64() as u32);
+        let alignment = Alignment::new(rate, output.timeline(rate, delivery));
         Self {
             id,
-            seed: settings.seed.unwrap_or_else(random_u64),
+            seed: settings.seed.unwrap_or_else(random_seed),
             text: TextFront::new(
                 &info,
                 Arc::clone(&pipeline.encode),
@@ -110,15 +128,23 @@ impl Utterance {
             text_tokens: 0,
             speaking: Speaking::new(orchestrator),
             ledger: Ledger::new(delivery.format.rate(), now),
-            alignment: Alignment::new(rate, output.timeline(rate, delivery)),
+            studio: Studio::new(
+                pipeline.compute.clone(),
+                output,
+                alignment,
+                settings.alignment,
+            ),
+            begun: false,
             told: None,
-            output,
+            warnings: Vec::new(),
             request: pipeline.request(),
             trace: None,
             context: None,
             own_text: false,
+            thinker: None,
             sequences: 0,
             started: false,
+            finishing: false,
             complete: false,
             outcome: Outcome::Stop,
             error: None,
@@ -134,7 +160,14 @@ impl Utterance {
     pub(super) fn for_answer(mut self, request: Arc<LetGo>) -> Self {
         self.request = request;
         self.own_text = true;
+        self.ledger.answers();
         self.speaking.lend();
+        self
+    }
+
+    /// Its caller cannot cut it short, and so never asks what was heard of it.
+    pub(super) fn uncut(mut self) -> Self {
+        self.studio.unasked();
         self
     }
 
@@ -142,6 +175,11 @@ impl Utterance {
     pub(super) fn traced(mut self, trace: Option<Arc<TraceContext>>) -> Self {
         self.trace = trace.map(|context| (context, Sequences::default()));
         self
+    }
+
+    /// The thinker that writes its text; before its first text.
+    pub(super) fn written_by(&mut self, thinker: Option<ReplicaId>) {
+        self.thinker = thinker;
     }
 
     /// What it answers; before its first text.
@@ -207,10 +245,7 @@ impl Utterance {
     pub(super) fn cancel(&mut self, played: Option<Samples>) {
         self.finished = true;
         if !self.is_over() {
-            self.told = played.map(|played| {
-                let (heard, rest) = self.alignment.split(played.min(self.sent()));
-                (heard.to_owned(), rest.to_owned())
-            });
+            self.told = played.map(|played| self.studio.split(played.min(self.sent())));
             self.request.give_up();
             self.stop(Outcome::Interrupted);
         }
@@ -244,7 +279,7 @@ impl Utterance {
             self.emit(out, EventBody::Started);
         }
         for (reason, message) in self.text.take_warnings() {
-            self.emit(out, EventBody::Warning { reason, message });
+            self.warn(out, reason, message);
         }
         if !self.is_over()
             && let Err(error) = self.speak(now)
@@ -253,10 +288,11 @@ impl Utterance {
         }
         if self.is_over() {
             out.drop_audio();
-            return true;
+            // What is being made of it is not taken back from whoever makes it.
+            return !self.studio.is_working();
         }
         if self.has_all_text() && self.speaking.is_idle() && self.text.peek().is_none() {
-            self.complete(out);
+            self.finish_audio();
         }
         self.complete && out.is_empty()
     }
@@ -269,14 +305,14 @@ impl Utterance {
                 if !continues {
                     // The open sequence is as long as it may be.
                     segment.push(Vec::new(), true);
-                    self.alignment.close();
+                    self.studio.note(Note::Close);
                 } else if segment.has_room()
                     && let Some(piece) = self.text.next_piece()
                 {
                     self.text_tokens += piece.tokens.len() as u32;
-                    self.alignment.extend(&piece.words, piece.source_end);
+                    self.studio.note(Note::Extend(piece.words, piece.source_end));
                     if piece.ends {
-                        self.alignment.close();
+                        self.studio.note(Note::Close);
                     }
                     segment.push(piece.tokens, piece.ends);
                 } else {
@@ -300,7 +336,7 @@ impl Utterance {
                 && let Some(segment) = self.speaking.open_segment()
             {
                 segment.push(Vec::new(), true);
-                self.alignment.close();
+                self.studio.note(Note::Close);
             }
             if self.speaking.is_idle() {
                 self.speaking.release();
@@ -336,18 +372,20 @@ impl Utterance {
             open: !piece.ends,
             max_frames: self.patience(&piece).min(left),
             tokens: piece.tokens,
-            // The first waited from the first text on; what is spoken after it could not have come earlier.
+            // The first waited since it could be spoken (in an answer since that was asked for); what is spoken after it could
+            // not have come earlier.
             arrived: match self.sequences {
-                1 => self.ledger.began(),
+                1 => self.ledger.speakable().unwrap_or(now),
                 _ => now,
             },
+            thinker: self.thinker,
             request_held: Arc::clone(&self.request),
             trace: self.trace.as_ref().map(|(context, _)| Arc::clone(context)),
         };
         self.ledger.handed_over(now);
-        self.alignment.begin(&piece.words, piece.source_end);
+        self.studio.note(Note::Begin(piece.words, piece.source_end));
         if piece.ends {
-            self.alignment.close();
+            self.studio.note(Note::Close);
         }
         self.speaking.start(spec, piece.pause, now)
     }
@@ -375,9 +413,12 @@ impl Utterance {
         self.text.clear();
     }
 
-    /// Waits for the pipeline's next event.
-    pub(super) async fn next(&mut self) -> Spoken {
-        self.speaking.next().await
+    /// Waits for what is made of its audio, or else for the pipeline's next event. Dropping the future loses nothing.
+    pub(super) async fn next(&mut self) -> Progress {
+        match self.studio.done().await {
+            Some(done) => Progress::Worked(Box::new(done)),
+            None => Progress::Spoken(self.speaking.next().await),
+        }
     }
 
     fn emit(&self, out: &mut Outbox, body: EventBody) {
@@ -387,9 +428,17 @@ impl Utterance {
         });
     }
 
+    fn warn(&mut self, out: &mut Outbox, reason: &'static str, message: String) {
+        self.warnings.push(Warning {
+            reason,
+            message: message.clone(),
+        });
+        self.emit(out, EventBody::Warning { reason, message });
+    }
+
     /// What of its text is heard when.
     pub(super) fn heard(&self) -> Heard {
-        self.alignment.heard()
+        self.studio.heard()
     }
 
     /// Samples that were handed to the transport.

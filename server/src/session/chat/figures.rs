@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use omni_engine::Stamp;
 
+use super::hearing::Recordings;
 use super::record::{TokenIntervals, TurnTimings, TurnUsage};
 use crate::session::protocol::Done;
 use crate::session::record::StageFigures;
@@ -24,6 +25,8 @@ pub(super) struct Figures {
     pub(super) thinker: StageSnapshot,
     /// Of what was said, if something was.
     pub(super) encoder: StageSnapshot,
+    /// In the conversation.
+    pub(super) recordings: Recordings,
 }
 
 impl Figures {
@@ -73,6 +76,8 @@ impl Figures {
             samples: spoken.samples,
             sample_rate: spoken.sample_rate,
             audio: spoken.audio,
+            recordings: self.recordings.all,
+            kept_recordings: self.recordings.kept,
         }
     }
 }

@@ -10,16 +10,30 @@ use crate::error::ServeError;
 use crate::orchestrator::Orchestrator;
 use crate::stage::{LetGo, StageSnapshot};
 
-/// Has the recordings of a conversation heard that nobody has heard yet, one after the other. Gives the figures of all of them.
+/// Recordings of a conversation.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) struct Recordings {
+    /// All of them.
+    pub(super) all: u32,
+    /// Those that were heard before, and of which that was kept.
+    pub(super) kept: u32,
+}
+
+/// Has the recordings of a conversation heard that were not heard yet, one after the other. Gives the figures of all of them.
 pub(super) async fn hear(
     orchestrator: &Orchestrator,
     conversation: &Conversation,
     room: &Room,
     arrived: Stamp,
     request: &Arc<LetGo>,
-) -> Result<StageSnapshot, ServeError> {
+) -> Result<(StageSnapshot, Recordings), ServeError> {
     let mut all = StageSnapshot::default();
-    for clip in unheard(conversation, room)? {
+    let (unheard, kept) = unheard(conversation, room)?;
+    let recordings = Recordings {
+        all: u32::try_from(unheard.len()).unwrap_or(u32::MAX).saturating_add(kept),
+        kept,
+    };
+    for clip in unheard {
         let one = orchestrator.hear(&clip, arrived, request).await?;
         all = StageSnapshot {
             started: all.started.or(one.started),
@@ -29,5 +43,5 @@ pub(super) async fn hear(
             ..one
         };
     }
-    Ok(all)
+    Ok((all, recordings))
 }

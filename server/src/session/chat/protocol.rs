@@ -10,7 +10,7 @@ use super::settings::{ChatSettings, Modalities};
 use crate::error::ServeError;
 use crate::id::{MessageId, SessionId};
 use crate::session::limits::SessionLimits;
-use crate::session::protocol::AudioOut;
+use crate::session::protocol::{AudioOut, Warning};
 use crate::session::record::Outcome;
 use crate::stage::{ChatMessage, Role};
 
@@ -141,4 +141,6 @@ pub struct ResponseDone {
     pub error: Option<ServeError>,
     /// What was added to the conversation.
     pub said: Said,
+    /// What was warned of while it was spoken.
+    pub warnings: Vec<Warning>,
 }

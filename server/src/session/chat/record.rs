@@ -30,6 +30,10 @@ pub struct TurnUsage {
     pub sample_rate: Option<SampleRate>,
     /// Its playing time.
     pub audio: Duration,
+    /// Recordings in the conversation.
+    pub recordings: u32,
+    /// Of these, those of which it was kept what the encoder had made of them.
+    pub kept_recordings: u32,
 }
 
 /// Times between the tokens of an answer, as they came from the thinker: a reader who does not keep up stretches them.

@@ -6,6 +6,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures::future::Either;
 use futures::{FutureExt as _, Stream, StreamExt as _};
 use omni_audio::Samples;
 use omni_engine::{CacheSalt, Stamp};
@@ -20,10 +21,11 @@ use super::settings::{ChatLimits, ChatSettings};
 use super::turn::{Last, Question, Turn, TurnEvent};
 use crate::caller::Caller;
 use crate::error::ServeError;
-use crate::id::{MessageId, SessionId, random_u64};
+use crate::id::{MessageId, SessionId, random_seed};
 use crate::session::patience::{Due, Patience, READING};
 use crate::session::registry::Visit;
 use crate::session::run::{STATUS_PATIENCE, SessionDeps, panicked};
+use crate::session::turns::{Turns, when};
 
 type Events = mpsc::Sender<Result<ChatEvent, ServeError>>;
 
@@ -98,6 +100,7 @@ impl ChatSession {
             outbox: Outbox::default(),
             hung_up: false,
             refused: false,
+            began: false,
             closing: None,
         };
         let served = AssertUnwindSafe(run.serve(commands, &events))
@@ -138,6 +141,8 @@ struct Run {
     hung_up: bool,
     /// An answer was asked for that is not begun any more: nothing else is listened to.
     refused: bool,
+    /// An answer was begun.
+    began: bool,
     /// Set when no new answer is begun; the session ends with it.
     closing: Option<ServeError>,
 }
@@ -149,6 +154,7 @@ impl Run {
     {
         let draining = self.deps.orchestrator.draining().clone();
         let (stop, visit) = (self.deps.stop.clone(), self.visit.clone());
+        let mut turns = Turns::default();
         loop {
             self.advance();
             if self.turn.is_none() && self.outbox.is_empty() {
@@ -193,11 +199,14 @@ impl Run {
                     Ok(slot) => self.send(slot, held.is_some()),
                     Err(_closed) => return Err(ServeError::CallerGone),
                 },
-                command = commands.next(), if listens => match command {
-                    Some(command) => self.command(command?)?,
-                    None => self.hung_up = true,
+                next = turns.next(
+                    when(listens, commands.next()),
+                    next_event(&mut self.turn, takes_text, takes_audio),
+                ) => match next {
+                    Either::Left(Some(command)) => self.command(command?)?,
+                    Either::Left(None) => self.hung_up = true,
+                    Either::Right(event) => self.take(event),
                 },
-                event = next_event(&mut self.turn, takes_text, takes_audio) => self.take(event),
             }
         }
     }
@@ -319,7 +328,7 @@ impl Run {
             id: self.names.take(&respond.id)?,
             modalities: respond.modalities.unwrap_or(settings.modalities),
             conversation: self.history.conversation(instructions),
-            seed: settings.seed.unwrap_or_else(random_u64),
+            seed: settings.seed.unwrap_or_else(random_seed),
             salt: self.salt,
             trace: self.deps.records.begins(self.caller.as_ref(), now),
             settings,
@@ -336,6 +345,7 @@ impl Run {
                 turn.fail(over);
             }
         }
+        self.began = true;
         self.turn = Some(turn);
         Ok(())
     }
@@ -376,6 +386,9 @@ impl Run {
 
     /// Accounts for what the end of the session cuts off.
     fn abort(&mut self, error: Option<&ServeError>) {
+        if let Some(error) = error.filter(|_| !self.began) {
+            self.deps.records.nothing_began(error);
+        }
         if let Some(turn) = self.turn.take() {
             let cause = error.cloned().unwrap_or(ServeError::Stopped);
             let closed = turn.close(self.id, Some(cause), self.deps.clock.now());

@@ -21,10 +21,9 @@ use crate::session::pace::Pace;
 use crate::session::protocol::{Done, EventBody};
 use crate::session::record::{Outcome, Packet};
 use crate::session::settings::Settings;
-use crate::session::speaking::Spoken;
 use crate::session::track::Sequences;
-use crate::session::utterance::Utterance;
-use crate::stage::{ContextRow, LetGo, Voicing};
+use crate::session::utterance::{Progress, Utterance};
+use crate::stage::{ContextRow, LetGo, ReplicaId, Voicing};
 
 /// The share of the talker's context that the user's turns may take: one part in this many. The rest is for the answer.
 const SHARE: usize = 2;
@@ -149,6 +148,11 @@ impl Voice {
         false
     }
 
+    /// The thinker that writes the answer.
+    pub(super) fn written_by(&mut self, thinker: Option<ReplicaId>) {
+        self.utterance.written_by(thinker);
+    }
+
     /// What the thinker made of the user's audio, with its first token.
     ///
     /// # Errors
@@ -214,6 +218,8 @@ impl Voice {
     pub(super) fn finish(&mut self, now: Stamp) {
         // Without a first token nothing was made of the user's audio, and nothing is to be spoken.
         self.awaiting = None;
+        // An answer without a sound is a short silence, as any text is.
+        self.utterance.push("", usize::MAX, now);
         if !self.unspoken.is_empty() {
             if self.held.is_empty() {
                 self.encode_rest();
@@ -228,20 +234,21 @@ impl Voice {
         self.utterance.cancel(None);
     }
 
-    /// Waits for the pipeline's next event.
-    pub(super) async fn next(&mut self) -> Spoken {
+    /// Waits for what happens next to it.
+    pub(super) async fn next(&mut self) -> Progress {
         self.utterance.next().await
     }
 
-    /// Takes the pipeline's event.
-    pub(super) fn spoken(&mut self, spoken: Spoken, now: Stamp) {
-        self.utterance.spoken(spoken, &mut self.events, now);
+    /// Takes what happened.
+    pub(super) fn take(&mut self, progress: Progress, now: Stamp) {
+        self.utterance.take(progress, &mut self.events, now);
     }
 
     /// Does whatever can be done now; says how it ended when all its audio is in the outbox.
     pub(super) fn advance(&mut self, id: &MessageId, out: &mut Outbox, now: Stamp) -> Option<VoiceEnd> {
         if self.mute {
-            return Some(VoiceEnd::Stop);
+            self.pass_on(id, out);
+            return self.utterance.end_audio().then_some(VoiceEnd::Stop);
         }
         if self.awaiting.is_some() {
             return None;
@@ -252,7 +259,7 @@ impl Voice {
             let over = self.utterance.advance(&mut self.events, now);
             let moved = self.pass_on(id, out);
             if over {
-                return Some(self.end(id, out));
+                return self.end(id, out);
             }
             if !moved {
                 return None;
@@ -275,20 +282,18 @@ impl Voice {
         moved
     }
 
-    fn end(&mut self, id: &MessageId, out: &mut Outbox) -> VoiceEnd {
-        match self.utterance.outcome() {
+    fn end(&mut self, id: &MessageId, out: &mut Outbox) -> Option<VoiceEnd> {
+        Some(match self.utterance.outcome() {
             (Outcome::Length, _) => VoiceEnd::Length,
             (_, Some(error @ (ServeError::NothingSpeakable(_) | ServeError::Markup))) => {
                 let (reason, message) = (error.reason(), format!("the answer is not spoken: {error}"));
                 out.push(Some(id), ChatEventBody::Warning { reason, message });
                 self.mute = true;
-                self.utterance.end_audio(&mut self.events);
-                self.pass_on(id, out);
-                VoiceEnd::Stop
+                return self.utterance.end_audio().then_some(VoiceEnd::Stop);
             }
             (_, Some(error)) => VoiceEnd::Failed(error.clone()),
             (_, None) => VoiceEnd::Stop,
-        }
+        })
     }
 
     /// When more audio of it may be handed to the transport, if that is after `now`.

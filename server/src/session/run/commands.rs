@@ -85,7 +85,10 @@ impl Run {
                 }
                 open
             }
-            None if text.is_empty() && name.is_empty() => return Ok(()),
+            None if text.is_empty() && name.is_empty() => {
+                self.blank = true;
+                return Ok(());
+            }
             None => match self.names.begin(name)? {
                 Named::New(id) => match self.begin(id, now)? {
                     Some(open) => {
@@ -127,8 +130,12 @@ impl Run {
         let orchestrator = self.deps.orchestrator.clone();
         let pipeline = self.deps.orchestrator.model()?;
         let limits = &self.deps.limits;
-        let utterance = Utterance::new(id, settings, orchestrator, pipeline, limits, now);
+        let mut utterance = Utterance::new(id, settings, orchestrator, pipeline, limits, now);
+        if self.uncut {
+            utterance = utterance.uncut();
+        }
         let trace = self.deps.records.begins(self.caller.as_ref(), now);
+        self.began = true;
         self.queue.push_back(utterance.traced(trace));
         Ok(Some(self.queue.len() - 1))
     }
@@ -152,7 +159,11 @@ impl Run {
                 Named::Late => None,
             },
         };
+        let blank = std::mem::take(&mut self.blank);
         if let Some(open) = open {
+            if blank {
+                self.queue[open].push("", self.deps.limits.max_text_bytes, now);
+            }
             self.queue[open].finish(now);
         }
         Ok(())
@@ -160,6 +171,7 @@ impl Run {
 
     fn cancel(&mut self, name: &str, played: Option<Samples>) {
         self.names.caller_ends();
+        self.blank = false;
         for (nth, utterance) in self.queue.iter_mut().enumerate() {
             if name.is_empty() || utterance.id().as_str() == name {
                 utterance.cancel(played);

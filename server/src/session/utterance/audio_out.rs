@@ -1,49 +1,74 @@
 //! The audio of an utterance, on its way out.
 
-use omni_audio::Samples;
+use std::time::Duration;
+
 use omni_engine::Stamp;
 
-use super::Utterance;
+use super::{Progress, Utterance};
 use crate::error::ServeError;
 use crate::session::alignment::TimedText;
 use crate::session::outbox::Outbox;
-use crate::session::output::Made;
 use crate::session::protocol::EventBody;
 use crate::session::record::Outcome;
 use crate::session::speaking::{Ended, Spoken};
+use crate::session::studio::{Done, Task};
 use crate::session::track::SequenceRecord;
 use crate::stage::End;
 
+/// The audio of text that has no sound: players and files need some.
+const SILENCE: Duration = Duration::from_millis(200);
+
 impl Utterance {
-    /// Takes the pipeline's event.
-    pub(in crate::session) fn spoken(&mut self, spoken: Spoken, out: &mut Outbox, now: Stamp) {
+    /// Takes what happened.
+    pub(in crate::session) fn take(&mut self, progress: Progress, out: &mut Outbox, now: Stamp) {
+        match progress {
+            Progress::Spoken(spoken) => self.spoken(spoken, now),
+            Progress::Worked(done) => self.worked(*done, out),
+        }
+    }
+
+    /// Nothing comes of the pipeline before it is known what came of the audio before it.
+    fn spoken(&mut self, spoken: Spoken, now: Stamp) {
         self.last_spoken = now;
         match spoken {
             Spoken::Admitted | Spoken::TalkerDone => {}
             Spoken::Refused(error) => self.fail(error),
-            Spoken::Audio { piece, after } => {
-                if let Some(pause) = after.filter(|_| self.output.has_begun()) {
-                    let tail = self.output.next_sequence(pause);
-                    self.alignment.rest(&tail.joined);
-                    self.send(out, tail);
-                }
-                let audio = self.output.push(&piece.samples);
-                self.alignment.audio(&audio.joined);
-                self.send(out, audio);
-                if self.output.is_full() {
-                    self.cut_short();
-                    for ended in self.speaking.abort() {
-                        self.account(&ended);
-                    }
-                }
-            }
+            Spoken::Audio { piece, after } => self.studio.begin(Task::Audio {
+                samples: piece.samples,
+                after,
+            }),
             Spoken::Ended(ended) => self.ended(ended),
+        }
+    }
+
+    /// Something was made of its audio. Nobody wants it any more after an interruption.
+    fn worked(&mut self, done: Done, out: &mut Outbox) {
+        if self.outcome == Outcome::Interrupted {
+            return;
+        }
+        let full = done.full && !done.last;
+        let last = done.last;
+        self.send(out, done);
+        if full && !self.is_over() && !self.cut {
+            self.cut_short();
+            for ended in self.speaking.abort() {
+                self.account(&ended);
+            }
+        }
+        if last {
+            self.complete = true;
+            if self.text.spoke() && !self.begun {
+                let message = "the model made no audible sound for this text".to_owned();
+                self.warn(out, "NO_AUDIO", message);
+            }
         }
     }
 
     fn ended(&mut self, ended: Ended) {
         self.account(&ended);
-        self.alignment.complete(ended.end == End::Stop);
+        self.studio.begin(Task::Ended {
+            everything: ended.end == End::Stop,
+        });
         match ended.end {
             End::Stop => {}
             End::Length if self.frames_left() == 0 => self.cut_short(),
@@ -61,7 +86,7 @@ impl Utterance {
 
     pub(super) fn account(&mut self, ended: &Ended) {
         self.ledger
-            .sequence(ended.submitted, ended.talker, ended.code2wav);
+            .sequence((ended.submitted, ended.held), ended.talker, ended.code2wav);
         if let Some((_, sequences)) = &mut self.trace {
             sequences.add(SequenceRecord {
                 seq: ended.seq,
@@ -73,51 +98,40 @@ impl Utterance {
     }
 
     /// Everything is spoken: the held-back rest goes out as the last audio.
-    pub(super) fn complete(&mut self, out: &mut Outbox) {
-        if std::mem::replace(&mut self.complete, true) {
-            return;
+    pub(super) fn finish_audio(&mut self) {
+        if !self.finishing && !self.studio.is_working() {
+            self.finishing = true;
+            self.studio.begin(Task::Finish {
+                whole: self.outcome == Outcome::Stop,
+                silence: match self.text.was_given() {
+                    true => SILENCE,
+                    false => Duration::ZERO,
+                },
+            });
         }
-        let rest = self.output.finish();
-        self.alignment.rest(&rest.joined);
-        self.send(out, rest);
-        if self.settings.alignment && !self.output.has_begun() {
-            let words = self
-                .alignment
-                .tell_rest(Samples::ZERO, self.outcome == Outcome::Stop);
-            self.tell(out, words);
+    }
+
+    /// It goes no further, and what was given out of it ends like any other audio; true when that is done.
+    pub(in crate::session) fn end_audio(&mut self) -> bool {
+        if self.begun {
+            self.finish_audio();
         }
-        if self.text.spoke() && !self.output.has_begun() {
-            let message = "the model made no audible sound for this text".to_owned();
-            let reason = "NO_AUDIO";
-            self.emit(out, EventBody::Warning { reason, message });
-        }
+        !self.studio.is_working()
     }
 
     /// Whether audio of it was given out.
     pub(in crate::session) fn has_sounded(&self) -> bool {
-        self.output.has_begun()
+        self.begun
     }
 
-    /// It goes no further, and what was given out of it ends like any other audio.
-    pub(in crate::session) fn end_audio(&mut self, out: &mut Outbox) {
-        if self.has_sounded() {
-            self.complete(out);
-        }
-    }
-
-    fn send(&mut self, out: &mut Outbox, made: Made) {
-        self.ledger.produced(&made.samples);
-        for audio in made.audio {
-            if self.settings.alignment {
-                let end = audio.start + audio.samples;
-                let words = match audio.last {
-                    true => self.alignment.tell_rest(end, self.outcome == Outcome::Stop),
-                    false => self.alignment.tell(end),
-                };
-                self.tell(out, words);
-            }
+    fn send(&mut self, out: &mut Outbox, done: Done) {
+        self.begun |= done.begun;
+        self.ledger.produced(&done.samples);
+        for (words, audio) in done.audio {
+            self.tell(out, words);
             self.emit(out, EventBody::Audio(audio));
         }
+        self.tell(out, done.words);
     }
 
     fn tell(&self, out: &mut Outbox, words: Vec<TimedText>) {

@@ -45,6 +45,7 @@ impl Utterance {
             seed: self.seed,
             error: error.clone(),
             heard: self.told.take(),
+            warnings: std::mem::take(&mut self.warnings),
         };
         let track = self.trace.take().map(|(context, sequences)| {
             let (asked, submitted) = self.ledger.waited();

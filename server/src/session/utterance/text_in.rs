@@ -4,15 +4,13 @@ use omni_engine::Stamp;
 
 use super::Utterance;
 use crate::error::ServeError;
+use crate::session::studio::Note;
 
 impl Utterance {
     /// Adds text. Beyond `limit` bytes the utterance fails.
     pub(in crate::session) fn push(&mut self, text: &str, limit: usize, now: Stamp) {
         self.received += text.len();
         self.characters = self.characters.saturating_add(text.chars().count() as u32);
-        if !text.is_empty() {
-            self.last_text = now;
-        }
         if !self.takes_text() {
             return;
         }
@@ -21,7 +19,10 @@ impl Utterance {
             return self.fail(ServeError::TextTooLong { got, limit });
         }
         self.resume(now);
-        self.alignment.write(text);
+        if !text.is_empty() {
+            self.last_text = now;
+        }
+        self.studio.note(Note::Write(text.to_owned()));
         let taken = self.text.push(text);
         self.check(taken);
     }
@@ -30,7 +31,7 @@ impl Utterance {
     pub(in crate::session) fn push_tokens(&mut self, tokens: Vec<u32>, text: &str) {
         self.characters = self.characters.saturating_add(text.chars().count() as u32);
         if self.takes_text() && !tokens.is_empty() {
-            self.alignment.write(text);
+            self.studio.note(Note::Write(text.to_owned()));
             self.text.push_tokens(tokens, text);
         }
     }
@@ -63,7 +64,8 @@ impl Utterance {
     /// A gap that ends now was the caller's if there was nothing to speak.
     fn resume(&mut self, now: Stamp) {
         if !self.own_text && self.text.peek().is_none() && self.speaking.is_starved() {
-            self.ledger.resumed(now);
+            let since = self.speaking.starved_since().unwrap_or(self.last_spoken);
+            self.ledger.resumed(since, now);
         }
     }
 }

@@ -89,6 +89,7 @@ impl Turn {
         let track = self.track(sequences.flatten().unwrap_or_default(), now);
         let timings = self.figures.timings(self.began, speech.as_ref(), now);
         let usage = self.figures.usage(speech.as_ref());
+        let warnings = speech.map(|speech| speech.warnings).unwrap_or_default();
         let done = ResponseDone {
             outcome,
             usage,
@@ -96,6 +97,7 @@ impl Turn {
             seed: self.seed,
             error: error.clone(),
             said,
+            warnings,
         };
         let record = TurnRecord {
             session,

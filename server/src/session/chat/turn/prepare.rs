@@ -9,7 +9,7 @@ use crate::clock::Clock;
 use crate::error::ServeError;
 use crate::orchestrator::{Orchestrator, UtterancePermit};
 use crate::session::chat::fit::{Fitted, Room, fit};
-use crate::session::chat::hearing::hear;
+use crate::session::chat::hearing::{Recordings, hear};
 use crate::session::chat::history::Conversation;
 use crate::stage::{CancelFlag, LetGo, PromptBuilder, StageSnapshot};
 
@@ -33,6 +33,7 @@ pub(in crate::session::chat) struct Prepared {
     pub(super) permit: UtterancePermit,
     pub(super) admitted: Stamp,
     pub(super) encoder: StageSnapshot,
+    pub(super) recordings: Recordings,
     pub(super) fitted: Fitted,
 }
 
@@ -61,7 +62,7 @@ impl Preparation {
         let permit = orchestrator.admit().await?;
         placed.store(true, Ordering::Release);
         let admitted = clock.now();
-        let encoder = hear(&orchestrator, &conversation, &room, asked, &request).await?;
+        let (encoder, recordings) = hear(&orchestrator, &conversation, &room, asked, &request).await?;
         let abandoned = Abandoned::default();
         let flag = abandoned.0.clone();
         // Templates and tokenizers take their time, which other sessions must not wait for. The permit goes with them: who
@@ -76,6 +77,7 @@ impl Preparation {
             permit,
             admitted,
             encoder,
+            recordings,
             fitted,
         })
     }

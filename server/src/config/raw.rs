@@ -4,8 +4,10 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use clap::builder::PossibleValuesParser;
 use clap::{Parser, Subcommand, ValueEnum};
 
+use super::deploy::WEIGHTS;
 use super::device::Wanted;
 use super::keys::Scope;
 use super::listen::address;
@@ -110,6 +112,12 @@ pub struct RawConfig {
     /// used, or else the processor. A deploy file can say something else for every stage and replica
     #[arg(long, env = "OMNI_DEVICE", default_value = "auto", value_parser = Wanted::parse, value_name = "auto|cpu|cuda:N", global = true)]
     pub device: Wanted,
+
+    /// Number format that the processor keeps the language models' matrices in: int8 and int4 are quantised when the model is
+    /// loaded and are read faster; auto is what the checkpoint stores. Same as --set stages.talker.weights=... and
+    /// --set stages.thinker.weights=...
+    #[arg(long, env = "OMNI_WEIGHTS", value_parser = PossibleValuesParser::new(WEIGHTS))]
+    pub weights: Option<String>,
 
     /// Leave the thinker out: no conversations, and far less memory with a published checkpoint
     #[arg(long, env = "OMNI_SPEECH_ONLY")]

@@ -24,7 +24,10 @@ use crate::clock::Clock;
 use crate::error::ServeError;
 
 /// A queue that has not been empty for this long stands.
-const STANDING: Duration = Duration::from_secs(1);
+const STANDING: Duration = Duration::from_millis(500);
+/// A queue that turned newcomers away stands for this long, however often it is empty: under overload it is, for moments, because
+/// places become free together, and each such moment would count as the begin of another burst.
+const OVERLOADED: Duration = Duration::from_secs(10);
 
 /// Bounds of an [`Admission`].
 #[derive(Debug, Clone, Copy)]
@@ -57,6 +60,8 @@ struct State {
     pace: Pace,
     /// Since when somebody waits.
     waited_since: Option<Stamp>,
+    /// When somebody was last turned away because the queue stands.
+    turned_away: Option<Stamp>,
 }
 
 impl State {
@@ -70,10 +75,9 @@ impl State {
 
     /// The longest wait that may be begun.
     fn longest(&self, limits: &AdmissionLimits, now: Stamp) -> Duration {
-        let stands = self
-            .waited_since
-            .is_some_and(|since| now.since(since) >= STANDING);
-        match stands {
+        let lasts = |since: Option<Stamp>, time: Duration| since.map(|since| now.since(since) >= time);
+        let stands = lasts(self.waited_since, STANDING) == Some(true);
+        match stands || lasts(self.turned_away, OVERLOADED) == Some(false) {
             true => limits.max_wait.min(limits.overload_wait),
             false => limits.max_wait,
         }
@@ -132,6 +136,7 @@ impl Admission {
                 queue: Queue::new(limits.max_active, limits.max_waiting),
                 pace: Pace::new(limits.max_active),
                 waited_since: None,
+                turned_away: None,
             }),
             refused: AtomicUsize::new(0),
         }))
@@ -214,9 +219,17 @@ impl Shared {
             let retry = self.state().pace.retry(ahead, longest, now);
             self.refuse(problem, retry)
         };
-        if let Some(wait) = state.pace.wait(ahead, now).filter(|wait| *wait > longest) {
+        let stands = longest < self.limits.max_wait;
+        let wait = match stands {
+            true => state.pace.rough_wait(ahead, now),
+            false => state.pace.wait(ahead, now),
+        };
+        if let Some(wait) = wait.filter(|wait| *wait > longest) {
+            if stands {
+                state.turned_away = Some(now);
+            }
             drop(state);
-            let problem = match longest < self.limits.max_wait {
+            let problem = match stands {
                 true => format!(
                     "a place is expected in {wait:.1?}, and while more is asked for than can be done nobody waits longer than {longest:?}"
                 ),
@@ -337,6 +350,7 @@ mod tests {
             queue: Queue::new(0, 9),
             pace: Pace::new(1),
             waited_since: None,
+            turned_away: None,
         };
         let wait = |state: &mut State, now| {
             let Ok(queued) = state.queue.wait(party(1), oneshot::channel().0) else {
@@ -347,17 +361,35 @@ mod tests {
         };
         assert_eq!(state.longest(&limits, at(0)), limits.max_wait);
         let first = wait(&mut state, at(100));
-        let second = wait(&mut state, at(900));
-        assert_eq!(state.longest(&limits, at(1_000)), limits.max_wait);
-        assert_eq!(state.longest(&limits, at(1_100)), limits.overload_wait);
+        let second = wait(&mut state, at(400));
+        assert_eq!(state.longest(&limits, at(500)), limits.max_wait);
+        assert_eq!(state.longest(&limits, at(600)), limits.overload_wait);
         drop(state.queue.leave(party(1), first));
-        state.changed(at(1_200));
-        assert_eq!(state.longest(&limits, at(1_200)), limits.overload_wait);
-        // Empty for a moment: whoever comes then is the first of another burst.
+        state.changed(at(700));
+        assert_eq!(state.longest(&limits, at(700)), limits.overload_wait);
+        // Empty for a moment, and nobody was turned away: whoever comes then is the first of another burst.
         drop(state.queue.leave(party(1), second));
-        state.changed(at(1_300));
-        wait(&mut state, at(1_400));
-        assert_eq!(state.longest(&limits, at(2_300)), limits.max_wait);
+        state.changed(at(800));
+        let third = wait(&mut state, at(900));
+        assert_eq!(state.longest(&limits, at(1_300)), limits.max_wait);
+        // Under overload a moment without anybody who waits is no end of it.
+        state.turned_away = Some(at(1_500));
+        drop(state.queue.leave(party(1), third));
+        state.changed(at(1_600));
+        assert_eq!(state.longest(&limits, at(1_700)), limits.overload_wait);
+        wait(&mut state, at(1_800));
+        assert_eq!(state.longest(&limits, at(1_900)), limits.overload_wait);
+        assert_eq!(
+            state.longest(&limits, at(11_500)),
+            limits.overload_wait,
+            "it stands"
+        );
+        let mut later = State {
+            waited_since: None,
+            ..state
+        };
+        later.changed(at(11_500));
+        assert_eq!(later.longest(&limits, at(11_900)), limits.max_wait);
     }
 
     #[tokio::test]

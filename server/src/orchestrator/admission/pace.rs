@@ -56,7 +56,16 @@ impl Pace {
 
     /// How long one waits who has so many ahead; `None` as long as too little is known.
     pub(super) fn wait(&self, ahead: usize, now: Stamp) -> Option<Duration> {
-        let interval = self.interval(now)?;
+        self.wait_after(self.least, ahead, now)
+    }
+
+    /// The same from whatever is known: for a queue that stands, where guessing wrong costs less than letting more in.
+    pub(super) fn rough_wait(&self, ahead: usize, now: Stamp) -> Option<Duration> {
+        self.wait_after(1, ahead, now)
+    }
+
+    fn wait_after(&self, least: u32, ahead: usize, now: Stamp) -> Option<Duration> {
+        let interval = self.interval(least, now)?;
         let wait = interval * (ahead as f64 + 1.0);
         Some(Duration::try_from_secs_f64(wait).unwrap_or(Duration::MAX))
     }
@@ -71,8 +80,8 @@ impl Pace {
     }
 
     /// One that lasts already longer than the mean counts as if it ended now.
-    fn interval(&self, now: Stamp) -> Option<f64> {
-        if self.seen < self.least {
+    fn interval(&self, least: u32, now: Stamp) -> Option<f64> {
+        if self.seen < least {
             return None;
         }
         let lasts = self.since.map_or(0.0, |since| now.since(since).as_secs_f64());
@@ -117,6 +126,16 @@ mod tests {
         }
         assert_eq!(pace.wait(3, at(20)), None);
         assert_eq!(pace.retry(3, Duration::ZERO, at(20)), UNKNOWN);
+    }
+
+    #[test]
+    fn a_queue_that_stands_is_judged_by_the_first_place_that_became_free() {
+        let mut pace = Pace::new(16);
+        pace.full(at(0));
+        assert_eq!(pace.rough_wait(9, at(100)), None);
+        pace.freed(at(100), true);
+        assert_eq!(pace.wait(9, at(100)), None);
+        assert_eq!(pace.rough_wait(9, at(100)), Some(Duration::from_secs(1)));
     }
 
     #[test]

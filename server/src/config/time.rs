@@ -2,7 +2,10 @@
 
 use std::time::Duration;
 
-/// Reads "500ms", "30s", "5m" or "1h".
+/// Longest duration that is taken: a year. Far from where adding it to a time overflows.
+const LONGEST: Duration = Duration::from_secs(365 * 24 * 3600);
+
+/// Reads "500ms", "30s", "5m" or "1h", up to a year.
 pub(super) fn parse_duration(text: &str) -> Result<Duration, String> {
     let digits = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
     let (number, unit) = text.split_at(digits);
@@ -14,12 +17,16 @@ pub(super) fn parse_duration(text: &str) -> Result<Duration, String> {
             .map(Duration::from_secs)
             .ok_or_else(wrong)
     };
-    match unit {
-        "ms" => Ok(Duration::from_millis(number)),
-        "s" => seconds(1),
-        "m" => seconds(60),
-        "h" => seconds(3600),
-        _ => Err(wrong()),
+    let time = match unit {
+        "ms" => Duration::from_millis(number),
+        "s" => seconds(1)?,
+        "m" => seconds(60)?,
+        "h" => seconds(3600)?,
+        _ => return Err(wrong()),
+    };
+    match time > LONGEST {
+        true => Err(format!("{text:?} is too long, expected a duration of at most {}", written(LONGEST))),
+        false => Ok(time),
     }
 }
 
@@ -61,6 +68,8 @@ mod tests {
             "5d",
             "99999999999999999999s",
             "18446744073709551615h",
+            "18446744073709551615s",
+            "8761h",
         ] {
             assert!(parse_duration(text).is_err(), "{text}");
         }

@@ -28,8 +28,15 @@ pub(super) struct Bodies(Arc<Budget>);
 struct Budget {
     /// Bytes.
     most: usize,
-    held: Mutex<HashMap<Party, usize>>,
+    held: Mutex<Held>,
     records: Arc<dyn RecordSink>,
+}
+
+#[derive(Default)]
+struct Held {
+    /// Bytes of all parties.
+    all: usize,
+    parties: HashMap<Party, usize>,
 }
 
 /// What one request holds, until the last copy is dropped. Among the extensions of the request, so that it is counted for as long as
@@ -74,16 +81,17 @@ impl std::fmt::Debug for Bodies {
 }
 
 impl Budget {
-    fn held(&self) -> MutexGuard<'_, HashMap<Party, usize>> {
+    fn held(&self) -> MutexGuard<'_, Held> {
         self.held.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn take(&self, party: Party, bytes: usize) -> Result<(), ServeError> {
         let mut held = self.held();
-        let all = held.values().sum::<usize>() + bytes;
-        let own = held.get(&party).copied().unwrap_or_default() + bytes;
+        let all = held.all + bytes;
+        let own = held.parties.get(&party).copied().unwrap_or_default() + bytes;
         if all <= self.most && own <= self.most - all {
-            held.insert(party, own);
+            held.all = all;
+            held.parties.insert(party, own);
             return Ok(());
         }
         drop(held);
@@ -98,10 +106,11 @@ impl Budget {
 
     fn give_back(&self, party: Party, bytes: usize) {
         let mut held = self.held();
-        if let Some(own) = held.get_mut(&party) {
-            *own = own.saturating_sub(bytes);
+        held.all -= bytes;
+        if let Some(own) = held.parties.get_mut(&party) {
+            *own -= bytes;
             if *own == 0 {
-                held.remove(&party);
+                held.parties.remove(&party);
             }
         }
     }
@@ -209,7 +218,8 @@ mod tests {
         drop(half);
         assert!(receive(&bodies, 1, 1).await.is_none(), "a copy holds it too");
         drop((copy, other));
-        assert!(bodies.0.held().is_empty());
+        assert!(bodies.0.held().parties.is_empty());
+        assert_eq!(bodies.0.held().all, 0);
         receive(&bodies, 1, 500).await.expect("it is free again");
     }
 }

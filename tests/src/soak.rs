@@ -33,8 +33,8 @@ const LOOK: Duration = Duration::from_secs(5);
 /// Calls of one connection before it is closed and another opened.
 const CALLS_PER_LINE: u64 = 16;
 
-/// What a server must be started with for a soak: bounds low enough to be met, and so few KV blocks that all have been touched
-/// before the first look at memory.
+/// What a server must be started with for a soak: bounds low enough to be met, and few KV blocks, which are memory from the start
+/// on.
 pub const SERVER_ARGS: [&str; 16] = [
     "--listen",
     "127.0.0.1:0",

@@ -407,9 +407,11 @@ impl Backend for Cpu {
     }
 
     fn kv(&self, slots: usize, width: usize) -> Result<Kv> {
+        // Zeros are memory that the system gives when it is first written, block by block over hours. Negative ones are written
+        // now: what a cache takes is taken when it is made, or it is known then that there is not so much.
         Ok(Kv {
-            k: vec![0.0; attention::keys_size(slots, width)],
-            v: vec![0.0; slots * width],
+            k: vec![-0.0; attention::keys_size(slots, width)],
+            v: vec![-0.0; slots * width],
             width,
         })
     }

@@ -56,14 +56,17 @@ impl<B: Backend> Core<B> {
 
     fn region(&mut self) -> Result<usize, ModelError> {
         if self.free.is_empty() {
-            self.more_regions()?;
+            self.regions_for((self.regions * 2).max(4))?;
         }
         let no_room = || ModelError::Compute("no room for another stream".into());
         self.free.pop().ok_or_else(no_room)
     }
 
-    fn more_regions(&mut self) -> Result<(), ModelError> {
-        let regions = (self.regions * 2).max(4);
+    /// Makes sure that there are so many regions, the spare one included.
+    fn regions_for(&mut self, regions: usize) -> Result<(), ModelError> {
+        if regions <= self.regions {
+            return Ok(());
+        }
         for kv in &mut self.kv {
             self.b.grow(kv, regions * self.ring)?;
         }
@@ -273,6 +276,8 @@ impl<B: Backend> ChunkModel for Core<B> {
             items,
         } = bounds;
         let most = (items as usize).min(B::SIGNAL.in_all);
+        // All that streams may ever need, so that nothing grows while they are heard.
+        self.regions_for(streams as usize + SPARE + 1)?;
         // With one signal of nobody's to fill up.
         let signals = self.b.buckets(batch as usize + 1);
         let mut sizes = Vec::new();
@@ -287,9 +292,6 @@ impl<B: Backend> ChunkModel for Core<B> {
         let Some(&(rows, signals)) = sizes.get(nth as usize) else {
             return Ok(false);
         };
-        while self.regions <= streams as usize {
-            self.more_regions()?;
-        }
         let asked = self.pass(&mut [], rows, signals)?;
         self.answer(asked)?;
         Ok(true)

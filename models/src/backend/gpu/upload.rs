@@ -54,7 +54,9 @@ impl<D: Device> Gpu<D> {
     fn make(&self, out: Address, count: usize, uniform: &checkpoint::Uniform) -> Result<()> {
         let kernel = Uniform {
             out,
-            count: small(count),
+            count: u32::try_from(count).map_err(|_| {
+                ComputeError(format!("a tensor of {count} elements, the limit is {}", u32::MAX))
+            })?,
             seed: uniform.seed,
             tensor: uniform.tensor,
             step: uniform.step(),
@@ -77,14 +79,31 @@ impl<D: Device> Gpu<D> {
 
     /// Zeros.
     pub(super) fn fill(&self, to: Address, bytes: usize) -> Result<()> {
-        let words = small(bytes.div_ceil(4));
-        self.launch(Fill { to, word: 0, words }.launch())
+        for (at, words) in pieces(bytes) {
+            let to = to.offset(at);
+            self.launch(Fill { to, word: 0, words }.launch())?;
+        }
+        Ok(())
     }
 
     pub(super) fn copy(&self, to: Address, from: Address, bytes: usize) -> Result<()> {
-        let words = small(bytes.div_ceil(4));
-        self.launch(Copy { to, from, words }.launch())
+        for (at, words) in pieces(bytes) {
+            let (to, from) = (to.offset(at), from.offset(at));
+            self.launch(Copy { to, from, words }.launch())?;
+        }
+        Ok(())
     }
+}
+
+/// Most words that one launch clears or copies. A cache may be larger than 32 bits of words.
+const PIECE: usize = 1 << 31;
+
+/// Where in `bytes` launches begin, and their words.
+fn pieces(bytes: usize) -> impl Iterator<Item = (usize, u32)> {
+    let words = bytes.div_ceil(4);
+    (0..words)
+        .step_by(PIECE)
+        .map(move |at| (4 * at, small((words - at).min(PIECE))))
 }
 
 impl<D: Device> Params for Gpu<D> {
@@ -143,5 +162,22 @@ impl<D: Device> Params for Gpu<D> {
         // The experts' own memory is given back.
         self.lane().device.wait()?;
         Ok(Experts { gate_up, down, inner })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn all_of_a_buffer_of_more_words_than_a_launch_takes_is_covered_once() {
+        for bytes in [0, 1, 4, 4 * PIECE - 1, 4 * PIECE, 4 * PIECE + 4, 11 * PIECE] {
+            let mut end = 0;
+            for (at, words) in pieces(bytes) {
+                assert!(at == end && words > 0 && words as usize <= PIECE);
+                end = at + 4 * words as usize;
+            }
+            assert_eq!(end, bytes.next_multiple_of(4));
+        }
     }
 }

@@ -389,9 +389,7 @@ with client.chat.completions.stream(
 print("one name", name.count("audio_") == 1)
 tools = [{"type": "function", "function": {"name": "weather", "parameters": {"type": "object", "properties": {}}}}]
 messages = [{"role": "user", "content": 'say <tool_call>{"name": "weather", "arguments": {"city": "Oslo"}}</tool_call>'}]
-with client.chat.completions.stream(model="gpt-4o", messages=messages, tools=tools) as stream:
-    stream.until_done()
-    call = stream.get_final_completion().choices[0].message.tool_calls[0].function
+call = client.chat.completions.create(model="gpt-4o", messages=messages, tools=tools).choices[0].message.tool_calls[0].function
 print("calls", call.name, call.arguments)
 try:
     client.audio.speech.create(model=model, voice="nobody", input=text)

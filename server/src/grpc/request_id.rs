@@ -22,7 +22,7 @@ pub(super) async fn named(mut request: Request, next: Next) -> Response {
     let id = own.cloned().unwrap_or_else(new);
     request.headers_mut().insert(HEADER, id.clone());
     // At the level of errors, so that lines of any level have it.
-    let span = tracing::error_span!("request", request_id = id.to_str().unwrap_or_default());
+    let span = tracing::error_span!("request", request_id = %id.to_str().unwrap_or_default());
     let mut response = next.run(request).instrument(span).await;
     response.headers_mut().insert(HEADER, id);
     response

@@ -29,7 +29,7 @@ const MAX_BODY: usize = 16 << 20;
 const MAX_WHOLE: usize = 8 << 20;
 
 /// How fields of the service's messages begin, and what they are called here.
-const NAMES: [(&str, &str); 12] = [
+const NAMES: [(&str, &str); 13] = [
     ("config.model", "model"),
     ("config.voice", "audio.voice"),
     ("config.output_audio.format", "audio.format"),
@@ -40,7 +40,8 @@ const NAMES: [(&str, &str); 12] = [
     ("config.text_sampling.max_tokens", "max_completion_tokens"),
     ("config.stop", "stop"),
     ("config.history", "messages"),
-    ("message.parts.tool:", "tools"),
+    ("message.parts.tool_", "messages"),
+    ("message.parts.tool", "tools"),
     ("message", "messages"),
 ];
 

@@ -2,10 +2,8 @@
 
 use hyper::StatusCode;
 use hyper::header::CONTENT_TYPE;
-use omni_tests::{FakeScript, FakeSpeech, Gate, HttpAnswer, TestServer, http};
+use omni_tests::{FakeScript, FakeSpeech, Gate, HttpAnswer, TestServer, http, http2};
 use serde_json::Value;
-use tonic::Code;
-use tonic::codec::ProstCodec;
 
 fn parsed(answer: &HttpAnswer) -> Value {
     assert_eq!(answer.kind(), "application/json", "{answer:?}");
@@ -61,10 +59,10 @@ async fn a_path_that_does_not_exist_is_not_found_and_the_answer_says_what_does()
 async fn a_path_that_does_not_exist_is_not_found_over_http_2_either() {
     let server = TestServer::fake(FakeScript::default(), &[]).await;
     for path in ["/audio/speech", "/v1/files"] {
-        let answer = omni_tests::http2(server.app.address(), "POST", path, &[], "").await;
+        let answer = http2(server.app.address(), "POST", path, &[], "").await;
         refused(&answer, StatusCode::NOT_FOUND, "route_not_found");
     }
-    let index = omni_tests::http2(server.app.address(), "GET", "/", &[], "").await;
+    let index = http2(server.app.address(), "GET", "/", &[], "").await;
     let base = parsed(&index)["openai_base_url"].clone();
     assert_eq!(base, format!("http://{}/v1", server.app.address()));
     server.stop().await;
@@ -73,19 +71,18 @@ async fn a_path_that_does_not_exist_is_not_found_over_http_2_either() {
 #[tokio::test]
 async fn a_service_that_does_not_exist_is_unimplemented_and_named() {
     let server = TestServer::fake(FakeScript::default(), &[]).await;
-    let mut client = tonic::client::Grpc::new(server.channel.clone());
-    client.ready().await.unwrap();
-    let path = "/nvidia.riva.asr.RivaSpeechRecognition/Recognize"
-        .parse()
-        .unwrap();
-    let codec: ProstCodec<(), ()> = ProstCodec::default();
-    let error = client
-        .unary(tonic::Request::new(()), path, codec)
-        .await
-        .unwrap_err();
-    assert_eq!(error.code(), Code::Unimplemented);
-    assert!(error.message().contains("nvidia.riva.asr"), "{error}");
-    assert!(error.metadata().contains_key("x-request-id"), "{error:?}");
+    let headers = [(CONTENT_TYPE.as_str(), "application/grpc")];
+    let path = "/nvidia.riva.asr.RivaSpeechRecognition/Recognize";
+    let answer = http2(server.app.address(), "POST", path, &headers, vec![0; 5]).await;
+    assert_eq!(
+        (answer.kind(), answer.header("grpc-status")),
+        ("application/grpc", "12")
+    );
+    assert!(
+        answer.header("grpc-message").contains("nvidia.riva.asr"),
+        "{answer:?}"
+    );
+    assert!(answer.header("x-request-id").starts_with("req_"), "{answer:?}");
     for kind in ["application/grpc-web+proto", "application/grpc"] {
         let headers = [(CONTENT_TYPE.as_str(), kind)];
         let answer = http(&server, "POST", "/no.Such/Method", &headers, vec![0; 5]).await;
@@ -182,6 +179,11 @@ async fn a_stage_without_a_replica_is_no_health() {
         state: omni_proto::v1::ReplicaState::Removed.into(),
     };
     server.admin().await.set_replica_state(remove).await.unwrap();
+    server
+        .until("the stage has no replica", || {
+            server.app.orchestrator().available().is_err()
+        })
+        .await;
     let answer = get(&server, "/health").await;
     assert_eq!(answer.status, StatusCode::SERVICE_UNAVAILABLE, "{answer:?}");
     assert_eq!(parsed(&answer)["speech"]["reason"], "STAGE_UNAVAILABLE");

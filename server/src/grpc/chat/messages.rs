@@ -16,6 +16,9 @@ use crate::stage::{ChatMessage, Clip, Part, Role, ToolPart};
 
 /// Parts of one message.
 const MAX_PARTS: usize = 64;
+/// Tools of a conversation, and bytes of all of them.
+const MAX_TOOLS: usize = 128;
+const MAX_TOOL_BYTES: usize = 256 << 10;
 
 /// Fields of messages about functions.
 const TOOL: &str = "message.parts.tool";
@@ -56,8 +59,21 @@ pub(super) fn message(message: v1::ChatMessage, known: &Known) -> Result<NewMess
             ));
         }
     };
+    let tools = message.parts.iter().filter_map(|content| match &content.part {
+        Some(Wire::Tool(tool)) => Some(tool.name.len() + tool.description.len() + tool.parameters.len()),
+        _ => None,
+    });
+    let (tools, bytes) = tools.fold((0, 0), |(count, bytes), size| (count + 1, bytes + size));
+    if tools > MAX_TOOLS || bytes > MAX_TOOL_BYTES {
+        return Err(invalid(
+            TOOL,
+            format!(
+                "there are {tools} of {bytes} bytes, expected at most {MAX_TOOLS} of {MAX_TOOL_BYTES} bytes"
+            ),
+        ));
+    }
     let count = message.parts.len();
-    if count == 0 || count > MAX_PARTS {
+    if count == 0 || count - tools > MAX_PARTS {
         return Err(invalid(
             "message.parts",
             format!("has {count} parts, expected 1 to {MAX_PARTS}"),
@@ -65,10 +81,9 @@ pub(super) fn message(message: v1::ChatMessage, known: &Known) -> Result<NewMess
     }
     let text = message.parts.iter().map(|content| match &content.part {
         Some(Wire::Text(text)) => text.len(),
-        Some(Wire::Tool(tool)) => tool.name.len() + tool.description.len() + tool.parameters.len(),
         Some(Wire::ToolCall(call)) => call.name.len() + call.arguments.len(),
         Some(Wire::ToolResult(result)) => result.content.len(),
-        Some(Wire::Audio(_)) | None => 0,
+        Some(Wire::Audio(_) | Wire::Tool(_)) | None => 0,
     });
     check_text("message.parts.text", text.sum(), known)?;
     // Of what all of its clips may have, so much is left for the next: no more is decoded than is taken.

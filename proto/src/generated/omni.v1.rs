@@ -3380,7 +3380,7 @@ pub struct WatchStatsResponse {
     /// Requests that were refused since the start because there was no room, or because a quota was used up.
     #[prost(uint64, tag = "7")]
     pub refused: u64,
-    /// Of the utterances and answers that ended within the last minute: from the request to the first audio packet.
+    /// Of the utterances and answers that ended within the last minute: from when they could be spoken to the first packet.
     #[prost(message, optional, tag = "8")]
     pub first_packet: ::core::option::Option<Percentiles>,
     /// Utterances and answers that ended within the last minute, per second.

@@ -62,7 +62,12 @@ impl Flight {
         let meter = |from, to| meter(pipeline, Hop { seq, from, to }, spec.trace.clone());
 
         let limits = pipeline.edges;
-        let (bells, to_talker) = ((None, Some(talker_bell.clone())), meter(session, talker_at));
+        // What the thinker writes passes the session on its way, which makes text of it for its reader.
+        let source = spec.thinker.map_or(session, |id| Place {
+            stage: "thinker",
+            replica: Some(id),
+        });
+        let (bells, to_talker) = ((None, Some(talker_bell.clone())), meter(source, talker_at));
         let (tokens_in, tokens_out) = edge(limits.token_batches, bells, to_talker);
         let (bells, to_code2wav) = (
             (Some(talker_bell), Some(code2wav_bell.clone())),

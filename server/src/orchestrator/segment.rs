@@ -6,6 +6,7 @@
 
 use std::fmt;
 use std::sync::Arc;
+use std::time::Duration;
 
 use omni_engine::{SeqId, Stamp};
 use omni_telemetry::TraceContext;
@@ -14,7 +15,9 @@ use super::flight::{Flight, Landed};
 use super::pipeline::{Binding, Pipeline};
 use crate::error::ServeError;
 use crate::id::SeqIds;
-use crate::stage::{AudioPiece, End, JobRefused, LetGo, Outlet as _, StageSnapshot, TalkerRequest};
+use crate::stage::{
+    AudioPiece, End, JobRefused, LetGo, Outlet as _, ReplicaId, StageSnapshot, TalkerRequest,
+};
 
 /// What to speak in one sequence.
 #[derive(Debug, Clone)]
@@ -27,6 +30,8 @@ pub struct SegmentSpec {
     pub open: bool,
     /// Most codec frames to make.
     pub max_frames: u32,
+    /// The thinker that writes its text, if it is an answer's.
+    pub thinker: Option<ReplicaId>,
     /// When what it is part of arrived at the edge.
     pub arrived: Stamp,
     /// Held while a stage works on it.
@@ -167,6 +172,13 @@ impl Segment {
             Some(flight) => (flight.talker.snapshot(), flight.code2wav.snapshot()),
             None => Default::default(),
         }
+    }
+
+    /// Time in which audio of the last attempt found no room on its way to the session.
+    #[must_use]
+    pub fn held(&self) -> Duration {
+        let held = |flight: &Flight| flight.audio.held(self.pipeline.clock.now());
+        self.flight.as_ref().map(held).unwrap_or_default()
     }
 
     /// What it is to the stages now, if they have it.

@@ -27,9 +27,17 @@ pub(super) struct Ledger {
     talker: StageFigures,
     code2wav: StageFigures,
     talker_started: Option<Stamp>,
+    last_output: Option<Stamp>,
     /// Since when it could be spoken.
     ready: Option<Stamp>,
     wait: Option<Duration>,
+    /// Its text is the model's: nothing waits for a caller.
+    own_text: bool,
+    /// Waits for the caller's text after the first hand-over, and until when they are booked.
+    text_waits: Duration,
+    text_waited: Stamp,
+    /// Time in which the vocoder could not give away what it made.
+    held: Duration,
     frames: u32,
 }
 
@@ -47,8 +55,13 @@ impl Ledger {
             talker: StageFigures::default(),
             code2wav: StageFigures::default(),
             talker_started: None,
+            last_output: None,
             ready: None,
             wait: None,
+            own_text: false,
+            text_waits: Duration::ZERO,
+            text_waited: began,
+            held: Duration::ZERO,
             frames: 0,
         }
     }
@@ -74,8 +87,17 @@ impl Ledger {
         next
     }
 
-    /// Text has come after the server had none: if the player ran dry meanwhile, it waited for the caller.
-    pub(super) fn resumed(&mut self, now: Stamp) {
+    /// Its text is the model's own.
+    pub(super) fn answers(&mut self) {
+        self.own_text = true;
+    }
+
+    /// Text has come after the server had none since `since`: if the player ran dry meanwhile, it waited for the caller.
+    pub(super) fn resumed(&mut self, since: Stamp, now: Stamp) {
+        if self.wait.is_some() {
+            self.text_waits += now.since(since.max(self.text_waited));
+            self.text_waited = now;
+        }
         if let Some(first) = self.first_audio {
             let dry = first + self.rate.duration(self.sent) + self.paused;
             self.paused += now.since(dry);
@@ -106,9 +128,16 @@ impl Ledger {
         self.wait.get_or_insert(now.since(ready));
     }
 
-    /// A sequence that was submitted at `submitted` is over, or as far as it got.
-    pub(super) fn sequence(&mut self, submitted: Stamp, talker: StageSnapshot, code2wav: StageSnapshot) {
+    /// A sequence that was submitted at `submitted` is over, or as far as it got; its audio found no room for so long.
+    pub(super) fn sequence(
+        &mut self,
+        (submitted, held): (Stamp, Duration),
+        talker: StageSnapshot,
+        code2wav: StageSnapshot,
+    ) {
         self.frames += talker.outputs;
+        self.held += held;
+        self.last_output = self.last_output.max(code2wav.last_output);
         self.talker_started = self.talker_started.or(talker.started);
         for (figures, stage) in [(&mut self.talker, talker), (&mut self.code2wav, code2wav)] {
             figures.busy += stage.busy;
@@ -137,6 +166,35 @@ impl Ledger {
         self.sent
     }
 
+    /// Since when the request is whole enough to be worked on.
+    pub(super) fn speakable(&self) -> Option<Stamp> {
+        if self.own_text {
+            Some(self.began)
+        } else {
+            self.ready
+        }
+    }
+
+    fn text_wait(&self, now: Stamp) -> Duration {
+        match self.own_text {
+            true => Duration::ZERO,
+            false => self.ready.unwrap_or(now).since(self.began) + self.text_waits,
+        }
+    }
+
+    fn generation(&self) -> Duration {
+        let handed_over = self.ready.zip(self.wait).map(|(ready, wait)| ready + wait);
+        let span = self
+            .last_output
+            .zip(handed_over)
+            .map(|(last, first)| last.since(first));
+        // Waits may overlap each other, but not the steps.
+        span.unwrap_or_default()
+            .saturating_sub(self.text_waits + self.held)
+            .max(self.talker.busy)
+            .max(self.code2wav.busy)
+    }
+
     pub(super) fn timings(&self, now: Stamp) -> Timings {
         let audio = self.rate.duration(self.sent);
         let busy = self.talker.busy + self.code2wav.busy;
@@ -144,6 +202,13 @@ impl Ledger {
             wait: self.wait,
             queue: self.talker_started.map(|at| at.since(self.began)),
             first_audio: self.first_audio.map(|at| at.since(self.began)),
+            first_packet: self
+                .first_audio
+                .zip(self.speakable())
+                .map(|(at, ready)| at.since(ready)),
+            text_wait: self.text_wait(now),
+            last_output: self.last_output.map(|at| at.since(self.began)),
+            generation: self.generation(),
             leading_silence: match self.sent.is_empty() {
                 true => Duration::ZERO,
                 false => self.rate.duration(self.silence.leading()),
@@ -199,7 +264,7 @@ mod tests {
         assert_eq!(ledger.sent(at(1_300), Samples(1_600)), Some((MS(260), MS(0))));
         // The caller was silent for five seconds, one of them while the listener still had something.
         ledger.sent(at(1_300), Samples(16_000));
-        ledger.resumed(at(6_400));
+        ledger.resumed(at(1_300), at(6_400));
         let (gap, _) = ledger.sent(at(6_410), Samples(1_600)).unwrap();
         assert!(gap < MS(1_400), "{gap:?}");
     }
@@ -208,7 +273,7 @@ mod tests {
     fn waiting_for_text_is_not_an_underrun() {
         let mut ledger = ledger();
         ledger.sent(at(1_000), Samples(1_600));
-        ledger.resumed(at(5_000));
+        ledger.resumed(at(1_000), at(5_000));
         ledger.sent(at(5_000), Samples(1_600));
         assert_eq!(ledger.timings(at(6_000)).worst_underrun, Duration::ZERO);
         // What the server then adds is its own.
@@ -220,9 +285,78 @@ mod tests {
     fn text_that_comes_before_the_player_is_dry_pauses_nothing() {
         let mut ledger = ledger();
         ledger.sent(at(1_000), Samples(16_000));
-        ledger.resumed(at(1_500));
+        ledger.resumed(at(1_400), at(1_500));
         ledger.sent(at(2_100), Samples(1_600));
         assert_eq!(ledger.timings(at(2_100)).worst_underrun, MS(100));
+    }
+
+    /// What a vocoder tells of a sequence that was handed over at 5 s, whose last step ended at `last`.
+    fn vocoded(last: u64, busy: u64) -> StageSnapshot {
+        StageSnapshot {
+            last_output: Some(at(last)),
+            busy: MS(busy),
+            ..StageSnapshot::default()
+        }
+    }
+
+    #[test]
+    fn what_the_caller_took_to_write_is_told_apart_from_what_the_server_took() {
+        let mut ledger = ledger();
+        // Four seconds until there was something to speak, one more in the midst of it, told of twice.
+        ledger.ready(at(5_000));
+        ledger.handed_over(at(5_010));
+        ledger.sent(at(5_050), Samples(1_600));
+        ledger.resumed(at(5_400), at(6_000));
+        ledger.resumed(at(5_400), at(6_400));
+        ledger.sent(at(6_450), Samples(14_400));
+        ledger.sequence(
+            (at(5_010), Duration::ZERO),
+            StageSnapshot::default(),
+            vocoded(6_440, 20),
+        );
+        let timings = ledger.timings(at(6_500));
+        assert_eq!(timings.first_audio, Some(MS(4_050)));
+        assert_eq!(timings.first_packet, Some(MS(50)));
+        assert_eq!(timings.text_wait, MS(4_000 + 1_000));
+        assert_eq!(timings.generation, MS(1_430 - 1_000));
+    }
+
+    #[test]
+    fn generation_is_the_time_that_passed_and_not_that_of_steps_or_of_a_listener_with_no_room() {
+        let mut ledger = ledger();
+        ledger.ready(at(1_000));
+        ledger.handed_over(at(1_000));
+        ledger.sent(at(1_100), Samples(16_000));
+        // It waited for 600 ms among others and was worked on for 50.
+        ledger.sequence(
+            (at(1_000), Duration::ZERO),
+            StageSnapshot::default(),
+            vocoded(1_650, 50),
+        );
+        assert_eq!(ledger.timings(at(3_000)).generation, MS(650));
+        let mut held = super::Ledger::new(SampleRate::new(16_000).unwrap(), at(1_000));
+        held.ready(at(1_000));
+        held.handed_over(at(1_000));
+        held.sequence(
+            (at(1_000), MS(9_000)),
+            StageSnapshot::default(),
+            vocoded(10_500, 50),
+        );
+        assert_eq!(held.timings(at(11_000)).generation, MS(500));
+    }
+
+    #[test]
+    fn an_answer_is_counted_from_the_request_for_it() {
+        let mut ledger = ledger();
+        ledger.answers();
+        ledger.ready(at(1_400));
+        ledger.handed_over(at(1_400));
+        ledger.sent(at(1_500), Samples(1_600));
+        let timings = ledger.timings(at(1_600));
+        assert_eq!(
+            (timings.first_packet, timings.text_wait),
+            (Some(MS(500)), Duration::ZERO)
+        );
     }
 
     #[test]

@@ -98,7 +98,7 @@ impl Recent {
     fn ended(&self, audio: Duration, speech: Option<&Timings>, now: Stamp) {
         let heard = speech.and_then(|timings| {
             Some(Heard {
-                first_packet: timings.first_audio?,
+                first_packet: timings.first_packet?,
                 gapless: timings.worst_underrun.is_zero(),
             })
         });
@@ -160,7 +160,7 @@ mod tests {
 
     fn speech(first: u64, underrun: u64) -> Timings {
         Timings {
-            first_audio: Some(MS(first)),
+            first_packet: Some(MS(first)),
             worst_underrun: MS(underrun),
             ..Timings::default()
         }

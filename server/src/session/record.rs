@@ -88,6 +88,17 @@ pub struct Timings {
     pub queue: Option<Duration>,
     /// To the first audio handed to the transport.
     pub first_audio: Option<Duration>,
+    /// From the moment something could be spoken to the first audio handed to the transport: without the time that the caller
+    /// took to write it. Of an answer, from the request for it.
+    pub first_packet: Option<Duration>,
+    /// Time in which nothing but the caller's text was waited for: until something could be spoken, and whenever the talker had
+    /// spoken all that had come. None of an answer, whose text is the model's.
+    pub text_wait: Duration,
+    /// To the last output of the last stage.
+    pub last_output: Option<Duration>,
+    /// From the first hand-over to the last output of the last stage, without waits for the caller's text or for a listener with
+    /// no room for more.
+    pub generation: Duration,
     /// Silence at the head of the audio.
     pub leading_silence: Duration,
     /// To the end.
@@ -170,4 +181,7 @@ pub trait RecordSink: Send + Sync {
     /// A call or a request was turned away before anything was done for it, for want of places or because of the caller's quotas.
     /// Who waited in the queue in vain is not told here.
     fn refused(&self, _why: &ServeError) {}
+
+    /// A session ended with an error before any utterance or answer of it began.
+    fn nothing_began(&self, _why: &ServeError) {}
 }

@@ -63,6 +63,8 @@ pub(super) struct Ended {
     pub(super) submitted: Stamp,
     pub(super) talker: StageSnapshot,
     pub(super) code2wav: StageSnapshot,
+    /// Time in which its audio found no room on the way to the session.
+    pub(super) held: Duration,
 }
 
 impl fmt::Debug for Speaking {
@@ -102,6 +104,11 @@ impl Speaking {
             None => self.admission.is_none(),
             Some(last) => last.segment.is_starved(),
         }
+    }
+
+    /// Since when the talker has had nothing to do but wait for text, while a sequence is open.
+    pub(super) fn starved_since(&self) -> Option<Stamp> {
+        self.running.back()?.segment.progress().0.last_output
     }
 
     /// Whether it is not the caller's turn: a permit is waited for, or the stages are at work on what he said.
@@ -221,6 +228,7 @@ impl Running {
             submitted: self.submitted,
             talker,
             code2wav,
+            held: self.segment.held(),
         }
     }
 }

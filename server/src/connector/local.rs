@@ -1,7 +1,8 @@
 //! The edge within one process: a channel, and a count of what is in it.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::time::Duration;
 
 use omni_engine::Stamp;
 use tokio::sync::mpsc;
@@ -63,6 +64,10 @@ pub(super) fn stamped_edge<T: Send>(
     (sending, receiving)
 }
 
+fn nanos(at: Stamp) -> u64 {
+    u64::try_from(at.0.as_nanos()).unwrap_or(u64::MAX)
+}
+
 /// What both ends see.
 #[derive(Debug, Default)]
 struct Shared {
@@ -72,6 +77,9 @@ struct Shared {
     waits: AtomicBool,
     /// How often that has begun.
     excuses: AtomicU32,
+    /// On an edge that measures: nanoseconds that writers found no room, and since when that is so (0: it is not).
+    held: AtomicU64,
+    full_since: AtomicU64,
 }
 
 #[derive(Debug)]
@@ -88,7 +96,12 @@ enum Parcel<T> {
 /// What is known of an item's passage when it is put.
 #[derive(Debug)]
 enum Sent {
-    Now { bytes: u64, at: Stamp },
+    Now {
+        bytes: u64,
+        /// The writer began to hand it over, and had.
+        from: Stamp,
+        until: Stamp,
+    },
     Measured(ChunkStamps),
 }
 
@@ -126,10 +139,20 @@ impl<T> EdgeWriter<T> {
 }
 
 impl<T: Send> EdgeWriter<T> {
-    fn put_sent(&mut self, item: T, units: u32, sent: Option<Sent>) {
+    /// Books the units of an item that is about to be sent.
+    fn take_room(&self, units: u32) {
         debug_assert!(units > 0 && self.has_room(), "put of {units} units without room");
-        self.shared.used.fetch_add(units, Ordering::AcqRel);
-        self.send(Parcel::Item { item, units, sent });
+        let used = self.shared.used.fetch_add(units, Ordering::AcqRel) + units;
+        if used >= self.capacity
+            && let Some((clock, _)) = &self.scale
+        {
+            let now = nanos(clock.now());
+            self.shared.full_since.store(now.max(1), Ordering::Release);
+            // The reader may have made room meanwhile, and looked before this was there.
+            if self.shared.used.load(Ordering::Acquire) <= self.capacity / 2 {
+                self.shared.full_since.store(0, Ordering::Release);
+            }
+        }
     }
 }
 
@@ -152,15 +175,25 @@ impl<T: Send> Outlet<T> for EdgeWriter<T> {
     }
 
     fn put(&mut self, item: T, units: u32) {
-        let sent = self.scale.as_ref().map(|(clock, bytes)| Sent::Now {
-            bytes: bytes(&item),
-            at: clock.now(),
+        let begun = self.scale.as_ref().map(|(clock, bytes)| {
+            let from = clock.now();
+            (from, bytes(&item))
         });
-        self.put_sent(item, units, sent);
+        self.take_room(units);
+        let sent = begun
+            .zip(self.scale.as_ref())
+            .map(|((from, bytes), (clock, _))| Sent::Now {
+                bytes,
+                from,
+                until: clock.now(),
+            });
+        self.send(Parcel::Item { item, units, sent });
     }
 
     fn put_measured(&mut self, item: T, units: u32, passage: &ChunkStamps) {
-        self.put_sent(item, units, Some(Sent::Measured(*passage)));
+        self.take_room(units);
+        let sent = Some(Sent::Measured(*passage));
+        self.send(Parcel::Item { item, units, sent });
     }
 
     fn set_waiting(&mut self, waiting: bool) {
@@ -216,10 +249,19 @@ impl<T> EdgeReader<T> {
     }
 
     fn open_and_measure(&mut self, parcel: Option<Parcel<T>>) -> Taken<T> {
-        if let Some(Parcel::Item { sent: Some(sent), .. }) = &parcel {
-            self.measure(sent);
+        let Some(Parcel::Item { item, units, sent }) = parcel else {
+            return self.open(parcel);
+        };
+        let from = self.meter.as_ref().map(|(meter, _)| meter.clock.now());
+        let taken = self.open(Some(Parcel::Item {
+            item,
+            units,
+            sent: None,
+        }));
+        if let Some((sent, from)) = sent.zip(from) {
+            self.measure(&sent, from);
         }
-        self.open(parcel)
+        taken
     }
 
     fn open(&mut self, parcel: Option<Parcel<T>>) -> Taken<T> {
@@ -230,6 +272,7 @@ impl<T> EdgeReader<T> {
                 let before = self.shared.used.fetch_sub(units, Ordering::AcqRel);
                 let half = self.capacity / 2;
                 if before > half && before - units <= half {
+                    self.is_free();
                     self.ring();
                 }
                 Taken::Item(item)
@@ -237,22 +280,40 @@ impl<T> EdgeReader<T> {
         }
     }
 
-    fn measure(&mut self, sent: &Sent) {
+    /// Time until `now` in which the writer found no room. It pauses then, until half of it is free.
+    #[must_use]
+    pub fn held(&self, now: Stamp) -> Duration {
+        let held = self.shared.held.load(Ordering::Acquire);
+        let open = match self.shared.full_since.load(Ordering::Acquire) {
+            0 => 0,
+            since => nanos(now).saturating_sub(since),
+        };
+        Duration::from_nanos(held + open)
+    }
+
+    fn is_free(&self) {
+        let Some((meter, _)) = &self.meter else { return };
+        let since = self.shared.full_since.swap(0, Ordering::AcqRel);
+        if since > 0 {
+            let held = nanos(meter.clock.now()).saturating_sub(since);
+            self.shared.held.fetch_add(held, Ordering::AcqRel);
+        }
+    }
+
+    /// Books the passage of an item, which the reader began to take at `taken`.
+    fn measure(&mut self, sent: &Sent, taken: Stamp) {
         let Some((meter, record)) = &mut self.meter else {
             return;
         };
         let passage = match *sent {
             Sent::Measured(passage) => passage,
-            Sent::Now { bytes, at } => {
-                let taken = meter.clock.now();
-                ChunkStamps {
-                    bytes,
-                    tx_start: at,
-                    tx_end: at,
-                    rx_start: taken,
-                    rx_end: taken,
-                }
-            }
+            Sent::Now { bytes, from, until } => ChunkStamps {
+                bytes,
+                tx_start: from,
+                tx_end: until,
+                rx_start: taken,
+                rx_end: meter.clock.now(),
+            },
         };
         record.add(&passage);
         meter.sink.chunk(&meter.hop, &passage);
@@ -289,16 +350,16 @@ impl<T: Send> Inlet<T> for EdgeReader<T> {
         };
         let put = match &parcel {
             Some(Parcel::Item {
-                sent: Some(Sent::Now { at, .. }),
+                sent: Some(Sent::Now { from, .. }),
                 ..
-            }) => Some(*at),
+            }) => Some(*from),
             _ => None,
         };
         (self.open(parcel), put)
     }
 
     fn carried(&mut self, passage: &ChunkStamps) {
-        self.measure(&Sent::Measured(*passage));
+        self.measure(&Sent::Measured(*passage), passage.rx_start);
     }
 
     fn upstream_waits(&self) -> bool {

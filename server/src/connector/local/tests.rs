@@ -71,6 +71,74 @@ fn every_chunk_is_measured_and_the_edge_summed_up_when_it_closes() {
 }
 
 #[test]
+fn an_edge_between_threads_takes_time_at_both_ends() {
+    let seen = Seen::default();
+    let place = |stage| Place { stage, replica: None };
+    let hop = Hop {
+        seq: SeqId(1),
+        from: place("a"),
+        to: place("b"),
+    };
+    let meter = EdgeMeter {
+        hop,
+        trace: None,
+        clock: Clock::start(),
+        sink: Arc::new(seen.clone()),
+    };
+    let (mut writer, mut reader) = metered_edge::<Vec<u32>>(1000, None, None, meter);
+    for _ in 0..1000 {
+        writer.put(vec![1], 1);
+        assert_eq!(reader.take(), Taken::Item(vec![1]));
+    }
+    drop(reader);
+    let (chunks, closed) = seen.0.lock().unwrap().clone();
+    assert!(
+        closed[0].tx > Duration::ZERO && closed[0].rx > Duration::ZERO,
+        "{closed:?}"
+    );
+    for chunk in chunks {
+        assert!(
+            chunk.tx_start <= chunk.tx_end
+                && chunk.tx_end <= chunk.rx_start
+                && chunk.rx_start <= chunk.rx_end
+        );
+    }
+}
+
+#[test]
+fn a_writer_without_room_is_held_until_half_of_it_is_free() {
+    let hop = Hop {
+        seq: SeqId(1),
+        from: Place {
+            stage: "a",
+            replica: None,
+        },
+        to: Place {
+            stage: "b",
+            replica: None,
+        },
+    };
+    let clock = Clock::start();
+    let meter = EdgeMeter {
+        hop,
+        trace: None,
+        clock,
+        sink: Arc::new(Seen::default()),
+    };
+    let (mut writer, mut reader) = metered_edge::<Vec<u32>>(2, None, None, meter);
+    writer.put(vec![1], 1);
+    assert_eq!(reader.held(clock.now()), Duration::ZERO);
+    writer.put(vec![2], 1);
+    let later = omni_engine::Stamp(clock.now().0 + Duration::from_secs(5));
+    assert!(reader.held(later) >= Duration::from_secs(5));
+    assert_eq!(reader.take(), Taken::Item(vec![1]));
+    let held = reader.held(clock.now());
+    assert!(held < Duration::from_secs(5));
+    // It does not grow any more.
+    assert_eq!(reader.held(later), held);
+}
+
+#[test]
 fn a_writer_that_waits_for_a_caller_says_so() {
     let (mut writer, reader) = edge::<u8>(1, None, None);
     assert!(!reader.upstream_waits());

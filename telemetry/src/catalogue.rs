@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 mod absent;
 mod check;
+mod deprecated;
 mod family;
 mod json;
 mod markdown;
@@ -18,6 +19,7 @@ mod raw;
 pub use absent::Absent;
 pub use check::CatalogueError;
 pub(crate) use check::check_bounds;
+pub use deprecated::{Deprecated, Release};
 pub use family::{Buckets, Family, FamilyKind, Sinks};
 pub(crate) use family::{ENGINE, REPLICA, STAGE};
 pub use names::{is_label_name, is_metric_name};
@@ -45,6 +47,9 @@ pub struct Catalogue {
     families: Vec<Arc<Family>>,
     by_name: BTreeMap<Arc<str>, usize>,
     absent: Vec<Absent>,
+    deprecated: Vec<Deprecated>,
+    /// The release since which hidden names are shown all the same.
+    show_hidden: Option<Release>,
     /// Families that are not served though their group is.
     left_out: BTreeSet<Arc<str>>,
 }
@@ -69,7 +74,12 @@ impl Catalogue {
         check::catalogue(&raw::read(text)?)
     }
 
-    fn new(supplied: Vec<Arc<str>>, groups: Vec<Group>, families: Vec<Family>, absent: Vec<Absent>) -> Self {
+    fn new(
+        supplied: Vec<Arc<str>>,
+        groups: Vec<Group>,
+        families: Vec<Family>,
+        (absent, deprecated): (Vec<Absent>, Vec<Deprecated>),
+    ) -> Self {
         let families: Vec<_> = families.into_iter().map(Arc::new).collect();
         let by_name = families
             .iter()
@@ -81,13 +91,17 @@ impl Catalogue {
             groups,
             families,
             absent,
+            deprecated,
+            show_hidden: None,
             left_out: BTreeSet::new(),
         }
     }
 
-    /// The same with no group served.
+    /// The same with only the process served, which costs nothing but when it is read.
     pub(crate) fn closed(mut self) -> Self {
-        self.groups.iter_mut().for_each(|group| group.enabled = false);
+        self.groups
+            .iter_mut()
+            .for_each(|group| group.enabled &= &*group.name == "process");
         self
     }
 
@@ -128,6 +142,21 @@ impl Catalogue {
         &self.absent
     }
 
+    /// Other names of families, shown or not.
+    #[must_use]
+    pub fn deprecated(&self) -> &[Deprecated] {
+        &self.deprecated
+    }
+
+    /// Other names under which a family is shown.
+    pub(crate) fn other_names<'a>(&'a self, family: &'a str) -> impl Iterator<Item = &'a Deprecated> {
+        let shown = |name: &&Deprecated| name.is_shown(Release::current(), self.show_hidden);
+        self.deprecated
+            .iter()
+            .filter(move |name| *name.family == *family)
+            .filter(shown)
+    }
+
     /// Describes every served family to a recorder of the `metrics` facade.
     pub fn describe(&self, recorder: &dyn metrics::Recorder) {
         for family in self.families.iter().filter(|family| self.serves(family)) {
@@ -136,7 +165,7 @@ impl Catalogue {
             match family.kind {
                 FamilyKind::Counter => recorder.describe_counter(name, None, help),
                 FamilyKind::FloatCounter | FamilyKind::Gauge => recorder.describe_gauge(name, None, help),
-                FamilyKind::Histogram => recorder.describe_histogram(name, None, help),
+                FamilyKind::Histogram | FamilyKind::Summary => recorder.describe_histogram(name, None, help),
             }
         }
     }

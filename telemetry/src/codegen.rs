@@ -7,7 +7,7 @@ use crate::catalogue::{Catalogue, Family, FamilyKind};
 const HEAD: &str = "\
 // Generated from telemetry/catalogue.yaml by `cargo run -p omni-telemetry --example regenerate`. Do not edit.
 
-use crate::family::{CounterFamily, FloatCounterFamily, GaugeFamily, HistogramFamily};
+use crate::family::{CounterFamily, FloatCounterFamily, GaugeFamily, HistogramFamily, SummaryFamily};
 ";
 
 /// The source of the typed constants.
@@ -26,6 +26,7 @@ pub fn families_source(catalogue: &Catalogue) -> String {
             FamilyKind::FloatCounter => "FloatCounterFamily",
             FamilyKind::Gauge => "GaugeFamily",
             FamilyKind::Histogram => "HistogramFamily",
+            FamilyKind::Summary => "SummaryFamily",
         };
         let _ = write!(
             out,

@@ -256,7 +256,9 @@ impl CustomMetrics {
                 Handle::Counter(self.recorder.register_gauge(&key, &METADATA))
             }
             FamilyKind::Gauge => Handle::Gauge(self.recorder.register_gauge(&key, &METADATA)),
-            FamilyKind::Histogram => Handle::Histogram(self.recorder.register_histogram(&key, &METADATA)),
+            FamilyKind::Histogram | FamilyKind::Summary => {
+                Handle::Histogram(self.recorder.register_histogram(&key, &METADATA))
+            }
         })
     }
 

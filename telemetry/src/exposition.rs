@@ -14,11 +14,13 @@ use crate::catalogue::{Family, FamilyKind};
 use crate::drops::Drops;
 use crate::schema::Schema;
 
+mod exemplar;
 mod number;
 mod render;
 mod store;
 
-pub use render::Selection;
+pub use exemplar::with_exemplar;
+pub use render::{Format, Selection};
 use store::FamilyStore;
 
 /// Something that has to look before it can tell. Called before every rendering, on the caller's thread.
@@ -75,7 +77,30 @@ impl Exposition {
         stores.get(name).map_or(0, |store| store.len())
     }
 
-    fn collect(&self) {
+    /// Forgets every series of a replica that is gone for good.
+    pub fn forget_replica(&self, stage: &str, replica: &str) {
+        let own = [format!("replica=\"{replica}\""), format!("stage=\"{stage}\"")];
+        let ends = ["from", "to"].map(|end| {
+            [
+                format!("{end}_replica=\"{replica}\""),
+                format!("{end}_stage=\"{stage}\""),
+            ]
+        });
+        // The labels of a series are one text; the quotes inside its values are escaped, so that these words are labels.
+        let all = |words: &[String; 2], labels: &str| {
+            words.iter().all(|word| {
+                labels
+                    .match_indices(word.as_str())
+                    .any(|(at, _)| at == 0 || labels[..at].ends_with(','))
+            })
+        };
+        let gone = |labels: &str| all(&own, labels) || ends.iter().any(|end| all(end, labels));
+        let stores = self.stores.read().unwrap_or_else(PoisonError::into_inner);
+        stores.values().for_each(|store| store.forget(gone));
+    }
+
+    /// Brings up to date what is only known by looking, as before every rendering.
+    pub fn collect(&self) {
         // Collectors record, and one may be added meanwhile: none is called under the lock.
         let collectors = self
             .collectors
@@ -128,7 +153,7 @@ impl Recorder for Exposition {
     }
 
     fn register_histogram(&self, key: &Key, _: &Metadata<'_>) -> Histogram {
-        let store = self.store(key.name(), &[FamilyKind::Histogram]);
+        let store = self.store(key.name(), &[FamilyKind::Histogram, FamilyKind::Summary]);
         store.map_or_else(Histogram::noop, |store| store.histogram(key))
     }
 }

@@ -5,7 +5,7 @@
 
 use crate::catalogue::{Catalogue, Family, FamilyKind};
 
-/// What the four kinds of typed families have in common.
+/// What the five kinds of typed families have in common.
 pub trait TypedFamily {
     /// What it records.
     const KIND: FamilyKind;
@@ -74,4 +74,9 @@ typed!(
     /// A histogram with `N` label values.
     HistogramFamily,
     Histogram
+);
+typed!(
+    /// A sum and a count with `N` label values.
+    SummaryFamily,
+    Summary
 );

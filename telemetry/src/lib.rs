@@ -32,8 +32,8 @@ mod yaml;
 pub mod families;
 
 pub use catalogue::{
-    Absent, Buckets, Catalogue, CatalogueError, CatalogueOptions, Family, FamilyKind, Group, OptionsError,
-    Prefix, Sinks, is_label_name, is_metric_name,
+    Absent, Buckets, Catalogue, CatalogueError, CatalogueOptions, Deprecated, Family, FamilyKind, Group,
+    OptionsError, Prefix, Release, Sinks, is_label_name, is_metric_name,
 };
 pub use codegen::families_source;
 pub use config::{MetricsConfig, MetricsConfigError, MetricsMode};
@@ -41,29 +41,33 @@ pub use custom::{
     CustomHandle, CustomKind, CustomMetrics, CustomOptions, MetricError, MetricSpec, Sample, Undeclared,
 };
 pub use drops::{DropReason, Drops};
-pub use exposition::{Collector, Exposition, Selection};
-pub use family::{CounterFamily, FloatCounterFamily, GaugeFamily, HistogramFamily, TypedFamily};
+pub use exposition::{Collector, Exposition, Format, Selection, with_exemplar};
+pub use family::{
+    CounterFamily, FloatCounterFamily, GaugeFamily, HistogramFamily, SummaryFamily, TypedFamily,
+};
 pub use instruments::{
     AudioInstruments, CacheConfig, CallKind, CertificateInstrument, ComputingFigures, ComputingInstruments,
     Connected, ConnectionInstruments, EdgeInstruments, EngineInstruments, ExporterInstruments, GrpcCode,
-    GrpcInstruments, Listener, OpenConnection, PipelineInstruments, RejectionReason, ResponseClass,
-    SessionInstruments, StageInfo, StreamAbort, TorchServeInstruments, TorchServeRequest, TraceInstruments,
+    GrpcInstruments, HearingInstruments, HttpExchange, HttpInstruments, Listener, OpenConnection,
+    OwnProcessInstruments, PipelineInstruments, RejectionReason, SessionInstruments, StageInfo, StreamAbort,
+    TorchServeInstruments, TorchServeRequest, TraceInstruments,
 };
-pub use log::{EngineLog, LogLine, LogSink, LogWriter, StatsLog};
+pub use log::{EngineLog, LineFormat, LogLine, LogSink, LogWriter, StatsLog, with_request};
 pub use meter::{FloatCounter, Meter};
-pub use pull::{PullEndpoint, Readiness, queried_names};
+pub use pull::{Admission, PullEndpoint, PullGuard, Readiness, TlsSource, queried_names};
 pub use push::{Credentials, PushError, PushOptions, PushTarget, PushTargetError, Pusher, Secret};
 pub use recorder::{
     Cardinality, Check, DefaultLabels, EngineIndex, EngineMap, EngineMapError, Fanout, Gate, Relabel,
     SharedRecorder, Sink, Surroundings, stack,
 };
 pub use records::{
-    AudioRecord, FailureReason, FinishReason, FinishedRequest, HopRecord, IterationRecord, Replica,
+    AudioRecord, EdgeEnd, FailureReason, FinishReason, FinishedRequest, HopRecord, IterationRecord, Replica,
     RequestOutcome, RequestRecord, SchedulerRecord, StageKind, StageRecord,
 };
 pub use schema::Schema;
 pub use system::{
-    GpuCollector, GpuReader, GpuReading, HostCollector, HostReading, Nvml, ProcessCollector, collect_system,
+    DiskReading, GpuCollector, GpuReader, GpuReading, HostCollector, HostReading, Nvml, OneProcess,
+    ProcessCollector, collect_system,
 };
 pub use telemetry::{Telemetry, TelemetryOptions};
 pub use timeline::{Intervals, Output, Timeline};

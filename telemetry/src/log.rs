@@ -9,5 +9,6 @@ mod stats;
 mod table;
 mod time;
 
+pub use line::{LineFormat, with_request};
 pub use sink::{LogSink, LogWriter};
 pub use stats::{EngineLog, LogLine, StatsLog};

@@ -5,7 +5,9 @@ use std::sync::Arc;
 use metrics::{Counter, Gauge, Histogram, Key, Label, Level, Metadata};
 
 use crate::catalogue::{Catalogue, ENGINE};
-use crate::family::{CounterFamily, FloatCounterFamily, GaugeFamily, HistogramFamily, TypedFamily};
+use crate::family::{
+    CounterFamily, FloatCounterFamily, GaugeFamily, HistogramFamily, SummaryFamily, TypedFamily,
+};
 use crate::recorder::{EngineIndex, EngineMap, EngineMapError, SharedRecorder};
 
 /// What the facade asks for at every registration.
@@ -81,6 +83,12 @@ impl Meter {
     pub fn gauge<const N: usize>(&self, family: GaugeFamily<N>, values: [&str; N]) -> Gauge {
         self.recorder
             .register_gauge(&self.key(&family, &values), &METADATA)
+    }
+
+    /// A sum and a count.
+    pub fn summary<const N: usize>(&self, family: SummaryFamily<N>, values: [&str; N]) -> Histogram {
+        self.recorder
+            .register_histogram(&self.key(&family, &values), &METADATA)
     }
 
     /// A histogram.

@@ -5,7 +5,7 @@
 
 use std::convert::Infallible;
 use std::fmt;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -14,20 +14,23 @@ use hyper::body::Incoming;
 use hyper::service::service_fn;
 use hyper::{Method, Request, Response, StatusCode};
 use hyper_util::rt::{TokioIo, TokioTimer};
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
-use crate::exposition::{Exposition, Selection};
+use crate::exposition::{Exposition, Format, Selection};
 use crate::instruments::ExporterInstruments;
 use crate::schema::Schema;
 use crate::telemetry::Telemetry;
 
 mod answer;
+mod guard;
 mod query;
 
-use answer::Answer;
+use answer::{Answer, taken};
+pub use guard::{Admission, PullGuard, TlsSource};
 pub use query::queried_names;
 
 /// Connections served at a time; further ones wait in the socket's backlog.
@@ -48,6 +51,8 @@ pub struct PullEndpoint {
     instruments: ExporterInstruments,
     ready: Readiness,
     rendering: Arc<Semaphore>,
+    /// What is asked of readers, as soon as that is known; none are served before.
+    guard: Arc<OnceLock<PullGuard>>,
 }
 
 impl fmt::Debug for PullEndpoint {
@@ -66,7 +71,15 @@ impl PullEndpoint {
             instruments: ExporterInstruments::new(telemetry.meter()),
             ready,
             rendering: Arc::new(Semaphore::new(1)),
+            guard: Arc::new(PullGuard::default().into()),
         }
+    }
+
+    /// Asks of readers what `guard` says. Connections that come before it is set are closed.
+    #[must_use]
+    pub fn guarded(mut self, guard: Arc<OnceLock<PullGuard>>) -> Self {
+        self.guard = guard;
+        self
     }
 
     /// Serves callers of `listener` until `stop`, and then what is under way.
@@ -92,9 +105,26 @@ impl PullEndpoint {
     }
 
     async fn connection(self, stream: TcpStream, stop: CancellationToken) {
-        let this = &self;
+        let Some(guard) = self.guard.get().cloned() else {
+            return;
+        };
+        match guard.acceptor() {
+            None => self.requests(stream, &guard, stop).await,
+            Some(acceptor) => match tokio::time::timeout(PATIENCE, acceptor.accept(stream)).await {
+                Ok(Ok(stream)) => self.requests(stream, &guard, stop).await,
+                Ok(Err(error)) => tracing::debug!(%error, "a metrics connection could not be encrypted"),
+                Err(_) => tracing::debug!("a metrics connection was silent"),
+            },
+        }
+    }
+
+    async fn requests<S>(&self, stream: S, guard: &PullGuard, stop: CancellationToken)
+    where
+        S: AsyncRead + AsyncWrite + Unpin,
+    {
+        let this = self;
         let service = service_fn(move |request: Request<Incoming>| async move {
-            Ok::<_, Infallible>(this.answer(request).await)
+            Ok::<_, Infallible>(this.answer(request, guard).await)
         });
         let connection = hyper::server::conn::http1::Builder::new()
             .timer(TokioTimer::new())
@@ -114,7 +144,7 @@ impl PullEndpoint {
         }
     }
 
-    async fn answer(&self, request: Request<Incoming>) -> Response<Full<Bytes>> {
+    async fn answer(&self, request: Request<Incoming>, guard: &PullGuard) -> Response<Full<Bytes>> {
         if ![Method::GET, Method::HEAD].contains(request.method()) {
             return Answer::text(StatusCode::METHOD_NOT_ALLOWED, "expected GET or HEAD\n").allow_reading();
         }
@@ -124,10 +154,18 @@ impl PullEndpoint {
             .filter(|path| !path.is_empty())
             .unwrap_or(path)
         {
+            "/metrics" | "/metrics/catalogue" if !guard.admits(request.headers()) => {
+                return Answer::text(
+                    StatusCode::UNAUTHORIZED,
+                    "expected \"authorization: Bearer KEY\" with a key of the scope metrics\n",
+                )
+                .ask_for_a_key();
+            }
             "/metrics" => {
                 let names = queried_names(request.uri().query().unwrap_or_default());
                 self.instruments.scraped();
-                Answer::metrics(self.render(Selection::of(names)).await)
+                let format = taken(request.headers());
+                Answer::metrics(self.render(Selection::of(names), format).await, format)
             }
             "/metrics/catalogue" => Answer::json(&self.schema.to_json()),
             "/healthz" => Answer::text(StatusCode::OK, "ok\n"),
@@ -141,11 +179,11 @@ impl PullEndpoint {
         answer.into_response(&request)
     }
 
-    async fn render(&self, selection: Selection) -> String {
+    async fn render(&self, selection: Selection, format: Format) -> String {
         // Scrapes at the same time wait for each other instead of rendering at once. The semaphore is never closed.
         let _turn = self.rendering.acquire().await;
         let exposition = Arc::clone(&self.exposition);
-        let rendered = tokio::task::spawn_blocking(move || exposition.render(&selection)).await;
+        let rendered = tokio::task::spawn_blocking(move || exposition.render_as(&selection, format)).await;
         rendered.unwrap_or_else(|error| {
             tracing::error!(%error, "rendering the metrics failed");
             String::new()

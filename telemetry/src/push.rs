@@ -19,6 +19,7 @@ use crate::telemetry::Telemetry;
 
 mod client;
 mod target;
+mod verifier;
 
 use client::Client;
 pub use client::PushError;
@@ -38,6 +39,8 @@ pub struct PushOptions {
     pub timeout: Duration,
     /// Whether the group is deleted on exit.
     pub delete_on_exit: bool,
+    /// How long the last push stays before it is deleted, so that it can be read.
+    pub linger: Duration,
 }
 
 impl PushOptions {
@@ -49,6 +52,7 @@ impl PushOptions {
             interval: Duration::from_secs(15),
             timeout: Duration::from_secs(10),
             delete_on_exit: true,
+            linger: Duration::ZERO,
         }
     }
 }
@@ -98,6 +102,9 @@ impl Pusher {
         }
         self.push().await;
         exit.cancelled().await;
+        if self.options.delete_on_exit && !self.options.linger.is_zero() && self.failures == 0 {
+            tokio::time::sleep(self.options.linger).await;
+        }
         if self.options.delete_on_exit
             && let Err(error) = self.send(Method::DELETE, Bytes::new()).await
         {

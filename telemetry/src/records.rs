@@ -12,6 +12,31 @@ pub struct Replica {
     pub replica: u32,
 }
 
+/// An end of an edge.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum EdgeEnd {
+    /// The calls' side of the pipeline, where text comes in and audio goes out.
+    Session,
+    /// A replica of a stage.
+    Replica(Replica),
+}
+
+impl EdgeEnd {
+    /// The values of the labels `*_stage` and `*_replica`.
+    pub(crate) fn ids(self) -> (String, String) {
+        match self {
+            Self::Session => ("session".to_owned(), "0".to_owned()),
+            Self::Replica(Replica { stage, replica }) => (stage.to_string(), replica.to_string()),
+        }
+    }
+}
+
+impl From<Replica> for EdgeEnd {
+    fn from(replica: Replica) -> Self {
+        Self::Replica(replica)
+    }
+}
+
 /// What a stage does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum StageKind {
@@ -43,15 +68,33 @@ pub enum FailureReason {
     StageError,
     /// Anything else.
     Unknown,
+    /// What the caller asked for cannot be served.
+    ClientError,
+    /// A quota of the caller's was used up on the way.
+    Quota,
+    /// There was no room for it on the way.
+    Overload,
+    /// An operator ended it.
+    Operator,
+    /// Its session reached a limit of time.
+    SessionLimit,
+    /// The server ended.
+    Shutdown,
 }
 
 impl FailureReason {
     /// Every reason.
-    pub const ALL: [Self; 4] = [
+    pub const ALL: [Self; 10] = [
         Self::ClientAbort,
         Self::ClientDisconnect,
         Self::StageError,
         Self::Unknown,
+        Self::ClientError,
+        Self::Quota,
+        Self::Overload,
+        Self::Operator,
+        Self::SessionLimit,
+        Self::Shutdown,
     ];
 
     /// The value of the label `reason`.
@@ -62,6 +105,12 @@ impl FailureReason {
             Self::ClientDisconnect => "client_disconnect",
             Self::StageError => "stage_error",
             Self::Unknown => "unknown",
+            Self::ClientError => "client_error",
+            Self::Quota => "quota",
+            Self::Overload => "overload",
+            Self::Operator => "operator",
+            Self::SessionLimit => "session_limit",
+            Self::Shutdown => "shutdown",
         }
     }
 }
@@ -101,10 +150,12 @@ pub struct RequestRecord {
     pub id: String,
     /// How it ended.
     pub outcome: RequestOutcome,
-    /// From arrival to its end.
+    /// From arrival to its end, without waits for its caller's text.
     pub latency: Duration,
     /// From admission to hand-over to the first stage, if it got that far.
     pub queue_wait: Option<Duration>,
+    /// Waits for its caller's text, if a caller wrote it.
+    pub text_wait: Option<Duration>,
     /// The stages that worked on it, first one first.
     pub stages: Vec<StageRecord>,
 }
@@ -116,7 +167,7 @@ pub struct AudioRecord {
     pub frames: u64,
     /// Samples per second.
     pub sample_rate: u32,
-    /// What the last stage took for it.
+    /// From hand-over to the last output of the last stage, without waits for the caller and the listener.
     pub generation: Duration,
     /// Worst lateness of a chunk for a player without a buffer; none if there was no audio.
     pub worst_underrun: Option<Duration>,

@@ -12,8 +12,8 @@ mod host;
 mod process;
 
 pub use gpu::{GpuCollector, GpuReader, GpuReading, Nvml};
-pub use host::{HostCollector, HostReading};
-pub use process::ProcessCollector;
+pub use host::{DiskReading, HostCollector, HostReading};
+pub use process::{OneProcess, ProcessCollector};
 
 /// Lets `exposition` ask the kernel and the driver before every rendering.
 pub fn collect_system(exposition: &Exposition, meter: &Meter) {

@@ -13,7 +13,7 @@ use crate::drops::{DropReason, Drops};
 use crate::exposition::{Collector, Exposition};
 use crate::families as f;
 use crate::instruments::EngineInstruments;
-use crate::log::{LogSink, LogWriter, StatsLog};
+use crate::log::{LineFormat, LogSink, LogWriter, StatsLog};
 use crate::meter::Meter;
 use crate::recorder::{EngineIndex, EngineMap, EngineMapError, SharedRecorder, Sink, Surroundings, stack};
 use crate::records::Replica;
@@ -30,6 +30,8 @@ pub struct TelemetryOptions {
     pub model_name: Option<String>,
     /// The machine's name.
     pub hostname: String,
+    /// How lines of updates are written.
+    pub lines: LineFormat,
     /// Statistics for the log, which get what the instruments get.
     pub log: Option<Arc<StatsLog>>,
 }
@@ -98,7 +100,7 @@ impl Telemetry {
     ) -> Result<(Self, Arc<LogSink>, LogWriter), Vec<OptionsError>> {
         let foundation = Foundation::new(options)?;
         let (log, writer) = LogSink::new(Arc::clone(&foundation.schema), Arc::clone(&foundation.drops));
-        let log = Arc::new(log);
+        let log = Arc::new(log.written(&options.hostname, options.lines));
         let sink = Sink {
             takes: |family| family.sinks.log,
             recorder: Arc::clone(&log) as SharedRecorder,
@@ -128,7 +130,7 @@ impl Telemetry {
             ]),
             model_name: Arc::clone(&model_name),
             drops: Arc::clone(&drops),
-            enabled: !options.off,
+            enabled: true,
         };
         let recorder = stack(&around, sinks);
         let meter = Meter::new(

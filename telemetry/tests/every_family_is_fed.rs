@@ -56,6 +56,7 @@ fn feed_pipeline(meter: &Meter) {
         outcome: RequestOutcome::Stop,
         latency: ms(200),
         queue_wait: Some(Duration::ZERO),
+        text_wait: Some(ms(40)),
         stages: vec![
             share(TALKER, StageKind::Llm),
             share(VOCODER, StageKind::Generation),
@@ -175,13 +176,24 @@ fn feed_rest(telemetry: &Telemetry) {
         prediction: ms(80),
         handler: ms(70),
     };
-    for class in [
-        ResponseClass::Success,
-        ResponseClass::ClientError,
-        ResponseClass::ServerError,
-    ] {
-        torchserve.answered(class, &request);
-    }
+    torchserve.took("r", &request);
+    HttpInstruments::new(meter).answered(&HttpExchange {
+        handler: "/v1/audio/speech",
+        method: "POST",
+        status: 200,
+        request_bytes: 60,
+        response_bytes: 4_000,
+        took: ms(90),
+    });
+    let own = OneProcess {
+        cpu: 1.5,
+        resident: 4096.0,
+        started: 1e9,
+    };
+    OwnProcessInstruments::new(meter, TALKER).is(Some((7, own)));
+    HearingInstruments::new(meter, EngineIndex(0))
+        .expect("a known engine")
+        .looked_for(2, 1);
     let exposition = telemetry.exposition();
     collect_system(exposition, meter);
     exposition.collect_from(Arc::new(GpuCollector::new(meter, OneGpu)));
@@ -219,7 +231,7 @@ fn every_declared_family_has_a_series_and_every_histogram_a_sample() {
     let mut missing = Vec::new();
     for family in telemetry.schema().served() {
         let name = match family.kind {
-            FamilyKind::Histogram => format!("{}_count", family.name),
+            FamilyKind::Histogram | FamilyKind::Summary => format!("{}_count", family.name),
             _ => family.name.to_string(),
         };
         let mut own = samples(&text).filter(|line| {
@@ -227,7 +239,7 @@ fn every_declared_family_has_a_series_and_every_histogram_a_sample() {
                 .is_some_and(|rest| rest.starts_with(['{', ' ']))
         });
         let fed = match family.kind {
-            FamilyKind::Histogram => own.any(|line| !line.ends_with(" 0.0")),
+            FamilyKind::Histogram | FamilyKind::Summary => own.any(|line| !line.ends_with(" 0.0")),
             _ => own.next().is_some(),
         };
         if !fed {
@@ -280,7 +292,7 @@ fn closed_sets_of_values_exist_at_zero_before_traffic() {
         "vllm:num_requests_waiting_by_reason{model_name=\"tiny\",reason=\"deferred\",replica=\"0\",stage=\"0\"} 0.0",
         "vllm:prompt_tokens_by_source_total{model_name=\"tiny\",replica=\"0\",source=\"external_kv_transfer\",stage=\"0\"} 0.0",
         "vllm:omni_requests_failed_total{model_name=\"tiny\",reason=\"client_disconnect\"} 0.0",
-        "vllm:omni_audio_continuity_ok_total{model_name=\"tiny\",replica=\"0\",stage=\"1\",threshold_ms=\"200\"} 0.0",
+        "vllm:omni_audio_continuity_ok_total{model_name=\"tiny\",replica=\"0\",stage=\"1\",threshold_ms=\"100\"} 0.0",
         "vllm:engine_sleep_state{model_name=\"tiny\",replica=\"0\",sleep_state=\"awake\",stage=\"0\"} 1.0",
     ] {
         assert!(text.contains(expected), "{expected} in\n{text}");

@@ -116,4 +116,8 @@ impl RecordSink for Beside {
         self.recent.refused();
         self.sink.refused(why);
     }
+
+    fn nothing_began(&self, why: &ServeError) {
+        self.sink.nothing_began(why);
+    }
 }

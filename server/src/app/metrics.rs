@@ -4,13 +4,15 @@
 //! for pull, push and the log, which end with [`Metrics::drained`] and [`Metrics::close`].
 
 use std::net::SocketAddr;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
+use ::http as http_types;
 use anyhow::Context as _;
 use omni_telemetry::{
-    CertificateInstrument, ConnectionInstruments, CustomMetrics, CustomOptions, Listener, LogLine, LogSink,
-    OptionsError, PullEndpoint, PushOptions, Pusher, StatsLog, Telemetry, TelemetryOptions, collect_system,
+    Admission, CertificateInstrument, ConnectionInstruments, CustomMetrics, CustomOptions, Exposition,
+    HttpInstruments, LineFormat, Listener, LogLine, LogSink, OptionsError, PullEndpoint, PullGuard,
+    PushOptions, Pusher, StatsLog, Telemetry, TelemetryOptions, TlsSource, collect_system,
 };
 use tokio::net::TcpListener;
 use tokio::task::JoinSet;
@@ -18,13 +20,14 @@ use tokio_util::sync::CancellationToken;
 
 use super::Sinks;
 use crate::clock::Clock;
-use crate::config::{MetricsListen, MetricsSettings, hostname};
-use crate::grpc::{CountCalls, Measurements};
+use crate::config::{LogFormat, MetricsListen, MetricsSettings, Scope, hostname};
+use crate::grpc::{CountCalls, Keys, Measurements, Tls};
 use crate::orchestrator::Orchestrator;
 use crate::tasks::Tasks;
 
 mod account;
 mod engines;
+mod http;
 mod list;
 mod live;
 mod observer;
@@ -32,9 +35,6 @@ mod observer;
 pub use list::{list_metrics, metrics_catalogue};
 use observer::Looking;
 pub(super) use observer::{Observer, let_go, listen};
-
-/// Time between two lines of statistics.
-const INTERVAL: Duration = Duration::from_secs(10);
 
 /// What a server records, and the tasks that let it out.
 pub(super) struct Metrics {
@@ -46,6 +46,10 @@ pub(super) struct Metrics {
     lines: Option<Arc<LogSink>>,
     address: Option<SocketAddr>,
     tasks: JoinSet<()>,
+    /// What is asked of readers, once it is known.
+    guard: Arc<OnceLock<PullGuard>>,
+    /// Whether that is TLS, and a key.
+    guarded: (bool, bool),
     drained: CancellationToken,
     exit: CancellationToken,
 }
@@ -63,9 +67,9 @@ impl Metrics {
         orchestrator: &Orchestrator,
         tasks: &Arc<Tasks>,
         clock: Clock,
-        max_active: usize,
+        (max_active, format): (usize, LogFormat),
     ) -> anyhow::Result<Self> {
-        let (telemetry, custom, lines) = record(settings, tasks)?;
+        let (telemetry, custom, lines) = record(settings, tasks, format)?;
         let observer = Arc::new(Observer::new(telemetry.clone(), orchestrator.clone(), max_active));
         let exposition = telemetry.exposition();
         exposition.collect_from(Arc::new(Looking(Arc::downgrade(&observer))));
@@ -78,6 +82,8 @@ impl Metrics {
             lines,
             address: None,
             tasks: JoinSet::new(),
+            guard: Arc::default(),
+            guarded: (settings.tls, settings.keys),
             drained: CancellationToken::new(),
             exit: CancellationToken::new(),
         };
@@ -94,9 +100,16 @@ impl Metrics {
         if let Some(log) = metrics.telemetry.log() {
             let log = Arc::clone(log);
             let observer = Arc::clone(&metrics.observer);
+            let times = (settings.log_interval, settings.log_tables);
             metrics
                 .tasks
-                .spawn(tell(log, observer, clock, metrics.exit.clone()));
+                .spawn(tell(log, observer, clock, times, metrics.exit.clone()));
+        }
+        if metrics.lines.is_some() {
+            let exposition = Arc::clone(metrics.telemetry.exposition());
+            metrics
+                .tasks
+                .spawn(look(exposition, settings.look_interval, metrics.exit.clone()));
         }
         Ok(metrics)
     }
@@ -122,8 +135,38 @@ impl Metrics {
         self.address = Some(address);
         tracing::info!(%address, "metrics and probes");
         let asked = orchestrator.clone();
-        let endpoint = PullEndpoint::new(&self.telemetry, Arc::new(move || asked.available().is_ok()));
+        let ready = Arc::new(move || asked.available().is_ok());
+        let endpoint = PullEndpoint::new(&self.telemetry, ready).guarded(Arc::clone(&self.guard));
         self.tasks.spawn(endpoint.serve(listener, self.exit.clone()));
+        Ok(())
+    }
+
+    /// Readers are served from now on: with this certificate and for these keys, if the settings ask for them.
+    ///
+    /// # Errors
+    /// If they ask for what there is not.
+    pub(super) fn open(&self, tls: Option<&Tls>, keys: &Keys, has_keys: bool) -> anyhow::Result<()> {
+        let (encrypted, keyed) = self.guarded;
+        anyhow::ensure!(
+            !keyed || has_keys,
+            "--metrics-keys: there are no keys, add --api-keys"
+        );
+        let tls: Option<TlsSource> = match (encrypted, tls.cloned()) {
+            (false, _) => None,
+            (true, Some(tls)) => Some(Arc::new(move || tls.config())),
+            (true, None) => {
+                anyhow::bail!("--metrics-tls: there is no certificate, add --tls-cert and --tls-key")
+            }
+        };
+        let keys = keys.clone();
+        let admits: Option<Admission> = keyed.then(|| {
+            let admits = move |headers: &http_types::HeaderMap| {
+                let extensions = http_types::Extensions::new();
+                keys.allow(headers, &extensions, Some(Scope::Metrics)).is_ok()
+            };
+            Arc::new(admits) as Admission
+        });
+        self.guard.get_or_init(|| PullGuard { tls, admits });
         Ok(())
     }
 
@@ -135,6 +178,11 @@ impl Metrics {
     /// Who counts the calls.
     pub(super) fn calls(&self) -> anyhow::Result<CountCalls> {
         CountCalls::new(self.telemetry.meter()).context("the descriptors of the services cannot be read")
+    }
+
+    /// Counts the calls of these routes.
+    pub(super) fn routes(&self, routes: axum::Router) -> axum::Router {
+        http::counted(routes, HttpInstruments::new(self.telemetry.meter()))
     }
 
     /// Who counts the connections of a port.
@@ -188,11 +236,16 @@ impl Metrics {
 fn record(
     settings: &MetricsSettings,
     tasks: &Arc<Tasks>,
+    format: LogFormat,
 ) -> anyhow::Result<(Telemetry, CustomMetrics, Option<Arc<LogSink>>)> {
     let options = TelemetryOptions {
         off: !settings.enabled,
         catalogue: settings.catalogue(),
         hostname: hostname(),
+        lines: match format {
+            LogFormat::Text => LineFormat::Text,
+            LogFormat::Json => LineFormat::Json,
+        },
         log: settings.enabled.then(Arc::default),
         ..TelemetryOptions::default()
     };
@@ -238,21 +291,77 @@ fn stop(lines: Option<&Arc<LogSink>>) {
     }
 }
 
+/// Looks at the machine now and then, so that its metrics are in the log although nobody reads them otherwise.
+async fn look(exposition: Arc<Exposition>, interval: Duration, exit: CancellationToken) {
+    loop {
+        // Files of the kernel are read, which is not for the runtime's threads.
+        let looked = Arc::clone(&exposition);
+        if let Err(error) = tokio::task::spawn_blocking(move || looked.collect()).await {
+            tracing::error!(%error, "looking at the machine failed");
+        }
+        tokio::select! {
+            () = exit.cancelled() => break,
+            () = tokio::time::sleep(interval) => {}
+        }
+    }
+}
+
 /// Tells the log about every interval until `exit`.
-async fn tell(log: Arc<StatsLog>, observer: Arc<Observer>, clock: Clock, exit: CancellationToken) {
+async fn tell(
+    log: Arc<StatsLog>,
+    observer: Arc<Observer>,
+    clock: Clock,
+    (interval, tables): (Duration, bool),
+    exit: CancellationToken,
+) {
     let began = clock.now();
     loop {
         tokio::select! {
             () = exit.cancelled() => break,
-            () = tokio::time::sleep(INTERVAL) => {}
+            () = tokio::time::sleep(interval) => {}
         }
         observer.look();
-        for LogLine { debug, text } in log.lines(clock.now().since(began)) {
+        for LogLine { debug, text } in log.lines(clock.now().since(began), tables) {
             if debug {
                 tracing::debug!("{text}");
             } else {
                 tracing::info!("{text}");
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    use super::*;
+
+    #[derive(Default)]
+    struct Looked(AtomicUsize);
+
+    impl omni_telemetry::Collector for Looked {
+        fn collect(&self) {
+            self.0.fetch_add(1, Ordering::AcqRel);
+        }
+    }
+
+    #[tokio::test]
+    async fn the_machine_is_looked_at_although_nothing_is_read() {
+        let telemetry = Telemetry::new(&TelemetryOptions::default()).expect("good options");
+        let looked = Arc::new(Looked::default());
+        telemetry.exposition().collect_from(Arc::clone(&looked) as _);
+        let exit = CancellationToken::new();
+        let looking = look(
+            Arc::clone(telemetry.exposition()),
+            Duration::from_millis(1),
+            exit.clone(),
+        );
+        let looking = tokio::spawn(looking);
+        while looked.0.load(Ordering::Acquire) < 3 {
+            tokio::task::yield_now().await;
+        }
+        exit.cancel();
+        looking.await.expect("it ends when it is told");
     }
 }

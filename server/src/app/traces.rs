@@ -157,6 +157,10 @@ impl RecordSink for Spans {
     fn refused(&self, why: &ServeError) {
         self.sinks.records.refused(why);
     }
+
+    fn nothing_began(&self, why: &ServeError) {
+        self.sinks.records.nothing_began(why);
+    }
 }
 
 impl EdgeSink for Spans {

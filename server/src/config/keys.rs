@@ -31,7 +31,7 @@ pub enum Scope {
     Speech,
     /// Conversing, by any protocol.
     Chat,
-    /// Recording metrics.
+    /// Recording metrics, and reading them where that needs a key (--metrics-keys).
     Metrics,
     /// Looking at the server and steering it: the services of --admin-listen
     Admin,

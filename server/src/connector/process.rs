@@ -56,6 +56,10 @@ impl Drop for Process {
 }
 
 impl Peer for Process {
+    fn id(&self) -> Option<u32> {
+        Some(self.0.id())
+    }
+
     fn end(mut self: Box<Self>, patience: Duration) -> String {
         let ended = ends_within(&mut self.0, patience);
         if !ended {

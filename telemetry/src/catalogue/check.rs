@@ -5,7 +5,10 @@ use std::fmt;
 use std::sync::Arc;
 
 use super::raw::{RawBuckets, RawCatalogue, RawFamily, RawGroup};
-use super::{Absent, Buckets, Catalogue, Family, FamilyKind, Group, Sinks, is_label_name, is_metric_name};
+use super::{
+    Absent, Buckets, Catalogue, Deprecated, Family, FamilyKind, Group, Release, Sinks, is_label_name,
+    is_metric_name,
+};
 use crate::yaml::{At, Problem, Problems};
 
 /// The one rule by which bounds follow from the model.
@@ -47,11 +50,17 @@ pub(super) fn catalogue(raw: &RawCatalogue) -> Result<Catalogue, CatalogueError>
     unique_names(raw, &families, &mut problems);
     let groups = groups(raw, &mut problems);
     let absent = absent(raw, &families, &mut problems);
+    let deprecated = deprecated(raw, &families, &mut problems);
     if !problems.0.is_empty() {
         return Err(CatalogueError(problems.0));
     }
     let supplied = raw.supplied.iter().map(|label| Arc::from(label.value.as_str()));
-    Ok(Catalogue::new(supplied.collect(), groups, families, absent))
+    Ok(Catalogue::new(
+        supplied.collect(),
+        groups,
+        families,
+        (absent, deprecated),
+    ))
 }
 
 fn groups(raw: &RawCatalogue, problems: &mut Problems) -> Vec<Group> {
@@ -150,6 +159,7 @@ fn family(
         FamilyKind::FloatCounter,
         FamilyKind::Gauge,
         FamilyKind::Histogram,
+        FamilyKind::Summary,
     ];
     let Some(kind) = kinds.into_iter().find(|kind| kind.name() == raw.kind.value) else {
         let expected = kinds.map(FamilyKind::name).join(", ");
@@ -284,13 +294,14 @@ fn unique_names(raw: &RawCatalogue, families: &[Family], problems: &mut Problems
     let declared = raw.groups.iter().flat_map(|group| &group.metrics);
     for metric in declared {
         let name = &metric.name.value;
-        let histogram = families
+        let kind = families
             .iter()
-            .any(|family| family.name.as_ref() == name && family.kind == FamilyKind::Histogram);
-        let suffixes: &[&str] = if histogram {
-            &["", "_bucket", "_sum", "_count"]
-        } else {
-            &[""]
+            .find(|family| family.name.as_ref() == name)
+            .map(|family| family.kind);
+        let suffixes: &[&str] = match kind {
+            Some(FamilyKind::Histogram) => &["", "_bucket", "_sum", "_count"],
+            Some(FamilyKind::Summary) => &["", "_sum", "_count"],
+            _ => &[""],
         };
         for suffix in suffixes {
             if let Some(other) = taken.insert(format!("{name}{suffix}"), name) {
@@ -301,6 +312,40 @@ fn unique_names(raw: &RawCatalogue, families: &[Family], problems: &mut Problems
             }
         }
     }
+}
+
+fn deprecated(raw: &RawCatalogue, families: &[Family], problems: &mut Problems) -> Vec<Deprecated> {
+    let mut all: Vec<Deprecated> = Vec::new();
+    for entry in &raw.deprecated {
+        let (name, family) = (&entry.name, &entry.family);
+        if !families.iter().any(|known| *known.name == family.value) {
+            problems.at(family, format!("{} is no family", family.value));
+        }
+        let taken = families.iter().any(|known| *known.name == name.value)
+            || all.iter().any(|known| *known.name == name.value);
+        if taken || !is_metric_name(&name.value) {
+            problems.at(
+                name,
+                format!("{} cannot be the name of another family", name.value),
+            );
+        }
+        let mut release = |text: &At<String>| {
+            let release = Release::parse(&text.value);
+            if release.is_none() {
+                problems.at(text, format!("release {:?}, expected one like 1.2.3", text.value));
+            }
+            release
+        };
+        if let (Some(since), Some(hidden)) = (release(&entry.since), release(&entry.hidden)) {
+            all.push(Deprecated {
+                name: Arc::from(name.value.as_str()),
+                family: Arc::from(family.value.as_str()),
+                since,
+                hidden,
+            });
+        }
+    }
+    all
 }
 
 fn absent(raw: &RawCatalogue, families: &[Family], problems: &mut Problems) -> Vec<Absent> {

@@ -15,6 +15,8 @@ pub enum FamilyKind {
     Gauge,
     /// A distribution over fixed buckets.
     Histogram,
+    /// A sum and a count.
+    Summary,
 }
 
 impl FamilyKind {
@@ -26,6 +28,7 @@ impl FamilyKind {
             Self::FloatCounter => "float_counter",
             Self::Gauge => "gauge",
             Self::Histogram => "histogram",
+            Self::Summary => "summary",
         }
     }
 
@@ -36,6 +39,7 @@ impl FamilyKind {
             Self::Counter | Self::FloatCounter => "counter",
             Self::Gauge => "gauge",
             Self::Histogram => "histogram",
+            Self::Summary => "summary",
         }
     }
 }

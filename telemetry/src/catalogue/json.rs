@@ -12,9 +12,18 @@ impl Catalogue {
         let absent = self.absent.iter().map(
             |absent| json!({"reason": absent.reason, "names": absent.names, "prefixes": absent.prefixes}),
         );
+        let deprecated = self.deprecated.iter().map(|name| {
+            json!({
+                "name": name.name,
+                "family": name.family,
+                "since": name.since.to_string(),
+                "hidden": name.hidden.to_string(),
+            })
+        });
         json!({
             "families": families.map(|family| family.to_json()).collect::<Vec<_>>(),
             "absent": absent.collect::<Vec<_>>(),
+            "deprecated": deprecated.collect::<Vec<_>>(),
         })
     }
 }

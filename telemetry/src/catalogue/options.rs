@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::check::{check_bounds, one_two_five};
-use super::{Catalogue, Family};
+use super::{Catalogue, Family, Release};
 use crate::config::MetricsMode;
 
 /// The group that a metrics file can choose from.
@@ -64,6 +64,8 @@ pub struct CatalogueOptions {
     pub torchserve: Option<Vec<String>>,
     /// Where TorchServe's families go.
     pub mode: MetricsMode,
+    /// Deprecated names are shown that were hidden by this release or a later one.
+    pub show_hidden: Option<Release>,
 }
 
 /// Options that do not fit the catalogue.
@@ -119,8 +121,9 @@ impl Catalogue {
             self.supplied.clone(),
             groups,
             families.collect(),
-            self.absent.clone(),
+            (self.absent.clone(), self.deprecated.clone()),
         );
+        catalogue.show_hidden = options.show_hidden;
         if let Some(listed) = &options.torchserve {
             catalogue.serve_of_torchserve(listed);
         }

@@ -11,6 +11,7 @@ pub(super) struct RawCatalogue {
     pub(super) supplied: Vec<At<String>>,
     pub(super) bucket_sets: BTreeMap<String, At<RawBuckets>>,
     pub(super) groups: Vec<RawGroup>,
+    pub(super) deprecated: Vec<RawDeprecated>,
     pub(super) absent: Vec<RawAbsent>,
 }
 
@@ -49,6 +50,14 @@ pub(super) struct RawFamily {
 }
 
 #[derive(Debug)]
+pub(super) struct RawDeprecated {
+    pub(super) name: At<String>,
+    pub(super) family: At<String>,
+    pub(super) since: At<String>,
+    pub(super) hidden: At<String>,
+}
+
+#[derive(Debug)]
 pub(super) struct RawAbsent {
     pub(super) reason: String,
     pub(super) names: Vec<At<String>>,
@@ -66,7 +75,14 @@ pub(super) fn read(text: &str) -> Result<RawCatalogue, CatalogueError> {
 }
 
 fn catalogue(root: &Node, problems: &mut Problems) -> Option<RawCatalogue> {
-    let keys = ["version", "supplied", "bucket_sets", "groups", "absent"];
+    let keys = [
+        "version",
+        "supplied",
+        "bucket_sets",
+        "groups",
+        "deprecated",
+        "absent",
+    ];
     let entries = problems.map(root, "catalogue", &keys);
     let mut needed = |key| problems.needed(root, entries, "catalogue", key);
     let [version, supplied, sets, groups, absent] = [
@@ -85,11 +101,19 @@ fn catalogue(root: &Node, problems: &mut Problems) -> Option<RawCatalogue> {
     let groups = problems.list(groups, "groups");
     let groups = groups.iter().filter_map(|node| group(node, problems)).collect();
     let absent = problems.list(absent, "absent");
+    let deprecated = entries.get("deprecated");
+    let deprecated = deprecated
+        .map(|node| problems.list(node, "deprecated"))
+        .unwrap_or_default();
     Some(RawCatalogue {
         version: problems.parsed(version, "version", "a number")?,
         supplied: problems.texts(supplied, "supplied"),
         bucket_sets,
         groups,
+        deprecated: deprecated
+            .iter()
+            .filter_map(|node| self::deprecated(node, problems))
+            .collect(),
         absent: absent
             .iter()
             .filter_map(|node| self::absent(node, problems))
@@ -188,6 +212,22 @@ fn family(node: &Node, problems: &mut Problems) -> Option<RawFamily> {
             .get("pending")
             .and_then(|node| problems.text(node, "pending")),
         bare_name: bare.is_some_and(|bare: At<bool>| bare.value),
+    })
+}
+
+fn deprecated(node: &Node, problems: &mut Problems) -> Option<RawDeprecated> {
+    let keys = ["name", "family", "since", "hidden"];
+    let entries = problems.map(node, "deprecated", &keys);
+    let [name, family, since, hidden] = keys.map(|key| {
+        problems
+            .needed(node, entries, "deprecated", key)
+            .and_then(|node| problems.text(node, key))
+    });
+    Some(RawDeprecated {
+        name: name?,
+        family: family?,
+        since: since?,
+        hidden: hidden?,
     })
 }
 

@@ -149,7 +149,7 @@ pub(super) fn own_or_custom(
     let kind = match family.kind {
         FamilyKind::Counter | FamilyKind::FloatCounter => CustomKind::Counter,
         FamilyKind::Gauge => CustomKind::Gauge,
-        FamilyKind::Histogram => CustomKind::Histogram,
+        FamilyKind::Histogram | FamilyKind::Summary => CustomKind::Histogram,
     };
     let labels: BTreeSet<&str> = family.labels.iter().map(AsRef::as_ref).collect();
     let given: BTreeSet<&str> = spec.labels.iter().map(String::as_str).collect();

@@ -1,6 +1,7 @@
-//! The text format 0.0.4. Families in the catalogue's order, custom ones after them; series in the order of their labels.
+//! The text formats: Prometheus' 0.0.4, and OpenMetrics for readers that ask for it. Families in the catalogue's order, custom ones after them; series in the order of their labels.
 
 use std::collections::BTreeSet;
+use std::fmt::Write as _;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, PoisonError};
 
@@ -24,6 +25,16 @@ impl Selection {
     }
 }
 
+/// The syntax of what a reader gets.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Format {
+    /// Prometheus' text format 0.0.4.
+    #[default]
+    Text,
+    /// OpenMetrics 1.0, with exemplars.
+    OpenMetrics,
+}
+
 /// Which of a family's series are wanted.
 #[derive(Clone, Copy)]
 struct Parts {
@@ -33,23 +44,16 @@ struct Parts {
 }
 
 impl Parts {
-    fn of(selection: &Selection, family: &Family) -> Option<Self> {
-        if selection.wants(&family.name) {
-            return Some(Self {
-                buckets: true,
-                sum: true,
-                count: true,
-            });
-        }
-        let wants = |suffix| {
-            family.kind == FamilyKind::Histogram && selection.wants(&format!("{}{suffix}", family.name))
-        };
+    fn of(selection: &Selection, name: &str, kind: FamilyKind) -> Option<Self> {
+        let distribution = matches!(kind, FamilyKind::Histogram | FamilyKind::Summary);
+        let whole = selection.wants(name);
+        let wants = |suffix| whole || (distribution && selection.wants(&format!("{name}{suffix}")));
         let parts = Self {
-            buckets: wants("_bucket"),
+            buckets: kind != FamilyKind::Summary && wants("_bucket"),
             sum: wants("_sum"),
             count: wants("_count"),
         };
-        (parts.buckets || parts.sum || parts.count).then_some(parts)
+        (whole || parts.buckets || parts.sum || parts.count).then_some(parts)
     }
 }
 
@@ -57,60 +61,149 @@ impl Exposition {
     /// What a reader gets now. Recording goes on meanwhile; each value is read once.
     #[must_use]
     pub fn render(&self, selection: &Selection) -> String {
+        self.render_as(selection, Format::Text)
+    }
+
+    /// The same in the syntax that the reader takes.
+    #[must_use]
+    pub fn render_as(&self, selection: &Selection, format: Format) -> String {
         self.collect();
         let mut out = String::with_capacity(self.size.load(Ordering::Relaxed));
         for family in self.schema.served() {
-            let Some(parts) = Parts::of(selection, &family).filter(|_| family.sinks.prometheus) else {
+            if !family.sinks.prometheus {
                 continue;
-            };
-            head(&mut out, &family);
-            let stores = self.stores.read().unwrap_or_else(PoisonError::into_inner);
-            let store = stores.get(&family.name).map(Arc::clone);
-            drop(stores);
-            if let Some(store) = store {
-                samples(&mut out, &store, parts);
+            }
+            let own = (Arc::clone(&family.name), family.help.clone());
+            let others = self.schema.catalogue().other_names(&family.name);
+            let others = others.map(|other| {
+                let help = format!("{} {}", other.notice(), family.help);
+                (Arc::clone(&other.name), help)
+            });
+            for (name, help) in [own].into_iter().chain(others) {
+                if let Some(parts) = Parts::of(selection, &name, family.kind) {
+                    let mut page = Page {
+                        out: &mut out,
+                        format,
+                        family: &family,
+                        name: &name,
+                        parts,
+                    };
+                    page.family(&help, self.stored(&family.name).as_deref());
+                }
             }
         }
         if *selection == Selection::default() {
             self.size.store(out.len() + out.len() / 8, Ordering::Relaxed);
         }
+        if format == Format::OpenMetrics {
+            out.push_str("# EOF\n");
+        }
         out
     }
-}
 
-fn head(out: &mut String, family: &Family) {
-    let help = family.help.replace('\\', "\\\\").replace('\n', "\\n");
-    for part in [
-        "# HELP ",
-        &family.name,
-        " ",
-        &help,
-        "\n# TYPE ",
-        &family.name,
-        " ",
-        family.kind.exposed(),
-        "\n",
-    ] {
-        out.push_str(part);
+    fn stored(&self, name: &str) -> Option<Arc<FamilyStore>> {
+        let stores = self.stores.read().unwrap_or_else(PoisonError::into_inner);
+        stores.get(name).map(Arc::clone)
     }
 }
 
-fn samples(out: &mut String, store: &FamilyStore, parts: Parts) {
-    let name = &store.family().name;
-    let bounds = bound_texts(store.family());
-    store.for_each(|labels, series| match series {
-        Series::Count(count) => {
-            line(out, name, "", labels, None);
-            whole(out, count.get());
-            out.push('\n');
+/// A family on its way out, under one of its names.
+struct Page<'a> {
+    out: &'a mut String,
+    format: Format,
+    family: &'a Family,
+    name: &'a str,
+    parts: Parts,
+}
+
+impl Page<'_> {
+    fn family(&mut self, help: &str, store: Option<&FamilyStore>) {
+        self.head(help);
+        let Some(store) = store else { return };
+        let bounds = bound_texts(store.family());
+        store.for_each(|labels, series| match series {
+            Series::Count(count) => {
+                self.line("", labels, None);
+                whole(self.out, count.get());
+                self.out.push('\n');
+            }
+            Series::Real(value) => {
+                self.line("", labels, None);
+                real(self.out, value.get());
+                self.out.push('\n');
+            }
+            Series::Distribution(distribution) => self.distribution(labels, distribution, &bounds),
+        });
+    }
+
+    fn head(&mut self, help: &str) {
+        let mut help = help.replace('\\', "\\\\").replace('\n', "\\n");
+        let (mut name, mut kind) = (self.name, self.family.kind.exposed());
+        if self.format == Format::OpenMetrics {
+            help = help.replace('"', "\\\"");
+            if kind == "counter" {
+                // A counter is named without the suffix that its samples have. One that lacks it cannot be called a counter.
+                (name, kind) = name
+                    .strip_suffix("_total")
+                    .map_or((name, "unknown"), |name| (name, kind));
+            }
         }
-        Series::Real(value) => {
-            line(out, name, "", labels, None);
-            real(out, value.get());
-            out.push('\n');
+        for part in ["# HELP ", name, " ", &help, "\n# TYPE ", name, " ", kind, "\n"] {
+            self.out.push_str(part);
         }
-        Series::Distribution(distribution) => histogram(out, name, labels, (distribution, &bounds), parts),
-    });
+    }
+
+    fn distribution(&mut self, labels: &str, distribution: &Distribution, bounds: &[String]) {
+        let exemplars = match self.format {
+            Format::Text => Box::default(),
+            Format::OpenMetrics => distribution.exemplars(),
+        };
+        let mut total = 0;
+        let sum = distribution.read(|index, cumulative| {
+            total = cumulative;
+            if self.parts.buckets {
+                self.line("_bucket", labels, bounds.get(index).map(String::as_str));
+                whole(self.out, cumulative);
+                if let Some(Some(exemplar)) = exemplars.get(index) {
+                    self.out.push_str(" # {trace_id=\"");
+                    self.out.push_str(&exemplar.trace);
+                    self.out.push_str("\"} ");
+                    real(self.out, exemplar.value);
+                    self.out.push(' ');
+                    let _ = write!(self.out, "{:.3}", exemplar.at);
+                }
+                self.out.push('\n');
+            }
+        });
+        if self.parts.count {
+            self.line("_count", labels, None);
+            whole(self.out, total);
+            self.out.push('\n');
+        }
+        if self.parts.sum {
+            self.line("_sum", labels, None);
+            real(self.out, sum);
+            self.out.push('\n');
+        }
+    }
+
+    /// A sample up to its value.
+    fn line(&mut self, suffix: &str, labels: &str, bound: Option<&str>) {
+        let out = &mut *self.out;
+        out.push_str(self.name);
+        out.push_str(suffix);
+        if !labels.is_empty() || bound.is_some() {
+            out.push('{');
+            out.push_str(labels);
+            if let Some(bound) = bound {
+                out.push_str(if labels.is_empty() { "le=\"" } else { ",le=\"" });
+                out.push_str(bound);
+                out.push('"');
+            }
+            out.push('}');
+        }
+        out.push(' ');
+    }
 }
 
 /// Bounds as they are written, `+Inf` last.
@@ -123,55 +216,4 @@ fn bound_texts(family: &Family) -> Vec<String> {
         out
     };
     bounds.map(text).collect()
-}
-
-fn histogram(
-    out: &mut String,
-    name: &str,
-    labels: &str,
-    (distribution, bounds): (&Distribution, &[String]),
-    parts: Parts,
-) {
-    let mut total = 0;
-    let sum = distribution.read(|index, cumulative| {
-        total = cumulative;
-        if parts.buckets {
-            line(
-                out,
-                name,
-                "_bucket",
-                labels,
-                bounds.get(index).map(String::as_str),
-            );
-            whole(out, cumulative);
-            out.push('\n');
-        }
-    });
-    if parts.count {
-        line(out, name, "_count", labels, None);
-        whole(out, total);
-        out.push('\n');
-    }
-    if parts.sum {
-        line(out, name, "_sum", labels, None);
-        real(out, sum);
-        out.push('\n');
-    }
-}
-
-/// A sample up to its value.
-fn line(out: &mut String, name: &str, suffix: &str, labels: &str, bound: Option<&str>) {
-    out.push_str(name);
-    out.push_str(suffix);
-    if !labels.is_empty() || bound.is_some() {
-        out.push('{');
-        out.push_str(labels);
-        if let Some(bound) = bound {
-            out.push_str(if labels.is_empty() { "le=\"" } else { ",le=\"" });
-            out.push_str(bound);
-            out.push('"');
-        }
-        out.push('}');
-    }
-    out.push(' ');
 }

@@ -2,10 +2,11 @@
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
 use metrics::{Counter, CounterFn, Gauge, GaugeFn, Histogram, HistogramFn, Key};
 
+use super::exemplar::Exemplar;
 use crate::catalogue::{Family, FamilyKind};
 use crate::drops::{DropReason, Drops};
 
@@ -89,6 +90,12 @@ impl FamilyStore {
     fn get_or_insert(&self, key: &Key, new: impl FnOnce() -> Series) -> Series {
         let mut series = self.series.write().unwrap_or_else(PoisonError::into_inner);
         series.entry(label_text(key)).or_insert_with(new).clone()
+    }
+
+    /// Forgets the series whose labels `gone` says so of. Handles to them go on, and nobody reads what they record.
+    pub(super) fn forget(&self, gone: impl Fn(&str) -> bool) {
+        let mut series = self.series.write().unwrap_or_else(PoisonError::into_inner);
+        series.retain(|labels, _| !gone(labels));
     }
 
     /// Calls `each` with every series in the order of their labels.
@@ -210,6 +217,8 @@ pub(super) struct Distribution {
     buckets: Box<[AtomicU64]>,
     sum: AtomicU64,
     drops: Arc<Drops>,
+    /// The last exemplar per bucket, once there is one.
+    exemplars: Mutex<Box<[Option<Exemplar>]>>,
 }
 
 impl Distribution {
@@ -220,7 +229,22 @@ impl Distribution {
             buckets,
             sum: AtomicU64::new(0),
             drops,
+            exemplars: Mutex::default(),
         }
+    }
+
+    /// The last exemplar of each bucket; empty if there is none at all.
+    pub(super) fn exemplars(&self) -> Box<[Option<Exemplar>]> {
+        let exemplars = self.exemplars.lock().unwrap_or_else(PoisonError::into_inner);
+        exemplars.clone()
+    }
+
+    fn keep(&self, bucket: usize, exemplar: Exemplar) {
+        let mut exemplars = self.exemplars.lock().unwrap_or_else(PoisonError::into_inner);
+        if exemplars.is_empty() {
+            *exemplars = vec![None; self.buckets.len()].into();
+        }
+        exemplars[bucket] = Some(exemplar);
     }
 
     /// Cumulative counts, one per bound and one for `+Inf`; the sum.
@@ -246,6 +270,9 @@ impl HistogramFn for Distribution {
         }
         let bucket = self.bounds.partition_point(|bound| *bound < value);
         self.buckets[bucket].fetch_add(count as u64, Ordering::Relaxed);
+        if let Some(exemplar) = Exemplar::of(value) {
+            self.keep(bucket, exemplar);
+        }
         let value = value * count as f64;
         if value != 0.0 {
             add_real(&self.sum, |now| now + value);

@@ -1,6 +1,6 @@
 // Generated from telemetry/catalogue.yaml by `cargo run -p omni-telemetry --example regenerate`. Do not edit.
 
-use crate::family::{CounterFamily, FloatCounterFamily, GaugeFamily, HistogramFamily};
+use crate::family::{CounterFamily, FloatCounterFamily, GaugeFamily, HistogramFamily, SummaryFamily};
 
 /// `vllm:omni_num_requests_running`: Requests that at least one stage is working on.
 #[rustfmt::skip]
@@ -14,7 +14,7 @@ pub const OMNI_NUM_REQUESTS_WAITING: GaugeFamily<0> = GaugeFamily::new(1, &[]);
 #[rustfmt::skip]
 pub const OMNI_REQUESTS_SUCCESS_TOTAL: CounterFamily<1> = CounterFamily::new(2, &["finished_reason"]);
 
-/// `vllm:omni_e2e_request_latency_s`: Arrival of a request to the last of its output. Requests that ended naturally.
+/// `vllm:omni_e2e_request_latency_s`: Arrival of a request to the last of its output, without the time its caller took to write it (omni_text_wait_s). Requests that ended naturally.
 #[rustfmt::skip]
 pub const OMNI_E2E_REQUEST_LATENCY_S: HistogramFamily<0> = HistogramFamily::new(3, &[]);
 
@@ -26,7 +26,7 @@ pub const OMNI_PROMPT_TOKENS_TOTAL: CounterFamily<0> = CounterFamily::new(4, &[]
 #[rustfmt::skip]
 pub const OMNI_GENERATION_TOKENS_TOTAL: CounterFamily<0> = CounterFamily::new(5, &[]);
 
-/// `vllm:omni_requests_failed_total`: Requests that did not end naturally, each once, by cause.
+/// `vllm:omni_requests_failed_total`: Requests that did not end naturally, each once, by cause. The server's own failures are stage_error and unknown. The caller's are client_abort (a cancel or a deadline), client_disconnect, client_error (what it asked for cannot be served) and quota; overload, operator, session_limit and shutdown say what ended a request that had begun. One that was turned away before that, for want of room or quota, is in vllm:admission_rejections_total and not here.
 #[rustfmt::skip]
 pub const OMNI_REQUESTS_FAILED_TOTAL: CounterFamily<1> = CounterFamily::new(6, &["reason"]);
 
@@ -34,454 +34,518 @@ pub const OMNI_REQUESTS_FAILED_TOTAL: CounterFamily<1> = CounterFamily::new(6, &
 #[rustfmt::skip]
 pub const OMNI_REQUEST_QUEUE_WAIT_S: HistogramFamily<0> = HistogramFamily::new(7, &[]);
 
+/// `vllm:omni_text_wait_s`: Time in which a request waited for its caller to write: until something could be spoken, and whenever all that had come was spoken. 0 where the text came whole. No family of latencies has this time in it.
+#[rustfmt::skip]
+pub const OMNI_TEXT_WAIT_S: HistogramFamily<0> = HistogramFamily::new(8, &[]);
+
 /// `vllm:omni_stage_gen_time_s`: What a stage took for one request, from hand-over to its last output, its own queue included. Every stage reports.
 #[rustfmt::skip]
-pub const OMNI_STAGE_GEN_TIME_S: HistogramFamily<2> = HistogramFamily::new(8, &["stage", "stage_type"]);
+pub const OMNI_STAGE_GEN_TIME_S: HistogramFamily<2> = HistogramFamily::new(9, &["stage", "stage_type"]);
 
 /// `vllm:omni_stage_waiting_requests`: Requests queued in a stage, summed over its live replicas.
 #[rustfmt::skip]
-pub const OMNI_STAGE_WAITING_REQUESTS: GaugeFamily<1> = GaugeFamily::new(9, &["stage"]);
+pub const OMNI_STAGE_WAITING_REQUESTS: GaugeFamily<1> = GaugeFamily::new(10, &["stage"]);
 
 /// `vllm:omni_stage_starved_total`: Times a request ran out of input in a replica although the stage before should have delivered.
 #[rustfmt::skip]
-pub const OMNI_STAGE_STARVED_TOTAL: CounterFamily<2> = CounterFamily::new(10, &["stage", "replica"]);
+pub const OMNI_STAGE_STARVED_TOTAL: CounterFamily<2> = CounterFamily::new(11, &["stage", "replica"]);
 
 /// `vllm:omni_stage_info`: Always 1. Says which name, kind and device stand behind the ids in stage and replica.
 #[rustfmt::skip]
-pub const OMNI_STAGE_INFO: GaugeFamily<5> = GaugeFamily::new(11, &["stage", "replica", "stage_name", "stage_type", "device"]);
+pub const OMNI_STAGE_INFO: GaugeFamily<5> = GaugeFamily::new(12, &["stage", "replica", "stage_name", "stage_type", "device"]);
 
 /// `vllm:omni_replica_up`: Whether a replica takes work. 0 while it is loaded or restarted, and when it failed, is cordoned or was removed.
 #[rustfmt::skip]
-pub const OMNI_REPLICA_UP: GaugeFamily<2> = GaugeFamily::new(12, &["stage", "replica"]);
+pub const OMNI_REPLICA_UP: GaugeFamily<2> = GaugeFamily::new(13, &["stage", "replica"]);
+
+/// `vllm:omni_replica_deaths_total`: Times a replica died: its thread or its process ended, a step of its model panicked, or it hung and was given up. Replicas that were removed on purpose did not die.
+#[rustfmt::skip]
+pub const OMNI_REPLICA_DEATHS_TOTAL: CounterFamily<2> = CounterFamily::new(14, &["stage", "replica"]);
+
+/// `vllm:omni_replica_restarts_total`: Times a replica took work again after it had died.
+#[rustfmt::skip]
+pub const OMNI_REPLICA_RESTARTS_TOTAL: CounterFamily<2> = CounterFamily::new(15, &["stage", "replica"]);
 
 /// `vllm:omni_stage_stuck_threads`: Threads that were left behind because a step of the model did not return in time. Each holds the memory of a replica. The replica has another thread as long as there are few of them.
 #[rustfmt::skip]
-pub const OMNI_STAGE_STUCK_THREADS: GaugeFamily<1> = GaugeFamily::new(13, &["stage"]);
+pub const OMNI_STAGE_STUCK_THREADS: GaugeFamily<1> = GaugeFamily::new(16, &["stage"]);
 
 /// `vllm:omni_cancel_latency_s`: A caller's cancel (or disappearance) to the moment no stage works on the request any more.
 #[rustfmt::skip]
-pub const OMNI_CANCEL_LATENCY_S: HistogramFamily<0> = HistogramFamily::new(14, &[]);
+pub const OMNI_CANCEL_LATENCY_S: HistogramFamily<0> = HistogramFamily::new(17, &[]);
 
 /// `vllm:omni_build_info`: Always 1. The version of the server.
 #[rustfmt::skip]
-pub const OMNI_BUILD_INFO: GaugeFamily<1> = GaugeFamily::new(15, &["version"]);
+pub const OMNI_BUILD_INFO: GaugeFamily<1> = GaugeFamily::new(18, &["version"]);
 
 /// `vllm:omni_sessions_active`: Sessions open now.
 #[rustfmt::skip]
-pub const OMNI_SESSIONS_ACTIVE: GaugeFamily<0> = GaugeFamily::new(16, &[]);
+pub const OMNI_SESSIONS_ACTIVE: GaugeFamily<0> = GaugeFamily::new(19, &[]);
 
 /// `vllm:omni_sessions_total`: Sessions ever opened.
 #[rustfmt::skip]
-pub const OMNI_SESSIONS_TOTAL: CounterFamily<0> = CounterFamily::new(17, &[]);
+pub const OMNI_SESSIONS_TOTAL: CounterFamily<0> = CounterFamily::new(20, &[]);
 
 /// `vllm:omni_session_duration_s`: How long sessions stayed open.
 #[rustfmt::skip]
-pub const OMNI_SESSION_DURATION_S: HistogramFamily<0> = HistogramFamily::new(18, &[]);
+pub const OMNI_SESSION_DURATION_S: HistogramFamily<0> = HistogramFamily::new(21, &[]);
 
 /// `vllm:admission_rejections_total`: Requests turned away at the door: because a queue was full or the wait in it too long (max_num_queued_*), because as many calls are open as the server takes (max_sessions), or because a quota of the caller's API key is used up, that of open streams (concurrency_limit) or one of a rate (rate_limited).
 #[rustfmt::skip]
-pub const ADMISSION_REJECTIONS_TOTAL: CounterFamily<1> = CounterFamily::new(19, &["reason"]);
+pub const ADMISSION_REJECTIONS_TOTAL: CounterFamily<1> = CounterFamily::new(22, &["reason"]);
 
 /// `vllm:omni_connections_active`: Connections open now that have said something.
 #[rustfmt::skip]
-pub const OMNI_CONNECTIONS_ACTIVE: GaugeFamily<1> = GaugeFamily::new(20, &["listener"]);
+pub const OMNI_CONNECTIONS_ACTIVE: GaugeFamily<1> = GaugeFamily::new(23, &["listener"]);
 
 /// `vllm:omni_connections_total`: Connections by what became of them: served; refused, because as many are open as the server takes (max_connections) or as one address may have (max_connections_per_peer); or come to nothing, because the TLS handshake failed (tls_failed), the peer left (abandoned) or was silent for too long (silent), or too many others were opening (crowded_out).
 #[rustfmt::skip]
-pub const OMNI_CONNECTIONS_TOTAL: CounterFamily<2> = CounterFamily::new(21, &["listener", "result"]);
+pub const OMNI_CONNECTIONS_TOTAL: CounterFamily<2> = CounterFamily::new(24, &["listener", "result"]);
 
 /// `vllm:omni_tls_certificate_expiry_timestamp_s`: When the first certificate of the chain in use expires, since 1970. 0 where connections are not encrypted.
 #[rustfmt::skip]
-pub const OMNI_TLS_CERTIFICATE_EXPIRY_TIMESTAMP_S: GaugeFamily<0> = GaugeFamily::new(22, &[]);
+pub const OMNI_TLS_CERTIFICATE_EXPIRY_TIMESTAMP_S: GaugeFamily<0> = GaugeFamily::new(25, &[]);
 
-/// `vllm:omni_audio_ttfp_s`: Arrival of a request to its first audio packet being handed to the transport.
+/// `vllm:omni_audio_ttfp_s`: From the moment a request could be spoken (text that makes a sentence or was flushed; of an answer, the request for it) to its first audio packet being handed to the transport. What its caller took to write before is in omni_text_wait_s.
 #[rustfmt::skip]
-pub const OMNI_AUDIO_TTFP_S: HistogramFamily<2> = HistogramFamily::new(23, &["stage", "replica"]);
+pub const OMNI_AUDIO_TTFP_S: HistogramFamily<2> = HistogramFamily::new(26, &["stage", "replica"]);
 
 /// `vllm:omni_audio_duration_s`: Playing time of the audio a request was given.
 #[rustfmt::skip]
-pub const OMNI_AUDIO_DURATION_S: HistogramFamily<2> = HistogramFamily::new(24, &["stage", "replica"]);
+pub const OMNI_AUDIO_DURATION_S: HistogramFamily<2> = HistogramFamily::new(27, &["stage", "replica"]);
 
-/// `vllm:omni_audio_rtf`: Time the stages worked on a request over the playing time of its audio. Below 1 is faster than playback.
+/// `vllm:omni_audio_rtf`: Real-time factor: time from the hand-over of a request to the last output of the last stage, queues in stages included, over the playing time of its audio. Waits for the caller's text, and for a listener with no room for more, are left out. Below 1 is faster than playback.
 #[rustfmt::skip]
-pub const OMNI_AUDIO_RTF: HistogramFamily<2> = HistogramFamily::new(25, &["stage", "replica"]);
+pub const OMNI_AUDIO_RTF: HistogramFamily<2> = HistogramFamily::new(28, &["stage", "replica"]);
 
 /// `vllm:omni_audio_frames_total`: Audio frames (samples per channel) handed to callers.
 #[rustfmt::skip]
-pub const OMNI_AUDIO_FRAMES_TOTAL: CounterFamily<2> = CounterFamily::new(26, &["stage", "replica"]);
+pub const OMNI_AUDIO_FRAMES_TOTAL: CounterFamily<2> = CounterFamily::new(29, &["stage", "replica"]);
 
 /// `vllm:omni_audio_underrun_s`: Worst lateness of a request's audio for a player that starts with the first chunk and keeps no buffer. 0 is gapless.
 #[rustfmt::skip]
-pub const OMNI_AUDIO_UNDERRUN_S: HistogramFamily<2> = HistogramFamily::new(27, &["stage", "replica"]);
+pub const OMNI_AUDIO_UNDERRUN_S: HistogramFamily<2> = HistogramFamily::new(30, &["stage", "replica"]);
 
-/// `vllm:omni_audio_continuity_ok_total`: Requests whose worst underrun was at most threshold_ms milliseconds.
+/// `vllm:omni_audio_continuity_ok_total`: Requests whose worst underrun was at most threshold_ms milliseconds. One threshold, as in vLLM-Omni, so that a sum over the family counts every request once; the buckets of omni_audio_underrun_s have others.
 #[rustfmt::skip]
-pub const OMNI_AUDIO_CONTINUITY_OK_TOTAL: CounterFamily<3> = CounterFamily::new(28, &["stage", "replica", "threshold_ms"]);
+pub const OMNI_AUDIO_CONTINUITY_OK_TOTAL: CounterFamily<3> = CounterFamily::new(31, &["stage", "replica", "threshold_ms"]);
 
 /// `vllm:omni_audio_skipped_requests_total`: Requests that ended well and yet gave no audio.
 #[rustfmt::skip]
-pub const OMNI_AUDIO_SKIPPED_REQUESTS_TOTAL: CounterFamily<3> = CounterFamily::new(29, &["stage", "replica", "reason"]);
+pub const OMNI_AUDIO_SKIPPED_REQUESTS_TOTAL: CounterFamily<3> = CounterFamily::new(32, &["stage", "replica", "reason"]);
 
 /// `vllm:omni_audio_chunk_gap_s`: Time between two consecutive chunks of one request being handed to the transport.
 #[rustfmt::skip]
-pub const OMNI_AUDIO_CHUNK_GAP_S: HistogramFamily<2> = HistogramFamily::new(30, &["stage", "replica"]);
+pub const OMNI_AUDIO_CHUNK_GAP_S: HistogramFamily<2> = HistogramFamily::new(33, &["stage", "replica"]);
 
 /// `vllm:omni_audio_playback_lead_s`: How far a listener's audio reaches beyond the playback position when a further chunk arrives. 0 when playback has caught up.
 #[rustfmt::skip]
-pub const OMNI_AUDIO_PLAYBACK_LEAD_S: HistogramFamily<2> = HistogramFamily::new(31, &["stage", "replica"]);
+pub const OMNI_AUDIO_PLAYBACK_LEAD_S: HistogramFamily<2> = HistogramFamily::new(34, &["stage", "replica"]);
 
 /// `vllm:omni_speech_stream_completed_total`: Speech streams that were sent to their end.
 #[rustfmt::skip]
-pub const OMNI_SPEECH_STREAM_COMPLETED_TOTAL: CounterFamily<0> = CounterFamily::new(32, &[]);
+pub const OMNI_SPEECH_STREAM_COMPLETED_TOTAL: CounterFamily<0> = CounterFamily::new(35, &[]);
 
 /// `vllm:omni_speech_stream_aborted_total`: Speech streams that ended early, by cause.
 #[rustfmt::skip]
-pub const OMNI_SPEECH_STREAM_ABORTED_TOTAL: CounterFamily<1> = CounterFamily::new(33, &["reason"]);
+pub const OMNI_SPEECH_STREAM_ABORTED_TOTAL: CounterFamily<1> = CounterFamily::new(36, &["reason"]);
 
 /// `vllm:omni_transfer_size_bytes`: Encoded size of one hop's payload.
 #[rustfmt::skip]
-pub const OMNI_TRANSFER_SIZE_BYTES: HistogramFamily<4> = HistogramFamily::new(34, &["from_stage", "from_replica", "to_stage", "to_replica"]);
+pub const OMNI_TRANSFER_SIZE_BYTES: HistogramFamily<4> = HistogramFamily::new(37, &["from_stage", "from_replica", "to_stage", "to_replica"]);
 
 /// `vllm:omni_transfer_tx_s`: The sender's part of a hop, encoding and hand-over to the edge.
 #[rustfmt::skip]
-pub const OMNI_TRANSFER_TX_S: HistogramFamily<4> = HistogramFamily::new(35, &["from_stage", "from_replica", "to_stage", "to_replica"]);
+pub const OMNI_TRANSFER_TX_S: HistogramFamily<4> = HistogramFamily::new(38, &["from_stage", "from_replica", "to_stage", "to_replica"]);
 
 /// `vllm:omni_transfer_rx_s`: The receiver's part of a hop, taking and decoding.
 #[rustfmt::skip]
-pub const OMNI_TRANSFER_RX_S: HistogramFamily<4> = HistogramFamily::new(36, &["from_stage", "from_replica", "to_stage", "to_replica"]);
+pub const OMNI_TRANSFER_RX_S: HistogramFamily<4> = HistogramFamily::new(39, &["from_stage", "from_replica", "to_stage", "to_replica"]);
 
 /// `vllm:omni_transfer_in_flight_s`: Time a hop was under way, from the end of sending to the start of receiving.
 #[rustfmt::skip]
-pub const OMNI_TRANSFER_IN_FLIGHT_S: HistogramFamily<4> = HistogramFamily::new(37, &["from_stage", "from_replica", "to_stage", "to_replica"]);
+pub const OMNI_TRANSFER_IN_FLIGHT_S: HistogramFamily<4> = HistogramFamily::new(40, &["from_stage", "from_replica", "to_stage", "to_replica"]);
 
 /// `vllm:num_requests_running`: Requests in the running batch.
 #[rustfmt::skip]
-pub const NUM_REQUESTS_RUNNING: GaugeFamily<1> = GaugeFamily::new(38, &["engine"]);
+pub const NUM_REQUESTS_RUNNING: GaugeFamily<1> = GaugeFamily::new(41, &["engine"]);
 
 /// `vllm:num_requests_waiting`: Requests the engine has accepted and is not running, whatever the cause.
 #[rustfmt::skip]
-pub const NUM_REQUESTS_WAITING: GaugeFamily<1> = GaugeFamily::new(39, &["engine"]);
+pub const NUM_REQUESTS_WAITING: GaugeFamily<1> = GaugeFamily::new(42, &["engine"]);
 
 /// `vllm:num_requests_waiting_by_reason`: The waiting requests by cause. The causes add up to num_requests_waiting.
 #[rustfmt::skip]
-pub const NUM_REQUESTS_WAITING_BY_REASON: GaugeFamily<2> = GaugeFamily::new(40, &["engine", "reason"]);
+pub const NUM_REQUESTS_WAITING_BY_REASON: GaugeFamily<2> = GaugeFamily::new(43, &["engine", "reason"]);
 
 /// `vllm:kv_cache_usage_perc`: Share of the KV blocks in use, from 0 to 1. Blocks that are only cached count as free.
 #[rustfmt::skip]
-pub const KV_CACHE_USAGE_PERC: GaugeFamily<1> = GaugeFamily::new(41, &["engine"]);
+pub const KV_CACHE_USAGE_PERC: GaugeFamily<1> = GaugeFamily::new(44, &["engine"]);
 
 /// `vllm:prefix_cache_queries_total`: Tokens looked up in the prefix cache at admission.
 #[rustfmt::skip]
-pub const PREFIX_CACHE_QUERIES_TOTAL: CounterFamily<1> = CounterFamily::new(42, &["engine"]);
+pub const PREFIX_CACHE_QUERIES_TOTAL: CounterFamily<1> = CounterFamily::new(45, &["engine"]);
 
 /// `vllm:prefix_cache_hits_total`: Tokens whose KV the prefix cache had.
 #[rustfmt::skip]
-pub const PREFIX_CACHE_HITS_TOTAL: CounterFamily<1> = CounterFamily::new(43, &["engine"]);
+pub const PREFIX_CACHE_HITS_TOTAL: CounterFamily<1> = CounterFamily::new(46, &["engine"]);
+
+/// `vllm:external_prefix_cache_queries_total`: Tokens looked up in a prefix cache outside the engine. There is none, so it stays 0, as vLLM's does without a KV connector.
+#[rustfmt::skip]
+pub const EXTERNAL_PREFIX_CACHE_QUERIES_TOTAL: CounterFamily<1> = CounterFamily::new(47, &["engine"]);
+
+/// `vllm:external_prefix_cache_hits_total`: Tokens that a prefix cache outside the engine had. There is none, so it stays 0.
+#[rustfmt::skip]
+pub const EXTERNAL_PREFIX_CACHE_HITS_TOTAL: CounterFamily<1> = CounterFamily::new(48, &["engine"]);
+
+/// `vllm:mm_cache_queries_total`: Recordings that were looked for in the cache of encoded audio: one for every recording of a conversation that is answered. Counted at replica 0 of the encoder, whose work a hit saves.
+#[rustfmt::skip]
+pub const MM_CACHE_QUERIES_TOTAL: CounterFamily<1> = CounterFamily::new(49, &["engine"]);
+
+/// `vllm:mm_cache_hits_total`: Recordings whose encoding had been kept, and that no encoder had to hear again.
+#[rustfmt::skip]
+pub const MM_CACHE_HITS_TOTAL: CounterFamily<1> = CounterFamily::new(50, &["engine"]);
 
 /// `vllm:num_preemptions_total`: How often a running request lost its KV blocks and had to go back to waiting.
 #[rustfmt::skip]
-pub const NUM_PREEMPTIONS_TOTAL: CounterFamily<1> = CounterFamily::new(44, &["engine"]);
+pub const NUM_PREEMPTIONS_TOTAL: CounterFamily<1> = CounterFamily::new(51, &["engine"]);
 
 /// `vllm:prompt_tokens_total`: Prompt tokens, cached ones included, of requests that reached their first output.
 #[rustfmt::skip]
-pub const PROMPT_TOKENS_TOTAL: CounterFamily<1> = CounterFamily::new(45, &["engine"]);
+pub const PROMPT_TOKENS_TOTAL: CounterFamily<1> = CounterFamily::new(52, &["engine"]);
 
 /// `vllm:prompt_tokens_by_source_total`: Prompt tokens by where their KV came from. The sources add up to prompt_tokens_total.
 #[rustfmt::skip]
-pub const PROMPT_TOKENS_BY_SOURCE_TOTAL: CounterFamily<2> = CounterFamily::new(46, &["engine", "source"]);
+pub const PROMPT_TOKENS_BY_SOURCE_TOTAL: CounterFamily<2> = CounterFamily::new(53, &["engine", "source"]);
 
 /// `vllm:prompt_tokens_cached_total`: Prompt tokens that needed no prefill.
 #[rustfmt::skip]
-pub const PROMPT_TOKENS_CACHED_TOTAL: CounterFamily<1> = CounterFamily::new(47, &["engine"]);
+pub const PROMPT_TOKENS_CACHED_TOTAL: CounterFamily<1> = CounterFamily::new(54, &["engine"]);
 
 /// `vllm:prompt_tokens_cached_by_source_total`: Tokens found in a cache at admission, by the tier that held them.
 #[rustfmt::skip]
-pub const PROMPT_TOKENS_CACHED_BY_SOURCE_TOTAL: CounterFamily<2> = CounterFamily::new(48, &["engine", "source"]);
+pub const PROMPT_TOKENS_CACHED_BY_SOURCE_TOTAL: CounterFamily<2> = CounterFamily::new(55, &["engine", "source"]);
 
 /// `vllm:generation_tokens_total`: Tokens (or codec frames) the engine made.
 #[rustfmt::skip]
-pub const GENERATION_TOKENS_TOTAL: CounterFamily<1> = CounterFamily::new(49, &["engine"]);
+pub const GENERATION_TOKENS_TOTAL: CounterFamily<1> = CounterFamily::new(56, &["engine"]);
 
 /// `vllm:iteration_tokens_total`: Tokens handled per engine output, computed prompt tokens and new tokens together. A histogram, whatever its name says.
 #[rustfmt::skip]
-pub const ITERATION_TOKENS_TOTAL: HistogramFamily<1> = HistogramFamily::new(50, &["engine"]);
+pub const ITERATION_TOKENS_TOTAL: HistogramFamily<1> = HistogramFamily::new(57, &["engine"]);
 
 /// `vllm:time_to_first_token_seconds`: Arrival at the edge to the first output of the stage.
 #[rustfmt::skip]
-pub const TIME_TO_FIRST_TOKEN_SECONDS: HistogramFamily<1> = HistogramFamily::new(51, &["engine"]);
+pub const TIME_TO_FIRST_TOKEN_SECONDS: HistogramFamily<1> = HistogramFamily::new(58, &["engine"]);
 
 /// `vllm:inter_token_latency_seconds`: Time between two consecutive outputs of a request. A preemption in between is part of it.
 #[rustfmt::skip]
-pub const INTER_TOKEN_LATENCY_SECONDS: HistogramFamily<1> = HistogramFamily::new(52, &["engine"]);
+pub const INTER_TOKEN_LATENCY_SECONDS: HistogramFamily<1> = HistogramFamily::new(59, &["engine"]);
 
 /// `vllm:request_time_per_output_token_seconds`: Mean decode time per token of a finished request. 0 for a request of one token.
 #[rustfmt::skip]
-pub const REQUEST_TIME_PER_OUTPUT_TOKEN_SECONDS: HistogramFamily<1> = HistogramFamily::new(53, &["engine"]);
+pub const REQUEST_TIME_PER_OUTPUT_TOKEN_SECONDS: HistogramFamily<1> = HistogramFamily::new(60, &["engine"]);
 
 /// `vllm:e2e_request_latency_seconds`: Arrival at the edge to the last output of the stage.
 #[rustfmt::skip]
-pub const E2E_REQUEST_LATENCY_SECONDS: HistogramFamily<1> = HistogramFamily::new(54, &["engine"]);
+pub const E2E_REQUEST_LATENCY_SECONDS: HistogramFamily<1> = HistogramFamily::new(61, &["engine"]);
 
 /// `vllm:request_queue_time_seconds`: Wait in the stage's queue until the request was first scheduled.
 #[rustfmt::skip]
-pub const REQUEST_QUEUE_TIME_SECONDS: HistogramFamily<1> = HistogramFamily::new(55, &["engine"]);
+pub const REQUEST_QUEUE_TIME_SECONDS: HistogramFamily<1> = HistogramFamily::new(62, &["engine"]);
 
 /// `vllm:request_inference_time_seconds`: First scheduling to the last token, preempted time included.
 #[rustfmt::skip]
-pub const REQUEST_INFERENCE_TIME_SECONDS: HistogramFamily<1> = HistogramFamily::new(56, &["engine"]);
+pub const REQUEST_INFERENCE_TIME_SECONDS: HistogramFamily<1> = HistogramFamily::new(63, &["engine"]);
 
 /// `vllm:request_prefill_time_seconds`: First scheduling to the first token.
 #[rustfmt::skip]
-pub const REQUEST_PREFILL_TIME_SECONDS: HistogramFamily<1> = HistogramFamily::new(57, &["engine"]);
+pub const REQUEST_PREFILL_TIME_SECONDS: HistogramFamily<1> = HistogramFamily::new(64, &["engine"]);
 
 /// `vllm:request_decode_time_seconds`: First token to last token.
 #[rustfmt::skip]
-pub const REQUEST_DECODE_TIME_SECONDS: HistogramFamily<1> = HistogramFamily::new(58, &["engine"]);
+pub const REQUEST_DECODE_TIME_SECONDS: HistogramFamily<1> = HistogramFamily::new(65, &["engine"]);
 
 /// `vllm:request_prompt_tokens`: Prompt length of finished requests.
 #[rustfmt::skip]
-pub const REQUEST_PROMPT_TOKENS: HistogramFamily<1> = HistogramFamily::new(59, &["engine"]);
+pub const REQUEST_PROMPT_TOKENS: HistogramFamily<1> = HistogramFamily::new(66, &["engine"]);
 
 /// `vllm:request_generation_tokens`: Output length of finished requests.
 #[rustfmt::skip]
-pub const REQUEST_GENERATION_TOKENS: HistogramFamily<1> = HistogramFamily::new(60, &["engine"]);
+pub const REQUEST_GENERATION_TOKENS: HistogramFamily<1> = HistogramFamily::new(67, &["engine"]);
 
 /// `vllm:request_max_num_generation_tokens`: Longest output among the sequences of a request. Here a request is one sequence.
 #[rustfmt::skip]
-pub const REQUEST_MAX_NUM_GENERATION_TOKENS: HistogramFamily<1> = HistogramFamily::new(61, &["engine"]);
+pub const REQUEST_MAX_NUM_GENERATION_TOKENS: HistogramFamily<1> = HistogramFamily::new(68, &["engine"]);
 
 /// `vllm:request_prefill_kv_computed_tokens`: Prompt tokens of finished requests whose KV had to be computed.
 #[rustfmt::skip]
-pub const REQUEST_PREFILL_KV_COMPUTED_TOKENS: HistogramFamily<1> = HistogramFamily::new(62, &["engine"]);
+pub const REQUEST_PREFILL_KV_COMPUTED_TOKENS: HistogramFamily<1> = HistogramFamily::new(69, &["engine"]);
 
 /// `vllm:request_num_preemptions`: How often finished requests had been preempted. Never counts as 0.
 #[rustfmt::skip]
-pub const REQUEST_NUM_PREEMPTIONS: HistogramFamily<1> = HistogramFamily::new(63, &["engine"]);
+pub const REQUEST_NUM_PREEMPTIONS: HistogramFamily<1> = HistogramFamily::new(70, &["engine"]);
 
 /// `vllm:request_params_n`: Sequences asked for per request.
 #[rustfmt::skip]
-pub const REQUEST_PARAMS_N: HistogramFamily<1> = HistogramFamily::new(64, &["engine"]);
+pub const REQUEST_PARAMS_N: HistogramFamily<1> = HistogramFamily::new(71, &["engine"]);
 
 /// `vllm:request_params_max_tokens`: Limit on new tokens of finished requests, where one was set.
 #[rustfmt::skip]
-pub const REQUEST_PARAMS_MAX_TOKENS: HistogramFamily<1> = HistogramFamily::new(65, &["engine"]);
+pub const REQUEST_PARAMS_MAX_TOKENS: HistogramFamily<1> = HistogramFamily::new(72, &["engine"]);
 
 /// `vllm:request_success_total`: Requests the engine is done with, by reason. Aborts and errors are in it too, also those of callers that went away.
 #[rustfmt::skip]
-pub const REQUEST_SUCCESS_TOTAL: CounterFamily<2> = CounterFamily::new(66, &["engine", "finished_reason"]);
+pub const REQUEST_SUCCESS_TOTAL: CounterFamily<2> = CounterFamily::new(73, &["engine", "finished_reason"]);
 
 /// `vllm:engine_sleep_state`: Which sleep state an engine is in. Engines here do not sleep, so awake is 1.
 #[rustfmt::skip]
-pub const ENGINE_SLEEP_STATE: GaugeFamily<2> = GaugeFamily::new(67, &["engine", "sleep_state"]);
+pub const ENGINE_SLEEP_STATE: GaugeFamily<2> = GaugeFamily::new(74, &["engine", "sleep_state"]);
 
-/// `vllm:cache_config_info`: Always 1. The KV cache an engine was given.
+/// `vllm:cache_config_info`: Always 1. The KV cache an engine was given, with vLLM's names and Python's words. What there is no setting for here has the value that says so, such as 0 of cpu_offload_gb and None of gpu_memory_utilization (blocks are asked for by number).
 #[rustfmt::skip]
-pub const CACHE_CONFIG_INFO: GaugeFamily<8> = GaugeFamily::new(68, &["block_size", "cache_dtype", "enable_prefix_caching", "kv_cache_max_concurrency", "kv_cache_memory_bytes", "kv_cache_size_tokens", "num_gpu_blocks", "engine"]);
+pub const CACHE_CONFIG_INFO: GaugeFamily<15> = GaugeFamily::new(75, &["block_size", "cache_dtype", "calculate_kv_scales", "cpu_offload_gb", "enable_prefix_caching", "gpu_memory_utilization", "is_attention_free", "kv_cache_max_concurrency", "kv_cache_memory_bytes", "kv_cache_size_tokens", "num_cpu_blocks", "num_gpu_blocks", "sliding_window", "swap_space", "engine"]);
 
 /// `grpc_server_started_total`: Calls the server began to handle.
 #[rustfmt::skip]
-pub const GRPC_SERVER_STARTED_TOTAL: CounterFamily<3> = CounterFamily::new(69, &["grpc_type", "grpc_service", "grpc_method"]);
+pub const GRPC_SERVER_STARTED_TOTAL: CounterFamily<3> = CounterFamily::new(76, &["grpc_type", "grpc_service", "grpc_method"]);
 
 /// `grpc_server_handled_total`: Calls that ended, by status code.
 #[rustfmt::skip]
-pub const GRPC_SERVER_HANDLED_TOTAL: CounterFamily<4> = CounterFamily::new(70, &["grpc_type", "grpc_service", "grpc_method", "grpc_code"]);
+pub const GRPC_SERVER_HANDLED_TOTAL: CounterFamily<4> = CounterFamily::new(77, &["grpc_type", "grpc_service", "grpc_method", "grpc_code"]);
 
 /// `grpc_server_msg_received_total`: Messages received from callers.
 #[rustfmt::skip]
-pub const GRPC_SERVER_MSG_RECEIVED_TOTAL: CounterFamily<3> = CounterFamily::new(71, &["grpc_type", "grpc_service", "grpc_method"]);
+pub const GRPC_SERVER_MSG_RECEIVED_TOTAL: CounterFamily<3> = CounterFamily::new(78, &["grpc_type", "grpc_service", "grpc_method"]);
 
 /// `grpc_server_msg_sent_total`: Messages sent to callers.
 #[rustfmt::skip]
-pub const GRPC_SERVER_MSG_SENT_TOTAL: CounterFamily<3> = CounterFamily::new(72, &["grpc_type", "grpc_service", "grpc_method"]);
+pub const GRPC_SERVER_MSG_SENT_TOTAL: CounterFamily<3> = CounterFamily::new(79, &["grpc_type", "grpc_service", "grpc_method"]);
 
 /// `grpc_server_handling_seconds`: How long calls took, to the end of their stream.
 #[rustfmt::skip]
-pub const GRPC_SERVER_HANDLING_SECONDS: HistogramFamily<3> = HistogramFamily::new(73, &["grpc_type", "grpc_service", "grpc_method"]);
+pub const GRPC_SERVER_HANDLING_SECONDS: HistogramFamily<3> = HistogramFamily::new(80, &["grpc_type", "grpc_service", "grpc_method"]);
+
+/// `http_requests_total`: Total number of requests by method, status and handler.
+#[rustfmt::skip]
+pub const HTTP_REQUESTS_TOTAL: CounterFamily<3> = CounterFamily::new(81, &["handler", "method", "status"]);
+
+/// `http_request_size_bytes`: Content length of incoming requests by handler. 0 where the request does not say it.
+#[rustfmt::skip]
+pub const HTTP_REQUEST_SIZE_BYTES: SummaryFamily<1> = SummaryFamily::new(82, &["handler"]);
+
+/// `http_response_size_bytes`: Content length of outgoing responses by handler. 0 for what is streamed.
+#[rustfmt::skip]
+pub const HTTP_RESPONSE_SIZE_BYTES: SummaryFamily<1> = SummaryFamily::new(83, &["handler"]);
+
+/// `http_request_duration_highr_seconds`: Latency with many buckets but no API specific labels.
+#[rustfmt::skip]
+pub const HTTP_REQUEST_DURATION_HIGHR_SECONDS: HistogramFamily<0> = HistogramFamily::new(84, &[]);
+
+/// `http_request_duration_seconds`: Latency with only few buckets by handler.
+#[rustfmt::skip]
+pub const HTTP_REQUEST_DURATION_SECONDS: HistogramFamily<2> = HistogramFamily::new(85, &["handler", "method"]);
 
 /// `process_cpu_seconds_total`: Processor time used, in user and kernel mode.
 #[rustfmt::skip]
-pub const PROCESS_CPU_SECONDS_TOTAL: FloatCounterFamily<0> = FloatCounterFamily::new(74, &[]);
+pub const PROCESS_CPU_SECONDS_TOTAL: FloatCounterFamily<0> = FloatCounterFamily::new(86, &[]);
 
 /// `process_resident_memory_bytes`: Memory that is resident.
 #[rustfmt::skip]
-pub const PROCESS_RESIDENT_MEMORY_BYTES: GaugeFamily<0> = GaugeFamily::new(75, &[]);
+pub const PROCESS_RESIDENT_MEMORY_BYTES: GaugeFamily<0> = GaugeFamily::new(87, &[]);
 
 /// `process_virtual_memory_bytes`: Address space in use.
 #[rustfmt::skip]
-pub const PROCESS_VIRTUAL_MEMORY_BYTES: GaugeFamily<0> = GaugeFamily::new(76, &[]);
+pub const PROCESS_VIRTUAL_MEMORY_BYTES: GaugeFamily<0> = GaugeFamily::new(88, &[]);
 
 /// `process_start_time_seconds`: Start of the process, since 1970.
 #[rustfmt::skip]
-pub const PROCESS_START_TIME_SECONDS: GaugeFamily<0> = GaugeFamily::new(77, &[]);
+pub const PROCESS_START_TIME_SECONDS: GaugeFamily<0> = GaugeFamily::new(89, &[]);
 
 /// `process_open_fds`: File descriptors that are open.
 #[rustfmt::skip]
-pub const PROCESS_OPEN_FDS: GaugeFamily<0> = GaugeFamily::new(78, &[]);
+pub const PROCESS_OPEN_FDS: GaugeFamily<0> = GaugeFamily::new(90, &[]);
 
 /// `process_max_fds`: File descriptors that may be open.
 #[rustfmt::skip]
-pub const PROCESS_MAX_FDS: GaugeFamily<0> = GaugeFamily::new(79, &[]);
+pub const PROCESS_MAX_FDS: GaugeFamily<0> = GaugeFamily::new(91, &[]);
+
+/// `vllm:omni_stage_process_cpu_seconds_total`: Processor time used by the processes of a replica, those that have ended included.
+#[rustfmt::skip]
+pub const OMNI_STAGE_PROCESS_CPU_SECONDS_TOTAL: FloatCounterFamily<2> = FloatCounterFamily::new(92, &["stage", "replica"]);
+
+/// `vllm:omni_stage_process_resident_memory_bytes`: Memory of the replica's process that is resident. 0 while there is none.
+#[rustfmt::skip]
+pub const OMNI_STAGE_PROCESS_RESIDENT_MEMORY_BYTES: GaugeFamily<2> = GaugeFamily::new(93, &["stage", "replica"]);
+
+/// `vllm:omni_stage_process_start_time_seconds`: Start of the replica's process, since 1970.
+#[rustfmt::skip]
+pub const OMNI_STAGE_PROCESS_START_TIME_SECONDS: GaugeFamily<2> = GaugeFamily::new(94, &["stage", "replica"]);
 
 /// `vllm:omni_host_cpu_ratio`: Share of the machine's processor time that was busy since the reading before.
 #[rustfmt::skip]
-pub const OMNI_HOST_CPU_RATIO: GaugeFamily<0> = GaugeFamily::new(80, &[]);
+pub const OMNI_HOST_CPU_RATIO: GaugeFamily<0> = GaugeFamily::new(95, &[]);
 
 /// `vllm:omni_host_memory_total_bytes`: Memory of the machine.
 #[rustfmt::skip]
-pub const OMNI_HOST_MEMORY_TOTAL_BYTES: GaugeFamily<0> = GaugeFamily::new(81, &[]);
+pub const OMNI_HOST_MEMORY_TOTAL_BYTES: GaugeFamily<0> = GaugeFamily::new(96, &[]);
 
 /// `vllm:omni_host_memory_available_bytes`: Memory that can be had without swapping.
 #[rustfmt::skip]
-pub const OMNI_HOST_MEMORY_AVAILABLE_BYTES: GaugeFamily<0> = GaugeFamily::new(82, &[]);
+pub const OMNI_HOST_MEMORY_AVAILABLE_BYTES: GaugeFamily<0> = GaugeFamily::new(97, &[]);
 
 /// `vllm:omni_host_disk_total_bytes`: Size of the root file system.
 #[rustfmt::skip]
-pub const OMNI_HOST_DISK_TOTAL_BYTES: GaugeFamily<0> = GaugeFamily::new(83, &[]);
+pub const OMNI_HOST_DISK_TOTAL_BYTES: GaugeFamily<0> = GaugeFamily::new(98, &[]);
 
-/// `vllm:omni_host_disk_available_bytes`: Room left in the root file system.
+/// `vllm:omni_host_disk_used_bytes`: Room taken in the root file system, as df counts it. What is kept for the superuser is neither taken nor available.
 #[rustfmt::skip]
-pub const OMNI_HOST_DISK_AVAILABLE_BYTES: GaugeFamily<0> = GaugeFamily::new(84, &[]);
+pub const OMNI_HOST_DISK_USED_BYTES: GaugeFamily<0> = GaugeFamily::new(99, &[]);
+
+/// `vllm:omni_host_disk_available_bytes`: Room left in the root file system, as df counts it.
+#[rustfmt::skip]
+pub const OMNI_HOST_DISK_AVAILABLE_BYTES: GaugeFamily<0> = GaugeFamily::new(100, &[]);
 
 /// `vllm:omni_gpu_utilization_ratio`: Share of the last sampling period in which a kernel ran.
 #[rustfmt::skip]
-pub const OMNI_GPU_UTILIZATION_RATIO: GaugeFamily<1> = GaugeFamily::new(85, &["device"]);
+pub const OMNI_GPU_UTILIZATION_RATIO: GaugeFamily<1> = GaugeFamily::new(101, &["device"]);
 
 /// `vllm:omni_gpu_memory_controller_ratio`: Share of the last sampling period in which device memory was read or written.
 #[rustfmt::skip]
-pub const OMNI_GPU_MEMORY_CONTROLLER_RATIO: GaugeFamily<1> = GaugeFamily::new(86, &["device"]);
+pub const OMNI_GPU_MEMORY_CONTROLLER_RATIO: GaugeFamily<1> = GaugeFamily::new(102, &["device"]);
 
 /// `vllm:omni_gpu_memory_used_bytes`: Device memory in use, by all processes.
 #[rustfmt::skip]
-pub const OMNI_GPU_MEMORY_USED_BYTES: GaugeFamily<1> = GaugeFamily::new(87, &["device"]);
+pub const OMNI_GPU_MEMORY_USED_BYTES: GaugeFamily<1> = GaugeFamily::new(103, &["device"]);
 
 /// `vllm:omni_gpu_memory_total_bytes`: Device memory.
 #[rustfmt::skip]
-pub const OMNI_GPU_MEMORY_TOTAL_BYTES: GaugeFamily<1> = GaugeFamily::new(88, &["device"]);
+pub const OMNI_GPU_MEMORY_TOTAL_BYTES: GaugeFamily<1> = GaugeFamily::new(104, &["device"]);
 
 /// `vllm:omni_gpu_power_watts`: Power drawn.
 #[rustfmt::skip]
-pub const OMNI_GPU_POWER_WATTS: GaugeFamily<1> = GaugeFamily::new(89, &["device"]);
+pub const OMNI_GPU_POWER_WATTS: GaugeFamily<1> = GaugeFamily::new(105, &["device"]);
 
 /// `vllm:omni_gpu_temperature_celsius`: Temperature of the device.
 #[rustfmt::skip]
-pub const OMNI_GPU_TEMPERATURE_CELSIUS: GaugeFamily<1> = GaugeFamily::new(90, &["device"]);
+pub const OMNI_GPU_TEMPERATURE_CELSIUS: GaugeFamily<1> = GaugeFamily::new(106, &["device"]);
 
 /// `vllm:omni_gpu_kernel_launches_total`: Kernels launched, one by one (single) or in graphs, for which the host works once per graph (graph).
 #[rustfmt::skip]
-pub const OMNI_GPU_KERNEL_LAUNCHES_TOTAL: CounterFamily<2> = CounterFamily::new(91, &["device", "via"]);
+pub const OMNI_GPU_KERNEL_LAUNCHES_TOTAL: CounterFamily<2> = CounterFamily::new(107, &["device", "via"]);
 
 /// `vllm:omni_gpu_graphs_recorded_total`: Graphs recorded. Many after the start mean that steps of new sizes keep coming.
 #[rustfmt::skip]
-pub const OMNI_GPU_GRAPHS_RECORDED_TOTAL: CounterFamily<1> = CounterFamily::new(92, &["device"]);
+pub const OMNI_GPU_GRAPHS_RECORDED_TOTAL: CounterFamily<1> = CounterFamily::new(108, &["device"]);
 
 /// `vllm:omni_gpu_graph_replays_total`: Graphs launched again after they were recorded.
 #[rustfmt::skip]
-pub const OMNI_GPU_GRAPH_REPLAYS_TOTAL: CounterFamily<1> = CounterFamily::new(93, &["device"]);
+pub const OMNI_GPU_GRAPH_REPLAYS_TOTAL: CounterFamily<1> = CounterFamily::new(109, &["device"]);
 
 /// `vllm:omni_gpu_graph_fallbacks_total`: Steps that were to be a graph and could not be. Their kernels are launched one by one, with the same result, but it takes longer; the log says why.
 #[rustfmt::skip]
-pub const OMNI_GPU_GRAPH_FALLBACKS_TOTAL: CounterFamily<1> = CounterFamily::new(94, &["device"]);
+pub const OMNI_GPU_GRAPH_FALLBACKS_TOTAL: CounterFamily<1> = CounterFamily::new(110, &["device"]);
 
 /// `vllm:omni_metrics_dropped_total`: Series or updates that were refused, by cause.
 #[rustfmt::skip]
-pub const OMNI_METRICS_DROPPED_TOTAL: CounterFamily<1> = CounterFamily::new(95, &["reason"]);
+pub const OMNI_METRICS_DROPPED_TOTAL: CounterFamily<1> = CounterFamily::new(111, &["reason"]);
 
 /// `vllm:omni_metrics_scrapes_total`: Times the metrics were read over HTTP.
 #[rustfmt::skip]
-pub const OMNI_METRICS_SCRAPES_TOTAL: CounterFamily<0> = CounterFamily::new(96, &[]);
+pub const OMNI_METRICS_SCRAPES_TOTAL: CounterFamily<0> = CounterFamily::new(112, &[]);
 
 /// `vllm:omni_metrics_push_total`: Pushes to the gateway, by result. Stays at zero without a gateway.
 #[rustfmt::skip]
-pub const OMNI_METRICS_PUSH_TOTAL: CounterFamily<1> = CounterFamily::new(97, &["result"]);
+pub const OMNI_METRICS_PUSH_TOTAL: CounterFamily<1> = CounterFamily::new(113, &["result"]);
 
 /// `vllm:omni_metrics_last_push_success_timestamp_s`: When a push last succeeded, since 1970. 0 until one has.
 #[rustfmt::skip]
-pub const OMNI_METRICS_LAST_PUSH_SUCCESS_TIMESTAMP_S: GaugeFamily<0> = GaugeFamily::new(98, &[]);
+pub const OMNI_METRICS_LAST_PUSH_SUCCESS_TIMESTAMP_S: GaugeFamily<0> = GaugeFamily::new(114, &[]);
 
 /// `vllm:omni_trace_spans_total`: Spans of traced requests, by what became of them (failed was not taken by the collector, dropped found the queue full). Stays at zero without an endpoint for traces.
 #[rustfmt::skip]
-pub const OMNI_TRACE_SPANS_TOTAL: CounterFamily<1> = CounterFamily::new(99, &["result"]);
+pub const OMNI_TRACE_SPANS_TOTAL: CounterFamily<1> = CounterFamily::new(115, &["result"]);
 
-/// `Requests2XX`: Answers that succeeded.
+/// `Requests2XX`: Calls of the API, by gRPC or HTTP, that succeeded.
 #[rustfmt::skip]
-pub const TS_REQUESTS_2XX: CounterFamily<1> = CounterFamily::new(100, &["Level"]);
+pub const TS_REQUESTS_2XX: CounterFamily<1> = CounterFamily::new(116, &["Level"]);
 
-/// `Requests4XX`: Answers that blamed the caller.
+/// `Requests4XX`: Calls of the API, by gRPC or HTTP, whose answer blamed the caller.
 #[rustfmt::skip]
-pub const TS_REQUESTS_4XX: CounterFamily<1> = CounterFamily::new(101, &["Level"]);
+pub const TS_REQUESTS_4XX: CounterFamily<1> = CounterFamily::new(117, &["Level"]);
 
-/// `Requests5XX`: Answers that blamed the server.
+/// `Requests5XX`: Calls of the API, by gRPC or HTTP, whose answer blamed the server.
 #[rustfmt::skip]
-pub const TS_REQUESTS_5XX: CounterFamily<1> = CounterFamily::new(102, &["Level"]);
+pub const TS_REQUESTS_5XX: CounterFamily<1> = CounterFamily::new(118, &["Level"]);
 
 /// `ts_inference_requests_total`: Inference requests that arrived.
 #[rustfmt::skip]
-pub const TS_INFERENCE_REQUESTS_TOTAL: CounterFamily<1> = CounterFamily::new(103, &["model_version"]);
+pub const TS_INFERENCE_REQUESTS_TOTAL: CounterFamily<1> = CounterFamily::new(119, &["model_version"]);
 
-/// `ts_inference_latency_microseconds`: Arrival to answer, summed.
+/// `ts_inference_latency_microseconds`: Arrival to answer, summed, without waits for the caller's text.
 #[rustfmt::skip]
-pub const TS_INFERENCE_LATENCY_MICROSECONDS: FloatCounterFamily<1> = FloatCounterFamily::new(104, &["model_version"]);
+pub const TS_INFERENCE_LATENCY_MICROSECONDS: FloatCounterFamily<1> = FloatCounterFamily::new(120, &["model_version"]);
 
 /// `ts_queue_latency_microseconds`: Time in queues, summed.
 #[rustfmt::skip]
-pub const TS_QUEUE_LATENCY_MICROSECONDS: FloatCounterFamily<1> = FloatCounterFamily::new(105, &["model_version"]);
+pub const TS_QUEUE_LATENCY_MICROSECONDS: FloatCounterFamily<1> = FloatCounterFamily::new(121, &["model_version"]);
 
 /// `QueueTime`: Time the last request spent in a queue.
 #[rustfmt::skip]
-pub const TS_QUEUE_TIME: GaugeFamily<1> = GaugeFamily::new(106, &["Level"]);
+pub const TS_QUEUE_TIME: GaugeFamily<1> = GaugeFamily::new(122, &["Level"]);
 
-/// `WorkerThreadTime`: Time of the last request that was neither queue nor model.
+/// `WorkerThreadTime`: Time of the last request after the model's last output, spent on rendering, encoding and sending.
 #[rustfmt::skip]
-pub const TS_WORKER_THREAD_TIME: GaugeFamily<1> = GaugeFamily::new(107, &["Level"]);
+pub const TS_WORKER_THREAD_TIME: GaugeFamily<1> = GaugeFamily::new(123, &["Level"]);
 
 /// `WorkerLoadTime`: Time a worker took to load its model.
 #[rustfmt::skip]
-pub const TS_WORKER_LOAD_TIME: GaugeFamily<2> = GaugeFamily::new(108, &["WorkerName", "Level"]);
+pub const TS_WORKER_LOAD_TIME: GaugeFamily<2> = GaugeFamily::new(124, &["WorkerName", "Level"]);
 
-/// `HandlerTime`: Time the model was busy with the last request.
+/// `HandlerTime`: Time that steps of the model took for the last request, at most its PredictionTime (steps of different stages overlap).
 #[rustfmt::skip]
-pub const TS_HANDLER_TIME: GaugeFamily<2> = GaugeFamily::new(109, &["ModelName", "Level"]);
+pub const TS_HANDLER_TIME: GaugeFamily<2> = GaugeFamily::new(125, &["ModelName", "Level"]);
 
-/// `PredictionTime`: Time from hand-over to the model to its answer, of the last request.
+/// `PredictionTime`: Time from the model's first step to its last output, of the last request.
 #[rustfmt::skip]
-pub const TS_PREDICTION_TIME: GaugeFamily<2> = GaugeFamily::new(110, &["ModelName", "Level"]);
+pub const TS_PREDICTION_TIME: GaugeFamily<2> = GaugeFamily::new(126, &["ModelName", "Level"]);
 
 /// `CPUUtilization`: Share of the machine's processor time that is busy.
 #[rustfmt::skip]
-pub const TS_CPUUTILIZATION: GaugeFamily<1> = GaugeFamily::new(111, &["Level"]);
+pub const TS_CPUUTILIZATION: GaugeFamily<1> = GaugeFamily::new(127, &["Level"]);
 
 /// `MemoryUsed`: Memory in use.
 #[rustfmt::skip]
-pub const TS_MEMORY_USED: GaugeFamily<1> = GaugeFamily::new(112, &["Level"]);
+pub const TS_MEMORY_USED: GaugeFamily<1> = GaugeFamily::new(128, &["Level"]);
 
 /// `MemoryAvailable`: Memory that can be had.
 #[rustfmt::skip]
-pub const TS_MEMORY_AVAILABLE: GaugeFamily<1> = GaugeFamily::new(113, &["Level"]);
+pub const TS_MEMORY_AVAILABLE: GaugeFamily<1> = GaugeFamily::new(129, &["Level"]);
 
 /// `MemoryUtilization`: Share of the memory in use.
 #[rustfmt::skip]
-pub const TS_MEMORY_UTILIZATION: GaugeFamily<1> = GaugeFamily::new(114, &["Level"]);
+pub const TS_MEMORY_UTILIZATION: GaugeFamily<1> = GaugeFamily::new(130, &["Level"]);
 
 /// `DiskUsage`: Room in use on the root file system.
 #[rustfmt::skip]
-pub const TS_DISK_USAGE: GaugeFamily<1> = GaugeFamily::new(115, &["Level"]);
+pub const TS_DISK_USAGE: GaugeFamily<1> = GaugeFamily::new(131, &["Level"]);
 
 /// `DiskAvailable`: Room left on the root file system.
 #[rustfmt::skip]
-pub const TS_DISK_AVAILABLE: GaugeFamily<1> = GaugeFamily::new(116, &["Level"]);
+pub const TS_DISK_AVAILABLE: GaugeFamily<1> = GaugeFamily::new(132, &["Level"]);
 
-/// `DiskUtilization`: Share of the root file system in use.
+/// `DiskUtilization`: Share of the root file system in use, as df counts it.
 #[rustfmt::skip]
-pub const TS_DISK_UTILIZATION: GaugeFamily<1> = GaugeFamily::new(117, &["Level"]);
+pub const TS_DISK_UTILIZATION: GaugeFamily<1> = GaugeFamily::new(133, &["Level"]);
 
 /// `GPUUtilization`: Share of time in which a kernel ran.
 #[rustfmt::skip]
-pub const TS_GPUUTILIZATION: GaugeFamily<2> = GaugeFamily::new(118, &["Level", "DeviceId"]);
+pub const TS_GPUUTILIZATION: GaugeFamily<2> = GaugeFamily::new(134, &["Level", "DeviceId"]);
 
 /// `GPUMemoryUsed`: Device memory in use.
 #[rustfmt::skip]
-pub const TS_GPUMEMORY_USED: GaugeFamily<2> = GaugeFamily::new(119, &["Level", "DeviceId"]);
+pub const TS_GPUMEMORY_USED: GaugeFamily<2> = GaugeFamily::new(135, &["Level", "DeviceId"]);
 
 /// `GPUMemoryUtilization`: Share of the device memory in use.
 #[rustfmt::skip]
-pub const TS_GPUMEMORY_UTILIZATION: GaugeFamily<2> = GaugeFamily::new(120, &["Level", "DeviceId"]);
+pub const TS_GPUMEMORY_UTILIZATION: GaugeFamily<2> = GaugeFamily::new(136, &["Level", "DeviceId"]);

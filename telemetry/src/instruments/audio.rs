@@ -10,7 +10,7 @@ use crate::meter::Meter;
 use crate::records::{AudioRecord, Replica};
 
 /// Worst underruns, in milliseconds, up to which a request counts as continuous (inclusive).
-const THRESHOLDS: [(u64, &str); 3] = [(50, "50"), (100, "100"), (200, "200")];
+const THRESHOLDS: [(u64, &str); 1] = [(100, "100")];
 
 /// Records audio. One per replica of the stage that gives it.
 #[derive(Debug)]

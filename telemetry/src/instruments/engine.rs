@@ -1,7 +1,7 @@
 //! One engine: vLLM's families. Held by the replica that drives it.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use metrics::{Counter, Gauge, Histogram};
@@ -49,6 +49,9 @@ pub struct EngineInstruments {
     sizes: Sizes,
     success: [Counter; FinishReason::ALL.len()],
     starved: Counter,
+    restarts: Counter,
+    /// Its model was there once.
+    loaded: AtomicBool,
 }
 
 #[derive(Debug)]
@@ -99,6 +102,12 @@ impl EngineInstruments {
         for tier in ["host", "p2p", "disk", "external_unspecified"] {
             cached_by(tier).increment(0);
         }
+        for never in [
+            f::EXTERNAL_PREFIX_CACHE_QUERIES_TOTAL,
+            f::EXTERNAL_PREFIX_CACHE_HITS_TOTAL,
+        ] {
+            meter.counter(never, e).increment(0);
+        }
         let (stage, replica) = super::pipeline::ids(replica);
         Ok(Self {
             gauges: Arc::new(SchedulerGauges::new(meter, index)),
@@ -112,6 +121,8 @@ impl EngineInstruments {
             success: FinishReason::ALL
                 .map(|reason| meter.counter(f::REQUEST_SUCCESS_TOTAL, [index, reason.label()])),
             starved: meter.counter(f::OMNI_STAGE_STARVED_TOTAL, [&stage, &replica]),
+            restarts: meter.counter(f::OMNI_REPLICA_RESTARTS_TOTAL, [&stage, &replica]),
+            loaded: AtomicBool::new(false),
             meter: meter.clone(),
             engine: engine.clone(),
             log: None,
@@ -131,6 +142,13 @@ impl EngineInstruments {
         Arc::clone(&self.gauges) as Arc<dyn Collector>
     }
 
+    /// Its model is built: for the first time, or again after the replica died.
+    pub fn loaded(&self) {
+        if self.loaded.swap(true, Ordering::AcqRel) {
+            self.restarts.increment(1);
+        }
+    }
+
     /// The engine has its KV cache.
     pub fn initialised(&self, cache: &CacheConfig) {
         let tokens = cache.blocks * u64::from(cache.block_size);
@@ -140,11 +158,18 @@ impl EngineInstruments {
         let values = [
             cache.block_size.to_string(),
             cache.dtype.clone(),
+            "False".to_owned(),
+            "0".to_owned(),
             prefix_caching.to_owned(),
+            "None".to_owned(),
+            "False".to_owned(),
             format!("{concurrency:.2}"),
             cache.bytes.to_string(),
             tokens.to_string(),
+            "None".to_owned(),
             cache.blocks.to_string(),
+            "None".to_owned(),
+            "0".to_owned(),
             self.engine.clone(),
         ];
         let info = self

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use metrics::{Counter, Histogram};
 
+use super::torchserve::{ResponseClass, Responses};
 use crate::families as f;
 use crate::meter::Meter;
 
@@ -60,6 +61,17 @@ const CODES: [&str; 17] = [
 impl GrpcCode {
     const UNKNOWN: usize = 2;
 
+    /// As the status codes of HTTP have it that stand for these.
+    fn class(self) -> ResponseClass {
+        match CODES[self.index()] {
+            "OK" => ResponseClass::Success,
+            "Unknown" | "DeadlineExceeded" | "Unimplemented" | "Internal" | "Unavailable" | "DataLoss" => {
+                ResponseClass::ServerError
+            }
+            _ => ResponseClass::ClientError,
+        }
+    }
+
     fn index(self) -> usize {
         usize::try_from(self.0)
             .ok()
@@ -77,6 +89,7 @@ pub struct GrpcInstruments {
     received: Counter,
     sent: Counter,
     handling: Histogram,
+    responses: Responses,
     /// A code's series begins with its first call, OK's at once.
     handled: [OnceLock<Counter>; CODES.len()],
 }
@@ -93,6 +106,7 @@ impl GrpcInstruments {
             received: meter.counter(f::GRPC_SERVER_MSG_RECEIVED_TOTAL, labels),
             sent: meter.counter(f::GRPC_SERVER_MSG_SENT_TOTAL, labels),
             handling: meter.histogram(f::GRPC_SERVER_HANDLING_SECONDS, labels),
+            responses: Responses::new(meter),
             handled: std::array::from_fn(|_| OnceLock::new()),
         };
         this.of_code(GrpcCode(0)).increment(0);
@@ -129,5 +143,6 @@ impl GrpcInstruments {
     pub fn handled(&self, code: GrpcCode, after: Duration) {
         self.of_code(code).increment(1);
         self.handling.record(after);
+        self.responses.answered(code.class());
     }
 }

@@ -38,6 +38,7 @@ pub struct PipelineInstruments {
     failed: [Counter; FailureReason::ALL.len()],
     latency: Histogram,
     queue_wait: Histogram,
+    text_wait: Histogram,
     prompt_tokens: Counter,
     generation_tokens: Counter,
     cancel_latency: Histogram,
@@ -71,6 +72,7 @@ impl PipelineInstruments {
                 .map(|reason| meter.counter(f::OMNI_REQUESTS_FAILED_TOTAL, [reason.label()])),
             latency: meter.histogram(f::OMNI_E2E_REQUEST_LATENCY_S, []),
             queue_wait: meter.histogram(f::OMNI_REQUEST_QUEUE_WAIT_S, []),
+            text_wait: meter.histogram(f::OMNI_TEXT_WAIT_S, []),
             prompt_tokens: meter.counter(f::OMNI_PROMPT_TOKENS_TOTAL, []),
             generation_tokens: meter.counter(f::OMNI_GENERATION_TOKENS_TOTAL, []),
             cancel_latency: meter.histogram(f::OMNI_CANCEL_LATENCY_S, []),
@@ -104,6 +106,7 @@ impl PipelineInstruments {
             info.device.as_str(),
         ];
         self.meter.gauge(f::OMNI_STAGE_INFO, labels).set(1.0);
+        self.replica_died(info.replica, 0);
         self.stage_waiting(info.replica, 0);
     }
 
@@ -112,6 +115,15 @@ impl PipelineInstruments {
         let (stage, replica) = ids(replica);
         let gauge = self.meter.gauge(f::OMNI_REPLICA_UP, [&stage, &replica]);
         gauge.set(f64::from(u8::from(takes_work)));
+    }
+
+    /// A replica has died so often until now.
+    pub fn replica_died(&self, replica: Replica, times: u64) {
+        let (stage, replica) = ids(replica);
+        let deaths = self
+            .meter
+            .counter(f::OMNI_REPLICA_DEATHS_TOTAL, [&stage, &replica]);
+        deaths.absolute(times);
     }
 
     /// So many threads of a stage hang in a step and were left behind.
@@ -160,16 +172,17 @@ impl PipelineInstruments {
             RequestOutcome::Stop => self.stop.increment(1),
             RequestOutcome::Length => self.length.increment(1),
             RequestOutcome::Repetition => self.repetition.increment(1),
-            RequestOutcome::Failed(reason) => {
-                self.abort.increment(1);
-                self.failed[reason as usize].increment(1);
-            }
+            RequestOutcome::Failed(reason) => self.failed(reason),
         }
-        if !matches!(record.outcome, RequestOutcome::Failed(_)) {
+        // One that no stage was asked for took no time of theirs.
+        if !matches!(record.outcome, RequestOutcome::Failed(_)) && record.queue_wait.is_some() {
             self.latency.record(record.latency);
         }
         if let Some(wait) = record.queue_wait {
             self.queue_wait.record(wait);
+        }
+        if let Some(wait) = record.text_wait {
+            self.text_wait.record(wait);
         }
         self.prompt_tokens
             .increment(record.stages.first().map_or(0, |stage| stage.tokens_in));
@@ -181,6 +194,12 @@ impl PipelineInstruments {
                 stage.generation.record(generation);
             }
         }
+    }
+
+    /// A request failed. Called for those of which there is nothing more to tell.
+    pub fn failed(&self, reason: FailureReason) {
+        self.abort.increment(1);
+        self.failed[reason as usize].increment(1);
     }
 
     /// No stage works any more on a request that was cancelled `after` ago.

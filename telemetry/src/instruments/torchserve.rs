@@ -5,11 +5,12 @@ use std::time::Duration;
 use metrics::{Counter, Gauge};
 
 use crate::families as f;
+use crate::log::with_request;
 use crate::meter::{FloatCounter, Meter};
 
 /// The class of an answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum ResponseClass {
+pub(super) enum ResponseClass {
     /// It succeeded.
     Success,
     /// The caller was to blame.
@@ -18,16 +19,32 @@ pub enum ResponseClass {
     ServerError,
 }
 
+/// Counts the answers of the API.
+#[derive(Debug)]
+pub(super) struct Responses([Counter; 3]);
+
+impl Responses {
+    pub(super) fn new(meter: &Meter) -> Self {
+        let families = [f::TS_REQUESTS_2XX, f::TS_REQUESTS_4XX, f::TS_REQUESTS_5XX];
+        Self(families.map(|family| meter.counter(family, ["Host"])))
+    }
+
+    /// A call was answered.
+    pub(super) fn answered(&self, class: ResponseClass) {
+        self.0[class as usize].increment(1);
+    }
+}
+
 /// How long the parts of one request took.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TorchServeRequest {
-    /// Arrival to answer.
+    /// Arrival to answer, without waits for its caller's text.
     pub total: Duration,
     /// In queues.
     pub queue: Duration,
-    /// Hand-over to the model to its answer.
+    /// First step of the model to its last output.
     pub prediction: Duration,
-    /// The model being busy.
+    /// Steps of the model, at most [`prediction`](Self::prediction): those of different stages overlap.
     pub handler: Duration,
 }
 
@@ -35,7 +52,6 @@ pub struct TorchServeRequest {
 #[derive(Debug)]
 pub struct TorchServeInstruments {
     meter: Meter,
-    responses: [Counter; 3],
     requests: Counter,
     latency: FloatCounter,
     queue_latency: FloatCounter,
@@ -51,8 +67,6 @@ impl TorchServeInstruments {
     pub fn new(meter: &Meter, model: &str, version: &str) -> Self {
         Self {
             meter: meter.clone(),
-            responses: [f::TS_REQUESTS_2XX, f::TS_REQUESTS_4XX, f::TS_REQUESTS_5XX]
-                .map(|family| meter.counter(family, ["Host"])),
             requests: meter.counter(f::TS_INFERENCE_REQUESTS_TOTAL, [version]),
             latency: meter.float_counter(f::TS_INFERENCE_LATENCY_MICROSECONDS, [version]),
             queue_latency: meter.float_counter(f::TS_QUEUE_LATENCY_MICROSECONDS, [version]),
@@ -74,9 +88,12 @@ impl TorchServeInstruments {
         self.requests.increment(1);
     }
 
-    /// A request was answered.
-    pub fn answered(&self, class: ResponseClass, times: &TorchServeRequest) {
-        self.responses[class as usize].increment(1);
+    /// What the request `id` took.
+    pub fn took(&self, id: &str, times: &TorchServeRequest) {
+        with_request(id, || self.record(times));
+    }
+
+    fn record(&self, times: &TorchServeRequest) {
         self.latency.add(times.total.as_secs_f64() * 1e6);
         self.queue_latency.add(times.queue.as_secs_f64() * 1e6);
         self.queue.set(millis(times.queue));

@@ -4,18 +4,17 @@ use std::sync::Arc;
 
 use metrics::Histogram;
 
-use super::pipeline::ids;
 use crate::families as f;
 use crate::log::StatsLog;
 use crate::meter::Meter;
-use crate::records::{HopRecord, Replica};
+use crate::records::{EdgeEnd, HopRecord};
 
-/// Records hops from one replica to another.
+/// Records hops from one end of an edge to the other.
 #[derive(Debug)]
 pub struct EdgeInstruments {
     log: Option<Arc<StatsLog>>,
-    from: Replica,
-    to: Replica,
+    from: EdgeEnd,
+    to: EdgeEnd,
     size: Histogram,
     tx: Histogram,
     rx: Histogram,
@@ -23,10 +22,11 @@ pub struct EdgeInstruments {
 }
 
 impl EdgeInstruments {
-    /// Instruments for the edge between two replicas.
+    /// Instruments for the edge between two ends.
     #[must_use]
-    pub fn new(meter: &Meter, from: Replica, to: Replica) -> Self {
-        let (of_from, of_to) = (ids(from), ids(to));
+    pub fn new(meter: &Meter, from: impl Into<EdgeEnd>, to: impl Into<EdgeEnd>) -> Self {
+        let (from, to) = (from.into(), to.into());
+        let (of_from, of_to) = (from.ids(), to.ids());
         let edge = [of_from.0.as_str(), &of_from.1, &of_to.0, &of_to.1];
         Self {
             log: None,

@@ -1,5 +1,6 @@
 //! One update as a line of TorchServe's `ts_metrics.log` and `model_metrics.log`.
 
+use std::cell::RefCell;
 use std::fmt::Write;
 use std::time::SystemTime;
 
@@ -7,17 +8,44 @@ use metrics::Key;
 
 use super::time::stamp;
 
-/// What a series' lines have in common: `name.unit:` and `|#k:v,...|#hostname:h,timestamp:`.
+thread_local! {
+    static REQUEST: RefCell<Option<String>> = const { RefCell::new(None) };
+}
+
+/// Calls `record`; lines of what it records carry the request's id.
+pub fn with_request<T>(id: &str, record: impl FnOnce() -> T) -> T {
+    let before = REQUEST.replace(Some(id.to_owned()));
+    let result = record();
+    REQUEST.set(before);
+    result
+}
+
+/// How a line is written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum LineFormat {
+    /// As TorchServe writes it.
+    #[default]
+    Text,
+    /// As an object of the shape that the log's other lines have, with TorchServe's line as its message.
+    Json,
+}
+
+/// What a series' lines have in common: `name.unit:` and `|#k:v,...|#hostname:h`.
 #[derive(Debug, Clone)]
 pub(super) struct Template {
     before: String,
     after: String,
+    format: LineFormat,
+    /// For objects.
+    fields: serde_json::Value,
 }
 
 impl Template {
-    /// For the series `key` in that unit. The label for the host's name moves to the end, as there.
-    pub(super) fn new(key: &Key, unit: &str) -> Self {
-        let mut host = "";
+    /// For the series `key` in that unit. The label for the host's name moves to the end, as there; a series without one has
+    /// `hostname`.
+    pub(super) fn new(key: &Key, unit: &str, hostname: &str, format: LineFormat) -> Self {
+        let mut host = hostname;
+        let mut labels = serde_json::Map::new();
         let mut after = String::from("|#");
         for label in key.labels() {
             if label.key().eq_ignore_ascii_case("hostname") {
@@ -27,24 +55,46 @@ impl Template {
             if after.len() > 2 {
                 after.push(',');
             }
+            labels.insert(label.key().to_owned(), label.value().into());
             let _ = write!(after, "{}:", label.key());
             escape(&mut after, label.value());
         }
         after.push_str("|#hostname:");
         escape(&mut after, host);
-        after.push_str(",timestamp:");
         // Their parser takes letters, digits and _ only.
         let name = key.name().replace(':', "_");
         Self {
+            fields: serde_json::json!({"name": name, "unit": unit, "labels": labels, "hostname": host}),
             before: format!("{name}.{unit}:"),
             after,
+            format,
         }
     }
 
     /// The line for `value` at that moment, without its end.
     pub(super) fn line(&self, value: f64, at: SystemTime) -> String {
         let (seconds, moment) = stamp(at);
-        format!("{moment} - {}{value:?}{}{seconds}", self.before, self.after)
+        let request = REQUEST.with_borrow(Clone::clone);
+        let mut line = format!("{}{value:?}{}", self.before, self.after);
+        if let Some(request) = &request {
+            line.push_str(",requestID:");
+            escape(&mut line, request);
+        }
+        let _ = write!(line, ",timestamp:{seconds}");
+        match self.format {
+            LineFormat::Text => format!("{moment} - {line}"),
+            LineFormat::Json => {
+                let mut fields = self.fields.clone();
+                fields["message"] = line.into();
+                fields["value"] = value.into();
+                fields["request"] = request.into();
+                let timestamp = format!("{}Z", moment.replace(',', "."));
+                let object = serde_json::json!({
+                    "timestamp": timestamp, "level": "INFO", "fields": fields, "target": "metrics",
+                });
+                object.to_string()
+            }
+        }
     }
 }
 
@@ -77,15 +127,48 @@ mod tests {
         );
         let at = UNIX_EPOCH + Duration::from_millis(1_648_637_919_358);
         assert_eq!(
-            Template::new(&key, "ms").line(581.7, at),
+            Template::new(&key, "ms", "", LineFormat::Text).line(581.7, at),
             "2022-03-30T10:58:39,358 - HandlerTime.ms:581.7|#ModelName:bench,Level:Model|#hostname:h1,timestamp:1648637919"
         );
     }
 
     #[test]
+    fn a_line_recorded_for_a_request_has_its_id() {
+        let key = key("HandlerTime", &[("ModelName", "bench")]);
+        let template = Template::new(&key, "ms", "h2", LineFormat::Text);
+        let line = with_request("s/u1", || template.line(5.0, UNIX_EPOCH));
+        assert!(
+            line.ends_with("HandlerTime.ms:5.0|#ModelName:bench|#hostname:h2,requestID:s/u1,timestamp:0"),
+            "{line}"
+        );
+        assert!(!template.line(5.0, UNIX_EPOCH).contains("requestID"));
+    }
+
+    #[test]
+    fn as_an_object_a_line_has_its_parts_by_name() {
+        let key = key("HandlerTime", &[("ModelName", "bench"), ("Hostname", "h1")]);
+        let template = Template::new(&key, "ms", "", LineFormat::Json);
+        let line = with_request("r1", || template.line(5.5, UNIX_EPOCH));
+        let object: serde_json::Value = serde_json::from_str(&line).expect("an object");
+        let fields = &object["fields"];
+        assert_eq!(object["timestamp"], "1970-01-01T00:00:00.000Z");
+        assert_eq!(
+            (
+                &fields["name"],
+                &fields["unit"],
+                &fields["value"],
+                &fields["request"]
+            ),
+            (&"HandlerTime".into(), &"ms".into(), &5.5.into(), &"r1".into())
+        );
+        assert_eq!(fields["labels"]["ModelName"], "bench");
+        assert_eq!(fields["hostname"], "h1");
+    }
+
+    #[test]
     fn what_separates_fields_is_encoded() {
         let key = key("vllm:x", &[("a", "1:2,3|4#5%\n")]);
-        let line = Template::new(&key, "s").line(1.0, UNIX_EPOCH);
+        let line = Template::new(&key, "s", "", LineFormat::Text).line(1.0, UNIX_EPOCH);
         assert!(
             line.ends_with("vllm_x.s:1.0|#a:1%3A2%2C3%7C4%235%25%0A|#hostname:,timestamp:0"),
             "{line}"

@@ -15,7 +15,7 @@ use metrics::{
     SharedString, Unit,
 };
 
-use super::line::Template;
+use super::line::{LineFormat, Template};
 use crate::catalogue::FamilyKind;
 use crate::drops::{DropReason, Drops};
 use crate::schema::Schema;
@@ -33,6 +33,8 @@ pub struct LogSink {
     schema: Arc<Schema>,
     drops: Arc<Drops>,
     lines: SyncSender<Message>,
+    hostname: String,
+    format: LineFormat,
 }
 
 impl fmt::Debug for LogSink {
@@ -55,8 +57,22 @@ impl LogSink {
     #[must_use]
     pub fn new(schema: Arc<Schema>, drops: Arc<Drops>) -> (Self, LogWriter) {
         let (lines, queue) = sync_channel(QUEUE);
-        let sink = Self { schema, drops, lines };
+        let sink = Self {
+            schema,
+            drops,
+            lines,
+            hostname: String::new(),
+            format: LineFormat::default(),
+        };
         (sink, LogWriter(queue))
+    }
+
+    /// The host that lines name whose series do not, and how lines are written.
+    #[must_use]
+    pub fn written(mut self, hostname: &str, format: LineFormat) -> Self {
+        hostname.clone_into(&mut self.hostname);
+        self.format = format;
+        self
     }
 
     /// Lets the writer end after the lines that wait now. Later updates are not written.
@@ -69,7 +85,7 @@ impl LogSink {
         let family = self.schema.find(key.name());
         let unit = family.as_ref().map_or("unit", |family| family.unit.as_str());
         Arc::new(Lines {
-            template: Template::new(key, unit),
+            template: Template::new(key, unit, &self.hostname, self.format),
             queue: self.lines.clone(),
             drops: Arc::clone(&self.drops),
             value: AtomicU64::new(0),

@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use super::table;
-use crate::records::{HopRecord, Replica, RequestRecord, SchedulerRecord};
+use crate::records::{EdgeEnd, HopRecord, RequestRecord, SchedulerRecord};
 
 /// Requests over which the hit rate of the prefix cache is told.
 const HIT_RATE_WINDOW: u64 = 1000;
@@ -160,7 +160,7 @@ pub(super) struct EdgeSums {
 struct Tables {
     requests: Vec<String>,
     left_out: u64,
-    edges: BTreeMap<(Replica, Replica), EdgeSums>,
+    edges: BTreeMap<(EdgeEnd, EdgeEnd), EdgeSums>,
 }
 
 /// The statistics of a whole server, on their way to the log.
@@ -192,7 +192,7 @@ impl StatsLog {
     }
 
     /// A message went over an edge.
-    pub fn hop(&self, from: Replica, to: Replica, record: &HopRecord) {
+    pub fn hop(&self, from: EdgeEnd, to: EdgeEnd, record: &HopRecord) {
         let mut tables = self.tables.lock().unwrap_or_else(PoisonError::into_inner);
         let sums = tables.edges.entry((from, to)).or_default();
         sums.hops += 1;
@@ -202,22 +202,23 @@ impl StatsLog {
         sums.rx += record.rx;
     }
 
-    /// What there is to say about the interval that ends at `now`: a line per engine, then tables for those who look for details.
-    pub fn lines(&self, now: Duration) -> Vec<LogLine> {
+    /// What there is to say about the interval that ends at `now`: a line per engine, then tables, for those who look for details or,
+    /// with `tables`, for everybody.
+    pub fn lines(&self, now: Duration, tables: bool) -> Vec<LogLine> {
         let engines = self
             .engines
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
             .clone();
         let mut lines: Vec<_> = engines.values().map(|engine| engine.line(now)).collect();
-        let tables = std::mem::take(&mut *self.tables.lock().unwrap_or_else(PoisonError::into_inner));
-        let detail = |text| LogLine { debug: true, text };
-        lines.extend(tables.requests.into_iter().map(detail));
-        if tables.left_out > 0 {
-            lines.push(detail(format!("{} more requests finished", tables.left_out)));
+        let taken = std::mem::take(&mut *self.tables.lock().unwrap_or_else(PoisonError::into_inner));
+        let detail = |text| LogLine { debug: !tables, text };
+        lines.extend(taken.requests.into_iter().map(detail));
+        if taken.left_out > 0 {
+            lines.push(detail(format!("{} more requests finished", taken.left_out)));
         }
-        if !tables.edges.is_empty() {
-            lines.push(detail(table::edges(&tables.edges)));
+        if !taken.edges.is_empty() {
+            lines.push(detail(table::edges(&taken.edges)));
         }
         lines
     }
@@ -255,7 +256,7 @@ mod tests {
         let expected = "Engine 003: Avg prompt throughput: 20.0 tokens/s, Avg generation throughput: 10.0 tokens/s, \
                         Running: 2 reqs, Waiting: 4 reqs, Deferred: 1 reqs, Preemptions: 1, KV cache usage: 25.6%, \
                         Prefix cache hit rate: 25.0%";
-        let line = &log.lines(secs(5))[0];
+        let line = &log.lines(secs(5), false)[0];
         assert_eq!((line.text.as_str(), line.debug), (expected, false));
     }
 
@@ -264,11 +265,11 @@ mod tests {
         let log = StatsLog::default();
         log.engine(0).iteration(1, 1);
         let debug: Vec<_> = (1..5)
-            .map(|interval| log.lines(secs(interval * 10))[0].debug)
+            .map(|interval| log.lines(secs(interval * 10), false)[0].debug)
             .collect();
         assert_eq!(debug, [false, false, true, true]);
         log.engine(0).iteration(0, 1);
-        assert!(!log.lines(secs(60))[0].debug);
+        assert!(!log.lines(secs(60), false)[0].debug);
     }
 
     #[test]
@@ -295,6 +296,7 @@ mod tests {
             outcome: RequestOutcome::Failed(FailureReason::StageError),
             latency: Duration::from_millis(1500),
             queue_wait: None,
+            text_wait: None,
             stages: vec![StageRecord {
                 replica: at(1),
                 kind: StageKind::Generation,
@@ -310,9 +312,9 @@ mod tests {
                 in_flight: Duration::from_millis(2),
                 rx: Duration::from_millis(3),
             };
-            log.hop(at(0), at(1), &hop);
+            log.hop(at(0).into(), at(1).into(), &hop);
         }
-        let lines = log.lines(secs(10));
+        let lines = log.lines(secs(10), false);
         assert!(lines.iter().all(|line| line.debug));
         assert_eq!(
             lines[0].text,
@@ -326,7 +328,7 @@ mod tests {
              \x20from    to  hops      bytes  mean tx ms  mean in flight ms  mean rx ms\n\
              \x20 0/0   1/0     2        400       1.000              2.000       3.000"
         );
-        assert!(log.lines(secs(20)).is_empty());
+        assert!(log.lines(secs(20), false).is_empty());
     }
 
     #[test]
@@ -337,12 +339,13 @@ mod tests {
             outcome: RequestOutcome::Stop,
             latency: secs(1),
             queue_wait: None,
+            text_wait: None,
             stages: Vec::new(),
         };
         for _ in 0..MOST_TABLES + 3 {
             log.finished(&record);
         }
-        let lines = log.lines(secs(1));
+        let lines = log.lines(secs(1), false);
         assert_eq!(
             lines.last().map(|line| line.text.as_str()),
             Some("3 more requests finished")

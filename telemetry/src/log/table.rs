@@ -5,7 +5,7 @@ use std::fmt::Write;
 use std::time::Duration;
 
 use super::stats::EdgeSums;
-use crate::records::{Replica, RequestOutcome, RequestRecord};
+use crate::records::{EdgeEnd, RequestOutcome, RequestRecord};
 
 fn millis(time: Duration) -> f64 {
     time.as_secs_f64() * 1e3
@@ -26,6 +26,9 @@ pub(super) fn request(record: &RequestRecord) -> String {
     );
     if let Some(wait) = record.queue_wait {
         let _ = write!(out, ", of which {:.1} ms in the queue", millis(wait));
+    }
+    if let Some(wait) = record.text_wait.filter(|wait| !wait.is_zero()) {
+        let _ = write!(out, "; {:.1} ms more were waits for its text", millis(wait));
     }
     if !record.stages.is_empty() {
         out.push_str("\nstage replica        type    gen ms   in  out");
@@ -48,12 +51,15 @@ pub(super) fn request(record: &RequestRecord) -> String {
 }
 
 /// Every edge that was used, one line each.
-pub(super) fn edges(edges: &BTreeMap<(Replica, Replica), EdgeSums>) -> String {
+pub(super) fn edges(edges: &BTreeMap<(EdgeEnd, EdgeEnd), EdgeSums>) -> String {
     let mut out =
         String::from("edges\n from    to  hops      bytes  mean tx ms  mean in flight ms  mean rx ms");
     for ((from, to), sums) in edges {
         let mean = |sum: Duration| millis(sum) / sums.hops.max(1) as f64;
-        let name = |replica: &Replica| format!("{}/{}", replica.stage, replica.replica);
+        let name = |end: &EdgeEnd| match end {
+            EdgeEnd::Session => "call".to_owned(),
+            EdgeEnd::Replica(replica) => format!("{}/{}", replica.stage, replica.replica),
+        };
         let _ = write!(
             out,
             "\n{:>5} {:>5} {:>5} {:>10} {:>11.3} {:>18.3} {:>11.3}",

@@ -7,11 +7,15 @@ use flate2::Compression;
 use flate2::write::GzEncoder;
 use http_body_util::Full;
 use hyper::header::{
-    ACCEPT_ENCODING, ALLOW, CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE, HeaderValue, VARY,
+    ACCEPT, ACCEPT_ENCODING, ALLOW, CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE, HeaderValue, VARY,
+    WWW_AUTHENTICATE,
 };
 use hyper::{HeaderMap, Method, Request, Response, StatusCode};
 
+use crate::exposition::Format;
+
 const EXPOSITION: &str = "text/plain; version=0.0.4; charset=utf-8";
+const OPEN_METRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 /// What a reader finds when nothing is recorded: never an empty body, which looks like a fault.
 const NOTHING: &str = "# nothing to show: statistics are off, or no family has one of these names\n";
 
@@ -22,11 +26,14 @@ pub(super) struct Answer {
 }
 
 impl Answer {
-    pub(super) fn metrics(text: String) -> Self {
+    pub(super) fn metrics(text: String, format: Format) -> Self {
         let body = if text.is_empty() { NOTHING.to_owned() } else { text };
         Self {
             status: StatusCode::OK,
-            content_type: EXPOSITION,
+            content_type: match format {
+                Format::Text => EXPOSITION,
+                Format::OpenMetrics => OPEN_METRICS,
+            },
             body,
         }
     }
@@ -56,6 +63,15 @@ impl Answer {
         response
     }
 
+    /// For a caller that has none, or none that will do.
+    pub(super) fn ask_for_a_key(self) -> Response<Full<Bytes>> {
+        let mut response = self.response(&Method::GET, false);
+        response
+            .headers_mut()
+            .insert(WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
+        response
+    }
+
     pub(super) fn into_response<B>(self, request: &Request<B>) -> Response<Full<Bytes>> {
         let gzip = takes_gzip(request.headers());
         self.response(request.method(), gzip)
@@ -72,7 +88,7 @@ impl Answer {
         let headers = response.headers_mut();
         headers.insert(CONTENT_TYPE, HeaderValue::from_static(self.content_type));
         headers.insert(CONTENT_LENGTH, HeaderValue::from(length));
-        headers.insert(VARY, HeaderValue::from_static("accept-encoding"));
+        headers.insert(VARY, HeaderValue::from_static("accept, accept-encoding"));
         if is_compressed {
             headers.insert(CONTENT_ENCODING, HeaderValue::from_static("gzip"));
         }
@@ -84,6 +100,32 @@ fn compress(text: &str) -> Option<Vec<u8>> {
     let mut encoder = GzEncoder::new(Vec::with_capacity(text.len() / 8), Compression::fast());
     encoder.write_all(text.as_bytes()).ok()?;
     encoder.finish().ok()
+}
+
+/// The format that a reader prefers: OpenMetrics if it names that with no lower weight than plain text.
+pub(super) fn taken(headers: &HeaderMap) -> Format {
+    let values = headers.get_all(ACCEPT).iter();
+    let ranges = values
+        .filter_map(|value| value.to_str().ok())
+        .flat_map(|value| value.split(','));
+    let (mut open, mut plain) = (0.0_f64, 0.0_f64);
+    for range in ranges {
+        let mut parts = range.split(';').map(str::trim);
+        let kind = parts.next().unwrap_or_default();
+        let weight = parts
+            .find_map(|part| part.strip_prefix("q="))
+            .map_or(1.0, |weight| weight.parse().unwrap_or(0.0));
+        match kind.to_ascii_lowercase().as_str() {
+            "application/openmetrics-text" => open = open.max(weight),
+            "text/plain" => plain = plain.max(weight),
+            _ => {}
+        }
+    }
+    if open > 0.0 && open >= plain {
+        Format::OpenMetrics
+    } else {
+        Format::Text
+    }
 }
 
 /// Whether `gzip` is among the encodings that the caller takes.
@@ -105,6 +147,23 @@ fn takes_gzip(headers: &HeaderMap) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn openmetrics_is_for_readers_that_prefer_it() {
+        let prometheus = "application/openmetrics-text;version=1.0.0,application/openmetrics-text;version=0.0.1;q=0.75,\
+                          text/plain;version=0.0.4;q=0.5,*/*;q=0.1";
+        for (value, expected) in [
+            (prometheus, Format::OpenMetrics),
+            ("application/openmetrics-text", Format::OpenMetrics),
+            ("text/plain, application/openmetrics-text;q=0.5", Format::Text),
+            ("application/openmetrics-text;q=0", Format::Text),
+            ("*/*", Format::Text),
+        ] {
+            let mut headers = HeaderMap::new();
+            headers.insert(ACCEPT, HeaderValue::from_static(value));
+            assert_eq!(taken(&headers), expected, "{value}");
+        }
+    }
 
     #[test]
     fn gzip_is_taken_when_it_is_named_and_not_refused() {

@@ -17,6 +17,7 @@ use tokio_rustls::rustls::pki_types::{CertificateDer, ServerName};
 use tokio_rustls::rustls::{ClientConfig, RootCertStore, crypto};
 
 use super::target::{PushTarget, PushTargetError};
+use super::verifier::OrNamed;
 
 /// Most that is read of an answer.
 const MOST_ANSWER: usize = 1024;
@@ -133,6 +134,7 @@ where
 
 fn connector(target: &PushTarget) -> Result<TlsConnector, PushTargetError> {
     let mut roots = RootCertStore::empty();
+    let mut named = Vec::new();
     match &target.certificates {
         Some(path) => {
             let failed = |problem: String| PushTargetError::Certificates {
@@ -143,6 +145,7 @@ fn connector(target: &PushTarget) -> Result<TlsConnector, PushTargetError> {
                 CertificateDer::pem_file_iter(path).map_err(|error| failed(error.to_string()))?;
             for certificate in certificates {
                 let certificate = certificate.map_err(|error| failed(error.to_string()))?;
+                named.push(certificate.clone());
                 roots
                     .add(certificate)
                     .map_err(|error| failed(error.to_string()))?;
@@ -160,13 +163,17 @@ fn connector(target: &PushTarget) -> Result<TlsConnector, PushTargetError> {
             problem: "there are none".to_owned(),
         });
     }
-    let config = ClientConfig::builder_with_provider(Arc::new(crypto::ring::default_provider()))
+    let failed = |problem: String| PushTargetError::Certificates {
+        path: "the system".to_owned(),
+        problem,
+    };
+    let provider = Arc::new(crypto::ring::default_provider());
+    let verifier = OrNamed::new(roots, named, Arc::clone(&provider)).map_err(failed)?;
+    let config = ClientConfig::builder_with_provider(provider)
         .with_safe_default_protocol_versions()
-        .map_err(|error| PushTargetError::Certificates {
-            path: "the system".to_owned(),
-            problem: error.to_string(),
-        })?
-        .with_root_certificates(roots)
+        .map_err(|error| failed(error.to_string()))?
+        .dangerous()
+        .with_custom_certificate_verifier(Arc::new(verifier))
         .with_no_client_auth();
     Ok(TlsConnector::from(Arc::new(config)))
 }

@@ -162,9 +162,30 @@ fn credentials(authority: &str) -> Option<Credentials> {
     let (info, _) = authority.rsplit_once('@')?;
     let (user, password) = info.split_once(':').unwrap_or((info, ""));
     Some(Credentials::Basic {
-        user: user.to_owned(),
-        password: Secret::new(password),
+        user: decoded(user),
+        password: Secret::new(decoded(password)),
     })
+}
+
+/// Percent-decoded, so that a password may have what separates the parts of an address. What is no valid escape stands for itself.
+fn decoded(text: &str) -> String {
+    let mut out = Vec::with_capacity(text.len());
+    let mut rest = text.as_bytes();
+    while let Some((first, after)) = rest.split_first() {
+        let digits = after.get(..2).and_then(|digits| std::str::from_utf8(digits).ok());
+        let byte = digits.and_then(|digits| u8::from_str_radix(digits, 16).ok());
+        match byte.filter(|_| *first == b'%') {
+            Some(byte) => {
+                out.push(byte);
+                rest = &after[2..];
+            }
+            None => {
+                out.push(*first);
+                rest = after;
+            }
+        }
+    }
+    String::from_utf8_lossy(&out).into_owned()
 }
 
 /// Appends a label and its value. Base64 carries what a path segment cannot: nothing, and slashes.

@@ -203,6 +203,18 @@ async fn credentials_are_sent_and_never_shown() {
 }
 
 #[test]
+fn credentials_in_the_address_may_have_what_separates_its_parts() {
+    let target =
+        PushTarget::new("https://us%40er:p%3A%2Fs%23s%zz@gateway:9091", "omni", &[]).expect("a target");
+    let expected = Credentials::Basic {
+        user: "us@er".to_owned(),
+        password: Secret::new("p:/s#s%zz"),
+    };
+    assert_eq!(target.credentials, Some(expected));
+    assert_eq!((target.host.as_str(), target.port), ("gateway", 9091));
+}
+
+#[test]
 fn the_grouping_key_is_written_as_the_gateway_reads_it() {
     let path = |job: &str, grouping: &[(&str, &str)]| {
         let target = PushTarget::new("http://h:9091/base/", job, grouping).expect("a target");

@@ -97,7 +97,7 @@ pub(crate) fn facade_call(kind: FamilyKind) -> Call {
     match kind {
         FamilyKind::Counter => Call::Counter,
         FamilyKind::FloatCounter | FamilyKind::Gauge => Call::Gauge,
-        FamilyKind::Histogram => Call::Histogram,
+        FamilyKind::Histogram | FamilyKind::Summary => Call::Histogram,
     }
 }
 

@@ -14,6 +14,24 @@ use crate::meter::Meter;
 const MEGABYTE: f64 = 1024.0 * 1024.0;
 const GIGABYTE: f64 = 1024.0 * MEGABYTE;
 
+/// A file system, in bytes, as `df` counts.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct DiskReading {
+    /// Its size.
+    pub total: f64,
+    /// Taken.
+    pub used: f64,
+    /// Left for anybody but the superuser.
+    pub available: f64,
+}
+
+impl DiskReading {
+    /// The share in use, 0 to 1: of what is not kept for the superuser, as `df` and psutil have it.
+    fn share(&self) -> f64 {
+        self.used / (self.used + self.available).max(1.0)
+    }
+}
+
 /// One look at the machine.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct HostReading {
@@ -21,8 +39,8 @@ pub struct HostReading {
     pub cpu: Option<(u64, u64)>,
     /// Memory there is and memory that can be had, in bytes.
     pub memory: Option<(f64, f64)>,
-    /// Size and room of the root file system, in bytes.
-    pub disk: Option<(f64, f64)>,
+    /// The root file system.
+    pub disk: Option<DiskReading>,
 }
 
 impl HostReading {
@@ -33,7 +51,11 @@ impl HostReading {
         let memory = kilobytes(&memory, "MemTotal").zip(kilobytes(&memory, "MemAvailable"));
         let disk = rustix::fs::statvfs("/").ok().map(|disk| {
             let block = disk.f_frsize as f64;
-            (disk.f_blocks as f64 * block, disk.f_bavail as f64 * block)
+            DiskReading {
+                total: disk.f_blocks as f64 * block,
+                used: disk.f_blocks.saturating_sub(disk.f_bfree) as f64 * block,
+                available: disk.f_bavail as f64 * block,
+            }
         });
         Self {
             cpu: fs::read_to_string("/proc/stat")
@@ -66,6 +88,7 @@ pub struct HostCollector {
     memory_total: Gauge,
     memory_available: Gauge,
     disk_total: Gauge,
+    disk_taken: Gauge,
     disk_available: Gauge,
     torchserve: TorchServeGauges,
     /// Processor time at the reading before.
@@ -93,6 +116,7 @@ impl HostCollector {
             memory_total: meter.gauge(f::OMNI_HOST_MEMORY_TOTAL_BYTES, []),
             memory_available: meter.gauge(f::OMNI_HOST_MEMORY_AVAILABLE_BYTES, []),
             disk_total: meter.gauge(f::OMNI_HOST_DISK_TOTAL_BYTES, []),
+            disk_taken: meter.gauge(f::OMNI_HOST_DISK_USED_BYTES, []),
             disk_available: meter.gauge(f::OMNI_HOST_DISK_AVAILABLE_BYTES, []),
             torchserve: TorchServeGauges {
                 cpu: of(f::TS_CPUUTILIZATION),
@@ -120,12 +144,13 @@ impl HostCollector {
             ts.memory_available.set(available / MEGABYTE);
             ts.memory_share.set((total - available) / total * 100.0);
         }
-        if let Some((total, available)) = reading.disk {
-            self.disk_total.set(total);
-            self.disk_available.set(available);
-            ts.disk_used.set((total - available) / GIGABYTE);
-            ts.disk_available.set(available / GIGABYTE);
-            ts.disk_share.set((total - available) / total * 100.0);
+        if let Some(disk) = &reading.disk {
+            self.disk_total.set(disk.total);
+            self.disk_taken.set(disk.used);
+            self.disk_available.set(disk.available);
+            ts.disk_used.set(disk.used / GIGABYTE);
+            ts.disk_available.set(disk.available / GIGABYTE);
+            ts.disk_share.set(disk.share() * 100.0);
         }
     }
 
@@ -154,6 +179,16 @@ mod tests {
         let stat = "cpu  10 1 20 100 30 2 3 4 9 9\ncpu0 1 1 1 1\n";
         assert_eq!(cpu_ticks(stat), Some((40, 170)));
         assert_eq!(cpu_ticks("intr 1"), None);
+    }
+
+    #[test]
+    fn what_is_kept_for_the_superuser_is_neither_taken_nor_available() {
+        let disk = DiskReading {
+            total: 100.0,
+            used: 20.0,
+            available: 60.0,
+        };
+        assert_eq!(disk.share(), 0.25);
     }
 
     #[test]

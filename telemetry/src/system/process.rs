@@ -9,6 +9,33 @@ use crate::exposition::Collector;
 use crate::families as f;
 use crate::meter::{FloatCounter, Meter};
 
+const SELF: &str = "self";
+
+/// Another process of the server, now.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct OneProcess {
+    /// Processor time used, in seconds.
+    pub cpu: f64,
+    /// Memory that is resident, in bytes.
+    pub resident: f64,
+    /// When it started, in seconds since 1970.
+    pub started: f64,
+}
+
+impl OneProcess {
+    /// The process of that id. None if it has gone, or is not to be looked at.
+    #[must_use]
+    pub fn read(id: u32) -> Option<Self> {
+        let (process, ticks_per_second) = (id.to_string(), ticks_per_second());
+        let status = fs::read_to_string(format!("/proc/{process}/status")).ok()?;
+        Some(Self {
+            cpu: Stat::read(&process)?.cpu_ticks as f64 / ticks_per_second,
+            resident: kilobytes(&status, "VmRSS")?,
+            started: start_time(&process, ticks_per_second)?,
+        })
+    }
+}
+
 /// Reads the server's own process.
 #[derive(Debug)]
 pub struct ProcessCollector {
@@ -25,7 +52,7 @@ impl ProcessCollector {
     pub fn new(meter: &Meter) -> Self {
         let ticks_per_second = ticks_per_second();
         let started = meter.gauge(f::PROCESS_START_TIME_SECONDS, []);
-        if let Some(at) = start_time(ticks_per_second) {
+        if let Some(at) = start_time(SELF, ticks_per_second) {
             started.set(at);
         }
         let limit = meter.gauge(f::PROCESS_MAX_FDS, []);
@@ -44,7 +71,7 @@ impl ProcessCollector {
 
 impl Collector for ProcessCollector {
     fn collect(&self) {
-        if let Some(stat) = Stat::read() {
+        if let Some(stat) = Stat::read(SELF) {
             self.cpu.raise_to(stat.cpu_ticks as f64 / self.ticks_per_second);
         }
         let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
@@ -67,8 +94,8 @@ struct Stat {
 }
 
 impl Stat {
-    fn read() -> Option<Self> {
-        Self::parse(&fs::read_to_string("/proc/self/stat").ok()?)
+    fn read(process: &str) -> Option<Self> {
+        Self::parse(&fs::read_to_string(format!("/proc/{process}/stat")).ok()?)
     }
 
     /// Fields are counted from behind the command, which may contain spaces and parentheses.
@@ -84,11 +111,11 @@ impl Stat {
 }
 
 /// Seconds since 1970.
-fn start_time(ticks_per_second: f64) -> Option<f64> {
+fn start_time(process: &str, ticks_per_second: f64) -> Option<f64> {
     let stat = fs::read_to_string("/proc/stat").ok()?;
     let boot = stat.lines().find_map(|line| line.strip_prefix("btime "))?;
     let boot: f64 = boot.trim().parse().ok()?;
-    Some(boot + Stat::read()?.started_ticks as f64 / ticks_per_second)
+    Some(boot + Stat::read(process)?.started_ticks as f64 / ticks_per_second)
 }
 
 fn most_files() -> Option<f64> {
@@ -114,6 +141,13 @@ fn ticks_per_second() -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_process_that_is_there_has_figures_and_one_that_is_not_has_none() {
+        let own = OneProcess::read(std::process::id()).expect("this process");
+        assert!(own.resident > 0.0 && own.started > 0.0, "{own:?}");
+        assert_eq!(OneProcess::read(u32::MAX), None);
+    }
 
     #[test]
     fn a_command_with_spaces_and_parentheses_does_not_shift_the_fields() {

@@ -34,6 +34,8 @@ pub(crate) struct Load {
     audio: Vec<AudioInstruments>,
     edges: Vec<EdgeInstruments>,
     call: GrpcInstruments,
+    http: HttpInstruments,
+    process: OwnProcessInstruments,
     /// Whether something goes wrong now and then.
     trouble: AtomicBool,
 }
@@ -86,6 +88,8 @@ impl Load {
                 .map(|(from, to)| EdgeInstruments::new(meter, from, to))
                 .into(),
             call: GrpcInstruments::new(meter, CallKind::BidiStream, "omni.v1.SpeechService", "Speak"),
+            http: HttpInstruments::new(meter),
+            process: OwnProcessInstruments::new(meter, at(1, 0)),
             trouble: AtomicBool::new(false),
             telemetry,
         }
@@ -196,6 +200,7 @@ impl Load {
             outcome: failed.map_or(RequestOutcome::Stop, RequestOutcome::Failed),
             latency: ms(500 + 10 * varied),
             queue_wait: Some(ms(varied)),
+            text_wait: Some(ms(3 * varied)),
             stages: vec![share(0), share(1 + pair), share(3 + pair)],
         });
         if failed == Some(FailureReason::ClientAbort) {
@@ -206,6 +211,20 @@ impl Load {
             Some(_) => self.sessions.stream_aborted(StreamAbort::Cancelled),
         }
         self.call.sent();
+        self.http.answered(&HttpExchange {
+            handler: "/v1/audio/speech",
+            method: "POST",
+            status: 200,
+            request_bytes: 80,
+            response_bytes: 0,
+            took: ms(300 + varied),
+        });
+        let now = OneProcess {
+            cpu: number as f64,
+            resident: 1e8,
+            started: 1e9,
+        };
+        self.process.is(Some((7, now)));
         self.call.handled(GrpcCode(0), ms(700 + varied));
         self.sessions.closed(ms(900));
     }

@@ -12,4 +12,5 @@ mod names;
 #[path = "../support/programs.rs"]
 mod programs;
 mod promtool;
+mod pushed;
 mod vllm;

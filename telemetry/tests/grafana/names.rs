@@ -126,6 +126,7 @@ impl Known {
                 if part == "_bucket" && !bounds {
                     problems.push(format!("{name} is summed up over its bounds"));
                 }
+                problems.extend(one_spelling(&selector.matchers));
             }
         }
         problems
@@ -148,6 +149,28 @@ fn misuse(selector: &Selector, family: &Family, part: &str) -> Option<String> {
     }
 }
 
+/// A bound as it is written in an expression, without the escapes of a regular expression.
+fn bound_text(value: &str) -> String {
+    value.replace("\\\\", "").replace('\\', "")
+}
+
+/// A whole bound that is matched in one spelling only: the server writes `1.0`, and a Pushgateway writes `1`.
+fn one_spelling(matchers: &[(String, String)]) -> Option<String> {
+    let bounds = matchers.iter().filter(|(label, _)| label == "le");
+    let bounds: BTreeSet<_> = bounds.map(|(_, value)| bound_text(value)).collect();
+    let other = |bound: &String| match bound.strip_suffix(".0") {
+        Some(whole) => Some(whole.to_owned()),
+        None => bound.parse::<u64>().ok().map(|whole| format!("{whole}.0")),
+    };
+    let missing = bounds
+        .iter()
+        .filter_map(other)
+        .find(|other| !bounds.contains(other))?;
+    Some(format!(
+        "le is matched in one spelling, {missing} is the other one"
+    ))
+}
+
 /// A value that a label never has: of a closed set, or a bound.
 fn wrong_value((label, value): &(String, String), family: &Family) -> Option<String> {
     if value.contains(['$', '*', '.']) && label != "le" {
@@ -156,12 +179,17 @@ fn wrong_value((label, value): &(String, String), family: &Family) -> Option<Str
     let known: Vec<String> = if label == "le" {
         let bounds = family.buckets.iter().flat_map(|buckets| &buckets.bounds);
         bounds
-            .map(|bound| format!("{bound:?}"))
+            .flat_map(|bound| [format!("{bound:?}"), bound.to_string()])
             .chain(["+Inf".to_owned()])
             .collect()
     } else {
         let values = family.values.get(label.as_str())?;
         values.iter().map(ToString::to_string).collect()
+    };
+    let value = &if label == "le" {
+        bound_text(value)
+    } else {
+        value.clone()
     };
     (!known.contains(value)).then(|| format!("{label} of {} is never {value:?}, only {known:?}", family.name))
 }
@@ -296,7 +324,14 @@ fn a_query_that_does_not_fit_is_found_out() {
         ("rate(vllm:num_requests_running[5m])", "up and down"),
         ("rate(vllm:omni_audio_ttfp_s[5m])", "is a histogram"),
         ("rate(vllm:omni_audio_ttfp_s_bucket[5m])", "over its bounds"),
-        ("rate(vllm:omni_audio_ttfp_s_bucket{le=\"1\"}[5m])", "never \"1\""),
+        (
+            "rate(vllm:omni_audio_ttfp_s_bucket{le=\"1\"}[5m])",
+            "one spelling",
+        ),
+        (
+            "rate(vllm:omni_audio_ttfp_s_bucket{le=\"1.0\"}[5m])",
+            "one spelling",
+        ),
         (
             "rate(vllm:omni_audio_ttfp_s_bucket{le=\"0.3\"}[5m])",
             "never \"0.3\"",

@@ -4,13 +4,15 @@ use std::time::Duration;
 
 use omni_audio::{SampleRate, Samples};
 use omni_telemetry::{
-    AudioRecord, FailureReason, Replica, RequestOutcome, RequestRecord, ResponseClass, StageRecord,
-    StreamAbort, TorchServeRequest,
+    AudioRecord, FailureReason, Replica, RequestOutcome, RequestRecord, StageRecord, StreamAbort,
+    TorchServeRequest,
 };
+use tonic::Code;
 
 use super::live::Live;
 use crate::error::ServeError;
-use crate::session::{Outcome, StageFigures, Timings, TurnRecord, UtteranceRecord};
+use crate::grpc::status;
+use crate::session::{Outcome, StageFigures, Timings, Track, TurnRecord, UtteranceRecord};
 use crate::stage::ReplicaId;
 
 /// What is to be recorded of a request: an utterance, or an answer with its speech.
@@ -21,8 +23,13 @@ pub(super) struct Account {
     pub(super) audio: Option<Heard>,
     /// How its audio ended, if it was to be heard.
     pub(super) stream: Option<Stream>,
-    pub(super) class: ResponseClass,
     pub(super) times: TorchServeRequest,
+    /// Recordings that were looked for, and those of them that had been kept.
+    pub(super) recordings: (u64, u64),
+    /// The trace that shows it, if it is traced.
+    pub(super) trace: Option<String>,
+    /// It was refused before anything was done for it: admission_rejections_total has it, and no family of requests.
+    pub(super) turned_away: bool,
 }
 
 /// How the audio of a request ended.
@@ -57,25 +64,27 @@ pub(super) fn utterance(live: &Live, record: &UtteranceRecord) -> Account {
         error: record.error.as_ref(),
     };
     let stages = speech_shares(live, timings, usage.text_tokens, usage.frames);
-    let busy = timings.talker.busy + timings.code2wav.busy;
+    let served = timings.total.saturating_sub(timings.text_wait);
     Account {
         request: RequestRecord {
             id: format!("{}/{}", record.session, record.utterance),
             outcome: end.outcome(),
-            latency: timings.total,
+            latency: served,
             queue_wait: timings.wait,
+            text_wait: Some(timings.text_wait),
             stages,
         },
-        audio: Some(heard(
-            live,
-            &end,
-            timings,
-            (usage.samples, usage.sample_rate),
-            busy,
-        )),
+        audio: Some(heard(live, &end, timings, (usage.samples, usage.sample_rate))),
         stream: Some(end.stream()),
-        class: end.class(),
-        times: times(timings.total, timings.talker.queue, busy),
+        times: times(
+            served,
+            timings.wait.unwrap_or_default() + timings.talker.queue.unwrap_or_default(),
+            timings.generation,
+            timings.talker.busy + timings.code2wav.busy,
+        ),
+        recordings: (0, 0),
+        trace: trace(record.track.as_ref()),
+        turned_away: end.is_turned_away() && timings.wait.is_none(),
     }
 }
 
@@ -103,22 +112,36 @@ pub(super) fn turn(live: &Live, record: &TurnRecord) -> Account {
         stages.extend(speech_shares(live, speech, usage.reply_tokens, usage.frames));
         busy += speech.talker.busy + speech.code2wav.busy;
     }
+    let queue = timings.queue.unwrap_or_default();
+    let written = timings
+        .submitted
+        .zip(timings.thinker.span)
+        .map(|(at, span)| at + span);
+    let spoken = timings.speech.and_then(|speech| speech.last_output);
+    let last_output = written.max(spoken).unwrap_or_default();
     Account {
         request: RequestRecord {
             id: format!("{}/{}", record.session, record.response),
             outcome: end.outcome(),
             latency: timings.total,
             queue_wait: timings.submitted,
+            text_wait: None,
             stages,
         },
         audio: timings
             .speech
             .as_ref()
-            .map(|speech| heard(live, &end, speech, (usage.samples, usage.sample_rate), busy)),
+            .map(|speech| heard(live, &end, speech, (usage.samples, usage.sample_rate))),
         stream: timings.speech.map(|_| end.stream()),
-        class: end.class(),
-        times: times(timings.total, timings.queue, busy),
+        times: times(timings.total, queue, last_output.saturating_sub(queue), busy),
+        recordings: (u64::from(usage.recordings), u64::from(usage.kept_recordings)),
+        trace: trace(record.track.as_ref()),
+        turned_away: end.is_turned_away() && timings.submitted.is_none(),
     }
+}
+
+fn trace(track: Option<&Track>) -> Option<String> {
+    track.map(|track| format!("{:?}", track.context.trace))
 }
 
 fn speech_shares(live: &Live, timings: &Timings, tokens: u32, frames: u32) -> Vec<StageRecord> {
@@ -150,7 +173,6 @@ fn heard(
     end: &End<'_>,
     timings: &Timings,
     (samples, rate): (Samples, Option<SampleRate>),
-    busy: Duration,
 ) -> Heard {
     // A request that never came that far is booked where the first would have been made.
     let id = timings.code2wav.replica.unwrap_or(ReplicaId(0));
@@ -160,25 +182,33 @@ fn heard(
             stage: 0,
             replica: id.0,
         }),
-        first_packet: timings.first_audio,
+        first_packet: timings.first_packet,
         record: AudioRecord {
             frames: samples.0,
             sample_rate: rate.map_or(live.sample_rate, SampleRate::hz),
-            generation: busy,
+            generation: timings.generation,
             worst_underrun: (!samples.is_empty()).then_some(timings.worst_underrun),
-            complete: matches!(end.outcome, Outcome::Stop | Outcome::Length | Outcome::Repetition),
+            // What no replica was asked for is missing nowhere.
+            complete: timings.code2wav.replica.is_some()
+                && matches!(end.outcome, Outcome::Stop | Outcome::Length | Outcome::Repetition),
         },
     }
 }
 
-fn times(total: Duration, queue: Option<Duration>, busy: Duration) -> TorchServeRequest {
-    let queue = queue.unwrap_or_default();
+/// `generation` is from hand-over to the last output. Steps of different stages overlap, so that `busy` may be more.
+fn times(total: Duration, queue: Duration, generation: Duration, busy: Duration) -> TorchServeRequest {
+    let prediction = generation.min(total.saturating_sub(queue));
     TorchServeRequest {
         total,
         queue,
-        prediction: total.saturating_sub(queue),
-        handler: busy,
+        prediction,
+        handler: busy.min(prediction),
     }
+}
+
+/// The reason for a request that failed before anything of it began, if it is the caller's to repair.
+pub(super) fn callers(error: &ServeError) -> Option<FailureReason> {
+    Some(failure(error)).filter(|reason| *reason == FailureReason::ClientError)
 }
 
 impl End<'_> {
@@ -206,31 +236,41 @@ impl End<'_> {
         })
     }
 
-    fn class(&self) -> ResponseClass {
-        match (self.outcome, self.error) {
-            (Outcome::Stop | Outcome::Length | Outcome::Repetition | Outcome::Interrupted, _) => {
-                ResponseClass::Success
-            }
-            (
-                _,
-                Some(
-                    ServeError::StageFailed { .. }
-                    | ServeError::StageUnavailable { .. }
-                    | ServeError::Stopped
-                    | ServeError::Draining
-                    | ServeError::ModelLoading,
-                ),
-            ) => ResponseClass::ServerError,
-            _ => ResponseClass::ClientError,
-        }
+    /// Refused for want of room or quota.
+    fn is_turned_away(&self) -> bool {
+        matches!(
+            self.error,
+            Some(ServeError::OverQuota(_) | ServeError::Crowded { .. } | ServeError::TooManySessions { .. })
+        )
     }
 }
 
+/// Whose failure it is. What no arm names is judged by its status: a new error of a caller's is one of a caller's here, too.
 fn failure(error: &ServeError) -> FailureReason {
     match error {
-        ServeError::StageFailed { .. } | ServeError::StageUnavailable { .. } => FailureReason::StageError,
+        ServeError::StageFailed { .. } | ServeError::StageUnavailable { .. } | ServeError::ModelLoading => {
+            FailureReason::StageError
+        }
         ServeError::CallerGone | ServeError::SlowReader(_) => FailureReason::ClientDisconnect,
         ServeError::DeadlineExceeded => FailureReason::ClientAbort,
-        _ => FailureReason::Unknown,
+        ServeError::OverQuota(_) => FailureReason::Quota,
+        ServeError::Overloaded(_) | ServeError::Crowded { .. } | ServeError::TooManySessions { .. } => {
+            FailureReason::Overload
+        }
+        ServeError::SessionIdle(_) | ServeError::SessionMaxAge(_) => FailureReason::SessionLimit,
+        ServeError::SessionCancelled(_) => FailureReason::Operator,
+        ServeError::Draining | ServeError::Stopped => FailureReason::Shutdown,
+        error => match status(error).code() {
+            Code::InvalidArgument
+            | Code::NotFound
+            | Code::AlreadyExists
+            | Code::PermissionDenied
+            | Code::FailedPrecondition
+            | Code::OutOfRange
+            | Code::Unimplemented
+            | Code::Unauthenticated
+            | Code::ResourceExhausted => FailureReason::ClientError,
+            _ => FailureReason::Unknown,
+        },
     }
 }

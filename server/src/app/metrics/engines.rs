@@ -17,6 +17,8 @@ pub(super) struct Engine {
     torchserve: Arc<TorchServeInstruments>,
     /// Its name, as TorchServe's workers have one.
     name: String,
+    /// Whether it looks up prefixes. The talker's prompts are what a voice and a template make, and are never looked up.
+    shares_prefixes: bool,
     /// Whether what it does is done for somebody.
     serving: Arc<AtomicBool>,
 }
@@ -30,11 +32,27 @@ impl Engine {
         serving: Arc<AtomicBool>,
     ) -> Self {
         Self {
+            shares_prefixes: name.starts_with("thinker-"),
             instruments,
             sessions,
             torchserve,
             name,
             serving,
+        }
+    }
+
+    fn config(&self, cache: &CacheFigures) -> CacheConfig {
+        let positions = u64::from(cache.blocks) * u64::from(cache.block_size);
+        CacheConfig {
+            block_size: cache.block_size,
+            dtype: cache
+                .position
+                .map_or("unknown", |position| position.format.name())
+                .to_owned(),
+            prefix_caching: cache.prefix_caching && self.shares_prefixes,
+            blocks: u64::from(cache.blocks),
+            bytes: cache.position.map_or(0, |position| position.bytes * positions),
+            max_model_len: cache.max_len,
         }
     }
 
@@ -58,8 +76,11 @@ impl Engine {
 impl EngineSink for Engine {
     fn news(&self, news: &EngineNews) {
         match news {
-            EngineNews::Loaded { after } => return self.torchserve.worker_loaded(&self.name, *after),
-            EngineNews::Cache(cache) => return self.instruments.initialised(&config(cache)),
+            EngineNews::Loaded { after } => {
+                self.instruments.loaded();
+                return self.torchserve.worker_loaded(&self.name, *after);
+            }
+            EngineNews::Cache(cache) => return self.instruments.initialised(&self.config(cache)),
             _ if !self.serving.load(Ordering::Acquire) => return,
             _ => {}
         }
@@ -95,21 +116,6 @@ fn scheduler(step: &StepFigures) -> SchedulerRecord {
         },
         prefix_queries: u64::from(step.prefix_queries),
         prefix_hits: u64::from(step.prefix_hits),
-    }
-}
-
-fn config(cache: &CacheFigures) -> CacheConfig {
-    let positions = u64::from(cache.blocks) * u64::from(cache.block_size);
-    CacheConfig {
-        block_size: cache.block_size,
-        dtype: cache
-            .position
-            .map_or("unknown", |position| position.format.name())
-            .to_owned(),
-        prefix_caching: cache.prefix_caching,
-        blocks: u64::from(cache.blocks),
-        bytes: cache.position.map_or(0, |position| position.bytes * positions),
-        max_model_len: cache.max_len,
     }
 }
 

@@ -1,13 +1,14 @@
 //! The instruments of a server whose model is known.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
 use omni_telemetry::{
-    AudioInstruments, ComputingFigures, ComputingInstruments, EdgeInstruments, EngineIndex,
-    EngineInstruments, EngineMapError, HopRecord, PipelineInstruments, Replica, SessionInstruments,
-    StageInfo, StageKind, Telemetry, TorchServeInstruments,
+    AudioInstruments, ComputingFigures, ComputingInstruments, EdgeEnd, EdgeInstruments, EngineIndex,
+    EngineInstruments, EngineMapError, HearingInstruments, HopRecord, OneProcess, OwnProcessInstruments,
+    PipelineInstruments, Replica, SessionInstruments, StageInfo, StageKind, Telemetry, TorchServeInstruments,
+    with_exemplar,
 };
 
 use super::account::{Account, Stream};
@@ -24,10 +25,12 @@ pub(super) struct Stage {
     pub(super) kind: StageKind,
     /// What it computes on: one for all replicas, or one for each.
     devices: Vec<Device>,
+    /// Replicas at the start.
+    replicas: u32,
 }
 
 impl Stage {
-    fn new((name, devices): (&'static str, &[Device])) -> Self {
+    fn new((name, devices, replicas): (&'static str, &[Device], u32)) -> Self {
         let kind = match name {
             "code2wav" | "encoder" => StageKind::Generation,
             _ => StageKind::Llm,
@@ -36,6 +39,7 @@ impl Stage {
             name,
             kind,
             devices: devices.to_vec(),
+            replicas,
         }
     }
 
@@ -57,11 +61,13 @@ pub(super) struct Live {
     pub(super) sample_rate: u32,
     /// Their places are their ids.
     stages: Vec<Stage>,
-    /// Engines are numbered in the order in which they came.
+    /// Engines are numbered stage by stage and replica by replica, those that came later after all of them.
     engines: Mutex<BTreeMap<Replica, Arc<EngineInstruments>>>,
     audio: Mutex<BTreeMap<Replica, Arc<AudioInstruments>>>,
-    edges: Mutex<BTreeMap<(Replica, Replica), Arc<EdgeInstruments>>>,
+    edges: Mutex<BTreeMap<(EdgeEnd, EdgeEnd), Arc<EdgeInstruments>>>,
     devices: Mutex<BTreeMap<Device, ComputingInstruments>>,
+    processes: Mutex<BTreeMap<Replica, OwnProcessInstruments>>,
+    hearing: OnceLock<HearingInstruments>,
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -73,7 +79,7 @@ impl Live {
         telemetry: &Telemetry,
         model: &str,
         sample_rate: u32,
-        stages: &[(&'static str, &[Device])],
+        stages: &[(&'static str, &[Device], u32)],
     ) -> Self {
         let meter = telemetry.meter();
         let stages: Vec<_> = stages.iter().copied().map(Stage::new).collect();
@@ -95,6 +101,8 @@ impl Live {
             audio: Mutex::default(),
             edges: Mutex::default(),
             devices: Mutex::default(),
+            processes: Mutex::default(),
+            hearing: OnceLock::new(),
         }
     }
 
@@ -143,7 +151,15 @@ impl Live {
         if let Some(engine) = engines.get(&replica) {
             return Ok(Arc::clone(engine));
         }
-        let index = EngineIndex(u32::try_from(engines.len()).unwrap_or(u32::MAX));
+        let index = self.index(replica, &engines);
+        let stage_name = self.stages.get(replica.stage as usize).map(|stage| stage.name);
+        tracing::info!(
+            stage = stage_name,
+            "Engine {:03} is stage {} replica {}",
+            index.0,
+            replica.stage,
+            replica.replica
+        );
         let engine = Arc::new(telemetry.engine(index, replica)?);
         engines.insert(replica, Arc::clone(&engine));
         if let Some(stage) = self.stages.get(replica.stage as usize) {
@@ -151,8 +167,40 @@ impl Live {
             if stage.name == "code2wav" {
                 self.audio(telemetry, replica);
             }
+            if stage.name == "encoder" && replica.replica == 0 {
+                let hearing = HearingInstruments::new(telemetry.meter(), index)?;
+                self.hearing.get_or_init(|| hearing);
+            }
         }
         Ok(engine)
+    }
+
+    fn index(&self, replica: Replica, engines: &BTreeMap<Replica, Arc<EngineInstruments>>) -> EngineIndex {
+        let before = |stages: &[Stage]| stages.iter().map(|stage| stage.replicas).sum::<u32>();
+        let (earlier, later) = self.stages.split_at(replica.stage as usize);
+        if later
+            .first()
+            .is_some_and(|stage| replica.replica < stage.replicas)
+        {
+            return EngineIndex(before(earlier) + replica.replica);
+        }
+        let first = |known: &Replica| {
+            let stage = self.stages.get(known.stage as usize);
+            stage.is_some_and(|stage| known.replica < stage.replicas)
+        };
+        let added = engines.keys().filter(|known| !first(known)).count();
+        EngineIndex(before(&self.stages) + u32::try_from(added).unwrap_or(u32::MAX))
+    }
+
+    /// A replica works in that process now, if it has one of its own.
+    pub(super) fn process(&self, telemetry: &Telemetry, replica: Replica, id: Option<u32>) {
+        let mut processes = lock(&self.processes);
+        if id.is_none() && !processes.contains_key(&replica) {
+            return;
+        }
+        let new = || OwnProcessInstruments::new(telemetry.meter(), replica);
+        let now = id.and_then(|id| Some((id, OneProcess::read(id)?)));
+        processes.entry(replica).or_insert_with(new).is(now);
     }
 
     /// Instruments for the audio that comes from a replica.
@@ -162,7 +210,7 @@ impl Live {
         Arc::clone(audio.entry(replica).or_insert_with(new))
     }
 
-    fn edge(&self, telemetry: &Telemetry, from: Replica, to: Replica) -> Arc<EdgeInstruments> {
+    fn edge(&self, telemetry: &Telemetry, from: EdgeEnd, to: EdgeEnd) -> Arc<EdgeInstruments> {
         let mut edges = lock(&self.edges);
         let new = || {
             let edge = EdgeInstruments::new(telemetry.meter(), from, to);
@@ -174,9 +222,12 @@ impl Live {
         Arc::clone(edges.entry((from, to)).or_insert_with(new))
     }
 
-    /// A chunk passed an edge. One to or from a session is no hop between stages.
+    /// A chunk passed an edge.
     pub(super) fn hop(&self, telemetry: &Telemetry, hop: &Hop, chunk: &ChunkStamps) {
-        let place = |place: &Place| self.replica(place.stage, place.replica?);
+        let place = |place: &Place| match place.replica {
+            Some(replica) => self.replica(place.stage, replica).map(EdgeEnd::Replica),
+            None => Some(EdgeEnd::Session),
+        };
         if let Some((from, to)) = place(&hop.from).zip(place(&hop.to)) {
             self.edge(telemetry, from, to).hop(&HopRecord {
                 size: chunk.bytes,
@@ -197,7 +248,17 @@ impl Live {
 
     /// A request is over.
     pub(super) fn request(&self, telemetry: &Telemetry, account: &Account) {
+        if account.turned_away {
+            return;
+        }
+        with_exemplar(account.trace.clone(), || self.book(telemetry, account));
+    }
+
+    fn book(&self, telemetry: &Telemetry, account: &Account) {
         self.pipeline.finished(&account.request);
+        if let Some(hearing) = self.hearing.get() {
+            hearing.looked_for(account.recordings.0, account.recordings.1);
+        }
         if let Some(audio) = &account.audio {
             let instruments = self.audio(telemetry, audio.replica);
             if let Some(latency) = audio.first_packet {
@@ -210,11 +271,35 @@ impl Live {
             Some(Stream::Aborted(why)) => self.sessions.stream_aborted(why),
             None => {}
         }
-        self.torchserve.arrived();
-        self.torchserve.answered(account.class, &account.times);
+        self.torchserve.took(&account.request.id, &account.times);
     }
 }
 
 fn since(from: Duration, until: Duration) -> Duration {
     until.saturating_sub(from)
+}
+
+#[cfg(test)]
+mod tests {
+    use omni_telemetry::TelemetryOptions;
+
+    use super::*;
+
+    #[test]
+    fn engines_are_numbered_stage_by_stage_and_later_ones_after_all_of_them() {
+        let telemetry = Telemetry::new(&TelemetryOptions::default()).expect("good options");
+        let stages: [(_, &[Device], _); 3] = [("thinker", &[], 1), ("talker", &[], 2), ("code2wav", &[], 1)];
+        let live = Live::new(&telemetry, "tiny", 24_000, &stages);
+        // In whatever order they are built.
+        let order = [(1, 1), (2, 0), (1, 0), (0, 0), (1, 2), (2, 1)];
+        let mut engines = BTreeMap::new();
+        let indices = order.map(|(stage, replica)| {
+            let replica = Replica { stage, replica };
+            let index = live.index(replica, &engines);
+            let engine = telemetry.engine(index, replica).expect("an index of its own");
+            engines.insert(replica, Arc::new(engine));
+            index.0
+        });
+        assert_eq!(indices, [2, 3, 1, 0, 4, 5]);
+    }
 }

@@ -51,12 +51,12 @@ impl Observer {
         }
     }
 
-    /// The model is loaded; `stages` are about to be started on their devices, upstream first. None of them has sequences of more
+    /// The model is loaded; `stages` are about to be started on their devices with so many replicas, upstream first. None of them has sequences of more
     /// than `longest` tokens. `figures` tells what was asked of GPUs.
     pub(in crate::app) fn model(
         &self,
         info: &SpeechInfo,
-        stages: &[(&'static str, &[Device])],
+        stages: &[(&'static str, &[Device], u32)],
         longest: u32,
         figures: impl Fn() -> Vec<DeviceFigures> + Send + Sync + 'static,
     ) {
@@ -109,12 +109,18 @@ impl Observer {
                 };
                 if view.state == ReplicaState::Removed {
                     live.pipeline.replica_left(replica);
+                    self.telemetry
+                        .exposition()
+                        .forget_replica(&stage.to_string(), &replica.replica.to_string());
+                    continue;
                 } else {
                     live.pipeline
                         .stage_waiting(replica, u64::from(view.stats.waiting));
                 }
                 let takes_work = view.state == ReplicaState::Ready && !view.cordoned && !view.leaving;
                 live.pipeline.replica_takes_work(replica, takes_work);
+                live.pipeline.replica_died(replica, view.stats.deaths);
+                live.process(&self.telemetry, replica, view.process);
             }
         }
     }
@@ -183,6 +189,9 @@ struct Beside<S>(Arc<Observer>, S);
 
 impl RecordSink for Beside<Arc<dyn RecordSink>> {
     fn begins(&self, caller: Option<&TraceParent>, now: Stamp) -> Option<Arc<TraceContext>> {
+        if let Some(live) = self.0.live.get() {
+            live.torchserve.arrived();
+        }
         self.1.begins(caller, now)
     }
 
@@ -218,6 +227,13 @@ impl RecordSink for Beside<Arc<dyn RecordSink>> {
             });
         }
         self.1.refused(why);
+    }
+
+    fn nothing_began(&self, why: &ServeError) {
+        if let Some((live, reason)) = self.0.live.get().zip(account::callers(why)) {
+            live.pipeline.failed(reason);
+        }
+        self.1.nothing_began(why);
     }
 
     fn session(&self, change: SessionChange) {

@@ -120,6 +120,7 @@ impl Request<'_> {
             .text("gen_ai.request.model", self.model.clone())
             .text("gen_ai.response.model", self.model)
             .text("gen_ai.request.id", self.id)
+            .count("gen_ai.request.n", 1_u32)
             .count("gen_ai.usage.prompt_tokens", self.prompt_tokens)
             .count("gen_ai.usage.completion_tokens", self.completion_tokens)
             .seconds(

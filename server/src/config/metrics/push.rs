@@ -77,6 +77,11 @@ pub struct RawPush {
     /// Leave the group in the gateway when the server ends, instead of deleting it
     #[arg(long, env = "OMNI_PUSH_KEEP")]
     pub push_keep: bool,
+
+    /// Leave the last push in the gateway for so long before the group is deleted, so that Prometheus reads it: at least the
+    /// interval of its scrapes. The server ends as much later
+    #[arg(long, env = "OMNI_PUSH_LINGER", default_value = "0s", value_parser = parse_duration, value_name = "TIME")]
+    pub push_linger: Duration,
 }
 
 impl RawPush {
@@ -93,6 +98,10 @@ impl RawPush {
                 let [time, least, most] = [time, SHORTEST, LONGEST].map(written);
                 return Err(format!("{flag} {time}: expected {least} to {most}"));
             }
+        }
+        if self.push_linger > LONGEST {
+            let [time, most] = [self.push_linger, LONGEST].map(written);
+            return Err(format!("--push-linger {time}: expected at most {most}"));
         }
         let grouping = self.grouping(server)?;
         let grouping: Vec<_> = grouping
@@ -111,6 +120,7 @@ impl RawPush {
             interval: self.push_interval,
             timeout: self.push_timeout,
             delete_on_exit: !self.push_keep,
+            linger: self.push_linger,
             ..PushOptions::new(target)
         }))
     }

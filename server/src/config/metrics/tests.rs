@@ -136,3 +136,35 @@ fn flags_of_the_gateway_are_checked() {
         assert!(error.contains(expected), "{expected} in {error}");
     }
 }
+
+#[test]
+fn statistics_are_told_every_five_seconds_unless_another_time_is_asked_for() {
+    let settings = resolve(&[]).expect("the defaults");
+    assert_eq!(settings.log_interval, Duration::from_secs(5));
+    let other = resolve(&["--log-stats-interval", "30s"]).expect("a time");
+    assert_eq!(other.log_interval, Duration::from_secs(30));
+    let error = resolve(&["--log-stats-interval", "1ms"]).expect_err("too short");
+    assert!(error.contains("--log-stats-interval"), "{error}");
+}
+
+#[test]
+fn bounds_and_releases_that_cannot_be_read_are_named() {
+    let settings = resolve(&[
+        "--metrics-buckets",
+        "seconds=0.5,1",
+        "--show-hidden-metrics-for-version",
+        "0.1",
+    ]);
+    let settings = settings.expect("good ones");
+    assert_eq!(settings.buckets["seconds"], [0.5, 1.0]);
+    for (flag, wrong) in [
+        ("--metrics-buckets", "seconds"),
+        ("--metrics-buckets", "seconds=a"),
+        ("--metrics-buckets", "seconds=2,1"),
+        ("--metrics-buckets", "no_such_set=1"),
+        ("--show-hidden-metrics-for-version", "newest"),
+    ] {
+        let error = resolve(&[flag, wrong]).expect_err(wrong);
+        assert!(error.contains("buckets") || error.contains("newest"), "{error}");
+    }
+}

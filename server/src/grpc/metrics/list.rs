@@ -67,6 +67,6 @@ fn kind(kind: FamilyKind) -> v1::MetricKind {
     match kind {
         FamilyKind::Counter | FamilyKind::FloatCounter => v1::MetricKind::Counter,
         FamilyKind::Gauge => v1::MetricKind::Gauge,
-        FamilyKind::Histogram => v1::MetricKind::Histogram,
+        FamilyKind::Histogram | FamilyKind::Summary => v1::MetricKind::Histogram,
     }
 }

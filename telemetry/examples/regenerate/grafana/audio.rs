@@ -1,7 +1,7 @@
 //! What listeners get.
 
 use super::model::{BY_REPLICA, Dashboard, OF_REPLICA, Row, heatmap, lines, row, stack, stat};
-use super::pipeline::{continuity, in_time};
+use super::pipeline::{continuity, in_time, within};
 
 pub(super) fn dashboard() -> Dashboard {
     Dashboard {
@@ -67,9 +67,9 @@ fn continuous() -> Row {
     let panels = vec![
         lines("Answers without gaps", "percentunit")
             .about("Share of answers for which a player without a buffer would have waited at most so long at a time.")
-            .query("50 ms", &continuity("50", "@rate"))
+            .query("50 ms", &within("0.05", "@rate"))
             .query("100 ms", &continuity("100", "@rate"))
-            .query("200 ms", &continuity("200", "@rate"))
+            .query("250 ms", &within("0.25", "@rate"))
             .share()
             .open_below(),
         lines("Worst gap", "s")

@@ -17,7 +17,8 @@ const NO_GPU: &str = "there is no NVIDIA device, or it does not tell";
 fn machine() -> Row {
     let memory =
         "1 - vllm:omni_host_memory_available_bytes{@host} / vllm:omni_host_memory_total_bytes{@host}";
-    let disk = "1 - vllm:omni_host_disk_available_bytes{@host} / vllm:omni_host_disk_total_bytes{@host}";
+    let disk = "vllm:omni_host_disk_used_bytes{@host} \
+                / (vllm:omni_host_disk_used_bytes{@host} + vllm:omni_host_disk_available_bytes{@host})";
     let panels = vec![
         stat("Processors busy", "percentunit")
             .about("Busiest machine: share of its processor time that was busy between two readings.")
@@ -59,6 +60,20 @@ fn process() -> Row {
         lines("Memory", "bytes")
             .about("Memory of the server that is resident. Grows with the conversations that are open, and must come back.")
             .query("{{instance}}", "process_resident_memory_bytes{@host}"),
+        lines("Memory of replicas' processes", "bytes")
+            .about("Memory that is resident, of replicas that have a process of their own. The server's own is not in it.")
+            .query(
+                "{{stage}}/{{replica}}",
+                "vllm:omni_stage_process_resident_memory_bytes{@host}",
+            )
+            .empty_while("no replica has a process of its own", "no processes"),
+        lines("Processors used by replicas' processes", "none")
+            .about("Processors that they keep busy, in whole processors.")
+            .query(
+                "{{stage}}/{{replica}}",
+                "rate(vllm:omni_stage_process_cpu_seconds_total{@host}[@rate])",
+            )
+            .empty_while("no replica has a process of its own", "no processes"),
         lines("Address space", "bytes")
             .about("Includes files that are mapped, such as weights.")
             .query("{{instance}}", "process_virtual_memory_bytes{@host}"),

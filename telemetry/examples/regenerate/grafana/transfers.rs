@@ -6,7 +6,7 @@ pub(super) fn dashboard() -> Dashboard {
     Dashboard {
         uid: "omni-transfers",
         title: "Omni / Transfers",
-        about: "Messages between stages: how many, how large, how long under way. Stage and replica above choose the sender.",
+        about: "Messages between stages, and between calls (session) and stages: how many, how large, how long under way. Stage and replica above choose the sender.",
         variables: OF_REPLICA,
         rows: vec![all(), by_edge(), distributions()],
     }

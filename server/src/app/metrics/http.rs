@@ -1,0 +1,170 @@
+//! Counts the calls of the HTTP API, from their head to the last byte of their answer.
+
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::Instant;
+
+use axum::Router;
+use axum::body::Body;
+use axum::extract::Request;
+use axum::middleware::{Next, from_fn};
+use axum::response::Response;
+use bytes::Bytes;
+use http::{HeaderMap, Method, header};
+use http_body::{Body as HttpBody, Frame, SizeHint};
+use omni_telemetry::{HttpExchange, HttpInstruments};
+
+/// What a caller asks for that is not served: one series, whatever it is.
+const NONE: &str = "none";
+
+/// The same routes, whose calls are counted.
+pub(super) fn counted(routes: Router, instruments: HttpInstruments) -> Router {
+    let instruments = Arc::new(instruments);
+    routes.layer(from_fn(move |request: Request, next: Next| {
+        let call = Call::new(Arc::clone(&instruments), &request);
+        async move {
+            let response = next.run(request).await;
+            call.answers(response)
+        }
+    }))
+}
+
+/// One call, told when its answer is over or its caller is gone.
+struct Call {
+    instruments: Arc<HttpInstruments>,
+    handler: &'static str,
+    method: &'static str,
+    request_bytes: u64,
+    response_bytes: u64,
+    /// Of the answer, once there is one. A caller that went away before is told none, and nginx counts it as 499.
+    status: u16,
+    began: Instant,
+}
+
+impl Call {
+    fn new(instruments: Arc<HttpInstruments>, request: &Request) -> Self {
+        Self {
+            instruments,
+            handler: handler(request.uri().path()),
+            method: method(request.method()),
+            request_bytes: length(request.headers()),
+            response_bytes: 0,
+            status: 499,
+            began: Instant::now(),
+        }
+    }
+
+    fn answers(mut self, response: Response) -> Response {
+        self.status = response.status().as_u16();
+        let body_length = response.body().size_hint().exact();
+        self.response_bytes = length(response.headers()).max(body_length.unwrap_or_default());
+        response.map(|body| Body::new(CountedBody { body, _call: self }))
+    }
+}
+
+impl Drop for Call {
+    fn drop(&mut self) {
+        self.instruments.answered(&HttpExchange {
+            handler: self.handler,
+            method: self.method,
+            status: self.status,
+            request_bytes: self.request_bytes,
+            response_bytes: self.response_bytes,
+            took: self.began.elapsed(),
+        });
+    }
+}
+
+/// The routes that have a path of their own, as [`OpenAi::routes`](crate::openai::OpenAi::routes) has them.
+const ROUTES: [&str; 12] = [
+    "/",
+    "/v1",
+    "/v1/",
+    "/health",
+    "/healthz",
+    "/readyz",
+    "/livez",
+    "/v1/audio/speech",
+    "/v1/audio/voices",
+    "/v1/audio/models",
+    "/v1/models",
+    "/v1/chat/completions",
+];
+/// The route to a model, whose path ends in its name.
+const MODEL: &str = "/v1/models/{*id}";
+
+fn handler(path: &str) -> &'static str {
+    let model = path
+        .strip_prefix("/v1/models/")
+        .filter(|id| !id.is_empty())
+        .map(|_| MODEL);
+    let named = ROUTES.into_iter().find(|route| *route == path);
+    named.or(model).unwrap_or(NONE)
+}
+
+/// Those that are known; a caller can make no series of its own.
+fn method(method: &Method) -> &'static str {
+    match *method {
+        Method::GET => "GET",
+        Method::HEAD => "HEAD",
+        Method::POST => "POST",
+        Method::OPTIONS => "OPTIONS",
+        Method::PUT => "PUT",
+        Method::DELETE => "DELETE",
+        Method::PATCH => "PATCH",
+        _ => "OTHER",
+    }
+}
+
+fn length(headers: &HeaderMap) -> u64 {
+    let value = headers.get(header::CONTENT_LENGTH);
+    let value = value.and_then(|value| value.to_str().ok());
+    value.and_then(|value| value.parse().ok()).unwrap_or_default()
+}
+
+/// The body of an answer; its call ends with it.
+struct CountedBody {
+    body: Body,
+    _call: Call,
+}
+
+impl HttpBody for CountedBody {
+    type Data = Bytes;
+    type Error = axum::Error;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
+        Pin::new(&mut self.body).poll_frame(context)
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_route_has_a_series_of_its_own_and_all_other_paths_share_one() {
+        let source = include_str!("../../openai.rs");
+        let routes = source.match_indices(".route(\"").map(|(at, begin)| {
+            let rest = &source[at + begin.len()..];
+            &rest[..rest.find('"').expect("the end of the path")]
+        });
+        let routes: Vec<_> = routes.collect();
+        assert!(routes.len() > 5, "{routes:?}");
+        for route in routes {
+            assert_eq!(handler(&route.replace("{*id}", "a/b")), route);
+        }
+        assert_eq!(handler("/wp-login.php"), NONE);
+    }
+}

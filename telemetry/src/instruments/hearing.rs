@@ -1,0 +1,35 @@
+//! What is kept of recordings that were heard.
+
+use metrics::Counter;
+
+use crate::families as f;
+use crate::meter::Meter;
+use crate::recorder::{EngineIndex, EngineMapError};
+
+/// Records look-ups in the cache of encoded audio. One per server that hears.
+#[derive(Debug)]
+pub struct HearingInstruments {
+    queries: Counter,
+    hits: Counter,
+}
+
+impl HearingInstruments {
+    /// Instruments that count at the engine with that index.
+    ///
+    /// # Errors
+    ///
+    /// An index that nobody registered.
+    pub fn new(meter: &Meter, index: EngineIndex) -> Result<Self, EngineMapError> {
+        let engine = meter.engine(index)?;
+        Ok(Self {
+            queries: meter.counter(f::MM_CACHE_QUERIES_TOTAL, [&engine]),
+            hits: meter.counter(f::MM_CACHE_HITS_TOTAL, [&engine]),
+        })
+    }
+
+    /// So many recordings were looked for, and so many of them had been kept.
+    pub fn looked_for(&self, recordings: u64, kept: u64) {
+        self.queries.increment(recordings);
+        self.hits.increment(kept);
+    }
+}

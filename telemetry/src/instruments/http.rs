@@ -1,0 +1,72 @@
+//! Calls of the HTTP API, by the names of prometheus-fastapi-instrumentator.
+
+use std::time::Duration;
+
+use metrics::Histogram;
+
+use super::torchserve::{ResponseClass, Responses};
+use crate::families as f;
+use crate::meter::Meter;
+
+/// One call, when its answer is over.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct HttpExchange<'a> {
+    /// The route that was asked for; one of a few.
+    pub handler: &'a str,
+    /// The method; one of a few.
+    pub method: &'a str,
+    /// The status code.
+    pub status: u16,
+    /// Content length of the request, 0 if it does not say.
+    pub request_bytes: u64,
+    /// Content length of the answer, 0 if it does not say.
+    pub response_bytes: u64,
+    /// From the request's head to the answer's last byte.
+    pub took: Duration,
+}
+
+/// Records calls by HTTP.
+#[derive(Debug)]
+pub struct HttpInstruments {
+    meter: Meter,
+    fine: Histogram,
+    responses: Responses,
+}
+
+impl HttpInstruments {
+    /// Instruments for all routes.
+    #[must_use]
+    pub fn new(meter: &Meter) -> Self {
+        Self {
+            fine: meter.histogram(f::HTTP_REQUEST_DURATION_HIGHR_SECONDS, []),
+            responses: Responses::new(meter),
+            meter: meter.clone(),
+        }
+    }
+
+    /// An answer is over.
+    pub fn answered(&self, exchange: &HttpExchange<'_>) {
+        let HttpExchange { handler, method, .. } = *exchange;
+        let (class, response) = match exchange.status {
+            ..300 => ("2xx", ResponseClass::Success),
+            300..400 => ("3xx", ResponseClass::Success),
+            400..500 => ("4xx", ResponseClass::ClientError),
+            500.. => ("5xx", ResponseClass::ServerError),
+        };
+        self.responses.answered(response);
+        let meter = &self.meter;
+        meter
+            .counter(f::HTTP_REQUESTS_TOTAL, [handler, method, class])
+            .increment(1);
+        meter
+            .summary(f::HTTP_REQUEST_SIZE_BYTES, [handler])
+            .record(exchange.request_bytes as f64);
+        meter
+            .summary(f::HTTP_RESPONSE_SIZE_BYTES, [handler])
+            .record(exchange.response_bytes as f64);
+        meter
+            .histogram(f::HTTP_REQUEST_DURATION_SECONDS, [handler, method])
+            .record(exchange.took);
+        self.fine.record(exchange.took);
+    }
+}

@@ -1,0 +1,45 @@
+//! What a reader needs to be let in: TLS, a key.
+
+use std::fmt;
+use std::sync::Arc;
+
+use hyper::HeaderMap;
+use tokio_rustls::TlsAcceptor;
+use tokio_rustls::rustls::ServerConfig;
+
+/// The certificate to show now.
+pub type TlsSource = Arc<dyn Fn() -> Arc<ServerConfig> + Send + Sync>;
+/// Whether a request with these headers may read.
+pub type Admission = Arc<dyn Fn(&HeaderMap) -> bool + Send + Sync>;
+
+/// What is asked of readers.
+#[derive(Clone, Default)]
+pub struct PullGuard {
+    /// Connections are encrypted, if there is one.
+    pub tls: Option<TlsSource>,
+    /// Asked for everything but probes, if there is one.
+    pub admits: Option<Admission>,
+}
+
+impl fmt::Debug for PullGuard {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("PullGuard")
+            .field("tls", &self.tls.is_some())
+            .field("keys", &self.admits.is_some())
+            .finish()
+    }
+}
+
+impl PullGuard {
+    /// What encrypts a connection. The server speaks HTTP/1.1 and offers nothing else.
+    pub(super) fn acceptor(&self) -> Option<TlsAcceptor> {
+        let source = self.tls.as_ref()?;
+        let mut config = ServerConfig::clone(&source());
+        config.alpn_protocols = vec![b"http/1.1".to_vec()];
+        Some(TlsAcceptor::from(Arc::new(config)))
+    }
+
+    pub(super) fn admits(&self, headers: &HeaderMap) -> bool {
+        self.admits.as_ref().is_none_or(|admits| admits(headers))
+    }
+}

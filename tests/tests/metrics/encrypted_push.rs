@@ -4,12 +4,15 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD as BASE64;
 use http_body_util::{BodyExt as _, Empty};
 use hyper::body::{Bytes, Incoming};
 use hyper::service::service_fn;
 use hyper::{Method, Request, Response};
 use hyper_util::rt::TokioIo;
 use omni_tests::{Authority, FakeScript, Reading, Signed, TestServer};
+use rcgen::{BasicConstraints, CertificateParams, IsCa, KeyPair};
 use tokio::net::TcpListener;
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
@@ -120,4 +123,42 @@ async fn a_gateway_that_is_not_trusted_gets_nothing_and_is_counted() {
     assert!(asked.try_recv().is_err());
     task.abort();
     server.stop().await;
+}
+
+/// As `openssl req -x509` makes one: a server's certificate that is its own authority.
+fn own_authority(name: &str) -> Signed {
+    let key = KeyPair::generate().expect("a key");
+    let mut params = CertificateParams::new([name.to_owned()]).expect("a name");
+    params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+    let certificate = params.self_signed(&key).expect("a certificate");
+    let pem = |label: &str, der: &[u8]| {
+        format!(
+            "-----BEGIN {label}-----\n{}\n-----END {label}-----\n",
+            BASE64.encode(der)
+        )
+    };
+    Signed {
+        certificate: pem("CERTIFICATE", certificate.der()),
+        key: pem("PRIVATE KEY", &key.serialize_der()),
+    }
+}
+
+#[tokio::test]
+async fn a_certificate_that_is_its_own_authority_is_trusted_by_who_names_it_and_for_its_name_only() {
+    for (name, result) in [("127.0.0.1", "success"), ("gateway.example", "failure")] {
+        let place = tempfile::tempdir().expect("a folder");
+        let own = own_authority(name);
+        let (file, _) = own.write(place.path(), "own");
+        let (url, mut asked, task) = gateway(&own).await;
+        let server = server(&url, &file).await;
+        let told = tokio::time::timeout(PATIENCE, async {
+            while pushes(&server, result).await == 0.0 {
+                tokio::time::sleep(Duration::from_millis(10)).await;
+            }
+        });
+        told.await.expect("it is counted");
+        assert_eq!(asked.try_recv().is_ok(), result == "success", "{name}");
+        task.abort();
+        server.stop().await;
+    }
 }

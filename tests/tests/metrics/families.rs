@@ -1,20 +1,30 @@
 //! Every family that a server serves is fed.
 
-use omni_tests::{FakeScript, Reading, TestServer, chat_config, speak, vanish};
+use omni_tests::{FakeScript, Reading, TestServer, chat_config, http, speak, vanish};
 
 /// Families that need something which this machine, or this test, may not have.
-const ELSEWHERE: [&str; 1] = [
+const ELSEWHERE: [&str; 3] = [
+    // The scripted model does not hear here; a test beside this one has one that does.
+    "vllm:mm_cache_",
+    // No replica has a process of its own here; a test of instruments feeds these.
+    "vllm:omni_stage_process_",
     // There need not be a GPU, and not every driver tells everything.
     "vllm:omni_gpu_",
 ];
 
 /// Counters that stay at zero while all goes well: here they only have to be there. A test beside this one makes the pushes count.
-const QUIET: [&str; 11] = [
+const QUIET: [&str; 17] = [
     "vllm:admission_rejections_total",
+    "vllm:external_prefix_cache_hits_total",
+    "vllm:external_prefix_cache_queries_total",
+    "vllm:gpu_prefix_cache_hits_total",
+    "vllm:gpu_prefix_cache_queries_total",
     "vllm:num_preemptions_total",
     "vllm:omni_audio_skipped_requests_total",
     "vllm:omni_metrics_dropped_total",
     "vllm:omni_metrics_push_total",
+    "vllm:omni_replica_deaths_total",
+    "vllm:omni_replica_restarts_total",
     "vllm:omni_stage_starved_total",
     "vllm:omni_trace_spans_total",
     // The scripted model does not say what stands in its cache.
@@ -33,6 +43,7 @@ async fn work(server: &TestServer, script: &FakeScript) {
     chat.answer().await;
     drop(chat);
     server.chats_over(1).await;
+    http(server, "GET", "/v1/models", &[], "").await;
     vanish(server, script).await;
     script.talker.open();
     server.idle(3).await;
@@ -40,7 +51,7 @@ async fn work(server: &TestServer, script: &FakeScript) {
 
 fn fed(reading: &Reading, name: &str, kind: &str) -> bool {
     match kind {
-        "histogram" => reading
+        "histogram" | "summary" => reading
             .of_name(&format!("{name}_count"), &[])
             .any(|sample| sample.value > 0.0),
         "counter" => reading.of_name(name, &[]).any(|sample| sample.value > 0.0),

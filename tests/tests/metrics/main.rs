@@ -5,5 +5,6 @@ mod counts;
 mod encrypted_push;
 mod engines;
 mod families;
+mod items;
 mod listening;
 mod programs;

@@ -263,7 +263,7 @@ pub fn decode(
 ///
 /// # Errors
 /// What the first stream that failed says.
-pub fn whole(decoded: Vec<Decoded<f32>>) -> Result<Vec<Vec<f32>>, ModelError> {
+fn whole(decoded: Vec<Decoded<f32>>) -> Result<Vec<Vec<f32>>, ModelError> {
     let samples: Result<_, _> = decoded.into_iter().collect();
     samples.map_err(ModelError::Compute)
 }

@@ -28,7 +28,7 @@ mod tokenizer;
 pub use audio_encoder::{AUDIO_SAMPLE_RATE, AudioEncoder, AudioError};
 pub use backend::{GpuFigures, TellFallback};
 pub use chat::{ChatError, ChatPiece, ChatPrompt, ChatTemplate, Message, MessagePart, Role, TalkerPrompt};
-pub use checkpoint::{Checkpoint, CheckpointSource, LoadError, Problem};
+pub use checkpoint::{Checkpoint, CheckpointSource, LoadError, Problem, loading_progress};
 pub use code2wav::Code2Wav;
 pub use config::{GenerationDefaults, TextTokens};
 pub use floor::{CountedFloor, Mixture, StageFloor, counted_floor};

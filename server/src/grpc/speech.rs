@@ -43,7 +43,7 @@ impl SpeechService for Speech {
         let (info, place) = admitted.map_err(|error| status(&error))?;
         let commands = commands::spoken(requests, Arc::clone(&info), self.door.max_message);
         let mut seq = 0;
-        let replies = self.door.speak_as(&metadata, commands, place, Session::uncut);
+        let replies = self.door.speak(&metadata, commands, place);
         let replies = replies.flat_map(reply::with_warnings).map(move |event| {
             seq += 1;
             event

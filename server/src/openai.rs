@@ -151,7 +151,8 @@ impl OpenAi {
         if !long {
             return parse();
         }
-        let parsed = tokio::task::spawn_blocking(parse).await;
+        let span = tracing::Span::current();
+        let parsed = tokio::task::spawn_blocking(move || span.in_scope(parse)).await;
         parsed.unwrap_or_else(|_| {
             Err(ApiError::new(
                 &Status::internal("the body could not be read"),

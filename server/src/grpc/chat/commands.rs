@@ -105,9 +105,10 @@ pub(super) async fn one_answer<P: Send + 'static>(
     let long = recorded.sum::<usize>() > SHORT;
     let known = known.clone();
     let read = move || (whole(request, &known), place);
+    let span = tracing::Span::current();
     let (read, place) = match long {
         false => read(),
-        true => tokio::task::spawn_blocking(read)
+        true => tokio::task::spawn_blocking(move || span.in_scope(read))
             .await
             .map_err(|_| ServeError::StageFailed {
                 stage: "session",

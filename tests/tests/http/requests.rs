@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex};
 use hyper::StatusCode;
 use omni_proto::v1;
 use omni_proto::v1::speak_request::Event as Request;
+use omni_proto::v1::speak_response::Event;
 use omni_server::app::Sinks;
 use omni_tests::{FakeScript, HttpAnswer, TestServer, http};
 use serde_json::{Value, json};
@@ -222,7 +223,6 @@ async fn a_warning_follows_ready_where_style_is_ignored() {
     for _ in 0..2 {
         events.push(call.next().await.expect("an event").1);
     }
-    use v1::speak_response::Event;
     assert!(matches!(events[0], Event::Ready(_)), "{events:?}");
     let Event::Warning(warning) = &events[1] else {
         panic!("{events:?}");

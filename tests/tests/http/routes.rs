@@ -1,7 +1,6 @@
 //! Paths: those that exist, those that do not, and in whose protocol that is told.
 
 use hyper::StatusCode;
-use hyper::header::CONTENT_TYPE;
 use omni_tests::{FakeScript, FakeSpeech, Gate, HttpAnswer, TestServer, http, http2};
 use serde_json::Value;
 
@@ -71,7 +70,7 @@ async fn a_path_that_does_not_exist_is_not_found_over_http_2_either() {
 #[tokio::test]
 async fn a_service_that_does_not_exist_is_unimplemented_and_named() {
     let server = TestServer::fake(FakeScript::default(), &[]).await;
-    let headers = [(CONTENT_TYPE.as_str(), "application/grpc")];
+    let headers = [("content-type", "application/grpc")];
     let path = "/nvidia.riva.asr.RivaSpeechRecognition/Recognize";
     let answer = http2(server.app.address(), "POST", path, &headers, vec![0; 5]).await;
     assert_eq!(
@@ -84,7 +83,7 @@ async fn a_service_that_does_not_exist_is_unimplemented_and_named() {
     );
     assert!(answer.header("x-request-id").starts_with("req_"), "{answer:?}");
     for kind in ["application/grpc-web+proto", "application/grpc"] {
-        let headers = [(CONTENT_TYPE.as_str(), kind)];
+        let headers = [("content-type", kind)];
         let answer = http(&server, "POST", "/no.Such/Method", &headers, vec![0; 5]).await;
         assert_eq!((answer.status, answer.kind()), (StatusCode::OK, kind));
         assert_eq!(answer.header("grpc-status"), "12", "{answer:?}");
@@ -100,7 +99,7 @@ async fn a_call_in_another_protocol_is_told_which_one_is_spoken() {
         "application/proto",
         "application/connect+proto",
     ] {
-        let headers = [(CONTENT_TYPE.as_str(), kind), ("connect-protocol-version", "1")];
+        let headers = [("content-type", kind), ("connect-protocol-version", "1")];
         let path = "/omni.v1.CatalogService/ListModels";
         let answer = http(&server, "POST", path, &headers, "{}").await;
         let told = refused(

@@ -16,10 +16,12 @@ CUDA_ARCH ?= 90
 DEVICE   ?= 0
 
 BIN      := $(or $(CARGO_TARGET_DIR),target)/release
+# Built sooner than those, and together with the tests: see [profile.dev] in Cargo.toml.
+QUICK    := $(or $(CARGO_TARGET_DIR),target)/debug
 CARGO    := cargo
 export PATH := $(HOME)/.cargo/bin:$(PATH)
 
-.PHONY: help speak serve test check bench bench-cost bench-service soak fuzz train-embedded fmt proto setup build cuda gpu-folder gpu-check gpu-bench
+.PHONY: help speak serve test check bench bench-cost bench-service soak fuzz train-embedded fmt proto setup build quick cuda gpu-folder gpu-check gpu-bench
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -27,8 +29,11 @@ help: ## List the targets
 setup: ## Install what building needs (system packages, Rust toolchain), if missing
 	@scripts/setup
 
-build: setup ## Build omni-server and omni-client (release)
+build: setup ## Build omni-server and omni-client for use (release)
 	@$(CARGO) build --release --locked -p omni-server -p omni-client
+
+quick: setup ## Build both for a look and for the tests: soon built, slower (debug)
+	@$(CARGO) build --locked -p omni-server -p omni-client
 
 cuda: setup ## Build both for NVIDIA devices, with machine code for CUDA_ARCH=90 (several with commas) and PTX for all from 8.0 on
 	@home="$$(scripts/cuda-toolkit)" && CUDA_HOME="$$home" CUDA_ARCH="$(CUDA_ARCH)" \
@@ -44,15 +49,15 @@ gpu-bench: setup ## Measure NVIDIA device DEVICE=0, in at most eight minutes; pr
 	@folder="$$(CUDA_ARCH="$(CUDA_ARCH)" scripts/gpu-folder)" && "$$folder/omni-gpu" bench --device "$(DEVICE)"
 
 speak: export SPEAK_TEXT := $(value TEXT)
-speak: build ## Speak TEXT="..." into OUT=speech.wav with a server of its own
-	@BIN="$(BIN)" MODEL="$(MODEL)" VOICE="$(VOICE)" OUT="$(OUT)" scripts/speak
+speak: quick ## Speak TEXT="..." into OUT=speech.wav with a server of its own
+	@BIN="$(QUICK)" MODEL="$(MODEL)" VOICE="$(VOICE)" OUT="$(OUT)" scripts/speak
 
 serve: build ## Run omni-server on LISTEN=127.0.0.1:50051 with MODEL=embedded
 	@exec "$(BIN)/omni-server" --model "$(MODEL)" --listen "$(LISTEN)"
 
 test: ## Run every test
 	@scripts/setup test
-	@OMNI_REQUIRE_CLIENTS="$$(scripts/setup clients-required)" $(CARGO) test --workspace --locked
+	@OMNI_REQUIRE_CLIENTS="$$(scripts/setup clients-required)" CARGO="$(CARGO)" scripts/test
 
 check: setup ## Formatting, lints, docs, licences, generated files
 	@scripts/check

@@ -108,6 +108,12 @@ impl SeqIds {
     }
 }
 
+/// A random seed below 2^53: programs whose numbers are all floating point, JavaScript's and jq's among them, keep it exact.
+#[must_use]
+pub fn random_seed() -> u64 {
+    random_u64() >> 11
+}
+
 /// A random number, good enough for names and sampling seeds; not for secrets.
 #[must_use]
 pub fn random_u64() -> u64 {

@@ -37,6 +37,12 @@ pub(crate) fn check_chunk(output: &v1::AudioDelivery, chunk: &v1::AudioChunk, be
         }
         E::Opus => {}
         E::OggOpus => assert_eq!(&chunk.data[..4], b"OggS", "whole pages"),
+        E::Mp3 => assert_eq!(
+            (chunk.data[0], chunk.data[1] & 0xE6),
+            (0xFF, 0xE2),
+            "whole frames"
+        ),
+        E::Aac => assert_eq!(chunk.data[..2], [0xFF, 0xF1], "a whole frame"),
         E::Flac => assert_eq!(first, chunk.data.starts_with(b"fLaC"), "one header"),
         other => panic!("{other:?} is not offered"),
     }

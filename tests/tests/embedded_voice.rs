@@ -157,7 +157,7 @@ async fn sentences_are_joined_without_clicks_or_long_silence() {
 }
 
 #[tokio::test]
-async fn numbers_are_read_and_what_cannot_be_spoken_is_a_warning_or_an_error() {
+async fn numbers_are_read_and_what_cannot_be_spoken_is_warned_of() {
     let server = server(&[]).await;
     let mut call = Call::open(&mut server.speech()).await;
     call.send(config(seeded(SEED))).await;
@@ -166,13 +166,49 @@ async fn numbers_are_read_and_what_cannot_be_spoken_is_a_warning_or_an_error() {
     let spoken = call.utterance().await;
     assert!(spoken.samples() > 0);
     assert_eq!(spoken.warnings[0].reason, "CHARACTERS_SKIPPED");
-    call.send(text("\u{4f60}\u{597d}")).await;
-    call.send(finish()).await;
-    let failed = call.utterance().await;
-    assert_eq!(
-        (failed.samples(), failed.error_reason().as_str()),
-        (0, "NOTHING_SPEAKABLE")
-    );
+    let (all, silence) = (spoken.samples(), 3_200);
+    assert!(all > silence);
+    for (said, reasons) in [
+        ("", &["NOTHING_SPEAKABLE"][..]),
+        (" \n", &["NOTHING_SPEAKABLE"][..]),
+        ("...", &["NOTHING_SPEAKABLE"][..]),
+        (
+            "\u{4f60}\u{597d}",
+            &["CHARACTERS_SKIPPED", "NOTHING_SPEAKABLE"][..],
+        ),
+        ("\u{1f600}", &["CHARACTERS_SKIPPED", "NOTHING_SPEAKABLE"][..]),
+    ] {
+        call.send(text(said)).await;
+        call.send(finish()).await;
+        let silent = call.utterance().await;
+        assert_eq!(silent.finish(), v1::FinishReason::Stop, "{said:?}");
+        assert_eq!(silent.samples(), silence, "{said:?}");
+        assert!(silent.audio.iter().all(|&byte| byte == 0), "{said:?}");
+        let told = silent.warnings.iter().map(|warning| warning.reason.as_str());
+        assert_eq!(told.collect::<Vec<_>>(), reasons, "{said:?}");
+        assert_eq!(
+            silent.outcome.warnings, silent.warnings,
+            "the summary has them too"
+        );
+    }
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn text_with_nothing_to_speak_is_refused_by_a_strict_server() {
+    let server = server(&["--strict"]).await;
+    let mut call = Call::open(&mut server.speech()).await;
+    call.send(config(seeded(SEED))).await;
+    for said in ["", "...", "\u{4f60}\u{597d}"] {
+        call.send(text(said)).await;
+        call.send(finish()).await;
+        let failed = call.utterance().await;
+        assert_eq!(
+            (failed.samples(), failed.error_reason().as_str()),
+            (0, "NOTHING_SPEAKABLE"),
+            "{said:?}"
+        );
+    }
     server.stop().await;
 }
 

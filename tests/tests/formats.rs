@@ -65,6 +65,8 @@ fn decoded(chunks: &[v1::AudioChunk], encoding: E, hz: u32) -> Vec<f32> {
         E::OggOpus => InputEncoding::OggOpus,
         E::Wav => InputEncoding::Wav,
         E::Flac => return from_flac(chunks, hz),
+        E::Mp3 => return from_mp3(chunks, hz),
+        E::Aac => return from_adts(chunks, hz),
         other => panic!("{other:?} is not offered"),
     };
     let format = InputFormat {
@@ -90,6 +92,30 @@ fn from_flac(chunks: &[v1::AudioChunk], hz: u32) -> Vec<f32> {
     );
     let samples = reader.samples().map(|sample| sample.unwrap() as f32 / 32_768.0);
     samples.collect()
+}
+
+fn bytes(chunks: &[v1::AudioChunk]) -> Vec<u8> {
+    chunks.iter().flat_map(|chunk| chunk.data.to_vec()).collect()
+}
+
+fn from_mp3(chunks: &[v1::AudioChunk], hz: u32) -> Vec<f32> {
+    let decoded = nanomp3::decode_all::<f32>(&bytes(chunks));
+    assert_eq!(decoded.sample_rate, hz);
+    decoded.samples
+}
+
+fn from_adts(chunks: &[v1::AudioChunk], hz: u32) -> Vec<f32> {
+    let mut decoder = rusty_aac::AacDecoder::new();
+    let mut samples = Vec::new();
+    for chunk in chunks {
+        let head = rusty_aac::parse_adts(&chunk.data).unwrap();
+        assert_eq!(
+            (head.sample_rate, head.channels, head.frame_length),
+            (hz, 1, chunk.data.len())
+        );
+        samples.extend(decoder.decode(&chunk.data, None).unwrap().samples);
+    }
+    samples
 }
 
 /// The sound of `samples` by bands: what a listener hears of it, in dB, as far as it is above -50 dB.
@@ -128,7 +154,7 @@ fn assert_same_sound(a: (&[f32], u32), b: (&[f32], u32), what: &str) {
     assert!((a - b).abs() < 0.5, "{what}: {a} dB, {b} dB");
 }
 
-const FORMATS: [(E, u32); 16] = [
+const FORMATS: [(E, u32); 21] = [
     (E::PcmS16le, 8_000),
     (E::PcmS16le, 22_050),
     (E::PcmS16le, 44_100),
@@ -145,6 +171,11 @@ const FORMATS: [(E, u32); 16] = [
     (E::Wav, 11_025),
     (E::Flac, 16_000),
     (E::Flac, 48_000),
+    (E::Mp3, 16_000),
+    (E::Mp3, 24_000),
+    (E::Mp3, 44_100),
+    (E::Aac, 16_000),
+    (E::Aac, 24_000),
 ];
 
 #[tokio::test]
@@ -161,15 +192,20 @@ async fn every_format_carries_the_same_sound_for_the_same_time() {
         let samples = decoded(&chunks, encoding, hz);
         let told: u64 = chunks.iter().map(|chunk| u64::from(chunk.sample_count)).sum();
         assert_eq!(samples.len() as u64, told, "{what}");
-        // Bare packets are full packets.
-        let filled = if encoding == E::Opus { 0.03 } else { 0.0 };
+        // What precedes the sound, and what fills the last of bare packets and frames.
+        let (before, filled) = match encoding {
+            E::Opus => (0, 0.03),
+            E::Mp3 => (1_105, 4.0 * 1_152.0 / f64::from(hz)),
+            E::Aac => (1_024, 3.0 * 1_024.0 / f64::from(hz)),
+            _ => (0, 0.0),
+        };
         let longer = samples.len() as f64 / f64::from(hz) - seconds;
         assert!(
             (0.0..=filled + 1.0 / f64::from(hz)).contains(&longer),
             "{what}: {longer} s"
         );
         let length = plain.len() * hz as usize / FAKE_RATE as usize;
-        assert_same_sound((&samples[..length], hz), (&plain, FAKE_RATE), &what);
+        assert_same_sound((&samples[before..][..length], hz), (&plain, FAKE_RATE), &what);
     }
     server.stop().await;
 }
@@ -196,6 +232,8 @@ async fn a_rate_that_is_not_named_is_one_that_the_format_takes() {
         (E::Alaw, 8_000),
         (E::OggOpus, 16_000),
         (E::Flac, FAKE_RATE),
+        (E::Mp3, FAKE_RATE),
+        (E::Aac, FAKE_RATE),
     ] {
         let mut call: Call = server.call().await;
         call.send(config(asked(encoding, 0))).await;
@@ -215,7 +253,14 @@ async fn speed_and_gain_change_how_long_and_how_loud_speech_is_and_not_its_pitch
     let (plain, resolved) = spoken(&server, asked(E::PcmS16le, 0)).await;
     assert_eq!((resolved.speed, resolved.volume_gain_db), (Some(1.0), Some(0.0)));
     let plain = decoded(&plain, E::PcmS16le, FAKE_RATE);
-    for (speed, gain) in [(0.5, 3.0), (0.8, -6.0), (1.5, -12.0), (2.0, 0.0)] {
+    for (speed, gain) in [
+        (0.25, 0.0),
+        (0.5, 3.0),
+        (0.8, -6.0),
+        (1.5, -12.0),
+        (2.0, 0.0),
+        (4.0, -3.0),
+    ] {
         let settings = v1::SpeechConfig {
             speed: Some(speed),
             volume_gain_db: Some(gain),

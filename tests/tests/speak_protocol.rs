@@ -148,6 +148,41 @@ async fn hanging_up_finishes_the_open_utterance() {
 }
 
 #[tokio::test]
+async fn an_empty_text_is_a_silence_and_a_finish_without_text_is_none() {
+    let server = server().await;
+    let mut call = server.call().await.configured(seeded(1)).await;
+    for said in ["", " ", "\n"] {
+        call.send(text(said)).await;
+        call.send(finish()).await;
+        let silent = call.utterance().await;
+        assert!(
+            silent.samples() > 0 && silent.audio.iter().all(|&byte| byte == 0),
+            "{said:?}"
+        );
+        assert_eq!(silent.warnings[0].reason, "NOTHING_SPEAKABLE");
+    }
+    call.send(finish()).await;
+    let nothing = call.utterance().await;
+    assert_eq!((nothing.samples(), nothing.warnings.len()), (0, 0));
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn a_seed_that_the_server_draws_is_kept_exact_by_floating_point() {
+    let server = server().await;
+    let mut client = server.speech();
+    for _ in 0..8 {
+        let (_, outcome) = audio_of(&mut client, v1::SpeechConfig::default(), "a.")
+            .await
+            .unwrap();
+        let seed = outcome.seed.unwrap();
+        assert_eq!(seed as f64 as u64, seed);
+        assert!(seed < 1 << 53, "{seed}");
+    }
+    server.stop().await;
+}
+
+#[tokio::test]
 async fn hanging_up_without_a_word_is_fine() {
     let server = server().await;
     let mut call = server.call().await;

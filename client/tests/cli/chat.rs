@@ -322,7 +322,7 @@ fn what_cannot_be_said_is_refused() {
         (&["Hello.", "--text-only", "-o", "a.wav"], b"", 2),
         (&["Hello.", "-q", "--verbose"], b"", 2),
         (&["Hello.", "--max-tokens", "0"], b"", 2),
-        (&["Hello.", "-o", "a.mp3"], b"", 2),
+        (&["Hello.", "-o", "a.m4a"], b"", 2),
     ] {
         let fake = Fake::chat(ChatScript::default());
         let mut all = vec!["chat"];

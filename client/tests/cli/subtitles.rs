@@ -76,7 +76,7 @@ fn old_subtitles_stay_when_the_audio_is_refused() {
     let fake = speaking();
     let place = Place::with(&fake);
     fs::write(place.path("old.srt"), "old").unwrap();
-    for audio in [&["-o", "a.mp3"][..], &["-o", "a.opus", "--rate", "11025"]] {
+    for audio in [&["-o", "a.m4a"][..], &["-o", "a.opus", "--rate", "11025"]] {
         let outcome = place.run(&[&["speak", "Hi.", "--subtitles", "old.srt"], audio].concat());
         assert_eq!(outcome.code, Some(2), "{outcome:?}");
         assert_eq!(fs::read_to_string(place.path("old.srt")).unwrap(), "old");

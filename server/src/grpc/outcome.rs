@@ -4,8 +4,9 @@ use std::time::Duration;
 
 use omni_proto::v1;
 
+use super::reply;
 use super::status::rpc_status;
-use crate::session::{Done, Outcome, StageFigures};
+use crate::session::{Done, Outcome, StageFigures, Warning};
 
 pub(super) fn done(done: &Done) -> v1::UtteranceDone {
     let outcome = v1::Outcome {
@@ -14,6 +15,7 @@ pub(super) fn done(done: &Done) -> v1::UtteranceDone {
         timings: Some(timings(done)),
         error: done.error.as_ref().map(rpc_status),
         seed: Some(done.seed),
+        warnings: warnings(&done.warnings),
     };
     let (text_spoken, text_remaining) = done.heard.clone().unwrap_or_default();
     v1::UtteranceDone {
@@ -21,6 +23,12 @@ pub(super) fn done(done: &Done) -> v1::UtteranceDone {
         text_spoken,
         text_remaining,
     }
+}
+
+pub(super) fn warnings(warnings: &[Warning]) -> Vec<v1::Warning> {
+    let warnings = warnings.iter();
+    let wire = warnings.map(|warning| reply::warning(warning.reason, warning.message.clone()));
+    wire.collect()
 }
 
 pub(super) fn finish_reason(outcome: Outcome) -> v1::FinishReason {

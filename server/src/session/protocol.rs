@@ -109,4 +109,15 @@ pub struct Done {
     pub error: Option<ServeError>,
     /// What was heard of its text, and the rest; of one that was cancelled, if that was asked.
     pub heard: Option<(String, String)>,
+    /// What was warned of on the way.
+    pub warnings: Vec<Warning>,
+}
+
+/// Something that stopped nothing.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Warning {
+    /// Stable, for programs.
+    pub reason: &'static str,
+    /// For people.
+    pub message: String,
 }

@@ -51,7 +51,6 @@ pub(super) struct TextFront {
     max_chars: usize,
     head: String,
     gathering: bool,
-    saw_text: bool,
     spoke: bool,
     /// How the last piece ended.
     last_end: Option<EndKind>,
@@ -61,6 +60,10 @@ pub(super) struct TextFront {
     source_end: usize,
     warnings: Vec<(&'static str, String)>,
     warned: usize,
+    /// Whether text came, be it empty.
+    given: bool,
+    /// Whether text with nothing to speak is refused.
+    strict: bool,
 }
 
 impl fmt::Debug for TextFront {
@@ -99,18 +102,20 @@ impl TextFront {
             max_chars: info.max_characters,
             head: String::new(),
             gathering: false,
-            saw_text: false,
             spoke: false,
             last_end: None,
             open_chars: None,
             source_end: 0,
             warnings: Vec::new(),
             warned: 0,
+            given: false,
+            strict: info.terms.strict,
         }
     }
 
     /// Takes more text.
     pub(super) fn push(&mut self, text: &str) -> Result<(), ServeError> {
+        self.given = true;
         if self.head.len() < HEAD {
             self.head.push_str(text);
             if looks_like_ssml(&self.head) {
@@ -119,7 +124,6 @@ impl TextFront {
         }
         let visible = !text.trim().is_empty();
         self.gathering |= visible;
-        self.saw_text |= visible;
         let pieces = self.front.push(text).map_err(|error| refused(&error))?;
         self.add(pieces)
     }
@@ -183,13 +187,19 @@ impl TextFront {
         });
     }
 
-    /// No more text will come. An utterance without any text is fine; one with nothing that can be spoken is not.
+    /// No more text will come. An utterance without any text is fine; one with nothing that can be spoken is warned of.
     pub(super) fn finish(&mut self) -> Result<(), ServeError> {
         self.gathering = false;
         match self.front.finish() {
             Ok(pieces) => self.add(pieces),
-            Err(_) if !self.saw_text => Ok(()),
-            Err(error) => Err(refused(&error)),
+            Err(_) if self.spoke || !self.given => Ok(()),
+            Err(error) if self.strict => Err(refused(&error)),
+            Err(_) => {
+                let message = "the text has nothing to speak, its audio is a short silence".to_owned();
+                self.add(Vec::new())?;
+                self.warnings.push(("NOTHING_SPEAKABLE", message));
+                Ok(())
+            }
         }
     }
 
@@ -276,6 +286,11 @@ impl TextFront {
     /// Takes the next piece.
     pub(super) fn next_piece(&mut self) -> Option<Piece> {
         self.pieces.pop_front()
+    }
+
+    /// Whether text came, be it empty.
+    pub(super) fn was_given(&self) -> bool {
+        self.given
     }
 
     /// Whether there was anything to speak so far.
@@ -379,6 +394,7 @@ mod tests {
             default_sampling: Sampling::default(),
             normalizer: None,
             max_characters: 60,
+            terms: crate::stage::Terms::default(),
         };
         TextFront::new(
             &info,

@@ -68,6 +68,8 @@ fn sound(dice: &mut Dice) -> (&'static str, &'static [u8]) {
         ("wav", b"RIFF"),
         ("opus", b"OggS"),
         ("flac", b"fLaC"),
+        ("mp3", b"\xFF"),
+        ("aac", b"\xFF\xF1"),
     ])
 }
 

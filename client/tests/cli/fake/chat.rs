@@ -307,6 +307,7 @@ impl Conversation {
             }),
             error,
             seed: Some(42),
+            warnings: Vec::new(),
         };
         let done = v1::ResponseDone {
             outcome: Some(outcome),

@@ -149,6 +149,7 @@ impl Service {
             }),
             error,
             seed: Some(42),
+            warnings: Vec::new(),
         };
         Out::Done(v1::UtteranceDone {
             outcome: Some(outcome),

@@ -168,7 +168,96 @@ async fn reflection_answers_in_both_versions() {
                 "{service} is missing in {names:?}"
             );
         }
+        // It is off.
+        assert!(
+            !names.iter().any(|name| name == "omni.v1.MetricsService"),
+            "{names:?}"
+        );
     }
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn reflection_knows_the_details_of_errors() {
+    use tonic_reflection::pb::v1 as pb;
+    let server = TestServer::fake(FakeScript::default(), &[]).await;
+    let mut client = pb::server_reflection_client::ServerReflectionClient::new(server.channel.clone());
+    for name in ["Status", "ErrorInfo", "BadRequest", "RetryInfo"] {
+        let symbol = format!("google.rpc.{name}");
+        let wanted = pb::server_reflection_request::MessageRequest::FileContainingSymbol(symbol);
+        let request = pb::ServerReflectionRequest {
+            host: String::new(),
+            message_request: Some(wanted),
+        };
+        let answers = client.server_reflection_info(tokio_stream::once(request)).await;
+        let answer = answers.unwrap().into_inner().message().await.unwrap().unwrap();
+        let Some(pb::server_reflection_response::MessageResponse::FileDescriptorResponse(files)) =
+            answer.message_response
+        else {
+            panic!("{name}: {answer:?}");
+        };
+        assert!(!files.file_descriptor_proto.is_empty(), "{name}");
+    }
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn every_port_tells_the_health_of_the_services_that_it_has() {
+    let server = TestServer::fake(FakeScript::default(), &["--admin-listen", "127.0.0.1:0"]).await;
+    let operators = format!("http://{}", server.app.admin_address().unwrap());
+    let operators = tonic::transport::Channel::from_shared(operators)
+        .unwrap()
+        .connect()
+        .await
+        .unwrap();
+    let mut operators = tonic_health::pb::health_client::HealthClient::new(operators);
+    let mut callers = server.health();
+    for (service, to_callers, to_operators) in [
+        ("", true, true),
+        ("omni.v1.SpeechService", true, false),
+        ("omni.v1.AdminService", false, true),
+        ("omni.v1.MetricsService", false, false),
+    ] {
+        let ask = || HealthCheckRequest {
+            service: service.to_owned(),
+        };
+        let told = [
+            callers.check(ask()).await.map_err(|status| status.code()),
+            operators.check(ask()).await.map_err(|status| status.code()),
+        ];
+        let told = told.map(|answer| answer.map(|answer| answer.into_inner().status()));
+        let expected = [to_callers, to_operators].map(|known| match known {
+            true => Ok(ServingStatus::Serving),
+            false => Err(Code::NotFound),
+        });
+        assert_eq!(told, expected, "{service:?}");
+    }
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn what_is_compressed_is_taken_and_answered_compressed_and_what_is_not_is_not() {
+    use tonic::codec::CompressionEncoding::Gzip;
+    let server = TestServer::fake(FakeScript::default(), &["--max-message-bytes", "65536"]).await;
+    let request = |text: &str| v1::SynthesizeRequest {
+        text: text.to_owned(),
+        ..v1::SynthesizeRequest::default()
+    };
+    let mut packed = server.speech().accept_compressed(Gzip).send_compressed(Gzip);
+    let answers = packed.synthesize(request("Packed.")).await.unwrap();
+    assert_eq!(answers.metadata().get("grpc-encoding").unwrap(), "gzip");
+    let mut answers = answers.into_inner();
+    while answers.message().await.unwrap().is_some() {}
+    // As clients of gRPC's own library: it could be compressed.
+    let mut plain = server.speech().accept_compressed(Gzip);
+    let answers = plain.synthesize(request("Plain.")).await.unwrap();
+    assert!(answers.metadata().get("grpc-encoding").is_none());
+    let mut answers = answers.into_inner();
+    while answers.message().await.unwrap().is_some() {}
+    // A few KiB that are far more when they are unpacked.
+    let bomb = packed.synthesize(request(&" ".repeat(4 << 20))).await;
+    assert_eq!(bomb.unwrap_err().code(), Code::ResourceExhausted);
+    server.idle(2).await;
     server.stop().await;
 }
 

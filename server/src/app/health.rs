@@ -12,34 +12,36 @@ use crate::orchestrator::Orchestrator;
 /// What callers of `grpc.health.v1.Health` see.
 pub(super) struct HealthBoard {
     reporter: HealthReporter,
+    /// Of the port for operators.
+    operators: HealthReporter,
     draining: CancellationToken,
     takes_metrics: bool,
 }
 
 impl HealthBoard {
-    /// NOT_SERVING for the whole server and every service. (The reporter itself begins with SERVING for "".)
+    /// NOT_SERVING for the whole server and every service. (The reporter itself begins with SERVING for "".) Every port tells of the
+    /// services that it has: the first of the two is for callers, the second for operators.
     pub(super) async fn new(
         draining: CancellationToken,
         takes_metrics: bool,
-        serves_operators: bool,
-    ) -> (Self, HealthServer<impl Health>) {
-        let (reporter, server) = health_reporter();
-        if serves_operators {
-            let serving = ServingStatus::Serving;
-            reporter.set_service_status(ADMIN_SERVICE_NAME, serving).await;
-        }
+    ) -> (Self, HealthServer<impl Health>, HealthServer<impl Health>) {
+        let (reporter, callers) = health_reporter();
+        let (operators, served) = health_reporter();
+        let serving = ServingStatus::Serving;
+        operators.set_service_status(ADMIN_SERVICE_NAME, serving).await;
         let board = Self {
             reporter,
+            operators,
             draining,
             takes_metrics,
         };
         board.set(false, false).await;
-        (board, server)
+        (board, callers, served)
     }
 
     /// Who ends it.
     pub(super) fn end(&self) -> HealthEnd {
-        HealthEnd(self.reporter.clone())
+        HealthEnd([self.reporter.clone(), self.operators.clone()])
     }
 
     /// Reports.
@@ -62,10 +64,13 @@ impl HealthBoard {
         self.reporter
             .set_service_status(CHAT_SERVICE_NAME, status(converses))
             .await;
-        let takes_metrics = self.takes_metrics && !self.draining.is_cancelled();
-        self.reporter
-            .set_service_status(METRICS_SERVICE_NAME, status(takes_metrics))
-            .await;
+        self.operators.set_service_status("", status(speaks)).await;
+        if self.takes_metrics {
+            let takes = status(!self.draining.is_cancelled());
+            self.reporter
+                .set_service_status(METRICS_SERVICE_NAME, takes)
+                .await;
+        }
     }
 
     /// Reports every change, until the server drains.
@@ -86,14 +91,16 @@ impl HealthBoard {
 
 /// Lets those go who follow the report of a server that is closing: their calls would keep connections open.
 #[derive(Debug)]
-pub(super) struct HealthEnd(HealthReporter);
+pub(super) struct HealthEnd([HealthReporter; 2]);
 
 impl HealthEnd {
     /// Nobody follows any more.
     pub(super) async fn now(&mut self) {
         let services = [CHAT_SERVICE_NAME, METRICS_SERVICE_NAME, ""];
-        for service in SERVICE_NAMES.into_iter().chain(services) {
-            self.0.clear_service_status(service).await;
+        for reporter in &mut self.0 {
+            for service in SERVICE_NAMES.into_iter().chain(services) {
+                reporter.clear_service_status(service).await;
+            }
         }
     }
 }

@@ -67,6 +67,11 @@ struct Desk {
 }
 
 impl Measurements {
+    /// Whether it takes any.
+    pub(super) fn is_on(&self) -> bool {
+        self.0.is_some()
+    }
+
     /// Takes none.
     #[must_use]
     pub fn off() -> Self {

@@ -217,7 +217,8 @@ async fn who_does_not_encrypt_is_told_so_in_either_version_of_http() {
         ),
         (
             &b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0"[..],
-            &[0, 0, 0, 4][..],
+            // The frame's length, and its type: GOAWAY, which no settings precede.
+            &[0, 0, 100, 7][..],
         ),
     ] {
         let mut peer = TcpStream::connect(server.app.address()).await.unwrap();

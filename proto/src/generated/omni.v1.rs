@@ -301,7 +301,7 @@ pub enum AudioEncoding {
     /// Signed 16-bit samples in frames of 40 ms, or of AudioDelivery.frame_duration. The header precedes the first frame; it leaves the length and the checksum
     /// of the samples unknown.
     Flac = 8,
-    /// MPEG Layer III: 64 kbit/s up to 12000 Hz, 96 at 16000 Hz, 128 at 22050 and 24000 Hz, about 128 above. The sound begins 1105
+    /// MPEG Layer III: 64 kbit/s up to 12000 Hz, 96 at 16000 Hz, 128 at 22050 and 24000 Hz, about 128 above. The sound begins 1057
     /// samples after the first sample and the last frame is filled up with silence: both are counted in AudioChunk.
     Mp3 = 9,
     /// AAC-LC in ADTS frames of 1024 samples, 3 bits per sample. The sound begins 1024 samples after the first sample and the last frame

@@ -9,7 +9,6 @@ use tokio::net::TcpStream;
 const TOLD: &str =
     "this port speaks TLS and the client spoke plaintext, expected https:// or a channel with TLS";
 /// An HTTP/2 frame header without its length: its type, no flags, no stream.
-const SETTINGS: [u8; 6] = [4, 0, 0, 0, 0, 0];
 const GOAWAY: [u8; 6] = [7, 0, 0, 0, 0, 0];
 /// INADEQUATE_SECURITY (RFC 9113, section 7).
 const INADEQUATE_SECURITY: [u8; 4] = [0, 0, 0, 12];
@@ -55,9 +54,10 @@ impl Plaintext {
                 format!("{head}content-length: {}\r\n\r\n{body}", body.len()).into_bytes()
             }
             Self::Http2 => {
-                // No stream was worked on.
+                // Without the SETTINGS that begin a connection: with them gRPC's own library takes it for one that worked, and
+                // connects again at once, hundreds of times a second. No stream was worked on.
                 let reason = [&[0; 4], &INADEQUATE_SECURITY[..], TOLD.as_bytes()].concat();
-                [frame(SETTINGS, &[]), frame(GOAWAY, &reason)].concat()
+                frame(GOAWAY, &reason)
             }
         }
     }

@@ -227,7 +227,7 @@ impl StatsLog {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::records::{FailureReason, RequestOutcome, StageKind, StageRecord};
+    use crate::records::{FailureReason, Replica, RequestOutcome, StageKind, StageRecord};
 
     const fn secs(secs: u64) -> Duration {
         Duration::from_secs(secs)

@@ -75,7 +75,7 @@ fn share_is(pages: &[(&str, BTreeMap<String, f64>)], expected: f64) -> Result<()
     );
     fs::write(directory.path().join("rules.yml"), text("prometheus/rules.yml")).expect("a file");
     fs::write(directory.path().join("tests.yml"), &tests).expect("a file");
-    let output = call(program, directory.path())
+    let output = call(&program, directory.path())
         .args(["test", "rules", "tests.yml"])
         .output()
         .expect("promtool runs");

@@ -5,7 +5,10 @@ import math
 import torch
 import torch.nn.functional as F
 
-from common import SAMPLE_RATE
+from common import FRAME, NATURAL, SAMPLE_RATE
+
+HOP = FRAME // 4                                     # four spectra a frame
+WINDOW, SIZE, LONG = (600, 1024, 1536) if NATURAL else (400, 512, 1024)
 
 
 @functools.lru_cache(maxsize=None)
@@ -36,11 +39,11 @@ def magnitude(wav, window, hop, n_fft=None):
     return torch.sqrt(s.real.square() + s.imag.square() + 1e-9) / (window ** 0.5)
 
 
-def log_mel(wav, bands=64, window=400, hop=160, n_fft=512, floor=1e-3):
+def log_mel(wav, bands=64, window=WINDOW, hop=HOP, n_fft=SIZE, floor=1e-3):
     m = mel_matrix(bands, n_fft).to(wav.device) @ magnitude(wav, window, hop, n_fft)
     return torch.log(m.clamp(min=floor))
 
 
-def pitch_band(wav, bins=64, window=1024, hop=160, floor=1e-3):
-    """Log magnitudes of the lowest kilohertz with harmonics resolved."""
+def pitch_band(wav, bins=64, window=LONG, hop=HOP, floor=1e-3):
+    """Log magnitudes of the lowest `bins` bins of 15.6 Hz, with harmonics resolved."""
     return torch.log(magnitude(wav, window, hop)[:, :bins].clamp(min=floor))

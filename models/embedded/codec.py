@@ -14,13 +14,12 @@ import torch.nn.functional as F
 from torch import nn
 
 from audio import log_mel, pitch_band
-from common import (CODEBOOK_SIZE, CODEBOOKS, FRAME, WORK, Progress, autocast, device, load_checkpoint,
+from common import (CODEBOOK_SIZE, CODEBOOKS, FRAME, NATURAL, SMOKE, WORK, Progress, autocast, device, load_checkpoint,
                     save_checkpoint, schedule, setup)
 from data import Audio
 
-LATENT = 96
-BANDS = 64
-BINS = 64
+LATENT, BANDS, BINS = (128, 80, 160) if NATURAL else (96, 64, 64)
+NARROW, WIDE = (384, 512) if NATURAL else (256, 320)     # channels at 100 and at 25 steps a second
 CROP = 50               # frames per training crop
 
 
@@ -93,18 +92,18 @@ class Codec(nn.Module):
         super().__init__()
         features = BANDS + BINS
         self.encoder = nn.Sequential(
-            nn.Conv1d(features, 256, 5, padding=2), Block(256), Block(256, 2), nn.Conv1d(256, 320, 4, stride=4),
-            Block(320), Block(320, 2), nn.Conv1d(320, LATENT, 1))
+            nn.Conv1d(features, NARROW, 5, padding=2), Block(NARROW), Block(NARROW, 2), nn.Conv1d(NARROW, WIDE, 4, stride=4),
+            Block(WIDE), Block(WIDE, 2), nn.Conv1d(WIDE, LATENT, 1))
         self.decoder = nn.Sequential(
-            nn.Conv1d(LATENT, 320, 3, padding=1), Block(320, 2), Block(320), Block(320),
-            nn.ConvTranspose1d(320, 256, 4, stride=4), Block(256, 2), Block(256), nn.Conv1d(256, features, 3, padding=1))
+            nn.Conv1d(LATENT, WIDE, 3, padding=1), Block(WIDE, 2), Block(WIDE), Block(WIDE),
+            nn.ConvTranspose1d(WIDE, NARROW, 4, stride=4), Block(NARROW, 2), Block(NARROW), nn.Conv1d(NARROW, features, 3, padding=1))
         self.quantiser = Quantiser()
         self.phoneme_first = nn.Sequential(nn.Conv1d(LATENT, 192, 3, padding=1), nn.GELU(), nn.Conv1d(192, phonemes, 1))
         self.phoneme_all = nn.Sequential(nn.Conv1d(LATENT, 192, 3, padding=1), nn.GELU(), nn.Conv1d(192, phonemes, 1))
 
     @staticmethod
     def features(wav):
-        """[B, N] -> [B, BANDS + BINS, N / 160], about unit variance."""
+        """[B, N] -> [B, BANDS + BINS, 4 N / FRAME], about unit variance."""
         return (torch.cat([log_mel(wav, BANDS), pitch_band(wav, BINS)], 1) + 4.5) / 2
 
     def latent(self, features):
@@ -118,7 +117,7 @@ class Codec(nn.Module):
 
     @torch.no_grad()
     def encode(self, wav):
-        """[B, N] -> codes [B, N / 640, CODEBOOKS]"""
+        """[B, N] -> codes [B, N / FRAME, CODEBOOKS]"""
         with autocast():
             latent = self.latent(self.features(wav))
         return self.quantise(latent)[2]
@@ -159,7 +158,7 @@ def losses(model, wav, labels, quantised=True):
     diff = (x - y).abs()
     mel, low = diff[:, :BANDS].mean() * 2, diff[:, BANDS:].mean() * 2
     loss = mel + 0.4 * low + 0.15 * ce + 0.15 * ce_first + 0.25 * commit
-    return loss, dict(mel=mel, low=low, phoneme=ce, phoneme0=ce_first, commit=commit), codes
+    return loss, dict(mel=mel, low=low, phoneme=ce, phoneme0=ce_first, commit=commit), codes, total
 
 
 def train(args):
@@ -177,7 +176,7 @@ def train(args):
         opt.load_state_dict(state["opt"])
         progress = Progress("codec", args.steps, args.seconds, state["step"], state["elapsed"])
         rng = np.random.default_rng(11 + state["step"])
-    warm = 150              # steps without quantisation
+    warm = 2 if SMOKE else 150              # steps without quantisation
     saved = time.time()
     while not progress.done():
         for group in opt.param_groups:
@@ -187,7 +186,7 @@ def train(args):
             with torch.no_grad(), autocast():
                 latents = [model.latent(model.features(crops(audio, rng, 48)[0])).float() for _ in range(6)]
             model.quantiser.start(torch.cat(latents).transpose(1, 2).reshape(-1, LATENT))
-        loss, parts, codes = losses(model, *crops(audio, rng, args.batch), progress.step >= warm)
+        loss, parts, _, _ = losses(model, *crops(audio, rng, args.batch), progress.step >= warm)
         opt.zero_grad()
         loss.backward()
         nn.utils.clip_grad_norm_(model.parameters(), 1.0)
@@ -196,12 +195,13 @@ def train(args):
         if progress.step % 500 == 0:
             model.eval()
             with torch.no_grad():
-                _, parts, codes = losses(model, *crops(val, np.random.default_rng(5), 64))
+                _, parts, codes, _ = losses(model, *crops(val, np.random.default_rng(5), 64))
             used = [len(torch.unique(codes[..., q])) for q in range(CODEBOOKS)]
             print("codec val", {k: round(float(v), 3) for k, v in parts.items()}, "used", used, flush=True)
         if time.time() - saved > 120 or progress.done():
             saved = time.time()
             save_checkpoint(WORK / "codec.pt", model=model.state_dict(), opt=opt.state_dict(), step=progress.step, elapsed=progress.elapsed)
+    progress.finish()
 
 
 if __name__ == "__main__":

@@ -11,9 +11,8 @@ import numpy as np
 import torch
 
 import codec
-from common import FRAME, WORK, device, setup
-from data import frame_labels, load_texts, voice_order
-from teacher import Teacher
+from common import FRAME, NATURAL, WORK, device, setup
+from data import Audio, frame_labels, load_texts, voice_order
 
 SHARD = 5000
 GROUP = 16
@@ -45,11 +44,27 @@ def build_shard(model, teacher, phonemes, items, path):
     print(f"codes {path.name}: {len(items)} utterances, {sum(map(len, codes)) / 90000:.1f} hours, {time.time() - start:.0f} s", flush=True)
 
 
+def code_audio(model):
+    """The shards of a natural teacher, whose audio is kept."""
+    from vocoder import encode_all
+    for split in ("val", "train"):
+        audio = Audio(split)
+        found, start = encode_all(audio, model), time.time()
+        for k in range(-(-len(audio) // SHARD)):
+            rows = range(k * SHARD, min((k + 1) * SHARD, len(audio)))
+            np.savez(shard_path(split, k), codes=np.concatenate([found[i] for i in rows]), labels=np.concatenate([audio.label(i) for i in rows]),
+                     frames=audio.frames[rows.start:rows.stop])
+        print(f"codes {split}: {len(audio)} utterances, {audio.hours():.1f} hours, {time.time() - start:.0f} s", flush=True)
+
+
 def main():
     ap = argparse.ArgumentParser(description=__doc__)
     ap.add_argument("--shards", default="", help="only these shard numbers, e.g. 0,2,4 (several processes can share the work)")
     args = ap.parse_args()
     setup()
+    if NATURAL:
+        return code_audio(codec.load())
+    from teacher import Teacher
     texts = load_texts()
     phonemes = json.loads((WORK / "phonemes.json").read_text())
     model, teacher = codec.load(), Teacher()

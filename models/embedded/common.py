@@ -1,7 +1,9 @@
 """Paths, constants and small helpers shared by every stage."""
+import functools
 import json
 import os
 import random
+import sys
 import time
 from pathlib import Path
 
@@ -10,12 +12,16 @@ import torch
 
 HERE = Path(__file__).resolve().parent
 WORK = Path(os.environ.get("OMNI_EMBEDDED_WORK", HERE / "work"))
-CHECKPOINT = HERE / "checkpoint"
-GOLDENS = HERE / "checkpoint-goldens"
+SCALE = os.environ.get("OMNI_EMBEDDED_SCALE", "full")                 # "smoke": a few steps of everything, from nothing to verify
+SMOKE = SCALE == "smoke"
+CHECKPOINT = WORK / "checkpoint" if SMOKE else HERE / "checkpoint"
+GOLDENS = WORK / "checkpoint-goldens" if SMOKE else HERE / "checkpoint-goldens"
 
 SEED = 20261120
-SAMPLE_RATE = 16000
-FRAME = 640                  # samples per codec frame: 25 frames per second
+TEACHER = os.environ.get("OMNI_EMBEDDED_TEACHER", "espeak")          # or "kokoro": the natural voices, which are not shipped yet
+NATURAL = TEACHER == "kokoro"
+SAMPLE_RATE = 24000 if NATURAL else 16000
+FRAME = SAMPLE_RATE // 25    # samples per codec frame: 25 frames per second
 LEAD_FRAMES = 5              # silent frames before speech: the talker reads ahead
 TAIL_FRAMES = 3              # silent frames between the end of speech and EOS
 MAX_CHARS = 200
@@ -28,8 +34,10 @@ VOICES = {
 }
 VOICE_NAMES = list(VOICES)
 
-CODEBOOKS = 6
-CODEBOOK_SIZE = 384
+CODEBOOKS, CODEBOOK_SIZE = (8, 512) if NATURAL else (6, 384)
+SMOKE_STEPS = 6
+STOP_AFTER = float(os.environ.get("OMNI_EMBEDDED_STOP_AFTER", 0))      # seconds of one call; a stage that is not done then exits with 75
+STARTED = time.time()
 
 
 def device():
@@ -46,8 +54,20 @@ def setup(seed=SEED, threads=None):
 
 
 def autocast():
-    """bfloat16 on GPUs and on processors with a fast bfloat16 path."""
-    return torch.autocast(device().type, dtype=torch.bfloat16)
+    """bfloat16 on GPUs and on processors that multiply it; elsewhere it is slower than float32."""
+    return torch.autocast(device().type, dtype=torch.bfloat16, enabled=fast_bfloat16())
+
+
+@functools.lru_cache(maxsize=None)
+def fast_bfloat16():
+    flags = Path("/proc/cpuinfo")
+    known = flags.read_text() if flags.exists() else ""
+    return torch.cuda.is_available() or "avx512_bf16" in known or "amx_bf16" in known
+
+
+def half():
+    """The number format of activations under `autocast`."""
+    return torch.bfloat16 if fast_bfloat16() else torch.float32
 
 
 class Progress:
@@ -58,9 +78,10 @@ class Progress:
     """
 
     def __init__(self, name, steps, seconds=0, step=0, elapsed=0.0, every=50):
-        self.name, self.steps, self.seconds, self.step, self.every = name, steps, seconds, step, every
+        steps = min(steps, SMOKE_STEPS) if SMOKE else steps
+        self.name, self.steps, self.seconds, self.step, self.every = name, steps, seconds, step, min(every, steps)
         self.start = time.time() - elapsed
-        self.window = {}
+        self.window, self.late = {}, False
 
     @property
     def elapsed(self):
@@ -72,10 +93,22 @@ class Progress:
         return min(1.0, max(self.step / self.steps, by_time))
 
     def done(self):
-        return self.fraction >= 1.0
+        """The run is complete, or this call's time is up (`finish` tells which)."""
+        return self.fraction >= 1.0 or self.paused
+
+    @property
+    def paused(self):
+        return self.late and self.fraction < 1.0
+
+    def finish(self):
+        """Ends the process with status 75 when the run is not complete: run it again to go on."""
+        if self.paused:
+            print(f"{self.name} stops at step {self.step} of {self.steps} after {time.time() - STARTED:.0f} s; run it again to go on", flush=True)
+            sys.exit(75)
 
     def tick(self, **values):
         self.step += 1
+        self.late = 0 < STOP_AFTER <= time.time() - STARTED
         for k, v in values.items():
             self.window.setdefault(k, []).append(float(v.detach() if torch.is_tensor(v) else v))
         if self.step % self.every == 0:

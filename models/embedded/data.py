@@ -11,14 +11,13 @@ import time
 
 import numpy as np
 
-from common import FRAME, SEED, VOICE_NAMES, WORK, setup, write_json
-from teacher import Teacher
+from common import FRAME, NATURAL, SEED, SMOKE, VOICE_NAMES, WORK, setup, write_json
 from texts import corpus
 
-SIZE = 80000            # utterances of text (about 83 hours)
-AUDIO = 14000           # of which this many keep their audio (codec, vocoder, listener)
-VALIDATION = 240
-HELDOUT = 200
+SIZE = 400 if SMOKE else 80000      # utterances of text (about 83 hours)
+AUDIO = 100 if SMOKE else 14000     # of which this many keep their audio (codec, vocoder, listener)
+VALIDATION = 20 if SMOKE else 240
+HELDOUT = 8 if SMOKE else 200
 BUCKETS = ((10, 30), (30, 60), (60, 110), (110, 201))     # characters, equally many held-out sentences each
 
 
@@ -91,15 +90,17 @@ class Audio:
         else:
             items = texts[split]
         data = np.load(WORK / f"audio-{split}.npz")
-        self.audio, self.labels, self.frames = data["audio"], data["labels"], data["frames"][:limit]
+        self.audio, self.labels, self.frames = data["audio"], data["labels"], data["frames"][:limit or None]
         self.offset = np.concatenate([[0], np.cumsum(self.frames)])
         self.items = items[:len(self.frames)]
 
     def __len__(self):
         return len(self.frames)
 
-    def wav(self, i):
-        return self.audio[self.offset[i] * FRAME:self.offset[i + 1] * FRAME].astype(np.float32) / 32768
+    def wav(self, i, first=0, last=None):
+        """Samples of the frames `first` up to, not including, `last`."""
+        start = self.offset[i]
+        return self.audio[(start + first) * FRAME:(self.offset[i + 1] if last is None else start + last) * FRAME].astype(np.float32) / 32768
 
     def label(self, i):
         return self.labels[self.offset[i]:self.offset[i + 1]]
@@ -113,6 +114,10 @@ def main():
     ap.add_argument("--audio", type=int, default=AUDIO)
     args = ap.parse_args()
     setup()
+    if NATURAL:
+        import natural
+        return natural.collect()
+    from teacher import Teacher
     if not (WORK / "texts.json").exists():
         build_texts()
     texts = load_texts()

@@ -13,7 +13,7 @@ import numpy as np
 from scipy.io import wavfile
 
 import listener
-from common import CHECKPOINT, FRAME, HERE, LEAD_FRAMES, SAMPLE_RATE, VOICE_NAMES, WORK, load_checkpoint, save_checkpoint, setup, write_json
+from common import CHECKPOINT, FRAME, HERE, LEAD_FRAMES, NATURAL, SAMPLE_RATE, SMOKE, VOICE_NAMES, WORK, load_checkpoint, save_checkpoint, setup, write_json
 from data import BUCKETS, Audio
 from generate import generate_all, load_checkpoint_folder
 from vocoder import decode, encode_all
@@ -66,16 +66,30 @@ def replace_between(path, start, end, text):
     path.write_text(f"{before}{start}\n{text}\n{end}{rest.split(end)[1]}")
 
 
+def by_strangers(args):
+    """The natural voices have no listener of their own: strangers judge teacher, codec and talker."""
+    import stranger
+    setup(threads=1)
+    chosen = stranger.sentences(limit=args.limit)
+    rows, sounds = stranger.judge(stranger.from_stages(args.checkpoint, chosen), chosen, args.samples)
+    print(stranger.report(rows, sounds))
+    write_json(WORK / "strangers.json", dict(figures={n: stranger.figures(r) for n, r in rows.items()}, sound=sounds, rows=rows))
+    if not args.no_write:
+        replace_between(HERE / "README.md", "<!-- strangers: written by evaluate.py -->", "<!-- end of strangers -->", stranger.report(rows, sounds))
+
+
 def main():
     ap = argparse.ArgumentParser(description=__doc__)
     ap.add_argument("--checkpoint", type=Path, default=CHECKPOINT)
-    ap.add_argument("--limit", type=int, default=0, help="only so many utterances (a quick look)")
+    ap.add_argument("--limit", type=int, default=4 if SMOKE else 0, help="only so many utterances (a quick look)")
     ap.add_argument("--temperature", type=float)
     ap.add_argument("--penalty", type=float)
     ap.add_argument("--sub-temperature", type=float)
     ap.add_argument("--samples", type=Path)
-    ap.add_argument("--no-write", action="store_true")
+    ap.add_argument("--no-write", action="store_true", default=SMOKE)
     args = ap.parse_args()
+    if NATURAL:
+        return by_strangers(args)
     setup(threads=1)
     start = time.time()
     audio = Audio("heldout")

@@ -8,7 +8,7 @@ import re
 import time
 from pathlib import Path
 
-from common import CHECKPOINT, HERE, setup, write_json
+from common import CHECKPOINT, HERE, SMOKE, setup, write_json
 from evaluate import replace_between, table
 from thinker import load_folder, score
 
@@ -53,8 +53,8 @@ def report(f, each):
 def main():
     ap = argparse.ArgumentParser(description=__doc__)
     ap.add_argument("--checkpoint", type=Path, default=CHECKPOINT)
-    ap.add_argument("--each", type=int, default=150, help="questions of every category")
-    ap.add_argument("--no-write", action="store_true")
+    ap.add_argument("--each", type=int, default=1 if SMOKE else 150, help="questions of every category")
+    ap.add_argument("--no-write", action="store_true", default=SMOKE)
     args = ap.parse_args()
     setup()
     start = time.time()

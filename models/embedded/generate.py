@@ -6,7 +6,7 @@ from safetensors.torch import load_file
 import export
 import talker as talker_stage
 import vocoder as vocoder_stage
-from common import CODEBOOK_SIZE, CODEBOOKS, device
+from common import CODEBOOK_SIZE, CODEBOOKS, SMOKE, device
 from talker import Cache, Prompt
 
 
@@ -33,7 +33,7 @@ def choose(logits, temperature, top_k, generator):
 
 
 def limit_frames(text):
-    return min(1000, 60 + 10 * len(text))
+    return 20 if SMOKE else min(1000, 60 + 10 * len(text))
 
 
 @torch.no_grad()

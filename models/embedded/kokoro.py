@@ -197,9 +197,32 @@ class Teacher:
         return wav.ravel(), steps.ravel().astype(np.int64)
 
 
+class TorchTeacher:
+    """The same with torch: for a GPU, where ONNX Runtime needs a package of its own."""
+
+    def __init__(self, device="cuda"):
+        import torch
+        from onnx_torch import Graph
+        fetch()
+        self.torch, self.graph = torch, Graph(FOLDER / "float.onnx", device)
+        self.voices = dict(np.load(FOLDER / "voices.npz"))
+
+    def say(self, phonemes, voice, speed=1.0):
+        torch, ids = self.torch, tokens(phonemes)
+        style = torch.from_numpy(self.voices[voice][min(len(ids), STYLES) - 1].copy())
+        wav, steps = self.graph(tokens=torch.tensor([[0, *ids, 0]]), style=style[None], speed=torch.tensor([speed], dtype=torch.float32))
+        return wav.ravel().cpu().numpy(), steps.ravel().cpu().numpy().astype(np.int64)
+
+
+def load_teacher():
+    """On a GPU when there is one."""
+    import torch
+    return TorchTeacher() if torch.cuda.is_available() else Teacher()
+
+
 if __name__ == "__main__":
     import soundfile
-    teacher, phonemes = Teacher(), Phonemes()
+    teacher, phonemes = load_teacher(), Phonemes()
     text = " ".join(sys.argv[1:]) or "can you hear me? this is the teacher of the embedded voices."
     for voice in ("af_heart", "am_michael"):
         start = time.process_time()

@@ -162,6 +162,7 @@ def train(args):
         if time.time() - saved > 120 or progress.done():
             saved = time.time()
             save_checkpoint(WORK / "listener.pt", model=model.state_dict(), opt=opt.state_dict(), step=progress.step, elapsed=progress.elapsed)
+    progress.finish()
 
 
 def load():

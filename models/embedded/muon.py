@@ -1,10 +1,12 @@
 """Muon: momentum whose update is orthogonalised, for the matrices of a network; AdamW for everything else."""
 import torch
 
+from common import half
+
 
 def orthogonalise(g, steps=5):
-    """Newton-Schulz iteration on a batch of matrices [N, a, b], in bfloat16."""
-    x = g.bfloat16()
+    """Newton-Schulz iteration on a batch of matrices [N, a, b], in bfloat16 where that is fast."""
+    x = g.to(half())
     tall = x.shape[1] > x.shape[2]
     if tall:
         x = x.transpose(1, 2)

@@ -3,6 +3,7 @@
     stranger.py --server ../../target/release          the embedded voices through omni-server and omni-client
     stranger.py --folder WAVS                          WAVS/NAME_000.wav is line 0 of the sentences, spoken by NAME
     stranger.py --teacher                              the teacher itself, with the same sentences
+    stranger.py --codec                                the teacher through codec and code2wav (OMNI_EMBEDDED_TEACHER=kokoro)
     stranger.py --tune ...                             on choosing.txt, which settings may be chosen with
 
 The sentences (stranger/sentences.tsv) are for reporting alone: nothing is trained on them or chosen by them. Both what was
@@ -180,8 +181,8 @@ def table(named):
 
 def sound_table(named, teacher=None):
     """named: {name: sound.summary} -> Markdown; levels and ratios against `teacher` where it is given."""
-    head = ["voice", "periodicity 80-900 Hz", "above 0.85", "periodicity 1-3.8 kHz", "level dB", *(f"{k} Hz" for k in next(iter(named.values()))["bands"])]
-    rows = [[n, f["periodicity_low"], f"{f['clear']} %", f["periodicity_high"], f["level"], *f["bands"].values()] for n, f in named.items()]
+    head = ["voice", "periodicity 80-900 Hz", "above 0.85", "periodicity 1-3.8 kHz", "level dB", *(f"{a}-{b} Hz" for a, b in sound.BANDS)]
+    rows = [[n, f["periodicity_low"], f"{f['clear']} %", f["periodicity_high"], f["level"], *f["bands"].values()] for n, f in named.items() if f]
     return "\n".join("| " + " | ".join(map(str, r)) + " |" for r in (head, ["---"] * len(head), *rows))
 
 
@@ -209,12 +210,51 @@ def from_server(binaries, checkpoint, voices, chosen):
 
 
 def from_teacher(chosen):
+    """Kept in the work folder, for the teacher says a sentence the same way every time."""
     import kokoro
     import natural
-    teacher, phonemes = kokoro.Teacher(), kokoro.Phonemes()
+    kept, teacher = WORK / "judged", None
     for voice, style in natural.VOICES.items():
         for i, _, text in chosen:
-            yield f"teacher-{voice}", i, teacher.say(phonemes(text.lower()), style)[0], kokoro.RATE
+            path = kept / f"teacher-{voice}_{i:03d}.wav"
+            if not path.exists():
+                teacher, phonemes = (teacher, phonemes) if teacher else (kokoro.Teacher(), kokoro.Phonemes())
+                save(kept, f"teacher-{voice}", i, teacher.say(phonemes(text.lower()), style)[0], kokoro.RATE)
+            yield (f"teacher-{voice}", i, *load(path))
+
+
+def from_codec(chosen, vocoder=None):
+    """The teacher's audio through codec and code2wav: what no talker can surpass."""
+    import codec as codec_stage
+    import natural
+    import torch
+    import vocoder as vocoder_stage
+    codec, vocoder = codec_stage.load(), vocoder or vocoder_stage.load()
+    for name, i, x, rate in from_teacher(chosen):
+        wav, _ = natural.framed(None, np.round(np.clip(x, -1, 1) * 32767).astype(np.int16))
+        codes = codec.encode(torch.from_numpy(wav.astype(np.float32) / 32768)[None].to(codec_stage.device()))[0]
+        yield name.replace("teacher", "codec"), i, vocoder_stage.decode(vocoder, codes.cpu()), rate
+
+
+def from_checkpoint(checkpoint, chosen):
+    """Text through talker and code2wav of a checkpoint in plain torch."""
+    from common import SAMPLE_RATE, VOICE_NAMES
+    from generate import generate_all, load_checkpoint_folder
+    from vocoder import decode
+    talker, vocoder = load_checkpoint_folder(Path(checkpoint))
+    g = json.loads((Path(checkpoint) / "generation_config.json").read_text())
+    options = dict(temperature=g["talker_temperature"], top_k=g["talker_top_k"], penalty=g["talker_repetition_penalty"],
+                   sub_temperature=g["subtalker_temperature"] if g["subtalker_dosample"] else 0.0, sub_top_k=g["subtalker_top_k"])
+    for voice in VOICE_NAMES:
+        found = generate_all(talker, [t.lower() for _, _, t in chosen], [voice] * len(chosen), **options)
+        for (i, _, _), codes in zip(chosen, found):
+            yield voice, i, decode(vocoder, codes) if len(codes) > 2 else np.zeros(SAMPLE_RATE), SAMPLE_RATE
+
+
+def from_stages(checkpoint, chosen):
+    yield from from_teacher(chosen)
+    yield from from_codec(chosen)
+    yield from from_checkpoint(checkpoint, chosen)
 
 
 def from_folder(folder, chosen):
@@ -264,6 +304,7 @@ def main():
     ap.add_argument("--checkpoint", default="embedded", help="what the server loads (a folder, or `embedded`)")
     ap.add_argument("--voices", nargs="+", default=["aria", "basil"])
     ap.add_argument("--teacher", action="store_true")
+    ap.add_argument("--codec", action="store_true", help="the teacher through codec and code2wav of the training state")
     ap.add_argument("--folder", type=Path)
     ap.add_argument("--tune", action="store_true")
     ap.add_argument("--limit", type=int, default=0, help="about so many sentences, evenly of every kind")
@@ -276,10 +317,12 @@ def main():
         source = from_server(args.server, args.checkpoint, args.voices, chosen)
     elif args.teacher:
         source = from_teacher(chosen)
+    elif args.codec:
+        source = from_codec(chosen)
     elif args.folder:
         source = from_folder(args.folder, chosen)
     else:
-        ap.error("name a source: --server, --teacher or --folder")
+        ap.error("name a source: --server, --teacher, --codec or --folder")
     rows, sounds = judge(source, chosen, args.keep)
     print(report(rows, sounds))
     if args.out:

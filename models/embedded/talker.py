@@ -17,7 +17,7 @@ from torch import nn
 
 import config
 from codes import Codes
-from common import (CODEBOOK_SIZE, CODEBOOKS, WORK, Progress, autocast, device, load_checkpoint,
+from common import (CODEBOOK_SIZE, CODEBOOKS, SMOKE, WORK, Progress, autocast, device, half, load_checkpoint,
                     save_checkpoint, schedule, setup)
 from muon import Optimisers
 
@@ -319,7 +319,7 @@ def inputs(model, batch, codes):
 def losses(model, batch, corruption=0.0, share=0.3):
     codes = corrupt(batch["codes"], batch["fed"], corruption) if corruption else batch["codes"]
     with autocast():
-        x = inputs(model, batch, codes).to(torch.bfloat16)
+        x = inputs(model, batch, codes).to(half())
         hidden, balance, tapped = model.stack(x, tap=PHONEME_LAYER)
         use = batch["target"] != IGNORE
         h, target = hidden[use], batch["target"][use]
@@ -386,7 +386,7 @@ def train(args):
         average = state["average"]
         progress = Progress("talker", args.steps, args.seconds, state["step"], state["elapsed"])
     rng = np.random.default_rng(14 + progress.step)
-    if args.compile:
+    if args.compile and not SMOKE:
         torch._dynamo.config.cache_size_limit = 64
         for layer in list(model.stack.layers) + list(model.predictor.layers):
             layer.compile(dynamic=True)
@@ -413,6 +413,7 @@ def train(args):
             saved = time.time()
             save_checkpoint(WORK / "talker.pt", model=model.state_dict(), average=average, opt=opt.state_dict(),
                             step=progress.step, elapsed=progress.elapsed)
+    progress.finish()
 
 
 if __name__ == "__main__":

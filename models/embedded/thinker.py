@@ -18,7 +18,7 @@ from torch import nn
 import config
 import dialogues
 import talker as talker_stage
-from common import WORK, Progress, autocast, device, load_checkpoint, save_checkpoint, schedule, setup
+from common import SMOKE, WORK, Progress, autocast, device, half, load_checkpoint, save_checkpoint, schedule, setup
 from muon import Optimisers
 from talker import Cache, rms_norm, rope_tables
 
@@ -84,7 +84,7 @@ class Thinker(talker_stage.Stack):
             mask = (mask & (seen[:, None] | own))[:, None]
         x = self.table()[ids]
         if torch.is_autocast_enabled(device().type):
-            x = x.to(torch.bfloat16)
+            x = x.to(half())
         total = 0.0
         for layer in self.layers:
             x, balance = layer(x, cos, sin, mask, cache)
@@ -250,7 +250,7 @@ def train(args):
     batches = Batches(args.tokens, 61 + progress.step, args.mix)
     rng = np.random.default_rng(62 + progress.step)
     judge = Thinker(table).to(device())
-    if args.compile:
+    if args.compile and not SMOKE:
         torch._dynamo.config.cache_size_limit = 64
         for layer in model.layers:
             layer.compile(dynamic=True)
@@ -274,10 +274,11 @@ def train(args):
             judged = time.time()
             judge.load_state_dict(average)
             with autocast():
-                result = score(judge, args.judged)
+                result = score(judge, 1 if SMOKE else args.judged)
             print("thinker held-out", {k: round(100 - 100 * len(wrong) / n) for k, (n, wrong) in result.items()},
                   f"{time.time() - judged:.0f} s", flush=True)
             write_failures(result)
+    progress.finish()
 
 
 def write_failures(result):

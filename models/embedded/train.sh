@@ -2,19 +2,33 @@
 # Regenerates the embedded checkpoint from nothing: data, codec, listener, codes, talker, vocoder, thinker,
 # export, evaluation, verification. Every stage resumes where it stopped; run it again after an interruption.
 #
+#   OMNI_EMBEDDED_SCALE=smoke models/embedded/train.sh     a few steps of every stage, into the scratch folder: does it all still run?
+#   OMNI_EMBEDDED_TEACHER=kokoro models/embedded/train.sh  the natural voices (in progress, see README.md)
 #   models/embedded/train.sh                 about two hours on two CPU cores with bfloat16 matrix units
 #   STAGES="export evaluate" models/embedded/train.sh
 #   STAGES="thinker export examine verify" OMNI_EMBEDDED_VOICES=checkpoint models/embedded/train.sh     the thinker alone
 #
 # OMNI_EMBEDDED_WORK   scratch folder (default models/embedded/work, about 4 GB)
 # OMNI_EMBEDDED_VOICES keep the voices of this checkpoint instead of those in the scratch folder
+# OMNI_EMBEDDED_STOP_AFTER seconds of a stage; one that is not done by then keeps its state, and the run ends with status 75
 # OMNI_EMBEDDED_VENV   virtual environment (default <work>/venv; made when missing)
 set -euo pipefail
 cd "$(dirname "$0")"
 
-export OMNI_EMBEDDED_WORK="${OMNI_EMBEDDED_WORK:-$PWD/work}"
+export OMNI_EMBEDDED_TEACHER="${OMNI_EMBEDDED_TEACHER:-espeak}" OMNI_EMBEDDED_SCALE="${OMNI_EMBEDDED_SCALE:-full}"
+suffix=$([ "$OMNI_EMBEDDED_TEACHER" = espeak ] || echo "-$OMNI_EMBEDDED_TEACHER")$([ "$OMNI_EMBEDDED_SCALE" = full ] || echo "-$OMNI_EMBEDDED_SCALE")
+export OMNI_EMBEDDED_WORK="${OMNI_EMBEDDED_WORK:-$PWD/work$suffix}"
 VENV="${OMNI_EMBEDDED_VENV:-$OMNI_EMBEDDED_WORK/venv}"
-STAGES="${STAGES:-data codec+listener codes talker+vocoder thinker export evaluate examine verify}"
+if [ "$OMNI_EMBEDDED_TEACHER" = kokoro ]; then      # the codec learns along with the vocoder, so the codes come after both
+  STAGES="${STAGES:-natural data codec vocoder codes talker thinker export evaluate examine verify}"
+  hours="${OMNI_EMBEDDED_HOURS:-16}"                # of the teacher's audio
+  takes="about as long as the audio that is made ($hours hours) on one core, then a GPU or days"
+else
+  STAGES="${STAGES:-data codec+listener codes talker+vocoder thinker export evaluate examine verify}"
+  takes="two hours for the voices and six for the thinker, on two cores with bfloat16 matrix units"
+fi
+[ "$OMNI_EMBEDDED_SCALE" = smoke ] && takes="five to fifteen minutes"
+echo "== stages: $STAGES; from nothing this takes $takes"
 mkdir -p "$OMNI_EMBEDDED_WORK"
 
 if ! command -v espeak-ng >/dev/null || ! command -v bible >/dev/null || [ ! -d /usr/share/wordnet ] \
@@ -46,16 +60,22 @@ on() {
 both() {            # both "<script args>" "<script args>": side by side, one on each core
   on 0 $1 & local a=$!
   on 1 $2 & local b=$!
-  wait $a
-  wait $b
+  local status=0
+  wait $a || status=$?
+  wait $b || status=$?
+  return $status
 }
 
 for stage in $STAGES; do
-  echo "== $stage $(date +%H:%M)"
+  echo "== $stage $(date +%H:%M:%S)"
   case $stage in
+    natural) [ "$OMNI_EMBEDDED_SCALE" = smoke ] || on 0 natural.py --hours "$hours" ;;
     data) on 0 data.py ;;
+    codec) on 0 codec.py ;;
+    vocoder) on 0 vocoder.py ;;
+    talker) on 0 talker.py ;;
     codec+listener) both codec.py listener.py ;;
-    codes) both "codes.py --shards 0,2,4,6,8,10,12,14" "codes.py --shards 1,3,5,7,9,11,13,15" ;;
+    codes) if [ "$OMNI_EMBEDDED_TEACHER" = kokoro ]; then on 0 codes.py; else both "codes.py --shards 0,2,4,6,8,10,12,14" "codes.py --shards 1,3,5,7,9,11,13,15"; fi ;;
     talker+vocoder) both talker.py vocoder.py ;;
     thinker) on 0 thinker.py ${OMNI_EMBEDDED_VOICES:+--voices "$OMNI_EMBEDDED_VOICES"} ;;
     export) on 0 export.py ${OMNI_EMBEDDED_VOICES:+--voices "$OMNI_EMBEDDED_VOICES"} ;;
@@ -65,4 +85,4 @@ for stage in $STAGES; do
     *) echo "train.sh: unknown stage $stage" >&2; exit 1 ;;
   esac
 done
-echo "== done $(date +%H:%M)"
+echo "== done $(date +%H:%M:%S)"

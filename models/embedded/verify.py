@@ -18,7 +18,7 @@ from safetensors.torch import load_file, save_file
 from transformers import AutoTokenizer, Qwen3OmniMoeForConditionalGeneration
 
 import dialogues
-from common import CHECKPOINT, GOLDENS, setup, write_json
+from common import CHECKPOINT, GOLDENS, SMOKE, setup, write_json
 from generate import generate, load_checkpoint_folder
 from thinker import load_folder
 from talker import Prompt
@@ -84,7 +84,7 @@ def thinker_goldens(model, folder, limit=200):
         at = [len(ids) - 1, len(ids) - 1 + len(new) // 2]
         text = tok.decode(new, skip_special_tokens=True)
         print(f"{chat[-1][1]!r}: {text!r}, logits differ by {diff:.1e}")
-        assert new[-1] == model.config.im_end_token_id and diff < 2e-3
+        assert (SMOKE or new[-1] == model.config.im_end_token_id) and diff < 2e-3
         assert mine[len(ids) - 1:-1].argmax(-1).tolist() == new
         cases.append(dict(chat=[dict(role=r, text=t) for r, t in chat], prompt_ids=ids, generated_ids=new, text=text,
                           logits=[dict(position=p, values=[round(v, 4) for v in logits[p].tolist()]) for p in at]))
@@ -105,7 +105,7 @@ def main():
     ap = argparse.ArgumentParser(description=__doc__)
     ap.add_argument("--checkpoint", type=Path, default=CHECKPOINT)
     ap.add_argument("--goldens", type=Path, default=GOLDENS)
-    ap.add_argument("--frames", type=int, default=200)
+    ap.add_argument("--frames", type=int, default=12 if SMOKE else 200)
     args = ap.parse_args()
     setup()
     model, info = Qwen3OmniMoeForConditionalGeneration.from_pretrained(args.checkpoint, dtype=torch.float32, output_loading_info=True)
@@ -132,7 +132,7 @@ def main():
                             f"{n}.wav": wav.clone()})
             described.append(dict(text=text, voice=voice, frames=len(theirs), samples=len(wav)))
     args.goldens.mkdir(parents=True, exist_ok=True)
-    thinker = thinker_goldens(model, args.checkpoint)
+    thinker = thinker_goldens(model, args.checkpoint, 12 if SMOKE else 200)
     (args.goldens / "thinker.json").write_text(json.dumps(thinker) + "\n")
     write_goldens(tensors, args.goldens / "goldens.safetensors")
     write_json(args.goldens / "goldens.json", dict(repetition_penalty=penalty, greedy=True, max_frames=args.frames, cases=described))

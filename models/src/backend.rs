@@ -51,6 +51,15 @@ impl From<ComputeError> for omni_engine::ModelError {
 
 pub(crate) type Result<T> = std::result::Result<T, ComputeError>;
 
+/// What a matrix needs so that the model stays itself.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Precision {
+    /// Output heads: neighbouring logits decide which code is chosen.
+    Int8,
+    /// Routers, and networks that compute signals.
+    Stored,
+}
+
 /// How weights are held.
 pub(crate) trait Params: Clone + Send + Sync + 'static {
     /// A matrix `[out, in]` with an optional bias `[out]`, ready to multiply with.
@@ -64,6 +73,11 @@ pub(crate) trait Params: Clone + Send + Sync + 'static {
 
     /// Whether tensors are only checked: then every tensor arrives empty.
     const DRY: bool = false;
+
+    /// The same, but that no matrix is kept in fewer bits than `least` names.
+    fn with_least(&self, _least: Precision) -> Self {
+        self.clone()
+    }
 
     /// `parts` are `[out_i, in]` each and are stacked along `out`.
     fn matrix(&self, parts: &[HostTensor], bias: Option<&HostTensor>) -> Result<Self::Matrix>;

@@ -34,7 +34,7 @@ pub use config::{GenerationDefaults, TextTokens};
 pub use floor::{CountedFloor, Mixture, StageFloor, counted_floor};
 pub use random::{RandomModel, RandomNameError};
 pub use sampling::{Sampling, SamplingError, TextSampling};
-pub use speech::{DType, Kernels, LoadOptions, Parts, SpeechLimits, SpeechModel, probe_gpu};
+pub use speech::{DType, Kernels, LoadOptions, Parts, SpeechLimits, SpeechModel, Weights, probe_gpu};
 pub use talker::{KvOptions, Talker, TalkerRequest, UserRow};
 pub use thinker::{HiddenRows, PromptPiece, Thinker, ThinkerRequest, ThinkerToken};
 pub use thinker_model::{ThinkerLimits, ThinkerModel};

@@ -6,7 +6,7 @@
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 
-use crate::backend::{ComputeError, DryRun, Params, Taps};
+use crate::backend::{ComputeError, DryRun, Params, Precision, Taps};
 use crate::checkpoint::{Checkpoint, DType, HostTensor, LoadError, Problem};
 
 /// Source of weights for one pass.
@@ -68,14 +68,32 @@ impl<'a, P: Params> Loader<'a, P> {
         self.made(name, self.params.matrix(&[weight], bias.as_ref()))
     }
 
+    /// Output head `{name}.weight` of shape `[out, in]`.
+    pub(crate) fn head(&self, name: &str, out: usize, inputs: usize) -> Result<P::Matrix, LoadError> {
+        let weight = self.tensor(&format!("{name}.weight"), &[out, inputs])?;
+        let params = self.params.with_least(Precision::Int8);
+        self.made(name, params.matrix(&[weight], None))
+    }
+
     /// Matrices `{name}.weight` of shape `[out, in]`, stacked into one.
     pub(crate) fn stacked(&self, parts: &[(String, usize)], inputs: usize) -> Result<P::Matrix, LoadError> {
+        self.stacked_by(self.params, parts, inputs)
+    }
+
+    /// As [`Loader::stacked`], for what decides which experts compute.
+    pub(crate) fn router(&self, parts: &[(String, usize)], inputs: usize) -> Result<P::Matrix, LoadError> {
+        self.stacked_by(&self.params.with_least(Precision::Stored), parts, inputs)
+    }
+
+    fn stacked_by(
+        &self,
+        params: &P,
+        parts: &[(String, usize)],
+        inputs: usize,
+    ) -> Result<P::Matrix, LoadError> {
         let read = |(name, out): &(String, usize)| self.tensor(&format!("{name}.weight"), &[*out, inputs]);
         let weights = parts.iter().map(read).collect::<Result<Vec<_>, _>>()?;
-        self.made(
-            parts.first().map_or("", |p| &p.0),
-            self.params.matrix(&weights, None),
-        )
+        self.made(parts.first().map_or("", |p| &p.0), params.matrix(&weights, None))
     }
 
     /// As [`Loader::stacked`], with `{name}.bias` for each.

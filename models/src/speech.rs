@@ -18,7 +18,7 @@ use crate::tokenizer::Tokenizer;
 
 pub(crate) use nets::nets;
 use nets::{AnyNets, any_nets};
-pub use options::{DType, Kernels, LoadOptions, Parts, probe_gpu};
+pub use options::{DType, Kernels, LoadOptions, Parts, Weights, probe_gpu};
 
 /// What callers must know of a model.
 #[derive(Debug, Clone, PartialEq)]

@@ -136,8 +136,14 @@ impl App {
         let recent = Arc::new(Recent::new(clock.now()));
         let orchestrator = Orchestrator::new(admission_limits(config), CancellationToken::clone(&draining));
         let traces = traces::Prepared::new(config.traces.as_ref())?;
-        let metrics =
-            Metrics::start(&config.metrics, &orchestrator, &tasks, clock, (config.max_active, config.log_format)).await?;
+        let metrics = Metrics::start(
+            &config.metrics,
+            &orchestrator,
+            &tasks,
+            clock,
+            (config.max_active, config.log_format),
+        )
+        .await?;
         let traces = traces.start(metrics.telemetry(), &orchestrator);
         let sinks = traces.observe(metrics.observe(sinks));
         let sinks = admin::beside(&recent, clock, sinks);
@@ -187,6 +193,7 @@ impl App {
             access.limits.request_time,
             Sites {
                 metrics: metrics.address(),
+                metrics_encrypted: config.metrics.tls,
                 encrypted: config.tls.is_some(),
                 strict: config.strict,
             },

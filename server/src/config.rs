@@ -182,7 +182,12 @@ impl RawConfig {
             device: device.device,
             probe,
         };
-        let deploy = deploy::resolve(self.deploy.as_deref(), &self.set, given);
+        // Before the others: what is said of one stage counts more.
+        let weights = self.weights.iter().flat_map(|weights| {
+            ["talker", "thinker"].map(|stage| format!("stages.{stage}.weights={weights}"))
+        });
+        let sets: Vec<_> = weights.chain(self.set.iter().cloned()).collect();
+        let deploy = deploy::resolve(self.deploy.as_deref(), &sets, given);
         match (deploy, metrics, traces) {
             (Ok(resolution), Ok(metrics), Ok(traces)) if problems.is_empty() => {
                 let config = Config {
@@ -393,6 +398,22 @@ mod tests {
         ]);
         let ConfigError(problems) = raw.validate().unwrap_err();
         assert_eq!(problems.len(), 4, "{problems:?}");
+    }
+
+    #[test]
+    fn the_flag_for_weights_is_for_talker_and_thinker_unless_one_is_set_apart() {
+        let probe = |_| Ok("H200".to_owned());
+        let args = [
+            "--device",
+            "cpu",
+            "--weights",
+            "int8",
+            "--set",
+            "stages.thinker.weights=auto",
+        ];
+        let (config, _) = raw(&args).resolve_on(&probe).unwrap();
+        assert_eq!(config.deploy.talker.stage.weights, deploy::Weights::Int8);
+        assert_eq!(config.deploy.thinker.stage.weights, deploy::Weights::Auto);
     }
 
     #[test]

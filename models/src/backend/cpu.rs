@@ -15,11 +15,12 @@ mod rows;
 
 use super::host_ids::HostIds;
 use super::routed::{self, Routed};
-use super::{AttentionShape, Backend, Batch, Params, Part, Pass, Result, Routing, Signals, Taps};
+use super::{AttentionShape, Backend, Batch, Params, Part, Pass, Precision, Result, Routing, Signals, Taps};
 use crate::checkpoint::HostTensor;
 use crate::loader::{Conv, Depthwise, Snake};
 use crate::nn::Angles;
 use crate::sampling::Choice;
+use crate::speech::Weights;
 
 use gemm::{Lhs, Matrix, Segment};
 pub(crate) use held::{Kv, Past, Rope, Table};
@@ -33,11 +34,13 @@ const SHORT_SIGNAL: usize = 8;
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Cpu {
     isa: Isa,
+    weights: Weights,
 }
 
 impl Cpu {
-    pub(crate) fn new() -> Self {
-        Self { isa: Isa::best() }
+    pub(crate) fn new(weights: Weights) -> Self {
+        let isa = Isa::best();
+        Self { isa, weights }
     }
 }
 
@@ -47,9 +50,19 @@ impl Params for Cpu {
     type Table = Table;
     type Experts = Vec<(Matrix, Matrix)>;
 
+    fn with_least(&self, least: Precision) -> Self {
+        let weights = match (self.weights, least) {
+            (Weights::Int4, Precision::Int8) => Weights::Int8,
+            (Weights::Int4 | Weights::Int8 | Weights::Bf16, Precision::Stored) => Weights::Stored,
+            (weights, _) => weights,
+        };
+        Self { weights, ..*self }
+    }
+
     fn matrix(&self, parts: &[HostTensor], bias: Option<&HostTensor>) -> Result<Matrix> {
         Ok(Matrix::pack(
             self.isa,
+            self.weights,
             parts,
             bias.map(HostTensor::to_f32).as_deref(),
         ))

@@ -90,7 +90,7 @@ impl<P: Params> Ffn<P> {
             .collect::<std::result::Result<_, LoadError>>()?;
         let shared = (shared > 0).then(|| Gated::load(l, &format!("{name}.shared_expert"), hidden, shared));
         Ok(Self::Mixture(Mixture {
-            router: l.stacked(&router, hidden)?,
+            router: l.router(&router, hidden)?,
             experts: l.experts(&format!("{name}.experts"), matrices)?,
             shared: shared.transpose()?,
             routing: Routing {

@@ -9,7 +9,7 @@ use super::options::{DType, Kernels, LoadOptions, Parts};
 use crate::audio_encoder::AudioEncoder;
 #[cfg(any(feature = "cuda", feature = "emulator"))]
 use crate::backend::Gpu;
-use crate::backend::{Backend, Candle, Cpu, GpuFigures, Params, TellFallback};
+use crate::backend::{Backend, Candle, Cpu, GpuFigures, Params, Precision, TellFallback};
 use crate::checkpoint::{Checkpoint, LoadError, Problem};
 use crate::code2wav::{self, Code2Wav, Code2WavNet};
 use crate::config::{AudioConfig, SpeechConfig, ThinkerConfig};
@@ -45,7 +45,7 @@ pub(super) fn any_nets(
         #[cfg(feature = "emulator")]
         (Kernels::EmulatedIdle, _) => gpu(checkpoint, config, omni_gpu::Emulated::idle(), options, true),
         (Kernels::Auto, DType::F32) => {
-            let nets = Nets::load(checkpoint, config, Cpu::new(), options.parts)?;
+            let nets = Nets::load(checkpoint, config, Cpu::new(options.weights), options.parts)?;
             Ok(Box::new(nets))
         }
         (Kernels::Candle, DType::F32) => candle(CandleType::F32),
@@ -102,7 +102,11 @@ impl<P: Params> Nets<P> {
             false => None,
         };
         let code2wav = match parts.code2wav {
-            true => Some(Arc::new(Code2WavNet::load(&loader, &config.code2wav)?)),
+            true => {
+                let params = params.with_least(Precision::Stored);
+                let loader = Loader::new(checkpoint, &params);
+                Some(Arc::new(Code2WavNet::load(&loader, &config.code2wav)?))
+            }
             false => None,
         };
         Ok(Self {
@@ -160,7 +164,7 @@ impl<B: Backend> AnyNets for Nets<B> {
         checkpoint: &Checkpoint,
         config: &AudioConfig,
     ) -> Result<AudioEncoder, LoadError> {
-        AudioEncoder::load(checkpoint, config, &self.params)
+        AudioEncoder::load(checkpoint, config, &self.params.with_least(Precision::Stored))
     }
 
     fn gpu_figures(&self) -> Option<GpuFigures> {

@@ -22,6 +22,23 @@ impl DType {
     }
 }
 
+/// Number format that the processor's kernels keep the matrices of the language models in (talker, code predictor, thinker),
+/// which are most of what a step reads. Activations are f32 with all of them; vocoder, routers and lookup tables stay as stored.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Weights {
+    /// As stored: f32 or bf16 (f16 is widened).
+    #[default]
+    Stored,
+    /// 32 bits.
+    F32,
+    /// 16 bits with the range of 32.
+    Bf16,
+    /// 8 bits and a scale for 32 inputs of an output: 8.5 bits a weight.
+    Int8,
+    /// 4 bits and a scale for 32 inputs of an output: 4.5 bits a weight. Output heads, which choose, are [`Weights::Int8`].
+    Int4,
+}
+
 /// Which implementation of the operations computes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Kernels {
@@ -56,6 +73,8 @@ pub enum Kernels {
 pub struct LoadOptions {
     /// Number format of the computation.
     pub dtype: DType,
+    /// How the processor's kernels keep the language models' matrices.
+    pub weights: Weights,
     /// Which implementation computes.
     pub kernels: Kernels,
     /// What is read of it.
@@ -90,6 +109,6 @@ pub fn probe_gpu(device: usize) -> Result<String, String> {
     return omni_gpu::Cuda::probe(device).map_err(|error| error.to_string());
     #[cfg(not(feature = "cuda"))]
     Err(format!(
-        "this build has no kernels for NVIDIA devices, and none for device {device} (`make cuda` makes one)"
+        "this build has no kernels for NVIDIA devices, so device {device} was not tried (`make cuda` builds them)"
     ))
 }

@@ -41,7 +41,7 @@ impl<P: Params> TalkerNet<P> {
             hidden_projection: projection("talker.hidden_projection")?,
             codec_embedding: l.table("talker.model.codec_embedding.weight", c.vocab, hidden)?,
             stack: Stack::load(l, "talker.model", &c.stack)?,
-            codec_head: l.linear("talker.codec_head", c.vocab, hidden, false)?,
+            codec_head: l.head("talker.codec_head", c.vocab, hidden)?,
             predictor: Predictor::load(l, predictor, hidden)?,
             config: c.clone(),
             text,

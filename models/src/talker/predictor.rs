@@ -33,7 +33,7 @@ impl<P: Params> Predictor<P> {
                 talker_hidden,
             )
         };
-        let head = |g| l.linear(&format!("{NAME}.lm_head.{g}"), c.vocab, c.stack.hidden, false);
+        let head = |g| l.head(&format!("{NAME}.lm_head.{g}"), c.vocab, c.stack.hidden);
         Ok(Self {
             groups: c.groups,
             embeddings: residual

@@ -34,7 +34,7 @@ impl<P: Params> ThinkerNet<P> {
         Ok(Self {
             embed_tokens,
             stack: Stack::load(l, "thinker.model", &c.stack)?,
-            lm_head: l.linear(head, c.vocab, hidden, false)?,
+            lm_head: l.head(head, c.vocab, hidden)?,
             config: c.clone(),
         })
     }

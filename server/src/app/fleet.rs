@@ -8,7 +8,7 @@ use anyhow::Context as _;
 use omni_models::{CheckpointSource, DType, Kernels, LoadOptions, Parts, SpeechModel};
 
 use crate::config::Device;
-use crate::config::deploy::{Deploy, Dtype, Placement, Stage};
+use crate::config::deploy::{Deploy, Dtype, Placement, Stage, Weights};
 use crate::stage::DeviceFigures;
 
 /// What of a pipeline this process computes.
@@ -64,6 +64,7 @@ impl Duty {
 pub(super) struct Site {
     device: Device,
     dtype: Dtype,
+    weights: Weights,
     /// Every kernel on its own, without graphs.
     eager: bool,
 }
@@ -80,6 +81,7 @@ impl Site {
         Self {
             device,
             dtype: stage.dtype,
+            weights: stage.weights,
             eager: stage.enforce_eager && device.is_gpu(),
         }
     }
@@ -88,6 +90,13 @@ impl Site {
         let graphs = !self.eager;
         LoadOptions {
             dtype: dtype(self.dtype),
+            weights: match self.weights {
+                Weights::Auto => omni_models::Weights::Stored,
+                Weights::F32 => omni_models::Weights::F32,
+                Weights::Bf16 => omni_models::Weights::Bf16,
+                Weights::Int8 => omni_models::Weights::Int8,
+                Weights::Int4 => omni_models::Weights::Int4,
+            },
             kernels: match self.device {
                 Device::Cpu => Kernels::Auto,
                 Device::Cuda(number) => Kernels::Cuda {
@@ -153,6 +162,7 @@ impl Fleet {
             let site = Site {
                 device: Device::Cpu,
                 dtype: Dtype::F32,
+                weights: Weights::Auto,
                 eager: false,
             };
             wanted.insert(site, NOTHING);

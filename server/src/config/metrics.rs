@@ -70,15 +70,16 @@ pub struct RawMetrics {
     pub metrics_disable: Vec<String>,
 
     /// Bounds of a set of histogram buckets (docs/metrics.md names the sets), like seconds=0.1,0.5,1; may be repeated
-    #[arg(long, env = "OMNI_METRICS_BUCKETS", value_name = "SET=BOUND,...", value_delimiter = ';')]
+    #[arg(
+        long,
+        env = "OMNI_METRICS_BUCKETS",
+        value_name = "SET=BOUND,...",
+        value_delimiter = ';'
+    )]
     pub metrics_buckets: Vec<String>,
 
     /// Show deprecated names of metrics too that this release or a later one has hidden
-    #[arg(
-        long,
-        env = "OMNI_SHOW_HIDDEN_METRICS_FOR_VERSION",
-        value_name = "RELEASE"
-    )]
+    #[arg(long, env = "OMNI_SHOW_HIDDEN_METRICS_FOR_VERSION", value_name = "RELEASE")]
     pub show_hidden_metrics_for_version: Option<String>,
 
     /// Time between two lines of statistics in the log
@@ -212,7 +213,8 @@ impl RawMetrics {
             .filter_map(|text| note(&mut problems, buckets(text)))
             .collect();
         let show_hidden = self.show_hidden_metrics_for_version.as_deref().map(|text| {
-            let problem = || format!("--show-hidden-metrics-for-version {text}: expected a release like 0.1.0");
+            let problem =
+                || format!("--show-hidden-metrics-for-version {text}: expected a release like 0.1.0");
             Release::parse(text).ok_or_else(problem)
         });
         let show_hidden = show_hidden.and_then(|release| note(&mut problems, release));
@@ -221,7 +223,9 @@ impl RawMetrics {
             ("--metrics-log-interval", self.metrics_log_interval),
         ] {
             if time < SHORTEST_INTERVAL {
-                problems.push(format!("{flag} {time:?}: expected at least {SHORTEST_INTERVAL:?}"));
+                problems.push(format!(
+                    "{flag} {time:?}: expected at least {SHORTEST_INTERVAL:?}"
+                ));
             }
         }
         let (Some(listen), Some(push), Some(prefix), Ok(file)) = (listen, push, prefix, file) else {

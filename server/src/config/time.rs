@@ -25,7 +25,10 @@ pub(super) fn parse_duration(text: &str) -> Result<Duration, String> {
         _ => return Err(wrong()),
     };
     match time > LONGEST {
-        true => Err(format!("{text:?} is too long, expected a duration of at most {}", written(LONGEST))),
+        true => Err(format!(
+            "{text:?} is too long, expected a duration of at most {}",
+            written(LONGEST)
+        )),
         false => Ok(time),
     }
 }

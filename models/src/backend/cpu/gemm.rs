@@ -9,6 +9,7 @@
 )]
 
 mod pack;
+mod quant;
 pub(super) mod simd;
 mod tile;
 
@@ -17,6 +18,7 @@ use rayon::prelude::*;
 use super::isa::Isa;
 pub(super) use pack::Matrix;
 use pack::Panels;
+use quant::Bits;
 use simd::Simd;
 
 /// The left factor: row `m`, column `tap * depth + d` is `data[start + m * row_stride + tap * tap_stride + d]`.
@@ -45,7 +47,7 @@ const PARALLEL_WORK: usize = 1 << 24;
 
 /// `out [rows, outputs] = x W^T + bias`.
 pub(super) fn multiply(isa: Isa, w: &Matrix, x: &Lhs<'_>, segments: &[Segment], out: &mut [f32]) {
-    check(w, x, segments, out);
+    check(isa, w, x, segments, out);
     let rows: usize = segments.iter().map(|s| s.rows).sum();
     let job = Job {
         w,
@@ -63,12 +65,24 @@ pub(super) fn multiply(isa: Isa, w: &Matrix, x: &Lhs<'_>, segments: &[Segment], 
 }
 
 /// Everything that the unchecked addresses below rely on.
-fn check(w: &Matrix, x: &Lhs<'_>, segments: &[Segment], out: &[f32]) {
+fn check(isa: Isa, w: &Matrix, x: &Lhs<'_>, segments: &[Segment], out: &[f32]) {
+    assert_eq!(
+        w.lanes(),
+        pack::lanes(isa),
+        "lanes that the matrix is packed for against those of {isa:?}"
+    );
     assert_eq!(
         x.taps * x.depth,
         w.inputs(),
         "columns of x against the matrix's inputs"
     );
+    if matches!(w.storage(), Panels::Quantised(..)) {
+        assert!(
+            x.depth.is_multiple_of(quant::GROUP),
+            "a tap of {} is no whole groups",
+            x.depth
+        );
+    }
     for s in segments.iter().filter(|s| s.rows > 0) {
         let last = s.src + (s.rows - 1) * x.row_stride + (x.taps - 1) * x.tap_stride;
         assert!(
@@ -134,7 +148,11 @@ unsafe fn run_group<S: Simd>(job: &Job<'_>, group: usize) {
     let count = GROUP.min(job.w.panels().saturating_sub(first));
     for s in job.segments {
         let mut row = 0;
-        let blocks = s.rows.div_ceil(S::MAX_ROWS);
+        let most = match job.w.storage() {
+            Panels::Quantised(..) => S::MAX_QUANTISED_ROWS,
+            Panels::F32(_) | Panels::Bf16(_) => S::MAX_ROWS,
+        };
+        let blocks = s.rows.div_ceil(most);
         for block in 0..blocks {
             // Blocks as even as can be: 16 rows are 8 and 8, not 12 and 4.
             let rows = (s.rows - row).div_ceil(blocks - block);
@@ -145,6 +163,12 @@ unsafe fn run_group<S: Simd>(job: &Job<'_>, group: usize) {
                     _ if count == 0 => tile::tail::<S>(job, rows, at),
                     Panels::F32(data) => tile::wide::<S, simd::F32>(job, data, rows, at, first, count),
                     Panels::Bf16(data) => tile::wide::<S, simd::Bf16>(job, data, rows, at, first, count),
+                    Panels::Quantised(Bits::Eight, data) => {
+                        tile::wide_quantised::<S, simd::Int8>(job, data, rows, at, first, count);
+                    }
+                    Panels::Quantised(Bits::Four, data) => {
+                        tile::wide_quantised::<S, simd::Int4>(job, data, rows, at, first, count);
+                    }
                 }
             }
             row += rows;

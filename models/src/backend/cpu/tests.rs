@@ -7,6 +7,7 @@ use proptest::prelude::*;
 use super::*;
 use crate::backend::Candle;
 use crate::sampling::{Limits, Sampling, chosen};
+use crate::speech::Weights;
 
 fn candle() -> Candle {
     Candle::new(Device::Cpu, candle_core::DType::F32)
@@ -223,7 +224,7 @@ proptest! {
     fn convolutions_equal_candles(lens in prop::collection::vec([0..30_usize, 0..30_usize], 1..5)) {
         let expected = convolve(&candle(), &lens).expect("candle computes");
         for isa in Isa::available() {
-            compare(&format!("{isa:?}"), &convolve(&Cpu { isa }, &lens).expect("computes"), &expected);
+            compare(&format!("{isa:?}"), &convolve(&Cpu { isa, weights: Weights::Stored }, &lens).expect("computes"), &expected);
         }
         #[cfg(feature = "emulator")]
         compare("gpu", &convolve(&gpu(), &lens).expect("computes"), &expected);
@@ -241,7 +242,7 @@ proptest! {
         let shape = AttentionShape { heads: kv_heads * group, kv_heads, head_dim, eps: 1e-6, window };
         let expected = attend(&candle(), &shape, norms, lens).expect("candle computes");
         for isa in Isa::available() {
-            compare(&format!("{isa:?}"), &attend(&Cpu { isa }, &shape, norms, lens).expect("computes"), &expected);
+            compare(&format!("{isa:?}"), &attend(&Cpu { isa, weights: Weights::Stored }, &shape, norms, lens).expect("computes"), &expected);
         }
         #[cfg(feature = "emulator")]
         compare("gpu", &attend(&gpu(), &shape, norms, lens).expect("computes"), &expected);
@@ -261,7 +262,7 @@ proptest! {
         let qkv = b.rows(width, values.clone()).expect("rows");
         let expected = b.attention_within(&shape, &qkv, &lens).and_then(|x| b.host(&x)).expect("candle computes");
         for isa in Isa::available() {
-            close(&format!("{isa:?}"), &within(&Cpu { isa }).expect("computes"), &expected);
+            close(&format!("{isa:?}"), &within(&Cpu { isa, weights: Weights::Stored }).expect("computes"), &expected);
         }
         #[cfg(feature = "emulator")]
         {
@@ -276,7 +277,7 @@ proptest! {
     fn mixtures_equal_candles(rows in 1..50_usize, experts in 1..10_usize, top_k in 1..4_usize, normalise: bool) {
         let expected = mix(&candle(), rows, experts, top_k, normalise).expect("candle computes");
         for isa in Isa::available() {
-            let got = mix(&Cpu { isa }, rows, experts, top_k, normalise).expect("computes");
+            let got = mix(&Cpu { isa, weights: Weights::Stored }, rows, experts, top_k, normalise).expect("computes");
             compare(&format!("{isa:?}"), &got, &expected);
         }
         #[cfg(feature = "emulator")]
@@ -286,7 +287,7 @@ proptest! {
     #[test]
     fn choices_equal_candles(seed: u64) {
         let expected = choose(&candle(), seed).expect("candle computes");
-        prop_assert_eq!(&choose(&Cpu::new(), seed).expect("computes"), &expected);
+        prop_assert_eq!(&choose(&Cpu::new(Weights::Stored), seed).expect("computes"), &expected);
         #[cfg(feature = "emulator")]
         prop_assert_eq!(&choose(&gpu(), seed).expect("computes"), &expected);
     }
@@ -295,7 +296,7 @@ proptest! {
     fn other_operations_equal_candles(rows in 1..9_usize, width in 1..40_usize) {
         let expected = operations(&candle(), rows, width).expect("candle computes");
         for isa in Isa::available() {
-            compare(&format!("{isa:?}"), &operations(&Cpu { isa }, rows, width).expect("computes"), &expected);
+            compare(&format!("{isa:?}"), &operations(&Cpu { isa, weights: Weights::Stored }, rows, width).expect("computes"), &expected);
         }
         #[cfg(feature = "emulator")]
         compare("gpu", &operations(&gpu(), rows, width).expect("computes"), &expected);
@@ -304,7 +305,7 @@ proptest! {
 
 #[test]
 fn ids_outside_a_table_are_errors() {
-    let b = Cpu::new();
+    let b = Cpu::new(Weights::Stored);
     let table = b.table(host(&[9, 4], 1)).expect("a table");
     let error = b
         .ids(1, vec![9])

@@ -228,6 +228,14 @@ impl Resolved {
         {
             let message = format!("found {weights}, expected auto: GPUs keep weights in `dtype`");
             self.report(scope, &["weights", "devices"], message, problems);
+        } else if let Some((Setup::Choice(weights), _)) = self.values.get(&format!("{scope}.weights"))
+            && *weights != "auto"
+            && let Setup::Choice(dtype @ ("bf16" | "f16")) = self.get(scope, "dtype")
+        {
+            let message = format!(
+                "found {weights} with dtype {dtype}, expected dtype f32, in which those kernels compute"
+            );
+            self.report(scope, &["weights", "dtype"], message, problems);
         }
     }
 

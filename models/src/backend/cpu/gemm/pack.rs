@@ -4,8 +4,10 @@ use std::borrow::Cow;
 
 use half::{bf16, f16};
 
+use super::quant::{self, Bits};
 use crate::backend::cpu::isa::Isa;
 use crate::checkpoint::{DType, HostTensor};
+use crate::speech::Weights;
 
 /// Panels of two vectors' columns.
 pub(super) enum Panels {
@@ -13,10 +15,14 @@ pub(super) enum Panels {
     F32(Vec<f32>),
     /// `[panel][k][lanes]`: in each word the column `j` in the lower half, column `j + lanes` in the upper one.
     Bf16(Vec<u32>),
+    /// `[panel][group][...]`, see [`quant`].
+    Quantised(Bits, Vec<u32>),
 }
 
 /// `[outputs, inputs]` with a bias, packed for one instruction set.
 pub(crate) struct Matrix {
+    /// Of the vectors that it is packed for: the layout depends on them.
+    lanes: usize,
     inputs: usize,
     outputs: usize,
     panels: Panels,
@@ -54,10 +60,25 @@ impl<'a> Part<'a> {
     }
 }
 
+#[derive(Clone, Copy)]
+enum Stored {
+    F32,
+    Bf16,
+    Quantised(Bits),
+}
+
 impl Source<'_> {
-    /// Element type shared by all parts, widened if they differ.
-    fn is_bf16(&self) -> bool {
-        self.parts.iter().all(|p| *p.dtype == DType::Bf16)
+    /// How the panels are stored. Quantisation needs whole groups of inputs; narrower matrices stay as they are.
+    fn storage(&self, weights: Weights) -> Stored {
+        let is_bf16 = self.parts.iter().all(|p| *p.dtype == DType::Bf16);
+        match weights {
+            Weights::Int8 if self.inputs.is_multiple_of(quant::GROUP) => Stored::Quantised(Bits::Eight),
+            Weights::Int4 if self.inputs.is_multiple_of(quant::GROUP) => Stored::Quantised(Bits::Four),
+            Weights::F32 => Stored::F32,
+            Weights::Bf16 => Stored::Bf16,
+            _ if is_bf16 => Stored::Bf16,
+            _ => Stored::F32,
+        }
     }
 
     /// The bytes of row `n` and their type.
@@ -92,7 +113,12 @@ impl Source<'_> {
 
 impl Matrix {
     /// Stacks `parts` (`[out_i, inputs]` each) and packs them.
-    pub(in crate::backend::cpu) fn pack(isa: Isa, parts: &[HostTensor], bias: Option<&[f32]>) -> Self {
+    pub(in crate::backend::cpu) fn pack(
+        isa: Isa,
+        weights: Weights,
+        parts: &[HostTensor],
+        bias: Option<&[f32]>,
+    ) -> Self {
         let lanes = lanes(isa);
         let (inputs, outputs) = (parts[0].shape[1], parts.iter().map(|p| p.shape[0]).sum::<usize>());
         let source = Source {
@@ -106,16 +132,22 @@ impl Matrix {
         } else {
             pack_tail(&source, count * 2 * lanes, outputs, lanes)
         };
-        let panels = if source.is_bf16() {
-            Panels::Bf16(pack_bf16(&source, count, outputs, lanes))
-        } else {
-            Panels::F32(pack_f32(&source, count, outputs, lanes))
+        let panels = match source.storage(weights) {
+            Stored::F32 => Panels::F32(pack_f32(&source, count, outputs, lanes)),
+            Stored::Bf16 => Panels::Bf16(pack_bf16(&source, count, outputs, lanes)),
+            Stored::Quantised(bits) => {
+                let widen = |n: usize, row: &mut [f32]| source.widen(n, row, 1);
+                let columns = outputs.min(count * 2 * lanes);
+                let packed = quant::pack(isa, bits, (inputs, columns), count, lanes, widen);
+                Panels::Quantised(bits, packed)
+            }
         };
         let mut padded = vec![0.0; count * 2 * lanes + if tail.is_empty() { 0 } else { lanes }];
         if let Some(bias) = bias {
             padded[..outputs].copy_from_slice(bias);
         }
         Self {
+            lanes,
             inputs,
             outputs,
             panels,
@@ -123,6 +155,11 @@ impl Matrix {
             tail,
             bias: padded,
         }
+    }
+
+    /// Lanes of the vectors that it is packed for.
+    pub(super) fn lanes(&self) -> usize {
+        self.lanes
     }
 
     pub(in crate::backend::cpu) fn inputs(&self) -> usize {
@@ -177,13 +214,22 @@ fn pack_f32(source: &Source<'_>, count: usize, outputs: usize, lanes: usize) -> 
 fn pack_bf16(source: &Source<'_>, count: usize, outputs: usize, lanes: usize) -> Vec<u32> {
     let (columns, size) = (2 * lanes, source.inputs * lanes);
     let mut data = vec![0_u32; count * size];
+    let mut row = vec![0.0; source.inputs];
     for n in 0..outputs.min(count * columns) {
         let (panel, column) = (n / columns, n % columns);
         let shift = if column < lanes { 0 } else { 16 };
         let at = panel * size + column % lanes;
-        let (bytes, _) = source.row(n);
-        for (word, b) in data[at..].iter_mut().step_by(lanes).zip(bytes.as_chunks().0) {
-            *word |= u32::from(u16::from_le_bytes(*b)) << shift;
+        let (bytes, dtype) = source.row(n);
+        let words = data[at..].iter_mut().step_by(lanes);
+        if *dtype == DType::Bf16 {
+            for (word, b) in words.zip(bytes.as_chunks().0) {
+                *word |= u32::from(u16::from_le_bytes(*b)) << shift;
+            }
+        } else {
+            source.widen(n, &mut row, 1);
+            for (word, value) in words.zip(&row) {
+                *word |= u32::from(bf16::from_f32(*value).to_bits()) << shift;
+            }
         }
     }
     data

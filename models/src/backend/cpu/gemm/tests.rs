@@ -2,6 +2,7 @@ use half::bf16;
 
 use super::*;
 use crate::checkpoint::{DType, HostTensor};
+use crate::speech::Weights;
 
 /// Small numbers that repeat with no short period.
 fn numbers(count: usize, seed: usize) -> Vec<f32> {
@@ -50,7 +51,7 @@ fn equals_the_plain_sum_for_every_shape_and_instruction_set() {
             ] {
                 let w = tensor(vec![outputs, depth], &numbers(outputs * depth, 1), half);
                 let bias = numbers(outputs, 2);
-                let matrix = Matrix::pack(isa, std::slice::from_ref(&w), Some(&bias));
+                let matrix = Matrix::pack(isa, Weights::Stored, std::slice::from_ref(&w), Some(&bias));
                 for rows in (0..=14).chain([25]) {
                     let data = numbers(rows * depth, 3);
                     let x = Lhs {
@@ -76,13 +77,121 @@ fn equals_the_plain_sum_for_every_shape_and_instruction_set() {
     }
 }
 
+/// `w [.., inputs]` as its quantised form reads, but for the columns that are never quantised: the last ones, if a vector
+/// holds them.
+fn quantised(bits: Bits, isa: Isa, w: &[f32], inputs: usize) -> Vec<f32> {
+    let (outputs, lanes) = (w.len() / inputs, pack::lanes(isa));
+    let rest = outputs % (2 * lanes);
+    let kept = if rest <= lanes { outputs - rest } else { outputs };
+    let groups = w[..kept * inputs].as_chunks().0;
+    let (mut scales, mut weights) = (
+        vec![bf16::ZERO; groups.len()],
+        vec![[0; quant::GROUP]; groups.len()],
+    );
+    quant::quantise(isa, bits, groups, &mut scales, &mut weights);
+    let pairs = scales.iter().zip(weights);
+    let back = pairs.flat_map(|(scale, weights)| weights.map(|weight| f32::from(weight) * scale.to_f32()));
+    back.chain(w[kept * inputs..].iter().copied()).collect()
+}
+
+#[test]
+fn a_quantised_product_is_that_of_the_weights_as_they_were_rounded() {
+    for isa in Isa::available() {
+        for (weights, bits) in [(Weights::Int8, Bits::Eight), (Weights::Int4, Bits::Four)] {
+            for (outputs, depth) in [
+                (16, 32),
+                (17, 32),
+                (32, 64),
+                (40, 96),
+                (65, 32),
+                (150, 128),
+                (256, 64),
+            ] {
+                let w = tensor(vec![outputs, depth], &numbers(outputs * depth, 1), true);
+                let rounded = quantised(bits, isa, &w.to_f32(), depth);
+                let bias = numbers(outputs, 2);
+                let matrix = Matrix::pack(isa, weights, std::slice::from_ref(&w), Some(&bias));
+                for rows in (0..=8).chain([13]) {
+                    let data = numbers(rows * depth, 3);
+                    let x = Lhs {
+                        data: &data,
+                        row_stride: depth,
+                        taps: 1,
+                        tap_stride: 0,
+                        depth,
+                    };
+                    let segment = Segment { src: 0, dst: 0, rows };
+                    let mut out = vec![f32::NAN; rows * outputs];
+                    multiply(isa, &matrix, &x, &[segment], &mut out);
+                    for (got, expected) in out.iter().zip(plain(&x, segment, &rounded, &bias, outputs)) {
+                        let error = (f64::from(*got) - expected).abs();
+                        assert!(
+                            error < 1e-4,
+                            "{isa:?} {weights:?} {outputs}x{depth} {rows}: {got} {expected}"
+                        );
+                    }
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn a_matrix_that_is_no_whole_groups_wide_is_kept_as_stored() {
+    let isa = Isa::best();
+    let w = tensor(vec![40, 48], &numbers(40 * 48, 1), false);
+    for weights in [Weights::Int8, Weights::Int4] {
+        let matrix = Matrix::pack(isa, weights, std::slice::from_ref(&w), None);
+        assert!(matches!(matrix.storage(), Panels::F32(_)));
+    }
+}
+
+#[test]
+fn f32_weights_are_rounded_to_bf16_where_that_is_asked_for() {
+    let isa = Isa::best();
+    let values = numbers(64 * 20, 1);
+    let product = |half: bool, weights: Weights| {
+        let w = tensor(vec![64, 20], &values, half);
+        let matrix = Matrix::pack(isa, weights, &[w], None);
+        let data = numbers(3 * 20, 2);
+        let x = Lhs {
+            data: &data,
+            row_stride: 20,
+            taps: 1,
+            tap_stride: 0,
+            depth: 20,
+        };
+        let mut out = vec![0.0; 3 * 64];
+        multiply(
+            isa,
+            &matrix,
+            &x,
+            &[Segment {
+                src: 0,
+                dst: 0,
+                rows: 3,
+            }],
+            &mut out,
+        );
+        out
+    };
+    assert!(product(false, Weights::Bf16) == product(true, Weights::Stored));
+    assert!(product(true, Weights::F32) == product(true, Weights::Stored));
+    assert!(product(false, Weights::Bf16) != product(false, Weights::Stored));
+}
+
 #[test]
 fn a_row_is_the_same_to_the_bit_whatever_its_batch() {
     for isa in Isa::available() {
-        for half in [false, true] {
+        for (half, weights) in [
+            (false, Weights::Stored),
+            (true, Weights::Stored),
+            (true, Weights::Int8),
+            (true, Weights::Int4),
+        ] {
             let (outputs, depth, rows) = (144, 96, 23);
             let w = tensor(vec![outputs, depth], &numbers(outputs * depth, 4), half);
-            let matrix = Matrix::pack(isa, &[w], None);
+            let matrix = Matrix::pack(isa, weights, &[w], None);
             let data = numbers(rows * depth, 5);
             let x = Lhs {
                 data: &data,
@@ -128,7 +237,7 @@ fn taps_reach_back_by_their_stride() {
             false,
         );
         let bias = numbers(outputs, 7);
-        let matrix = Matrix::pack(isa, std::slice::from_ref(&w), Some(&bias));
+        let matrix = Matrix::pack(isa, Weights::Stored, std::slice::from_ref(&w), Some(&bias));
         let data = numbers((rows + (taps - 1) * dilation) * channels, 8);
         let x = Lhs {
             data: &data,
@@ -149,12 +258,44 @@ fn taps_reach_back_by_their_stride() {
     }
 }
 
+/// Its panels are as wide as the vectors that it is packed for: others would read beyond their end.
+#[test]
+fn a_matrix_is_multiplied_only_by_the_instructions_that_it_is_packed_for() {
+    let w = tensor(vec![40, 8], &numbers(40 * 8, 6), false);
+    let x = numbers(8, 7);
+    for packed in Isa::available() {
+        let matrix = Matrix::pack(packed, Weights::Stored, std::slice::from_ref(&w), None);
+        for isa in Isa::available() {
+            let multiplied = std::panic::catch_unwind(|| {
+                let x = Lhs {
+                    data: &x,
+                    row_stride: 8,
+                    taps: 1,
+                    tap_stride: 0,
+                    depth: 8,
+                };
+                let segment = Segment {
+                    src: 0,
+                    dst: 0,
+                    rows: 1,
+                };
+                multiply(isa, &matrix, &x, &[segment], &mut [0.0; 40]);
+            });
+            assert_eq!(
+                multiplied.is_ok(),
+                pack::lanes(isa) == pack::lanes(packed),
+                "{packed:?} {isa:?}"
+            );
+        }
+    }
+}
+
 #[test]
 fn large_products_are_the_same_on_many_threads() {
     let isa = Isa::best();
     let (outputs, depth, rows) = (1100, 1024, 17);
     let w = tensor(vec![outputs, depth], &numbers(outputs * depth, 9), true);
-    let matrix = Matrix::pack(isa, &[w], None);
+    let matrix = Matrix::pack(isa, Weights::Stored, &[w], None);
     let data = numbers(rows * depth, 10);
     let x = Lhs {
         data: &data,

@@ -1,7 +1,7 @@
 //! The inner loop: a few rows times a few panels, sums in registers.
 
-use super::Job;
-use super::simd::{Simd, Storage};
+use super::simd::{Quantised, Simd, Storage};
+use super::{Job, quant};
 
 /// Start of a block: element of the left factor, row of the output.
 type Start = (usize, usize);
@@ -53,9 +53,10 @@ pub(super) unsafe fn wide<S: Simd, W: Storage>(
             ($m:literal) => {
                 // SAFETY: the caller's promise.
                 unsafe {
-                    match ($m, panels) {
-                        (1, 4) => block::<S, W, $m, 4>(job, data, at, panel),
-                        (1..=4, 2) => block::<S, W, $m, 2>(job, data, at, panel),
+                    // The arms that such a number of rows never takes must not be compiled for it.
+                    match panels {
+                        4 => block::<S, W, $m, { if $m == 1 { 4 } else { 1 } }>(job, data, at, panel),
+                        2 => block::<S, W, $m, { if $m <= 4 { 2 } else { 1 } }>(job, data, at, panel),
                         _ => block::<S, W, $m, 1>(job, data, at, panel),
                     }
                 }
@@ -111,6 +112,102 @@ unsafe fn block<S: Simd, W: Storage, const M: usize, const P: usize>(
                     }
                 }
                 k += 1;
+            }
+        }
+        each_row!(M, |m| {
+            for (p, sums) in acc[m].iter().enumerate() {
+                store::<S, 2>(job, dst + m, (panel + p) * 2 * lanes, sums);
+            }
+        });
+    }
+}
+
+/// As [`wide`], for quantised panels.
+///
+/// # Safety
+/// As [`wide`], with `rows` at most `S::MAX_QUANTISED_ROWS`.
+#[inline(always)]
+pub(super) unsafe fn wide_quantised<S: Simd, Q: Quantised>(
+    job: &Job<'_>,
+    data: &[u32],
+    rows: usize,
+    at: Start,
+    first: usize,
+    count: usize,
+) {
+    let (mut panel, end) = (first, first + count);
+    while panel < end {
+        let left = end - panel;
+        // SAFETY: the caller's promise.
+        let panels = unsafe {
+            match rows {
+                // One panel's two sums are too short a chain to keep the units busy.
+                1 if S::MAX_QUANTISED_ROWS >= 4 && left >= 4 => {
+                    quantised_block::<S, Q, 1, 4>(job, data, at, panel);
+                    4
+                }
+                1 => {
+                    quantised_block::<S, Q, 1, 1>(job, data, at, panel);
+                    1
+                }
+                2 if S::MAX_QUANTISED_ROWS >= 2 => {
+                    quantised_block::<S, Q, 2, 1>(job, data, at, panel);
+                    1
+                }
+                3 if S::MAX_QUANTISED_ROWS >= 4 => {
+                    quantised_block::<S, Q, 3, 1>(job, data, at, panel);
+                    1
+                }
+                4 if S::MAX_QUANTISED_ROWS >= 4 => {
+                    quantised_block::<S, Q, 4, 1>(job, data, at, panel);
+                    1
+                }
+                _ => unreachable!("a block of quantised panels has at most 4 rows"),
+            }
+        };
+        panel += panels;
+    }
+}
+
+/// `M` rows times `P` quantised panels: the sums of a group, then these times its scales.
+///
+/// # Safety
+/// As [`wide_quantised`].
+#[inline(always)]
+unsafe fn quantised_block<S: Simd, Q: Quantised, const M: usize, const P: usize>(
+    job: &Job<'_>,
+    data: &[u32],
+    (src, dst): Start,
+    panel: usize,
+) {
+    let (x, lanes) = (job.x, S::LANES);
+    let group_words = Q::BITS.group_words(lanes);
+    let size = job.w.inputs() / quant::GROUP * group_words;
+    // SAFETY: by `check` every row and tap of the block is inside `x.data`, and a tap is whole groups; the panels are
+    // inside `data`, and the bias has a number for each of their columns.
+    unsafe {
+        let mut acc = [[[S::splat(0.0); 2]; P]; M];
+        for p in 0..P {
+            let bias = job.w.bias().as_ptr().add((panel + p) * 2 * lanes);
+            let bias = [S::load(bias), S::load(bias.add(lanes))];
+            for row in &mut acc {
+                row[p] = bias;
+            }
+        }
+        let mut group = data.as_ptr().add(panel * size);
+        for tap in 0..x.taps {
+            let rows = x.data.as_ptr().add(src + tap * x.tap_stride);
+            for d in (0..x.depth).step_by(quant::GROUP) {
+                let mut sums = [[[S::splat(0.0); 2]; P]; M];
+                Q::group::<S, M, P>(group.add(lanes), size, rows.add(d), x.row_stride, &mut sums);
+                for p in 0..P {
+                    let scales = S::halves(group.add(p * size));
+                    for (acc, sums) in acc.iter_mut().zip(&sums) {
+                        acc[p][0] = S::fma(sums[p][0], scales[0], acc[p][0]);
+                        acc[p][1] = S::fma(sums[p][1], scales[1], acc[p][1]);
+                    }
+                }
+                group = group.add(group_words);
             }
         }
         each_row!(M, |m| {

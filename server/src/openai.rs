@@ -51,6 +51,8 @@ const SHORT: usize = 32 << 10;
 pub struct Sites {
     /// Where metrics are read, if they are.
     pub metrics: Option<SocketAddr>,
+    /// Whether they are read by TLS.
+    pub metrics_encrypted: bool,
     /// Whether the port is encrypted.
     pub encrypted: bool,
     /// Whether hints that cannot be followed are refused.

@@ -46,7 +46,10 @@ fn busy() -> (Telemetry, EngineInstruments) {
     let torchserve = TorchServeInstruments::new(telemetry.meter(), "m", "1");
     let latency = [0.05, 0.7].map(Duration::from_secs_f64);
     let http = HttpInstruments::new(telemetry.meter());
-    for (took, trace) in latency.into_iter().zip([Some("4bf92f3577b34da6a3ce929d0e0e4736"), None]) {
+    for (took, trace) in latency
+        .into_iter()
+        .zip([Some("4bf92f3577b34da6a3ce929d0e0e4736"), None])
+    {
         let exchange = HttpExchange {
             handler: "/v1/audio/speech",
             method: "POST",

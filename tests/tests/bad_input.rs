@@ -22,7 +22,8 @@ fn format(format: v1::AudioFormat) -> v1::SpeechConfig {
 
 #[tokio::test]
 async fn every_setting_that_cannot_be_honoured_is_refused_by_name() {
-    let server = server(&[]).await;
+    // Hints are refused only where that is asked for.
+    let server = TestServer::fake(FakeScript::default(), &["--strict"]).await;
     let sampling = |sampling| v1::SpeechConfig {
         sampling: Some(sampling),
         ..Default::default()
@@ -96,7 +97,7 @@ async fn every_setting_that_cannot_be_honoured_is_refused_by_name() {
             "UNSUPPORTED_AUDIO_FORMAT",
             "config.output.format.encoding",
             format(v1::AudioFormat {
-                encoding: v1::AudioEncoding::Mp3.into(),
+                encoding: 11,
                 ..Default::default()
             }),
         ),
@@ -145,7 +146,7 @@ async fn every_setting_that_cannot_be_honoured_is_refused_by_name() {
             "INVALID_FIELD",
             "config.speed",
             v1::SpeechConfig {
-                speed: Some(2.1),
+                speed: Some(4.1),
                 ..default()
             },
         ),
@@ -290,7 +291,11 @@ async fn what_would_be_right_is_named() {
             22_050,
             "22050 Hz does not go with Opus, expected 8000, 12000, 16000, 24000 or 48000 Hz",
         ),
-        (v1::AudioEncoding::Mp3, 0, "AUDIO_ENCODING_OGG_OPUS"),
+        (
+            v1::AudioEncoding::Mp3,
+            23_000,
+            "23000 Hz does not go with MP3, expected 8000, 11025, 12000, 16000, 22050, 24000, 32000, 44100 or 48000 Hz",
+        ),
     ];
     for (encoding, sample_rate_hz, expected) in refused {
         let settings = format(v1::AudioFormat {

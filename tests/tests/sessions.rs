@@ -37,6 +37,7 @@ fn settings(max_frames: Option<u32>) -> Settings {
         buffering: Buffering::Manual,
         max_buffer_delay: None,
         alignment: false,
+        ignored: Vec::new(),
     }
 }
 

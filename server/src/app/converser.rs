@@ -166,9 +166,7 @@ fn refusal(error: &ChatError) -> PromptError {
         ChatError::Template(_)
         | ChatError::ToolJson { .. }
         | ChatError::AudioPlaces { .. }
-        | ChatError::Turns(_) => {
-            PromptError::Refused(error.to_string())
-        }
+        | ChatError::Turns(_) => PromptError::Refused(error.to_string()),
         ChatError::AudioCount { .. } | ChatError::HiddenRows { .. } | ChatError::Tokenize(_) => {
             PromptError::Failed(error.to_string())
         }

@@ -17,8 +17,8 @@ use crate::config::ModelSource;
 use crate::config::deploy::{ArStage, Deploy, Dtype, Stage};
 use crate::stage::{
     BackendError, ChatInfo, ChatMessage, ContextRow, Detokenizer, DeviceFigures, KvFormat, KvPosition,
-    Prompt, PromptError, ReplicaId, Sampling, SpeechBackend, SpeechInfo, TalkerRequest, Terms, ThinkerRequest,
-    VoiceInfo, Voicing,
+    Prompt, PromptError, ReplicaId, Sampling, SpeechBackend, SpeechInfo, TalkerRequest, Terms,
+    ThinkerRequest, VoiceInfo, Voicing,
 };
 
 /// The checkpoint inside the program: names and contents.

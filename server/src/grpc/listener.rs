@@ -288,7 +288,11 @@ impl Shared {
         None
     }
 
-    async fn open(&self, mut stream: TcpStream, peer: SocketAddr) -> Result<(Stream, Option<String>), (Connected, io::Error)> {
+    async fn open(
+        &self,
+        mut stream: TcpStream,
+        peer: SocketAddr,
+    ) -> Result<(Stream, Option<String>), (Connected, io::Error)> {
         let gone = |error| (Connected::Abandoned, error);
         let Some(tls) = &self.tls else {
             let opened = Opened::read(Either::Left(stream)).await;
@@ -319,7 +323,9 @@ impl Shared {
     fn say_plaintext(&self, peer: SocketAddr) {
         match self.said_plaintext.swap(true, Ordering::Relaxed) {
             true => tracing::debug!(%peer, "a client speaks plaintext to a port that speaks TLS"),
-            false => tracing::warn!(%peer, "a client speaks plaintext to a port that speaks TLS, expected https:// or a channel with TLS"),
+            false => {
+                tracing::warn!(%peer, "a client speaks plaintext to a port that speaks TLS, expected https:// or a channel with TLS")
+            }
         }
     }
 

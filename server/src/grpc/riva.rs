@@ -97,9 +97,7 @@ impl RivaSpeechSynthesis for Riva {
         let mut words = Words::default();
         while let Some(event) = events.next().await {
             let event = event.map_err(|error| status(&error))?;
-            if matches!(event.body, EventBody::Done(_)) {
-                refuse = None;
-            }
+            let done = matches!(event.body, EventBody::Done(_));
             let piece = audio_of(event, &mut words).map_err(|error| status(&error))?;
             let piece = piece.unwrap_or_default();
             // What is too long has no reader: its session ends, and says why.
@@ -109,7 +107,13 @@ impl RivaSpeechSynthesis for Riva {
             } else if let Some(refuse) = refuse.take() {
                 let _ = refuse.send(too_long());
             }
+            if done {
+                break;
+            }
         }
+        // What a session says after its only utterance is nothing to the answer: of a server that is drained, that it ends.
+        drop(refuse);
+        while events.next().await.is_some() {}
         if long {
             return Err(status(&too_long()));
         }

@@ -150,10 +150,17 @@ pub async fn serve<H: Health>(
     routes = with(routes, &layers, keys.guard(speaks, speech));
     routes = with(routes, &layers, keys.guard(converses, chat));
     routes = with(routes, &layers, keys.guard(None, catalog));
-    routes = with(routes, &layers, keys.guard(speaks, parcels.layer(riva)).but(RIVA_VOICES));
+    routes = with(
+        routes,
+        &layers,
+        keys.guard(speaks, parcels.layer(riva)).but(RIVA_VOICES),
+    );
     routes = with(routes, &layers, keys.guard(Some(Scope::Metrics), metrics));
     let measures = takes_metrics.then_some(METRICS_SERVICE_NAME);
-    let names = [CHAT_SERVICE_NAME].into_iter().chain(measures).chain(SERVICE_NAMES);
+    let names = [CHAT_SERVICE_NAME]
+        .into_iter()
+        .chain(measures)
+        .chain(SERVICE_NAMES);
     let reflection = || reflection(names.clone());
     routes = with(routes, &layers, keys.guard(None, reflection().build_v1()?));
     routes = with(routes, &layers, keys.guard(None, reflection().build_v1alpha()?));

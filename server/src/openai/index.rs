@@ -84,6 +84,11 @@ impl OpenAi {
     /// Where metrics are read.
     pub(super) fn metrics(&self) -> Option<String> {
         let address = self.sites.metrics?;
-        Some(format!("http://{address}/metrics"))
+        let scheme = if self.sites.metrics_encrypted {
+            "https"
+        } else {
+            "http"
+        };
+        Some(format!("{scheme}://{address}/metrics"))
     }
 }

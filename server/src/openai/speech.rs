@@ -150,8 +150,12 @@ pub(super) async fn create(
     let (kind, body) = match (carrier, place) {
         (Carrier::Events, _) => ("text/event-stream", Body::from_stream(told(events))),
         (Carrier::Whole, Some(place)) => {
-            let body = whole(sound, &mut notes, events).await?;
-            (sound.content_type(), Body::new(openai.parcels.wrap(body, place)))
+            let body = match whole(sound, &mut notes, events).await? {
+                Gathered::File(file) => Body::new(openai.parcels.wrap(Body::from(file), place)),
+                // A session is behind it as long as it lasts, and judges its reader.
+                Gathered::Stream(body) => body,
+            };
+            (sound.content_type(), body)
         }
         (Carrier::Audio | Carrier::Whole, _) => (sound.content_type(), Body::from_stream(bytes(events))),
     };
@@ -167,12 +171,20 @@ fn named(status: &Status) -> ApiError {
     ApiError::new(status, &NAMES)
 }
 
+/// Audio that was to be answered as one file.
+enum Gathered {
+    /// All of it.
+    File(Vec<u8>),
+    /// Longer than is gathered: what there is of it, and what comes.
+    Stream(Body),
+}
+
 /// The audio with its true length in front. What is longer than is gathered here begins like a stream, and goes on as one.
 async fn whole(
     sound: Sound,
     notes: &mut Notes,
     mut events: impl Stream<Item = Result<Option<Event>, Status>> + Send + Unpin + 'static,
-) -> Result<Body, ApiError> {
+) -> Result<Gathered, ApiError> {
     let (mut file, mut samples) = (Vec::new(), 0);
     while let Some(event) = events.next().await.transpose().map_err(|status| named(&status))? {
         match event {
@@ -181,13 +193,13 @@ async fn whole(
                 file.extend_from_slice(&audio.data);
                 if file.len() > MAX_WHOLE {
                     let begun = stream::once(std::future::ready(Ok(Bytes::from(file))));
-                    return Ok(Body::from_stream(begun.chain(bytes(events))));
+                    return Ok(Gathered::Stream(Body::from_stream(begun.chain(bytes(events)))));
                 }
             }
             Some(Event::Warning(warning)) => notes.add(&warning, &NAMES),
             Some(Event::Done(_)) => {
                 sound.finish(&mut file, Samples(samples));
-                return Ok(Body::from(file));
+                return Ok(Gathered::File(file));
             }
             _ => {}
         }

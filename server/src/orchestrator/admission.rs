@@ -225,7 +225,8 @@ impl Shared {
             false => state.pace.wait(ahead, now),
         };
         if let Some(wait) = wait.filter(|wait| *wait > longest) {
-            if stands {
+            // With nobody waiting it is a full server, and not more callers than it can serve.
+            if stands && state.queue.waiting() > 0 {
                 state.turned_away = Some(now);
             }
             drop(state);

@@ -128,12 +128,7 @@ impl Utterance {
             text_tokens: 0,
             speaking: Speaking::new(orchestrator),
             ledger: Ledger::new(delivery.format.rate(), now),
-            studio: Studio::new(
-                pipeline.compute.clone(),
-                output,
-                alignment,
-                settings.alignment,
-            ),
+            studio: Studio::new(pipeline.compute.clone(), output, alignment, settings.alignment),
             begun: false,
             told: None,
             warnings: Vec::new(),

@@ -118,6 +118,15 @@ pub enum ToolPart {
 }
 
 impl ToolPart {
+    /// Its text, in characters.
+    #[must_use]
+    pub fn characters(&self) -> usize {
+        match self {
+            Self::Offer(text) | Self::Result(text) => text.chars().count(),
+            Self::Call { name, arguments } => name.chars().count() + arguments.chars().count(),
+        }
+    }
+
     /// Its text, in bytes.
     #[must_use]
     pub fn size(&self) -> usize {

@@ -135,10 +135,16 @@ fn shells_and_manuals_get_every_flag() {
         let script = run(&["completions", shell]);
         assert!(script.status.success());
         let script = String::from_utf8_lossy(&script.stdout).into_owned();
-        assert!(script.contains("omni-server") && script.contains("metrics-listen"), "{script}");
+        assert!(
+            script.contains("omni-server") && script.contains("metrics-listen"),
+            "{script}"
+        );
     }
     let page = run(&["man"]);
-    assert!(page.status.success() && page.stdout.starts_with(b".ie"), "{page:?}");
+    assert!(
+        page.status.success() && page.stdout.starts_with(b".ie"),
+        "{page:?}"
+    );
     let folder = tempfile::tempdir().expect("a directory");
     let place = folder.path().join("man1");
     let written = run(&["man", place.to_str().expect("a path")]);

@@ -46,6 +46,7 @@ fn written() -> ChatCommand {
             buffering: Buffering::Eager,
             max_buffer_delay: None,
             alignment: false,
+            ignored: Vec::new(),
         },
     };
     ChatCommand::Configure {

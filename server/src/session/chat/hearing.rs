@@ -30,7 +30,9 @@ pub(super) async fn hear(
     let mut all = StageSnapshot::default();
     let (unheard, kept) = unheard(conversation, room)?;
     let recordings = Recordings {
-        all: u32::try_from(unheard.len()).unwrap_or(u32::MAX).saturating_add(kept),
+        all: u32::try_from(unheard.len())
+            .unwrap_or(u32::MAX)
+            .saturating_add(kept),
         kept,
     };
     for clip in unheard {

@@ -170,7 +170,8 @@ impl Conversation {
         parts
             .map(|part| match part {
                 Part::Text(text) => text.chars().count(),
-                Part::Audio(_) | Part::Tool(_) => 0,
+                Part::Tool(tool) => tool.characters(),
+                Part::Audio(_) => 0,
             })
             .sum()
     }

@@ -388,8 +388,9 @@ impl Turn {
     /// There are no more words. The thinker stops if it has not.
     fn finish(&mut self, now: Stamp) {
         self.stop_thinking();
+        let calls = self.aloud.as_ref().is_some_and(Aloud::is_over);
         if let Some(voice) = &mut self.voice {
-            voice.finish(now);
+            voice.finish(calls, now);
         }
     }
 

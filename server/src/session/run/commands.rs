@@ -122,6 +122,7 @@ impl Run {
             self.listening = false;
             return Ok(None);
         }
+        self.blank = false;
         let limit = self.deps.limits.max_utterances;
         if self.queue.len() >= limit {
             return Err(ServeError::TooManyUtterances { limit });
@@ -149,6 +150,7 @@ impl Run {
     }
 
     fn finish(&mut self, now: Stamp) -> Result<(), ServeError> {
+        let blank = std::mem::take(&mut self.blank);
         if self.names.caller_ends() {
             return Ok(());
         }
@@ -159,7 +161,6 @@ impl Run {
                 Named::Late => None,
             },
         };
-        let blank = std::mem::take(&mut self.blank);
         if let Some(open) = open {
             if blank {
                 self.queue[open].push("", self.deps.limits.max_text_bytes, now);

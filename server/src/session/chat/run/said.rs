@@ -100,7 +100,8 @@ impl Run {
     fn count(&mut self, message: &ChatMessage) {
         let written = message.parts.iter().map(|part| match part {
             Part::Text(text) => characters(text),
-            Part::Audio(_) | Part::Tool(_) => 0,
+            Part::Tool(tool) => tool.characters(),
+            Part::Audio(_) => 0,
         });
         self.characters += written.sum::<usize>();
     }

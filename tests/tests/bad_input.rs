@@ -23,7 +23,7 @@ fn format(format: v1::AudioFormat) -> v1::SpeechConfig {
 #[tokio::test]
 async fn every_setting_that_cannot_be_honoured_is_refused_by_name() {
     // Hints are refused only where that is asked for.
-    let server = TestServer::fake(FakeScript::default(), &["--strict"]).await;
+    let server = server(&["--strict"]).await;
     let sampling = |sampling| v1::SpeechConfig {
         sampling: Some(sampling),
         ..Default::default()

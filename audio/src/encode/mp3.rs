@@ -20,7 +20,7 @@ const DECODER_DELAY: usize = 529;
 fn kbps(rate: SampleRate) -> u32 {
     match rate.hz() {
         ..=12_000 => 64,
-        ..=16_000 => 96,
+        12_001..=16_000 => 96,
         _ => 128,
     }
 }

@@ -203,7 +203,7 @@ impl Header {
             return Err(value("byte 7 of a header", &bytes[7], "0"));
         }
         let kind = KINDS.into_iter().find(|kind| *kind as u8 == bytes[6]);
-        let kind = kind.ok_or_else(|| value("the kind of a frame", &bytes[6], "1 to 14"))?;
+        let kind = kind.ok_or_else(|| value("the kind of a frame", &bytes[6], "1 to 15"))?;
         let length = u32::from_le_bytes(part(bytes, 40)) as usize;
         if length > MAX_PAYLOAD {
             return Err(WireError::TooLong { got: length });
@@ -288,7 +288,7 @@ mod tests {
         let expected = [
             &[0xEE][..],
             b"OMNI",
-            &[3, 0, 5, 0],
+            &[4, 0, 5, 0],
             &[8, 7, 6, 5, 4, 3, 2, 1],
             &[9, 0, 0, 0, 10, 0, 0, 0],
             &[11, 0, 0, 0, 0, 0, 0, 0],
@@ -314,10 +314,10 @@ mod tests {
         );
         assert_eq!(
             changed(4, 1),
-            "the peer speaks version 1 of the encoding, expected version 3"
+            "the peer speaks version 1 of the encoding, expected version 4"
         );
-        assert_eq!(changed(6, 0), "the kind of a frame is 0, expected 1 to 14");
-        assert_eq!(changed(6, 15), "the kind of a frame is 15, expected 1 to 14");
+        assert_eq!(changed(6, 0), "the kind of a frame is 0, expected 1 to 15");
+        assert_eq!(changed(6, 16), "the kind of a frame is 16, expected 1 to 15");
         assert_eq!(changed(7, 1), "byte 7 of a header is 1, expected 0");
         assert_eq!(
             changed(43, 2),

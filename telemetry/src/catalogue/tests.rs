@@ -209,7 +209,7 @@ fn what_contradicts_itself_is_refused_with_its_place() {
             "cannot be the name of a metric",
         ),
         (
-            "{name: a, kind: summary, unit: x, help: h, labels: []}",
+            "{name: a, kind: untyped, unit: x, help: h, labels: []}",
             "expected one of counter,",
         ),
         (

@@ -219,12 +219,15 @@ impl Load {
             response_bytes: 0,
             took: ms(300 + varied),
         });
-        let now = OneProcess {
-            cpu: number as f64,
-            resident: 1e8,
-            started: 1e9,
-        };
-        self.process.is(Some((7, now)));
+        // While all is well every replica is a thread.
+        if trouble {
+            let now = OneProcess {
+                cpu: number as f64,
+                resident: 1e8,
+                started: 1e9,
+            };
+            self.process.is(Some((7, now)));
+        }
         self.call.handled(GrpcCode(0), ms(700 + varied));
         self.sessions.closed(ms(900));
     }

@@ -20,7 +20,9 @@ pub(super) fn yaml(resolved: &Resolved) -> String {
             let _ = writeln!(out, "{:indent$}{part}:", "", indent = 2 * depth);
         }
         let line = format!("{:indent$}{leaf}: {value}", "", indent = 2 * parts.len());
-        let _ = writeln!(out, "{line:<COMMENT$}# {origin}");
+        // YAML wants a space before a comment, behind a long value too.
+        let width = COMMENT.max(line.chars().count() + 1);
+        let _ = writeln!(out, "{line:<width$}# {origin}");
         open = parts;
     }
     out

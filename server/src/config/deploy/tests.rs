@@ -104,7 +104,7 @@ replicas: 2
         ),
         (
             "deploy.yaml:10:1: replicas: there is no such key",
-            "family, handover, stages",
+            "family, model_aliases, load_timeout, handover, stages",
         ),
         (
             "--set stages.talker.max_num_seqs=many: stages.talker.max_num_seqs: found many",

@@ -24,7 +24,7 @@ fn openmetrics_names_counters_without_their_suffix_and_shows_the_trace_of_an_obs
     let telemetry = telemetry(CatalogueOptions::default());
     let audio = AudioInstruments::new(telemetry.meter(), Replica { stage: 2, replica: 0 });
     with_exemplar(Some(TRACE.to_owned()), || {
-        audio.first_packet(Duration::from_millis(300))
+        audio.first_packet(Duration::from_millis(300));
     });
     audio.first_packet(Duration::from_millis(700));
     let open = text(&telemetry, Format::OpenMetrics);

@@ -281,7 +281,7 @@ fn bursts(hz: u32, samples: usize) -> Vec<f32> {
     let part = hz as usize / 10;
     let gated = tone.iter().enumerate();
     gated
-        .map(|(n, &s)| if n / part % 2 == 0 { s } else { 0.0 })
+        .map(|(n, &s)| if (n / part).is_multiple_of(2) { s } else { 0.0 })
         .collect()
 }
 

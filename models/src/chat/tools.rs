@@ -41,6 +41,7 @@ fn guarded(value: &Value, guard: &impl Fn(&str) -> String) -> Result<Value, Erro
 }
 
 /// The filter `tojson` as transformers has it (`json.dumps` with `ensure_ascii=False`): nothing is escaped for HTML.
+#[expect(clippy::needless_pass_by_value, reason = "filters take values")]
 pub(super) fn tojson(value: Value, _options: Kwargs) -> Result<String, Error> {
     let mut out = Vec::new();
     let mut serializer = serde_json::Serializer::with_formatter(&mut out, Python);

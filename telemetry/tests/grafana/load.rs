@@ -220,7 +220,7 @@ impl Load {
             took: ms(300 + varied),
         });
         // While all is well every replica is a thread.
-        if trouble {
+        if self.trouble.load(Ordering::Relaxed) {
             let now = OneProcess {
                 cpu: number as f64,
                 resident: 1e8,

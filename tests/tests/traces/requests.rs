@@ -34,9 +34,10 @@ fn check_tree(spans: &[Seen], before: u64, after: u64) {
 }
 
 /// What speaks, in the order in which it must have happened.
-fn check_speech(spans: &[Seen]) {
+/// `text` is the edge by which text came to the talker.
+fn check_speech(spans: &[Seen], text: &str) {
     let (talker, code2wav) = (only(spans, "talker"), only(spans, "code2wav"));
-    let text = only(spans, "edge session->talker");
+    let text = only(spans, text);
     let frames = only(spans, "edge talker->code2wav");
     let audio = only(spans, "edge code2wav->session");
     assert!(talker.start <= talker.event("first step"));
@@ -109,7 +110,7 @@ async fn a_spoken_text_is_one_trace_from_the_queue_through_every_stage_and_edge(
     ];
     assert_eq!(names(&spans), expected);
     check_tree(&spans, before, now());
-    check_speech(&spans);
+    check_speech(&spans, "edge session->talker");
     let root = only(&spans, "llm_request");
     check_latencies(root);
     assert_eq!(root.parent, "", "nobody called from a span");
@@ -147,9 +148,9 @@ async fn an_answer_is_one_trace_with_the_thinker_before_those_who_speak() {
     let expected = [
         "code2wav",
         "edge code2wav->session",
-        "edge session->talker",
         "edge talker->code2wav",
         "edge thinker->session",
+        "edge thinker->talker",
         "llm_request",
         "prompt",
         "queue",
@@ -158,7 +159,7 @@ async fn an_answer_is_one_trace_with_the_thinker_before_those_who_speak() {
     ];
     assert_eq!(names(&spans), expected);
     check_tree(&spans, before, now());
-    check_speech(&spans);
+    check_speech(&spans, "edge thinker->talker");
     let root = only(&spans, "llm_request");
     check_latencies(root);
     let (queue, prompt) = (only(&spans, "queue"), only(&spans, "prompt"));

@@ -52,7 +52,7 @@ impl Input {
         let source = if interactive && can_edit() {
             let reading = Arc::new(AtomicBool::new(false));
             screen = Screen::of(&reading);
-            Source::Editor(editor()?, reading)
+            Source::Editor(Box::new(editor()?), reading)
         } else {
             Source::Plain(Plain {
                 prompt: interactive,
@@ -126,7 +126,7 @@ fn read_lines(mut source: Source, mut asked: mpsc::Receiver<()>, lines: &mpsc::S
 
 enum Source {
     /// Tells whether it is reading just now.
-    Editor(LineEditor, Arc<AtomicBool>),
+    Editor(Box<LineEditor>, Arc<AtomicBool>),
     Plain(Plain),
 }
 

@@ -173,7 +173,7 @@ fn search_scale(values: &[f32; GROUP]) -> bf16 {
         let (mut wq, mut qq) = ([0.0_f32; 16], [0.0_f32; 16]);
         for values in values.as_chunks::<16>().0 {
             for lane in 0..16 {
-                let q = nearest((values[lane] * inverse).max(-8.0).min(7.0));
+                let q = nearest((values[lane] * inverse).clamp(-8.0, 7.0));
                 wq[lane] += values[lane] * q;
                 qq[lane] += q * q;
             }

@@ -123,7 +123,7 @@ pub struct RawConfig {
     #[arg(long, env = "OMNI_SPEECH_ONLY")]
     pub speech_only: bool,
 
-    /// Address to listen on, like 0.0.0.0:50051, [::1]:50051 or localhost:50051, or a port of this machine alone; port 0 takes
+    /// Address to listen on, like 0.0.0.0:50051 or localhost:50051, or a port of this machine alone; port 0 takes
     /// a free one and logs it
     #[arg(
         long,

@@ -322,9 +322,11 @@ impl Shared {
     /// Once at a level that is seen: a client that tries again and again fills no log.
     fn say_plaintext(&self, peer: SocketAddr) {
         match self.said_plaintext.swap(true, Ordering::Relaxed) {
-            true => tracing::debug!(%peer, "a client speaks plaintext to a port that speaks TLS"),
+            true => {
+                tracing::debug!(%peer, "a client speaks plaintext to a port that speaks TLS");
+            }
             false => {
-                tracing::warn!(%peer, "a client speaks plaintext to a port that speaks TLS, expected https:// or a channel with TLS")
+                tracing::warn!(%peer, "a client speaks plaintext to a port that speaks TLS, expected https:// or a channel with TLS");
             }
         }
     }

@@ -91,7 +91,7 @@ impl ApiError {
     }
 
     /// The same as an answer that clients of the Connect protocol read, too.
-    pub(super) fn as_call(mut self) -> Self {
+    pub(super) fn into_call(mut self) -> Self {
         self.call = true;
         self
     }

@@ -92,8 +92,8 @@ fn not_grpc(method: &Method) -> ApiError {
             "unsupported_media_type",
             problem,
         )
-        .as_call(),
-        _ => ApiError::unread(StatusCode::METHOD_NOT_ALLOWED, "method_not_allowed", problem).as_call(),
+        .into_call(),
+        _ => ApiError::unread(StatusCode::METHOD_NOT_ALLOWED, "method_not_allowed", problem).into_call(),
     }
 }
 

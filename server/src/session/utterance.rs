@@ -43,7 +43,7 @@ const LONGEST_CHARACTER: Duration = Duration::from_millis(500);
 #[derive(Debug)]
 pub(super) enum Progress {
     /// In the pipeline.
-    Spoken(Spoken),
+    Spoken(Box<Spoken>),
     /// To its audio.
     Worked(Box<Worked>),
 }
@@ -412,7 +412,7 @@ impl Utterance {
     pub(super) async fn next(&mut self) -> Progress {
         match self.studio.done().await {
             Some(done) => Progress::Worked(Box::new(done)),
-            None => Progress::Spoken(self.speaking.next().await),
+            None => Progress::Spoken(Box::new(self.speaking.next().await)),
         }
     }
 

@@ -1,5 +1,6 @@
 //! A server's day in small: requests, audio, hops and engines as a server would tell them, told to the instruments.
 
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
@@ -35,7 +36,7 @@ pub(crate) struct Load {
     edges: Vec<EdgeInstruments>,
     call: GrpcInstruments,
     http: HttpInstruments,
-    process: OwnProcessInstruments,
+    process: OnceLock<OwnProcessInstruments>,
     /// Whether something goes wrong now and then.
     trouble: AtomicBool,
 }
@@ -89,7 +90,7 @@ impl Load {
                 .into(),
             call: GrpcInstruments::new(meter, CallKind::BidiStream, "omni.v1.SpeechService", "Speak"),
             http: HttpInstruments::new(meter),
-            process: OwnProcessInstruments::new(meter, at(1, 0)),
+            process: OnceLock::new(),
             trouble: AtomicBool::new(false),
             telemetry,
         }
@@ -226,7 +227,8 @@ impl Load {
                 resident: 1e8,
                 started: 1e9,
             };
-            self.process.is(Some((7, now)));
+            let process = || OwnProcessInstruments::new(self.telemetry.meter(), at(1, 0));
+            self.process.get_or_init(process).is(Some((7, now)));
         }
         self.call.handled(GrpcCode(0), ms(700 + varied));
         self.sessions.closed(ms(900));

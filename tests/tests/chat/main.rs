@@ -9,6 +9,3 @@ mod hearing;
 mod interruption;
 mod speech;
 mod turns;
-
-/// Samples of what is heard where there is nothing to speak: 200 ms at the 16 kHz that these tests ask for.
-const SILENCE: usize = 3_200;

@@ -345,7 +345,7 @@ impl Turn {
         let written = self.writing.push(token.id);
         let aloud = self.aloud.as_mut().map(|aloud| aloud.push(token.id));
         let stopped = written.stopped;
-        self.write(written, aloud, out, now);
+        self.write(written, aloud.as_ref(), out, now);
         if stopped {
             self.finish(now);
         }
@@ -355,7 +355,7 @@ impl Turn {
     fn thought(&mut self, end: End, out: &mut Outbox, now: Stamp) {
         let written = self.writing.finish();
         let aloud = self.aloud.as_mut().map(Aloud::finish);
-        self.write(written, aloud, out, now);
+        self.write(written, aloud.as_ref(), out, now);
         self.finish(now);
         match end {
             End::Stop => {}
@@ -372,9 +372,9 @@ impl Turn {
     }
 
     /// Passes text on, to the voice that of it which is `aloud` if that is not all.
-    fn write(&mut self, written: Written, aloud: Option<Written>, out: &mut Outbox, now: Stamp) {
+    fn write(&mut self, written: Written, aloud: Option<&Written>, out: &mut Outbox, now: Stamp) {
         if let Some(voice) = &mut self.voice {
-            voice.push(aloud.as_ref().unwrap_or(&written), now);
+            voice.push(aloud.unwrap_or(&written), now);
         }
         if written.text.is_empty() {
             return;
@@ -388,9 +388,8 @@ impl Turn {
     /// There are no more words. The thinker stops if it has not.
     fn finish(&mut self, now: Stamp) {
         self.stop_thinking();
-        let calls = self.aloud.as_ref().is_some_and(Aloud::is_over);
         if let Some(voice) = &mut self.voice {
-            voice.finish(calls, now);
+            voice.finish(now);
         }
     }
 

@@ -214,14 +214,10 @@ impl Voice {
         }
     }
 
-    /// No more of it comes. With `calls` it went on with functions that the model asks for, which are not spoken.
-    pub(super) fn finish(&mut self, calls: bool, now: Stamp) {
+    /// No more of it comes.
+    pub(super) fn finish(&mut self, now: Stamp) {
         // Without a first token nothing was made of the user's audio, and nothing is to be spoken.
         self.awaiting = None;
-        if !calls {
-            // An answer without a sound is a short silence, as any text is.
-            self.utterance.push("", usize::MAX, now);
-        }
         if !self.unspoken.is_empty() {
             if self.held.is_empty() {
                 self.encode_rest();

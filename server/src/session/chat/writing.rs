@@ -115,11 +115,6 @@ impl Aloud {
         self.unless_over(Writing::finish)
     }
 
-    /// Whether the rest of the answer is not spoken.
-    pub(super) fn is_over(&self) -> bool {
-        self.over
-    }
-
     fn unless_over(&mut self, more: impl FnOnce(&mut Writing) -> Written) -> Written {
         if self.over {
             return Written::default();

@@ -22,7 +22,7 @@ impl Utterance {
     /// Takes what happened.
     pub(in crate::session) fn take(&mut self, progress: Progress, out: &mut Outbox, now: Stamp) {
         match progress {
-            Progress::Spoken(spoken) => self.spoken(spoken, now),
+            Progress::Spoken(spoken) => self.spoken(*spoken, now),
             Progress::Worked(done) => self.worked(*done, out),
         }
     }

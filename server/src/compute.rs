@@ -1,7 +1,7 @@
 //! Short work that computes and belongs on no thread of the runtime: encoding, resampling, alignment.
 //!
 //! In: closures of at most some milliseconds. Out: what they give. They run on the runtime's threads for blocking work, as many
-//! at once as there are processors; the others wait in the order in which they came. Whoever asks has one piece of work at a time,
+//! at once as there are processors; the others wait in the order in which they came. A session has one piece of work at a time,
 //! so what waits is bounded by the number of sessions.
 
 use std::num::NonZero;
@@ -24,7 +24,7 @@ impl Default for Compute {
 
 impl Compute {
     /// What `work` gives. It is not begun if the future is dropped before its turn comes, and runs to its end once it is begun. A
-    /// panic in it goes on in whoever waits.
+    /// panic in it goes on in the caller.
     pub fn run<T, F>(&self, work: F) -> impl Future<Output = T> + Send + use<T, F>
     where
         T: Send + 'static,
@@ -32,7 +32,7 @@ impl Compute {
     {
         let places = Arc::clone(&self.0);
         let work = async move {
-            // Nobody closes it.
+            // The semaphore is never closed.
             let place = places.acquire_owned().await.ok();
             let done = tokio::task::spawn_blocking(move || {
                 let done = work();
@@ -46,7 +46,7 @@ impl Compute {
                 Ok(done) => done,
                 Err(error) => match error.try_into_panic() {
                     Ok(panic) => resume_unwind(panic),
-                    // The runtime is being shut down: nobody waits any more.
+                    // The runtime shuts down, and the caller with it.
                     Err(_cancelled) => std::future::pending().await,
                 },
             }

@@ -15,7 +15,7 @@ use tokio_util::sync::CancellationToken;
 #[path = "support/programs.rs"]
 mod programs;
 
-use programs::{call, find, free_address, start, until};
+use programs::{call, find, free_address, gateway, start, until};
 
 /// Everything that can be on, with some traffic.
 /// So many new tokens came out.
@@ -172,16 +172,7 @@ async fn a_pushgateway_takes_the_group_shows_it_and_loses_it_on_exit() {
     };
     let (telemetry, engine) = busy();
     let directory = tempfile::tempdir().expect("a directory");
-    let web = free_address();
-    let state = directory.path().join("state");
-    let arguments = [
-        format!("--web.listen-address={web}"),
-        // Debian's keeps its state in a place of the machine's otherwise.
-        format!("--persistence.file={}", state.display()),
-    ];
-    let _gateway = start(&program, &arguments, directory.path());
-    let ready = until(web, "/-/ready", |answer| !answer.is_empty()).await;
-    assert!(ready.is_ok(), "the gateway never answered");
+    let (_gateway, web) = gateway(&program, directory.path()).await;
     let target =
         PushTarget::new(&format!("http://{web}"), "omni", &[("instance", "a/b c")]).expect("a target");
     let options = PushOptions {

@@ -51,7 +51,7 @@ pub async fn http(
     http_to(server.app.address(), method, path, headers, body).await
 }
 
-/// Asks whoever listens at `address`, likewise.
+/// Asks the server at `address`, likewise.
 ///
 /// # Panics
 /// If the connection breaks before the answer has come in full.
@@ -66,12 +66,11 @@ pub async fn http_to(
     let connection = hyper::client::conn::http1::handshake(TokioIo::new(stream)).await;
     let (mut sender, connection) = connection.expect("a connection");
     let connection = tokio::spawn(connection);
-    let mut request = Request::builder().method(method).uri(path);
-    request = request.header(HOST, address.to_string());
-    for (name, value) in headers {
-        request = request.header(*name, *value);
-    }
-    let request = request.body(Full::new(body.into())).expect("a request");
+    let request = Request::builder()
+        .method(method)
+        .uri(path)
+        .header(HOST, address.to_string());
+    let request = filled(request, headers, body);
     let answer = sender.send_request(request).await.expect("an answer");
     let answer = whole(answer).await;
     drop(sender);
@@ -79,7 +78,7 @@ pub async fn http_to(
     answer
 }
 
-/// Asks whoever listens at `address`, by HTTP/2.
+/// Asks the server at `address`, by HTTP/2.
 ///
 /// # Panics
 /// If the connection breaks before the answer has come in full.
@@ -94,17 +93,26 @@ pub async fn http2(
     let handshake = hyper::client::conn::http2::handshake(TokioExecutor::new(), TokioIo::new(stream));
     let (mut sender, connection) = handshake.await.expect("a connection");
     let connection = tokio::spawn(connection);
-    let mut request = Request::builder().method(method);
-    request = request.uri(format!("http://{address}{path}"));
-    for (name, value) in headers {
-        request = request.header(*name, *value);
-    }
-    let request = request.body(Full::new(body.into())).expect("a request");
+    let request = Request::builder()
+        .method(method)
+        .uri(format!("http://{address}{path}"));
+    let request = filled(request, headers, body);
     let answer = sender.send_request(request).await.expect("an answer");
     let answer = whole(answer).await;
     drop(sender);
     let _ = connection.await;
     answer
+}
+
+fn filled(
+    mut request: http::request::Builder,
+    headers: &[(&str, &str)],
+    body: impl Into<Bytes>,
+) -> Request<Full<Bytes>> {
+    for (name, value) in headers {
+        request = request.header(*name, *value);
+    }
+    request.body(Full::new(body.into())).expect("a request")
 }
 
 async fn whole(answer: Response<Incoming>) -> HttpAnswer {

@@ -75,7 +75,7 @@ impl Watch {
     }
 }
 
-/// What `load` gives, which runs on a thread that nobody waits for: reading cannot be interrupted. A server that is told to stop
+/// What `load` gives. It runs on a detached thread: reading cannot be interrupted. A server that is told to stop
 /// meanwhile does not wait for it: nothing was served yet, the files are only read, and the thread ends with the process.
 ///
 /// # Errors
@@ -87,7 +87,7 @@ pub(super) async fn load<B: Send + 'static>(
 ) -> Result<B, LoadError> {
     let (loaded_tx, mut loaded) = oneshot::channel();
     abandon("load", move || {
-        // Nobody waits for the model any more if the server is being stopped.
+        // The receiver is gone if the server is being stopped.
         let _ = loaded_tx.send(load());
     })?;
     let mut watch = Watch::new(clock, patience);
@@ -147,7 +147,7 @@ mod tests {
             Ok::<_, LoadError>(())
         });
         assert!(matches!(error, Err(LoadError::Stalled(SOON))), "{error:?}");
-        assert!(looks > 0, "nobody was told that it is looked after");
+        assert!(looks > 0, "the other side was never told of the watch");
         drop(release);
         let hour = Duration::from_secs(3600);
         let fails = || anyhow::bail!("the checkpoint is empty");

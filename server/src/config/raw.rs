@@ -163,8 +163,8 @@ pub struct RawConfig {
     #[arg(long, env = "OMNI_MAX_WAIT", default_value = "20s", value_parser = parse_duration, value_name = "TIME")]
     pub max_wait: Duration,
 
-    /// Longest wait that is begun while others have waited for more than half a second without a break, or somebody was refused for it in the last ten seconds: under overload the rest is
-    /// refused at once, so that those who are served are served in time
+    /// Longest wait that is begun under overload: while the queue has not been empty for half a second, or within ten seconds of a
+    /// request refused for that. Requests that would wait longer are refused at once, so that admitted ones begin in time
     #[arg(long, env = "OMNI_OVERLOAD_WAIT", default_value = "500ms", value_parser = parse_duration, value_name = "TIME")]
     pub overload_wait: Duration,
 

@@ -225,7 +225,7 @@ impl Shared {
             false => state.pace.wait(ahead, now),
         };
         if let Some(wait) = wait.filter(|wait| *wait > longest) {
-            // With nobody waiting it is a full server, and not more callers than it can serve.
+            // An empty queue is a full server, and no overload.
             if stands && state.queue.waiting() > 0 {
                 state.turned_away = Some(now);
             }

@@ -11,7 +11,7 @@ use omni_telemetry::{
 use tokio_util::sync::CancellationToken;
 
 use crate::committed::{folder, text};
-use crate::programs::{call, find, free_address, start, until};
+use crate::programs::{call, find, gateway, until};
 
 /// First packets within a second and later ones.
 const EARLY: u32 = 9;
@@ -91,21 +91,13 @@ fn share_is(pages: &[(&str, BTreeMap<String, f64>)], expected: f64) -> Result<()
 
 #[tokio::test]
 async fn the_share_of_late_first_packets_is_the_same_whoever_serves_the_series() {
-    let (Some(_), Some(gateway)) = (find("promtool"), find("prometheus-pushgateway")) else {
+    let (Some(_), Some(program)) = (find("promtool"), find("prometheus-pushgateway")) else {
         return;
     };
     assert!(folder().is_dir());
     let telemetry = served();
     let directory = tempfile::tempdir().expect("a directory");
-    let web = free_address();
-    let state = directory.path().join("state");
-    let arguments = [
-        format!("--web.listen-address={web}"),
-        format!("--persistence.file={}", state.display()),
-    ];
-    let _gateway = start(&gateway, &arguments, directory.path());
-    let ready = until(web, "/-/ready", |answer| !answer.is_empty()).await;
-    assert!(ready.is_ok(), "the gateway never answered");
+    let (_gateway, web) = gateway(&program, directory.path()).await;
     let target =
         PushTarget::new(&format!("http://{web}"), "omni", &[("instance", "pushed")]).expect("a target");
     let options = PushOptions {

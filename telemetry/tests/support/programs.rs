@@ -74,7 +74,21 @@ pub(crate) fn start(program: &Path, arguments: &[String], directory: &Path) -> R
     Running(child)
 }
 
-/// An address nobody listens on now.
+/// A Pushgateway of this test's own, once it answers. Debian's keeps its state in a place of the machine's unless told otherwise.
+pub(crate) async fn gateway(program: &Path, directory: &Path) -> (Running, SocketAddr) {
+    let web = free_address();
+    let state = directory.join("state");
+    let arguments = [
+        format!("--web.listen-address={web}"),
+        format!("--persistence.file={}", state.display()),
+    ];
+    let running = start(program, &arguments, directory);
+    let ready = until(web, "/-/ready", |answer| !answer.is_empty()).await;
+    assert!(ready.is_ok(), "the gateway never answered");
+    (running, web)
+}
+
+/// An address that is free now.
 pub(crate) fn free_address() -> SocketAddr {
     let listener = StdListener::bind("127.0.0.1:0").expect("a port");
     listener.local_addr().expect("an address")

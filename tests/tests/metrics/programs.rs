@@ -11,7 +11,7 @@ use omni_tests::{FakeScript, Reading, TEXT, TestServer, audio_of, vanish};
 #[path = "../../../telemetry/tests/support/programs.rs"]
 mod started;
 
-use started::{call, find, free_address, start, until};
+use started::{call, find, free_address, gateway, start, until};
 
 /// Requests that end well, at once.
 const CROWD: usize = 8;
@@ -153,15 +153,7 @@ async fn a_pushgateway_has_the_group_while_the_server_lives() {
         return;
     };
     let directory = tempfile::tempdir().expect("a directory");
-    let web = free_address();
-    let arguments = [
-        format!("--web.listen-address={web}"),
-        // Debian's keeps its state in a place of the machine's otherwise.
-        "--persistence.file=state".to_owned(),
-    ];
-    let _gateway = start(&program, &arguments, directory.path());
-    let ready = until(web, "/-/ready", |answer| !answer.is_empty()).await;
-    assert!(ready.is_ok(), "the gateway never answered");
+    let (_gateway, web) = gateway(&program, directory.path()).await;
     let script = FakeScript::default();
     let url = format!("http://{web}");
     let server = TestServer::fake(

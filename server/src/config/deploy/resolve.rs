@@ -194,6 +194,26 @@ impl Resolved {
         }
     }
 
+    /// The kernels that read other formats than those stored are the processor's for f32.
+    fn check_weights(&self, scope: &str, problems: &mut Vec<Problem>) {
+        let Some((Setup::Choice(weights), _)) = self.values.get(&format!("{scope}.weights")) else {
+            return;
+        };
+        let (message, because) = match self.get(scope, "dtype") {
+            _ if *weights == "auto" => return,
+            _ if self.devices(scope).iter().any(|device| device.is_gpu()) => {
+                let message = format!("found {weights}, expected auto: GPUs keep weights in `dtype`");
+                (message, "devices")
+            }
+            Setup::Choice(dtype @ ("bf16" | "f16")) => {
+                let message = format!("found {weights} with dtype {dtype}, expected dtype f32");
+                (message, "dtype")
+            }
+            _ => return,
+        };
+        self.report(scope, &["weights", because], message, problems);
+    }
+
     fn check_devices(&self, scope: &str, given: &Given<'_>, problems: &mut Vec<Problem>) {
         let (replicas, devices) = (self.count(scope, "replicas"), self.devices(scope));
         if devices.len() != 1 && devices.len() as u64 != replicas {
@@ -222,21 +242,7 @@ impl Resolved {
             let message = "found f16, expected f32 or bf16, in which GPUs compute".to_owned();
             self.report(scope, &["dtype", "devices"], message, problems);
         }
-        if devices.iter().any(|device| device.is_gpu())
-            && let Some((Setup::Choice(weights), _)) = self.values.get(&format!("{scope}.weights"))
-            && *weights != "auto"
-        {
-            let message = format!("found {weights}, expected auto: GPUs keep weights in `dtype`");
-            self.report(scope, &["weights", "devices"], message, problems);
-        } else if let Some((Setup::Choice(weights), _)) = self.values.get(&format!("{scope}.weights"))
-            && *weights != "auto"
-            && let Setup::Choice(dtype @ ("bf16" | "f16")) = self.get(scope, "dtype")
-        {
-            let message = format!(
-                "found {weights} with dtype {dtype}, expected dtype f32, in which those kernels compute"
-            );
-            self.report(scope, &["weights", "dtype"], message, problems);
-        }
+        self.check_weights(scope, problems);
     }
 
     fn check_delays(&self, scope: &str, problems: &mut Vec<Problem>) {

@@ -203,12 +203,24 @@ fn weights_are_quantised_where_the_processor_computes() {
     let deploy = with(Device::Cpu, &["stages.talker.weights=int4"]).unwrap().deploy;
     assert_eq!(deploy.talker.stage.weights, Weights::Int4);
     assert_eq!(deploy.thinker.stage.weights, Weights::Auto);
-    let refused = with(Device::Cuda(0), &["stages.talker.weights=int8"]).unwrap_err();
-    let expected = "stages.talker.weights: found int8, expected auto: GPUs keep weights in `dtype`";
-    assert!(
-        refused.len() == 1 && refused[0].ends_with(expected),
-        "{refused:?}"
-    );
+    for (device, sets, expected) in [
+        (
+            Device::Cuda(0),
+            &["stages.talker.weights=int8"][..],
+            "stages.talker.weights: found int8, expected auto: GPUs keep weights in `dtype`",
+        ),
+        (
+            Device::Cpu,
+            &["stages.talker.weights=int8", "stages.talker.dtype=bf16"],
+            "stages.talker.weights: found int8 with dtype bf16, expected dtype f32",
+        ),
+    ] {
+        let refused = with(device, sets).unwrap_err();
+        assert!(
+            refused.len() == 1 && refused[0].ends_with(expected),
+            "{refused:?}"
+        );
+    }
 }
 
 #[test]

@@ -61,23 +61,23 @@ impl<'a> Part<'a> {
 }
 
 #[derive(Clone, Copy)]
-enum Stored {
+enum Layout {
     F32,
     Bf16,
     Quantised(Bits),
 }
 
 impl Source<'_> {
-    /// How the panels are stored. Quantisation needs whole groups of inputs; narrower matrices stay as they are.
-    fn storage(&self, weights: Weights) -> Stored {
+    /// How the panels are laid out. Quantisation needs whole groups of inputs; narrower matrices stay as they are.
+    fn layout(&self, weights: Weights) -> Layout {
         let is_bf16 = self.parts.iter().all(|p| *p.dtype == DType::Bf16);
         match weights {
-            Weights::Int8 if self.inputs.is_multiple_of(quant::GROUP) => Stored::Quantised(Bits::Eight),
-            Weights::Int4 if self.inputs.is_multiple_of(quant::GROUP) => Stored::Quantised(Bits::Four),
-            Weights::F32 => Stored::F32,
-            Weights::Bf16 => Stored::Bf16,
-            _ if is_bf16 => Stored::Bf16,
-            _ => Stored::F32,
+            Weights::Int8 if self.inputs.is_multiple_of(quant::GROUP) => Layout::Quantised(Bits::Eight),
+            Weights::Int4 if self.inputs.is_multiple_of(quant::GROUP) => Layout::Quantised(Bits::Four),
+            Weights::F32 => Layout::F32,
+            Weights::Bf16 => Layout::Bf16,
+            _ if is_bf16 => Layout::Bf16,
+            _ => Layout::F32,
         }
     }
 
@@ -132,10 +132,10 @@ impl Matrix {
         } else {
             pack_tail(&source, count * 2 * lanes, outputs, lanes)
         };
-        let panels = match source.storage(weights) {
-            Stored::F32 => Panels::F32(pack_f32(&source, count, outputs, lanes)),
-            Stored::Bf16 => Panels::Bf16(pack_bf16(&source, count, outputs, lanes)),
-            Stored::Quantised(bits) => {
+        let panels = match source.layout(weights) {
+            Layout::F32 => Panels::F32(pack_f32(&source, count, outputs, lanes)),
+            Layout::Bf16 => Panels::Bf16(pack_bf16(&source, count, outputs, lanes)),
+            Layout::Quantised(bits) => {
                 let widen = |n: usize, row: &mut [f32]| source.widen(n, row, 1);
                 let columns = outputs.min(count * 2 * lanes);
                 let packed = quant::pack(isa, bits, (inputs, columns), count, lanes, widen);

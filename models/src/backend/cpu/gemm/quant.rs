@@ -128,6 +128,8 @@ fn quantise_all<const FUSED: bool>(
     for ((values, scale), weights) in groups.iter().zip(scales).zip(weights) {
         let (least, most) = bits.range();
         *scale = match bits {
+            // A whole number cannot say it, and what is computed must not look sound.
+            _ if values.iter().any(|v| v.is_nan()) => bf16::NAN,
             Bits::Eight => bf16::from_f32(largest(values).abs() / most),
             Bits::Four => search_scale(values),
         };
@@ -238,6 +240,19 @@ mod tests {
                 error(&values, scale, found) <= error(&values, plain, weights) * 1.01,
                 "{seed}"
             );
+        }
+    }
+
+    #[test]
+    fn a_weight_that_is_no_number_or_infinite_makes_every_product_with_it_no_number() {
+        for bits in [Bits::Eight, Bits::Four] {
+            for broken in [f32::NAN, f32::INFINITY, f32::NEG_INFINITY] {
+                let mut values = values(1);
+                values[7] = broken;
+                let (scale, weights) = one(bits, &values);
+                let product: f32 = weights.iter().map(|w| f32::from(*w)).sum::<f32>() * scale.to_f32();
+                assert!(!product.is_finite(), "{bits:?} {broken}: {product}");
+            }
         }
     }
 

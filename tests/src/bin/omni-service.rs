@@ -7,8 +7,7 @@ use anyhow::Context as _;
 use clap::Parser;
 use omni_tests::service::{cancels, drain, idle, overload};
 
-/// Measures on servers of its own, and prints Markdown: memory of idle sessions, cancel to a free place, a shutdown under load, twice
-/// the load that can be carried.
+/// Measures on servers of its own, and prints Markdown: memory of idle sessions, cancel to a free place, a shutdown under load, overload.
 #[derive(Debug, Parser)]
 #[command(name = "omni-service", version)]
 struct Args {

@@ -20,19 +20,21 @@ use crate::line::Line;
 const CONNECTIONS: usize = 16;
 /// Callers that together show what can be had: enough to keep every processor busy, few enough that none is refused.
 const CALLERS: usize = 8;
-/// An answer whose first sound comes later than this is of no use to anybody.
+/// An answer whose first audio comes later than this is late.
 const PROMISE: Duration = Duration::from_secs(1);
+/// Offered load over the capacity.
+const OFFERED: [f64; 6] = [0.9, 1.3, 3.0, 0.9, 1.3, 3.0];
 
 /// How one request ended, and after how long.
 #[derive(Debug, Clone, Copy)]
 enum Came {
-    Good,
-    Late,
+    /// Whole, with the seconds until its first audio.
+    Whole(f64),
     Refused(f64),
     Failed,
 }
 
-/// Asks for nine tenths of what can be had and for twice as much, in turns; arrivals are a Poisson process.
+/// Offers [`OFFERED`] times the capacity in turns; arrivals are a Poisson process.
 ///
 /// # Errors
 /// If a server cannot be started or reached.
@@ -49,43 +51,54 @@ pub async fn overload(program: &Path, seconds: u64, args: &[&str]) -> anyhow::Re
     let mut out = format!(
         "Capacity, {CALLERS} callers without a pause: {capacity:.1} answers/s. A good answer is whole and begins within {PROMISE:?}.\n\n"
     );
-    out.push_str("| offered | requests/s | good/s | late/s | refused/s | failed | refused after p50 / p99 / most ms |\n");
-    out.push_str("|---|--:|--:|--:|--:|--:|---|\n");
-    for (turn, factor) in [0.9, 2.0, 0.9, 2.0, 0.9].into_iter().enumerate() {
-        let came = open_loop(
-            &lines,
-            factor * capacity,
-            Duration::from_secs(seconds),
-            turn as u64,
-        )
-        .await;
-        let rate = |wanted: fn(&Came) -> bool| {
-            came.iter().filter(|came| wanted(came)).count() as f64 / seconds as f64
-        };
-        let mut refusals: Vec<f64> = came
-            .iter()
-            .filter_map(|came| match came {
-                Came::Refused(after) => Some(1e3 * after),
+    out.push_str(
+        "| offered | requests/s | good/s | late/s | refused/s | failed | first audio p50 / p95 / most ms | refused after p50 / p99 / most ms |\n",
+    );
+    out.push_str("|---|--:|--:|--:|--:|--:|---|---|\n");
+    for (turn, factor) in OFFERED.into_iter().enumerate() {
+        let time = Duration::from_secs(seconds);
+        let came = open_loop(&lines, factor * capacity, time, turn as u64).await;
+        let (first, refused) = (
+            sorted(&came, |came| match came {
+                Came::Whole(after) => Some(*after),
                 _ => None,
-            })
-            .collect();
-        refusals.sort_by(f64::total_cmp);
-        let at = |share| percentile(&refusals, share);
-        let told = match refusals.is_empty() {
-            true => "-".to_owned(),
-            false => format!("{:.1} / {:.1} / {:.1}", at(0.5), at(0.99), at(1.0)),
-        };
+            }),
+            sorted(&came, |came| match came {
+                Came::Refused(after) => Some(*after),
+                _ => None,
+            }),
+        );
+        let good = first.partition_point(|after| *after <= PROMISE.as_secs_f64());
+        let rate = |count: usize| count as f64 / seconds as f64;
         let _ = writeln!(
             out,
-            "| {factor} of capacity | {:.1} | {:.1} | {:.1} | {:.1} | {} | {told} |",
-            rate(|_| true),
-            rate(|came| matches!(came, Came::Good)),
-            rate(|came| matches!(came, Came::Late)),
-            rate(|came| matches!(came, Came::Refused(_))),
-            came.iter().filter(|came| matches!(came, Came::Failed)).count(),
+            "| {factor} of capacity | {:.1} | {:.1} | {:.1} | {:.1} | {} | {} | {} |",
+            rate(came.len()),
+            rate(good),
+            rate(first.len() - good),
+            rate(refused.len()),
+            came.len() - first.len() - refused.len(),
+            millis(&first, [0.5, 0.95, 1.0]),
+            millis(&refused, [0.5, 0.99, 1.0]),
         );
     }
     Ok(out)
+}
+
+fn sorted(came: &[Came], seconds: impl Fn(&Came) -> Option<f64>) -> Vec<f64> {
+    let mut all: Vec<f64> = came.iter().filter_map(seconds).collect();
+    all.sort_by(f64::total_cmp);
+    all
+}
+
+/// Percentiles of sorted seconds, in milliseconds.
+fn millis(sorted: &[f64], shares: [f64; 3]) -> String {
+    match sorted.is_empty() {
+        true => "-".to_owned(),
+        false => shares
+            .map(|share| format!("{:.1}", 1e3 * percentile(sorted, share)))
+            .join(" / "),
+    }
 }
 
 /// Answers a second to callers of whom each asks again when the last answer is there. Only what was answered counts.
@@ -98,7 +111,7 @@ async fn capacity(lines: &Arc<Vec<Line>>, time: Duration) -> f64 {
             let (mut dice, mut answered) = (Dice::new(number as u64), 0_u32);
             while begun.elapsed() < time {
                 let came = ask(&lines[number % lines.len()], &mut dice, Instant::now()).await;
-                answered += u32::from(matches!(came, Came::Good | Came::Late));
+                answered += u32::from(matches!(came, Came::Whole(_)));
             }
             answered
         });
@@ -152,8 +165,7 @@ async fn ask(line: &Line, dice: &mut Dice, due: Instant) -> Came {
             })) => {
                 let outcome = done.outcome.unwrap_or_default();
                 return match (outcome.finish_reason(), first) {
-                    (v1::FinishReason::Stop, Some(first)) if first <= PROMISE => Came::Good,
-                    (v1::FinishReason::Stop, _) => Came::Late,
+                    (v1::FinishReason::Stop, Some(first)) => Came::Whole(first.as_secs_f64()),
                     (v1::FinishReason::Error, _)
                         if crate::call::error_reason(&outcome) == "SERVER_OVERLOADED" =>
                     {

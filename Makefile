@@ -30,14 +30,14 @@ setup: ## Install what building needs (system packages, Rust toolchain), if miss
 	@scripts/setup
 
 build: setup ## Build omni-server and omni-client for use (release)
-	@$(CARGO) build --release --locked -p omni-server -p omni-client
+	@$(CARGO) build --release --locked -p omni-server -p omni-cli
 
 quick: setup ## Build both for a look and for the tests: soon built, slower (debug)
-	@$(CARGO) build --locked -p omni-server -p omni-client
+	@$(CARGO) build --locked -p omni-server -p omni-cli
 
 cuda: setup ## Build both for NVIDIA devices, with machine code for CUDA_ARCH=90 (several with commas) and PTX for all from 8.0 on
 	@home="$$(scripts/cuda-toolkit)" && CUDA_HOME="$$home" CUDA_ARCH="$(CUDA_ARCH)" \
-	  $(CARGO) build --release --locked -p omni-server -p omni-client --features omni-server/cuda
+	  $(CARGO) build --release --locked -p omni-server -p omni-cli --features omni-server/cuda
 
 gpu-folder: setup ## Build omni-gpu for NVIDIA devices, in a folder that can be carried to one; prints where it is
 	@CUDA_ARCH="$(CUDA_ARCH)" scripts/gpu-folder
@@ -70,11 +70,11 @@ bench-cost: build ## Measure what statistics cost: on against off, and memory ov
 	@BIN="$(BIN)" scripts/bench-cost
 
 bench-service: setup ## Measure idle sessions, cancels, a shutdown under load and overload; prints Markdown for docs/benchmarks.md
-	@$(CARGO) build --release --locked -p omni-server -p omni-client -p omni-tests --bins
+	@$(CARGO) build --release --locked -p omni-server -p omni-tools --bins
 	@"$(BIN)/omni-service"
 
 soak: setup ## Load of every kind for MINUTES=10 with STREAMS=16; fails if a rule is broken or anything is left behind
-	@$(CARGO) build --release --locked -p omni-server -p omni-client -p omni-tests --bins
+	@$(CARGO) build --release --locked -p omni-server -p omni-tools --bins
 	@"$(BIN)/omni-soak" --minutes "$(MINUTES)" --streams "$(STREAMS)" $(if $(SEED),--seed "$(SEED)")
 
 fuzz: setup ## Look for input that breaks a parser, SECONDS=60 for each (installs cargo-fuzz and a nightly compiler)

@@ -21,6 +21,20 @@ pub enum Finish {
     Error(Box<RpcError>),
 }
 
+impl Finish {
+    /// For programs: stable, lower case.
+    #[must_use]
+    pub fn name(&self) -> &'static str {
+        match self {
+            Self::Stop => "stop",
+            Self::Length => "length",
+            Self::Repetition => "repetition",
+            Self::Interrupted => "interrupted",
+            Self::Error(_) => "error",
+        }
+    }
+}
+
 /// The end of an utterance.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Done {

@@ -1,4 +1,4 @@
-//! Client library for Omni, and the home of the `omni-client` command line.
+//! Client library for Omni.
 //!
 //! Text goes in as it is written, events come out as the server speaks; or messages go in and the server answers them, in
 //! text and in speech. The library hides the wire types, checks that

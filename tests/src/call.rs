@@ -281,7 +281,7 @@ pub fn endless() -> String {
 }
 
 /// The reason of an outcome's error; empty without one.
-pub(crate) fn error_reason(outcome: &v1::Outcome) -> String {
+pub fn error_reason(outcome: &v1::Outcome) -> String {
     let error = outcome.error.as_ref();
     let info = error.and_then(RpcStatusExt::get_details_error_info);
     info.map(|info| info.reason).unwrap_or_default()

@@ -41,17 +41,14 @@ pub fn check(history: &History) {
 
 /// The rules of `Synthesize`, response by response: `ready`, then one utterance, then nothing.
 #[derive(Debug, Default)]
-pub(crate) struct Whole {
+pub struct Whole {
     checker: Checker,
     over: bool,
 }
 
 impl Whole {
     /// The next response; gives the end if it is that.
-    pub(crate) fn response<'r>(
-        &mut self,
-        response: &'r v1::SynthesizeResponse,
-    ) -> Option<&'r v1::UtteranceDone> {
+    pub fn response<'r>(&mut self, response: &'r v1::SynthesizeResponse) -> Option<&'r v1::UtteranceDone> {
         use v1::synthesize_response::Event as E;
         const ID: &str = "the only one";
         assert!(!self.over, "nothing follows done: {response:?}");
@@ -78,7 +75,7 @@ impl Whole {
     }
 
     /// The call ended with OK.
-    pub(crate) fn closed(&self) {
+    pub fn closed(&self) {
         assert!(self.over, "it ended without done");
     }
 }

@@ -12,25 +12,20 @@ mod chunk;
 mod dice;
 mod fake;
 mod gate;
-pub mod gpu;
 mod held;
 mod history;
 mod http;
-mod line;
 mod metrics;
 pub mod parsers;
-mod process;
 mod python;
 mod remote;
 mod rules;
 mod server;
-pub mod service;
-pub mod soak;
 mod wire;
 
 pub use call::{
-    Call, Utterance, audio_of, audio_of_request, cancel, config, endless, finish, flush, named, reason,
-    seeded, text,
+    Call, Utterance, audio_of, audio_of_request, cancel, config, endless, error_reason, finish, flush, named,
+    reason, seeded, text,
 };
 pub use certificates::{Authority, Signed};
 pub use chat::{
@@ -45,11 +40,9 @@ pub use fake::{
 };
 pub use gate::{Fuse, Gate};
 pub use held::Held;
-pub use history::{History, check};
+pub use history::{History, Whole, check};
 pub use http::{HttpAnswer, http, http_to, http2};
-pub use line::Line;
 pub use metrics::{Reading, Sample, TEXT, get, speak, vanish};
-pub use process::ServerProcess;
 pub use python::python;
 pub use remote::{Chunks, RemoteStage};
 pub use server::{Edges, Records, TestServer, arguments_only};

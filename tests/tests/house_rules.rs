@@ -145,6 +145,8 @@ fn arrows() -> BTreeMap<&'static str, &'static [&'static str]> {
             ],
         ),
         ("client", &["omni-audio", "omni-proto"]),
+        ("bench", &["omni-client"]),
+        ("cli", &["omni-audio", "omni-bench", "omni-client"]),
     ])
 }
 
@@ -175,13 +177,25 @@ fn crates_depend_on_each_other_along_the_arrows_only() {
 
 #[test]
 fn pure_crates_stay_pure() {
-    let never: [(&str, &[&str]); 6] = [
+    let never: [(&str, &[&str]); 8] = [
         ("engine", &["tokio", "tonic", "candle-core", "metrics", "tracing"]),
         ("audio", &["tokio", "tonic", "candle-core", "metrics"]),
         ("text", &["tokio", "tonic", "candle-core", "metrics"]),
         ("gpu", &["tokio", "tonic", "candle-core", "metrics", "tracing"]),
         ("models", &["tokio", "tonic", "metrics"]),
         ("telemetry", &["tonic", "candle-core"]),
+        (
+            "client",
+            &[
+                "clap",
+                "crossterm",
+                "indicatif",
+                "ratatui",
+                "rustyline",
+                "serde_json",
+            ],
+        ),
+        ("bench", &["clap", "crossterm", "indicatif", "ratatui", "tonic"]),
     ];
     for (name, never) in never {
         let manifest = fs::read_to_string(root().join(name).join("Cargo.toml")).expect("a manifest");
@@ -249,7 +263,7 @@ fn unbounded_channels_are_not_used() {
         ["unbounded", "_channel"].concat(),
         ["mpsc::", "unbounded"].concat(),
     ];
-    for name in ["server", "client", "telemetry"] {
+    for name in ["server", "client", "bench", "cli", "telemetry"] {
         for path in files(&root().join(name).join("src"), &[".rs"]) {
             let code = code(&path);
             assert!(

@@ -1,0 +1,53 @@
+//! Why a benchmark or a comparison has no result.
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use omni_client::ClientError;
+use tokio::task::JoinError;
+
+/// Why a benchmark or a comparison has no result. A request that fails is no such reason: it is in the result.
+#[derive(Debug, thiserror::Error)]
+pub enum BenchError {
+    /// A connection for the load could not be opened.
+    #[error(transparent)]
+    Client(#[from] ClientError),
+    /// A task that made requests panicked.
+    #[error("a stream of the benchmark died: {0}")]
+    Stream(#[from] JoinError),
+    /// A report could not be read.
+    #[error("cannot read {}: {error}", path.display())]
+    Read {
+        /// The report.
+        path: PathBuf,
+        /// Why.
+        error: io::Error,
+    },
+    /// A report or a page could not be written.
+    #[error("cannot write {}: {error}", path.display())]
+    Write {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        error: io::Error,
+    },
+    /// The file is not a report of `bench --json`.
+    #[error("{} is no report of `bench --json`: {why}", path.display())]
+    NoReport {
+        /// The file.
+        path: PathBuf,
+        /// What it lacks.
+        why: String,
+    },
+    /// The two reports have nothing to compare.
+    #[error("the two reports have no load in common: compare runs at the same --concurrency or --rate")]
+    NothingInCommon,
+}
+
+pub(crate) fn write(path: &Path, text: &str) -> Result<(), BenchError> {
+    fs::write(path, text).map_err(|error| BenchError::Write {
+        path: path.to_owned(),
+        error,
+    })
+}

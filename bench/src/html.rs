@@ -1,0 +1,203 @@
+//! A benchmark as a page: one file, charts as inline SVG, no script, nothing fetched; light and dark as the reader has it.
+
+mod chart;
+mod charts;
+mod markup;
+mod raster;
+mod scale;
+
+use std::fmt::Write as _;
+
+use charts::charts;
+use markup::{escaped, load_of};
+
+use super::figures::{TTFA, TTFT};
+use super::grid::Grid;
+use super::level::Point;
+use super::report::utc;
+use super::table::{TRIALS, Tables};
+
+const STYLE: &str = include_str!("html/style.css");
+
+/// The whole page.
+pub(crate) fn page(tables: &Tables<'_>) -> String {
+    let report = tables.report;
+    let what = if report.mode == "chat" {
+        "Conversations"
+    } else {
+        "Speech"
+    };
+    let mut body = String::new();
+    let _ = write!(
+        body,
+        "<header><h1>{what} under load</h1><p>{}</p></header>\n{}",
+        escaped(&subtitle(tables)),
+        tiles(tables)
+    );
+    body.push_str("<section class=\"charts\">\n");
+    for chart in charts(tables) {
+        body.push_str(&chart.html());
+    }
+    body.push_str("</section>\n");
+    if let Some(point) = tables.points.last() {
+        body.push_str(&raster::html(point));
+    }
+    let grids = [
+        ("Requests", Some(tables.overview())),
+        ("Distributions", Some(tables.spreads())),
+    ];
+    for (title, grid) in grids.into_iter().chain([("Trials", tables.trials())]) {
+        body.push_str(&grid.map_or_else(String::new, |grid| table(title, &grid)));
+    }
+    body.push_str(&capacity(tables));
+    body.push_str(&notes(tables));
+    format!(
+        "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
+         <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
+         <meta name=\"color-scheme\" content=\"light dark\">\n<title>{what} under load</title>\n\
+         <style>\n{STYLE}</style>\n</head>\n<body>\n<main>\n{body}</main>\n</body>\n</html>\n"
+    )
+}
+
+fn subtitle(tables: &Tables<'_>) -> String {
+    let report = tables.report;
+    let mut parts = Vec::new();
+    if let Some(served) = &report.served {
+        let named = [&served.model, &served.voice]
+            .into_iter()
+            .filter(|name| !name.is_empty());
+        parts.push(named.map(String::as_str).collect::<Vec<_>>().join(", voice "));
+    }
+    parts.push(report.manner());
+    parts.push(report.machine.line());
+    parts.push(utc(report.started_unix_seconds));
+    parts.retain(|part| !part.is_empty());
+    parts.join(" · ")
+}
+
+/// The answers to the first questions: of the lightest and of the heaviest load.
+fn tiles(tables: &Tables<'_>) -> String {
+    let spoken = tables.report.spoken;
+    let first = if spoken { TTFA } else { TTFT };
+    let mut tiles = Vec::new();
+    if let Some(found) = &tables.report.max_streams {
+        let more = if found.at_least { "≥ " } else { "" };
+        tiles.push((format!("{more}{}", found.streams), "streams carried".to_owned()));
+    }
+    let mut ends: Vec<&Point<'_>> = tables
+        .points
+        .first()
+        .into_iter()
+        .chain(tables.points.last())
+        .collect();
+    ends.dedup_by_key(|point| point.offered.value());
+    for point in ends {
+        let load = load_of(point.offered);
+        let known = |share| {
+            point
+                .percentile(first.value, share)
+                .map_or_else(|| "-".to_owned(), |v| first.written(v))
+        };
+        tiles.push((
+            format!("{} / {} <small>ms</small>", known(0.5), known(0.95)),
+            format!("{} p50 / p95 at {load}", first.name),
+        ));
+        if spoken {
+            let continuous = 100.0 * point.continuous(0.1);
+            tiles.push((
+                format!("{continuous:.1} <small>%</small>"),
+                format!("heard with at most 100 ms of delay at {load}"),
+            ));
+        }
+    }
+    let tile = |(value, label): &(String, String)| {
+        format!(
+            "<div class=\"tile\"><b>{value}</b><span>{}</span></div>\n",
+            escaped(label)
+        )
+    };
+    format!(
+        "<section class=\"tiles\">\n{}</section>\n",
+        tiles.iter().map(tile).collect::<String>()
+    )
+}
+
+fn table(title: &str, grid: &Grid) -> String {
+    let row = |cells: &[String], tag: &str| {
+        let cells: String = cells
+            .iter()
+            // Lines are cut behind a slash, never before one.
+            .map(|cell| format!("<{tag}>{}</{tag}>", escaped(cell).replace(" / ", "&nbsp;/ ")))
+            .collect();
+        format!("<tr>{cells}</tr>\n")
+    };
+    let rows: String = grid.rows.iter().map(|cells| row(cells, "td")).collect();
+    format!(
+        "<section class=\"card\"><h2>{}</h2><div class=\"wide\"><table>\n<thead>{}</thead>\n<tbody>{rows}</tbody>\n\
+         </table></div></section>\n",
+        escaped(title),
+        row(&grid.titles, "th")
+    )
+}
+
+fn capacity(tables: &Tables<'_>) -> String {
+    let Some(found) = &tables.report.max_streams else {
+        return String::new();
+    };
+    let mut grid = Grid::new(["streams", "verdict"]);
+    for step in &found.steps {
+        let verdict = match step.complaints.as_slice() {
+            [] => "carried".to_owned(),
+            complaints => format!("too many: {}", complaints.join("; ")),
+        };
+        grid.rows.push(vec![step.streams.to_string(), verdict]);
+    }
+    table("The search for the most streams, in the order of trying", &grid)
+}
+
+fn notes(tables: &Tables<'_>) -> String {
+    let report = tables.report;
+    let mut notes: Vec<String> = report.shape().legend().into_iter().map(str::to_owned).collect();
+    if report.trials > 1 {
+        notes.push(TRIALS.to_owned());
+    }
+    if !tables.slo.is_empty() {
+        notes.push(format!("Bounds: {}.", tables.slo));
+    }
+    let count = |failure: &str| {
+        let same = |record: &&super::record::Record| record.failure.as_deref() == Some(failure);
+        tables
+            .points
+            .iter()
+            .flat_map(Point::requests)
+            .filter(same)
+            .count()
+    };
+    let mut failures: Vec<&str> = tables
+        .points
+        .iter()
+        .flat_map(Point::requests)
+        .filter_map(|record| record.failure.as_deref())
+        .collect();
+    failures.sort_unstable();
+    failures.dedup();
+    notes.extend(
+        failures
+            .iter()
+            .take(10)
+            .map(|failure| format!("Failed {} times: {failure}", count(failure))),
+    );
+    notes.push(format!(
+        "Client {} · omni-client {}",
+        report.client_version,
+        report.command.join(" ")
+    ));
+    let notes: String = notes
+        .iter()
+        .map(|note| format!("<p>{}</p>\n", escaped(note)))
+        .collect();
+    format!("<section class=\"card notes\"><h2>What this means</h2>\n{notes}</section>\n")
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,318 @@
+//! The requests of one level of load, of one trial or of all of them, and the figures they have together. Everything here
+//! is a function of the records.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+
+use super::record::Record;
+use super::slo::Slo;
+use super::stats::percentile;
+
+/// How much load there was.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Offered {
+    /// So many streams, each with its next request when the last one is answered.
+    Streams(u32),
+    /// So many requests a second, whatever becomes of them.
+    RequestsPerSecond(f64),
+}
+
+impl Offered {
+    pub(crate) fn value(self) -> f64 {
+        match self {
+            Self::Streams(streams) => f64::from(streams),
+            Self::RequestsPerSecond(rate) => rate,
+        }
+    }
+
+    /// What [`Self::value`] counts.
+    pub(crate) fn title(self) -> &'static str {
+        match self {
+            Self::Streams(_) => "streams",
+            Self::RequestsPerSecond(_) => "requests/s",
+        }
+    }
+}
+
+impl fmt::Display for Offered {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.value())
+    }
+}
+
+/// One trial at one level.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Level {
+    #[serde(flatten)]
+    pub(crate) offered: Offered,
+    /// Counts from 1.
+    #[serde(default = "first")]
+    pub(crate) trial: u32,
+    /// From the first measured request sent to the last answered.
+    pub(crate) wall_seconds: f64,
+    pub(crate) requests: Vec<Record>,
+}
+
+fn first() -> u32 {
+    1
+}
+
+impl Level {
+    /// With the figures that follow from the requests beside them, for whoever reads the file without this program.
+    pub(crate) fn json(&self) -> Value {
+        let mut json = serde_json::to_value(self).unwrap_or_default();
+        let point = Point::new(vec![self]);
+        json["audio_seconds_per_second"] = json!(point.throughput());
+        json["text_tokens_per_second"] = json!(point.token_throughput());
+        json
+    }
+}
+
+/// All trials at one level.
+#[derive(Debug, Clone)]
+pub(crate) struct Point<'l> {
+    pub(crate) offered: Offered,
+    pub(crate) trials: Vec<&'l Level>,
+}
+
+/// The levels by load, in the order in which each came first.
+pub(crate) fn points(levels: &[Level]) -> Vec<Point<'_>> {
+    let mut points: Vec<Point<'_>> = Vec::new();
+    for level in levels {
+        match points.iter_mut().find(|point| point.offered == level.offered) {
+            Some(point) => point.trials.push(level),
+            None => points.push(Point::new(vec![level])),
+        }
+    }
+    points
+}
+
+impl<'l> Point<'l> {
+    /// Of trials at the same load; at least one.
+    pub(crate) fn new(trials: Vec<&'l Level>) -> Self {
+        let offered = trials.first().map_or(Offered::Streams(0), |level| level.offered);
+        Self { offered, trials }
+    }
+
+    /// Each trial on its own.
+    pub(crate) fn each(&self) -> impl Iterator<Item = Point<'l>> + '_ {
+        self.trials.iter().map(|level| Point::new(vec![level]))
+    }
+
+    pub(crate) fn requests(&self) -> impl Iterator<Item = &'l Record> + '_ {
+        self.trials.iter().flat_map(|level| &level.requests)
+    }
+
+    /// Requests that tell how good answers are: good, and not chosen for cancelling.
+    pub(crate) fn counting(&self) -> impl Iterator<Item = &'l Record> + '_ {
+        self.requests().filter(|record| record.counts())
+    }
+
+    pub(crate) fn wall(&self) -> f64 {
+        self.trials.iter().map(|level| level.wall_seconds).sum()
+    }
+
+    /// `value` of every request that counts and has one.
+    pub(crate) fn values(&self, value: impl Fn(&Record) -> Option<f64>) -> Vec<f64> {
+        self.counting().filter_map(value).collect()
+    }
+
+    pub(crate) fn percentile(&self, value: impl Fn(&Record) -> Option<f64>, share: f64) -> Option<f64> {
+        percentile(&self.values(value), share)
+    }
+
+    /// Share of the requests that came to a good end, cancelled ones included.
+    pub(crate) fn success(&self) -> f64 {
+        share(self.requests(), Record::good)
+    }
+
+    /// Requests without audio. Those that were chosen for cancelling may have been cancelled before it came.
+    pub(crate) fn silent(&self) -> usize {
+        let silent = |record: &&Record| record.audio_seconds.is_none() && record.cancel.is_none();
+        self.requests().filter(silent).count()
+    }
+
+    /// Share of the requests not chosen for cancelling that a player with a buffer of `threshold` seconds would have
+    /// played without a gap.
+    pub(crate) fn continuous(&self, threshold: f64) -> f64 {
+        let whole = self.requests().filter(|record| record.cancel.is_none());
+        share(whole, |record| record.good() && record.continuous(threshold))
+    }
+
+    /// Seconds of audio per second.
+    pub(crate) fn throughput(&self) -> f64 {
+        self.per_second(
+            self.requests()
+                .filter(|record| record.good())
+                .filter_map(|record| record.audio_seconds),
+        )
+    }
+
+    /// Text tokens per second.
+    pub(crate) fn token_throughput(&self) -> f64 {
+        let good = self.requests().filter(|record| record.good());
+        self.per_second(good.map(|record| f64::from(record.output_text_tokens)))
+    }
+
+    /// Requests per second that kept every bound, and their audio in seconds per second.
+    pub(crate) fn goodput(&self, slo: &Slo) -> (f64, f64) {
+        let kept = || self.requests().filter(|record| slo.met(record));
+        let audio = kept().filter_map(|record| record.audio_seconds);
+        (self.per_second(kept().map(|_| 1.0)), self.per_second(audio))
+    }
+
+    /// Share of the requests not chosen for cancelling that kept every bound.
+    pub(crate) fn kept(&self, slo: &Slo) -> f64 {
+        share(
+            self.requests().filter(|record| record.cancel.is_none()),
+            |record| slo.met(record),
+        )
+    }
+
+    /// Chosen for cancelling; cancelled; and how long each of these took to end.
+    pub(crate) fn cancels(&self) -> (usize, Vec<f64>) {
+        let chosen: Vec<_> = self.requests().filter_map(|record| record.cancel).collect();
+        let latencies = chosen
+            .iter()
+            .filter_map(|cancel| cancel.latency_seconds)
+            .collect();
+        (chosen.len(), latencies)
+    }
+
+    fn per_second(&self, amounts: impl Iterator<Item = f64>) -> f64 {
+        let wall = self.wall();
+        if wall > 0.0 {
+            amounts.sum::<f64>() / wall
+        } else {
+            0.0
+        }
+    }
+}
+
+/// Share of `records` for which `holds`; 0 of none.
+fn share<'r>(records: impl Iterator<Item = &'r Record>, holds: impl Fn(&Record) -> bool) -> f64 {
+    let (mut all, mut holding) = (0_u32, 0_u32);
+    for record in records {
+        all += 1;
+        holding += u32::from(holds(record));
+    }
+    f64::from(holding) / f64::from(all.max(1))
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+    use crate::record::{Cancel, Chunk};
+    use std::time::Duration;
+
+    /// Two seconds of audio, the first after `ttfa` seconds, at worst `late` seconds late.
+    pub(crate) fn spoken(ttfa: f64, late: f64) -> Record {
+        Record {
+            audio_seconds: Some(2.0),
+            time_to_first_audio_seconds: Some(ttfa),
+            time_to_first_audible_seconds: Some(ttfa + 0.05),
+            real_time_factor: Some(0.5),
+            worst_underrun_seconds: Some(late),
+            finish: Some("stop".into()),
+            chunks: vec![Chunk(ttfa, 1.0), Chunk(ttfa + 1.0 + late, 1.0)],
+            ..Record::default()
+        }
+    }
+
+    pub(crate) fn failed() -> Record {
+        Record {
+            failure: Some("full".into()),
+            ..Record::default()
+        }
+    }
+
+    pub(crate) fn cancelled(latency: Option<f64>) -> Record {
+        Record {
+            cancel: Some(Cancel {
+                after_seconds: 0.5,
+                latency_seconds: latency,
+            }),
+            audio_seconds: Some(0.5),
+            ..Record::default()
+        }
+    }
+
+    pub(crate) fn level(streams: u32, trial: u32, wall_seconds: f64, requests: Vec<Record>) -> Level {
+        Level {
+            offered: Offered::Streams(streams),
+            trial,
+            wall_seconds,
+            requests,
+        }
+    }
+
+    #[test]
+    fn figures_follow_from_the_requests() {
+        let requests = vec![
+            spoken(0.1, 0.0),
+            spoken(0.2, 0.08),
+            spoken(0.4, 0.3),
+            failed(),
+            cancelled(Some(0.02)),
+            cancelled(None),
+        ];
+        let level = level(4, 1, 10.0, requests);
+        let point = Point::new(vec![&level]);
+        assert_eq!(point.counting().count(), 3);
+        assert_eq!(point.silent(), 1, "the one that failed");
+        assert!((point.success() - 5.0 / 6.0).abs() < 1e-9);
+        // Of the four that were to be heard to their end.
+        assert_eq!(
+            [0.05, 0.1, 0.3].map(|threshold| point.continuous(threshold)),
+            [0.25, 0.5, 0.75]
+        );
+        // 3 x 2 s and 2 x 0.5 s in 10 s.
+        assert!((point.throughput() - 0.7).abs() < 1e-9);
+        assert_eq!(
+            point.percentile(|record| record.time_to_first_audio_seconds, 0.5),
+            Some(0.2)
+        );
+        assert_eq!(point.cancels(), (2, vec![0.02]));
+        let slo = Slo::parse("ttfa=200ms", |_| Ok(Duration::from_millis(200))).unwrap();
+        let (requests, audio) = point.goodput(&slo);
+        assert!((requests - 0.2).abs() < 1e-9 && (audio - 0.4).abs() < 1e-9);
+        assert_eq!(point.kept(&slo), 0.5);
+    }
+
+    #[test]
+    fn trials_at_the_same_load_belong_together() {
+        let levels = [
+            level(1, 1, 1.0, vec![spoken(0.1, 0.0)]),
+            level(2, 1, 1.0, vec![]),
+            level(1, 2, 3.0, vec![spoken(0.3, 0.0)]),
+        ];
+        let points = points(&levels);
+        assert_eq!(points.len(), 2);
+        assert_eq!((points[0].trials.len(), points[0].wall()), (2, 4.0));
+        assert!((points[0].throughput() - 1.0).abs() < 1e-9);
+        assert_eq!(points[1].success(), 0.0);
+    }
+
+    #[test]
+    fn levels_survive_being_written_and_read() {
+        for offered in [Offered::Streams(3), Offered::RequestsPerSecond(2.5)] {
+            let level = Level {
+                offered,
+                trial: 2,
+                wall_seconds: 1.5,
+                requests: vec![spoken(0.1, 0.0), failed(), cancelled(Some(0.1))],
+            };
+            let read: Level = serde_json::from_value(level.json()).unwrap();
+            assert_eq!(read, level);
+        }
+        let json = level(3, 1, 2.0, vec![spoken(0.1, 0.0)]).json();
+        assert_eq!(
+            (&json["streams"], &json["audio_seconds_per_second"]),
+            (&3.into(), &1.0.into())
+        );
+        assert_eq!(json["requests"][0]["chunks"][1], json!([1.1, 1.0]));
+    }
+}

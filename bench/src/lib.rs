@@ -1,0 +1,42 @@
+//! Load generator for Omni: how soon, how fast and how evenly a server speaks or answers to many callers at once.
+//!
+//! A [`Plan`] says what to measure, and gives a [`Measurement`] to print, to write as JSON and to draw as a page. [`pairs()`]
+//! compares servers request by request, [`compare()`] two reports that were written before.
+//!
+//! Requests become records (`record`), records of one load become points (`level`), and everything that is shown is a
+//! function of those, so that a report that was written can be read and shown again. The crate prints nothing.
+
+mod caller;
+mod capacity;
+mod compare;
+pub mod corpus;
+mod error;
+mod figures;
+mod grid;
+mod heard;
+mod html;
+mod level;
+mod load;
+mod measurement;
+mod pairs;
+mod plan;
+mod random;
+mod record;
+mod report;
+mod slo;
+mod speaking;
+mod stats;
+mod table;
+mod talking;
+
+pub use caller::{Asking, CancelMix, Work};
+pub use compare::{compare, compare_json};
+pub use error::BenchError;
+pub use grid::Style;
+pub use level::Offered;
+pub use load::Load;
+pub use measurement::{Failures, Measurement};
+pub use pairs::{Pairs, Sides, pairs};
+pub use plan::{MaxStreams, Plan, Progress};
+pub use slo::Slo;
+pub use speaking::Manner;

@@ -1,0 +1,222 @@
+//! A whole benchmark as plain data: how it was made and every single measurement. Written as JSON and read back.
+
+use std::fs;
+use std::path::Path;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use super::error::BenchError;
+use super::figures::Shape;
+use super::level::{Level, Offered};
+use super::record::Served;
+
+/// The machine this program ran on.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub(crate) struct Machine {
+    pub(crate) os: String,
+    pub(crate) architecture: String,
+    pub(crate) processor: Option<String>,
+    pub(crate) cpus: Option<usize>,
+    pub(crate) memory_bytes: Option<u64>,
+}
+
+impl Machine {
+    pub(crate) fn this() -> Self {
+        let line = |file: &str, name: &str| {
+            let text = fs::read_to_string(file).ok()?;
+            let line = text.lines().find(|line| line.starts_with(name))?;
+            Some(line.split_once(':')?.1.trim().to_owned())
+        };
+        let memory = line("/proc/meminfo", "MemTotal").and_then(|text| {
+            let kibibytes: u64 = text.split_whitespace().next()?.parse().ok()?;
+            Some(kibibytes * 1_024)
+        });
+        Self {
+            os: std::env::consts::OS.to_owned(),
+            architecture: std::env::consts::ARCH.to_owned(),
+            processor: line("/proc/cpuinfo", "model name"),
+            cpus: std::thread::available_parallelism().map(usize::from).ok(),
+            memory_bytes: memory,
+        }
+    }
+
+    /// In a line.
+    pub(crate) fn line(&self) -> String {
+        let mut parts = vec![
+            self.processor
+                .clone()
+                .unwrap_or_else(|| self.architecture.clone()),
+        ];
+        parts.extend(self.cpus.map(|cpus| format!("{cpus} cores")));
+        parts.extend(
+            self.memory_bytes
+                .map(|bytes| format!("{:.0} GiB", bytes as f64 / f64::from(1 << 30))),
+        );
+        parts.push(self.os.clone());
+        parts.join(", ")
+    }
+}
+
+/// Who lost interest.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub(crate) struct Cancelling {
+    pub(crate) share: f64,
+    pub(crate) from_seconds: f64,
+    pub(crate) to_seconds: f64,
+}
+
+/// One step of the search for the most streams.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub(crate) struct Step {
+    pub(crate) streams: u32,
+    /// Why they were too many; empty if they were not.
+    pub(crate) complaints: Vec<String>,
+}
+
+/// The most streams that were carried.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub(crate) struct Capacity {
+    pub(crate) streams: u32,
+    /// As many as were allowed were carried: it may be more.
+    pub(crate) at_least: bool,
+    pub(crate) steps: Vec<Step>,
+}
+
+/// Everything.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub(crate) struct Report {
+    pub(crate) client_version: String,
+    pub(crate) started_unix_seconds: u64,
+    pub(crate) command: Vec<String>,
+    pub(crate) endpoint: String,
+    pub(crate) machine: Machine,
+    pub(crate) served: Option<Served>,
+    /// `speak` or `chat`.
+    pub(crate) mode: String,
+    pub(crate) turns: Option<u32>,
+    pub(crate) spoken: bool,
+    /// As asked for; empty: the server's choice.
+    pub(crate) voice: String,
+    pub(crate) model: String,
+    pub(crate) seed: Option<u64>,
+    /// Of arrivals and cancels.
+    pub(crate) load_seed: u64,
+    pub(crate) requests: u32,
+    pub(crate) warmup: u32,
+    pub(crate) trials: u32,
+    pub(crate) tokens_per_second: Option<f64>,
+    pub(crate) real_time_readers: bool,
+    pub(crate) cancel: Option<Cancelling>,
+    /// As typed.
+    pub(crate) slo: Option<String>,
+    pub(crate) max_streams: Option<Capacity>,
+    pub(crate) texts: Vec<String>,
+    pub(crate) levels: Vec<Level>,
+}
+
+impl Report {
+    pub(crate) fn shape(&self) -> Shape {
+        let open = |level: &Level| matches!(level.offered, Offered::RequestsPerSecond(_));
+        Shape {
+            chat: self.mode == "chat",
+            spoken: self.spoken,
+            open: self.levels.iter().any(open),
+            streamed: self.tokens_per_second.is_some(),
+            cancelled: self.cancel.is_some(),
+        }
+    }
+
+    /// How the load was, in words.
+    pub(crate) fn manner(&self) -> String {
+        let mut parts = vec![match (self.shape().open, self.mode.as_str()) {
+            (true, _) => "open loop, Poisson arrivals".to_owned(),
+            (false, "chat") => "closed loop of conversations".to_owned(),
+            (false, _) => "closed loop".to_owned(),
+        }];
+        parts.extend(
+            self.tokens_per_second
+                .map(|rate| format!("text at {rate} words/s")),
+        );
+        parts.extend(self.real_time_readers.then(|| "readers in real time".to_owned()));
+        parts.extend(self.cancel.map(|mix| {
+            let (share, from, to) = (mix.share * 100.0, mix.from_seconds, mix.to_seconds);
+            format!("{share} % cancelled after {from} to {to} s")
+        }));
+        let trials = if self.trials == 1 { "trial" } else { "trials" };
+        parts.push(format!("{} {trials}, warm-up discarded", self.trials));
+        parts.push(format!("load seed {}", self.load_seed));
+        parts.join("; ")
+    }
+
+    /// Everything, as it is written to a file.
+    pub(crate) fn json(&self) -> String {
+        let mut json = serde_json::to_value(self).unwrap_or_default();
+        json["levels"] = Value::Array(self.levels.iter().map(Level::json).collect());
+        format!("{json:#}\n")
+    }
+
+    pub(crate) fn read(path: &Path) -> Result<Self, BenchError> {
+        let text = fs::read_to_string(path).map_err(|error| BenchError::Read {
+            path: path.to_owned(),
+            error,
+        })?;
+        let no_report = |why: String| BenchError::NoReport {
+            path: path.to_owned(),
+            why,
+        };
+        let report: Self = serde_json::from_str(&text).map_err(|error| no_report(error.to_string()))?;
+        if report.levels.is_empty() {
+            return Err(no_report("it has no levels".to_owned()));
+        }
+        Ok(report)
+    }
+}
+
+/// Seconds since 1970.
+pub(crate) fn now() -> u64 {
+    SystemTime::now()
+        .duration_since(UNIX_EPOCH)
+        .map_or(0, |since| since.as_secs())
+}
+
+/// A moment as `2026-01-31 12:00 UTC`. The calendar is that of Howard Hinnant, "chrono-Compatible Low-Level Date
+/// Algorithms" (`civil_from_days`).
+pub(crate) fn utc(unix_seconds: u64) -> String {
+    let (days, seconds) = (unix_seconds / 86_400 + 719_468, unix_seconds % 86_400);
+    let (era, day_of_era) = (days / 146_097, days % 146_097);
+    let year_of_era = (day_of_era - day_of_era / 1_460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
+    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
+    let shifted = (5 * day_of_year + 2) / 153;
+    let day = day_of_year - (153 * shifted + 2) / 5 + 1;
+    let month = if shifted < 10 { shifted + 3 } else { shifted - 9 };
+    let year = year_of_era + era * 400 + u64::from(month <= 2);
+    format!(
+        "{year}-{month:02}-{day:02} {:02}:{:02} UTC",
+        seconds / 3_600,
+        seconds / 60 % 60
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn moments_read_as_the_calendar_has_them() {
+        for (seconds, text) in [
+            (0, "1970-01-01 00:00 UTC"),
+            (951_827_696, "2000-02-29 12:34 UTC"),
+            (1_795_132_800, "2026-11-20 00:00 UTC"),
+            (4_102_444_799, "2099-12-31 23:59 UTC"),
+        ] {
+            assert_eq!(utc(seconds), text);
+        }
+    }
+}

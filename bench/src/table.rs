@@ -1,0 +1,366 @@
+//! The figures of a benchmark as tables, with what they mean below.
+
+use super::figures::{AUDIBLE, Figure, RTF, Shape, TTFA, TTFT};
+use super::grid::{Grid, Style};
+use super::level::Point;
+use super::record::THRESHOLDS;
+use super::report::Report;
+use super::slo::Slo;
+use super::stats::{of_trials, percentile};
+
+/// Everything that is shown of a benchmark, in any form.
+pub(crate) struct Tables<'a> {
+    pub(crate) report: &'a Report,
+    pub(crate) points: &'a [Point<'a>],
+    pub(crate) slo: &'a Slo,
+}
+
+impl Tables<'_> {
+    pub(crate) fn write(&self, style: Style) -> String {
+        let shape = self.report.shape();
+        let grids = [Some(self.overview()), Some(self.spreads()), self.trials()];
+        let mut parts: Vec<String> = grids
+            .into_iter()
+            .flatten()
+            .map(|grid| grid.write(style))
+            .collect();
+        parts.extend(self.capacity());
+        parts.extend(
+            shape
+                .legend()
+                .into_iter()
+                .map(|text| format!("{}\n", wrapped(text))),
+        );
+        if self.report.trials > 1 {
+            parts.push(format!("{}\n", wrapped(TRIALS)));
+        }
+        parts.push(format!(
+            "{}\n",
+            wrapped(&format!("Load: {}.", self.report.manner()))
+        ));
+        parts.join("\n")
+    }
+
+    fn shape(&self) -> Shape {
+        self.report.shape()
+    }
+
+    fn load_title(&self) -> String {
+        self.points
+            .first()
+            .map_or("streams", |point| point.offered.title())
+            .to_owned()
+    }
+
+    /// How much was asked and how much of it was good.
+    pub(crate) fn overview(&self) -> Grid {
+        let shape = self.shape();
+        let mut grid = Grid::new([self.load_title()]);
+        let titles = &mut grid.titles;
+        titles.extend(["requests", "good"].map(str::to_owned));
+        titles.extend(shape.spoken.then(|| "no audio".to_owned()));
+        titles.extend(shape.cancelled.then(|| "cancelled".to_owned()));
+        titles.extend(shape.chat.then(|| "tokens/s".to_owned()));
+        if shape.spoken {
+            titles.extend(["audio s/s", "continuity 50 / 100 / 200 ms"].map(str::to_owned));
+        }
+        if !self.slo.is_empty() {
+            titles.extend(["kept", "goodput requests/s"].map(str::to_owned));
+            titles.extend(shape.spoken.then(|| "goodput audio s/s".to_owned()));
+        }
+        grid.rows = self.points.iter().map(|point| self.overview_of(point)).collect();
+        grid
+    }
+
+    fn overview_of(&self, point: &Point<'_>) -> Vec<String> {
+        let shape = self.shape();
+        let good = point.requests().filter(|record| record.good()).count();
+        let mut cells = vec![
+            point.offered.to_string(),
+            point.requests().count().to_string(),
+            good.to_string(),
+        ];
+        cells.extend(shape.spoken.then(|| point.silent().to_string()));
+        if shape.cancelled {
+            let (chosen, cancelled) = point.cancels();
+            cells.push(format!("{} of {chosen}", cancelled.len()));
+        }
+        cells.extend(shape.chat.then(|| format!("{:.1}", point.token_throughput())));
+        if shape.spoken {
+            cells.push(format!("{:.1}", point.throughput()));
+            let share = |threshold| format!("{:.1} %", 100.0 * point.continuous(threshold));
+            cells.push(THRESHOLDS.map(share).join(" / "));
+        }
+        if !self.slo.is_empty() {
+            let (requests, audio) = point.goodput(self.slo);
+            cells.push(format!("{:.1} %", 100.0 * point.kept(self.slo)));
+            cells.push(format!("{requests:.2}"));
+            cells.extend(shape.spoken.then(|| format!("{audio:.1}")));
+        }
+        cells
+    }
+
+    /// How the figures are distributed.
+    pub(crate) fn spreads(&self) -> Grid {
+        let shape = self.shape();
+        let figures = shape.figures();
+        let mut grid = Grid::new([self.load_title()]);
+        grid.titles.extend(figures.iter().map(Figure::title));
+        if shape.spoken {
+            grid.titles.extend(["gap", "chunk wait ms"].map(str::to_owned));
+        }
+        grid.titles
+            .extend(shape.cancelled.then(|| "cancel ms".to_owned()));
+        for point in self.points {
+            let mut cells = vec![point.offered.to_string()];
+            let of =
+                |figure: &Figure| distribution(&point.values(figure.value), |value| figure.written(value));
+            cells.extend(figures.iter().map(of));
+            if shape.spoken {
+                let gaps: Vec<(f64, f64)> = point.counting().flat_map(|record| record.gaps()).collect();
+                let relative: Vec<f64> = gaps.iter().map(|(waited, covered)| waited / covered).collect();
+                let waits: Vec<f64> = gaps.iter().map(|(waited, _)| *waited).collect();
+                cells.push(distribution(&relative, |value| format!("{value:.2}")));
+                cells.push(distribution(&waits, milliseconds));
+            }
+            cells.extend(
+                shape
+                    .cancelled
+                    .then(|| distribution(&point.cancels().1, milliseconds)),
+            );
+            grid.rows.push(cells);
+        }
+        grid
+    }
+
+    /// How much the trials differ; `None` if nothing was repeated.
+    pub(crate) fn trials(&self) -> Option<Grid> {
+        let shape = self.shape();
+        let repeated = self.points.iter().filter(|point| point.trials.len() > 1);
+        let mut grid = Grid::new([self.load_title()]);
+        grid.titles.push("trials".to_owned());
+        let figures: Vec<(Figure, f64, &str)> = [(TTFT, 0.5, "p50"), (TTFA, 0.5, "p50"), (TTFA, 0.95, "p95")]
+            .into_iter()
+            .chain([(AUDIBLE, 0.95, "p95"), (RTF, 0.5, "p50")])
+            .filter(|(figure, ..)| {
+                if figure.name == TTFT.name {
+                    shape.chat
+                } else {
+                    shape.spoken
+                }
+            })
+            .collect();
+        grid.titles.extend(
+            figures
+                .iter()
+                .map(|(figure, _, share)| format!("{} {share}", figure.title())),
+        );
+        grid.titles
+            .extend(shape.spoken.then(|| "continuity 100 ms".to_owned()));
+        grid.titles.extend(shape.spoken.then(|| "audio s/s".to_owned()));
+        grid.titles
+            .extend((!self.slo.is_empty()).then(|| "goodput requests/s".to_owned()));
+        for point in repeated {
+            let mut cells = vec![point.offered.to_string(), point.trials.len().to_string()];
+            for (figure, share, _) in &figures {
+                let each: Option<Vec<f64>> = point
+                    .each()
+                    .map(|trial| trial.percentile(figure.value, *share))
+                    .collect();
+                let each = each.unwrap_or_default();
+                cells.push(of_repetitions(&each, f64::INFINITY, |value| {
+                    figure.written(value)
+                }));
+            }
+            let each = |value: &dyn Fn(&Point<'_>) -> f64| {
+                point.each().map(|trial| value(&trial)).collect::<Vec<_>>()
+            };
+            let of = |value: &dyn Fn(&Point<'_>) -> f64, written: fn(f64) -> String| {
+                of_repetitions(&each(value), f64::INFINITY, written)
+            };
+            if shape.spoken {
+                let shares = each(&|trial| trial.continuous(0.1));
+                cells.push(of_repetitions(&shares, 1.0, |share| {
+                    format!("{:.1} %", share * 100.0)
+                }));
+                cells.push(of(&|trial| trial.throughput(), |value| format!("{value:.1}")));
+            }
+            if !self.slo.is_empty() {
+                cells.push(of(&|trial| trial.goodput(self.slo).0, |value| {
+                    format!("{value:.2}")
+                }));
+            }
+            grid.rows.push(cells);
+        }
+        (!grid.rows.is_empty()).then_some(grid)
+    }
+
+    /// How many streams were carried.
+    fn capacity(&self) -> Option<String> {
+        let found = self.report.max_streams.as_ref()?;
+        let (sure, bounds) = (if found.at_least { "at least " } else { "" }, self.slo);
+        let mut text = format!(
+            "Most streams: {sure}{} (success at least 99.9 %, continuity at 100 ms at least 99 %, p95 of {bounds}).\n",
+            found.streams
+        );
+        for step in &found.steps {
+            let verdict = match step.complaints.as_slice() {
+                [] => "carried".to_owned(),
+                complaints => format!("too many: {}", complaints.join("; ")),
+            };
+            text.push_str(&format!("- {}: {verdict}\n", step.streams));
+        }
+        Some(text)
+    }
+}
+
+/// What the table of the trials says.
+pub(crate) const TRIALS: &str =
+    "Of trials: mean and its 95 % interval (Student) of three or more; two are shown as they are.";
+
+fn milliseconds(seconds: f64) -> String {
+    format!("{:.1}", seconds * 1e3)
+}
+
+/// Median, 95th, 99th percentile and maximum.
+fn distribution(values: &[f64], written: impl Fn(f64) -> String) -> String {
+    [0.5, 0.95, 0.99, 1.0]
+        .map(|share| percentile(values, share).map_or_else(|| "-".to_owned(), &written))
+        .join(" / ")
+}
+
+/// What repetitions gave: their mean, with the 95 % interval of three or more; two say little of what a third would give, so
+/// they are written as they are. None of these figures is ever below zero or above `most`, and so is nothing that is written.
+fn of_repetitions(values: &[f64], most: f64, written: impl Fn(f64) -> String) -> String {
+    match values {
+        [first, second] => format!("{} and {}", written(*first), written(*second)),
+        values => of_trials(values).map_or_else(
+            || "-".to_owned(),
+            |known| {
+                let (low, high) = (known.low.max(0.0), known.high.min(most));
+                format!("{} [{}, {}]", written(known.value), written(low), written(high))
+            },
+        ),
+    }
+}
+
+/// `text` in lines of at most 100 characters.
+pub(crate) fn wrapped(text: &str) -> String {
+    let mut lines: Vec<String> = vec![String::new()];
+    for word in text.split_whitespace() {
+        match lines.last_mut() {
+            Some(line) if line.is_empty() => line.push_str(word),
+            Some(line) if line.len() + 1 + word.len() <= 100 => {
+                line.push(' ');
+                line.push_str(word);
+            }
+            _ => lines.push(word.to_owned()),
+        }
+    }
+    lines.join("\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::level::points;
+    use super::super::level::tests::{cancelled, failed, level, spoken};
+    use super::super::report::Cancelling;
+    use super::*;
+    use std::time::Duration;
+
+    fn tables(report: &Report, given: &str) -> String {
+        let slo = match given {
+            "" => Slo::default(),
+            given => Slo::parse(given, |_| Ok(Duration::from_millis(250))).unwrap(),
+        };
+        let points = points(&report.levels);
+        let tables = Tables {
+            report,
+            points: &points,
+            slo: &slo,
+        };
+        tables.write(Style::Markdown)
+    }
+
+    fn report() -> Report {
+        Report {
+            mode: "speak".into(),
+            spoken: true,
+            trials: 1,
+            levels: vec![level(
+                2,
+                1,
+                4.0,
+                vec![spoken(0.1, 0.0), spoken(0.3, 0.12), failed()],
+            )],
+            ..Report::default()
+        }
+    }
+
+    #[test]
+    fn cells_are_what_the_requests_say() {
+        let text = tables(&report(), "");
+        assert!(
+            text.contains("| 2 | 3 | 2 | 1 | 1.0 | 33.3 % / 33.3 % / 66.7 % |"),
+            "{text}"
+        );
+        assert!(
+            text.contains("| 2 | 100.0 / 300.0 / 300.0 / 300.0 | 150.0 / 350.0 / 350.0 / 350.0 |"),
+            "{text}"
+        );
+        // Waited 1.0 and 1.12 s for what plays 1.0 s.
+        assert!(
+            text.contains("| 1.00 / 1.12 / 1.12 / 1.12 | 1000.0 / 1120.0 / 1120.0 / 1120.0 |"),
+            "{text}"
+        );
+        assert!(!text.contains("trials |") && !text.contains("goodput"), "{text}");
+    }
+
+    #[test]
+    fn bounds_cancels_and_trials_have_columns_when_there_are_any() {
+        let mut report = report();
+        report.trials = 2;
+        report.cancel = Some(Cancelling::default());
+        report.levels.push(level(
+            2,
+            2,
+            4.0,
+            vec![spoken(0.2, 0.0), cancelled(Some(0.02)), cancelled(None)],
+        ));
+        let text = tables(&report, "ttfa=250ms");
+        // Of six requests five are good; of four to be heard to their end two kept the bound, in eight seconds.
+        assert!(
+            text.contains("| 2 | 6 | 5 | 1 | 1 of 2 |") && text.contains("| 50.0 % | 0.25 | 0.5 |"),
+            "{text}"
+        );
+        assert!(text.contains("| 20.0 / 20.0 / 20.0 / 20.0 |"), "{text}");
+        // p50 of the trials. Two have no interval that says anything: it would reach from 0 to 785 ms.
+        assert!(text.contains("| 2 | 2 | 100.0 and 200.0 |"), "{text}");
+        assert!(
+            text.contains("Cancel: cancel sent to") && text.contains("Load: closed loop"),
+            "{text}"
+        );
+    }
+
+    #[test]
+    fn three_trials_have_an_interval_within_what_is_possible() {
+        let share = |share: f64| format!("{:.1} %", share * 100.0);
+        assert_eq!(
+            of_repetitions(&[0.9, 1.0, 0.8], 1.0, share),
+            "90.0 % [65.2 %, 100.0 %]"
+        );
+        assert_eq!(
+            of_repetitions(&[0.0, 0.1, 0.5], 1.0, share),
+            "20.0 % [0.0 %, 85.7 %]"
+        );
+        assert_eq!(of_repetitions(&[0.5, 1.0], 1.0, share), "50.0 % and 100.0 %");
+        assert_eq!(of_repetitions(&[0.5], 1.0, share), "-");
+        assert_eq!(of_repetitions(&[], 1.0, share), "-");
+    }
+
+    #[test]
+    fn lines_are_wrapped_between_words() {
+        let text = wrapped(&"word ".repeat(100));
+        assert!(text.lines().all(|line| line.len() <= 100) && text.split_whitespace().count() == 100);
+    }
+}

@@ -1,0 +1,181 @@
+//! What can be typed, and the help that explains it.
+
+mod bench;
+mod chat;
+mod doctor;
+mod operator;
+mod server;
+mod speak;
+mod values;
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::{ArgMatches, Args as ClapArgs, CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
+use omni_client::Endpoint;
+
+use super::failure::Failure;
+pub(crate) use bench::{Bench, BenchCommand, Readers, Style};
+pub(crate) use chat::Chat;
+pub(crate) use doctor::Doctor;
+pub(crate) use operator::{
+    Admin, AdminCommand, AdminServer, Stats as StatsArgs, Top as TopArgs, Which, Withdraw,
+};
+use server::{Access, Server};
+pub(crate) use speak::Speak;
+use speak::{Rendering, Voice};
+use values::duration;
+
+const EXIT_CODES: &str = "\
+Exit codes:
+  0       done
+  1       health: not serving; doctor: something is wrong
+  2       wrong usage: bad arguments, no text, audio to a terminal
+  3       bench: some requests failed
+  4       a file, standard input or standard output could not be used
+  64 + N  the server or the way to it failed with gRPC code N
+          (67 bad request, 68 out of time, 72 overloaded, 78 no server)
+  130     interrupted with Ctrl-C";
+
+const EXAMPLES: &str = "\
+Examples:
+  omni-client speak \"Hello there.\" -o hello.wav
+  omni-client speak -o - \"Hello there.\" | aplay -q
+  tail -f story.txt | omni-client speak - -o - | mpv -
+  omni-client chat --audio-out - | mpv -
+  omni-client voices";
+
+/// Talk to an Omni speech server.
+#[derive(Debug, Parser)]
+#[command(name = "omni-client", version, after_help = EXAMPLES, after_long_help = long_end(EXAMPLES))]
+#[command(arg_required_else_help = true, max_term_width = 100)]
+pub(crate) struct Args {
+    #[command(subcommand)]
+    pub(crate) command: Command,
+    /// Print nothing but what was asked for, and errors
+    #[arg(long, short, global = true)]
+    pub(crate) quiet: bool,
+}
+
+impl Args {
+    /// What was typed, and where it was; ends the program if that makes no sense.
+    pub(crate) fn typed() -> (Self, ArgMatches) {
+        let matches = Self::command().get_matches();
+        match Self::from_arg_matches(&matches) {
+            Ok(args) => (args, matches),
+            Err(error) => error.format(&mut Self::command()).exit(),
+        }
+    }
+
+    /// Reads what is named for the way to the servers: the API key, certificates.
+    pub(crate) fn authorise(&mut self, matches: &ArgMatches) -> Result<(), Failure> {
+        match self.command.way() {
+            Some((endpoints, access)) => access.authorise(endpoints, Access::is_about_tls(matches)),
+            None => Ok(()),
+        }
+    }
+}
+
+fn long_end(examples: &str) -> String {
+    format!("{examples}\n\n{EXIT_CODES}\n\nSet OMNI_ENDPOINT to name the server once and for all.")
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Turn text into speech
+    #[command(after_help = speak::EXAMPLES, after_long_help = format!("{}\n\n{EXIT_CODES}", speak::EXAMPLES))]
+    Speak(Speak),
+    /// Talk with a model that answers in text and speech
+    #[command(after_help = chat::EXAMPLES, after_long_help = format!("{}\n\n{EXIT_CODES}", chat::EXAMPLES))]
+    Chat(Chat),
+    /// List the voices
+    Voices(List),
+    /// List the models
+    Models(List),
+    /// Ask whether the server is ready
+    Health(Health),
+    /// Measure latency, speed and gaps under load
+    Bench(Box<Bench>),
+    /// Check everything between here and spoken audio, and say what to do about what is wrong
+    #[command(after_help = doctor::EXAMPLES, after_long_help = format!("{}\n\n{EXIT_CODES}", doctor::EXAMPLES))]
+    Doctor(Doctor),
+    /// Show what a server is doing: stages, queue, latencies, sessions
+    #[command(after_help = operator::EXAMPLES, after_long_help = format!("{}\n\n{EXIT_CODES}", operator::EXAMPLES))]
+    Stats(StatsArgs),
+    /// Watch a server at work, and steer it
+    #[command(after_help = operator::EXAMPLES, after_long_help = format!("{}\n\n{EXIT_CODES}", operator::EXAMPLES))]
+    Top(TopArgs),
+    /// Steer a server: its replicas, its sessions, its end
+    #[command(after_help = operator::EXAMPLES, after_long_help = format!("{}\n\n{EXIT_CODES}", operator::EXAMPLES))]
+    Admin(Admin),
+    /// Print a completion script for a shell
+    Completions {
+        /// For which shell
+        shell: clap_complete::Shell,
+    },
+    /// Print the manual page, or write a page of every command
+    Man {
+        /// A folder for the pages of all commands, for example ~/.local/share/man/man1
+        #[arg(value_name = "DIR")]
+        dir: Option<PathBuf>,
+    },
+}
+
+impl Command {
+    /// The servers that are called, and what they are called with.
+    fn way(&mut self) -> Option<(Vec<&mut Endpoint>, &Access)> {
+        let server = match self {
+            Self::Speak(speak) => &mut speak.server,
+            Self::Chat(chat) => &mut chat.server,
+            Self::Voices(list) | Self::Models(list) => &mut list.server,
+            Self::Health(health) => &mut health.server,
+            Self::Bench(bench) => return bench.way(),
+            Self::Doctor(doctor) => &mut doctor.server,
+            Self::Stats(stats) => return Some(stats.server.way()),
+            Self::Top(top) => return Some(top.server.way()),
+            Self::Admin(admin) => return Some(admin.command.server().way()),
+            Self::Completions { .. } | Self::Man { .. } => return None,
+        };
+        Some((vec![&mut server.endpoint], &server.access))
+    }
+}
+
+#[derive(Debug, ClapArgs)]
+pub(crate) struct List {
+    /// Print JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+    #[command(flatten)]
+    pub(crate) server: Server,
+    /// Give up after this long
+    #[arg(long, value_name = "TIME", default_value = "10s", value_parser = duration)]
+    pub(crate) timeout: Duration,
+}
+
+#[derive(Debug, ClapArgs)]
+pub(crate) struct Health {
+    /// One service, for example omni.v1.SpeechService [default: the server as a whole]
+    #[arg(long, value_name = "NAME", default_value = "", hide_default_value = true)]
+    pub(crate) service: String,
+    /// Wait until the server is ready
+    #[arg(long)]
+    pub(crate) wait: bool,
+    /// Wait or try for this long
+    #[arg(long, value_name = "TIME", default_value = "10s", value_parser = duration)]
+    pub(crate) timeout: Duration,
+    /// Print JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+    #[command(flatten)]
+    pub(crate) server: Server,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_arguments_are_consistent() {
+        Args::command().debug_assert();
+    }
+}

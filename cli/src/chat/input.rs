@@ -1,0 +1,249 @@
+//! Lines of a person at a terminal, with editing and history, or of a script.
+//!
+//! Lines are read on a thread of their own, one when it is asked for. That thread is never joined: nothing can wake it
+//! from a read, and it ends with the program.
+
+use std::fs::OpenOptions;
+use std::io::{self, BufRead as _, IsTerminal as _, Write as _};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::{env, thread};
+
+use rustix::termios::{OptionalActions, Termios, tcgetattr, tcsetattr};
+use rustyline::error::ReadlineError;
+use rustyline::history::MemHistory;
+use rustyline::{Behavior, Config, Editor};
+use tokio::sync::mpsc;
+
+use super::editing::Editing;
+use crate::failure::Failure;
+
+const PROMPT: &str = "> ";
+/// Longest line of a script in bytes.
+const MAX_LINE: usize = 1 << 20;
+
+/// What was read.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Line {
+    Text(String),
+    /// Ctrl-C at an empty prompt.
+    Interrupt,
+    /// Ctrl-C has taken away what was typed.
+    Cleared,
+    End,
+}
+
+/// The near end of the thread that reads.
+#[derive(Debug)]
+pub(super) struct Input {
+    ask: mpsc::Sender<()>,
+    lines: mpsc::Receiver<io::Result<Line>>,
+    /// A line was asked for that has not come yet.
+    asked: bool,
+    interactive: bool,
+    _screen: Option<Screen>,
+}
+
+impl Input {
+    /// Standard input, whatever it is.
+    pub(super) fn open() -> Result<Self, Failure> {
+        let interactive = io::stdin().is_terminal();
+        let mut screen = None;
+        let source = if interactive && can_edit() {
+            let reading = Arc::new(AtomicBool::new(false));
+            screen = Screen::of(&reading);
+            Source::Editor(Box::new(editor()?), reading)
+        } else {
+            Source::Plain(Plain {
+                prompt: interactive,
+                number: 0,
+            })
+        };
+        let (ask, asked) = mpsc::channel(1);
+        let (lines, receiver) = mpsc::channel(1);
+        thread::spawn(move || read_lines(source, asked, &lines));
+        Ok(Self {
+            ask,
+            lines: receiver,
+            asked: false,
+            interactive,
+            _screen: screen,
+        })
+    }
+
+    /// Whether a person types.
+    pub(super) fn interactive(&self) -> bool {
+        self.interactive
+    }
+
+    /// The next line. May be dropped and called again without losing it.
+    pub(super) async fn next(&mut self) -> Result<Line, Failure> {
+        if !self.asked {
+            self.asked = true;
+            // If the thread has ended, so have the lines.
+            let _ = self.ask.send(()).await;
+        }
+        let line = self.lines.recv().await;
+        self.asked = false;
+        line.unwrap_or(Ok(Line::End))
+            .map_err(|error| Failure::io("cannot read standard input", error))
+    }
+}
+
+/// Editing needs a terminal that can move its cursor, and a way to it past a standard output that is something else.
+fn can_edit() -> bool {
+    let capable = env::var("TERM").is_ok_and(|term| !["dumb", "cons25", "emacs"].contains(&term.as_str()));
+    capable && (io::stdout().is_terminal() || OpenOptions::new().write(true).open("/dev/tty").is_ok())
+}
+
+type LineEditor = Editor<Editing, MemHistory>;
+
+fn editor() -> Result<LineEditor, Failure> {
+    let behavior = match io::stdout().is_terminal() {
+        true => Behavior::Stdio,
+        false => Behavior::PreferTerm,
+    };
+    let config = Config::builder()
+        .auto_add_history(true)
+        .behavior(behavior)
+        .build();
+    let history = MemHistory::with_config(&config);
+    let mut editor = Editor::with_history(config, history)
+        .map_err(|error| Failure::io("cannot use the terminal", from_readline(error)))?;
+    editor.set_helper(Some(Editing::default()));
+    Ok(editor)
+}
+
+fn read_lines(mut source: Source, mut asked: mpsc::Receiver<()>, lines: &mpsc::Sender<io::Result<Line>>) {
+    while asked.blocking_recv().is_some() {
+        let line = source.read();
+        let over = matches!(line, Ok(Line::End) | Err(_));
+        if lines.blocking_send(line).is_err() || over {
+            return;
+        }
+    }
+}
+
+enum Source {
+    /// Tells whether it is reading just now.
+    Editor(Box<LineEditor>, Arc<AtomicBool>),
+    Plain(Plain),
+}
+
+impl Source {
+    fn read(&mut self) -> io::Result<Line> {
+        match self {
+            Self::Editor(editor, reading) => {
+                reading.store(true, Ordering::SeqCst);
+                let line = editor.readline(PROMPT);
+                reading.store(false, Ordering::SeqCst);
+                let typed = editor.helper().is_some_and(Editing::has_text);
+                match line {
+                    Ok(line) => Ok(Line::Text(line)),
+                    Err(ReadlineError::Interrupted) if typed => Ok(Line::Cleared),
+                    Err(ReadlineError::Interrupted) => Ok(Line::Interrupt),
+                    Err(ReadlineError::Eof) => Ok(Line::End),
+                    Err(error) => Err(from_readline(error)),
+                }
+            }
+            Self::Plain(plain) => plain.read(io::stdin().lock()),
+        }
+    }
+}
+
+fn from_readline(error: ReadlineError) -> io::Error {
+    match error {
+        ReadlineError::Io(error) => error,
+        other => io::Error::other(other.to_string()),
+    }
+}
+
+/// Lines as they are.
+struct Plain {
+    /// Somebody types, though without editing.
+    prompt: bool,
+    number: u64,
+}
+
+impl Plain {
+    fn read(&mut self, input: impl io::BufRead) -> io::Result<Line> {
+        if self.prompt {
+            let mut stderr = io::stderr().lock();
+            // A standard error that is gone is no reason to fail.
+            let _ = write!(stderr, "{PROMPT}").and_then(|()| stderr.flush());
+        }
+        self.number += 1;
+        let mut line = Vec::new();
+        input.take(MAX_LINE as u64 + 1).read_until(b'\n', &mut line)?;
+        let wrong = |what| {
+            let message = format!("line {} {what}", self.number);
+            Err(io::Error::new(io::ErrorKind::InvalidData, message))
+        };
+        match String::from_utf8(line) {
+            Ok(line) if line.is_empty() => Ok(Line::End),
+            Ok(line) if line.len() > MAX_LINE => wrong("is longer than a megabyte"),
+            Ok(line) => Ok(Line::Text(line)),
+            Err(_) => wrong("is not UTF-8 text"),
+        }
+    }
+}
+
+/// Gives the terminal back as it was, if the program ends while its editor reads.
+#[derive(Debug)]
+struct Screen {
+    original: Termios,
+    reading: Arc<AtomicBool>,
+}
+
+impl Screen {
+    fn of(reading: &Arc<AtomicBool>) -> Option<Self> {
+        Some(Self {
+            original: tcgetattr(io::stdin()).ok()?,
+            reading: reading.clone(),
+        })
+    }
+}
+
+impl Drop for Screen {
+    fn drop(&mut self) {
+        if self.reading.load(Ordering::SeqCst) {
+            // Nothing more can be done if this fails. The bytes end bracketed paste, which the editor began.
+            let _ = tcsetattr(io::stdin(), OptionalActions::Now, &self.original);
+            let _ = io::stderr().write_all(b"\x1b[?2004l\r\n");
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn plain() -> Plain {
+        Plain {
+            prompt: false,
+            number: 0,
+        }
+    }
+
+    #[test]
+    fn a_script_is_read_line_by_line_and_its_last_line_needs_no_end() {
+        let mut script = "One.\r\nTwo née €.\n\nThree.".as_bytes();
+        let mut plain = plain();
+        let mut lines = Vec::new();
+        while let Line::Text(line) = plain.read(&mut script).unwrap() {
+            lines.push(line);
+        }
+        assert_eq!(lines, ["One.\r\n", "Two née €.\n", "\n", "Three."]);
+    }
+
+    #[test]
+    fn lines_that_cannot_be_said_are_named() {
+        let mut plain = plain();
+        assert!(plain.read(&b"good\n"[..]).is_ok());
+        let error = plain.read(&b"\xFF\n"[..]).unwrap_err();
+        assert_eq!(error.to_string(), "line 2 is not UTF-8 text");
+        let long = vec![b'x'; MAX_LINE + 10];
+        let error = plain.read(&long[..]).unwrap_err();
+        assert_eq!(error.to_string(), "line 3 is longer than a megabyte");
+    }
+}

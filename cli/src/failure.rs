@@ -1,0 +1,242 @@
+//! Every way the program can fail: what is said about it and the exit code it gives. The one table of both.
+
+use std::fmt::Write as _;
+use std::io;
+use std::process::ExitCode;
+
+use omni_bench::BenchError;
+use omni_client::{ClientError, Code, Endpoint, FieldViolation, RpcError, TlsProblem, code_name};
+use serde_json::{Value, json};
+
+use super::ui::Ui;
+
+/// Exit code of a gRPC failure is this plus the gRPC code, as other gRPC tools do.
+const RPC_BASE: u8 = 64;
+
+/// Why the program did not do what it was asked.
+#[derive(Debug)]
+pub(crate) enum Failure {
+    /// Asked for something that makes no sense.
+    Usage(String),
+    /// The server, or the way to it.
+    Rpc(ClientError),
+    /// The server speaks TLS, and its address asks for none.
+    NeedsTls(Endpoint),
+    /// A file or a standard stream.
+    Io {
+        /// What could not be done.
+        what: String,
+        error: io::Error,
+    },
+    /// The reader of our output has gone: nobody is left to tell.
+    ReaderGone,
+    /// Stopped by a signal with this number, its work put in order.
+    Interrupted(u8),
+    /// The server answered that it does not serve.
+    NotServing(String),
+    /// Something that `doctor` looked at is wrong.
+    CheckFailed(String),
+    /// Some requests of a benchmark failed.
+    SomeFailed(String),
+    /// The person was told already.
+    Told(Box<Failure>),
+}
+
+impl Failure {
+    pub(crate) fn io(what: impl Into<String>, error: io::Error) -> Self {
+        Self::Io {
+            what: what.into(),
+            error,
+        }
+    }
+
+    /// Writing to `target` failed.
+    pub(crate) fn write(target: &str, error: io::Error) -> Self {
+        match error.kind() {
+            io::ErrorKind::BrokenPipe => Self::ReaderGone,
+            _ => Self::io(format!("cannot write {target}"), error),
+        }
+    }
+
+    /// Tells the person and gives the exit code.
+    pub(crate) fn report(&self, ui: &Ui) -> ExitCode {
+        self.tell(ui);
+        ExitCode::from(self.code())
+    }
+
+    /// Tells the person.
+    pub(crate) fn tell(&self, ui: &Ui) {
+        if let Some(text) = self.text() {
+            ui.error(&text);
+        }
+    }
+
+    /// For programs.
+    pub(crate) fn json(&self) -> Value {
+        let (code, reason) = match self {
+            Self::Rpc(ClientError::Rpc(rpc)) => (Some(code_name(rpc.code)), Some(rpc.reason.as_str())),
+            Self::Rpc(error) => (Some(code_name(error.code())), None),
+            Self::NeedsTls(_) => (Some(code_name(Code::Unavailable)), None),
+            _ => (None, None),
+        };
+        let message = match self {
+            Self::Interrupted(signal) => format!("interrupted by signal {signal}"),
+            other => other.text().unwrap_or_default(),
+        };
+        json!({ "exit_code": self.code(), "message": message, "code": code, "reason": reason })
+    }
+
+    fn code(&self) -> u8 {
+        match self {
+            Self::ReaderGone => 0,
+            Self::NotServing(_) | Self::CheckFailed(_) => 1,
+            Self::Usage(_) => 2,
+            Self::SomeFailed(_) => 3,
+            Self::Io { .. } => 4,
+            Self::Rpc(error) => RPC_BASE + error.code() as u8,
+            Self::NeedsTls(_) => RPC_BASE + Code::Unavailable as u8,
+            Self::Interrupted(signal) => 128 + signal,
+            Self::Told(failure) => failure.code(),
+        }
+    }
+
+    /// What went wrong and what to do about it; later lines are details.
+    pub(crate) fn text(&self) -> Option<String> {
+        match self {
+            Self::ReaderGone | Self::Interrupted(_) | Self::Told(_) => None,
+            Self::Usage(text) | Self::NotServing(text) | Self::CheckFailed(text) | Self::SomeFailed(text) => {
+                Some(text.clone())
+            }
+            Self::Io { what, error } => Some(format!("{what}: {error}")),
+            Self::NeedsTls(endpoint) => {
+                let encrypted = endpoint.to_string().replacen("http://", "https://", 1);
+                Some(format!(
+                    "{endpoint} speaks TLS, and the address asks for none\n  name it {encrypted}"
+                ))
+            }
+            Self::Rpc(error) => Some(rpc_text(error)),
+        }
+    }
+
+    /// What a person can do about it, if it is the server's or on the way to it.
+    pub(crate) fn advice(&self) -> Option<&'static str> {
+        match self {
+            Self::Rpc(error) => advice(error),
+            _ => None,
+        }
+    }
+}
+
+impl From<ClientError> for Failure {
+    fn from(error: ClientError) -> Self {
+        Self::Rpc(error)
+    }
+}
+
+impl From<BenchError> for Failure {
+    fn from(error: BenchError) -> Self {
+        match error {
+            BenchError::Client(error) => Self::Rpc(error),
+            BenchError::Stream(error) => Self::io("a stream of the benchmark died", error.into()),
+            BenchError::Read { path, error } => Self::io(format!("cannot read {}", path.display()), error),
+            BenchError::Write { path, error } => Self::write(&path.display().to_string(), error),
+            error @ (BenchError::NoReport { .. } | BenchError::NothingInCommon) => {
+                Self::Usage(error.to_string())
+            }
+        }
+    }
+}
+
+fn rpc_text(error: &ClientError) -> String {
+    let mut text = match error {
+        // The server speaks of headers, as it must; here there are arguments.
+        ClientError::Rpc(rpc) if rpc.reason == "API_KEY_MISSING" => {
+            let message = "the server asks for an API key, and none is sent".to_owned();
+            RpcError {
+                message,
+                ..RpcError::clone(rpc)
+            }
+            .to_string()
+        }
+        error => error.to_string(),
+    };
+    if let ClientError::Rpc(rpc) = error {
+        add_details(&mut text, rpc);
+    }
+    if let Some(advice) = advice(error) {
+        let _ = write!(text, "\n  {advice}");
+    }
+    text
+}
+
+fn add_details(text: &mut String, error: &RpcError) {
+    // One that says only what the message says is said already.
+    let said = |violation: &&FieldViolation| error.message.contains(&violation.description);
+    for violation in error.violations.iter().filter(|violation| !said(violation)) {
+        let _ = write!(text, "\n  {}: {}", violation.field, violation.description);
+    }
+    for (key, value) in &error.metadata {
+        let _ = write!(text, "\n  {key}: {value}");
+    }
+    if let Some(delay) = error.retry_after {
+        let _ = write!(text, "\n  try again in {:.1} s", delay.as_secs_f64());
+    }
+    if !error.request_id.is_empty() {
+        let _ = write!(text, "\n  request id: {}", error.request_id);
+    }
+}
+
+/// What a person can do about a connection that is not encrypted.
+pub(crate) fn tls_advice(problem: TlsProblem) -> &'static str {
+    match problem {
+        TlsProblem::UnknownAuthority => {
+            "if you trust it, name the authority's certificate with --tls-ca or OMNI_TLS_CA"
+        }
+        TlsProblem::WrongName => {
+            "name the server as its certificate does; if it is the right one, --tls-server-name says what to expect"
+        }
+        TlsProblem::Expired => "the server needs a new certificate; is this machine's clock right?",
+        TlsProblem::NotYetValid => "is this machine's clock right?",
+        TlsProblem::NotTls => "without encryption its address begins with http://; is it the right port?",
+        TlsProblem::CertificateRequired => "name yours and its key with --tls-cert and --tls-key",
+        TlsProblem::CertificateRefused => {
+            "--tls-cert must name one that the server's --tls-client-ca has signed, and that has not expired"
+        }
+        TlsProblem::NoHttp2 => "is it an Omni server, or a proxy that passes gRPC on?",
+        _ => "see the server's log, with --log-level debug",
+    }
+}
+
+/// What a person can do about it.
+fn advice(error: &ClientError) -> Option<&'static str> {
+    let rpc = match error {
+        ClientError::Unreachable { .. } => {
+            return Some(
+                "start a server with `omni-server`, or name another with --endpoint or OMNI_ENDPOINT",
+            );
+        }
+        ClientError::Tls { problem, .. } => return Some(tls_advice(*problem)),
+        ClientError::Lost { .. } => return Some("the server went away; see its log"),
+        ClientError::Protocol { .. } => return Some("do client and server have the same version?"),
+        ClientError::Rpc(rpc) => rpc,
+    };
+    match (rpc.reason.as_str(), rpc.code) {
+        ("VOICE_NOT_FOUND", _) => Some("`omni-client voices` lists the voices"),
+        ("MODEL_NOT_FOUND", _) => Some("`omni-client models` lists the models"),
+        ("TEXT_TOO_LONG", _) => Some("speak it in several parts"),
+        ("CONTEXT_TOO_LONG", _) => Some("begin a new conversation: in a script or at the prompt with /clear"),
+        ("MODEL_LOADING", _) => Some("`omni-client health --wait` waits until the server is ready"),
+        ("SESSION_NOT_FOUND" | "STAGE_NOT_FOUND" | "REPLICA_NOT_FOUND", _) => {
+            Some("`omni-client stats` shows what there is")
+        }
+        (_, Code::Unauthenticated) => Some(
+            "--api-key-file names a file with the key, or OMNI_API_KEY holds the key itself; `omni-server new-key` makes one",
+        ),
+        ("SCOPE_MISSING", _) => Some("another key opens this; `omni-server new-key` makes keys"),
+        (_, Code::DeadlineExceeded) => Some("--timeout gives it more time"),
+        (_, Code::ResourceExhausted) if rpc.retry_after.is_none() => Some("try again later"),
+        (_, Code::Unimplemented) => Some("is this an Omni server, and of this client's version?"),
+        (_, Code::Internal | Code::Unknown | Code::DataLoss) => Some("a fault of the server; see its log"),
+        _ => None,
+    }
+}

@@ -1,0 +1,227 @@
+//! A soak: callers of every kind at once for as long as somebody likes, well behaved and not, and what must be left of them: nothing.
+//!
+//! In: where a server is, and how much. Out: a [`Report`]: what every kind of caller came to, which of them found a rule broken, and
+//! what the server holds before and after. Callers draw what they do from one seed; how they meet is up to the machine. Every stream
+//! of `Speak` and `Converse` is judged by [`check`](omni_tests::check) and [`check_chat`](omni_tests::check_chat), as in the tests.
+
+mod callers;
+mod held;
+mod https;
+mod report;
+mod rude;
+mod speakers;
+mod talkers;
+
+use std::net::SocketAddr;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use omni_tests::Dice;
+
+use crate::line::Line;
+use callers::{KINDS, Kind, Visit};
+pub use held::Held;
+pub(crate) use held::resident;
+pub use report::Report;
+use report::{Fault, Tally};
+
+/// Longer than any caller stays; whoever does is stuck.
+const PATIENCE: Duration = Duration::from_secs(180);
+/// How long a server may take to be as it was when all have gone: threads for blocking work wait ten seconds for more of it.
+const SETTLING: Duration = Duration::from_secs(60);
+/// Between two looks at memory under load.
+const LOOK: Duration = Duration::from_secs(5);
+/// Calls of one connection before it is closed and another opened.
+const CALLS_PER_LINE: u64 = 16;
+
+/// What a server must be started with for a soak: bounds low enough to be met, and few KV blocks, which are memory from the start
+/// on.
+pub const SERVER_ARGS: [&str; 16] = [
+    "--listen",
+    "127.0.0.1:0",
+    "--metrics-listen",
+    "127.0.0.1:0",
+    "--idle-timeout",
+    "6s",
+    "--stall-timeout",
+    "10s",
+    "--max-active",
+    "32",
+    "--max-waiting",
+    "32",
+    "--set",
+    "stages.thinker.kv.blocks=512",
+    "--set",
+    "stages.talker.kv.blocks=512",
+];
+
+/// Where the server is.
+#[derive(Debug, Clone, Copy)]
+pub struct Target {
+    /// Of its services.
+    pub address: SocketAddr,
+    /// Of its metrics.
+    pub metrics: SocketAddr,
+    /// Its process.
+    pub process: u32,
+}
+
+/// How much.
+#[derive(Debug, Clone, Copy)]
+pub struct Plan {
+    /// Of what is drawn by chance.
+    pub seed: u64,
+    /// Callers who are busy at the same time. Half as many again are mostly silent.
+    pub streams: u64,
+    /// Load before the first look, so that what is allocated once is there.
+    pub warmup: Duration,
+    /// Load between the two looks.
+    pub time: Duration,
+    /// What memory may have grown by between the two.
+    pub allowance: u64,
+}
+
+/// What all callers share.
+#[derive(Debug)]
+struct Shared {
+    target: Target,
+    model: String,
+    until: Instant,
+    tally: Mutex<Tally>,
+}
+
+/// Soaks a server. `progress` hears what is done.
+///
+/// # Errors
+/// If the server cannot be reached or looked at; what is wrong with a server that can is in the report.
+pub async fn soak(target: Target, plan: Plan, progress: impl Fn(&str)) -> anyhow::Result<Report> {
+    let model = https::model(target.address).await?;
+    let dice = Dice::new(plan.seed);
+    progress(&format!("warming up for {:?}", plan.warmup));
+    let (mut tally, _) = load(target, &model, plan, plan.warmup, &dice.part(1)).await;
+    let before = Held::settled(target, None, 0, SETTLING).await?;
+    progress(&format!("under load for {:?}", plan.time));
+    let (more, peak) = load(target, &model, plan, plan.time, &dice.part(2)).await;
+    tally.join(more);
+    progress("waiting until everything is as it was");
+    let after = Held::settled(target, Some(&before), plan.allowance, SETTLING).await?;
+    Ok(Report::new(plan, tally, before, after, peak))
+}
+
+/// All callers for `time`. Gives what they came to, and the most memory seen meanwhile, in bytes.
+async fn load(target: Target, model: &str, plan: Plan, time: Duration, dice: &Dice) -> (Tally, u64) {
+    let shared = Arc::new(Shared {
+        target,
+        model: model.to_owned(),
+        until: Instant::now() + time,
+        tally: Mutex::default(),
+    });
+    let mut callers = tokio::task::JoinSet::new();
+    for caller in 0..plan.streams {
+        callers.spawn(busy(Arc::clone(&shared), dice.part(caller)));
+    }
+    for caller in plan.streams..plan.streams + plan.streams.div_ceil(2) {
+        callers.spawn(silent(Arc::clone(&shared), dice.part(caller)));
+    }
+    let mut peak = 0;
+    let mut look = tokio::time::interval(LOOK);
+    loop {
+        tokio::select! {
+            ended = callers.join_next() => match ended {
+                Some(ended) => ended.expect("callers catch what visits find"),
+                None => break,
+            },
+            _ = look.tick() => peak = peak.max(held::resident(target.process).unwrap_or(0)),
+        }
+    }
+    let tally = std::mem::take(&mut *shared.tally.lock().unwrap_or_else(PoisonError::into_inner));
+    (tally, peak)
+}
+
+/// One visit after the other, by connections that are used several times.
+async fn busy(shared: Arc<Shared>, mut dice: Dice) {
+    let weights: u64 = KINDS.iter().map(|kind| kind.weight).sum();
+    let mut line = None;
+    while Instant::now() < shared.until {
+        let mut at = dice.below(weights);
+        let kind = KINDS.iter().find(|kind| {
+            let here = at < kind.weight;
+            at = at.saturating_sub(kind.weight);
+            here
+        });
+        let kind = kind.expect("it is below the sum");
+        if dice.one_in(CALLS_PER_LINE) {
+            line = None;
+        }
+        line = visit(&shared, kind, line, &mut dice).await;
+    }
+}
+
+/// Sessions in which mostly nothing happens.
+async fn silent(shared: Arc<Shared>, mut dice: Dice) {
+    while Instant::now() < shared.until {
+        visit(&shared, &callers::IDLE, None, &mut dice).await;
+    }
+}
+
+/// One visit; gives the connection back if it can be used again.
+async fn visit(
+    shared: &Arc<Shared>,
+    kind: &'static Kind,
+    line: Option<Line>,
+    dice: &mut Dice,
+) -> Option<Line> {
+    // The caller's own, whatever the others do meanwhile: the same seed is the same visits.
+    let (shared, own) = (Arc::clone(shared), dice.part(0));
+    let tally = Arc::clone(&shared);
+    dice.roll();
+    let work = tokio::spawn(async move {
+        let line = match line {
+            Some(line) => line,
+            None => Line::open(shared.target.address)
+                .await
+                .expect("the server listens"),
+        };
+        let mut visit = Visit {
+            target: shared.target,
+            model: shared.model.clone(),
+            line: Some(line),
+            dice: own,
+        };
+        let came = (kind.call)(&mut visit).await;
+        (came, visit.line)
+    });
+    let stop = work.abort_handle();
+    let (came, line) = match tokio::time::timeout(PATIENCE, work).await {
+        Ok(Ok((came, line))) => (Ok(came), line),
+        Ok(Err(broken)) => (Err(message(broken)), None),
+        Err(_) => {
+            stop.abort();
+            (Err(format!("is not over after {PATIENCE:?}")), None)
+        }
+    };
+    let mut tally = tally.tally.lock().unwrap_or_else(PoisonError::into_inner);
+    match came {
+        Ok(came) => tally.came(kind.name, &came),
+        Err(what) => tally.fault(Fault {
+            kind: kind.name,
+            what,
+        }),
+    }
+    line
+}
+
+/// What an assertion said.
+fn message(broken: tokio::task::JoinError) -> String {
+    match broken.try_into_panic() {
+        Ok(panic) => match panic.downcast::<String>() {
+            Ok(text) => *text,
+            Err(panic) => panic
+                .downcast_ref::<&str>()
+                .copied()
+                .unwrap_or("a panic without words")
+                .to_owned(),
+        },
+        Err(error) => error.to_string(),
+    }
+}

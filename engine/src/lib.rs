@@ -8,6 +8,7 @@ mod ar;
 mod blocks;
 mod chunk;
 mod content;
+mod graph;
 mod ids;
 mod model;
 mod oneshot;
@@ -19,6 +20,7 @@ pub use ar::{
 };
 pub use chunk::{ChunkConfig, ChunkEngine, ChunkEvent, ChunkReport, ChunkStats, OpenError, StreamOptions};
 pub use content::{CacheSalt, ContentKey};
+pub use graph::{Delivery, GraphError, PayloadKind, Port, StageEdge, StageGraph, StageKind, StageNode};
 pub use ids::{BlockId, SeqId, Stamp};
 pub use model::{
     ArModel, ChunkBounds, ChunkModel, CodecFrame, Decoded, KvSpec, ModelError, OneShotModel, Sampled, SeqStep,

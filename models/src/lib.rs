@@ -24,6 +24,7 @@ pub mod testing;
 mod thinker;
 mod thinker_model;
 mod tokenizer;
+mod topology;
 
 pub use audio_encoder::{AUDIO_SAMPLE_RATE, AudioEncoder, AudioError};
 pub use backend::{GpuFigures, TellFallback};
@@ -39,3 +40,4 @@ pub use talker::{KvOptions, Talker, TalkerRequest, UserRow};
 pub use thinker::{HiddenRows, PromptPiece, Thinker, ThinkerRequest, ThinkerToken};
 pub use thinker_model::{ThinkerLimits, ThinkerModel};
 pub use tokenizer::{TextDecoder, TokenizeError, Tokenizer};
+pub use topology::{CODE2WAV, ENCODER, FAMILIES, GRAPHS, QWEN3_OMNI, TALKER, THINKER};

@@ -183,9 +183,10 @@ impl RawConfig {
             probe,
         };
         // Before the others: what is said of one stage counts more.
-        let weights = self.weights.iter().flat_map(|weights| {
-            ["talker", "thinker"].map(|stage| format!("stages.{stage}.weights={weights}"))
-        });
+        let weights = self
+            .weights
+            .iter()
+            .flat_map(|weights| deploy::all_weights(weights));
         let sets: Vec<_> = weights.chain(self.set.iter().cloned()).collect();
         let deploy = deploy::resolve(self.deploy.as_deref(), &sets, given);
         match (deploy, metrics, traces) {
@@ -412,8 +413,8 @@ mod tests {
             "stages.thinker.weights=auto",
         ];
         let (config, _) = raw(&args).resolve_on(&probe).unwrap();
-        assert_eq!(config.deploy.talker.stage.weights, deploy::Weights::Int8);
-        assert_eq!(config.deploy.thinker.stage.weights, deploy::Weights::Auto);
+        assert_eq!(config.deploy.ar("talker").stage.weights, deploy::Weights::Int8);
+        assert_eq!(config.deploy.ar("thinker").stage.weights, deploy::Weights::Auto);
     }
 
     #[test]
@@ -426,13 +427,13 @@ mod tests {
         let on = |args: &[&str], probe: Probe<'_>| raw(args).resolve_on(probe).map(|(config, _)| config);
         let gpu = on(&[], &probe).unwrap();
         assert_eq!((gpu.device.device, gpu.max_active), (Device::Cuda(0), 64));
-        assert_eq!(gpu.deploy.talker.stage.device(0), Device::Cuda(0));
+        assert_eq!(gpu.deploy.ar("talker").stage.device(0), Device::Cuda(0));
         let cpu = on(&["--device", "cpu"], &probe).unwrap();
         assert_eq!(
             (cpu.device.device, cpu.max_active),
             (Device::Cpu, Device::Cpu.max_active())
         );
-        assert_eq!(cpu.deploy.talker.stage.device(0), Device::Cpu);
+        assert_eq!(cpu.deploy.ar("talker").stage.device(0), Device::Cpu);
         let none = |_| Err("there is no driver".to_owned());
         let without = on(&[], &none).unwrap();
         assert_eq!(
@@ -442,7 +443,7 @@ mod tests {
         let ConfigError(problems) = on(&["--device", "cuda:1"], &probe).unwrap_err();
         assert_eq!(problems, ["--device cuda:1 was asked for, but there is one"]);
         let few = on(&["--max-active", "3"], &probe).unwrap();
-        assert_eq!((few.max_active, few.deploy.talker.max_num_seqs), (3, 6));
+        assert_eq!((few.max_active, few.deploy.ar("talker").max_num_seqs), (3, 6));
     }
 
     /// What is said about one flag with this value.

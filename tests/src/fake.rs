@@ -16,7 +16,9 @@ use std::time::Duration;
 use omni_audio::{SampleRate, SamplesPerFrame};
 use omni_engine::{
     ArModel, ChunkBounds, ChunkModel, CodecFrame, Decoded, KvSpec, ModelError, Sampled, SeqId, SeqStep,
+    StageGraph, StageKind,
 };
+use omni_models::QWEN3_OMNI;
 use omni_server::stage::{
     BackendError, ChatInfo, ChatMessage, ContextRow, Detokenizer, Hearing, Prompt, PromptError, ReplicaId,
     Sampling, SpeechBackend, SpeechInfo, TalkerRequest, Terms, ThinkerRequest, VoiceInfo, Voicing,
@@ -231,6 +233,14 @@ impl SpeechBackend for FakeSpeech {
     type Code2Wav = FakeCode2Wav;
     type Thinker = FakeThinker;
     type Encoder = FakeEncoder;
+
+    fn graph(&self) -> StageGraph {
+        match (self.script.speech_only, self.script.hears) {
+            (true, _) => QWEN3_OMNI.speech_only(),
+            (false, true) => QWEN3_OMNI.clone(),
+            (false, false) => QWEN3_OMNI.only(|stage| stage.kind != StageKind::OneShot),
+        }
+    }
 
     fn info(&self) -> &SpeechInfo {
         self.script.info.pass();

@@ -3,11 +3,11 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use omni_engine::OneShotConfig;
+use omni_engine::{OneShotConfig, PayloadKind, Port, StageGraph};
 
 use super::model::{ModelStart, ar_config, sampling};
 use super::stage_process;
-use crate::config::deploy::{ArStage, Deploy, OneShotStage, Placement};
+use crate::config::deploy::{ArStage, OneShotStage, Placement};
 use crate::orchestrator::ChatPath;
 use crate::stage::{
     Changes, ChatInfo, ChatMessage, Detokenizer, EncoderJob, EncoderLimits, SpeechBackend, StagePool,
@@ -22,44 +22,54 @@ impl ModelStart {
     fn encoder<B: SpeechBackend>(
         &self,
         backend: &Arc<B>,
+        stage: &'static str,
         changes: &Changes,
     ) -> anyhow::Result<StagePool<EncoderJob>> {
-        let deploy = &self.config.deploy.encoder;
+        let deploy = self.config.deploy.one_shot(stage);
         let limits = encoder_limits(deploy, self.config.max_active);
         let (model, clock) = (Arc::clone(backend), self.clock);
         let make = Box::new(move |seat| encoder_stage(Arc::clone(&model), limits, seat, clock));
-        self.pool("encoder", make, &deploy.stage, changes)
+        self.pool(stage, make, changes)
     }
 
     /// The thinker of `backend`, running, or why there is none.
     pub(super) fn chat<B: SpeechBackend>(
         &self,
         backend: &Arc<B>,
+        graph: &StageGraph,
         changes: &Changes,
     ) -> anyhow::Result<Result<ChatPath, String>> {
-        let (deploy, answers) = (&self.config.deploy.thinker, self.config.deploy.answers);
-        let info = match backend.chat() {
-            Ok(info) => Arc::new(ChatInfo {
-                default_sampling: sampling(deploy).or(info.default_sampling),
-                max_context: thinker_context(&info, deploy),
-                ..info
-            }),
+        let answers = graph.answers().ok_or("its graph has no stage that answers");
+        let (stage, info) = match answers
+            .map_err(str::to_owned)
+            .and_then(|stage| Ok((stage.name, backend.chat()?)))
+        {
+            Ok(found) => found,
             Err(why) => {
                 tracing::info!(why, "the model holds no conversations");
                 return Ok(Err(why));
             }
         };
-        let limits = thinker_limits(&self.config.deploy, self.config.max_active);
+        let deploy = self.config.deploy.ar(stage);
+        let info = Arc::new(ChatInfo {
+            default_sampling: sampling(deploy).or(info.default_sampling),
+            max_context: thinker_context(&info, deploy),
+            ..info
+        });
+        let limits = thinker_limits(deploy, self.config.max_active);
         let (model, clock) = (Arc::clone(backend), self.clock);
         let make = match deploy.stage.placement {
             Placement::Thread => Box::new(move |seat| thinker_stage(Arc::clone(&model), limits, seat, clock)),
             Placement::Process => stage_process::replicas(&self.config, clock)?,
         };
-        let thinker = self.pool("thinker", make, &deploy.stage, changes)?;
-        let encoder = match info.hearing {
-            Some(_) => Some(self.encoder(backend, changes)?),
+        let thinker = self.pool(stage, make, changes)?;
+        let encoder = match graph.encoder(stage) {
+            Some(encoder) => Some(self.encoder(backend, encoder.name, changes)?),
             None => None,
         };
+        // A session stands for the stage that takes the answer's text from it.
+        let mut readers = graph.readers(Port::Stage(stage), PayloadKind::Text);
+        let stall = readers.find_map(|reader| self.config.deploy.stage(reader.name).upstream_stall);
         let (reader, writer) = (Arc::clone(backend), Arc::clone(backend));
         Ok(Ok(ChatPath {
             info,
@@ -68,8 +78,8 @@ impl ModelStart {
             thinker,
             encoder,
             tokens: deploy.output_capacity,
-            stall: self.config.deploy.patience.thinker,
-            shared_prefixes: answers.shared_prefixes,
+            stall: stall.unwrap_or(Duration::MAX),
+            shared_prefixes: deploy.shares_with_all,
         }))
     }
 }
@@ -96,10 +106,10 @@ fn encoder_limits(stage: &OneShotStage, max_active: usize) -> EncoderLimits {
 }
 
 /// How a thinker is run.
-pub(super) fn thinker_limits(deploy: &Deploy, max_active: usize) -> ThinkerLimits {
+pub(super) fn thinker_limits(deploy: &ArStage, max_active: usize) -> ThinkerLimits {
     ThinkerLimits {
         mailbox: 4 * max_active + 16,
-        engine: ar_config(&deploy.thinker),
-        repetition: deploy.answers.repetition,
+        engine: ar_config(deploy),
+        repetition: deploy.repetition,
     }
 }

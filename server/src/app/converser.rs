@@ -7,8 +7,8 @@ use std::time::Duration;
 use anyhow::Context as _;
 use omni_audio::{SampleRate, Samples};
 use omni_models::{
-    AUDIO_SAMPLE_RATE, AudioEncoder, ChatError, ChatTemplate, HiddenRows, KvOptions, LoadError, Message,
-    MessagePart, TextDecoder, TextSampling, Thinker, ThinkerModel, ThinkerToken, UserRow,
+    AUDIO_SAMPLE_RATE, AudioEncoder, ChatError, ChatTemplate, ENCODER, HiddenRows, KvOptions, LoadError,
+    Message, MessagePart, THINKER, TextDecoder, TextSampling, Thinker, ThinkerModel, ThinkerToken, UserRow,
 };
 
 use super::card::{Card, CardChat};
@@ -61,7 +61,7 @@ impl Converser {
         let template = model
             .chat_template()
             .context("the chat template cannot be used")?;
-        let sites = duty.sites("thinker", &deploy.thinker.stage).into_iter();
+        let sites = duty.sites(THINKER, deploy).into_iter();
         let placed = sites.filter_map(|site| Some((site, fleet.at(site)?)));
         let read = placed.map(|(site, model)| Ok((site, model.load_thinker()?)));
         let thinkers = read
@@ -69,11 +69,11 @@ impl Converser {
             .context("the thinker cannot be loaded")?;
         let ears = match card {
             Some(CardChat { hears: false, .. }) => BTreeMap::new(),
-            _ => ears(fleet, duty.sites("encoder", &deploy.encoder.stage))?,
+            _ => ears(fleet, duty.sites(ENCODER, deploy))?,
         };
         let limits = model.thinker_limits()?;
-        let format = dtype(deploy.thinker.stage.dtype);
-        let kv = kv(&deploy.thinker, model.thinker_kv_position_bytes(format)?)?;
+        let format = dtype(deploy.stage(THINKER).dtype);
+        let kv = kv(deploy.ar(THINKER), model.thinker_kv_position_bytes(format)?)?;
         let trained = card.and_then(|chat| chat.max_context_tokens).unwrap_or(u32::MAX);
         let defaults = model.defaults();
         let info = ChatInfo {

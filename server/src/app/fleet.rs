@@ -5,7 +5,9 @@ use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use anyhow::Context as _;
-use omni_models::{CheckpointSource, DType, Kernels, LoadOptions, Parts, SpeechModel};
+use omni_models::{
+    CODE2WAV, CheckpointSource, DType, Kernels, LoadOptions, Parts, QWEN3_OMNI, SpeechModel, TALKER,
+};
 
 use crate::config::Device;
 use crate::config::deploy::{Deploy, Dtype, Placement, Stage, Weights};
@@ -30,10 +32,11 @@ pub(super) enum Duty {
 
 impl Duty {
     /// Where it computes the stage of that name.
-    pub(super) fn sites(self, name: &str, stage: &Stage) -> Vec<Site> {
+    pub(super) fn sites(self, name: &str, deploy: &Deploy) -> Vec<Site> {
+        let stage = deploy.stage(name);
         let mut sites: Vec<_> = match self {
             Self::Server { speech_only } => {
-                let left_out = speech_only && matches!(name, "thinker" | "encoder");
+                let left_out = speech_only && QWEN3_OMNI.speech_only().stage(name).is_none();
                 match stage.placement {
                     Placement::Thread if !left_out => (0..).take(stage.devices.len()).collect(),
                     _ => Vec::new(),
@@ -54,7 +57,7 @@ impl Duty {
     pub(super) fn converses(self) -> bool {
         match self {
             Self::Server { speech_only } => !speech_only,
-            Self::Stage { stage, .. } => stage == "thinker",
+            Self::Stage { stage, .. } => QWEN3_OMNI.answers().is_some_and(|node| node.name == stage),
         }
     }
 }
@@ -141,20 +144,18 @@ impl Fleet {
             talker: false,
             code2wav: false,
         };
-        let sites = |name, stage| duty.sites(name, stage);
         let mut wanted: BTreeMap<Site, Parts> = BTreeMap::new();
-        for site in sites("talker", &deploy.talker.stage) {
-            wanted.entry(site).or_insert(NOTHING).talker = true;
-        }
-        for site in sites("code2wav", &deploy.code2wav.stage) {
-            wanted.entry(site).or_insert(NOTHING).code2wav = true;
-        }
-        if duty.converses() {
-            for site in sites("thinker", &deploy.thinker.stage) {
-                wanted.entry(site).or_insert(NOTHING);
+        let speech = QWEN3_OMNI.speech_only();
+        for stage in &*QWEN3_OMNI.stages {
+            // The others are read with what converses, from a model that is there.
+            let speaks = speech.stage(stage.name).is_some();
+            if !speaks && !duty.converses() {
+                continue;
             }
-            for site in sites("encoder", &deploy.encoder.stage) {
-                wanted.entry(site).or_insert(NOTHING);
+            for site in duty.sites(stage.name, deploy) {
+                let parts = wanted.entry(site).or_insert(NOTHING);
+                parts.talker |= stage.name == TALKER;
+                parts.code2wav |= stage.name == CODE2WAV;
             }
         }
         if wanted.is_empty() {

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use anyhow::Context as _;
-use omni_engine::{ArConfig, ChunkConfig};
+use anyhow::{Context as _, bail};
+use omni_engine::{ArConfig, ChunkConfig, StageGraph};
 
 use super::chat::thinker_context;
 use super::loading;
@@ -64,11 +64,12 @@ impl ModelStart {
     fn stages<B: SpeechBackend>(&self, backend: Arc<B>) -> anyhow::Result<Pipeline> {
         let deploy = &self.config.deploy;
         let mut info = backend.info().clone();
-        let sampling = sampling(&deploy.talker);
+        let (graph, speech) = (backend.graph(), SpeechStages::of(&backend.graph())?);
+        let sampling = sampling(deploy.ar(speech.talker));
         info.default_sampling = sampling.or(info.default_sampling);
         info.max_context = info
             .max_context
-            .min(deploy.talker.max_model_len.unwrap_or(u32::MAX));
+            .min(deploy.ar(speech.talker).max_model_len.unwrap_or(u32::MAX));
         info.terms = Terms {
             aliases: deploy.model_aliases.clone(),
             strict: self.config.strict,
@@ -76,50 +77,38 @@ impl ModelStart {
         let info = Arc::new(info);
         let max_active = self.config.max_active;
 
-        // Their places are their ids in metrics, which dashboards know: the one that not every model has comes last.
-        let all: &[(_, &[_], _)] = &[
-            ("thinker", &deploy.thinker.stage),
-            ("talker", &deploy.talker.stage),
-            ("code2wav", &deploy.code2wav.stage),
-            ("encoder", &deploy.encoder.stage),
-        ]
-        .map(|(name, stage)| (name, stage.devices.as_slice(), stage.replicas));
         // All stages share the bounds of their token histograms, which have to do for the longest sequences among them.
-        let (stages, longest) = match backend.chat() {
-            Ok(chat) => {
-                let thinker = thinker_context(&chat, &deploy.thinker);
-                let stages = if chat.hearing.is_some() { all } else { &all[..3] };
-                (stages, thinker.max(info.max_context))
-            }
-            Err(_) => (&all[1..3], info.max_context),
+        let longest = match (backend.chat(), graph.answers()) {
+            (Ok(chat), Some(stage)) => thinker_context(&chat, deploy.ar(stage.name)).max(info.max_context),
+            _ => info.max_context,
         };
         let computing = Arc::clone(&backend);
         self.observer
-            .model(&info, stages, longest, move || computing.devices());
+            .model(&info, &graph, deploy, longest, move || computing.devices());
         let changes = Changes::default();
-        let limits = talker_limits(deploy, max_active);
+        let limits = talker_limits(deploy, speech.talker, max_active);
         let (model, clock) = (Arc::clone(&backend), self.clock);
-        let make = match deploy.talker.stage.placement {
+        let make = match deploy.stage(speech.talker).placement {
             Placement::Thread => Box::new(move |seat| talker_stage(Arc::clone(&model), limits, seat, clock)),
             Placement::Process => stage_process::replicas(&self.config, clock)?,
         };
-        let talker = self.pool("talker", make, &deploy.talker.stage, &changes)?;
+        let talker = self.pool(speech.talker, make, &changes)?;
 
-        let limits = code2wav_limits(deploy, &info, max_active);
+        let limits = code2wav_limits(deploy, speech.code2wav, &info, max_active);
         let model = Arc::clone(&backend);
-        let make = match deploy.code2wav.stage.placement {
+        let make = match deploy.stage(speech.code2wav).placement {
             Placement::Thread => {
                 Box::new(move |seat| code2wav_stage(Arc::clone(&model), limits.clone(), seat, clock))
             }
             Placement::Process => stage_process::replicas(&self.config, clock)?,
         };
-        let code2wav = self.pool("code2wav", make, &deploy.code2wav.stage, &changes)?;
+        let code2wav = self.pool(speech.code2wav, make, &changes)?;
 
-        let chat = self.chat(&backend, &changes)?;
+        let chat = self.chat(&backend, &graph, &changes)?;
         let encode: TextEncoder = Arc::new(move |text| backend.encode(text));
         let edges = EdgeLimits {
             token_batches: TOKEN_BATCHES,
-            frames: deploy.talker.output_capacity,
+            frames: deploy.ar(speech.talker).output_capacity,
             audio: self.config.max_buffered_audio,
         };
         Ok(Pipeline {
@@ -143,9 +132,9 @@ impl ModelStart {
         &self,
         stage: &'static str,
         make: MakeReplica<J>,
-        deploy: &Stage,
         changes: &Changes,
     ) -> anyhow::Result<StagePool<J>> {
+        let deploy = self.config.deploy.stage(stage);
         let tasks = Arc::clone(&self.tasks);
         let start: StartThread = match deploy.placement {
             Placement::Thread => Arc::new(move |name, body| {
@@ -188,20 +177,46 @@ pub(super) fn mailbox(max_active: usize) -> usize {
     4 * 2 * max_active + 16
 }
 
+/// The stages that a sequence of speech passes.
+#[derive(Debug, Clone, Copy)]
+struct SpeechStages {
+    talker: &'static str,
+    code2wav: &'static str,
+}
+
+impl SpeechStages {
+    fn of(graph: &StageGraph) -> anyhow::Result<Self> {
+        graph
+            .check()
+            .context("the stage graph of the model cannot be run")?;
+        let path: Vec<_> = graph.speech().iter().map(|stage| stage.name).collect();
+        match path[..] {
+            [talker, code2wav] => Ok(Self { talker, code2wav }),
+            _ => bail!("speech passes the stages {}, expected two", path.join(", ")),
+        }
+    }
+}
+
 /// How a talker is run.
-pub(super) fn talker_limits(deploy: &Deploy, max_active: usize) -> TalkerLimits {
+pub(super) fn talker_limits(deploy: &Deploy, stage: &str, max_active: usize) -> TalkerLimits {
     TalkerLimits {
         mailbox: mailbox(max_active),
-        engine: ar_config(&deploy.talker),
+        engine: ar_config(deploy.ar(stage)),
     }
 }
 
 /// How a vocoder is run.
-pub(super) fn code2wav_limits(deploy: &Deploy, info: &SpeechInfo, max_active: usize) -> Code2WavLimits {
+pub(super) fn code2wav_limits(
+    deploy: &Deploy,
+    stage: &str,
+    info: &SpeechInfo,
+    max_active: usize,
+) -> Code2WavLimits {
+    let config = deploy.chunk(stage);
     Code2WavLimits {
         mailbox: mailbox(max_active),
-        engine: chunk_config(&deploy.code2wav, info.frame_duration()),
-        upstream_stall: deploy.patience.talker,
+        engine: chunk_config(config, info.frame_duration()),
+        upstream_stall: config.stage.upstream_stall.unwrap_or(Duration::MAX),
     }
 }
 

@@ -4,9 +4,10 @@ use std::path::Path;
 
 use anyhow::{Context as _, bail, ensure};
 use omni_audio::{SampleRate, SamplesPerFrame};
-use omni_engine::CodecFrame;
+use omni_engine::{CodecFrame, StageGraph};
 use omni_models::{
-    AudioEncoder, CheckpointSource, Code2Wav, KvOptions, SpeechModel, Talker, Thinker, UserRow,
+    AudioEncoder, CODE2WAV, CheckpointSource, Code2Wav, ENCODER, KvOptions, QWEN3_OMNI, SpeechModel, TALKER,
+    THINKER, Talker, Thinker, UserRow,
 };
 use omni_text::{Language, Normalizer};
 
@@ -14,7 +15,7 @@ use super::card::{Card, Ends};
 use super::converser::{self, Converser, Text};
 use super::fleet::{Duty, Fleet, Site, dtype};
 use crate::config::ModelSource;
-use crate::config::deploy::{ArStage, Deploy, Dtype, Stage};
+use crate::config::deploy::{ArStage, Deploy, Dtype};
 use crate::stage::{
     BackendError, ChatInfo, ChatMessage, ContextRow, Detokenizer, DeviceFigures, KvFormat, KvPosition,
     Prompt, PromptError, ReplicaId, Sampling, SpeechBackend, SpeechInfo, TalkerRequest, Terms,
@@ -87,8 +88,8 @@ fn load(source: &ModelSource, deploy: &Deploy, duty: Duty) -> anyhow::Result<Loa
     let user = model
         .user_turn("")
         .context("the tokenizer refuses an empty user turn")?;
-    let format = dtype(deploy.talker.stage.dtype);
-    let kv = kv(&deploy.talker, model.talker_kv_position_bytes(format))?;
+    let format = dtype(deploy.stage(TALKER).dtype);
+    let kv = kv(deploy.ar(TALKER), model.talker_kv_position_bytes(format))?;
     info.max_context = info.max_context.min(longest(&kv));
     Ok(LoadedModel {
         fleet,
@@ -251,8 +252,8 @@ fn user_rows(rows: &[ContextRow]) -> Vec<UserRow> {
 
 impl LoadedModel {
     /// The model for a replica of a stage.
-    fn model(&self, stage: &Stage, replica: ReplicaId) -> Result<&SpeechModel, BackendError> {
-        let site = Site::of(stage, replica.0);
+    fn model(&self, stage: &str, replica: ReplicaId) -> Result<&SpeechModel, BackendError> {
+        let site = Site::of(self.deploy.stage(stage), replica.0);
         let model = self.fleet.at(site);
         model.ok_or_else(|| BackendError(format!("the model was not loaded for {site}")))
     }
@@ -267,6 +268,14 @@ impl SpeechBackend for LoadedModel {
     type Code2Wav = Code2Wav;
     type Thinker = Thinker;
     type Encoder = AudioEncoder;
+
+    fn graph(&self) -> StageGraph {
+        match &self.converser {
+            Ok(converser) if converser.info().hearing.is_some() => QWEN3_OMNI.clone(),
+            Ok(_) => QWEN3_OMNI.only(|stage| stage.name != ENCODER),
+            Err(_) => QWEN3_OMNI.speech_only(),
+        }
+    }
 
     fn info(&self) -> &SpeechInfo {
         &self.info
@@ -308,13 +317,13 @@ impl SpeechBackend for LoadedModel {
     }
 
     fn talker(&self, replica: ReplicaId) -> Result<Talker, BackendError> {
-        self.model(&self.deploy.talker.stage, replica)?
+        self.model(TALKER, replica)?
             .talker(self.kv)
             .map_err(|error| BackendError(error.to_string()))
     }
 
     fn code2wav(&self, replica: ReplicaId) -> Result<Code2Wav, BackendError> {
-        self.model(&self.deploy.code2wav.stage, replica)?
+        self.model(CODE2WAV, replica)?
             .code2wav()
             .map_err(|error| BackendError(error.to_string()))
     }
@@ -325,15 +334,11 @@ impl SpeechBackend for LoadedModel {
 
     fn kv_position(&self, stage: &str) -> Option<KvPosition> {
         let model = self.fleet.any();
-        let (format, bytes) = match stage {
-            "talker" => {
-                let format = self.deploy.talker.stage.dtype;
-                (format, model.talker_kv_position_bytes(dtype(format)))
-            }
-            _ => {
-                let format = self.deploy.thinker.stage.dtype;
-                (format, model.thinker_kv_position_bytes(dtype(format)).ok()?)
-            }
+        let format = self.deploy.stage(stage).dtype;
+        let bytes = match stage {
+            TALKER => model.talker_kv_position_bytes(dtype(format)),
+            THINKER => model.thinker_kv_position_bytes(dtype(format)).ok()?,
+            _ => return None,
         };
         let format = match format {
             Dtype::F32 => KvFormat::Float32,
@@ -368,12 +373,12 @@ impl SpeechBackend for LoadedModel {
     }
 
     fn thinker(&self, replica: ReplicaId) -> Result<Thinker, BackendError> {
-        let site = Site::of(&self.deploy.thinker.stage, replica.0);
+        let site = Site::of(self.deploy.stage(THINKER), replica.0);
         self.conversing()?.thinker(site)
     }
 
     fn encoder(&self, replica: ReplicaId) -> Result<AudioEncoder, BackendError> {
-        let site = Site::of(&self.deploy.encoder.stage, replica.0);
+        let site = Site::of(self.deploy.stage(ENCODER), replica.0);
         self.conversing()?.encoder(site)
     }
 
@@ -389,7 +394,7 @@ mod tests {
 
     fn talker(sets: &[&str]) -> ArStage {
         let sets: Vec<_> = sets.iter().map(|set| (*set).to_owned()).collect();
-        resolve(None, &sets, 1).unwrap().deploy.talker
+        resolve(None, &sets, 1).unwrap().deploy.ar(TALKER).clone()
     }
 
     #[test]

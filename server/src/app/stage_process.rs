@@ -5,6 +5,7 @@ use std::process::Command;
 use std::sync::Arc;
 
 use anyhow::{Context as _, anyhow, bail};
+use omni_models::{CODE2WAV, QWEN3_OMNI, TALKER, THINKER};
 use serde::{Deserialize, Serialize};
 use tokio::signal::unix::{SignalKind, signal};
 
@@ -14,16 +15,13 @@ use super::log::init_logging;
 use super::model::{code2wav_limits, mailbox, talker_limits, timeouts};
 use super::speech_model::{LoadedModel, load_stage};
 use crate::clock::Clock;
-use crate::config::deploy::{self, Deploy, Stage};
+use crate::config::deploy::{self, Deploy};
 use crate::config::{Config, LogFormat, ModelSource};
 use crate::connector::{Called, RemoteJob, RemoteParts, called, inherited, remote_stage, spawn_peer};
 use crate::stage::{
     Changes, Code2WavJob, MakeReplica, ReplicaId, Seat, SpeechBackend as _, StageBody, StageHandle,
     TalkerJob, ThinkerJob, code2wav_stage, talker_stage, thinker_stage,
 };
-
-/// Stages that may have processes.
-const REMOTE: [&str; 3] = [ThinkerJob::STAGE, TalkerJob::STAGE, Code2WavJob::STAGE];
 
 /// What a stage's process is told.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -147,8 +145,10 @@ impl Loaded {
             anyhow!("the deploy configuration cannot be used: {}", problems.join("; "))
         })?;
         let wanted = called.stage.as_str();
-        let Some(stage) = REMOTE.into_iter().find(|known| *known == wanted) else {
-            bail!("the stage is {wanted:?}, expected one of {}", REMOTE.join(", "));
+        let stages = QWEN3_OMNI.stages.iter().filter(|stage| stage.has_processes);
+        let known: Vec<_> = stages.map(|stage| stage.name).collect();
+        let Some(stage) = known.iter().copied().find(|known| *known == wanted) else {
+            bail!("the stage is {wanted:?}, expected one of {}", known.join(", "));
         };
         let deploy = resolution.deploy;
         let (source, settings, replica) = (order.model.clone(), deploy.clone(), order.replica);
@@ -167,20 +167,20 @@ impl Loaded {
         let Self { order, deploy, model } = self;
         let replica = ReplicaId(order.replica);
         match called.stage.as_str() {
-            "thinker" => {
-                let limits = thinker_limits(&deploy, order.max_active);
+            THINKER => {
+                let limits = thinker_limits(deploy.ar(THINKER), order.max_active);
                 let make = |seat| thinker_stage(model, limits, seat, clock);
-                run::<ThinkerJob>(called, replica, &deploy, &deploy.thinker.stage, make)
+                run::<ThinkerJob>(called, replica, &deploy, make)
             }
-            "talker" => {
-                let limits = talker_limits(&deploy, order.max_active);
+            TALKER => {
+                let limits = talker_limits(&deploy, TALKER, order.max_active);
                 let make = |seat| talker_stage(model, limits, seat, clock);
-                run::<TalkerJob>(called, replica, &deploy, &deploy.talker.stage, make)
+                run::<TalkerJob>(called, replica, &deploy, make)
             }
             _ => {
-                let limits = code2wav_limits(&deploy, model.info(), order.max_active);
+                let limits = code2wav_limits(&deploy, CODE2WAV, model.info(), order.max_active);
                 let make = |seat| code2wav_stage(model, limits, seat, clock);
-                run::<Code2WavJob>(called, replica, &deploy, &deploy.code2wav.stage, make)
+                run::<Code2WavJob>(called, replica, &deploy, make)
             }
         }
     }
@@ -190,10 +190,9 @@ fn run<J: RemoteJob>(
     called: Called,
     replica: ReplicaId,
     deploy: &Deploy,
-    stage: &Stage,
     make: impl FnOnce(Seat) -> (StageHandle<J>, StageBody),
 ) -> anyhow::Result<()> {
-    let changes = Changes::default();
+    let (changes, stage) = (Changes::default(), deploy.stage(J::STAGE));
     let timeouts = timeouts(deploy.load_timeout, stage);
     let seat = Seat::new(replica, stage.restart, changes.clone()).heard_by(called.listener());
     let (stage, body) = make(seat.clone());

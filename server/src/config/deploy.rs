@@ -20,12 +20,14 @@ use std::fmt;
 use std::path::Path;
 
 use super::device::{Device, Probe, probe};
+use omni_engine::StageKind;
 use resolve::Resolved;
+use schema::Of;
 
 pub(super) use schema::WEIGHTS;
 pub use typed::{
-    Answers, ArStage, ChunkStage, Deploy, Dtype, Handover, OneShotStage, Placement, Restart, Routing,
-    SamplingDefaults, Stage, StagePatience, Weights, device_of,
+    ArStage, ChunkStage, Deploy, Dtype, Handover, OneShotStage, Placement, Restart, Routing,
+    SamplingDefaults, Stage, StageConfig, Weights, device_of,
 };
 
 /// A deploy configuration and how it came about.
@@ -42,6 +44,14 @@ impl Resolution {
     pub fn yaml(&self) -> String {
         show::yaml(&self.resolved)
     }
+}
+
+/// The settings by which every stage with weights to choose keeps them as `weights`.
+pub(super) fn all_weights(weights: &str) -> Vec<String> {
+    let stages = Of::Kind(StageKind::Autoregressive).stages().into_iter();
+    stages
+        .map(|stage| format!("{}.weights={weights}", schema::scope(stage.name)))
+        .collect()
 }
 
 /// The reference of all settings, in Markdown: what `docs/config.md` must say.

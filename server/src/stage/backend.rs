@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use omni_audio::{SampleRate, SamplesPerFrame};
-use omni_engine::{ArModel, ChunkModel, CodecFrame, OneShotModel};
+use omni_engine::{ArModel, ChunkModel, CodecFrame, OneShotModel, StageGraph};
 use omni_text::Normalizer;
 
 use super::chat::{ChatInfo, ChatMessage, ContextRow, Detokenizer, Prompt, ReplyToken, ThinkerRequest};
@@ -176,6 +176,9 @@ pub trait SpeechBackend: Send + Sync + 'static {
 
     /// Samples of a recording in, rows for the thinker out; a recording costs its frames of 10 ms.
     type Encoder: OneShotModel<Input = Arc<[f32]>, Output = Arc<[f32]>> + Send + 'static;
+
+    /// The stages that it has.
+    fn graph(&self) -> StageGraph;
 
     /// What it is.
     fn info(&self) -> &SpeechInfo;

@@ -97,7 +97,7 @@ pub(super) fn turn(live: &Live, record: &TurnRecord) -> Account {
     };
     let thinker = share(
         live,
-        "thinker",
+        live.roles.answers,
         &timings.thinker,
         usage.prompt_tokens + usage.prompt_audio,
         usage.reply_tokens,
@@ -105,7 +105,7 @@ pub(super) fn turn(live: &Live, record: &TurnRecord) -> Account {
     // What it reads is audio, and what it makes is a part of the thinker's prompt.
     let encoder = timings
         .encoder
-        .and_then(|figures| share(live, "encoder", &figures, 0, 0));
+        .and_then(|figures| share(live, live.roles.encoder, &figures, 0, 0));
     let mut stages: Vec<_> = thinker.into_iter().chain(encoder).collect();
     let mut busy = timings.thinker.busy + timings.encoder.map_or(Duration::ZERO, |figures| figures.busy);
     if let Some(speech) = &timings.speech {
@@ -145,20 +145,20 @@ fn trace(track: Option<&Track>) -> Option<String> {
 }
 
 fn speech_shares(live: &Live, timings: &Timings, tokens: u32, frames: u32) -> Vec<StageRecord> {
-    let talker = share(live, "talker", &timings.talker, tokens, frames);
+    let talker = share(live, live.roles.speaks, &timings.talker, tokens, frames);
     // What it makes is audio, which is counted as such.
-    let code2wav = share(live, "code2wav", &timings.code2wav, frames, 0);
+    let code2wav = share(live, live.roles.audio, &timings.code2wav, frames, 0);
     talker.into_iter().chain(code2wav).collect()
 }
 
 fn share(
     live: &Live,
-    stage: &str,
+    stage: Option<&str>,
     figures: &StageFigures,
     tokens_in: u32,
     tokens_out: u32,
 ) -> Option<StageRecord> {
-    let replica = live.replica(stage, figures.replica?)?;
+    let replica = live.replica(stage?, figures.replica?)?;
     Some(StageRecord {
         replica,
         kind: live.kind(replica),
@@ -176,7 +176,7 @@ fn heard(
 ) -> Heard {
     // A request that never came that far is booked where the first would have been made.
     let id = timings.code2wav.replica.unwrap_or(ReplicaId(0));
-    let replica = live.replica("code2wav", id);
+    let replica = live.roles.audio.and_then(|audio| live.replica(audio, id));
     Heard {
         replica: replica.unwrap_or(Replica {
             stage: 0,

@@ -17,7 +17,7 @@ pub(super) struct Engine {
     torchserve: Arc<TorchServeInstruments>,
     /// Its name, as TorchServe's workers have one.
     name: String,
-    /// Whether it looks up prefixes. The talker's prompts are what a voice and a template make, and are never looked up.
+    /// Whether its stage looks up prefixes.
     shares_prefixes: bool,
     /// Whether what it does is done for somebody.
     serving: Arc<AtomicBool>,
@@ -28,11 +28,11 @@ impl Engine {
         instruments: Arc<EngineInstruments>,
         sessions: Arc<SessionInstruments>,
         torchserve: Arc<TorchServeInstruments>,
-        name: String,
+        (name, shares_prefixes): (String, bool),
         serving: Arc<AtomicBool>,
     ) -> Self {
         Self {
-            shares_prefixes: name.starts_with("thinker-"),
+            shares_prefixes,
             instruments,
             sessions,
             torchserve,

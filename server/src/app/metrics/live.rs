@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
+use omni_engine::{StageGraph, StageNode};
 use omni_telemetry::{
     AudioInstruments, ComputingFigures, ComputingInstruments, EdgeEnd, EdgeInstruments, EngineIndex,
     EngineInstruments, EngineMapError, HearingInstruments, HopRecord, OneProcess, OwnProcessInstruments,
@@ -13,7 +14,7 @@ use omni_telemetry::{
 
 use super::account::{Account, Stream};
 use crate::config::Device;
-use crate::config::deploy::device_of;
+use crate::config::deploy::{self, device_of};
 use crate::connector::{ChunkStamps, Hop, Place};
 use crate::session::Packet;
 use crate::stage::{DeviceFigures, ReplicaId};
@@ -21,8 +22,7 @@ use crate::stage::{DeviceFigures, ReplicaId};
 /// A stage of the pipeline.
 #[derive(Debug, Clone)]
 pub(super) struct Stage {
-    pub(super) name: &'static str,
-    pub(super) kind: StageKind,
+    node: StageNode,
     /// What it computes on: one for all replicas, or one for each.
     devices: Vec<Device>,
     /// Replicas at the start.
@@ -30,25 +30,59 @@ pub(super) struct Stage {
 }
 
 impl Stage {
-    fn new((name, devices, replicas): (&'static str, &[Device], u32)) -> Self {
-        let kind = match name {
-            "code2wav" | "encoder" => StageKind::Generation,
-            _ => StageKind::Llm,
-        };
+    pub(super) fn new(node: StageNode, deploy: &deploy::Stage) -> Self {
         Self {
-            name,
-            kind,
-            devices: devices.to_vec(),
-            replicas,
+            node,
+            devices: deploy.devices.clone(),
+            replicas: deploy.replicas,
+        }
+    }
+
+    pub(super) fn name(&self) -> &'static str {
+        self.node.name
+    }
+
+    /// As vLLM-Omni has it: what is no language model generates.
+    fn kind(&self) -> StageKind {
+        match self.node.kind {
+            omni_engine::StageKind::Autoregressive => StageKind::Llm,
+            omni_engine::StageKind::Chunk | omni_engine::StageKind::OneShot => StageKind::Generation,
         }
     }
 
     fn info(&self, replica: Replica) -> StageInfo {
         StageInfo {
             replica,
-            name: self.name.to_owned(),
-            kind: self.kind,
+            name: self.name().to_owned(),
+            kind: self.kind(),
             device: device_of(&self.devices, replica.replica).to_string(),
+        }
+    }
+}
+
+/// What stages do for a request.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Roles {
+    /// Writes an answer's text.
+    pub(super) answers: Option<&'static str>,
+    /// Encodes recordings for that one.
+    pub(super) encoder: Option<&'static str>,
+    /// Reads text that is to be spoken.
+    pub(super) speaks: Option<&'static str>,
+    /// Gives audio.
+    pub(super) audio: Option<&'static str>,
+}
+
+impl Roles {
+    fn of(graph: &StageGraph) -> Self {
+        let (answers, speech) = (graph.answers(), graph.speech());
+        Self {
+            answers: answers.map(|stage| stage.name),
+            encoder: answers
+                .and_then(|stage| graph.encoder(stage.name))
+                .map(|stage| stage.name),
+            speaks: speech.first().map(|stage| stage.name),
+            audio: speech.last().map(|stage| stage.name),
         }
     }
 }
@@ -59,8 +93,9 @@ pub(super) struct Live {
     pub(super) sessions: Arc<SessionInstruments>,
     pub(super) torchserve: Arc<TorchServeInstruments>,
     pub(super) sample_rate: u32,
-    /// Their places are their ids.
+    /// Their places are their ids, which dashboards know.
     stages: Vec<Stage>,
+    pub(super) roles: Roles,
     /// Engines are numbered stage by stage and replica by replica, those that came later after all of them.
     engines: Mutex<BTreeMap<Replica, Arc<EngineInstruments>>>,
     audio: Mutex<BTreeMap<Replica, Arc<AudioInstruments>>>,
@@ -79,10 +114,10 @@ impl Live {
         telemetry: &Telemetry,
         model: &str,
         sample_rate: u32,
-        stages: &[(&'static str, &[Device], u32)],
+        graph: &StageGraph,
+        stages: Vec<Stage>,
     ) -> Self {
         let meter = telemetry.meter();
-        let stages: Vec<_> = stages.iter().copied().map(Stage::new).collect();
         let infos: Vec<_> = (0..)
             .zip(&stages)
             .map(|(stage, known)| known.info(Replica { stage, replica: 0 }))
@@ -97,6 +132,7 @@ impl Live {
             torchserve: Arc::new(TorchServeInstruments::new(meter, model, "default")),
             sample_rate,
             stages,
+            roles: Roles::of(graph),
             engines: Mutex::default(),
             audio: Mutex::default(),
             edges: Mutex::default(),
@@ -131,14 +167,20 @@ impl Live {
 
     /// A replica of the stage of that name.
     pub(super) fn replica(&self, stage: &str, id: ReplicaId) -> Option<Replica> {
-        let (stage, _) = self.stages().find(|(_, known)| known.name == stage)?;
+        let (stage, _) = self.stages().find(|(_, known)| known.name() == stage)?;
         Some(Replica { stage, replica: id.0 })
     }
 
     /// What kind of stage it is.
     pub(super) fn kind(&self, replica: Replica) -> StageKind {
         let stage = self.stages.get(replica.stage as usize);
-        stage.map_or(StageKind::Llm, |stage| stage.kind)
+        stage.map_or(StageKind::Llm, Stage::kind)
+    }
+
+    /// Whether sequences of the stage share prefixes.
+    pub(super) fn shares_prefixes(&self, stage: &str) -> bool {
+        let mut stages = self.stages.iter();
+        stages.any(|known| known.name() == stage && known.node.shares_prefixes)
     }
 
     /// Instruments for a replica that joins.
@@ -152,7 +194,7 @@ impl Live {
             return Ok(Arc::clone(engine));
         }
         let index = self.index(replica, &engines);
-        let stage_name = self.stages.get(replica.stage as usize).map(|stage| stage.name);
+        let stage_name = self.stages.get(replica.stage as usize).map(Stage::name);
         tracing::info!(
             stage = stage_name,
             "Engine {:03} is stage {} replica {}",
@@ -164,10 +206,10 @@ impl Live {
         engines.insert(replica, Arc::clone(&engine));
         if let Some(stage) = self.stages.get(replica.stage as usize) {
             self.pipeline.replica_joined(&stage.info(replica));
-            if stage.name == "code2wav" {
+            if Some(stage.name()) == self.roles.audio {
                 self.audio(telemetry, replica);
             }
-            if stage.name == "encoder" && replica.replica == 0 {
+            if Some(stage.name()) == self.roles.encoder && replica.replica == 0 {
                 let hearing = HearingInstruments::new(telemetry.meter(), index)?;
                 self.hearing.get_or_init(|| hearing);
             }
@@ -241,7 +283,7 @@ impl Live {
     /// Audio was handed to the transport. Where nobody knows of which replica, the first of its stage is meant.
     pub(super) fn packet(&self, telemetry: &Telemetry, packet: &Packet) {
         let replica = packet.replica.unwrap_or(ReplicaId(0));
-        if let Some(replica) = self.replica("code2wav", replica) {
+        if let Some(replica) = self.roles.audio.and_then(|audio| self.replica(audio, replica)) {
             self.audio(telemetry, replica).next_chunk(packet.gap, packet.lead);
         }
     }
@@ -281,6 +323,7 @@ fn since(from: Duration, until: Duration) -> Duration {
 
 #[cfg(test)]
 mod tests {
+    use omni_models::QWEN3_OMNI;
     use omni_telemetry::TelemetryOptions;
 
     use super::*;
@@ -288,8 +331,14 @@ mod tests {
     #[test]
     fn engines_are_numbered_stage_by_stage_and_later_ones_after_all_of_them() {
         let telemetry = Telemetry::new(&TelemetryOptions::default()).expect("good options");
-        let stages: [(_, &[Device], _); 3] = [("thinker", &[], 1), ("talker", &[], 2), ("code2wav", &[], 1)];
-        let live = Live::new(&telemetry, "tiny", 24_000, &stages);
+        let graph = QWEN3_OMNI.only(|stage| stage.kind != omni_engine::StageKind::OneShot);
+        let sets = ["stages.talker.replicas=2".to_owned()];
+        let deploy = deploy::resolve(None, &sets, 1).expect("good settings").deploy;
+        let stages = graph
+            .stages
+            .iter()
+            .map(|node| Stage::new(*node, deploy.stage(node.name)));
+        let live = Live::new(&telemetry, "tiny", 24_000, &graph, stages.collect());
         // In whatever order they are built.
         let order = [(1, 1), (2, 0), (1, 0), (0, 0), (1, 2), (2, 1)];
         let mut engines = BTreeMap::new();

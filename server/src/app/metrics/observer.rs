@@ -6,14 +6,15 @@
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock, Weak};
 
-use omni_engine::Stamp;
+use omni_engine::{StageGraph, Stamp};
 use omni_telemetry::{Collector, RejectionReason, Replica, Telemetry, TraceContext, TraceParent};
 
 use super::account;
 use super::engines::Engine;
 use super::live::{Live, Stage};
 use crate::app::Sinks;
-use crate::config::{Device, Quota};
+use crate::config::Quota;
+use crate::config::deploy::Deploy;
 use crate::connector::{ChunkStamps, EdgeRecord, EdgeSink, Hop};
 use crate::error::ServeError;
 use crate::orchestrator::Orchestrator;
@@ -51,12 +52,13 @@ impl Observer {
         }
     }
 
-    /// The model is loaded; `stages` are about to be started on their devices with so many replicas, upstream first. None of them has sequences of more
-    /// than `longest` tokens. `figures` tells what was asked of GPUs.
+    /// The model is loaded; the stages of `graph` are about to be started as `deploy` says. None of them has sequences of more than
+    /// `longest` tokens. `figures` tells what was asked of GPUs.
     pub(in crate::app) fn model(
         &self,
         info: &SpeechInfo,
-        stages: &[(&'static str, &[Device], u32)],
+        graph: &StageGraph,
+        deploy: &Deploy,
         longest: u32,
         figures: impl Fn() -> Vec<DeviceFigures> + Send + Sync + 'static,
     ) {
@@ -66,7 +68,17 @@ impl Observer {
         self.live.get_or_init(|| {
             self.telemetry.model_is_called(&info.id);
             self.telemetry.longest_sequence(longest);
-            Live::new(&self.telemetry, &info.id, info.sample_rate.hz(), stages)
+            let stages = graph
+                .stages
+                .iter()
+                .map(|node| Stage::new(*node, deploy.stage(node.name)));
+            Live::new(
+                &self.telemetry,
+                &info.id,
+                info.sample_rate.hz(),
+                graph,
+                stages.collect(),
+            )
         });
         let _ = self.figures.set(Box::new(figures));
     }
@@ -97,8 +109,8 @@ impl Observer {
         if let Some(figures) = self.figures.get() {
             live.computed(&self.telemetry, &figures());
         }
-        for (stage, Stage { name, .. }) in live.stages() {
-            let Some(pool) = self.orchestrator.pool(name) else {
+        for (stage, known) in live.stages() {
+            let Some(pool) = self.orchestrator.pool(known.name()) else {
                 continue;
             };
             live.pipeline.stage_stuck(stage, pool.left_behind() as u64);
@@ -139,7 +151,7 @@ impl Observer {
                 instruments,
                 Arc::clone(&live.sessions),
                 Arc::clone(&live.torchserve),
-                format!("{stage}-{id}"),
+                (format!("{stage}-{id}"), live.shares_prefixes(stage)),
                 Arc::clone(&self.serving),
             )),
             Err(error) => {

@@ -3,9 +3,11 @@
 use std::collections::HashMap;
 use std::fmt;
 
+use omni_engine::StageKind;
+
 use super::Given;
 use super::problem::{Problem, nearest};
-use super::schema::{Entry, Fallback, Rule, STAGES, entries};
+use super::schema::{Entry, Fallback, Of, Rule, entries, scope};
 use super::value::Setup;
 use super::yaml::{Key, Node, Place, Value, parse_value};
 use crate::config::device::Device;
@@ -74,7 +76,7 @@ impl Resolved {
         }
         let value = match setting.fallback {
             Fallback::Checkpoint | Fallback::Absent => Setup::Auto,
-            Fallback::Derived(rule) => self.derived(rule, entry.scope, given),
+            Fallback::Derived(rule) => self.derived(rule, &entry.scope, given),
             Fallback::Is(text) => {
                 let node = parse_value(&Place::flag(text), text).expect("the table's defaults are YAML");
                 setting
@@ -128,6 +130,11 @@ impl Resolved {
         &self.values[&path(scope, key)].0
     }
 
+    /// The value of `scope.key`, if the table has such a setting.
+    pub(super) fn find(&self, scope: &str, key: &str) -> Option<&Setup> {
+        self.values.get(&path(scope, key)).map(|(value, _)| value)
+    }
+
     pub(super) fn count(&self, scope: &str, key: &str) -> u64 {
         match self.get(scope, key) {
             Setup::Count(n) => *n,
@@ -137,32 +144,34 @@ impl Resolved {
 
     /// What no single value can tell.
     fn check(&self, given: &Given<'_>, problems: &mut Vec<Problem>) {
-        for stage in STAGES {
-            let scope = format!("stages.{stage}");
+        let stages = Of::Stages.stages();
+        for stage in &stages {
+            let scope = scope(stage.name);
             self.check_devices(&scope, given, problems);
             self.check_delays(&scope, problems);
         }
-        for scope in ["stages.thinker", "stages.talker"] {
-            let (seqs, tokens) = (
-                self.count(scope, "max_num_seqs"),
-                self.count(scope, "max_num_batched_tokens"),
-            );
-            // As the engine demands; with fewer tokens than decodes they take turns.
-            if tokens < 2 && seqs > 1 {
-                let message = format!("found {tokens}, expected at least 2 where max_num_seqs is {seqs}");
-                self.report(
-                    scope,
-                    &["max_num_batched_tokens", "max_num_seqs"],
-                    message,
-                    problems,
-                );
-            }
+        for stage in Of::Kind(StageKind::Autoregressive).stages() {
+            self.check_batch(&scope(stage.name), problems);
         }
-        for scope in ["stages.thinker", "stages.talker"] {
-            self.check_cache(scope, problems);
+        for stage in Of::Kind(StageKind::Autoregressive).stages() {
+            self.check_cache(&scope(stage.name), problems);
         }
-        self.check_repetition("stages.thinker", problems);
-        self.check_placement("stages.encoder", problems);
+        for stage in Of::Answers.stages() {
+            self.check_repetition(&scope(stage.name), problems);
+        }
+        for stage in stages.iter().filter(|stage| !stage.has_processes) {
+            self.check_placement(&scope(stage.name), problems);
+        }
+    }
+
+    fn check_batch(&self, scope: &str, problems: &mut Vec<Problem>) {
+        let keys = ["max_num_batched_tokens", "max_num_seqs"];
+        let [tokens, seqs] = keys.map(|key| self.count(scope, key));
+        // As the engine demands; with fewer tokens than decodes they take turns.
+        if tokens < 2 && seqs > 1 {
+            let message = format!("found {tokens}, expected at least 2 where max_num_seqs is {seqs}");
+            self.report(scope, &keys, message, problems);
+        }
     }
 
     fn check_cache(&self, scope: &str, problems: &mut Vec<Problem>) {
@@ -185,7 +194,6 @@ impl Resolved {
         }
     }
 
-    /// A process would read the thinker's weights, too, which it does not need.
     fn check_placement(&self, scope: &str, problems: &mut Vec<Problem>) {
         let placement = self.get(scope, "placement");
         if !matches!(placement, Setup::Choice("thread")) {
@@ -196,7 +204,7 @@ impl Resolved {
 
     /// The kernels that read other formats than those stored are the processor's for f32.
     fn check_weights(&self, scope: &str, problems: &mut Vec<Problem>) {
-        let Some((Setup::Choice(weights), _)) = self.values.get(&format!("{scope}.weights")) else {
+        let Some(Setup::Choice(weights)) = self.find(scope, "weights") else {
             return;
         };
         let (message, because) = match self.get(scope, "dtype") {

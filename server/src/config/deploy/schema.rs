@@ -2,7 +2,8 @@
 //!
 //! One table. Validation, the printed configuration and `docs/config.md` are all made from it.
 
-use omni_engine::RepetitionLimit;
+use omni_engine::{RepetitionLimit, StageGraph, StageKind, StageNode};
+use omni_models::{FAMILIES, GRAPHS};
 
 use super::value::Kind;
 
@@ -83,12 +84,69 @@ pub(super) struct Setting {
     pub(super) help: &'static str,
 }
 
-/// Some settings that belong together, at every path that begins with one of `paths`.
+/// Some settings that belong together.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Section {
     pub(super) title: &'static str,
-    pub(super) paths: &'static [&'static str],
+    pub(super) of: Of,
     pub(super) settings: &'static [Setting],
+}
+
+/// What settings belong to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Of {
+    /// The whole pipeline.
+    Pipeline,
+    /// Every stage.
+    Stages,
+    /// Stages that this engine runs.
+    Kind(StageKind),
+    /// Stages whose sequences share prefixes.
+    Prefixes,
+    /// The stage that answers conversations.
+    Answers,
+    /// Stages that take the items of another stage one by one.
+    Upstream,
+}
+
+impl Of {
+    /// Whether `stage` of `graph` has these settings.
+    fn has(self, graph: &StageGraph, stage: &StageNode) -> bool {
+        match self {
+            Self::Pipeline => false,
+            Self::Stages => true,
+            Self::Kind(kind) => stage.kind == kind,
+            Self::Prefixes => stage.shares_prefixes,
+            Self::Answers => graph.answers() == Some(stage),
+            Self::Upstream => graph.upstream(stage.name).is_some(),
+        }
+    }
+
+    /// The stages that have these settings, in any family.
+    pub(super) fn stages(self) -> Vec<&'static StageNode> {
+        let mut found: Vec<&StageNode> = Vec::new();
+        for graph in GRAPHS {
+            for stage in graph.stages.iter().filter(|stage| self.has(graph, stage)) {
+                // Families whose stages have one name have its settings in common.
+                if found.iter().all(|known| known.name != stage.name) {
+                    found.push(stage);
+                }
+            }
+        }
+        found
+    }
+
+    fn paths(self) -> Vec<String> {
+        match self {
+            Self::Pipeline => vec![String::new()],
+            of => of.stages().iter().map(|stage| scope(stage.name)).collect(),
+        }
+    }
+}
+
+/// Where the settings of a stage are.
+pub(super) fn scope(stage: &str) -> String {
+    format!("stages.{stage}")
 }
 
 const fn setting(key: &'static str, kind: Kind, fallback: Fallback, help: &'static str) -> Setting {
@@ -102,11 +160,6 @@ const fn setting(key: &'static str, kind: Kind, fallback: Fallback, help: &'stat
 
 use Fallback::{Absent, Checkpoint, Derived, Is};
 
-/// Model families whose topology is built in.
-pub(super) const FAMILIES: &[&str] = &["qwen3-omni"];
-/// The stages of qwen3-omni: those that an answer passes, upstream first, each of which feeds the next, and the one that hears.
-pub(super) const STAGES: &[&str] = &["thinker", "talker", "code2wav", "encoder"];
-
 const FEW: Kind = Kind::Count { min: 1, max: 64 };
 const MANY: Kind = Kind::Count { min: 1, max: 1 << 24 };
 const WAIT: Kind = Kind::Time { min_ms: 1 };
@@ -115,7 +168,7 @@ const WAIT: Kind = Kind::Time { min_ms: 1 };
 pub(super) const SECTIONS: &[Section] = &[
     Section {
         title: "The whole pipeline",
-        paths: &[""],
+        of: Of::Pipeline,
         settings: &[
             setting(
                 "family",
@@ -155,12 +208,7 @@ pub(super) const SECTIONS: &[Section] = &[
     },
     Section {
         title: "Every stage",
-        paths: &[
-            "stages.thinker",
-            "stages.talker",
-            "stages.code2wav",
-            "stages.encoder",
-        ],
+        of: Of::Stages,
         settings: &[
             setting(
                 "replicas",
@@ -239,7 +287,7 @@ pub(super) const SECTIONS: &[Section] = &[
     },
     Section {
         title: "Autoregressive stages",
-        paths: &["stages.thinker", "stages.talker"],
+        of: Of::Kind(StageKind::Autoregressive),
         settings: &[
             setting(
                 "weights",
@@ -354,20 +402,24 @@ pub(super) const SECTIONS: &[Section] = &[
                 "output.capacity",
                 Kind::Count { min: 2, max: 65_536 },
                 Is("32"),
-                "Rows (thinker) or codec frames (talker) of one sequence that may wait on the edge to the next stage.",
+                "Outputs (tokens of text, or codec frames) of one sequence that may wait on the edge to the next stage.",
             ),
         ],
     },
     Section {
-        title: "thinker",
-        paths: &["stages.thinker"],
+        title: "Stages whose sequences share prefixes",
+        of: Of::Prefixes,
+        settings: &[setting(
+            "prefix_caching",
+            Kind::Choice(&["true", "false"]),
+            Is("true"),
+            "Whether sequences share the KV blocks of common prefixes.",
+        )],
+    },
+    Section {
+        title: "The stage that answers conversations",
+        of: Of::Answers,
         settings: &[
-            setting(
-                "prefix_caching",
-                Kind::Choice(&["true", "false"]),
-                Is("true"),
-                "Whether answers share the KV blocks of common beginnings. (Sequences of the talker have none in common.)",
-            ),
             setting(
                 "prefix_sharing",
                 Kind::Choice(&["session", "all"]),
@@ -401,25 +453,20 @@ pub(super) const SECTIONS: &[Section] = &[
         ],
     },
     Section {
-        title: "talker",
-        paths: &["stages.talker"],
+        title: "Stages that another stage feeds",
+        of: Of::Upstream,
         settings: &[setting(
             "upstream_stall",
             WAIT,
             Is("10s"),
-            "An answer that has begun fails when the thinker is stuck for this long. A thinker that works for others meanwhile is not stuck.",
+            "A sequence that has begun fails when the stage before delivers nothing for this long. Time in which a caller writes, or in \
+             which that stage has no room for the sequence because it works for others, does not count.",
         )],
     },
     Section {
-        title: "code2wav",
-        paths: &["stages.code2wav"],
+        title: "Chunk stages (vocoders)",
+        of: Of::Kind(StageKind::Chunk),
         settings: &[
-            setting(
-                "upstream_stall",
-                WAIT,
-                Is("10s"),
-                "A sequence fails when the talker delivers nothing for this long. Waiting for more text, or for a place in the talker, does not count.",
-            ),
             setting(
                 "max_streams",
                 MANY,
@@ -447,8 +494,8 @@ pub(super) const SECTIONS: &[Section] = &[
         ],
     },
     Section {
-        title: "encoder",
-        paths: &["stages.encoder"],
+        title: "One-shot stages (encoders)",
+        of: Of::Kind(StageKind::OneShot),
         settings: &[
             setting(
                 "max_batch",
@@ -485,30 +532,31 @@ pub(super) struct Entry {
     /// From the top, for example `stages.talker.kv.blocks`.
     pub(super) path: String,
     /// What it belongs to, for example `stages.talker`; empty at the top.
-    pub(super) scope: &'static str,
+    pub(super) scope: String,
     pub(super) setting: &'static Setting,
 }
 
 /// Every setting at every path, in the order in which they are shown: stage by stage.
 pub(super) fn entries() -> Vec<Entry> {
-    let scopes = std::iter::once("").chain(SECTIONS[1].paths.iter().copied());
-    scopes.flat_map(scope_entries).collect()
+    let scopes = [Of::Pipeline, Of::Stages].into_iter().flat_map(Of::paths);
+    scopes.flat_map(|scope| scope_entries(&scope)).collect()
 }
 
-fn scope_entries(scope: &'static str) -> impl Iterator<Item = Entry> {
+fn scope_entries(scope: &str) -> Vec<Entry> {
     let sections = SECTIONS
         .iter()
-        .filter(move |section| section.paths.contains(&scope));
+        .filter(|section| section.of.paths().iter().any(|path| path == scope));
     sections
         .flat_map(|section| section.settings)
-        .map(move |setting| Entry {
+        .map(|setting| Entry {
             path: match scope {
                 "" => setting.key.to_owned(),
                 scope => format!("{scope}.{}", setting.key),
             },
-            scope,
+            scope: scope.to_owned(),
             setting,
         })
+        .collect()
 }
 
 #[cfg(test)]
@@ -518,12 +566,13 @@ mod tests {
     #[test]
     fn every_stage_has_its_settings_and_no_path_is_there_twice() {
         let entries = entries();
-        for stage in STAGES {
+        for stage in Of::Stages.stages() {
             assert!(
                 entries
                     .iter()
-                    .any(|entry| entry.path == format!("stages.{stage}.replicas")),
-                "{stage}"
+                    .any(|entry| entry.path == format!("stages.{}.replicas", stage.name)),
+                "{}",
+                stage.name
             );
         }
         let mut paths: Vec<_> = entries.iter().map(|entry| &entry.path).collect();

@@ -2,8 +2,11 @@
 
 use std::fmt::Write as _;
 
+use omni_engine::{Port, StageEdge};
+use omni_models::GRAPHS;
+
 use super::resolve::Resolved;
-use super::schema::{FAMILIES, Fallback, SECTIONS, STAGES, Setting};
+use super::schema::{Fallback, Of, SECTIONS, Setting, scope};
 
 /// Column of the comments.
 const COMMENT: usize = 48;
@@ -39,16 +42,22 @@ pub(super) fn reference() -> String {
          the base says. `--set stages.talker.replicas=2` (repeatable) overrides both. Times are written like 500ms, 30s, 5m or \
          1h. `omni-server check-config` shows the outcome with the origin of every value, or everything that is wrong with it.\n\n",
     );
-    let _ = writeln!(
-        out,
-        "Families: {}. Stages: {}. Each feeds the next; the last hears for the first.\n",
-        FAMILIES.join(", "),
-        STAGES.join(", ")
-    );
+    for graph in GRAPHS {
+        let stages: Vec<_> = graph.stages.iter().map(|stage| stage.name).collect();
+        let edges: Vec<_> = graph.edges.iter().map(edge).collect();
+        let _ = writeln!(
+            out,
+            "Family {}: the stages are {}. What passes between them and sessions: {}.\n",
+            graph.family,
+            stages.join(", "),
+            edges.join(", ")
+        );
+    }
     for section in SECTIONS {
         let _ = writeln!(out, "## {}\n", section.title);
-        if section.paths != [""] {
-            let paths: Vec<_> = section.paths.iter().map(|path| format!("`{path}`")).collect();
+        if section.of != Of::Pipeline {
+            let paths = section.of.stages().into_iter();
+            let paths: Vec<_> = paths.map(|stage| format!("`{}`", scope(stage.name))).collect();
             let _ = writeln!(out, "Below {}.\n", paths.join(", "));
         }
         out.push_str("| key | allowed | default | |\n|---|---|---|---|\n");
@@ -66,6 +75,11 @@ pub(super) fn reference() -> String {
     }
     out.pop();
     out
+}
+
+fn edge(edge: &StageEdge) -> String {
+    let end = |port: Port| port.stage().unwrap_or("session");
+    format!("{} from {} to {}", edge.payload, end(edge.from), end(edge.to))
 }
 
 fn fallback(setting: &Setting) -> String {

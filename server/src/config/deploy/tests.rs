@@ -15,22 +15,22 @@ fn with(text: &str, sets: &[&str]) -> Result<Resolution, Vec<String>> {
 #[test]
 fn without_a_file_everything_has_its_default() {
     let deploy = resolve(None, &[], 8).unwrap().deploy;
-    assert_eq!(deploy.talker.stage.replicas, 1);
-    assert_eq!(deploy.talker.max_num_seqs, 16);
-    assert_eq!(deploy.talker.max_num_batched_tokens, 512);
-    assert_eq!(deploy.code2wav.ramp, [1, 2, 4, 8]);
-    assert_eq!(deploy.talker.sampling, SamplingDefaults::default());
+    assert_eq!(deploy.ar("talker").stage.replicas, 1);
+    assert_eq!(deploy.ar("talker").max_num_seqs, 16);
+    assert_eq!(deploy.ar("talker").max_num_batched_tokens, 512);
+    assert_eq!(deploy.chunk("code2wav").ramp, [1, 2, 4, 8]);
+    assert_eq!(deploy.ar("talker").sampling, SamplingDefaults::default());
     assert!(
-        deploy.thinker.prefix_caching
-            && !deploy.talker.prefix_caching
-            && deploy.talker.max_model_len.is_none()
+        deploy.ar("thinker").prefix_caching
+            && !deploy.ar("talker").prefix_caching
+            && deploy.ar("talker").max_model_len.is_none()
     );
     // More callers than the usual budget has tokens: it grows with them.
     assert_eq!(
         resolve(None, &[], 1000)
             .unwrap()
             .deploy
-            .talker
+            .ar("talker")
             .max_num_batched_tokens,
         2000
     );
@@ -48,9 +48,9 @@ fn a_file_and_flags_set_what_they_name_and_nothing_else() {
         ],
     )
     .unwrap();
-    let talker = &resolution.deploy.talker;
+    let talker = resolution.deploy.ar("talker");
     assert_eq!(
-        (talker.kv_memory, resolution.deploy.thinker.kv_memory),
+        (talker.kv_memory, resolution.deploy.ar("thinker").kv_memory),
         (Some(64 << 20), None)
     );
     assert_eq!(
@@ -59,10 +59,13 @@ fn a_file_and_flags_set_what_they_name_and_nothing_else() {
     );
     assert_eq!(talker.stage.restart.first_delay.as_secs(), 1);
     assert_eq!(talker.sampling.temperature, Some(0.0));
-    assert_eq!(resolution.deploy.code2wav.ramp, [2, 4]);
-    assert_eq!(resolution.deploy.code2wav.stage.placement, Placement::Process);
+    assert_eq!(resolution.deploy.chunk("code2wav").ramp, [2, 4]);
+    assert_eq!(
+        resolution.deploy.chunk("code2wav").stage.placement,
+        Placement::Process
+    );
     assert_eq!(talker.stage.placement, Placement::Thread);
-    assert_eq!(resolution.deploy.thinker.stage.replicas, 1);
+    assert_eq!(resolution.deploy.ar("thinker").stage.replicas, 1);
 }
 
 #[test]
@@ -127,7 +130,10 @@ fn a_step_may_have_fewer_positions_than_there_are_sequences() {
     let text = "stages:\n  talker: {max_num_seqs: 64, max_num_batched_tokens: 16}\n  thinker: {max_num_seqs: 1, max_num_batched_tokens: 1}\n";
     let deploy = with(text, &[]).unwrap().deploy;
     assert_eq!(
-        (deploy.talker.max_num_seqs, deploy.talker.max_num_batched_tokens),
+        (
+            deploy.ar("talker").max_num_seqs,
+            deploy.ar("talker").max_num_batched_tokens
+        ),
         (64, 16)
     );
 }
@@ -201,8 +207,8 @@ fn weights_are_quantised_where_the_processor_computes() {
         resolve(None, &sets, given)
     };
     let deploy = with(Device::Cpu, &["stages.talker.weights=int4"]).unwrap().deploy;
-    assert_eq!(deploy.talker.stage.weights, Weights::Int4);
-    assert_eq!(deploy.thinker.stage.weights, Weights::Auto);
+    assert_eq!(deploy.ar("talker").stage.weights, Weights::Int4);
+    assert_eq!(deploy.ar("thinker").stage.weights, Weights::Auto);
     for (device, sets, expected) in [
         (
             Device::Cuda(0),
@@ -240,7 +246,7 @@ fn defaults_fit_the_device_that_a_stage_is_on() {
         resolve(None, &sets, given)
     };
     let deploy = with(&["stages.talker.devices=[cpu]"]).unwrap().deploy;
-    let (talker, thinker) = (&deploy.talker, &deploy.thinker);
+    let (talker, thinker) = (deploy.ar("talker"), deploy.ar("thinker"));
     assert_eq!(
         (talker.stage.device(0), talker.stage.device(3)),
         (Device::Cpu, Device::Cpu)
@@ -252,12 +258,16 @@ fn defaults_fit_the_device_that_a_stage_is_on() {
         (Dtype::Bf16, 512)
     );
     assert_eq!(
-        (deploy.code2wav.max_batch, deploy.code2wav.max_batched_frames),
+        (
+            deploy.chunk("code2wav").max_batch,
+            deploy.chunk("code2wav").max_batched_frames
+        ),
         (64, 256)
     );
 
     let two = ["stages.talker.replicas=2", "stages.talker.devices=[cuda:1, cpu]"];
-    let talker = with(&two).unwrap().deploy.talker;
+    let deploy = with(&two).unwrap().deploy;
+    let talker = deploy.ar("talker");
     assert_eq!(
         (talker.stage.device(0), talker.stage.device(1)),
         (Device::Cuda(1), Device::Cpu)
@@ -282,7 +292,8 @@ fn null_takes_back_what_the_base_says() {
     std::fs::write(&base, "stages: {talker: {replicas: 4, max_prefill_tokens: 7}}\n").unwrap();
     let path = directory.path().join("over.yaml");
     std::fs::write(&path, "base: base.yaml\nstages: {talker: {replicas: null}}\n").unwrap();
-    let talker = resolve(Some(&path), &[], 1).unwrap().deploy.talker;
+    let deploy = resolve(Some(&path), &[], 1).unwrap().deploy;
+    let talker = deploy.ar("talker");
     assert_eq!((talker.stage.replicas, talker.max_prefill_tokens), (1, 7));
 }
 
@@ -302,22 +313,23 @@ fn docs_are_in_step_with_the_table() {
 
 #[test]
 fn answers_repeat_themselves_and_share_nothing_unless_it_says_otherwise() {
-    let answers = |sets: &[&str]| with("", sets).map(|resolution| resolution.deploy.answers);
-    let off = Answers {
-        shared_prefixes: false,
-        repetition: None,
+    let answers = |sets: &[&str]| {
+        let deploy = with("", sets)?.deploy;
+        let thinker = deploy.ar("thinker");
+        Ok::<_, Vec<String>>((thinker.shares_with_all, thinker.repetition))
     };
+    let off = (false, None);
     assert_eq!(answers(&[]), Ok(off));
     assert_eq!(answers(&["stages.thinker.repetition.count=1"]), Ok(off));
-    let on = answers(&[
+    let (shares_with_all, repetition) = answers(&[
         "stages.thinker.repetition.count=4",
         "stages.thinker.repetition.max_pattern=9",
         "stages.thinker.prefix_sharing=all",
     ])
     .unwrap();
-    let limit = on.repetition.unwrap();
+    let limit = repetition.unwrap();
     assert_eq!((limit.min_pattern, limit.max_pattern, limit.count), (1, 9, 4));
-    assert!(on.shared_prefixes);
+    assert!(shares_with_all);
     let problems = answers(&["stages.thinker.repetition.min_pattern=65"]).unwrap_err();
     assert!(
         problems[0].contains("found 65, expected at most repetition.max_pattern, which is 64"),
@@ -331,8 +343,12 @@ fn a_patience_is_set_at_the_stage_that_waits() {
         "stages.talker.upstream_stall=1s",
         "stages.code2wav.upstream_stall=2s",
     ];
-    let patience = with("", &sets).unwrap().deploy.patience;
-    assert_eq!((patience.thinker.as_secs(), patience.talker.as_secs()), (1, 2));
+    let deploy = with("", &sets).unwrap().deploy;
+    let stall = |stage| deploy.stage(stage).upstream_stall.map(|time| time.as_secs());
+    assert_eq!(
+        (stall("talker"), stall("code2wav"), stall("thinker")),
+        (Some(1), Some(2), None)
+    );
     let problems = with("", &["stages.thinker.upstream_stall=1s"]).unwrap_err();
     assert!(problems[0].contains("there is no such key"), "{problems:?}");
 }

@@ -1,11 +1,13 @@
 //! The deploy configuration as the server uses it: nothing left open.
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::time::Duration;
 
-use omni_engine::RepetitionLimit;
+use omni_engine::{RepetitionLimit, StageKind};
 
 use super::resolve::Resolved;
+use super::schema::{Of, scope};
 use super::value::Setup;
 use crate::config::device::Device;
 
@@ -18,36 +20,77 @@ pub struct Deploy {
     pub load_timeout: Duration,
     /// What happens to the work of a replica that dies.
     pub handover: Handover,
-    /// The stage that writes text; used by conversations.
-    pub thinker: ArStage,
-    /// What only that stage has.
-    pub answers: Answers,
-    /// The stage that turns text into codec frames.
-    pub talker: ArStage,
-    /// The stage that turns codec frames into audio.
-    pub code2wav: ChunkStage,
-    /// The stage that turns recordings into what the thinker hears.
-    pub encoder: OneShotStage,
-    /// How long a stage may deliver nothing.
-    pub patience: StagePatience,
+    /// The stages of all families, by name.
+    stages: BTreeMap<&'static str, StageConfig>,
 }
 
-/// How answers are thought of.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Answers {
-    /// Whether conversations share the KV blocks of common beginnings with one another.
-    pub shared_prefixes: bool,
-    /// When an answer is ended because it repeats itself.
-    pub repetition: Option<RepetitionLimit>,
+/// How one stage is to be run.
+#[derive(Debug, Clone, PartialEq)]
+pub enum StageConfig {
+    /// Autoregressive.
+    Ar(ArStage),
+    /// A decoder of streams.
+    Chunk(ChunkStage),
+    /// Whole requests.
+    OneShot(OneShotStage),
 }
 
-/// How long the stage before another may deliver nothing.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct StagePatience {
-    /// The thinker.
-    pub thinker: Duration,
-    /// The talker.
-    pub talker: Duration,
+/// Names of stages come from graphs, each of which has a place here; asking for another, or for one of another kind, is a mistake in
+/// the caller.
+impl Deploy {
+    /// What the stage of that name has in common with every other.
+    ///
+    /// # Panics
+    /// If no family has such a stage.
+    #[must_use]
+    pub fn stage(&self, name: &str) -> &Stage {
+        match self.config(name) {
+            StageConfig::Ar(ar) => &ar.stage,
+            StageConfig::Chunk(chunk) => &chunk.stage,
+            StageConfig::OneShot(one_shot) => &one_shot.stage,
+        }
+    }
+
+    /// How an autoregressive stage is to be run.
+    ///
+    /// # Panics
+    /// If no family has such a stage.
+    #[must_use]
+    pub fn ar(&self, name: &str) -> &ArStage {
+        match self.config(name) {
+            StageConfig::Ar(ar) => ar,
+            other => unreachable!("stage {name} is {other:?}"),
+        }
+    }
+
+    /// How a chunk stage is to be run.
+    ///
+    /// # Panics
+    /// If no family has such a stage.
+    #[must_use]
+    pub fn chunk(&self, name: &str) -> &ChunkStage {
+        match self.config(name) {
+            StageConfig::Chunk(chunk) => chunk,
+            other => unreachable!("stage {name} is {other:?}"),
+        }
+    }
+
+    /// How a one-shot stage is to be run.
+    ///
+    /// # Panics
+    /// If no family has such a stage.
+    #[must_use]
+    pub fn one_shot(&self, name: &str) -> &OneShotStage {
+        match self.config(name) {
+            StageConfig::OneShot(one_shot) => one_shot,
+            other => unreachable!("stage {name} is {other:?}"),
+        }
+    }
+
+    fn config(&self, name: &str) -> &StageConfig {
+        let known = self.stages.get(name);
+        known.unwrap_or_else(|| unreachable!("no family has a stage {name}"))
+    }
 }
 
 /// Starting a sequence again elsewhere.
@@ -82,6 +125,8 @@ pub struct Stage {
     pub step_timeout: Duration,
     /// Threads that may be left behind in a step that does not return.
     pub max_stuck: u32,
+    /// How long the stage that feeds it may deliver nothing; `None` if none does.
+    pub upstream_stall: Option<Duration>,
 }
 
 impl Stage {
@@ -198,6 +243,10 @@ pub struct ArStage {
     pub sampling: SamplingDefaults,
     /// Items of one sequence that may wait on the edge to the next stage.
     pub output_capacity: u32,
+    /// Whether conversations share the KV blocks of common prefixes with one another.
+    pub shares_with_all: bool,
+    /// When a sequence is ended because it repeats itself.
+    pub repetition: Option<RepetitionLimit>,
 }
 
 /// How outputs are drawn where a caller sets nothing.
@@ -246,7 +295,19 @@ pub struct OneShotStage {
 impl Deploy {
     pub(super) fn new(values: &Resolved) -> Self {
         let top = Scope { values, scope: "" };
-        let scope = |scope| Scope { values, scope };
+        let config = |name, kind| {
+            let scope = scope(name);
+            let scope = Scope {
+                values,
+                scope: &scope,
+            };
+            match kind {
+                StageKind::Autoregressive => StageConfig::Ar(scope.ar()),
+                StageKind::Chunk => StageConfig::Chunk(scope.chunk()),
+                StageKind::OneShot => StageConfig::OneShot(scope.one_shot()),
+            }
+        };
+        let stages = Of::Stages.stages().into_iter();
         Self {
             model_aliases: top.names("model_aliases"),
             load_timeout: top.time("load_timeout"),
@@ -254,15 +315,9 @@ impl Deploy {
                 attempts: top.count("handover.attempts"),
                 wait: top.time("handover.wait"),
             },
-            thinker: scope("stages.thinker").ar(),
-            answers: scope("stages.thinker").answers(),
-            talker: scope("stages.talker").ar(),
-            code2wav: scope("stages.code2wav").chunk(),
-            encoder: scope("stages.encoder").one_shot(),
-            patience: StagePatience {
-                thinker: scope("stages.talker").time("upstream_stall"),
-                talker: scope("stages.code2wav").time("upstream_stall"),
-            },
+            stages: stages
+                .map(|stage| (stage.name, config(stage.name, stage.kind)))
+                .collect(),
         }
     }
 }
@@ -271,10 +326,15 @@ impl Deploy {
 /// find because every field is read for every configuration.
 struct Scope<'v> {
     values: &'v Resolved,
-    scope: &'static str,
+    scope: &'v str,
 }
 
 impl Scope<'_> {
+    /// Whether the stage has such a setting.
+    fn has(&self, key: &str) -> bool {
+        self.values.find(self.scope, key).is_some()
+    }
+
     fn count(&self, key: &str) -> u32 {
         u32::try_from(self.values.count(self.scope, key)).unwrap_or(u32::MAX)
     }
@@ -334,6 +394,7 @@ impl Scope<'_> {
             },
             step_timeout: self.time("step_timeout"),
             max_stuck: self.count("max_stuck"),
+            upstream_stall: self.has("upstream_stall").then(|| self.time("upstream_stall")),
         }
     }
 
@@ -364,8 +425,7 @@ impl Scope<'_> {
                 _ => None,
             },
             max_waiting_tokens: self.count("max_waiting_tokens"),
-            // The talker's rows depend on what is still to be said: no beginning of it is another's.
-            prefix_caching: self.scope == "stages.thinker" && self.choice("prefix_caching") == "true",
+            prefix_caching: self.has("prefix_caching") && self.choice("prefix_caching") == "true",
             kv_block_size: self.count("kv.block_size"),
             kv_blocks: self.count("kv.blocks"),
             kv_memory: match self.values.get(self.scope, "kv.memory") {
@@ -379,19 +439,18 @@ impl Scope<'_> {
                 repetition_penalty: self.real("sampling.repetition_penalty"),
             },
             output_capacity: self.count("output.capacity"),
+            shares_with_all: self.has("prefix_sharing") && self.choice("prefix_sharing") == "all",
+            repetition: self.has("repetition.count").then(|| self.repetition()).flatten(),
         }
     }
 
-    fn answers(&self) -> Answers {
+    fn repetition(&self) -> Option<RepetitionLimit> {
         let limit = RepetitionLimit {
             min_pattern: self.count("repetition.min_pattern"),
             max_pattern: self.count("repetition.max_pattern"),
             count: self.count("repetition.count"),
         };
-        Answers {
-            shared_prefixes: self.choice("prefix_sharing") == "all",
-            repetition: limit.is_valid().then_some(limit),
-        }
+        limit.is_valid().then_some(limit)
     }
 
     fn one_shot(&self) -> OneShotStage {

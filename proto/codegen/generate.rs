@@ -19,12 +19,16 @@ const FILES: [&str; 9] = [
     "riva/tts.proto",
 ];
 
+/// Between the processes of one server. Apart from the others, so that reflection does not offer it to callers.
+const STAGE: &str = "omni/stage/v1/stage.proto";
+
 /// Generated files that belong in the repository.
-pub(crate) const OUTPUTS: [&str; 4] = [
+pub(crate) const OUTPUTS: [&str; 5] = [
     "omni.v1.rs",
     "omni.v1.fds",
     "nvidia.riva.rs",
     "nvidia.riva.tts.rs",
+    "omni.stage.v1.rs",
 ];
 
 /// Writes [`OUTPUTS`] into `out`.
@@ -50,5 +54,12 @@ pub(crate) fn generate(out: &Path) -> anyhow::Result<()> {
         .extern_path(".google.rpc.Status", "::tonic_types::Status")
         .emit_rerun_if_changed(false)
         .compile_fds(commented)
-        .context("cannot generate Rust code")
+        .context("cannot generate Rust code")?;
+    let mut stage = protox::Compiler::new([&include])?;
+    stage.include_source_info(true).open_file(STAGE)?;
+    tonic_prost_build::configure()
+        .out_dir(out)
+        .emit_rerun_if_changed(false)
+        .compile_fds(stage.file_descriptor_set())
+        .context("cannot generate Rust code of stages")
 }

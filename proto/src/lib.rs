@@ -1,5 +1,5 @@
 //! The wire APIs: messages, clients and servers generated from the .proto files. `omni.v1` is our own; `nvidia.riva` is what
-//! clients of NVIDIA Riva speak.
+//! clients of NVIDIA Riva speak; `omni.stage.v1` passes between a server and the processes of its stages.
 //!
 //! The .proto files in `proto/proto` are the contract and its documentation; everything under `generated` follows from
 //! them and is committed, so that building needs no protobuf compiler. Change a .proto file, then run
@@ -23,6 +23,10 @@ mod generated {
     pub mod v1 {
         include!("generated/omni.v1.rs");
     }
+    /// Package `omni.stage.v1`: between a server and the processes of its stages.
+    pub mod stage_v1 {
+        include!("generated/omni.stage.v1.rs");
+    }
     /// Package `nvidia.riva`, whose modules are nested as the packages are.
     pub mod riva {
         include!("generated/nvidia.riva.rs");
@@ -34,6 +38,12 @@ mod generated {
 }
 
 pub use generated::{riva, v1};
+
+/// Packages `omni.stage`.
+pub mod stage {
+    pub use super::generated::stage_v1 as v1;
+}
+
 pub use prost_types::Duration;
 pub use tonic_types::Status as RpcStatus;
 

@@ -6,8 +6,8 @@
 //! passes is measured at the edge itself, chunk by chunk ([`EdgeMeter`]).
 //!
 //! A replica may be in another process. Then a proxy takes its jobs here, and a host ([`called`]) makes the same jobs of them
-//! there: both ends of every edge are local ones, and between the two lies a socket. What passes it is encoded as `wire.rs`
-//! says.
+//! there: both ends of every edge are local ones, and between the two lies a socket. What passes it are messages of
+//! `omni.stage.v1`.
 
 mod ear;
 mod host;
@@ -27,7 +27,7 @@ pub use host::{Called, called};
 pub use link::LinkError;
 pub use local::{EdgeReader, EdgeWriter, edge, metered_edge};
 pub use meter::{EdgeMeter, EdgeRecord, EdgeSink, Hop, IgnoreEdges, Payload, Place};
-pub use process::{inherited, spawn_peer};
+pub use process::{Attach, inherited, spawn_peer};
 pub use remote::{Ends, RemoteJob};
-pub use replica::{Launch, Peer, RemoteParts, remote_stage};
-pub use wire::{Chunk, Fields, HEADER_LEN, MAX_PAYLOAD, Nothing, VERSION, Wire, WireError};
+pub use replica::{Connected, Peer, RemoteParts, StageTransport, remote_stage};
+pub use wire::{Chunk, MAX_FRAME, Nothing, PREFIX, StageRequest, VERSION, WireError};

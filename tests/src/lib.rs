@@ -44,6 +44,6 @@ pub use history::{History, Whole, check};
 pub use http::{HttpAnswer, http, http_to, http2};
 pub use metrics::{Reading, Sample, TEXT, get, speak, vanish};
 pub use python::python;
-pub use remote::{Chunks, RemoteStage};
+pub use remote::{Chunks, Make, RemoteStage, SETTINGS, host};
 pub use server::{Edges, Records, TestServer, arguments_only};
 pub use wire::{Ending, Received};

@@ -9,7 +9,7 @@ use std::time::Duration;
 use omni_server::clock::Clock;
 use omni_server::config::deploy::Restart;
 use omni_server::connector::{
-    ChunkStamps, EdgeRecord, EdgeSink, Hop, Launch, LinkError, Peer, RemoteJob, RemoteParts, called,
+    ChunkStamps, EdgeRecord, EdgeSink, Hop, LinkError, Peer, RemoteJob, RemoteParts, StageTransport, called,
     remote_stage,
 };
 use omni_server::stage::{
@@ -18,9 +18,10 @@ use omni_server::stage::{
 };
 
 /// What is passed on as settings.
-const SETTINGS: &[u8] = b"as usual";
+pub const SETTINGS: &[u8] = b"as usual";
 
-type Make<J> = Arc<dyn Fn(Seat) -> (StageHandle<J>, StageBody) + Send + Sync>;
+/// Makes a replica.
+pub type Make<J> = Arc<dyn Fn(Seat) -> (StageHandle<J>, StageBody) + Send + Sync>;
 
 /// A replica at the other end of a socket.
 #[derive(Debug)]
@@ -78,7 +79,7 @@ impl<J: RemoteJob> RemoteStage<J> {
     ) -> Self {
         let (make, lives): (Make<J>, _) = (Arc::new(make), Lives::default());
         let kept = lives.clone();
-        let launch: Launch = Box::new(move || {
+        let transport: Box<dyn StageTransport> = Box::new(move || {
             let (here, there) = UnixStream::pair()?;
             let life = kept.with(|lives| -> std::io::Result<_> {
                 lives.push(Life::Open(there.try_clone()?));
@@ -94,7 +95,7 @@ impl<J: RemoteJob> RemoteStage<J> {
         let changes = Changes::default();
         let seat = Seat::new(ReplicaId(0), restart(), changes.clone()).heard_by(listener);
         let parts = RemoteParts {
-            launch,
+            transport,
             settings: SETTINGS.to_vec(),
             mailbox: 16,
             load_timeout: Duration::from_secs(3600),
@@ -192,7 +193,18 @@ impl Peer for HostThread {
     }
 }
 
-fn host<J: RemoteJob>(socket: UnixStream, make: &Make<J>, step_timeout: Duration) -> Result<(), LinkError> {
+/// Serves the replica that `make` makes at this end of a connection, until the other side hangs up.
+///
+/// # Errors
+/// As [`Called::serve`](omni_server::connector::Called::serve).
+///
+/// # Panics
+/// If the other side wants something else.
+pub fn host<J: RemoteJob>(
+    socket: UnixStream,
+    make: &Make<J>,
+    step_timeout: Duration,
+) -> Result<(), LinkError> {
     let mut called = called(socket, Clock::start())?;
     assert_eq!(
         (called.stage.as_str(), &called.settings[..]),

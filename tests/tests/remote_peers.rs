@@ -7,15 +7,19 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use omni_engine::SeqId;
+use omni_proto::stage::v1::frame::Body;
+use omni_proto::stage::v1::item::Payload;
+use omni_proto::stage::v1::{Audio, Frame, Hello, Item, Ready, Tokens};
 use omni_server::clock::Clock;
 use omni_server::config::deploy::Restart;
 use omni_server::connector::{
-    HEADER_LEN, Launch, LinkError, Peer, RemoteParts, VERSION, WireError, called, edge, remote_stage,
+    LinkError, PREFIX, Peer, RemoteParts, StageTransport, VERSION, WireError, called, edge, remote_stage,
 };
 use omni_server::stage::{
     CancelFlag, Changes, Code2WavJob, ContextRow, End, JobRefused, ReplicaId, ReplicaState, Sampling, Seat,
     StageProgress, Taken, TalkerJob, TalkerRequest,
 };
+use prost::Message as _;
 
 /// Longer than anything here takes on a busy machine; only ever reached by a test that fails.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -32,33 +36,56 @@ fn seat(changes: Changes) -> Seat {
     Seat::new(ReplicaId(0), restart, changes)
 }
 
-fn hello_of_version(version: u16) -> Vec<u8> {
-    let mut bytes = vec![0; HEADER_LEN];
-    bytes[..4].copy_from_slice(b"OMNI");
-    bytes[4..6].copy_from_slice(&version.to_le_bytes());
-    bytes[6] = 1;
-    bytes
+fn hello_of_version(version: u32) -> Vec<u8> {
+    let stage = "talker".to_owned();
+    let settings = Vec::new();
+    frame(
+        0,
+        Body::Hello(Hello {
+            version,
+            stage,
+            settings,
+        }),
+    )
 }
 
-/// A frame of `kind` that carries `payload`.
-fn frame(kind: u8, seq: u64, number: u32, units: u32, payload: &[u8]) -> Vec<u8> {
-    let mut bytes = hello_of_version(VERSION);
-    bytes[6] = kind;
-    bytes[8..16].copy_from_slice(&seq.to_le_bytes());
-    bytes[16..20].copy_from_slice(&number.to_le_bytes());
-    bytes[20..24].copy_from_slice(&units.to_le_bytes());
-    bytes[40..].copy_from_slice(&(payload.len() as u32).to_le_bytes());
-    bytes.extend(payload);
-    bytes
+/// Bytes behind their length.
+fn delimited(message: &[u8]) -> Vec<u8> {
+    [&(message.len() as u32).to_be_bytes()[..], message].concat()
 }
 
-const READY: u8 = 2;
-const ITEM: u8 = 5;
+fn frame(sequence: u64, body: Body) -> Vec<u8> {
+    let frame = Frame {
+        sequence,
+        body: Some(body),
+        sent: 1,
+    };
+    delimited(&frame.encode_to_vec())
+}
+
+fn ready() -> Vec<u8> {
+    frame(0, Body::Ready(Ready {}))
+}
+
+fn item(number: u32, payload: Payload) -> Vec<u8> {
+    let payload = Some(payload);
+    frame(
+        5,
+        Body::Item(Item {
+            number,
+            put: 0,
+            payload,
+        }),
+    )
+}
 
 fn greeting(stage: &str) -> Vec<u8> {
-    let length = stage.len() as u32;
-    let payload = [&length.to_le_bytes()[..], stage.as_bytes(), &[0; 4]].concat();
-    frame(1, 0, 0, 0, &payload)
+    let hello = Hello {
+        version: VERSION,
+        stage: stage.to_owned(),
+        settings: Vec::new(),
+    };
+    frame(0, Body::Hello(hello))
 }
 
 /// What becomes of a replica whose other side sends this and is then closed.
@@ -69,19 +96,19 @@ fn fate_with(peer_says: Vec<u8>) -> String {
             "nobody was there".to_owned()
         }
     }
-    let launch = Box::new(move || {
+    let transport = Box::new(move || {
         let (here, mut there) = UnixStream::pair()?;
         there.write_all(&peer_says)?;
         Ok((here, Box::new(Nobody) as Box<dyn Peer>))
     });
-    fate_of(launch)
+    fate_of(transport)
 }
 
 /// What becomes of a replica with such an other side.
-fn fate_of(launch: Launch) -> String {
+fn fate_of(transport: Box<dyn StageTransport>) -> String {
     let seat = seat(Changes::default());
     let parts = RemoteParts {
-        launch,
+        transport,
         settings: Vec::new(),
         mailbox: 1,
         load_timeout: LOADING,
@@ -97,7 +124,7 @@ fn fate_of(launch: Launch) -> String {
 #[test]
 fn a_peer_of_another_version_is_refused_by_both_sides_with_both_versions() {
     let (theirs, ours) = (VERSION + 1, VERSION);
-    let expected = format!("version {theirs} of the encoding, expected version {ours}");
+    let expected = format!("version {theirs} of the protocol, expected version {ours}");
     let (mut peer, host) = UnixStream::pair().unwrap();
     peer.write_all(&hello_of_version(theirs)).unwrap();
     let error = called(host, Clock::start()).unwrap_err();
@@ -106,9 +133,10 @@ fn a_peer_of_another_version_is_refused_by_both_sides_with_both_versions() {
         "{error}"
     );
     // It was told which version is spoken here.
-    let mut answer = [0; HEADER_LEN];
-    peer.read_exact(&mut answer).unwrap();
-    assert_eq!(answer[..7], hello_of_version(ours)[..7]);
+    match read_frame(&mut peer).unwrap().body {
+        Some(Body::Hello(hello)) => assert_eq!(hello.version, ours),
+        other => panic!("{other:?}"),
+    }
 
     let fate = fate_with(hello_of_version(theirs));
     assert!(fate.contains(&expected), "{fate}");
@@ -118,7 +146,7 @@ fn a_peer_of_another_version_is_refused_by_both_sides_with_both_versions() {
 fn a_connection_cut_within_a_frame_is_told_from_one_that_was_closed() {
     for (sent, expected) in [
         (0, "closed by the other process"),
-        (HEADER_LEN - 1, "cut off within a frame after 43 bytes"),
+        (PREFIX + 3, "cut off within a frame after 7 bytes"),
     ] {
         let fate = fate_with(hello_of_version(VERSION)[..sent].to_vec());
         assert!(fate.contains(expected), "{fate}");
@@ -128,7 +156,7 @@ fn a_connection_cut_within_a_frame_is_told_from_one_that_was_closed() {
 /// The process was started, and is stuck as a whole while it loads its model.
 #[test]
 fn a_host_that_falls_silent_while_it_loads_is_given_up() {
-    let launch = Box::new(|| {
+    let transport = Box::new(|| {
         let (here, mut there) = UnixStream::pair()?;
         there.write_all(&greeting("talker"))?;
         let silent = std::thread::spawn(move || {
@@ -137,7 +165,7 @@ fn a_host_that_falls_silent_while_it_loads_is_given_up() {
         });
         Ok((here, Box::new(Misbehaving(silent)) as Box<dyn Peer>))
     });
-    let fate = fate_of(launch);
+    let fate = fate_of(transport);
     assert!(
         fate.starts_with("the other process has said nothing for 50ms while it was loading its model"),
         "{fate}"
@@ -149,10 +177,9 @@ fn a_host_that_falls_silent_while_it_loads_is_given_up() {
 fn jobs_for_a_host_that_reads_nothing_wait_where_they_are_bounded() {
     let (hang_up, held) = std::sync::mpsc::channel::<()>();
     let held = std::sync::Mutex::new(Some(held));
-    let launch = Box::new(move || {
+    let transport = Box::new(move || {
         let (here, mut there) = UnixStream::pair()?;
-        let ready = frame(READY, 0, 0, 0, &[]);
-        there.write_all(&[greeting("talker"), ready].concat())?;
+        there.write_all(&[greeting("talker"), ready()].concat())?;
         let held = held.lock().expect("nobody panics").take();
         let deaf = std::thread::spawn(move || {
             let _ = held.map(|held| held.recv());
@@ -162,7 +189,7 @@ fn jobs_for_a_host_that_reads_nothing_wait_where_they_are_bounded() {
     });
     let changes = Changes::default();
     let parts = RemoteParts {
-        launch,
+        transport,
         settings: Vec::new(),
         mailbox: 4,
         load_timeout: PATIENCE,
@@ -222,12 +249,8 @@ fn a_host_of_another_stage_is_refused() {
 #[test]
 fn a_host_that_cannot_load_says_why() {
     let (mut peer, host) = UnixStream::pair().unwrap();
-    let mut hello = hello_of_version(VERSION);
-    hello[40] = 8;
-    hello.extend([0; 8]);
-    peer.write_all(&hello).unwrap();
+    peer.write_all(&hello_of_version(VERSION)).unwrap();
     let mut called = called(host, Clock::start()).unwrap();
-    called.stage = "talker".to_owned();
     called.answer().unwrap();
     called.refuse("the checkpoint is empty").unwrap();
     let mut said = Vec::new();
@@ -238,34 +261,37 @@ fn a_host_that_cannot_load_says_why() {
 
 #[test]
 fn what_comes_before_its_time_is_refused() {
-    let early = [greeting("talker"), frame(ITEM, 1, 0, 1, &[0; 8])].concat();
+    let tokens = Payload::Text(Tokens { ids: vec![1] });
+    let early = [greeting("talker"), item(0, tokens)].concat();
     let fate = fate_with(early);
-    assert!(fate.contains("it sent Item, expected that it is ready"), "{fate}");
-    let fate = fate_with(frame(READY, 0, 0, 0, &[]));
-    assert!(fate.contains("it sent Ready, expected its greeting"), "{fate}");
+    assert!(fate.contains("it sent item, expected ready"), "{fate}");
+    let fate = fate_with(ready());
+    assert!(fate.contains("it sent ready, expected hello"), "{fate}");
 }
 
 #[test]
 fn a_frame_that_promises_more_than_is_allowed_is_refused_before_it_comes() {
-    let mut hello = hello_of_version(VERSION);
-    hello[40..].copy_from_slice(&u32::MAX.to_le_bytes());
-    let fate = fate_with(hello);
+    let fate = fate_with(u32::MAX.to_be_bytes().to_vec());
     assert!(
-        fate.contains("a payload of 4294967295 bytes, the limit is"),
+        fate.contains("a frame has 4294967295 bytes, the limit is"),
         "{fate}"
     );
 }
 
+fn read_frame(socket: &mut UnixStream) -> std::io::Result<Frame> {
+    let mut length = [0; PREFIX];
+    socket.read_exact(&mut length)?;
+    let mut message = vec![0; u32::from_be_bytes(length) as usize];
+    socket.read_exact(&mut message)?;
+    Ok(Frame::decode(&message[..])?)
+}
+
 /// Greets, and says `said` when a stream was opened.
 fn misbehave(mut socket: UnixStream, said: &[u8]) -> std::io::Result<()> {
-    let ready = frame(READY, 0, 0, 0, &[]);
-    socket.write_all(&[greeting("code2wav"), ready].concat())?;
+    socket.write_all(&[greeting("code2wav"), ready()].concat())?;
     // Its greeting, and the stream.
     for _ in 0..2 {
-        let mut header = [0; HEADER_LEN];
-        socket.read_exact(&mut header)?;
-        let length = u32::from_le_bytes(header[40..].try_into().expect("4 bytes"));
-        socket.read_exact(&mut vec![0; length as usize])?;
+        read_frame(&mut socket)?;
     }
     socket.write_all(said)?;
     // Until it hangs up, whether or not it has read everything.
@@ -284,14 +310,14 @@ impl Peer for Misbehaving {
 
 /// How stream 5, which has room for two frames, ends when the other side says this.
 async fn end_with(said: Vec<u8>) -> End {
-    let launch = Box::new(move || {
+    let transport = Box::new(move || {
         let (here, there) = UnixStream::pair()?;
         let said = said.clone();
         let peer = std::thread::spawn(move || misbehave(there, &said).expect("it is listened to"));
         Ok((here, Box::new(Misbehaving(peer)) as Box<dyn Peer>))
     });
     let parts = RemoteParts {
-        launch,
+        transport,
         settings: Vec::new(),
         mailbox: 1,
         load_timeout: LOADING,
@@ -326,23 +352,28 @@ async fn end_with(said: Vec<u8>) -> End {
 
 #[tokio::test]
 async fn items_that_must_not_be_sent_end_the_connection_and_say_what_was_wrong() {
-    let item = |number, units, frames: u32| frame(ITEM, 5, number, units, &frames.to_le_bytes());
+    let audio = |number, frames| {
+        let samples = Vec::new();
+        item(number, Payload::Audio(Audio { samples, frames }))
+    };
     let cases = [
-        (item(1, 1, 1), "item 1 came, expected item 0"),
-        (item(0, 1, 2), "item 0 of 2 units was sent as one of 1"),
+        (audio(1, 1), "item 1 came, expected item 0"),
+        (audio(0, 1 << 20), "item 0 has 1048576 units, the limit is 65536"),
         (
-            item(0, 1 << 20, 1 << 20),
-            "item 0 has 1048576 units, the limit is 65536",
-        ),
-        (
-            [item(0, 1, 1), item(1, 1, 1), item(2, 1, 1)].concat(),
+            [audio(0, 1), audio(1, 1), audio(2, 1)].concat(),
             "item 2 came without credit",
         ),
         (
-            frame(ITEM, 5, 0, 1, &[1, 0]),
-            "a piece of audio ends after 2 bytes, expected 4",
+            item(0, Payload::Text(Tokens { ids: vec![1] })),
+            "an item is text, expected audio",
         ),
-        (frame(99, 5, 0, 1, &[]), "the kind of a frame is 99"),
+        (
+            frame(5, Body::Item(Item::default())),
+            "an item is absent, expected tokens, a codec frame or audio",
+        ),
+        (delimited(&[]), "the body of a frame is absent"),
+        // A field of one byte that has none.
+        (delimited(&[8]), "a frame of 1 bytes is no message"),
     ];
     for (said, expected) in cases {
         match end_with(said).await {

@@ -19,8 +19,8 @@ use crate::config::deploy::{self, Deploy};
 use crate::config::{Config, LogFormat, ModelSource};
 use crate::connector::{Called, RemoteJob, RemoteParts, called, inherited, remote_stage, spawn_peer};
 use crate::stage::{
-    Changes, Code2WavJob, MakeReplica, ReplicaId, Seat, SpeechBackend as _, StageBody, StageHandle,
-    TalkerJob, ThinkerJob, code2wav_stage, talker_stage, thinker_stage,
+    Changes, Code2WavJob, MakeReplica, SpeechBackend as _, ReplicaId, Seat, StageBody, StageHandle, TalkerJob,
+    ThinkerJob, code2wav_stage, talker_stage, thinker_stage,
 };
 
 /// What a stage's process is told.
@@ -54,7 +54,7 @@ pub(super) fn replicas<J: RemoteJob>(config: &Config, clock: Clock) -> anyhow::R
             ..order.clone()
         };
         let parts = RemoteParts {
-            launch: Box::new(move || spawn_peer(&mut this_program(&level, format)?)),
+            transport: Box::new(move || spawn_peer(&mut this_program(&level, format)?)),
             settings: serde_json::to_vec(&order).unwrap_or_default(),
             mailbox: mailbox(order.max_active),
             load_timeout,

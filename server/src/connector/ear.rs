@@ -7,7 +7,7 @@
 use std::mem;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use super::wire::News;
+use super::wire::Reports;
 use crate::stage::{EngineNews, EngineSink, Wake};
 
 /// Most news that wait: hundreds of times what a full engine tells in a step.
@@ -16,7 +16,7 @@ const MOST: usize = 1 << 16;
 /// Listens to one replica. Copies are the same ear.
 #[derive(Debug, Clone)]
 pub(super) struct Ear {
-    heard: Arc<Mutex<News>>,
+    heard: Arc<Mutex<Reports>>,
     wake: Wake,
 }
 
@@ -27,12 +27,12 @@ impl Ear {
         Self { heard, wake }
     }
 
-    fn heard(&self) -> MutexGuard<'_, News> {
+    fn heard(&self) -> MutexGuard<'_, Reports> {
         self.heard.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// What was told since it was last asked.
-    pub(super) fn take(&self) -> News {
+    pub(super) fn take(&self) -> Reports {
         mem::take(&mut *self.heard())
     }
 }
@@ -68,7 +68,7 @@ mod tests {
         for _ in 0..MOST + 1 {
             ear.news(&EngineNews::Idle);
         }
-        let News { told, missed } = ear.take();
+        let Reports { told, missed } = ear.take();
         assert_eq!((told.len(), missed), (MOST, 2));
         assert_eq!(told[..2], [EngineNews::Starved, EngineNews::Idle]);
         assert!(ear.take().is_empty());

@@ -14,15 +14,20 @@ use std::time::Duration;
 
 use futures::StreamExt as _;
 use omni_engine::{SeqId, Stamp};
+use omni_proto::stage::v1::frame::Body;
+use omni_proto::stage::v1::{Arrivals, Failed, Hello, Loading, Open, Ready};
 use tokio::sync::oneshot;
 use tokio_stream::wrappers::WatchStream;
 
 use super::ear::Ear;
-use super::lane::{Receiving, Sending};
+use super::lane::{Came, Receiving, Sending};
 use super::link::{Link, LinkError};
 use super::local::stamped_edge;
 use super::remote::{Ends, RemoteJob};
-use super::wire::{Frame, Hello, Kind, Opening, Passage, Passages, Wire as _, WireError};
+use super::wire::{
+    Arrival, NO_SEQUENCE, PeerClock, Received, StageRequest as _, VERSION, WireError, end, end_message, name,
+    stats_message,
+};
 use crate::clock::Clock;
 use crate::stage::{
     CancelFlag, Changes, End, EngineSink, JobRefused, ReplicaState, ReplicaStats, Seat, StageHandle,
@@ -66,7 +71,7 @@ pub fn called(socket: UnixStream, clock: Clock) -> Result<Called, LinkError> {
     let hello = match hello(&mut link, &line) {
         Err(error @ LinkError::Wire(WireError::Version { .. })) => {
             // Its own greeting has the version in it, so that both sides can say what is wrong.
-            link.say(Kind::Hello, SeqId(0), &Hello::default())?;
+            link.say(NO_SEQUENCE, hello_as(String::new()))?;
             link.flush()?;
             return Err(error);
         }
@@ -86,13 +91,34 @@ pub fn called(socket: UnixStream, clock: Clock) -> Result<Called, LinkError> {
 fn hello(link: &mut Link, line: &WakeLine) -> Result<Hello, LinkError> {
     loop {
         if let Some(frame) = link.next()? {
-            return match frame.header.kind {
-                Kind::Hello => Ok(Hello::decode(frame.payload)?),
-                other => Err(unexpected(other, "its greeting")),
+            return match frame.body {
+                Body::Hello(hello) => checked(hello),
+                other => Err(unexpected(&other, "hello")),
             };
         }
         link.wait(line, None)?;
         link.read()?;
+    }
+}
+
+/// The greeting of this side.
+pub(super) fn hello_as(stage: String) -> Body {
+    Body::Hello(Hello {
+        version: VERSION,
+        stage,
+        settings: Vec::new(),
+    })
+}
+
+/// A greeting in the version that is spoken here.
+pub(super) fn checked(hello: Hello) -> Result<Hello, LinkError> {
+    match hello.version {
+        VERSION => Ok(hello),
+        theirs => Err(WireError::Version {
+            ours: VERSION,
+            theirs,
+        }
+        .into()),
     }
 }
 
@@ -102,11 +128,7 @@ impl Called {
     /// # Errors
     /// [`LinkError`].
     pub fn answer(&mut self) -> Result<(), LinkError> {
-        let hello = Hello {
-            stage: self.stage.clone(),
-            settings: Vec::new(),
-        };
-        self.link.say(Kind::Hello, SeqId(0), &hello)?;
+        self.link.say(NO_SEQUENCE, hello_as(self.stage.clone()))?;
         Ok(self.link.flush()?)
     }
 
@@ -115,7 +137,7 @@ impl Called {
     /// # Errors
     /// [`LinkError`].
     pub fn loads(&mut self) -> Result<(), LinkError> {
-        self.link.say(Kind::Loading, SeqId(0), &())?;
+        self.link.say(NO_SEQUENCE, Body::Loading(Loading {}))?;
         Ok(self.link.flush()?)
     }
 
@@ -130,7 +152,8 @@ impl Called {
     /// # Errors
     /// [`LinkError`].
     pub fn refuse(mut self, message: &str) -> Result<(), LinkError> {
-        self.link.say(Kind::Failed, SeqId(0), &message.to_owned())?;
+        let message = message.to_owned();
+        self.link.say(NO_SEQUENCE, Body::Failed(Failed { message }))?;
         Ok(self.link.flush()?)
     }
 
@@ -162,7 +185,7 @@ impl Called {
                 wake: self.wake,
                 lanes: BTreeMap::new(),
                 refused: Vec::new(),
-                passages: Passages::default(),
+                arrivals: Vec::new(),
                 clock: self.clock,
             },
         };
@@ -206,7 +229,7 @@ struct Work<J: RemoteJob> {
     /// Jobs that the stage did not take.
     refused: Vec<(SeqId, JobRefused)>,
     /// Of items that have arrived and of which the other side does not know yet.
-    passages: Passages,
+    arrivals: Vec<Arrival>,
     clock: Clock,
 }
 
@@ -224,7 +247,7 @@ impl<J: RemoteJob> Host<J> {
     fn turn(&mut self) -> Result<bool, LinkError> {
         self.link.read()?;
         while let Some(frame) = self.link.next()? {
-            self.work.frame(&frame)?;
+            self.work.frame(frame, self.link.peer_clock())?;
         }
         self.work.report(&mut self.link)?;
         let mut spoke = false;
@@ -242,37 +265,40 @@ impl<J: RemoteJob> Host<J> {
 
 impl<J: RemoteJob> Work<J> {
     /// Takes a frame. One of a sequence that is not here any more was on its way when the sequence ended.
-    fn frame(&mut self, frame: &Frame<'_>) -> Result<(), LinkError> {
-        let Frame { header, payload } = frame;
-        let seq = header.seq;
-        if header.kind == Kind::Open {
-            return self.open(seq, Opening::decode(payload)?);
+    fn frame(&mut self, frame: Received, clock: PeerClock) -> Result<(), LinkError> {
+        let (came, seq) = (Came::of(&frame, clock), frame.seq);
+        if let Body::Open(open) = frame.body {
+            return self.open(seq, open, clock);
         }
         let Some(lane) = self.lanes.get_mut(&seq) else {
             return Ok(());
         };
-        match header.kind {
-            Kind::Item => {
-                let stamps = lane.receiving.item(frame, || self.clock.now())?;
-                self.passages.0.push(Passage { seq, stamps });
+        match frame.body {
+            Body::Item(item) => {
+                let stamps = lane.receiving.item(came, item, self.clock.now())?;
+                self.arrivals.push(Arrival { seq, stamps });
             }
-            Kind::Credit => lane.sending.credit(header.units),
-            Kind::Waiting => lane.receiving.excuse(header.units > 0),
-            Kind::End => lane.receiving.end(End::decode(payload)?),
-            Kind::Cancel => self.drop(seq),
-            other => return Err(unexpected(other, "something about a sequence")),
+            Body::Credit(credit) => lane.sending.credit(credit.units),
+            Body::Idle(idle) => lane.receiving.excuse(idle.idle),
+            Body::End(message) => lane.receiving.end(end(message)?),
+            Body::Cancel(_) => self.drop(seq),
+            other => return Err(unexpected(&other, "a frame about a sequence")),
         }
         Ok(())
     }
 
-    fn open(&mut self, seq: SeqId, opening: Opening<J::Order>) -> Result<(), LinkError> {
+    fn open(&mut self, seq: SeqId, open: Open, clock: PeerClock) -> Result<(), LinkError> {
+        let request = open
+            .request
+            .ok_or_else(|| WireError::absent("what is asked", "a request"))?;
+        let order = J::Order::from_request(request)?;
         let (here, stage) = (Some(self.wake.clone()), Some(self.stage.wake().clone()));
         let (inputs, inlet) = stamped_edge(INPUTS, here.clone(), stage.clone(), self.clock);
         let (outlet, outputs) = stamped_edge(OUTPUTS, stage, here, self.clock);
         let (finished, done) = oneshot::channel();
         let (cancel, progress) = (CancelFlag::default(), StageProgress::default());
-        if let Some(arrived) = opening.arrived {
-            progress.arrive(arrived);
+        if let Some(arrived) = open.arrived {
+            progress.arrive(clock.from_wire(arrived));
         }
         let ends = Ends {
             inlet: Box::new(inlet),
@@ -295,7 +321,7 @@ impl<J: RemoteJob> Work<J> {
                 seq.0
             )));
         }
-        if let Err(refused) = self.stage.submit(J::join(seq, opening.order, ends)) {
+        if let Err(refused) = self.stage.submit(J::join(seq, order, ends)) {
             self.lanes.remove(&seq);
             self.refused.push((seq, refused));
         }
@@ -316,18 +342,20 @@ impl<J: RemoteJob> Work<J> {
         let stats = self.seat.stats();
         // They can wait, and are to be added to nothing that waits already.
         if stats != self.told && !link.is_backed_up() {
-            link.say(Kind::Stats, SeqId(0), &stats)?;
+            link.say(NO_SEQUENCE, Body::Stats(stats_message(&stats)))?;
             self.told = stats;
         }
         if !link.is_backed_up() {
             link.pass_on()?;
         }
         for (seq, refused) in self.refused.drain(..) {
-            link.say(Kind::End, seq, &end_of(&refused))?;
+            link.say(seq, Body::End(end_message(end_of(&refused))))?;
         }
-        if !self.passages.0.is_empty() {
-            link.say(Kind::Passages, SeqId(0), &self.passages)?;
-            self.passages.0.clear();
+        if !self.arrivals.is_empty() {
+            let clock = link.peer_clock();
+            let arrivals = self.arrivals.drain(..).map(|arrival| arrival.message(clock));
+            let arrivals = arrivals.collect();
+            link.say(NO_SEQUENCE, Body::Arrivals(Arrivals { arrivals }))?;
         }
         Ok(())
     }
@@ -349,7 +377,7 @@ impl<J: RemoteJob> Work<J> {
             _ if self.ready || self.clock.since(self.heartbeat) < HEARTBEAT => Ok(()),
             _ => {
                 self.heartbeat = self.clock.now();
-                Ok(link.say(Kind::Loading, SeqId(0), &())?)
+                Ok(link.say(NO_SEQUENCE, Body::Loading(Loading {}))?)
             }
         }
     }
@@ -365,7 +393,7 @@ impl<J: RemoteJob> Work<J> {
             ReplicaState::Ready if self.ready => Ok(()),
             ReplicaState::Ready => {
                 self.ready = true;
-                link.say(Kind::Ready, SeqId(0), &())?;
+                link.say(NO_SEQUENCE, Body::Ready(Ready {}))?;
                 link.listen_with(self.ear.clone());
                 Ok(())
             }
@@ -414,13 +442,16 @@ fn end_of(refused: &JobRefused) -> End {
 }
 
 fn give_up(link: &mut Link, message: String) -> Result<(), LinkError> {
-    link.say(Kind::Failed, SeqId(0), &message)?;
+    let failed = Failed {
+        message: message.clone(),
+    };
+    link.say(NO_SEQUENCE, Body::Failed(failed))?;
     link.flush()?;
     Err(LinkError::Peer(message))
 }
 
-fn unexpected(kind: Kind, expected: &str) -> LinkError {
-    LinkError::Protocol(format!("it sent {kind:?}, expected {expected}"))
+pub(super) fn unexpected(body: &Body, expected: &str) -> LinkError {
+    LinkError::Protocol(format!("it sent {}, expected {expected}", name(body)))
 }
 
 #[cfg(test)]

@@ -6,9 +6,11 @@
 //! and nothing waits in between.
 
 use omni_engine::{SeqId, Stamp};
+use omni_proto::stage::v1::frame::Body;
+use omni_proto::stage::v1::{Credit, Idle, Item};
 
 use super::link::{Link, LinkError};
-use super::wire::{Chunk, Frame, Header, Kind, WireError};
+use super::wire::{Chunk, PeerClock, Received, WireError, payload_of};
 use crate::stage::{ChunkStamps, End, Inlet, Outlet, Taken};
 
 /// What is sent of a sequence.
@@ -71,7 +73,7 @@ impl<T: Chunk> Sending<T> {
         let waits = self.inlet.as_ref().is_some_and(|inlet| inlet.upstream_waits());
         if waits != self.waits {
             self.waits = waits;
-            link.count(Kind::Waiting, seq, u32::from(waits))?;
+            link.say(seq, Body::Idle(Idle { idle: waits }))?;
         }
         Ok(())
     }
@@ -92,15 +94,16 @@ impl<T: Chunk> Sending<T> {
                 return Forwarded::End(end);
             }
         };
-        let header = Header {
+        let (units, put) = (item.units(), put.unwrap_or_else(|| link.now()));
+        let item = Item {
             number: self.number,
-            units: item.units(),
-            ..Header::new(Kind::Item, seq, put.unwrap_or_else(|| link.now()))
+            put: link.peer_clock().to_wire(put),
+            payload: Some(item.into_payload()),
         };
-        match link.send(header, &item) {
-            Ok(_) => {
+        match link.say(seq, Body::Item(item)) {
+            Ok(()) => {
                 self.number = self.number.wrapping_add(1);
-                self.credit -= i64::from(header.units);
+                self.credit -= i64::from(units);
                 Forwarded::Item
             }
             Err(error) => Forwarded::TooLong(error),
@@ -110,6 +113,30 @@ impl<T: Chunk> Sending<T> {
 
 /// Most units that one item may weigh: far more than any chunk of a stage has frames.
 const MAX_UNITS: u32 = 1 << 16;
+
+/// How a frame came.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Came {
+    pub(super) seq: SeqId,
+    pub(super) bytes: usize,
+    /// When it was sent, by the sender's count.
+    pub(super) sent: i64,
+    /// When decoding it began.
+    pub(super) began: Stamp,
+    pub(super) clock: PeerClock,
+}
+
+impl Came {
+    pub(super) fn of(frame: &Received, clock: PeerClock) -> Self {
+        Self {
+            seq: frame.seq,
+            bytes: frame.bytes,
+            sent: frame.sent,
+            began: frame.began,
+            clock,
+        }
+    }
+}
 
 /// What is received of a sequence.
 pub(super) struct Receiving<T> {
@@ -129,22 +156,14 @@ impl<T: Chunk> Receiving<T> {
     }
 
     /// Passes on an item that was received; returns how it came. Items after the end are an offence.
-    pub(super) fn item(
-        &mut self,
-        frame: &Frame<'_>,
-        now: impl Fn() -> Stamp,
-    ) -> Result<ChunkStamps, LinkError> {
-        let rx_start = now();
-        let Frame { header, payload } = frame;
-        let item = T::decode(payload)?;
-        let (seq, number, units) = (header.seq, self.number, header.units);
-        let offence = |what: String| Err(LinkError::Protocol(format!("sequence {}: {what}", seq.0)));
-        if header.number != number {
-            return offence(format!("item {} came, expected item {number}", header.number));
-        }
-        if units != item.units() {
-            let is = item.units();
-            return offence(format!("item {number} of {is} units was sent as one of {units}"));
+    pub(super) fn item(&mut self, came: Came, item: Item, now: Stamp) -> Result<ChunkStamps, LinkError> {
+        let (number, found) = (self.number, item.number);
+        let tx_start = came.clock.from_wire(item.put);
+        let item = T::from_payload(payload_of(item)?)?;
+        let units = item.units();
+        let offence = |what: String| Err(LinkError::Protocol(format!("sequence {}: {what}", came.seq.0)));
+        if found != number {
+            return offence(format!("item {found} came, expected item {number}"));
         }
         if units > MAX_UNITS {
             return offence(format!(
@@ -160,11 +179,11 @@ impl<T: Chunk> Receiving<T> {
         self.granted -= i64::from(units);
         self.number = number.wrapping_add(1);
         let passage = ChunkStamps {
-            bytes: frame.len() as u64,
-            tx_start: header.tx_start,
-            tx_end: header.tx_end,
-            rx_start,
-            rx_end: now(),
+            bytes: came.bytes as u64,
+            tx_start,
+            tx_end: came.clock.from_wire(came.sent),
+            rx_start: came.began,
+            rx_end: now,
         };
         outlet.put_measured(item, units, &passage);
         Ok(passage)
@@ -193,6 +212,6 @@ impl<T: Chunk> Receiving<T> {
         }
         let units = u32::try_from(more).unwrap_or(u32::MAX);
         self.granted += i64::from(units);
-        link.count(Kind::Credit, seq, units)
+        link.say(seq, Body::Credit(Credit { units }))
     }
 }

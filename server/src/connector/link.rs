@@ -6,10 +6,11 @@ use std::os::unix::net::UnixStream;
 use std::time::Duration;
 
 use omni_engine::{SeqId, Stamp};
+use omni_proto::stage::v1::frame::Body;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use super::ear::Ear;
-use super::wire::{Frame, FrameReader, Header, Kind, Wire, WireError, write_frame};
+use super::wire::{FrameReader, NO_SEQUENCE, PeerClock, Received, WireError, write_frame};
 use crate::clock::Clock;
 use crate::stage::WakeLine;
 
@@ -53,6 +54,7 @@ pub(super) struct Link {
     /// What is told at this end, and is to be known at the other before it gets what came of it.
     ear: Option<Ear>,
     clock: Clock,
+    peer: PeerClock,
 }
 
 impl Link {
@@ -64,6 +66,7 @@ impl Link {
             output: Vec::new(),
             written: 0,
             ear: None,
+            peer: PeerClock::new(clock.now()),
             clock,
         })
     }
@@ -76,7 +79,10 @@ impl Link {
     /// Puts in line what was told and not yet sent.
     pub(super) fn pass_on(&mut self) -> Result<(), WireError> {
         match self.ear.as_ref().map(Ear::take) {
-            Some(news) if !news.is_empty() => self.say(Kind::News, SeqId(0), &news),
+            Some(reports) if !reports.is_empty() => {
+                let events = reports.message(self.peer);
+                self.say(NO_SEQUENCE, Body::Events(events))
+            }
             _ => Ok(()),
         }
     }
@@ -85,33 +91,22 @@ impl Link {
         self.clock.now()
     }
 
-    /// Puts a frame in line; returns its bytes. What is in line goes out with [`flush`](Self::flush).
-    pub(super) fn send(&mut self, header: Header, payload: &impl Wire) -> Result<usize, WireError> {
-        if matches!(header.kind, Kind::Item | Kind::End | Kind::Done | Kind::Failed) {
+    /// How instants of the two sides become each other's.
+    pub(super) fn peer_clock(&self) -> PeerClock {
+        self.peer
+    }
+
+    /// Puts a frame in line. What is in line goes out with [`flush`](Self::flush).
+    pub(super) fn say(&mut self, seq: SeqId, body: Body) -> Result<(), WireError> {
+        // What an engine told comes before what came of it.
+        if matches!(
+            body,
+            Body::Item(_) | Body::End(_) | Body::Done(_) | Body::Failed(_)
+        ) {
             self.pass_on()?;
         }
-        let clock = self.clock;
-        write_frame(
-            &mut self.output,
-            header,
-            |out| payload.encode(out),
-            || clock.now(),
-        )
-    }
-
-    /// Puts a frame in line that carries a small message of this module.
-    pub(super) fn say(&mut self, kind: Kind, seq: SeqId, payload: &impl Wire) -> Result<(), WireError> {
-        let now = self.now();
-        self.send(Header::new(kind, seq, now), payload).map(drop)
-    }
-
-    /// Puts a frame in line that says no more than a number.
-    pub(super) fn count(&mut self, kind: Kind, seq: SeqId, units: u32) -> Result<(), WireError> {
-        let header = Header {
-            units,
-            ..Header::new(kind, seq, self.now())
-        };
-        self.send(header, &()).map(drop)
+        let (clock, peer) = (self.clock, self.peer);
+        write_frame(&mut self.output, seq, body, || peer.to_wire(clock.now()))
     }
 
     /// Whether so much waits for the socket that items should not be added.
@@ -170,8 +165,13 @@ impl Link {
     }
 
     /// The next frame that was read completely.
-    pub(super) fn next(&mut self) -> Result<Option<Frame<'_>>, WireError> {
-        self.input.next()
+    pub(super) fn next(&mut self) -> Result<Option<Received>, WireError> {
+        let clock = self.clock;
+        let frame = self.input.next(|| clock.now())?;
+        if let Some(frame) = &frame {
+            self.peer.frame(frame.sent, frame.began);
+        }
+        Ok(frame)
     }
 
     /// Waits until something can be read, something in line can be written, the bell is rung, or `timeout` is over.

@@ -8,17 +8,38 @@ use std::io;
 use std::os::fd::{AsFd as _, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
+use std::path::PathBuf;
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::Duration;
 
-use super::replica::Peer;
+use super::replica::{Connected, Peer, StageTransport};
+
+/// Connects to a process that is there: one that somebody else has started, and that [serves](super::called) every connection to a
+/// socket in the file system.
+#[derive(Debug, Clone)]
+pub struct Attach(pub PathBuf);
+
+impl StageTransport for Attach {
+    fn connect(&mut self) -> io::Result<Connected> {
+        Ok((UnixStream::connect(&self.0)?, Box::new(Attached)))
+    }
+}
+
+/// A process that goes on when nobody is connected to it.
+struct Attached;
+
+impl Peer for Attached {
+    fn end(self: Box<Self>, _patience: Duration) -> String {
+        "the process was left to itself".to_owned()
+    }
+}
 
 /// Starts a process that finds the connection with [`inherited`]. It has a process group of its own: what a terminal sends to
 /// the group of the caller, who lets the work in progress end first, is not for it.
 ///
 /// # Errors
 /// What the system says.
-pub fn spawn_peer(command: &mut Command) -> io::Result<(UnixStream, Box<dyn Peer>)> {
+pub fn spawn_peer(command: &mut Command) -> io::Result<Connected> {
     let (here, there) = UnixStream::pair()?;
     let child = command
         .stdin(Stdio::from(OwnedFd::from(there)))

@@ -10,16 +10,21 @@ use std::os::unix::net::UnixStream;
 use std::time::Duration;
 
 use omni_engine::{SeqId, Stamp};
+use omni_proto::stage::v1::frame::Body;
+use omni_proto::stage::v1::{Cancel, Hello, Open};
 use tokio::sync::oneshot;
 
-use super::lane::{Forwarded, Receiving, Sending};
+use super::host::{checked, unexpected};
+use super::lane::{Came, Forwarded, Receiving, Sending};
 use super::link::{Link, LinkError};
 use super::remote::RemoteJob;
-use super::wire::{Frame, Header, Hello, Kind, News, Opening, Passages, Wire as _, WireError};
+use super::wire::{
+    Arrival, NO_SEQUENCE, PeerClock, Received, Reports, StageRequest as _, VERSION, WireError, end,
+    end_message, progress, stats,
+};
 use crate::clock::Clock;
 use crate::stage::{
-    CancelFlag, End, EndReason, EngineNews, ReplicaStats, Seat, SeqTaken, StageProgress, StageSnapshot,
-    WakeLine,
+    CancelFlag, End, EndReason, EngineNews, ReplicaStats, Seat, SeqTaken, StageProgress, WakeLine,
 };
 
 /// Most sequences that an engine at the other side can have, which is far more than any takes.
@@ -67,7 +72,7 @@ impl Figures {
     }
 
     /// Tells what the engine told. Every sequence that it took ends once.
-    fn tell(&mut self, news: &News) -> Result<(), LinkError> {
+    fn tell(&mut self, news: &Reports) -> Result<(), LinkError> {
         for news in &news.told {
             match news {
                 EngineNews::Taken(taken) => {
@@ -150,7 +155,12 @@ impl<J: RemoteJob> Proxy<J> {
     ) -> Result<Self, LinkError> {
         let mut link = Link::new(socket, clock)?;
         let stage = J::STAGE.to_owned();
-        link.say(Kind::Hello, SeqId(0), &Hello { stage, settings })?;
+        let hello = Hello {
+            version: VERSION,
+            stage,
+            settings,
+        };
+        link.say(NO_SEQUENCE, Body::Hello(hello))?;
         let calls = Calls {
             phase: Phase::Silent,
             lanes: BTreeMap::new(),
@@ -188,7 +198,11 @@ impl<J: RemoteJob> Proxy<J> {
             return;
         }
         let arrived = ends.progress.arrived();
-        if let Err(error) = self.link.say(Kind::Open, seq, &Opening { arrived, order }) {
+        let open = Open {
+            arrived: arrived.map(|at| self.link.peer_clock().to_wire(at)),
+            request: Some(order.into_request()),
+        };
+        if let Err(error) = self.link.say(seq, Body::Open(open)) {
             return ends.outlet.end(failed::<J>(&error));
         }
         let lane = Lane {
@@ -208,7 +222,7 @@ impl<J: RemoteJob> Proxy<J> {
     pub(super) fn turn(&mut self) -> Result<(), LinkError> {
         self.link.read()?;
         while let Some(frame) = self.link.next()? {
-            self.calls.frame(&frame)?;
+            self.calls.frame(frame, self.link.peer_clock())?;
         }
         loop {
             let all = self.calls.tend(&mut self.link)?;
@@ -241,37 +255,59 @@ impl<J: RemoteJob> Proxy<J> {
 
 impl<J: RemoteJob> Calls<J> {
     /// Takes a frame. One of a sequence that is not here any more was on its way when the sequence ended.
-    fn frame(&mut self, frame: &Frame<'_>) -> Result<(), LinkError> {
-        let Frame { header, payload } = frame;
+    fn frame(&mut self, frame: Received, clock: PeerClock) -> Result<(), LinkError> {
         self.heard = self.clock.now();
-        match (self.phase, header.kind) {
-            (Phase::Silent, Kind::Hello) => return self.greeted(&Hello::decode(payload)?),
-            (Phase::Silent, kind) => return unexpected(kind, "its greeting"),
-            (_, Kind::Failed) => return Err(LinkError::Peer(String::decode(payload)?)),
-            (Phase::Loading, Kind::Loading) => {}
-            (Phase::Loading, Kind::Ready) => self.phase = Phase::Ready,
-            (Phase::Ready, Kind::Item) => self.item(frame)?,
-            (Phase::Ready, Kind::End) => {
-                if let Some(mut lane) = self.lanes.remove(&header.seq) {
-                    lane.receiving.end(End::decode(payload)?);
-                }
+        let (came, seq) = (Came::of(&frame, clock), frame.seq);
+        match (self.phase, frame.body) {
+            (Phase::Silent, Body::Hello(hello)) => self.greeted(&checked(hello)?),
+            (Phase::Silent, body) => Err(unexpected(&body, "hello")),
+            (_, Body::Failed(failed)) => Err(LinkError::Peer(failed.message)),
+            (Phase::Loading, Body::Loading(_)) => Ok(()),
+            (Phase::Loading, Body::Ready(_)) => {
+                self.phase = Phase::Ready;
+                Ok(())
             }
-            (Phase::Ready, Kind::Cancel) => drop(self.lanes.remove(&header.seq)),
-            (Phase::Ready, Kind::Passages) => {
-                for passage in Passages::decode(payload)?.0 {
-                    if let Some(lane) = self.lanes.get_mut(&passage.seq) {
-                        lane.sending.carried(&passage.stamps);
+            (Phase::Loading, body) => Err(unexpected(&body, "ready")),
+            (Phase::Ready, Body::Arrivals(arrivals)) => {
+                for arrival in &arrivals.arrivals {
+                    let Arrival { seq, stamps } = Arrival::of(arrival, clock);
+                    if let Some(lane) = self.lanes.get_mut(&seq) {
+                        lane.sending.carried(&stamps);
                     }
                 }
+                Ok(())
             }
-            (Phase::Ready, Kind::Stats) => self.figures.write(&ReplicaStats::decode(payload)?),
-            (Phase::Ready, Kind::News) => self.figures.tell(&News::decode(payload)?)?,
-            (Phase::Ready, kind) => {
-                if let Some(lane) = self.lanes.get_mut(&header.seq) {
-                    lane.frame(kind, header, payload)?;
-                }
+            (Phase::Ready, Body::Stats(message)) => {
+                self.figures.write(&stats(&message));
+                Ok(())
             }
-            (Phase::Loading, kind) => return unexpected(kind, "that it is ready"),
+            (Phase::Ready, Body::Events(events)) => self.figures.tell(&Reports::of(events, clock)?),
+            (Phase::Ready, body) => self.about_sequence(seq, body, came),
+        }
+    }
+
+    fn about_sequence(&mut self, seq: SeqId, body: Body, came: Came) -> Result<(), LinkError> {
+        let Some(lane) = self.lanes.get_mut(&seq) else {
+            return Ok(());
+        };
+        match body {
+            Body::Item(item) => {
+                // The reader of the edge books the passage.
+                lane.receiving.item(came, item, self.clock.now())?;
+            }
+            Body::End(message) => {
+                lane.receiving.end(end(message)?);
+                self.lanes.remove(&seq);
+            }
+            Body::Cancel(_) => drop(self.lanes.remove(&seq)),
+            Body::Credit(credit) => lane.sending.credit(credit.units),
+            Body::Idle(idle) => lane.receiving.excuse(idle.idle),
+            Body::Progress(message) => lane.progress.mirror(&progress(&message, came.clock)),
+            Body::Done(_) => {
+                lane.sending.close();
+                lane.finished = None;
+            }
+            other => return Err(unexpected(&other, "a frame about a sequence")),
         }
         Ok(())
     }
@@ -283,15 +319,6 @@ impl<J: RemoteJob> Calls<J> {
             return Err(LinkError::Protocol(what));
         }
         self.phase = Phase::Loading;
-        Ok(())
-    }
-
-    fn item(&mut self, frame: &Frame<'_>) -> Result<(), LinkError> {
-        let Some(lane) = self.lanes.get_mut(&frame.header.seq) else {
-            return Ok(());
-        };
-        // The reader of the edge books the passage.
-        lane.receiving.item(frame, || self.clock.now())?;
         Ok(())
     }
 
@@ -325,23 +352,9 @@ enum Tended {
 }
 
 impl<J: RemoteJob> Lane<J> {
-    fn frame(&mut self, kind: Kind, header: &Header, payload: &[u8]) -> Result<(), LinkError> {
-        match kind {
-            Kind::Credit => self.sending.credit(header.units),
-            Kind::Waiting => self.receiving.excuse(header.units > 0),
-            Kind::Progress => self.progress.mirror(&StageSnapshot::decode(payload)?),
-            Kind::Done => {
-                self.sending.close();
-                self.finished = None;
-            }
-            other => return unexpected(other, "something about a sequence"),
-        }
-        Ok(())
-    }
-
     fn tend(&mut self, seq: SeqId, link: &mut Link) -> Result<Tended, WireError> {
         if self.cancel.is_set() {
-            link.say(Kind::Cancel, seq, &())?;
+            link.say(seq, Body::Cancel(Cancel {}))?;
             return Ok(Tended::Over);
         }
         self.receiving.grant(seq, link)?;
@@ -354,27 +367,21 @@ impl<J: RemoteJob> Lane<J> {
                 Forwarded::Item => {}
                 Forwarded::Nothing => return Ok(Tended::All),
                 Forwarded::End(end) => {
-                    link.say(Kind::End, seq, &end)?;
+                    link.say(seq, Body::End(end_message(end)))?;
                     return Ok(Tended::All);
                 }
                 Forwarded::Gone => {
-                    link.say(Kind::Cancel, seq, &())?;
+                    link.say(seq, Body::Cancel(Cancel {}))?;
                     return Ok(Tended::Over);
                 }
                 Forwarded::TooLong(error) => {
-                    link.say(Kind::Cancel, seq, &())?;
+                    link.say(seq, Body::Cancel(Cancel {}))?;
                     self.receiving.end(failed::<J>(&error));
                     return Ok(Tended::Over);
                 }
             }
         }
     }
-}
-
-fn unexpected(kind: Kind, expected: &str) -> Result<(), LinkError> {
-    Err(LinkError::Protocol(format!(
-        "it sent {kind:?}, expected {expected}"
-    )))
 }
 
 fn failed<J: RemoteJob>(error: &WireError) -> End {

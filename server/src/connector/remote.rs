@@ -3,7 +3,7 @@
 use omni_engine::{CodecFrame, SeqId, Stamp};
 use tokio::sync::oneshot;
 
-use super::wire::{Chunk, Nothing, Wire};
+use super::wire::{Chunk, Nothing, StageRequest};
 use crate::stage::{
     AudioPiece, CancelFlag, ChunkStamps, Code2WavJob, Inlet, Outlet, ReplyToken, StageProgress, Taken,
     TalkerJob, TalkerRequest, ThinkerJob, ThinkerRequest,
@@ -17,7 +17,7 @@ pub trait RemoteJob: Send + Sized + 'static {
     /// Whether somebody waits for the stage to be done with the job before its last output is taken.
     const REPORTS_DONE: bool;
     /// What is asked.
-    type Order: Wire;
+    type Order: StageRequest;
     /// What the stage takes.
     type In: Chunk;
     /// What the stage makes.

@@ -33,13 +33,31 @@ pub trait Peer: Send {
     }
 }
 
-/// Starts somebody at the other end of a connection. Called on the replica's thread, again after each death.
-pub type Launch = Box<dyn FnMut() -> io::Result<(UnixStream, Box<dyn Peer>)> + Send>;
+/// How a replica reaches the process that runs its stage: by starting it, or because it is there.
+///
+/// A connection is a stream socket that carries `omni.stage.v1`. A transport that has no socket gives one end of a pair and passes on
+/// what comes at the other.
+pub trait StageTransport: Send {
+    /// A new connection. Called on the replica's thread, again after each death.
+    ///
+    /// # Errors
+    /// What the system says.
+    fn connect(&mut self) -> io::Result<Connected>;
+}
+
+/// A connection, and whoever is at its other end.
+pub type Connected = (UnixStream, Box<dyn Peer>);
+
+impl<F: FnMut() -> io::Result<Connected> + Send> StageTransport for F {
+    fn connect(&mut self) -> io::Result<Connected> {
+        self()
+    }
+}
 
 /// What a remote replica is made of.
 pub struct RemoteParts {
-    /// Starts the other side.
-    pub launch: Launch,
+    /// How the other side is reached.
+    pub transport: Box<dyn StageTransport>,
     /// What it is told about how to run the stage.
     pub settings: Vec<u8>,
     /// Jobs that may wait to be taken.
@@ -64,7 +82,7 @@ pub fn remote_stage<J: RemoteJob>(
 ) -> (StageHandle<J>, StageBody) {
     let (wake, stop) = (Wake::default(), CancelFlag::default());
     let core = Remote {
-        launch: parts.launch,
+        transport: parts.transport,
         settings: parts.settings,
         load_timeout: parts.load_timeout,
         wake: wake.clone(),
@@ -87,7 +105,7 @@ pub fn remote_stage<J: RemoteJob>(
 }
 
 struct Remote<J: RemoteJob> {
-    launch: Launch,
+    transport: Box<dyn StageTransport>,
     settings: Vec<u8>,
     load_timeout: Duration,
     wake: Wake,
@@ -133,8 +151,10 @@ impl<J: RemoteJob> Remote<J> {
     }
 
     fn connect(&mut self, line: &WakeLine) -> Result<Connection<J>, String> {
-        let (socket, peer) =
-            (self.launch)().map_err(|error| format!("no process could be started: {error}"))?;
+        let (socket, peer) = self
+            .transport
+            .connect()
+            .map_err(|error| format!("no process could be reached: {error}"))?;
         let figures = Figures::new(self.seat.clone());
         let greeted = Proxy::new(socket, self.settings.clone(), figures, self.clock)
             .map_err(|error| error.to_string())

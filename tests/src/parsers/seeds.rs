@@ -3,13 +3,14 @@
 use std::fs;
 
 use omni_audio::{Encoder, Encoding, Format, SampleRate, Samples, WavHeader};
-use omni_engine::CodecFrame;
 use omni_proto::riva::tts::SynthesizeSpeechRequest;
+use omni_proto::stage::v1::frame::Body;
+use omni_proto::stage::v1::{self as stage};
 use omni_proto::v1;
 use omni_proto::v1::converse_request::Event as Said;
 use omni_proto::v1::speak_request::Event as Asked;
 use omni_server::config::deploy;
-use omni_server::connector::{HEADER_LEN, VERSION, Wire};
+use omni_server::connector::VERSION;
 use prost::Message;
 
 use super::checkpoints::tiny;
@@ -118,33 +119,88 @@ pub(super) fn headers() -> Vec<Vec<u8>> {
     ]
 }
 
-fn encoded(value: &impl Wire) -> Vec<u8> {
-    let mut bytes = Vec::new();
-    value.encode(&mut bytes);
-    bytes
-}
-
+/// A frame of every kind between processes, as its message.
 pub(super) fn payloads() -> Vec<Vec<u8>> {
-    vec![
-        encoded(&vec![1_u32, 2, 3]),
-        encoded(&CodecFrame(Box::new([1, 2, 3]))),
-        encoded(&"a message".to_owned()),
-        encoded(&omni_server::stage::ReplicaStats::default()),
-        encoded(&omni_server::stage::End::Stop),
-    ]
+    let message = |body| {
+        let frame = stage::Frame {
+            sequence: 5,
+            body: Some(body),
+            sent: 7,
+        };
+        frame.encode_to_vec()
+    };
+    let item = |payload| {
+        Body::Item(stage::Item {
+            number: 0,
+            put: -3,
+            payload: Some(payload),
+        })
+    };
+    let floats = stage::Floats {
+        values: vec![0.5, -0.25],
+    };
+    let request = stage::SpeechRequest {
+        voice: "alto".to_owned(),
+        sampling: Some(stage::Sampling::default()),
+        context: Some(stage::ContextRows {
+            rows: vec![stage::ContextRow {
+                row: Some(stage::context_row::Row::Hidden(floats.clone())),
+            }],
+        }),
+        ..stage::SpeechRequest::default()
+    };
+    let lost = stage::StageError {
+        stage: "talker".to_owned(),
+        message: "it died".to_owned(),
+    };
+    let event = stage::event::Event::Finished(stage::Finished {
+        reason: stage::EndReason::Stop.into(),
+        record: Some(stage::Record::default()),
+        ..stage::Finished::default()
+    });
+    let bodies = [
+        Body::Hello(stage::Hello {
+            version: VERSION,
+            stage: "talker".to_owned(),
+            settings: b"{}".to_vec(),
+        }),
+        Body::Open(stage::Open {
+            arrived: Some(9),
+            request: Some(stage::open::Request::Speech(request)),
+        }),
+        item(stage::item::Payload::Text(stage::Tokens { ids: vec![1, 2, 3] })),
+        item(stage::item::Payload::Frame(stage::CodecFrame {
+            codes: vec![1, 2],
+        })),
+        item(stage::item::Payload::Audio(stage::Audio {
+            samples: vec![0.5; 4],
+            frames: 1,
+        })),
+        item(stage::item::Payload::Reply(stage::ReplyToken {
+            id: 3,
+            hidden: vec![floats],
+        })),
+        Body::Credit(stage::Credit { units: 8 }),
+        Body::End(stage::End {
+            reason: Some(stage::end::Reason::Lost(lost)),
+        }),
+        Body::Progress(stage::Progress::default()),
+        Body::Stats(stage::Stats::default()),
+        Body::Events(stage::Events {
+            events: vec![stage::Event { event: Some(event) }],
+            missed: 1,
+        }),
+        Body::Arrivals(stage::Arrivals {
+            arrivals: vec![stage::Arrival::default()],
+        }),
+    ];
+    bodies.into_iter().map(message).collect()
 }
 
-/// See the table in `connector/wire.rs`.
+/// The same, each behind its length.
 pub(super) fn frames() -> Vec<Vec<u8>> {
-    let frame = |(kind, payload): (u8, Vec<u8>)| {
-        let mut bytes = vec![0; HEADER_LEN];
-        bytes[..4].copy_from_slice(b"OMNI");
-        bytes[4..6].copy_from_slice(&VERSION.to_le_bytes());
-        bytes[6] = kind;
-        bytes[40..].copy_from_slice(&(payload.len() as u32).to_le_bytes());
-        [bytes, payload].concat()
-    };
-    let all: Vec<_> = (1..=15).zip(payloads().into_iter().cycle()).map(frame).collect();
+    let frame = |message: Vec<u8>| [&(message.len() as u32).to_be_bytes()[..], &message].concat();
+    let all: Vec<_> = payloads().into_iter().map(frame).collect();
     vec![all[0].clone(), all[3].clone(), all.concat()]
 }
 

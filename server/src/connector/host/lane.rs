@@ -4,13 +4,15 @@ use std::task::Context;
 
 use futures::FutureExt as _;
 use omni_engine::SeqId;
+use omni_proto::stage::v1::frame::Body;
+use omni_proto::stage::v1::{Cancel, Done};
 use tokio::sync::oneshot;
 
 use super::give_up;
 use crate::connector::lane::{Forwarded, Receiving, Sending};
 use crate::connector::link::{Link, LinkError};
 use crate::connector::remote::RemoteJob;
-use crate::connector::wire::{Kind, WireError};
+use crate::connector::wire::{WireError, end_message, progress_message};
 use crate::stage::{CancelFlag, End, StageProgress, StageSnapshot};
 
 /// One sequence.
@@ -63,16 +65,16 @@ impl<J: RemoteJob> Lane<J> {
                 }
                 Forwarded::End(end) => {
                     self.tell(seq, link)?;
-                    link.say(Kind::End, seq, &end)?;
+                    link.say(seq, Body::End(end_message(end)))?;
                     return Ok(Tended::Over);
                 }
                 Forwarded::Gone => {
-                    link.say(Kind::Cancel, seq, &())?;
+                    link.say(seq, Body::Cancel(Cancel {}))?;
                     return Ok(Tended::Over);
                 }
                 Forwarded::TooLong(error) => {
                     let (stage, message) = (J::STAGE, error.to_string());
-                    link.say(Kind::End, seq, &End::Failed { stage, message })?;
+                    link.say(seq, Body::End(end_message(End::Failed { stage, message })))?;
                     return Ok(Tended::Failed);
                 }
             }
@@ -81,7 +83,7 @@ impl<J: RemoteJob> Lane<J> {
             && finished.poll_unpin(context).is_ready()
         {
             self.finished = None;
-            link.say(Kind::Done, seq, &())?;
+            link.say(seq, Body::Done(Done {}))?;
         }
         Ok(Tended::All)
     }
@@ -90,7 +92,7 @@ impl<J: RemoteJob> Lane<J> {
     fn tell(&mut self, seq: SeqId, link: &mut Link) -> Result<(), WireError> {
         let now = self.progress.snapshot();
         if now != self.told {
-            link.say(Kind::Progress, seq, &now)?;
+            link.say(seq, Body::Progress(progress_message(&now, link.peer_clock())))?;
             self.told = now;
         }
         Ok(())

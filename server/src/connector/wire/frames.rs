@@ -1,25 +1,67 @@
-//! Frames out of bytes that come in any pieces.
+//! Frames into bytes, and out of bytes that come in any pieces.
 
 use std::io::{self, Read};
 
-use super::{HEADER_LEN, Header, WireError};
+use omni_engine::{SeqId, Stamp};
+use omni_proto::stage::v1::{Frame, frame::Body};
+use prost::Message as _;
+
+use super::{MAX_FRAME, PREFIX, WireError};
 
 /// Bytes read at once.
 const READ: usize = 64 << 10;
 
-/// A complete frame.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(in crate::connector) struct Frame<'a> {
-    pub(in crate::connector) header: Header,
-    pub(in crate::connector) payload: &'a [u8],
+/// A frame that came.
+#[derive(Debug, Clone, PartialEq)]
+pub(in crate::connector) struct Received {
+    pub(in crate::connector) seq: SeqId,
+    pub(in crate::connector) body: Body,
+    /// When it was sent, by the sender's count.
+    pub(in crate::connector) sent: i64,
+    /// Its bytes, with those of its length.
+    pub(in crate::connector) bytes: usize,
+    /// When reading it out of its bytes began.
+    pub(in crate::connector) began: Stamp,
 }
 
-impl Frame<'_> {
-    /// Bytes of header and payload.
-    pub(in crate::connector) fn len(&self) -> usize {
-        HEADER_LEN + self.payload.len()
+/// Appends a frame to `out`; `sent` is asked when its body was encoded.
+///
+/// # Errors
+/// [`WireError::TooLong`]; `out` is as it was then.
+pub(in crate::connector) fn write_frame(
+    out: &mut Vec<u8>,
+    seq: SeqId,
+    body: Body,
+    sent: impl FnOnce() -> i64,
+) -> Result<(), WireError> {
+    let start = out.len();
+    let frame = Frame {
+        sequence: seq.0,
+        body: Some(body),
+        sent: 0,
+    };
+    // Checked before the bytes are made: a prompt of any length may be asked for.
+    let body = frame.encoded_len();
+    if body + STAMP > MAX_FRAME {
+        return Err(WireError::TooLong { got: body + STAMP });
     }
+    out.reserve(PREFIX + body + STAMP);
+    out.extend([0; PREFIX]);
+    frame.encode_raw(out);
+    // A message is the fields of its encodings one behind the other, so that the time can be taken when all else is done.
+    let stamp = Frame {
+        sent: sent(),
+        ..Frame::default()
+    };
+    stamp.encode_raw(out);
+    let length = out.len() - start - PREFIX;
+    let length = u32::try_from(length).map_err(|_| WireError::TooLong { got: length })?;
+    out[start..start + PREFIX].copy_from_slice(&length.to_be_bytes());
+    Ok(())
 }
+
+/// Most bytes of the field `sent`.
+const STAMP: usize = 10;
 
 /// Gathers bytes until a frame is complete. Never holds more than twice the largest frame.
 #[derive(Debug, Default)]
@@ -49,7 +91,7 @@ impl FrameReader {
         self.buffer.copy_within(self.start..self.end, 0);
         (self.start, self.end) = (0, self.end - self.start);
         if self.buffer.len() - self.end < READ {
-            // Grows with what has come, not with what a header promises.
+            // Grows with what has come, not with what a length promises.
             self.buffer.resize((self.end + READ).next_power_of_two(), 0);
         }
     }
@@ -57,18 +99,37 @@ impl FrameReader {
     /// The next complete frame.
     ///
     /// # Errors
-    /// [`WireError`] if its header cannot be read. The stream is of no use then.
-    pub(in crate::connector) fn next(&mut self) -> Result<Option<Frame<'_>>, WireError> {
+    /// [`WireError`] if it cannot be read. The stream is of no use then.
+    pub(in crate::connector) fn next(
+        &mut self,
+        now: impl FnOnce() -> Stamp,
+    ) -> Result<Option<Received>, WireError> {
         let there = &self.buffer[self.start..self.end];
-        let Some((header, rest)) = there.split_first_chunk::<HEADER_LEN>() else {
+        let Some((length, rest)) = there.split_first_chunk::<PREFIX>() else {
             return Ok(None);
         };
-        let (header, length) = Header::read(header)?;
-        let Some(payload) = rest.get(..length) else {
+        let length = u32::from_be_bytes(*length) as usize;
+        if length > MAX_FRAME {
+            return Err(WireError::TooLong { got: length });
+        }
+        let Some(message) = rest.get(..length) else {
             return Ok(None);
         };
-        self.start += HEADER_LEN + length;
-        Ok(Some(Frame { header, payload }))
+        let began = now();
+        let frame = Frame::decode(message).map_err(|error| WireError::Malformed {
+            length,
+            why: error.to_string(),
+        })?;
+        self.start += PREFIX + length;
+        Ok(Some(Received {
+            seq: SeqId(frame.sequence),
+            body: frame
+                .body
+                .ok_or_else(|| WireError::absent("the body of a frame", "one of 15"))?,
+            sent: frame.sent,
+            bytes: PREFIX + length,
+            began,
+        }))
     }
 
     /// Bytes of a frame that is not complete.

@@ -4,40 +4,69 @@ use std::fmt::Debug;
 use std::sync::Arc;
 use std::time::Duration;
 
-use omni_engine::{CacheSalt, CodecFrame, SeqRecord};
+use omni_engine::{CacheSalt, CodecFrame, SeqRecord, Stamp};
+use omni_proto::stage::v1::item::Payload;
+use omni_proto::stage::v1::{self as proto};
 use proptest::collection::vec;
 use proptest::option::of;
 use proptest::prelude::*;
+use prost::Message as _;
 
 use super::*;
 use crate::stage::{
-    AudioPiece, CacheFigures, ChunkStamps, ContextRow, End, EngineNews, KvFormat, KvPosition, PromptPiece,
-    Refusal, ReplicaStats, ReplyToken, STAGE_NAMES, Sampling, SeqEnd, SeqTaken, StageSnapshot, StepFigures,
-    TalkerRequest, ThinkerRequest,
+    AudioPiece, CacheFigures, ChunkStamps, ContextRow, End, EndReason, EngineNews, KvFormat, KvPosition,
+    PromptPiece, Refusal, ReplicaStats, ReplyToken, STAGE_NAMES, Sampling, SeqEnd, SeqTaken, StageSnapshot,
+    StepFigures, TalkerRequest, ThinkerRequest,
 };
 
-fn encoded(data: &impl Wire) -> Vec<u8> {
-    let mut out = Vec::new();
-    data.encode(&mut out);
-    out
+/// Beyond all instants here.
+const NOW: Stamp = Stamp(Duration::from_secs(1 << 20));
+
+/// A clock that both sides have in common, and that has seen a frame just now.
+fn clock() -> PeerClock {
+    let mut clock = PeerClock::new(Stamp(Duration::from_secs(50)));
+    clock.frame(clock.to_wire(NOW), NOW);
+    clock
 }
 
-/// Decodes as the same, and no other length of it decodes at all, unless `any_length` in words is right.
-fn round_trip<T: Wire + PartialEq + Debug>(data: &T, any_length: bool) -> Result<(), TestCaseError> {
-    let bytes = encoded(data);
-    prop_assert_eq!(&T::decode(&bytes).unwrap(), data);
-    for cut in 0..bytes.len() {
-        let cut_off = T::decode(&bytes[..cut]);
-        prop_assert!(cut_off.is_err() || any_length, "{} of {} bytes", cut, bytes.len());
-    }
-    let longer = [&bytes[..], &[0]].concat();
-    prop_assert!(T::decode(&longer).is_err());
+/// What comes out at the other end of a connection.
+fn passed(body: Body) -> Body {
+    let mut bytes = Vec::new();
+    write_frame(&mut bytes, SeqId(3), body, || 4).unwrap();
+    let mut reader = FrameReader::default();
+    let (mut rest, length) = (&bytes[..], bytes.len());
+    while reader.fill(&mut rest).unwrap() > 0 {}
+    let frame = reader.next(|| NOW).unwrap().unwrap();
+    assert_eq!((frame.seq, frame.sent, frame.bytes), (SeqId(3), 4, length));
+    assert_eq!(reader.pending(), 0);
+    frame.body
+}
+
+fn chunk<T: Chunk + Clone + PartialEq + Debug>(item: &T) -> Result<(), TestCaseError> {
+    prop_assert!(item.units() > 0);
+    let message = proto::Item {
+        number: 1,
+        put: -1,
+        payload: Some(item.clone().into_payload()),
+    };
+    let Body::Item(came) = passed(Body::Item(message)) else {
+        panic!("an item became something else");
+    };
+    prop_assert_eq!((came.number, came.put), (1, -1));
+    prop_assert_eq!(&T::from_payload(payload_of(came).unwrap()).unwrap(), item);
     Ok(())
 }
 
-fn chunk<T: Chunk + PartialEq + Debug>(item: &T) -> Result<(), TestCaseError> {
-    prop_assert!(item.units() > 0);
-    round_trip(item, true)
+fn request_comes<T: StageRequest + Clone + PartialEq + Debug>(request: &T) -> Result<(), TestCaseError> {
+    let message = proto::Open {
+        arrived: None,
+        request: Some(request.clone().into_request()),
+    };
+    let Body::Open(came) = passed(Body::Open(message)) else {
+        panic!("a request became something else");
+    };
+    prop_assert_eq!(&T::from_request(came.request.unwrap()).unwrap(), request);
+    Ok(())
 }
 
 fn some_text() -> impl Strategy<Value = String> {
@@ -97,14 +126,14 @@ prop_compose! {
 }
 
 fn at() -> impl Strategy<Value = Stamp> {
-    any::<u64>().prop_map(stamp)
+    (0..1_u64 << 49).prop_map(|nanos| Stamp(Duration::from_nanos(nanos)))
 }
 
 prop_compose! {
-    fn passage()(seq: u64, bytes: u64, stamps in prop::array::uniform4(at())) -> Passage {
+    fn arrival()(seq: u64, bytes: u64, stamps in prop::array::uniform4(at())) -> Arrival {
         let [tx_start, tx_end, rx_start, rx_end] = stamps;
         let stamps = ChunkStamps { bytes, tx_start, tx_end, rx_start, rx_end };
-        Passage { seq: SeqId(seq), stamps }
+        Arrival { seq: SeqId(seq), stamps }
     }
 }
 
@@ -161,7 +190,7 @@ fn news() -> impl Strategy<Value = EngineNews> {
     });
     let finished = (
         seq(),
-        prop::sample::select(&news::REASONS[..]),
+        prop::sample::select(&REASONS[..]),
         time(),
         of(record()),
         of(any::<u32>()),
@@ -190,75 +219,78 @@ fn news() -> impl Strategy<Value = EngineNews> {
     ]
 }
 
+const REASONS: [EndReason; 5] = [
+    EndReason::Stop,
+    EndReason::Length,
+    EndReason::Abort,
+    EndReason::Error,
+    EndReason::Repetition,
+];
+
 proptest! {
     #[test]
-    fn items_are_decoded_as_they_were(
+    fn items_come_as_they_were_sent(
         tokens in vec(any::<u32>(), 0..40),
         codes in vec(any::<u32>(), 0..40),
         samples in vec(any::<u32>(), 0..40),
         frames: u32,
-    ) {
-        chunk(&tokens)?;
-        chunk(&CodecFrame(codes.into()))?;
-        // Any pattern of bits, also those that are no numbers.
-        let piece = AudioPiece { samples: samples.iter().copied().map(f32::from_bits).collect(), frames };
-        let bytes = encoded(&piece);
-        let back = AudioPiece::decode(&bytes).unwrap();
-        let bits = |piece: &AudioPiece| piece.samples.iter().map(|sample| sample.to_bits()).collect::<Vec<_>>();
-        prop_assert_eq!((bits(&back), back.frames), (samples, frames));
-    }
-
-    #[test]
-    fn messages_are_decoded_as_they_were(
-        end in end(),
-        order in (request(), any::<u32>()),
-        arrived in of(at()),
-        hello in (some_text(), vec(any::<u8>(), 0..20)),
-        text in some_text(),
-    ) {
-        round_trip(&end, false)?;
-        round_trip(&order, false)?;
-        round_trip(&Opening { arrived, order: order.clone() }, false)?;
-        round_trip(&order.0.sampling, false)?;
-        let (stage, settings) = hello;
-        round_trip(&Hello { stage, settings }, false)?;
-        round_trip(&text, false)?;
-        round_trip(&(), false)?;
-    }
-
-    #[test]
-    fn conversations_are_decoded_as_they_were(
-        prompt in vec(piece(), 0..4),
-        speech in request(),
-        export_heard: bool,
-        salt: u64,
-        max_tokens: u32,
         id: u32,
         heard in vec(reals(), 0..3),
     ) {
-        let salt = CacheSalt(salt);
-        let request = ThinkerRequest { prompt, sampling: speech.sampling, seed: speech.seed, export_heard, salt };
-        round_trip(&(request, max_tokens), false)?;
-        let token = ReplyToken { id, heard };
-        prop_assert_eq!(token.units(), 1);
-        round_trip(&token, false)?;
+        chunk(&tokens)?;
+        chunk(&CodecFrame(codes.into()))?;
+        chunk(&ReplyToken { id, heard })?;
+        // Any pattern of bits, also those that are no numbers.
+        let piece = AudioPiece { samples: samples.iter().copied().map(f32::from_bits).collect(), frames };
+        let back = AudioPiece::from_payload(piece.into_payload()).unwrap();
+        let message = proto::Item { payload: Some(back.into_payload()), ..proto::Item::default() };
+        let Body::Item(came) = passed(Body::Item(message)) else { panic!("an item became something else") };
+        let came = AudioPiece::from_payload(payload_of(came).unwrap()).unwrap();
+        let bits: Vec<_> = came.samples.iter().map(|sample| sample.to_bits()).collect();
+        prop_assert_eq!((bits, came.frames), (samples, frames));
     }
 
     #[test]
-    fn figures_are_decoded_as_they_were(
+    fn requests_come_as_they_were_sent(
+        speech in (request(), any::<u32>()),
+        prompt in vec(piece(), 0..4),
+        export_heard: bool,
+        salt: u64,
+        max_tokens: u32,
+    ) {
+        let (sampling, seed) = (speech.0.sampling, speech.0.seed);
+        let salt = CacheSalt(salt);
+        request_comes(&speech)?;
+        request_comes(&(ThinkerRequest { prompt, sampling, seed, export_heard, salt }, max_tokens))?;
+        request_comes(&())?;
+    }
+
+    #[test]
+    fn ends_and_figures_come_as_they_were_sent(
+        ended in end(),
         started in of(at()),
         first_output in of(at()),
         last_output in of(at()),
         busy: u64,
         outputs: u32,
         starved: u32,
-        passages in vec(passage(), 0..5),
+        passages in vec(arrival(), 0..5),
     ) {
+        let Body::End(message) = passed(Body::End(end_message(ended.clone()))) else { panic!("no end") };
+        prop_assert_eq!(super::end(message), Ok(ended));
         let busy = Duration::from_nanos(busy);
         let snapshot = StageSnapshot { started, first_output, last_output, busy, outputs, starved, replica: None };
-        round_trip(&snapshot, false)?;
-        round_trip(&Passages(passages), true)?;
-        let stats = ReplicaStats {
+        let Body::Progress(message) = passed(Body::Progress(progress_message(&snapshot, clock()))) else {
+            panic!("no progress")
+        };
+        prop_assert_eq!(progress(&message, clock()), snapshot);
+        let arrivals = passages.iter().map(|passage| passage.message(clock())).collect();
+        let Body::Arrivals(message) = passed(Body::Arrivals(proto::Arrivals { arrivals })) else {
+            panic!("no arrivals")
+        };
+        let back: Vec<_> = message.arrivals.iter().map(|arrival| Arrival::of(arrival, clock())).collect();
+        prop_assert_eq!(back, passages);
+        let figures = ReplicaStats {
             running: outputs,
             waiting: starved,
             kv_usage: 0.25,
@@ -272,36 +304,33 @@ proptest! {
             late: 9,
             deaths: 10,
         };
-        round_trip(&stats, false)?;
+        let Body::Stats(message) = passed(Body::Stats(stats_message(&figures))) else { panic!("no figures") };
+        prop_assert_eq!(stats(&message), figures);
     }
 
     #[test]
-    fn news_are_decoded_as_they_were(told in vec(news(), 0..6), missed: u64) {
-        round_trip(&News { told, missed }, true)?;
+    fn events_come_as_they_were_sent(told in vec(news(), 0..6), missed: u64) {
+        let reports = Reports { told, missed };
+        let Body::Events(message) = passed(Body::Events(reports.message(clock()))) else { panic!("no events") };
+        prop_assert_eq!(Reports::of(message, clock()), Ok(reports));
     }
 
     #[test]
     fn bytes_that_mean_nothing_are_refused_and_never_worse(bytes in vec(any::<u8>(), 0..120)) {
-        // Whatever is accepted is what its encoding says.
-        macro_rules! stable {
-            ($($type:ty),*) => {$(
-                if let Ok(data) = <$type>::decode(&bytes) {
-                    prop_assert_eq!(&encoded(&data), &bytes);
-                }
-            )*};
-        }
-        stable!((), Vec<u32>, CodecFrame, AudioPiece, (TalkerRequest, u32), Sampling, End, StageSnapshot, Hello, String, Passages, ReplicaStats, (ThinkerRequest, u32), ReplyToken, News, Opening<(TalkerRequest, u32)>);
+        crate::connector::parsers::payloads(&bytes);
+        crate::connector::parsers::frames(&bytes);
     }
 
     #[test]
     fn frames_come_out_whole_whatever_pieces_their_bytes_come_in(
-        payloads in vec(vec(any::<u8>(), 0..300), 1..8),
+        payloads in vec(vec(any::<u32>(), 0..300), 1..8),
         pieces in vec(1usize..200, 1..50),
     ) {
         let mut stream = Vec::new();
-        for (n, payload) in payloads.iter().enumerate() {
-            let header = Header { number: n as u32, ..Header::new(Kind::Item, SeqId(n as u64), stamp(1)) };
-            write_frame(&mut stream, header, |out| out.extend(payload), || stamp(2)).unwrap();
+        for (number, ids) in (0..).zip(&payloads) {
+            let payload = Some(ids.clone().into_payload());
+            let item = Body::Item(proto::Item { number, put: 1, payload });
+            write_frame(&mut stream, SeqId(u64::from(number)), item, || 2).unwrap();
         }
         let mut reader = FrameReader::default();
         let (mut rest, mut seen) = (&stream[..], Vec::new());
@@ -311,40 +340,28 @@ proptest! {
             if reader.fill(piece).unwrap() == 0 {
                 break;
             }
-            while let Some(frame) = reader.next().unwrap() {
-                prop_assert_eq!(frame.header.number as usize, seen.len());
-                seen.push(frame.payload.to_vec());
+            while let Some(frame) = reader.next(|| NOW).unwrap() {
+                let Body::Item(item) = frame.body else { panic!("an item became something else") };
+                prop_assert_eq!(item.number as usize, seen.len());
+                match item.payload {
+                    Some(Payload::Text(tokens)) => seen.push(tokens.ids),
+                    other => panic!("{other:?}"),
+                }
             }
         }
         prop_assert_eq!(seen, payloads);
         prop_assert_eq!(reader.pending(), 0);
     }
-
-    #[test]
-    fn a_stream_of_anything_ends_in_an_error_or_in_waiting(bytes in vec(any::<u8>(), 0..4000), valid: bool) {
-        let mut stream = match valid {
-            true => Header::new(Kind::Credit, SeqId(1), stamp(1)).bytes(0).to_vec(),
-            false => Vec::new(),
-        };
-        stream.extend(bytes);
-        let mut reader = FrameReader::default();
-        reader.fill(&stream[..]).unwrap();
-        let mut frames = 0;
-        while let Ok(Some(_)) = reader.next() {
-            frames += 1;
-        }
-        prop_assert!(frames >= usize::from(valid));
-    }
 }
 
 #[test]
-fn a_header_that_promises_much_reserves_nothing() {
-    let header = Header::new(Kind::Item, SeqId(1), stamp(1)).bytes(MAX_PAYLOAD as u32);
+fn a_length_that_promises_much_reserves_nothing() {
+    let length = (MAX_FRAME as u32).to_be_bytes();
     let mut reader = FrameReader::default();
-    reader.fill(&header[..]).unwrap();
+    reader.fill(&length[..]).unwrap();
     for _ in 0..100 {
         reader.fill(&[0][..]).unwrap();
-        assert_eq!(reader.next(), Ok(None));
+        assert_eq!(reader.next(|| NOW), Ok(None));
     }
     assert!(
         reader.capacity() < 1 << 20,
@@ -354,15 +371,51 @@ fn a_header_that_promises_much_reserves_nothing() {
 }
 
 #[test]
+fn a_frame_beyond_the_limit_is_neither_read_nor_written() {
+    let mut reader = FrameReader::default();
+    reader.fill(&(MAX_FRAME as u32 + 1).to_be_bytes()[..]).unwrap();
+    let got = MAX_FRAME + 1;
+    assert_eq!(reader.next(|| NOW), Err(WireError::TooLong { got }));
+
+    let mut out = vec![1, 2];
+    let message = "x".repeat(MAX_FRAME);
+    let written = write_frame(&mut out, SeqId(0), Body::Failed(proto::Failed { message }), || 0);
+    assert!(
+        matches!(written, Err(WireError::TooLong { got }) if got > MAX_FRAME),
+        "{written:?}"
+    );
+    assert_eq!(out, [1, 2]);
+}
+
+#[test]
+fn a_frame_is_the_message_that_the_description_has() {
+    let mut bytes = Vec::new();
+    write_frame(
+        &mut bytes,
+        SeqId(7),
+        Body::Credit(proto::Credit { units: 9 }),
+        || -5,
+    )
+    .unwrap();
+    let (length, message) = bytes.split_first_chunk::<PREFIX>().unwrap();
+    assert_eq!(u32::from_be_bytes(*length) as usize, message.len());
+    let expected = proto::Frame {
+        sequence: 7,
+        body: Some(Body::Credit(proto::Credit { units: 9 })),
+        sent: -5,
+    };
+    assert_eq!(proto::Frame::decode(message), Ok(expected));
+}
+
+#[test]
 fn the_name_of_a_stage_that_is_not_known_is_refused() {
-    let mut bytes = vec![4];
-    for text in ["nose", "it itches"] {
-        bytes.extend((text.len() as u32).to_le_bytes());
-        bytes.extend(text.as_bytes());
-    }
-    let error = End::decode(&bytes).unwrap_err();
+    let reason = proto::end::Reason::Failed(proto::StageError {
+        stage: "nose".to_owned(),
+        message: "it itches".to_owned(),
+    });
+    let error = super::end(proto::End { reason: Some(reason) }).unwrap_err();
     assert_eq!(
         error.to_string(),
-        "an end is \"nose\", expected the name of a stage"
+        "the stage of an end is \"nose\", expected the name of a stage"
     );
 }

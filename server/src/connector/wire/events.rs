@@ -1,0 +1,231 @@
+//! What the engine of a replica did, as it crosses.
+
+use std::time::Duration;
+
+use omni_engine::{SeqId, SeqRecord};
+use omni_proto::stage::v1::{self as wire, event::Event};
+
+use super::messages::nanos;
+use super::{PeerClock, WireError};
+use crate::stage::{
+    CacheFigures, EndReason, EngineNews, KvFormat, KvPosition, Refusal, SeqEnd, SeqTaken, StepFigures,
+};
+
+/// Events in the order in which they were told.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub(in crate::connector) struct Reports {
+    pub(in crate::connector) told: Vec<EngineNews>,
+    /// Others, for which there was no room.
+    pub(in crate::connector) missed: u64,
+}
+
+impl Reports {
+    pub(in crate::connector) fn is_empty(&self) -> bool {
+        self.told.is_empty() && self.missed == 0
+    }
+
+    pub(in crate::connector) fn message(&self, clock: PeerClock) -> wire::Events {
+        let event = |event: &EngineNews| wire::Event {
+            event: Some(message(event, clock)),
+        };
+        wire::Events {
+            events: self.told.iter().map(event).collect(),
+            missed: self.missed,
+        }
+    }
+
+    pub(in crate::connector) fn of(message: wire::Events, clock: PeerClock) -> Result<Self, WireError> {
+        let told = message.events.into_iter().map(|event| one(event, clock));
+        Ok(Self {
+            told: told.collect::<Result<_, _>>()?,
+            missed: message.missed,
+        })
+    }
+}
+
+fn message(event: &EngineNews, clock: PeerClock) -> Event {
+    match event {
+        EngineNews::Loaded { after } => Event::Loaded(nanos(*after)),
+        EngineNews::Cache(cache) => Event::Cache(cache_message(cache)),
+        EngineNews::Step(step) => Event::Step(step_message(step, clock)),
+        EngineNews::Taken(taken) => Event::Taken(wire::Taken {
+            sequence: taken.seq.0,
+            arrived: clock.to_wire(taken.arrived),
+            max_outputs: taken.max_outputs,
+        }),
+        EngineNews::FirstOutput { after } => Event::FirstOutput(nanos(*after)),
+        EngineNews::NextOutput { gap } => Event::NextOutput(nanos(*gap)),
+        EngineNews::Starved => Event::Starved(wire::Starved {}),
+        EngineNews::Finished(end) => Event::Finished(wire::Finished {
+            sequence: end.seq.0,
+            reason: reason_message(end.reason).into(),
+            latency: nanos(end.latency),
+            record: end.record.map(|record| record_message(&record, clock)),
+            max_outputs: end.max_outputs,
+        }),
+        EngineNews::Refused(refusal) => Event::Refused(i32::from(match refusal {
+            Refusal::Sequences => wire::Refusal::Sequences,
+            Refusal::Positions => wire::Refusal::Positions,
+        })),
+        EngineNews::Idle => Event::Emptied(wire::Emptied {}),
+    }
+}
+
+fn one(event: wire::Event, clock: PeerClock) -> Result<EngineNews, WireError> {
+    let Some(event) = event.event else {
+        return Err(WireError::absent("an event", "what happened"));
+    };
+    Ok(match event {
+        Event::Loaded(after) => EngineNews::Loaded {
+            after: Duration::from_nanos(after),
+        },
+        Event::Cache(cache) => EngineNews::Cache(cache_figures(cache)?),
+        Event::Step(step) => EngineNews::Step(step_figures(&step, clock)),
+        Event::Taken(taken) => EngineNews::Taken(SeqTaken {
+            seq: SeqId(taken.sequence),
+            arrived: clock.from_wire(taken.arrived),
+            max_outputs: taken.max_outputs,
+        }),
+        Event::FirstOutput(after) => EngineNews::FirstOutput {
+            after: Duration::from_nanos(after),
+        },
+        Event::NextOutput(gap) => EngineNews::NextOutput {
+            gap: Duration::from_nanos(gap),
+        },
+        Event::Starved(_) => EngineNews::Starved,
+        Event::Finished(end) => EngineNews::Finished(SeqEnd {
+            seq: SeqId(end.sequence),
+            reason: reason(end.reason)?,
+            latency: Duration::from_nanos(end.latency),
+            record: end.record.map(|record| seq_record(&record, clock)),
+            max_outputs: end.max_outputs,
+        }),
+        Event::Refused(refusal) => EngineNews::Refused(match wire::Refusal::try_from(refusal) {
+            Ok(wire::Refusal::Sequences) => Refusal::Sequences,
+            Ok(wire::Refusal::Positions) => Refusal::Positions,
+            _ => return Err(WireError::value("what there is no room for", refusal, "1 or 2")),
+        }),
+        Event::Emptied(_) => EngineNews::Idle,
+    })
+}
+
+fn cache_message(cache: &CacheFigures) -> wire::Cache {
+    let position = |position: KvPosition| wire::KvPosition {
+        bytes: position.bytes,
+        format: i32::from(match position.format {
+            KvFormat::Float32 => wire::KvFormat::Float32,
+            KvFormat::Bfloat16 => wire::KvFormat::Bfloat16,
+            KvFormat::Float16 => wire::KvFormat::Float16,
+        }),
+    };
+    wire::Cache {
+        block_size: cache.block_size,
+        blocks: cache.blocks,
+        max_len: cache.max_len,
+        prefix_caching: cache.prefix_caching,
+        position: cache.position.map(position),
+    }
+}
+
+fn cache_figures(cache: wire::Cache) -> Result<CacheFigures, WireError> {
+    let position = |position: wire::KvPosition| {
+        let format = match wire::KvFormat::try_from(position.format) {
+            Ok(wire::KvFormat::Float32) => KvFormat::Float32,
+            Ok(wire::KvFormat::Bfloat16) => KvFormat::Bfloat16,
+            Ok(wire::KvFormat::Float16) => KvFormat::Float16,
+            _ => return Err(WireError::value("a number format", position.format, "1 to 3")),
+        };
+        let bytes = position.bytes;
+        Ok(KvPosition { bytes, format })
+    };
+    Ok(CacheFigures {
+        block_size: cache.block_size,
+        blocks: cache.blocks,
+        max_len: cache.max_len,
+        prefix_caching: cache.prefix_caching,
+        position: cache.position.map(position).transpose()?,
+    })
+}
+
+fn step_message(step: &StepFigures, clock: PeerClock) -> wire::Step {
+    wire::Step {
+        at: clock.to_wire(step.at),
+        running: step.running,
+        waiting_capacity: step.waiting_capacity,
+        waiting_deferred: step.waiting_deferred,
+        kv_usage: step.kv_usage,
+        prompt_tokens: step.prompt_tokens,
+        cached_tokens: step.cached_tokens,
+        outputs: step.outputs,
+        admitted: step.admitted,
+        prefix_queries: step.prefix_queries,
+        prefix_hits: step.prefix_hits,
+        preempted: step.preempted,
+    }
+}
+
+fn step_figures(step: &wire::Step, clock: PeerClock) -> StepFigures {
+    StepFigures {
+        at: clock.from_wire(step.at),
+        running: step.running,
+        waiting_capacity: step.waiting_capacity,
+        waiting_deferred: step.waiting_deferred,
+        kv_usage: step.kv_usage,
+        prompt_tokens: step.prompt_tokens,
+        cached_tokens: step.cached_tokens,
+        outputs: step.outputs,
+        admitted: step.admitted,
+        prefix_queries: step.prefix_queries,
+        prefix_hits: step.prefix_hits,
+        preempted: step.preempted,
+    }
+}
+
+fn reason_message(reason: EndReason) -> wire::EndReason {
+    match reason {
+        EndReason::Stop => wire::EndReason::Stop,
+        EndReason::Length => wire::EndReason::Length,
+        EndReason::Abort => wire::EndReason::Abort,
+        EndReason::Error => wire::EndReason::Error,
+        EndReason::Repetition => wire::EndReason::Repetition,
+    }
+}
+
+fn reason(number: i32) -> Result<EndReason, WireError> {
+    Ok(match wire::EndReason::try_from(number) {
+        Ok(wire::EndReason::Stop) => EndReason::Stop,
+        Ok(wire::EndReason::Length) => EndReason::Length,
+        Ok(wire::EndReason::Abort) => EndReason::Abort,
+        Ok(wire::EndReason::Error) => EndReason::Error,
+        Ok(wire::EndReason::Repetition) => EndReason::Repetition,
+        _ => return Err(WireError::value("why a sequence ended", number, "1 to 5")),
+    })
+}
+
+fn record_message(record: &SeqRecord, clock: PeerClock) -> wire::Record {
+    wire::Record {
+        queued: clock.to_wire(record.queued),
+        scheduled: record.scheduled.map(|at| clock.to_wire(at)),
+        first_output: record.first_output.map(|at| clock.to_wire(at)),
+        last_output: record.last_output.map(|at| clock.to_wire(at)),
+        finished: clock.to_wire(record.finished),
+        prompt_tokens: record.prompt_tokens,
+        cached_tokens: record.cached_tokens,
+        outputs: record.outputs,
+        preemptions: record.preemptions,
+    }
+}
+
+fn seq_record(record: &wire::Record, clock: PeerClock) -> SeqRecord {
+    SeqRecord {
+        queued: clock.from_wire(record.queued),
+        scheduled: record.scheduled.map(|at| clock.from_wire(at)),
+        first_output: record.first_output.map(|at| clock.from_wire(at)),
+        last_output: record.last_output.map(|at| clock.from_wire(at)),
+        finished: clock.from_wire(record.finished),
+        prompt_tokens: record.prompt_tokens,
+        cached_tokens: record.cached_tokens,
+        outputs: record.outputs,
+        preemptions: record.preemptions,
+    }
+}

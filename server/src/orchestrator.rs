@@ -6,6 +6,7 @@
 //! of the thinker is started the same way, as a [`Reply`], and a recording is heard so.
 
 mod admission;
+mod attempt;
 mod flight;
 mod front;
 mod hearing;

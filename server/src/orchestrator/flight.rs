@@ -3,9 +3,9 @@
 use std::sync::Arc;
 
 use omni_engine::SeqId;
-use omni_telemetry::TraceContext;
 use tokio::sync::oneshot;
 
+use super::attempt::{CancelGuard, Given, given, meter};
 use super::pipeline::{Binding, Pipeline};
 use super::segment::SegmentSpec;
 use crate::connector::{EdgeMeter, EdgeReader, EdgeWriter, Hop, Payload, Place, metered_edge};
@@ -30,10 +30,7 @@ pub(super) struct Flight {
 /// What came of waiting.
 pub(super) enum Landed {
     TalkerDone,
-    Audio(AudioPiece),
-    End(End),
-    /// A replica hangs: nothing more comes, and nothing is to blame.
-    Hung(End),
+    Given(Given<AudioPiece>),
 }
 
 impl Flight {
@@ -133,13 +130,13 @@ impl Flight {
                     }
                 }
                 taken = self.audio.next() => return landed(taken),
-                lost = self.binding.lost(true) => return Landed::Hung(lost),
+                lost = self.binding.lost(true) => return Landed::Given(Given::Unresponsive(lost)),
             }
         }
         tokio::select! {
             biased;
             taken = self.audio.next() => landed(taken),
-            lost = self.binding.lost(false) => Landed::Hung(lost),
+            lost = self.binding.lost(false) => Landed::Given(Given::Unresponsive(lost)),
         }
     }
 }
@@ -159,15 +156,6 @@ fn text(mut edge: EdgeWriter<Vec<u32>>, tokens: &[u32], open: bool) -> Option<Bo
     }
 }
 
-pub(super) fn meter(pipeline: &Pipeline, hop: Hop, trace: Option<Arc<TraceContext>>) -> EdgeMeter {
-    EdgeMeter {
-        hop,
-        trace,
-        clock: pipeline.clock,
-        sink: Arc::clone(&pipeline.edge_sink),
-    }
-}
-
 fn edge<T: Send + Payload>(
     capacity: u32,
     (writer, reader): (Option<Wake>, Option<Wake>),
@@ -177,28 +165,5 @@ fn edge<T: Send + Payload>(
 }
 
 fn landed(taken: Taken<AudioPiece>) -> Landed {
-    match taken {
-        Taken::Item(piece) => Landed::Audio(piece),
-        Taken::End(end) => Landed::End(end),
-        Taken::Gone | Taken::Empty => Landed::End(End::Lost {
-            stage: "code2wav",
-            message: "the stage went away".to_owned(),
-        }),
-    }
-}
-
-/// Cancels on drop.
-#[derive(Debug)]
-pub(super) struct CancelGuard {
-    pub(super) flag: CancelFlag,
-    pub(super) bells: Vec<Wake>,
-}
-
-impl Drop for CancelGuard {
-    fn drop(&mut self) {
-        self.flag.set();
-        for bell in &self.bells {
-            bell.ring();
-        }
-    }
+    Landed::Given(given("code2wav", taken))
 }

@@ -7,15 +7,11 @@ use std::sync::Arc;
 
 use omni_engine::Stamp;
 
-use super::flight::{CancelGuard, meter};
+use super::attempt::{Attempt, Ends, Given, Retry, lost};
 use super::front::Orchestrator;
-use super::pipeline::{Pipeline, unbound};
-use crate::connector::{Hop, Place, metered_edge};
+use super::pipeline::unbound;
 use crate::error::ServeError;
-use crate::stage::{
-    AudioRows, CancelFlag, Clip, EncoderJob, End, JobRefused, Lease, LetGo, StageProgress, StageSnapshot,
-    Taken,
-};
+use crate::stage::{AudioRows, Clip, EncoderJob, End, JobRefused, LetGo, StageSnapshot};
 
 const STAGE: &str = "encoder";
 
@@ -38,98 +34,52 @@ impl Orchestrator {
         let encoder = self.chat()?.encoder.as_ref();
         let encoder = encoder.ok_or(ServeError::CannotHear { field: "message" })?;
         let pipeline = self.model()?;
-        let mut restarts = pipeline.handover.attempts;
+        let mut retry = Retry::new(pipeline, "a recording");
         loop {
-            let waits_since = pipeline.clock.now();
-            let bound = pipeline.bound(waits_since, || unbound(STAGE, encoder.bind()));
+            let bound = pipeline.bound(retry.waits_since(), || unbound(STAGE, encoder.bind()));
             let lease = bound.await.map_err(ServeError::from)?;
-            let progress = StageProgress::new(Some(lease.id()));
-            progress.arrive(arrived);
-            progress.hold(Arc::clone(held));
-            let (end, hangs) = match self.attempt(pipeline, &lease, clip, &progress).await? {
-                Heard::Rows(AudioRows(rows)) => {
-                    clip.keep(rows);
-                    return Ok(progress.snapshot());
-                }
-                Heard::Not(end) => (end, false),
-                Heard::Hung(end) => (end, true),
+            let ends = Ends {
+                seq: self.next_seq(),
+                capacity: 1,
+                arrived,
+                request: held,
+                trace: None,
             };
-            match end {
-                End::Lost { stage, message } if restarts > 0 => {
-                    tracing::warn!(stage, message, "a recording is heard again elsewhere");
-                    restarts -= 1;
-                }
-                end => return Err(error(end, hangs)),
-            }
-        }
-    }
-
-    async fn attempt(
-        &self,
-        pipeline: &Pipeline,
-        lease: &Lease<EncoderJob>,
-        clip: &Clip,
-        progress: &StageProgress,
-    ) -> Result<Heard, ServeError> {
-        let (bell, seq, cancel) = (lease.wake().clone(), self.next_seq(), CancelFlag::default());
-        let _guard = CancelGuard {
-            flag: cancel.clone(),
-            bells: vec![bell.clone()],
-        };
-        let [from, to] =
-            [(STAGE, Some(lease.id())), ("session", None)].map(|(stage, replica)| Place { stage, replica });
-        let (rows_in, mut rows) =
-            metered_edge(1, Some(bell), None, meter(pipeline, Hop { seq, from, to }, None));
-        let job = EncoderJob {
-            seq,
-            clip: clip.clone(),
-            rows: Box::new(rows_in),
-            cancel,
-            progress: progress.clone(),
-        };
-        match lease.submit(job) {
-            Ok(()) => {}
-            Err(full @ JobRefused::Full { .. }) => return Err(ServeError::Overloaded(full.to_string())),
-            Err(ended @ JobRefused::Ended { .. }) => return Ok(Heard::Not(gone(ended.to_string()))),
-        }
-        tokio::select! {
-            biased;
-            taken = rows.next() => Ok(match taken {
-                Taken::Item(rows) => Heard::Rows(rows),
-                Taken::End(end) => Heard::Not(end),
-                Taken::Gone | Taken::Empty => Heard::Not(gone("the stage went away".to_owned())),
-            }),
-            message = lease.lost() => Ok(Heard::Hung(gone(message))),
+            let submitted = Attempt::new(pipeline, (STAGE, lease), ends, |parts| EncoderJob {
+                seq: parts.seq,
+                clip: clip.clone(),
+                rows: parts.outputs,
+                cancel: parts.cancel,
+                progress: parts.progress,
+            });
+            let (end, unresponsive) = match submitted {
+                Ok((mut attempt, progress)) => match attempt.next().await {
+                    Given::Item(AudioRows(rows)) => {
+                        clip.keep(rows);
+                        return Ok(progress.snapshot());
+                    }
+                    Given::End(end) => (end, false),
+                    Given::Unresponsive(end) => (end, true),
+                },
+                Err(full @ JobRefused::Full { .. }) => return Err(ServeError::Overloaded(full.to_string())),
+                Err(ended @ JobRefused::Ended { .. }) => (lost(STAGE, ended.to_string()), false),
+            };
+            retry
+                .after(end, unresponsive, pipeline.clock.now())
+                .map_err(error)?;
         }
     }
 }
 
-/// What came of an attempt.
-enum Heard {
-    Rows(AudioRows),
-    Not(End),
-    /// The replica hangs, and nothing is to blame.
-    Hung(End),
-}
-
-fn gone(message: String) -> End {
-    End::Lost {
-        stage: STAGE,
-        message,
-    }
-}
-
-fn error(end: End, hangs: bool) -> ServeError {
+fn error(end: End) -> ServeError {
     match end {
         End::Overloaded(message) => ServeError::Overloaded(message),
         End::Rejected(problem) => ServeError::InvalidField {
             field: "message",
             problem,
         },
-        End::Lost { stage, message } if hangs => ServeError::StageUnavailable { stage, message },
-        End::Failed { stage, message } | End::Lost { stage, message } => {
-            ServeError::StageFailed { stage, message }
-        }
+        End::Lost { stage, message } => ServeError::StageUnavailable { stage, message },
+        End::Failed { stage, message } => ServeError::StageFailed { stage, message },
         End::Stop | End::Length | End::Repetition => ServeError::StageFailed {
             stage: STAGE,
             message: "it ended without an answer".to_owned(),

@@ -10,14 +10,13 @@ use std::time::Duration;
 use omni_engine::{SeqId, Stamp};
 use omni_telemetry::TraceContext;
 
-use super::flight::{CancelGuard, meter};
+use super::attempt::{Attempt, Ends, Given, Retry};
 use super::pipeline::{Pipeline, Unbound, unbound};
-use crate::connector::{EdgeReader, Hop, Place, metered_edge};
 use crate::error::ServeError;
 use crate::id::SeqIds;
 use crate::stage::{
-    CancelFlag, ChatInfo, DetokenizerMaker, EncoderJob, End, Inlet as _, JobRefused, Lease, LetGo,
-    PromptBuilder, ReplyToken, StagePool, StageProgress, StageSnapshot, Taken, ThinkerJob, ThinkerRequest,
+    ChatInfo, DetokenizerMaker, EncoderJob, End, Inlet as _, JobRefused, Lease, LetGo, PromptBuilder,
+    ReplyToken, StagePool, StageProgress, StageSnapshot, ThinkerJob, ThinkerRequest,
 };
 
 const STAGE: &str = "thinker";
@@ -93,15 +92,6 @@ pub enum ReplyEvent {
     End(End),
 }
 
-/// One attempt at an answer. Dropping it cancels it.
-struct Flight {
-    seq: SeqId,
-    tokens: EdgeReader<ReplyToken>,
-    _cancel: CancelGuard,
-    /// Counts as work in flight.
-    lease: Lease<ThinkerJob>,
-}
-
 /// An answer in the making. Dropping it cancels it within one step.
 pub struct Reply {
     pipeline: Arc<Pipeline>,
@@ -109,18 +99,15 @@ pub struct Reply {
     spec: ReplySpec,
     progress: StageProgress,
     /// None while it waits for a replica.
-    flight: Option<Flight>,
-    /// Since when it waits.
-    waits_since: Stamp,
-    /// How often it may still start again; 0 once a token was given out.
-    restarts: u32,
+    attempt: Option<Attempt<ThinkerJob, ReplyToken>>,
+    retry: Retry,
 }
 
 impl fmt::Debug for Reply {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Reply")
-            .field("in_flight", &self.flight.is_some())
-            .field("restarts", &self.restarts)
+            .field("in_flight", &self.attempt.is_some())
+            .field("retry", &self.retry)
             .finish_non_exhaustive()
     }
 }
@@ -135,13 +122,12 @@ impl Reply {
             seqs,
             spec,
             progress: StageProgress::default(),
-            flight: None,
-            waits_since: pipeline.clock.now(),
-            restarts: pipeline.handover.attempts,
+            attempt: None,
+            retry: Retry::new(&pipeline, "an answer"),
             pipeline,
         };
         match reply.bind() {
-            Ok(lease) => reply.take_off(lease)?,
+            Ok(lease) => reply.submit(lease)?,
             Err(unbound) if unbound.may_pass() => {}
             Err(unbound) => return Err(unbound.into()),
         }
@@ -157,54 +143,45 @@ impl Reply {
     /// What it is to the thinker now, if that has it.
     #[must_use]
     pub fn seq(&self) -> Option<SeqId> {
-        self.flight.as_ref().map(|flight| flight.seq)
+        self.attempt.as_ref().map(|attempt| attempt.seq)
     }
 
     /// Whether the thinker has nothing to give because it has no room for this answer now.
     #[must_use]
     pub fn is_excused(&self) -> bool {
-        self.flight
+        self.attempt
             .as_ref()
-            .is_none_or(|flight| flight.tokens.upstream_waits())
+            .is_none_or(|attempt| attempt.outputs.upstream_waits())
     }
 
     /// How often that has begun so far.
     #[must_use]
     pub fn excuses(&self) -> u32 {
-        self.flight.as_ref().map_or(0, |flight| flight.tokens.excuses())
+        self.attempt
+            .as_ref()
+            .map_or(0, |attempt| attempt.outputs.excuses())
     }
 
     /// The next event. Dropping the future loses nothing.
     pub async fn next(&mut self) -> ReplyEvent {
         loop {
-            let Some(flight) = &mut self.flight else {
+            let Some(attempt) = &mut self.attempt else {
                 match self.wait().await {
                     Ok(()) => continue,
                     Err(end) => return ReplyEvent::End(end),
                 }
             };
-            let (event, hangs) = tokio::select! {
-                biased;
-                taken = flight.tokens.next() => (landed(taken), false),
-                message = flight.lease.lost() => {
-                    (ReplyEvent::End(End::Lost { stage: STAGE, message }), true)
-                }
-            };
-            match event {
-                ReplyEvent::Token(token) => {
-                    self.restarts = 0;
+            let (end, unresponsive) = match attempt.next().await {
+                Given::Item(token) => {
+                    self.retry.given_out();
                     return ReplyEvent::Token(token);
                 }
-                ReplyEvent::End(End::Lost { stage, message }) if self.restarts > 0 => {
-                    tracing::warn!(stage, message, "an answer starts again elsewhere");
-                    self.restarts -= 1;
-                    self.flight = None;
-                    self.waits_since = self.pipeline.clock.now();
-                }
-                ReplyEvent::End(End::Lost { stage, message }) if !hangs => {
-                    return ReplyEvent::End(End::Failed { stage, message });
-                }
-                end => return end,
+                Given::End(end) => (end, false),
+                Given::Unresponsive(end) => (end, true),
+            };
+            match self.retry.after(end, unresponsive, self.pipeline.clock.now()) {
+                Ok(()) => self.attempt = None,
+                Err(end) => return ReplyEvent::End(end),
             }
         }
     }
@@ -217,38 +194,29 @@ impl Reply {
     }
 
     /// Hands it to a replica, as a new sequence to it. A replica that ends just now counts as one that died.
-    fn take_off(&mut self, lease: Lease<ThinkerJob>) -> Result<(), ServeError> {
+    fn submit(&mut self, lease: Lease<ThinkerJob>) -> Result<(), ServeError> {
         let Ok(chat) = &self.pipeline.chat else {
             return Ok(());
         };
-        let (bell, seq, cancel) = (lease.wake().clone(), self.seqs.next(), CancelFlag::default());
-        let guard = CancelGuard {
-            flag: cancel.clone(),
-            bells: vec![bell.clone()],
+        let ends = Ends {
+            seq: self.seqs.next(),
+            capacity: chat.tokens,
+            arrived: self.spec.arrived,
+            request: &self.spec.request_held,
+            trace: self.spec.trace.clone(),
         };
-        let [from, to] =
-            [(STAGE, Some(lease.id())), ("session", None)].map(|(stage, replica)| Place { stage, replica });
-        let meter = meter(&self.pipeline, Hop { seq, from, to }, self.spec.trace.clone());
-        let (tokens_in, tokens) = metered_edge(chat.tokens, Some(bell), None, meter);
-        self.progress = StageProgress::new(Some(lease.id()));
-        self.progress.arrive(self.spec.arrived);
-        self.progress.hold(Arc::clone(&self.spec.request_held));
-        let job = ThinkerJob {
-            seq,
-            request: self.spec.request.clone(),
-            max_tokens: self.spec.max_tokens,
-            tokens: Box::new(tokens_in),
-            cancel,
-            progress: self.progress.clone(),
-        };
-        match lease.submit(job) {
-            Ok(()) => {
-                self.flight = Some(Flight {
-                    seq,
-                    tokens,
-                    _cancel: guard,
-                    lease,
-                });
+        let spec = &self.spec;
+        let submitted = Attempt::new(&self.pipeline, (STAGE, lease), ends, |parts| ThinkerJob {
+            seq: parts.seq,
+            request: spec.request.clone(),
+            max_tokens: spec.max_tokens,
+            tokens: parts.outputs,
+            cancel: parts.cancel,
+            progress: parts.progress,
+        });
+        match submitted {
+            Ok((attempt, progress)) => {
+                (self.attempt, self.progress) = (Some(attempt), progress);
                 Ok(())
             }
             Err(full @ JobRefused::Full { .. }) => Err(ServeError::Overloaded(full.to_string())),
@@ -256,21 +224,13 @@ impl Reply {
         }
     }
 
-    /// Waits until there is a replica, and takes off; the error is how it ends if there is none in time.
+    /// Waits until there is a replica, and submits; the error is how it ends if there is none in time.
     async fn wait(&mut self) -> Result<(), End> {
-        let lease = self.pipeline.bound(self.waits_since, || self.bind()).await?;
-        let taken = self.take_off(lease);
+        let lease = self
+            .pipeline
+            .bound(self.retry.waits_since(), || self.bind())
+            .await?;
+        let taken = self.submit(lease);
         taken.map_err(|error| End::Overloaded(error.to_string()))
-    }
-}
-
-fn landed(taken: Taken<ReplyToken>) -> ReplyEvent {
-    match taken {
-        Taken::Item(token) => ReplyEvent::Token(token),
-        Taken::End(end) => ReplyEvent::End(end),
-        Taken::Gone | Taken::Empty => ReplyEvent::End(End::Lost {
-            stage: STAGE,
-            message: "the stage went away".to_owned(),
-        }),
     }
 }

@@ -11,6 +11,7 @@ use std::time::Duration;
 use omni_engine::{SeqId, Stamp};
 use omni_telemetry::TraceContext;
 
+use super::attempt::{Given, Retry};
 use super::flight::{Flight, Landed};
 use super::pipeline::{Binding, Pipeline};
 use crate::error::ServeError;
@@ -61,10 +62,7 @@ pub struct Segment {
     pushed: u32,
     /// None while it waits for a replica.
     flight: Option<Flight>,
-    /// Since when it waits.
-    waits_since: Stamp,
-    /// How often it may still start again; 0 once audio was given out.
-    restarts: u32,
+    retry: Retry,
 }
 
 impl fmt::Debug for Segment {
@@ -72,7 +70,7 @@ impl fmt::Debug for Segment {
         f.debug_struct("Segment")
             .field("open", &self.is_open())
             .field("in_flight", &self.flight.is_some())
-            .field("restarts", &self.restarts)
+            .field("retry", &self.retry)
             .finish_non_exhaustive()
     }
 }
@@ -85,8 +83,7 @@ impl Segment {
             pushed: spec.tokens.len() as u32,
             spec,
             flight: None,
-            waits_since: pipeline.clock.now(),
-            restarts: pipeline.handover.attempts,
+            retry: Retry::new(&pipeline, "a sequence"),
             pipeline,
         }
     }
@@ -111,7 +108,7 @@ impl Segment {
                     .tokens
                     .as_ref()
                     .is_some_and(|writer| !writer.is_abandoned());
-                read || (self.restarts > 0 && !flight.talker_lives())
+                read || (self.retry.is_left() && !flight.talker_lives())
             })
     }
 
@@ -121,7 +118,7 @@ impl Segment {
             return;
         }
         self.pushed += tokens.len() as u32;
-        if self.flight.is_none() || self.restarts > 0 {
+        if self.flight.is_none() || self.retry.is_left() {
             self.spec.tokens.extend(&tokens);
         }
         let writer = self.flight.as_mut().and_then(|flight| flight.tokens.as_mut());
@@ -196,31 +193,25 @@ impl Segment {
                     Err(end) => return SegmentEvent::End(end),
                 }
             };
-            match flight.next().await {
+            let (end, unresponsive) = match flight.next().await {
                 Landed::TalkerDone => {
                     // It ended by itself if there was more text to come, which belongs to the next sequence then.
                     self.close();
                     return SegmentEvent::TalkerDone;
                 }
-                Landed::Audio(piece) => {
+                Landed::Given(Given::Item(piece)) => {
                     if !piece.samples.is_empty() {
-                        self.restarts = 0;
+                        self.retry.given_out();
                         self.spec.tokens = Vec::new();
                     }
                     return SegmentEvent::Audio(piece);
                 }
-                Landed::End(End::Lost { stage, message }) | Landed::Hung(End::Lost { stage, message })
-                    if self.restarts > 0 =>
-                {
-                    tracing::warn!(stage, message, "a sequence starts again elsewhere");
-                    self.restarts -= 1;
-                    self.flight = None;
-                    self.waits_since = self.pipeline.clock.now();
-                }
-                Landed::End(End::Lost { stage, message }) => {
-                    return SegmentEvent::End(End::Failed { stage, message });
-                }
-                Landed::End(end) | Landed::Hung(end) => return SegmentEvent::End(end),
+                Landed::Given(Given::End(end)) => (end, false),
+                Landed::Given(Given::Unresponsive(end)) => (end, true),
+            };
+            match self.retry.after(end, unresponsive, self.pipeline.clock.now()) {
+                Ok(()) => self.flight = None,
+                Err(end) => return SegmentEvent::End(end),
             }
         }
     }
@@ -229,7 +220,7 @@ impl Segment {
     async fn wait(&mut self) -> Result<(), End> {
         let binding = self
             .pipeline
-            .bound(self.waits_since, || self.pipeline.bind())
+            .bound(self.retry.waits_since(), || self.pipeline.bind())
             .await?;
         self.take_off(binding)
             .map_err(|error| End::Overloaded(error.to_string()))

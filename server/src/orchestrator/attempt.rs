@@ -1,0 +1,184 @@
+//! One job in one stage, and whether work that was lost begins again.
+
+use std::sync::Arc;
+
+use omni_engine::{SeqId, Stamp};
+use omni_telemetry::TraceContext;
+
+use super::pipeline::Pipeline;
+use crate::connector::{EdgeMeter, EdgeReader, EdgeWriter, Hop, Payload, Place, metered_edge};
+use crate::stage::{CancelFlag, End, JobRefused, Lease, LetGo, StageProgress, Taken, Wake};
+
+/// A job that one stage works on, and the edge that its outputs come by. Dropping it cancels the job within one step.
+pub(super) struct Attempt<J, T> {
+    pub(super) seq: SeqId,
+    pub(super) outputs: EdgeReader<T>,
+    stage: &'static str,
+    _cancel: CancelGuard,
+    /// Counts as work in flight.
+    lease: Lease<J>,
+}
+
+/// What came of waiting for an output.
+#[derive(Debug, PartialEq)]
+pub(super) enum Given<T> {
+    Item(T),
+    End(End),
+    /// The replica does not return from a step: nothing more comes, and the work is not to blame.
+    Unresponsive(End),
+}
+
+/// Where the job of an attempt leads, and for whom it is done.
+pub(super) struct Ends<'a> {
+    pub(super) seq: SeqId,
+    /// Outputs that may wait for the session.
+    pub(super) capacity: u32,
+    /// When the request arrived.
+    pub(super) arrived: Stamp,
+    /// Held while the stage works on the job.
+    pub(super) request: &'a Arc<LetGo>,
+    pub(super) trace: Option<Arc<TraceContext>>,
+}
+
+/// What a stage needs of an attempt.
+pub(super) struct JobParts<T> {
+    pub(super) seq: SeqId,
+    pub(super) outputs: Box<EdgeWriter<T>>,
+    pub(super) cancel: CancelFlag,
+    pub(super) progress: StageProgress,
+}
+
+impl<J, T: Send + Payload + 'static> Attempt<J, T> {
+    /// Hands the job that `make` makes to the replica of `lease`, whose outputs go to the session.
+    pub(super) fn new(
+        pipeline: &Pipeline,
+        (stage, lease): (&'static str, Lease<J>),
+        ends: Ends<'_>,
+        make: impl FnOnce(JobParts<T>) -> J,
+    ) -> Result<(Self, StageProgress), JobRefused> {
+        let (wake, cancel, seq) = (lease.wake().clone(), CancelFlag::default(), ends.seq);
+        let guard = CancelGuard {
+            flag: cancel.clone(),
+            bells: vec![wake.clone()],
+        };
+        let [from, to] =
+            [(stage, Some(lease.id())), ("session", None)].map(|(stage, replica)| Place { stage, replica });
+        let meter = meter(pipeline, Hop { seq, from, to }, ends.trace);
+        let (writer, outputs) = metered_edge(ends.capacity, Some(wake), None, meter);
+        let progress = StageProgress::new(Some(lease.id()));
+        progress.arrive(ends.arrived);
+        progress.hold(Arc::clone(ends.request));
+        lease.submit(make(JobParts {
+            seq,
+            outputs: Box::new(writer),
+            cancel,
+            progress: progress.clone(),
+        }))?;
+        let attempt = Self {
+            seq,
+            outputs,
+            stage,
+            _cancel: guard,
+            lease,
+        };
+        Ok((attempt, progress))
+    }
+
+    /// Waits for what comes next. Dropping the future loses nothing.
+    pub(super) async fn next(&mut self) -> Given<T> {
+        tokio::select! {
+            // What was given before the replica was given up counts.
+            biased;
+            taken = self.outputs.next() => given(self.stage, taken),
+            message = self.lease.lost() => Given::Unresponsive(lost(self.stage, message)),
+        }
+    }
+}
+
+/// What an edge that `stage` writes had.
+pub(super) fn given<T>(stage: &'static str, taken: Taken<T>) -> Given<T> {
+    match taken {
+        Taken::Item(item) => Given::Item(item),
+        Taken::End(end) => Given::End(end),
+        Taken::Gone | Taken::Empty => Given::End(lost(stage, "the stage went away".to_owned())),
+    }
+}
+
+pub(super) fn lost(stage: &'static str, message: String) -> End {
+    End::Lost { stage, message }
+}
+
+/// How often work that is lost begins again elsewhere. It may be the work that kills a replica, so the number is small; and what was
+/// given out cannot be taken back, so there is none after that.
+#[derive(Debug)]
+pub(super) struct Retry {
+    /// In messages.
+    what: &'static str,
+    left: u32,
+    /// Since when it waits for a replica.
+    waits_since: Stamp,
+}
+
+impl Retry {
+    pub(super) fn new(pipeline: &Pipeline, what: &'static str) -> Self {
+        Self {
+            what,
+            left: pipeline.handover.attempts,
+            waits_since: pipeline.clock.now(),
+        }
+    }
+
+    /// An output was given out.
+    pub(super) fn given_out(&mut self) {
+        self.left = 0;
+    }
+
+    /// Whether it may still begin again.
+    pub(super) fn is_left(&self) -> bool {
+        self.left > 0
+    }
+
+    pub(super) fn waits_since(&self) -> Stamp {
+        self.waits_since
+    }
+
+    /// Whether it begins again after `end`, at `now`. If not, the error is how it ends: a loss for which no replica is known to be at
+    /// fault stays one, and any other is the work's failure.
+    pub(super) fn after(&mut self, end: End, unresponsive: bool, now: Stamp) -> Result<(), End> {
+        match end {
+            End::Lost { stage, message } if self.left > 0 => {
+                tracing::warn!(stage, message, "{} is retried on another replica", self.what);
+                self.left -= 1;
+                self.waits_since = now;
+                Ok(())
+            }
+            End::Lost { stage, message } if !unresponsive => Err(End::Failed { stage, message }),
+            end => Err(end),
+        }
+    }
+}
+
+pub(super) fn meter(pipeline: &Pipeline, hop: Hop, trace: Option<Arc<TraceContext>>) -> EdgeMeter {
+    EdgeMeter {
+        hop,
+        trace,
+        clock: pipeline.clock,
+        sink: Arc::clone(&pipeline.edge_sink),
+    }
+}
+
+/// Cancels on drop.
+#[derive(Debug)]
+pub(super) struct CancelGuard {
+    pub(super) flag: CancelFlag,
+    pub(super) bells: Vec<Wake>,
+}
+
+impl Drop for CancelGuard {
+    fn drop(&mut self) {
+        self.flag.set();
+        for bell in &self.bells {
+            bell.ring();
+        }
+    }
+}

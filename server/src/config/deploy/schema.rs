@@ -2,10 +2,15 @@
 //!
 //! One table. Validation, the printed configuration and `docs/config.md` are all made from it.
 
-use omni_engine::{RepetitionLimit, StageGraph, StageKind, StageNode};
-use omni_models::{FAMILIES, GRAPHS};
+mod of;
+mod rule;
+
+use omni_engine::{RepetitionLimit, StageKind};
+use omni_models::FAMILIES;
 
 use super::value::Kind;
+pub(super) use of::{Of, scope};
+pub(super) use rule::Rule;
 
 /// Models that clients of OpenAI's API name by default or in their examples, speech first.
 const MODEL_ALIASES: &str = "[tts-1, tts-1-hd, gpt-4o-mini-tts, gpt-4o-audio-preview, gpt-4o-mini-audio-preview, gpt-audio, \
@@ -28,51 +33,6 @@ pub(super) enum Fallback {
 /// What `weights` may be.
 pub(crate) const WEIGHTS: &[&str] = &["auto", "f32", "bf16", "int8", "int4"];
 
-/// How a derived default is computed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Rule {
-    /// `--max-active` times this: an utterance has at most two sequences, one that is heard and one ahead of it.
-    TimesActive(u64),
-    /// The same, within bounds.
-    TimesActiveWithin {
-        /// For every utterance.
-        each: u64,
-        /// At least.
-        least: u64,
-        /// At most.
-        most: u64,
-    },
-    /// The stage's `max_num_seqs`, at least this.
-    AtLeastSeqs(u64),
-    /// The device of `--device`.
-    Device,
-    /// The number format that the stage's devices do best in.
-    Format,
-    /// One number for processors, another where all of the stage's devices are GPUs.
-    ByDevice {
-        /// For processors.
-        cpu: u64,
-        /// For GPUs.
-        gpu: u64,
-    },
-}
-
-impl Rule {
-    /// In words.
-    pub(super) fn says(self) -> String {
-        match self {
-            Self::TimesActive(n) => format!("{n} x --max-active"),
-            Self::TimesActiveWithin { each, least, most } => {
-                format!("{each} x --max-active, from {least} to {most}")
-            }
-            Self::AtLeastSeqs(n) => format!("max_num_seqs, at least {n}"),
-            Self::Device => "the device of --device".to_owned(),
-            Self::Format => "f32, on GPUs bf16".to_owned(),
-            Self::ByDevice { cpu, gpu } => format!("{cpu}, on GPUs {gpu}"),
-        }
-    }
-}
-
 /// One setting.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Setting {
@@ -90,63 +50,6 @@ pub(super) struct Section {
     pub(super) title: &'static str,
     pub(super) of: Of,
     pub(super) settings: &'static [Setting],
-}
-
-/// What settings belong to.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Of {
-    /// The whole pipeline.
-    Pipeline,
-    /// Every stage.
-    Stages,
-    /// Stages that this engine runs.
-    Kind(StageKind),
-    /// Stages whose sequences share prefixes.
-    Prefixes,
-    /// The stage that answers conversations.
-    Answers,
-    /// Stages that take the items of another stage one by one.
-    Upstream,
-}
-
-impl Of {
-    /// Whether `stage` of `graph` has these settings.
-    fn has(self, graph: &StageGraph, stage: &StageNode) -> bool {
-        match self {
-            Self::Pipeline => false,
-            Self::Stages => true,
-            Self::Kind(kind) => stage.kind == kind,
-            Self::Prefixes => stage.shares_prefixes,
-            Self::Answers => graph.answers() == Some(stage),
-            Self::Upstream => graph.upstream(stage.name).is_some(),
-        }
-    }
-
-    /// The stages that have these settings, in any family.
-    pub(super) fn stages(self) -> Vec<&'static StageNode> {
-        let mut found: Vec<&StageNode> = Vec::new();
-        for graph in GRAPHS {
-            for stage in graph.stages.iter().filter(|stage| self.has(graph, stage)) {
-                // Families whose stages have one name have its settings in common.
-                if found.iter().all(|known| known.name != stage.name) {
-                    found.push(stage);
-                }
-            }
-        }
-        found
-    }
-
-    fn paths(self) -> Vec<String> {
-        match self {
-            Self::Pipeline => vec![String::new()],
-            of => of.stages().iter().map(|stage| scope(stage.name)).collect(),
-        }
-    }
-}
-
-/// Where the settings of a stage are.
-pub(super) fn scope(stage: &str) -> String {
-    format!("stages.{stage}")
 }
 
 const fn setting(key: &'static str, kind: Kind, fallback: Fallback, help: &'static str) -> Setting {

@@ -30,8 +30,8 @@ mod wake;
 mod worker;
 
 pub use backend::{
-    BackendError, DeviceFigures, PromptError, Sampling, SpeechBackend, SpeechInfo, TalkerRequest, Terms,
-    VoiceInfo,
+    BackendError, DeviceFigures, Encode, ModelInfo, PromptError, Sampling, SpeechBackend, SpeechInfo, Talk,
+    TalkerRequest, Terms, Think, Vocode, VoiceInfo,
 };
 pub use chat::{
     ChatInfo, ChatMessage, Clip, ContextRow, Detokenizer, DetokenizerMaker, Hearing, Part, Prompt,

@@ -20,8 +20,9 @@ use omni_engine::{
 };
 use omni_models::QWEN3_OMNI;
 use omni_server::stage::{
-    BackendError, ChatInfo, ChatMessage, ContextRow, Detokenizer, Hearing, Prompt, PromptError, ReplicaId,
-    Sampling, SpeechBackend, SpeechInfo, TalkerRequest, Terms, ThinkerRequest, VoiceInfo, Voicing,
+    BackendError, ChatInfo, ChatMessage, ContextRow, Detokenizer, Encode, Hearing, ModelInfo, Prompt,
+    PromptError, ReplicaId, Sampling, SpeechInfo, Talk, TalkerRequest, Terms, Think, ThinkerRequest, Vocode,
+    VoiceInfo, Voicing,
 };
 
 use crate::gate::{Fuse, Gate};
@@ -228,12 +229,7 @@ impl FakeSpeech {
     }
 }
 
-impl SpeechBackend for FakeSpeech {
-    type Talker = FakeTalker;
-    type Code2Wav = FakeCode2Wav;
-    type Thinker = FakeThinker;
-    type Encoder = FakeEncoder;
-
+impl ModelInfo for FakeSpeech {
     fn graph(&self) -> StageGraph {
         match (self.script.speech_only, self.script.hears) {
             (true, _) => QWEN3_OMNI.speech_only(),
@@ -258,6 +254,10 @@ impl SpeechBackend for FakeSpeech {
             _ => Ok(text.chars().map(u32::from).collect()),
         }
     }
+}
+
+impl Talk for FakeSpeech {
+    type Talker = FakeTalker;
 
     fn talker_request(&self, request: TalkerRequest) -> TalkerRequest {
         self.script.contexts.add(request.context.clone());
@@ -273,18 +273,26 @@ impl SpeechBackend for FakeSpeech {
             asked: VecDeque::new(),
         })
     }
+}
 
-    fn any_frame(&self) -> CodecFrame {
-        CodecFrame(Box::new([0, 0]))
-    }
+impl Vocode for FakeSpeech {
+    type Vocoder = FakeCode2Wav;
 
-    fn code2wav(&self, _: ReplicaId) -> Result<FakeCode2Wav, BackendError> {
+    fn vocoder(&self, _: ReplicaId) -> Result<FakeCode2Wav, BackendError> {
         self.script.load.pass();
         Ok(FakeCode2Wav {
             script: self.script.clone(),
             heard: HashMap::new(),
         })
     }
+
+    fn any_frame(&self) -> CodecFrame {
+        CodecFrame(Box::new([0, 0]))
+    }
+}
+
+impl Think for FakeSpeech {
+    type Thinker = FakeThinker;
 
     fn chat(&self) -> Result<ChatInfo, String> {
         if self.script.speech_only {
@@ -333,6 +341,10 @@ impl SpeechBackend for FakeSpeech {
         self.script.load.pass();
         Ok(FakeThinker::new(self.script.clone()))
     }
+}
+
+impl Encode for FakeSpeech {
+    type Encoder = FakeEncoder;
 
     fn encoder(&self, _: ReplicaId) -> Result<FakeEncoder, BackendError> {
         self.script.load.pass();

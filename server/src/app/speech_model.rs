@@ -17,9 +17,9 @@ use super::fleet::{Duty, Fleet, Site, dtype};
 use crate::config::ModelSource;
 use crate::config::deploy::{ArStage, Deploy, Dtype};
 use crate::stage::{
-    BackendError, ChatInfo, ChatMessage, ContextRow, Detokenizer, DeviceFigures, KvFormat, KvPosition,
-    Prompt, PromptError, ReplicaId, Sampling, SpeechBackend, SpeechInfo, TalkerRequest, Terms,
-    ThinkerRequest, VoiceInfo, Voicing,
+    BackendError, ChatInfo, ChatMessage, ContextRow, Detokenizer, DeviceFigures, Encode, KvFormat,
+    KvPosition, ModelInfo, Prompt, PromptError, ReplicaId, Sampling, SpeechInfo, Talk, TalkerRequest, Terms,
+    Think, ThinkerRequest, Vocode, VoiceInfo, Voicing,
 };
 
 /// The checkpoint inside the program: names and contents.
@@ -263,12 +263,7 @@ impl LoadedModel {
     }
 }
 
-impl SpeechBackend for LoadedModel {
-    type Talker = Talker;
-    type Code2Wav = Code2Wav;
-    type Thinker = Thinker;
-    type Encoder = AudioEncoder;
-
+impl ModelInfo for LoadedModel {
     fn graph(&self) -> StageGraph {
         match &self.converser {
             Ok(converser) if converser.info().hearing.is_some() => QWEN3_OMNI.clone(),
@@ -288,6 +283,30 @@ impl SpeechBackend for LoadedModel {
             .encode(text)
             .map_err(|error| BackendError(error.to_string()))
     }
+
+    fn kv_position(&self, stage: &str) -> Option<KvPosition> {
+        let model = self.fleet.any();
+        let format = self.deploy.stage(stage).dtype;
+        let bytes = match stage {
+            TALKER => model.talker_kv_position_bytes(dtype(format)),
+            THINKER => model.thinker_kv_position_bytes(dtype(format)).ok()?,
+            _ => return None,
+        };
+        let format = match format {
+            Dtype::F32 => KvFormat::Float32,
+            Dtype::Bf16 => KvFormat::Bfloat16,
+            Dtype::F16 => KvFormat::Float16,
+        };
+        Some(KvPosition { bytes, format })
+    }
+
+    fn devices(&self) -> Vec<DeviceFigures> {
+        self.fleet.figures()
+    }
+}
+
+impl Talk for LoadedModel {
+    type Talker = Talker;
 
     fn talker_request(&self, request: TalkerRequest) -> omni_models::TalkerRequest {
         let defaults = self.fleet.any().defaults();
@@ -321,8 +340,12 @@ impl SpeechBackend for LoadedModel {
             .talker(self.kv)
             .map_err(|error| BackendError(error.to_string()))
     }
+}
 
-    fn code2wav(&self, replica: ReplicaId) -> Result<Code2Wav, BackendError> {
+impl Vocode for LoadedModel {
+    type Vocoder = Code2Wav;
+
+    fn vocoder(&self, replica: ReplicaId) -> Result<Code2Wav, BackendError> {
         self.model(CODE2WAV, replica)?
             .code2wav()
             .map_err(|error| BackendError(error.to_string()))
@@ -331,22 +354,10 @@ impl SpeechBackend for LoadedModel {
     fn any_frame(&self) -> CodecFrame {
         CodecFrame(vec![0; self.fleet.any().limits().code_groups as usize].into())
     }
+}
 
-    fn kv_position(&self, stage: &str) -> Option<KvPosition> {
-        let model = self.fleet.any();
-        let format = self.deploy.stage(stage).dtype;
-        let bytes = match stage {
-            TALKER => model.talker_kv_position_bytes(dtype(format)),
-            THINKER => model.thinker_kv_position_bytes(dtype(format)).ok()?,
-            _ => return None,
-        };
-        let format = match format {
-            Dtype::F32 => KvFormat::Float32,
-            Dtype::Bf16 => KvFormat::Bfloat16,
-            Dtype::F16 => KvFormat::Float16,
-        };
-        Some(KvPosition { bytes, format })
-    }
+impl Think for LoadedModel {
+    type Thinker = Thinker;
 
     fn chat(&self) -> Result<ChatInfo, String> {
         self.converser
@@ -376,14 +387,14 @@ impl SpeechBackend for LoadedModel {
         let site = Site::of(self.deploy.stage(THINKER), replica.0);
         self.conversing()?.thinker(site)
     }
+}
+
+impl Encode for LoadedModel {
+    type Encoder = AudioEncoder;
 
     fn encoder(&self, replica: ReplicaId) -> Result<AudioEncoder, BackendError> {
         let site = Site::of(self.deploy.stage(ENCODER), replica.0);
         self.conversing()?.encoder(site)
-    }
-
-    fn devices(&self) -> Vec<DeviceFigures> {
-        self.fleet.figures()
     }
 }
 

@@ -19,7 +19,7 @@ use crate::config::deploy::{self, Deploy};
 use crate::config::{Config, LogFormat, ModelSource};
 use crate::connector::{Called, RemoteJob, RemoteParts, called, inherited, remote_stage, spawn_peer};
 use crate::stage::{
-    Changes, Code2WavJob, MakeReplica, SpeechBackend as _, ReplicaId, Seat, StageBody, StageHandle, TalkerJob,
+    Changes, Code2WavJob, MakeReplica, ModelInfo as _, ReplicaId, Seat, StageBody, StageHandle, TalkerJob,
     ThinkerJob, code2wav_stage, talker_stage, thinker_stage,
 };
 

@@ -165,18 +165,9 @@ pub struct TalkerRequest {
     pub thought: bool,
 }
 
-/// A speech model that the stages can be built from, more than once: a stage whose model was lost to a panic asks again.
-pub trait SpeechBackend: Send + Sync + 'static {
-    /// Text token ids in, codec frames out.
-    type Talker: ArModel<Row = u32, Output = CodecFrame> + Send + 'static;
-    /// Codec frames in, samples in `[-1, 1]` out.
-    type Code2Wav: ChunkModel<Item = CodecFrame, Sample = f32> + Send + 'static;
-    /// Conversations in, text tokens out.
-    type Thinker: ArModel<Row = (), Output: Into<ReplyToken>> + Send + 'static;
-
-    /// Samples of a recording in, rows for the thinker out; a recording costs its frames of 10 ms.
-    type Encoder: OneShotModel<Input = Arc<[f32]>, Output = Arc<[f32]>> + Send + 'static;
-
+/// What a model says about itself, its tokenizer, and the devices that it computes on. Its stages can be built from it more than once:
+/// a replica whose model was lost to a panic asks again.
+pub trait ModelInfo: Send + Sync + 'static {
     /// The stages that it has.
     fn graph(&self) -> StageGraph;
 
@@ -189,6 +180,22 @@ pub trait SpeechBackend: Send + Sync + 'static {
     /// If the tokenizer refuses it.
     fn encode(&self, text: &str) -> Result<Vec<u32>, BackendError>;
 
+    /// What a position takes in the KV cache of `stage`, where that is known.
+    fn kv_position(&self, _stage: &str) -> Option<KvPosition> {
+        None
+    }
+
+    /// What GPUs were asked to do so far, device by device.
+    fn devices(&self) -> Vec<DeviceFigures> {
+        Vec::new()
+    }
+}
+
+/// A model that turns text into codec frames.
+pub trait Talk: ModelInfo {
+    /// Text token ids in, codec frames out.
+    type Talker: ArModel<Row = u32, Output = CodecFrame> + Send + 'static;
+
     /// The talker's own form of a request.
     fn talker_request(&self, request: TalkerRequest) -> <Self::Talker as ArModel>::Request;
 
@@ -197,20 +204,27 @@ pub trait SpeechBackend: Send + Sync + 'static {
     /// # Errors
     /// If it cannot be built.
     fn talker(&self, replica: ReplicaId) -> Result<Self::Talker, BackendError>;
+}
+
+/// A model that turns codec frames into samples.
+pub trait Vocode: ModelInfo {
+    /// Codec frames in, samples in `[-1, 1]` out.
+    type Vocoder: ChunkModel<Item = CodecFrame, Sample = f32> + Send + 'static;
 
     /// A vocoder without streams for that replica. Called on the thread that will drive it.
     ///
     /// # Errors
     /// If it cannot be built.
-    fn code2wav(&self, replica: ReplicaId) -> Result<Self::Code2Wav, BackendError>;
+    fn vocoder(&self, replica: ReplicaId) -> Result<Self::Vocoder, BackendError>;
 
-    /// A codec frame that its vocoder decodes, whatever it sounds like: for warming up.
+    /// A codec frame that it decodes, whatever it sounds like: for warming up.
     fn any_frame(&self) -> CodecFrame;
+}
 
-    /// What a position takes in the KV cache of `stage`, where that is known.
-    fn kv_position(&self, _stage: &str) -> Option<KvPosition> {
-        None
-    }
+/// A model that answers conversations, if its checkpoint can.
+pub trait Think: ModelInfo {
+    /// Conversations in, text tokens out.
+    type Thinker: ArModel<Row = (), Output: Into<ReplyToken>> + Send + 'static;
 
     /// What it is in a conversation.
     ///
@@ -218,7 +232,8 @@ pub trait SpeechBackend: Send + Sync + 'static {
     /// Why it holds none; nothing below is called then.
     fn chat(&self) -> Result<ChatInfo, String>;
 
-    /// A conversation as it reads it; every recording in it has been encoded. May take its time; not called on a thread that others wait for.
+    /// A conversation as it reads it; every recording in it has been encoded. May take its time; not called on a thread that others wait
+    /// for.
     ///
     /// # Errors
     /// [`PromptError::Refused`] if its template refuses it, [`PromptError::Failed`] if the model cannot do it.
@@ -235,15 +250,21 @@ pub trait SpeechBackend: Send + Sync + 'static {
     /// # Errors
     /// If it cannot be built.
     fn thinker(&self, replica: ReplicaId) -> Result<Self::Thinker, BackendError>;
+}
 
-    /// An encoder without recordings for that replica, if it hears. Called on the thread that will drive it.
+/// A model that encodes recordings, if its checkpoint can.
+pub trait Encode: Think {
+    /// Samples of a recording in, rows of a prompt out; a recording costs its frames of 10 ms.
+    type Encoder: OneShotModel<Input = Arc<[f32]>, Output = Arc<[f32]>> + Send + 'static;
+
+    /// An encoder without recordings for that replica. Called on the thread that will drive it.
     ///
     /// # Errors
     /// If it cannot be built.
     fn encoder(&self, replica: ReplicaId) -> Result<Self::Encoder, BackendError>;
-
-    /// What GPUs were asked to do so far, device by device.
-    fn devices(&self) -> Vec<DeviceFigures> {
-        Vec::new()
-    }
 }
+
+/// A model that all stages can be built from; the graph says which it has.
+pub trait SpeechBackend: Talk + Vocode + Encode {}
+
+impl<B: Talk + Vocode + Encode> SpeechBackend for B {}

@@ -10,7 +10,7 @@ use omni_engine::{
     SeqRecord, Stamp, StreamOptions,
 };
 
-use super::backend::{BackendError, SpeechBackend};
+use super::backend::{BackendError, Vocode};
 use super::flow::{End, Inlet, Outlet};
 use super::handle::StageHandle;
 use super::news::{Course, EndReason, EngineNews, Refusal, SeqEnd, StepFigures};
@@ -71,7 +71,7 @@ pub struct Code2WavLimits {
 }
 
 /// A code2wav replica and the body of its thread.
-pub fn code2wav_stage<B: SpeechBackend>(
+pub fn code2wav_stage<B: Vocode>(
     backend: Arc<B>,
     limits: Code2WavLimits,
     seat: Seat,
@@ -101,7 +101,7 @@ pub fn code2wav_stage<B: SpeechBackend>(
     stage(NAME, core, seat, limits.mailbox, clock)
 }
 
-struct Code2Wav<B: SpeechBackend> {
+struct Code2Wav<B: Vocode> {
     backend: Arc<B>,
     config: ChunkConfig,
     options: StreamOptions,
@@ -110,7 +110,7 @@ struct Code2Wav<B: SpeechBackend> {
     patience: Duration,
     clock: Clock,
     seat: Seat,
-    engine: Option<ChunkEngine<B::Code2Wav>>,
+    engine: Option<ChunkEngine<B::Vocoder>>,
     /// Pieces of the model's preparation that were done; `None` if it is over.
     prepared: Option<u32>,
     live: HashMap<SeqId, Live>,
@@ -128,11 +128,11 @@ struct Live {
     record: SeqRecord,
 }
 
-impl<B: SpeechBackend> Core for Code2Wav<B> {
+impl<B: Vocode> Core for Code2Wav<B> {
     type Job = Code2WavJob;
 
     fn load(&mut self) -> Result<(), BackendError> {
-        let mut engine = ChunkEngine::new(self.backend.code2wav(self.seat.id())?, self.config.clone());
+        let mut engine = ChunkEngine::new(self.backend.vocoder(self.seat.id())?, self.config.clone());
         engine
             .add(WARM_UP, self.options)
             .map_err(|error| BackendError(format!("the warm-up is refused: {error}")))?;
@@ -276,7 +276,7 @@ impl<B: SpeechBackend> Core for Code2Wav<B> {
     }
 }
 
-impl<B: SpeechBackend> Code2Wav<B> {
+impl<B: Vocode> Code2Wav<B> {
     fn deliver(&mut self, from: Stamp, until: Stamp, report: ChunkReport<f32>) {
         for event in report.events {
             match event {

@@ -11,7 +11,7 @@ use omni_engine::{
     OneShotReport, SeqId, SeqRecord, Stamp,
 };
 
-use super::backend::{BackendError, SpeechBackend};
+use super::backend::{BackendError, Encode};
 use super::chat::Clip;
 use super::flow::{End, Outlet};
 use super::handle::StageHandle;
@@ -64,7 +64,7 @@ pub struct EncoderLimits {
 }
 
 /// An encoder replica and the body of its thread.
-pub fn encoder_stage<B: SpeechBackend>(
+pub fn encoder_stage<B: Encode>(
     backend: Arc<B>,
     limits: EncoderLimits,
     seat: Seat,
@@ -81,7 +81,7 @@ pub fn encoder_stage<B: SpeechBackend>(
     stage(NAME, core, seat, limits.mailbox, clock)
 }
 
-struct Encoder<B: SpeechBackend> {
+struct Encoder<B: Encode> {
     backend: Arc<B>,
     config: OneShotConfig,
     clock: Clock,
@@ -98,7 +98,7 @@ struct Live {
     course: Course,
 }
 
-impl<B: SpeechBackend> Core for Encoder<B> {
+impl<B: Encode> Core for Encoder<B> {
     type Job = EncoderJob;
 
     fn load(&mut self) -> Result<(), BackendError> {
@@ -210,7 +210,7 @@ impl<B: SpeechBackend> Core for Encoder<B> {
     }
 }
 
-impl<B: SpeechBackend> Encoder<B> {
+impl<B: Encode> Encoder<B> {
     fn deliver(&mut self, report: OneShotReport<Arc<[f32]>>) {
         let (from, until) = (report.began, report.ended);
         for event in report.events {

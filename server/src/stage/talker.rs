@@ -6,7 +6,7 @@ use std::sync::Arc;
 use omni_engine::{AddOptions, ArConfig, ArEngine, CodecFrame, SeqId, Stamp};
 use tokio::sync::oneshot;
 
-use super::backend::{BackendError, Sampling, SpeechBackend, TalkerRequest};
+use super::backend::{BackendError, Sampling, Talk, TalkerRequest};
 use super::desk::{Desk, Part, Sequence};
 use super::flow::{End, Inlet, Outlet};
 use super::handle::StageHandle;
@@ -62,7 +62,7 @@ pub struct TalkerLimits {
 }
 
 /// A talker replica and the body of its thread.
-pub fn talker_stage<B: SpeechBackend>(
+pub fn talker_stage<B: Talk>(
     backend: Arc<B>,
     limits: TalkerLimits,
     seat: Seat,
@@ -76,7 +76,7 @@ pub fn talker_stage<B: SpeechBackend>(
     stage(NAME, core, seat, limits.mailbox, clock)
 }
 
-struct Talker<B: SpeechBackend> {
+struct Talker<B: Talk> {
     backend: Arc<B>,
     clock: Clock,
     desk: Desk<B::Talker, Live>,
@@ -117,7 +117,7 @@ impl Sequence for Live {
     }
 }
 
-impl<B: SpeechBackend> Core for Talker<B> {
+impl<B: Talk> Core for Talker<B> {
     type Job = TalkerJob;
 
     fn load(&mut self) -> Result<(), BackendError> {

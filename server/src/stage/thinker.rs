@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use omni_engine::{AddOptions, ArConfig, CacheSalt, RepetitionLimit, SeqId, Stamp};
 
-use super::backend::{BackendError, Sampling, SpeechBackend};
+use super::backend::{BackendError, Sampling, Think};
 use super::chat::{ChatMessage, Part as SaidPart, ReplyToken, Role, ThinkerRequest};
 use super::desk::{Desk, Part, Sequence};
 use super::flow::{End, Outlet};
@@ -59,7 +59,7 @@ pub struct ThinkerLimits {
 }
 
 /// A thinker replica and the body of its thread.
-pub fn thinker_stage<B: SpeechBackend>(
+pub fn thinker_stage<B: Think>(
     backend: Arc<B>,
     limits: ThinkerLimits,
     seat: Seat,
@@ -73,7 +73,7 @@ pub fn thinker_stage<B: SpeechBackend>(
     stage(NAME, core, seat, limits.mailbox, clock)
 }
 
-struct Thinker<B: SpeechBackend> {
+struct Thinker<B: Think> {
     backend: Arc<B>,
     repetition: Option<RepetitionLimit>,
     desk: Desk<B::Thinker, Live>,
@@ -115,7 +115,7 @@ impl Sequence for Live {
     }
 }
 
-impl<B: SpeechBackend> Core for Thinker<B> {
+impl<B: Think> Core for Thinker<B> {
     type Job = ThinkerJob;
 
     fn load(&mut self) -> Result<(), BackendError> {

@@ -39,11 +39,12 @@ impl ModelStart {
         graph: &StageGraph,
         changes: &Changes,
     ) -> anyhow::Result<Result<ChatPath, String>> {
-        let answers = graph.answers().ok_or("its graph has no stage that answers");
-        let (stage, info) = match answers
-            .map_err(str::to_owned)
-            .and_then(|stage| Ok((stage.name, backend.chat()?)))
-        {
+        // The model's own reason first: its graph only follows from that.
+        let found = backend.chat().and_then(|info| match graph.answers() {
+            Some(stage) => Ok((stage.name, info)),
+            None => Err("its graph has no stage that answers".to_owned()),
+        });
+        let (stage, info) = match found {
             Ok(found) => found,
             Err(why) => {
                 tracing::info!(why, "the model holds no conversations");

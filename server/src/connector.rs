@@ -9,9 +9,8 @@
 //! there: both ends of every edge are local ones, and between the two lies a socket. What passes it are messages of
 //! `omni.stage.v1`.
 
-mod ear;
+mod forwarder;
 mod host;
-mod lane;
 mod link;
 mod local;
 mod meter;
@@ -20,14 +19,15 @@ mod process;
 mod proxy;
 mod remote;
 mod replica;
+mod stream;
 mod wire;
 
 pub use crate::stage::ChunkStamps;
-pub use host::{Called, called};
+pub use host::{HostSession, called};
 pub use link::LinkError;
 pub use local::{EdgeReader, EdgeWriter, edge, metered_edge};
 pub use meter::{EdgeMeter, EdgeRecord, EdgeSink, Hop, IgnoreEdges, Payload, Place};
 pub use process::{Attach, inherited, spawn_peer};
-pub use remote::{Ends, RemoteJob};
+pub use remote::{EdgePair, RemoteJob};
 pub use replica::{Connected, Peer, RemoteParts, StageTransport, remote_stage};
 pub use wire::{Chunk, MAX_FRAME, Nothing, PREFIX, StageRequest, VERSION, WireError};

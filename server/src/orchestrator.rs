@@ -7,12 +7,12 @@
 
 mod admission;
 mod attempt;
-mod flight;
 mod front;
 mod hearing;
 mod pipeline;
 mod reply;
 mod segment;
+mod speech;
 
 pub use admission::{Admission, AdmissionLimits, UtterancePermit};
 pub use front::Orchestrator;

@@ -7,56 +7,56 @@
 
 mod backend;
 mod backoff;
+mod cancel_timer;
 mod chat;
 mod code2wav;
-mod desk;
+mod driver;
 mod encoder;
+mod events;
 mod flow;
+mod generation;
 mod handle;
-mod let_go;
-mod news;
-mod place;
+mod notifier;
 mod pool;
 mod progress;
 mod replica;
+mod residency;
 mod route;
-mod seat;
 mod sides;
-mod stall;
+mod starvation;
+mod status;
 mod talker;
-mod term;
 mod thinker;
-mod wake;
 mod worker;
 
 pub use backend::{
     BackendError, DeviceFigures, Encode, ModelInfo, PromptError, Sampling, SpeechBackend, SpeechInfo, Talk,
     TalkerRequest, Terms, Think, Vocode, VoiceInfo,
 };
+pub use cancel_timer::{CancelTimer, OnReleased};
 pub use chat::{
     ChatInfo, ChatMessage, Clip, ContextRow, Detokenizer, DetokenizerMaker, Hearing, Part, Prompt,
     PromptBuilder, PromptPiece, ReplyToken, Role, TOOL_CALL, ThinkerRequest, ToolPart, Voicing,
 };
 pub use code2wav::{AudioPiece, Code2WavJob, Code2WavLimits, code2wav_stage};
 pub use encoder::{AudioRows, EncoderJob, EncoderLimits, encoder_stage};
-pub use flow::{ChunkStamps, End, Inlet, Outlet, STAGE_NAMES, Taken};
-pub use handle::{JobRefused, StageHandle};
-pub use let_go::{LetGo, TellLetGo};
-pub use news::{
-    CacheFigures, EndReason, EngineNews, EngineSink, IgnoreEngines, KvFormat, KvPosition, Listen, Refusal,
+pub use events::{
+    CacheFigures, EndReason, EngineEvent, EngineSink, IgnoreEngines, KvFormat, KvPosition, Listen, Refusal,
     SeqEnd, SeqTaken, StepFigures,
 };
+pub use flow::{ChunkStamps, End, Inlet, Outlet, STAGE_NAMES, Taken};
+pub use generation::TurnTimeouts;
+pub use handle::{JobRefused, StageHandle};
+pub(crate) use notifier::NotifierFd;
+pub use notifier::{CancelFlag, Notifier};
 pub use pool::{
     Lease, MakeReplica, NoReplica, PoolControl, PoolError, PoolParts, ReplicaView, StagePool, StartThread,
     StepLimits,
 };
 pub use progress::{StageProgress, StageSnapshot};
 pub use replica::{Changes, ReplicaId, ReplicaState, ReplicaStats};
-pub use seat::Seat;
+pub use status::ReplicaStatus;
 pub use talker::{TalkerJob, TalkerLimits, talker_stage};
-pub use term::TurnTimeouts;
 pub use thinker::{ThinkerJob, ThinkerLimits, thinker_stage};
-pub(crate) use wake::WakeLine;
-pub use wake::{CancelFlag, Wake};
 pub use worker::StageBody;
 pub(crate) use worker::{Core, StageParts, stage_of};

@@ -13,21 +13,21 @@ use omni_server::connector::{
     remote_stage,
 };
 use omni_server::stage::{
-    Changes, EngineSink, IgnoreEngines, ReplicaId, ReplicaState, ReplicaStats, Seat, StageBody, StageHandle,
-    TurnTimeouts,
+    Changes, EngineSink, IgnoreEngines, ReplicaId, ReplicaState, ReplicaStats, ReplicaStatus, StageBody,
+    StageHandle, TurnTimeouts,
 };
 
 /// What is passed on as settings.
 pub const SETTINGS: &[u8] = b"as usual";
 
 /// Makes a replica.
-pub type Make<J> = Arc<dyn Fn(Seat) -> (StageHandle<J>, StageBody) + Send + Sync>;
+pub type Make<J> = Arc<dyn Fn(ReplicaStatus) -> (StageHandle<J>, StageBody) + Send + Sync>;
 
 /// A replica at the other end of a socket.
 #[derive(Debug)]
 pub struct RemoteStage<J> {
     handle: StageHandle<J>,
-    seat: Seat,
+    status: ReplicaStatus,
     changes: Changes,
     thread: JoinHandle<()>,
     lives: Lives,
@@ -51,15 +51,17 @@ impl Lives {
 
 impl<J: RemoteJob> RemoteStage<J> {
     /// With the replica that `make` makes, anew for each of its lives; it is ready.
-    pub async fn start(make: impl Fn(Seat) -> (StageHandle<J>, StageBody) + Send + Sync + 'static) -> Self {
+    pub async fn start(
+        make: impl Fn(ReplicaStatus) -> (StageHandle<J>, StageBody) + Send + Sync + 'static,
+    ) -> Self {
         // Longer than any test.
         Self::with(Duration::from_secs(3600), Arc::new(IgnoreEngines), make).await
     }
 
     /// One whose engine `listener` hears at the near side.
-    pub async fn heard_by(
+    pub async fn observed_by(
         listener: Arc<dyn EngineSink>,
-        make: impl Fn(Seat) -> (StageHandle<J>, StageBody) + Send + Sync + 'static,
+        make: impl Fn(ReplicaStatus) -> (StageHandle<J>, StageBody) + Send + Sync + 'static,
     ) -> Self {
         Self::with(Duration::from_secs(3600), listener, make).await
     }
@@ -67,7 +69,7 @@ impl<J: RemoteJob> RemoteStage<J> {
     /// One whose steps may take no longer than this.
     pub async fn with_step_timeout(
         step_timeout: Duration,
-        make: impl Fn(Seat) -> (StageHandle<J>, StageBody) + Send + Sync + 'static,
+        make: impl Fn(ReplicaStatus) -> (StageHandle<J>, StageBody) + Send + Sync + 'static,
     ) -> Self {
         Self::with(step_timeout, Arc::new(IgnoreEngines), make).await
     }
@@ -75,7 +77,7 @@ impl<J: RemoteJob> RemoteStage<J> {
     async fn with(
         step_timeout: Duration,
         listener: Arc<dyn EngineSink>,
-        make: impl Fn(Seat) -> (StageHandle<J>, StageBody) + Send + Sync + 'static,
+        make: impl Fn(ReplicaStatus) -> (StageHandle<J>, StageBody) + Send + Sync + 'static,
     ) -> Self {
         let (make, lives): (Make<J>, _) = (Arc::new(make), Lives::default());
         let kept = lives.clone();
@@ -93,23 +95,23 @@ impl<J: RemoteJob> RemoteStage<J> {
             Ok((here, Box::new(HostThread(host)) as Box<dyn Peer>))
         });
         let changes = Changes::default();
-        let seat = Seat::new(ReplicaId(0), restart(), changes.clone()).heard_by(listener);
+        let status = ReplicaStatus::new(ReplicaId(0), restart(), changes.clone()).observed_by(listener);
         let parts = RemoteParts {
             transport,
             settings: SETTINGS.to_vec(),
             mailbox: 16,
             load_timeout: Duration::from_secs(3600),
         };
-        let (handle, body) = remote_stage(parts, seat.clone(), Clock::start());
+        let (handle, body) = remote_stage(parts, status.clone(), Clock::start());
         let stage = Self {
             handle,
-            seat,
+            status,
             changes,
             thread: std::thread::spawn(move || body.run()),
             lives,
         };
         stage
-            .until(|stage| stage.seat.state() == ReplicaState::Ready)
+            .until(|stage| stage.status.state() == ReplicaState::Ready)
             .await;
         stage
     }
@@ -129,13 +131,13 @@ impl<J: RemoteJob> RemoteStage<J> {
     /// Its figures.
     #[must_use]
     pub fn stats(&self) -> ReplicaStats {
-        self.seat.stats()
+        self.status.stats()
     }
 
     /// Its state.
     #[must_use]
     pub fn state(&self) -> ReplicaState {
-        self.seat.state()
+        self.status.state()
     }
 
     /// Breaks the connection.
@@ -156,7 +158,7 @@ impl<J: RemoteJob> RemoteStage<J> {
         };
         // Longer than anything takes on a busy machine; only a test that fails waits for it.
         let waited = tokio::time::timeout(Duration::from_secs(30), wait).await;
-        assert!(waited.is_ok(), "waited too long, it is {:?}", self.seat.state());
+        assert!(waited.is_ok(), "waited too long, it is {:?}", self.status.state());
     }
 
     /// Stops it; how the host of its last life ended.
@@ -212,14 +214,14 @@ pub fn host<J: RemoteJob>(
     );
     called.answer()?;
     let changes = Changes::default();
-    let seat = Seat::new(ReplicaId(7), restart(), changes.clone()).heard_by(called.listener());
-    let (stage, body) = make(seat.clone());
+    let status = ReplicaStatus::new(ReplicaId(7), restart(), changes.clone()).observed_by(called.listener());
+    let (stage, body) = make(status.clone());
     let thread = std::thread::spawn(move || body.run());
     let timeouts = TurnTimeouts {
         step: step_timeout,
         load: step_timeout,
     };
-    let served = called.serve(stage, seat, &changes, timeouts);
+    let served = called.serve(stage, status, &changes, timeouts);
     thread.join().expect("the stage does not panic");
     served
 }

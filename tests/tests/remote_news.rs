@@ -8,8 +8,8 @@ use omni_server::clock::Clock;
 use omni_server::config::deploy::Restart;
 use omni_server::connector::{EdgeReader, EdgeWriter, edge};
 use omni_server::stage::{
-    CancelFlag, Changes, End, EndReason, EngineNews, EngineSink, Outlet as _, ReplicaId, Sampling, Seat,
-    SeqEnd, StageBody, StageHandle, StageProgress, StepFigures, Taken, TalkerJob, TalkerLimits,
+    CancelFlag, Changes, End, EndReason, EngineEvent, EngineSink, Outlet as _, ReplicaId, ReplicaStatus,
+    Sampling, SeqEnd, StageBody, StageHandle, StageProgress, StepFigures, Taken, TalkerJob, TalkerLimits,
     TalkerRequest, talker_stage,
 };
 use omni_tests::{FakeScript, FakeSpeech, RemoteStage};
@@ -22,32 +22,32 @@ const BEFORE: Duration = Duration::from_secs(5);
 
 /// Everything that was told.
 #[derive(Debug, Clone, Default)]
-struct Heard(Arc<Mutex<Vec<EngineNews>>>);
+struct Heard(Arc<Mutex<Vec<EngineEvent>>>);
 
 impl EngineSink for Heard {
-    fn news(&self, news: &EngineNews) {
+    fn on_event(&self, event: &EngineEvent) {
         self.0
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
-            .push(news.clone());
+            .push(event.clone());
     }
 }
 
 impl Heard {
-    fn all(&self) -> Vec<EngineNews> {
+    fn all(&self) -> Vec<EngineEvent> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     fn taken(&self) -> usize {
-        let news = self.all();
-        news.iter()
-            .filter(|news| matches!(news, EngineNews::Taken(_)))
+        let events = self.all();
+        events.iter()
+            .filter(|event| matches!(event, EngineEvent::Taken(_)))
             .count()
     }
 
     fn ends(&self) -> Vec<SeqEnd> {
-        let ends = self.all().into_iter().filter_map(|news| match news {
-            EngineNews::Finished(end) => Some(end),
+        let ends = self.all().into_iter().filter_map(|event| match event {
+            EngineEvent::Finished(end) => Some(end),
             _ => None,
         });
         ends.collect()
@@ -64,18 +64,18 @@ impl Heard {
     }
 }
 
-fn talker(script: FakeScript, seat: Seat) -> (StageHandle<TalkerJob>, StageBody) {
+fn talker(script: FakeScript, status: ReplicaStatus) -> (StageHandle<TalkerJob>, StageBody) {
     let limits = TalkerLimits {
         mailbox: 16,
         engine: ArConfig::default(),
     };
-    talker_stage(Arc::new(FakeSpeech::new(script)), limits, seat, Clock::start())
+    talker_stage(Arc::new(FakeSpeech::new(script)), limits, status, Clock::start())
 }
 
 async fn remote_talker(script: &FakeScript) -> (RemoteStage<TalkerJob>, Heard) {
     let (heard, script) = (Heard::default(), script.clone());
     let listener = Arc::new(heard.clone());
-    let remote = RemoteStage::heard_by(listener, move |seat| talker(script.clone(), seat)).await;
+    let remote = RemoteStage::observed_by(listener, move |status| talker(script.clone(), status)).await;
     (remote, heard)
 }
 
@@ -157,23 +157,23 @@ struct Account {
     caches: usize,
 }
 
-fn account(news: &[EngineNews]) -> Account {
-    let count = |wanted: fn(&EngineNews) -> bool| news.iter().filter(|news| wanted(news)).count();
+fn account(events: &[EngineEvent]) -> Account {
+    let count = |wanted: fn(&EngineEvent) -> bool| events.iter().filter(|event| wanted(event)).count();
     let sum = |part: fn(&StepFigures) -> u32| {
-        let steps = news.iter().filter_map(|news| match news {
-            EngineNews::Step(step) => Some(part(step)),
+        let steps = events.iter().filter_map(|event| match event {
+            EngineEvent::Step(step) => Some(part(step)),
             _ => None,
         });
         steps.sum()
     };
-    let ends = news.iter().filter_map(|news| match news {
-        EngineNews::Finished(end) => {
+    let ends = events.iter().filter_map(|event| match event {
+        EngineEvent::Finished(end) => {
             let record = end.record.expect("its engine tells it");
             assert!(end.latency >= BEFORE, "{end:?} counts from the edge");
             let (prompt, outputs) = (record.prompt_tokens, record.outputs);
             Some((end.seq, end.reason, prompt, outputs, end.max_outputs))
         }
-        EngineNews::FirstOutput { after } => {
+        EngineEvent::FirstOutput { after } => {
             assert!(*after >= BEFORE, "{after:?} counts from the edge");
             None
         }
@@ -181,12 +181,12 @@ fn account(news: &[EngineNews]) -> Account {
     });
     Account {
         ends: ends.collect(),
-        taken: count(|news| matches!(news, EngineNews::Taken(_))),
-        first_outputs: count(|news| matches!(news, EngineNews::FirstOutput { .. })),
-        further_outputs: count(|news| matches!(news, EngineNews::NextOutput { .. })),
+        taken: count(|event| matches!(event, EngineEvent::Taken(_))),
+        first_outputs: count(|event| matches!(event, EngineEvent::FirstOutput { .. })),
+        further_outputs: count(|event| matches!(event, EngineEvent::NextOutput { .. })),
         prompt_tokens: sum(|step| step.prompt_tokens),
         outputs: sum(|step| step.outputs),
-        caches: count(|news| matches!(news, EngineNews::Cache(_))),
+        caches: count(|event| matches!(event, EngineEvent::Cache(_))),
     }
 }
 
@@ -198,8 +198,9 @@ async fn an_engine_at_the_other_end_tells_what_one_here_tells() {
         max_delay: PATIENCE,
         healthy_after: PATIENCE,
     };
-    let seat = Seat::new(ReplicaId(0), restart, Changes::default()).heard_by(Arc::new(heard.clone()));
-    let (stage, body) = talker(FakeScript::default(), seat);
+    let status =
+        ReplicaStatus::new(ReplicaId(0), restart, Changes::default()).observed_by(Arc::new(heard.clone()));
+    let (stage, body) = talker(FakeScript::default(), status);
     let thread = std::thread::spawn(move || body.run());
     let frames = Speech::of(1, &stage, "a few words").read().await;
     drop(stage);
@@ -210,11 +211,11 @@ async fn an_engine_at_the_other_end_tells_what_one_here_tells() {
     let (remote, heard) = remote_talker(&FakeScript::default()).await;
     let mut speech = Speech::of(1, remote.handle(), "a few words");
     assert!(matches!(speech.next().await, Taken::Item(_)));
-    let news = heard.all();
+    let events = heard.all();
     assert!(
-        news.iter()
-            .any(|news| matches!(news, EngineNews::FirstOutput { .. })),
-        "whoever got an output finds it in the figures: {news:?}"
+        events.iter()
+            .any(|event| matches!(event, EngineEvent::FirstOutput { .. })),
+        "whoever got an output finds it in the figures: {events:?}"
     );
     assert_eq!(speech.read().await + 1, frames);
     assert_eq!(account(&heard.all()), expected);
@@ -231,14 +232,14 @@ async fn what_nobody_waits_for_is_told_too() {
         assert!(matches!(speech.next().await, Taken::Item(_)));
     }
     speech.cancel.set();
-    remote.handle().wake().ring();
+    remote.handle().wake().notify();
     heard
         .until("the abort is told", |heard| !heard.ends().is_empty())
         .await;
     assert_eq!(heard.ends()[0].reason, EndReason::Abort);
     heard
         .until("nothing is there any more", |heard| {
-            heard.all().last() == Some(&EngineNews::Idle)
+            heard.all().last() == Some(&EngineEvent::Idle)
         })
         .await;
     let _ = remote.stop();
@@ -265,7 +266,7 @@ async fn sequences_that_are_lost_with_a_process_end_once_each() {
     failed.tokens.put(vec![u32::from('!')], 1);
     script.talker.reached().await;
     given_up.cancel.set();
-    remote.handle().wake().ring();
+    remote.handle().wake().notify();
     while !matches!(given_up.next().await, Taken::Gone) {}
     assert_eq!((heard.taken(), heard.ends().len()), (2, 0));
     remote.break_connection();

@@ -13,8 +13,8 @@ use omni_server::connector::{
     metered_edge, remote_stage,
 };
 use omni_server::stage::{
-    AudioPiece, CancelFlag, Changes, Code2WavJob, Code2WavLimits, End, Outlet as _, ReplicaId, ReplicaState,
-    Seat, StageBody, StageHandle, StageProgress, Taken, Wake, code2wav_stage,
+    AudioPiece, CancelFlag, Changes, Code2WavJob, Code2WavLimits, End, Notifier, Outlet as _, ReplicaId,
+    ReplicaState, ReplicaStatus, StageBody, StageHandle, StageProgress, Taken, code2wav_stage,
 };
 use omni_tests::{Chunks, FAKE_SAMPLES_PER_FRAME, FakeScript, FakeSpeech, Make, RemoteStage, SETTINGS, host};
 
@@ -25,7 +25,11 @@ fn backend(script: FakeScript) -> Arc<FakeSpeech> {
     Arc::new(FakeSpeech::new(script))
 }
 
-fn code2wav(script: FakeScript, max_streams: u32, seat: Seat) -> (StageHandle<Code2WavJob>, StageBody) {
+fn code2wav(
+    script: FakeScript,
+    max_streams: u32,
+    status: ReplicaStatus,
+) -> (StageHandle<Code2WavJob>, StageBody) {
     let limits = Code2WavLimits {
         mailbox: 16,
         engine: ChunkConfig {
@@ -34,20 +38,20 @@ fn code2wav(script: FakeScript, max_streams: u32, seat: Seat) -> (StageHandle<Co
         },
         upstream_stall: PATIENCE,
     };
-    code2wav_stage(backend(script), limits, seat, Clock::start())
+    code2wav_stage(backend(script), limits, status, Clock::start())
 }
 
 async fn remote_code2wav(script: FakeScript, max_streams: u32) -> RemoteStage<Code2WavJob> {
-    RemoteStage::start(move |seat| code2wav(script.clone(), max_streams, seat)).await
+    RemoteStage::start(move |status| code2wav(script.clone(), max_streams, status)).await
 }
 
-fn seat(changes: Changes) -> Seat {
+fn status(changes: Changes) -> ReplicaStatus {
     let restart = Restart {
         first_delay: PATIENCE,
         max_delay: PATIENCE,
         healthy_after: PATIENCE,
     };
-    Seat::new(ReplicaId(0), restart, changes)
+    ReplicaStatus::new(ReplicaId(0), restart, changes)
 }
 
 fn frame(spoken: char) -> CodecFrame {
@@ -125,7 +129,7 @@ impl Stream {
 }
 
 async fn sound_of(text: &str) -> Vec<f32> {
-    let (stage, body) = code2wav(FakeScript::default(), 4, seat(Changes::default()));
+    let (stage, body) = code2wav(FakeScript::default(), 4, status(Changes::default()));
     let thread = std::thread::spawn(move || body.run());
     let mut stream = Stream::open(0, &stage, 1_000, 1_000);
     stream.speak(text);
@@ -183,7 +187,7 @@ fn metered<T: Send + omni_server::connector::Payload>(
     from: &'static str,
     to: &'static str,
     chunks: &Chunks,
-    bells: (Option<Wake>, Option<Wake>),
+    notifiers: (Option<Notifier>, Option<Notifier>),
 ) -> (EdgeWriter<T>, EdgeReader<T>) {
     let place = |stage| Place { stage, replica: None };
     let meter = EdgeMeter {
@@ -196,7 +200,7 @@ fn metered<T: Send + omni_server::connector::Payload>(
         clock: Clock::start(),
         sink: Arc::new(chunks.clone()),
     };
-    metered_edge(64, bells.0, bells.1, meter)
+    metered_edge(64, notifiers.0, notifiers.1, meter)
 }
 
 #[tokio::test]
@@ -256,7 +260,7 @@ async fn a_cancelled_stream_gives_its_place_back_at_the_other_end() {
     first.speak("a");
     assert!(matches!(first.next().await, Taken::Item(_)));
     first.cancel.set();
-    remote.handle().wake().ring();
+    remote.handle().wake().notify();
     assert_eq!(first.next().await, Taken::Gone);
 
     // There is one place only.
@@ -363,7 +367,7 @@ async fn a_process_that_is_there_is_attached_to_and_again_after_the_connection_b
     let listener = UnixListener::bind(&path).unwrap();
     let (sockets, accepted) = std::sync::mpsc::channel();
     let process = std::thread::spawn(move || {
-        let make: Make<Code2WavJob> = Arc::new(|seat| code2wav(FakeScript::default(), 2, seat));
+        let make: Make<Code2WavJob> = Arc::new(|status| code2wav(FakeScript::default(), 2, status));
         for socket in listener.incoming().take(2) {
             let socket = socket.unwrap();
             sockets.send(socket.try_clone().unwrap()).unwrap();
@@ -377,14 +381,14 @@ async fn a_process_that_is_there_is_attached_to_and_again_after_the_connection_b
         max_delay: delay,
         healthy_after: delay,
     };
-    let seat = Seat::new(ReplicaId(0), restart, Changes::default());
+    let status = ReplicaStatus::new(ReplicaId(0), restart, Changes::default());
     let parts = RemoteParts {
         transport: Box::new(Attach(path)),
         settings: SETTINGS.to_vec(),
         mailbox: 16,
         load_timeout: PATIENCE,
     };
-    let (stage, body) = remote_stage::<Code2WavJob>(parts, seat, Clock::start());
+    let (stage, body) = remote_stage::<Code2WavJob>(parts, status, Clock::start());
     let thread = std::thread::spawn(move || body.run());
 
     let mut stream = Stream::open(1, &stage, 64, 64);
@@ -439,7 +443,7 @@ async fn a_panic_at_the_other_end_loses_what_is_there_and_begins_anew() {
 async fn a_step_that_does_not_return_loses_what_is_there_and_begins_anew() {
     let script = FakeScript::default();
     let inner = script.clone();
-    let make = move |seat| code2wav(inner.clone(), 2, seat);
+    let make = move |status| code2wav(inner.clone(), 2, status);
     let remote = RemoteStage::with_step_timeout(Duration::from_millis(200), make).await;
     script.code2wav.close();
     let mut stream = Stream::open(1, remote.handle(), 64, 64);

@@ -7,8 +7,8 @@ use omni_engine::{ArConfig, CodecFrame, SeqId};
 use omni_server::clock::Clock;
 use omni_server::connector::{EdgeReader, EdgeWriter, edge};
 use omni_server::stage::{
-    CancelFlag, End, Outlet as _, Sampling, Seat, StageBody, StageHandle, StageProgress, Taken, TalkerJob,
-    TalkerLimits, TalkerRequest, talker_stage,
+    CancelFlag, End, Outlet as _, ReplicaStatus, Sampling, StageBody, StageHandle, StageProgress, Taken,
+    TalkerJob, TalkerLimits, TalkerRequest, talker_stage,
 };
 use omni_tests::{FakeScript, FakeSpeech, RemoteStage};
 use tokio::sync::oneshot;
@@ -16,16 +16,16 @@ use tokio::sync::oneshot;
 /// Longer than anything here takes on a busy machine; only ever reached by a test that fails.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-fn talker(script: FakeScript, seat: Seat) -> (StageHandle<TalkerJob>, StageBody) {
+fn talker(script: FakeScript, status: ReplicaStatus) -> (StageHandle<TalkerJob>, StageBody) {
     let limits = TalkerLimits {
         mailbox: 16,
         engine: ArConfig::default(),
     };
-    talker_stage(Arc::new(FakeSpeech::new(script)), limits, seat, Clock::start())
+    talker_stage(Arc::new(FakeSpeech::new(script)), limits, status, Clock::start())
 }
 
 async fn remote_talker(script: FakeScript) -> RemoteStage<TalkerJob> {
-    RemoteStage::start(move |seat| talker(script.clone(), seat)).await
+    RemoteStage::start(move |status| talker(script.clone(), status)).await
 }
 
 struct Speech {

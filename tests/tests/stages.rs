@@ -9,8 +9,8 @@ use omni_server::config::deploy::Restart;
 use omni_server::connector::{EdgeReader, EdgeWriter, edge};
 use omni_server::stage::{
     AudioPiece, CancelFlag, Changes, Code2WavJob, Code2WavLimits, End, Inlet as _, Outlet as _, ReplicaId,
-    ReplicaState, ReplicaStats, Sampling, Seat, StageProgress, Taken, TalkerJob, TalkerLimits, TalkerRequest,
-    code2wav_stage, talker_stage,
+    ReplicaState, ReplicaStats, ReplicaStatus, Sampling, StageProgress, Taken, TalkerJob, TalkerLimits,
+    TalkerRequest, code2wav_stage, talker_stage,
 };
 use omni_tests::{FakeScript, FakeSpeech, Preparation, Prepared};
 use tokio::sync::oneshot;
@@ -21,17 +21,17 @@ const CANCELLED: u64 = 5;
 /// Longer than anything here takes.
 const STALL: Duration = Duration::from_secs(60);
 
-fn seat() -> Seat {
+fn status() -> ReplicaStatus {
     seat_of(Changes::default())
 }
 
-fn seat_of(changes: Changes) -> Seat {
+fn seat_of(changes: Changes) -> ReplicaStatus {
     let restart = Restart {
         first_delay: Duration::ZERO,
         max_delay: Duration::ZERO,
         healthy_after: Duration::ZERO,
     };
-    Seat::new(ReplicaId(0), restart, changes)
+    ReplicaStatus::new(ReplicaId(0), restart, changes)
 }
 
 fn backend() -> Arc<FakeSpeech> {
@@ -69,11 +69,11 @@ fn speak(seq: u64, tokens: EdgeReader<Vec<u32>>, frames: EdgeWriter<CodecFrame>)
 /// Steps that a talker takes to warm up.
 async fn warm_up(limits: TalkerLimits) -> u64 {
     let (script, changes) = (FakeScript::default(), Changes::default());
-    let (seat, mut changed) = (seat_of(changes.clone()), changes.follow());
+    let (status, mut changed) = (seat_of(changes.clone()), changes.follow());
     let backend = Arc::new(FakeSpeech::new(script.clone()));
-    let (handle, body) = talker_stage(backend, limits, seat.clone(), Clock::start());
+    let (handle, body) = talker_stage(backend, limits, status.clone(), Clock::start());
     let thread = std::thread::spawn(move || body.run());
-    while seat.state() != ReplicaState::Ready {
+    while status.state() != ReplicaState::Ready {
         changed.changed().await.unwrap();
     }
     let steps = script.talker.passed();
@@ -109,13 +109,13 @@ async fn prepared(preparation: &Preparation) -> [(ReplicaState, ReplicaStats); 2
     let (first, talker) = talker_stage(Arc::clone(&backend), talker, seats[0].clone(), Clock::start());
     let (second, code2wav) = code2wav_stage(backend, code2wav, seats[1].clone(), Clock::start());
     let mut results = Vec::new();
-    for ((body, seat), changes) in [talker, code2wav].into_iter().zip(&seats).zip(&changes) {
+    for ((body, status), changes) in [talker, code2wav].into_iter().zip(&seats).zip(&changes) {
         let mut changed = changes.follow();
         let thread = std::thread::spawn(move || body.run());
-        while !matches!(seat.state(), ReplicaState::Ready | ReplicaState::Failed { .. }) {
+        while !matches!(status.state(), ReplicaState::Ready | ReplicaState::Failed { .. }) {
             changed.changed().await.unwrap();
         }
-        results.push((seat.state(), seat.stats(), thread));
+        results.push((status.state(), status.stats(), thread));
     }
     drop((first, second));
     let mut results = results.into_iter().map(|(state, stats, thread)| {
@@ -161,7 +161,7 @@ async fn a_sequence_without_a_place_is_excused_and_one_with_a_place_is_not() {
     };
     let script = FakeScript::default();
     let backend = Arc::new(FakeSpeech::new(script.clone()));
-    let (handle, body) = talker_stage(backend, limits, seat(), Clock::start());
+    let (handle, body) = talker_stage(backend, limits, status(), Clock::start());
     let wake = handle.wake().clone();
     let mut frames = Vec::new();
     // These two are not cancelled.
@@ -202,7 +202,7 @@ async fn a_cancelled_job_takes_no_place_in_the_talker() {
         ..ArConfig::default()
     };
     let limits = TalkerLimits { mailbox: 16, engine };
-    let (handle, body) = talker_stage(backend(), limits, seat(), Clock::start());
+    let (handle, body) = talker_stage(backend(), limits, status(), Clock::start());
     let wake = handle.wake().clone();
     let mut frames = Vec::new();
     for seq in 0..=CANCELLED {
@@ -234,7 +234,7 @@ async fn a_cancelled_job_takes_no_place_in_code2wav() {
         engine,
         upstream_stall: STALL,
     };
-    let (handle, body) = code2wav_stage(backend(), limits, seat(), Clock::start());
+    let (handle, body) = code2wav_stage(backend(), limits, status(), Clock::start());
     let wake = handle.wake().clone();
     let mut audio = Vec::new();
     for seq in 0..=CANCELLED {

@@ -28,7 +28,7 @@ impl ModelStart {
         let deploy = self.config.deploy.one_shot(stage);
         let limits = encoder_limits(deploy, self.config.max_active);
         let (model, clock) = (Arc::clone(backend), self.clock);
-        let make = Box::new(move |seat| encoder_stage(Arc::clone(&model), limits, seat, clock));
+        let make = Box::new(move |status| encoder_stage(Arc::clone(&model), limits, status, clock));
         self.pool(stage, make, changes)
     }
 
@@ -60,7 +60,9 @@ impl ModelStart {
         let limits = thinker_limits(deploy, self.config.max_active);
         let (model, clock) = (Arc::clone(backend), self.clock);
         let make = match deploy.stage.placement {
-            Placement::Thread => Box::new(move |seat| thinker_stage(Arc::clone(&model), limits, seat, clock)),
+            Placement::Thread => {
+                Box::new(move |status| thinker_stage(Arc::clone(&model), limits, status, clock))
+            }
             Placement::Process => stage_process::replicas(&self.config, clock)?,
         };
         let thinker = self.pool(stage, make, changes)?;

@@ -89,7 +89,9 @@ impl ModelStart {
         let limits = talker_limits(deploy, speech.talker, max_active);
         let (model, clock) = (Arc::clone(&backend), self.clock);
         let make = match deploy.stage(speech.talker).placement {
-            Placement::Thread => Box::new(move |seat| talker_stage(Arc::clone(&model), limits, seat, clock)),
+            Placement::Thread => {
+                Box::new(move |status| talker_stage(Arc::clone(&model), limits, status, clock))
+            }
             Placement::Process => stage_process::replicas(&self.config, clock)?,
         };
         let talker = self.pool(speech.talker, make, &changes)?;
@@ -98,7 +100,7 @@ impl ModelStart {
         let model = Arc::clone(&backend);
         let make = match deploy.stage(speech.code2wav).placement {
             Placement::Thread => {
-                Box::new(move |seat| code2wav_stage(Arc::clone(&model), limits.clone(), seat, clock))
+                Box::new(move |status| code2wav_stage(Arc::clone(&model), limits.clone(), status, clock))
             }
             Placement::Process => stage_process::replicas(&self.config, clock)?,
         };

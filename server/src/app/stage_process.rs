@@ -17,10 +17,10 @@ use super::speech_model::{LoadedModel, load_stage};
 use crate::clock::Clock;
 use crate::config::deploy::{self, Deploy};
 use crate::config::{Config, LogFormat, ModelSource};
-use crate::connector::{Called, RemoteJob, RemoteParts, called, inherited, remote_stage, spawn_peer};
+use crate::connector::{HostSession, RemoteJob, RemoteParts, called, inherited, remote_stage, spawn_peer};
 use crate::stage::{
-    Changes, Code2WavJob, MakeReplica, ModelInfo as _, ReplicaId, Seat, StageBody, StageHandle, TalkerJob,
-    ThinkerJob, code2wav_stage, talker_stage, thinker_stage,
+    Changes, Code2WavJob, MakeReplica, ModelInfo as _, ReplicaId, ReplicaStatus, StageBody, StageHandle,
+    TalkerJob, ThinkerJob, code2wav_stage, talker_stage, thinker_stage,
 };
 
 /// What a stage's process is told.
@@ -47,8 +47,8 @@ pub(super) fn replicas<J: RemoteJob>(config: &Config, clock: Clock) -> anyhow::R
     serde_json::to_vec(&order).context("the path of the model cannot be passed on")?;
     let (level, format) = (config.log_level.clone(), config.log_format);
     let load_timeout = config.deploy.load_timeout;
-    Ok(Box::new(move |seat: Seat| {
-        let (replica, level) = (seat.id().0, level.clone());
+    Ok(Box::new(move |status: ReplicaStatus| {
+        let (replica, level) = (status.id().0, level.clone());
         let order = Order {
             replica,
             ..order.clone()
@@ -59,7 +59,7 @@ pub(super) fn replicas<J: RemoteJob>(config: &Config, clock: Clock) -> anyhow::R
             mailbox: mailbox(order.max_active),
             load_timeout,
         };
-        remote_stage(parts, seat, clock)
+        remote_stage(parts, status, clock)
     }))
 }
 
@@ -139,7 +139,7 @@ struct Loaded {
 }
 
 impl Loaded {
-    fn new(called: &mut Called, clock: Clock) -> anyhow::Result<Self> {
+    fn new(called: &mut HostSession, clock: Clock) -> anyhow::Result<Self> {
         let order: Order = serde_json::from_slice(&called.settings).context("the settings cannot be read")?;
         let resolution = deploy::read_back(&order.deploy, order.max_active).map_err(|problems| {
             anyhow!("the deploy configuration cannot be used: {}", problems.join("; "))
@@ -163,23 +163,23 @@ impl Loaded {
         })
     }
 
-    fn serve(self, called: Called, clock: Clock) -> anyhow::Result<()> {
+    fn serve(self, called: HostSession, clock: Clock) -> anyhow::Result<()> {
         let Self { order, deploy, model } = self;
         let replica = ReplicaId(order.replica);
         match called.stage.as_str() {
             THINKER => {
                 let limits = thinker_limits(deploy.ar(THINKER), order.max_active);
-                let make = |seat| thinker_stage(model, limits, seat, clock);
+                let make = |status| thinker_stage(model, limits, status, clock);
                 run::<ThinkerJob>(called, replica, &deploy, make)
             }
             TALKER => {
                 let limits = talker_limits(&deploy, TALKER, order.max_active);
-                let make = |seat| talker_stage(model, limits, seat, clock);
+                let make = |status| talker_stage(model, limits, status, clock);
                 run::<TalkerJob>(called, replica, &deploy, make)
             }
             _ => {
                 let limits = code2wav_limits(&deploy, CODE2WAV, model.info(), order.max_active);
-                let make = |seat| code2wav_stage(model, limits, seat, clock);
+                let make = |status| code2wav_stage(model, limits, status, clock);
                 run::<Code2WavJob>(called, replica, &deploy, make)
             }
         }
@@ -187,21 +187,21 @@ impl Loaded {
 }
 
 fn run<J: RemoteJob>(
-    called: Called,
+    called: HostSession,
     replica: ReplicaId,
     deploy: &Deploy,
-    make: impl FnOnce(Seat) -> (StageHandle<J>, StageBody),
+    make: impl FnOnce(ReplicaStatus) -> (StageHandle<J>, StageBody),
 ) -> anyhow::Result<()> {
     let (changes, stage) = (Changes::default(), deploy.stage(J::STAGE));
     let timeouts = timeouts(deploy.load_timeout, stage);
-    let seat = Seat::new(replica, stage.restart, changes.clone()).heard_by(called.listener());
-    let (stage, body) = make(seat.clone());
+    let status = ReplicaStatus::new(replica, stage.restart, changes.clone()).observed_by(called.listener());
+    let (stage, body) = make(status.clone());
     let thread = std::thread::Builder::new()
         .name(format!("{}-{replica}", J::STAGE))
         .spawn(move || body.run())
         .context("a thread could not be started")?;
     // Of a replica that has died, the thread may never come back. It ends with the process, which does so now.
-    called.serve(stage, seat, &changes, timeouts)?;
+    called.serve(stage, status, &changes, timeouts)?;
     if thread.join().is_err() {
         bail!("the thread of the stage panicked");
     }

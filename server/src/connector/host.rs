@@ -3,7 +3,7 @@
 //! In: frames, from which jobs and their inputs are made. Out: frames with what the stage makes of them. The stage itself is
 //! one like any other, between edges of its own process.
 
-mod lane;
+mod stream;
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -19,21 +19,21 @@ use omni_proto::stage::v1::{Arrivals, Failed, Hello, Loading, Open, Ready};
 use tokio::sync::oneshot;
 use tokio_stream::wrappers::WatchStream;
 
-use super::ear::Ear;
-use super::lane::{Came, Receiving, Sending};
+use super::forwarder::EventForwarder;
 use super::link::{Link, LinkError};
 use super::local::stamped_edge;
-use super::remote::{Ends, RemoteJob};
+use super::remote::{EdgePair, RemoteJob};
+use super::stream::{Came, Receiving, Sending};
 use super::wire::{
     Arrival, NO_SEQUENCE, PeerClock, Received, StageRequest as _, VERSION, WireError, end, end_message, name,
     stats_message,
 };
 use crate::clock::Clock;
 use crate::stage::{
-    CancelFlag, Changes, End, EngineSink, JobRefused, ReplicaState, ReplicaStats, Seat, StageHandle,
-    StageProgress, StageSnapshot, TurnTimeouts, Wake, WakeLine,
+    CancelFlag, Changes, End, EngineSink, JobRefused, Notifier, NotifierFd, ReplicaState, ReplicaStats,
+    ReplicaStatus, StageHandle, StageProgress, StageSnapshot, TurnTimeouts,
 };
-use lane::{Lane, Tended};
+use stream::{StreamState, Tended};
 
 /// Units of one sequence that may wait for the stage, and those that may wait for the connection. Small: what a slow reader
 /// leaves unread is to wait where it is counted, in the other process.
@@ -48,11 +48,11 @@ const AFTERTHOUGHT: Duration = Duration::from_millis(100);
 
 /// A connection on which the other side has said what it wants.
 #[derive(Debug)]
-pub struct Called {
+pub struct HostSession {
     link: Link,
-    wake: Wake,
-    line: WakeLine,
-    ear: Ear,
+    wake: Notifier,
+    line: NotifierFd,
+    forwarder: EventForwarder,
     clock: Clock,
     /// Name of the stage that is wanted.
     pub stage: String,
@@ -64,8 +64,8 @@ pub struct Called {
 ///
 /// # Errors
 /// [`LinkError`]; for a peer of another version that is told so, too.
-pub fn called(socket: UnixStream, clock: Clock) -> Result<Called, LinkError> {
-    let wake = Wake::default();
+pub fn called(socket: UnixStream, clock: Clock) -> Result<HostSession, LinkError> {
+    let wake = Notifier::default();
     let line = wake.line()?;
     let mut link = Link::new(socket, clock)?;
     let hello = match hello(&mut link, &line) {
@@ -77,9 +77,9 @@ pub fn called(socket: UnixStream, clock: Clock) -> Result<Called, LinkError> {
         }
         hello => hello?,
     };
-    Ok(Called {
+    Ok(HostSession {
         link,
-        ear: Ear::new(wake.clone()),
+        forwarder: EventForwarder::new(wake.clone()),
         wake,
         line,
         clock,
@@ -88,7 +88,7 @@ pub fn called(socket: UnixStream, clock: Clock) -> Result<Called, LinkError> {
     })
 }
 
-fn hello(link: &mut Link, line: &WakeLine) -> Result<Hello, LinkError> {
+fn hello(link: &mut Link, line: &NotifierFd) -> Result<Hello, LinkError> {
     loop {
         if let Some(frame) = link.next()? {
             return match frame.body {
@@ -122,7 +122,7 @@ pub(super) fn checked(hello: Hello) -> Result<Hello, LinkError> {
     }
 }
 
-impl Called {
+impl HostSession {
     /// Answers the greeting: the stage is being loaded.
     ///
     /// # Errors
@@ -144,7 +144,7 @@ impl Called {
     /// Whoever the replica tells what its engine does, so that the other side hears it.
     #[must_use]
     pub fn listener(&self) -> Arc<dyn EngineSink> {
-        Arc::new(self.ear.clone())
+        Arc::new(self.forwarder.clone())
     }
 
     /// Says why there will be no stage.
@@ -158,7 +158,7 @@ impl Called {
     }
 
     /// Passes jobs to the replica `stage` until the other side hangs up or the replica dies, which it has done, too, when it
-    /// does not return from a turn within `timeouts`. `seat` is where the replica writes its state, and `changes` ring when
+    /// does not return from a turn within `timeouts`. `status` is where the replica writes its state, and `changes` ring when
     /// it does.
     ///
     /// # Errors
@@ -166,7 +166,7 @@ impl Called {
     pub fn serve<J: RemoteJob>(
         self,
         stage: StageHandle<J>,
-        seat: Seat,
+        status: ReplicaStatus,
         changes: &Changes,
         timeouts: TurnTimeouts,
     ) -> Result<(), LinkError> {
@@ -176,14 +176,14 @@ impl Called {
             work: Work {
                 stage,
                 changes: WatchStream::new(changes.follow()),
-                seat,
+                status,
                 timeouts,
                 ready: false,
                 heartbeat: self.clock.now(),
                 told: ReplicaStats::default(),
-                ear: self.ear,
+                forwarder: self.forwarder,
                 wake: self.wake,
-                lanes: BTreeMap::new(),
+                streams: BTreeMap::new(),
                 refused: Vec::new(),
                 arrivals: Vec::new(),
                 clock: self.clock,
@@ -200,7 +200,7 @@ impl Called {
                 false => host.work.look_again(),
             };
             host.link.wait(&line, again)?;
-            line.hear();
+            line.drain();
         }
     }
 }
@@ -213,7 +213,7 @@ struct Host<J: RemoteJob> {
 /// All of a host but its connection.
 struct Work<J: RemoteJob> {
     stage: StageHandle<J>,
-    seat: Seat,
+    status: ReplicaStatus,
     changes: WatchStream<u64>,
     timeouts: TurnTimeouts,
     /// The other side knows that the replica works.
@@ -222,10 +222,10 @@ struct Work<J: RemoteJob> {
     heartbeat: Stamp,
     /// The figures that it knows.
     told: ReplicaStats,
-    ear: Ear,
-    wake: Wake,
+    forwarder: EventForwarder,
+    wake: Notifier,
     /// Oldest first.
-    lanes: BTreeMap<SeqId, Lane<J>>,
+    streams: BTreeMap<SeqId, StreamState<J>>,
     /// Jobs that the stage did not take.
     refused: Vec<(SeqId, JobRefused)>,
     /// Of items that have arrived and of which the other side does not know yet.
@@ -237,7 +237,7 @@ impl<J: RemoteJob> fmt::Debug for Host<J> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Host")
             .field("stage", &J::STAGE)
-            .field("sequences", &self.work.lanes.len())
+            .field("sequences", &self.work.streams.len())
             .finish_non_exhaustive()
     }
 }
@@ -270,17 +270,17 @@ impl<J: RemoteJob> Work<J> {
         if let Body::Open(open) = frame.body {
             return self.open(seq, open, clock);
         }
-        let Some(lane) = self.lanes.get_mut(&seq) else {
+        let Some(stream) = self.streams.get_mut(&seq) else {
             return Ok(());
         };
         match frame.body {
             Body::Item(item) => {
-                let stamps = lane.receiving.item(came, item, self.clock.now())?;
+                let stamps = stream.receiving.item(came, item, self.clock.now())?;
                 self.arrivals.push(Arrival { seq, stamps });
             }
-            Body::Credit(credit) => lane.sending.credit(credit.units),
-            Body::Idle(idle) => lane.receiving.excuse(idle.idle),
-            Body::End(message) => lane.receiving.end(end(message)?),
+            Body::Credit(credit) => stream.sending.credit(credit.units),
+            Body::Idle(idle) => stream.receiving.excuse(idle.idle),
+            Body::End(message) => stream.receiving.end(end(message)?),
             Body::Cancel(_) => self.drop(seq),
             other => return Err(unexpected(&other, "a frame about a sequence")),
         }
@@ -300,14 +300,14 @@ impl<J: RemoteJob> Work<J> {
         if let Some(arrived) = open.arrived {
             progress.arrive(clock.from_wire(arrived));
         }
-        let ends = Ends {
+        let ends = EdgePair {
             inlet: Box::new(inlet),
             outlet: Box::new(outlet),
             cancel: cancel.clone(),
             progress: progress.clone(),
             finished,
         };
-        let lane = Lane {
+        let stream = StreamState {
             sending: Sending::new(Box::new(outputs)),
             receiving: Receiving::new(Box::new(inputs)),
             cancel,
@@ -315,23 +315,23 @@ impl<J: RemoteJob> Work<J> {
             told: StageSnapshot::default(),
             finished: J::REPORTS_DONE.then_some(done),
         };
-        if self.lanes.insert(seq, lane).is_some() {
+        if self.streams.insert(seq, stream).is_some() {
             return Err(LinkError::Protocol(format!(
                 "sequence {} was opened twice",
                 seq.0
             )));
         }
         if let Err(refused) = self.stage.submit(J::join(seq, order, ends)) {
-            self.lanes.remove(&seq);
+            self.streams.remove(&seq);
             self.refused.push((seq, refused));
         }
         Ok(())
     }
 
     fn drop(&mut self, seq: SeqId) {
-        if let Some(lane) = self.lanes.remove(&seq) {
-            lane.cancel.set();
-            self.stage.wake().ring();
+        if let Some(stream) = self.streams.remove(&seq) {
+            stream.cancel.set();
+            self.stage.wake().notify();
         }
     }
 
@@ -339,7 +339,7 @@ impl<J: RemoteJob> Work<J> {
     fn report(&mut self, link: &mut Link) -> Result<(), LinkError> {
         self.look_at_stage(link)?;
         self.look_for_life(link)?;
-        let stats = self.seat.stats();
+        let stats = self.status.stats();
         // They can wait, and are to be added to nothing that waits already.
         if stats != self.told && !link.is_backed_up() {
             link.say(NO_SEQUENCE, Body::Stats(stats_message(&stats)))?;
@@ -363,14 +363,14 @@ impl<J: RemoteJob> Work<J> {
     /// Whoever hangs does not ring: while it is being built and warmed up, and while there is something to do, it is looked after
     /// now and then.
     fn look_again(&self) -> Option<Duration> {
-        let busy = !self.ready || !self.lanes.is_empty() || self.seat.at_work().is_some();
+        let busy = !self.ready || !self.streams.is_empty() || self.status.at_work().is_some();
         let again = self.timeouts.shortest();
         busy.then_some(if self.ready { again } else { again.min(HEARTBEAT) })
     }
 
     /// Gives up on a replica that does not return from a turn.
     fn look_for_life(&mut self, link: &mut Link) -> Result<(), LinkError> {
-        match self.seat.at_work() {
+        match self.status.at_work() {
             Some((work, since)) if self.clock.since(since) >= self.timeouts.of(work) => {
                 give_up(link, self.timeouts.overdue(work))
             }
@@ -388,13 +388,13 @@ impl<J: RemoteJob> Work<J> {
         let waker = self.wake.waker();
         let mut context = Context::from_waker(&waker);
         while let Poll::Ready(Some(_)) = self.changes.poll_next_unpin(&mut context) {}
-        match self.seat.state() {
+        match self.status.state() {
             ReplicaState::Loading => Ok(()),
             ReplicaState::Ready if self.ready => Ok(()),
             ReplicaState::Ready => {
                 self.ready = true;
                 link.say(NO_SEQUENCE, Body::Ready(Ready {}))?;
-                link.listen_with(self.ear.clone());
+                link.listen_with(self.forwarder.clone());
                 Ok(())
             }
             ReplicaState::Restarting { message } | ReplicaState::Failed { message } => give_up(link, message),
@@ -407,9 +407,9 @@ impl<J: RemoteJob> Work<J> {
         let mut all = true;
         let mut outcome = Ok(());
         let waker = self.wake.waker();
-        let bell = self.stage.wake();
-        self.lanes.retain(
-            |&seq, lane| match lane.tend(seq, link, &mut Context::from_waker(&waker)) {
+        let notifier = self.stage.wake();
+        self.streams.retain(
+            |&seq, stream| match stream.tend(seq, link, &mut Context::from_waker(&waker)) {
                 Ok(Tended::All) => true,
                 Ok(Tended::Part) => {
                     all = false;
@@ -417,8 +417,8 @@ impl<J: RemoteJob> Work<J> {
                 }
                 Ok(Tended::Over) => false,
                 Ok(Tended::Failed) => {
-                    lane.cancel.set();
-                    bell.ring();
+                    stream.cancel.set();
+                    notifier.notify();
                     false
                 }
                 Err(error) => {

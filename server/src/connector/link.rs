@@ -9,10 +9,10 @@ use omni_engine::{SeqId, Stamp};
 use omni_proto::stage::v1::frame::Body;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
-use super::ear::Ear;
+use super::forwarder::EventForwarder;
 use super::wire::{FrameReader, NO_SEQUENCE, PeerClock, Received, WireError, write_frame};
 use crate::clock::Clock;
-use crate::stage::WakeLine;
+use crate::stage::NotifierFd;
 
 /// Bytes that may wait for the socket before no more items are taken from the edges.
 const BACKED_UP: usize = 256 << 10;
@@ -52,7 +52,7 @@ pub(super) struct Link {
     /// Bytes at the front of `output` that are with the system.
     written: usize,
     /// What is told at this end, and is to be known at the other before it gets what came of it.
-    ear: Option<Ear>,
+    forwarder: Option<EventForwarder>,
     clock: Clock,
     peer: PeerClock,
 }
@@ -65,20 +65,20 @@ impl Link {
             input: FrameReader::default(),
             output: Vec::new(),
             written: 0,
-            ear: None,
+            forwarder: None,
             peer: PeerClock::new(clock.now()),
             clock,
         })
     }
 
-    /// Passes on what `ear` hears from now on.
-    pub(super) fn listen_with(&mut self, ear: Ear) {
-        self.ear = Some(ear);
+    /// Sends the events of `forwarder` from now on.
+    pub(super) fn listen_with(&mut self, forwarder: EventForwarder) {
+        self.forwarder = Some(forwarder);
     }
 
     /// Puts in line what was told and not yet sent.
     pub(super) fn pass_on(&mut self) -> Result<(), WireError> {
-        match self.ear.as_ref().map(Ear::take) {
+        match self.forwarder.as_ref().map(EventForwarder::take) {
             Some(reports) if !reports.is_empty() => {
                 let events = reports.message(self.peer);
                 self.say(NO_SEQUENCE, Body::Events(events))
@@ -174,13 +174,13 @@ impl Link {
         Ok(frame)
     }
 
-    /// Waits until something can be read, something in line can be written, the bell is rung, or `timeout` is over.
-    pub(super) fn wait(&self, bell: &WakeLine, timeout: Option<Duration>) -> io::Result<()> {
+    /// Waits until something can be read, something in line can be written, the notifier is rung, or `timeout` is over.
+    pub(super) fn wait(&self, notifier: &NotifierFd, timeout: Option<Duration>) -> io::Result<()> {
         let mut interest = PollFlags::IN;
         interest.set(PollFlags::OUT, !self.is_flushed());
         let mut watched = [
             PollFd::from_borrowed_fd(self.socket.as_fd(), interest),
-            PollFd::from_borrowed_fd(bell.as_fd(), PollFlags::IN),
+            PollFd::from_borrowed_fd(notifier.as_fd(), PollFlags::IN),
         ];
         let timeout = timeout.and_then(|timeout| Timespec::try_from(timeout).ok());
         match poll(&mut watched, timeout.as_ref()) {

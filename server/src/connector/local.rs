@@ -9,14 +9,14 @@ use tokio::sync::mpsc;
 
 use super::meter::{EdgeMeter, EdgeRecord, Payload};
 use crate::clock::Clock;
-use crate::stage::{ChunkStamps, End, Inlet, Outlet, Taken, Wake};
+use crate::stage::{ChunkStamps, End, Inlet, Notifier, Outlet, Taken};
 
-/// An edge for `capacity` units. `writer` and `reader` are the bells of stages at the two ends; a session has none, it
+/// An edge for `capacity` units. `writer` and `reader` are the notifiers of stages at the two ends; a session has none, it
 /// awaits [`EdgeReader::next`].
 pub fn edge<T: Send>(
     capacity: u32,
-    writer: Option<Wake>,
-    reader: Option<Wake>,
+    writer: Option<Notifier>,
+    reader: Option<Notifier>,
 ) -> (EdgeWriter<T>, EdgeReader<T>) {
     // An item weighs at least one unit and is put only if there is room: that many slots, and one for the end.
     let (sender, receiver) = mpsc::channel(capacity as usize + 1);
@@ -41,8 +41,8 @@ pub fn edge<T: Send>(
 /// An [`edge`] that measures what passes.
 pub fn metered_edge<T: Send + Payload>(
     capacity: u32,
-    writer: Option<Wake>,
-    reader: Option<Wake>,
+    writer: Option<Notifier>,
+    reader: Option<Notifier>,
     meter: EdgeMeter,
 ) -> (EdgeWriter<T>, EdgeReader<T>) {
     let (mut sending, mut receiving) = edge(capacity, writer, reader);
@@ -55,8 +55,8 @@ pub fn metered_edge<T: Send + Payload>(
 /// An [`edge`] whose reader measures what passes, and needs to know when it was put.
 pub(super) fn stamped_edge<T: Send>(
     capacity: u32,
-    writer: Option<Wake>,
-    reader: Option<Wake>,
+    writer: Option<Notifier>,
+    reader: Option<Notifier>,
     clock: Clock,
 ) -> (EdgeWriter<T>, EdgeReader<T>) {
     let (mut sending, receiving) = edge(capacity, writer, reader);
@@ -83,7 +83,7 @@ struct Shared {
 }
 
 #[derive(Debug)]
-enum Parcel<T> {
+enum Envelope<T> {
     Item {
         item: T,
         units: u32,
@@ -109,10 +109,10 @@ enum Sent {
 #[derive(Debug)]
 pub struct EdgeWriter<T> {
     /// Taken when the writer goes.
-    channel: Option<mpsc::Sender<Parcel<T>>>,
+    channel: Option<mpsc::Sender<Envelope<T>>>,
     shared: Arc<Shared>,
     capacity: u32,
-    reader: Option<Wake>,
+    reader: Option<Notifier>,
     /// How items are measured.
     scale: Option<Scale<T>>,
 }
@@ -121,19 +121,19 @@ pub struct EdgeWriter<T> {
 type Scale<T> = (Clock, fn(&T) -> u64);
 
 impl<T> EdgeWriter<T> {
-    fn send(&self, parcel: Parcel<T>) {
+    fn send(&self, envelope: Envelope<T>) {
         let Some(channel) = &self.channel else { return };
-        match channel.try_send(parcel) {
+        match channel.try_send(envelope) {
             // A reader that is gone has cancelled; the stage learns that from the flag.
             Ok(()) | Err(mpsc::error::TrySendError::Closed(_)) => {}
             Err(mpsc::error::TrySendError::Full(_)) => unreachable!("put without room"),
         }
-        self.ring();
+        self.notify();
     }
 
-    fn ring(&self) {
+    fn notify(&self) {
         if let Some(reader) = &self.reader {
-            reader.ring();
+            reader.notify();
         }
     }
 }
@@ -187,13 +187,13 @@ impl<T: Send> Outlet<T> for EdgeWriter<T> {
                 from,
                 until: clock.now(),
             });
-        self.send(Parcel::Item { item, units, sent });
+        self.send(Envelope::Item { item, units, sent });
     }
 
     fn put_measured(&mut self, item: T, units: u32, passage: &ChunkStamps) {
         self.take_room(units);
         let sent = Some(Sent::Measured(*passage));
-        self.send(Parcel::Item { item, units, sent });
+        self.send(Envelope::Item { item, units, sent });
     }
 
     fn set_waiting(&mut self, waiting: bool) {
@@ -201,30 +201,30 @@ impl<T: Send> Outlet<T> for EdgeWriter<T> {
             self.shared
                 .excuses
                 .fetch_add(u32::from(waiting), Ordering::AcqRel);
-            self.ring();
+            self.notify();
         }
     }
 
     fn end(self: Box<Self>, end: End) {
-        self.send(Parcel::End(end));
+        self.send(Envelope::End(end));
     }
 }
 
 impl<T> Drop for EdgeWriter<T> {
     fn drop(&mut self) {
-        // A reader woken by this must find the channel closed, so it is closed before the bell rings.
+        // A reader woken by this must find the channel closed, so it is closed before the notifier rings.
         drop(self.channel.take());
-        self.ring();
+        self.notify();
     }
 }
 
 /// The end that items are taken from.
 #[derive(Debug)]
 pub struct EdgeReader<T> {
-    channel: mpsc::Receiver<Parcel<T>>,
+    channel: mpsc::Receiver<Envelope<T>>,
     shared: Arc<Shared>,
     capacity: u32,
-    writer: Option<Wake>,
+    writer: Option<Notifier>,
     meter: Option<(EdgeMeter, EdgeRecord)>,
 }
 
@@ -236,24 +236,24 @@ impl<T> EdgeReader<T> {
 
     /// Waits for the next item or the end. Dropping the future loses nothing.
     pub async fn next(&mut self) -> Taken<T> {
-        let parcel = self.channel.recv().await;
-        self.open_and_measure(parcel)
+        let envelope = self.channel.recv().await;
+        self.open_and_measure(envelope)
     }
 
-    fn try_next(&mut self) -> Option<Option<Parcel<T>>> {
+    fn try_next(&mut self) -> Option<Option<Envelope<T>>> {
         match self.channel.try_recv() {
-            Ok(parcel) => Some(Some(parcel)),
+            Ok(envelope) => Some(Some(envelope)),
             Err(mpsc::error::TryRecvError::Empty) => None,
             Err(mpsc::error::TryRecvError::Disconnected) => Some(None),
         }
     }
 
-    fn open_and_measure(&mut self, parcel: Option<Parcel<T>>) -> Taken<T> {
-        let Some(Parcel::Item { item, units, sent }) = parcel else {
-            return self.open(parcel);
+    fn open_and_measure(&mut self, envelope: Option<Envelope<T>>) -> Taken<T> {
+        let Some(Envelope::Item { item, units, sent }) = envelope else {
+            return self.open(envelope);
         };
         let from = self.meter.as_ref().map(|(meter, _)| meter.clock.now());
-        let taken = self.open(Some(Parcel::Item {
+        let taken = self.open(Some(Envelope::Item {
             item,
             units,
             sent: None,
@@ -264,16 +264,16 @@ impl<T> EdgeReader<T> {
         taken
     }
 
-    fn open(&mut self, parcel: Option<Parcel<T>>) -> Taken<T> {
-        match parcel {
+    fn open(&mut self, envelope: Option<Envelope<T>>) -> Taken<T> {
+        match envelope {
             None => Taken::Gone,
-            Some(Parcel::End(end)) => Taken::End(end),
-            Some(Parcel::Item { item, units, .. }) => {
+            Some(Envelope::End(end)) => Taken::End(end),
+            Some(Envelope::Item { item, units, .. }) => {
                 let before = self.shared.used.fetch_sub(units, Ordering::AcqRel);
                 let half = self.capacity / 2;
                 if before > half && before - units <= half {
                     self.is_free();
-                    self.ring();
+                    self.notify();
                 }
                 Taken::Item(item)
             }
@@ -319,9 +319,9 @@ impl<T> EdgeReader<T> {
         meter.sink.chunk(&meter.hop, &passage);
     }
 
-    fn ring(&self) {
+    fn notify(&self) {
         if let Some(writer) = &self.writer {
-            writer.ring();
+            writer.notify();
         }
     }
 }
@@ -339,23 +339,23 @@ impl<T> Drop for EdgeReader<T> {
 impl<T: Send> Inlet<T> for EdgeReader<T> {
     fn take(&mut self) -> Taken<T> {
         match self.try_next() {
-            Some(parcel) => self.open_and_measure(parcel),
+            Some(envelope) => self.open_and_measure(envelope),
             None => Taken::Empty,
         }
     }
 
     fn carry(&mut self) -> (Taken<T>, Option<Stamp>) {
-        let Some(parcel) = self.try_next() else {
+        let Some(envelope) = self.try_next() else {
             return (Taken::Empty, None);
         };
-        let put = match &parcel {
-            Some(Parcel::Item {
+        let put = match &envelope {
+            Some(Envelope::Item {
                 sent: Some(Sent::Now { from, .. }),
                 ..
             }) => Some(*from),
             _ => None,
         };
-        (self.open(parcel), put)
+        (self.open(envelope), put)
     }
 
     fn carried(&mut self, passage: &ChunkStamps) {

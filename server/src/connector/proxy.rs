@@ -15,16 +15,16 @@ use omni_proto::stage::v1::{Cancel, Hello, Open};
 use tokio::sync::oneshot;
 
 use super::host::{checked, unexpected};
-use super::lane::{Came, Forwarded, Receiving, Sending};
 use super::link::{Link, LinkError};
 use super::remote::RemoteJob;
+use super::stream::{Came, Forwarded, Receiving, Sending};
 use super::wire::{
     Arrival, NO_SEQUENCE, PeerClock, Received, Reports, StageRequest as _, VERSION, WireError, end,
     end_message, progress, stats,
 };
 use crate::clock::Clock;
 use crate::stage::{
-    CancelFlag, End, EndReason, EngineNews, ReplicaStats, Seat, SeqTaken, StageProgress, WakeLine,
+    CancelFlag, End, EndReason, EngineEvent, NotifierFd, ReplicaStats, ReplicaStatus, SeqTaken, StageProgress,
 };
 
 /// Most sequences that an engine at the other side can have, which is far more than any takes.
@@ -39,7 +39,7 @@ enum Phase {
 }
 
 /// One sequence.
-struct Lane<J: RemoteJob> {
+struct StreamState<J: RemoteJob> {
     sending: Sending<J::In>,
     receiving: Receiving<J::Out>,
     cancel: CancelFlag,
@@ -50,45 +50,49 @@ struct Lane<J: RemoteJob> {
 /// The calling side of a connection.
 pub(super) struct Proxy<J: RemoteJob> {
     link: Link,
-    calls: Calls<J>,
+    state: ProxyState<J>,
 }
 
 /// Where the figures of the stage are written, and told what its engine tells.
 #[derive(Debug)]
-pub(super) struct Figures {
-    seat: Seat,
+pub(super) struct RemoteStats {
+    status: ReplicaStatus,
     /// Those of earlier lives of the replica.
     before: ReplicaStats,
     /// Sequences that its engine took and has not told the end of.
     taken: BTreeMap<SeqId, SeqTaken>,
 }
 
-impl Figures {
+impl RemoteStats {
     /// Of a new life.
-    pub(super) fn new(seat: Seat) -> Self {
-        let before = seat.stats();
+    pub(super) fn new(status: ReplicaStatus) -> Self {
+        let before = status.stats();
         let taken = BTreeMap::new();
-        Self { seat, before, taken }
+        Self {
+            status,
+            before,
+            taken,
+        }
     }
 
     /// Tells what the engine told. Every sequence that it took ends once.
     fn tell(&mut self, news: &Reports) -> Result<(), LinkError> {
         for news in &news.told {
             match news {
-                EngineNews::Taken(taken) => {
+                EngineEvent::Taken(taken) => {
                     self.taken.insert(taken.seq, *taken);
                 }
-                EngineNews::Finished(end) if self.taken.remove(&end.seq).is_none() => continue,
+                EngineEvent::Finished(end) if self.taken.remove(&end.seq).is_none() => continue,
                 _ => {}
             }
-            self.seat.tell(news);
+            self.status.tell(news);
         }
         if self.taken.len() > MOST_TAKEN {
             let what = format!("its engine has more than {MOST_TAKEN} sequences");
             return Err(LinkError::Protocol(what));
         }
         if news.missed > 0 {
-            let (replica, missed) = (self.seat.id(), news.missed);
+            let (replica, missed) = (self.status.id(), news.missed);
             tracing::error!(%replica, missed, "figures of a replica were lost, too many waited to be sent");
         }
         Ok(())
@@ -101,14 +105,14 @@ impl Figures {
                 true => EndReason::Error,
                 false => EndReason::Abort,
             };
-            self.seat.tell(&taken.lost(reason, now));
+            self.status.tell(&taken.lost(reason, now));
         }
-        self.seat.tell(&EngineNews::Idle);
+        self.status.tell(&EngineEvent::Idle);
     }
 
     fn write(&self, last: &ReplicaStats) {
         let before = &self.before;
-        self.seat.count(|now| {
+        self.status.count(|now| {
             *now = ReplicaStats {
                 steps: before.steps.saturating_add(last.steps),
                 busy: before.busy.saturating_add(last.busy),
@@ -125,11 +129,11 @@ impl Figures {
 }
 
 /// All of a proxy but its connection.
-struct Calls<J: RemoteJob> {
+struct ProxyState<J: RemoteJob> {
     phase: Phase,
     /// Oldest first.
-    lanes: BTreeMap<SeqId, Lane<J>>,
-    figures: Figures,
+    streams: BTreeMap<SeqId, StreamState<J>>,
+    figures: RemoteStats,
     /// When the other side said something last.
     heard: Stamp,
     clock: Clock,
@@ -139,8 +143,8 @@ impl<J: RemoteJob> fmt::Debug for Proxy<J> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Proxy")
             .field("stage", &J::STAGE)
-            .field("phase", &self.calls.phase)
-            .field("sequences", &self.calls.lanes.len())
+            .field("phase", &self.state.phase)
+            .field("sequences", &self.state.streams.len())
             .finish_non_exhaustive()
     }
 }
@@ -150,7 +154,7 @@ impl<J: RemoteJob> Proxy<J> {
     pub(super) fn new(
         socket: UnixStream,
         settings: Vec<u8>,
-        figures: Figures,
+        figures: RemoteStats,
         clock: Clock,
     ) -> Result<Self, LinkError> {
         let mut link = Link::new(socket, clock)?;
@@ -161,29 +165,29 @@ impl<J: RemoteJob> Proxy<J> {
             settings,
         };
         link.say(NO_SEQUENCE, Body::Hello(hello))?;
-        let calls = Calls {
+        let state = ProxyState {
             phase: Phase::Silent,
-            lanes: BTreeMap::new(),
+            streams: BTreeMap::new(),
             figures,
             heard: clock.now(),
             clock,
         };
-        Ok(Self { link, calls })
+        Ok(Self { link, state })
     }
 
     /// Whether the stage works.
     pub(super) fn is_ready(&self) -> bool {
-        self.calls.phase == Phase::Ready
+        self.state.phase == Phase::Ready
     }
 
     /// Whether the other side has said what it is.
     pub(super) fn is_greeted(&self) -> bool {
-        self.calls.phase != Phase::Silent
+        self.state.phase != Phase::Silent
     }
 
     /// When the other side said something last, or was begun with.
     pub(super) fn heard(&self) -> Stamp {
-        self.calls.heard
+        self.state.heard
     }
 
     /// Whether a job can be put in line now. A job may be as long as a frame, and is counted by nobody once it is in line.
@@ -205,14 +209,14 @@ impl<J: RemoteJob> Proxy<J> {
         if let Err(error) = self.link.say(seq, Body::Open(open)) {
             return ends.outlet.end(failed::<J>(&error));
         }
-        let lane = Lane {
+        let stream = StreamState {
             sending: Sending::new(ends.inlet),
             receiving: Receiving::new(ends.outlet),
             cancel: ends.cancel,
             progress: ends.progress,
             finished: Some(ends.finished),
         };
-        self.calls.lanes.insert(seq, lane);
+        self.state.streams.insert(seq, stream);
     }
 
     /// Does whatever can be done now.
@@ -222,10 +226,10 @@ impl<J: RemoteJob> Proxy<J> {
     pub(super) fn turn(&mut self) -> Result<(), LinkError> {
         self.link.read()?;
         while let Some(frame) = self.link.next()? {
-            self.calls.frame(frame, self.link.peer_clock())?;
+            self.state.frame(frame, self.link.peer_clock())?;
         }
         loop {
-            let all = self.calls.tend(&mut self.link)?;
+            let all = self.state.tend(&mut self.link)?;
             self.link.flush()?;
             // What is left will be sent when the socket takes more.
             if all || self.link.is_backed_up() {
@@ -234,26 +238,26 @@ impl<J: RemoteJob> Proxy<J> {
         }
     }
 
-    /// Sleeps until there may be something to do, or for `timeout`. Then the bell can be rung again.
-    pub(super) fn wait(&self, bell: &WakeLine, timeout: Option<Duration>) -> Result<(), LinkError> {
-        self.link.wait(bell, timeout)?;
-        bell.hear();
+    /// Sleeps until there may be something to do, or for `timeout`. Then the notifier can be rung again.
+    pub(super) fn wait(&self, notifier: &NotifierFd, timeout: Option<Duration>) -> Result<(), LinkError> {
+        self.link.wait(notifier, timeout)?;
+        notifier.drain();
         Ok(())
     }
 
     /// Ends every sequence with `end`.
     pub(super) fn end_all(&mut self, end: &End) {
-        let lanes = std::mem::take(&mut self.calls.lanes);
+        let streams = std::mem::take(&mut self.state.streams);
         // First the figures, so that nobody who hears of the end reads them without it.
-        let now = self.calls.clock.now();
-        self.calls.figures.end(|seq| lanes.contains_key(&seq), now);
-        for (_, mut lane) in lanes {
-            lane.receiving.end(end.clone());
+        let now = self.state.clock.now();
+        self.state.figures.end(|seq| streams.contains_key(&seq), now);
+        for (_, mut stream) in streams {
+            stream.receiving.end(end.clone());
         }
     }
 }
 
-impl<J: RemoteJob> Calls<J> {
+impl<J: RemoteJob> ProxyState<J> {
     /// Takes a frame. One of a sequence that is not here any more was on its way when the sequence ended.
     fn frame(&mut self, frame: Received, clock: PeerClock) -> Result<(), LinkError> {
         self.heard = self.clock.now();
@@ -271,8 +275,8 @@ impl<J: RemoteJob> Calls<J> {
             (Phase::Ready, Body::Arrivals(arrivals)) => {
                 for arrival in &arrivals.arrivals {
                     let Arrival { seq, stamps } = Arrival::of(arrival, clock);
-                    if let Some(lane) = self.lanes.get_mut(&seq) {
-                        lane.sending.carried(&stamps);
+                    if let Some(stream) = self.streams.get_mut(&seq) {
+                        stream.sending.carried(&stamps);
                     }
                 }
                 Ok(())
@@ -287,25 +291,25 @@ impl<J: RemoteJob> Calls<J> {
     }
 
     fn about_sequence(&mut self, seq: SeqId, body: Body, came: Came) -> Result<(), LinkError> {
-        let Some(lane) = self.lanes.get_mut(&seq) else {
+        let Some(stream) = self.streams.get_mut(&seq) else {
             return Ok(());
         };
         match body {
             Body::Item(item) => {
                 // The reader of the edge books the passage.
-                lane.receiving.item(came, item, self.clock.now())?;
+                stream.receiving.item(came, item, self.clock.now())?;
             }
             Body::End(message) => {
-                lane.receiving.end(end(message)?);
-                self.lanes.remove(&seq);
+                stream.receiving.end(end(message)?);
+                self.streams.remove(&seq);
             }
-            Body::Cancel(_) => drop(self.lanes.remove(&seq)),
-            Body::Credit(credit) => lane.sending.credit(credit.units),
-            Body::Idle(idle) => lane.receiving.excuse(idle.idle),
-            Body::Progress(message) => lane.progress.mirror(&progress(&message, came.clock)),
+            Body::Cancel(_) => drop(self.streams.remove(&seq)),
+            Body::Credit(credit) => stream.sending.credit(credit.units),
+            Body::Idle(idle) => stream.receiving.excuse(idle.idle),
+            Body::Progress(message) => stream.progress.mirror(&progress(&message, came.clock)),
             Body::Done(_) => {
-                lane.sending.close();
-                lane.finished = None;
+                stream.sending.close();
+                stream.finished = None;
             }
             other => return Err(unexpected(&other, "a frame about a sequence")),
         }
@@ -326,7 +330,7 @@ impl<J: RemoteJob> Calls<J> {
     fn tend(&mut self, link: &mut Link) -> Result<bool, LinkError> {
         let mut all = true;
         let mut outcome = Ok(());
-        self.lanes.retain(|&seq, lane| match lane.tend(seq, link) {
+        self.streams.retain(|&seq, stream| match stream.tend(seq, link) {
             Ok(Tended::All) => true,
             Ok(Tended::Part) => {
                 all = false;
@@ -351,7 +355,7 @@ enum Tended {
     Over,
 }
 
-impl<J: RemoteJob> Lane<J> {
+impl<J: RemoteJob> StreamState<J> {
     fn tend(&mut self, seq: SeqId, link: &mut Link) -> Result<Tended, WireError> {
         if self.cancel.is_set() {
             link.say(seq, Body::Cancel(Cancel {}))?;

@@ -24,14 +24,14 @@ pub trait RemoteJob: Send + Sized + 'static {
     type Out: Chunk;
 
     /// What is asked, and what the job is connected to.
-    fn split(self) -> (SeqId, Self::Order, Ends<Self::In, Self::Out>);
+    fn split(self) -> (SeqId, Self::Order, EdgePair<Self::In, Self::Out>);
 
     /// The opposite of [`split`](Self::split).
-    fn join(seq: SeqId, order: Self::Order, ends: Ends<Self::In, Self::Out>) -> Self;
+    fn join(seq: SeqId, order: Self::Order, ends: EdgePair<Self::In, Self::Out>) -> Self;
 }
 
 /// What a job is connected to.
-pub struct Ends<I, O> {
+pub struct EdgePair<I, O> {
     /// Where its inputs come from.
     pub inlet: Box<dyn Inlet<I>>,
     /// Where its outputs go.
@@ -44,9 +44,9 @@ pub struct Ends<I, O> {
     pub finished: oneshot::Sender<()>,
 }
 
-impl<I, O> std::fmt::Debug for Ends<I, O> {
+impl<I, O> std::fmt::Debug for EdgePair<I, O> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Ends").finish_non_exhaustive()
+        f.debug_struct("EdgePair").finish_non_exhaustive()
     }
 }
 
@@ -57,8 +57,8 @@ impl RemoteJob for TalkerJob {
     type In = Vec<u32>;
     type Out = CodecFrame;
 
-    fn split(self) -> (SeqId, Self::Order, Ends<Self::In, Self::Out>) {
-        let ends = Ends {
+    fn split(self) -> (SeqId, Self::Order, EdgePair<Self::In, Self::Out>) {
+        let ends = EdgePair {
             inlet: self.tokens,
             outlet: self.frames,
             cancel: self.cancel,
@@ -68,7 +68,7 @@ impl RemoteJob for TalkerJob {
         (self.seq, (self.request, self.max_frames), ends)
     }
 
-    fn join(seq: SeqId, (request, max_frames): Self::Order, ends: Ends<Self::In, Self::Out>) -> Self {
+    fn join(seq: SeqId, (request, max_frames): Self::Order, ends: EdgePair<Self::In, Self::Out>) -> Self {
         Self {
             seq,
             request,
@@ -89,8 +89,8 @@ impl RemoteJob for Code2WavJob {
     type In = CodecFrame;
     type Out = AudioPiece;
 
-    fn split(self) -> (SeqId, (), Ends<Self::In, Self::Out>) {
-        let ends = Ends {
+    fn split(self) -> (SeqId, (), EdgePair<Self::In, Self::Out>) {
+        let ends = EdgePair {
             inlet: self.frames,
             outlet: self.audio,
             cancel: self.cancel,
@@ -101,7 +101,7 @@ impl RemoteJob for Code2WavJob {
         (self.seq, (), ends)
     }
 
-    fn join(seq: SeqId, (): (), ends: Ends<Self::In, Self::Out>) -> Self {
+    fn join(seq: SeqId, (): (), ends: EdgePair<Self::In, Self::Out>) -> Self {
         Self {
             seq,
             frames: ends.inlet,
@@ -119,8 +119,8 @@ impl RemoteJob for ThinkerJob {
     type In = Nothing;
     type Out = ReplyToken;
 
-    fn split(self) -> (SeqId, Self::Order, Ends<Self::In, Self::Out>) {
-        let ends = Ends {
+    fn split(self) -> (SeqId, Self::Order, EdgePair<Self::In, Self::Out>) {
+        let ends = EdgePair {
             inlet: Box::new(NoInputs),
             outlet: self.tokens,
             cancel: self.cancel,
@@ -131,7 +131,7 @@ impl RemoteJob for ThinkerJob {
         (self.seq, (self.request, self.max_tokens), ends)
     }
 
-    fn join(seq: SeqId, (request, max_tokens): Self::Order, ends: Ends<Self::In, Self::Out>) -> Self {
+    fn join(seq: SeqId, (request, max_tokens): Self::Order, ends: EdgePair<Self::In, Self::Out>) -> Self {
         Self {
             seq,
             request,

@@ -9,12 +9,12 @@ use std::time::Duration;
 use omni_engine::Stamp;
 
 use super::link::LinkError;
-use super::proxy::{Figures, Proxy};
+use super::proxy::{Proxy, RemoteStats};
 use super::remote::RemoteJob;
 use crate::clock::Clock;
 use crate::stage::{
-    BackendError, CancelFlag, Core, End, ReplicaStats, Seat, StageBody, StageHandle, StageParts, Wake,
-    WakeLine, stage_of,
+    BackendError, CancelFlag, Core, End, Notifier, NotifierFd, ReplicaStats, ReplicaStatus, StageBody,
+    StageHandle, StageParts, stage_of,
 };
 
 /// How long the other side may take to say what it is. It does so before it loads anything.
@@ -77,10 +77,10 @@ impl fmt::Debug for RemoteParts {
 /// A replica whose stage runs at the other end of a connection, and the body of its thread here.
 pub fn remote_stage<J: RemoteJob>(
     parts: RemoteParts,
-    seat: Seat,
+    status: ReplicaStatus,
     clock: Clock,
 ) -> (StageHandle<J>, StageBody) {
-    let (wake, stop) = (Wake::default(), CancelFlag::default());
+    let (wake, stop) = (Notifier::default(), CancelFlag::default());
     let core = Remote {
         transport: parts.transport,
         settings: parts.settings,
@@ -88,7 +88,7 @@ pub fn remote_stage<J: RemoteJob>(
         wake: wake.clone(),
         line: None,
         stop: stop.clone(),
-        seat: seat.clone(),
+        status: status.clone(),
         clock,
         connection: None,
         fault: None,
@@ -98,7 +98,7 @@ pub fn remote_stage<J: RemoteJob>(
         mailbox: parts.mailbox,
         wake,
         stop,
-        seat,
+        status,
         clock,
     };
     stage_of(core, parts)
@@ -108,11 +108,11 @@ struct Remote<J: RemoteJob> {
     transport: Box<dyn StageTransport>,
     settings: Vec<u8>,
     load_timeout: Duration,
-    wake: Wake,
-    /// Of the bell; laid when it is first needed.
-    line: Option<WakeLine>,
+    wake: Notifier,
+    /// Of the notifier; laid when it is first needed.
+    line: Option<NotifierFd>,
     stop: CancelFlag,
-    seat: Seat,
+    status: ReplicaStatus,
     clock: Clock,
     connection: Option<Connection<J>>,
     /// Why the connection is of no use.
@@ -126,7 +126,7 @@ struct Connection<J: RemoteJob> {
 
 impl<J: RemoteJob> Remote<J> {
     /// Waits until the other side is ready.
-    fn greet(&self, mut proxy: Proxy<J>, line: &WakeLine) -> Result<Proxy<J>, String> {
+    fn greet(&self, mut proxy: Proxy<J>, line: &NotifierFd) -> Result<Proxy<J>, String> {
         loop {
             proxy.turn().map_err(|error| error.to_string())?;
             if proxy.is_ready() {
@@ -150,12 +150,12 @@ impl<J: RemoteJob> Remote<J> {
         }
     }
 
-    fn connect(&mut self, line: &WakeLine) -> Result<Connection<J>, String> {
+    fn connect(&mut self, line: &NotifierFd) -> Result<Connection<J>, String> {
         let (socket, peer) = self
             .transport
             .connect()
             .map_err(|error| format!("no process could be reached: {error}"))?;
-        let figures = Figures::new(self.seat.clone());
+        let figures = RemoteStats::new(self.status.clone());
         let greeted = Proxy::new(socket, self.settings.clone(), figures, self.clock)
             .map_err(|error| error.to_string())
             .and_then(|proxy| self.greet(proxy, line));
@@ -188,7 +188,7 @@ impl<J: RemoteJob> Core for Remote<J> {
         let connected = self.connect(&line);
         self.line = Some(line);
         let connection = self.connection.insert(connected.map_err(BackendError)?);
-        self.seat.works_in(connection.peer.id());
+        self.status.works_in(connection.peer.id());
         Ok(())
     }
 
@@ -236,16 +236,16 @@ impl<J: RemoteJob> Core for Remote<J> {
         proxy.end_all(end);
         drop(proxy);
         let ended = peer.end(FAREWELL);
-        tracing::info!(stage = J::STAGE, replica = %self.seat.id(), ended, "the process of a replica has ended");
-        self.seat.works_in(None);
-        self.seat.count(ReplicaStats::idle);
+        tracing::info!(stage = J::STAGE, replica = %self.status.id(), ended, "the process of a replica has ended");
+        self.status.works_in(None);
+        self.status.count(ReplicaStats::idle);
     }
 
     fn fault(&mut self) -> Option<String> {
         self.fault.as_ref().map(ToString::to_string)
     }
 
-    fn sleep(&mut self, wake: &Wake, timeout: Option<Duration>) {
+    fn sleep(&mut self, wake: &Notifier, timeout: Option<Duration>) {
         match (&self.connection, &self.line) {
             (Some(connection), Some(line)) => {
                 let waited = connection.proxy.wait(line, timeout);

@@ -7,7 +7,7 @@ use omni_telemetry::TraceContext;
 
 use super::pipeline::Pipeline;
 use crate::connector::{EdgeMeter, EdgeReader, EdgeWriter, Hop, Payload, Place, metered_edge};
-use crate::stage::{CancelFlag, End, JobRefused, Lease, LetGo, StageProgress, Taken, Wake};
+use crate::stage::{CancelFlag, CancelTimer, End, JobRefused, Lease, Notifier, StageProgress, Taken};
 
 /// A job that one stage works on, and the edge that its outputs come by. Dropping it cancels the job within one step.
 pub(super) struct Attempt<J, T> {
@@ -36,7 +36,7 @@ pub(super) struct Ends<'a> {
     /// When the request arrived.
     pub(super) arrived: Stamp,
     /// Held while the stage works on the job.
-    pub(super) request: &'a Arc<LetGo>,
+    pub(super) request: &'a Arc<CancelTimer>,
     pub(super) trace: Option<Arc<TraceContext>>,
 }
 
@@ -59,7 +59,7 @@ impl<J, T: Send + Payload + 'static> Attempt<J, T> {
         let (wake, cancel, seq) = (lease.wake().clone(), CancelFlag::default(), ends.seq);
         let guard = CancelGuard {
             flag: cancel.clone(),
-            bells: vec![wake.clone()],
+            notifiers: vec![wake.clone()],
         };
         let [from, to] =
             [(stage, Some(lease.id())), ("session", None)].map(|(stage, replica)| Place { stage, replica });
@@ -171,14 +171,14 @@ pub(super) fn meter(pipeline: &Pipeline, hop: Hop, trace: Option<Arc<TraceContex
 #[derive(Debug)]
 pub(super) struct CancelGuard {
     pub(super) flag: CancelFlag,
-    pub(super) bells: Vec<Wake>,
+    pub(super) notifiers: Vec<Notifier>,
 }
 
 impl Drop for CancelGuard {
     fn drop(&mut self) {
         self.flag.set();
-        for bell in &self.bells {
-            bell.ring();
+        for notifier in &self.notifiers {
+            notifier.notify();
         }
     }
 }

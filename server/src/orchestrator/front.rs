@@ -190,7 +190,7 @@ impl Orchestrator {
         }
         let mut segment = Segment::new(Arc::clone(pipeline), Arc::clone(&self.shared.seqs), spec);
         if let Some(binding) = binding {
-            segment.take_off(binding.clone())?;
+            segment.submit(binding.clone())?;
         }
         Ok(segment)
     }

@@ -11,7 +11,7 @@ use super::attempt::{Attempt, Ends, Given, Retry, lost};
 use super::front::Orchestrator;
 use super::pipeline::unbound;
 use crate::error::ServeError;
-use crate::stage::{AudioRows, Clip, EncoderJob, End, JobRefused, LetGo, StageSnapshot};
+use crate::stage::{AudioRows, CancelTimer, Clip, EncoderJob, End, JobRefused, StageSnapshot};
 
 const STAGE: &str = "encoder";
 
@@ -26,7 +26,7 @@ impl Orchestrator {
         &self,
         clip: &Clip,
         arrived: Stamp,
-        held: &Arc<LetGo>,
+        held: &Arc<CancelTimer>,
     ) -> Result<StageSnapshot, ServeError> {
         if clip.rows().is_some() {
             return Ok(StageSnapshot::default());

@@ -13,8 +13,8 @@ use crate::config::deploy::Handover;
 use crate::connector::EdgeSink;
 use crate::error::ServeError;
 use crate::stage::{
-    BackendError, Changes, Code2WavJob, End, Lease, LetGo, NoReplica, PoolControl, Sampling, SpeechInfo,
-    StagePool, TalkerJob, TellLetGo,
+    BackendError, CancelTimer, Changes, Code2WavJob, End, Lease, NoReplica, OnReleased, PoolControl,
+    Sampling, SpeechInfo, StagePool, TalkerJob,
 };
 
 /// Turns text into token ids.
@@ -54,7 +54,7 @@ pub struct Pipeline {
     /// Where the edges' figures go.
     pub edge_sink: Arc<dyn EdgeSink>,
     /// Who is told when all stages have let go of what a caller gave up.
-    pub let_go: TellLetGo,
+    pub let_go: OnReleased,
     /// Where sessions compute.
     pub compute: Compute,
     /// The time.
@@ -159,8 +159,8 @@ impl Pipeline {
 
     /// For a new request.
     #[must_use]
-    pub fn request(&self) -> Arc<LetGo> {
-        Arc::new(LetGo::new(self.clock, Arc::clone(&self.let_go)))
+    pub fn request(&self) -> Arc<CancelTimer> {
+        Arc::new(CancelTimer::new(self.clock, Arc::clone(&self.let_go)))
     }
 
     /// Looks after threads that hang in a step, in every stage, for as long as it runs.

@@ -15,7 +15,7 @@ use super::pipeline::{Pipeline, Unbound, unbound};
 use crate::error::ServeError;
 use crate::id::SeqIds;
 use crate::stage::{
-    ChatInfo, DetokenizerMaker, EncoderJob, End, Inlet as _, JobRefused, Lease, LetGo, PromptBuilder,
+    CancelTimer, ChatInfo, DetokenizerMaker, EncoderJob, End, Inlet as _, JobRefused, Lease, PromptBuilder,
     ReplyToken, StagePool, StageProgress, StageSnapshot, ThinkerJob, ThinkerRequest,
 };
 
@@ -78,7 +78,7 @@ pub struct ReplySpec {
     /// When the request for it arrived at the edge.
     pub arrived: Stamp,
     /// Held while the stage works on it.
-    pub request_held: Arc<LetGo>,
+    pub request_held: Arc<CancelTimer>,
     /// Where its spans belong, if the request is traced.
     pub trace: Option<Arc<TraceContext>>,
 }

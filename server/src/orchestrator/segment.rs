@@ -12,12 +12,12 @@ use omni_engine::{SeqId, Stamp};
 use omni_telemetry::TraceContext;
 
 use super::attempt::{Given, Retry};
-use super::flight::{Flight, Landed};
 use super::pipeline::{Binding, Pipeline};
+use super::speech::{SpeechAttempt, SpeechOutput};
 use crate::error::ServeError;
 use crate::id::SeqIds;
 use crate::stage::{
-    AudioPiece, End, JobRefused, LetGo, Outlet as _, ReplicaId, StageSnapshot, TalkerRequest,
+    AudioPiece, CancelTimer, End, JobRefused, Outlet as _, ReplicaId, StageSnapshot, TalkerRequest,
 };
 
 /// What to speak in one sequence.
@@ -36,7 +36,7 @@ pub struct SegmentSpec {
     /// When what it is part of arrived at the edge.
     pub arrived: Stamp,
     /// Held while a stage works on it.
-    pub request_held: Arc<LetGo>,
+    pub request_held: Arc<CancelTimer>,
     /// Where its spans belong, if the request is traced.
     pub trace: Option<Arc<TraceContext>>,
 }
@@ -61,7 +61,7 @@ pub struct Segment {
     /// Tokens so far.
     pushed: u32,
     /// None while it waits for a replica.
-    flight: Option<Flight>,
+    attempt: Option<SpeechAttempt>,
     retry: Retry,
 }
 
@@ -69,7 +69,7 @@ impl fmt::Debug for Segment {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Segment")
             .field("open", &self.is_open())
-            .field("in_flight", &self.flight.is_some())
+            .field("in_flight", &self.attempt.is_some())
             .field("retry", &self.retry)
             .finish_non_exhaustive()
     }
@@ -82,19 +82,19 @@ impl Segment {
             seqs,
             pushed: spec.tokens.len() as u32,
             spec,
-            flight: None,
+            attempt: None,
             retry: Retry::new(&pipeline, "a sequence"),
             pipeline,
         }
     }
 
     /// Hands it to replicas, as a new sequence to them. A replica that ends just now counts as one that died.
-    pub(super) fn take_off(&mut self, binding: Binding) -> Result<(), ServeError> {
+    pub(super) fn submit(&mut self, binding: Binding) -> Result<(), ServeError> {
         let seq = self.seqs.next();
-        match Flight::new(&self.pipeline, binding, seq, &self.spec, self.spec.open) {
-            Ok(flight) => self.flight = Some(flight),
+        match SpeechAttempt::new(&self.pipeline, binding, seq, &self.spec, self.spec.open) {
+            Ok(attempt) => self.attempt = Some(attempt),
             Err(full @ JobRefused::Full { .. }) => return Err(ServeError::Overloaded(full.to_string())),
-            Err(JobRefused::Ended { .. }) => self.flight = None,
+            Err(JobRefused::Ended { .. }) => self.attempt = None,
         }
         Ok(())
     }
@@ -103,12 +103,12 @@ impl Segment {
     #[must_use]
     pub fn is_open(&self) -> bool {
         self.spec.open
-            && self.flight.as_ref().is_none_or(|flight| {
-                let read = flight
+            && self.attempt.as_ref().is_none_or(|attempt| {
+                let read = attempt
                     .tokens
                     .as_ref()
                     .is_some_and(|writer| !writer.is_abandoned());
-                read || (self.retry.is_left() && !flight.talker_lives())
+                read || (self.retry.is_left() && !attempt.talker_lives())
             })
     }
 
@@ -118,10 +118,10 @@ impl Segment {
             return;
         }
         self.pushed += tokens.len() as u32;
-        if self.flight.is_none() || self.retry.is_left() {
+        if self.attempt.is_none() || self.retry.is_left() {
             self.spec.tokens.extend(&tokens);
         }
-        let writer = self.flight.as_mut().and_then(|flight| flight.tokens.as_mut());
+        let writer = self.attempt.as_mut().and_then(|attempt| attempt.tokens.as_mut());
         if let Some(writer) = writer
             && !tokens.is_empty()
         {
@@ -135,7 +135,7 @@ impl Segment {
     /// No more text comes.
     fn close(&mut self) {
         self.spec.open = false;
-        let writer = self.flight.as_mut().and_then(|flight| flight.tokens.take());
+        let writer = self.attempt.as_mut().and_then(|attempt| attempt.tokens.take());
         if let Some(writer) = writer {
             writer.end(End::Stop);
         }
@@ -144,29 +144,30 @@ impl Segment {
     /// Whether the edge takes another batch of tokens.
     #[must_use]
     pub fn has_room(&self) -> bool {
-        let writer = |flight: &Flight| flight.tokens.as_ref().is_some_and(|writer| writer.has_room());
-        self.is_open() && self.flight.as_ref().is_none_or(writer)
+        let writer =
+            |attempt: &SpeechAttempt| attempt.tokens.as_ref().is_some_and(|writer| writer.has_room());
+        self.is_open() && self.attempt.as_ref().is_none_or(writer)
     }
 
     /// Whether the talker waits for text.
     #[must_use]
     pub fn is_starved(&self) -> bool {
-        let read = |flight: &Flight| flight.talker.snapshot().outputs >= self.pushed;
-        self.is_open() && self.flight.as_ref().is_some_and(read)
+        let read = |attempt: &SpeechAttempt| attempt.talker.snapshot().outputs >= self.pushed;
+        self.is_open() && self.attempt.as_ref().is_some_and(read)
     }
 
     /// Whether the talker is done with it. One that died is not.
     #[must_use]
     pub fn is_talker_done(&self) -> bool {
-        let done = |flight: &Flight| flight.talker_done.is_none() && flight.talker_lives();
-        self.flight.as_ref().is_some_and(done)
+        let done = |attempt: &SpeechAttempt| attempt.talker_done.is_none() && attempt.talker_lives();
+        self.attempt.as_ref().is_some_and(done)
     }
 
     /// Readings of the talker and of code2wav, of the last attempt.
     #[must_use]
     pub fn progress(&self) -> (StageSnapshot, StageSnapshot) {
-        match &self.flight {
-            Some(flight) => (flight.talker.snapshot(), flight.code2wav.snapshot()),
+        match &self.attempt {
+            Some(attempt) => (attempt.talker.snapshot(), attempt.code2wav.snapshot()),
             None => Default::default(),
         }
     }
@@ -174,43 +175,43 @@ impl Segment {
     /// Time in which audio of the last attempt found no room on its way to the session.
     #[must_use]
     pub fn held(&self) -> Duration {
-        let held = |flight: &Flight| flight.audio.held(self.pipeline.clock.now());
-        self.flight.as_ref().map(held).unwrap_or_default()
+        let held = |attempt: &SpeechAttempt| attempt.audio.held(self.pipeline.clock.now());
+        self.attempt.as_ref().map(held).unwrap_or_default()
     }
 
     /// What it is to the stages now, if they have it.
     #[must_use]
     pub fn seq(&self) -> Option<SeqId> {
-        self.flight.as_ref().map(|flight| flight.seq)
+        self.attempt.as_ref().map(|attempt| attempt.seq)
     }
 
     /// The next event. Dropping the future loses nothing.
     pub async fn next(&mut self) -> SegmentEvent {
         loop {
-            let Some(flight) = &mut self.flight else {
+            let Some(attempt) = &mut self.attempt else {
                 match self.wait().await {
                     Ok(()) => continue,
                     Err(end) => return SegmentEvent::End(end),
                 }
             };
-            let (end, unresponsive) = match flight.next().await {
-                Landed::TalkerDone => {
+            let (end, unresponsive) = match attempt.next().await {
+                SpeechOutput::TalkerDone => {
                     // It ended by itself if there was more text to come, which belongs to the next sequence then.
                     self.close();
                     return SegmentEvent::TalkerDone;
                 }
-                Landed::Given(Given::Item(piece)) => {
+                SpeechOutput::Given(Given::Item(piece)) => {
                     if !piece.samples.is_empty() {
                         self.retry.given_out();
                         self.spec.tokens = Vec::new();
                     }
                     return SegmentEvent::Audio(piece);
                 }
-                Landed::Given(Given::End(end)) => (end, false),
-                Landed::Given(Given::Unresponsive(end)) => (end, true),
+                SpeechOutput::Given(Given::End(end)) => (end, false),
+                SpeechOutput::Given(Given::Unresponsive(end)) => (end, true),
             };
             match self.retry.after(end, unresponsive, self.pipeline.clock.now()) {
-                Ok(()) => self.flight = None,
+                Ok(()) => self.attempt = None,
                 Err(end) => return SegmentEvent::End(end),
             }
         }
@@ -222,7 +223,7 @@ impl Segment {
             .pipeline
             .bound(self.retry.waits_since(), || self.pipeline.bind())
             .await?;
-        self.take_off(binding)
+        self.submit(binding)
             .map_err(|error| End::Overloaded(error.to_string()))
     }
 }

@@ -29,7 +29,7 @@ use super::track::Sequences;
 use crate::error::ServeError;
 use crate::id::{UtteranceId, random_seed, random_u64};
 use crate::orchestrator::{Orchestrator, Pipeline, SegmentSpec};
-use crate::stage::{ContextRow, LetGo, ReplicaId, SpeechInfo, TalkerRequest};
+use crate::stage::{CancelTimer, ContextRow, ReplicaId, SpeechInfo, TalkerRequest};
 
 /// Step between the seeds of an utterance's sequences (the golden ratio in 64 bits): distinct for all of them.
 const SEED_STEP: u64 = 0x9E37_79B9_7F4A_7C15;
@@ -73,7 +73,7 @@ pub(super) struct Utterance {
     /// What was warned of.
     warnings: Vec<Warning>,
     /// Held by whoever works on it.
-    request: Arc<LetGo>,
+    request: Arc<CancelTimer>,
     /// Where its spans belong, if it is traced, and what they are made of.
     trace: Option<(Arc<TraceContext>, Sequences)>,
     /// What it answers, if it is the model's own text.
@@ -152,7 +152,7 @@ impl Utterance {
     }
 
     /// It speaks what the model writes, under a permit that is held for both, as a part of `request`.
-    pub(super) fn for_answer(mut self, request: Arc<LetGo>) -> Self {
+    pub(super) fn for_answer(mut self, request: Arc<CancelTimer>) -> Self {
         self.request = request;
         self.own_text = true;
         self.ledger.answers();

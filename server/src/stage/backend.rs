@@ -7,7 +7,7 @@ use omni_engine::{ArModel, ChunkModel, CodecFrame, OneShotModel, StageGraph};
 use omni_text::Normalizer;
 
 use super::chat::{ChatInfo, ChatMessage, ContextRow, Detokenizer, Prompt, ReplyToken, ThinkerRequest};
-use super::news::KvPosition;
+use super::events::KvPosition;
 use super::replica::ReplicaId;
 use crate::config::Device;
 

@@ -11,13 +11,13 @@ use omni_engine::{
 };
 
 use super::backend::{BackendError, Vocode};
+use super::events::{EndReason, EngineEvent, Refusal, SeqEnd, SeqTimeline, StepFigures};
 use super::flow::{End, Inlet, Outlet};
 use super::handle::StageHandle;
-use super::news::{Course, EndReason, EngineNews, Refusal, SeqEnd, StepFigures};
+use super::notifier::CancelFlag;
 use super::progress::StageProgress;
-use super::seat::Seat;
 use super::sides::{Next, Sink, Source, failed, lost};
-use super::wake::CancelFlag;
+use super::status::ReplicaStatus;
 use super::worker::{Core, StageBody, stage};
 use crate::clock::Clock;
 
@@ -74,7 +74,7 @@ pub struct Code2WavLimits {
 pub fn code2wav_stage<B: Vocode>(
     backend: Arc<B>,
     limits: Code2WavLimits,
-    seat: Seat,
+    status: ReplicaStatus,
     clock: Clock,
 ) -> (StageHandle<Code2WavJob>, StageBody) {
     let queue = limits
@@ -93,12 +93,12 @@ pub fn code2wav_stage<B: Vocode>(
         queue,
         patience: limits.upstream_stall,
         clock,
-        seat: seat.clone(),
+        status: status.clone(),
         engine: None,
         prepared: None,
         live: HashMap::new(),
     };
-    stage(NAME, core, seat, limits.mailbox, clock)
+    stage(NAME, core, status, limits.mailbox, clock)
 }
 
 struct Code2Wav<B: Vocode> {
@@ -109,7 +109,7 @@ struct Code2Wav<B: Vocode> {
     queue: usize,
     patience: Duration,
     clock: Clock,
-    seat: Seat,
+    status: ReplicaStatus,
     engine: Option<ChunkEngine<B::Vocoder>>,
     /// Pieces of the model's preparation that were done; `None` if it is over.
     prepared: Option<u32>,
@@ -124,7 +124,7 @@ struct Live {
     end: End,
     cancel: CancelFlag,
     progress: StageProgress,
-    course: Course,
+    timeline: SeqTimeline,
     record: SeqRecord,
 }
 
@@ -132,7 +132,7 @@ impl<B: Vocode> Core for Code2Wav<B> {
     type Job = Code2WavJob;
 
     fn load(&mut self) -> Result<(), BackendError> {
-        let mut engine = ChunkEngine::new(self.backend.vocoder(self.seat.id())?, self.config.clone());
+        let mut engine = ChunkEngine::new(self.backend.vocoder(self.status.id())?, self.config.clone());
         engine
             .add(WARM_UP, self.options)
             .map_err(|error| BackendError(format!("the warm-up is refused: {error}")))?;
@@ -171,19 +171,19 @@ impl<B: Vocode> Core for Code2Wav<B> {
         };
         if let Err(error) = engine.add(job.seq, self.options) {
             if matches!(error, OpenError::Full { .. }) {
-                self.seat.tell(&EngineNews::Refused(Refusal::Sequences));
+                self.status.tell(&EngineEvent::Refused(Refusal::Sequences));
             }
             return job.audio.end(refusal(&error));
         }
         let now = self.clock.now();
-        let course = Course::new(job.seq, &job.progress, None, now);
-        self.seat.took(job.seq, course);
+        let timeline = SeqTimeline::new(job.seq, &job.progress, None, now);
+        self.status.took(job.seq, timeline);
         let live = Live {
             frames: Source::new(job.frames),
             audio: Sink::new(job.audio),
             end: End::Stop,
             cancel: job.cancel,
-            course,
+            timeline,
             record: SeqRecord {
                 queued: now,
                 ..SeqRecord::default()
@@ -196,7 +196,7 @@ impl<B: Vocode> Core for Code2Wav<B> {
     fn tend(&mut self) {
         let Some(engine) = &mut self.engine else { return };
         let (queue, now, patience) = (self.queue, self.clock.now(), self.patience);
-        let seat = &self.seat;
+        let status = &self.status;
         let mut broken = Vec::new();
         self.live.retain(|&seq, live| {
             let verdict = match live.cancel.is_set() {
@@ -215,7 +215,7 @@ impl<B: Vocode> Core for Code2Wav<B> {
                 true => EndReason::Error,
                 false => EndReason::Abort,
             };
-            seat.done(seq, live.ended(reason, now));
+            status.done(seq, live.ended(reason, now));
             is_broken
         });
         for seq in broken {
@@ -243,33 +243,33 @@ impl<B: Vocode> Core for Code2Wav<B> {
         let from = self.clock.now();
         let report = engine.step(from);
         // Others have been told that it is lost.
-        if self.seat.is_given_up() {
+        if self.status.is_given_up() {
             return;
         }
         let stats = report.stats;
         let until = self.clock.now();
-        self.seat
-            .tell(&EngineNews::Step(StepFigures::chunk(&stats, until)));
+        self.status
+            .tell(&EngineEvent::Step(StepFigures::chunk(&stats, until)));
         self.deliver(from, until, report);
         let busy = self.clock.since(from);
-        self.seat.count(|now| now.chunk_step(&stats, busy));
+        self.status.count(|now| now.chunk_step(&stats, busy));
     }
 
     fn settle(&mut self) {
         let streams = self.live.len() as u32;
-        self.seat.count(|stats| match streams {
+        self.status.count(|stats| match streams {
             0 => stats.idle(),
             streams => stats.running = streams,
         });
         if streams == 0 {
-            self.seat.tell(&EngineNews::Idle);
+            self.status.tell(&EngineEvent::Idle);
         }
     }
 
     fn end_all(&mut self, end: &End) {
         let now = self.clock.now();
         for (seq, live) in self.live.drain() {
-            self.seat.done(seq, live.ended(EndReason::Error, now));
+            self.status.done(seq, live.ended(EndReason::Error, now));
             live.audio.end(end.clone());
         }
         drop(self.engine.take());
@@ -298,13 +298,13 @@ impl<B: Vocode> Code2Wav<B> {
                             End::Repetition => EndReason::Repetition,
                             _ => EndReason::Stop,
                         };
-                        self.seat.done(seq, live.ended(reason, until));
+                        self.status.done(seq, live.ended(reason, until));
                         live.audio.end(live.end);
                     }
                 }
                 ChunkEvent::Failed { seq, message } => {
                     if let Some(live) = self.live.remove(&seq) {
-                        self.seat.done(seq, live.ended(EndReason::Error, until));
+                        self.status.done(seq, live.ended(EndReason::Error, until));
                         live.audio.end(failed(NAME, message));
                     }
                 }
@@ -318,7 +318,7 @@ impl<B: Vocode> Code2Wav<B> {
         };
         live.progress.step(from, until, piece.frames);
         live.decoded(from, until, piece.frames);
-        self.seat.tell(&live.course.output(until));
+        self.status.tell(&live.timeline.output(until));
         let frames = piece.frames;
         if live.audio.put(piece, frames) {
             engine.set_paused(seq, true);
@@ -351,7 +351,7 @@ impl Live {
             finished,
             ..self.record
         };
-        self.course.end(reason, Some(record), now)
+        self.timeline.end(reason, Some(record), now)
     }
 
     /// Moves frames in and lets a paused stream go on.

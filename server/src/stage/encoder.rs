@@ -13,13 +13,13 @@ use omni_engine::{
 
 use super::backend::{BackendError, Encode};
 use super::chat::Clip;
+use super::events::{EndReason, EngineEvent, Refusal, SeqTimeline, StepFigures};
 use super::flow::{End, Outlet};
 use super::handle::StageHandle;
-use super::news::{Course, EndReason, EngineNews, Refusal, StepFigures};
+use super::notifier::CancelFlag;
 use super::progress::StageProgress;
-use super::seat::Seat;
 use super::sides::{Sink, failed, finished, lost};
-use super::wake::CancelFlag;
+use super::status::ReplicaStatus;
 use super::worker::{Core, StageBody, stage};
 use crate::clock::Clock;
 
@@ -67,25 +67,25 @@ pub struct EncoderLimits {
 pub fn encoder_stage<B: Encode>(
     backend: Arc<B>,
     limits: EncoderLimits,
-    seat: Seat,
+    status: ReplicaStatus,
     clock: Clock,
 ) -> (StageHandle<EncoderJob>, StageBody) {
     let core = Encoder {
         backend,
         config: limits.engine,
         clock,
-        seat: seat.clone(),
+        status: status.clone(),
         engine: None,
         live: HashMap::new(),
     };
-    stage(NAME, core, seat, limits.mailbox, clock)
+    stage(NAME, core, status, limits.mailbox, clock)
 }
 
 struct Encoder<B: Encode> {
     backend: Arc<B>,
     config: OneShotConfig,
     clock: Clock,
-    seat: Seat,
+    status: ReplicaStatus,
     engine: Option<OneShotEngine<B::Encoder>>,
     live: HashMap<SeqId, Live>,
 }
@@ -95,14 +95,14 @@ struct Live {
     rows: Sink<AudioRows>,
     cancel: CancelFlag,
     progress: StageProgress,
-    course: Course,
+    timeline: SeqTimeline,
 }
 
 impl<B: Encode> Core for Encoder<B> {
     type Job = EncoderJob;
 
     fn load(&mut self) -> Result<(), BackendError> {
-        let mut engine = OneShotEngine::new(self.backend.encoder(self.seat.id())?, self.config);
+        let mut engine = OneShotEngine::new(self.backend.encoder(self.status.id())?, self.config);
         let hearing = self.backend.chat().map_err(BackendError)?.hearing;
         let hearing = hearing.ok_or_else(|| BackendError("the model does not hear".to_owned()))?;
         let Samples(samples) = hearing.sample_rate.samples(WARM_UP.min(hearing.max_audio));
@@ -139,19 +139,19 @@ impl<B: Encode> Core for Encoder<B> {
             return job.rows.end(lost(NAME));
         };
         let now = self.clock.now();
-        let course = Course::new(job.seq, &job.progress, Some(1), now);
+        let timeline = SeqTimeline::new(job.seq, &job.progress, Some(1), now);
         if let Err(error) = engine.add(job.seq, job.clip.shared(), OneShotOptions::default(), now) {
             if let Some(refusal) = refused(&error) {
-                self.seat.tell(&EngineNews::Refused(refusal));
+                self.status.tell(&EngineEvent::Refused(refusal));
             }
             return job.rows.end(refusal(&error));
         }
-        self.seat.took(job.seq, course);
+        self.status.took(job.seq, timeline);
         let live = Live {
             rows: Sink::new(job.rows),
             cancel: job.cancel,
             progress: job.progress,
-            course,
+            timeline,
         };
         self.live.insert(job.seq, live);
     }
@@ -163,8 +163,8 @@ impl<B: Encode> Core for Encoder<B> {
             let keep = !live.cancel.is_set();
             if !keep {
                 engine.abort(seq);
-                let end = live.course.end(EndReason::Abort, None, self.clock.now());
-                self.seat.done(seq, end);
+                let end = live.timeline.end(EndReason::Abort, None, self.clock.now());
+                self.status.done(seq, end);
             }
             keep
         });
@@ -183,27 +183,29 @@ impl<B: Encode> Core for Encoder<B> {
         let clock = self.clock;
         let report = engine.step_with(|| clock.now());
         // Others have been told that it is lost.
-        if self.seat.is_given_up() {
+        if self.status.is_given_up() {
             return;
         }
         let (stats, from) = (report.stats, report.began);
-        self.seat.tell(&EngineNews::Step(StepFigures::one_shot(&report)));
+        self.status
+            .tell(&EngineEvent::Step(StepFigures::one_shot(&report)));
         self.deliver(report);
         let busy = self.clock.since(from);
-        self.seat.count(|now| now.one_shot_step(&stats, busy));
+        self.status.count(|now| now.one_shot_step(&stats, busy));
     }
 
     fn settle(&mut self) {
         if self.live.is_empty() {
-            self.seat.count(super::replica::ReplicaStats::idle);
-            self.seat.tell(&EngineNews::Idle);
+            self.status.count(super::replica::ReplicaStats::idle);
+            self.status.tell(&EngineEvent::Idle);
         }
     }
 
     fn end_all(&mut self, end: &End) {
         let now = self.clock.now();
         for (seq, live) in self.live.drain() {
-            self.seat.done(seq, live.course.end(EndReason::Error, None, now));
+            self.status
+                .done(seq, live.timeline.end(EndReason::Error, None, now));
             live.rows.end(end.clone());
         }
         drop(self.engine.take());
@@ -237,12 +239,12 @@ impl<B: Encode> Encoder<B> {
     ) {
         live.progress.step(from, until, u32::from(output.is_some()));
         if let Some(rows) = output {
-            self.seat.tell(&live.course.output(until));
+            self.status.tell(&live.timeline.output(until));
             // There is room for one, and nothing follows that would have to wait.
             let _ = live.rows.put(AudioRows(rows), 1);
         }
-        let end = live.course.end(EndReason::from(&reason), Some(record), until);
-        self.seat.done(seq, end);
+        let end = live.timeline.end(EndReason::from(&reason), Some(record), until);
+        self.status.done(seq, end);
         live.rows.end(finished(NAME, reason));
     }
 }

@@ -75,7 +75,7 @@ pub trait Outlet<T>: Send {
 
     /// Says whether this side has nothing to deliver because a caller has not said more, or because others take all its room, or
     /// that it has no such excuse. Silence
-    /// with an excuse is no stall. Rings the other side if that changes.
+    /// with an excuse is no stall. Notifies the other side of a change.
     fn set_waiting(&mut self, waiting: bool);
 
     /// Says that no more comes. Dropping an outlet without this means that the work was cancelled.
@@ -95,7 +95,8 @@ pub enum Taken<T> {
     Gone,
 }
 
-/// Where a stage gets the inputs of one sequence from. Never blocks; rings the stage's [`Wake`](super::Wake) when more comes.
+/// Where a stage gets the inputs of one sequence from. Never blocks; more items notify the stage
+/// ([`Notifier`](super::Notifier)).
 pub trait Inlet<T>: Send {
     /// The next item.
     fn take(&mut self) -> Taken<T>;

@@ -2,8 +2,8 @@
 
 use tokio::sync::mpsc;
 
-use super::term::Term;
-use super::wake::{CancelFlag, Wake};
+use super::generation::WorkerGeneration;
+use super::notifier::{CancelFlag, Notifier};
 
 /// Why a job was not taken.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -29,26 +29,26 @@ pub enum JobRefused {
 pub struct StageHandle<J> {
     name: &'static str,
     jobs: mpsc::Sender<J>,
-    wake: Wake,
+    wake: Notifier,
     stop: CancelFlag,
-    term: Term,
+    generation: WorkerGeneration,
 }
 
 impl<J> StageHandle<J> {
-    /// Of the replica that takes `jobs`, hears `wake` and heeds `stop`, for as long as `term` is.
+    /// Of the replica that takes `jobs`, hears `wake` and heeds `stop`, until `generation` is revoked.
     pub(super) fn new(
         name: &'static str,
         jobs: mpsc::Sender<J>,
-        wake: Wake,
+        wake: Notifier,
         stop: CancelFlag,
-        term: Term,
+        generation: WorkerGeneration,
     ) -> Self {
         Self {
             name,
             jobs,
             wake,
             stop,
-            term,
+            generation,
         }
     }
 
@@ -58,7 +58,7 @@ impl<J> StageHandle<J> {
     /// [`JobRefused`]; the job is dropped then.
     pub fn submit(&self, job: J) -> Result<(), JobRefused> {
         let stage = self.name;
-        if self.term.is_over() {
+        if self.generation.is_revoked() {
             return Err(JobRefused::Ended { stage });
         }
         self.jobs.try_send(job).map_err(|refused| match refused {
@@ -68,25 +68,25 @@ impl<J> StageHandle<J> {
             },
             mpsc::error::TrySendError::Closed(_) => JobRefused::Ended { stage },
         })?;
-        self.wake.ring();
+        self.wake.notify();
         Ok(())
     }
 
     /// Waits until the thread was given up: what was sent to it is lost.
     pub(super) async fn lost(&self) {
-        self.term.lost().cancelled().await;
+        self.generation.lost().cancelled().await;
     }
 
-    /// The bell that the inlets and outlets of its jobs must ring.
+    /// The notifier that the inlets and outlets of its jobs must ring.
     #[must_use]
-    pub fn wake(&self) -> &Wake {
+    pub fn wake(&self) -> &Notifier {
         &self.wake
     }
 
     /// Asks it to stop after the step in progress. Its sequences fail.
     pub fn stop(&self) {
         self.stop.set();
-        self.wake.ring();
+        self.wake.notify();
     }
 }
 

@@ -14,13 +14,13 @@ use std::sync::atomic::{AtomicU8, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use super::events::Listen;
+use super::generation::{WatchdogNotifier, WorkerGeneration};
 use super::handle::{JobRefused, StageHandle};
-use super::news::Listen;
+use super::notifier::Notifier;
 use super::replica::{Changes, ReplicaId, ReplicaState};
 use super::route::Router;
-use super::seat::Seat;
-use super::term::{StepBell, Term};
-use super::wake::Wake;
+use super::status::ReplicaStatus;
 use super::worker::StageBody;
 use crate::config::Device;
 use crate::config::deploy::{Restart, Routing, device_of};
@@ -32,7 +32,7 @@ pub use watch::StepLimits;
 const REMOVED_SHOWN: usize = 8;
 
 /// Makes the parts of one replica: its handle, and the body of its thread.
-pub type MakeReplica<J> = Box<dyn Fn(Seat) -> (StageHandle<J>, StageBody) + Send + Sync>;
+pub type MakeReplica<J> = Box<dyn Fn(ReplicaStatus) -> (StageHandle<J>, StageBody) + Send + Sync>;
 /// Starts a thread with a name. Threads are started, and waited for, by the composition root.
 pub type StartThread = Arc<dyn Fn(&str, StageBody) -> io::Result<()> + Send + Sync>;
 
@@ -77,7 +77,7 @@ enum Wanted {
 }
 
 struct Replica<J> {
-    seat: Seat,
+    status: ReplicaStatus,
     /// The one that works for it now.
     thread: Mutex<Arc<ReplicaThread<J>>>,
     leases: AtomicUsize,
@@ -86,7 +86,7 @@ struct Replica<J> {
 
 /// A thread that works for a replica.
 struct ReplicaThread<J> {
-    seat: Seat,
+    status: ReplicaStatus,
     handle: StageHandle<J>,
 }
 
@@ -104,7 +104,7 @@ impl<J> Replica<J> {
     }
 
     fn takes_work(&self) -> bool {
-        self.is(Wanted::Serving) && self.seat.is_ready()
+        self.is(Wanted::Serving) && self.status.is_ready()
     }
 
     /// Stops it if it is to go and nobody works with it. Called after each of the two has changed.
@@ -122,14 +122,14 @@ struct Slots<J> {
     router: Router,
     stopped: bool,
     /// Threads that were given up.
-    left: Vec<Term>,
+    left: Vec<WorkerGeneration>,
     /// Replicas without a thread: too many are left behind, or the system gives none.
-    vacant: Vec<Vacancy>,
+    vacant: Vec<Unassigned>,
 }
 
 /// A replica without a thread, and what the next one waits for before it begins.
 #[derive(Debug, Clone, Copy)]
-struct Vacancy {
+struct Unassigned {
     id: ReplicaId,
     delay: Duration,
 }
@@ -138,7 +138,7 @@ struct Shared<J> {
     parts: PoolParts<J>,
     slots: Mutex<Slots<J>>,
     /// Rung by threads that begin to work.
-    bell: StepBell,
+    notifier: WatchdogNotifier,
 }
 
 /// The replicas of one stage. Copies are the same pool.
@@ -179,7 +179,7 @@ impl<J: Send + 'static> StagePool<J> {
         let shared = Shared {
             parts,
             slots: Mutex::new(slots),
-            bell: StepBell::default(),
+            notifier: WatchdogNotifier::default(),
         };
         let pool = Self {
             shared: Arc::new(shared),
@@ -204,7 +204,7 @@ impl<J: Send + 'static> StagePool<J> {
         let mut slots = self.slots();
         let takes_work = slots.replicas.iter().filter(|replica| replica.takes_work());
         let candidates: Vec<_> = takes_work
-            .map(|replica| (replica.seat.id(), replica.leases.load(Ordering::SeqCst)))
+            .map(|replica| (replica.status.id(), replica.leases.load(Ordering::SeqCst)))
             .collect();
         let Some(id) = slots.router.pick(&candidates) else {
             return Err(slots.why_none());
@@ -212,18 +212,18 @@ impl<J: Send + 'static> StagePool<J> {
         let replica = slots.find(id).expect("it was a candidate");
         replica.leases.fetch_add(1, Ordering::SeqCst);
         Ok(Lease {
-            life: replica.seat.life(),
+            life: replica.status.life(),
             thread: replica.thread(),
             replica: Arc::clone(replica),
         })
     }
 
-    /// Starts a thread at `seat`.
-    fn occupy(&self, seat: Seat) -> io::Result<ReplicaThread<J>> {
+    /// Starts a thread that writes `status`.
+    fn occupy(&self, status: ReplicaStatus) -> io::Result<ReplicaThread<J>> {
         let parts = &self.shared.parts;
-        let (handle, body) = (parts.make)(seat.clone());
-        (parts.start)(&format!("{}-{}", parts.stage, seat.id()), body)?;
-        Ok(ReplicaThread { seat, handle })
+        let (handle, body) = (parts.make)(status.clone());
+        (parts.start)(&format!("{}-{}", parts.stage, status.id()), body)?;
+        Ok(ReplicaThread { status, handle })
     }
 
     /// Whether some replica takes work now.
@@ -257,14 +257,14 @@ impl<J: Send + 'static> StagePool<J> {
 
 impl<J> Slots<J> {
     fn find(&self, id: ReplicaId) -> Option<&Arc<Replica<J>>> {
-        self.replicas.iter().find(|replica| replica.seat.id() == id)
+        self.replicas.iter().find(|replica| replica.status.id() == id)
     }
 
     /// Why no replica takes work: the most hopeful reason of all.
     fn why_none(&self) -> NoReplica {
         let mut why = NoReplica::Closed;
         for replica in self.replicas.iter().filter(|replica| replica.is(Wanted::Serving)) {
-            match replica.seat.state() {
+            match replica.status.state() {
                 ReplicaState::Loading => return NoReplica::Loading,
                 ReplicaState::Restarting { message } => why = NoReplica::Restarting(message),
                 ReplicaState::Failed { message } if !why.may_pass() => why = NoReplica::Failed(message),
@@ -276,14 +276,14 @@ impl<J> Slots<J> {
 
     /// Threads that were given up and have not ended.
     fn left_behind(&mut self) -> usize {
-        self.left.retain(|term| !term.has_ended());
+        self.left.retain(|generation| !generation.has_ended());
         self.left.len()
     }
 
     /// Forgets all but the last few of those that are gone.
     fn tidy(&mut self) {
         // One whose model could not be built has ended before it was removed.
-        let gone = |replica: &Arc<Replica<J>>| match replica.seat.state() {
+        let gone = |replica: &Arc<Replica<J>>| match replica.status.state() {
             ReplicaState::Removed => true,
             ReplicaState::Failed { .. } => replica.is(Wanted::Removed),
             _ => false,
@@ -306,15 +306,15 @@ impl<J: Send + 'static> PoolControl for StagePool<J> {
         let mut slots = self.slots();
         slots.tidy();
         let view = |replica: &Arc<Replica<J>>| ReplicaView {
-            id: replica.seat.id(),
-            device: device_of(&self.shared.parts.devices, replica.seat.id().0),
-            state: replica.seat.state(),
+            id: replica.status.id(),
+            device: device_of(&self.shared.parts.devices, replica.status.id().0),
+            state: replica.status.state(),
             cordoned: replica.is(Wanted::Cordoned),
             leaving: replica.is(Wanted::Removed),
             in_flight: replica.leases.load(Ordering::SeqCst),
-            stats: replica.seat.stats(),
-            last_error: replica.seat.last_error(),
-            process: replica.seat.process(),
+            stats: replica.status.stats(),
+            last_error: replica.status.last_error(),
+            process: replica.status.process(),
         };
         slots.replicas.iter().map(view).collect()
     }
@@ -344,16 +344,16 @@ impl<J: Send + 'static> PoolControl for StagePool<J> {
         slots.tidy();
         let id = ReplicaId(slots.next);
         let listener = (parts.listen)(stage, id);
-        let mut seat = Seat::new(id, parts.restart, parts.changes.clone()).heard_by(listener);
+        let mut status = ReplicaStatus::new(id, parts.restart, parts.changes.clone()).observed_by(listener);
         if parts.steps.is_some() {
-            seat = seat.ringing(self.shared.bell.clone());
+            status = status.watched_by(self.shared.notifier.clone());
         }
         let thread = self
-            .occupy(seat.clone())
+            .occupy(status.clone())
             .map_err(|source| PoolError::Thread { stage, source })?;
         slots.next += 1;
         slots.replicas.push(Arc::new(Replica {
-            seat,
+            status,
             thread: Mutex::new(Arc::new(thread)),
             leases: AtomicUsize::new(0),
             wanted: AtomicU8::new(Wanted::Serving as u8),
@@ -382,7 +382,7 @@ pub struct Lease<J> {
 impl<J> fmt::Debug for Lease<J> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Lease")
-            .field("replica", &self.replica.seat.id())
+            .field("replica", &self.replica.status.id())
             .finish_non_exhaustive()
     }
 }
@@ -391,18 +391,18 @@ impl<J> Lease<J> {
     /// Which replica.
     #[must_use]
     pub fn id(&self) -> ReplicaId {
-        self.replica.seat.id()
+        self.replica.status.id()
     }
 
     /// Whether it has not died since it was bound. A cordoned one lives: it finishes what it has.
     #[must_use]
     pub fn is_alive(&self) -> bool {
-        self.replica.seat.life() == self.life
+        self.replica.status.life() == self.life
     }
 
-    /// The replica's bell.
+    /// The replica's notifier.
     #[must_use]
-    pub fn wake(&self) -> &Wake {
+    pub fn wake(&self) -> &Notifier {
         self.thread.handle.wake()
     }
 
@@ -418,7 +418,7 @@ impl<J> Lease<J> {
     /// then, not even an end.
     pub async fn lost(&self) -> String {
         self.thread.handle.lost().await;
-        match self.replica.seat.state() {
+        match self.replica.status.state() {
             ReplicaState::Restarting { message } => message,
             _ => "a step of its model has not returned".to_owned(),
         }

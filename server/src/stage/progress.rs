@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use omni_engine::Stamp;
 
-use super::let_go::LetGo;
+use super::cancel_timer::CancelTimer;
 use super::replica::ReplicaId;
 
 const NEVER: u64 = u64::MAX;
@@ -25,7 +25,7 @@ struct Counters {
     outputs: AtomicU32,
     starved: AtomicU32,
     replica: Option<ReplicaId>,
-    request: OnceLock<Arc<LetGo>>,
+    request: OnceLock<Arc<CancelTimer>>,
 }
 
 /// A reading of a [`StageProgress`].
@@ -81,7 +81,7 @@ impl StageProgress {
     }
 
     /// Holds `request` for as long as somebody works on the sequence.
-    pub fn hold(&self, request: Arc<LetGo>) {
+    pub fn hold(&self, request: Arc<CancelTimer>) {
         self.0.request.get_or_init(|| request);
     }
 

@@ -5,13 +5,13 @@ use std::time::Duration;
 use omni_engine::{AddError, FinishReason, ModelError, Stamp};
 
 use super::flow::{End, Inlet, Outlet, Taken};
-use super::stall::{Drought, stall};
+use super::starvation::{StarvationTimer, stall};
 
 /// Where the items of a sequence come from.
 pub(super) struct Source<T> {
     /// None after the end.
     inlet: Option<Box<dyn Inlet<T>>>,
-    drought: Drought,
+    starvation: StarvationTimer,
 }
 
 /// What came of looking into a [`Source`].
@@ -42,7 +42,7 @@ impl<T> Source<T> {
     pub(super) fn new(inlet: Box<dyn Inlet<T>>) -> Self {
         Self {
             inlet: Some(inlet),
-            drought: Drought::default(),
+            starvation: StarvationTimer::default(),
         }
     }
 
@@ -66,7 +66,7 @@ impl<T> Source<T> {
         let waits = self.inlet.as_ref().filter(|_| idle);
         let excused = waits.is_some_and(|inlet| inlet.upstream_waits());
         let dry = waits.is_some() && !excused;
-        let begins = self.drought.observe(dry, now);
+        let begins = self.starvation.observe(dry, now);
         match (dry, excused) {
             (true, _) if begins => Want::Begins,
             (true, _) => Want::Lasts,
@@ -77,7 +77,7 @@ impl<T> Source<T> {
 
     /// When it has lacked items for `patience`, if none comes before.
     pub(super) fn stalls_at(&self, patience: Duration) -> Option<Stamp> {
-        self.drought.over_at(patience)
+        self.starvation.over_at(patience)
     }
 
     /// How a sequence of `stage` ends that has lacked items for `patience`, if this one has.

@@ -7,14 +7,14 @@ use omni_engine::{AddOptions, ArConfig, ArEngine, CodecFrame, SeqId, Stamp};
 use tokio::sync::oneshot;
 
 use super::backend::{BackendError, Sampling, Talk, TalkerRequest};
-use super::desk::{Desk, Part, Sequence};
+use super::driver::{ArDriver, SeqContext, Sequence};
+use super::events::EngineEvent;
 use super::flow::{End, Inlet, Outlet};
 use super::handle::StageHandle;
-use super::news::EngineNews;
+use super::notifier::CancelFlag;
 use super::progress::StageProgress;
-use super::seat::Seat;
 use super::sides::{Next, Sink, Source, Want};
-use super::wake::CancelFlag;
+use super::status::ReplicaStatus;
 use super::worker::{Core, StageBody, stage};
 use crate::clock::Clock;
 
@@ -65,26 +65,26 @@ pub struct TalkerLimits {
 pub fn talker_stage<B: Talk>(
     backend: Arc<B>,
     limits: TalkerLimits,
-    seat: Seat,
+    status: ReplicaStatus,
     clock: Clock,
 ) -> (StageHandle<TalkerJob>, StageBody) {
     let core = Talker {
         backend,
         clock,
-        desk: Desk::new(NAME, limits.engine, seat.clone(), clock),
+        driver: ArDriver::new(NAME, limits.engine, status.clone(), clock),
     };
-    stage(NAME, core, seat, limits.mailbox, clock)
+    stage(NAME, core, status, limits.mailbox, clock)
 }
 
 struct Talker<B: Talk> {
     backend: Arc<B>,
     clock: Clock,
-    desk: Desk<B::Talker, Live>,
+    driver: ArDriver<B::Talker, Live>,
 }
 
 /// A sequence in the engine. Dropping it closes its outlet and resolves `finished`.
 struct Live {
-    part: Part,
+    context: SeqContext,
     tokens: Source<Vec<u32>>,
     frames: Sink<CodecFrame>,
     /// Rows received and frames made: with as many of one as of the other it waits for a row.
@@ -99,8 +99,8 @@ struct Live {
 impl Sequence for Live {
     type Output = CodecFrame;
 
-    fn part(&mut self) -> &mut Part {
-        &mut self.part
+    fn context(&mut self) -> &mut SeqContext {
+        &mut self.context
     }
 
     fn has_room_for_two(&self) -> bool {
@@ -121,8 +121,8 @@ impl<B: Talk> Core for Talker<B> {
     type Job = TalkerJob;
 
     fn load(&mut self) -> Result<(), BackendError> {
-        let model = self.backend.talker(self.desk.replica())?;
-        self.desk.load(model, self.backend.kv_position(NAME));
+        let model = self.backend.talker(self.driver.replica())?;
+        self.driver.load(model, self.backend.kv_position(NAME));
         let info = self.backend.info();
         let request = TalkerRequest {
             voice: info
@@ -138,11 +138,11 @@ impl<B: Talk> Core for Talker<B> {
         };
         let tokens = self.backend.encode(WARM_UP_TEXT)?;
         let request = self.backend.talker_request(request);
-        self.desk.warm(request, options(WARM_UP_FRAMES), tokens)
+        self.driver.warm(request, options(WARM_UP_FRAMES), tokens)
     }
 
     fn warm_up(&mut self) -> Result<bool, BackendError> {
-        self.desk.warm_up()
+        self.driver.warm_up()
     }
 
     fn accept(&mut self, job: TalkerJob) {
@@ -153,12 +153,12 @@ impl<B: Talk> Core for Talker<B> {
         let thought = job.request.thought;
         let request = self.backend.talker_request(job.request);
         match self
-            .desk
+            .driver
             .admit(job.seq, request, options, job.cancel, job.progress)
         {
-            Ok(part) => {
+            Ok(context) => {
                 let live = Live {
-                    part,
+                    context,
                     tokens: Source::new(job.tokens),
                     frames: Sink::new(job.frames),
                     rows: 0,
@@ -167,7 +167,7 @@ impl<B: Talk> Core for Talker<B> {
                     starved: false,
                     _finished: job.finished,
                 };
-                self.desk.keep(job.seq, live);
+                self.driver.keep(job.seq, live);
             }
             Err(end) => job.frames.end(end),
         }
@@ -175,21 +175,21 @@ impl<B: Talk> Core for Talker<B> {
 
     fn tend(&mut self) {
         let now = self.clock.now();
-        self.desk.tend(|seq, live, turn| {
+        self.driver.tend(|seq, live, turn| {
             if !live.feed(seq, turn.engine) {
                 return false;
             }
-            if live.is_starved(turn.is_placeless(seq, &live.part), now) {
-                turn.seat.count(|stats| stats.starved += 1);
-                turn.seat.tell(&EngineNews::Starved);
-                live.part.progress.starve();
+            if live.is_starved(turn.is_placeless(seq, &live.context), now) {
+                turn.status.count(|stats| stats.starved += 1);
+                turn.status.tell(&EngineEvent::Starved);
+                live.context.progress.starve();
             }
             true
         });
     }
 
     fn has_work(&self) -> bool {
-        self.desk.has_work()
+        self.driver.has_work()
     }
 
     fn wake_at(&self) -> Option<Stamp> {
@@ -197,15 +197,15 @@ impl<B: Talk> Core for Talker<B> {
     }
 
     fn step(&mut self) {
-        self.desk.step();
+        self.driver.step();
     }
 
     fn settle(&mut self) {
-        self.desk.settle();
+        self.driver.settle();
     }
 
     fn end_all(&mut self, end: &End) {
-        self.desk.end_all(end);
+        self.driver.end_all(end);
     }
 }
 

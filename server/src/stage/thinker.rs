@@ -6,14 +6,14 @@ use std::sync::Arc;
 use omni_engine::{AddOptions, ArConfig, CacheSalt, RepetitionLimit, SeqId, Stamp};
 
 use super::backend::{BackendError, Sampling, Think};
-use super::chat::{ChatMessage, Part as SaidPart, ReplyToken, Role, ThinkerRequest};
-use super::desk::{Desk, Part, Sequence};
+use super::chat::{ChatMessage, ReplyToken, Role, Part as SaidPart, ThinkerRequest};
+use super::driver::{ArDriver, SeqContext, Sequence};
 use super::flow::{End, Outlet};
 use super::handle::StageHandle;
+use super::notifier::CancelFlag;
 use super::progress::StageProgress;
-use super::seat::Seat;
 use super::sides::Sink;
-use super::wake::CancelFlag;
+use super::status::ReplicaStatus;
 use super::worker::{Core, StageBody, stage};
 use crate::clock::Clock;
 
@@ -62,25 +62,25 @@ pub struct ThinkerLimits {
 pub fn thinker_stage<B: Think>(
     backend: Arc<B>,
     limits: ThinkerLimits,
-    seat: Seat,
+    status: ReplicaStatus,
     clock: Clock,
 ) -> (StageHandle<ThinkerJob>, StageBody) {
     let core = Thinker {
         backend,
         repetition: limits.repetition,
-        desk: Desk::new(NAME, limits.engine, seat.clone(), clock),
+        driver: ArDriver::new(NAME, limits.engine, status.clone(), clock),
     };
-    stage(NAME, core, seat, limits.mailbox, clock)
+    stage(NAME, core, status, limits.mailbox, clock)
 }
 
 struct Thinker<B: Think> {
     backend: Arc<B>,
     repetition: Option<RepetitionLimit>,
-    desk: Desk<B::Thinker, Live>,
+    driver: ArDriver<B::Thinker, Live>,
 }
 
 struct Live {
-    part: Part,
+    context: SeqContext,
     tokens: Sink<ReplyToken>,
     /// Start of the step that first computed its prompt, until that gave a token.
     reading: Option<Stamp>,
@@ -89,8 +89,8 @@ struct Live {
 impl Sequence for Live {
     type Output = ReplyToken;
 
-    fn part(&mut self) -> &mut Part {
-        &mut self.part
+    fn context(&mut self) -> &mut SeqContext {
+        &mut self.context
     }
 
     fn scheduled(&mut self, step: Stamp) {
@@ -119,8 +119,8 @@ impl<B: Think> Core for Thinker<B> {
     type Job = ThinkerJob;
 
     fn load(&mut self) -> Result<(), BackendError> {
-        let model = self.backend.thinker(self.desk.replica())?;
-        self.desk.load(model, self.backend.kv_position(NAME));
+        let model = self.backend.thinker(self.driver.replica())?;
+        self.driver.load(model, self.backend.kv_position(NAME));
         let greeting = ChatMessage {
             role: Role::User,
             parts: vec![SaidPart::Text(WARM_UP_TEXT.into())],
@@ -139,11 +139,11 @@ impl<B: Think> Core for Thinker<B> {
             ..AddOptions::default()
         };
         let request = self.backend.thinker_request(request);
-        self.desk.warm(request, options, Vec::new())
+        self.driver.warm(request, options, Vec::new())
     }
 
     fn warm_up(&mut self) -> Result<bool, BackendError> {
-        self.desk.warm_up()
+        self.driver.warm_up()
     }
 
     fn accept(&mut self, job: ThinkerJob) {
@@ -161,24 +161,24 @@ impl<B: Think> Core for Thinker<B> {
         };
         let request = self.backend.thinker_request(job.request);
         match self
-            .desk
+            .driver
             .admit(job.seq, request, options, job.cancel, job.progress)
         {
-            Ok(part) => {
+            Ok(context) => {
                 let live = Live {
-                    part,
+                    context,
                     tokens: Sink::new(job.tokens),
                     reading: None,
                 };
-                self.desk.keep(job.seq, live);
+                self.driver.keep(job.seq, live);
             }
             Err(end) => job.tokens.end(end),
         }
     }
 
     fn tend(&mut self) {
-        self.desk.tend(|seq, live, turn| {
-            live.tokens.set_waiting(turn.is_placeless(seq, &live.part));
+        self.driver.tend(|seq, live, turn| {
+            live.tokens.set_waiting(turn.is_placeless(seq, &live.context));
             if live.tokens.resumes() {
                 turn.engine.set_paused(seq, false);
             }
@@ -187,7 +187,7 @@ impl<B: Think> Core for Thinker<B> {
     }
 
     fn has_work(&self) -> bool {
-        self.desk.has_work()
+        self.driver.has_work()
     }
 
     fn wake_at(&self) -> Option<Stamp> {
@@ -195,14 +195,14 @@ impl<B: Think> Core for Thinker<B> {
     }
 
     fn step(&mut self) {
-        self.desk.step();
+        self.driver.step();
     }
 
     fn settle(&mut self) {
-        self.desk.settle();
+        self.driver.settle();
     }
 
     fn end_all(&mut self, end: &End) {
-        self.desk.end_all(end);
+        self.driver.end_all(end);
     }
 }

@@ -3,8 +3,8 @@
 //! Every turn of the loop runs under `catch_unwind`. After a panic nothing that the engine holds can be trusted: all its
 //! sequences are lost, the engine is dropped and, after a wait that grows with every failure in a row, built anew. Meanwhile
 //! jobs are lost at once, so that whoever sent them can go elsewhere. Only a model that could not be built in the first place
-//! is given up. A thread whose step did not return in time was given up meanwhile by its pool: another has its seat, and it
-//! drops all it has and ends.
+//! is given up. A thread whose step did not return in time was given up meanwhile by its pool: another thread works for the
+//! replica, and this one drops all it has and ends.
 
 use std::any::Any;
 use std::fmt;
@@ -16,14 +16,14 @@ use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
 use super::backend::BackendError;
+use super::events::EngineEvent;
 use super::flow::End;
+use super::generation::{Work, WorkerGeneration};
 use super::handle::StageHandle;
-use super::news::EngineNews;
+use super::notifier::{CancelFlag, Notifier};
 use super::replica::ReplicaState;
-use super::seat::Seat;
 use super::sides::lost;
-use super::term::{Term, Work};
-use super::wake::{CancelFlag, Wake};
+use super::status::ReplicaStatus;
 use crate::clock::Clock;
 
 const GIVEN_UP: &str = "the replica was given up meanwhile";
@@ -75,7 +75,7 @@ pub(crate) trait Core: Send {
     }
 
     /// Sleeps until `wake` is rung, or for `timeout`.
-    fn sleep(&mut self, wake: &Wake, timeout: Option<Duration>) {
+    fn sleep(&mut self, wake: &Notifier, timeout: Option<Duration>) {
         wake.sleep(timeout);
     }
 }
@@ -83,7 +83,7 @@ pub(crate) trait Core: Send {
 /// The body of a replica's thread. Whoever starts threads runs it.
 pub struct StageBody {
     run: Box<dyn FnOnce() + Send>,
-    term: Term,
+    generation: WorkerGeneration,
 }
 
 impl StageBody {
@@ -95,7 +95,7 @@ impl StageBody {
     /// Cancelled when the thread was given up because a step does not return: nobody knows whether it ever ends.
     #[must_use]
     pub fn given_up(&self) -> CancellationToken {
-        self.term.lost().clone()
+        self.generation.lost().clone()
     }
 }
 
@@ -109,16 +109,16 @@ impl fmt::Debug for StageBody {
 pub(super) fn stage<C: Core + 'static>(
     name: &'static str,
     core: C,
-    seat: Seat,
+    status: ReplicaStatus,
     mailbox: usize,
     clock: Clock,
 ) -> (StageHandle<C::Job>, StageBody) {
     let parts = StageParts {
         name,
         mailbox,
-        wake: Wake::default(),
+        wake: Notifier::default(),
         stop: CancelFlag::default(),
-        seat,
+        status,
         clock,
     };
     stage_of(core, parts)
@@ -130,12 +130,12 @@ pub(crate) struct StageParts {
     pub(crate) name: &'static str,
     /// Jobs that may wait.
     pub(crate) mailbox: usize,
-    /// Its bell.
-    pub(crate) wake: Wake,
+    /// Its notifier.
+    pub(crate) wake: Notifier,
     /// Set when it is to stop.
     pub(crate) stop: CancelFlag,
     /// Where its state and figures are written.
-    pub(crate) seat: Seat,
+    pub(crate) status: ReplicaStatus,
     /// The time.
     pub(crate) clock: Clock,
 }
@@ -147,35 +147,35 @@ pub(crate) fn stage_of<C: Core + 'static>(core: C, parts: StageParts) -> (StageH
         mailbox,
         wake,
         stop,
-        seat,
+        status,
         clock,
     } = parts;
     let (jobs_tx, jobs) = mpsc::channel(mailbox);
-    let term = seat.term().clone();
-    let handle = StageHandle::new(name, jobs_tx, wake.clone(), stop.clone(), term.clone());
+    let generation = status.generation().clone();
+    let handle = StageHandle::new(name, jobs_tx, wake.clone(), stop.clone(), generation.clone());
     let worker = Worker {
         name,
         core,
         jobs,
         wake,
         stop,
-        seat,
+        status,
         clock,
     };
     let run = Box::new(move || {
-        let _sitting = worker.seat.sit();
+        let _guard = worker.status.guard();
         worker.run();
     });
-    (handle, StageBody { run, term })
+    (handle, StageBody { run, generation })
 }
 
 struct Worker<C: Core> {
     name: &'static str,
     core: C,
     jobs: mpsc::Receiver<C::Job>,
-    wake: Wake,
+    wake: Notifier,
     stop: CancelFlag,
-    seat: Seat,
+    status: ReplicaStatus,
     clock: Clock,
 }
 
@@ -196,17 +196,17 @@ impl<C: Core> Worker<C> {
             Ok(()) => self.work(),
             Err(end) => end,
         };
-        if self.seat.is_given_up() {
+        if self.status.is_given_up() {
             self.leave();
         }
         self.refuse_waiting();
-        self.seat.set(end);
+        self.status.set(end);
     }
 
     /// Builds the model for the first time, or anew where a thread before this one was given up. The error is the state to end
     /// in.
     fn begin(&mut self) -> Result<(), ReplicaState> {
-        if let Some(delay) = self.seat.delay() {
+        if let Some(delay) = self.status.delay() {
             return match self.rebuild(delay) {
                 true => Ok(()),
                 false => Err(ReplicaState::Removed),
@@ -218,8 +218,8 @@ impl<C: Core> Worker<C> {
             // A model that comes to nothing because it is not wanted any more has not failed.
             Err(_) if self.stop.is_set() => Err(ReplicaState::Removed),
             Err(message) => {
-                if !self.seat.is_given_up() {
-                    tracing::error!(stage = self.name, replica = %self.seat.id(), message, "a replica has no model");
+                if !self.status.is_given_up() {
+                    tracing::error!(stage = self.name, replica = %self.status.id(), message, "a replica has no model");
                 }
                 Err(ReplicaState::Failed { message })
             }
@@ -230,7 +230,7 @@ impl<C: Core> Worker<C> {
     fn leave(&mut self) {
         tracing::warn!(
             stage = self.name,
-            replica = %self.seat.id(),
+            replica = %self.status.id(),
             "a model has returned after its replica was given up; its thread ends"
         );
         self.end_all(&lost(self.name));
@@ -239,10 +239,10 @@ impl<C: Core> Worker<C> {
     /// Turns until the end; returns the state to end in.
     fn work(&mut self) -> ReplicaState {
         loop {
-            self.seat.begin_turn(Work::Step, self.clock.now());
+            self.status.begin_turn(Work::Step, self.clock.now());
             let turn = catch_unwind(AssertUnwindSafe(|| self.turn()));
-            self.seat.end_turn();
-            if self.seat.is_given_up() {
+            self.status.end_turn();
+            if self.status.is_given_up() {
                 return ReplicaState::Removed;
             }
             match turn {
@@ -290,7 +290,7 @@ impl<C: Core> Worker<C> {
             return Turn::Over;
         }
         if accepted {
-            // The first inputs of the new ones are there, and their bell has rung.
+            // The first inputs of the new ones are there, and their notifier has rung.
             self.core.tend();
         }
         if let Some(message) = self.core.fault() {
@@ -311,16 +311,16 @@ impl<C: Core> Worker<C> {
 
     /// The model died. Returns how long to wait before it is built anew.
     fn die(&mut self, message: String) -> Duration {
-        let delay = self.seat.down(self.clock.now());
+        let delay = self.status.down(self.clock.now());
         tracing::error!(
             stage = self.name,
-            replica = %self.seat.id(),
+            replica = %self.status.id(),
             message,
             again_in_ms = delay.as_millis(),
             "a replica died, its model is built anew"
         );
         // First the state, so that whoever is told of a loss does not come back here.
-        self.seat.die(&message);
+        self.status.die(&message);
         self.end_all(&End::Lost {
             stage: self.name,
             message,
@@ -337,7 +337,7 @@ impl<C: Core> Worker<C> {
             }
             match self.load() {
                 Ok(up) => return up,
-                Err(_) if self.seat.is_given_up() || self.stop.is_set() => return false,
+                Err(_) if self.status.is_given_up() || self.stop.is_set() => return false,
                 Err(message) => delay = self.die(message),
             }
         }
@@ -364,14 +364,14 @@ impl<C: Core> Worker<C> {
     /// on a disk.
     fn load(&mut self) -> Result<bool, String> {
         let begun = self.clock.now();
-        self.seat.begin_turn(Work::Build, begun);
+        self.status.begin_turn(Work::Build, begun);
         let built = caught(|| self.core.load());
-        self.seat.end_turn();
-        if self.seat.is_given_up() {
+        self.status.end_turn();
+        if self.status.is_given_up() {
             return Err(GIVEN_UP.to_owned());
         }
         built?;
-        self.seat.tell(&EngineNews::Loaded {
+        self.status.tell(&EngineEvent::Loaded {
             after: self.clock.since(begun),
         });
         let warm = self.warm_up();
@@ -380,17 +380,17 @@ impl<C: Core> Worker<C> {
             self.end_all(&lost(self.name));
             return warm.map_err(|message| format!("the warm-up failed: {message}"));
         }
-        self.seat.up(self.clock.now());
+        self.status.up(self.clock.now());
         Ok(true)
     }
 
     /// A step of it counts as a turn: it may hang like any other. False if it was told to stop before it was over.
     fn warm_up(&mut self) -> Result<bool, String> {
         while !self.stop.is_set() {
-            self.seat.begin_turn(Work::Step, self.clock.now());
+            self.status.begin_turn(Work::Step, self.clock.now());
             let step = caught(|| self.core.warm_up());
-            self.seat.end_turn();
-            if self.seat.is_given_up() {
+            self.status.end_turn();
+            if self.status.is_given_up() {
                 return Err(GIVEN_UP.to_owned());
             }
             if !step? {

@@ -8,7 +8,7 @@ use omni_telemetry::{
     RejectionReason, SchedulerRecord, SessionInstruments, TorchServeInstruments,
 };
 
-use crate::stage::{CacheFigures, EndReason, EngineNews, EngineSink, Refusal, SeqEnd, StepFigures};
+use crate::stage::{CacheFigures, EndReason, EngineEvent, EngineSink, Refusal, SeqEnd, StepFigures};
 
 /// Listens to one replica, on its thread.
 pub(super) struct Engine {
@@ -74,32 +74,32 @@ impl Engine {
 }
 
 impl EngineSink for Engine {
-    fn news(&self, news: &EngineNews) {
-        match news {
-            EngineNews::Loaded { after } => {
+    fn on_event(&self, event: &EngineEvent) {
+        match event {
+            EngineEvent::Loaded { after } => {
                 self.instruments.loaded();
                 return self.torchserve.worker_loaded(&self.name, *after);
             }
-            EngineNews::Cache(cache) => return self.instruments.initialised(&self.config(cache)),
+            EngineEvent::Cache(cache) => return self.instruments.initialised(&self.config(cache)),
             _ if !self.serving.load(Ordering::Acquire) => return,
             _ => {}
         }
-        match news {
-            EngineNews::Step(step) => self.step(step),
-            EngineNews::FirstOutput { after } => self.instruments.first_output(*after),
-            EngineNews::NextOutput { gap } => self.instruments.next_output(*gap),
-            EngineNews::Starved => self.instruments.starved(),
-            EngineNews::Finished(end) => match end.record {
+        match event {
+            EngineEvent::Step(step) => self.step(step),
+            EngineEvent::FirstOutput { after } => self.instruments.first_output(*after),
+            EngineEvent::NextOutput { gap } => self.instruments.next_output(*gap),
+            EngineEvent::Starved => self.instruments.starved(),
+            EngineEvent::Finished(end) => match end.record {
                 Some(_) => self.instruments.finished(&finished(end)),
                 None => self.instruments.lost(reason(end.reason), end.latency),
             },
-            EngineNews::Refused(refusal) => self.sessions.rejected(match refusal {
+            EngineEvent::Refused(refusal) => self.sessions.rejected(match refusal {
                 Refusal::Sequences => RejectionReason::Requests,
                 Refusal::Positions => RejectionReason::Tokens,
             }),
-            EngineNews::Idle => self.instruments.idle(),
+            EngineEvent::Idle => self.instruments.idle(),
             // Counted when it ends.
-            EngineNews::Taken(_) | EngineNews::Loaded { .. } | EngineNews::Cache(_) => {}
+            EngineEvent::Taken(_) | EngineEvent::Loaded { .. } | EngineEvent::Cache(_) => {}
         }
     }
 }

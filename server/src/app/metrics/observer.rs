@@ -20,7 +20,7 @@ use crate::error::ServeError;
 use crate::orchestrator::Orchestrator;
 use crate::session::{Packet, RecordSink, SessionChange, TurnRecord, UtteranceRecord};
 use crate::stage::{
-    DeviceFigures, EngineSink, IgnoreEngines, Listen, ReplicaId, ReplicaState, SpeechInfo, TellLetGo,
+    DeviceFigures, EngineSink, IgnoreEngines, Listen, OnReleased, ReplicaId, ReplicaState, SpeechInfo,
 };
 
 type Figures = Box<dyn Fn() -> Vec<DeviceFigures> + Send + Sync>;
@@ -169,7 +169,7 @@ pub(in crate::app) fn listen(observer: &Arc<Observer>) -> Listen {
 }
 
 /// For whoever is given up: books when all stages have let go.
-pub(in crate::app) fn let_go(observer: &Arc<Observer>) -> TellLetGo {
+pub(in crate::app) fn let_go(observer: &Arc<Observer>) -> OnReleased {
     let observer = Arc::clone(observer);
     Arc::new(move |after| {
         if let Some(live) = observer.live.get() {

@@ -8,13 +8,13 @@ use omni_proto::stage::v1::{self as wire, event::Event};
 use super::messages::nanos;
 use super::{PeerClock, WireError};
 use crate::stage::{
-    CacheFigures, EndReason, EngineNews, KvFormat, KvPosition, Refusal, SeqEnd, SeqTaken, StepFigures,
+    CacheFigures, EndReason, EngineEvent, KvFormat, KvPosition, Refusal, SeqEnd, SeqTaken, StepFigures,
 };
 
 /// Events in the order in which they were told.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(in crate::connector) struct Reports {
-    pub(in crate::connector) told: Vec<EngineNews>,
+    pub(in crate::connector) told: Vec<EngineEvent>,
     /// Others, for which there was no room.
     pub(in crate::connector) missed: u64,
 }
@@ -25,7 +25,7 @@ impl Reports {
     }
 
     pub(in crate::connector) fn message(&self, clock: PeerClock) -> wire::Events {
-        let event = |event: &EngineNews| wire::Event {
+        let event = |event: &EngineEvent| wire::Event {
             event: Some(message(event, clock)),
         };
         wire::Events {
@@ -43,69 +43,69 @@ impl Reports {
     }
 }
 
-fn message(event: &EngineNews, clock: PeerClock) -> Event {
+fn message(event: &EngineEvent, clock: PeerClock) -> Event {
     match event {
-        EngineNews::Loaded { after } => Event::Loaded(nanos(*after)),
-        EngineNews::Cache(cache) => Event::Cache(cache_message(cache)),
-        EngineNews::Step(step) => Event::Step(step_message(step, clock)),
-        EngineNews::Taken(taken) => Event::Taken(wire::Taken {
+        EngineEvent::Loaded { after } => Event::Loaded(nanos(*after)),
+        EngineEvent::Cache(cache) => Event::Cache(cache_message(cache)),
+        EngineEvent::Step(step) => Event::Step(step_message(step, clock)),
+        EngineEvent::Taken(taken) => Event::Taken(wire::Taken {
             sequence: taken.seq.0,
             arrived: clock.to_wire(taken.arrived),
             max_outputs: taken.max_outputs,
         }),
-        EngineNews::FirstOutput { after } => Event::FirstOutput(nanos(*after)),
-        EngineNews::NextOutput { gap } => Event::NextOutput(nanos(*gap)),
-        EngineNews::Starved => Event::Starved(wire::Starved {}),
-        EngineNews::Finished(end) => Event::Finished(wire::Finished {
+        EngineEvent::FirstOutput { after } => Event::FirstOutput(nanos(*after)),
+        EngineEvent::NextOutput { gap } => Event::NextOutput(nanos(*gap)),
+        EngineEvent::Starved => Event::Starved(wire::Starved {}),
+        EngineEvent::Finished(end) => Event::Finished(wire::Finished {
             sequence: end.seq.0,
             reason: reason_message(end.reason).into(),
             latency: nanos(end.latency),
             record: end.record.map(|record| record_message(&record, clock)),
             max_outputs: end.max_outputs,
         }),
-        EngineNews::Refused(refusal) => Event::Refused(i32::from(match refusal {
+        EngineEvent::Refused(refusal) => Event::Refused(i32::from(match refusal {
             Refusal::Sequences => wire::Refusal::Sequences,
             Refusal::Positions => wire::Refusal::Positions,
         })),
-        EngineNews::Idle => Event::Emptied(wire::Emptied {}),
+        EngineEvent::Idle => Event::Emptied(wire::Emptied {}),
     }
 }
 
-fn one(event: wire::Event, clock: PeerClock) -> Result<EngineNews, WireError> {
+fn one(event: wire::Event, clock: PeerClock) -> Result<EngineEvent, WireError> {
     let Some(event) = event.event else {
         return Err(WireError::absent("an event", "what happened"));
     };
     Ok(match event {
-        Event::Loaded(after) => EngineNews::Loaded {
+        Event::Loaded(after) => EngineEvent::Loaded {
             after: Duration::from_nanos(after),
         },
-        Event::Cache(cache) => EngineNews::Cache(cache_figures(cache)?),
-        Event::Step(step) => EngineNews::Step(step_figures(&step, clock)),
-        Event::Taken(taken) => EngineNews::Taken(SeqTaken {
+        Event::Cache(cache) => EngineEvent::Cache(cache_figures(cache)?),
+        Event::Step(step) => EngineEvent::Step(step_figures(&step, clock)),
+        Event::Taken(taken) => EngineEvent::Taken(SeqTaken {
             seq: SeqId(taken.sequence),
             arrived: clock.from_wire(taken.arrived),
             max_outputs: taken.max_outputs,
         }),
-        Event::FirstOutput(after) => EngineNews::FirstOutput {
+        Event::FirstOutput(after) => EngineEvent::FirstOutput {
             after: Duration::from_nanos(after),
         },
-        Event::NextOutput(gap) => EngineNews::NextOutput {
+        Event::NextOutput(gap) => EngineEvent::NextOutput {
             gap: Duration::from_nanos(gap),
         },
-        Event::Starved(_) => EngineNews::Starved,
-        Event::Finished(end) => EngineNews::Finished(SeqEnd {
+        Event::Starved(_) => EngineEvent::Starved,
+        Event::Finished(end) => EngineEvent::Finished(SeqEnd {
             seq: SeqId(end.sequence),
             reason: reason(end.reason)?,
             latency: Duration::from_nanos(end.latency),
             record: end.record.map(|record| seq_record(&record, clock)),
             max_outputs: end.max_outputs,
         }),
-        Event::Refused(refusal) => EngineNews::Refused(match wire::Refusal::try_from(refusal) {
+        Event::Refused(refusal) => EngineEvent::Refused(match wire::Refusal::try_from(refusal) {
             Ok(wire::Refusal::Sequences) => Refusal::Sequences,
             Ok(wire::Refusal::Positions) => Refusal::Positions,
             _ => return Err(WireError::value("what there is no room for", refusal, "1 or 2")),
         }),
-        Event::Emptied(_) => EngineNews::Idle,
+        Event::Emptied(_) => EngineEvent::Idle,
     })
 }
 

@@ -14,7 +14,7 @@ use prost::Message as _;
 
 use super::*;
 use crate::stage::{
-    AudioPiece, CacheFigures, ChunkStamps, ContextRow, End, EndReason, EngineNews, KvFormat, KvPosition,
+    AudioPiece, CacheFigures, ChunkStamps, ContextRow, End, EndReason, EngineEvent, KvFormat, KvPosition,
     PromptPiece, Refusal, ReplicaStats, ReplyToken, STAGE_NAMES, Sampling, SeqEnd, SeqTaken, StageSnapshot,
     StepFigures, TalkerRequest, ThinkerRequest,
 };
@@ -146,20 +146,20 @@ prop_compose! {
         counts: [u32; 3],
         prefix_caching: bool,
         position in of((any::<u64>(), prop::sample::select(&KvFormat::ALL[..]))),
-    ) -> EngineNews {
+    ) -> EngineEvent {
         let [block_size, blocks, max_len] = counts;
         let position = position.map(|(bytes, format)| KvPosition { bytes, format });
-        EngineNews::Cache(CacheFigures { block_size, blocks, max_len, prefix_caching, position })
+        EngineEvent::Cache(CacheFigures { block_size, blocks, max_len, prefix_caching, position })
     }
 }
 
 prop_compose! {
-    fn step()(at in at(), kv_usage in 0f64..1.0, counts: [u32; 10]) -> EngineNews {
+    fn step()(at in at(), kv_usage in 0f64..1.0, counts: [u32; 10]) -> EngineEvent {
         let [
             running, waiting_capacity, waiting_deferred, prompt_tokens, cached_tokens, outputs, admitted,
             prefix_queries, prefix_hits, preempted,
         ] = counts;
-        EngineNews::Step(StepFigures {
+        EngineEvent::Step(StepFigures {
             at, kv_usage, running, waiting_capacity, waiting_deferred, prompt_tokens, cached_tokens, outputs,
             admitted, prefix_queries, prefix_hits, preempted,
         })
@@ -179,10 +179,10 @@ prop_compose! {
     }
 }
 
-fn news() -> impl Strategy<Value = EngineNews> {
+fn news() -> impl Strategy<Value = EngineEvent> {
     let seq = || any::<u64>().prop_map(SeqId);
     let taken = (seq(), at(), of(any::<u32>())).prop_map(|(seq, arrived, max_outputs)| {
-        EngineNews::Taken(SeqTaken {
+        EngineEvent::Taken(SeqTaken {
             seq,
             arrived,
             max_outputs,
@@ -196,7 +196,7 @@ fn news() -> impl Strategy<Value = EngineNews> {
         of(any::<u32>()),
     )
         .prop_map(|(seq, reason, latency, record, max_outputs)| {
-            EngineNews::Finished(SeqEnd {
+            EngineEvent::Finished(SeqEnd {
                 seq,
                 reason,
                 latency,
@@ -205,17 +205,17 @@ fn news() -> impl Strategy<Value = EngineNews> {
             })
         });
     prop_oneof![
-        time().prop_map(|after| EngineNews::Loaded { after }),
+        time().prop_map(|after| EngineEvent::Loaded { after }),
         cache(),
         step(),
         taken,
-        time().prop_map(|after| EngineNews::FirstOutput { after }),
-        time().prop_map(|gap| EngineNews::NextOutput { gap }),
-        Just(EngineNews::Starved),
+        time().prop_map(|after| EngineEvent::FirstOutput { after }),
+        time().prop_map(|gap| EngineEvent::NextOutput { gap }),
+        Just(EngineEvent::Starved),
         finished,
-        Just(EngineNews::Refused(Refusal::Sequences)),
-        Just(EngineNews::Refused(Refusal::Positions)),
-        Just(EngineNews::Idle),
+        Just(EngineEvent::Refused(Refusal::Sequences)),
+        Just(EngineEvent::Refused(Refusal::Positions)),
+        Just(EngineEvent::Idle),
     ]
 }
 

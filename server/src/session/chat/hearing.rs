@@ -8,7 +8,7 @@ use super::fit::{Room, unheard};
 use super::history::Conversation;
 use crate::error::ServeError;
 use crate::orchestrator::Orchestrator;
-use crate::stage::{LetGo, StageSnapshot};
+use crate::stage::{CancelTimer, StageSnapshot};
 
 /// Recordings of a conversation.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -25,7 +25,7 @@ pub(super) async fn hear(
     conversation: &Conversation,
     room: &Room,
     arrived: Stamp,
-    request: &Arc<LetGo>,
+    request: &Arc<CancelTimer>,
 ) -> Result<(StageSnapshot, Recordings), ServeError> {
     let mut all = StageSnapshot::default();
     let (unheard, kept) = unheard(conversation, room)?;

@@ -32,7 +32,7 @@ use crate::orchestrator::{Orchestrator, Reply, ReplyEvent, ReplySpec, UtteranceP
 use crate::session::limits::SessionLimits;
 use crate::session::record::{Outcome, Packet};
 use crate::session::utterance::Progress;
-use crate::stage::{End, LetGo, ReplyToken, ThinkerRequest};
+use crate::stage::{CancelTimer, End, ReplyToken, ThinkerRequest};
 
 pub(super) use close::Last;
 use prepare::{Preparation, Prepared};
@@ -60,7 +60,7 @@ pub(super) struct Turn {
     salt: CacheSalt,
     orchestrator: Orchestrator,
     /// Held by whoever works on it.
-    request: Arc<LetGo>,
+    request: Arc<CancelTimer>,
     trace: Option<Arc<TraceContext>>,
     /// What it is to the thinker.
     seq: Option<SeqId>,

@@ -23,7 +23,7 @@ use crate::session::record::{Outcome, Packet};
 use crate::session::settings::Settings;
 use crate::session::track::Sequences;
 use crate::session::utterance::{Progress, Utterance};
-use crate::stage::{ContextRow, LetGo, ReplicaId, Voicing};
+use crate::stage::{CancelTimer, ContextRow, ReplicaId, Voicing};
 
 /// The share of the talker's context that the user's turns may take: one part in this many. The rest is for the answer.
 const SHARE: usize = 2;
@@ -93,7 +93,7 @@ impl Voice {
         seed: u64,
         orchestrator: &Orchestrator,
         limits: &SessionLimits,
-        request: Arc<LetGo>,
+        request: Arc<CancelTimer>,
         now: Stamp,
     ) -> Result<Self, ServeError> {
         let (pipeline, chat) = (orchestrator.model()?, orchestrator.chat()?);

@@ -7,9 +7,9 @@ use omni_engine::Stamp;
 use tokio::sync::oneshot;
 
 use super::super::backend::BackendError;
+use super::super::events::IgnoreEngines;
 use super::super::flow::End;
-use super::super::news::IgnoreEngines;
-use super::super::term::TurnTimeouts;
+use super::super::generation::TurnTimeouts;
 use super::super::worker::{Core, stage};
 use super::*;
 use crate::clock::Clock;
@@ -92,13 +92,13 @@ fn pool(replicas: u32, broken: bool) -> StagePool<Job> {
 }
 
 fn parts(broken: bool, clock: Clock) -> PoolParts<Job> {
-    let make = move |seat| {
+    let make = move |status| {
         let core = Answers {
             loaded: false,
             broken,
             held: Vec::new(),
         };
-        stage("test", core, seat, 8, clock)
+        stage("test", core, status, 8, clock)
     };
     PoolParts {
         stage: "test",

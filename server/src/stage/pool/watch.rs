@@ -1,6 +1,6 @@
 //! Looking after threads that are in a step: a step that does not return in time is the death of its replica.
 //!
-//! A thread cannot be killed. It is left behind with all it has, another gets its seat after the usual wait, and what the first
+//! A thread cannot be killed. It is left behind with all it has, another thread takes its place after the usual wait, and what the first
 //! was working on is lost, as it would be if its model had panicked. Only so many may be left behind: each keeps its state in
 //! memory, and the next one would hang too. Beyond that a replica stays without a thread until one of those ends.
 //!
@@ -11,9 +11,9 @@ use std::time::Duration;
 
 use omni_engine::Stamp;
 
-use super::{Replica, Slots, StagePool, Vacancy, Wanted};
+use super::{Replica, Slots, StagePool, Unassigned, Wanted};
 use crate::clock::Clock;
-use crate::stage::term::{TurnTimeouts, Work};
+use crate::stage::generation::{TurnTimeouts, Work};
 
 /// How long a replica's thread may be in a turn, and how many may be stuck in one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -49,7 +49,7 @@ impl<J: Send + 'static> StagePool<J> {
                 match next {
                     // Whoever has just begun cannot be overdue before that.
                     Next::Ring => {
-                        self.shared.bell.rung().await;
+                        self.shared.notifier.notified().await;
                         Next::At(clock.now() + limits.timeouts.shortest())
                     }
                     Next::At(at) => {
@@ -71,17 +71,17 @@ impl<J: Send + 'static> StagePool<J> {
 
     /// Gives up who is overdue. Returns when to look again.
     fn look(&self, limits: StepLimits, now: Stamp) -> Next {
-        let bell = &self.shared.bell;
+        let notifier = &self.shared.notifier;
         // First this: who begins to work after it was looked at rings.
-        bell.rest();
+        notifier.rest();
         let mut slots = self.slots();
         let mut due: Option<Stamp> = None;
         for replica in slots.replicas.clone() {
             let thread = replica.thread();
-            let Some((work, since)) = thread.seat.at_work() else {
+            let Some((work, since)) = thread.status.at_work() else {
                 continue;
             };
-            if thread.seat.is_given_up() {
+            if thread.status.is_given_up() {
                 continue;
             }
             let at = since + limits.timeouts.of(work);
@@ -94,7 +94,7 @@ impl<J: Send + 'static> StagePool<J> {
         match due {
             None => Next::Ring,
             Some(at) => {
-                bell.stay();
+                notifier.stay();
                 Next::At(at)
             }
         }
@@ -108,7 +108,7 @@ impl<J: Send + 'static> StagePool<J> {
         work: Work,
         now: Stamp,
     ) {
-        let (stage, id) = (self.stage(), replica.seat.id());
+        let (stage, id) = (self.stage(), replica.status.id());
         let thread = replica.thread();
         let message = limits.timeouts.overdue(work);
         tracing::error!(
@@ -117,12 +117,12 @@ impl<J: Send + 'static> StagePool<J> {
             message,
             "a replica hangs; its thread is left behind and another takes its place"
         );
-        slots.left.push(thread.seat.term().clone());
-        thread.seat.give_up(&message, now);
+        slots.left.push(thread.status.generation().clone());
+        thread.status.give_up(&message, now);
         // It may just have come back and gone to sleep.
-        thread.handle.wake().ring();
-        let delay = thread.seat.down(now);
-        slots.vacant.push(Vacancy { id, delay });
+        thread.handle.wake().notify();
+        let delay = thread.status.down(now);
+        slots.vacant.push(Unassigned { id, delay });
         self.start_vacant(slots, limits);
     }
 
@@ -135,10 +135,10 @@ impl<J: Send + 'static> StagePool<J> {
                 continue;
             };
             if slots.stopped || replica.is(Wanted::Removed) {
-                replica.seat.removed();
+                replica.status.removed();
             } else if let Err(why) = self.start_successor(slots, &replica, limits, vacancy.delay) {
                 slots.vacant.push(vacancy);
-                if replica.seat.vacant(&why) {
+                if replica.status.unassigned(&why) {
                     tracing::error!(stage = self.stage(), replica = %id, why, "a replica stays without a thread");
                 }
             }
@@ -159,9 +159,9 @@ impl<J: Send + 'static> StagePool<J> {
                 "{left} threads of the stage have not returned from a step, and at most {most} are replaced"
             ));
         }
-        let seat = replica.thread().seat.clone();
+        let status = replica.thread().status.clone();
         let thread = self
-            .occupy(seat.successor(delay))
+            .occupy(status.successor(delay))
             .map_err(|error| format!("no thread could be started: {error}"))?;
         replica.set_thread(thread);
         Ok(())

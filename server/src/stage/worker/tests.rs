@@ -53,21 +53,21 @@ fn restart() -> Restart {
     }
 }
 
-fn seat() -> Seat {
-    Seat::new(ReplicaId(0), restart(), Changes::default())
+fn status() -> ReplicaStatus {
+    ReplicaStatus::new(ReplicaId(0), restart(), Changes::default())
 }
 
 #[test]
 fn a_cancelled_job_leaves_before_the_next_one_comes() {
     let (jobs, mailbox) = mpsc::channel(4);
-    let seat = seat();
+    let status = status();
     let mut worker = Worker {
         name: "test",
         core: OnePlace::default(),
         jobs: mailbox,
-        wake: Wake::default(),
+        wake: Notifier::default(),
         stop: CancelFlag::default(),
-        seat,
+        status,
         clock: Clock::start(),
     };
     let first = CancelFlag::default();
@@ -118,26 +118,26 @@ impl Core for Interrupted {
 fn a_replica_that_is_stopped_in_its_warm_up_is_never_ready() {
     let (changes, stop) = (Changes::default(), CancelFlag::default());
     let seen = changes.follow();
-    let seat = Seat::new(ReplicaId(0), restart(), changes);
+    let status = ReplicaStatus::new(ReplicaId(0), restart(), changes);
     let parts = StageParts {
         name: "test",
         mailbox: 1,
-        wake: Wake::default(),
+        wake: Notifier::default(),
         stop: stop.clone(),
-        seat: seat.clone(),
+        status: status.clone(),
         clock: Clock::start(),
     };
     let (_handle, body) = stage_of(Interrupted(stop), parts);
     let before = *seen.borrow();
     body.run();
-    assert_eq!(seat.state(), ReplicaState::Removed);
+    assert_eq!(status.state(), ReplicaState::Removed);
     // One when it is removed, one when its thread ends.
     assert_eq!(*seen.borrow() - before, 2);
 }
 
 #[test]
 fn a_stage_whose_handle_is_dropped_ends() {
-    let (handle, body) = stage("test", OnePlace::default(), seat(), 1, Clock::start());
+    let (handle, body) = stage("test", OnePlace::default(), status(), 1, Clock::start());
     let (ended, end) = sync_channel(1);
     let thread = std::thread::spawn(move || {
         body.run();

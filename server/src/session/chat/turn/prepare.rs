@@ -11,7 +11,7 @@ use crate::orchestrator::{Orchestrator, UtterancePermit};
 use crate::session::chat::fit::{Fitted, Room, fit};
 use crate::session::chat::hearing::{Recordings, hear};
 use crate::session::chat::history::Conversation;
-use crate::stage::{CancelFlag, LetGo, PromptBuilder, StageSnapshot};
+use crate::stage::{CancelFlag, CancelTimer, PromptBuilder, StageSnapshot};
 
 /// An answer that is to start.
 pub(super) struct Preparation {
@@ -20,7 +20,7 @@ pub(super) struct Preparation {
     pub(super) conversation: Conversation,
     pub(super) room: Room,
     /// Held by whoever works on it.
-    pub(super) request: Arc<LetGo>,
+    pub(super) request: Arc<CancelTimer>,
     /// Set when it has its place.
     pub(super) placed: Arc<AtomicBool>,
     pub(super) clock: Clock,

@@ -4,14 +4,14 @@ use omni_engine::SeqState;
 
 /// Of one sequence.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Place {
+pub(super) struct Residency {
     /// Steps of the engine before it came.
     born: u64,
     /// It lost its place, and what that held is not computed again yet.
     recomputed: bool,
 }
 
-impl Place {
+impl Residency {
     /// Of a sequence that comes after so many steps of its engine.
     pub(super) fn new(steps: u64) -> Self {
         Self {
@@ -44,18 +44,18 @@ mod tests {
 
     #[test]
     fn a_place_is_missed_from_the_first_step_without_it_to_the_next_output() {
-        let mut place = Place::new(7);
-        assert!(!place.is_missed(Some(SeqState::Waiting), 7));
-        assert!(place.is_missed(Some(SeqState::Waiting), 8));
-        assert!(!place.is_missed(Some(SeqState::Running), 9));
-        place.worked();
-        place.lost();
-        assert!(place.is_missed(Some(SeqState::Preempted), 20));
+        let mut residency = Residency::new(7);
+        assert!(!residency.is_missed(Some(SeqState::Waiting), 7));
+        assert!(residency.is_missed(Some(SeqState::Waiting), 8));
+        assert!(!residency.is_missed(Some(SeqState::Running), 9));
+        residency.worked();
+        residency.lost();
+        assert!(residency.is_missed(Some(SeqState::Preempted), 20));
         assert!(
-            place.is_missed(Some(SeqState::Running), 21),
+            residency.is_missed(Some(SeqState::Running), 21),
             "it is computed again"
         );
-        place.worked();
-        assert!(!place.is_missed(Some(SeqState::Running), 22));
+        residency.worked();
+        assert!(!residency.is_missed(Some(SeqState::Running), 22));
     }
 }

@@ -7,25 +7,25 @@ use omni_engine::{
 };
 
 use super::backend::BackendError;
+use super::events::{EndReason, EngineEvent, KvPosition, Refusal, SeqTimeline, StepFigures, cache};
 use super::flow::End;
-use super::news::{Course, EndReason, EngineNews, KvPosition, Refusal, StepFigures, cache};
-use super::place::Place;
+use super::notifier::CancelFlag;
 use super::progress::StageProgress;
 use super::replica::{ReplicaId, ReplicaStats};
-use super::seat::Seat;
+use super::residency::Residency;
 use super::sides::{finished, lost, refusal};
-use super::wake::CancelFlag;
+use super::status::ReplicaStatus;
 use crate::clock::Clock;
 
 /// The sequence that warms the engine up: none that callers have.
 const WARM_UP: SeqId = SeqId(u64::MAX);
 
 /// What is kept of a sequence in every such stage.
-pub(super) struct Part {
+pub(super) struct SeqContext {
     pub(super) progress: StageProgress,
     cancel: CancelFlag,
-    place: Place,
-    course: Course,
+    residency: Residency,
+    timeline: SeqTimeline,
 }
 
 /// A sequence in the engine, with its edges. Dropping it closes them.
@@ -33,7 +33,7 @@ pub(super) trait Sequence {
     /// What is passed on of it.
     type Output;
 
-    fn part(&mut self) -> &mut Part;
+    fn context(&mut self) -> &mut SeqContext;
 
     /// It is worked on for the first time, or again, in a step from `step` on.
     fn scheduled(&mut self, _step: Stamp) {}
@@ -55,11 +55,11 @@ pub(super) trait Sequence {
 }
 
 /// An engine and its sequences.
-pub(super) struct Desk<M: ArModel, S> {
+pub(super) struct ArDriver<M: ArModel, S> {
     stage: &'static str,
     config: ArConfig,
     clock: Clock,
-    seat: Seat,
+    status: ReplicaStatus,
     engine: Option<ArEngine<M>>,
     /// Pieces of the model's preparation that were done; `None` if it is over.
     prepared: Option<u32>,
@@ -69,39 +69,39 @@ pub(super) struct Desk<M: ArModel, S> {
     counted: Stamp,
     live: HashMap<SeqId, S>,
     /// Those given up of which the engine has not told the end yet.
-    leaving: HashMap<SeqId, Course>,
+    leaving: HashMap<SeqId, SeqTimeline>,
 }
 
 /// What a look at the sequences between two steps may use.
 pub(super) struct Turn<'a, M: ArModel> {
     pub(super) engine: &'a mut ArEngine<M>,
-    pub(super) seat: &'a Seat,
+    pub(super) status: &'a ReplicaStatus,
     steps: u64,
 }
 
 impl<M: ArModel> Turn<'_, M> {
     /// Whether the sequence has no place in the engine, with too many others.
-    pub(super) fn is_placeless(&self, seq: SeqId, part: &Part) -> bool {
-        part.place.is_missed(self.engine.state(seq), self.steps)
+    pub(super) fn is_placeless(&self, seq: SeqId, context: &SeqContext) -> bool {
+        context.residency.is_missed(self.engine.state(seq), self.steps)
     }
 }
 
-impl<M, S> Desk<M, S>
+impl<M, S> ArDriver<M, S>
 where
     S: Sequence,
     M: ArModel<Output: Into<S::Output>>,
 {
     /// Whose it is.
     pub(super) fn replica(&self) -> ReplicaId {
-        self.seat.id()
+        self.status.id()
     }
 
-    pub(super) fn new(stage: &'static str, config: ArConfig, seat: Seat, clock: Clock) -> Self {
+    pub(super) fn new(stage: &'static str, config: ArConfig, status: ReplicaStatus, clock: Clock) -> Self {
         Self {
             stage,
             config,
             clock,
-            seat,
+            status,
             engine: None,
             prepared: None,
             steps: 0,
@@ -112,7 +112,7 @@ where
     }
 
     pub(super) fn load(&mut self, model: M, position: Option<KvPosition>) {
-        self.seat.tell(&cache(&model, &self.config, position));
+        self.status.tell(&cache(&model, &self.config, position));
         self.engine = Some(ArEngine::new(model, self.config));
         self.prepared = Some(0);
     }
@@ -173,24 +173,24 @@ where
         options: AddOptions,
         cancel: CancelFlag,
         progress: StageProgress,
-    ) -> Result<Part, End> {
+    ) -> Result<SeqContext, End> {
         let Some(engine) = &mut self.engine else {
             return Err(lost(self.stage));
         };
         let now = self.clock.now();
-        let course = Course::new(seq, &progress, Some(options.max_outputs), now);
+        let timeline = SeqTimeline::new(seq, &progress, Some(options.max_outputs), now);
         if let Err(error) = engine.add(seq, request, options, now) {
             if let Some(refusal) = Refusal::of(&error) {
-                self.seat.tell(&EngineNews::Refused(refusal));
+                self.status.tell(&EngineEvent::Refused(refusal));
             }
             return Err(refusal(self.stage, &error));
         }
-        self.seat.took(seq, course);
-        Ok(Part {
+        self.status.took(seq, timeline);
+        Ok(SeqContext {
             progress,
             cancel,
-            place: Place::new(self.steps),
-            course,
+            residency: Residency::new(self.steps),
+            timeline,
         })
     }
 
@@ -205,13 +205,13 @@ where
         let leaving = &mut self.leaving;
         let mut turn = Turn {
             engine,
-            seat: &self.seat,
+            status: &self.status,
             steps: self.steps,
         };
         self.live.retain(|&seq, sequence| {
-            let keep = !sequence.part().cancel.is_set() && look(seq, sequence, &mut turn);
+            let keep = !sequence.context().cancel.is_set() && look(seq, sequence, &mut turn);
             if !keep && turn.engine.abort(seq) {
-                leaving.insert(seq, sequence.part().course);
+                leaving.insert(seq, sequence.context().timeline);
             }
             keep
         });
@@ -238,35 +238,35 @@ where
         self.steps += u64::from(ahead);
         let report = engine.end_step(|| clock.now());
         // Others have been told that it is lost.
-        if self.seat.is_given_up() {
+        if self.status.is_given_up() {
             return;
         }
         let (stats, from) = (report.stats, report.began);
-        self.seat.tell(&EngineNews::Step(StepFigures::ar(&report)));
+        self.status.tell(&EngineEvent::Step(StepFigures::ar(&report)));
         self.deliver(report);
         // A step begun ahead begins while what the one before it gave is passed on.
         let now = self.clock.now();
         let busy = now.since(from.max(self.counted));
         self.counted = now;
-        self.seat.count(|now| now.ar_step(&stats, busy));
+        self.status.count(|now| now.ar_step(&stats, busy));
     }
 
     pub(super) fn settle(&self) {
         // Only what was aborted since the last step makes a difference, and only the end of all of it can be told here.
         if self.live.is_empty() {
-            self.seat.count(ReplicaStats::idle);
-            self.seat.tell(&EngineNews::Idle);
+            self.status.count(ReplicaStats::idle);
+            self.status.tell(&EngineEvent::Idle);
         }
     }
 
     pub(super) fn end_all(&mut self, end: &End) {
         let now = self.clock.now();
-        for (seq, course) in self.leaving.drain() {
-            self.seat.done(seq, course.end(EndReason::Abort, None, now));
+        for (seq, timeline) in self.leaving.drain() {
+            self.status.done(seq, timeline.end(EndReason::Abort, None, now));
         }
         for (seq, mut sequence) in self.live.drain() {
-            let course = sequence.part().course;
-            self.seat.done(seq, course.end(EndReason::Error, None, now));
+            let timeline = sequence.context().timeline;
+            self.status.done(seq, timeline.end(EndReason::Error, None, now));
             sequence.end(end.clone());
         }
         drop(self.engine.take());
@@ -285,7 +285,7 @@ where
                 }
                 ArEvent::Preempted { seq, .. } => {
                     if let Some(sequence) = self.live.get_mut(&seq) {
-                        sequence.part().place.lost();
+                        sequence.context().residency.lost();
                     }
                 }
                 ArEvent::Queued { .. } => {}
@@ -298,10 +298,10 @@ where
             return;
         };
         let from = sequence.began(from);
-        let part = sequence.part();
-        self.seat.tell(&part.course.output(until));
-        part.progress.step(from, until, 1);
-        part.place.worked();
+        let context = sequence.context();
+        self.status.tell(&context.timeline.output(until));
+        context.progress.step(from, until, 1);
+        context.residency.worked();
         if sequence.put(output) {
             engine.set_paused(seq, true);
         }
@@ -309,14 +309,14 @@ where
 
     fn finished(&mut self, seq: SeqId, reason: FinishReason, record: SeqRecord) {
         let mut sequence = self.live.remove(&seq);
-        let course = match &mut sequence {
-            Some(sequence) => Some(sequence.part().course),
+        let timeline = match &mut sequence {
+            Some(sequence) => Some(sequence.context().timeline),
             None => self.leaving.remove(&seq),
         };
-        if let Some(course) = course {
+        if let Some(timeline) = timeline {
             let now = self.clock.now();
-            let end = course.end(EndReason::from(&reason), Some(record), now);
-            self.seat.done(seq, end);
+            let end = timeline.end(EndReason::from(&reason), Some(record), now);
+            self.status.done(seq, end);
         }
         if let Some(sequence) = sequence {
             sequence.end(finished(self.stage, reason));

@@ -12,25 +12,25 @@ use omni_engine::Stamp;
 use crate::clock::Clock;
 
 /// Who is told how long it took. Called on whatever thread lets go last: must not block.
-pub type TellLetGo = Arc<dyn Fn(Duration) + Send + Sync>;
+pub type OnReleased = Arc<dyn Fn(Duration) + Send + Sync>;
 
 /// See the module's text.
-pub struct LetGo {
+pub struct CancelTimer {
     clock: Clock,
-    tell: TellLetGo,
+    tell: OnReleased,
     given_up: Mutex<Option<Stamp>>,
 }
 
-impl fmt::Debug for LetGo {
+impl fmt::Debug for CancelTimer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("LetGo").finish_non_exhaustive()
+        f.debug_struct("CancelTimer").finish_non_exhaustive()
     }
 }
 
-impl LetGo {
+impl CancelTimer {
     /// Of one request.
     #[must_use]
-    pub fn new(clock: Clock, tell: TellLetGo) -> Self {
+    pub fn new(clock: Clock, tell: OnReleased) -> Self {
         Self {
             clock,
             tell,
@@ -48,7 +48,7 @@ impl LetGo {
     }
 }
 
-impl Drop for LetGo {
+impl Drop for CancelTimer {
     fn drop(&mut self) {
         let given_up = *self.given_up.get_mut().unwrap_or_else(PoisonError::into_inner);
         if let Some(since) = given_up {
@@ -64,11 +64,11 @@ mod tests {
     use super::super::progress::StageProgress;
     use super::*;
 
-    fn watched() -> (Arc<LetGo>, Arc<AtomicUsize>) {
+    fn watched() -> (Arc<CancelTimer>, Arc<AtomicUsize>) {
         let told = Arc::new(AtomicUsize::new(0));
         let count = Arc::clone(&told);
-        let tell: TellLetGo = Arc::new(move |_| _ = count.fetch_add(1, Ordering::SeqCst));
-        (Arc::new(LetGo::new(Clock::start(), tell)), told)
+        let tell: OnReleased = Arc::new(move |_| _ = count.fetch_add(1, Ordering::SeqCst));
+        (Arc::new(CancelTimer::new(Clock::start(), tell)), told)
     }
 
     #[test]

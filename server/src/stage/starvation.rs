@@ -6,13 +6,13 @@ use omni_engine::Stamp;
 
 use super::flow::End;
 
-/// Begins when there is nothing left to work on, ends with the next item.
+/// Runs from the moment there is nothing left to work on to the next item.
 #[derive(Debug, Clone, Copy, Default)]
-pub(super) struct Drought {
+pub(super) struct StarvationTimer {
     since: Option<Stamp>,
 }
 
-impl Drought {
+impl StarvationTimer {
     /// Whether there is nothing to work on although upstream should have delivered. Returns whether that begins now.
     pub(super) fn observe(&mut self, dry: bool, now: Stamp) -> bool {
         let begins = dry && self.since.is_none();
@@ -39,16 +39,16 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_drought_lasts_from_its_beginning_to_the_next_item() {
+    fn starvation_lasts_from_its_beginning_to_the_next_item() {
         let at = |s| Stamp(Duration::from_secs(s));
         let patience = Duration::from_secs(10);
-        let mut drought = Drought::default();
-        assert_eq!(drought.over_at(patience), None);
-        assert!(drought.observe(true, at(1)));
-        assert!(!drought.observe(true, at(5)));
-        assert_eq!(drought.over_at(patience), Some(at(11)));
-        assert!(!drought.observe(false, at(6)));
-        assert!(drought.observe(true, at(7)));
-        assert_eq!(drought.over_at(patience), Some(at(17)));
+        let mut timer = StarvationTimer::default();
+        assert_eq!(timer.over_at(patience), None);
+        assert!(timer.observe(true, at(1)));
+        assert!(!timer.observe(true, at(5)));
+        assert_eq!(timer.over_at(patience), Some(at(11)));
+        assert!(!timer.observe(false, at(6)));
+        assert!(timer.observe(true, at(7)));
+        assert_eq!(timer.over_at(patience), Some(at(17)));
     }
 }

@@ -1,7 +1,6 @@
-//! One thread's time at a replica: from its start until it ends, or until it is given up because a step does not return.
+//! A generation of a replica's worker thread: from its start until it ends, or until it is revoked because a step exceeds its timeout.
 //!
-//! A thread cannot be killed. One that is given up is left behind: nothing that it still writes counts, and it ends when its
-//! step returns. Whoever waits for what it was working on is told by [`Term::lost`].
+//! A thread cannot be killed. A revoked one is left behind: what it still writes is ignored, and it ends when its step returns. Whoever waits for what it was working on is told by [`WorkerGeneration::lost`].
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -12,7 +11,7 @@ use omni_engine::{SeqId, Stamp};
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
-use super::news::Course;
+use super::events::SeqTimeline;
 
 const NO_TURN: u64 = u64::MAX;
 /// Set in the time at which a turn began that builds the model. Nanoseconds of a process's life never reach it.
@@ -60,24 +59,24 @@ impl TurnTimeouts {
 
 /// See the module's text. Copies are the same one.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Term(Arc<Inner>);
+pub(super) struct WorkerGeneration(Arc<Inner>);
 
 #[derive(Debug)]
 struct Inner {
     /// When the turn in progress began, in nanoseconds, and [`BUILDS`]; [`NO_TURN`] between turns.
     turn: AtomicU64,
-    over: AtomicBool,
+    revoked: AtomicBool,
     lost: CancellationToken,
     ended: AtomicBool,
     /// What it works on.
-    open: Mutex<BTreeMap<SeqId, Course>>,
+    open: Mutex<BTreeMap<SeqId, SeqTimeline>>,
 }
 
 impl Default for Inner {
     fn default() -> Self {
         Self {
             turn: AtomicU64::new(NO_TURN),
-            over: AtomicBool::new(false),
+            revoked: AtomicBool::new(false),
             lost: CancellationToken::new(),
             ended: AtomicBool::new(false),
             open: Mutex::default(),
@@ -85,7 +84,7 @@ impl Default for Inner {
     }
 }
 
-impl Term {
+impl WorkerGeneration {
     /// A turn of the thread begins at `now`.
     pub(super) fn begin_turn(&self, work: Work, now: Stamp) {
         let nanos = u64::try_from(now.0.as_nanos()).map_or(BUILDS - 1, |nanos| nanos.min(BUILDS - 1));
@@ -93,7 +92,7 @@ impl Term {
         self.0.turn.store(nanos | flag, Ordering::SeqCst);
     }
 
-    /// It is over.
+    /// The turn has ended.
     pub(super) fn end_turn(&self) {
         self.0.turn.store(NO_TURN, Ordering::SeqCst);
     }
@@ -107,32 +106,32 @@ impl Term {
         }
     }
 
-    /// Whether it was given up.
-    pub(super) fn is_over(&self) -> bool {
-        self.0.over.load(Ordering::SeqCst)
+    /// Whether it was revoked.
+    pub(super) fn is_revoked(&self) -> bool {
+        self.0.revoked.load(Ordering::SeqCst)
     }
 
-    /// It is given up. Returns what it was working on, of which it tells no more.
-    pub(super) fn give_up(&self) -> BTreeMap<SeqId, Course> {
-        self.0.over.store(true, Ordering::SeqCst);
+    /// Revokes it. Returns the sequences that it was working on, whose ends it does not report any more.
+    pub(super) fn give_up(&self) -> BTreeMap<SeqId, SeqTimeline> {
+        self.0.revoked.store(true, Ordering::SeqCst);
         std::mem::take(&mut *self.open())
     }
 
-    /// Tells everybody who waits for it. Called when whoever is told can see what became of the replica.
-    pub(super) fn tell_lost(&self) {
+    /// Cancels [`lost`](Self::lost). Called when the replica's status shows the loss.
+    pub(super) fn announce_loss(&self) {
         self.0.lost.cancel();
     }
 
-    /// Cancelled when it was given up.
+    /// Cancelled when it was revoked.
     pub(super) fn lost(&self) -> &CancellationToken {
         &self.0.lost
     }
 
     /// It works on a sequence.
-    pub(super) fn took(&self, seq: SeqId, course: Course) {
+    pub(super) fn took(&self, seq: SeqId, timeline: SeqTimeline) {
         let mut open = self.open();
-        if !self.is_over() {
-            open.insert(seq, course);
+        if !self.is_revoked() {
+            open.insert(seq, timeline);
         }
     }
 
@@ -151,44 +150,43 @@ impl Term {
         self.0.ended.load(Ordering::SeqCst)
     }
 
-    fn open(&self) -> MutexGuard<'_, BTreeMap<SeqId, Course>> {
+    fn open(&self) -> MutexGuard<'_, BTreeMap<SeqId, SeqTimeline>> {
         self.0.open.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// Wakes whoever looks after threads in steps, when a turn begins and nobody looks. Copies are the same one.
+/// Wakes the watchdog of a pool when a step begins while it sleeps. Copies are the same one.
 ///
-/// It costs a thread one reading of a flag per turn; the one who looks sleeps while there is no turn, and wakes once per time
-/// limit while there are some.
+/// A step costs one load of a flag. The watchdog sleeps while no step is in progress, and otherwise wakes once per timeout.
 #[derive(Debug, Clone, Default)]
-pub(super) struct StepBell(Arc<Bell>);
+pub(super) struct WatchdogNotifier(Arc<WatchdogState>);
 
 #[derive(Debug, Default)]
-struct Bell {
+struct WatchdogState {
     awake: AtomicBool,
     rung: Notify,
 }
 
-impl StepBell {
+impl WatchdogNotifier {
     /// A turn has begun.
-    pub(super) fn ring(&self) {
+    pub(super) fn notify(&self) {
         if !self.0.awake.load(Ordering::SeqCst) && !self.0.awake.swap(true, Ordering::SeqCst) {
             self.0.rung.notify_one();
         }
     }
 
-    /// Whoever looks may sleep, if it finds no turn in progress now: the next one rings.
+    /// The watchdog may sleep if it finds no turn in progress now: the next one notifies it.
     pub(super) fn rest(&self) {
         self.0.awake.store(false, Ordering::SeqCst);
     }
 
-    /// It looks again by itself: nobody need ring.
+    /// The watchdog wakes by itself: no notification is needed.
     pub(super) fn stay(&self) {
         self.0.awake.store(true, Ordering::SeqCst);
     }
 
-    /// Waits for a ring.
-    pub(super) async fn rung(&self) {
+    /// Waits for a notification.
+    pub(super) async fn notified(&self) {
         self.0.rung.notified().await;
     }
 }

@@ -9,14 +9,14 @@ use omni_proto::stage::v1::{Cancel, Done};
 use tokio::sync::oneshot;
 
 use super::give_up;
-use crate::connector::lane::{Forwarded, Receiving, Sending};
 use crate::connector::link::{Link, LinkError};
 use crate::connector::remote::RemoteJob;
+use crate::connector::stream::{Forwarded, Receiving, Sending};
 use crate::connector::wire::{WireError, end_message, progress_message};
 use crate::stage::{CancelFlag, End, StageProgress, StageSnapshot};
 
 /// One sequence.
-pub(super) struct Lane<J: RemoteJob> {
+pub(super) struct StreamState<J: RemoteJob> {
     pub(super) sending: Sending<J::Out>,
     pub(super) receiving: Receiving<J::In>,
     pub(super) cancel: CancelFlag,
@@ -26,7 +26,7 @@ pub(super) struct Lane<J: RemoteJob> {
     pub(super) finished: Option<oneshot::Receiver<()>>,
 }
 
-/// What came of [`Lane::tend`].
+/// What came of [`StreamState::tend`].
 pub(super) enum Tended {
     /// All that can be sent is in line.
     All,
@@ -38,7 +38,7 @@ pub(super) enum Tended {
     Failed,
 }
 
-impl<J: RemoteJob> Lane<J> {
+impl<J: RemoteJob> StreamState<J> {
     /// Looks at both directions.
     pub(super) fn tend(
         &mut self,

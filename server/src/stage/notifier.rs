@@ -1,4 +1,4 @@
-//! A bell for a sleeping worker, and the flag that tells it to drop a sequence.
+//! Waking a worker that sleeps, and the flag that cancels a sequence.
 
 use std::io::{self, Read as _, Write as _};
 use std::os::fd::{AsFd, BorrowedFd};
@@ -8,24 +8,24 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::task::Waker;
 use std::time::Duration;
 
-/// Rings a worker awake. A ring before the worker sleeps is not lost; many rings are one.
+/// Wakes a worker. A notification before the worker sleeps is not lost; several are one.
 #[derive(Debug, Clone, Default)]
-pub struct Wake(Arc<Bell>);
+pub struct Notifier(Arc<NotifierState>);
 
 #[derive(Debug, Default)]
-struct Bell {
+struct NotifierState {
     rung: Mutex<bool>,
     changed: Condvar,
-    /// Written to with every ring, for a worker that waits for sockets too.
+    /// Written to with every notification, for a worker that waits for sockets too.
     line: OnceLock<UnixStream>,
 }
 
-impl Bell {
+impl NotifierState {
     fn rung(&self) -> MutexGuard<'_, bool> {
         self.rung.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn ring(&self) {
+    fn notify(&self) {
         let mut rung = self.rung();
         if !*rung {
             *rung = true;
@@ -36,79 +36,79 @@ impl Bell {
 
     fn write(&self) {
         if let Some(mut line) = self.line.get() {
-            // One that is full says what it should already; and if its other end is gone nobody sleeps there.
+            // A full socket is readable already, and without its other end no worker sleeps there.
             let _ = line.write(&[1]);
         }
     }
 }
 
-/// Whoever has something for a worker to await can have its bell rung when it is there.
-impl std::task::Wake for Bell {
+/// A worker can be the task that a future wakes.
+impl std::task::Wake for NotifierState {
     fn wake(self: Arc<Self>) {
-        self.ring();
+        self.notify();
     }
 
     fn wake_by_ref(self: &Arc<Self>) {
-        self.ring();
+        self.notify();
     }
 }
 
-/// What a worker watches that waits for sockets and for its bell at once: readable when the bell was rung.
+/// Readable when the worker was notified: for a worker that waits for sockets and notifications at once.
 #[derive(Debug)]
-pub(crate) struct WakeLine {
+pub(crate) struct NotifierFd {
     line: UnixStream,
-    bell: Arc<Bell>,
+    notifier: Arc<NotifierState>,
 }
 
-impl WakeLine {
-    /// Hears the bell: it can be rung again. What was done before a ring that this hears can be seen afterwards.
-    pub(crate) fn hear(&self) {
-        let mut rung = self.bell.rung();
-        // Nothing there is an error of no interest.
+impl NotifierFd {
+    /// Takes the notification, so that the next one shows. What was done before it can be seen afterwards.
+    pub(crate) fn drain(&self) {
+        let mut rung = self.notifier.rung();
+        // An empty socket is no error here.
         let _ = (&self.line).read(&mut [0; 8]);
         *rung = false;
     }
 }
 
-impl AsFd for WakeLine {
+impl AsFd for NotifierFd {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.line.as_fd()
     }
 }
 
-impl Wake {
-    /// A line to it, for a worker that waits for sockets too. There is one at most.
+impl Notifier {
+    /// A descriptor that shows its notifications, for a worker that waits for sockets too. There is one at most.
     ///
     /// # Errors
     /// If there is one, or the system gives no socket.
-    pub(crate) fn line(&self) -> io::Result<WakeLine> {
+    pub(crate) fn line(&self) -> io::Result<NotifierFd> {
         let (line, end) = UnixStream::pair()?;
         for socket in [&line, &end] {
             socket.set_nonblocking(true)?;
         }
-        let taken = |_| io::Error::other("the bell has a line already");
+        let taken = |_| io::Error::other("the notifier has a descriptor already");
         self.0.line.set(line).map_err(taken)?;
-        // Whoever rang before is heard.
+        // A notification from before shows, too.
         if *self.0.rung() {
             self.0.write();
         }
-        Ok(WakeLine {
+        Ok(NotifierFd {
             line: end,
-            bell: Arc::clone(&self.0),
+            notifier: Arc::clone(&self.0),
         })
     }
 
     /// Wakes the worker, now or when it next goes to sleep.
-    pub fn ring(&self) {
-        self.0.ring();
+    pub fn notify(&self) {
+        self.0.notify();
     }
 
-    /// Rings for a future.
+    /// Wakes it for a future.
     pub(crate) fn waker(&self) -> Waker {
         Waker::from(Arc::clone(&self.0))
     }
 
-    /// Sleeps until a ring, or for `timeout`.
+    /// Sleeps until it is notified, or for `timeout`.
     pub(crate) fn sleep(&self, timeout: Option<Duration>) {
         let rung = self.0.rung();
         let mut rung = match timeout {
@@ -131,7 +131,7 @@ impl Wake {
 pub struct CancelFlag(Arc<AtomicBool>);
 
 impl CancelFlag {
-    /// Asks for the sequence to be dropped. Ring the stages afterwards: one that sleeps does not look.
+    /// Asks for the sequence to be dropped. Notify the stages afterwards: one that sleeps does not look.
     pub fn set(&self) {
         self.0.store(true, Ordering::Release);
     }
@@ -149,24 +149,24 @@ mod tests {
 
     #[test]
     fn a_ring_before_the_sleep_is_not_lost() {
-        let wake = Wake::default();
-        wake.ring();
-        wake.ring();
+        let wake = Notifier::default();
+        wake.notify();
+        wake.notify();
         wake.sleep(None);
     }
 
     #[test]
     fn a_ring_from_another_thread_ends_the_sleep() {
-        let wake = Wake::default();
+        let wake = Notifier::default();
         let ringer = wake.clone();
-        let thread = std::thread::spawn(move || ringer.ring());
+        let thread = std::thread::spawn(move || ringer.notify());
         wake.sleep(None);
         thread.join().unwrap();
     }
 
     #[test]
     fn a_line_says_that_the_bell_was_rung_until_that_was_heard() {
-        let wake = Wake::default();
+        let wake = Notifier::default();
         let line = wake.line().unwrap();
         let readable = || {
             let mut line = [rustix::event::PollFd::new(&line, rustix::event::PollFlags::IN)];
@@ -177,17 +177,17 @@ mod tests {
             rustix::event::poll(&mut line, Some(&now)).unwrap() == 1
         };
         assert!(!readable());
-        wake.ring();
+        wake.notify();
         wake.waker().wake();
         assert!(readable());
-        line.hear();
+        line.drain();
         assert!(!readable());
-        wake.ring();
+        wake.notify();
         assert!(readable());
     }
 
     #[test]
     fn a_timeout_ends_the_sleep() {
-        Wake::default().sleep(Some(Duration::from_millis(1)));
+        Notifier::default().sleep(Some(Duration::from_millis(1)));
     }
 }

@@ -1,6 +1,6 @@
-//! What an engine tells of its work while it works.
+//! Events of an engine.
 //!
-//! In: what the thread of a replica sees of its engine. Out: [`EngineNews`] for whoever observes the replica: plain values, which
+//! In: what the thread of a replica sees of its engine. Out: [`EngineEvent`] for whoever observes the replica: plain values, which
 //! could as well come from another process. Kept here is only, per sequence, when it arrived and when it last gave something.
 
 use std::sync::Arc;
@@ -16,7 +16,7 @@ use super::replica::ReplicaId;
 
 /// Something that an engine did.
 #[derive(Debug, Clone, PartialEq)]
-pub enum EngineNews {
+pub enum EngineEvent {
     /// Its model is built.
     Loaded {
         /// How long that took.
@@ -188,8 +188,8 @@ pub struct SeqTaken {
 
 impl SeqTaken {
     /// It is over at `now`, for a reason that its engine cannot tell any more.
-    pub(crate) fn lost(&self, reason: EndReason, now: Stamp) -> EngineNews {
-        EngineNews::Finished(SeqEnd {
+    pub(crate) fn lost(&self, reason: EndReason, now: Stamp) -> EngineEvent {
+        EngineEvent::Finished(SeqEnd {
             seq: self.seq,
             reason,
             latency: now.since(self.arrived),
@@ -263,7 +263,7 @@ impl Refusal {
 /// Takes what the engine of one replica tells. Called on the replica's thread: must not block.
 pub trait EngineSink: Send + Sync {
     /// Something happened.
-    fn news(&self, news: &EngineNews);
+    fn on_event(&self, event: &EngineEvent);
 }
 
 /// Takes nothing.
@@ -271,20 +271,20 @@ pub trait EngineSink: Send + Sync {
 pub struct IgnoreEngines;
 
 impl EngineSink for IgnoreEngines {
-    fn news(&self, _news: &EngineNews) {}
+    fn on_event(&self, _event: &EngineEvent) {}
 }
 
 /// Gives each replica of a stage somebody who listens.
 pub type Listen = Arc<dyn Fn(&'static str, ReplicaId) -> Arc<dyn EngineSink> + Send + Sync>;
 
-/// A sequence's course through one engine.
+/// When a sequence arrived at an engine, and when it last gave an output.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Course {
+pub(super) struct SeqTimeline {
     taken: SeqTaken,
     last_output: Option<Stamp>,
 }
 
-impl Course {
+impl SeqTimeline {
     /// Of a sequence that is taken at `now`. Where nobody has said when it arrived, that is now.
     pub(super) fn new(seq: SeqId, progress: &StageProgress, max_outputs: Option<u32>, now: Stamp) -> Self {
         Self {
@@ -298,17 +298,17 @@ impl Course {
     }
 
     /// It was taken.
-    pub(super) fn begin(&self) -> EngineNews {
-        EngineNews::Taken(self.taken)
+    pub(super) fn begin(&self) -> EngineEvent {
+        EngineEvent::Taken(self.taken)
     }
 
     /// It gave an output.
-    pub(super) fn output(&mut self, at: Stamp) -> EngineNews {
+    pub(super) fn output(&mut self, at: Stamp) -> EngineEvent {
         match self.last_output.replace(at) {
-            None => EngineNews::FirstOutput {
+            None => EngineEvent::FirstOutput {
                 after: at.since(self.taken.arrived),
             },
-            Some(before) => EngineNews::NextOutput {
+            Some(before) => EngineEvent::NextOutput {
                 gap: at.since(before),
             },
         }
@@ -327,9 +327,9 @@ impl Course {
 }
 
 /// The cache of `model` in an engine with that configuration.
-pub(super) fn cache<M: ArModel>(model: &M, config: &ArConfig, position: Option<KvPosition>) -> EngineNews {
+pub(super) fn cache<M: ArModel>(model: &M, config: &ArConfig, position: Option<KvPosition>) -> EngineEvent {
     let spec = model.kv_spec();
-    EngineNews::Cache(CacheFigures {
+    EngineEvent::Cache(CacheFigures {
         block_size: spec.block_size,
         blocks: spec.num_blocks,
         max_len: spec.max_len.min(config.max_model_len),
@@ -350,11 +350,11 @@ mod tests {
     fn latencies_begin_at_the_edge_and_gaps_at_the_output_before() {
         let progress = StageProgress::default();
         progress.arrive(at(100));
-        let mut course = Course::new(SeqId(3), &progress, Some(9), at(150));
+        let mut timeline = SeqTimeline::new(SeqId(3), &progress, Some(9), at(150));
         let after = Duration::from_millis(80);
-        assert_eq!(course.output(at(180)), EngineNews::FirstOutput { after });
+        assert_eq!(timeline.output(at(180)), EngineEvent::FirstOutput { after });
         let gap = Duration::from_millis(20);
-        assert_eq!(course.output(at(200)), EngineNews::NextOutput { gap });
+        assert_eq!(timeline.output(at(200)), EngineEvent::NextOutput { gap });
         let expected = SeqEnd {
             seq: SeqId(3),
             reason: EndReason::Abort,
@@ -362,14 +362,14 @@ mod tests {
             record: None,
             max_outputs: Some(9),
         };
-        let end = course.end(EndReason::Abort, None, at(250));
+        let end = timeline.end(EndReason::Abort, None, at(250));
         assert_eq!(end, expected);
     }
 
     #[test]
     fn a_sequence_of_which_nobody_knows_better_arrives_when_it_is_taken() {
-        let mut course = Course::new(SeqId(3), &StageProgress::default(), None, at(10));
+        let mut timeline = SeqTimeline::new(SeqId(3), &StageProgress::default(), None, at(10));
         let after = Duration::from_millis(5);
-        assert_eq!(course.output(at(15)), EngineNews::FirstOutput { after });
+        assert_eq!(timeline.output(at(15)), EngineEvent::FirstOutput { after });
     }
 }

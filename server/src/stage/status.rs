@@ -1,6 +1,6 @@
-//! The place of a replica in its pool: where its thread writes state and figures, and where pools, health and metrics read them.
+//! State and figures of a replica: its worker thread writes them, and pools, health and metrics read them.
 //!
-//! Threads follow each other at a seat when one had to be given up. What one of them writes after that counts for nothing.
+//! A worker that does not return from a step is revoked, and another thread takes its place. What a revoked worker writes is ignored.
 
 use std::fmt;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -10,27 +10,27 @@ use std::time::Duration;
 use omni_engine::{SeqId, Stamp};
 
 use super::backoff::Backoff;
-use super::news::{Course, EndReason, EngineNews, EngineSink, IgnoreEngines, SeqEnd};
+use super::events::{EndReason, EngineEvent, EngineSink, IgnoreEngines, SeqEnd, SeqTimeline};
+use super::generation::{WatchdogNotifier, Work, WorkerGeneration};
 use super::replica::{Changes, ReplicaId, ReplicaState, ReplicaStats};
-use super::term::{StepBell, Term, Work};
 use crate::config::deploy::Restart;
 
-/// The place of a replica as one of its threads has it. Copies are the same one.
+/// The status of a replica as one generation of its workers has it. Copies are the same one.
 #[derive(Clone)]
-pub struct Seat {
+pub struct ReplicaStatus {
     id: ReplicaId,
     changes: Changes,
     shared: Arc<Shared>,
     listener: Arc<dyn EngineSink>,
-    bell: Option<StepBell>,
-    term: Term,
+    notifier: Option<WatchdogNotifier>,
+    generation: WorkerGeneration,
     /// What a thread that follows another waits for first.
     delay: Option<Duration>,
 }
 
-impl fmt::Debug for Seat {
+impl fmt::Debug for ReplicaStatus {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Seat")
+        f.debug_struct("ReplicaStatus")
             .field("id", &self.id)
             .field("shared", &self.shared)
             .finish_non_exhaustive()
@@ -50,7 +50,7 @@ struct Shared {
     backoff: Mutex<Backoff>,
 }
 
-impl Seat {
+impl ReplicaStatus {
     /// Of a replica that begins to build its model. Every change of its state rings `changes`.
     #[must_use]
     pub fn new(id: ReplicaId, restart: Restart, changes: Changes) -> Self {
@@ -66,42 +66,42 @@ impl Seat {
                 backoff: Mutex::new(Backoff::new(restart)),
             }),
             listener: Arc::new(IgnoreEngines),
-            bell: None,
-            term: Term::default(),
+            notifier: None,
+            generation: WorkerGeneration::default(),
             delay: None,
         }
     }
 
     /// `listener` hears what the engine tells from now on.
     #[must_use]
-    pub fn heard_by(mut self, listener: Arc<dyn EngineSink>) -> Self {
+    pub fn observed_by(mut self, listener: Arc<dyn EngineSink>) -> Self {
         self.listener = listener;
         self
     }
 
-    /// Turns ring `bell` from now on.
-    pub(super) fn ringing(mut self, bell: StepBell) -> Self {
-        self.bell = Some(bell);
+    /// The watchdog behind `notifier` looks after its steps.
+    pub(super) fn watched_by(mut self, notifier: WatchdogNotifier) -> Self {
+        self.notifier = Some(notifier);
         self
     }
 
     /// Tells whoever listens.
-    pub(crate) fn tell(&self, news: &EngineNews) {
+    pub(crate) fn tell(&self, event: &EngineEvent) {
         if !self.is_given_up() {
-            self.listener.news(news);
+            self.listener.on_event(event);
         }
     }
 
     /// Its thread works on a sequence.
-    pub(super) fn took(&self, seq: SeqId, course: Course) {
-        self.tell(&course.begin());
-        self.term.took(seq, course);
+    pub(super) fn took(&self, seq: SeqId, timeline: SeqTimeline) {
+        self.tell(&timeline.begin());
+        self.generation.took(seq, timeline);
     }
 
     /// Its thread is done with a sequence: tells so, once for each that it [`took`](Self::took).
     pub(super) fn done(&self, seq: SeqId, end: SeqEnd) {
-        if self.term.let_go(seq) {
-            self.listener.news(&EngineNews::Finished(end));
+        if self.generation.let_go(seq) {
+            self.listener.on_event(&EngineEvent::Finished(end));
         }
     }
 
@@ -197,35 +197,35 @@ impl Seat {
     /// ended, is left behind.
     pub(super) fn give_up(&self, message: &str, now: Stamp) {
         let mut state = lock(&self.shared.state);
-        let lost = self.term.give_up();
+        let lost = self.generation.give_up();
         self.end_life(&mut state, message);
         drop(state);
         lock(&self.shared.stats).idle();
-        for course in lost.into_values() {
-            let end = course.end(EndReason::Error, None, now);
-            self.listener.news(&EngineNews::Finished(end));
+        for timeline in lost.into_values() {
+            let end = timeline.end(EndReason::Error, None, now);
+            self.listener.on_event(&EngineEvent::Finished(end));
         }
-        self.listener.news(&EngineNews::Idle);
+        self.listener.on_event(&EngineEvent::Idle);
         self.changes.announce();
-        self.term.tell_lost();
+        self.generation.announce_loss();
     }
 
     /// Whether its thread was given up.
     pub(super) fn is_given_up(&self) -> bool {
-        self.term.is_over()
+        self.generation.is_revoked()
     }
 
     /// For the thread that follows, and waits for `delay` first.
     pub(super) fn successor(&self, delay: Duration) -> Self {
         Self {
-            term: Term::default(),
+            generation: WorkerGeneration::default(),
             delay: Some(delay),
             ..self.clone()
         }
     }
 
     /// No thread follows for now, and why. Whether that is news.
-    pub(super) fn vacant(&self, message: &str) -> bool {
+    pub(super) fn unassigned(&self, message: &str) -> bool {
         let message = message.to_owned();
         let vacant = ReplicaState::Restarting { message };
         let before = std::mem::replace(&mut *lock(&self.shared.state), vacant.clone());
@@ -243,31 +243,31 @@ impl Seat {
     }
 
     /// The time of its thread.
-    pub(super) fn term(&self) -> &Term {
-        &self.term
+    pub(super) fn generation(&self) -> &WorkerGeneration {
+        &self.generation
     }
 
     /// Until dropped, its thread has not ended.
-    pub(super) fn sit(&self) -> Sitting {
-        Sitting(self.clone())
+    pub(super) fn guard(&self) -> WorkerGuard {
+        WorkerGuard(self.clone())
     }
 
     /// Its thread begins to work at `now`.
     pub(super) fn begin_turn(&self, work: Work, now: Stamp) {
-        self.term.begin_turn(work, now);
-        if let Some(bell) = &self.bell {
-            bell.ring();
+        self.generation.begin_turn(work, now);
+        if let Some(notifier) = &self.notifier {
+            notifier.notify();
         }
     }
 
     /// Its thread is back.
     pub(super) fn end_turn(&self) {
-        self.term.end_turn();
+        self.generation.end_turn();
     }
 
     /// What its thread is at work at without coming back, and since when.
     pub(crate) fn at_work(&self) -> Option<(Work, Stamp)> {
-        self.term.at_work()
+        self.generation.at_work()
     }
 
     /// The figures now.
@@ -285,12 +285,12 @@ impl Seat {
     }
 }
 
-/// A thread at its seat.
-pub(super) struct Sitting(Seat);
+/// Held by a worker thread until it ends.
+pub(super) struct WorkerGuard(ReplicaStatus);
 
-impl Drop for Sitting {
+impl Drop for WorkerGuard {
     fn drop(&mut self) {
-        self.0.term.end();
+        self.0.generation.end();
         self.0.changes.announce();
     }
 }
@@ -305,11 +305,11 @@ mod tests {
     use super::*;
 
     #[derive(Default)]
-    struct Heard(Mutex<Vec<EngineNews>>);
+    struct Heard(Mutex<Vec<EngineEvent>>);
 
     impl EngineSink for Heard {
-        fn news(&self, news: &EngineNews) {
-            lock(&self.0).push(news.clone());
+        fn on_event(&self, event: &EngineEvent) {
+            lock(&self.0).push(event.clone());
         }
     }
 
@@ -317,49 +317,49 @@ mod tests {
         Stamp(Duration::from_millis(ms))
     }
 
-    fn seat() -> (Seat, Arc<Heard>) {
+    fn status() -> (ReplicaStatus, Arc<Heard>) {
         let restart = Restart {
             first_delay: Duration::from_secs(1),
             max_delay: Duration::from_secs(9),
             healthy_after: Duration::from_secs(60),
         };
         let heard = Arc::new(Heard::default());
-        let seat = Seat::new(ReplicaId(0), restart, Changes::default());
-        (seat.heard_by(Arc::clone(&heard) as _), heard)
+        let status = ReplicaStatus::new(ReplicaId(0), restart, Changes::default());
+        (status.observed_by(Arc::clone(&heard) as _), heard)
     }
 
     #[test]
     fn what_a_thread_writes_after_it_was_given_up_counts_for_nothing() {
-        let (seat, heard) = seat();
-        seat.up(at(0));
-        seat.count(|stats| stats.running = 2);
-        let course = Course::new(SeqId(1), &StageProgress::default(), None, at(10));
-        seat.took(SeqId(1), course);
-        seat.give_up("it hangs", at(40));
-        let lost = course.end(EndReason::Error, None, at(40));
+        let (status, heard) = status();
+        status.up(at(0));
+        status.count(|stats| stats.running = 2);
+        let timeline = SeqTimeline::new(SeqId(1), &StageProgress::default(), None, at(10));
+        status.took(SeqId(1), timeline);
+        status.give_up("it hangs", at(40));
+        let lost = timeline.end(EndReason::Error, None, at(40));
         let told = [
-            course.begin(),
-            EngineNews::Finished(lost.clone()),
-            EngineNews::Idle,
+            timeline.begin(),
+            EngineEvent::Finished(lost.clone()),
+            EngineEvent::Idle,
         ];
         assert_eq!(*lock(&heard.0), told);
 
-        seat.done(SeqId(1), lost);
-        seat.tell(&EngineNews::Starved);
-        seat.count(|stats| stats.running = 7);
-        seat.set(ReplicaState::Removed);
-        seat.die("twice");
+        status.done(SeqId(1), lost);
+        status.tell(&EngineEvent::Starved);
+        status.count(|stats| stats.running = 7);
+        status.set(ReplicaState::Removed);
+        status.die("twice");
         assert_eq!(lock(&heard.0).len(), told.len());
-        assert_eq!((seat.stats().running, seat.stats().deaths), (0, 1));
+        assert_eq!((status.stats().running, status.stats().deaths), (0, 1));
         let message = "it hangs".to_owned();
-        assert_eq!(seat.last_error(), Some(message.clone()));
-        assert_eq!(seat.state(), ReplicaState::Restarting { message });
-        assert!(seat.term().lost().is_cancelled());
+        assert_eq!(status.last_error(), Some(message.clone()));
+        assert_eq!(status.state(), ReplicaState::Restarting { message });
+        assert!(status.generation().lost().is_cancelled());
     }
 
     #[test]
     fn the_thread_that_follows_waits_longer_every_time_and_counts_again() {
-        let (first, _) = seat();
+        let (first, _) = status();
         first.up(at(0));
         first.give_up("it hangs", at(1));
         let second = first.successor(first.down(at(1)));

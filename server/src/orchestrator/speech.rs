@@ -10,11 +10,12 @@ use super::pipeline::{Binding, Pipeline};
 use super::segment::SegmentSpec;
 use crate::connector::{EdgeMeter, EdgeReader, EdgeWriter, Hop, Payload, Place, metered_edge};
 use crate::stage::{
-    AudioPiece, CancelFlag, Code2WavJob, End, JobRefused, Outlet as _, StageProgress, Taken, TalkerJob, Wake,
+    AudioPiece, CancelFlag, Code2WavJob, End, JobRefused, Notifier, Outlet as _, StageProgress, Taken,
+    TalkerJob,
 };
 
 /// A sequence in the stages. Dropping it cancels it in all of them.
-pub(super) struct Flight {
+pub(super) struct SpeechAttempt {
     pub(super) seq: SeqId,
     pub(super) tokens: Option<Box<EdgeWriter<Vec<u32>>>>,
     pub(super) audio: EdgeReader<AudioPiece>,
@@ -28,12 +29,12 @@ pub(super) struct Flight {
 }
 
 /// What came of waiting.
-pub(super) enum Landed {
+pub(super) enum SpeechOutput {
     TalkerDone,
     Given(Given<AudioPiece>),
 }
 
-impl Flight {
+impl SpeechAttempt {
     /// Hands the sequence `seq` to the replicas of `binding`, beginning with `tokens`; more follow if it is `open`.
     pub(super) fn new(
         pipeline: &Pipeline,
@@ -42,12 +43,12 @@ impl Flight {
         spec: &SegmentSpec,
         open: bool,
     ) -> Result<Self, JobRefused> {
-        let (talker_bell, code2wav_bell) =
+        let (talker_notifier, code2wav_notifier) =
             (binding.talker().wake().clone(), binding.code2wav().wake().clone());
         let cancel = CancelFlag::default();
         let guard = CancelGuard {
             flag: cancel.clone(),
-            bells: vec![talker_bell.clone(), code2wav_bell.clone()],
+            notifiers: vec![talker_notifier.clone(), code2wav_notifier.clone()],
         };
         let replicas = (Some(binding.talker().id()), Some(binding.code2wav().id()));
         let [session, talker_at, code2wav_at] = [
@@ -64,15 +65,15 @@ impl Flight {
             stage: "thinker",
             replica: Some(id),
         });
-        let (bells, to_talker) = ((None, Some(talker_bell.clone())), meter(source, talker_at));
-        let (tokens_in, tokens_out) = edge(limits.token_batches, bells, to_talker);
-        let (bells, to_code2wav) = (
-            (Some(talker_bell), Some(code2wav_bell.clone())),
+        let (notifiers, to_talker) = ((None, Some(talker_notifier.clone())), meter(source, talker_at));
+        let (tokens_in, tokens_out) = edge(limits.token_batches, notifiers, to_talker);
+        let (notifiers, to_code2wav) = (
+            (Some(talker_notifier), Some(code2wav_notifier.clone())),
             meter(talker_at, code2wav_at),
         );
-        let (frames_in, frames_out) = edge(limits.frames, bells, to_code2wav);
-        let (bells, to_session) = ((Some(code2wav_bell), None), meter(code2wav_at, session));
-        let (audio_in, audio_out) = edge(pipeline.audio_capacity(), bells, to_session);
+        let (frames_in, frames_out) = edge(limits.frames, notifiers, to_code2wav);
+        let (notifiers, to_session) = ((Some(code2wav_notifier), None), meter(code2wav_at, session));
+        let (audio_in, audio_out) = edge(pipeline.audio_capacity(), notifiers, to_session);
         let (finished, talker_done) = oneshot::channel();
         let (talker, code2wav) = (StageProgress::new(replicas.0), StageProgress::new(replicas.1));
         for progress in [&talker, &code2wav] {
@@ -118,7 +119,7 @@ impl Flight {
     }
 
     /// Waits for what comes next. Dropping the future loses nothing.
-    pub(super) async fn next(&mut self) -> Landed {
+    pub(super) async fn next(&mut self) -> SpeechOutput {
         if let Some(done) = &mut self.talker_done {
             tokio::select! {
                 biased;
@@ -126,17 +127,17 @@ impl Flight {
                     self.talker_done = None;
                     // One that has died is not done; what became of its frames, the audio's end will tell.
                     if self.talker_lives() {
-                        return Landed::TalkerDone;
+                        return SpeechOutput::TalkerDone;
                     }
                 }
                 taken = self.audio.next() => return landed(taken),
-                lost = self.binding.lost(true) => return Landed::Given(Given::Unresponsive(lost)),
+                lost = self.binding.lost(true) => return SpeechOutput::Given(Given::Unresponsive(lost)),
             }
         }
         tokio::select! {
             biased;
             taken = self.audio.next() => landed(taken),
-            lost = self.binding.lost(false) => Landed::Given(Given::Unresponsive(lost)),
+            lost = self.binding.lost(false) => SpeechOutput::Given(Given::Unresponsive(lost)),
         }
     }
 }
@@ -158,12 +159,12 @@ fn text(mut edge: EdgeWriter<Vec<u32>>, tokens: &[u32], open: bool) -> Option<Bo
 
 fn edge<T: Send + Payload>(
     capacity: u32,
-    (writer, reader): (Option<Wake>, Option<Wake>),
+    (writer, reader): (Option<Notifier>, Option<Notifier>),
     meter: EdgeMeter,
 ) -> (EdgeWriter<T>, EdgeReader<T>) {
     metered_edge(capacity, writer, reader, meter)
 }
 
-fn landed(taken: Taken<AudioPiece>) -> Landed {
-    Landed::Given(given("code2wav", taken))
+fn landed(taken: Taken<AudioPiece>) -> SpeechOutput {
+    SpeechOutput::Given(given("code2wav", taken))
 }

@@ -1,0 +1,76 @@
+//! Events of a replica's engine, on their way to another process.
+//!
+//! In: events, on the replica's thread, which never waits. Out: the same in their order, for the thread of the connection, which sends
+//! them before whatever it takes from the replica later. Sequences that nobody reads pause, so that there is little to tell while
+//! nobody listens; the bound is far beyond that.
+
+use std::mem;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use super::wire::Reports;
+use crate::stage::{EngineEvent, EngineSink, Notifier};
+
+/// Most events that wait: hundreds of times what a full engine tells in a step.
+const MOST: usize = 1 << 16;
+
+/// Listens to one replica. Copies are the same one.
+#[derive(Debug, Clone)]
+pub(super) struct EventForwarder {
+    heard: Arc<Mutex<Reports>>,
+    wake: Notifier,
+}
+
+impl EventForwarder {
+    /// One that rings `wake` when there is something to take.
+    pub(super) fn new(wake: Notifier) -> Self {
+        let heard = Arc::default();
+        Self { heard, wake }
+    }
+
+    fn heard(&self) -> MutexGuard<'_, Reports> {
+        self.heard.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// What was told since it was last asked.
+    pub(super) fn take(&self) -> Reports {
+        mem::take(&mut *self.heard())
+    }
+}
+
+impl EngineSink for EventForwarder {
+    fn on_event(&self, event: &EngineEvent) {
+        // Whoever starts the process knows how long that took, all of it.
+        if matches!(event, EngineEvent::Loaded { .. }) {
+            return;
+        }
+        let mut heard = self.heard();
+        let first = heard.is_empty();
+        match heard.told.len() < MOST {
+            true => heard.told.push(event.clone()),
+            false => heard.missed += 1,
+        }
+        drop(heard);
+        if first {
+            self.wake.notify();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn events_are_taken_once_in_their_order_and_no_more_of_them_than_fit() {
+        let forwarder = EventForwarder::new(Notifier::default());
+        assert!(forwarder.take().is_empty());
+        forwarder.on_event(&EngineEvent::Starved);
+        for _ in 0..MOST + 1 {
+            forwarder.on_event(&EngineEvent::Idle);
+        }
+        let Reports { told, missed } = forwarder.take();
+        assert_eq!((told.len(), missed), (MOST, 2));
+        assert_eq!(told[..2], [EngineEvent::Starved, EngineEvent::Idle]);
+        assert!(forwarder.take().is_empty());
+    }
+}

@@ -44,7 +44,7 @@ pub use events::{
     CacheFigures, EndReason, EngineEvent, EngineSink, IgnoreEngines, KvFormat, KvPosition, Listen, Refusal,
     SeqEnd, SeqTaken, StepFigures,
 };
-pub use flow::{ChunkStamps, End, Inlet, Outlet, STAGE_NAMES, Taken};
+pub use flow::{ChunkStamps, End, Inlet, Outlet, Taken};
 pub use generation::TurnTimeouts;
 pub use handle::{JobRefused, StageHandle};
 pub(crate) use notifier::NotifierFd;

@@ -20,6 +20,9 @@ use omni_server::stage::{
 /// What is passed on as settings.
 pub const SETTINGS: &[u8] = b"as usual";
 
+/// What both sides call the stage, whichever it is.
+const STAGE: &str = "code2wav";
+
 /// Makes a replica.
 pub type Make<J> = Arc<dyn Fn(ReplicaStatus) -> (StageHandle<J>, StageBody) + Send + Sync>;
 
@@ -95,7 +98,7 @@ impl<J: RemoteJob> RemoteStage<J> {
             Ok((here, Box::new(HostThread(host)) as Box<dyn Peer>))
         });
         let changes = Changes::default();
-        let status = ReplicaStatus::new(ReplicaId(0), restart(), changes.clone()).observed_by(listener);
+        let status = ReplicaStatus::new(STAGE, ReplicaId(0), restart(), changes.clone()).observed_by(listener);
         let parts = RemoteParts {
             transport,
             settings: SETTINGS.to_vec(),
@@ -210,11 +213,11 @@ pub fn host<J: RemoteJob>(
     let mut called = called(socket, Clock::start())?;
     assert_eq!(
         (called.stage.as_str(), &called.settings[..]),
-        (J::STAGE, SETTINGS)
+        (STAGE, SETTINGS)
     );
     called.answer()?;
     let changes = Changes::default();
-    let status = ReplicaStatus::new(ReplicaId(7), restart(), changes.clone()).observed_by(called.listener());
+    let status = ReplicaStatus::new(STAGE, ReplicaId(7), restart(), changes.clone()).observed_by(called.listener());
     let (stage, body) = make(status.clone());
     let thread = std::thread::spawn(move || body.run());
     let timeouts = TurnTimeouts {

@@ -199,7 +199,7 @@ async fn an_engine_at_the_other_end_tells_what_one_here_tells() {
         healthy_after: PATIENCE,
     };
     let status =
-        ReplicaStatus::new(ReplicaId(0), restart, Changes::default()).observed_by(Arc::new(heard.clone()));
+        ReplicaStatus::new("talker", ReplicaId(0), restart, Changes::default()).observed_by(Arc::new(heard.clone()));
     let (stage, body) = talker(FakeScript::default(), status);
     let thread = std::thread::spawn(move || body.run());
     let frames = Speech::of(1, &stage, "a few words").read().await;

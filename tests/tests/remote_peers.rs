@@ -33,7 +33,7 @@ fn status(changes: Changes) -> ReplicaStatus {
         max_delay: PATIENCE,
         healthy_after: PATIENCE,
     };
-    ReplicaStatus::new(ReplicaId(0), restart, changes)
+    ReplicaStatus::new("code2wav", ReplicaId(0), restart, changes)
 }
 
 fn hello_of_version(version: u32) -> Vec<u8> {

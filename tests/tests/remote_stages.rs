@@ -36,6 +36,7 @@ fn code2wav(
             max_streams,
             ..ChunkConfig::new(Duration::from_millis(40))
         },
+        upstream: "talker",
         upstream_stall: PATIENCE,
     };
     code2wav_stage(backend(script), limits, status, Clock::start())
@@ -51,7 +52,7 @@ fn status(changes: Changes) -> ReplicaStatus {
         max_delay: PATIENCE,
         healthy_after: PATIENCE,
     };
-    ReplicaStatus::new(ReplicaId(0), restart, changes)
+    ReplicaStatus::new("code2wav", ReplicaId(0), restart, changes)
 }
 
 fn frame(spoken: char) -> CodecFrame {
@@ -381,7 +382,7 @@ async fn a_process_that_is_there_is_attached_to_and_again_after_the_connection_b
         max_delay: delay,
         healthy_after: delay,
     };
-    let status = ReplicaStatus::new(ReplicaId(0), restart, Changes::default());
+    let status = ReplicaStatus::new("code2wav", ReplicaId(0), restart, Changes::default());
     let parts = RemoteParts {
         transport: Box::new(Attach(path)),
         settings: SETTINGS.to_vec(),

@@ -31,7 +31,7 @@ fn seat_of(changes: Changes) -> ReplicaStatus {
         max_delay: Duration::ZERO,
         healthy_after: Duration::ZERO,
     };
-    ReplicaStatus::new(ReplicaId(0), restart, changes)
+    ReplicaStatus::new("code2wav", ReplicaId(0), restart, changes)
 }
 
 fn backend() -> Arc<FakeSpeech> {
@@ -102,6 +102,7 @@ async fn prepared(preparation: &Preparation) -> [(ReplicaState, ReplicaStats); 2
             max_batch: 5,
             ..ChunkConfig::new(Duration::from_millis(40))
         },
+        upstream: "talker",
         upstream_stall: STALL,
     };
     let changes = [Changes::default(), Changes::default()];
@@ -232,6 +233,7 @@ async fn a_cancelled_job_takes_no_place_in_code2wav() {
     let limits = Code2WavLimits {
         mailbox: 16,
         engine,
+        upstream: "talker",
         upstream_stall: STALL,
     };
     let (handle, body) = code2wav_stage(backend(), limits, status(), Clock::start());

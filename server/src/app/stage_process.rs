@@ -170,17 +170,17 @@ impl Loaded {
             THINKER => {
                 let limits = thinker_limits(deploy.ar(THINKER), order.max_active);
                 let make = |status| thinker_stage(model, limits, status, clock);
-                run::<ThinkerJob>(called, replica, &deploy, make)
+                run::<ThinkerJob>(called, (THINKER, replica), &deploy, make)
             }
             TALKER => {
                 let limits = talker_limits(&deploy, TALKER, order.max_active);
                 let make = |status| talker_stage(model, limits, status, clock);
-                run::<TalkerJob>(called, replica, &deploy, make)
+                run::<TalkerJob>(called, (TALKER, replica), &deploy, make)
             }
             _ => {
-                let limits = code2wav_limits(&deploy, CODE2WAV, model.info(), order.max_active);
+                let limits = code2wav_limits(&deploy, (TALKER, CODE2WAV), model.info(), order.max_active);
                 let make = |status| code2wav_stage(model, limits, status, clock);
-                run::<Code2WavJob>(called, replica, &deploy, make)
+                run::<Code2WavJob>(called, (CODE2WAV, replica), &deploy, make)
             }
         }
     }
@@ -188,16 +188,16 @@ impl Loaded {
 
 fn run<J: RemoteJob>(
     called: HostSession,
-    replica: ReplicaId,
+    (name, replica): (&'static str, ReplicaId),
     deploy: &Deploy,
     make: impl FnOnce(ReplicaStatus) -> (StageHandle<J>, StageBody),
 ) -> anyhow::Result<()> {
-    let (changes, stage) = (Changes::default(), deploy.stage(J::STAGE));
+    let (changes, stage) = (Changes::default(), deploy.stage(name));
     let timeouts = timeouts(deploy.load_timeout, stage);
-    let status = ReplicaStatus::new(replica, stage.restart, changes.clone()).observed_by(called.listener());
+    let status = ReplicaStatus::new(name, replica, stage.restart, changes.clone()).observed_by(called.listener());
     let (stage, body) = make(status.clone());
     let thread = std::thread::Builder::new()
-        .name(format!("{}-{replica}", J::STAGE))
+        .name(format!("{name}-{replica}"))
         .spawn(move || body.run())
         .context("a thread could not be started")?;
     // Of a replica that has died, the thread may never come back. It ends with the process, which does so now.

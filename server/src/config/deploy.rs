@@ -46,6 +46,13 @@ impl Resolution {
     }
 }
 
+/// The name of a stage as the graphs of the families have it.
+#[must_use]
+pub fn stage_name(name: &str) -> Option<&'static str> {
+    let stages = Of::Stages.stages().into_iter();
+    stages.map(|stage| stage.name).find(|known| *known == name)
+}
+
 /// The settings by which every stage with weights to choose keeps them as `weights`.
 pub(super) fn all_weights(weights: &str) -> Vec<String> {
     let stages = Of::Kind(StageKind::Autoregressive).stages().into_iter();

@@ -236,7 +236,7 @@ struct Work<J: RemoteJob> {
 impl<J: RemoteJob> fmt::Debug for Host<J> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Host")
-            .field("stage", &J::STAGE)
+            .field("stage", &self.work.status.stage())
             .field("sequences", &self.work.streams.len())
             .finish_non_exhaustive()
     }
@@ -408,8 +408,9 @@ impl<J: RemoteJob> Work<J> {
         let mut outcome = Ok(());
         let waker = self.wake.waker();
         let notifier = self.stage.wake();
+        let stage = self.status.stage();
         self.streams.retain(
-            |&seq, stream| match stream.tend(seq, link, &mut Context::from_waker(&waker)) {
+            |&seq, stream| match stream.tend((stage, seq), link, &mut Context::from_waker(&waker)) {
                 Ok(Tended::All) => true,
                 Ok(Tended::Part) => {
                     all = false;

@@ -142,7 +142,7 @@ struct ProxyState<J: RemoteJob> {
 impl<J: RemoteJob> fmt::Debug for Proxy<J> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Proxy")
-            .field("stage", &J::STAGE)
+            .field("stage", &self.state.figures.status.stage())
             .field("phase", &self.state.phase)
             .field("sequences", &self.state.streams.len())
             .finish_non_exhaustive()
@@ -158,7 +158,7 @@ impl<J: RemoteJob> Proxy<J> {
         clock: Clock,
     ) -> Result<Self, LinkError> {
         let mut link = Link::new(socket, clock)?;
-        let stage = J::STAGE.to_owned();
+        let stage = figures.status.stage().to_owned();
         let hello = Hello {
             version: VERSION,
             stage,
@@ -207,7 +207,7 @@ impl<J: RemoteJob> Proxy<J> {
             request: Some(order.into_request()),
         };
         if let Err(error) = self.link.say(seq, Body::Open(open)) {
-            return ends.outlet.end(failed::<J>(&error));
+            return ends.outlet.end(failed(self.state.figures.status.stage(), &error));
         }
         let stream = StreamState {
             sending: Sending::new(ends.inlet),
@@ -317,8 +317,9 @@ impl<J: RemoteJob> ProxyState<J> {
     }
 
     fn greeted(&mut self, hello: &Hello) -> Result<(), LinkError> {
-        if hello.stage != J::STAGE {
-            let (theirs, ours) = (&hello.stage, J::STAGE);
+        let ours = self.figures.status.stage();
+        if hello.stage != ours {
+            let theirs = &hello.stage;
             let what = format!("it works for the stage {theirs:?}, expected {ours:?}");
             return Err(LinkError::Protocol(what));
         }
@@ -330,7 +331,8 @@ impl<J: RemoteJob> ProxyState<J> {
     fn tend(&mut self, link: &mut Link) -> Result<bool, LinkError> {
         let mut all = true;
         let mut outcome = Ok(());
-        self.streams.retain(|&seq, stream| match stream.tend(seq, link) {
+        let stage = self.figures.status.stage();
+        self.streams.retain(|&seq, stream| match stream.tend((stage, seq), link) {
             Ok(Tended::All) => true,
             Ok(Tended::Part) => {
                 all = false;
@@ -356,7 +358,7 @@ enum Tended {
 }
 
 impl<J: RemoteJob> StreamState<J> {
-    fn tend(&mut self, seq: SeqId, link: &mut Link) -> Result<Tended, WireError> {
+    fn tend(&mut self, (stage, seq): (&'static str, SeqId), link: &mut Link) -> Result<Tended, WireError> {
         if self.cancel.is_set() {
             link.say(seq, Body::Cancel(Cancel {}))?;
             return Ok(Tended::Over);
@@ -380,7 +382,7 @@ impl<J: RemoteJob> StreamState<J> {
                 }
                 Forwarded::TooLong(error) => {
                     link.say(seq, Body::Cancel(Cancel {}))?;
-                    self.receiving.end(failed::<J>(&error));
+                    self.receiving.end(failed(stage, &error));
                     return Ok(Tended::Over);
                 }
             }
@@ -388,9 +390,9 @@ impl<J: RemoteJob> StreamState<J> {
     }
 }
 
-fn failed<J: RemoteJob>(error: &WireError) -> End {
+fn failed(stage: &'static str, error: &WireError) -> End {
     End::Failed {
-        stage: J::STAGE,
+        stage,
         message: error.to_string(),
     }
 }

@@ -12,8 +12,6 @@ use crate::stage::{
 /// A job that can be done in another process: it is split here, and an equal one is joined there, with the ends of edges that
 /// lead back.
 pub trait RemoteJob: Send + Sized + 'static {
-    /// Name of the stage.
-    const STAGE: &'static str;
     /// Whether somebody waits for the stage to be done with the job before its last output is taken.
     const REPORTS_DONE: bool;
     /// What is asked.
@@ -51,7 +49,6 @@ impl<I, O> std::fmt::Debug for EdgePair<I, O> {
 }
 
 impl RemoteJob for TalkerJob {
-    const STAGE: &'static str = "talker";
     const REPORTS_DONE: bool = true;
     type Order = (TalkerRequest, u32);
     type In = Vec<u32>;
@@ -83,7 +80,6 @@ impl RemoteJob for TalkerJob {
 }
 
 impl RemoteJob for Code2WavJob {
-    const STAGE: &'static str = "code2wav";
     const REPORTS_DONE: bool = false;
     type Order = ();
     type In = CodecFrame;
@@ -113,7 +109,6 @@ impl RemoteJob for Code2WavJob {
 }
 
 impl RemoteJob for ThinkerJob {
-    const STAGE: &'static str = "thinker";
     const REPORTS_DONE: bool = false;
     type Order = (ThinkerRequest, u32);
     type In = Nothing;

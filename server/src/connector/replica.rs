@@ -94,7 +94,6 @@ pub fn remote_stage<J: RemoteJob>(
         fault: None,
     };
     let parts = StageParts {
-        name: J::STAGE,
         mailbox: parts.mailbox,
         wake,
         stop,
@@ -198,7 +197,7 @@ impl<J: RemoteJob> Core for Remote<J> {
             None => {
                 let (_, _, ends) = job.split();
                 if !ends.cancel.is_set() {
-                    ends.outlet.end(lost::<J>());
+                    ends.outlet.end(lost(self.status.stage()));
                 }
             }
         }
@@ -236,7 +235,7 @@ impl<J: RemoteJob> Core for Remote<J> {
         proxy.end_all(end);
         drop(proxy);
         let ended = peer.end(FAREWELL);
-        tracing::info!(stage = J::STAGE, replica = %self.status.id(), ended, "the process of a replica has ended");
+        tracing::info!(stage = self.status.stage(), replica = %self.status.id(), ended, "the process of a replica has ended");
         self.status.works_in(None);
         self.status.count(ReplicaStats::idle);
     }
@@ -256,9 +255,9 @@ impl<J: RemoteJob> Core for Remote<J> {
     }
 }
 
-fn lost<J: RemoteJob>() -> End {
+fn lost(stage: &'static str) -> End {
     End::Lost {
-        stage: J::STAGE,
+        stage,
         message: "its process is being started anew".to_owned(),
     }
 }

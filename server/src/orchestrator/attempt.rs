@@ -13,7 +13,6 @@ use crate::stage::{CancelFlag, CancelTimer, End, JobRefused, Lease, Notifier, St
 pub(super) struct Attempt<J, T> {
     pub(super) seq: SeqId,
     pub(super) outputs: EdgeReader<T>,
-    stage: &'static str,
     _cancel: CancelGuard,
     /// Counts as work in flight.
     lease: Lease<J>,
@@ -52,7 +51,7 @@ impl<J, T: Send + Payload + 'static> Attempt<J, T> {
     /// Hands the job that `make` makes to the replica of `lease`, whose outputs go to the session.
     pub(super) fn new(
         pipeline: &Pipeline,
-        (stage, lease): (&'static str, Lease<J>),
+        lease: Lease<J>,
         ends: Ends<'_>,
         make: impl FnOnce(JobParts<T>) -> J,
     ) -> Result<(Self, StageProgress), JobRefused> {
@@ -62,7 +61,7 @@ impl<J, T: Send + Payload + 'static> Attempt<J, T> {
             notifiers: vec![wake.clone()],
         };
         let [from, to] =
-            [(stage, Some(lease.id())), ("session", None)].map(|(stage, replica)| Place { stage, replica });
+            [(lease.stage(), Some(lease.id())), ("session", None)].map(|(stage, replica)| Place { stage, replica });
         let meter = meter(pipeline, Hop { seq, from, to }, ends.trace);
         let (writer, outputs) = metered_edge(ends.capacity, Some(wake), None, meter);
         let progress = StageProgress::new(Some(lease.id()));
@@ -77,7 +76,6 @@ impl<J, T: Send + Payload + 'static> Attempt<J, T> {
         let attempt = Self {
             seq,
             outputs,
-            stage,
             _cancel: guard,
             lease,
         };
@@ -89,8 +87,8 @@ impl<J, T: Send + Payload + 'static> Attempt<J, T> {
         tokio::select! {
             // What was given before the replica was given up counts.
             biased;
-            taken = self.outputs.next() => given(self.stage, taken),
-            message = self.lease.lost() => Given::Unresponsive(lost(self.stage, message)),
+            taken = self.outputs.next() => given(self.lease.stage(), taken),
+            message = self.lease.lost() => Given::Unresponsive(lost(self.lease.stage(), message)),
         }
     }
 }

@@ -9,11 +9,9 @@ use omni_engine::Stamp;
 
 use super::attempt::{Attempt, Ends, Given, Retry, lost};
 use super::front::Orchestrator;
-use super::pipeline::unbound;
+use super::pipeline::bind;
 use crate::error::ServeError;
 use crate::stage::{AudioRows, CancelTimer, Clip, EncoderJob, End, JobRefused, StageSnapshot};
-
-const STAGE: &str = "encoder";
 
 impl Orchestrator {
     /// Has `clip` encoded, if it is not yet, for a request that arrived at the edge at `arrived` and is `held` by whoever works on
@@ -36,7 +34,7 @@ impl Orchestrator {
         let pipeline = self.model()?;
         let mut retry = Retry::new(pipeline, "a recording");
         loop {
-            let bound = pipeline.bound(retry.waits_since(), || unbound(STAGE, encoder.bind()));
+            let bound = pipeline.bound(retry.waits_since(), || bind(encoder));
             let lease = bound.await.map_err(ServeError::from)?;
             let ends = Ends {
                 seq: self.next_seq(),
@@ -45,7 +43,7 @@ impl Orchestrator {
                 request: held,
                 trace: None,
             };
-            let submitted = Attempt::new(pipeline, (STAGE, lease), ends, |parts| EncoderJob {
+            let submitted = Attempt::new(pipeline, lease, ends, |parts| EncoderJob {
                 seq: parts.seq,
                 clip: clip.clone(),
                 rows: parts.outputs,
@@ -62,16 +60,16 @@ impl Orchestrator {
                     Given::Unresponsive(end) => (end, true),
                 },
                 Err(full @ JobRefused::Full { .. }) => return Err(ServeError::Overloaded(full.to_string())),
-                Err(ended @ JobRefused::Ended { .. }) => (lost(STAGE, ended.to_string()), false),
+                Err(ended @ JobRefused::Ended { .. }) => (lost(encoder.stage(), ended.to_string()), false),
             };
             retry
                 .after(end, unresponsive, pipeline.clock.now())
-                .map_err(error)?;
+                .map_err(|end| error(encoder.stage(), end))?;
         }
     }
 }
 
-fn error(end: End) -> ServeError {
+fn error(stage: &'static str, end: End) -> ServeError {
     match end {
         End::Overloaded(message) => ServeError::Overloaded(message),
         End::Rejected(problem) => ServeError::InvalidField {
@@ -81,7 +79,7 @@ fn error(end: End) -> ServeError {
         End::Lost { stage, message } => ServeError::StageUnavailable { stage, message },
         End::Failed { stage, message } => ServeError::StageFailed { stage, message },
         End::Stop | End::Length | End::Repetition => ServeError::StageFailed {
-            stage: STAGE,
+            stage,
             message: "it ended without an answer".to_owned(),
         },
     }

@@ -89,9 +89,10 @@ impl Binding {
 
     /// Waits until one of its replicas hangs, of which nothing more comes; of the talker only if it `speaks` still.
     pub(super) async fn lost(&self, speaks: bool) -> End {
+        let (talker, code2wav) = (&self.0.talker, &self.0.code2wav);
         let (stage, message) = tokio::select! {
-            message = self.0.talker.lost(), if speaks => ("talker", message),
-            message = self.0.code2wav.lost() => ("code2wav", message),
+            message = talker.lost(), if speaks => (talker.stage(), message),
+            message = code2wav.lost() => (code2wav.stage(), message),
         };
         End::Lost { stage, message }
     }
@@ -201,15 +202,15 @@ impl Pipeline {
 
     /// Binds a replica of every stage.
     pub(super) fn bind(&self) -> Result<Binding, Unbound> {
-        let talker = unbound("talker", self.talker.bind())?;
-        let code2wav = unbound("code2wav", self.code2wav.bind())?;
+        let talker = bind(&self.talker)?;
+        let code2wav = bind(&self.code2wav)?;
         Ok(Binding(Arc::new(Bound { talker, code2wav })))
     }
 
     /// Whether every stage of the speech path has a replica that takes work.
     pub(super) fn check(&self) -> Result<(), Unbound> {
-        unbound("talker", self.talker.check())?;
-        unbound("code2wav", self.code2wav.check())
+        check(&self.talker)?;
+        check(&self.code2wav)
     }
 
     /// Frames of audio that may wait for their reader; at least two, so that one can be made while one is read.
@@ -220,6 +221,14 @@ impl Pipeline {
     }
 }
 
-pub(super) fn unbound<T>(stage: &'static str, result: Result<T, NoReplica>) -> Result<T, Unbound> {
-    result.map_err(|why| Unbound { stage, why })
+/// A replica of a stage.
+pub(super) fn bind<J: Send + 'static>(pool: &StagePool<J>) -> Result<Lease<J>, Unbound> {
+    let stage = pool.stage();
+    pool.bind().map_err(|why| Unbound { stage, why })
+}
+
+/// Whether a stage has a replica that takes work.
+pub(super) fn check<J: Send + 'static>(pool: &StagePool<J>) -> Result<(), Unbound> {
+    let stage = pool.stage();
+    pool.check().map_err(|why| Unbound { stage, why })
 }

@@ -11,15 +11,13 @@ use omni_engine::{SeqId, Stamp};
 use omni_telemetry::TraceContext;
 
 use super::attempt::{Attempt, Ends, Given, Retry};
-use super::pipeline::{Pipeline, Unbound, unbound};
+use super::pipeline::{Pipeline, Unbound, bind, check};
 use crate::error::ServeError;
 use crate::id::SeqIds;
 use crate::stage::{
     CancelTimer, ChatInfo, DetokenizerMaker, EncoderJob, End, Inlet as _, JobRefused, Lease, PromptBuilder,
     ReplyToken, StagePool, StageProgress, StageSnapshot, ThinkerJob, ThinkerRequest,
 };
-
-const STAGE: &str = "thinker";
 
 /// The part of a model that converses, and the stage that runs it.
 pub struct ChatPath {
@@ -52,19 +50,19 @@ impl fmt::Debug for ChatPath {
 impl ChatPath {
     /// Whether the stage has a replica that takes work.
     pub(super) fn check(&self) -> Result<(), Unbound> {
-        unbound(STAGE, self.thinker.check())
+        check(&self.thinker)
     }
 
     /// Whether whoever speaks to it is heard, if it hears at all.
     pub(super) fn check_hearing(&self) -> Result<(), Unbound> {
         match &self.encoder {
-            Some(encoder) => unbound("encoder", encoder.check()),
+            Some(encoder) => check(encoder),
             None => Ok(()),
         }
     }
 
     fn bind(&self) -> Result<Lease<ThinkerJob>, Unbound> {
-        unbound(STAGE, self.thinker.bind())
+        bind(&self.thinker)
     }
 }
 
@@ -206,7 +204,7 @@ impl Reply {
             trace: self.spec.trace.clone(),
         };
         let spec = &self.spec;
-        let submitted = Attempt::new(&self.pipeline, (STAGE, lease), ends, |parts| ThinkerJob {
+        let submitted = Attempt::new(&self.pipeline, lease, ends, |parts| ThinkerJob {
             seq: parts.seq,
             request: spec.request.clone(),
             max_tokens: spec.max_tokens,

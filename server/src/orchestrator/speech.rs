@@ -10,7 +10,7 @@ use super::pipeline::{Binding, Pipeline};
 use super::segment::SegmentSpec;
 use crate::connector::{EdgeMeter, EdgeReader, EdgeWriter, Hop, Payload, Place, metered_edge};
 use crate::stage::{
-    AudioPiece, CancelFlag, Code2WavJob, End, JobRefused, Notifier, Outlet as _, StageProgress, Taken,
+    AudioPiece, CancelFlag, Code2WavJob, End, JobRefused, Notifier, Outlet as _, StageProgress,
     TalkerJob,
 };
 
@@ -53,16 +53,17 @@ impl SpeechAttempt {
         let replicas = (Some(binding.talker().id()), Some(binding.code2wav().id()));
         let [session, talker_at, code2wav_at] = [
             ("session", None),
-            ("talker", replicas.0),
-            ("code2wav", replicas.1),
+            (binding.talker().stage(), replicas.0),
+            (binding.code2wav().stage(), replicas.1),
         ]
         .map(|(stage, replica)| Place { stage, replica });
         let meter = |from, to| meter(pipeline, Hop { seq, from, to }, spec.trace.clone());
 
         let limits = pipeline.edges;
-        // What the thinker writes passes the session on its way, which makes text of it for its reader.
-        let source = spec.thinker.map_or(session, |id| Place {
-            stage: "thinker",
+        // An answer's text passes the session on its way, which shows it to its reader.
+        let writer = pipeline.chat.as_ref().ok().map(|chat| chat.thinker.stage());
+        let source = writer.zip(spec.thinker).map_or(session, |(stage, id)| Place {
+            stage,
             replica: Some(id),
         });
         let (notifiers, to_talker) = ((None, Some(talker_notifier.clone())), meter(source, talker_at));
@@ -120,6 +121,7 @@ impl SpeechAttempt {
 
     /// Waits for what comes next. Dropping the future loses nothing.
     pub(super) async fn next(&mut self) -> SpeechOutput {
+        let last = self.binding.code2wav().stage();
         if let Some(done) = &mut self.talker_done {
             tokio::select! {
                 biased;
@@ -130,13 +132,13 @@ impl SpeechAttempt {
                         return SpeechOutput::TalkerDone;
                     }
                 }
-                taken = self.audio.next() => return landed(taken),
+                taken = self.audio.next() => return SpeechOutput::Given(given(last, taken)),
                 lost = self.binding.lost(true) => return SpeechOutput::Given(Given::Unresponsive(lost)),
             }
         }
         tokio::select! {
             biased;
-            taken = self.audio.next() => landed(taken),
+            taken = self.audio.next() => SpeechOutput::Given(given(last, taken)),
             lost = self.binding.lost(false) => SpeechOutput::Given(Given::Unresponsive(lost)),
         }
     }
@@ -163,8 +165,4 @@ fn edge<T: Send + Payload>(
     meter: EdgeMeter,
 ) -> (EdgeWriter<T>, EdgeReader<T>) {
     metered_edge(capacity, writer, reader, meter)
-}
-
-fn landed(taken: Taken<AudioPiece>) -> SpeechOutput {
-    SpeechOutput::Given(given("code2wav", taken))
 }

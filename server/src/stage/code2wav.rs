@@ -21,12 +21,9 @@ use super::status::ReplicaStatus;
 use super::worker::{Core, StageBody, stage};
 use crate::clock::Clock;
 
-const NAME: &str = "code2wav";
 /// The stream that warms it up: none that callers have. Its frames are decoded, unheard.
 const WARM_UP: SeqId = SeqId(u64::MAX);
 const WARM_UP_FRAMES: usize = 8;
-/// The stage that feeds it.
-const UPSTREAM: &str = "talker";
 
 /// A piece of audio as the vocoder made it.
 #[derive(Debug, Clone, PartialEq)]
@@ -66,7 +63,9 @@ pub struct Code2WavLimits {
     pub mailbox: usize,
     /// Of the engine.
     pub engine: ChunkConfig,
-    /// How long the talker may deliver nothing.
+    /// The stage that feeds it.
+    pub upstream: &'static str,
+    /// How long that may deliver nothing.
     pub upstream_stall: Duration,
 }
 
@@ -91,14 +90,14 @@ pub fn code2wav_stage<B: Vocode>(
         config: limits.engine,
         options,
         queue,
-        patience: limits.upstream_stall,
+        upstream: (limits.upstream, limits.upstream_stall),
         clock,
         status: status.clone(),
         engine: None,
         prepared: None,
         live: HashMap::new(),
     };
-    stage(NAME, core, status, limits.mailbox, clock)
+    stage(core, status, limits.mailbox, clock)
 }
 
 struct Code2Wav<B: Vocode> {
@@ -107,7 +106,8 @@ struct Code2Wav<B: Vocode> {
     options: StreamOptions,
     /// Frames of one stream taken from its edge ahead of decoding; the rest waits in the edge, where it is bounded.
     queue: usize,
-    patience: Duration,
+    /// The stage that feeds it, and how long that may deliver nothing.
+    upstream: (&'static str, Duration),
     clock: Clock,
     status: ReplicaStatus,
     engine: Option<ChunkEngine<B::Vocoder>>,
@@ -167,13 +167,13 @@ impl<B: Vocode> Core for Code2Wav<B> {
             return;
         }
         let Some(engine) = &mut self.engine else {
-            return job.audio.end(lost(NAME));
+            return job.audio.end(lost(self.status.stage()));
         };
         if let Err(error) = engine.add(job.seq, self.options) {
             if matches!(error, OpenError::Full { .. }) {
                 self.status.tell(&EngineEvent::Refused(Refusal::Sequences));
             }
-            return job.audio.end(refusal(&error));
+            return job.audio.end(refusal(self.status.stage(), &error));
         }
         let now = self.clock.now();
         let timeline = SeqTimeline::new(job.seq, &job.progress, None, now);
@@ -195,7 +195,7 @@ impl<B: Vocode> Core for Code2Wav<B> {
 
     fn tend(&mut self) {
         let Some(engine) = &mut self.engine else { return };
-        let (queue, now, patience) = (self.queue, self.clock.now(), self.patience);
+        let (queue, now, upstream) = (self.queue, self.clock.now(), self.upstream);
         let status = &self.status;
         let mut broken = Vec::new();
         self.live.retain(|&seq, live| {
@@ -203,7 +203,7 @@ impl<B: Vocode> Core for Code2Wav<B> {
                 true => Fed::Drop,
                 false => live.feed(seq, engine, queue),
             };
-            let verdict = live.miss(verdict, engine.queued(seq), now, patience);
+            let verdict = live.miss(verdict, engine.queued(seq), now, (upstream, status.stage()));
             match verdict {
                 Fed::Keep => return true,
                 Fed::Drop => {}
@@ -233,7 +233,7 @@ impl<B: Vocode> Core for Code2Wav<B> {
 
     fn wake_at(&self) -> Option<Stamp> {
         let sources = self.live.values().map(|live| &live.frames);
-        let stalled = sources.filter_map(|frames| frames.stalls_at(self.patience));
+        let stalled = sources.filter_map(|frames| frames.stalls_at(self.upstream.1));
         let due = self.engine.as_ref().and_then(ChunkEngine::wake_at);
         stalled.chain(due).min()
     }
@@ -305,7 +305,7 @@ impl<B: Vocode> Code2Wav<B> {
                 ChunkEvent::Failed { seq, message } => {
                     if let Some(live) = self.live.remove(&seq) {
                         self.status.done(seq, live.ended(EndReason::Error, until));
-                        live.audio.end(failed(NAME, message));
+                        live.audio.end(failed(self.status.stage(), message));
                     }
                 }
             }
@@ -379,10 +379,16 @@ impl Live {
         Fed::Keep
     }
 
-    /// Breaks a stream if the talker has delivered nothing for `patience`, with `queued` frames to go on with.
-    fn miss(&mut self, fed: Fed, queued: usize, now: Stamp, patience: Duration) -> Fed {
+    /// Breaks a stream of `stage` if upstream has delivered nothing for too long, with `queued` frames to go on with.
+    fn miss(
+        &mut self,
+        fed: Fed,
+        queued: usize,
+        now: Stamp,
+        ((upstream, patience), stage): ((&'static str, Duration), &'static str),
+    ) -> Fed {
         self.frames.observe(queued == 0 && !self.audio.is_paused(), now);
-        match (fed, self.frames.stalled(UPSTREAM, NAME, patience, now)) {
+        match (fed, self.frames.stalled(upstream, stage, patience, now)) {
             (Fed::Keep, Some(end)) => {
                 self.end = end;
                 Fed::Broken
@@ -392,10 +398,10 @@ impl Live {
     }
 }
 
-fn refusal(error: &OpenError) -> End {
+fn refusal(stage: &'static str, error: &OpenError) -> End {
     match error {
         OpenError::Full { .. } => End::Overloaded(error.to_string()),
         OpenError::Model(ModelError::Rejected(_)) => End::Rejected(error.to_string()),
-        OpenError::Duplicate(_) | OpenError::Model(_) => failed(NAME, error.to_string()),
+        OpenError::Duplicate(_) | OpenError::Model(_) => failed(stage, error.to_string()),
     }
 }

@@ -56,7 +56,6 @@ pub(super) trait Sequence {
 
 /// An engine and its sequences.
 pub(super) struct ArDriver<M: ArModel, S> {
-    stage: &'static str,
     config: ArConfig,
     clock: Clock,
     status: ReplicaStatus,
@@ -91,14 +90,16 @@ where
     S: Sequence,
     M: ArModel<Output: Into<S::Output>>,
 {
-    /// Whose it is.
+    pub(super) fn stage(&self) -> &'static str {
+        self.status.stage()
+    }
+
     pub(super) fn replica(&self) -> ReplicaId {
         self.status.id()
     }
 
-    pub(super) fn new(stage: &'static str, config: ArConfig, status: ReplicaStatus, clock: Clock) -> Self {
+    pub(super) fn new(config: ArConfig, status: ReplicaStatus, clock: Clock) -> Self {
         Self {
-            stage,
             config,
             clock,
             status,
@@ -175,7 +176,7 @@ where
         progress: StageProgress,
     ) -> Result<SeqContext, End> {
         let Some(engine) = &mut self.engine else {
-            return Err(lost(self.stage));
+            return Err(lost(self.stage()));
         };
         let now = self.clock.now();
         let timeline = SeqTimeline::new(seq, &progress, Some(options.max_outputs), now);
@@ -183,7 +184,7 @@ where
             if let Some(refusal) = Refusal::of(&error) {
                 self.status.tell(&EngineEvent::Refused(refusal));
             }
-            return Err(refusal(self.stage, &error));
+            return Err(refusal(self.status.stage(), &error));
         }
         self.status.took(seq, timeline);
         Ok(SeqContext {
@@ -319,7 +320,7 @@ where
             self.status.done(seq, end);
         }
         if let Some(sequence) = sequence {
-            sequence.end(finished(self.stage, reason));
+            sequence.end(finished(self.stage(), reason));
         }
     }
 }

@@ -23,7 +23,6 @@ use super::status::ReplicaStatus;
 use super::worker::{Core, StageBody, stage};
 use crate::clock::Clock;
 
-const NAME: &str = "encoder";
 /// What warms it up: silence of this length that nobody sent.
 const WARM_UP: Duration = Duration::from_secs(1);
 const WARM_UP_SEQ: SeqId = SeqId(u64::MAX);
@@ -78,7 +77,7 @@ pub fn encoder_stage<B: Encode>(
         engine: None,
         live: HashMap::new(),
     };
-    stage(NAME, core, status, limits.mailbox, clock)
+    stage(core, status, limits.mailbox, clock)
 }
 
 struct Encoder<B: Encode> {
@@ -136,7 +135,7 @@ impl<B: Encode> Core for Encoder<B> {
             return;
         }
         let Some(engine) = &mut self.engine else {
-            return job.rows.end(lost(NAME));
+            return job.rows.end(lost(self.status.stage()));
         };
         let now = self.clock.now();
         let timeline = SeqTimeline::new(job.seq, &job.progress, Some(1), now);
@@ -144,7 +143,7 @@ impl<B: Encode> Core for Encoder<B> {
             if let Some(refusal) = refused(&error) {
                 self.status.tell(&EngineEvent::Refused(refusal));
             }
-            return job.rows.end(refusal(&error));
+            return job.rows.end(refusal(self.status.stage(), &error));
         }
         self.status.took(job.seq, timeline);
         let live = Live {
@@ -245,7 +244,7 @@ impl<B: Encode> Encoder<B> {
         }
         let end = live.timeline.end(EndReason::from(&reason), Some(record), until);
         self.status.done(seq, end);
-        live.rows.end(finished(NAME, reason));
+        live.rows.end(finished(self.status.stage(), reason));
     }
 }
 
@@ -257,12 +256,12 @@ fn refused(error: &OneShotError) -> Option<Refusal> {
     }
 }
 
-fn refusal(error: &OneShotError) -> End {
+fn refusal(stage: &'static str, error: &OneShotError) -> End {
     match error {
         OneShotError::QueueFull { .. } | OneShotError::QueueCost { .. } => End::Overloaded(error.to_string()),
         OneShotError::TooLarge { .. } | OneShotError::Model(ModelError::Rejected(_)) => {
             End::Rejected(error.to_string())
         }
-        OneShotError::Duplicate(_) | OneShotError::Model(_) => failed(NAME, error.to_string()),
+        OneShotError::Duplicate(_) | OneShotError::Model(_) => failed(stage, error.to_string()),
     }
 }

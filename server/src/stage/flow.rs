@@ -4,9 +4,6 @@ use std::time::Duration;
 
 use omni_engine::Stamp;
 
-/// Names of all stages there are.
-pub const STAGE_NAMES: [&str; 4] = ["thinker", "talker", "code2wav", "encoder"];
-
 /// The passage of one chunk, by the machine's clock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ChunkStamps {

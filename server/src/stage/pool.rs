@@ -344,7 +344,7 @@ impl<J: Send + 'static> PoolControl for StagePool<J> {
         slots.tidy();
         let id = ReplicaId(slots.next);
         let listener = (parts.listen)(stage, id);
-        let mut status = ReplicaStatus::new(id, parts.restart, parts.changes.clone()).observed_by(listener);
+        let mut status = ReplicaStatus::new(stage, id, parts.restart, parts.changes.clone()).observed_by(listener);
         if parts.steps.is_some() {
             status = status.watched_by(self.shared.notifier.clone());
         }
@@ -388,6 +388,12 @@ impl<J> fmt::Debug for Lease<J> {
 }
 
 impl<J> Lease<J> {
+    /// Name of the stage.
+    #[must_use]
+    pub fn stage(&self) -> &'static str {
+        self.replica.status.stage()
+    }
+
     /// Which replica.
     #[must_use]
     pub fn id(&self) -> ReplicaId {

@@ -18,6 +18,7 @@ use crate::config::deploy::Restart;
 /// The status of a replica as one generation of its workers has it. Copies are the same one.
 #[derive(Clone)]
 pub struct ReplicaStatus {
+    stage: &'static str,
     id: ReplicaId,
     changes: Changes,
     shared: Arc<Shared>,
@@ -51,10 +52,11 @@ struct Shared {
 }
 
 impl ReplicaStatus {
-    /// Of a replica that begins to build its model. Every change of its state rings `changes`.
+    /// Of a replica of `stage` that begins to build its model. Every change of its state rings `changes`.
     #[must_use]
-    pub fn new(id: ReplicaId, restart: Restart, changes: Changes) -> Self {
+    pub fn new(stage: &'static str, id: ReplicaId, restart: Restart, changes: Changes) -> Self {
         Self {
+            stage,
             id,
             changes,
             shared: Arc::new(Shared {
@@ -103,6 +105,12 @@ impl ReplicaStatus {
         if self.generation.let_go(seq) {
             self.listener.on_event(&EngineEvent::Finished(end));
         }
+    }
+
+    /// Name of the stage.
+    #[must_use]
+    pub fn stage(&self) -> &'static str {
+        self.stage
     }
 
     /// Whose it is.
@@ -324,7 +332,7 @@ mod tests {
             healthy_after: Duration::from_secs(60),
         };
         let heard = Arc::new(Heard::default());
-        let status = ReplicaStatus::new(ReplicaId(0), restart, Changes::default());
+        let status = ReplicaStatus::new("talker", ReplicaId(0), restart, Changes::default());
         (status.observed_by(Arc::clone(&heard) as _), heard)
     }
 

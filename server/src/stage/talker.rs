@@ -18,7 +18,6 @@ use super::status::ReplicaStatus;
 use super::worker::{Core, StageBody, stage};
 use crate::clock::Clock;
 
-const NAME: &str = "talker";
 /// What warms it up: spoken, unheard.
 const WARM_UP_TEXT: &str = "hello.";
 /// Frames of it, most.
@@ -71,9 +70,9 @@ pub fn talker_stage<B: Talk>(
     let core = Talker {
         backend,
         clock,
-        driver: ArDriver::new(NAME, limits.engine, status.clone(), clock),
+        driver: ArDriver::new(limits.engine, status.clone(), clock),
     };
-    stage(NAME, core, status, limits.mailbox, clock)
+    stage(core, status, limits.mailbox, clock)
 }
 
 struct Talker<B: Talk> {
@@ -122,7 +121,7 @@ impl<B: Talk> Core for Talker<B> {
 
     fn load(&mut self) -> Result<(), BackendError> {
         let model = self.backend.talker(self.driver.replica())?;
-        self.driver.load(model, self.backend.kv_position(NAME));
+        self.driver.load(model, self.backend.kv_position(self.driver.stage()));
         let info = self.backend.info();
         let request = TalkerRequest {
             voice: info

@@ -17,7 +17,6 @@ use super::status::ReplicaStatus;
 use super::worker::{Core, StageBody, stage};
 use crate::clock::Clock;
 
-const NAME: &str = "thinker";
 /// What warms it up: answered, unread.
 const WARM_UP_TEXT: &str = "hello";
 /// Tokens of that answer, most.
@@ -68,9 +67,9 @@ pub fn thinker_stage<B: Think>(
     let core = Thinker {
         backend,
         repetition: limits.repetition,
-        driver: ArDriver::new(NAME, limits.engine, status.clone(), clock),
+        driver: ArDriver::new(limits.engine, status.clone(), clock),
     };
-    stage(NAME, core, status, limits.mailbox, clock)
+    stage(core, status, limits.mailbox, clock)
 }
 
 struct Thinker<B: Think> {
@@ -120,7 +119,7 @@ impl<B: Think> Core for Thinker<B> {
 
     fn load(&mut self) -> Result<(), BackendError> {
         let model = self.backend.thinker(self.driver.replica())?;
-        self.driver.load(model, self.backend.kv_position(NAME));
+        self.driver.load(model, self.backend.kv_position(self.driver.stage()));
         let greeting = ChatMessage {
             role: Role::User,
             parts: vec![SaidPart::Text(WARM_UP_TEXT.into())],

@@ -107,14 +107,12 @@ impl fmt::Debug for StageBody {
 
 /// Puts a core behind a mailbox of `mailbox` jobs.
 pub(super) fn stage<C: Core + 'static>(
-    name: &'static str,
     core: C,
     status: ReplicaStatus,
     mailbox: usize,
     clock: Clock,
 ) -> (StageHandle<C::Job>, StageBody) {
     let parts = StageParts {
-        name,
         mailbox,
         wake: Notifier::default(),
         stop: CancelFlag::default(),
@@ -126,8 +124,6 @@ pub(super) fn stage<C: Core + 'static>(
 
 /// What a replica has beside its core.
 pub(crate) struct StageParts {
-    /// Name of the stage.
-    pub(crate) name: &'static str,
     /// Jobs that may wait.
     pub(crate) mailbox: usize,
     /// Its notifier.
@@ -143,13 +139,13 @@ pub(crate) struct StageParts {
 /// Puts a core behind a mailbox.
 pub(crate) fn stage_of<C: Core + 'static>(core: C, parts: StageParts) -> (StageHandle<C::Job>, StageBody) {
     let StageParts {
-        name,
         mailbox,
         wake,
         stop,
         status,
         clock,
     } = parts;
+    let name = status.stage();
     let (jobs_tx, jobs) = mpsc::channel(mailbox);
     let generation = status.generation().clone();
     let handle = StageHandle::new(name, jobs_tx, wake.clone(), stop.clone(), generation.clone());

@@ -42,7 +42,7 @@ impl<J: RemoteJob> StreamState<J> {
     /// Looks at both directions.
     pub(super) fn tend(
         &mut self,
-        seq: SeqId,
+        (own, seq): (&'static str, SeqId),
         link: &mut Link,
         context: &mut Context<'_>,
     ) -> Result<Tended, LinkError> {
@@ -60,7 +60,7 @@ impl<J: RemoteJob> StreamState<J> {
                 Forwarded::Item => {}
                 Forwarded::Nothing => break,
                 // The replica is dying, and with it this process. Whoever hears of the loss must know that first.
-                Forwarded::End(End::Lost { stage, message }) if stage == J::STAGE => {
+                Forwarded::End(End::Lost { stage, message }) if stage == own => {
                     return give_up(link, message).map(|()| Tended::Over);
                 }
                 Forwarded::End(end) => {
@@ -73,7 +73,7 @@ impl<J: RemoteJob> StreamState<J> {
                     return Ok(Tended::Over);
                 }
                 Forwarded::TooLong(error) => {
-                    let (stage, message) = (J::STAGE, error.to_string());
+                    let (stage, message) = (own, error.to_string());
                     link.say(seq, Body::End(end_message(End::Failed { stage, message })))?;
                     return Ok(Tended::Failed);
                 }

@@ -7,7 +7,8 @@ use omni_proto::stage::v1::end::Reason;
 use omni_proto::stage::v1::{self as wire};
 
 use super::{PeerClock, WireError};
-use crate::stage::{End, ReplicaStats, STAGE_NAMES, StageSnapshot};
+use crate::config::deploy::stage_name;
+use crate::stage::{End, ReplicaStats, StageSnapshot};
 
 pub(in crate::connector) fn end_message(end: End) -> wire::End {
     let error = |stage: &str, message| wire::StageError {
@@ -46,8 +47,7 @@ pub(in crate::connector) fn end(message: wire::End) -> Result<End, WireError> {
 }
 
 fn known(stage: &str) -> Result<&'static str, WireError> {
-    let known = STAGE_NAMES.into_iter().find(|known| *known == stage);
-    known.ok_or_else(|| WireError::value("the stage of an end", format!("{stage:?}"), "the name of a stage"))
+    stage_name(stage).ok_or_else(|| WireError::value("the stage of an end", format!("{stage:?}"), "the name of a stage"))
 }
 
 /// Without the replica: that is known by another id at the other side.

@@ -98,7 +98,7 @@ fn parts(broken: bool, clock: Clock) -> PoolParts<Job> {
             broken,
             held: Vec::new(),
         };
-        stage("test", core, status, 8, clock)
+        stage(core, status, 8, clock)
     };
     PoolParts {
         stage: "test",

@@ -54,7 +54,7 @@ fn restart() -> Restart {
 }
 
 fn status() -> ReplicaStatus {
-    ReplicaStatus::new(ReplicaId(0), restart(), Changes::default())
+    ReplicaStatus::new("test", ReplicaId(0), restart(), Changes::default())
 }
 
 #[test]
@@ -118,9 +118,8 @@ impl Core for Interrupted {
 fn a_replica_that_is_stopped_in_its_warm_up_is_never_ready() {
     let (changes, stop) = (Changes::default(), CancelFlag::default());
     let seen = changes.follow();
-    let status = ReplicaStatus::new(ReplicaId(0), restart(), changes);
+    let status = ReplicaStatus::new("test", ReplicaId(0), restart(), changes);
     let parts = StageParts {
-        name: "test",
         mailbox: 1,
         wake: Notifier::default(),
         stop: stop.clone(),
@@ -137,7 +136,7 @@ fn a_replica_that_is_stopped_in_its_warm_up_is_never_ready() {
 
 #[test]
 fn a_stage_whose_handle_is_dropped_ends() {
-    let (handle, body) = stage("test", OnePlace::default(), status(), 1, Clock::start());
+    let (handle, body) = stage(OnePlace::default(), status(), 1, Clock::start());
     let (ended, end) = sync_channel(1);
     let thread = std::thread::spawn(move || {
         body.run();

@@ -98,7 +98,8 @@ impl<J: RemoteJob> RemoteStage<J> {
             Ok((here, Box::new(HostThread(host)) as Box<dyn Peer>))
         });
         let changes = Changes::default();
-        let status = ReplicaStatus::new(STAGE, ReplicaId(0), restart(), changes.clone()).observed_by(listener);
+        let status =
+            ReplicaStatus::new(STAGE, ReplicaId(0), restart(), changes.clone()).observed_by(listener);
         let parts = RemoteParts {
             transport,
             settings: SETTINGS.to_vec(),
@@ -211,13 +212,11 @@ pub fn host<J: RemoteJob>(
     step_timeout: Duration,
 ) -> Result<(), LinkError> {
     let mut called = called(socket, Clock::start())?;
-    assert_eq!(
-        (called.stage.as_str(), &called.settings[..]),
-        (STAGE, SETTINGS)
-    );
+    assert_eq!((called.stage.as_str(), &called.settings[..]), (STAGE, SETTINGS));
     called.answer()?;
     let changes = Changes::default();
-    let status = ReplicaStatus::new(STAGE, ReplicaId(7), restart(), changes.clone()).observed_by(called.listener());
+    let status =
+        ReplicaStatus::new(STAGE, ReplicaId(7), restart(), changes.clone()).observed_by(called.listener());
     let (stage, body) = make(status.clone());
     let thread = std::thread::spawn(move || body.run());
     let timeouts = TurnTimeouts {

@@ -40,7 +40,8 @@ impl Heard {
 
     fn taken(&self) -> usize {
         let events = self.all();
-        events.iter()
+        events
+            .iter()
             .filter(|event| matches!(event, EngineEvent::Taken(_)))
             .count()
     }
@@ -198,8 +199,8 @@ async fn an_engine_at_the_other_end_tells_what_one_here_tells() {
         max_delay: PATIENCE,
         healthy_after: PATIENCE,
     };
-    let status =
-        ReplicaStatus::new("talker", ReplicaId(0), restart, Changes::default()).observed_by(Arc::new(heard.clone()));
+    let status = ReplicaStatus::new("talker", ReplicaId(0), restart, Changes::default())
+        .observed_by(Arc::new(heard.clone()));
     let (stage, body) = talker(FakeScript::default(), status);
     let thread = std::thread::spawn(move || body.run());
     let frames = Speech::of(1, &stage, "a few words").read().await;
@@ -213,7 +214,8 @@ async fn an_engine_at_the_other_end_tells_what_one_here_tells() {
     assert!(matches!(speech.next().await, Taken::Item(_)));
     let events = heard.all();
     assert!(
-        events.iter()
+        events
+            .iter()
             .any(|event| matches!(event, EngineEvent::FirstOutput { .. })),
         "whoever got an output finds it in the figures: {events:?}"
     );

@@ -27,13 +27,13 @@ const PATIENCE: Duration = Duration::from_secs(30);
 /// How long a process may say nothing while it loads.
 const LOADING: Duration = Duration::from_millis(50);
 
-fn status(changes: Changes) -> ReplicaStatus {
+fn status(stage: &'static str, changes: Changes) -> ReplicaStatus {
     let restart = Restart {
         first_delay: PATIENCE,
         max_delay: PATIENCE,
         healthy_after: PATIENCE,
     };
-    ReplicaStatus::new("code2wav", ReplicaId(0), restart, changes)
+    ReplicaStatus::new(stage, ReplicaId(0), restart, changes)
 }
 
 fn hello_of_version(version: u32) -> Vec<u8> {
@@ -106,7 +106,7 @@ fn fate_with(peer_says: Vec<u8>) -> String {
 
 /// What becomes of a replica with such an other side.
 fn fate_of(transport: Box<dyn StageTransport>) -> String {
-    let status = status(Changes::default());
+    let status = status("talker", Changes::default());
     let parts = RemoteParts {
         transport,
         settings: Vec::new(),
@@ -194,7 +194,7 @@ fn jobs_for_a_host_that_reads_nothing_wait_where_they_are_bounded() {
         mailbox: 4,
         load_timeout: PATIENCE,
     };
-    let (stage, body) = remote_stage::<TalkerJob>(parts, status(changes), Clock::start());
+    let (stage, body) = remote_stage::<TalkerJob>(parts, status("talker", changes), Clock::start());
     let thread = std::thread::spawn(move || body.run());
     // Of a megabyte each: many more than the connection takes.
     let row = ContextRow::Heard(vec![0.0; 1 << 18].into());
@@ -322,7 +322,8 @@ async fn end_with(said: Vec<u8>) -> End {
         mailbox: 1,
         load_timeout: LOADING,
     };
-    let (stage, body) = remote_stage::<Code2WavJob>(parts, status(Changes::default()), Clock::start());
+    let (stage, body) =
+        remote_stage::<Code2WavJob>(parts, status("code2wav", Changes::default()), Clock::start());
     let thread = std::thread::spawn(move || body.run());
     let wake = stage.wake();
     let (_frames_in, frames) = edge(2, None, Some(wake.clone()));

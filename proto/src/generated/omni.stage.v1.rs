@@ -10,7 +10,7 @@ pub struct Frame {
     pub sent: i64,
     #[prost(
         oneof = "frame::Body",
-        tags = "2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16"
+        tags = "2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 16"
     )]
     pub body: ::core::option::Option<frame::Body>,
 }
@@ -57,9 +57,6 @@ pub mod frame {
         /// Whether the sender has nothing to deliver of a sequence through no fault of its stage.
         #[prost(message, tag = "14")]
         Idle(super::Idle),
-        /// From the replica's side: its figures.
-        #[prost(message, tag = "15")]
-        Stats(super::Stats),
         /// From the replica's side: what its engine did.
         #[prost(message, tag = "16")]
         Events(super::Events),
@@ -369,35 +366,6 @@ pub struct Idle {
     #[prost(bool, tag = "1")]
     pub idle: bool,
 }
-/// Figures of a replica since its process began.
-#[derive(Clone, Copy, PartialEq, ::prost::Message)]
-pub struct Stats {
-    #[prost(uint32, tag = "1")]
-    pub running: u32,
-    #[prost(uint32, tag = "2")]
-    pub waiting: u32,
-    #[prost(double, tag = "3")]
-    pub kv_usage: f64,
-    #[prost(uint32, tag = "4")]
-    pub queued_items: u32,
-    #[prost(uint64, tag = "5")]
-    pub steps: u64,
-    /// Nanoseconds.
-    #[prost(uint64, tag = "6")]
-    pub busy: u64,
-    #[prost(uint64, tag = "7")]
-    pub prefill_tokens: u64,
-    #[prost(uint64, tag = "8")]
-    pub decode_tokens: u64,
-    #[prost(uint64, tag = "9")]
-    pub preempted: u64,
-    #[prost(uint64, tag = "10")]
-    pub starved: u64,
-    #[prost(uint64, tag = "11")]
-    pub late: u64,
-    #[prost(uint64, tag = "12")]
-    pub deaths: u64,
-}
 /// What an engine did, in order.
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct Events {
@@ -409,7 +377,7 @@ pub struct Events {
 }
 #[derive(Clone, Copy, PartialEq, ::prost::Message)]
 pub struct Event {
-    #[prost(oneof = "event::Event", tags = "1, 2, 3, 4, 5, 6, 7, 8, 9, 10")]
+    #[prost(oneof = "event::Event", tags = "1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11")]
     pub event: ::core::option::Option<event::Event>,
 }
 /// Nested message and enum types in `Event`.
@@ -441,6 +409,9 @@ pub mod event {
         /// Nothing is left to do.
         #[prost(message, tag = "10")]
         Emptied(super::Emptied),
+        /// Sequences that are left after some were given up between steps.
+        #[prost(uint32, tag = "11")]
+        Running(u32),
     }
 }
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
@@ -494,6 +465,17 @@ pub struct Step {
     pub prefix_hits: u32,
     #[prost(uint32, tag = "12")]
     pub preempted: u32,
+    #[prost(uint32, tag = "13")]
+    pub queued_items: u32,
+    #[prost(uint32, tag = "14")]
+    pub prefill_tokens: u32,
+    #[prost(uint32, tag = "15")]
+    pub decode_tokens: u32,
+    #[prost(uint32, tag = "16")]
+    pub late: u32,
+    /// Nanoseconds.
+    #[prost(uint64, tag = "17")]
+    pub busy: u64,
 }
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct Taken {

@@ -194,7 +194,8 @@ fn run<J: RemoteJob>(
 ) -> anyhow::Result<()> {
     let (changes, stage) = (Changes::default(), deploy.stage(name));
     let timeouts = timeouts(deploy.load_timeout, stage);
-    let status = ReplicaStatus::new(name, replica, stage.restart, changes.clone()).observed_by(called.listener());
+    let status =
+        ReplicaStatus::new(name, replica, stage.restart, changes.clone()).observed_by(called.listener());
     let (stage, body) = make(status.clone());
     let thread = std::thread::Builder::new()
         .name(format!("{name}-{replica}"))

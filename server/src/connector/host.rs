@@ -26,12 +26,11 @@ use super::remote::{EdgePair, RemoteJob};
 use super::stream::{Came, Receiving, Sending};
 use super::wire::{
     Arrival, NO_SEQUENCE, PeerClock, Received, StageRequest as _, VERSION, WireError, end, end_message, name,
-    stats_message,
 };
 use crate::clock::Clock;
 use crate::stage::{
-    CancelFlag, Changes, End, EngineSink, JobRefused, Notifier, NotifierFd, ReplicaState, ReplicaStats,
-    ReplicaStatus, StageHandle, StageProgress, StageSnapshot, TurnTimeouts,
+    CancelFlag, Changes, End, EngineSink, JobRefused, Notifier, NotifierFd, ReplicaState, ReplicaStatus,
+    StageHandle, StageProgress, StageSnapshot, TurnTimeouts,
 };
 use stream::{StreamState, Tended};
 
@@ -180,7 +179,6 @@ impl HostSession {
                 timeouts,
                 ready: false,
                 heartbeat: self.clock.now(),
-                told: ReplicaStats::default(),
                 forwarder: self.forwarder,
                 wake: self.wake,
                 streams: BTreeMap::new(),
@@ -220,8 +218,6 @@ struct Work<J: RemoteJob> {
     ready: bool,
     /// When it was told last that the replica is being loaded.
     heartbeat: Stamp,
-    /// The figures that it knows.
-    told: ReplicaStats,
     forwarder: EventForwarder,
     wake: Notifier,
     /// Oldest first.
@@ -339,12 +335,7 @@ impl<J: RemoteJob> Work<J> {
     fn report(&mut self, link: &mut Link) -> Result<(), LinkError> {
         self.look_at_stage(link)?;
         self.look_for_life(link)?;
-        let stats = self.status.stats();
-        // They can wait, and are to be added to nothing that waits already.
-        if stats != self.told && !link.is_backed_up() {
-            link.say(NO_SEQUENCE, Body::Stats(stats_message(&stats)))?;
-            self.told = stats;
-        }
+        // Events can wait, and are to be added to nothing that waits already.
         if !link.is_backed_up() {
             link.pass_on()?;
         }
@@ -409,8 +400,8 @@ impl<J: RemoteJob> Work<J> {
         let waker = self.wake.waker();
         let notifier = self.stage.wake();
         let stage = self.status.stage();
-        self.streams.retain(
-            |&seq, stream| match stream.tend((stage, seq), link, &mut Context::from_waker(&waker)) {
+        self.streams.retain(|&seq, stream| {
+            match stream.tend((stage, seq), link, &mut Context::from_waker(&waker)) {
                 Ok(Tended::All) => true,
                 Ok(Tended::Part) => {
                     all = false;
@@ -426,8 +417,8 @@ impl<J: RemoteJob> Work<J> {
                     outcome = Err(error);
                     true
                 }
-            },
-        );
+            }
+        });
         outcome?;
         Ok(all)
     }

@@ -7,7 +7,7 @@ use prost::Message as _;
 
 use super::wire::{
     Arrival, Chunk, FrameReader, NO_SEQUENCE, PeerClock, Reports, StageRequest as _, end, end_message,
-    payload_of, progress, stats, write_frame,
+    payload_of, progress, write_frame,
 };
 use super::{RemoteJob, WireError};
 use crate::stage::{AudioPiece, Code2WavJob, ReplyToken, TalkerJob, ThinkerJob};
@@ -76,7 +76,6 @@ fn body(body: Body, clock: PeerClock) -> Result<(), WireError> {
             );
         }
         Body::Progress(message) => _ = progress(&message, clock),
-        Body::Stats(message) => _ = stats(&message),
         Body::Events(message) => _ = Reports::of(message, clock)?.message(clock),
         Body::Arrivals(message) => {
             for arrival in &message.arrivals {

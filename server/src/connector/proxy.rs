@@ -20,11 +20,11 @@ use super::remote::RemoteJob;
 use super::stream::{Came, Forwarded, Receiving, Sending};
 use super::wire::{
     Arrival, NO_SEQUENCE, PeerClock, Received, Reports, StageRequest as _, VERSION, WireError, end,
-    end_message, progress, stats,
+    end_message, progress,
 };
 use crate::clock::Clock;
 use crate::stage::{
-    CancelFlag, End, EndReason, EngineEvent, NotifierFd, ReplicaStats, ReplicaStatus, SeqTaken, StageProgress,
+    CancelFlag, End, EndReason, EngineEvent, NotifierFd, ReplicaStatus, SeqTaken, StageProgress,
 };
 
 /// Most sequences that an engine at the other side can have, which is far more than any takes.
@@ -53,12 +53,10 @@ pub(super) struct Proxy<J: RemoteJob> {
     state: ProxyState<J>,
 }
 
-/// Where the figures of the stage are written, and told what its engine tells.
+/// Where events of the stage's engine are counted and passed on.
 #[derive(Debug)]
 pub(super) struct RemoteStats {
     status: ReplicaStatus,
-    /// Those of earlier lives of the replica.
-    before: ReplicaStats,
     /// Sequences that its engine took and has not told the end of.
     taken: BTreeMap<SeqId, SeqTaken>,
 }
@@ -66,13 +64,8 @@ pub(super) struct RemoteStats {
 impl RemoteStats {
     /// Of a new life.
     pub(super) fn new(status: ReplicaStatus) -> Self {
-        let before = status.stats();
         let taken = BTreeMap::new();
-        Self {
-            status,
-            before,
-            taken,
-        }
+        Self { status, taken }
     }
 
     /// Tells what the engine told. Every sequence that it took ends once.
@@ -108,23 +101,6 @@ impl RemoteStats {
             self.status.tell(&taken.lost(reason, now));
         }
         self.status.tell(&EngineEvent::Idle);
-    }
-
-    fn write(&self, last: &ReplicaStats) {
-        let before = &self.before;
-        self.status.count(|now| {
-            *now = ReplicaStats {
-                steps: before.steps.saturating_add(last.steps),
-                busy: before.busy.saturating_add(last.busy),
-                prefill_tokens: before.prefill_tokens.saturating_add(last.prefill_tokens),
-                decode_tokens: before.decode_tokens.saturating_add(last.decode_tokens),
-                preempted: before.preempted.saturating_add(last.preempted),
-                starved: before.starved.saturating_add(last.starved),
-                late: before.late.saturating_add(last.late),
-                deaths: now.deaths,
-                ..*last
-            };
-        });
     }
 }
 
@@ -281,10 +257,6 @@ impl<J: RemoteJob> ProxyState<J> {
                 }
                 Ok(())
             }
-            (Phase::Ready, Body::Stats(message)) => {
-                self.figures.write(&stats(&message));
-                Ok(())
-            }
             (Phase::Ready, Body::Events(events)) => self.figures.tell(&Reports::of(events, clock)?),
             (Phase::Ready, body) => self.about_sequence(seq, body, came),
         }
@@ -332,18 +304,19 @@ impl<J: RemoteJob> ProxyState<J> {
         let mut all = true;
         let mut outcome = Ok(());
         let stage = self.figures.status.stage();
-        self.streams.retain(|&seq, stream| match stream.tend((stage, seq), link) {
-            Ok(Tended::All) => true,
-            Ok(Tended::Part) => {
-                all = false;
-                true
-            }
-            Ok(Tended::Over) => false,
-            Err(error) => {
-                outcome = Err(error);
-                true
-            }
-        });
+        self.streams
+            .retain(|&seq, stream| match stream.tend((stage, seq), link) {
+                Ok(Tended::All) => true,
+                Ok(Tended::Part) => {
+                    all = false;
+                    true
+                }
+                Ok(Tended::Over) => false,
+                Err(error) => {
+                    outcome = Err(error);
+                    true
+                }
+            });
         outcome?;
         Ok(all)
     }

@@ -13,8 +13,8 @@ use super::proxy::{Proxy, RemoteStats};
 use super::remote::RemoteJob;
 use crate::clock::Clock;
 use crate::stage::{
-    BackendError, CancelFlag, Core, End, Notifier, NotifierFd, ReplicaStats, ReplicaStatus, StageBody,
-    StageHandle, StageParts, stage_of,
+    BackendError, CancelFlag, Core, End, Notifier, NotifierFd, ReplicaStatus, StageBody, StageHandle,
+    StageParts, stage_of,
 };
 
 /// How long the other side may take to say what it is. It does so before it loads anything.
@@ -237,7 +237,6 @@ impl<J: RemoteJob> Core for Remote<J> {
         let ended = peer.end(FAREWELL);
         tracing::info!(stage = self.status.stage(), replica = %self.status.id(), ended, "the process of a replica has ended");
         self.status.works_in(None);
-        self.status.count(ReplicaStats::idle);
     }
 
     fn fault(&mut self) -> Option<String> {

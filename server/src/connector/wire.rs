@@ -19,11 +19,11 @@ pub(super) use events::Reports;
 pub(super) use frames::{FrameReader, Received, write_frame};
 pub(super) use items::{Arrival, payload_of};
 pub use items::{Chunk, Nothing};
-pub(super) use messages::{end, end_message, progress, progress_message, stats, stats_message};
+pub(super) use messages::{end, end_message, progress, progress_message};
 pub use requests::StageRequest;
 
 /// Version of the protocol that is spoken here.
-pub const VERSION: u32 = 5;
+pub const VERSION: u32 = 6;
 /// Bytes of the length in front of a frame.
 pub const PREFIX: usize = 4;
 /// Most bytes of a frame: a thousand rows of a large thinker, or ten minutes of audio.
@@ -97,7 +97,6 @@ pub(super) fn name(body: &Body) -> &'static str {
         Body::Progress(_) => "progress",
         Body::Arrivals(_) => "arrivals",
         Body::Idle(_) => "idle",
-        Body::Stats(_) => "stats",
         Body::Events(_) => "events",
     }
 }

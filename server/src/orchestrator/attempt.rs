@@ -60,8 +60,8 @@ impl<J, T: Send + Payload + 'static> Attempt<J, T> {
             flag: cancel.clone(),
             notifiers: vec![wake.clone()],
         };
-        let [from, to] =
-            [(lease.stage(), Some(lease.id())), ("session", None)].map(|(stage, replica)| Place { stage, replica });
+        let [from, to] = [(lease.stage(), Some(lease.id())), ("session", None)]
+            .map(|(stage, replica)| Place { stage, replica });
         let meter = meter(pipeline, Hop { seq, from, to }, ends.trace);
         let (writer, outputs) = metered_edge(ends.capacity, Some(wake), None, meter);
         let progress = StageProgress::new(Some(lease.id()));

@@ -10,8 +10,7 @@ use super::pipeline::{Binding, Pipeline};
 use super::segment::SegmentSpec;
 use crate::connector::{EdgeMeter, EdgeReader, EdgeWriter, Hop, Payload, Place, metered_edge};
 use crate::stage::{
-    AudioPiece, CancelFlag, Code2WavJob, End, JobRefused, Notifier, Outlet as _, StageProgress,
-    TalkerJob,
+    AudioPiece, CancelFlag, Code2WavJob, End, JobRefused, Notifier, Outlet as _, StageProgress, TalkerJob,
 };
 
 /// A sequence in the stages. Dropping it cancels it in all of them.

@@ -246,23 +246,18 @@ impl<B: Vocode> Core for Code2Wav<B> {
         if self.status.is_given_up() {
             return;
         }
-        let stats = report.stats;
         let until = self.clock.now();
         self.status
-            .tell(&EngineEvent::Step(StepFigures::chunk(&stats, until)));
+            .tell(&EngineEvent::Step(StepFigures::chunk(&report.stats, from, until)));
         self.deliver(from, until, report);
-        let busy = self.clock.since(from);
-        self.status.count(|now| now.chunk_step(&stats, busy));
     }
 
     fn settle(&mut self) {
         let streams = self.live.len() as u32;
-        self.status.count(|stats| match streams {
-            0 => stats.idle(),
-            streams => stats.running = streams,
-        });
         if streams == 0 {
             self.status.tell(&EngineEvent::Idle);
+        } else if self.status.stats().running != streams {
+            self.status.tell(&EngineEvent::Running(streams));
         }
     }
 

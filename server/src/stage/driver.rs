@@ -11,7 +11,7 @@ use super::events::{EndReason, EngineEvent, KvPosition, Refusal, SeqTimeline, St
 use super::flow::End;
 use super::notifier::CancelFlag;
 use super::progress::StageProgress;
-use super::replica::{ReplicaId, ReplicaStats};
+use super::replica::ReplicaId;
 use super::residency::Residency;
 use super::sides::{finished, lost, refusal};
 use super::status::ReplicaStatus;
@@ -242,20 +242,17 @@ where
         if self.status.is_given_up() {
             return;
         }
-        let (stats, from) = (report.stats, report.began);
-        self.status.tell(&EngineEvent::Step(StepFigures::ar(&report)));
+        // A step begun ahead begins before the one in front of it has ended.
+        let busy = report.ended.since(report.began.max(self.counted));
+        self.counted = report.ended;
+        self.status
+            .tell(&EngineEvent::Step(StepFigures::ar(&report, busy)));
         self.deliver(report);
-        // A step begun ahead begins while what the one before it gave is passed on.
-        let now = self.clock.now();
-        let busy = now.since(from.max(self.counted));
-        self.counted = now;
-        self.status.count(|now| now.ar_step(&stats, busy));
     }
 
     pub(super) fn settle(&self) {
         // Only what was aborted since the last step makes a difference, and only the end of all of it can be told here.
         if self.live.is_empty() {
-            self.status.count(ReplicaStats::idle);
             self.status.tell(&EngineEvent::Idle);
         }
     }

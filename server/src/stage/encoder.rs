@@ -185,17 +185,13 @@ impl<B: Encode> Core for Encoder<B> {
         if self.status.is_given_up() {
             return;
         }
-        let (stats, from) = (report.stats, report.began);
         self.status
             .tell(&EngineEvent::Step(StepFigures::one_shot(&report)));
         self.deliver(report);
-        let busy = self.clock.since(from);
-        self.status.count(|now| now.one_shot_step(&stats, busy));
     }
 
     fn settle(&mut self) {
         if self.live.is_empty() {
-            self.status.count(super::replica::ReplicaStats::idle);
             self.status.tell(&EngineEvent::Idle);
         }
     }

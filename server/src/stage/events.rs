@@ -44,6 +44,8 @@ pub enum EngineEvent {
     Finished(SeqEnd),
     /// The engine has no room for a sequence.
     Refused(Refusal),
+    /// So many sequences are left after some were given up between steps.
+    Running(u32),
     /// Nothing is there any more.
     Idle,
 }
@@ -125,11 +127,21 @@ pub struct StepFigures {
     pub prefix_hits: u32,
     /// Sequences that lost their place to another.
     pub preempted: u32,
+    /// Items that wait to be decoded.
+    pub queued_items: u32,
+    /// Prompt positions computed, recomputation included; frames of audio read by an encoder.
+    pub prefill_tokens: u32,
+    /// Decode positions computed; codec frames decoded; recordings encoded.
+    pub decode_tokens: u32,
+    /// Chunks of audio that came after an ideal listener had run dry.
+    pub late: u32,
+    /// Time that the step took beyond the one before it.
+    pub busy: Duration,
 }
 
 impl StepFigures {
     /// Of an autoregressive engine.
-    pub(super) fn ar<T>(report: &ArReport<T>) -> Self {
+    pub(super) fn ar<T>(report: &ArReport<T>, busy: Duration) -> Self {
         let stats = &report.stats;
         let first_places = report
             .events
@@ -148,6 +160,11 @@ impl StepFigures {
             prefix_queries: stats.prefix_queries,
             prefix_hits: stats.prefix_hits,
             preempted: stats.preempted,
+            queued_items: 0,
+            prefill_tokens: stats.prefill_tokens,
+            decode_tokens: stats.decode_tokens,
+            late: 0,
+            busy,
         }
     }
 
@@ -160,16 +177,23 @@ impl StepFigures {
             prompt_tokens: stats.cost,
             outputs: stats.batch,
             admitted: stats.batch,
+            prefill_tokens: stats.cost,
+            decode_tokens: stats.batch,
+            busy: report.ended.since(report.began),
             ..Self::default()
         }
     }
 
     /// Of a vocoder: its outputs are codec frames decoded; it has no prompts and no KV cache.
-    pub(super) fn chunk(stats: &ChunkStats, at: Stamp) -> Self {
+    pub(super) fn chunk(stats: &ChunkStats, began: Stamp, at: Stamp) -> Self {
         Self {
             at,
             running: stats.streams,
             outputs: stats.items,
+            queued_items: stats.queued_items,
+            decode_tokens: stats.items,
+            late: stats.late,
+            busy: at.since(began),
             ..Self::default()
         }
     }

@@ -344,7 +344,8 @@ impl<J: Send + 'static> PoolControl for StagePool<J> {
         slots.tidy();
         let id = ReplicaId(slots.next);
         let listener = (parts.listen)(stage, id);
-        let mut status = ReplicaStatus::new(stage, id, parts.restart, parts.changes.clone()).observed_by(listener);
+        let mut status =
+            ReplicaStatus::new(stage, id, parts.restart, parts.changes.clone()).observed_by(listener);
         if parts.steps.is_some() {
             status = status.watched_by(self.shared.notifier.clone());
         }

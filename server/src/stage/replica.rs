@@ -4,8 +4,9 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use omni_engine::{ArStats, ChunkStats, OneShotStats};
 use tokio::sync::watch;
+
+use super::events::EngineEvent;
 
 /// Names a replica within its stage. Never reused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -69,39 +70,36 @@ pub struct ReplicaStats {
 }
 
 impl ReplicaStats {
-    /// Books a step of an autoregressive engine.
-    pub(super) fn ar_step(&mut self, step: &ArStats, busy: Duration) {
-        self.running = step.running;
-        self.waiting = step.waiting;
-        self.kv_usage = step.kv_usage;
-        self.steps += 1;
-        self.busy += busy;
-        self.prefill_tokens += u64::from(step.prefill_tokens);
-        self.decode_tokens += u64::from(step.decode_tokens);
-        self.preempted += u64::from(step.preempted);
-    }
-
-    /// Books a step of a vocoder.
-    pub(super) fn chunk_step(&mut self, step: &ChunkStats, busy: Duration) {
-        self.running = step.streams;
-        self.queued_items = step.queued_items;
-        self.steps += 1;
-        self.busy += busy;
-        self.decode_tokens += u64::from(step.items);
-        self.late += u64::from(step.late);
-    }
-
-    /// Books a step of an encoder.
-    pub(super) fn one_shot_step(&mut self, step: &OneShotStats, busy: Duration) {
-        self.waiting = step.waiting;
-        self.steps += 1;
-        self.busy += busy;
-        self.prefill_tokens += u64::from(step.cost);
-        self.decode_tokens += u64::from(step.batch);
+    /// What an event says about the replica.
+    pub(super) fn record(&mut self, event: &EngineEvent) {
+        match event {
+            EngineEvent::Step(step) => {
+                self.running = step.running;
+                self.waiting = step.waiting_capacity.saturating_add(step.waiting_deferred);
+                self.kv_usage = step.kv_usage;
+                self.queued_items = step.queued_items;
+                self.steps += 1;
+                self.busy += step.busy;
+                self.prefill_tokens += u64::from(step.prefill_tokens);
+                self.decode_tokens += u64::from(step.decode_tokens);
+                self.preempted += u64::from(step.preempted);
+                self.late += u64::from(step.late);
+            }
+            EngineEvent::Starved => self.starved += 1,
+            EngineEvent::Running(count) => self.running = *count,
+            EngineEvent::Idle => self.idle(),
+            EngineEvent::Loaded { .. }
+            | EngineEvent::Cache(_)
+            | EngineEvent::Taken(_)
+            | EngineEvent::FirstOutput { .. }
+            | EngineEvent::NextOutput { .. }
+            | EngineEvent::Finished(_)
+            | EngineEvent::Refused(_) => {}
+        }
     }
 
     /// Nothing is there any more.
-    pub(crate) fn idle(&mut self) {
+    pub(super) fn idle(&mut self) {
         self.running = 0;
         self.waiting = 0;
         self.kv_usage = 0.0;

@@ -87,9 +87,10 @@ impl ReplicaStatus {
         self
     }
 
-    /// Tells whoever listens.
+    /// Counts an event, and passes it on to the listener.
     pub(crate) fn tell(&self, event: &EngineEvent) {
         if !self.is_given_up() {
+            self.count(|stats| stats.record(event));
             self.listener.on_event(event);
         }
     }
@@ -284,8 +285,8 @@ impl ReplicaStatus {
         *lock(&self.shared.stats)
     }
 
-    /// Changes the figures. Called once per step; readers hold the lock for a copy only.
-    pub(crate) fn count(&self, change: impl FnOnce(&mut ReplicaStats)) {
+    /// Changes the figures. Readers hold the lock for a copy only.
+    fn count(&self, change: impl FnOnce(&mut ReplicaStats)) {
         let mut stats = lock(&self.shared.stats);
         if !self.is_given_up() {
             change(&mut stats);

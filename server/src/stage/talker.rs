@@ -121,7 +121,8 @@ impl<B: Talk> Core for Talker<B> {
 
     fn load(&mut self) -> Result<(), BackendError> {
         let model = self.backend.talker(self.driver.replica())?;
-        self.driver.load(model, self.backend.kv_position(self.driver.stage()));
+        self.driver
+            .load(model, self.backend.kv_position(self.driver.stage()));
         let info = self.backend.info();
         let request = TalkerRequest {
             voice: info
@@ -179,7 +180,6 @@ impl<B: Talk> Core for Talker<B> {
                 return false;
             }
             if live.is_starved(turn.is_placeless(seq, &live.context), now) {
-                turn.status.count(|stats| stats.starved += 1);
                 turn.status.tell(&EngineEvent::Starved);
                 live.context.progress.starve();
             }

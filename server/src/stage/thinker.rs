@@ -6,7 +6,7 @@ use std::sync::Arc;
 use omni_engine::{AddOptions, ArConfig, CacheSalt, RepetitionLimit, SeqId, Stamp};
 
 use super::backend::{BackendError, Sampling, Think};
-use super::chat::{ChatMessage, ReplyToken, Role, Part as SaidPart, ThinkerRequest};
+use super::chat::{ChatMessage, Part as SaidPart, ReplyToken, Role, ThinkerRequest};
 use super::driver::{ArDriver, SeqContext, Sequence};
 use super::flow::{End, Outlet};
 use super::handle::StageHandle;
@@ -119,7 +119,8 @@ impl<B: Think> Core for Thinker<B> {
 
     fn load(&mut self) -> Result<(), BackendError> {
         let model = self.backend.thinker(self.driver.replica())?;
-        self.driver.load(model, self.backend.kv_position(self.driver.stage()));
+        self.driver
+            .load(model, self.backend.kv_position(self.driver.stage()));
         let greeting = ChatMessage {
             role: Role::User,
             parts: vec![SaidPart::Text(WARM_UP_TEXT.into())],

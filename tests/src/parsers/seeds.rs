@@ -185,7 +185,6 @@ pub(super) fn payloads() -> Vec<Vec<u8>> {
             reason: Some(stage::end::Reason::Lost(lost)),
         }),
         Body::Progress(stage::Progress::default()),
-        Body::Stats(stage::Stats::default()),
         Body::Events(stage::Events {
             events: vec![stage::Event { event: Some(event) }],
             missed: 1,

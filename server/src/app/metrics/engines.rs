@@ -99,7 +99,10 @@ impl EngineSink for Engine {
             }),
             EngineEvent::Idle => self.instruments.idle(),
             // Counted when it ends.
-            EngineEvent::Taken(_) | EngineEvent::Loaded { .. } | EngineEvent::Cache(_) => {}
+            EngineEvent::Taken(_)
+            | EngineEvent::Running(_)
+            | EngineEvent::Loaded { .. }
+            | EngineEvent::Cache(_) => {}
         }
     }
 }

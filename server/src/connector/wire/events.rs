@@ -67,6 +67,7 @@ fn message(event: &EngineEvent, clock: PeerClock) -> Event {
             Refusal::Sequences => wire::Refusal::Sequences,
             Refusal::Positions => wire::Refusal::Positions,
         })),
+        EngineEvent::Running(count) => Event::Running(*count),
         EngineEvent::Idle => Event::Emptied(wire::Emptied {}),
     }
 }
@@ -105,6 +106,7 @@ fn one(event: wire::Event, clock: PeerClock) -> Result<EngineEvent, WireError> {
             Ok(wire::Refusal::Positions) => Refusal::Positions,
             _ => return Err(WireError::value("what there is no room for", refusal, "1 or 2")),
         }),
+        Event::Running(count) => EngineEvent::Running(count),
         Event::Emptied(_) => EngineEvent::Idle,
     })
 }
@@ -161,6 +163,11 @@ fn step_message(step: &StepFigures, clock: PeerClock) -> wire::Step {
         prefix_queries: step.prefix_queries,
         prefix_hits: step.prefix_hits,
         preempted: step.preempted,
+        queued_items: step.queued_items,
+        prefill_tokens: step.prefill_tokens,
+        decode_tokens: step.decode_tokens,
+        late: step.late,
+        busy: nanos(step.busy),
     }
 }
 
@@ -178,6 +185,11 @@ fn step_figures(step: &wire::Step, clock: PeerClock) -> StepFigures {
         prefix_queries: step.prefix_queries,
         prefix_hits: step.prefix_hits,
         preempted: step.preempted,
+        queued_items: step.queued_items,
+        prefill_tokens: step.prefill_tokens,
+        decode_tokens: step.decode_tokens,
+        late: step.late,
+        busy: Duration::from_nanos(step.busy),
     }
 }
 

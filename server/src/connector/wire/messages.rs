@@ -1,4 +1,4 @@
-//! Ends, progress and figures.
+//! Ends and progress.
 
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use omni_proto::stage::v1::{self as wire};
 
 use super::{PeerClock, WireError};
 use crate::config::deploy::stage_name;
-use crate::stage::{End, ReplicaStats, StageSnapshot};
+use crate::stage::{End, StageSnapshot};
 
 pub(in crate::connector) fn end_message(end: End) -> wire::End {
     let error = |stage: &str, message| wire::StageError {
@@ -47,7 +47,8 @@ pub(in crate::connector) fn end(message: wire::End) -> Result<End, WireError> {
 }
 
 fn known(stage: &str) -> Result<&'static str, WireError> {
-    stage_name(stage).ok_or_else(|| WireError::value("the stage of an end", format!("{stage:?}"), "the name of a stage"))
+    stage_name(stage)
+        .ok_or_else(|| WireError::value("the stage of an end", format!("{stage:?}"), "the name of a stage"))
 }
 
 /// Without the replica: that is known by another id at the other side.
@@ -73,40 +74,6 @@ pub(in crate::connector) fn progress(message: &wire::Progress, clock: PeerClock)
         outputs: message.outputs,
         starved: message.starved,
         replica: None,
-    }
-}
-
-pub(in crate::connector) fn stats_message(stats: &ReplicaStats) -> wire::Stats {
-    wire::Stats {
-        running: stats.running,
-        waiting: stats.waiting,
-        kv_usage: stats.kv_usage,
-        queued_items: stats.queued_items,
-        steps: stats.steps,
-        busy: nanos(stats.busy),
-        prefill_tokens: stats.prefill_tokens,
-        decode_tokens: stats.decode_tokens,
-        preempted: stats.preempted,
-        starved: stats.starved,
-        late: stats.late,
-        deaths: stats.deaths,
-    }
-}
-
-pub(in crate::connector) fn stats(message: &wire::Stats) -> ReplicaStats {
-    ReplicaStats {
-        running: message.running,
-        waiting: message.waiting,
-        kv_usage: message.kv_usage,
-        queued_items: message.queued_items,
-        steps: message.steps,
-        busy: Duration::from_nanos(message.busy),
-        prefill_tokens: message.prefill_tokens,
-        decode_tokens: message.decode_tokens,
-        preempted: message.preempted,
-        starved: message.starved,
-        late: message.late,
-        deaths: message.deaths,
     }
 }
 

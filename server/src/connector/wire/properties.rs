@@ -15,8 +15,8 @@ use prost::Message as _;
 use super::*;
 use crate::stage::{
     AudioPiece, CacheFigures, ChunkStamps, ContextRow, End, EndReason, EngineEvent, KvFormat, KvPosition,
-    PromptPiece, Refusal, ReplicaStats, ReplyToken, Sampling, SeqEnd, SeqTaken, StageSnapshot,
-    StepFigures, TalkerRequest, ThinkerRequest,
+    PromptPiece, Refusal, ReplyToken, Sampling, SeqEnd, SeqTaken, StageSnapshot, StepFigures, TalkerRequest,
+    ThinkerRequest,
 };
 
 /// Beyond all instants here.
@@ -154,14 +154,14 @@ prop_compose! {
 }
 
 prop_compose! {
-    fn step()(at in at(), kv_usage in 0f64..1.0, counts: [u32; 10]) -> EngineEvent {
+    fn step()(at in at(), kv_usage in 0f64..1.0, busy in time(), counts: [u32; 14]) -> EngineEvent {
         let [
             running, waiting_capacity, waiting_deferred, prompt_tokens, cached_tokens, outputs, admitted,
-            prefix_queries, prefix_hits, preempted,
+            prefix_queries, prefix_hits, preempted, queued_items, prefill_tokens, decode_tokens, late,
         ] = counts;
         EngineEvent::Step(StepFigures {
             at, kv_usage, running, waiting_capacity, waiting_deferred, prompt_tokens, cached_tokens, outputs,
-            admitted, prefix_queries, prefix_hits, preempted,
+            admitted, prefix_queries, prefix_hits, preempted, queued_items, prefill_tokens, decode_tokens, late, busy,
         })
     }
 }
@@ -215,6 +215,7 @@ fn news() -> impl Strategy<Value = EngineEvent> {
         finished,
         Just(EngineEvent::Refused(Refusal::Sequences)),
         Just(EngineEvent::Refused(Refusal::Positions)),
+        any::<u32>().prop_map(EngineEvent::Running),
         Just(EngineEvent::Idle),
     ]
 }
@@ -266,7 +267,7 @@ proptest! {
     }
 
     #[test]
-    fn ends_and_figures_come_as_they_were_sent(
+    fn ends_and_progress_come_as_they_were_sent(
         ended in end(),
         started in of(at()),
         first_output in of(at()),
@@ -290,22 +291,6 @@ proptest! {
         };
         let back: Vec<_> = message.arrivals.iter().map(|arrival| Arrival::of(arrival, clock())).collect();
         prop_assert_eq!(back, passages);
-        let figures = ReplicaStats {
-            running: outputs,
-            waiting: starved,
-            kv_usage: 0.25,
-            queued_items: 3,
-            steps: 4,
-            busy,
-            prefill_tokens: 5,
-            decode_tokens: 6,
-            preempted: 7,
-            starved: 8,
-            late: 9,
-            deaths: 10,
-        };
-        let Body::Stats(message) = passed(Body::Stats(stats_message(&figures))) else { panic!("no figures") };
-        prop_assert_eq!(stats(&message), figures);
     }
 
     #[test]

@@ -185,7 +185,8 @@ impl<'l> Point<'l> {
     fn per_second(&self, amounts: impl Iterator<Item = f64>) -> f64 {
         let wall = self.wall();
         if wall > 0.0 {
-            amounts.sum::<f64>() / wall
+            // An empty sum is -0.0.
+            (amounts.sum::<f64>() + 0.0) / wall
         } else {
             0.0
         }

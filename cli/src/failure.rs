@@ -198,6 +198,7 @@ pub(crate) fn tls_advice(problem: TlsProblem) -> &'static str {
         TlsProblem::Expired => "the server needs a new certificate; is this machine's clock right?",
         TlsProblem::NotYetValid => "is this machine's clock right?",
         TlsProblem::NotTls => "without encryption its address begins with http://; is it the right port?",
+        TlsProblem::TlsExpected => "write its address with https://",
         TlsProblem::CertificateRequired => "name yours and its key with --tls-cert and --tls-key",
         TlsProblem::CertificateRefused => {
             "--tls-cert must name one that the server's --tls-client-ca has signed, and that has not expired"

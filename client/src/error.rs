@@ -114,9 +114,9 @@ impl ClientError {
 
     /// What TLS has to do with a failure, if it has.
     fn of_tls(endpoint: &Endpoint, error: &(dyn std::error::Error + 'static)) -> Option<Self> {
-        endpoint.tls()?;
         let (problem, cause) = tls::find(error)?;
-        Some(Self::tls(endpoint, problem, cause))
+        let encrypted = endpoint.tls().is_some();
+        (encrypted != (problem == TlsProblem::TlsExpected)).then(|| Self::tls(endpoint, problem, cause))
     }
 
     pub(crate) fn tls(endpoint: &Endpoint, problem: TlsProblem, cause: String) -> Self {

@@ -136,7 +136,10 @@ pub enum TlsProblem {
     /// What answers there does not speak TLS.
     #[error("the server does not speak TLS")]
     NotTls,
-    /// The server serves nobody without a certificate.
+    /// The port expects TLS, and the address begins with `http://`.
+    #[error("the server speaks TLS there")]
+    TlsExpected,
+    /// The server requires a client certificate.
     #[error("the server asks for a certificate")]
     CertificateRequired,
     /// The server does not accept the certificate that it was shown.
@@ -172,6 +175,8 @@ pub(crate) fn find(error: &(dyn Error + 'static)) -> Option<(TlsProblem, String)
             ),
             ("received fatal alert: UnknownCA", TlsProblem::CertificateRefused),
             ("HTTP/2 was not negotiated", TlsProblem::NoHttp2),
+            // What INADEQUATE_SECURITY in GOAWAY becomes.
+            ("do not meet minimum requirements", TlsProblem::TlsExpected),
         ];
         if let Some((_, problem)) = said.iter().find(|(words, _)| text.contains(words)) {
             return Some((*problem, text));

@@ -145,6 +145,15 @@ fn rtf_is_generation_over_playing_time() {
 }
 
 #[test]
+fn a_request_that_was_cut_off_has_no_rtf() {
+    let telemetry = telemetry();
+    let instruments = AudioInstruments::new(telemetry.meter(), replica(0));
+    instruments.finished(&audio(24_000, Some(0), false));
+    assert_eq!(value(&telemetry, "vllm:omni_audio_rtf_count", ""), 0.0);
+    assert_eq!(value(&telemetry, "vllm:omni_audio_duration_s_count", ""), 1.0);
+}
+
+#[test]
 fn silence_is_told_for_a_request_that_ended_well_and_not_for_one_that_was_aborted() {
     let telemetry = telemetry();
     let instruments = AudioInstruments::new(telemetry.meter(), replica(0));

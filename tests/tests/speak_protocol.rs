@@ -406,6 +406,47 @@ async fn settings_change_between_utterances_only() {
 }
 
 #[tokio::test]
+async fn ready_comes_behind_the_utterances_that_were_opened_before_its_config() {
+    let server = server().await;
+    let rate = |hz| v1::SpeechConfig {
+        output: Some(v1::AudioDelivery {
+            format: Some(v1::AudioFormat {
+                sample_rate_hz: hz,
+                ..v1::AudioFormat::default()
+            }),
+            ..v1::AudioDelivery::default()
+        }),
+        ..seeded(1)
+    };
+    let mut call = server.call().await.configured(rate(8_000)).await;
+    for _ in 0..2 {
+        call.send(text("a sentence that is heard for a while.")).await;
+        call.send(finish()).await;
+    }
+    call.send(config(rate(24_000))).await;
+    call.send(text("one more.")).await;
+    call.send(finish()).await;
+    // The history holds each utterance to the rate of the last ready before it.
+    for _ in 0..3 {
+        assert!(call.utterance().await.samples() > 0);
+    }
+    call.hang_up();
+    let order: Vec<_> = call
+        .history()
+        .responses
+        .iter()
+        .filter_map(|response| match &response.event {
+            Some(Event::Ready(_)) => Some("ready"),
+            Some(Event::Done(_)) => Some("done"),
+            _ => None,
+        })
+        .collect();
+    assert_eq!(order, ["ready", "done", "done", "ready", "done"]);
+    call.end().await.unwrap();
+    server.stop().await;
+}
+
+#[tokio::test]
 async fn the_first_message_must_be_config() {
     let server = server().await;
     for first in [text("hello"), finish(), flush()] {

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
+use omni_client::{Client, ClientError, Endpoint, TlsProblem};
 use omni_proto::v1;
 use omni_proto::v1::speech_service_client::SpeechServiceClient;
 use omni_server::config::{TlsFiles, subject};
@@ -232,6 +233,22 @@ async fn who_does_not_encrypt_is_told_so_in_either_version_of_http() {
         let told = String::from_utf8_lossy(&answer);
         assert!(told.contains("this port speaks TLS"), "{told}");
     }
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn the_client_says_that_tls_is_expected() {
+    let place = tempfile::tempdir().unwrap();
+    let ours = Authority::new("ours");
+    let server = server(&ours.server().write(place.path(), "server"), None).await;
+    let endpoint = Endpoint::parse(&format!("http://{}", server.app.address())).unwrap();
+    let health = async { Client::connect(&endpoint).await?.health("").await };
+    let error = health.await.unwrap_err();
+    let problem = match &error {
+        ClientError::Tls { problem, .. } => Some(*problem),
+        _ => None,
+    };
+    assert_eq!(problem, Some(TlsProblem::TlsExpected), "{error}");
     server.stop().await;
 }
 

@@ -494,7 +494,7 @@ pub mod speak_response {
     /// One event per message.
     #[derive(Clone, PartialEq, ::prost::Oneof)]
     pub enum Event {
-        /// Always first, and again in answer to every later `config`.
+        /// Always first, and again in answer to every later `config`: behind all utterances that were opened before that.
         #[prost(message, tag = "3")]
         Ready(super::SpeechSessionReady),
         /// What follows up to `done` belongs to this utterance.

@@ -125,7 +125,9 @@ impl Spans {
 
 impl RecordSink for Spans {
     fn begins(&self, caller: Option<&TraceParent>, now: Stamp) -> Option<Arc<TraceContext>> {
-        self.tracer.begin(caller, now.0)
+        // The other sinks count what begins.
+        let other = self.sinks.records.begins(caller, now);
+        other.or_else(|| self.tracer.begin(caller, now.0))
     }
 
     fn utterance(&self, record: &UtteranceRecord) {

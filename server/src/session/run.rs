@@ -142,10 +142,11 @@ impl Session {
             queue: VecDeque::new(),
             names: Names::default(),
             outbox: Outbox::default(),
+            ready: VecDeque::new(),
+            opened: 0,
             pace: Pace::default(),
             listening: true,
             hung_up: false,
-            began: false,
             closing: None,
         };
         let served = AssertUnwindSafe(run.serve(commands, &events))
@@ -171,6 +172,9 @@ pub(super) fn panicked(session: SessionId) -> ServeError {
     }
 }
 
+/// Answers to `config` that may wait for utterances before no further command is read.
+const MAX_READY: usize = 8;
+
 struct Run {
     id: SessionId,
     deps: SessionDeps,
@@ -186,6 +190,10 @@ struct Run {
     queue: VecDeque<Utterance>,
     names: Names,
     outbox: Outbox,
+    /// Answers to `config`, each with the number of utterances that were opened before it.
+    ready: VecDeque<(u64, Event)>,
+    /// Utterances that were opened.
+    opened: u64,
     pace: Pace,
     /// Commands are taken.
     listening: bool,
@@ -193,8 +201,6 @@ struct Run {
     hung_up: bool,
     /// Set when no new utterance is taken; the session ends with it.
     closing: Option<ServeError>,
-    /// An utterance was opened.
-    began: bool,
 }
 
 /// Something that is due at a time.
@@ -264,7 +270,8 @@ impl Run {
 
     /// Whether a command is taken now.
     fn listens(&self) -> bool {
-        self.listening && self.outbox.has_room() && (!self.holds_back || self.has_room())
+        let answers = self.ready.len() < MAX_READY;
+        self.listening && answers && self.outbox.has_room() && (!self.holds_back || self.has_room())
     }
 
     /// Whether the longest text that may come can wait here.
@@ -281,6 +288,7 @@ impl Run {
     /// Lets the first utterance do what it can, and the next ones after it when it is done.
     fn advance(&mut self) {
         let now = self.deps.clock.now();
+        self.announce();
         while self.outbox.has_room()
             && let Some(front) = self.queue.front_mut()
             && front.advance(&mut self.outbox, now)
@@ -293,11 +301,20 @@ impl Run {
             self.deps.records.utterance(&record);
             let body = EventBody::Done(Box::new(done));
             self.outbox.push(Event { utterance, body });
+            self.announce();
         }
         // What is held back is not the reader's to take.
         let offers = !self.outbox.is_empty() && self.held_until().is_none();
         self.patience.offer(offers, now);
         self.visit.set_active(!self.queue.is_empty(), now);
+    }
+
+    /// Sends `ready` behind all utterances that were opened before its `config`: their audio has the old format.
+    fn announce(&mut self) {
+        let ended = self.opened - self.queue.len() as u64;
+        while let Some((_, event)) = self.ready.pop_front_if(|(before, _)| *before <= ended) {
+            self.outbox.push(event);
+        }
     }
 
     /// Until when the next event is held back, because its listener has enough.
@@ -389,7 +406,7 @@ impl Run {
 
     /// Accounts for what the end of the session cuts off.
     fn close_all(&mut self, error: Option<&ServeError>) {
-        if let Some(error) = error.filter(|_| !self.began) {
+        if let Some(error) = error.filter(|_| self.opened == 0) {
             self.deps.records.nothing_began(error);
         }
         let now = self.deps.clock.now();

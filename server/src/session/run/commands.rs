@@ -59,10 +59,11 @@ impl Run {
             settings,
             limits: self.deps.limits,
         };
-        self.outbox.push(Event {
+        let event = Event {
             utterance: None,
             body: EventBody::Ready(Box::new(ready)),
-        });
+        };
+        self.ready.push_back((self.opened, event));
         Ok(())
     }
 
@@ -136,7 +137,7 @@ impl Run {
             utterance = utterance.uncut();
         }
         let trace = self.deps.records.begins(self.caller.as_ref(), now);
-        self.began = true;
+        self.opened += 1;
         self.queue.push_back(utterance.traced(trace));
         Ok(Some(self.queue.len() - 1))
     }

@@ -15,6 +15,31 @@ use omni_engine::Stamp;
 
 pub use account::{Account, OverQuota, StreamPlace};
 
+use crate::config::Scope;
+use crate::error::{ErrorKind, ServeError};
+
+/// Why a caller is not let in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum AuthError {
+    #[error("the call has no API key, expected \"authorization: Bearer KEY\" or \"x-api-key: KEY\"")]
+    KeyMissing,
+    #[error("the API key is not known here")]
+    KeyInvalid,
+    #[error("the API key does not open this: it lacks the scope {0}")]
+    ScopeMissing(Scope),
+}
+
+impl From<AuthError> for ServeError {
+    fn from(error: AuthError) -> Self {
+        let (kind, reason) = match error {
+            AuthError::KeyMissing => (ErrorKind::Unauthenticated, "API_KEY_MISSING"),
+            AuthError::KeyInvalid => (ErrorKind::Unauthenticated, "API_KEY_INVALID"),
+            AuthError::ScopeMissing(_) => (ErrorKind::PermissionDenied, "SCOPE_MISSING"),
+        };
+        Self::new(kind, reason, error.to_string())
+    }
+}
+
 /// Those who share the server with other parties, and not with each other.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Party {

@@ -8,6 +8,30 @@ use std::time::Duration;
 use omni_engine::Stamp;
 use tokio_util::sync::CancellationToken;
 
+use crate::error::{ErrorKind, ServeError};
+
+/// When to try again: another server of the same address may take it at once.
+const RETRY: Duration = Duration::from_millis(100);
+
+/// Why a server that ends takes no work, or gives up what it has.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum ShutdownError {
+    #[error("the server is shutting down")]
+    Draining,
+    #[error("the server stopped")]
+    Stopped,
+}
+
+impl From<ShutdownError> for ServeError {
+    fn from(error: ShutdownError) -> Self {
+        let reason = match error {
+            ShutdownError::Draining => "DRAINING",
+            ShutdownError::Stopped => "STOPPED",
+        };
+        Self::new(ErrorKind::ShuttingDown, reason, error.to_string()).retry_in(RETRY)
+    }
+}
+
 /// Copies are the same wish.
 #[derive(Debug, Clone, Default)]
 pub struct Drain(Arc<Shared>);

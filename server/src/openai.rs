@@ -38,9 +38,8 @@ use tonic::Status;
 use tonic::metadata::MetadataMap;
 
 use self::error::ApiError;
-use crate::caller::Caller;
+use crate::caller::{AuthError, Caller};
 use crate::config::Scope;
-use crate::error::ServeError;
 use crate::grpc::{Catalog, Chat, Hold, Keys, Parcels, Speech, party, status};
 
 /// Longest body, in bytes, that is read where others' audio passes.
@@ -99,14 +98,14 @@ impl OpenAi {
     /// Who sent a request with this head, if that caller may do what `scope` covers.
     fn allow(&self, head: &Parts, scope: Option<Scope>) -> Result<Caller, ApiError> {
         let allowed = self.keys.allow(&head.headers, &head.extensions, scope);
-        allowed.map_err(|error| ApiError::new(&status(&error), &[]))
+        allowed.map_err(|error| ApiError::new(&status(&error.into()), &[]))
     }
 
     /// Who sent a request for a list of names, which needs no key; a key that is not good is refused all the same.
     fn allow_listing(&self, head: &Parts) -> Result<Caller, ApiError> {
         match self.keys.allow(&head.headers, &head.extensions, None) {
-            Err(ServeError::ApiKeyMissing) => Ok(Caller::anonymous(party(&head.extensions))),
-            allowed => allowed.map_err(|error| ApiError::new(&status(&error), &[])),
+            Err(AuthError::KeyMissing) => Ok(Caller::anonymous(party(&head.extensions))),
+            allowed => allowed.map_err(|error| ApiError::new(&status(&error.into()), &[])),
         }
     }
 

@@ -14,8 +14,8 @@ mod reply;
 mod segment;
 mod speech;
 
-pub use admission::{Admission, AdmissionLimits, UtterancePermit};
+pub use admission::{Admission, AdmissionError, AdmissionLimits, UtterancePermit};
 pub use front::Orchestrator;
 pub use pipeline::{Binding, EdgeLimits, Pipeline, TextEncoder};
-pub use reply::{ChatPath, Reply, ReplyEvent, ReplySpec};
+pub use reply::{ChatNotSupported, ChatPath, Reply, ReplyEvent, ReplySpec};
 pub use segment::{Segment, SegmentEvent, SegmentSpec};

@@ -7,6 +7,7 @@
 
 mod alignment;
 mod chat;
+mod error;
 mod ledger;
 mod limits;
 mod names;
@@ -32,6 +33,7 @@ pub use chat::{
     ChatCommand, ChatEvent, ChatEventBody, ChatLimits, ChatReady, ChatSession, ChatSettings, Modalities,
     NewMessage, Respond, ResponseDone, Said, TokenIntervals, TurnRecord, TurnTimings, TurnUsage,
 };
+pub use error::{CallerGone, ProtocolError, SessionCancelled, SessionTimeout, UtteranceError};
 pub use limits::SessionLimits;
 pub use protocol::{AudioOut, Command, Done, Event, EventBody, Ready, Warning};
 pub use recent::{Recent, RecentFigures};

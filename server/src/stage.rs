@@ -12,6 +12,7 @@ mod chat;
 mod code2wav;
 mod driver;
 mod encoder;
+mod error;
 mod events;
 mod flow;
 mod generation;
@@ -35,11 +36,12 @@ pub use backend::{
 };
 pub use cancel_timer::{CancelTimer, OnReleased};
 pub use chat::{
-    ChatInfo, ChatMessage, Clip, ContextRow, Detokenizer, DetokenizerMaker, Hearing, Part, Prompt,
-    PromptBuilder, PromptPiece, ReplyToken, Role, TOOL_CALL, ThinkerRequest, ToolPart, Voicing,
+    AudioInputError, ChatInfo, ChatMessage, Clip, ContextRow, Detokenizer, DetokenizerMaker, Hearing, Part,
+    Prompt, PromptBuilder, PromptPiece, ReplyToken, Role, TOOL_CALL, ThinkerRequest, ToolPart, Voicing,
 };
 pub use code2wav::{AudioPiece, Code2WavJob, Code2WavLimits, code2wav_stage};
 pub use encoder::{AudioRows, EncoderJob, EncoderLimits, encoder_stage};
+pub use error::StageError;
 pub use events::{
     CacheFigures, EndReason, EngineEvent, EngineSink, IgnoreEngines, KvFormat, KvPosition, Listen, Refusal,
     SeqEnd, SeqTaken, StepFigures,

@@ -14,6 +14,7 @@ use omni_engine::Stamp;
 use super::Party;
 use super::bucket::{Bucket, Refill};
 use crate::config::{Quota, Quotas};
+use crate::error::{ErrorKind, QuotaViolation, ServeError};
 
 /// When a caller may try again who has as many streams as it may: nobody knows when one of them ends.
 const STREAM_RETRY: Duration = Duration::from_secs(1);
@@ -28,6 +29,24 @@ pub struct OverQuota {
     pub limit: String,
     /// When there is room again, if nothing else is used until then.
     pub retry: Duration,
+}
+
+impl From<OverQuota> for ServeError {
+    fn from(error: OverQuota) -> Self {
+        let reason = match error.quota {
+            Quota::Streams => "CONCURRENCY_LIMIT",
+            _ => "RATE_LIMITED",
+        };
+        let OverQuota { quota, limit, retry } = &error;
+        Self::new(ErrorKind::OverQuota, reason, error.to_string())
+            .with("quota", quota.to_string())
+            .with("limit", limit.clone())
+            .retry_in(*retry)
+            .over(QuotaViolation {
+                quota: *quota,
+                limit: limit.clone(),
+            })
+    }
 }
 
 /// The account of a key.

@@ -22,11 +22,11 @@ use tonic::{Request, Response, Status};
 use super::settings::invalid;
 use super::status::status;
 use crate::clock::Clock;
-use crate::drain::Drain;
-use crate::error::{ServeError, excerpt};
+use crate::drain::{Drain, ShutdownError};
+use crate::error::{ErrorKind, ServeError, excerpt};
 use crate::orchestrator::Orchestrator;
 use crate::session::{Recent, Registry};
-use crate::stage::{PoolControl, PoolError, ReplicaId, ReplicaState, ReplicaView};
+use crate::stage::{PoolControl, PoolError, ReplicaId, ReplicaState, ReplicaView, StageError};
 
 type Answers<T> = Pin<Box<dyn Stream<Item = Result<T, Status>> + Send>>;
 
@@ -34,6 +34,8 @@ type Answers<T> = Pin<Box<dyn Stream<Item = Result<T, Status>> + Send>>;
 const MOST_WATCHERS: usize = 32;
 const INTERVAL: Duration = Duration::from_secs(1);
 const INTERVALS: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(60));
+/// When one that finds no place to watch may try again.
+const RETRY: Duration = Duration::from_secs(1);
 /// Most sessions of one answer.
 const MOST_SESSIONS: usize = 1_000;
 /// Most characters of a reason.
@@ -41,6 +43,35 @@ const MOST_REASON: usize = 256;
 /// How often a drain is looked at, and how often it is told at least.
 const DRAIN_LOOK: Duration = Duration::from_millis(50);
 const DRAIN_TELL: Duration = Duration::from_secs(1);
+
+/// Something that an operator names and that there is not, or more watching than is allowed.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+enum AdminError {
+    #[error("stage {got:?} does not exist, the server has: {known}")]
+    StageNotFound { got: String, known: String },
+    #[error("stage {stage} has no replica {got:?}")]
+    ReplicaNotFound { stage: &'static str, got: String },
+    #[error("session {got:?} is not open")]
+    SessionNotFound { got: String },
+    #[error("{limit} operators watch, no more are served now")]
+    TooManyWatchers { limit: usize },
+}
+
+impl From<AdminError> for ServeError {
+    fn from(error: AdminError) -> Self {
+        let not_found = |reason| Self::new(ErrorKind::NotFound, reason, error.to_string());
+        match error {
+            AdminError::StageNotFound { .. } => not_found("STAGE_NOT_FOUND"),
+            AdminError::ReplicaNotFound { .. } => not_found("REPLICA_NOT_FOUND"),
+            AdminError::SessionNotFound { .. } => not_found("SESSION_NOT_FOUND"),
+            AdminError::TooManyWatchers { limit } => {
+                Self::new(ErrorKind::LimitReached, "CONCURRENCY_LIMIT", error.to_string())
+                    .with_limit(limit)
+                    .retry_in(RETRY)
+            }
+        }
+    }
+}
 
 /// Reads what an operator says of times, whatever comes of it.
 pub(super) fn take(watch: &v1::WatchStatsRequest, drain: &v1::DrainRequest) {
@@ -98,7 +129,7 @@ impl Admin {
     fn watch(&self) -> Result<OwnedSemaphorePermit, ServeError> {
         let limit = MOST_WATCHERS;
         let place = Arc::clone(&self.watchers).try_acquire_owned();
-        place.map_err(|_| ServeError::TooManyWatchers { limit })
+        place.map_err(|_| AdminError::TooManyWatchers { limit }.into())
     }
 
     fn pool(&self, stage: &str) -> Result<&dyn PoolControl, ServeError> {
@@ -106,15 +137,15 @@ impl Admin {
         let pools = pipeline.pools();
         let known: Vec<_> = pools.iter().map(|pool| pool.stage()).collect();
         let pool = pools.into_iter().find(|pool| pool.stage() == stage);
-        pool.ok_or_else(|| ServeError::StageNotFound {
-            got: excerpt(stage),
-            known: known.join(", "),
+        pool.ok_or_else(|| {
+            let (got, known) = (excerpt(stage), known.join(", "));
+            AdminError::StageNotFound { got, known }.into()
         })
     }
 
     fn set_replica(&self, request: &v1::SetReplicaStateRequest) -> Result<v1::Replica, ServeError> {
         let pool = self.pool(&request.stage)?;
-        let unknown = || ServeError::ReplicaNotFound {
+        let unknown = || AdminError::ReplicaNotFound {
             stage: pool.stage(),
             got: excerpt(&request.replica),
         };
@@ -141,7 +172,7 @@ impl Admin {
         let pool = self.pool(&request.stage)?;
         let id = pool.add().map_err(refused)?;
         tracing::info!(stage = pool.stage(), replica = %id, "an operator added a replica");
-        let unknown = || ServeError::ReplicaNotFound {
+        let unknown = || AdminError::ReplicaNotFound {
             stage: pool.stage(),
             got: id.to_string(),
         };
@@ -162,9 +193,10 @@ impl Admin {
                 tracing::info!(session = request.session_id, "an operator ended a session");
                 Ok(())
             }
-            false => Err(ServeError::SessionNotFound {
-                got: excerpt(&request.session_id),
-            }),
+            false => {
+                let got = excerpt(&request.session_id);
+                Err(AdminError::SessionNotFound { got }.into())
+            }
         }
     }
 }
@@ -175,15 +207,17 @@ fn view(pool: &dyn PoolControl, id: ReplicaId) -> Option<ReplicaView> {
 
 fn refused(error: PoolError) -> ServeError {
     match error {
-        PoolError::Unknown { stage, id } => ServeError::ReplicaNotFound {
+        PoolError::Unknown { stage, id } => AdminError::ReplicaNotFound {
             stage,
             got: id.to_string(),
-        },
-        PoolError::Stopped { .. } => ServeError::Stopped,
-        PoolError::Thread { stage, source } => ServeError::StageFailed {
+        }
+        .into(),
+        PoolError::Stopped { .. } => ShutdownError::Stopped.into(),
+        PoolError::Thread { stage, source } => StageError::Failed {
             stage,
             message: format!("a thread could not be started: {source}"),
-        },
+        }
+        .into(),
     }
 }
 
@@ -318,7 +352,7 @@ impl AdminService for Admin {
                 Some((Ok(sights.stats(request.include_sessions)), ticks))
             }
         });
-        let end = stream::iter([Err(status(&ServeError::Stopped))]);
+        let end = stream::iter([Err(status(&ShutdownError::Stopped.into()))]);
         let looks = looks.take_until(close.cancelled_owned()).chain(end);
         Ok(Response::new(Box::pin(looks)))
     }

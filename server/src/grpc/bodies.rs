@@ -20,6 +20,7 @@ use super::status::status;
 use crate::caller::Party;
 use crate::error::ServeError;
 use crate::session::RecordSink;
+use crate::stage::StageError;
 
 /// The budget. Copies share it.
 #[derive(Clone)]
@@ -99,7 +100,7 @@ impl Budget {
         let problem = format!(
             "requests that are being received have {all} bytes, {own} of them of this caller, of {most} in all"
         );
-        let error = ServeError::Overloaded(problem);
+        let error = ServeError::from(StageError::Overloaded(problem));
         self.records.refused(&error);
         Err(error)
     }

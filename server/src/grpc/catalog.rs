@@ -5,7 +5,7 @@ use omni_proto::v1::catalog_service_server::CatalogService;
 use tonic::{Request, Response, Status};
 
 use super::aliases;
-use super::settings::{model as named, same_language};
+use super::settings::{invalid, model as named, same_language};
 use super::status::status;
 use crate::error::ServeError;
 use crate::orchestrator::{Orchestrator, Pipeline};
@@ -136,10 +136,6 @@ fn voices(info: &SpeechInfo) -> Vec<v1::Voice> {
 
 /// One page of `entries`, and the token of the next one.
 fn page<T>(entries: Vec<T>, size: i32, token: &str) -> Result<(Vec<T>, String), ServeError> {
-    let invalid = |field, problem: &str| ServeError::InvalidField {
-        field,
-        problem: problem.to_owned(),
-    };
     let size = match usize::try_from(size) {
         Ok(0) => PAGE,
         Ok(size) => size.min(MAX_PAGE),

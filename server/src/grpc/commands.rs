@@ -9,8 +9,8 @@ use omni_proto::v1::speak_request::Event;
 use tonic::{Code, Status, Streaming};
 
 use super::settings::settings;
-use crate::error::ServeError;
-use crate::session::Command;
+use crate::error::{ErrorKind, ServeError};
+use crate::session::{CallerGone, Command, ProtocolError};
 use crate::stage::SpeechInfo;
 
 /// The commands of a `Speak` call, whose messages have at most `max_message` bytes.
@@ -44,7 +44,7 @@ fn configure(settings: crate::session::Settings) -> Command {
 
 pub(super) fn command(request: v1::SpeakRequest, info: &SpeechInfo) -> Result<Command, ServeError> {
     match request.event {
-        None => Err(ServeError::Protocol("a message without an event")),
+        None => Err(ProtocolError::Violation("a message without an event").into()),
         Some(Event::Config(config)) => settings(&config, info).map(configure),
         Some(Event::Text(text)) => Ok(Command::Text {
             text: text.text,
@@ -59,6 +59,19 @@ pub(super) fn command(request: v1::SpeakRequest, info: &SpeechInfo) -> Result<Co
     }
 }
 
+/// One message has more bytes than is allowed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("a message is larger than the {limit} bytes that are allowed")]
+struct MessageTooLarge {
+    limit: usize,
+}
+
+impl From<MessageTooLarge> for ServeError {
+    fn from(error: MessageTooLarge) -> Self {
+        Self::new(ErrorKind::InvalidArgument, "MESSAGE_TOO_LARGE", error.to_string()).with_limit(error.limit)
+    }
+}
+
 /// Why the request stream broke: a message that cannot be read, or a caller that is gone.
 ///
 /// The codes are those that tonic gives: OUT_OF_RANGE for a message above the limit, UNIMPLEMENTED for one that is compressed,
@@ -66,10 +79,12 @@ pub(super) fn command(request: v1::SpeakRequest, info: &SpeechInfo) -> Result<Co
 /// Whatever else there may be is an error that the caller shall see, and not an end that looks like success.
 pub(super) fn broken(status: &Status, max_message: usize) -> ServeError {
     match status.code() {
-        Code::OutOfRange | Code::ResourceExhausted => ServeError::MessageTooLarge { limit: max_message },
-        Code::Unimplemented => ServeError::Protocol("a message is compressed, expected plain ones"),
-        Code::Cancelled | Code::Unavailable | Code::Unknown => ServeError::CallerGone,
-        _ => ServeError::Protocol("a message could not be decoded"),
+        Code::OutOfRange | Code::ResourceExhausted => MessageTooLarge { limit: max_message }.into(),
+        Code::Unimplemented => {
+            ProtocolError::Violation("a message is compressed, expected plain ones").into()
+        }
+        Code::Cancelled | Code::Unavailable | Code::Unknown => CallerGone.into(),
+        _ => ProtocolError::Violation("a message could not be decoded").into(),
     }
 }
 
@@ -83,7 +98,7 @@ mod tests {
             let code = Code::from_i32(n);
             let gone = matches!(code, Code::Cancelled | Code::Unavailable | Code::Unknown);
             let error = broken(&Status::new(code, ""), 5);
-            assert_eq!(error == ServeError::CallerGone, gone, "{code:?} is {error}");
+            assert_eq!(error == CallerGone.into(), gone, "{code:?} is {error}");
         }
         let large = broken(&Status::out_of_range("found 6 bytes"), 5);
         assert!(large.to_string().contains("5 bytes"), "{large}");

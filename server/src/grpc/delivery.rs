@@ -7,7 +7,7 @@ use omni_audio::{Encoding, Format, Gain, Rendering, Speed};
 use omni_proto::v1;
 
 use super::settings::invalid;
-use crate::error::ServeError;
+use crate::error::{ErrorKind, ServeError};
 use crate::session::Delivery;
 use crate::stage::SpeechInfo;
 
@@ -51,6 +51,25 @@ pub(super) struct Asked<'a> {
     pub(super) output: Option<&'a v1::AudioDelivery>,
     pub(super) speed: Option<f64>,
     pub(super) volume_gain_db: Option<f64>,
+}
+
+/// Encoding, rate or channels cannot be produced or read.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{field}: {problem}")]
+pub(super) struct UnsupportedFormat {
+    pub(super) field: &'static str,
+    pub(super) problem: String,
+}
+
+impl From<UnsupportedFormat> for ServeError {
+    fn from(error: UnsupportedFormat) -> Self {
+        Self::new(
+            ErrorKind::InvalidArgument,
+            "UNSUPPORTED_AUDIO_FORMAT",
+            error.to_string(),
+        )
+        .about(error.field)
+    }
 }
 
 /// Checks it.
@@ -136,7 +155,7 @@ fn leading_silence(
 }
 
 fn format(got: &v1::AudioFormat, info: &SpeechInfo, fields: &DeliveryFields) -> Result<Format, ServeError> {
-    let refuse = |field, problem| ServeError::UnsupportedAudioFormat { field, problem };
+    let refuse = |field, problem| ServeError::from(UnsupportedFormat { field, problem });
     if got.channels > 1 {
         let problem = format!("{} channels are not offered, expected 0 or 1", got.channels);
         return Err(refuse(fields.channels, problem));

@@ -2,6 +2,7 @@
 //! many as its quotas allow.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use futures::Stream;
 use omni_engine::Stamp;
@@ -16,7 +17,7 @@ use super::deadline::timeout;
 use super::shares::{Share, Shares};
 use crate::caller::{Caller, StreamPlace};
 use crate::clock::Clock;
-use crate::error::ServeError;
+use crate::error::{ErrorKind, ServeError};
 use crate::session::{
     Command, Event, RecordSink, Registered, Registry, Session, SessionChange, SessionDeps, Visit,
 };
@@ -25,6 +26,24 @@ use crate::tasks::Tasks;
 
 /// Events between a session and the transport. Small: what is in it counts as handed over.
 const EVENTS: usize = 2;
+
+/// When a caller may try again for whom there is no session.
+const RETRY: Duration = Duration::from_secs(1);
+
+/// The server takes no more sessions.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("{limit} sessions are open, no more are accepted now")]
+pub(super) struct TooManySessions {
+    pub(super) limit: usize,
+}
+
+impl From<TooManySessions> for ServeError {
+    fn from(error: TooManySessions) -> Self {
+        Self::new(ErrorKind::TooManySessions, "CONCURRENCY_LIMIT", error.to_string())
+            .with_limit(error.limit)
+            .retry_in(RETRY)
+    }
+}
 
 /// A session that has begun; its end is told however it comes.
 struct OpenSession {
@@ -103,7 +122,7 @@ impl Door {
         let caller = extensions.get::<Caller>().cloned().unwrap_or_default();
         let share = self.sessions.take(caller.party());
         Ok(Place {
-            _share: share.map_err(|limit| ServeError::TooManySessions { limit })?,
+            _share: share.map_err(|limit| TooManySessions { limit })?,
             _stream: caller.open(self.deps.clock.now())?,
             method,
             caller,

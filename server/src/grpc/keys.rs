@@ -21,9 +21,8 @@ use tonic::server::NamedService;
 use tower::{BoxError, Service};
 
 use super::status::status;
-use crate::caller::{Account, Caller, Party};
+use crate::caller::{Account, AuthError, Caller, Party};
 use crate::config::{Holder, KeyFile, KeyHash, Scope, hash};
-use crate::error::ServeError;
 use crate::reload::Reload;
 
 const SCHEME: &str = "Bearer ";
@@ -83,16 +82,16 @@ impl Keys {
         headers: &HeaderMap,
         extensions: &Extensions,
         scope: Option<Scope>,
-    ) -> Result<Caller, ServeError> {
+    ) -> Result<Caller, AuthError> {
         let Some(keys) = &self.0 else {
             return Ok(Caller::anonymous(party(extensions)));
         };
-        let key = hash(key(headers).ok_or(ServeError::ApiKeyMissing)?);
+        let key = hash(key(headers).ok_or(AuthError::KeyMissing)?);
         let state = keys.current();
         let known = state.file.holder_of(&key).zip(state.accounts.get(&key));
-        let (holder, account) = known.ok_or(ServeError::ApiKeyInvalid)?;
+        let (holder, account) = known.ok_or(AuthError::KeyInvalid)?;
         match scope {
-            Some(scope) if !holder.scopes.contains(&scope) => Err(ServeError::ScopeMissing(scope)),
+            Some(scope) if !holder.scopes.contains(&scope) => Err(AuthError::ScopeMissing(scope)),
             _ => Ok(Caller::holder(Arc::clone(account))),
         }
     }
@@ -188,7 +187,7 @@ where
         let scope = self.scope.filter(|_| !open);
         let allowed = self.keys.allow(request.headers(), request.extensions(), scope);
         let allowed = match allowed {
-            Err(ServeError::ApiKeyMissing) if open => Ok(Caller::anonymous(party(request.extensions()))),
+            Err(AuthError::KeyMissing) if open => Ok(Caller::anonymous(party(request.extensions()))),
             allowed => allowed,
         };
         match allowed {
@@ -197,7 +196,7 @@ where
                 let answer = self.inner.call(request);
                 Box::pin(async move { Ok(answer.await?.map(Body::new)) })
             }
-            Err(error) => Box::pin(std::future::ready(Ok(status(&error).into_http()))),
+            Err(error) => Box::pin(std::future::ready(Ok(status(&error.into()).into_http()))),
         }
     }
 }

@@ -21,7 +21,9 @@ use tonic::{Request, Response, Status, Streaming};
 
 use super::commands::broken;
 use super::status::status;
-use crate::error::ServeError;
+use crate::drain::ShutdownError;
+use crate::error::{ErrorKind, ServeError};
+use crate::session::SessionTimeout;
 use convert::Refused;
 
 /// Largest request message in bytes.
@@ -36,6 +38,8 @@ const MOST_CALLS: usize = 64;
 const IDLE: Duration = Duration::from_secs(300);
 /// Names of one call that are compared with those that there are, to find what was meant.
 const HINTS: usize = 8;
+/// When a call that finds no place may try again.
+const RETRY: Duration = Duration::from_secs(1);
 
 type Answers = Pin<Box<dyn Stream<Item = Result<v1::RecordMetricsResponse, Status>> + Send>>;
 
@@ -52,6 +56,39 @@ pub(super) fn take(
     };
     let _ = desk.declare(declared);
     let _ = desk.record(recorded, &mut { HINTS });
+}
+
+/// Why measurements are not taken.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+enum RecordError {
+    #[error("metrics of callers are not taken here: the server was not started with --metrics-service on")]
+    Off,
+    #[error("{limit} calls record metrics, no more are accepted now")]
+    TooManyCalls { limit: usize },
+    #[error("{field} has {got} entries, the limit is {limit}")]
+    TooManyItems {
+        field: &'static str,
+        got: usize,
+        limit: usize,
+    },
+}
+
+impl From<RecordError> for ServeError {
+    fn from(error: RecordError) -> Self {
+        let new = |kind, reason| Self::new(kind, reason, error.to_string());
+        match error {
+            RecordError::Off => new(ErrorKind::NotSupported, "METRICS_SERVICE_OFF"),
+            RecordError::TooManyCalls { limit } => new(ErrorKind::LimitReached, "CONCURRENCY_LIMIT")
+                .with_limit(limit)
+                .retry_in(RETRY),
+            RecordError::TooManyItems { field, got, limit } => {
+                new(ErrorKind::InvalidArgument, "TOO_MANY_ITEMS")
+                    .about(field)
+                    .with_got(got)
+                    .with_limit(limit)
+            }
+        }
+    }
 }
 
 /// The service.
@@ -89,7 +126,7 @@ impl Measurements {
     }
 
     fn desk(&self) -> Result<&Desk, ServeError> {
-        self.0.as_ref().ok_or(ServeError::MetricsServiceOff)
+        self.0.as_ref().ok_or_else(|| RecordError::Off.into())
     }
 }
 
@@ -153,7 +190,7 @@ impl Desk {
     fn enter(&self) -> Result<OwnedSemaphorePermit, ServeError> {
         Arc::clone(&self.calls)
             .try_acquire_owned()
-            .map_err(|_| ServeError::TooManyRecorders { limit: MOST_CALLS })
+            .map_err(|_| RecordError::TooManyCalls { limit: MOST_CALLS }.into())
     }
 
     /// Answers every request, in order, until there are no more or the server stops.
@@ -163,12 +200,12 @@ impl Desk {
         let mut hints = HINTS;
         let answers = tokio_stream::StreamExt::timeout(requests, IDLE).map(move |request| {
             let _held = &place;
-            let request = request.map_err(|_| ServeError::SessionIdle(IDLE))?;
+            let request = request.map_err(|_| SessionTimeout::Idle(IDLE))?;
             let request = request.map_err(|error| broken(&error, MAX_MESSAGE))?;
             self.record(request, &mut hints)
         });
         let last = stream::iter([()]).filter_map(move |()| {
-            let end = stopped.is_cancelled().then_some(Err(ServeError::Stopped));
+            let end = stopped.is_cancelled().then(|| Err(ShutdownError::Stopped.into()));
             std::future::ready(end)
         });
         let answers = answers.take_until(stop.cancelled_owned()).chain(last);
@@ -179,7 +216,7 @@ impl Desk {
 fn at_most(field: &'static str, got: usize, limit: usize) -> Result<(), ServeError> {
     match got <= limit {
         true => Ok(()),
-        false => Err(ServeError::TooManyItems { field, got, limit }),
+        false => Err(RecordError::TooManyItems { field, got, limit }.into()),
     }
 }
 

@@ -20,6 +20,7 @@ use tonic::codegen::BoxFuture;
 use tonic::server::NamedService;
 use tower::Service;
 
+use super::door::TooManySessions;
 use crate::error::ServeError;
 use crate::tasks::Tasks;
 
@@ -62,7 +63,7 @@ impl Parcels {
     /// A place for a whole answer.
     pub(crate) fn reserve(&self) -> Result<Reservation, ServeError> {
         let permit = Arc::clone(&self.places).try_acquire_owned();
-        let permit = permit.map_err(|_| ServeError::TooManySessions { limit: self.most })?;
+        let permit = permit.map_err(|_| TooManySessions { limit: self.most })?;
         Ok(Reservation(Arc::new((permit, self.tasks.token()))))
     }
 

@@ -19,7 +19,7 @@ pub(super) use self::commands::take;
 use self::commands::{Bounds, Ids, online, whole};
 use super::door::Door;
 use super::parcel::Parcels;
-use super::settings::invalid;
+use super::settings::{UnknownName, invalid};
 use super::status::status;
 use crate::error::{ServeError, excerpt};
 use crate::session::{Event, EventBody, Outcome, Session, TimedText};
@@ -52,7 +52,7 @@ impl Riva {
         let info = &self.door.deps.orchestrator.model()?.info;
         if !model.is_empty() && model != info.id {
             let (got, expected) = (excerpt(model), info.id.clone());
-            return Err(ServeError::ModelNotFound { got, expected });
+            return Err(UnknownName::Model { got, expected }.into());
         }
         let voices = info.voices.iter().enumerate();
         let voices: Vec<_> = voices

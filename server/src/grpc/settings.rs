@@ -9,7 +9,7 @@ use omni_proto::v1;
 
 use super::aliases;
 use super::delivery::{self, Asked, DeliveryFields, delivery};
-use crate::error::{ServeError, excerpt};
+use crate::error::{ErrorKind, InvalidField, ServeError, excerpt};
 use crate::session::{Buffering, SessionLimits, Settings};
 use crate::stage::{Sampling, SpeechInfo};
 
@@ -47,6 +47,32 @@ const DELIVERY: DeliveryFields = DeliveryFields {
 /// Longest delay that makes sense for a text buffer.
 const MAX_BUFFER_DELAY: Duration = Duration::from_secs(60);
 
+/// A name of something that there is not.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub(super) enum UnknownName {
+    #[error("model {got:?} is not served here, expected {expected:?} or empty")]
+    Model { got: String, expected: String },
+    #[error("voice {got:?} does not exist, the model has: {known}")]
+    Voice { got: String, known: String },
+    #[error("language {got:?} is not spoken by the model, expected one of: {known}")]
+    Language { got: String, known: String },
+}
+
+impl From<UnknownName> for ServeError {
+    fn from(error: UnknownName) -> Self {
+        let (kind, reason, field) = match error {
+            UnknownName::Model { .. } => (ErrorKind::UnknownModel, "MODEL_NOT_FOUND", "config.model"),
+            UnknownName::Voice { .. } => (ErrorKind::InvalidArgument, "VOICE_NOT_FOUND", "config.voice"),
+            UnknownName::Language { .. } => (
+                ErrorKind::InvalidArgument,
+                "LANGUAGE_NOT_FOUND",
+                "config.language",
+            ),
+        };
+        Self::new(kind, reason, error.to_string()).at(field)
+    }
+}
+
 /// Checks a configuration against the model.
 pub(super) fn settings(config: &v1::SpeechConfig, info: &SpeechInfo) -> Result<Settings, ServeError> {
     model(&config.model, info)?;
@@ -72,20 +98,17 @@ pub(super) fn settings(config: &v1::SpeechConfig, info: &SpeechInfo) -> Result<S
 }
 
 pub(super) fn invalid(field: &'static str, problem: impl Into<String>) -> ServeError {
-    ServeError::InvalidField {
-        field,
-        problem: problem.into(),
-    }
+    InvalidField::new(field, problem).into()
 }
 
 pub(super) fn model(got: &str, info: &SpeechInfo) -> Result<(), ServeError> {
     let mut aliases = info.terms.aliases.iter();
     match got.is_empty() || got == info.id || aliases.any(|alias| alias.eq_ignore_ascii_case(got)) {
         true => Ok(()),
-        false => Err(ServeError::ModelNotFound {
-            got: excerpt(got),
-            expected: info.id.clone(),
-        }),
+        false => {
+            let (got, expected) = (excerpt(got), info.id.clone());
+            Err(UnknownName::Model { got, expected }.into())
+        }
     }
 }
 
@@ -98,12 +121,11 @@ pub(super) fn voice(got: &str, info: &SpeechInfo) -> Result<String, ServeError> 
             .find(|voice| voice.id.eq_ignore_ascii_case(got))
             .or_else(|| voices.get(aliases::meant(got, voices.len())?)),
     };
-    found
-        .map(|voice| voice.id.clone())
-        .ok_or_else(|| ServeError::VoiceNotFound {
-            got: excerpt(got),
-            known: join(info.voices.iter().map(|voice| voice.id.as_str())),
-        })
+    found.map(|voice| voice.id.clone()).ok_or_else(|| {
+        let known = join(info.voices.iter().map(|voice| voice.id.as_str()));
+        let got = excerpt(got);
+        UnknownName::Voice { got, known }.into()
+    })
 }
 
 pub(super) fn language(got: &str, info: &SpeechInfo) -> Result<Option<String>, ServeError> {
@@ -111,13 +133,11 @@ pub(super) fn language(got: &str, info: &SpeechInfo) -> Result<Option<String>, S
         return Ok(info.languages.first().cloned());
     }
     let found = info.languages.iter().find(|spoken| same_language(got, spoken));
-    found
-        .cloned()
-        .map(Some)
-        .ok_or_else(|| ServeError::LanguageNotFound {
-            got: excerpt(got),
-            known: join(info.languages.iter().map(String::as_str)),
-        })
+    found.cloned().map(Some).ok_or_else(|| {
+        let known = join(info.languages.iter().map(String::as_str));
+        let got = excerpt(got);
+        UnknownName::Language { got, known }.into()
+    })
 }
 
 /// Whether one BCP-47 tag is the other or a narrower form of it: "en" and "en-US", not "en-GB" and "en-US".

@@ -3,175 +3,111 @@
 //! Every status carries `google.rpc.ErrorInfo` with a stable reason and domain "omni"; besides it what the error calls for:
 //! `BadRequest` for a field, `RetryInfo` where trying again makes sense, limits as metadata.
 
-use std::collections::HashMap;
-use std::time::Duration;
-
 use omni_proto::{ERROR_DOMAIN, RpcStatus};
+use prost::Message;
+use prost_types::Any;
 use tonic::{Code, Status};
-use tonic_types::{ErrorDetails, StatusExt as _, pb};
+use tonic_types::pb;
 
-use crate::error::ServeError;
+use crate::error::{ErrorKind, ServeError};
 
-/// When a caller may try again.
-const RETRY_LOAD: Duration = Duration::from_secs(1);
-const RETRY_START: Duration = Duration::from_secs(2);
-const RETRY_ELSEWHERE: Duration = Duration::from_millis(100);
-
-fn code(error: &ServeError) -> Code {
-    match error {
-        ServeError::InvalidField { .. }
-        | ServeError::ModelNotFound { .. }
-        | ServeError::VoiceNotFound { .. }
-        | ServeError::LanguageNotFound { .. }
-        | ServeError::UnsupportedAudioFormat { .. }
-        | ServeError::Protocol(_)
-        | ServeError::UtteranceId { .. }
-        | ServeError::MessageId { .. }
-        | ServeError::CannotHear { .. }
-        | ServeError::AudioTooShort { .. }
-        | ServeError::AudioTooLong { .. }
-        | ServeError::MessageTooLong { .. }
-        | ServeError::ContextTooLong { .. }
-        | ServeError::TextTooLong { .. }
-        | ServeError::MessageTooLarge { .. }
-        | ServeError::TooManyItems { .. }
-        | ServeError::NothingSpeakable(_)
-        | ServeError::Markup => Code::InvalidArgument,
-        ServeError::ConfigDuringUtterance | ServeError::ResponseInProgress | ServeError::NoInputAudio => {
-            Code::FailedPrecondition
+fn code(kind: ErrorKind) -> Code {
+    use ErrorKind as K;
+    match kind {
+        K::InvalidArgument | K::Unspeakable | K::UnknownModel => Code::InvalidArgument,
+        K::FailedPrecondition => Code::FailedPrecondition,
+        K::NotSupported => Code::Unimplemented,
+        K::NotFound => Code::NotFound,
+        K::Unauthenticated => Code::Unauthenticated,
+        K::PermissionDenied => Code::PermissionDenied,
+        K::OverQuota | K::TooManySessions | K::QueueFull | K::Overloaded | K::LimitReached => {
+            Code::ResourceExhausted
         }
-        ServeError::ChatNotSupported(_) | ServeError::MetricsServiceOff => Code::Unimplemented,
-        ServeError::TextBufferFull { .. }
-        | ServeError::TooManyUtterances { .. }
-        | ServeError::TooManySessions { .. }
-        | ServeError::TooManyRecorders { .. }
-        | ServeError::TooManyWatchers { .. }
-        | ServeError::Overloaded(_)
-        | ServeError::Crowded { .. }
-        | ServeError::OverQuota(_) => Code::ResourceExhausted,
-        ServeError::ModelLoading
-        | ServeError::StageUnavailable { .. }
-        | ServeError::Draining
-        | ServeError::Stopped => Code::Unavailable,
-        ServeError::StageFailed { .. } => Code::Internal,
-        ServeError::ApiKeyMissing | ServeError::ApiKeyInvalid => Code::Unauthenticated,
-        ServeError::ScopeMissing(_) => Code::PermissionDenied,
-        ServeError::StageNotFound { .. }
-        | ServeError::ReplicaNotFound { .. }
-        | ServeError::SessionNotFound { .. } => Code::NotFound,
-        ServeError::DeadlineExceeded => Code::DeadlineExceeded,
-        ServeError::SessionIdle(_)
-        | ServeError::SessionMaxAge(_)
-        | ServeError::SessionCancelled(_)
-        | ServeError::SlowReader(_) => Code::Aborted,
-        ServeError::CallerGone => Code::Cancelled,
+        K::Loading | K::Unavailable | K::ShuttingDown => Code::Unavailable,
+        K::Internal => Code::Internal,
+        K::DeadlineExceeded => Code::DeadlineExceeded,
+        K::SessionExpired | K::SessionCancelled | K::SlowReader => Code::Aborted,
+        K::CallerGone => Code::Cancelled,
     }
 }
 
-/// The field at fault, for `BadRequest`.
-fn field(error: &ServeError) -> Option<&'static str> {
-    match error {
-        ServeError::InvalidField { field, .. }
-        | ServeError::UnsupportedAudioFormat { field, .. }
-        | ServeError::CannotHear { field }
-        | ServeError::AudioTooShort { field, .. }
-        | ServeError::MessageTooLong { field, .. }
-        | ServeError::TooManyItems { field, .. } => Some(field),
-        ServeError::ModelNotFound { .. } => Some("config.model"),
-        ServeError::VoiceNotFound { .. } => Some("config.voice"),
-        ServeError::LanguageNotFound { .. } => Some("config.language"),
-        ServeError::UtteranceId { .. } => Some("text.utterance_id"),
-        ServeError::TextTooLong { .. } | ServeError::NothingSpeakable(_) | ServeError::Markup => Some("text"),
-        _ => None,
-    }
-}
-
-fn retry(error: &ServeError) -> Option<Duration> {
-    match error {
-        ServeError::TooManySessions { .. }
-        | ServeError::TooManyRecorders { .. }
-        | ServeError::TooManyWatchers { .. }
-        | ServeError::Overloaded(_)
-        | ServeError::StageUnavailable { .. } => Some(RETRY_LOAD),
-        ServeError::Crowded { retry, .. } => Some(*retry),
-        ServeError::OverQuota(over) => Some(over.retry),
-        ServeError::ModelLoading => Some(RETRY_START),
-        ServeError::Draining | ServeError::Stopped => Some(RETRY_ELSEWHERE),
-        _ => None,
-    }
-}
-
-fn metadata(error: &ServeError) -> HashMap<String, String> {
-    let pairs = match error {
-        ServeError::TextTooLong { got, limit }
-        | ServeError::TextBufferFull { got, limit }
-        | ServeError::MessageTooLong { got, limit, .. }
-        | ServeError::TooManyItems { got, limit, .. }
-        | ServeError::ContextTooLong { got, limit } => {
-            vec![("got", got.to_string()), ("limit", limit.to_string())]
-        }
-        ServeError::TooManyUtterances { limit }
-        | ServeError::TooManySessions { limit }
-        | ServeError::TooManyRecorders { limit }
-        | ServeError::TooManyWatchers { limit }
-        | ServeError::MessageTooLarge { limit } => {
-            vec![("limit", limit.to_string())]
-        }
-        ServeError::OverQuota(over) => {
-            vec![("quota", over.quota.to_string()), ("limit", over.limit.clone())]
-        }
-        ServeError::StageFailed { stage, .. } | ServeError::StageUnavailable { stage, .. } => {
-            vec![("stage", (*stage).to_owned())]
-        }
-        _ => vec![],
+/// The details of an error as standard messages.
+fn details(error: &ServeError) -> Vec<Any> {
+    let metadata = error.metadata().iter();
+    let metadata = metadata.map(|(key, value)| ((*key).to_owned(), value.clone()));
+    let info = pb::ErrorInfo {
+        reason: error.reason().to_owned(),
+        domain: ERROR_DOMAIN.to_owned(),
+        metadata: metadata.collect(),
     };
-    pairs
-        .into_iter()
-        .map(|(key, value)| (key.to_owned(), value))
-        .collect()
+    let violation = error.field().map(|field| pb::BadRequest {
+        field_violations: vec![pb::bad_request::FieldViolation {
+            field: field.to_owned(),
+            description: error.message().to_owned(),
+            ..Default::default()
+        }],
+    });
+    let quota = error.quota().map(|over| pb::QuotaFailure {
+        violations: vec![pb::quota_failure::Violation {
+            subject: over.quota.name().to_owned(),
+            description: format!("limited to {} for this API key", over.limit),
+            ..Default::default()
+        }],
+    });
+    let retry = error.retry().map(|delay| pb::RetryInfo {
+        retry_delay: delay.try_into().ok(),
+    });
+    let details = [
+        Some(packed("ErrorInfo", &info)),
+        violation.map(|violation| packed("BadRequest", &violation)),
+        quota.map(|quota| packed("QuotaFailure", &quota)),
+        retry.map(|retry| packed("RetryInfo", &retry)),
+    ];
+    details.into_iter().flatten().collect()
+}
+
+fn packed(name: &str, message: &impl Message) -> Any {
+    Any {
+        type_url: format!("type.googleapis.com/google.rpc.{name}"),
+        value: message.encode_to_vec(),
+    }
+}
+
+/// The error inside an `Outcome`.
+#[must_use]
+pub fn rpc_status(error: &ServeError) -> RpcStatus {
+    RpcStatus {
+        code: code(error.kind()) as i32,
+        message: error.message().to_owned(),
+        details: details(error),
+    }
 }
 
 /// The status that ends a call.
 #[must_use]
 pub fn status(error: &ServeError) -> Status {
-    let message = error.to_string();
-    let mut details = ErrorDetails::new();
-    details.set_error_info(error.reason(), ERROR_DOMAIN, metadata(error));
-    if let Some(field) = field(error) {
-        details.add_bad_request_violation(field, &message);
-    }
-    if let ServeError::OverQuota(over) = error {
-        let description = format!("limited to {} for this API key", over.limit);
-        details.add_quota_failure_violation(over.quota.name(), description);
-    }
-    if let Some(delay) = retry(error) {
-        details.set_retry_info(Some(delay));
-    }
-    Status::with_error_details(code(error), message, details)
-}
-
-/// The same inside an `Outcome`.
-#[must_use]
-pub fn rpc_status(error: &ServeError) -> RpcStatus {
-    let status = status(error);
+    let rpc = rpc_status(error);
     // tonic carries details as an encoded google.rpc.Status.
-    let details = <pb::Status as prost::Message>::decode(status.details()).map(|encoded| encoded.details);
-    RpcStatus {
-        code: status.code() as i32,
-        message: status.message().to_owned(),
-        details: details.unwrap_or_default(),
-    }
+    let details = rpc.encode_to_vec();
+    Status::with_details(code(error.kind()), rpc.message, details.into())
 }
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
+    use tonic_types::StatusExt as _;
+
     use super::*;
     use crate::caller::OverQuota;
     use crate::config::Quota;
+    use crate::grpc::door::TooManySessions;
+    use crate::session::UtteranceError;
+    use crate::stage::StageError;
 
     #[test]
     fn every_status_names_its_reason_and_domain() {
-        let status = status(&ServeError::TextTooLong { got: 12, limit: 10 });
+        let status = status(&UtteranceError::TextTooLong { got: 12, limit: 10 }.into());
         let details = status.get_error_details();
         let info = details.error_info().unwrap();
         assert_eq!(
@@ -187,7 +123,7 @@ mod tests {
     fn a_quota_that_is_used_up_is_named_with_its_limit_and_when_to_try_again() {
         let over = |quota| {
             let (limit, retry) = ("4".to_owned(), Duration::from_millis(700));
-            status(&ServeError::OverQuota(OverQuota { quota, limit, retry }))
+            status(&OverQuota { quota, limit, retry }.into())
         };
         for (quota, reason) in [
             (Quota::Streams, "CONCURRENCY_LIMIT"),
@@ -213,17 +149,15 @@ mod tests {
 
     #[test]
     fn overload_says_when_to_try_again() {
-        let status = status(&ServeError::TooManySessions { limit: 3 });
+        let status = status(&TooManySessions { limit: 3 }.into());
         assert!(status.get_details_retry_info().is_some());
         assert_eq!(status.code(), Code::ResourceExhausted);
     }
 
     #[test]
     fn an_outcome_carries_the_same_details() {
-        let rpc = rpc_status(&ServeError::StageFailed {
-            stage: "talker",
-            message: "x".into(),
-        });
+        let (stage, message) = ("talker", "x".to_owned());
+        let rpc = rpc_status(&StageError::Failed { stage, message }.into());
         assert_eq!(rpc.code, Code::Internal as i32);
         assert!(
             rpc.details

@@ -153,16 +153,18 @@ mod tests {
 
     use super::*;
     use crate::error::ServeError;
+    use crate::session::{SessionCancelled, SessionTimeout};
 
     #[test]
     fn what_was_ended_on_purpose_is_nothing_that_clients_send_again() {
         let time = Duration::from_secs(1);
         for error in [
-            ServeError::SessionCancelled("maintenance".to_owned()),
-            ServeError::SessionIdle(time),
-            ServeError::SessionMaxAge(time),
-            ServeError::SlowReader(time),
+            SessionCancelled("maintenance".to_owned()).into(),
+            SessionTimeout::Idle(time).into(),
+            SessionTimeout::MaxAge(time).into(),
+            SessionTimeout::SlowReader(time).into(),
         ] {
+            let error: ServeError = error;
             let told = ApiError::new(&crate::grpc::status(&error), &[]);
             let again = matches!(told.status.as_u16(), 408 | 409 | 429 | 500..);
             assert!(!again, "{error}: {}", told.status);

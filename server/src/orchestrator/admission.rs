@@ -21,7 +21,8 @@ use self::pace::Pace;
 use self::queue::{Queue, Ticket};
 use crate::caller::Party;
 use crate::clock::Clock;
-use crate::error::ServeError;
+use crate::drain::ShutdownError;
+use crate::error::{ErrorKind, ServeError};
 
 /// A queue that has not been empty for this long stands.
 const STANDING: Duration = Duration::from_millis(500);
@@ -40,6 +41,31 @@ pub struct AdmissionLimits {
     pub max_wait: Duration,
     /// Longest wait that is begun while the queue stands.
     pub overload_wait: Duration,
+}
+
+/// Why an utterance gets no permit.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum AdmissionError {
+    /// The queue is full, or the wait in it was or would be too long.
+    #[error("the server is overloaded: {problem}")]
+    QueueFull {
+        problem: String,
+        /// When trying again makes sense.
+        retry: Duration,
+    },
+    #[error(transparent)]
+    Shutdown(#[from] ShutdownError),
+}
+
+impl From<AdmissionError> for ServeError {
+    fn from(error: AdmissionError) -> Self {
+        match &error {
+            AdmissionError::QueueFull { retry, .. } => {
+                Self::new(ErrorKind::QueueFull, "SERVER_OVERLOADED", error.to_string()).retry_in(*retry)
+            }
+            AdmissionError::Shutdown(ended) => (*ended).into(),
+        }
+    }
 }
 
 /// Hands out permits. Copies are the same one.
@@ -85,7 +111,7 @@ impl State {
 }
 
 /// What one that waits is told.
-type Answer = Result<UtterancePermit, ServeError>;
+type Answer = Result<UtterancePermit, AdmissionError>;
 
 /// The right to work, given back when dropped.
 #[derive(Debug)]
@@ -145,7 +171,7 @@ impl Admission {
     /// Waits for a permit for `party`.
     ///
     /// # Errors
-    /// [`ServeError::Crowded`]: at once if too many wait already or the wait would be too long, later if it gets too long.
+    /// [`AdmissionError::QueueFull`]: at once if too many wait already or the wait would be too long, later if it gets too long.
     pub fn admit(&self, party: Party) -> impl Future<Output = Answer> + Send + use<> {
         let shared = Arc::clone(&self.0);
         async move {
@@ -155,7 +181,7 @@ impl Admission {
             };
             let longest = shared.limits.max_wait;
             match tokio::time::timeout(longest, &mut waiting.answer).await {
-                Ok(answer) => answer.unwrap_or(Err(ServeError::Stopped)),
+                Ok(answer) => answer.unwrap_or(Err(ShutdownError::Stopped.into())),
                 Err(_elapsed) => Err(shared.too_late(party)),
             }
         }
@@ -203,7 +229,7 @@ impl Shared {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn ask(self: &Arc<Self>, party: Party) -> Result<Asked, ServeError> {
+    fn ask(self: &Arc<Self>, party: Party) -> Result<Asked, AdmissionError> {
         let now = self.clock.now();
         let mut state = self.state();
         if state.queue.take(party) {
@@ -282,7 +308,7 @@ impl Shared {
         }
     }
 
-    fn too_late(&self, party: Party) -> ServeError {
+    fn too_late(&self, party: Party) -> AdmissionError {
         let longest = self.limits.max_wait;
         let state = self.state();
         let retry = state
@@ -292,9 +318,9 @@ impl Shared {
         self.refuse(format!("no place became free within {longest:?}"), retry)
     }
 
-    fn refuse(&self, problem: String, retry: Duration) -> ServeError {
+    fn refuse(&self, problem: String, retry: Duration) -> AdmissionError {
         self.refused.fetch_add(1, Ordering::AcqRel);
-        ServeError::Crowded { problem, retry }
+        AdmissionError::QueueFull { problem, retry }
     }
 }
 
@@ -318,7 +344,7 @@ mod tests {
     }
 
     fn is_refusal(answer: &Answer) -> bool {
-        matches!(answer, Err(ServeError::Crowded { .. }))
+        matches!(answer, Err(AdmissionError::QueueFull { .. }))
     }
 
     #[tokio::test]

@@ -6,14 +6,15 @@ use std::sync::{Arc, OnceLock};
 use omni_engine::{CacheSalt, SeqId};
 use tokio_util::sync::CancellationToken;
 
-use super::admission::{Admission, AdmissionLimits, UtterancePermit};
+use super::admission::{Admission, AdmissionError, AdmissionLimits, UtterancePermit};
 use super::pipeline::{Binding, Pipeline};
-use super::reply::{ChatPath, Reply, ReplySpec};
+use super::reply::{ChatNotSupported, ChatPath, Reply, ReplySpec};
 use super::segment::{Segment, SegmentSpec};
 use crate::caller::Party;
+use crate::drain::ShutdownError;
 use crate::error::ServeError;
 use crate::id::SeqIds;
-use crate::stage::PoolControl;
+use crate::stage::{PoolControl, StageError};
 
 /// Exists before the model is loaded and says so until then. Copies are the same one.
 #[derive(Debug, Clone)]
@@ -61,8 +62,8 @@ impl Orchestrator {
     /// Waits for the right to work, among others and within its party's share.
     ///
     /// # Errors
-    /// [`ServeError::Crowded`].
-    pub fn admit(&self) -> impl Future<Output = Result<UtterancePermit, ServeError>> + Send + use<> {
+    /// If the queue is full, or the wait in it was or would be too long.
+    pub fn admit(&self) -> impl Future<Output = Result<UtterancePermit, AdmissionError>> + Send + use<> {
         self.shared.admission.admit(self.party)
     }
 
@@ -80,11 +81,10 @@ impl Orchestrator {
     /// The model, if new work can be taken now: every stage has a replica that takes it.
     ///
     /// # Errors
-    /// [`ServeError::Draining`], [`ServeError::ModelLoading`], [`ServeError::StageUnavailable`] or
-    /// [`ServeError::StageFailed`].
+    /// [`ShutdownError::Draining`] or a [`StageError`].
     pub fn available(&self) -> Result<&Pipeline, ServeError> {
         if self.shared.draining.is_cancelled() {
-            return Err(ServeError::Draining);
+            return Err(ShutdownError::Draining.into());
         }
         let pipeline = self.model()?;
         pipeline.check()?;
@@ -94,22 +94,25 @@ impl Orchestrator {
     /// The model, also while draining.
     ///
     /// # Errors
-    /// [`ServeError::ModelLoading`].
+    /// [`StageError::Loading`].
     pub fn model(&self) -> Result<&Pipeline, ServeError> {
         self.installed().map(|pipeline| &**pipeline)
     }
 
     fn installed(&self) -> Result<&Arc<Pipeline>, ServeError> {
-        self.shared.pipeline.get().ok_or(ServeError::ModelLoading)
+        self.shared
+            .pipeline
+            .get()
+            .ok_or_else(|| StageError::Loading.into())
     }
 
     /// The part of the model that converses, also while draining.
     ///
     /// # Errors
-    /// [`ServeError::ModelLoading`] or [`ServeError::ChatNotSupported`].
+    /// [`StageError::Loading`] or [`ChatNotSupported`].
     pub fn chat(&self) -> Result<&ChatPath, ServeError> {
         let chat = self.model()?.chat.as_ref();
-        chat.map_err(|why| ServeError::ChatNotSupported(why.clone()))
+        chat.map_err(|why| ChatNotSupported(why.clone()).into())
     }
 
     /// The model and the part of it that converses, if new work can be taken now.
@@ -126,8 +129,7 @@ impl Orchestrator {
     /// Whether recordings can be heard now, if the model hears.
     ///
     /// # Errors
-    /// [`ServeError::ModelLoading`], [`ServeError::ChatNotSupported`], [`ServeError::StageUnavailable`] or
-    /// [`ServeError::StageFailed`].
+    /// [`ChatNotSupported`] or a [`StageError`].
     pub fn hearing_available(&self) -> Result<(), ServeError> {
         Ok(self.chat()?.check_hearing()?)
     }
@@ -177,7 +179,7 @@ impl Orchestrator {
     /// one of them has died.
     ///
     /// # Errors
-    /// [`ServeError::Overloaded`], [`ServeError::StageUnavailable`] or [`ServeError::StageFailed`] if a stage does not take it.
+    /// A [`StageError`] if a stage does not take it.
     pub fn start(&self, mut spec: SegmentSpec, binding: &mut Option<Binding>) -> Result<Segment, ServeError> {
         let pipeline = self.installed()?;
         spec.request.sampling = spec.request.sampling.or(pipeline.sampling);
@@ -198,8 +200,7 @@ impl Orchestrator {
     /// Starts an answer in the thinker. Never waits: if all replicas are being restarted, the answer does.
     ///
     /// # Errors
-    /// [`ServeError::ChatNotSupported`]; [`ServeError::Overloaded`], [`ServeError::StageUnavailable`] or
-    /// [`ServeError::StageFailed`] if the stage does not take it.
+    /// [`ChatNotSupported`], or a [`StageError`] if the stage does not take it.
     pub fn answer(&self, spec: ReplySpec) -> Result<Reply, ServeError> {
         self.chat()?;
         Reply::start(Arc::clone(self.installed()?), Arc::clone(&self.shared.seqs), spec)

@@ -11,15 +11,17 @@ use super::attempt::{Attempt, Ends, Given, Retry, lost};
 use super::front::Orchestrator;
 use super::pipeline::bind;
 use crate::error::ServeError;
-use crate::stage::{AudioRows, CancelTimer, Clip, EncoderJob, End, JobRefused, StageSnapshot};
+use crate::stage::{
+    AudioInputError, AudioRows, CancelTimer, Clip, EncoderJob, End, JobRefused, StageError, StageSnapshot,
+};
 
 impl Orchestrator {
     /// Has `clip` encoded, if it is not yet, for a request that arrived at the edge at `arrived` and is `held` by whoever works on
     /// it. Dropping the future gives the work up.
     ///
     /// # Errors
-    /// [`ServeError::CannotHear`]; [`ServeError::Overloaded`] if too many wait; [`ServeError::InvalidField`] if the model refuses the
-    /// recording; [`ServeError::StageUnavailable`] or [`ServeError::StageFailed`] otherwise.
+    /// [`AudioInputError::NotSupported`]; [`StageError::Overloaded`] if too many wait; an invalid field if the model refuses the
+    /// recording; another [`StageError`] otherwise.
     pub async fn hear(
         &self,
         clip: &Clip,
@@ -30,7 +32,7 @@ impl Orchestrator {
             return Ok(StageSnapshot::default());
         }
         let encoder = self.chat()?.encoder.as_ref();
-        let encoder = encoder.ok_or(ServeError::CannotHear { field: "message" })?;
+        let encoder = encoder.ok_or(AudioInputError::NotSupported { field: "message" })?;
         let pipeline = self.model()?;
         let mut retry = Retry::new(pipeline, "a recording");
         loop {
@@ -59,7 +61,9 @@ impl Orchestrator {
                     Given::End(end) => (end, false),
                     Given::Unresponsive(end) => (end, true),
                 },
-                Err(full @ JobRefused::Full { .. }) => return Err(ServeError::Overloaded(full.to_string())),
+                Err(full @ JobRefused::Full { .. }) => {
+                    return Err(StageError::Overloaded(full.to_string()).into());
+                }
                 Err(ended @ JobRefused::Ended { .. }) => (lost(encoder.stage(), ended.to_string()), false),
             };
             retry
@@ -70,17 +74,8 @@ impl Orchestrator {
 }
 
 fn error(stage: &'static str, end: End) -> ServeError {
-    match end {
-        End::Overloaded(message) => ServeError::Overloaded(message),
-        End::Rejected(problem) => ServeError::InvalidField {
-            field: "message",
-            problem,
-        },
-        End::Lost { stage, message } => ServeError::StageUnavailable { stage, message },
-        End::Failed { stage, message } => ServeError::StageFailed { stage, message },
-        End::Stop | End::Length | End::Repetition => ServeError::StageFailed {
-            stage,
-            message: "it ended without an answer".to_owned(),
-        },
-    }
+    end.error("message").unwrap_or_else(|| {
+        let message = "it ended without an answer".to_owned();
+        StageError::Failed { stage, message }.into()
+    })
 }

@@ -14,7 +14,7 @@ use crate::connector::EdgeSink;
 use crate::error::ServeError;
 use crate::stage::{
     BackendError, CancelTimer, Changes, Code2WavJob, End, Lease, NoReplica, OnReleased, PoolControl,
-    Sampling, SpeechInfo, StagePool, TalkerJob,
+    Sampling, SpeechInfo, StageError, StagePool, TalkerJob,
 };
 
 /// Turns text into token ids.
@@ -120,24 +120,30 @@ impl Unbound {
     }
 }
 
-impl From<Unbound> for ServeError {
+impl From<Unbound> for StageError {
     fn from(Unbound { stage, why }: Unbound) -> Self {
-        let unavailable = |message| Self::StageUnavailable { stage, message };
+        let unavailable = |message| Self::Unavailable { stage, message };
         match why {
-            NoReplica::Loading => Self::ModelLoading,
+            NoReplica::Loading => Self::Loading,
             NoReplica::Restarting(message) => unavailable(format!("it is being restarted after: {message}")),
             NoReplica::Closed => unavailable("all its replicas are cordoned or removed".to_owned()),
-            NoReplica::Failed(message) => Self::StageFailed { stage, message },
+            NoReplica::Failed(message) => Self::Failed { stage, message },
         }
+    }
+}
+
+impl From<Unbound> for ServeError {
+    fn from(unbound: Unbound) -> Self {
+        StageError::from(unbound).into()
     }
 }
 
 impl From<Unbound> for End {
     fn from(unbound: Unbound) -> Self {
         let stage = unbound.stage;
-        match ServeError::from(unbound) {
-            ServeError::StageFailed { stage, message } => Self::Failed { stage, message },
-            ServeError::StageUnavailable { stage, message } => Self::Lost { stage, message },
+        match StageError::from(unbound) {
+            StageError::Failed { stage, message } => Self::Failed { stage, message },
+            StageError::Unavailable { stage, message } => Self::Lost { stage, message },
             other => Self::Failed {
                 stage,
                 message: other.to_string(),

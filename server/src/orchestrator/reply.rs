@@ -12,11 +12,11 @@ use omni_telemetry::TraceContext;
 
 use super::attempt::{Attempt, Ends, Given, Retry};
 use super::pipeline::{Pipeline, Unbound, bind, check};
-use crate::error::ServeError;
+use crate::error::{ErrorKind, ServeError};
 use crate::id::SeqIds;
 use crate::stage::{
     CancelTimer, ChatInfo, DetokenizerMaker, EncoderJob, End, Inlet as _, JobRefused, Lease, PromptBuilder,
-    ReplyToken, StagePool, StageProgress, StageSnapshot, ThinkerJob, ThinkerRequest,
+    ReplyToken, StageError, StagePool, StageProgress, StageSnapshot, ThinkerJob, ThinkerRequest,
 };
 
 /// The part of a model that converses, and the stage that runs it.
@@ -63,6 +63,17 @@ impl ChatPath {
 
     fn bind(&self) -> Result<Lease<ThinkerJob>, Unbound> {
         bind(&self.thinker)
+    }
+}
+
+/// The model does not converse, and why.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("chat is not supported by this model: {0}")]
+pub struct ChatNotSupported(pub String);
+
+impl From<ChatNotSupported> for ServeError {
+    fn from(error: ChatNotSupported) -> Self {
+        Self::new(ErrorKind::NotSupported, "CHAT_NOT_SUPPORTED", error.to_string())
     }
 }
 
@@ -192,7 +203,7 @@ impl Reply {
     }
 
     /// Hands it to a replica, as a new sequence to it. A replica that ends just now counts as one that died.
-    fn submit(&mut self, lease: Lease<ThinkerJob>) -> Result<(), ServeError> {
+    fn submit(&mut self, lease: Lease<ThinkerJob>) -> Result<(), StageError> {
         let Ok(chat) = &self.pipeline.chat else {
             return Ok(());
         };
@@ -217,7 +228,7 @@ impl Reply {
                 (self.attempt, self.progress) = (Some(attempt), progress);
                 Ok(())
             }
-            Err(full @ JobRefused::Full { .. }) => Err(ServeError::Overloaded(full.to_string())),
+            Err(full @ JobRefused::Full { .. }) => Err(StageError::Overloaded(full.to_string())),
             Err(JobRefused::Ended { .. }) => Ok(()),
         }
     }

@@ -14,10 +14,9 @@ use omni_telemetry::TraceContext;
 use super::attempt::{Given, Retry};
 use super::pipeline::{Binding, Pipeline};
 use super::speech::{SpeechAttempt, SpeechOutput};
-use crate::error::ServeError;
 use crate::id::SeqIds;
 use crate::stage::{
-    AudioPiece, CancelTimer, End, JobRefused, Outlet as _, ReplicaId, StageSnapshot, TalkerRequest,
+    AudioPiece, CancelTimer, End, JobRefused, Outlet as _, ReplicaId, StageError, StageSnapshot, TalkerRequest,
 };
 
 /// What to speak in one sequence.
@@ -89,11 +88,11 @@ impl Segment {
     }
 
     /// Hands it to replicas, as a new sequence to them. A replica that ends just now counts as one that died.
-    pub(super) fn submit(&mut self, binding: Binding) -> Result<(), ServeError> {
+    pub(super) fn submit(&mut self, binding: Binding) -> Result<(), StageError> {
         let seq = self.seqs.next();
         match SpeechAttempt::new(&self.pipeline, binding, seq, &self.spec, self.spec.open) {
             Ok(attempt) => self.attempt = Some(attempt),
-            Err(full @ JobRefused::Full { .. }) => return Err(ServeError::Overloaded(full.to_string())),
+            Err(full @ JobRefused::Full { .. }) => return Err(StageError::Overloaded(full.to_string())),
             Err(JobRefused::Ended { .. }) => self.attempt = None,
         }
         Ok(())

@@ -2,7 +2,8 @@
 
 use std::collections::{HashMap, VecDeque};
 
-use crate::error::{ServeError, excerpt};
+use super::error::ProtocolError;
+use crate::error::excerpt;
 use crate::id::UtteranceId;
 
 /// Longest id in bytes.
@@ -32,8 +33,8 @@ pub(super) enum Named {
 
 impl Names {
     /// A name for the utterance that begins now; `name` may be empty.
-    pub(super) fn begin(&mut self, name: &str) -> Result<Named, ServeError> {
-        let invalid = |problem| ServeError::UtteranceId {
+    pub(super) fn begin(&mut self, name: &str) -> Result<Named, ProtocolError> {
+        let invalid = |problem| ProtocolError::UtteranceId {
             id: excerpt(name),
             problem,
         };
@@ -113,7 +114,7 @@ mod tests {
     fn names_are_used_once() {
         let mut names = Names::default();
         new(&mut names, "a");
-        assert!(matches!(names.begin("a"), Err(ServeError::UtteranceId { .. })));
+        assert!(matches!(names.begin("a"), Err(ProtocolError::UtteranceId { .. })));
         assert!(names.begin(&"x".repeat(129)).is_err());
     }
 

@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use omni_engine::Stamp;
 
+use super::error::SessionTimeout;
 use super::limits::SessionLimits;
-use crate::error::ServeError;
 
 /// What a session waits for, and since when.
 #[derive(Debug)]
@@ -74,12 +74,12 @@ impl Patience {
     }
 
     /// What a session ends with for it.
-    pub(super) fn over(&self, due: Due) -> ServeError {
+    pub(super) fn over(&self, due: Due) -> SessionTimeout {
         match due {
-            Due::Deadline => ServeError::DeadlineExceeded,
-            Due::Age => ServeError::SessionMaxAge(self.limits.max_age),
-            Due::Idle => ServeError::SessionIdle(self.limits.idle_timeout),
-            Due::Stall => ServeError::SlowReader(self.limits.stall_timeout),
+            Due::Deadline => SessionTimeout::Deadline,
+            Due::Age => SessionTimeout::MaxAge(self.limits.max_age),
+            Due::Idle => SessionTimeout::Idle(self.limits.idle_timeout),
+            Due::Stall => SessionTimeout::SlowReader(self.limits.stall_timeout),
         }
     }
 }

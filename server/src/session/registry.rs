@@ -12,8 +12,8 @@ use std::time::Duration;
 use omni_engine::Stamp;
 use tokio_util::sync::CancellationToken;
 
-use crate::caller::Caller;
-use crate::error::ServeError;
+use super::error::SessionCancelled;
+use crate::caller::{Caller, OverQuota};
 use crate::id::SessionId;
 
 /// The sessions that are open. Copies are the same list.
@@ -179,10 +179,10 @@ impl Visit {
     /// An utterance or an answer of so many `characters` begins, if the caller's quotas have room for it.
     ///
     /// # Errors
-    /// [`ServeError::OverQuota`].
-    pub(super) fn begin(&self, characters: usize, now: Stamp) -> Result<(), ServeError> {
+    /// If they have not.
+    pub(super) fn begin(&self, characters: usize, now: Stamp) -> Result<(), OverQuota> {
         self.entry.requests.fetch_add(1, Ordering::Relaxed);
-        Ok(self.caller.begin(characters, now)?)
+        self.caller.begin(characters, now)
     }
 
     /// Whether something is being spoken or answered.
@@ -206,10 +206,10 @@ impl Visit {
     }
 
     /// Waits until an operator ends the session.
-    pub(super) async fn cancelled(&self) -> ServeError {
+    pub(super) async fn cancelled(&self) -> SessionCancelled {
         self.entry.cancelled.cancelled().await;
         let why = self.entry.why.get().cloned();
-        ServeError::SessionCancelled(why.unwrap_or_default())
+        SessionCancelled(why.unwrap_or_default())
     }
 }
 
@@ -278,7 +278,7 @@ mod tests {
         let session = registry.open("Speak", Caller::default(), at(0));
         assert!(registry.cancel(&session.visit().id().to_string(), "maintenance"));
         let told = session.visit().cancelled().now_or_never();
-        assert_eq!(told, Some(ServeError::SessionCancelled("maintenance".to_owned())));
+        assert_eq!(told, Some(SessionCancelled("maintenance".to_owned())));
     }
 
     #[test]

@@ -14,6 +14,7 @@ use omni_telemetry::TraceParent;
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
+use super::error::CallerGone;
 use super::limits::SessionLimits;
 use super::names::Names;
 use super::outbox::Outbox;
@@ -27,9 +28,11 @@ use super::turns::{Turns, when};
 use super::utterance::{Progress, Utterance};
 use crate::caller::Caller;
 use crate::clock::Clock;
+use crate::drain::ShutdownError;
 use crate::error::ServeError;
 use crate::id::SessionId;
 use crate::orchestrator::Orchestrator;
+use crate::stage::StageError;
 
 /// How long the final status may wait for a reader that is behind.
 pub(super) const STATUS_PATIENCE: Duration = Duration::from_secs(1);
@@ -166,10 +169,7 @@ impl Session {
 /// The message of the panic is for the panic hook: it may hold what the caller sent.
 pub(super) fn panicked(session: SessionId) -> ServeError {
     tracing::error!(%session, "panic in a session");
-    ServeError::StageFailed {
-        stage: "session",
-        message: "it panicked, see the server's log".to_owned(),
-    }
+    StageError::panicked("session").into()
 }
 
 /// Answers to `config` that may wait for utterances before no further command is read.
@@ -241,14 +241,14 @@ impl Run {
             let sends = !self.outbox.is_empty() && self.held_until().is_none();
             tokio::select! {
                 biased;
-                () = events.closed() => return Err(ServeError::CallerGone),
-                () = stop.cancelled() => return Err(ServeError::Stopped),
-                cancelled = visit.cancelled() => return Err(cancelled),
+                () = events.closed() => return Err(CallerGone.into()),
+                () = stop.cancelled() => return Err(ShutdownError::Stopped.into()),
+                cancelled = visit.cancelled() => return Err(cancelled.into()),
                 () = draining.cancelled(), if self.closing.is_none() => self.drain(),
                 () = tokio::time::sleep(alarm_in) => self.ring(alarm)?,
                 slot = events.reserve(), if sends => match slot {
                     Ok(slot) => self.send(slot),
-                    Err(_closed) => return Err(ServeError::CallerGone),
+                    Err(_closed) => return Err(CallerGone.into()),
                 },
                 next = turns.next(
                     when(listens, commands.next()),
@@ -342,10 +342,11 @@ impl Run {
     }
 
     fn drain(&mut self) {
-        self.closing = Some(ServeError::Draining);
+        let draining = ServeError::from(ShutdownError::Draining);
         let message =
             "the server is shutting down: open utterances are finished, new ones are refused".to_owned();
-        let reason = ServeError::Draining.reason();
+        let reason = draining.reason();
+        self.closing = Some(draining);
         self.outbox.push(Event {
             utterance: None,
             body: EventBody::Warning { reason, message },
@@ -381,12 +382,12 @@ impl Run {
 
     fn ring(&mut self, alarm: Alarm) -> Result<(), ServeError> {
         match alarm {
-            Alarm::Session(Due::Age) => self.grow_old(self.patience.over(Due::Age)),
+            Alarm::Session(Due::Age) => self.grow_old(self.patience.over(Due::Age).into()),
             // How long a place may be waited for is decided where it is waited for, and how slow a stage may be where it is.
             Alarm::Session(Due::Idle) if self.queue.front().is_some_and(Utterance::is_busy) => {
                 self.patience.active(self.deps.clock.now());
             }
-            Alarm::Session(due) => return Err(self.patience.over(due)),
+            Alarm::Session(due) => return Err(self.patience.over(due).into()),
             // It is looked at again in any case.
             Alarm::Pace => {}
             Alarm::Pause => {
@@ -411,7 +412,7 @@ impl Run {
         }
         let now = self.deps.clock.now();
         for utterance in self.queue.drain(..) {
-            let cause = error.cloned().unwrap_or(ServeError::Stopped);
+            let cause = error.cloned().unwrap_or_else(|| ShutdownError::Stopped.into());
             let (_, record) = utterance.close(self.id, Some(cause), now);
             self.deps.records.utterance(&record);
         }

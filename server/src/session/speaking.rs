@@ -13,13 +13,15 @@ use futures::future::BoxFuture;
 use omni_engine::{SeqId, Stamp};
 
 use crate::error::ServeError;
-use crate::orchestrator::{Binding, Orchestrator, Segment, SegmentEvent, SegmentSpec, UtterancePermit};
+use crate::orchestrator::{
+    AdmissionError, Binding, Orchestrator, Segment, SegmentEvent, SegmentSpec, UtterancePermit,
+};
 use crate::stage::{AudioPiece, End, ReplicaId, StageSnapshot};
 
 /// The pipeline's side of an utterance.
 pub(super) struct Speaking {
     orchestrator: Orchestrator,
-    admission: Option<BoxFuture<'static, Result<UtterancePermit, ServeError>>>,
+    admission: Option<BoxFuture<'static, Result<UtterancePermit, AdmissionError>>>,
     permit: Option<UtterancePermit>,
     /// The replicas it works with, from its first sequence on; given back with the permit.
     binding: Option<Binding>,
@@ -198,7 +200,7 @@ impl Speaking {
                     self.permit = Some(permit);
                     Spoken::Admitted
                 }
-                Err(error) => Spoken::Refused(error),
+                Err(error) => Spoken::Refused(error.into()),
             };
         }
         let Some(current) = self.running.front_mut() else {

@@ -10,8 +10,9 @@ use std::time::Duration;
 use omni_text::{EndKind, FrontEnd, FrontEndOptions, TextError, looks_like_ssml};
 
 use super::alignment::{Word, is_syllable};
+use super::error::UtteranceError;
 use super::settings::Buffering;
-use crate::error::ServeError;
+use crate::error::{InvalidField, ServeError};
 use crate::orchestrator::TextEncoder;
 use crate::stage::SpeechInfo;
 
@@ -119,7 +120,7 @@ impl TextFront {
         if self.head.len() < HEAD {
             self.head.push_str(text);
             if looks_like_ssml(&self.head) {
-                return Err(ServeError::Markup);
+                return Err(UtteranceError::Markup.into());
             }
         }
         let visible = !text.trim().is_empty();
@@ -193,7 +194,7 @@ impl TextFront {
         match self.front.finish() {
             Ok(pieces) => self.add(pieces),
             Err(_) if self.spoke || !self.given => Ok(()),
-            Err(error) if self.strict => Err(refused(&error)),
+            Err(error) if self.strict => Err(refused(&error).into()),
             Err(_) => {
                 let message = "the text has nothing to speak, its audio is a short silence".to_owned();
                 self.add(Vec::new())?;
@@ -233,11 +234,8 @@ impl TextFront {
             .take()
             .filter(|open| open + 1 + chars <= self.max_chars);
         let spaced = open.map(|_| format!(" {text}"));
-        let tokens =
-            (self.encode)(spaced.as_deref().unwrap_or(text)).map_err(|error| ServeError::InvalidField {
-                field: "text",
-                problem: error.to_string(),
-            })?;
+        let tokens = (self.encode)(spaced.as_deref().unwrap_or(text))
+            .map_err(|error| InvalidField::new("text", error.to_string()))?;
         let pause = self.last_end.map_or(Duration::ZERO, pause_after);
         self.last_end = Some(piece.end);
         if !ends {
@@ -343,14 +341,14 @@ fn parts(before: char, c: char) -> bool {
         || !letter(before) && !before.is_whitespace() && is_syllable(c)
 }
 
-fn refused(error: &TextError) -> ServeError {
+fn refused(error: &TextError) -> UtteranceError {
     match error {
-        TextError::BufferFull { buffered, limit } => ServeError::TextBufferFull {
+        TextError::BufferFull { buffered, limit } => UtteranceError::TextBufferFull {
             got: *buffered,
             limit: *limit,
         },
         TextError::NothingSpeakable { .. } | TextError::Alphabet { .. } => {
-            ServeError::NothingSpeakable(error.to_string())
+            UtteranceError::NothingSpeakable(error.to_string())
         }
     }
 }
@@ -497,7 +495,7 @@ mod tests {
     fn markup_is_refused_however_it_is_cut() {
         let mut front = front(Buffering::Sentence);
         front.push("<spe").unwrap();
-        assert_eq!(front.push("ak>hello</speak>"), Err(ServeError::Markup));
+        assert_eq!(front.push("ak>hello</speak>"), Err(UtteranceError::Markup.into()));
     }
 
     #[test]

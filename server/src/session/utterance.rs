@@ -247,9 +247,9 @@ impl Utterance {
     }
 
     /// It cannot go on. The first error counts.
-    pub(super) fn fail(&mut self, error: ServeError) {
+    pub(super) fn fail(&mut self, error: impl Into<ServeError>) {
         if !self.is_over() {
-            self.error = Some(error);
+            self.error = Some(error.into());
             self.stop(Outcome::Error);
         }
     }

@@ -2,12 +2,13 @@
 
 use std::fmt;
 use std::sync::{Arc, OnceLock};
+use std::time::Duration;
 
 use omni_audio::Samples;
 use omni_engine::CacheSalt;
 
 use super::backend::{PromptError, Sampling};
-use crate::error::ServeError;
+use crate::error::{ErrorKind, ServeError, seconds};
 
 /// What a model says about its conversations.
 #[derive(Debug, Clone, PartialEq)]
@@ -34,9 +35,9 @@ pub struct Hearing {
     /// Samples per second.
     pub sample_rate: omni_audio::SampleRate,
     /// Shortest audio that it makes anything of.
-    pub min_audio: std::time::Duration,
+    pub min_audio: Duration,
     /// Longest audio of one message.
-    pub max_audio: std::time::Duration,
+    pub max_audio: Duration,
     /// Positions that a second of audio takes.
     pub rows_per_second: u32,
     /// Bytes of what the model makes of one such position.
@@ -58,14 +59,46 @@ impl Hearing {
     }
 
     /// Checks that so many samples, which came as `field`, are enough to be heard.
-    pub(crate) fn check_short(&self, samples: usize, field: &'static str) -> Result<(), ServeError> {
+    pub(crate) fn check_short(&self, samples: usize, field: &'static str) -> Result<(), AudioInputError> {
         match samples < self.sample_rate.samples(self.min_audio).len() {
-            true => Err(ServeError::AudioTooShort {
+            true => Err(AudioInputError::TooShort {
                 field,
                 got: self.sample_rate.duration(Samples(samples as u64)),
                 limit: self.min_audio,
             }),
             false => Ok(()),
+        }
+    }
+}
+
+/// Audio that the model does not take.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum AudioInputError {
+    #[error("{field}: the model cannot hear, send text")]
+    NotSupported { field: &'static str },
+    #[error("{field} has {} ms of audio, the model hears nothing shorter than {} ms", millis(.got), millis(.limit))]
+    TooShort {
+        field: &'static str,
+        got: Duration,
+        limit: Duration,
+    },
+    /// It is more than one message may have.
+    #[error("the audio of the message is longer than {}, which is the limit", seconds(.limit))]
+    TooLong { limit: Duration },
+}
+
+fn millis(time: &Duration) -> f64 {
+    time.as_secs_f64() * 1e3
+}
+
+impl From<AudioInputError> for ServeError {
+    fn from(error: AudioInputError) -> Self {
+        use AudioInputError as E;
+        let new = |reason| Self::new(ErrorKind::InvalidArgument, reason, error.to_string());
+        match error {
+            E::NotSupported { field } => new("AUDIO_INPUT_NOT_SUPPORTED").about(field),
+            E::TooShort { field, .. } => new("AUDIO_TOO_SHORT").about(field),
+            E::TooLong { .. } => new("AUDIO_TOO_LONG"),
         }
     }
 }

@@ -7,11 +7,9 @@ use omni_telemetry::{
     AudioRecord, FailureReason, Replica, RequestOutcome, RequestRecord, StageRecord, StreamAbort,
     TorchServeRequest,
 };
-use tonic::Code;
 
 use super::live::Live;
-use crate::error::ServeError;
-use crate::grpc::status;
+use crate::error::{ErrorKind as K, ServeError};
 use crate::session::{Outcome, StageFigures, Timings, Track, TurnRecord, UtteranceRecord};
 use crate::stage::ReplicaId;
 
@@ -228,8 +226,8 @@ impl End<'_> {
         Stream::Aborted(match (self.outcome, self.error) {
             (Outcome::Stop | Outcome::Length | Outcome::Repetition, _) => return Stream::Completed,
             (Outcome::Interrupted, _) => StreamAbort::Cancelled,
-            (_, Some(ServeError::CallerGone | ServeError::SlowReader(_))) => StreamAbort::Closed,
-            (_, Some(ServeError::StageFailed { .. } | ServeError::StageUnavailable { .. })) => {
+            (_, Some(error)) if matches!(error.kind(), K::CallerGone | K::SlowReader) => StreamAbort::Closed,
+            (_, Some(error)) if matches!(error.kind(), K::Internal | K::Unavailable) => {
                 StreamAbort::EngineDead
             }
             (Outcome::Error | Outcome::Aborted, _) => StreamAbort::Error,
@@ -238,39 +236,30 @@ impl End<'_> {
 
     /// Refused for want of room or quota.
     fn is_turned_away(&self) -> bool {
-        matches!(
-            self.error,
-            Some(ServeError::OverQuota(_) | ServeError::Crowded { .. } | ServeError::TooManySessions { .. })
-        )
+        let kind = self.error.map(ServeError::kind);
+        matches!(kind, Some(K::OverQuota | K::QueueFull | K::TooManySessions))
     }
 }
 
-/// Whose failure it is. What no arm names is judged by its status: a new error of a caller's is one of a caller's here, too.
+/// Whose failure it is.
 fn failure(error: &ServeError) -> FailureReason {
-    match error {
-        ServeError::StageFailed { .. } | ServeError::StageUnavailable { .. } | ServeError::ModelLoading => {
-            FailureReason::StageError
-        }
-        ServeError::CallerGone | ServeError::SlowReader(_) => FailureReason::ClientDisconnect,
-        ServeError::DeadlineExceeded => FailureReason::ClientAbort,
-        ServeError::OverQuota(_) => FailureReason::Quota,
-        ServeError::Overloaded(_) | ServeError::Crowded { .. } | ServeError::TooManySessions { .. } => {
-            FailureReason::Overload
-        }
-        ServeError::SessionIdle(_) | ServeError::SessionMaxAge(_) => FailureReason::SessionLimit,
-        ServeError::SessionCancelled(_) => FailureReason::Operator,
-        ServeError::Draining | ServeError::Stopped => FailureReason::Shutdown,
-        error => match status(error).code() {
-            Code::InvalidArgument
-            | Code::NotFound
-            | Code::AlreadyExists
-            | Code::PermissionDenied
-            | Code::FailedPrecondition
-            | Code::OutOfRange
-            | Code::Unimplemented
-            | Code::Unauthenticated
-            | Code::ResourceExhausted => FailureReason::ClientError,
-            _ => FailureReason::Unknown,
-        },
+    match error.kind() {
+        K::Internal | K::Unavailable | K::Loading => FailureReason::StageError,
+        K::CallerGone | K::SlowReader => FailureReason::ClientDisconnect,
+        K::DeadlineExceeded => FailureReason::ClientAbort,
+        K::OverQuota => FailureReason::Quota,
+        K::Overloaded | K::QueueFull | K::TooManySessions => FailureReason::Overload,
+        K::SessionExpired => FailureReason::SessionLimit,
+        K::SessionCancelled => FailureReason::Operator,
+        K::ShuttingDown => FailureReason::Shutdown,
+        K::InvalidArgument
+        | K::Unspeakable
+        | K::UnknownModel
+        | K::FailedPrecondition
+        | K::NotSupported
+        | K::NotFound
+        | K::Unauthenticated
+        | K::PermissionDenied
+        | K::LimitReached => FailureReason::ClientError,
     }
 }

@@ -16,7 +16,7 @@ use crate::app::Sinks;
 use crate::config::Quota;
 use crate::config::deploy::Deploy;
 use crate::connector::{ChunkStamps, EdgeRecord, EdgeSink, Hop};
-use crate::error::ServeError;
+use crate::error::{ErrorKind, ServeError};
 use crate::orchestrator::Orchestrator;
 use crate::session::{Packet, RecordSink, SessionChange, TurnRecord, UtteranceRecord};
 use crate::stage::{
@@ -231,10 +231,10 @@ impl RecordSink for Beside<Arc<dyn RecordSink>> {
 
     fn refused(&self, why: &ServeError) {
         if let Some(live) = self.0.live.get() {
-            live.sessions.rejected(match why {
-                ServeError::TooManySessions { .. } => RejectionReason::Sessions,
-                ServeError::OverQuota(over) if over.quota == Quota::Streams => RejectionReason::Concurrency,
-                ServeError::OverQuota(_) => RejectionReason::Rate,
+            live.sessions.rejected(match (why.kind(), why.quota()) {
+                (ErrorKind::TooManySessions, _) => RejectionReason::Sessions,
+                (_, Some(over)) if over.quota == Quota::Streams => RejectionReason::Concurrency,
+                (_, Some(_)) => RejectionReason::Rate,
                 _ => RejectionReason::Requests,
             });
         }

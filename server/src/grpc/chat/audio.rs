@@ -4,8 +4,9 @@ use omni_audio::{DecodeError, Decoder, Encoding, InputEncoding, InputFormat, Sam
 use omni_proto::v1;
 
 use crate::error::ServeError;
-use crate::grpc::delivery::name;
-use crate::stage::Hearing;
+use crate::grpc::delivery::{UnsupportedFormat, name};
+use crate::grpc::settings::invalid;
+use crate::stage::{AudioInputError, Hearing};
 
 /// What is taken.
 const ENCODINGS: [(v1::AudioEncoding, InputEncoding); 7] = [
@@ -143,14 +144,12 @@ fn new_decoder(
 /// What a caller is told of bytes that are not what they were said to be.
 pub(super) fn undecodable(error: DecodeError, hearing: Hearing, fields: &FormatFields) -> ServeError {
     match error {
-        DecodeError::TooLong { .. } => ServeError::AudioTooLong {
-            limit: hearing.max_audio,
-        },
+        DecodeError::TooLong { .. } => {
+            let limit = hearing.max_audio;
+            AudioInputError::TooLong { limit }.into()
+        }
         DecodeError::NotWhole { .. } | DecodeError::NotFinite | DecodeError::Empty => {
-            ServeError::InvalidField {
-                field: fields.data,
-                problem: error.to_string(),
-            }
+            invalid(fields.data, error.to_string())
         }
         _ => unsupported(fields.data, error.to_string()),
     }
@@ -170,7 +169,7 @@ pub(super) fn clip(clip: &v1::AudioClip, hearing: Hearing, most: Samples) -> Res
 }
 
 fn unsupported(field: &'static str, problem: String) -> ServeError {
-    ServeError::UnsupportedAudioFormat { field, problem }
+    UnsupportedFormat { field, problem }.into()
 }
 
 #[cfg(test)]

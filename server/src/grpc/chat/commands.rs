@@ -14,8 +14,8 @@ use super::settings::{modalities, settings, text};
 use crate::error::ServeError;
 use crate::grpc::commands::broken;
 use crate::grpc::settings::invalid;
-use crate::session::{ChatCommand, ChatLimits, Respond};
-use crate::stage::Hearing;
+use crate::session::{ChatCommand, ChatLimits, ProtocolError, Respond};
+use crate::stage::{AudioInputError, Hearing, StageError};
 
 /// Most bytes of recordings that are decoded where others' audio passes.
 const SHORT: usize = 32 << 10;
@@ -56,9 +56,7 @@ struct Ear {
 
 impl Ear {
     fn hear(&mut self, data: &[u8], hearing: Hearing) -> Result<ChatCommand, ServeError> {
-        let format = self
-            .format
-            .ok_or(ServeError::Protocol("the first message must be config"))?;
+        let format = self.format.ok_or(ProtocolError::NO_CONFIG)?;
         let decoder = match &mut self.decoder {
             Some(decoder) => decoder,
             none => none.insert(decoder(format, hearing, &INPUT)?),
@@ -110,10 +108,7 @@ pub(super) async fn one_answer<P: Send + 'static>(
         false => read(),
         true => tokio::task::spawn_blocking(move || span.in_scope(read))
             .await
-            .map_err(|_| ServeError::StageFailed {
-                stage: "session",
-                message: "it panicked, see the server's log".to_owned(),
-            })?,
+            .map_err(|_| StageError::panicked("session"))?,
     };
     let commands = match read {
         Ok(configure) => vec![Ok(configure), Ok(ChatCommand::Respond(Respond::default()))],
@@ -175,7 +170,7 @@ fn command(
     first: &mut Vec<ChatCommand>,
 ) -> Result<ChatCommand, ServeError> {
     match request.event {
-        None => Err(ServeError::Protocol("a message without an event")),
+        None => Err(ProtocolError::Violation("a message without an event").into()),
         Some(Event::Config(mut config)) => {
             let history = std::mem::take(&mut config.history);
             let command = configure(&config, history, "config.history", known)?;
@@ -187,7 +182,7 @@ fn command(
         }
         Some(Event::Message(said)) => message(said, known).map(ChatCommand::Message),
         Some(Event::InputAudio(audio)) => match known.chat.hearing {
-            None => Err(ServeError::CannotHear { field: "input_audio" }),
+            None => Err(AudioInputError::NotSupported { field: "input_audio" }.into()),
             Some(hearing) => ear.hear(&audio.data, hearing),
         },
         Some(Event::Commit(commit)) => {

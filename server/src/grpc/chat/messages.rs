@@ -9,10 +9,10 @@ use serde::de::{Deserialize, Deserializer, IgnoredAny, MapAccess, Visitor};
 
 use super::Known;
 use super::audio;
-use crate::error::ServeError;
+use crate::error::{ErrorKind, ServeError};
 use crate::grpc::settings::{hint, invalid};
 use crate::session::NewMessage;
-use crate::stage::{ChatMessage, Clip, Part, Role, ToolPart};
+use crate::stage::{AudioInputError, ChatMessage, Clip, Part, Role, ToolPart};
 
 /// Parts of one message.
 const MAX_PARTS: usize = 64;
@@ -117,7 +117,10 @@ fn part(content: v1::ContentPart, role: Role, known: &Known, left: Samples) -> R
             if role != Role::User {
                 return Err(invalid(field, "is not said by ROLE_USER, expected text"));
             }
-            let hearing = known.chat.hearing.ok_or(ServeError::CannotHear { field })?;
+            let hearing = known
+                .chat
+                .hearing
+                .ok_or(AudioInputError::NotSupported { field })?;
             Ok(Part::Audio(Clip::new(audio::clip(&clip, hearing, left)?)))
         }
         Some(Wire::Tool(tool)) => {
@@ -209,11 +212,29 @@ fn object<'a>(json: &'a str, field: &'static str) -> Result<&'a str, ServeError>
     }
 }
 
+/// One message has more text than is allowed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("{field} has {got} bytes of text, the limit is {limit}")]
+struct TextTooLong {
+    field: &'static str,
+    got: usize,
+    limit: usize,
+}
+
+impl From<TextTooLong> for ServeError {
+    fn from(error: TextTooLong) -> Self {
+        Self::new(ErrorKind::InvalidArgument, "TEXT_TOO_LONG", error.to_string())
+            .about(error.field)
+            .with_got(error.got)
+            .with_limit(error.limit)
+    }
+}
+
 /// Checks the length of a text in bytes.
 pub(super) fn check_text(field: &'static str, got: usize, known: &Known) -> Result<(), ServeError> {
     let limit = known.limits.max_text_bytes;
     match got > limit {
-        true => Err(ServeError::MessageTooLong { field, got, limit }),
+        true => Err(TextTooLong { field, got, limit }.into()),
         false => Ok(()),
     }
 }

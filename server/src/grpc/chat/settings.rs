@@ -12,6 +12,7 @@ use crate::grpc::settings::{
     SamplingFields, invalid, language, max_tokens, model, resolved_sampling, sampling, voice,
 };
 use crate::session::{Buffering, ChatSettings, Modalities, Settings};
+use crate::stage::AudioInputError;
 
 /// Stop strings, and bytes of one.
 const MAX_STOPS: usize = 16;
@@ -92,9 +93,10 @@ fn input(config: &v1::ChatConfig, known: &Known) -> Result<Option<InputFormat>, 
     match known.chat.hearing {
         Some(hearing) => format(&got, hearing.sample_rate, &INPUT).map(Some),
         None if got == v1::AudioFormat::default() => Ok(None),
-        None => Err(ServeError::CannotHear {
-            field: "config.input_audio",
-        }),
+        None => {
+            let field = "config.input_audio";
+            Err(AudioInputError::NotSupported { field }.into())
+        }
     }
 }
 

@@ -6,6 +6,7 @@ use omni_proto::v1;
 use omni_telemetry::{CustomMetrics, Family, FamilyKind};
 
 use crate::error::ServeError;
+use crate::grpc::settings::invalid;
 
 /// Entries of a page if the caller does not say.
 const PAGE: usize = 100;
@@ -17,10 +18,6 @@ pub(super) fn page(
     metrics: &CustomMetrics,
     request: &v1::ListMetricsRequest,
 ) -> Result<v1::ListMetricsResponse, ServeError> {
-    let invalid = |field, problem: &str| ServeError::InvalidField {
-        field,
-        problem: problem.to_owned(),
-    };
     let size = match usize::try_from(request.page_size) {
         Ok(0) => PAGE,
         Ok(size) => size.min(MAX_PAGE),

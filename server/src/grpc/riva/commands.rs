@@ -14,6 +14,7 @@ use tonic::{Status, Streaming};
 
 use crate::error::ServeError;
 use crate::grpc::commands::broken;
+use crate::grpc::delivery::UnsupportedFormat;
 use crate::grpc::settings::{invalid, settings};
 use crate::session::{Command, Settings};
 use crate::stage::SpeechInfo;
@@ -232,10 +233,11 @@ fn encoding(got: i32) -> Result<v1::AudioEncoding, ServeError> {
         Ok(AudioEncoding::Mulaw) => Ok(v1::AudioEncoding::Mulaw),
         Ok(AudioEncoding::Oggopus) => Ok(v1::AudioEncoding::OggOpus),
         Ok(AudioEncoding::Alaw) => Ok(v1::AudioEncoding::Alaw),
-        Err(_) => Err(ServeError::UnsupportedAudioFormat {
-            field: "encoding",
-            problem: format!("{got} is unknown, expected a value of nvidia.riva.AudioEncoding"),
-        }),
+        Err(_) => {
+            let (field, expected) = ("encoding", "expected a value of nvidia.riva.AudioEncoding");
+            let problem = format!("{got} is unknown, {expected}");
+            Err(UnsupportedFormat { field, problem }.into())
+        }
     }
 }
 
@@ -251,20 +253,9 @@ fn voice<'a>(name: &'a str, info: &SpeechInfo) -> &'a str {
 
 /// The error with the field called as Riva's messages call it.
 fn as_named_here(error: ServeError) -> ServeError {
-    let own = |field| match field {
-        "config.output.format.encoding" => "encoding",
-        "config.output.format.sample_rate_hz" => "sample_rate_hz",
-        other => other,
-    };
-    match error {
-        ServeError::InvalidField { field, problem } => ServeError::InvalidField {
-            field: own(field),
-            problem,
-        },
-        ServeError::UnsupportedAudioFormat { field, problem } => ServeError::UnsupportedAudioFormat {
-            field: own(field),
-            problem,
-        },
-        other => other,
+    match error.field() {
+        Some("config.output.format.encoding") => error.renamed("encoding"),
+        Some("config.output.format.sample_rate_hz") => error.renamed("sample_rate_hz"),
+        _ => error,
     }
 }

@@ -1,8 +1,29 @@
 //! Making a conversation one that the model takes: the oldest turns go first.
 
 use super::history::Conversation;
-use crate::error::ServeError;
-use crate::stage::{CancelFlag, ChatMessage, Clip, Hearing, Part, Prompt, PromptBuilder, PromptError};
+use crate::error::{ErrorKind, InvalidField, ServeError};
+use crate::session::error::CallerGone;
+use crate::stage::{
+    CancelFlag, ChatMessage, Clip, Hearing, Part, Prompt, PromptBuilder, PromptError, StageError,
+};
+
+/// The conversation leaves no room for an answer, however much of it is forgotten.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "the last turn takes at least {got} tokens of the model's context, with the instructions; at most {limit} leave room for an answer"
+)]
+pub(super) struct ContextTooLong {
+    got: usize,
+    limit: usize,
+}
+
+impl From<ContextTooLong> for ServeError {
+    fn from(error: ContextTooLong) -> Self {
+        Self::new(ErrorKind::InvalidArgument, "CONTEXT_TOO_LONG", error.to_string())
+            .with_got(error.got)
+            .with_limit(error.limit)
+    }
+}
 
 /// A share of the context that an answer should have: this part of it, or all that it may use if that is less.
 const ROOM: u32 = 4;
@@ -48,15 +69,15 @@ pub(super) fn fit(
     let comfortable = (room.context - answer.min(room.context)) as usize;
     let attempt = |first: usize| match abandoned.is_set() {
         // Nobody is told.
-        true => Err(ServeError::CallerGone),
+        true => Err(ServeError::from(CallerGone)),
         false => match build(&conversation.from(first)) {
             Ok(prompt) if prompt.positions() <= comfortable => Ok(Attempt::Fits(prompt)),
             Ok(prompt) => Ok(Attempt::Tight(prompt)),
             Err(PromptError::Refused(problem)) => Ok(Attempt::Refused(problem)),
-            Err(PromptError::Failed(message)) => Err(ServeError::StageFailed {
-                stage: "prompt",
-                message,
-            }),
+            Err(PromptError::Failed(message)) => {
+                let stage = "prompt";
+                Err(StageError::Failed { stage, message }.into())
+            }
         },
     };
     let fitted = |first: usize, prompt: Prompt| Fitted {
@@ -95,10 +116,7 @@ pub(super) fn fit(
             Ok(fitted(last, prompt))
         }
         Attempt::Fits(prompt) | Attempt::Tight(prompt) => Err(too_long(prompt.positions(), room)),
-        Attempt::Refused(problem) => Err(ServeError::InvalidField {
-            field: "message",
-            problem,
-        }),
+        Attempt::Refused(problem) => Err(InvalidField::new("message", problem).into()),
     }
 }
 
@@ -166,10 +184,8 @@ fn least(message: &ChatMessage, room: &Room) -> usize {
 }
 
 fn too_long(got: usize, room: &Room) -> ServeError {
-    ServeError::ContextTooLong {
-        got,
-        limit: room.context.saturating_sub(1) as usize,
-    }
+    let limit = room.context.saturating_sub(1) as usize;
+    ContextTooLong { got, limit }.into()
 }
 
 #[cfg(test)]
@@ -260,7 +276,7 @@ mod tests {
     fn a_tight_turn_is_answered_and_one_that_leaves_no_room_is_refused() {
         assert_eq!(fit_in(3, 21, 20).0.unwrap().forgotten, 6);
         let refused = fit_in(3, 20, 20).0.unwrap_err();
-        assert_eq!(refused, ServeError::ContextTooLong { got: 20, limit: 19 });
+        assert_eq!(refused, ContextTooLong { got: 20, limit: 19 }.into());
     }
 
     /// A conversation whose messages have so many bytes, the turns of both sides in turn.
@@ -289,10 +305,7 @@ mod tests {
     #[test]
     fn a_turn_that_is_far_too_long_is_refused_unread() {
         let (fitted, read) = fit_all(&of_length(2, 6_400), &room(100, 20));
-        assert_eq!(
-            fitted.unwrap_err(),
-            ServeError::ContextTooLong { got: 100, limit: 99 }
-        );
+        assert_eq!(fitted.unwrap_err(), ContextTooLong { got: 100, limit: 99 }.into());
         assert!(read.is_empty());
     }
 
@@ -308,21 +321,16 @@ mod tests {
         let fitted = |talk: &Conversation| fit(talk, &builder, &room(200, 20), &CancelFlag::default());
         assert_eq!(fitted(&talk).unwrap().forgotten, 4);
         talk.messages[6] = talk.messages[2].clone();
-        let refused = ServeError::InvalidField {
-            field: "message",
-            problem: "no".to_owned(),
-        };
-        assert_eq!(fitted(&talk), Err(refused));
+        let refused = InvalidField::new("message", "no");
+        assert_eq!(fitted(&talk), Err(refused.into()));
     }
 
     #[test]
     fn a_model_that_fails_is_not_tried_again() {
         let builder: PromptBuilder = Arc::new(|_| Err(PromptError::Failed("broken".to_owned())));
         let fitted = fit(&conversation(3), &builder, &room(200, 20), &CancelFlag::default());
-        assert!(matches!(
-            fitted,
-            Err(ServeError::StageFailed { stage: "prompt", .. })
-        ));
+        let (stage, message) = ("prompt", "broken".to_owned());
+        assert_eq!(fitted, Err(StageError::Failed { stage, message }.into()));
     }
 
     #[test]
@@ -331,6 +339,6 @@ mod tests {
         let abandoned = CancelFlag::default();
         abandoned.set();
         let fitted = fit(&conversation(1), &builder, &room(100, 20), &abandoned);
-        assert_eq!(fitted, Err(ServeError::CallerGone));
+        assert_eq!(fitted, Err(CallerGone.into()));
     }
 }

@@ -2,8 +2,9 @@
 
 use std::collections::{HashSet, VecDeque};
 
-use crate::error::{ServeError, excerpt};
+use crate::error::excerpt;
 use crate::id::MessageId;
+use crate::session::error::ProtocolError;
 
 /// Longest name in bytes.
 const MAX_LEN: usize = 128;
@@ -20,9 +21,9 @@ pub(super) struct Names {
 
 impl Names {
     /// Takes the caller's `name`, or makes one if that is empty.
-    pub(super) fn take(&mut self, name: &str) -> Result<MessageId, ServeError> {
+    pub(super) fn take(&mut self, name: &str) -> Result<MessageId, ProtocolError> {
         let invalid = |problem| {
-            Err(ServeError::MessageId {
+            Err(ProtocolError::MessageId {
                 id: excerpt(name),
                 problem,
             })
@@ -66,7 +67,7 @@ mod tests {
     fn a_name_is_used_once_and_the_servers_avoid_the_callers() {
         let mut names = Names::default();
         assert_eq!(names.take("m1").unwrap().as_str(), "m1");
-        assert!(matches!(names.take("m1"), Err(ServeError::MessageId { .. })));
+        assert!(matches!(names.take("m1"), Err(ProtocolError::MessageId { .. })));
         assert_eq!(names.take("").unwrap().as_str(), "m2");
         assert!(names.take(&"x".repeat(MAX_LEN + 1)).is_err());
     }

@@ -20,8 +20,10 @@ use super::protocol::{ChatCommand, ChatEvent, ChatEventBody, Respond};
 use super::settings::{ChatLimits, ChatSettings};
 use super::turn::{Last, Question, Turn, TurnEvent};
 use crate::caller::Caller;
-use crate::error::ServeError;
+use crate::drain::ShutdownError;
+use crate::error::{InvalidField, ServeError};
 use crate::id::{MessageId, SessionId, random_seed};
+use crate::session::error::{CallerGone, ProtocolError};
 use crate::session::patience::{Due, Patience, READING};
 use crate::session::registry::Visit;
 use crate::session::run::{STATUS_PATIENCE, SessionDeps, panicked};
@@ -180,24 +182,24 @@ impl Run {
             let listens = !self.hung_up && !self.refused && self.outbox.takes_commands();
             tokio::select! {
                 biased;
-                () = events.closed() => return Err(ServeError::CallerGone),
-                () = stop.cancelled() => return Err(ServeError::Stopped),
-                cancelled = visit.cancelled() => return Err(cancelled),
+                () = events.closed() => return Err(CallerGone.into()),
+                () = stop.cancelled() => return Err(ShutdownError::Stopped.into()),
+                cancelled = visit.cancelled() => return Err(cancelled.into()),
                 () = draining.cancelled(), if self.closing.is_none() => self.drain(),
                 () = tokio::time::sleep(due_in) => match due {
-                    Due::Age => self.closing = Some(self.patience.over(due)),
+                    Due::Age => self.closing = Some(self.patience.over(due).into()),
                     // How long a place may be waited for is decided where it is waited for.
                     Due::Idle if self.turn.as_ref().is_some_and(Turn::waits) => self.patience.active(self.deps.clock.now()),
                     // Nothing comes of the answer, and that is not the caller's fault.
                     Due::Idle if self.turn.is_some() => self.give_up(),
-                    Due::Deadline | Due::Idle | Due::Stall => return Err(self.patience.over(due)),
+                    Due::Deadline | Due::Idle | Due::Stall => return Err(self.patience.over(due).into()),
                 },
                 () = tokio::time::sleep(stall_in.unwrap_or_default()), if stall_in.is_some() => self.stalled(),
                 // What was held back is due: it is looked at again.
                 () = tokio::time::sleep(held_in.unwrap_or_default()), if held.is_some() => {}
                 slot = events.reserve(), if sends => match slot {
                     Ok(slot) => self.send(slot, held.is_some()),
-                    Err(_closed) => return Err(ServeError::CallerGone),
+                    Err(_closed) => return Err(CallerGone.into()),
                 },
                 next = turns.next(
                     when(listens, commands.next()),
@@ -298,8 +300,8 @@ impl Run {
             ChatCommand::Configure { settings, history } if self.turn.is_none() => {
                 self.configure(*settings, history)
             }
-            _ if self.settings.is_none() => Err(ServeError::Protocol("the first message must be config")),
-            _ if self.turn.is_some() => Err(ServeError::ResponseInProgress),
+            _ if self.settings.is_none() => Err(ProtocolError::NO_CONFIG.into()),
+            _ if self.turn.is_some() => Err(ProtocolError::ResponseInProgress.into()),
             ChatCommand::Message(message) => self.message(message),
             ChatCommand::Commit { respond } => {
                 self.commit()?;
@@ -310,14 +312,14 @@ impl Run {
             }
             ChatCommand::Respond(respond) => self.respond(&respond, now),
             ChatCommand::Configure { .. } | ChatCommand::Interrupt { .. } | ChatCommand::Audio(_) => {
-                Err(ServeError::ResponseInProgress)
+                Err(ProtocolError::ResponseInProgress.into())
             }
         }
     }
 
     fn respond(&mut self, respond: &Respond, now: Stamp) -> Result<(), ServeError> {
         let Some(settings) = self.settings.clone() else {
-            return Err(ServeError::Protocol("the first message must be config"));
+            return Err(ProtocolError::NO_CONFIG.into());
         };
         if self.closing.is_some() {
             self.refused = true;
@@ -341,6 +343,7 @@ impl Run {
             Ok(()) => self.characters = 0,
             // What was refused is still in the conversation, and to be paid for by the answer that reads it.
             Err(over) => {
+                let over = ServeError::from(over);
                 self.deps.records.refused(&over);
                 turn.fail(over);
             }
@@ -351,14 +354,14 @@ impl Run {
     }
 
     fn interrupt(&mut self, response: &str, played: Option<Samples>) -> Result<(), ServeError> {
-        let silent = Err(invalid(
-            "interrupt.played_samples",
-            "is set for a response that was not to be spoken, expected unset",
-        ));
+        let silent = || {
+            let problem = "is set for a response that was not to be spoken, expected unset";
+            Err(InvalidField::new("interrupt.played_samples", problem).into())
+        };
         let named = |id: &MessageId| response.is_empty() || id.as_str() == response;
         if let Some(turn) = self.turn.as_mut().filter(|turn| named(turn.id())) {
             if played.is_some() && !turn.is_spoken() {
-                return silent;
+                return silent();
             }
             turn.interrupt(played);
         } else if self.turn.is_none()
@@ -366,7 +369,7 @@ impl Run {
             && let Some(played) = played
         {
             if !last.is_spoken {
-                return silent;
+                return silent();
             }
             last.cut(played);
             self.history.cut(&last.said.id, &last.said.text);
@@ -377,10 +380,11 @@ impl Run {
     }
 
     fn drain(&mut self) {
-        self.closing = Some(ServeError::Draining);
+        let draining = ServeError::from(ShutdownError::Draining);
         let message =
             "the server is shutting down: the answer in progress is finished, no other is begun".to_owned();
-        let reason = ServeError::Draining.reason();
+        let reason = draining.reason();
+        self.closing = Some(draining);
         self.outbox.push(None, ChatEventBody::Warning { reason, message });
     }
 
@@ -390,7 +394,7 @@ impl Run {
             self.deps.records.nothing_began(error);
         }
         if let Some(turn) = self.turn.take() {
-            let cause = error.cloned().unwrap_or(ServeError::Stopped);
+            let cause = error.cloned().unwrap_or_else(|| ShutdownError::Stopped.into());
             let closed = turn.close(self.id, Some(cause), self.deps.clock.now());
             self.deps.records.turn(&closed.record);
         }
@@ -401,13 +405,6 @@ async fn next_event(turn: &mut Option<Turn>, text: bool, audio: bool) -> TurnEve
     match turn {
         Some(turn) => turn.next(text, audio).await,
         None => std::future::pending().await,
-    }
-}
-
-fn invalid(field: &'static str, problem: &str) -> ServeError {
-    ServeError::InvalidField {
-        field,
-        problem: problem.to_owned(),
     }
 }
 

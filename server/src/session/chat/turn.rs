@@ -26,7 +26,7 @@ use super::protocol::ChatEventBody;
 use super::settings::{ChatSettings, Modalities};
 use super::voice::{Voice, VoiceEnd};
 use super::writing::{Aloud, Writing, Written};
-use crate::error::ServeError;
+use crate::error::{InvalidField, ServeError};
 use crate::id::MessageId;
 use crate::orchestrator::{Orchestrator, Reply, ReplyEvent, ReplySpec, UtterancePermit};
 use crate::session::limits::SessionLimits;
@@ -167,10 +167,7 @@ impl Turn {
             ),
             false => None,
         };
-        let empty = |error: EmptyStop| ServeError::InvalidField {
-            field: "config.stop",
-            problem: error.to_string(),
-        };
+        let empty = |error: EmptyStop| InvalidField::new("config.stop", error.to_string());
         let writing = Writing::new((chat.detokenizer)(), &settings.stop).map_err(empty)?;
         let aloud = match voice.is_some() && conversation.offers_tools() {
             true => Some(Aloud::new((chat.detokenizer)(), &settings.stop).map_err(empty)?),
@@ -358,16 +355,13 @@ impl Turn {
         self.write(written, aloud.as_ref(), out, now);
         self.finish(now);
         match end {
-            End::Stop => {}
             End::Length => self.outcome = Outcome::Length,
             End::Repetition => self.outcome = Outcome::Repetition,
-            End::Rejected(message) => self.fail(ServeError::InvalidField {
-                field: "message",
-                problem: message,
-            }),
-            End::Overloaded(message) => self.fail(ServeError::Overloaded(message)),
-            End::Failed { stage, message } => self.fail(ServeError::StageFailed { stage, message }),
-            End::Lost { stage, message } => self.fail(ServeError::StageUnavailable { stage, message }),
+            end => {
+                if let Some(error) = end.error("message") {
+                    self.fail(error);
+                }
+            }
         }
     }
 
@@ -401,9 +395,9 @@ impl Turn {
     }
 
     /// It cannot go on. The first error counts.
-    pub(super) fn fail(&mut self, error: ServeError) {
+    pub(super) fn fail(&mut self, error: impl Into<ServeError>) {
         if !self.is_over() {
-            self.error = Some(error);
+            self.error = Some(error.into());
             self.stop(Outcome::Error);
         }
     }

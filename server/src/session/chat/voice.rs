@@ -11,7 +11,7 @@ use omni_telemetry::TraceContext;
 use super::outbox::Outbox;
 use super::protocol::ChatEventBody;
 use super::writing::Written;
-use crate::error::ServeError;
+use crate::error::{ErrorKind, ServeError};
 use crate::id::{MessageId, SessionId, UtteranceId};
 use crate::orchestrator::{Orchestrator, TextEncoder};
 use crate::session::alignment::Heard;
@@ -23,7 +23,7 @@ use crate::session::record::{Outcome, Packet};
 use crate::session::settings::Settings;
 use crate::session::track::Sequences;
 use crate::session::utterance::{Progress, Utterance};
-use crate::stage::{CancelTimer, ContextRow, ReplicaId, Voicing};
+use crate::stage::{CancelTimer, ContextRow, ReplicaId, StageError, Voicing};
 
 /// The share of the talker's context that the user's turns may take: one part in this many. The rest is for the answer.
 const SHARE: usize = 2;
@@ -166,7 +166,7 @@ impl Voice {
             row => Some(row),
         });
         let resolved: Option<Vec<_>> = resolved.collect();
-        let resolved = resolved.ok_or_else(|| ServeError::StageFailed {
+        let resolved = resolved.ok_or_else(|| StageError::Failed {
             stage: "thinker",
             message: format!(
                 "it gave {} rows of what it heard, fewer than there are",
@@ -207,7 +207,7 @@ impl Voice {
     fn encode_rest(&mut self) {
         match (self.encode)(&self.unspoken) {
             Ok(tokens) => self.held = tokens,
-            Err(error) => self.utterance.fail(ServeError::StageFailed {
+            Err(error) => self.utterance.fail(StageError::Failed {
                 stage: "prompt",
                 message: error.to_string(),
             }),
@@ -283,7 +283,8 @@ impl Voice {
     fn end(&mut self, id: &MessageId, out: &mut Outbox) -> Option<VoiceEnd> {
         Some(match self.utterance.outcome() {
             (Outcome::Length, _) => VoiceEnd::Length,
-            (_, Some(error @ (ServeError::NothingSpeakable(_) | ServeError::Markup))) => {
+            // A model writes what no voice can say, which is no failure of it.
+            (_, Some(error)) if error.kind() == ErrorKind::Unspeakable => {
                 let (reason, message) = (error.reason(), format!("the answer is not spoken: {error}"));
                 out.push(Some(id), ChatEventBody::Warning { reason, message });
                 self.mute = true;

@@ -8,6 +8,7 @@ use omni_engine::Stamp;
 use super::Run;
 use crate::error::{ServeError, excerpt};
 use crate::id::UtteranceId;
+use crate::session::error::{ProtocolError, UtteranceError};
 use crate::session::names::Named;
 use crate::session::pace::Pace;
 use crate::session::protocol::{Command, Event, EventBody, Ready};
@@ -22,7 +23,7 @@ impl Run {
         }
         match command {
             Command::Configure(settings) => self.configure(*settings),
-            _ if self.settings.is_none() => Err(ServeError::Protocol("the first message must be config")),
+            _ if self.settings.is_none() => Err(ProtocolError::NO_CONFIG.into()),
             Command::Text { text, utterance } => self.text(&text, &utterance, now),
             Command::Flush => {
                 if let Some(open) = self.open() {
@@ -49,7 +50,7 @@ impl Run {
 
     fn configure(&mut self, settings: Settings) -> Result<(), ServeError> {
         if self.open().is_some() {
-            return Err(ServeError::ConfigDuringUtterance);
+            return Err(ProtocolError::ConfigDuringUtterance.into());
         }
         // Whatever still came for an utterance that failed, this is something new.
         self.names.caller_ends();
@@ -79,10 +80,9 @@ impl Run {
             Some(open) => {
                 let id = self.queue[open].id();
                 if !name.is_empty() && name != id.as_str() {
-                    return Err(ServeError::UtteranceId {
-                        id: excerpt(name),
-                        problem: "differs from that of the open utterance, send finish first",
-                    });
+                    let problem = "differs from that of the open utterance, send finish first";
+                    let id = excerpt(name);
+                    return Err(ProtocolError::UtteranceId { id, problem }.into());
                 }
                 open
             }
@@ -110,7 +110,7 @@ impl Run {
             let got = text.len() + self.queue.iter().map(Utterance::waiting_bytes).sum::<usize>();
             let limit = self.deps.limits.max_buffered_text_bytes;
             if got > limit {
-                self.queue[open].fail(ServeError::TextBufferFull { got, limit });
+                self.queue[open].fail(UtteranceError::TextBufferFull { got, limit });
             }
         }
         self.queue[open].push(text, self.deps.limits.max_text_bytes, now);
@@ -126,7 +126,7 @@ impl Run {
         self.blank = false;
         let limit = self.deps.limits.max_utterances;
         if self.queue.len() >= limit {
-            return Err(ServeError::TooManyUtterances { limit });
+            return Err(ProtocolError::TooManyUtterances { limit }.into());
         }
         let settings = self.settings.clone().expect("settings come first");
         let orchestrator = self.deps.orchestrator.clone();
@@ -145,6 +145,7 @@ impl Run {
     /// The utterance that was just opened fails if its caller's quotas have no room for it.
     fn charge(&mut self, open: usize, characters: usize, now: Stamp) {
         if let Err(over) = self.visit.begin(characters, now) {
+            let over = ServeError::from(over);
             self.deps.records.refused(&over);
             self.queue[open].fail(over);
         }

@@ -5,7 +5,6 @@ use std::time::Duration;
 use omni_engine::Stamp;
 
 use super::{Progress, Utterance};
-use crate::error::ServeError;
 use crate::session::alignment::TimedText;
 use crate::session::outbox::Outbox;
 use crate::session::protocol::EventBody;
@@ -70,17 +69,14 @@ impl Utterance {
             everything: ended.end == End::Stop,
         });
         match ended.end {
-            End::Stop => {}
             End::Length if self.frames_left() == 0 => self.cut_short(),
             End::Length => self.outcome = Outcome::Length,
             End::Repetition => self.outcome = Outcome::Repetition,
-            End::Rejected(message) => self.fail(ServeError::InvalidField {
-                field: "text",
-                problem: message,
-            }),
-            End::Overloaded(message) => self.fail(ServeError::Overloaded(message)),
-            End::Failed { stage, message } => self.fail(ServeError::StageFailed { stage, message }),
-            End::Lost { stage, message } => self.fail(ServeError::StageUnavailable { stage, message }),
+            end => {
+                if let Some(error) = end.error("text") {
+                    self.fail(error);
+                }
+            }
         }
     }
 

@@ -3,7 +3,7 @@
 use omni_engine::Stamp;
 
 use super::Utterance;
-use crate::error::ServeError;
+use crate::error::{ErrorKind, ServeError};
 use crate::id::SessionId;
 use crate::session::protocol::Done;
 use crate::session::record::{Outcome, Usage, UtteranceRecord};
@@ -17,7 +17,10 @@ impl Utterance {
         aborted: Option<ServeError>,
         now: Stamp,
     ) -> (Done, UtteranceRecord) {
-        if aborted == Some(ServeError::CallerGone) {
+        if aborted
+            .as_ref()
+            .is_some_and(|error| error.kind() == ErrorKind::CallerGone)
+        {
             self.request.give_up();
         }
         for ended in self.speaking.abort() {

@@ -4,6 +4,7 @@ use omni_engine::Stamp;
 
 use super::Utterance;
 use crate::error::ServeError;
+use crate::session::error::UtteranceError;
 use crate::session::studio::Note;
 
 impl Utterance {
@@ -16,7 +17,7 @@ impl Utterance {
         }
         if self.received > limit {
             let got = self.received;
-            return self.fail(ServeError::TextTooLong { got, limit });
+            return self.fail(UtteranceError::TextTooLong { got, limit });
         }
         self.resume(now);
         if !text.is_empty() {

@@ -4,12 +4,13 @@ use std::sync::Arc;
 
 use omni_audio::Samples;
 
-use super::{Run, characters, invalid};
-use crate::error::ServeError;
+use super::{Run, characters};
+use crate::error::{InvalidField, ServeError};
 use crate::id::MessageId;
 use crate::session::chat::protocol::{ChatEventBody, ChatReady, NewMessage};
 use crate::session::chat::settings::ChatSettings;
-use crate::stage::{ChatMessage, Clip, Part, Role};
+use crate::session::error::ProtocolError;
+use crate::stage::{AudioInputError, ChatMessage, Clip, Part, Role};
 
 impl Run {
     pub(super) fn configure(
@@ -18,16 +19,18 @@ impl Run {
         history: Vec<NewMessage>,
     ) -> Result<(), ServeError> {
         if self.settings.is_some() && !history.is_empty() {
-            return Err(invalid(
+            return Err(InvalidField::new(
                 "config.history",
                 "is given, expected none after the first config",
-            ));
+            )
+            .into());
         }
         if settings.instructions.is_some() && self.history.has_system() {
-            return Err(invalid(
+            return Err(InvalidField::new(
                 "config.instructions",
                 "are given, but the conversation begins with a system message",
-            ));
+            )
+            .into());
         }
         self.characters += settings.instructions.as_deref().map_or(0, characters);
         self.settings = Some(Arc::new(settings.clone()));
@@ -54,14 +57,12 @@ impl Run {
             .as_ref()
             .is_some_and(|settings| settings.instructions.is_some());
         match message.role {
-            Role::System if instructed => Err(invalid(
-                field,
-                "is ROLE_SYSTEM, but config.instructions are given",
-            )),
-            Role::System if !self.history.is_empty() => Err(invalid(
-                field,
-                "is ROLE_SYSTEM, which only the first message may be",
-            )),
+            Role::System if instructed => {
+                Err(InvalidField::new(field, "is ROLE_SYSTEM, but config.instructions are given").into())
+            }
+            Role::System if !self.history.is_empty() => {
+                Err(InvalidField::new(field, "is ROLE_SYSTEM, which only the first message may be").into())
+            }
             _ => Ok(()),
         }
     }
@@ -127,12 +128,11 @@ impl Run {
     pub(super) fn hear(&mut self, samples: Vec<f32>) -> Result<(), ServeError> {
         let field = "input_audio";
         let hearing = self.deps.orchestrator.chat()?.info.hearing;
-        let hearing = hearing.ok_or(ServeError::CannotHear { field })?;
+        let hearing = hearing.ok_or(AudioInputError::NotSupported { field })?;
         let limit = hearing.sample_rate.samples(hearing.max_audio).len();
         if self.audio.len() + samples.len() > limit {
-            return Err(ServeError::AudioTooLong {
-                limit: hearing.max_audio,
-            });
+            let limit = hearing.max_audio;
+            return Err(AudioInputError::TooLong { limit }.into());
         }
         self.audio.extend(samples);
         Ok(())
@@ -141,7 +141,7 @@ impl Run {
     /// What the user said is complete.
     pub(super) fn commit(&mut self) -> Result<(), ServeError> {
         if self.audio.is_empty() {
-            return Err(ServeError::NoInputAudio);
+            return Err(ProtocolError::NoInputAudio.into());
         }
         if let Some(hearing) = self.deps.orchestrator.chat()?.info.hearing {
             hearing.check_short(self.audio.len(), "input_audio")?;

@@ -4,7 +4,7 @@ use omni_audio::Samples;
 use omni_engine::Stamp;
 
 use super::Turn;
-use crate::error::ServeError;
+use crate::error::{ErrorKind, ServeError};
 use crate::id::SessionId;
 use crate::session::chat::protocol::{ResponseDone, Said};
 use crate::session::chat::record::TurnRecord;
@@ -66,7 +66,10 @@ impl Turn {
         aborted: Option<ServeError>,
         now: Stamp,
     ) -> Closed {
-        if aborted == Some(ServeError::CallerGone) {
+        if aborted
+            .as_ref()
+            .is_some_and(|error| error.kind() == ErrorKind::CallerGone)
+        {
             self.request.give_up();
         }
         self.stop_thinking();

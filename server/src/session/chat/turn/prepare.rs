@@ -11,7 +11,7 @@ use crate::orchestrator::{Orchestrator, UtterancePermit};
 use crate::session::chat::fit::{Fitted, Room, fit};
 use crate::session::chat::hearing::{Recordings, hear};
 use crate::session::chat::history::Conversation;
-use crate::stage::{CancelFlag, CancelTimer, PromptBuilder, StageSnapshot};
+use crate::stage::{CancelFlag, CancelTimer, PromptBuilder, StageError, StageSnapshot};
 
 /// An answer that is to start.
 pub(super) struct Preparation {
@@ -85,8 +85,5 @@ impl Preparation {
 
 /// The message of the panic is for the panic hook: it may hold what the caller sent.
 fn panicked() -> ServeError {
-    ServeError::StageFailed {
-        stage: "prompt",
-        message: "it panicked, see the server's log".to_owned(),
-    }
+    StageError::panicked("prompt").into()
 }

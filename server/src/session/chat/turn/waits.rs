@@ -6,7 +6,7 @@ use std::time::Duration;
 use omni_engine::Stamp;
 
 use super::{Phase, Turn};
-use crate::error::ServeError;
+use crate::stage::StageError;
 
 impl Turn {
     /// When the thinker has given nothing for too long, if tokens are taken from `now` on. It may take any time to its first.
@@ -50,7 +50,7 @@ impl Turn {
     }
 
     fn gave_nothing(&mut self, stage: &'static str, waited: Duration) {
-        self.fail(ServeError::StageFailed {
+        self.fail(StageError::Failed {
             stage,
             message: format!("it gave nothing for {waited:?}"),
         });

@@ -54,7 +54,7 @@ pub(super) enum Spoken {
         after: Option<Duration>,
     },
     /// The current sequence is over.
-    Ended(Ended),
+    Ended(Box<Ended>),
 }
 
 /// A sequence that is over.
@@ -215,7 +215,7 @@ impl Speaking {
             }
             SegmentEvent::End(end) => {
                 let ended = self.running.pop_front().expect("it is the current one");
-                Spoken::Ended(ended.ended(end))
+                Spoken::Ended(Box::new(ended.ended(end)))
             }
         }
     }

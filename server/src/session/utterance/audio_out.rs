@@ -36,7 +36,7 @@ impl Utterance {
                 samples: piece.samples,
                 after,
             }),
-            Spoken::Ended(ended) => self.ended(ended),
+            Spoken::Ended(ended) => self.ended(*ended),
         }
     }
 

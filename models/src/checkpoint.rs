@@ -62,8 +62,22 @@ impl CheckpointSource {
         }
     }
 
+    /// Whether there is such a file.
+    pub(crate) fn has(&self, name: &str) -> Result<bool, LoadError> {
+        match self {
+            Self::Random(model) => Ok(model.file(name).is_some()),
+            Self::Dir(_) | Self::Memory(_) => Ok(self.len(name)?.is_some()),
+        }
+    }
+
+    /// As [`CheckpointSource::file`], for a file that must be there.
+    pub(crate) fn required(&self, name: &str) -> Result<Cow<'static, [u8]>, LoadError> {
+        self.file(name)?
+            .ok_or_else(|| LoadError::one(Problem::MissingFile { file: name.into() }))
+    }
+
     /// The content of a file, `None` if there is no such file.
-    fn file(&self, name: &str) -> Result<Option<Cow<'static, [u8]>>, LoadError> {
+    pub(crate) fn file(&self, name: &str) -> Result<Option<Cow<'static, [u8]>>, LoadError> {
         match self {
             Self::Dir(dir) => match std::fs::read(dir.join(name)) {
                 Ok(bytes) => Ok(Some(Cow::Owned(bytes))),
@@ -160,16 +174,27 @@ impl Checkpoint {
     /// # Errors
     /// [`LoadError`] naming every file that is missing, cut short or not a safetensors file.
     pub fn open(source: CheckpointSource) -> Result<Self, LoadError> {
+        Self::open_in(source, None)
+    }
+
+    /// Opens the tensors in one of its folders; other files are still named from the checkpoint's own.
+    pub(crate) fn folder(&self, folder: &str) -> Result<Self, LoadError> {
+        Self::open_in(self.source.clone(), Some(folder))
+    }
+
+    fn open_in(source: CheckpointSource, folder: Option<&str>) -> Result<Self, LoadError> {
         if let CheckpointSource::Random(model) = source {
-            return model.checkpoint();
+            return model.checkpoint(folder);
         }
-        let index = source.file(INDEX)?;
+        let inside = |file: &str| folder.map_or_else(|| file.to_owned(), |folder| format!("{folder}/{file}"));
+        let (index_file, single) = (inside(INDEX), inside(SINGLE));
+        let index = source.file(&index_file)?;
         let mut problems = Vec::new();
         let mut tensors = BTreeMap::new();
         let listing = if let Some(bytes) = index {
-            let index: Index = serde_json::from_slice(&bytes).map_err(|e| {
+            let mut index: Index = serde_json::from_slice(&bytes).map_err(|e| {
                 LoadError::one(Problem::Malformed {
-                    file: INDEX.into(),
+                    file: index_file.clone(),
                     reason: e.to_string(),
                 })
             })?;
@@ -178,25 +203,30 @@ impl Checkpoint {
                 if !is_file_name(shard) {
                     let reason = format!("a shard is said to be {shard:?}, a plain file name is expected");
                     problems.push(Problem::Malformed {
-                        file: INDEX.into(),
+                        file: index_file.clone(),
                         reason,
                     });
                 }
             }
             LoadError::unless_empty(std::mem::take(&mut problems))?;
+            index
+                .weight_map
+                .values_mut()
+                .for_each(|shard| *shard = inside(shard));
+            let shards: BTreeSet<&String> = index.weight_map.values().collect();
             for shard in shards {
                 add_file(&source, shard, &mut tensors, &mut problems)?;
             }
             missing_from_shards(&index, &tensors, &mut problems);
-            INDEX
+            index_file
         } else {
-            add_file(&source, SINGLE, &mut tensors, &mut problems)?;
-            SINGLE
+            add_file(&source, &single, &mut tensors, &mut problems)?;
+            single
         };
         LoadError::unless_empty(problems)?;
         Ok(Self {
             source,
-            listing: listing.into(),
+            listing,
             tensors,
         })
     }
@@ -221,8 +251,7 @@ impl Checkpoint {
 
     /// As [`Checkpoint::file`], for a file that must be there.
     pub(crate) fn required(&self, name: &str) -> Result<Cow<'static, [u8]>, LoadError> {
-        self.file(name)?
-            .ok_or_else(|| LoadError::one(Problem::MissingFile { file: name.into() }))
+        self.source.required(name)
     }
 
     /// The file that lists the tensors.

@@ -1,9 +1,9 @@
 //! code2wav: codec frames in, samples out, as a [`ChunkModel`] over many streams.
 //!
 //! A stream carries everything that the causal network remembers (attention window, past rows of every convolution),
-//! so frames may come in any pieces: the samples are those of the whole. The first frame of a stream gives fewer
-//! samples than the following ones, because every transposed convolution drops its first `rate` outputs, as the
-//! reference implementation does.
+//! so frames may come in any pieces: the samples are those of the whole. With Qwen3-Omni the first frame of a stream gives
+//! fewer samples than the following ones, because every transposed convolution drops its first `rate` outputs, as the reference
+//! implementation does.
 
 mod core;
 mod net;

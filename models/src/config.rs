@@ -12,10 +12,17 @@ mod thinker;
 
 use std::collections::BTreeMap;
 
+use crate::qwen3_tts::Qwen3TtsConfig;
+
 pub(crate) use audio::{AudioConfig, CONVOLUTIONS, shortened};
+pub(crate) use fields::{Fields, WIDEST};
 pub use generation::GenerationDefaults;
-pub(crate) use read::CONTROL_CODES;
-pub(crate) use thinker::{AudioTokens, ThinkerConfig};
+pub(crate) use generation::parse_json as generation_json;
+pub(crate) use read::{
+    CONTROL_CODES, FILE, MOST_LAYERS, Paths, code2wav, contradictions, finished, full_attention, parsed,
+    predictor, stack,
+};
+pub(crate) use thinker::{AudioTokens, Roles, ThinkerConfig};
 
 /// Ids of text tokens with a meaning of their own.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -24,10 +31,6 @@ pub struct TextTokens {
     pub im_start: u32,
     /// `<|im_end|>`, which closes a turn.
     pub im_end: u32,
-    /// The word `system`.
-    pub system: u32,
-    /// The word `user`.
-    pub user: u32,
     /// The word `assistant`.
     pub assistant: u32,
     /// Fills the text track before the text begins and after it has ended.
@@ -96,7 +99,8 @@ pub(crate) struct StackConfig {
 pub(crate) struct TalkerConfig {
     pub(crate) stack: StackConfig,
     pub(crate) text_vocab: usize,
-    pub(crate) thinker_hidden: usize,
+    /// Width of the text embeddings, and of the thinker's hidden states where there is a thinker.
+    pub(crate) text_hidden: usize,
     /// Inner width of the text and hidden projections.
     pub(crate) projection: usize,
     pub(crate) vocab: usize,
@@ -104,6 +108,14 @@ pub(crate) struct TalkerConfig {
     pub(crate) codec: CodecTokens,
     /// Code of each voice, by lower-case name.
     pub(crate) speakers: BTreeMap<String, u32>,
+    pub(crate) prompt: PromptFormat,
+}
+
+/// How a family writes the prompt of a reply.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum PromptFormat {
+    Qwen3Omni,
+    Qwen3Tts(Qwen3TtsConfig),
 }
 
 /// The code predictor: the codes of a frame after the first.
@@ -115,9 +127,19 @@ pub(crate) struct PredictorConfig {
     pub(crate) groups: usize,
 }
 
+/// From the codes of a frame to the first row of the vocoder.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Code2WavFront {
+    /// The mean of the codes' embeddings.
+    Mean,
+    /// The vectors of a split residual quantizer, of `width` numbers when put together, through a convolution to `latent` channels.
+    Quantizer { width: usize, latent: usize },
+}
+
 /// The vocoder.
 #[derive(Debug, Clone)]
 pub(crate) struct Code2WavConfig {
+    pub(crate) front: Code2WavFront,
     pub(crate) stack: StackConfig,
     pub(crate) codebook: usize,
     pub(crate) groups: usize,
@@ -139,8 +161,25 @@ impl Code2WavConfig {
             .product()
     }
 
-    /// Samples of a whole stream of `frames` frames: every decoder stage swallows its first `rate` outputs.
+    /// Channels of the rows that are upsampled.
+    pub(crate) fn latent(&self) -> usize {
+        match self.front {
+            Code2WavFront::Mean => self.stack.hidden,
+            Code2WavFront::Quantizer { latent, .. } => latent,
+        }
+    }
+
+    /// Whether every transposed convolution of the decoder drops its first outputs of a stream: the reference implementation of
+    /// Qwen3-Omni cuts both of its ends, that of Qwen3-TTS only the last one.
+    pub(crate) fn drops_first(&self) -> bool {
+        self.front == Code2WavFront::Mean
+    }
+
+    /// Samples of a whole stream of `frames` frames.
     pub(crate) fn samples_of(&self, frames: usize) -> usize {
+        if !self.drops_first() {
+            return frames * self.samples_per_frame();
+        }
         let rows = frames * self.upsampling_ratios.iter().product::<usize>();
         self.upsample_rates
             .iter()
@@ -152,6 +191,8 @@ impl Code2WavConfig {
 #[derive(Debug, Clone)]
 pub(crate) struct SpeechConfig {
     pub(crate) text: TextTokens,
+    /// The word `user` as a token, where the configuration names it.
+    pub(crate) user: Option<u32>,
     pub(crate) talker: TalkerConfig,
     pub(crate) predictor: PredictorConfig,
     pub(crate) code2wav: Code2WavConfig,

@@ -5,7 +5,8 @@
 //! looked up in tables; keys and values are told by position. Nothing is read here.
 
 use crate::checkpoint::{Checkpoint, CheckpointSource, LoadError};
-use crate::config::{FfnConfig, SpeechConfig, StackConfig, ThinkerConfig};
+use crate::config::{FfnConfig, StackConfig, ThinkerConfig};
+use crate::family::Family;
 use crate::speech::{DType, kv_position_bytes};
 use crate::{audio_encoder, thinker_model};
 
@@ -86,11 +87,14 @@ pub fn counted_floor(source: CheckpointSource, dtype: DType) -> Result<CountedFl
 fn count(source: CheckpointSource, dtype: DType) -> Result<CountedFloor, LoadError> {
     let checkpoint = Checkpoint::open(source)?;
     let json = checkpoint.required("config.json")?;
-    let config = SpeechConfig::parse(&json)?;
-    let counting = Counting {
-        checkpoint: &checkpoint,
-        dtype,
-    };
+    let family = Family::of(&json)?;
+    let config = family.config(&checkpoint)?;
+    let codec = family.codec_folder().map(|folder| checkpoint.folder(folder));
+    let mut tensors = sizes(&checkpoint);
+    if let Some(codec) = codec.transpose()? {
+        tensors.extend(sizes(&codec));
+    }
+    let counting = Counting { tensors, dtype };
     let of = |part, stack: &StackConfig, passes| {
         let mut stage = counting.stage(part, passes);
         stage.kv_position_bytes = kv_position_bytes(stack, dtype);
@@ -102,9 +106,7 @@ fn count(source: CheckpointSource, dtype: DType) -> Result<CountedFloor, LoadErr
         thinker_model::check(&checkpoint, &thinker)?;
         Ok(of(Part::Thinker, &thinker.stack, 1))
     });
-    let hears = checkpoint
-        .tensors()
-        .any(|(name, _)| Part::of(name) == Some(Part::AudioEncoder));
+    let hears = counting.tensors(Part::AudioEncoder).next().is_some();
     Ok(CountedFloor {
         thinker: thinker.ok(),
         audio_encoder: hears.then(|| counting.stage(Part::AudioEncoder, 1)),
@@ -134,25 +136,34 @@ impl Part {
             ("talker.code_predictor.", Self::Predictor),
             ("talker.", Self::Talker),
             ("code2wav.", Self::Code2Wav),
+            // The codec's.
+            ("decoder.", Self::Code2Wav),
         ];
         let found = parts.iter().find(|(prefix, _)| tensor.starts_with(prefix));
         found.map(|(_, part)| *part)
     }
 }
 
-struct Counting<'a> {
-    checkpoint: &'a Checkpoint,
+/// Names and sizes of all tensors.
+fn sizes(checkpoint: &Checkpoint) -> Vec<(String, u64)> {
+    let size = |shape: &[usize]| shape.iter().map(|&n| n as u64).product();
+    let tensors = checkpoint.tensors();
+    tensors
+        .map(|(name, info)| (name.to_owned(), size(&info.shape)))
+        .collect()
+}
+
+struct Counting {
+    tensors: Vec<(String, u64)>,
     dtype: DType,
 }
 
-impl Counting<'_> {
+impl Counting {
     /// Names and sizes of a part's tensors.
     fn tensors(&self, part: Part) -> impl Iterator<Item = (&str, u64)> {
-        let ours = self
-            .checkpoint
-            .tensors()
-            .filter(move |(name, _)| Part::of(name) == Some(part));
-        ours.map(|(name, info)| (name, info.shape.iter().map(|&n| n as u64).product()))
+        let ours = self.tensors.iter();
+        ours.map(|(name, size)| (name.as_str(), *size))
+            .filter(move |(name, _)| Part::of(name) == Some(part))
     }
 
     fn bytes(&self, numbers: u64) -> u64 {
@@ -212,7 +223,10 @@ impl Use {
     fn of(tensor: &str) -> Self {
         let has = |part: &str| tensor.contains(part);
         match () {
-            () if has("embed") || has("_projection.") => Self::NotInSteps,
+            () if has("small_to_mtp_projection.") => Self::EveryPass,
+            () if has("embed") || has("_projection.") || has("cluster_usage") => Self::NotInSteps,
+            // The encoder's side of a quantizer.
+            () if has("quantizer.") && has(".input_proj.") => Self::NotInSteps,
             () if has(".mlp.experts.") => Self::Routed,
             () if has("_head.") => Self::OncePerStep,
             () => Self::EveryPass,

@@ -1,4 +1,4 @@
-//! Qwen3-Omni: checkpoints, tokenizer, thinker, talker, code predictor, code2wav.
+//! Qwen3-Omni and Qwen3-TTS: checkpoints, tokenizer, thinker, talker, code predictor, code2wav.
 //!
 //! Flows in: a checkpoint in Hugging Face layout, prompts, text token ids, codec frames. Flows out: text tokens, codec
 //! frames and samples, through the engine's traits [`omni_engine::ArModel`] and [`omni_engine::ChunkModel`]. Owns weights, caches and
@@ -10,11 +10,14 @@ mod chat;
 mod checkpoint;
 mod code2wav;
 mod config;
+mod family;
 mod floor;
 mod loader;
+mod mel;
 mod nn;
 mod paged;
 mod philox;
+mod qwen3_tts;
 mod random;
 mod sampling;
 mod speech;
@@ -33,10 +36,13 @@ pub use checkpoint::{Checkpoint, CheckpointSource, LoadError, Problem, loading_p
 pub use code2wav::Code2Wav;
 pub use config::{GenerationDefaults, TextTokens};
 pub use floor::{CountedFloor, Mixture, StageFloor, counted_floor};
+pub use qwen3_tts::{VOICE_SAMPLE_RATE, VoiceEncoder, VoiceError};
 pub use random::{RandomModel, RandomNameError};
 pub use sampling::{Sampling, SamplingError, TextSampling};
-pub use speech::{DType, Kernels, LoadOptions, Parts, SpeechLimits, SpeechModel, Weights, probe_gpu};
-pub use talker::{KvOptions, Talker, TalkerRequest, UserRow};
+pub use speech::{
+    DType, Kernels, Language, LoadOptions, Parts, SpeechLimits, SpeechModel, VoiceSource, Weights, probe_gpu,
+};
+pub use talker::{KvOptions, Talker, TalkerRequest, UserRow, Voice, VoicePrompt, VoiceReference};
 pub use thinker::{HiddenRows, PromptPiece, Thinker, ThinkerRequest, ThinkerToken};
 pub use thinker_model::{ThinkerLimits, ThinkerModel};
 pub use tokenizer::{TextDecoder, TokenizeError, Tokenizer};

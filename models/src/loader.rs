@@ -161,6 +161,70 @@ impl<'a, P: Params> Loader<'a, P> {
         self.made(name, self.params.table(values))
     }
 
+    /// Codebook `{name}.{sums}` of shape `[codes, width]`: sums of vectors, to be divided by how many there were
+    /// (`{name}.cluster_usage`).
+    pub(crate) fn codebook(
+        &self,
+        name: &str,
+        sums: &str,
+        codes: usize,
+        width: usize,
+    ) -> Result<P::Table, LoadError> {
+        let table = self.codebook_rows(name, sums, codes, width)?;
+        self.made(name, self.params.table(table))
+    }
+
+    /// As [`Loader::codebook`], where the host computes with it.
+    pub(crate) fn codebook_rows(
+        &self,
+        name: &str,
+        sums: &str,
+        codes: usize,
+        width: usize,
+    ) -> Result<HostTensor, LoadError> {
+        /// What the reference implementation divides by where a code was never used.
+        const LEAST: f32 = 1e-5;
+        let values = self.tensor(&format!("{name}.{sums}"), &[codes, width])?;
+        let usage = self.tensor(&format!("{name}.cluster_usage"), &[codes])?;
+        if P::DRY {
+            return Ok(values);
+        }
+        let (mut rows, usage) = (values.to_f32(), usage.to_f32());
+        for (row, usage) in rows.chunks_mut(width.max(1)).zip(usage) {
+            row.iter_mut().for_each(|v| *v /= usage.max(LEAST));
+        }
+        Ok(HostTensor::from_f32(vec![codes, width], &rows))
+    }
+
+    /// Convolution `{name}.weight` of shape `[out, in, k]` as a matrix over its taps, with `{name}.bias` if `bias`.
+    pub(crate) fn conv_matrix(
+        &self,
+        name: &str,
+        out: usize,
+        inputs: usize,
+        k: usize,
+        bias: bool,
+    ) -> Result<P::Matrix, LoadError> {
+        let weight = self.tensor(&format!("{name}.weight"), &[out, inputs, k])?;
+        let weight = change(weight, HostTensor::conv_as_matrix, P::DRY);
+        let bias = bias.then(|| self.tensor(&format!("{name}.bias"), &[out]));
+        let bias = bias.transpose()?;
+        self.made(name, self.params.matrix(&[weight], bias.as_ref()))
+    }
+
+    /// Rows that are computed with as a matrix, too.
+    pub(crate) fn matrix_of(&self, name: &str, rows: &HostTensor) -> Result<P::Matrix, LoadError> {
+        self.made(name, self.params.matrix(std::slice::from_ref(rows), None))
+    }
+
+    /// A tensor that must be there and is of no use here.
+    pub(crate) fn unused(&self, name: &str, shape: &[usize]) -> Result<(), LoadError> {
+        if P::DRY {
+            self.tensor(name, shape)?;
+        }
+        Ok(())
+    }
+
     /// Convolution `{name}.weight` of shape `[out, in, k]` with bias.
     pub(crate) fn conv(
         &self,
@@ -170,12 +234,8 @@ impl<'a, P: Params> Loader<'a, P> {
         k: usize,
         dilation: usize,
     ) -> Result<Conv<P>, LoadError> {
-        let weight = self.tensor(&format!("{name}.weight"), &[out, inputs, k])?;
-        let weight = change(weight, HostTensor::conv_as_matrix, P::DRY);
-        let bias = self.tensor(&format!("{name}.bias"), &[out])?;
-        let matrix = self.made(name, self.params.matrix(&[weight], Some(&bias)))?;
         Ok(Conv {
-            matrix,
+            matrix: self.conv_matrix(name, out, inputs, k, true)?,
             taps: Taps { taps: k, dilation },
         })
     }
@@ -291,9 +351,14 @@ impl<'a, P: Params> Loader<'a, P> {
 }
 
 impl Loader<'_, DryRun> {
+    /// As [`Loader::problems`], as an error if there is one.
+    pub(crate) fn finish(self, ours: impl Fn(&str) -> bool) -> Result<(), LoadError> {
+        LoadError::unless_empty(self.problems(ours))
+    }
+
     /// Ends a dry run: every flaw found, and every tensor that nothing asked for among those that are `ours` by name;
     /// the others are other networks'.
-    pub(crate) fn finish(self, ours: impl Fn(&str) -> bool) -> Result<(), LoadError> {
+    pub(crate) fn problems(self, ours: impl Fn(&str) -> bool) -> Vec<Problem> {
         let (asked, mut problems) = (self.asked.into_inner(), self.problems.into_inner());
         for (name, info) in self.checkpoint.tensors() {
             if !asked.contains_key(name) && ours(name) {
@@ -301,7 +366,7 @@ impl Loader<'_, DryRun> {
                 problems.push(Problem::UnknownTensor { file, tensor, found });
             }
         }
-        LoadError::unless_empty(problems)
+        problems
     }
 
     /// Ends a dry run: every tensor that was asked for, with its shape.

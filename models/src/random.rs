@@ -13,7 +13,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::backend::DryRun;
 use crate::checkpoint::{Checkpoint, CheckpointSource, LoadError, Recipe, TensorInfo, Uniform};
-use crate::config::{AudioConfig, SpeechConfig, ThinkerConfig};
+use crate::config::{AudioConfig, ThinkerConfig};
+use crate::family::Family;
 use crate::loader::Loader;
 use crate::{audio_encoder, speech, thinker_model};
 
@@ -22,10 +23,12 @@ const PREFIX: &str = "random:";
 
 /// What a model's shapes are called, and what they are.
 #[derive(Debug, PartialEq, Eq)]
-struct Family {
+struct Shapes {
     name: &'static str,
     /// The part of its `config.json` that is read.
     config: &'static str,
+    /// The same of `speech_tokenizer/config.json`, if its vocoder is apart.
+    codec: Option<&'static str>,
     /// Whether it has a thinker and an audio encoder.
     converses: bool,
     /// Frames of every sequence of speech: 5 s.
@@ -36,34 +39,56 @@ struct Family {
 
 const PUBLISHED: &str = include_str!("random/qwen3-omni-30b-a3b.json");
 
-static FAMILIES: [Family; 3] = [
-    Family {
+const CODEC: &str = include_str!("random/qwen3-tts-codec.json");
+
+static SHAPES: [Shapes; 5] = [
+    Shapes {
         name: "qwen3-omni-30b-a3b",
         config: PUBLISHED,
+        codec: None,
         converses: true,
         frames: 62,
         tokens: 18,
     },
-    Family {
+    Shapes {
         name: "qwen3-omni-30b-a3b-speech",
         config: PUBLISHED,
+        codec: None,
         converses: false,
         frames: 62,
         tokens: 18,
     },
-    Family {
+    Shapes {
         name: "embedded",
         config: include_str!("random/embedded.json"),
+        codec: None,
         converses: true,
         frames: 125,
         tokens: 75,
+    },
+    Shapes {
+        name: "qwen3-tts-0.6b",
+        config: include_str!("random/qwen3-tts-0.6b.json"),
+        codec: Some(CODEC),
+        converses: false,
+        frames: 62,
+        tokens: 18,
+    },
+    Shapes {
+        name: "qwen3-tts-1.7b",
+        config: include_str!("random/qwen3-tts-1.7b.json"),
+        codec: Some(CODEC),
+        converses: false,
+        frames: 62,
+        tokens: 18,
     },
 ];
 
 /// The shapes of a known model and the seed of its weights, written `random:NAME` or `random:NAME@SEED`.
 ///
 /// `qwen3-omni-30b-a3b` has the published shapes of thinker, audio encoder, talker, code predictor and code2wav,
-/// `qwen3-omni-30b-a3b-speech` those of them that speaking needs, `embedded` those of the model inside the server.
+/// `qwen3-omni-30b-a3b-speech` those of them that speaking needs, `embedded` those of the model inside the server,
+/// `qwen3-tts-0.6b` and `qwen3-tts-1.7b` those of the Qwen3-TTS checkpoints with voices of their own.
 /// Without a seed it is 0.
 ///
 /// Random weights end nowhere. The checkpoint's `omni.json` says where to end instead: every sequence of speech, as a rule
@@ -72,7 +97,7 @@ static FAMILIES: [Family; 3] = [
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(into = "String", try_from = "String")]
 pub struct RandomModel {
-    family: &'static Family,
+    shapes: &'static Shapes,
     seed: u64,
 }
 
@@ -94,7 +119,7 @@ pub enum RandomNameError {
 }
 
 fn names() -> Vec<String> {
-    FAMILIES.iter().map(|f| format!("{PREFIX}{}", f.name)).collect()
+    SHAPES.iter().map(|f| format!("{PREFIX}{}", f.name)).collect()
 }
 
 impl FromStr for RandomModel {
@@ -104,9 +129,9 @@ impl FromStr for RandomModel {
         let (name, seed) = text
             .split_once('@')
             .map_or((text, None), |(name, seed)| (name, Some(seed)));
-        let known = |bare: &str| FAMILIES.iter().find(|f| f.name == bare);
-        let family = name.strip_prefix(PREFIX).and_then(known);
-        let family = family.ok_or_else(|| RandomNameError::Name { found: name.into() })?;
+        let known = |bare: &str| SHAPES.iter().find(|f| f.name == bare);
+        let shapes = name.strip_prefix(PREFIX).and_then(known);
+        let shapes = shapes.ok_or_else(|| RandomNameError::Name { found: name.into() })?;
         // `parse` would take a sign.
         let digits = |seed: &&str| seed.bytes().all(|b| b.is_ascii_digit());
         let seed = match seed {
@@ -116,13 +141,13 @@ impl FromStr for RandomModel {
                 number.ok_or_else(|| RandomNameError::Seed { found: seed.into() })?
             }
         };
-        Ok(Self { family, seed })
+        Ok(Self { shapes, seed })
     }
 }
 
 impl fmt::Display for RandomModel {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{PREFIX}{}", self.family.name)?;
+        write!(f, "{PREFIX}{}", self.shapes.name)?;
         match self.seed {
             0 => Ok(()),
             seed => write!(f, "@{seed}"),
@@ -156,28 +181,33 @@ impl RandomModel {
         files::file(self, name)
     }
 
-    /// The checkpoint with its list of tensors.
-    pub(crate) fn checkpoint(self) -> Result<Checkpoint, LoadError> {
+    /// The checkpoint with its list of tensors, or one of its folders with that.
+    pub(crate) fn checkpoint(self, folder: Option<&str>) -> Result<Checkpoint, LoadError> {
         let place = self.to_string();
         let made = |(name, shape): (String, Vec<usize>)| {
             let recipe = self.recipe(&name, &shape);
             (name, TensorInfo::made(place.clone(), shape, recipe))
         };
-        let tensors = self.asked()?.into_iter().map(made).collect();
+        let tensors = self.asked(folder)?.into_iter().map(made).collect();
         Ok(Checkpoint::of(CheckpointSource::Random(self), tensors))
     }
 
     /// The tensors that the networks ask for, with their shapes.
-    fn asked(&self) -> Result<BTreeMap<String, Vec<usize>>, LoadError> {
+    fn asked(&self, folder: Option<&str>) -> Result<BTreeMap<String, Vec<usize>>, LoadError> {
         let empty = Checkpoint::of(CheckpointSource::Random(*self), BTreeMap::new());
-        let json = self.family.config.as_bytes();
-        let dry = Loader::new(&empty, &DryRun);
-        speech::nets(&dry, &SpeechConfig::parse(json)?)?;
-        if self.family.converses {
-            thinker_model::nets(&dry, &ThinkerConfig::parse(json)?)?;
-            audio_encoder::nets(&dry, &AudioConfig::parse(json, None)?)?;
+        let json = self.shapes.config.as_bytes();
+        let family = Family::of(json)?;
+        let (own, codec) = (Loader::new(&empty, &DryRun), Loader::new(&empty, &DryRun));
+        let apart = family.codec_folder().is_some();
+        speech::nets(&own, if apart { &codec } else { &own }, &family.config(&empty)?)?;
+        if folder.is_some() {
+            return Ok(codec.into_asked());
         }
-        Ok(dry.into_asked())
+        if self.shapes.converses {
+            thinker_model::nets(&own, &ThinkerConfig::parse(json)?)?;
+            audio_encoder::nets(&own, &AudioConfig::parse(json, None)?)?;
+        }
+        Ok(own.into_asked())
     }
 
     /// How a tensor's values are made: such that what comes out of a layer is about as large as what went in, of
@@ -189,7 +219,8 @@ impl RandomModel {
             return Recipe::Constant(if zero { 0.0 } else { 1.0 });
         }
         let looked_up = name.contains("embed");
-        let waveform = name.starts_with("code2wav.") && shape[0] == 1;
+        let vocoder = name.starts_with("code2wav.") || name.starts_with("decoder.");
+        let waveform = vocoder && shape[0] == 1;
         let gain = match () {
             () if waveform => WAVEFORM,
             () if name.ends_with(".conv2.conv.weight") => RESIDUAL,
@@ -222,13 +253,14 @@ mod tests {
     use serde_json::Value;
 
     use super::*;
+    use crate::family::CODEC_FOLDER;
     use crate::{
         DType, KvOptions, LoadOptions, PromptPiece, SpeechModel, TalkerRequest, TextSampling, ThinkerRequest,
     };
 
     /// The embedded widths with the published numbers of layers.
     fn deep() -> RandomModel {
-        let embedded = &FAMILIES[2];
+        let embedded = &SHAPES[2];
         let mut config: Value = serde_json::from_str(embedded.config).expect("JSON");
         for (section, layers) in [
             ("/thinker_config/text_config", 48),
@@ -239,13 +271,13 @@ mod tests {
             let section = config.pointer_mut(section).expect("a section");
             section["num_hidden_layers"] = layers.into();
         }
-        let family = Family {
+        let shapes = Shapes {
             name: "deep",
             config: config.to_string().leak(),
             ..*embedded
         };
         RandomModel {
-            family: Box::leak(Box::new(family)),
+            shapes: Box::leak(Box::new(shapes)),
             seed: 1,
         }
     }
@@ -303,7 +335,9 @@ mod tests {
             let mut talker = model.talker(kv).expect("a talker");
             let request = TalkerRequest {
                 user: Vec::new(),
-                speaker: "basil".into(),
+                voice: "basil".into(),
+                language: None,
+                text: None,
                 talker: model.defaults().talker,
                 predictor: model.defaults().predictor,
                 seed: 1,
@@ -358,8 +392,8 @@ mod tests {
         ] {
             let error = text.parse::<RandomModel>().expect_err(text);
             assert!(matches!(error, RandomNameError::Name { .. }), "{text}");
-            for family in &FAMILIES {
-                assert!(error.to_string().contains(family.name), "{error}");
+            for shapes in &SHAPES {
+                assert!(error.to_string().contains(shapes.name), "{error}");
             }
         }
         for seed in ["", "x", "-1", "+1", "1@2", " 1", "1.0", "18446744073709551616"] {
@@ -377,11 +411,14 @@ mod tests {
 
     #[test]
     fn no_two_tensors_of_a_model_have_the_same_values() {
-        for family in &FAMILIES {
-            let model = RandomModel { family, seed: 3 };
-            let asked = model.asked().expect("the shapes are right");
+        for shapes in &SHAPES {
+            let model = RandomModel { shapes, seed: 3 };
+            let mut asked = model.asked(None).expect("the shapes are right");
+            if shapes.codec.is_some() {
+                asked.extend(model.asked(Some(CODEC_FOLDER)).expect("the shapes are right"));
+            }
             let hashes: std::collections::HashSet<u64> = asked.keys().map(|name| fnv(name)).collect();
-            assert_eq!(hashes.len(), asked.len(), "{}", family.name);
+            assert_eq!(hashes.len(), asked.len(), "{}", shapes.name);
         }
     }
 }

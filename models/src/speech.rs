@@ -10,14 +10,18 @@ use crate::backend::{DryRun, GpuFigures, TellFallback};
 use crate::chat::ChatTemplate;
 use crate::checkpoint::{Checkpoint, CheckpointSource, LoadError, Problem};
 use crate::code2wav::Code2Wav;
-use crate::config::{AudioConfig, GenerationDefaults, SpeechConfig, StackConfig, TextTokens, ThinkerConfig};
+use crate::config::{
+    AudioConfig, GenerationDefaults, PromptFormat, SpeechConfig, StackConfig, TextTokens, ThinkerConfig,
+};
+use crate::family::{self, Family};
 use crate::loader::Loader;
+use crate::qwen3_tts::{Qwen3TtsConfig, VoiceEncoder};
 use crate::talker::{KvOptions, Talker};
 use crate::thinker_model::{self, ThinkerLimits, ThinkerModel};
 use crate::tokenizer::Tokenizer;
 
-pub(crate) use nets::nets;
 use nets::{AnyNets, any_nets};
+pub(crate) use nets::{Sources, nets};
 pub use options::{DType, Kernels, LoadOptions, Parts, Weights, probe_gpu};
 
 /// What callers must know of a model.
@@ -41,13 +45,40 @@ pub struct SpeechLimits {
     pub max_positions: u32,
     /// Text tokens there are.
     pub text_vocab: u32,
+    /// Languages that a request can name; none if the model takes no language. Without one it decides by the text.
+    pub languages: Vec<Language>,
+    /// Whether the user turn can say how to speak.
+    pub instructions: bool,
+    /// Where voices come from.
+    pub voice_source: VoiceSource,
 }
 
-/// Qwen3-Omni's speech path: tokenizer, talker with code predictor, code2wav.
+/// A language that a model speaks on request.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Language {
+    /// BCP-47 tag.
+    pub tag: &'static str,
+    /// The checkpoint's name for it: for [`crate::TalkerRequest::language`].
+    pub name: String,
+}
+
+/// Where a model's voices come from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum VoiceSource {
+    /// Names.
+    Names,
+    /// Recordings.
+    Recordings,
+    /// Descriptions.
+    Descriptions,
+}
+
+/// The speech path: tokenizer, talker with code predictor, code2wav.
 pub struct SpeechModel {
     nets: Box<dyn AnyNets>,
     /// The checkpoint's name in messages.
     place: String,
+    family: Family,
     checkpoint: Checkpoint,
     config: SpeechConfig,
     defaults: GenerationDefaults,
@@ -71,24 +102,35 @@ impl SpeechModel {
     /// [`LoadError`] with all that is wrong with the checkpoint; nothing is kept then.
     pub fn load(source: CheckpointSource, options: LoadOptions) -> Result<Self, LoadError> {
         let place = source.place();
-        Self::load_from(source, options, place.clone()).map_err(|e| e.at(place))
+        let loaded = Self::load_from(source.clone(), options, place.clone());
+        loaded.map_err(|e| {
+            let hint = family::fetch_hint(&source, &e);
+            e.at(place).with_hint(hint)
+        })
     }
 
     fn load_from(source: CheckpointSource, options: LoadOptions, place: String) -> Result<Self, LoadError> {
+        family::missing_files(&source)?;
+        // Before the tensors: of a family that is not known, these say nothing.
+        let family = Family::of(&source.required("config.json")?)?;
         let checkpoint = Checkpoint::open(source)?;
-        let config = SpeechConfig::parse(&checkpoint.required("config.json")?)?;
-        let defaults = GenerationDefaults::parse(checkpoint.file("generation_config.json")?.as_deref())?;
+        let config = family.config(&checkpoint)?;
+        let defaults = family.defaults(&checkpoint)?;
         let tokenizer = Tokenizer::load(&checkpoint)?;
         let newline = newline(&tokenizer, &config)?;
-        let dry = Loader::new(&checkpoint, &DryRun);
-        nets(&dry, &config)?;
-        // The thinker may be another process's.
-        dry.finish(|name| !name.starts_with("thinker."))?;
-        let nets = any_nets(&checkpoint, &config, options)?;
+        let codec = family.codec_folder().map(|folder| checkpoint.folder(folder));
+        let codec = codec.transpose()?;
+        let sources = Sources {
+            talker: &checkpoint,
+            code2wav: codec.as_ref().unwrap_or(&checkpoint),
+        };
+        check_tensors(sources, codec.is_some(), family, &config)?;
+        let nets = any_nets(sources, &config, options)?;
         let limits = limits(&config);
         Ok(Self {
             nets,
             place,
+            family,
             checkpoint,
             config,
             defaults,
@@ -179,25 +221,59 @@ impl SpeechModel {
         AudioConfig::parse(&self.checkpoint.required("config.json")?, preprocessor.as_deref())
     }
 
+    /// Reads what turns recordings into voices, of a checkpoint that clones. Every call reads it anew: keep the result.
+    ///
+    /// # Errors
+    /// [`LoadError`] with all that is missing or wrong, or that this checkpoint does not clone.
+    pub fn load_voice_encoder(&self) -> Result<VoiceEncoder, LoadError> {
+        let load = || {
+            let folder = match (self.limits.voice_source, self.family.codec_folder()) {
+                (VoiceSource::Recordings, Some(folder)) => folder,
+                _ => {
+                    let reason = "only Base checkpoints of Qwen3-TTS make voices of recordings".into();
+                    return Err(LoadError::one(Problem::Machine { reason }));
+                }
+            };
+            VoiceEncoder::load(&self.checkpoint, &self.checkpoint.folder(folder)?)
+        };
+        load().map_err(|e| e.at(self.place.clone()))
+    }
+
     /// How the checkpoint writes conversations; Qwen's form if it does not say.
     ///
     /// # Errors
     /// [`LoadError`] if its template is no template, or if its configuration has no thinker.
     pub fn chat_template(&self) -> Result<ChatTemplate, LoadError> {
-        let audio = self.thinker_config().map(|config| config.audio);
-        let load = |audio| {
+        let load = |thinker: ThinkerConfig| {
             ChatTemplate::load(
                 &self.checkpoint,
                 &self.tokenizer,
                 self.config.text,
                 self.newline,
-                audio,
+                &thinker,
             )
         };
-        audio.and_then(load).map_err(|e| e.at(self.place.clone()))
+        let config = self.thinker_config();
+        config.and_then(load).map_err(|e| e.at(self.place.clone()))
+    }
+
+    /// Whether models like this one hold conversations.
+    ///
+    /// # Errors
+    /// Why not, in words.
+    pub fn converses(&self) -> Result<(), String> {
+        match self.family {
+            Family::Qwen3Omni => Ok(()),
+            Family::Qwen3Tts => Err(format!(
+                "{} speaks what it is given and has no thinker",
+                self.family.title()
+            )),
+        }
     }
 
     fn thinker_config(&self) -> Result<ThinkerConfig, LoadError> {
+        self.converses()
+            .map_err(|reason| LoadError::one(Problem::Machine { reason }))?;
         ThinkerConfig::parse(&self.checkpoint.required("config.json")?)
     }
 
@@ -257,14 +333,42 @@ impl SpeechModel {
         self.config.code2wav.samples_of(frames)
     }
 
+    /// Token ids of the user turn in front of text that answers nothing: an empty one where there must be one.
+    ///
+    /// # Errors
+    /// [`crate::TokenizeError`] if the turn cannot be tokenized.
+    pub fn opening_turn(&self) -> Result<Vec<u32>, crate::TokenizeError> {
+        match self.family {
+            Family::Qwen3Omni => self.user_turn(""),
+            Family::Qwen3Tts => Ok(Vec::new()),
+        }
+    }
+
+    /// Token ids of a user turn that says how to speak ([`SpeechLimits::instructions`]). Names of special tokens are text.
+    ///
+    /// # Errors
+    /// [`crate::TokenizeError`] if the text cannot be tokenized.
+    pub fn instruction(&self, text: &str) -> Result<Vec<u32>, crate::TokenizeError> {
+        self.turn(self.tokenizer.encode_plain(text)?)
+    }
+
     /// Token ids of a user turn that says `text`: the prompt in front of what is spoken.
     ///
     /// # Errors
     /// [`crate::TokenizeError`] if the text cannot be tokenized.
     pub fn user_turn(&self, text: &str) -> Result<Vec<u32>, crate::TokenizeError> {
+        self.turn(self.tokenizer.encode(text)?)
+    }
+
+    fn turn(&self, text: Vec<u32>) -> Result<Vec<u32>, crate::TokenizeError> {
         let t = self.config.text;
-        let mut ids = vec![t.im_start, t.user, self.newline];
-        ids.extend(self.tokenizer.encode(text)?);
+        let mut ids = vec![t.im_start];
+        match self.config.user {
+            Some(user) => ids.push(user),
+            None => ids.extend(self.tokenizer.encode_plain("user")?),
+        }
+        ids.push(self.newline);
+        ids.extend(text);
         ids.extend([t.im_end, self.newline]);
         Ok(ids)
     }
@@ -276,6 +380,49 @@ impl SpeechModel {
     pub fn file(&self, name: &str) -> Result<Option<std::borrow::Cow<'static, [u8]>>, LoadError> {
         self.checkpoint.file(name)
     }
+}
+
+/// Compares the lists of tensors with what the networks ask for, and tells all that is wrong with both.
+fn check_tensors(
+    sources: Sources<'_>,
+    apart: bool,
+    family: Family,
+    config: &SpeechConfig,
+) -> Result<(), LoadError> {
+    let talker = Loader::new(sources.talker, &DryRun);
+    let code2wav = Loader::new(sources.code2wav, &DryRun);
+    nets(&talker, if apart { &code2wav } else { &talker }, config)?;
+    let mut problems = talker.problems(|name| family.speaks_with(name));
+    if apart {
+        problems.extend(code2wav.problems(|name| family.speaks_with(name)));
+    }
+    LoadError::unless_empty(problems)
+}
+
+/// BCP-47 tags of the languages that checkpoints name.
+const LANGUAGES: [(&str, &str); 10] = [
+    ("zh", "chinese"),
+    ("en", "english"),
+    ("de", "german"),
+    ("it", "italian"),
+    ("pt", "portuguese"),
+    ("es", "spanish"),
+    ("ja", "japanese"),
+    ("ko", "korean"),
+    ("fr", "french"),
+    ("ru", "russian"),
+];
+
+fn languages(own: &Qwen3TtsConfig) -> Vec<Language> {
+    let known = LANGUAGES
+        .into_iter()
+        .filter(|(_, name)| own.languages.contains_key(*name));
+    known
+        .map(|(tag, name)| Language {
+            tag,
+            name: name.to_owned(),
+        })
+        .collect()
 }
 
 fn newline(tokenizer: &Tokenizer, config: &SpeechConfig) -> Result<u32, LoadError> {
@@ -294,7 +441,14 @@ fn newline(tokenizer: &Tokenizer, config: &SpeechConfig) -> Result<u32, LoadErro
 fn limits(config: &SpeechConfig) -> SpeechLimits {
     let count = |n: usize| u32::try_from(n).unwrap_or(u32::MAX);
     let samples_per_frame = config.code2wav.samples_per_frame();
+    let (languages, instructions, voice_source) = match &config.talker.prompt {
+        PromptFormat::Qwen3Omni => (Vec::new(), false, VoiceSource::Names),
+        PromptFormat::Qwen3Tts(own) => (languages(own), own.instructions, own.kind.voice_source()),
+    };
     SpeechLimits {
+        languages,
+        instructions,
+        voice_source,
         voices: config.talker.speakers.keys().cloned().collect(),
         sample_rate: config.code2wav.sample_rate,
         samples_per_frame: count(samples_per_frame),

@@ -5,16 +5,18 @@
 //! the talker's hidden state. Keys and values live in a pool addressed by the engine's block ids.
 //!
 //! A sequence keeps its prompt, its text and its frames, so any of its positions can be computed again: a step may
-//! start at 0 after the engine took its blocks away. Layout of the positions: the user turn, nine rows of the
-//! assistant turn (the last with the first text token), then one per frame, each adding the next text token, then
+//! start at 0 after the engine took its blocks away. Layout of the positions: the rows of the prompt, which a family decides on
+//! ([`prompt`]; the last one has the first text token as a rule), then one per frame, each adding the next text token, then
 //! `tts_eos` once, then `tts_pad`.
 
 mod core;
 mod net;
 mod predictor;
+mod prompt;
 mod sequence;
 
 use std::fmt;
+use std::sync::Arc;
 
 use omni_engine::{ArModel, CodecFrame, KvSpec, ModelError, Sampled, SeqId, SeqStep};
 
@@ -22,6 +24,7 @@ use crate::sampling::Sampling;
 
 pub(crate) use self::core::Core;
 pub(crate) use net::TalkerNet;
+pub(crate) use prompt::{FrameCodes, Prompt, PromptRow, RowCodec, Vocabulary, speaker, user_rows};
 
 /// One row of the user turn.
 #[derive(Debug, Clone, PartialEq)]
@@ -32,13 +35,52 @@ pub enum UserRow {
     Hidden(Vec<f32>),
 }
 
+/// Whose voice speaks.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Voice {
+    /// One of the checkpoint's own, by its name in any case.
+    Named(String),
+    /// That of a recording.
+    Cloned(Arc<VoicePrompt>),
+    /// The one that the user turn describes (VoiceDesign checkpoints).
+    Described,
+}
+
+impl From<&str> for Voice {
+    fn from(name: &str) -> Self {
+        Self::Named(name.to_owned())
+    }
+}
+
+/// What a talker needs of a recording to speak in its voice.
+#[derive(Debug, Clone, PartialEq)]
+pub struct VoicePrompt {
+    /// The speaker encoder's vector, `[talker hidden]`.
+    pub x_vector: Vec<f32>,
+    /// The recording itself, which is then continued in context; without it the vector alone decides.
+    pub reference: Option<VoiceReference>,
+}
+
+/// A recording as a talker reads it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct VoiceReference {
+    /// Its codec frames, all codes of each.
+    pub frames: Vec<Vec<u32>>,
+    /// Text tokens of what is said in it.
+    pub text: Vec<u32>,
+}
+
 /// Everything needed to begin a spoken reply.
 #[derive(Debug, Clone, PartialEq)]
 pub struct TalkerRequest {
-    /// The user turn, `<|im_start|>user\n ... <|im_end|>\n` included; may be empty.
+    /// The user turn, `<|im_start|>user\n ... <|im_end|>\n` included; may be empty. Qwen3-TTS takes its instruction from there.
     pub user: Vec<UserRow>,
-    /// Name of the voice, in any case.
-    pub speaker: String,
+    /// Whose voice speaks.
+    pub voice: Voice,
+    /// The language as the checkpoint calls it, such as `english`; `None`: the model decides by the text.
+    pub language: Option<String>,
+    /// All text, to stand in front of the first frame (Qwen3-TTS); without it text is pushed, and read frame by frame.
+    pub text: Option<Vec<u32>>,
     /// How to choose the first code of a frame.
     pub talker: Sampling,
     /// How to choose the other codes; its `repetition_penalty` must be 1 and its `min_tokens` 0, as a frame has one

@@ -8,6 +8,7 @@ mod goldens;
 mod reference;
 mod speech;
 mod text;
+mod tts;
 
 pub use goldens::{Goldens, deviation, farthest};
 pub use reference::{
@@ -18,3 +19,4 @@ pub use speech::{
     Run, decode, decode_together, frames, greedy, kv, request, sampled, speak, speak_together, step, tokens,
 };
 pub use text::{Reply, ask, audio_prompt, say, text_tokens};
+pub use tts::{TINY_TTS, TINY_TTS_BASE, file_of, tts_prompt};

@@ -12,10 +12,12 @@ use crate::checkpoint::{Checkpoint, LoadError, Problem};
 pub use decoder::TextDecoder;
 use decoder::Vocabulary;
 
-const WHOLE: &str = "tokenizer.json";
+pub(crate) const WHOLE: &str = "tokenizer.json";
 const VOCAB: &str = "vocab.json";
 const MERGES: &str = "merges.txt";
 const CONFIG: &str = "tokenizer_config.json";
+/// What is needed where there is no [`WHOLE`].
+pub(crate) const FILES: [&str; 3] = [VOCAB, CONFIG, MERGES];
 
 /// How Qwen2's tokenizer cuts text before merging bytes (transformers, `tokenization_qwen2.py`).
 const SPLIT: &str = r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+";

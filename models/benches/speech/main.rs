@@ -141,7 +141,9 @@ fn request(model: &SpeechModel) -> TalkerRequest {
     };
     TalkerRequest {
         user: user.into_iter().map(UserRow::Token).collect(),
-        speaker: model.limits().voices[0].clone(),
+        voice: model.limits().voices[0].as_str().into(),
+        language: None,
+        text: None,
         talker,
         predictor: model.defaults().predictor,
         seed: 1,

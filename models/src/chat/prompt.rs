@@ -3,7 +3,7 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use crate::config::{AudioTokens, TextTokens};
+use crate::config::{AudioTokens, Roles, TextTokens};
 use crate::talker::UserRow;
 use crate::thinker::{HiddenRows, PromptPiece};
 
@@ -22,6 +22,7 @@ pub enum ChatPiece {
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Ids {
     pub(super) text: TextTokens,
+    pub(super) roles: Roles,
     pub(super) newline: u32,
     pub(super) audio: AudioTokens,
 }
@@ -98,7 +99,7 @@ impl ChatPrompt {
         let mut rows = hidden.rows();
         for (i, turn) in turns.iter().enumerate() {
             let (pieces, role) = (&self.pieces[turn.clone()], self.pieces.get(turn.start + 1));
-            let heard = role == Some(&ChatPiece::Token(self.ids.text.user));
+            let heard = role == Some(&ChatPiece::Token(self.ids.roles.user));
             for piece in pieces {
                 match *piece {
                     ChatPiece::Token(id) if heard => user.push(UserRow::Token(id)),
@@ -144,8 +145,8 @@ impl ChatPrompt {
 
     /// Whether a turn of this role is not for the talker.
     fn is_silent(&self, role: Option<&ChatPiece>) -> bool {
-        let text = &self.ids.text;
-        [text.system, text.assistant]
+        let ids = &self.ids;
+        [ids.roles.system, ids.text.assistant]
             .map(ChatPiece::Token)
             .iter()
             .any(|silent| role == Some(silent))

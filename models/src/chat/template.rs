@@ -8,7 +8,7 @@ use minijinja::{AutoEscape, Environment, ErrorKind, context};
 use serde_json::{Value, json};
 
 use crate::checkpoint::{Checkpoint, LoadError, Problem};
-use crate::config::{AudioTokens, TextTokens};
+use crate::config::{TextTokens, ThinkerConfig};
 use crate::tokenizer::Tokenizer;
 
 use super::prompt::{ChatPiece, ChatPrompt, Ids};
@@ -65,9 +65,14 @@ impl ChatTemplate {
         tokenizer: &Tokenizer,
         text: TextTokens,
         newline: u32,
-        audio: AudioTokens,
+        thinker: &ThinkerConfig,
     ) -> Result<Self, LoadError> {
-        let ids = Ids { text, newline, audio };
+        let ids = Ids {
+            text,
+            roles: thinker.roles,
+            newline,
+            audio: thinker.audio,
+        };
         check_special(tokenizer, ids)?;
         let config = checkpoint.file(TOKENIZER)?;
         let config = config.map(|bytes| parse(TOKENIZER, &bytes)).transpose()?;

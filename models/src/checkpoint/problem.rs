@@ -127,6 +127,8 @@ pub struct LoadError {
     /// Which checkpoint, once that is known.
     place: Option<String>,
     problems: Vec<Problem>,
+    /// What helps, if that is known.
+    hint: Option<String>,
 }
 
 /// Problems printed before the rest is only counted.
@@ -137,6 +139,7 @@ impl LoadError {
         Self {
             place: None,
             problems: vec![problem],
+            hint: None,
         }
     }
 
@@ -155,6 +158,7 @@ impl LoadError {
             Err(Self {
                 place: None,
                 problems,
+                hint: None,
             })
         }
     }
@@ -165,6 +169,11 @@ impl LoadError {
             place: Some(place),
             ..self
         }
+    }
+
+    /// The same error with what helps, which is told after the problems.
+    pub(crate) fn with_hint(self, hint: Option<String>) -> Self {
+        Self { hint, ..self }
     }
 
     /// Everything that is wrong, at least one problem.
@@ -181,15 +190,20 @@ impl fmt::Display for LoadError {
             None => f.write_str("checkpoint not loaded")?,
         }
         if let [problem] = self.problems.as_slice() {
-            return write!(f, ": {problem}");
+            write!(f, ": {problem}")?;
+        } else {
+            write!(f, ", {} problems:", self.problems.len())?;
+            for problem in self.problems.iter().take(SHOWN) {
+                write!(f, "\n  {problem}")?;
+            }
+            match self.problems.len().saturating_sub(SHOWN) {
+                0 => {}
+                more => write!(f, "\n  and {more} more")?,
+            }
         }
-        write!(f, ", {} problems:", self.problems.len())?;
-        for problem in self.problems.iter().take(SHOWN) {
-            write!(f, "\n  {problem}")?;
-        }
-        match self.problems.len().saturating_sub(SHOWN) {
-            0 => Ok(()),
-            more => write!(f, "\n  and {more} more"),
+        match &self.hint {
+            None => Ok(()),
+            Some(hint) => write!(f, "\n{hint}"),
         }
     }
 }

@@ -117,7 +117,6 @@ impl<B: Backend> Core<B> {
     ) -> Result<Asked<B>, ModelError> {
         let (window, ring) = (self.net.config.stack.window.unwrap_or(1), self.ring);
         let (mut batch, mut codes, mut parts) = (Batch::default(), Vec::new(), Vec::new());
-        let codebook = small(self.net.config.codebook);
         for (stream, frames) in work.iter() {
             let (start, region) = (stream.position, stream.region);
             let first_key = start.saturating_sub(window - 1);
@@ -129,12 +128,7 @@ impl<B: Backend> Core<B> {
                 before: start,
                 frames: frames.len(),
             });
-            // Every codebook has its own part of the table.
-            codes.extend(
-                frames
-                    .iter()
-                    .flat_map(|f| (0..).zip(&f.0).map(|(q, &code)| q * codebook + code)),
-            );
+            codes.extend(frames.iter().flat_map(|f| f.0.iter().copied()));
         }
         let (streams, frames) = (parts.len(), batch.rows());
         let rows = self.b.bucket(frames.max(rows));
@@ -161,7 +155,6 @@ impl<B: Backend> Core<B> {
         let (net, kv, pasts) = (&self.net, &mut self.kv, &mut self.pasts);
         let (x, signals) = self.b.step(key, |b| {
             let mut signals = b.signals(parts)?;
-            let codes = b.ids(groups, codes)?;
             let x = net.forward(b, &codes, &mut signals, &batch, kv, pasts)?;
             Ok((x, signals))
         })?;

@@ -1,13 +1,15 @@
 //! code2wav's weights and its forward pass over several streams at once.
 //!
-//! Mean of the codes' embeddings; a windowed transformer; plain upsampling with ConvNeXt blocks; then the decoder:
-//! stages of Snake, transposed convolution and three dilated residual units. Signals are `[time, channels]`.
+//! A row per frame (the mean of the codes' embeddings, or what a quantizer makes of them); a windowed transformer; plain upsampling with
+//! ConvNeXt blocks; then the decoder: stages of Snake, transposed convolution and three dilated residual units. Signals are
+//! `[time, channels]`.
 
 use crate::backend::{Backend, Batch, ComputeError, Params, Result, Signals, Taps};
 use crate::checkpoint::LoadError;
-use crate::config::Code2WavConfig;
+use crate::config::{Code2WavConfig, Code2WavFront};
 use crate::loader::{Conv, Depthwise, Loader, Snake};
 use crate::nn::Stack;
+use crate::qwen3_tts::Quantizer;
 
 type Load<T> = std::result::Result<T, LoadError>;
 
@@ -40,9 +42,16 @@ struct Stage<P: Params> {
     residuals: Vec<Residual<P>>,
 }
 
+/// From codes to the transformer's rows.
+enum Front<P: Params> {
+    /// Every codebook has its own part of the table.
+    Mean(P::Table),
+    Quantizer(Quantizer<P>),
+}
+
 pub(crate) struct Code2WavNet<P: Params> {
     pub(super) config: Code2WavConfig,
-    embedding: P::Table,
+    front: Front<P>,
     pub(super) stack: Stack<P>,
     upsample: Vec<Upsample<P>>,
     entry: Conv<P>,
@@ -53,42 +62,59 @@ pub(crate) struct Code2WavNet<P: Params> {
 
 impl<P: Params> Code2WavNet<P> {
     pub(crate) fn load(l: &Loader<'_, P>, c: &Code2WavConfig) -> Load<Self> {
-        let (hidden, stages) = (c.stack.hidden, c.upsample_rates.len());
-        let upsample = |(i, &factor): (usize, &usize)| Upsample::load(l, i, hidden, factor);
-        let stage = |(i, &rate): (usize, &usize)| Stage::load(l, i + 1, c.decoder_dim >> i, rate);
+        let (latent, stages) = (c.latent(), c.upsample_rates.len());
+        let name = match c.front {
+            Code2WavFront::Mean => "code2wav",
+            Code2WavFront::Quantizer { .. } => "decoder",
+        };
+        let upsample = |(i, &factor): (usize, &usize)| {
+            Upsample::load(l, &format!("{name}.upsample.{i}"), latent, factor)
+        };
+        let stage = |(i, &rate): (usize, &usize)| {
+            let name = format!("{name}.decoder.{}.block", i + 1);
+            Stage::load(l, &name, c.decoder_dim >> i, rate)
+        };
         let last = c.decoder_dim >> stages;
         Ok(Self {
-            embedding: l.table("code2wav.code_embedding.weight", c.codebook * c.groups, hidden)?,
-            stack: Stack::load(l, "code2wav.pre_transformer", &c.stack)?,
+            front: match c.front {
+                Code2WavFront::Mean => Front::Mean(l.table(
+                    "code2wav.code_embedding.weight",
+                    c.codebook * c.groups,
+                    c.stack.hidden,
+                )?),
+                Code2WavFront::Quantizer { width, latent } => {
+                    Front::Quantizer(Quantizer::load(l, c, width, latent)?)
+                }
+            },
+            stack: Stack::load(l, &format!("{name}.pre_transformer"), &c.stack)?,
             upsample: c
                 .upsampling_ratios
                 .iter()
                 .enumerate()
                 .map(upsample)
                 .collect::<Load<_>>()?,
-            entry: l.conv("code2wav.decoder.0.conv", c.decoder_dim, hidden, KERNEL, 1)?,
+            entry: l.conv(
+                &format!("{name}.decoder.0.conv"),
+                c.decoder_dim,
+                latent,
+                KERNEL,
+                1,
+            )?,
             stages: c
                 .upsample_rates
                 .iter()
                 .enumerate()
                 .map(stage)
                 .collect::<Load<_>>()?,
-            act: l.snake(&format!("code2wav.decoder.{}", stages + 1), last)?,
-            exit: l.conv(
-                &format!("code2wav.decoder.{}.conv", stages + 2),
-                1,
-                last,
-                KERNEL,
-                1,
-            )?,
+            act: l.snake(&format!("{name}.decoder.{}", stages + 1), last)?,
+            exit: l.conv(&format!("{name}.decoder.{}.conv", stages + 2), 1, last, KERNEL, 1)?,
             config: c.clone(),
         })
     }
 }
 
 impl<P: Params> Upsample<P> {
-    fn load(l: &Loader<'_, P>, index: usize, hidden: usize, factor: usize) -> Load<Self> {
-        let name = format!("code2wav.upsample.{index}");
+    fn load(l: &Loader<'_, P>, name: &str, hidden: usize, factor: usize) -> Load<Self> {
         let block = format!("{name}.1");
         let vector = |part: &str| l.vector(&format!("{block}.{part}"), hidden);
         Ok(Self {
@@ -104,8 +130,8 @@ impl<P: Params> Upsample<P> {
 }
 
 impl<P: Params> Stage<P> {
-    fn load(l: &Loader<'_, P>, index: usize, inputs: usize, rate: usize) -> Load<Self> {
-        let (name, channels) = (format!("code2wav.decoder.{index}.block"), inputs / 2);
+    fn load(l: &Loader<'_, P>, name: &str, inputs: usize, rate: usize) -> Load<Self> {
+        let channels = inputs / 2;
         let residual = |(i, dilation)| Residual::load(l, &format!("{name}.{}", i + 2), channels, dilation);
         Ok(Self {
             act: l.snake(&format!("{name}.0"), inputs)?,
@@ -141,9 +167,13 @@ impl<P: Params> Residual<P> {
 impl<B: Backend> Code2WavNet<B> {
     /// What the convolutions remember of streams, in the order in which [`Code2WavNet::forward`] asks for it: none yet.
     pub(super) fn pasts(&self, b: &B) -> Result<Vec<B::Past>> {
-        let hidden = self.config.stack.hidden;
-        let mut shapes: Vec<(Taps, usize)> = self.upsample.iter().map(|u| (u.dwconv.taps, hidden)).collect();
-        shapes.push((self.entry.taps, hidden));
+        let latent = self.config.latent();
+        let mut shapes: Vec<(Taps, usize)> = match &self.front {
+            Front::Mean(_) => Vec::new(),
+            Front::Quantizer(quantizer) => vec![quantizer.past()],
+        };
+        shapes.extend(self.upsample.iter().map(|u| (u.dwconv.taps, latent)));
+        shapes.push((self.entry.taps, latent));
         for stage in &self.stages {
             shapes.push((stage.conv.taps, 2 * stage.channels));
             shapes.extend(stage.residuals.iter().map(|r| (r.conv1.taps, stage.channels)));
@@ -159,22 +189,37 @@ impl<B: Backend> Code2WavNet<B> {
     pub(super) fn forward(
         &self,
         b: &B,
-        codes: &B::Ids,
+        codes: &[u32],
         signals: &mut Signals<B>,
         batch: &Batch,
         kv: &mut [B::Kv],
         pasts: &mut [B::Past],
     ) -> Result<B::Rows> {
         let mut pasts = pasts.iter_mut();
-        let x = b.lookup_mean(&self.embedding, codes)?;
+        let config = &self.config;
+        let x = match &self.front {
+            Front::Mean(table) => {
+                let codebook = u32::try_from(config.codebook).unwrap_or(u32::MAX);
+                let codebooks = (0..).take(config.groups).cycle();
+                let ids = codes
+                    .iter()
+                    .zip(codebooks)
+                    .map(|(&code, q): (_, u32)| q * codebook + code);
+                b.lookup_mean(table, &b.ids(config.groups, ids.collect())?)?
+            }
+            Front::Quantizer(quantizer) => quantizer.enter(b, codes, signals, next(&mut pasts)?)?,
+        };
         let x = self.stack.forward(b, x, batch, kv)?;
         let mut x = self.stack.norm(b, &x)?;
+        if let Front::Quantizer(quantizer) = &self.front {
+            x = quantizer.leave(b, &x)?;
+        }
         for block in &self.upsample {
-            x = block.forward(b, &x, signals, self.config.stack.hidden, next(&mut pasts)?)?;
+            x = block.forward(b, &x, signals, config.latent(), next(&mut pasts)?)?;
         }
         x = b.conv(&self.entry, None, &x, signals, next(&mut pasts)?)?;
         for stage in &self.stages {
-            x = stage.forward(b, &x, signals, &mut pasts)?;
+            x = stage.forward(b, &x, signals, config.drops_first(), &mut pasts)?;
         }
         b.conv(&self.exit, Some(&self.act), &x, signals, next(&mut pasts)?)
     }
@@ -222,14 +267,17 @@ impl<B: Backend> Stage<B> {
         b: &B,
         x: &B::Rows,
         signals: &mut Signals<B>,
+        drops_first: bool,
         pasts: &mut impl Iterator<Item = &'a mut B::Past>,
     ) -> Result<B::Rows> {
         let x = b.conv(&self.conv, Some(&self.act), x, signals, next(pasts)?)?;
-        let x = b.reshape(x, self.channels)?;
-        // The transposed convolution's first outputs of a stream are dropped.
+        let mut x = b.reshape(x, self.channels)?;
         signals.upsample(self.rate);
-        signals.drop_first(self.rate);
-        let mut x = b.trim(x, signals, self.rate)?;
+        if drops_first {
+            // The transposed convolution's first outputs of a stream.
+            signals.drop_first(self.rate);
+            x = b.trim(x, signals, self.rate)?;
+        }
         for residual in &self.residuals {
             x = residual.forward(b, x, signals, next(pasts)?)?;
         }

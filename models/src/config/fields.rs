@@ -7,14 +7,14 @@ use serde_json::Value;
 use crate::checkpoint::Problem;
 
 /// Most of anything that is not said to be fewer.
-pub(super) const WIDEST: usize = 1 << 24;
+pub(crate) const WIDEST: usize = 1 << 24;
 
 fn whole(v: &Value) -> Option<usize> {
     v.as_u64().and_then(|n| usize::try_from(n).ok())
 }
 
 /// One object of a configuration file, with the path that leads to it.
-pub(super) struct Fields<'a> {
+pub(crate) struct Fields<'a> {
     file: &'a str,
     path: String,
     object: &'a Value,
@@ -22,7 +22,7 @@ pub(super) struct Fields<'a> {
 }
 
 impl<'a> Fields<'a> {
-    pub(super) fn root(file: &'a str, object: &'a Value, problems: &'a RefCell<Vec<Problem>>) -> Self {
+    pub(crate) fn root(file: &'a str, object: &'a Value, problems: &'a RefCell<Vec<Problem>>) -> Self {
         Self {
             file,
             path: String::new(),
@@ -32,7 +32,7 @@ impl<'a> Fields<'a> {
     }
 
     /// Notes a problem with a field.
-    pub(super) fn wrong(&self, field: &str, reason: impl Into<String>) {
+    pub(crate) fn wrong(&self, field: &str, reason: impl Into<String>) {
         let (file, field) = (self.file.to_owned(), format!("{}{field}", self.path));
         self.problems.borrow_mut().push(Problem::Config {
             file,
@@ -42,7 +42,7 @@ impl<'a> Fields<'a> {
     }
 
     /// The object in `field`; if there is none the problem is noted once and the rest reads as absent.
-    pub(super) fn section(&self, field: &str) -> Self {
+    pub(crate) fn section(&self, field: &str) -> Self {
         let object = self.object.get(field).filter(|v| v.is_object());
         if object.is_none() && !self.object.is_null() {
             self.wrong(field, "an object is expected here");
@@ -66,7 +66,7 @@ impl<'a> Fields<'a> {
     }
 
     /// Whether one of `names` is there and not null.
-    pub(super) fn has(&self, names: &[&str]) -> bool {
+    pub(crate) fn has(&self, names: &[&str]) -> bool {
         names.iter().any(|name| self.find(&[name]).is_some())
     }
 
@@ -85,19 +85,19 @@ impl<'a> Fields<'a> {
     }
 
     /// A width, a vocabulary or the like: a whole number from 1 to [`WIDEST`].
-    pub(super) fn count(&self, names: &[&str]) -> usize {
+    pub(crate) fn count(&self, names: &[&str]) -> usize {
         self.count_to(names, WIDEST)
     }
 
     /// A whole number from 1 to `most`.
-    pub(super) fn count_to(&self, names: &[&str], most: usize) -> usize {
+    pub(crate) fn count_to(&self, names: &[&str], most: usize) -> usize {
         let read = |v: &Value| whole(v).filter(|&n| n > 0 && n <= most);
         self.get(names, &format!("a whole number from 1 to {most}"), read)
             .unwrap_or(1)
     }
 
     /// A whole number up to `most`, 0 too; `default` if the field is absent.
-    pub(super) fn count_or(&self, names: &[&str], default: usize, most: usize) -> usize {
+    pub(crate) fn count_or(&self, names: &[&str], default: usize, most: usize) -> usize {
         if !self.has(names) {
             return default;
         }
@@ -107,7 +107,7 @@ impl<'a> Fields<'a> {
     }
 
     /// A token id below `limit`.
-    pub(super) fn id(&self, name: &str, limit: usize) -> u32 {
+    pub(crate) fn id(&self, name: &str, limit: usize) -> u32 {
         let read = |v: &Value| {
             v.as_u64()
                 .and_then(|n| u32::try_from(n).ok())
@@ -118,14 +118,14 @@ impl<'a> Fields<'a> {
     }
 
     /// A positive number, also as the f32 that the networks compute with.
-    pub(super) fn number(&self, names: &[&str]) -> f32 {
+    pub(crate) fn number(&self, names: &[&str]) -> f32 {
         #[expect(clippy::cast_possible_truncation, reason = "checked after the cast")]
         let read = |v: &Value| v.as_f64().map(|n| n as f32).filter(|n| n.is_normal() && *n > 0.0);
         self.get(names, "a positive number of single precision", read)
             .unwrap_or(1.0)
     }
 
-    pub(super) fn flag_or(&self, name: &str, default: bool) -> bool {
+    pub(crate) fn flag_or(&self, name: &str, default: bool) -> bool {
         if !self.has(&[name]) {
             return default;
         }
@@ -134,7 +134,7 @@ impl<'a> Fields<'a> {
     }
 
     /// A list of at most `longest` whole numbers from `least` to 2^20.
-    pub(super) fn counts(&self, name: &str, least: usize, longest: usize) -> Vec<usize> {
+    pub(crate) fn counts(&self, name: &str, least: usize, longest: usize) -> Vec<usize> {
         let number = |v: &Value| whole(v).filter(|&n| n >= least && n <= 1 << 20);
         let list = |v: &'a Value| v.as_array().filter(|list| list.len() <= longest);
         let read = |v: &'a Value| list(v)?.iter().map(number).collect();
@@ -146,7 +146,7 @@ impl<'a> Fields<'a> {
     }
 
     /// As [`Fields::counts`], empty if absent.
-    pub(super) fn counts_or_none(&self, name: &str, longest: usize) -> Vec<usize> {
+    pub(crate) fn counts_or_none(&self, name: &str, longest: usize) -> Vec<usize> {
         if self.has(&[name]) {
             self.counts(name, 0, longest)
         } else {
@@ -155,12 +155,12 @@ impl<'a> Fields<'a> {
     }
 
     /// The string in a field, if it is there.
-    pub(super) fn text(&self, name: &str) -> Option<&'a str> {
+    pub(crate) fn text(&self, name: &str) -> Option<&'a str> {
         self.find(&[name]).and_then(Value::as_str)
     }
 
     /// The list of strings in a field, if it is there.
-    pub(super) fn texts(&self, name: &str) -> Vec<&'a str> {
+    pub(crate) fn texts(&self, name: &str) -> Vec<&'a str> {
         self.find(&[name])
             .and_then(Value::as_array)
             .into_iter()
@@ -169,8 +169,23 @@ impl<'a> Fields<'a> {
             .collect()
     }
 
+    /// Names and ids in a field, none if it is absent.
+    pub(crate) fn ids_or_none(&self, name: &str, limit: usize) -> Vec<(String, u32)> {
+        if self.has(&[name]) {
+            self.ids(name, limit)
+        } else {
+            Vec::new()
+        }
+    }
+
+    /// Names and values of the object in a field, none if it is absent.
+    pub(crate) fn entries(&self, name: &str) -> impl Iterator<Item = (&'a String, &'a Value)> + use<'a> {
+        let object = self.find(&[name]).and_then(Value::as_object);
+        object.into_iter().flatten()
+    }
+
     /// Names and ids in a field.
-    pub(super) fn ids(&self, name: &str, limit: usize) -> Vec<(String, u32)> {
+    pub(crate) fn ids(&self, name: &str, limit: usize) -> Vec<(String, u32)> {
         let id = |v: &Value| {
             v.as_u64()
                 .and_then(|n| u32::try_from(n).ok())

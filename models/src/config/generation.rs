@@ -1,6 +1,7 @@
 //! `generation_config.json`: how a checkpoint wants to be sampled when a request does not say.
 
 use serde::Deserialize;
+use serde::de::DeserializeOwned;
 
 use crate::checkpoint::{LoadError, Problem};
 use crate::sampling::{Sampling, TextSampling};
@@ -22,8 +23,8 @@ pub struct GenerationDefaults {
     pub max_tokens: u32,
 }
 
-/// Talker fields as published; `subtalker_*` as in the Qwen3-TTS checkpoints, where the predictor has settings too;
-/// `thinker_*` as the reference implementation's `generate` names its arguments.
+/// Talker fields as published; `subtalker_*` as in the Qwen3-TTS checkpoints, where the predictor has settings too (the published
+/// Qwen3-Omni has none); `thinker_*` as the reference implementation's `generate` names its arguments.
 #[derive(Deserialize, Default)]
 #[serde(default)]
 struct Raw {
@@ -47,18 +48,23 @@ struct Raw {
     thinker_max_new_tokens: Option<u32>,
 }
 
+/// The file's content, nothing of an absent file.
+pub(crate) fn parse_json<T: Default + DeserializeOwned>(json: Option<&[u8]>) -> Result<T, LoadError> {
+    let Some(json) = json else {
+        return Ok(T::default());
+    };
+    serde_json::from_slice(json).map_err(|e| {
+        LoadError::one(Problem::Malformed {
+            file: FILE.into(),
+            reason: e.to_string(),
+        })
+    })
+}
+
 impl GenerationDefaults {
     /// Reads the file's content; absent fields (or an absent file) take the reference implementation's defaults.
     pub(crate) fn parse(json: Option<&[u8]>) -> Result<Self, LoadError> {
-        let raw: Raw = match json {
-            None => Raw::default(),
-            Some(json) => serde_json::from_slice(json).map_err(|e| {
-                LoadError::one(Problem::Malformed {
-                    file: FILE.into(),
-                    reason: e.to_string(),
-                })
-            })?,
-        };
+        let raw: Raw = parse_json(json)?;
         let talker = Sampling {
             temperature: raw.talker_temperature.unwrap_or(0.9),
             top_k: raw.talker_top_k.unwrap_or(50),
@@ -107,7 +113,7 @@ impl GenerationDefaults {
         Ok(defaults)
     }
 
-    fn check(&self) -> Result<(), LoadError> {
+    pub(crate) fn check(&self) -> Result<(), LoadError> {
         let sampling = [
             ("talker", self.talker.validate()),
             ("subtalker", self.predictor.validate()),

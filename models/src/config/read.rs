@@ -6,19 +6,19 @@ use serde_json::Value;
 
 use super::fields::{Fields, WIDEST};
 use super::{
-    Code2WavConfig, CodecTokens, FfnConfig, PredictorConfig, SpeechConfig, StackConfig, TalkerConfig,
-    TextTokens,
+    Code2WavConfig, Code2WavFront, CodecTokens, FfnConfig, PredictorConfig, PromptFormat, SpeechConfig,
+    StackConfig, TalkerConfig, TextTokens,
 };
 use crate::checkpoint::{LoadError, Problem};
 
-pub(super) const FILE: &str = "config.json";
+pub(crate) const FILE: &str = "config.json";
 /// The talker may not sample the last ids of its vocabulary (its control codes), except the one that ends the speech.
 pub(crate) const CONTROL_CODES: usize = 1024;
 const DEFAULT_SAMPLE_RATE: usize = 24_000;
 
 // Far beyond any published model, and small enough that a hostile file asks for no absurd amount of memory: what is
 // not bounded here is bounded by the tensors that must be there.
-pub(super) const MOST_LAYERS: usize = 512;
+pub(crate) const MOST_LAYERS: usize = 512;
 const MOST_EXPERTS: usize = 1024;
 /// Experts of all layers together.
 const MOST_EXPERTS_IN_ALL: usize = 1 << 16;
@@ -31,7 +31,7 @@ const MOST_SAMPLES_PER_FRAME: usize = 1 << 20;
 const HIGHEST_SAMPLE_RATE: usize = 768_000;
 
 impl SpeechConfig {
-    /// Reads and checks `config.json`.
+    /// Reads and checks `config.json` of Qwen3-Omni.
     pub(crate) fn parse(json: &[u8]) -> Result<Self, LoadError> {
         let value = parsed(FILE, json)?;
         let problems = RefCell::new(Vec::new());
@@ -40,6 +40,7 @@ impl SpeechConfig {
         let text_vocab = thinker.count(&["vocab_size"]);
         let config = Self {
             text: text_tokens(&root, text_vocab),
+            user: Some(root.id("user_token_id", text_vocab)),
             talker: talker(
                 &root.section("talker_config"),
                 text_vocab,
@@ -49,14 +50,19 @@ impl SpeechConfig {
             code2wav: code2wav(&root.section("code2wav_config")),
         };
         if problems.borrow().is_empty() {
-            contradictions(&root, &config);
+            let paths = Paths {
+                vocab: "talker_config.text_config.vocab_size",
+                quantizers: "code2wav_config.num_quantizers",
+            };
+            contradictions(&root, &root, &paths, &config);
+            single_width(&root, &config);
         }
         finished(problems)?;
         Ok(config)
     }
 }
 
-pub(super) fn parsed(file: &str, json: &[u8]) -> Result<Value, LoadError> {
+pub(crate) fn parsed(file: &str, json: &[u8]) -> Result<Value, LoadError> {
     serde_json::from_slice(json).map_err(|e| {
         LoadError::one(Problem::Malformed {
             file: file.into(),
@@ -66,7 +72,7 @@ pub(super) fn parsed(file: &str, json: &[u8]) -> Result<Value, LoadError> {
 }
 
 /// An error of all problems, each once, if there are any.
-pub(super) fn finished(problems: RefCell<Vec<Problem>>) -> Result<(), LoadError> {
+pub(crate) fn finished(problems: RefCell<Vec<Problem>>) -> Result<(), LoadError> {
     let mut problems = problems.into_inner();
     problems.dedup();
     LoadError::unless_empty(problems)
@@ -76,8 +82,6 @@ fn text_tokens(root: &Fields<'_>, vocab: usize) -> TextTokens {
     TextTokens {
         im_start: root.id("im_start_token_id", vocab),
         im_end: root.id("im_end_token_id", vocab),
-        system: root.id("system_token_id", vocab),
-        user: root.id("user_token_id", vocab),
         assistant: root.id("assistant_token_id", vocab),
         tts_pad: root.id("tts_pad_token_id", vocab),
         tts_bos: root.id("tts_bos_token_id", vocab),
@@ -85,14 +89,14 @@ fn text_tokens(root: &Fields<'_>, vocab: usize) -> TextTokens {
     }
 }
 
-fn talker(section: &Fields<'_>, text_vocab: usize, thinker_hidden: usize) -> TalkerConfig {
+fn talker(section: &Fields<'_>, text_vocab: usize, text_hidden: usize) -> TalkerConfig {
     let text = section.section("text_config");
     let vocab = text.count(&["vocab_size"]);
-    let projected = section.count_or(&["thinker_hidden_size"], thinker_hidden, WIDEST);
-    if projected != thinker_hidden {
+    let projected = section.count_or(&["thinker_hidden_size"], text_hidden, WIDEST);
+    if projected != text_hidden {
         section.wrong(
             "thinker_hidden_size",
-            format!("is {projected}, but the thinker's hidden_size is {thinker_hidden}"),
+            format!("is {projected}, but the thinker's hidden_size is {text_hidden}"),
         );
     }
     let layers = text.count_to(&["num_hidden_layers"], MOST_LAYERS);
@@ -104,7 +108,7 @@ fn talker(section: &Fields<'_>, text_vocab: usize, thinker_hidden: usize) -> Tal
             ..stack(&text)
         },
         text_vocab,
-        thinker_hidden,
+        text_hidden,
         projection: text.count(&["intermediate_size"]),
         vocab,
         max_positions: text.count_or(&["max_position_embeddings"], 65_536, WIDEST).max(1),
@@ -121,6 +125,7 @@ fn talker(section: &Fields<'_>, text_vocab: usize, thinker_hidden: usize) -> Tal
             .into_iter()
             .map(|(k, v)| (k.to_lowercase(), v))
             .collect(),
+        prompt: PromptFormat::Qwen3Omni,
     }
 }
 
@@ -174,7 +179,7 @@ pub(super) fn mixture_ffn(text: &Fields<'_>, layers: usize, shape: Shape) -> Vec
         .collect()
 }
 
-fn predictor(talker: &Fields<'_>) -> PredictorConfig {
+pub(crate) fn predictor(talker: &Fields<'_>) -> PredictorConfig {
     let section = talker.section("code_predictor_config");
     let groups = talker.count_to(&["num_code_groups"], MOST_GROUPS);
     let own = section.count_or(&["num_code_groups"], groups, MOST_GROUPS);
@@ -205,7 +210,7 @@ fn predictor(talker: &Fields<'_>) -> PredictorConfig {
 }
 
 /// Notes windows where every layer must see everything.
-pub(super) fn full_attention(section: &Fields<'_>) {
+pub(crate) fn full_attention(section: &Fields<'_>) {
     if section.texts("layer_types").contains(&"sliding_attention") {
         section.wrong(
             "layer_types",
@@ -217,7 +222,8 @@ pub(super) fn full_attention(section: &Fields<'_>) {
     }
 }
 
-fn code2wav(section: &Fields<'_>) -> Code2WavConfig {
+/// What both vocoders spell alike.
+pub(crate) fn code2wav(section: &Fields<'_>) -> Code2WavConfig {
     let layers = section.count_to(&["num_hidden_layers"], MOST_LAYERS);
     let ffn = vec![
         FfnConfig::Dense {
@@ -227,6 +233,7 @@ fn code2wav(section: &Fields<'_>) -> Code2WavConfig {
     ];
     let window = Some(section.count_to(&["sliding_window"], LONGEST_WINDOW));
     let config = Code2WavConfig {
+        front: Code2WavFront::Mean,
         stack: StackConfig {
             layer_scale: true,
             window,
@@ -268,7 +275,7 @@ fn code2wav(section: &Fields<'_>) -> Code2WavConfig {
 }
 
 /// What all stacks spell alike.
-pub(super) fn stack(section: &Fields<'_>) -> StackConfig {
+pub(crate) fn stack(section: &Fields<'_>) -> StackConfig {
     let (hidden, heads) = (
         section.count(&["hidden_size"]),
         section.count_to(&["num_attention_heads"], MOST_HEADS),
@@ -323,13 +330,19 @@ pub(super) fn stack(section: &Fields<'_>) -> StackConfig {
     }
 }
 
-/// Fields that are fine alone and impossible together.
-fn contradictions(root: &Fields<'_>, config: &SpeechConfig) {
+/// Where families keep what more than one part must agree on.
+pub(crate) struct Paths {
+    pub(crate) vocab: &'static str,
+    pub(crate) quantizers: &'static str,
+}
+
+/// Fields that are fine alone and impossible together; the vocoder's are in `codec`.
+pub(crate) fn contradictions(root: &Fields<'_>, codec: &Fields<'_>, paths: &Paths, config: &SpeechConfig) {
     let (talker, predictor, code2wav) = (&config.talker, &config.predictor, &config.code2wav);
     if code2wav.groups != predictor.groups {
         let (found, expected) = (code2wav.groups, predictor.groups);
-        root.wrong(
-            "code2wav_config.num_quantizers",
+        codec.wrong(
+            paths.quantizers,
             format!("is {found}, but talker_config.num_code_groups is {expected}"),
         );
     }
@@ -339,19 +352,12 @@ fn contradictions(root: &Fields<'_>, config: &SpeechConfig) {
             "is 1, but a code predictor needs at least 2",
         );
     }
-    if predictor.stack.hidden != talker.stack.hidden {
-        let (found, expected) = (predictor.stack.hidden, talker.stack.hidden);
-        root.wrong(
-            "talker_config.code_predictor_config.hidden_size",
-            format!("is {found}, but the talker's hidden states that it continues have {expected}"),
-        );
-    }
     if talker.vocab <= CONTROL_CODES {
         let reason = format!(
             "is {}, but {CONTROL_CODES} of the codes are control codes",
             talker.vocab
         );
-        root.wrong("talker_config.text_config.vocab_size", reason);
+        root.wrong(paths.vocab, reason);
     } else if talker.vocab - CONTROL_CODES > code2wav.codebook {
         let reason = format!(
             "is {}, so {} codes may be sampled, but code2wav has {}",
@@ -359,7 +365,7 @@ fn contradictions(root: &Fields<'_>, config: &SpeechConfig) {
             talker.vocab - CONTROL_CODES,
             code2wav.codebook
         );
-        root.wrong("talker_config.text_config.vocab_size", reason);
+        root.wrong(paths.vocab, reason);
     }
     if predictor.vocab > code2wav.codebook {
         let reason = format!(
@@ -367,6 +373,18 @@ fn contradictions(root: &Fields<'_>, config: &SpeechConfig) {
             predictor.vocab, code2wav.codebook
         );
         root.wrong("talker_config.code_predictor_config.vocab_size", reason);
+    }
+}
+
+/// What holds of Qwen3-Omni alone: nothing is projected between talker and predictor, and voices have names.
+fn single_width(root: &Fields<'_>, config: &SpeechConfig) {
+    let (talker, predictor) = (&config.talker, &config.predictor);
+    if predictor.stack.hidden != talker.stack.hidden {
+        let (found, expected) = (predictor.stack.hidden, talker.stack.hidden);
+        root.wrong(
+            "talker_config.code_predictor_config.hidden_size",
+            format!("is {found}, but the talker's hidden states that it continues have {expected}"),
+        );
     }
     if talker.speakers.is_empty() {
         root.wrong("talker_config.speaker_id", "names no voice");

@@ -20,6 +20,14 @@ pub(crate) struct ThinkerConfig {
     pub(crate) accept_layer: usize,
     /// Ids of the tokens around and instead of audio.
     pub(crate) audio: AudioTokens,
+    pub(crate) roles: Roles,
+}
+
+/// Words that say who speaks in a turn, beside the assistant's.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Roles {
+    pub(crate) system: u32,
+    pub(crate) user: u32,
 }
 
 /// Tokens that stand for audio in a prompt.
@@ -60,6 +68,10 @@ impl ThinkerConfig {
                 start: thinker.id("audio_start_token_id", vocab),
                 end: thinker.id("audio_end_token_id", vocab),
                 pad: thinker.id("audio_token_id", vocab),
+            },
+            roles: Roles {
+                system: root.id("system_token_id", vocab),
+                user: root.id("user_token_id", vocab),
             },
         };
         finished(problems)?;

@@ -28,7 +28,6 @@ pub(crate) struct Stack<P: Params> {
     norm: P::Vector,
     shape: AttentionShape,
     angles: Angles,
-    hidden: usize,
 }
 
 /// Rows to look at on their way through the layers.
@@ -61,7 +60,6 @@ impl<P: Params> Stack<P> {
             norm: l.vector(&format!("{name}.norm.weight"), c.hidden)?,
             shape,
             angles: Angles::new(c.head_dim, c.rope_theta, c.mrope),
-            hidden: c.hidden,
         })
     }
 }
@@ -105,11 +103,6 @@ impl<P: Params> Layer<P> {
 }
 
 impl<B: Backend> Stack<B> {
-    /// Width of the rows that go through.
-    pub(crate) fn width(&self) -> usize {
-        self.hidden
-    }
-
     /// A cache of `slots` positions for every layer.
     pub(crate) fn kv(&self, b: &B, slots: usize) -> Result<Vec<B::Kv>> {
         self.layers

@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 
 use serde_json::{Map, Value, json};
 
-use super::{Family, RandomModel};
+use super::{RandomModel, Shapes};
+use crate::qwen3_tts::CODEC_CONFIG;
 
 /// Names of special tokens, and the fields of `config.json` that have their ids.
 const SPECIAL: [(&str, &str); 8] = [
@@ -25,23 +26,42 @@ const ROLES: [(&str, &str); 3] = [
 ];
 
 pub(super) fn file(model: &RandomModel, name: &str) -> Option<Vec<u8>> {
-    let family = model.family;
+    let shapes = model.shapes;
     let json = match name {
-        "config.json" => return Some(family.config.into()),
+        "config.json" => return Some(shapes.config.into()),
+        CODEC_CONFIG => return shapes.codec.map(Into::into),
+        "generation_config.json" if shapes.codec.is_some() => generation_apart(),
         "generation_config.json" => generation(),
         "omni.json" => card(model),
-        "vocab.json" => vocabulary(family),
+        "vocab.json" => vocabulary(shapes),
         "merges.txt" => return Some(Vec::new()),
-        "tokenizer_config.json" => special(family),
+        "tokenizer_config.json" => special(shapes),
         _ => return None,
     };
     Some(json.to_string().into_bytes())
 }
 
+/// Longest speech that may be asked for.
+const FRAMES: u32 = 4096;
+
+/// The published settings of Qwen3-TTS, and no end before the longest that may be asked for.
+fn generation_apart() -> Value {
+    json!({
+        "temperature": 0.9,
+        "top_k": 50,
+        "top_p": 1.0,
+        "repetition_penalty": 1.05,
+        "subtalker_temperature": 0.9,
+        "subtalker_top_k": 50,
+        "subtalker_top_p": 1.0,
+        "min_new_tokens": FRAMES,
+        "max_new_tokens": FRAMES,
+    })
+}
+
 /// The published settings of the talker, the longest that may be asked for and no end before it: the card says when to
 /// end. The thinker's tokens are drawn, too: the likeliest ones alone go round in circles.
 fn generation() -> Value {
-    const FRAMES: u32 = 4096;
     const TOKENS: u32 = 1024;
     json!({
         "talker_temperature": 0.9,
@@ -62,19 +82,19 @@ fn card(model: &RandomModel) -> Value {
         "name": model.to_string(),
         "description": format!(
             "Noise: the shapes of {} with random weights of seed {}, for measuring.",
-            model.family.name, model.seed
+            model.shapes.name, model.seed
         ),
-        "ends_after": { "frames": model.family.frames, "tokens": model.family.tokens },
+        "ends_after": { "frames": model.shapes.frames, "tokens": model.shapes.tokens },
     });
-    if model.family.converses {
+    if model.shapes.converses {
         card["chat"] = json!({ "hears": true, "talker_context": true });
     }
     card
 }
 
-fn config(family: &Family) -> Value {
+fn config(shapes: &Shapes) -> Value {
     // A test reads all of them.
-    serde_json::from_str(family.config).unwrap_or_default()
+    serde_json::from_str(shapes.config).unwrap_or_default()
 }
 
 /// Ids and names.
@@ -86,11 +106,15 @@ fn named(config: &Value, names: &[(&'static str, &str)]) -> BTreeMap<u64, &'stat
 
 /// The bytes at the published ids, the named tokens, and a made-up word in every other place. Nothing is ever merged, so
 /// text is read byte by byte; what a thinker writes reads as words.
-fn vocabulary(family: &Family) -> Value {
-    let config = config(family);
+fn vocabulary(shapes: &Shapes) -> Value {
+    let config = config(shapes);
     let mut tokens = named(&config, &SPECIAL);
     tokens.extend(named(&config, &ROLES));
-    let size = config.pointer("/thinker_config/text_config/vocab_size");
+    let sizes = [
+        "/thinker_config/text_config/vocab_size",
+        "/talker_config/text_vocab_size",
+    ];
+    let size = sizes.iter().find_map(|field| config.pointer(field));
     let token = |id: u64| match (tokens.get(&id), byte_tokens().nth(usize::try_from(id).ok()?)) {
         (Some(name), _) => Some((*name).to_owned()),
         (None, Some(byte)) => Some(byte.to_string()),
@@ -121,8 +145,8 @@ fn word(mut id: u64) -> String {
     word
 }
 
-fn special(family: &Family) -> Value {
-    let config = config(family);
+fn special(shapes: &Shapes) -> Value {
+    let config = config(shapes);
     let added = |names, special| {
         let token = move |(id, name): (u64, _)| {
             let token = json!({

@@ -12,40 +12,49 @@ use crate::backend::Gpu;
 use crate::backend::{Backend, Candle, Cpu, GpuFigures, Params, Precision, TellFallback};
 use crate::checkpoint::{Checkpoint, LoadError, Problem};
 use crate::code2wav::{self, Code2Wav, Code2WavNet};
-use crate::config::{AudioConfig, SpeechConfig, ThinkerConfig};
+use crate::config::{AudioConfig, PromptFormat, SpeechConfig, ThinkerConfig};
 use crate::loader::Loader;
 use crate::talker::{self, KvOptions, Talker, TalkerNet};
 use crate::thinker;
 use crate::thinker_model::ThinkerModel;
 
+/// Where the tensors of the speech path are.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Sources<'a> {
+    /// Those of the talker and of the code predictor.
+    pub(crate) talker: &'a Checkpoint,
+    /// Those of the vocoder.
+    pub(crate) code2wav: &'a Checkpoint,
+}
+
 /// The networks, over what is to compute them.
 pub(super) fn any_nets(
-    checkpoint: &Checkpoint,
+    sources: Sources<'_>,
     config: &SpeechConfig,
     options: LoadOptions,
 ) -> Result<Box<dyn AnyNets>, LoadError> {
     let candle = |dtype| {
-        let nets = Nets::load(checkpoint, config, Candle::new(Device::Cpu, dtype), options.parts)?;
+        let nets = Nets::load(sources, config, Candle::new(Device::Cpu, dtype), options.parts)?;
         Ok(Box::new(nets) as Box<dyn AnyNets>)
     };
     match (options.kernels, options.dtype) {
         #[cfg(feature = "cuda")]
         (Kernels::Cuda { device, graphs }, _) => {
             let device = omni_gpu::Cuda::open(device).map_err(|e| machine(e.to_string()))?;
-            gpu(checkpoint, config, device, options, graphs)
+            gpu(sources, config, device, options, graphs)
         }
         #[cfg(not(feature = "cuda"))]
         (Kernels::Cuda { .. }, _) => Err(machine("this build has no kernels for NVIDIA devices".into())),
         #[cfg(feature = "emulator")]
         (Kernels::Emulated { graphs }, _) => {
-            gpu(checkpoint, config, omni_gpu::Emulated::default(), options, graphs)
+            gpu(sources, config, omni_gpu::Emulated::default(), options, graphs)
         }
         #[cfg(feature = "emulator")]
-        (Kernels::EmulatedLate, _) => gpu(checkpoint, config, omni_gpu::Emulated::late(), options, true),
+        (Kernels::EmulatedLate, _) => gpu(sources, config, omni_gpu::Emulated::late(), options, true),
         #[cfg(feature = "emulator")]
-        (Kernels::EmulatedIdle, _) => gpu(checkpoint, config, omni_gpu::Emulated::idle(), options, true),
+        (Kernels::EmulatedIdle, _) => gpu(sources, config, omni_gpu::Emulated::idle(), options, true),
         (Kernels::Auto, DType::F32) => {
-            let nets = Nets::load(checkpoint, config, Cpu::new(options.weights), options.parts)?;
+            let nets = Nets::load(sources, config, Cpu::new(options.weights), options.parts)?;
             Ok(Box::new(nets))
         }
         (Kernels::Candle, DType::F32) => candle(CandleType::F32),
@@ -61,7 +70,7 @@ fn machine(reason: String) -> LoadError {
 /// The networks on a GPU.
 #[cfg(any(feature = "cuda", feature = "emulator"))]
 fn gpu<D: omni_gpu::Device>(
-    checkpoint: &Checkpoint,
+    sources: Sources<'_>,
     config: &SpeechConfig,
     device: D,
     options: LoadOptions,
@@ -73,7 +82,7 @@ fn gpu<D: omni_gpu::Device>(
         DType::F16 => return Err(machine("a GPU computes in f32 or bf16, not in f16".into())),
     };
     let gpu = Gpu::new(device, float, graphs);
-    Ok(Box::new(Nets::load(checkpoint, config, gpu, options.parts)?))
+    Ok(Box::new(Nets::load(sources, config, gpu, options.parts)?))
 }
 
 struct Nets<P: Params> {
@@ -85,13 +94,8 @@ struct Nets<P: Params> {
 }
 
 impl<P: Params> Nets<P> {
-    fn load(
-        checkpoint: &Checkpoint,
-        config: &SpeechConfig,
-        params: P,
-        parts: Parts,
-    ) -> Result<Self, LoadError> {
-        let loader = Loader::new(checkpoint, &params);
+    fn load(sources: Sources<'_>, config: &SpeechConfig, params: P, parts: Parts) -> Result<Self, LoadError> {
+        let loader = Loader::new(sources.talker, &params);
         let embed_tokens = OnceLock::new();
         let talker = match parts.talker {
             true => {
@@ -104,7 +108,7 @@ impl<P: Params> Nets<P> {
         let code2wav = match parts.code2wav {
             true => {
                 let params = params.with_least(Precision::Stored);
-                let loader = Loader::new(checkpoint, &params);
+                let loader = Loader::new(sources.code2wav, &params);
                 Some(Arc::new(Code2WavNet::load(&loader, &config.code2wav)?))
             }
             false => None,
@@ -180,13 +184,14 @@ impl<B: Backend> AnyNets for Nets<B> {
     }
 }
 
-/// Loads all that speaking needs.
+/// Loads all that speaking needs; the loaders may be one.
 pub(crate) fn nets<P: Params>(
-    l: &Loader<'_, P>,
+    talker: &Loader<'_, P>,
+    code2wav: &Loader<'_, P>,
     config: &SpeechConfig,
 ) -> Result<(TalkerNet<P>, Code2WavNet<P>), LoadError> {
-    let (_, talker) = talker_net(l, config)?;
-    Ok((talker, Code2WavNet::load(l, &config.code2wav)?))
+    let (_, talker) = talker_net(talker, config)?;
+    Ok((talker, Code2WavNet::load(code2wav, &config.code2wav)?))
 }
 
 fn talker_net<P: Params>(
@@ -194,7 +199,14 @@ fn talker_net<P: Params>(
     config: &SpeechConfig,
 ) -> Result<(Arc<P::Table>, TalkerNet<P>), LoadError> {
     let talker = &config.talker;
-    let embed_tokens = thinker::embed_tokens(l, talker.text_vocab, talker.thinker_hidden)?;
+    let embed_tokens = match talker.prompt {
+        PromptFormat::Qwen3Omni => thinker::embed_tokens(l, talker.text_vocab, talker.text_hidden)?,
+        PromptFormat::Qwen3Tts(_) => Arc::new(l.table(
+            "talker.model.text_embedding.weight",
+            talker.text_vocab,
+            talker.text_hidden,
+        )?),
+    };
     let net = TalkerNet::load(
         l,
         Arc::clone(&embed_tokens),

@@ -16,8 +16,11 @@ use crate::sampling::{Choice, Limits, Sampling};
 
 use super::net::TalkerNet;
 use super::predictor::PredictorKv;
-use super::sequence::{ASSISTANT_ROWS, Input, Sequence, Vocabulary};
+use super::prompt::{self, FrameCodes, Prompt, Vocabulary};
+use super::sequence::{Input, Sequence};
 use super::{KvOptions, TalkerRequest, UserRow};
+use crate::config::{CONTROL_CODES, PromptFormat};
+use crate::qwen3_tts;
 use frames::Asked;
 use seats::{NOBODYS_SEAT, Seats};
 
@@ -96,17 +99,9 @@ impl<B: Backend> Core<B> {
         })
     }
 
-    fn check(&self, request: &TalkerRequest) -> Result<u32, ModelError> {
+    fn check(&self, request: &TalkerRequest) -> Result<(), ModelError> {
         let config = &self.net.config;
         let rejected = |reason: String| Err(ModelError::Rejected(reason));
-        let Some(&speaker) = config.speakers.get(&request.speaker.to_lowercase()) else {
-            let known: Vec<&str> = config.speakers.keys().map(String::as_str).collect();
-            return rejected(format!(
-                "unknown voice {:?}, expected one of: {}",
-                request.speaker,
-                known.join(", ")
-            ));
-        };
         for (name, sampling) in [("talker", &request.talker), ("predictor", &request.predictor)] {
             if let Err(e) = sampling.validate() {
                 return rejected(format!("{name} sampling: {e}"));
@@ -129,8 +124,13 @@ impl<B: Backend> Core<B> {
                         config.text_vocab
                     ));
                 }
-                UserRow::Hidden(state) if state.len() != config.thinker_hidden => {
-                    let (found, expected) = (state.len(), config.thinker_hidden);
+                UserRow::Hidden(_) if !self.net.takes_hidden() => {
+                    return rejected(format!(
+                        "row {i} of the user turn is a hidden state, expected a token"
+                    ));
+                }
+                UserRow::Hidden(state) if state.len() != config.text_hidden => {
+                    let (found, expected) = (state.len(), config.text_hidden);
                     return rejected(format!(
                         "row {i} of the user turn has {found} numbers, expected {expected}"
                     ));
@@ -138,14 +138,48 @@ impl<B: Backend> Core<B> {
                 _ => {}
             }
         }
-        let prompt = request.user.len() + ASSISTANT_ROWS;
-        if prompt >= self.spec.max_len as usize {
+        let text = request.text.iter().flatten();
+        if let Some(id) = text.copied().find(|&id| id as usize >= config.text_vocab) {
+            let expected = config.text_vocab;
             return rejected(format!(
-                "the prompt has {prompt} positions, at most {} fit",
-                self.spec.max_len - 1
+                "text token {id} does not exist, expected below {expected}"
             ));
         }
-        Ok(speaker)
+        Ok(())
+    }
+
+    /// The prompt of a request, which is checked and takes the user turn and the text out of it.
+    fn prompt(&self, request: &mut TalkerRequest, ids: &Vocabulary) -> Result<Prompt, ModelError> {
+        self.check(request)?;
+        let config = &self.net.config;
+        let prompt = match &config.prompt {
+            PromptFormat::Qwen3Omni => prompt::qwen3_omni(request, ids, config),
+            PromptFormat::Qwen3Tts(own) => qwen3_tts::prompt(request, ids, config, own),
+        };
+        let prompt = prompt.map_err(ModelError::Rejected)?;
+        let (len, most) = (prompt.rows.len(), self.spec.max_len as usize);
+        if len >= most {
+            return Err(ModelError::Rejected(format!(
+                "the prompt has {len} positions, at most {} fit",
+                most - 1
+            )));
+        }
+        Ok(prompt)
+    }
+
+    fn vocabulary(&self) -> Vocabulary {
+        let net = &self.net;
+        Vocabulary {
+            newline: self.newline,
+            text: net.text,
+            text_vocab: net.config.text_vocab,
+            codec: net.config.codec,
+            frame: FrameCodes {
+                groups: net.predictor.groups,
+                first: net.config.vocab - CONTROL_CODES,
+                others: net.predictor.codes,
+            },
+        }
     }
 
     fn batch(&self, steps: &[SeqStep<'_>]) -> Result<Batch, ModelError> {
@@ -256,27 +290,16 @@ impl<B: Backend> ArModel for Core<B> {
         self.spec
     }
 
-    fn open(&mut self, seq: SeqId, request: TalkerRequest) -> Result<u32, ModelError> {
+    fn open(&mut self, seq: SeqId, mut request: TalkerRequest) -> Result<u32, ModelError> {
         if self.sequences.contains_key(&seq) {
             return Err(ModelError::Rejected(format!(
                 "sequence {} is already open",
                 seq.0
             )));
         }
-        let speaker = self.check(&request)?;
-        let net = &self.net;
-        let codec = net.config.codec;
-        let sequence = Sequence::new(
-            request,
-            Vocabulary {
-                speaker,
-                newline: self.newline,
-                text: net.text,
-                text_vocab: net.config.text_vocab,
-                codec,
-            },
-            net.predictor.groups,
-        );
+        let ids = self.vocabulary();
+        let prompt = self.prompt(&mut request, &ids)?;
+        let sequence = Sequence::new(request, prompt, ids);
         let prompt = paged::offset(sequence.prompt_len());
         self.sequences.insert(seq, sequence);
         Ok(prompt)

@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use crate::backend::{Backend, Params, Result};
+use crate::backend::{Backend, ComputeError, Params, Result};
 use crate::checkpoint::LoadError;
-use crate::config::{PredictorConfig, TalkerConfig, TextTokens};
+use crate::config::{PredictorConfig, PromptFormat, TalkerConfig, TextTokens};
 use crate::loader::Loader;
 use crate::nn::{Mlp, Stack};
 
@@ -17,7 +17,8 @@ pub(crate) struct TalkerNet<P: Params> {
     pub(super) text: TextTokens,
     embed_tokens: Arc<P::Table>,
     text_projection: Mlp<P>,
-    hidden_projection: Mlp<P>,
+    /// For the thinker's hidden states, where there is a thinker.
+    hidden_projection: Option<Mlp<P>>,
     pub(super) codec_embedding: P::Table,
     pub(super) stack: Stack<P>,
     codec_head: P::Matrix,
@@ -25,7 +26,7 @@ pub(crate) struct TalkerNet<P: Params> {
 }
 
 impl<P: Params> TalkerNet<P> {
-    /// `embed_tokens` is the thinker's.
+    /// `embed_tokens` may be the thinker's.
     pub(crate) fn load(
         l: &Loader<'_, P>,
         embed_tokens: Arc<P::Table>,
@@ -34,11 +35,14 @@ impl<P: Params> TalkerNet<P> {
         predictor: &PredictorConfig,
     ) -> std::result::Result<Self, LoadError> {
         let hidden = c.stack.hidden;
-        let projection = |name: &str| Mlp::load(l, name, c.thinker_hidden, c.projection, hidden);
+        let projection = |name: &str| Mlp::load(l, name, c.text_hidden, c.projection, hidden);
+        let hears = c.prompt == PromptFormat::Qwen3Omni;
         Ok(Self {
             embed_tokens,
             text_projection: projection("talker.text_projection")?,
-            hidden_projection: projection("talker.hidden_projection")?,
+            hidden_projection: hears
+                .then(|| projection("talker.hidden_projection"))
+                .transpose()?,
             codec_embedding: l.table("talker.model.codec_embedding.weight", c.vocab, hidden)?,
             stack: Stack::load(l, "talker.model", &c.stack)?,
             codec_head: l.head("talker.codec_head", c.vocab, hidden)?,
@@ -50,6 +54,11 @@ impl<P: Params> TalkerNet<P> {
 }
 
 impl<B: Backend> TalkerNet<B> {
+    /// Whether the user turn may have the thinker's hidden states.
+    pub(super) fn takes_hidden(&self) -> bool {
+        self.hidden_projection.is_some()
+    }
+
     /// Talker logits `[rows, vocab]` of hidden states.
     pub(super) fn logits(&self, b: &B, hidden: &B::Rows) -> Result<B::Rows> {
         b.linear(&self.codec_head, hidden)
@@ -57,13 +66,19 @@ impl<B: Backend> TalkerNet<B> {
 
     /// Input rows `[inputs, hidden]`: a text track plus a codec track.
     pub(super) fn embed(&self, b: &B, inputs: &[Input<'_>]) -> Result<B::Rows> {
-        let rows = self.embed_text(b, inputs)?;
+        let mut rows = self.embed_text(b, inputs)?;
+        let (mut vector_index, mut vectors) = (Vec::new(), Vec::new());
         let (mut index, mut first) = (Vec::new(), Vec::new());
         let (mut frame_index, mut frames) = (Vec::new(), Vec::new());
         for (row, input) in (0..).zip(inputs) {
             match input.codec {
                 CodecTrack::None => continue,
                 CodecTrack::Code(id) => first.push(id),
+                CodecTrack::Vector(values) => {
+                    vector_index.push(row);
+                    vectors.extend_from_slice(values);
+                    continue;
+                }
                 CodecTrack::Frame(codes) => {
                     first.push(codes[0]);
                     frame_index.push(row);
@@ -71,6 +86,10 @@ impl<B: Backend> TalkerNet<B> {
                 }
             }
             index.push(row);
+        }
+        if !vector_index.is_empty() {
+            let vectors = b.rows(self.config.stack.hidden, vectors)?;
+            rows = b.scatter_add(rows, &vector_index, &vectors)?;
         }
         if index.is_empty() {
             return Ok(rows);
@@ -121,9 +140,10 @@ impl<B: Backend> TalkerNet<B> {
         if !tokens.is_empty() {
             rows = b.scatter_add(rows, &token_index, &self.embed_tokens(b, tokens)?)?;
         }
-        let hidden = self
-            .hidden_projection
-            .forward(b, &b.rows(self.config.thinker_hidden, hidden)?)?;
+        let projection = self.hidden_projection.as_ref();
+        let missing = || ComputeError("talker: a hidden state without a projection".into());
+        let hidden = b.rows(self.config.text_hidden, hidden)?;
+        let hidden = projection.ok_or_else(missing)?.forward(b, &hidden)?;
         b.scatter_add(rows, &hidden_index, &hidden)
     }
 }

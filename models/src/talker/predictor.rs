@@ -12,9 +12,15 @@ use crate::sampling::Choice;
 
 pub(super) struct Predictor<P: Params> {
     pub(super) groups: usize,
-    /// Of groups 1, 2, ...
+    /// Codes of a group but the first.
+    pub(super) codes: usize,
+    /// Of groups 1, 2, ..., as wide as the talker.
     embeddings: Vec<P::Table>,
     heads: Vec<P::Matrix>,
+    /// From the talker's width, where that is another than the stack's.
+    projection: Option<P::Matrix>,
+    /// Width of the talker.
+    width: usize,
     stack: Stack<P>,
 }
 
@@ -33,9 +39,17 @@ impl<P: Params> Predictor<P> {
                 talker_hidden,
             )
         };
+        let projected = c.stack.hidden != talker_hidden;
+        let projection = || {
+            let name = format!("{NAME}.small_to_mtp_projection");
+            l.linear(&name, c.stack.hidden, talker_hidden, true)
+        };
         let head = |g| l.head(&format!("{NAME}.lm_head.{g}"), c.vocab, c.stack.hidden);
         Ok(Self {
             groups: c.groups,
+            codes: c.vocab,
+            projection: projected.then(projection).transpose()?,
+            width: talker_hidden,
             embeddings: residual
                 .clone()
                 .map(table)
@@ -94,14 +108,16 @@ impl<B: Backend> Predictor<B> {
         // Rows of one sequence are neighbours: hidden state, then first code.
         let even: Vec<u32> = (0..count).map(|i| 2 * i).collect();
         let odd: Vec<u32> = (0..count).map(|i| 2 * i + 1).collect();
-        let width = self.stack.width();
-        let mut x = b.scatter_add(b.zeros(2 * n, width)?, &even, hidden)?;
+        let mut x = b.scatter_add(b.zeros(2 * n, self.width)?, &even, hidden)?;
         x = b.scatter_add(x, &odd, first)?;
         for group in 1..self.groups {
             let (start, len) = if group == 1 { (0, 2) } else { (group, 1) };
             let mut batch = Batch::default();
             for i in 0..n {
                 batch.push(start, len, 0, |p| slot(i * self.groups + p));
+            }
+            if let Some(projection) = &self.projection {
+                x = b.linear(projection, &x)?;
             }
             let h = self.stack.forward(b, x, &batch, &mut kv.kv)?;
             let h = if len > 1 { b.gather(&h, &odd)? } else { h };

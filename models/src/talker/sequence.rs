@@ -1,11 +1,7 @@
 //! One spoken reply as the talker sees it: what stands at each position, and nothing about how it is computed.
 
-use crate::config::{CodecTokens, TextTokens};
-
-use super::{TalkerRequest, UserRow};
-
-/// Rows of the assistant turn that belong to the prompt.
-pub(super) const ASSISTANT_ROWS: usize = 9;
+use super::TalkerRequest;
+use super::prompt::{Prompt, PromptRow, RowCodec, RowText, Vocabulary};
 
 /// What a position's text track holds.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -20,6 +16,7 @@ pub(super) enum CodecTrack<'a> {
     None,
     Code(u32),
     Frame(&'a [u32]),
+    Vector(&'a [f32]),
 }
 
 /// One input position.
@@ -38,24 +35,15 @@ pub(super) enum NotKnown {
     Frame(usize),
 }
 
-/// The ids that a reply is made of besides its own.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Vocabulary {
-    /// Code of the voice.
-    pub(super) speaker: u32,
-    /// Text token of a line break.
-    pub(super) newline: u32,
-    pub(super) text: TextTokens,
-    /// Text tokens there are.
-    pub(super) text_vocab: usize,
-    pub(super) codec: CodecTokens,
-}
-
 /// Prompt, text and frames of one reply.
 #[derive(Debug)]
 pub(super) struct Sequence {
     request: TalkerRequest,
     ids: Vocabulary,
+    prompt: Vec<PromptRow>,
+    /// The token of the text that the first frame goes on with; `None`: the prompt has all text.
+    next: Option<usize>,
+    /// What is spoken, as far as it is known, behind what the prompt speaks first.
     text: Vec<u32>,
     /// No more text will come.
     complete: bool,
@@ -73,17 +61,18 @@ pub(super) struct Sequence {
 }
 
 impl Sequence {
-    pub(super) fn new(request: TalkerRequest, ids: Vocabulary, groups: usize) -> Self {
-        let (text, frames, first) = (Vec::new(), Vec::new(), Vec::new());
+    pub(super) fn new(request: TalkerRequest, prompt: Prompt, ids: Vocabulary) -> Self {
         Self {
             request,
             ids,
-            text,
+            prompt: prompt.rows,
+            next: prompt.next,
+            text: prompt.opening,
             complete: false,
             broken: None,
-            groups,
-            frames,
-            first,
+            groups: ids.frame.groups,
+            frames: Vec::new(),
+            first: Vec::new(),
             asked: 0,
             seat: None,
         }
@@ -108,7 +97,7 @@ impl Sequence {
     }
 
     pub(super) fn prompt_len(&self) -> usize {
-        self.request.user.len() + ASSISTANT_ROWS
+        self.prompt.len()
     }
 
     pub(super) fn request(&self) -> &TalkerRequest {
@@ -165,56 +154,43 @@ impl Sequence {
 
     /// The text of position `p`, which goes on with a frame.
     pub(super) fn text_at(&self, p: usize) -> Result<u32, NotKnown> {
-        self.spoken(p - self.prompt_len() + 1, p)
+        self.text_of_frame(p - self.prompt_len(), p)
     }
 
     /// What stands at position `p`.
     pub(super) fn input(&self, p: usize) -> Result<Input<'_>, NotKnown> {
-        let user = self.request.user.len();
-        if let Some(row) = self.request.user.get(p) {
-            let text = match row {
-                UserRow::Token(id) => TextTrack::Token(*id),
-                UserRow::Hidden(state) => TextTrack::Hidden(state),
-            };
-            return Ok(Input {
-                text,
-                codec: CodecTrack::None,
-            });
-        }
-        let row = p - user;
-        if row < ASSISTANT_ROWS {
-            self.assistant_row(row, p)
-        } else {
-            self.frame_row(row - ASSISTANT_ROWS, p)
-        }
-    }
-
-    fn assistant_row(&self, row: usize, p: usize) -> Result<Input<'_>, NotKnown> {
-        let (c, t) = (&self.ids.codec, &self.ids.text);
-        let (text, codec) = match row {
-            0 => (t.im_start, CodecTrack::None),
-            1 => (t.assistant, CodecTrack::None),
-            2 => (self.ids.newline, CodecTrack::None),
-            3 => (t.tts_pad, CodecTrack::Code(c.nothink)),
-            4 => (t.tts_pad, CodecTrack::Code(c.think_bos)),
-            5 => (t.tts_pad, CodecTrack::Code(c.think_eos)),
-            6 => (t.tts_pad, CodecTrack::Code(self.ids.speaker)),
-            7 => (t.tts_bos, CodecTrack::Code(c.pad)),
-            _ => (self.spoken(0, p)?, CodecTrack::Code(c.bos)),
+        let Some(row) = self.prompt.get(p) else {
+            return self.frame_row(p - self.prompt.len(), p);
         };
-        Ok(Input {
-            text: TextTrack::Token(text),
-            codec,
-        })
+        let text = match &row.text {
+            RowText::Token(id) => TextTrack::Token(*id),
+            RowText::Hidden(state) => TextTrack::Hidden(state),
+            RowText::Spoken(n) => TextTrack::Token(self.spoken(*n, p)?),
+        };
+        let codec = match &row.codec {
+            RowCodec::None => CodecTrack::None,
+            RowCodec::Code(id) => CodecTrack::Code(*id),
+            RowCodec::Frame(codes) => CodecTrack::Frame(codes),
+            RowCodec::Vector(values) => CodecTrack::Vector(values),
+        };
+        Ok(Input { text, codec })
     }
 
     fn frame_row(&self, frame: usize, p: usize) -> Result<Input<'_>, NotKnown> {
         let at = frame * self.groups;
         let codes = self.frames.get(at..at + self.groups).ok_or(NotKnown::Frame(p))?;
         Ok(Input {
-            text: TextTrack::Token(self.spoken(frame + 1, p)?),
+            text: TextTrack::Token(self.text_of_frame(frame, p)?),
             codec: CodecTrack::Frame(codes),
         })
+    }
+
+    /// The text that position `p` adds to frame `frame`.
+    fn text_of_frame(&self, frame: usize, p: usize) -> Result<u32, NotKnown> {
+        match self.next {
+            Some(next) => self.spoken(next + frame, p),
+            None => Ok(self.ids.text.tts_pad),
+        }
     }
 
     /// The `n`-th token of the text as spoken: the text, its end, then padding.

@@ -23,6 +23,16 @@ impl Goldens {
         (view.dtype(), view.shape().to_vec(), view.data())
     }
 
+    /// Whether there is one of this name.
+    ///
+    /// # Panics
+    /// If this is no file of goldens.
+    #[must_use]
+    pub fn has(&self, name: &str) -> bool {
+        let tensors = SafeTensors::deserialize(&self.0).expect("the goldens are safetensors");
+        tensors.tensor(name).is_ok()
+    }
+
     /// Numbers, in order.
     ///
     /// # Panics

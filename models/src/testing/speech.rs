@@ -38,14 +38,16 @@ pub fn tokens(ids: &[u32]) -> Vec<UserRow> {
 
 /// A greedy request.
 #[must_use]
-pub fn request(user: Vec<UserRow>, speaker: &str, max_frames: u32) -> TalkerRequest {
+pub fn request(user: Vec<UserRow>, voice: &str, max_frames: u32) -> TalkerRequest {
     let predictor = Sampling {
         repetition_penalty: 1.0,
         ..greedy()
     };
     TalkerRequest {
         user,
-        speaker: speaker.into(),
+        voice: voice.into(),
+        language: None,
+        text: None,
         talker: greedy(),
         predictor,
         seed: 0,

@@ -39,7 +39,9 @@ fn request(model: &SpeechModel) -> TalkerRequest {
     let defaults = model.defaults();
     TalkerRequest {
         user: tokens(&model.user_turn("").expect("text")),
-        speaker: "aria".into(),
+        voice: "aria".into(),
+        language: None,
+        text: None,
         talker: defaults.talker,
         predictor: defaults.predictor,
         seed: 1,

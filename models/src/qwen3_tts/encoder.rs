@@ -1,0 +1,152 @@
+//! From a recording to what a talker needs to speak in its voice: the speaker's vector, and the codec frames of the recording.
+//!
+//! Recordings are encoded once, when a voice is made, so everything is computed on the processor, over the whole recording.
+
+mod codec;
+mod config;
+mod mel;
+mod quantizer;
+mod signal;
+mod speaker;
+
+use std::time::Duration;
+
+use crate::Weights;
+use crate::backend::{ComputeError, Cpu, DryRun};
+use crate::checkpoint::{Checkpoint, LoadError};
+use crate::config::FILE;
+use crate::loader::Loader;
+use crate::talker::{VoicePrompt, VoiceReference};
+
+use self::codec::CodecEncoder;
+use self::mel::SpeakerMel;
+use self::speaker::SpeakerEncoder;
+use super::CODEC_CONFIG;
+
+/// Samples per second of a recording that becomes a voice.
+pub const VOICE_SAMPLE_RATE: u32 = 24_000;
+/// A recording that is shorter says too little of a voice.
+const SHORTEST: Duration = Duration::from_secs(1);
+/// A recording in context takes a position per frame, and what is computed of it at once must fit.
+const LONGEST: Duration = Duration::from_secs(60);
+
+/// Why a recording does not become a voice.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum VoiceError {
+    /// Too short or too long.
+    #[error("a recording of {found:?}, expected {SHORTEST:?} to {LONGEST:?}")]
+    Length {
+        /// How long it is.
+        found: Duration,
+    },
+    /// A sample is no number.
+    #[error("sample {index} of the recording is not finite")]
+    NotFinite {
+        /// Which.
+        index: usize,
+    },
+    /// The computation failed.
+    #[error("the recording could not be encoded: {0}")]
+    Compute(String),
+}
+
+impl From<ComputeError> for VoiceError {
+    fn from(error: ComputeError) -> Self {
+        Self::Compute(error.0)
+    }
+}
+
+/// The encoders of a checkpoint that clones voices.
+pub struct VoiceEncoder {
+    b: Cpu,
+    mel: SpeakerMel,
+    speaker: SpeakerEncoder<Cpu>,
+    codec: CodecEncoder<Cpu>,
+}
+
+impl std::fmt::Debug for VoiceEncoder {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("VoiceEncoder").finish_non_exhaustive()
+    }
+}
+
+impl VoiceEncoder {
+    /// Checks the tensors of both encoders by name and shape, then reads them.
+    pub(crate) fn load(checkpoint: &Checkpoint, codec: &Checkpoint) -> Result<Self, LoadError> {
+        let configs = config::configs(&checkpoint.required(FILE)?, &checkpoint.required(CODEC_CONFIG)?)?;
+        let (speaker, encoder) = &configs;
+        let (own, its) = (Loader::new(checkpoint, &DryRun), Loader::new(codec, &DryRun));
+        SpeakerEncoder::load(&own, speaker)?;
+        CodecEncoder::load(&its, encoder)?;
+        let mut problems = own.problems(|name| name.starts_with(speaker::NAME));
+        problems.extend(its.problems(|name| name.starts_with(codec::NAME)));
+        LoadError::unless_empty(problems)?;
+        let b = Cpu::new(Weights::Stored);
+        Ok(Self {
+            mel: SpeakerMel::new(speaker.bands),
+            speaker: SpeakerEncoder::load(&Loader::new(checkpoint, &b), speaker)?,
+            codec: CodecEncoder::load(&Loader::new(codec, &b), encoder)?,
+            b,
+        })
+    }
+
+    /// The voice of mono samples at [`VOICE_SAMPLE_RATE`] in [-1, 1]: the speaker's vector, and with a `transcript` (text tokens of
+    /// what is said) the recording in context, too.
+    ///
+    /// # Errors
+    /// [`VoiceError`] if the recording is too short or too long, or if a sample or a result is no number.
+    pub fn voice(&self, samples: &[f32], transcript: Option<Vec<u32>>) -> Result<VoicePrompt, VoiceError> {
+        let x_vector = self.x_vector(samples)?;
+        let reference = transcript.map(|text| {
+            let frames = self.frames(samples)?;
+            Ok::<_, VoiceError>(VoiceReference { frames, text })
+        });
+        Ok(VoicePrompt {
+            x_vector,
+            reference: reference.transpose()?,
+        })
+    }
+
+    /// The spectrogram `[frames, bands]` that the speaker encoder sees.
+    ///
+    /// # Errors
+    /// As of [`VoiceEncoder::voice`].
+    pub fn mel(&self, samples: &[f32]) -> Result<Vec<f32>, VoiceError> {
+        check(samples)?;
+        Ok(self.mel.frames(samples))
+    }
+
+    /// The speaker's vector, as wide as the talker.
+    ///
+    /// # Errors
+    /// As of [`VoiceEncoder::voice`].
+    pub fn x_vector(&self, samples: &[f32]) -> Result<Vec<f32>, VoiceError> {
+        let vector = self.speaker.forward(&self.b, self.mel(samples)?)?;
+        match vector.iter().all(|v| v.is_finite()) {
+            true => Ok(vector),
+            false => Err(VoiceError::Compute(
+                "the speaker's vector has a number that is not finite".into(),
+            )),
+        }
+    }
+
+    /// All codes of every frame; the last frame may be cut short.
+    ///
+    /// # Errors
+    /// As of [`VoiceEncoder::voice`].
+    pub fn frames(&self, samples: &[f32]) -> Result<Vec<Vec<u32>>, VoiceError> {
+        check(samples)?;
+        Ok(self.codec.forward(&self.b, samples)?)
+    }
+}
+
+fn check(samples: &[f32]) -> Result<(), VoiceError> {
+    let found = Duration::from_secs_f64(samples.len() as f64 / f64::from(VOICE_SAMPLE_RATE));
+    if !(SHORTEST..=LONGEST).contains(&found) {
+        return Err(VoiceError::Length { found });
+    }
+    match samples.iter().position(|s| !s.is_finite()) {
+        Some(index) => Err(VoiceError::NotFinite { index }),
+        None => Ok(()),
+    }
+}

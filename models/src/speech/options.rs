@@ -23,7 +23,8 @@ impl DType {
 }
 
 /// Number format that the processor's kernels keep the matrices of the language models in (talker, code predictor, thinker),
-/// which are most of what a step reads. Activations are f32 with all of them; vocoder, routers and lookup tables stay as stored.
+/// which are most of what a step reads. Activations are f32 with all of them; vocoder, routers and lookup tables stay as stored,
+/// but for [`Weights::Bf16Products`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Weights {
     /// As stored: f32 or bf16 (f16 is widened).
@@ -33,6 +34,9 @@ pub enum Weights {
     F32,
     /// 16 bits with the range of 32.
     Bf16,
+    /// As [`Weights::Stored`], but where the processor multiplies pairs of bf16 (AVX512-BF16) both factors of a product are rounded to
+    /// 16 bits, and sums are f32. For the vocoder, which is bound by its products.
+    Bf16Products,
     /// 8 bits and a scale for 32 inputs of an output: 8.5 bits a weight.
     Int8,
     /// 4 bits and a scale for 32 inputs of an output: 4.5 bits a weight. Output heads, which choose, are [`Weights::Int8`].

@@ -3,8 +3,8 @@
 
 use std::path::{Path, PathBuf};
 
-use omni_models::testing::{EmbeddedCase, embedded_cases};
-use omni_models::{CheckpointSource, KvOptions, LoadOptions, SpeechModel};
+use omni_models::testing::{EmbeddedCase, deviation, embedded_cases};
+use omni_models::{CheckpointSource, KvOptions, LoadOptions, SpeechModel, Weights};
 
 use crate::golden::{assert_close, goldens_of};
 use crate::support::{Run, decode, frames, open, step};
@@ -61,5 +61,23 @@ fn speaks_as_the_reference_alone_and_together() {
             let wav = decode(&mut code2wav, run.seq.0, &frames(&alone), sizes);
             assert_close(&format!("sentence {}", run.seq.0), &wav, &case.wav, 1e-4);
         }
+    }
+}
+
+/// Rounding of both factors to 8 bits of mantissa is noise far below the signal.
+#[test]
+fn products_of_rounded_factors_stay_near_the_reference() {
+    let model = load(LoadOptions {
+        weights: Weights::Bf16Products,
+        ..LoadOptions::default()
+    });
+    let groups = model.limits().code_groups as usize;
+    let mut code2wav = model.code2wav().expect("a vocoder");
+    for case in cases(&model) {
+        let codes: Vec<_> = case.codes.chunks(groups).map(<[u32]>::to_vec).collect();
+        let wav = decode(&mut code2wav, 1, &frames(&codes), &[1, 2, 4, 8]);
+        let apart = deviation(&wav, &case.wav);
+        println!("{apart}");
+        assert!(apart < 0.03, "{}: {apart}", case.sentence);
     }
 }

@@ -9,6 +9,8 @@
 )]
 
 mod pack;
+#[cfg(target_arch = "x86_64")]
+mod pairs;
 mod quant;
 pub(super) mod simd;
 mod tile;
@@ -49,9 +51,15 @@ const PARALLEL_WORK: usize = 1 << 24;
 pub(super) fn multiply(isa: Isa, w: &Matrix, x: &Lhs<'_>, segments: &[Segment], out: &mut [f32]) {
     check(isa, w, x, segments, out);
     let rows: usize = segments.iter().map(|s| s.rows).sum();
+    let rounded = match w.storage() {
+        #[cfg(target_arch = "x86_64")]
+        Panels::Pairs(_) => pairs::rounded(isa, x.data),
+        _ => Vec::new(),
+    };
     let job = Job {
         w,
         x,
+        rounded: &rounded,
         segments,
         out: out.as_mut_ptr(),
     };
@@ -83,6 +91,14 @@ fn check(isa: Isa, w: &Matrix, x: &Lhs<'_>, segments: &[Segment], out: &[f32]) {
             x.depth
         );
     }
+    if matches!(w.storage(), Panels::Pairs(_)) {
+        assert!(
+            x.depth.is_multiple_of(2),
+            "a tap of {} is no whole pairs",
+            x.depth
+        );
+        assert!(isa.multiplies_pairs(), "pairs without the instructions for them");
+    }
     for s in segments.iter().filter(|s| s.rows > 0) {
         let last = s.src + (s.rows - 1) * x.row_stride + (x.taps - 1) * x.tap_stride;
         assert!(
@@ -103,6 +119,8 @@ fn check(isa: Isa, w: &Matrix, x: &Lhs<'_>, segments: &[Segment], out: &[f32]) {
 struct Job<'a> {
     w: &'a Matrix,
     x: &'a Lhs<'a>,
+    /// `x.data` in bf16, for a matrix of pairs.
+    rounded: &'a [u16],
     segments: &'a [Segment],
     out: *mut f32,
 }
@@ -114,6 +132,9 @@ unsafe impl Sync for Job<'_> {}
 impl Job<'_> {
     fn run(&self, isa: Isa, group: usize) {
         match isa {
+            // SAFETY: `check` has seen that the machine has these instructions.
+            #[cfg(target_arch = "x86_64")]
+            Isa::Avx512 if matches!(self.w.storage(), Panels::Pairs(_)) => unsafe { run_pairs(self, group) },
             // SAFETY: `Isa::best` gives this value only where these instructions were detected.
             #[cfg(target_arch = "x86_64")]
             Isa::Avx512 => unsafe { run_avx512(self, group) },
@@ -121,7 +142,7 @@ impl Job<'_> {
             #[cfg(target_arch = "x86_64")]
             Isa::Avx2 => unsafe { run_avx2(self, group) },
             // SAFETY: needs no instructions but the compiler's own; `check` has been passed.
-            _ => unsafe { run_group::<simd::Portable>(self, group) },
+            _ => unsafe { run_group::<simd::Portable, false>(self, group) },
         }
     }
 }
@@ -130,27 +151,34 @@ impl Job<'_> {
 #[target_feature(enable = "avx512f,avx512vl,avx512bw,avx512dq,avx2,fma")]
 fn run_avx512(job: &Job<'_>, group: usize) {
     // SAFETY: compiled with the instructions that the vector type needs; `check` has been passed.
-    unsafe { run_group::<simd::Avx512>(job, group) }
+    unsafe { run_group::<simd::Avx512, false>(job, group) }
+}
+
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "avx512f,avx512vl,avx512bw,avx512dq,avx512bf16,avx2,fma")]
+fn run_pairs(job: &Job<'_>, group: usize) {
+    // SAFETY: as above; the type of the panels decides on the inner loop.
+    unsafe { run_group::<simd::Avx512, true>(job, group) }
 }
 
 #[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "avx2,fma")]
 fn run_avx2(job: &Job<'_>, group: usize) {
     // SAFETY: compiled with the instructions that the vector type needs; `check` has been passed.
-    unsafe { run_group::<simd::Avx2>(job, group) }
+    unsafe { run_group::<simd::Avx2, false>(job, group) }
 }
 
 /// # Safety
 /// The machine must have `S`'s instructions, and `check` must have been passed.
 #[inline(always)]
-unsafe fn run_group<S: Simd>(job: &Job<'_>, group: usize) {
+unsafe fn run_group<S: Simd, const PAIRS: bool>(job: &Job<'_>, group: usize) {
     let first = group * GROUP;
     let count = GROUP.min(job.w.panels().saturating_sub(first));
     for s in job.segments {
         let mut row = 0;
         let most = match job.w.storage() {
             Panels::Quantised(..) => S::MAX_QUANTISED_ROWS,
-            Panels::F32(_) | Panels::Bf16(_) => S::MAX_ROWS,
+            Panels::F32(_) | Panels::Bf16(_) | Panels::Pairs(_) => S::MAX_ROWS,
         };
         let blocks = s.rows.div_ceil(most);
         for block in 0..blocks {
@@ -161,6 +189,11 @@ unsafe fn run_group<S: Simd>(job: &Job<'_>, group: usize) {
             unsafe {
                 match job.w.storage() {
                     _ if count == 0 => tile::tail::<S>(job, rows, at),
+                    // The loops of the others are compiled where they are used only: they take the compiler minutes.
+                    #[cfg(target_arch = "x86_64")]
+                    Panels::Pairs(data) if PAIRS => pairs::wide(job, data, rows, at, first, count),
+                    _ if PAIRS => {}
+                    Panels::Pairs(_) => {}
                     Panels::F32(data) => tile::wide::<S, simd::F32>(job, data, rows, at, first, count),
                     Panels::Bf16(data) => tile::wide::<S, simd::Bf16>(job, data, rows, at, first, count),
                     Panels::Quantised(Bits::Eight, data) => {

@@ -32,6 +32,14 @@ impl Isa {
         Self::Portable
     }
 
+    /// Whether products of pairs of bf16 are one instruction.
+    pub(super) fn multiplies_pairs(self) -> bool {
+        #[cfg(target_arch = "x86_64")]
+        return self == Self::Avx512 && is_x86_feature_detected!("avx512bf16");
+        #[cfg(not(target_arch = "x86_64"))]
+        return false;
+    }
+
     /// All that this machine has, best first.
     #[cfg(test)]
     pub(super) fn available() -> Vec<Self> {

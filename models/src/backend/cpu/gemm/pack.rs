@@ -15,6 +15,9 @@ pub(super) enum Panels {
     F32(Vec<f32>),
     /// `[panel][k][lanes]`: in each word the column `j` in the lower half, column `j + lanes` in the upper one.
     Bf16(Vec<u32>),
+    /// `[panel][k / 2][2 * lanes]`: in each word two neighbouring inputs of a column as bf16, the first in the lower half. Rows of
+    /// `x` are rounded to bf16 for it.
+    Pairs(Vec<u32>),
     /// `[panel][group][...]`, see [`quant`].
     Quantised(Bits, Vec<u32>),
 }
@@ -64,16 +67,22 @@ impl<'a> Part<'a> {
 enum Layout {
     F32,
     Bf16,
+    Pairs,
     Quantised(Bits),
 }
 
 impl Source<'_> {
     /// How the panels are laid out. Quantisation needs whole groups of inputs; narrower matrices stay as they are.
-    fn layout(&self, weights: Weights) -> Layout {
+    fn layout(&self, isa: Isa, weights: Weights) -> Layout {
         let is_bf16 = self.parts.iter().all(|p| *p.dtype == DType::Bf16);
         match weights {
             Weights::Int8 if self.inputs.is_multiple_of(quant::GROUP) => Layout::Quantised(Bits::Eight),
             Weights::Int4 if self.inputs.is_multiple_of(quant::GROUP) => Layout::Quantised(Bits::Four),
+            // Inputs of a convolution are those of its taps, one after another. No pair may be of two taps: of as many inputs each
+            // has an even number.
+            Weights::Bf16Products if isa.multiplies_pairs() && self.inputs.is_multiple_of(quant::GROUP) => {
+                Layout::Pairs
+            }
             Weights::F32 => Layout::F32,
             Weights::Bf16 => Layout::Bf16,
             _ if is_bf16 => Layout::Bf16,
@@ -132,9 +141,10 @@ impl Matrix {
         } else {
             pack_tail(&source, count * 2 * lanes, outputs, lanes)
         };
-        let panels = match source.layout(weights) {
+        let panels = match source.layout(isa, weights) {
             Layout::F32 => Panels::F32(pack_f32(&source, count, outputs, lanes)),
             Layout::Bf16 => Panels::Bf16(pack_bf16(&source, count, outputs, lanes)),
+            Layout::Pairs => Panels::Pairs(pack_pairs(&source, count, outputs, lanes)),
             Layout::Quantised(bits) => {
                 let widen = |n: usize, row: &mut [f32]| source.widen(n, row, 1);
                 let columns = outputs.min(count * 2 * lanes);
@@ -208,6 +218,22 @@ fn pack_f32(source: &Source<'_>, count: usize, outputs: usize, lanes: usize) -> 
         source.widen(n, &mut data[at..], columns);
     }
     // A row's stride runs past its panel only in the padding of the last one, which `zip` in `widen` cuts off.
+    data
+}
+
+fn pack_pairs(source: &Source<'_>, count: usize, outputs: usize, lanes: usize) -> Vec<u32> {
+    let (columns, size) = (2 * lanes, source.inputs * lanes);
+    let mut data = vec![0_u32; count * size];
+    let mut row = vec![0.0; source.inputs];
+    let half = |value: f32| u32::from(bf16::from_f32(value).to_bits());
+    for n in 0..outputs.min(count * columns) {
+        source.widen(n, &mut row, 1);
+        let at = n / columns * size + n % columns;
+        let words = data[at..].iter_mut().step_by(columns);
+        for (word, pair) in words.zip(row.as_chunks::<2>().0) {
+            *word = half(pair[0]) | half(pair[1]) << 16;
+        }
+    }
     data
 }
 

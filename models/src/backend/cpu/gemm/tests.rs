@@ -315,3 +315,55 @@ fn large_products_are_the_same_on_many_threads() {
     };
     assert!(product(1) == product(3));
 }
+
+#[test]
+fn pairs_are_the_sums_of_rounded_factors_and_rows_do_not_depend_on_each_other() {
+    let isa = Isa::best();
+    if !isa.multiplies_pairs() {
+        return;
+    }
+    let round = |v: &f32| bf16::from_f32(*v).to_f32();
+    for (outputs, depth, taps) in [(32, 32, 1), (40, 64, 1), (96, 32, 7), (150, 16, 2), (130, 64, 3)] {
+        let w = tensor(
+            vec![outputs, taps * depth],
+            &numbers(outputs * taps * depth, 1),
+            false,
+        );
+        let bias = numbers(outputs, 2);
+        let matrix = Matrix::pack(isa, Weights::Bf16Products, std::slice::from_ref(&w), Some(&bias));
+        assert!(matches!(matrix.storage(), Panels::Pairs(_)));
+        let weights: Vec<f32> = w.to_f32().iter().map(round).collect();
+        let data = numbers((40 + taps) * depth, 3);
+        let rounded: Vec<f32> = data.iter().map(round).collect();
+        let lhs = |data| Lhs {
+            data,
+            row_stride: depth,
+            taps,
+            tap_stride: depth,
+            depth,
+        };
+        let mut single = Vec::new();
+        for rows in [1, 2, 4, 5, 12, 13, 37] {
+            let segment = Segment { src: 0, dst: 0, rows };
+            let mut out = vec![0.0; rows * outputs];
+            multiply(isa, &matrix, &lhs(&data), &[segment], &mut out);
+            let expected = plain(&lhs(&rounded), segment, &weights, &bias, outputs);
+            // The columns of the last, narrow panel are not rounded.
+            let wide = matrix.panels() * 32;
+            for (i, (got, expected)) in out.iter().zip(expected).enumerate() {
+                let tolerance = if i % outputs < wide { 2e-4 } else { 2e-1 };
+                assert!(
+                    (f64::from(*got) - expected).abs() < tolerance,
+                    "{outputs} of {taps} x {depth}, {rows} rows: number {i} is {got}, expected {expected}"
+                );
+            }
+            if rows == 1 {
+                single.clone_from(&out);
+            }
+            assert!(
+                out[..outputs] == single[..],
+                "a row is the same to the bit in every batch"
+            );
+        }
+    }
+}

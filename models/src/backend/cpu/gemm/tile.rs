@@ -6,7 +6,7 @@ use super::{Job, quant};
 /// Start of a block: element of the left factor, row of the output.
 type Start = (usize, usize);
 
-/// Calls `$f::<S, W, rows, panels>` for a number of rows known only at run time.
+/// Calls `$call` for a number of rows known only at run time.
 macro_rules! with_rows {
     ($rows:expr, $call:ident, $($m:literal)*) => {
         match $rows { $($m => $call!($m),)* _ => unreachable!("a block has at most 12 rows") }
@@ -26,6 +26,8 @@ macro_rules! each_row {
         }
     )*};
 }
+
+pub(super) use {each_row, with_rows};
 
 /// Rows of one block times panels `first .. first + count`.
 ///
@@ -265,7 +267,12 @@ unsafe fn tail_block<S: Simd, const M: usize>(job: &Job<'_>, (src, dst): Start) 
 /// # Safety
 /// As [`wide`].
 #[inline(always)]
-unsafe fn store<S: Simd, const V: usize>(job: &Job<'_>, row: usize, column: usize, sums: &[S::V; V]) {
+pub(super) unsafe fn store<S: Simd, const V: usize>(
+    job: &Job<'_>,
+    row: usize,
+    column: usize,
+    sums: &[S::V; V],
+) {
     let outputs = job.w.outputs();
     let left = outputs - column;
     // SAFETY: by `check` the row is inside the output; only its columns are written.

@@ -42,6 +42,9 @@ pub enum ModelSource {
     Random(RandomModel),
 }
 
+/// Fetches the smallest published checkpoint that is served.
+const FETCH: &str = "hf download Qwen/Qwen3-TTS-12Hz-0.6B-CustomVoice --local-dir DIR";
+
 impl ModelSource {
     /// Reads what `--model` says.
     fn parse(text: &str) -> Result<Self, String> {
@@ -51,7 +54,9 @@ impl ModelSource {
                 name.parse().map(Self::Random).map_err(|error| error.to_string())
             }
             path if Path::new(path).join("config.json").is_file() => Ok(Self::Directory(path.into())),
-            _ => Err("expected \"embedded\", \"random:NAME\" or a directory with a config.json".into()),
+            _ => Err(format!(
+                "expected \"embedded\", \"random:NAME\" or a directory with a config.json, such as this command fetches: {FETCH}"
+            )),
         }
     }
 }

@@ -211,6 +211,8 @@ impl FakeSpeech {
             display_name: "Fake".to_owned(),
             description: String::new(),
             languages: vec!["en".to_owned()],
+            detects_language: false,
+            instructions: false,
             voices: vec![voice("alto"), voice("bass")],
             sample_rate: SampleRate::new(FAKE_RATE).expect("a usual rate"),
             samples_per_frame: SamplesPerFrame(FAKE_SAMPLES_PER_FRAME.try_into().expect("not zero")),

@@ -102,6 +102,7 @@ impl Speech {
         let request = TalkerRequest {
             voice: "bass".to_owned(),
             language: None,
+            instructions: None,
             sampling: Sampling::default(),
             seed: 5,
             context: None,

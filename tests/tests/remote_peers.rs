@@ -209,6 +209,7 @@ fn jobs_for_a_host_that_reads_nothing_wait_where_they_are_bounded() {
             request: TalkerRequest {
                 voice: "alto".to_owned(),
                 language: None,
+                instructions: None,
                 sampling: Sampling::default(),
                 seed: 0,
                 context: Some(vec![row.clone()].into()),

@@ -51,6 +51,7 @@ fn speech(seq: u64, stage: &StageHandle<TalkerJob>, max_frames: u32, room: u32) 
         request: TalkerRequest {
             voice: "bass".to_owned(),
             language: Some("en".to_owned()),
+            instructions: Some("kindly".into()),
             sampling: Sampling::default(),
             seed: 5,
             context: None,

@@ -25,6 +25,7 @@ fn settings(max_frames: Option<u32>) -> Settings {
     Settings {
         voice: "alto".to_owned(),
         language: None,
+        instructions: None,
         delivery: Delivery {
             format: Format::new(Encoding::Pcm16, 16_000).unwrap(),
             rendering: Rendering::default(),

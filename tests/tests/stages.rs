@@ -52,6 +52,7 @@ fn speak(seq: u64, tokens: EdgeReader<Vec<u32>>, frames: EdgeWriter<CodecFrame>)
         request: TalkerRequest {
             voice: "alto".to_owned(),
             language: None,
+            instructions: None,
             sampling: Sampling::default(),
             seed: 1,
             context: None,

@@ -136,6 +136,9 @@ pub struct SpeechRequest {
     pub generated: bool,
     #[prost(uint32, tag = "7")]
     pub max_outputs: u32,
+    /// How to speak, in words.
+    #[prost(string, optional, tag = "8")]
+    pub instructions: ::core::option::Option<::prost::alloc::string::String>,
 }
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct ContextRows {

@@ -48,13 +48,16 @@ impl Converser {
         deploy: &Deploy,
         duty: Duty,
     ) -> anyhow::Result<Result<Self, String>> {
-        // The published checkpoints have no card, and converse.
+        let model = fleet.any();
+        if let Err(why) = model.converses() {
+            return Ok(Err(why));
+        }
+        // The published checkpoints of Qwen3-Omni have no card, and converse.
         let card = match card {
             None => None,
             Some(Card { chat: Some(chat), .. }) => Some(chat),
             Some(Card { chat: None, .. }) => return Ok(Err("its omni.json says nothing of chat".to_owned())),
         };
-        let model = fleet.any();
         if let Err(error) = model.check_thinker() {
             return Ok(Err(format!("its thinker cannot be used: {error}")));
         }

@@ -6,8 +6,8 @@ use anyhow::{Context as _, bail, ensure};
 use omni_audio::{SampleRate, SamplesPerFrame};
 use omni_engine::{CodecFrame, StageGraph};
 use omni_models::{
-    AudioEncoder, CODE2WAV, CheckpointSource, Code2Wav, ENCODER, KvOptions, QWEN3_OMNI, SpeechModel, TALKER,
-    THINKER, Talker, Thinker, UserRow,
+    AudioEncoder, CODE2WAV, CheckpointSource, Code2Wav, ENCODER, KvOptions, QWEN3_OMNI, SpeechLimits,
+    SpeechModel, TALKER, THINKER, Talker, Thinker, UserRow, Voice, VoiceSource,
 };
 use omni_text::{Language, Normalizer};
 
@@ -36,7 +36,7 @@ pub struct LoadedModel {
     fleet: Fleet,
     deploy: Deploy,
     info: SpeechInfo,
-    /// The user turn in front of everything that is spoken: an empty one.
+    /// The user turn in front of everything that is spoken without a conversation and without instructions.
     user: Vec<UserRow>,
     /// The cache of each talker.
     kv: KvOptions,
@@ -86,10 +86,11 @@ fn load(source: &ModelSource, deploy: &Deploy, duty: Duty) -> anyhow::Result<Loa
     };
     let mut info = info(model, card, name).context("omni.json does not fit the checkpoint")?;
     let user = model
-        .user_turn("")
+        .opening_turn()
         .context("the tokenizer refuses an empty user turn")?;
-    let format = dtype(deploy.stage(TALKER).dtype);
-    let kv = kv(deploy.ar(TALKER), model.talker_kv_position_bytes(format))?;
+    let stage = deploy.ar(TALKER);
+    let position = model.talker_kv_position_bytes(dtype(deploy.stage(TALKER).dtype));
+    let kv = unless_asked(kv(stage, position)?, stage, position);
     info.max_context = info.max_context.min(longest(&kv));
     Ok(LoadedModel {
         fleet,
@@ -135,6 +136,22 @@ pub(super) fn kv(stage: &ArStage, position: u64) -> anyhow::Result<KvOptions> {
     })
 }
 
+/// Most memory for a talker's cache on a CPU where nobody says how much. A position of Qwen3-TTS takes 224 KiB.
+const DEFAULT_CACHE: u64 = 1 << 30;
+
+/// `kv` within [`DEFAULT_CACHE`], if it is only a default.
+fn unless_asked(kv: KvOptions, stage: &ArStage, position: u64) -> KvOptions {
+    let asked = stage.kv_blocks_written || stage.kv_memory.is_some();
+    if asked || stage.stage.devices.iter().any(|device| device.is_gpu()) {
+        return kv;
+    }
+    let fit = DEFAULT_CACHE / (position * u64::from(kv.block_size)).max(1);
+    KvOptions {
+        num_blocks: kv.num_blocks.min(u32::try_from(fit).unwrap_or(u32::MAX).max(2)),
+        ..kv
+    }
+}
+
 /// Positions of the longest sequence that a cache holds: its first block is handed out to nobody.
 pub(super) fn longest(kv: &KvOptions) -> u32 {
     kv.block_size.saturating_mul(kv.num_blocks.saturating_sub(1))
@@ -167,14 +184,20 @@ fn info(model: &SpeechModel, card: Card, name: String) -> anyhow::Result<SpeechI
         .samples_per_frame
         .try_into()
         .context("a frame has no samples")?;
-    let voices = voices(&card, &limits.voices)?;
+    let voices = voices(&card, limits)?;
+    let languages = match card.languages.is_empty() {
+        true => limits.languages.iter().map(|l| l.tag.to_owned()).collect(),
+        false => card.languages,
+    };
     let talker = defaults.talker;
     let name = card.name.unwrap_or(name);
     Ok(SpeechInfo {
         display_name: name.clone(),
         id: name,
         description: card.description.unwrap_or_default(),
-        languages: card.languages,
+        detects_language: !limits.languages.is_empty(),
+        instructions: limits.instructions,
+        languages,
         voices,
         sample_rate: SampleRate::new(limits.sample_rate)?,
         samples_per_frame: SamplesPerFrame(samples_per_frame),
@@ -196,11 +219,16 @@ fn info(model: &SpeechModel, card: Card, name: String) -> anyhow::Result<SpeechI
     })
 }
 
-fn voices(card: &Card, known: &[String]) -> anyhow::Result<Vec<VoiceInfo>> {
-    ensure!(
-        !known.is_empty(),
-        "the checkpoint has no voices (talker_config.speaker_id is empty)"
-    );
+fn voices(card: &Card, limits: &SpeechLimits) -> anyhow::Result<Vec<VoiceInfo>> {
+    let known = &limits.voices;
+    match limits.voice_source {
+        VoiceSource::Names => ensure!(!known.is_empty(), "the checkpoint has no voices"),
+        VoiceSource::Descriptions => return Ok(vec![described()]),
+        VoiceSource::Recordings => bail!(
+            "a Base checkpoint of Qwen3-TTS speaks with the voices of recordings, and this server keeps none yet: CustomVoice \
+             checkpoints have voices of their own, VoiceDesign checkpoints take descriptions"
+        ),
+    }
     for voice in &card.voices {
         let exists = known.iter().any(|name| name.eq_ignore_ascii_case(&voice.id));
         ensure!(
@@ -230,6 +258,15 @@ fn voices(card: &Card, known: &[String]) -> anyhow::Result<Vec<VoiceInfo>> {
     Ok(voices)
 }
 
+/// The voice of a checkpoint that is told in words how to sound.
+fn described() -> VoiceInfo {
+    VoiceInfo {
+        id: "described".to_owned(),
+        display_name: "As described".to_owned(),
+        description: "The voice that the style instructions of a request describe.".to_owned(),
+    }
+}
+
 fn normalizer(language: Option<&str>, speakable: Option<&str>) -> anyhow::Result<Option<Normalizer>> {
     match (language, speakable) {
         (None, _) => Ok(None),
@@ -250,12 +287,30 @@ fn user_rows(rows: &[ContextRow]) -> Vec<UserRow> {
     rows.collect()
 }
 
+/// Whether two BCP-47 tags are of one language, wherever that is spoken.
+fn same_primary(a: &str, b: &str) -> bool {
+    let primary = |tag: &str| tag.split('-').next().unwrap_or_default().to_ascii_lowercase();
+    primary(a) == primary(b)
+}
+
 impl LoadedModel {
     /// The model for a replica of a stage.
     fn model(&self, stage: &str, replica: ReplicaId) -> Result<&SpeechModel, BackendError> {
         let site = Site::of(self.deploy.stage(stage), replica.0);
         let model = self.fleet.at(site);
         model.ok_or_else(|| BackendError(format!("the model was not loaded for {site}")))
+    }
+
+    /// The user turn that tells how to speak.
+    fn instructed(&self, instructions: &str) -> Vec<UserRow> {
+        match self.fleet.any().instruction(instructions) {
+            Ok(tokens) => tokens.into_iter().map(UserRow::Token).collect(),
+            // Every text has tokens where single bytes have, as in all published vocabularies.
+            Err(error) => {
+                tracing::warn!(%error, "instructions are left out");
+                self.user.clone()
+            }
+        }
     }
 
     fn conversing(&self) -> Result<&Converser, BackendError> {
@@ -323,11 +378,24 @@ impl Talk for LoadedModel {
             Some(0.0) => defaults.predictor.greedy(),
             _ => defaults.predictor,
         };
+        let limits = self.fleet.any().limits();
+        let language = request.language.as_deref().and_then(|tag| {
+            let known = limits.languages.iter().find(|known| same_primary(known.tag, tag));
+            known.map(|known| known.name.clone())
+        });
+        let user = match (request.context, request.instructions) {
+            (Some(rows), _) => user_rows(&rows),
+            (None, Some(instructions)) => self.instructed(&instructions),
+            (None, None) => self.user.clone(),
+        };
         omni_models::TalkerRequest {
-            user: request
-                .context
-                .map_or_else(|| self.user.clone(), |rows| user_rows(&rows)),
-            speaker: request.voice,
+            user,
+            voice: match limits.voice_source {
+                VoiceSource::Descriptions => Voice::Described,
+                VoiceSource::Names | VoiceSource::Recordings => Voice::Named(request.voice),
+            },
+            language,
+            text: None,
             talker,
             predictor,
             seed: request.seed,
@@ -406,6 +474,21 @@ mod tests {
     fn talker(sets: &[&str]) -> ArStage {
         let sets: Vec<_> = sets.iter().map(|set| (*set).to_owned()).collect();
         resolve(None, &sets, 1).unwrap().deploy.ar(TALKER).clone()
+    }
+
+    #[test]
+    fn a_default_cache_on_a_cpu_is_bounded_and_one_that_was_asked_for_is_not() {
+        let blocks = |sets: &[&str]| {
+            let stage = talker(sets);
+            let kv = kv(&stage, 224 << 10).unwrap();
+            unless_asked(kv, &stage, 224 << 10).num_blocks
+        };
+        assert_eq!(blocks(&[]), (1 << 30) / (16 * (224 << 10)));
+        assert_eq!(blocks(&["stages.talker.kv.blocks=1000"]), 1000);
+        assert_eq!(
+            blocks(&["stages.talker.kv.memory=2GiB"]),
+            (2 << 30) / (16 * (224 << 10))
+        );
     }
 
     #[test]

@@ -3,6 +3,7 @@
 //! What cannot be honoured is refused, with the field and what would be right. Hints alone are ignored, with a warning, unless the
 //! server is strict.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use omni_proto::v1;
@@ -76,7 +77,7 @@ impl From<UnknownName> for ServeError {
 /// Checks a configuration against the model.
 pub(super) fn settings(config: &v1::SpeechConfig, info: &SpeechInfo) -> Result<Settings, ServeError> {
     model(&config.model, info)?;
-    let ignored = unsupported(config, info.terms.strict)?;
+    let ignored = unsupported(config, info)?;
     let sampling = config.sampling.unwrap_or_default();
     let asked = Asked {
         output: config.output.as_ref(),
@@ -86,6 +87,7 @@ pub(super) fn settings(config: &v1::SpeechConfig, info: &SpeechInfo) -> Result<S
     Ok(Settings {
         voice: voice(&config.voice, info)?,
         language: language(&config.language, info)?,
+        instructions: instructions(&config.style_instructions, info),
         delivery: delivery(asked, info, &DELIVERY)?,
         sampling: self::sampling(&sampling, &SAMPLING)?,
         seed: sampling.seed,
@@ -129,6 +131,11 @@ pub(super) fn voice(got: &str, info: &SpeechInfo) -> Result<String, ServeError> 
 }
 
 pub(super) fn language(got: &str, info: &SpeechInfo) -> Result<Option<String>, ServeError> {
+    /// What callers of models that detect the language write where they leave that to it.
+    const DETECTED: &str = "auto";
+    if info.detects_language && (got.is_empty() || got.eq_ignore_ascii_case(DETECTED)) {
+        return Ok(None);
+    }
     if got.is_empty() {
         return Ok(info.languages.first().cloned());
     }
@@ -154,14 +161,20 @@ fn join<'a>(names: impl Iterator<Item = &'a str>) -> String {
     }
 }
 
+/// How to speak, if the model can be told.
+fn instructions(got: &str, info: &SpeechInfo) -> Option<Arc<str>> {
+    let got = got.trim();
+    (info.instructions && !got.is_empty()).then(|| got.into())
+}
+
 /// Refuses what is set and cannot be had; gives what is ignored instead, each with the reason.
-fn unsupported(config: &v1::SpeechConfig, strict: bool) -> Result<Vec<String>, ServeError> {
+fn unsupported(config: &v1::SpeechConfig, info: &SpeechInfo) -> Result<Vec<String>, ServeError> {
     let mut ignored = Vec::new();
-    if !config.style_instructions.is_empty() {
+    if !config.style_instructions.is_empty() && !info.instructions {
         hint(
             "config.style_instructions",
             "this model follows none",
-            strict,
+            info.terms.strict,
             &mut ignored,
         )?;
     }

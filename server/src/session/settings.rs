@@ -1,5 +1,6 @@
 //! How a session speaks, checked and complete.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use omni_audio::{Format, Rendering};
@@ -40,6 +41,8 @@ pub struct Settings {
     pub voice: String,
     /// One of the model's languages, or none.
     pub language: Option<String>,
+    /// How to speak, in words, if the model follows such.
+    pub instructions: Option<Arc<str>>,
     /// How audio is made for who listens.
     pub delivery: Delivery,
     /// How outputs are drawn; unset where the model's default holds.

@@ -379,6 +379,8 @@ mod tests {
             display_name: "m".into(),
             description: String::new(),
             languages: vec![],
+            detects_language: false,
+            instructions: false,
             voices: vec![VoiceInfo {
                 id: "v".into(),
                 display_name: "v".into(),

@@ -355,6 +355,7 @@ impl Utterance {
         let request = TalkerRequest {
             voice: self.settings.voice.clone(),
             language: self.settings.language.clone(),
+            instructions: self.settings.instructions.clone(),
             sampling: self.settings.sampling,
             seed: self.seed.wrapping_add(self.sequences.wrapping_mul(SEED_STEP)),
             context: self.context.clone(),

@@ -75,6 +75,10 @@ pub struct SpeechInfo {
     pub description: String,
     /// BCP-47 tags; empty if it does not say.
     pub languages: Vec<String>,
+    /// Whether it finds out by the text in which language to speak, where a caller names none.
+    pub detects_language: bool,
+    /// Whether it follows instructions for the way of speaking.
+    pub instructions: bool,
     /// At least one, the default first.
     pub voices: Vec<VoiceInfo>,
     /// Rate of its audio.
@@ -155,6 +159,8 @@ pub struct TalkerRequest {
     pub voice: String,
     /// One of [`SpeechInfo::languages`], or none.
     pub language: Option<String>,
+    /// How to speak, in words, for a model that follows [instructions](SpeechInfo::instructions).
+    pub instructions: Option<Arc<str>>,
     /// How outputs are drawn.
     pub sampling: Sampling,
     /// Start of its random numbers.

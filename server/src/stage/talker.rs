@@ -131,6 +131,7 @@ impl<B: Talk> Core for Talker<B> {
                 .map(|voice| voice.id.clone())
                 .unwrap_or_default(),
             language: info.languages.first().cloned(),
+            instructions: None,
             sampling: Sampling::default(),
             seed: 0,
             context: None,

@@ -34,6 +34,7 @@ fn written() -> ChatCommand {
         speech: Settings {
             voice: "alto".to_owned(),
             language: None,
+            instructions: None,
             delivery: Delivery {
                 format: Format::new(Encoding::Pcm16, 16_000).unwrap(),
                 rendering: Rendering::default(),

@@ -135,6 +135,11 @@ impl Resolved {
         self.values.get(&path(scope, key)).map(|(value, _)| value)
     }
 
+    /// Whether somebody set it.
+    pub(super) fn is_written(&self, scope: &str, key: &str) -> bool {
+        matches!(self.values[&path(scope, key)].1, Origin::Written(_))
+    }
+
     pub(super) fn count(&self, scope: &str, key: &str) -> u64 {
         match self.get(scope, key) {
             Setup::Count(n) => *n,
@@ -204,6 +209,12 @@ impl Resolved {
 
     /// The kernels that read other formats than those stored are the processor's for f32.
     fn check_weights(&self, scope: &str, problems: &mut Vec<Problem>) {
+        if let Some(Setup::Choice("bf16")) = self.find(scope, "products")
+            && self.devices(scope).iter().any(|device| device.is_gpu())
+        {
+            let message = "found bf16, expected f32: GPUs compute in `dtype`".to_owned();
+            self.report(scope, &["products", "devices"], message, problems);
+        }
         let Some(Setup::Choice(weights)) = self.find(scope, "weights") else {
             return;
         };

@@ -257,7 +257,7 @@ pub(super) const SECTIONS: &[Section] = &[
                     least: 1024,
                     most: 4096,
                 }),
-                "KV blocks of one replica. Their memory is taken at the start.",
+                "KV blocks of one replica. Their memory is taken at the start. By default a talker on a CPU takes at most 1 GiB.",
             ),
             setting(
                 "kv.memory",
@@ -370,6 +370,13 @@ pub(super) const SECTIONS: &[Section] = &[
         title: "Chunk stages (vocoders)",
         of: Of::Kind(StageKind::Chunk),
         settings: &[
+            setting(
+                "products",
+                Kind::Choice(&["f32", "bf16"]),
+                Is("f32"),
+                "Number format of the factors of products on a processor; sums are f32. `bf16` rounds both factors to 16 bits where \
+                 the processor has AVX512-BF16; others compute in f32. Not for GPUs.",
+            ),
             setting(
                 "max_streams",
                 MANY,

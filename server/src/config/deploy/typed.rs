@@ -162,6 +162,8 @@ pub enum Weights {
     F32,
     /// 16-bit with the exponent of f32.
     Bf16,
+    /// As the checkpoint stores them, and both factors of products rounded to 16 bits.
+    Bf16Products,
     /// 8 bits, and a scale for every 32.
     Int8,
     /// 4 bits, and a scale for every 32.
@@ -237,6 +239,8 @@ pub struct ArStage {
     pub kv_block_size: u32,
     /// KV blocks of one replica, unless `kv_memory` says how many.
     pub kv_blocks: u32,
+    /// Whether somebody set `kv_blocks`.
+    pub kv_blocks_written: bool,
     /// Bytes for the KV blocks of one replica.
     pub kv_memory: Option<u64>,
     /// Used where a caller sets nothing; `None` where the checkpoint decides.
@@ -428,6 +432,7 @@ impl Scope<'_> {
             prefix_caching: self.has("prefix_caching") && self.choice("prefix_caching") == "true",
             kv_block_size: self.count("kv.block_size"),
             kv_blocks: self.count("kv.blocks"),
+            kv_blocks_written: self.values.is_written(self.scope, "kv.blocks"),
             kv_memory: match self.values.get(self.scope, "kv.memory") {
                 Setup::Bytes(bytes) => Some(*bytes),
                 _ => None,
@@ -468,8 +473,15 @@ impl Scope<'_> {
             Setup::Counts(ramp) => ramp.clone(),
             other => unreachable!("ramp is {other:?}"),
         };
+        let weights = match self.choice("products") {
+            "bf16" => Weights::Bf16Products,
+            _ => Weights::Auto,
+        };
         ChunkStage {
-            stage: self.stage(),
+            stage: Stage {
+                weights,
+                ..self.stage()
+            },
             max_streams: self.count("max_streams"),
             max_batch: self.count("max_batch"),
             max_batched_frames: self.count("max_batched_frames"),

@@ -113,6 +113,7 @@ prop_compose! {
         seed: u64,
         voice in some_text(),
         language in of(some_text()),
+        instructions in of(some_text()),
         temperature in of(0f32..9.0),
         top_p in of(0f32..1.0),
         top_k: Option<u32>,
@@ -121,7 +122,8 @@ prop_compose! {
         thought: bool,
     ) -> TalkerRequest {
         let sampling = Sampling { temperature, top_p, top_k, repetition_penalty };
-        TalkerRequest { voice, language, sampling, seed, context: context.map(Into::into), thought }
+        let instructions = instructions.map(Into::into);
+        TalkerRequest { voice, language, instructions, sampling, seed, context: context.map(Into::into), thought }
     }
 }
 

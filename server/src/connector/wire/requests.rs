@@ -47,6 +47,7 @@ impl StageRequest for (TalkerRequest, u32) {
             context: request.context.map(rows),
             generated: request.thought,
             max_outputs,
+            instructions: request.instructions.map(|text| text.as_ref().to_owned()),
         })
     }
 
@@ -59,6 +60,7 @@ impl StageRequest for (TalkerRequest, u32) {
         let talker = TalkerRequest {
             voice: request.voice,
             language: request.language,
+            instructions: request.instructions.map(Arc::from),
             sampling: sampling(request.sampling)?,
             seed: request.seed,
             context: request.context.map(rows).transpose()?,

@@ -74,6 +74,7 @@ pub(super) fn settings(config: &v1::ChatConfig, known: &Known) -> Result<ChatSet
         speech: Settings {
             voice: voice(&config.voice, speech)?,
             language: language(&config.language, speech)?,
+            instructions: None,
             delivery: delivery(asked, speech, &DELIVERY)?,
             sampling: sampling(&speaking, &SPEECH)?,
             seed: speaking.seed,

@@ -245,7 +245,9 @@ fn request(model: &SpeechModel) -> anyhow::Result<TalkerRequest> {
     let voice = model.limits().voices.first();
     Ok(TalkerRequest {
         user: tokens(&model.user_turn("")?),
-        speaker: voice.cloned().unwrap_or_default(),
+        voice: voice.map_or("", String::as_str).into(),
+        language: None,
+        text: None,
         talker: Sampling {
             min_tokens: u32::MAX,
             ..model.defaults().talker

@@ -1,0 +1,190 @@
+//! A Qwen3-TTS checkpoint of random weights behind the server: it speaks what the reference implementation speaks, and what it
+//! cannot do is told.
+
+use std::path::{Path, PathBuf};
+
+use omni_audio::{from_i16, i16_from_s16le};
+use omni_models::testing::{Goldens, TINY_TTS, file_of};
+use omni_proto::v1;
+use omni_server::app::load_model;
+use omni_server::config::{ModelSource, deploy::resolve};
+use omni_tests::{TestServer, audio_of, chat_config, chat_message, finish, generate, text};
+use tonic::Code;
+
+/// What the goldens speak, and how many frames of it.
+const TEXT: &str = "Hello, the user!";
+const FRAMES: u32 = 13;
+
+fn tiny(kind: &str) -> PathBuf {
+    let data = Path::new(env!("CARGO_MANIFEST_DIR")).join("../models/tests/data");
+    data.join(format!("qwen3-tts-tiny-{kind}"))
+}
+
+async fn server(model: PathBuf, args: &[&str]) -> TestServer {
+    let deploy = resolve(None, &[], 64).expect("the defaults").deploy;
+    let load = move || load_model(&ModelSource::Directory(model), &deploy, false);
+    let mut server = TestServer::launch(args, load).await;
+    server.app.ready().await.expect("the checkpoint loads");
+    server
+}
+
+/// A copy that says of itself to be of another kind.
+fn relabelled(kind: &str) -> tempfile::TempDir {
+    let dir = tempfile::tempdir().expect("a directory");
+    std::fs::create_dir(dir.path().join("speech_tokenizer")).expect("a folder");
+    for (name, content) in TINY_TTS {
+        let mut content = content.to_vec();
+        if *name == "config.json" {
+            let json = String::from_utf8(content).expect("JSON");
+            content = json
+                .replace("\"custom_voice\"", &format!("\"{kind}\""))
+                .into_bytes();
+        }
+        std::fs::write(dir.path().join(name), content).expect("written");
+    }
+    dir
+}
+
+fn greedy(voice: &str, language: &str) -> v1::SpeechConfig {
+    v1::SpeechConfig {
+        voice: voice.to_owned(),
+        language: language.to_owned(),
+        sampling: Some(v1::SamplingParams {
+            temperature: Some(0.0),
+            seed: Some(3),
+            max_tokens: Some(FRAMES),
+            ..v1::SamplingParams::default()
+        }),
+        ..v1::SpeechConfig::default()
+    }
+}
+
+async fn spoken(server: &TestServer, config: v1::SpeechConfig) -> Vec<f32> {
+    let (audio, _) = audio_of(&mut server.speech(), config, TEXT).await.expect("audio");
+    i16_from_s16le(&audio).map(from_i16).collect()
+}
+
+#[tokio::test]
+async fn a_request_gets_the_samples_of_the_reference() {
+    let server = server(tiny("custom-voice"), &[]).await;
+    let expected = Goldens::new(file_of(TINY_TTS, "goldens.safetensors")).floats("cv_stream.wav");
+    let got = spoken(&server, greedy("Vivian", "en-GB")).await;
+    assert_eq!(got.len(), expected.len());
+    // The server fades in and out, and a sample of 16 bits is a step of 1/32768.
+    let faded = 240;
+    for i in faded..expected.len() - faded {
+        let apart = (got[i] - expected[i]).abs();
+        assert!(apart < 2e-4, "sample {i}: {}, expected {}", got[i], expected[i]);
+    }
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn language_voice_and_instructions_reach_the_prompt() {
+    let server = server(tiny("custom-voice"), &[]).await;
+    let english = spoken(&server, greedy("vivian", "en")).await;
+    let detected = spoken(&server, greedy("vivian", "")).await;
+    assert!(detected == spoken(&server, greedy("vivian", "auto")).await);
+    assert!(english != detected && english != spoken(&server, greedy("vivian", "de")).await);
+    assert!(english != spoken(&server, greedy("eric", "en")).await);
+    // Whoever speaks a dialect speaks it instead of Chinese.
+    assert!(spoken(&server, greedy("eric", "zh")).await == spoken(&server, greedy("eric", "")).await);
+    let calm = |instructions: &str| v1::SpeechConfig {
+        style_instructions: instructions.to_owned(),
+        ..greedy("vivian", "en")
+    };
+    let told = spoken(&server, calm("Be calm.")).await;
+    assert!(told != english && told != spoken(&server, calm("Be loud.")).await);
+    assert!(spoken(&server, calm(" ")).await == english);
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn the_catalogue_says_what_there_is_and_errors_name_it() {
+    let server = server(tiny("custom-voice"), &[]).await;
+    let models = server
+        .catalog()
+        .list_models(v1::ListModelsRequest::default())
+        .await;
+    let model = models.expect("a list").into_inner().models.remove(0);
+    assert_eq!(model.languages, ["zh", "en", "de"]);
+    assert_eq!(model.capabilities, ["speech"]);
+    assert_eq!(model.native_output.expect("a format").sample_rate_hz, 24_000);
+    let voices = server
+        .catalog()
+        .list_voices(v1::ListVoicesRequest::default())
+        .await;
+    let voices = voices.expect("a list").into_inner().voices;
+    assert_eq!(
+        voices.iter().map(|v| v.id.as_str()).collect::<Vec<_>>(),
+        ["eric", "vivian"]
+    );
+    for (wrong, code, known) in [
+        (greedy("nobody", ""), Code::NotFound, "eric, vivian"),
+        (greedy("vivian", "tlh"), Code::InvalidArgument, "zh, en, de"),
+    ] {
+        let status = audio_of(&mut server.speech(), wrong, TEXT)
+            .await
+            .expect_err("refused");
+        assert_eq!(status.code(), code, "{status:?}");
+        assert!(status.message().contains(known), "{status:?}");
+    }
+    let asked = vec![chat_message(v1::Role::User, "Well?")];
+    let status = generate(&mut server.chat(), chat_config(false), asked)
+        .await
+        .expect_err("no thinker");
+    assert!(status.message().contains("has no thinker"), "{status:?}");
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn chinese_is_cut_where_its_sentences_end() {
+    let server = server(tiny("custom-voice"), &[]).await;
+    let settings = v1::SpeechConfig {
+        sampling: Some(v1::SamplingParams {
+            max_tokens: Some(30),
+            ..greedy("", "").sampling.expect("settings")
+        }),
+        ..greedy("vivian", "zh")
+    };
+    let mut call = server.call().await.configured(settings).await;
+    call.send(text("你好。今天天气很好！")).await;
+    call.send(finish()).await;
+    let utterance = call.utterance().await;
+    assert_eq!(utterance.outcome.usage.expect("usage").input_characters, 10);
+    assert!(utterance.samples() > 0);
+    call.hang_up();
+    call.end().await.expect("an end");
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn a_described_voice_is_the_only_one_and_follows_its_description() {
+    let dir = relabelled("voice_design");
+    let server = server(dir.path().to_owned(), &["--strict"]).await;
+    let voices = server
+        .catalog()
+        .list_voices(v1::ListVoicesRequest::default())
+        .await;
+    let voices = voices.expect("a list").into_inner().voices;
+    assert_eq!(voices.len(), 1, "{voices:?}");
+    let of = |description: &str| v1::SpeechConfig {
+        style_instructions: description.to_owned(),
+        ..greedy("", "de")
+    };
+    let low = spoken(&server, of("A low voice.")).await;
+    assert!(low != spoken(&server, of("A high voice.")).await);
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn a_checkpoint_that_clones_is_refused_with_those_that_have_voices() {
+    let dir = relabelled("base");
+    let deploy = resolve(None, &[], 64).expect("the defaults").deploy;
+    let error = load_model(&ModelSource::Directory(dir.path().to_owned()), &deploy, false);
+    let error = format!("{:#}", error.expect_err("it has no voices"));
+    assert!(
+        error.contains("CustomVoice") && error.contains("VoiceDesign"),
+        "{error}"
+    );
+}

@@ -30,6 +30,8 @@ pub struct SpeechSettings {
     pub voice: String,
     /// BCP-47 tag of the text's language.
     pub language: String,
+    /// How to speak, in words, for models that follow such. Others warn that they do not.
+    pub instructions: String,
     /// Sample rate of the audio; absent: the model's own, which needs no conversion.
     pub sample_rate: Option<SampleRate>,
     /// How fast, 0.25 to 4 at the same pitch; absent: as the model speaks.
@@ -64,6 +66,7 @@ impl SpeechSettings {
             model: self.model.clone(),
             voice: self.voice.clone(),
             language: self.language.clone(),
+            style_instructions: self.instructions.clone(),
             output: Some(delivery(self.sample_rate, self.frame_duration, self.max_lead)),
             speed: self.speed.map(f64::from),
             volume_gain_db: self.gain_db.map(f64::from),

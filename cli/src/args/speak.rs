@@ -107,6 +107,15 @@ pub(crate) struct Speak {
     pub(crate) format: Option<Format>,
     #[command(flatten)]
     pub(crate) voice: Voice,
+    /// How to speak, or which voice to design, in words; models that follow none say so
+    #[arg(
+        long,
+        value_name = "TEXT",
+        default_value = "",
+        hide_default_value = true,
+        help_heading = "Voice"
+    )]
+    pub(crate) instructions: String,
     /// Sample rate of the audio in Hz [default: the model's own]
     #[arg(long, value_name = "HZ", value_parser = sample_rate, help_heading = "Audio")]
     pub(crate) rate: Option<SampleRate>,
@@ -176,6 +185,7 @@ impl Speak {
             Gather::Eager => Buffering::Eager,
         };
         SpeechSettings {
+            instructions: self.instructions.clone(),
             sample_rate: self.rate,
             speed: self.rendering.speed,
             gain_db: self.rendering.gain,

@@ -21,7 +21,7 @@ use super::isa::Isa;
 pub(super) use pack::Matrix;
 use pack::Panels;
 use quant::Bits;
-use simd::Simd;
+use tile::Tiles;
 
 /// The left factor: row `m`, column `tap * depth + d` is `data[start + m * row_stride + tap * tap_stride + d]`.
 pub(super) struct Lhs<'a> {
@@ -132,46 +132,21 @@ unsafe impl Sync for Job<'_> {}
 impl Job<'_> {
     fn run(&self, isa: Isa, group: usize) {
         match isa {
-            // SAFETY: `check` has seen that the machine has these instructions.
+            // SAFETY: `Isa::best` gives this value only where these instructions were detected; `check` has been passed.
             #[cfg(target_arch = "x86_64")]
-            Isa::Avx512 if matches!(self.w.storage(), Panels::Pairs(_)) => unsafe { run_pairs(self, group) },
-            // SAFETY: `Isa::best` gives this value only where these instructions were detected.
-            #[cfg(target_arch = "x86_64")]
-            Isa::Avx512 => unsafe { run_avx512(self, group) },
+            Isa::Avx512 => unsafe { run_group::<simd::Avx512>(self, group) },
             // SAFETY: as above.
             #[cfg(target_arch = "x86_64")]
-            Isa::Avx2 => unsafe { run_avx2(self, group) },
+            Isa::Avx2 => unsafe { run_group::<simd::Avx2>(self, group) },
             // SAFETY: needs no instructions but the compiler's own; `check` has been passed.
-            _ => unsafe { run_group::<simd::Portable, false>(self, group) },
+            _ => unsafe { run_group::<simd::Portable>(self, group) },
         }
     }
 }
 
-#[cfg(target_arch = "x86_64")]
-#[target_feature(enable = "avx512f,avx512vl,avx512bw,avx512dq,avx2,fma")]
-fn run_avx512(job: &Job<'_>, group: usize) {
-    // SAFETY: compiled with the instructions that the vector type needs; `check` has been passed.
-    unsafe { run_group::<simd::Avx512, false>(job, group) }
-}
-
-#[cfg(target_arch = "x86_64")]
-#[target_feature(enable = "avx512f,avx512vl,avx512bw,avx512dq,avx512bf16,avx2,fma")]
-fn run_pairs(job: &Job<'_>, group: usize) {
-    // SAFETY: as above; the type of the panels decides on the inner loop.
-    unsafe { run_group::<simd::Avx512, true>(job, group) }
-}
-
-#[cfg(target_arch = "x86_64")]
-#[target_feature(enable = "avx2,fma")]
-fn run_avx2(job: &Job<'_>, group: usize) {
-    // SAFETY: compiled with the instructions that the vector type needs; `check` has been passed.
-    unsafe { run_group::<simd::Avx2, false>(job, group) }
-}
-
 /// # Safety
 /// The machine must have `S`'s instructions, and `check` must have been passed.
-#[inline(always)]
-unsafe fn run_group<S: Simd, const PAIRS: bool>(job: &Job<'_>, group: usize) {
+unsafe fn run_group<S: Tiles>(job: &Job<'_>, group: usize) {
     let first = group * GROUP;
     let count = GROUP.min(job.w.panels().saturating_sub(first));
     for s in job.segments {
@@ -189,10 +164,9 @@ unsafe fn run_group<S: Simd, const PAIRS: bool>(job: &Job<'_>, group: usize) {
             unsafe {
                 match job.w.storage() {
                     _ if count == 0 => tile::tail::<S>(job, rows, at),
-                    // The loops of the others are compiled where they are used only: they take the compiler minutes.
                     #[cfg(target_arch = "x86_64")]
-                    Panels::Pairs(data) if PAIRS => pairs::wide(job, data, rows, at, first, count),
-                    _ if PAIRS => {}
+                    Panels::Pairs(data) => pairs::wide(job, data, rows, at, first, count),
+                    #[cfg(not(target_arch = "x86_64"))]
                     Panels::Pairs(_) => {}
                     Panels::F32(data) => tile::wide::<S, simd::F32>(job, data, rows, at, first, count),
                     Panels::Bf16(data) => tile::wide::<S, simd::Bf16>(job, data, rows, at, first, count),

@@ -39,7 +39,6 @@ fn round_vector(x: &[f32; 16]) -> [u16; 16] {
 ///
 /// # Safety
 /// As [`super::tile::wide`]; the machine must have the instructions.
-#[inline(always)]
 pub(super) unsafe fn wide(
     job: &Job<'_>,
     data: &[u32],
@@ -78,7 +77,7 @@ pub(super) unsafe fn wide(
 ///
 /// # Safety
 /// As [`wide`].
-#[inline(always)]
+#[target_feature(enable = "avx512f,avx512vl,avx512bw,avx512dq,avx512bf16,avx2,fma")]
 unsafe fn block<const M: usize, const P: usize>(
     job: &Job<'_>,
     data: &[u32],

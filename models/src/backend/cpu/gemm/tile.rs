@@ -1,6 +1,8 @@
 //! The inner loop: a few rows times a few panels, sums in registers.
 
-use super::simd::{Quantised, Simd, Storage};
+#[cfg(target_arch = "x86_64")]
+use super::simd::{Avx2, Avx512};
+use super::simd::{Portable, Quantised, Simd, Storage};
 use super::{Job, quant};
 
 /// Start of a block: element of the left factor, row of the output.
@@ -29,12 +31,72 @@ macro_rules! each_row {
 
 pub(super) use {each_row, with_rows};
 
+/// The tiles, each a function of its own: inlined into one, they take a compiler minutes.
+///
+/// # Safety
+/// As the functions of the same names below.
+pub(super) unsafe trait Tiles: Simd {
+    unsafe fn block<W: Storage, const M: usize, const P: usize>(
+        job: &Job<'_>,
+        data: &[W::Element],
+        at: Start,
+        panel: usize,
+    );
+    unsafe fn quantised_block<Q: Quantised, const M: usize, const P: usize>(
+        job: &Job<'_>,
+        data: &[u32],
+        at: Start,
+        panel: usize,
+    );
+    unsafe fn tail_block<const M: usize>(job: &Job<'_>, at: Start);
+}
+
+macro_rules! tiles {
+    ($simd:ident, $(#[$features:meta])?) => {
+        // SAFETY: compiled with the instructions that the vector type needs.
+        unsafe impl Tiles for $simd {
+            $(#[$features])?
+            unsafe fn block<W: Storage, const M: usize, const P: usize>(
+                job: &Job<'_>,
+                data: &[W::Element],
+                at: Start,
+                panel: usize,
+            ) {
+                // SAFETY: the caller's promise.
+                unsafe { block::<Self, W, M, P>(job, data, at, panel) }
+            }
+
+            $(#[$features])?
+            unsafe fn quantised_block<Q: Quantised, const M: usize, const P: usize>(
+                job: &Job<'_>,
+                data: &[u32],
+                at: Start,
+                panel: usize,
+            ) {
+                // SAFETY: the caller's promise.
+                unsafe { quantised_block::<Self, Q, M, P>(job, data, at, panel) }
+            }
+
+            $(#[$features])?
+            unsafe fn tail_block<const M: usize>(job: &Job<'_>, at: Start) {
+                // SAFETY: the caller's promise.
+                unsafe { tail_block::<Self, M>(job, at) }
+            }
+        }
+    };
+}
+
+#[cfg(target_arch = "x86_64")]
+tiles!(Avx512, #[target_feature(enable = "avx512f,avx512vl,avx512bw,avx512dq,avx2,fma")]);
+#[cfg(target_arch = "x86_64")]
+tiles!(Avx2, #[target_feature(enable = "avx2,fma")]);
+tiles!(Portable,);
+
 /// Rows of one block times panels `first .. first + count`.
 ///
 /// # Safety
 /// As `run_group`; the block's rows and the panels must exist, `rows` be at most `S::MAX_ROWS`.
-#[inline(always)]
-pub(super) unsafe fn wide<S: Simd, W: Storage>(
+pub(super) unsafe fn wide<S: Tiles, W: Storage>(
     job: &Job<'_>,
     data: &[W::Element],
     rows: usize,
@@ -57,9 +119,9 @@ pub(super) unsafe fn wide<S: Simd, W: Storage>(
                 unsafe {
                     // The arms that such a number of rows never takes must not be compiled for it.
                     match panels {
-                        4 => block::<S, W, $m, { if $m == 1 { 4 } else { 1 } }>(job, data, at, panel),
-                        2 => block::<S, W, $m, { if $m <= 4 { 2 } else { 1 } }>(job, data, at, panel),
-                        _ => block::<S, W, $m, 1>(job, data, at, panel),
+                        4 => S::block::<W, $m, { if $m == 1 { 4 } else { 1 } }>(job, data, at, panel),
+                        2 => S::block::<W, $m, { if $m <= 4 { 2 } else { 1 } }>(job, data, at, panel),
+                        _ => S::block::<W, $m, 1>(job, data, at, panel),
                     }
                 }
             };
@@ -128,8 +190,7 @@ unsafe fn block<S: Simd, W: Storage, const M: usize, const P: usize>(
 ///
 /// # Safety
 /// As [`wide`], with `rows` at most `S::MAX_QUANTISED_ROWS`.
-#[inline(always)]
-pub(super) unsafe fn wide_quantised<S: Simd, Q: Quantised>(
+pub(super) unsafe fn wide_quantised<S: Tiles, Q: Quantised>(
     job: &Job<'_>,
     data: &[u32],
     rows: usize,
@@ -145,23 +206,23 @@ pub(super) unsafe fn wide_quantised<S: Simd, Q: Quantised>(
             match rows {
                 // One panel's two sums are too short a chain to keep the units busy.
                 1 if S::MAX_QUANTISED_ROWS >= 4 && left >= 4 => {
-                    quantised_block::<S, Q, 1, 4>(job, data, at, panel);
+                    S::quantised_block::<Q, 1, 4>(job, data, at, panel);
                     4
                 }
                 1 => {
-                    quantised_block::<S, Q, 1, 1>(job, data, at, panel);
+                    S::quantised_block::<Q, 1, 1>(job, data, at, panel);
                     1
                 }
                 2 if S::MAX_QUANTISED_ROWS >= 2 => {
-                    quantised_block::<S, Q, 2, 1>(job, data, at, panel);
+                    S::quantised_block::<Q, 2, 1>(job, data, at, panel);
                     1
                 }
                 3 if S::MAX_QUANTISED_ROWS >= 4 => {
-                    quantised_block::<S, Q, 3, 1>(job, data, at, panel);
+                    S::quantised_block::<Q, 3, 1>(job, data, at, panel);
                     1
                 }
                 4 if S::MAX_QUANTISED_ROWS >= 4 => {
-                    quantised_block::<S, Q, 4, 1>(job, data, at, panel);
+                    S::quantised_block::<Q, 4, 1>(job, data, at, panel);
                     1
                 }
                 _ => unreachable!("a block of quantised panels has at most 4 rows"),
@@ -224,12 +285,11 @@ unsafe fn quantised_block<S: Simd, Q: Quantised, const M: usize, const P: usize>
 ///
 /// # Safety
 /// As [`wide`]; the matrix must have a tail.
-#[inline(always)]
-pub(super) unsafe fn tail<S: Simd>(job: &Job<'_>, rows: usize, at: Start) {
+pub(super) unsafe fn tail<S: Tiles>(job: &Job<'_>, rows: usize, at: Start) {
     macro_rules! tile {
         ($m:literal) => {
             // SAFETY: the caller's promise.
-            unsafe { tail_block::<S, $m>(job, at) }
+            unsafe { S::tail_block::<$m>(job, at) }
         };
     }
     if S::MAX_ROWS > 6 {

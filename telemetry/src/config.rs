@@ -11,7 +11,7 @@ use std::path::Path;
 
 use crate::catalogue::{Catalogue, CatalogueOptions, Sinks};
 use crate::custom::{CustomMetrics, MetricError, MetricSpec};
-use crate::yaml::{Problem, Problems, parse};
+use crate::problems::{Problem, Problems, parse};
 
 mod metric;
 #[cfg(test)]
@@ -201,7 +201,7 @@ impl MetricsConfig {
     }
 }
 
-fn mode(node: &crate::yaml::Node, problems: &mut Problems) -> Option<MetricsMode> {
+fn mode(node: &crate::problems::Node, problems: &mut Problems) -> Option<MetricsMode> {
     let word = problems.text(node, "mode")?;
     let mode = MetricsMode::parse(&word.value);
     if mode.is_none() {

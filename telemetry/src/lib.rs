@@ -1,7 +1,7 @@
 //! Metrics of the Omni server: one catalogue, typed instruments, recorder layers, and the ways out.
 //!
 //! In: plain values (durations, counts, ids) from the components that own the events. Out: Prometheus text over HTTP or pushed to
-//! a gateway, log lines, and spans in batches for whoever sends them. The crate knows no other crate of the workspace, no tensor and no wire type of the API.
+//! a gateway, log lines, and spans in batches for whoever sends them. Of the workspace the crate uses `omni-yaml` only; it knows no tensor and no wire type of the API.
 //!
 //! A component holds an instrument ([`PipelineInstruments`], [`EngineInstruments`] ...), made once from a [`Meter`], and calls its
 //! methods, which are named after events. Handles come through the recorder's layers from the [`Exposition`], which readers render.
@@ -16,6 +16,7 @@ mod family;
 mod instruments;
 mod log;
 mod meter;
+mod problems;
 mod pull;
 mod push;
 mod recorder;
@@ -25,7 +26,6 @@ mod system;
 mod telemetry;
 mod timeline;
 mod traces;
-mod yaml;
 
 /// Typed constants, one per family of the catalogue.
 #[path = "generated/families.rs"]
@@ -54,6 +54,7 @@ pub use instruments::{
 };
 pub use log::{EngineLog, LineFormat, LogLine, LogSink, LogWriter, StatsLog, with_request};
 pub use meter::{FloatCounter, Meter};
+pub use problems::Problem;
 pub use pull::{Admission, PullEndpoint, PullGuard, Readiness, TlsSource, queried_names};
 pub use push::{Credentials, PushError, PushOptions, PushTarget, PushTargetError, Pusher, Secret};
 pub use recorder::{
@@ -75,4 +76,3 @@ pub use traces::{
     Attribute, SamplerError, Span, SpanEvent, SpanExporter, SpanId, SpanKind, SpanSendError, SpanTransport,
     SpanValue, TraceContext, TraceId, TraceLimits, TraceParent, TraceSampler, Tracer,
 };
-pub use yaml::Problem;

@@ -139,7 +139,8 @@ fn arrows() -> BTreeMap<&'static str, &'static [&'static str]> {
         ("audio", &[]),
         ("text", &[]),
         ("engine", &[]),
-        ("telemetry", &[]),
+        ("yaml", &[]),
+        ("telemetry", &["omni-yaml"]),
         ("gpu", &[]),
         ("models", &["omni-engine", "omni-gpu"]),
         (
@@ -151,6 +152,7 @@ fn arrows() -> BTreeMap<&'static str, &'static [&'static str]> {
                 "omni-proto",
                 "omni-telemetry",
                 "omni-text",
+                "omni-yaml",
             ],
         ),
         ("client", &["omni-audio", "omni-proto"]),

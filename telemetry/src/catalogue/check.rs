@@ -9,7 +9,7 @@ use super::{
     Absent, Buckets, Catalogue, Deprecated, Family, FamilyKind, Group, Release, Sinks, is_label_name,
     is_metric_name,
 };
-use crate::yaml::{At, Problem, Problems};
+use crate::problems::{Located, Problem, Problems};
 
 /// The one rule by which bounds follow from the model.
 const BY_LENGTH: &str = "one_two_five_up_to_max_model_len";
@@ -276,7 +276,7 @@ fn buckets(
     }
 }
 
-fn sinks(raw: &[At<String>], problems: &mut Problems) -> Sinks {
+fn sinks(raw: &[Located<String>], problems: &mut Problems) -> Sinks {
     let mut sinks = Sinks::default();
     for sink in raw {
         match sink.value.as_str() {
@@ -329,7 +329,7 @@ fn deprecated(raw: &RawCatalogue, families: &[Family], problems: &mut Problems) 
                 format!("{} cannot be the name of another family", name.value),
             );
         }
-        let mut release = |text: &At<String>| {
+        let mut release = |text: &Located<String>| {
             let release = Release::parse(&text.value);
             if release.is_none() {
                 problems.at(text, format!("release {:?}, expected one like 1.2.3", text.value));
@@ -351,7 +351,7 @@ fn deprecated(raw: &RawCatalogue, families: &[Family], problems: &mut Problems) 
 fn absent(raw: &RawCatalogue, families: &[Family], problems: &mut Problems) -> Vec<Absent> {
     let mut all = Vec::new();
     for entry in &raw.absent {
-        let texts = |spanned: &[At<String>]| spanned.iter().map(|text| text.value.clone()).collect();
+        let texts = |spanned: &[Located<String>]| spanned.iter().map(|text| text.value.clone()).collect();
         let absent = Absent {
             reason: entry.reason.clone(),
             names: texts(&entry.names),

@@ -3,13 +3,13 @@
 use std::collections::BTreeMap;
 
 use super::check::CatalogueError;
-use crate::yaml::{At, Node, Problems, Value, parse};
+use crate::problems::{Located, Node, Problems, Value, parse};
 
 #[derive(Debug)]
 pub(super) struct RawCatalogue {
-    pub(super) version: At<u32>,
-    pub(super) supplied: Vec<At<String>>,
-    pub(super) bucket_sets: BTreeMap<String, At<RawBuckets>>,
+    pub(super) version: Located<u32>,
+    pub(super) supplied: Vec<Located<String>>,
+    pub(super) bucket_sets: BTreeMap<String, Located<RawBuckets>>,
     pub(super) groups: Vec<RawGroup>,
     pub(super) deprecated: Vec<RawDeprecated>,
     pub(super) absent: Vec<RawAbsent>,
@@ -24,44 +24,44 @@ pub(super) enum RawBuckets {
 
 #[derive(Debug)]
 pub(super) struct RawGroup {
-    pub(super) name: At<String>,
+    pub(super) name: Located<String>,
     pub(super) about: String,
     pub(super) enabled: bool,
-    pub(super) sinks: Vec<At<String>>,
+    pub(super) sinks: Vec<Located<String>>,
     pub(super) series: usize,
     pub(super) metrics: Vec<RawFamily>,
 }
 
 #[derive(Debug)]
 pub(super) struct RawFamily {
-    pub(super) name: At<String>,
-    pub(super) kind: At<String>,
-    pub(super) unit: At<String>,
-    pub(super) help: At<String>,
-    pub(super) labels: Vec<At<String>>,
-    pub(super) values: BTreeMap<String, At<Vec<String>>>,
-    pub(super) buckets: Option<At<String>>,
+    pub(super) name: Located<String>,
+    pub(super) kind: Located<String>,
+    pub(super) unit: Located<String>,
+    pub(super) help: Located<String>,
+    pub(super) labels: Vec<Located<String>>,
+    pub(super) values: BTreeMap<String, Located<Vec<String>>>,
+    pub(super) buckets: Option<Located<String>>,
     pub(super) series: Option<usize>,
-    pub(super) sinks: Option<Vec<At<String>>>,
+    pub(super) sinks: Option<Vec<Located<String>>>,
     /// What it still waits for.
-    pub(super) pending: Option<At<String>>,
+    pub(super) pending: Option<Located<String>>,
     /// Keeps a foreign name that breaks the naming rules.
     pub(super) bare_name: bool,
 }
 
 #[derive(Debug)]
 pub(super) struct RawDeprecated {
-    pub(super) name: At<String>,
-    pub(super) family: At<String>,
-    pub(super) since: At<String>,
-    pub(super) hidden: At<String>,
+    pub(super) name: Located<String>,
+    pub(super) family: Located<String>,
+    pub(super) since: Located<String>,
+    pub(super) hidden: Located<String>,
 }
 
 #[derive(Debug)]
 pub(super) struct RawAbsent {
     pub(super) reason: String,
-    pub(super) names: Vec<At<String>>,
-    pub(super) prefixes: Vec<At<String>>,
+    pub(super) names: Vec<Located<String>>,
+    pub(super) prefixes: Vec<Located<String>>,
 }
 
 pub(super) fn read(text: &str) -> Result<RawCatalogue, CatalogueError> {
@@ -121,7 +121,7 @@ fn catalogue(root: &Node, problems: &mut Problems) -> Option<RawCatalogue> {
     })
 }
 
-fn buckets(node: &Node, problems: &mut Problems) -> At<RawBuckets> {
+fn buckets(node: &Node, problems: &mut Problems) -> Located<RawBuckets> {
     let Value::List(bounds) = &node.value else {
         let rule = problems.text(node, "buckets").map(|rule| rule.value);
         return node.with(RawBuckets::Rule(rule.unwrap_or_default()));
@@ -129,7 +129,7 @@ fn buckets(node: &Node, problems: &mut Problems) -> At<RawBuckets> {
     let bounds = bounds
         .iter()
         .filter_map(|bound| problems.parsed(bound, "bound", "a number"));
-    let bounds: Vec<_> = bounds.map(|bound: At<f64>| bound.value).collect();
+    let bounds: Vec<_> = bounds.map(|bound: Located<f64>| bound.value).collect();
     node.with(RawBuckets::Bounds(bounds))
 }
 
@@ -206,12 +206,12 @@ fn family(node: &Node, problems: &mut Problems) -> Option<RawFamily> {
         buckets: entries
             .get("buckets")
             .and_then(|node| problems.text(node, "buckets")),
-        series: series.map(|series: At<usize>| series.value),
+        series: series.map(|series: Located<usize>| series.value),
         sinks: entries.get("sinks").map(|node| problems.texts(node, "sinks")),
         pending: entries
             .get("pending")
             .and_then(|node| problems.text(node, "pending")),
-        bare_name: bare.is_some_and(|bare: At<bool>| bare.value),
+        bare_name: bare.is_some_and(|bare: Located<bool>| bare.value),
     })
 }
 

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::catalogue::{Catalogue, FamilyKind};
 use crate::custom::{CustomKind, MetricSpec};
-use crate::yaml::{At, Node, Problems, Value};
+use crate::problems::{Located, Node, Problems, Value};
 
 /// The group of TorchServe's own families.
 const TORCHSERVE: &str = "torchserve";
@@ -13,7 +13,7 @@ const HOSTNAME: &str = "Hostname";
 
 /// Checks the list of dimensions, which is there for its anchors.
 pub(super) fn dimensions(node: &Node, problems: &mut Problems) {
-    let texts: Vec<At<String>> = match &node.value {
+    let texts: Vec<Located<String>> = match &node.value {
         // The design text's form: names of aliases, each with the dimension.
         Value::Map(entries) => {
             let values = entries.iter().map(|(_, value)| value);
@@ -34,7 +34,12 @@ pub(super) fn dimensions(node: &Node, problems: &mut Problems) {
 }
 
 /// The metrics of a section, by kind.
-pub(super) fn section(node: &Node, name: &str, model: bool, problems: &mut Problems) -> Vec<At<MetricSpec>> {
+pub(super) fn section(
+    node: &Node,
+    name: &str,
+    model: bool,
+    problems: &mut Problems,
+) -> Vec<Located<MetricSpec>> {
     let kinds = CustomKind::ALL.map(CustomKind::name);
     let entries = problems.map(node, name, &kinds);
     let mut metrics = Vec::new();
@@ -49,7 +54,12 @@ pub(super) fn section(node: &Node, name: &str, model: bool, problems: &mut Probl
     metrics
 }
 
-fn metric(node: &Node, kind: CustomKind, model: bool, problems: &mut Problems) -> Option<At<MetricSpec>> {
+fn metric(
+    node: &Node,
+    kind: CustomKind,
+    model: bool,
+    problems: &mut Problems,
+) -> Option<Located<MetricSpec>> {
     let what = kind.name();
     let keys = ["name", "unit", "dimensions", "help", "buckets"];
     let entries = problems.map(node, what, &keys);
@@ -86,7 +96,7 @@ fn metric(node: &Node, kind: CustomKind, model: bool, problems: &mut Problems) -
 }
 
 /// A text that is not empty.
-fn full(node: &Node, what: &str, problems: &mut Problems) -> Option<At<String>> {
+fn full(node: &Node, what: &str, problems: &mut Problems) -> Option<Located<String>> {
     let text = problems.text(node, what)?;
     if text.value.trim().is_empty() {
         problems.at(&text, format!("{what} is empty"));
@@ -104,7 +114,7 @@ fn bounds(node: &Node, problems: &mut Problems) -> Vec<f64> {
 }
 
 /// A name is declared once, whatever its kind and section: Prometheus knows it by its name alone.
-pub(super) fn unique(declared: &[At<MetricSpec>], problems: &mut Problems) {
+pub(super) fn unique(declared: &[Located<MetricSpec>], problems: &mut Problems) {
     let mut first: BTreeMap<&str, usize> = BTreeMap::new();
     for metric in declared {
         let name = metric.value.name.as_str();
@@ -114,7 +124,7 @@ pub(super) fn unique(declared: &[At<MetricSpec>], problems: &mut Problems) {
                 format!("metric {name:?} is declared already, in line {line}"),
             );
         } else {
-            first.insert(name, metric.line);
+            first.insert(name, metric.place.line);
         }
     }
 }
@@ -128,7 +138,7 @@ pub(super) enum Origin {
 
 /// Tells TorchServe's own metrics, which have to be declared as they are, from the file's.
 pub(super) fn own_or_custom(
-    metric: At<MetricSpec>,
+    metric: Located<MetricSpec>,
     catalogue: &Catalogue,
     problems: &mut Problems,
 ) -> Origin {

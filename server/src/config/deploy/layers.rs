@@ -54,7 +54,7 @@ pub(super) fn read_text(source: &str, text: &str) -> (Node, Vec<Problem>) {
 /// A file laid over its base. `above` are the files that led here.
 fn chain(path: &Path, above: &mut Vec<PathBuf>) -> Result<Node, Problem> {
     let source: Arc<str> = path.display().to_string().into();
-    let top = Place::file(&source, 1, 1);
+    let top = Place::file(&source, omni_yaml::Mark::START);
     let text = load(path).map_err(|message| Problem::new(top.clone(), "", message))?;
     let real = path.canonicalize().unwrap_or_else(|_| path.to_owned());
     above.push(real);
@@ -63,7 +63,7 @@ fn chain(path: &Path, above: &mut Vec<PathBuf>) -> Result<Node, Problem> {
         let message = format!("found {}, expected a map with keys like stages", node.shown());
         return Err(Problem::new(node.place, "", message));
     };
-    let Some(at) = entries.iter().position(|(key, _)| key.name == "base") else {
+    let Some(at) = entries.iter().position(|(key, _)| key.value == "base") else {
         return Ok(node);
     };
     let (_, base) = entries.remove(at);
@@ -122,7 +122,7 @@ fn flag(text: &str) -> Result<Node, Problem> {
     let value = parse_value(&place, value).map_err(malformed)?;
     Ok(path.rsplit('.').fold(value, |inner, name| {
         let key = Key {
-            name: name.to_owned(),
+            value: name.to_owned(),
             place: place.clone(),
         };
         Node {
@@ -143,7 +143,7 @@ fn overlay(under: &mut Node, over: Node) {
             },
         ) => {
             for (key, node) in above {
-                match below.iter_mut().find(|(known, _)| known.name == key.name) {
+                match below.iter_mut().find(|(known, _)| known.value == key.value) {
                     Some((place, known)) => {
                         place.place = key.place;
                         overlay(known, node);
@@ -172,7 +172,7 @@ mod tests {
 
     fn at<'a>(node: &'a Node, path: &str) -> &'a Node {
         path.split('.').fold(node, |node, name| match &node.value {
-            Value::Map(entries) => &entries.iter().find(|(key, _)| key.name == name).unwrap().1,
+            Value::Map(entries) => &entries.iter().find(|(key, _)| key.value == name).unwrap().1,
             other => panic!("{other:?}"),
         })
     }

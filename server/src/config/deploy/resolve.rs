@@ -325,7 +325,7 @@ impl<'t> Written<'t> {
             return;
         };
         for (key, value) in map {
-            let path = path(prefix, &key.name);
+            let path = path(prefix, &key.value);
             if entries.iter().any(|entry| entry.path == path) {
                 self.values.insert(path, value);
             } else if entries
@@ -341,7 +341,7 @@ impl<'t> Written<'t> {
 
     fn unknown(&mut self, key: &Key, prefix: &str, entries: &[Entry]) {
         let known = below(prefix, entries);
-        let meant = nearest(&key.name, known.iter().copied());
+        let meant = nearest(&key.value, known.iter().copied());
         let message = match meant {
             Some(meant) => format!(
                 "there is no such key, did you mean {meant}? Known are: {}",
@@ -349,7 +349,7 @@ impl<'t> Written<'t> {
             ),
             None => format!("there is no such key, known are: {}", known.join(", ")),
         };
-        let problem = Problem::new(key.place.clone(), path(prefix, &key.name), message);
+        let problem = Problem::new(key.place.clone(), path(prefix, &key.value), message);
         self.problems.push(problem);
     }
 }

@@ -1,0 +1,290 @@
+//! YAML as a tree in which every value has the place where it was written.
+//!
+//! In: the text of one document. Out: a [`Node`], or the first [`SyntaxError`]. The reader refuses what configuration files do not
+//! need: tags, merge keys, several documents, duplicate keys and keys that are not scalars. It bounds the nesting and the number of
+//! values, so that a small text with aliases of aliases cannot fill the memory.
+//!
+//! The caller chooses the type of a place. [`Mark`] is line and column; a caller that merges several files adds the file.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use saphyr_parser::{Event, Parser, ScalarStyle, Span, StrInput};
+
+/// Deepest nesting.
+const MAX_DEPTH: usize = 16;
+/// Most values in one document. A value behind an alias counts at every use.
+const MAX_NODES: usize = 50_000;
+
+/// Line and column, both from 1.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Mark {
+    /// From 1.
+    pub line: usize,
+    /// From 1.
+    pub column: usize,
+}
+
+impl Mark {
+    /// The first character of a text.
+    pub const START: Self = Self { line: 1, column: 1 };
+}
+
+impl From<Span> for Mark {
+    fn from(span: Span) -> Self {
+        Self {
+            line: span.start.line(),
+            column: span.start.col() + 1,
+        }
+    }
+}
+
+impl fmt::Display for Mark {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:{}", self.line, self.column)
+    }
+}
+
+/// A value and the place where it was written.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Located<T, P = Mark> {
+    /// What was written.
+    pub value: T,
+    /// Where.
+    pub place: P,
+}
+
+impl<T, P: Clone> Located<T, P> {
+    /// Another value at the same place.
+    pub fn with<U>(&self, value: U) -> Located<U, P> {
+        Located {
+            value,
+            place: self.place.clone(),
+        }
+    }
+}
+
+/// A value of the tree.
+pub type Node<P = Mark> = Located<Value<P>, P>;
+
+impl<P> Node<P> {
+    /// Whether nothing, `~` or `null` is written there, without quotes.
+    #[must_use]
+    pub fn is_null(&self) -> bool {
+        matches!(&self.value, Value::Scalar { text, quoted: false } if matches!(text.as_str(), "" | "~" | "null"))
+    }
+
+    /// How the value reads in a message.
+    #[must_use]
+    pub fn shown(&self) -> String {
+        match &self.value {
+            Value::Scalar { text, quoted: true } => format!("{text:?}"),
+            Value::Scalar { text, .. } if text.is_empty() => "nothing".to_owned(),
+            Value::Scalar { text, .. } => text.clone(),
+            Value::List(_) => "a list".to_owned(),
+            Value::Map(_) => "a map".to_owned(),
+        }
+    }
+}
+
+/// A value as it was written.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Value<P = Mark> {
+    /// A scalar.
+    Scalar {
+        /// Without quotes, with escapes replaced.
+        text: String,
+        /// A quoted scalar is text and never a number.
+        quoted: bool,
+    },
+    /// A sequence.
+    List(Vec<Node<P>>),
+    /// A mapping, in the order of the file. No key is there twice.
+    Map(Vec<(Located<String, P>, Node<P>)>),
+}
+
+impl<P> Value<P> {
+    /// The value of an empty text.
+    #[must_use]
+    pub fn null() -> Self {
+        Self::Scalar {
+            text: String::new(),
+            quoted: false,
+        }
+    }
+
+    /// Values below this one.
+    fn count(&self) -> usize {
+        match self {
+            Self::Scalar { .. } => 0,
+            Self::List(items) => items.iter().map(|item| 1 + item.value.count()).sum(),
+            Self::Map(entries) => entries.iter().map(|(_, node)| 1 + node.value.count()).sum(),
+        }
+    }
+}
+
+/// Whether a document may refer to its own values.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Aliases {
+    /// An alias has the value of its anchor, and the place where the alias is.
+    Follow,
+    /// An alias is an error.
+    Refuse,
+}
+
+/// Why a text cannot be read.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SyntaxError<P = Mark> {
+    /// Where.
+    pub place: P,
+    /// What is wrong there.
+    pub message: String,
+}
+
+impl<P: fmt::Display> fmt::Display for SyntaxError<P> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.place, self.message)
+    }
+}
+
+impl<P: fmt::Debug + fmt::Display> std::error::Error for SyntaxError<P> {}
+
+/// Reads the one document of `text`; `None` if the text has none. `place` makes a place of a mark.
+///
+/// # Errors
+///
+/// The first thing that is not YAML, or that this reader refuses.
+pub fn parse<P: Clone + fmt::Display>(
+    text: &str,
+    aliases: Aliases,
+    place: impl Fn(Mark) -> P,
+) -> Result<Option<Node<P>>, SyntaxError<P>> {
+    let mut reader = Reader {
+        parser: Parser::new_from_str(text),
+        aliases,
+        anchors: BTreeMap::new(),
+        nodes: 0,
+        place,
+    };
+    let mut document = None;
+    loop {
+        let (event, span) = reader.next()?;
+        match event {
+            Event::StreamEnd => return Ok(document),
+            Event::StreamStart | Event::DocumentStart(_) | Event::DocumentEnd | Event::Nothing => {}
+            _ if document.is_some() => {
+                return Err(reader.error(span, "there is a second document, expected one"));
+            }
+            event => document = Some(reader.node(event, span, 0)?),
+        }
+    }
+}
+
+struct Reader<'t, P, F> {
+    parser: Parser<'t, StrInput<'t>>,
+    aliases: Aliases,
+    anchors: BTreeMap<usize, Value<P>>,
+    nodes: usize,
+    place: F,
+}
+
+impl<'t, P: Clone + fmt::Display, F: Fn(Mark) -> P> Reader<'t, P, F> {
+    fn next(&mut self) -> Result<(Event<'t>, Span), SyntaxError<P>> {
+        match self.parser.next_event() {
+            Some(Ok(event)) => Ok(event),
+            None => Ok((Event::StreamEnd, Span::default())),
+            Some(Err(error)) => {
+                let message = format!("this is not YAML: {}", error.info());
+                Err(self.error(Span::empty(*error.marker()), message))
+            }
+        }
+    }
+
+    fn error(&self, span: Span, message: impl Into<String>) -> SyntaxError<P> {
+        SyntaxError {
+            place: (self.place)(span.into()),
+            message: message.into(),
+        }
+    }
+
+    fn count(&mut self, span: Span, nodes: usize) -> Result<(), SyntaxError<P>> {
+        self.nodes += nodes;
+        if self.nodes > MAX_NODES {
+            return Err(self.error(span, format!("more than {MAX_NODES} values")));
+        }
+        Ok(())
+    }
+
+    /// The node that begins with `event`.
+    fn node(&mut self, event: Event<'t>, span: Span, depth: usize) -> Result<Node<P>, SyntaxError<P>> {
+        if depth == MAX_DEPTH {
+            return Err(self.error(span, format!("values are nested more than {MAX_DEPTH} deep")));
+        }
+        self.count(span, 1)?;
+        let (value, anchor) = match event {
+            Event::Scalar(_, _, _, Some(_))
+            | Event::SequenceStart(_, Some(_))
+            | Event::MappingStart(_, Some(_)) => {
+                return Err(self.error(span, "tags have no meaning here, write the value alone"));
+            }
+            Event::Alias(anchor) => (self.alias(anchor, span)?, 0),
+            Event::Scalar(text, style, anchor, _) => {
+                let quoted = style != ScalarStyle::Plain;
+                let text = text.into_owned();
+                (Value::Scalar { text, quoted }, anchor)
+            }
+            Event::SequenceStart(anchor, _) => (Value::List(self.list(depth)?), anchor),
+            Event::MappingStart(anchor, _) => (Value::Map(self.map(depth)?), anchor),
+            _ => return Err(self.error(span, "expected a value")),
+        };
+        if anchor > 0 && self.aliases == Aliases::Follow {
+            self.anchors.insert(anchor, value.clone());
+        }
+        let place = (self.place)(span.into());
+        Ok(Located { value, place })
+    }
+
+    fn alias(&mut self, anchor: usize, span: Span) -> Result<Value<P>, SyntaxError<P>> {
+        if self.aliases == Aliases::Refuse {
+            return Err(self.error(span, "aliases are not supported, write the value itself"));
+        }
+        let Some(value) = self.anchors.get(&anchor).cloned() else {
+            return Err(self.error(span, "an alias inside the value that it stands for"));
+        };
+        self.count(span, value.count())?;
+        Ok(value)
+    }
+
+    fn list(&mut self, depth: usize) -> Result<Vec<Node<P>>, SyntaxError<P>> {
+        let mut items = Vec::new();
+        loop {
+            match self.next()? {
+                (Event::SequenceEnd, _) => return Ok(items),
+                (event, span) => items.push(self.node(event, span, depth + 1)?),
+            }
+        }
+    }
+
+    fn map(&mut self, depth: usize) -> Result<Vec<(Located<String, P>, Node<P>)>, SyntaxError<P>> {
+        let mut entries: Vec<(Located<String, P>, Node<P>)> = Vec::new();
+        loop {
+            let (event, span) = self.next()?;
+            let value = match event {
+                Event::MappingEnd => return Ok(entries),
+                Event::Scalar(name, _, _, None) if name != "<<" => name.into_owned(),
+                _ => return Err(self.error(span, "expected a key that is a word")),
+            };
+            if let Some((first, _)) = entries.iter().find(|(known, _)| known.value == value) {
+                let message = format!("key {value:?} is there already, at {}", first.place);
+                return Err(self.error(span, message));
+            }
+            let place = (self.place)(span.into());
+            let key = Located { value, place };
+            let (event, span) = self.next()?;
+            entries.push((key, self.node(event, span, depth + 1)?));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

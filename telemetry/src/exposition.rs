@@ -1,8 +1,7 @@
 //! The Prometheus side: where series live, and the text they are read as.
 //!
-//! In: handles through the `metrics` facade, which hold atomics and never a lock. Out: text, rendered on demand. Its own storage
-//! rather than an exporter's, because that one keeps every histogram sample until it is read, counts in whole numbers only, leaves
-//! out families without samples, and writes bounds another way than vLLM's dashboards ask for them.
+//! In: handles through the `metrics` facade, which hold atomics and never a lock. Out: text, rendered on demand. Why the
+//! storage is not `metrics-exporter-prometheus`: docs/decisions.md, with the tests that fail with it.
 
 use std::collections::BTreeMap;
 use std::fmt;

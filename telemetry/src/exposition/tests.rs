@@ -54,6 +54,32 @@ fn a_histogram_has_cumulative_buckets_count_and_sum_with_bounds_in_pythons_form(
 }
 
 #[test]
+fn families_come_in_the_catalogues_order_and_series_in_that_of_their_labels() {
+    let exposition = exposition();
+    for replica in ["2", "0", "1"] {
+        let labels = [("stage", "0"), ("replica", replica)];
+        for name in ["vllm:num_requests_waiting", "vllm:num_requests_running"] {
+            exposition.register_gauge(&key(name, &labels), &METADATA).set(1.0);
+        }
+    }
+    let text = exposition.render(&Selection::default());
+    let families = text.lines().filter_map(|line| line.strip_prefix("# TYPE "));
+    let families: Vec<_> = families.filter_map(|line| line.split(' ').next()).collect();
+    let catalogue = exposition.schema.catalogue();
+    let served = exposition.schema.served();
+    let read = served.iter().filter(|family| family.sinks.prometheus);
+    let expected = read.flat_map(|family| {
+        let others = catalogue.other_names(&family.name).map(|other| &other.name);
+        [&family.name].into_iter().chain(others)
+    });
+    assert_eq!(families, expected.map(AsRef::as_ref).collect::<Vec<&str>>());
+    let series: Vec<_> = lines(&exposition, "vllm:num_requests_running").split_off(2);
+    let sorted = ["0", "1", "2"]
+        .map(|replica| format!("vllm:num_requests_running{{replica=\"{replica}\",stage=\"0\"}} 1.0"));
+    assert_eq!(series, sorted);
+}
+
+#[test]
 fn a_label_set_is_one_series_in_whatever_order_it_comes() {
     let exposition = exposition();
     let running = "vllm:num_requests_running";

@@ -73,6 +73,6 @@ pub use system::{
 pub use telemetry::{Telemetry, TelemetryOptions};
 pub use timeline::{Intervals, Output, Timeline};
 pub use traces::{
-    Attribute, SamplerError, Span, SpanEvent, SpanExporter, SpanId, SpanKind, SpanSendError, SpanTransport,
-    SpanValue, TraceContext, TraceId, TraceLimits, TraceParent, TraceSampler, Tracer,
+    SamplerError, Span, SpanSendError, SpanTransport, TraceContext, TraceLimits, TraceParent, TraceSampler,
+    Tracer,
 };

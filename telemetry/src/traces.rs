@@ -1,7 +1,7 @@
-//! Spans of requests: plain values, made after the fact from what was recorded, queued here and sent in batches by a task.
+//! Spans of requests, made after the fact from what was recorded, and sent in batches.
 //!
-//! In: [`Span`]s from whoever makes them of records. Out: batches to a [`SpanTransport`], and the count of what became of every
-//! span. Nothing here ever holds up a request: a full queue drops, and says how many.
+//! In: [`Span`]s. Out: batches to a [`SpanTransport`], and the count of what became of every span. The samplers, the queue and the thread
+//! that makes batches are those of `opentelemetry_sdk`. Nothing here ever holds up a request: a full queue drops, and the drops are counted.
 
 mod context;
 mod exporter;
@@ -9,8 +9,8 @@ mod sampler;
 mod span;
 mod tracer;
 
-pub use context::{SpanId, TraceContext, TraceId, TraceParent};
-pub use exporter::{SpanExporter, SpanSendError, SpanTransport};
+pub use context::{TraceContext, TraceParent};
+pub use exporter::{SpanSendError, SpanTransport};
 pub use sampler::{SamplerError, TraceSampler};
-pub use span::{Attribute, Span, SpanEvent, SpanKind, SpanValue};
+pub use span::Span;
 pub use tracer::{TraceLimits, Tracer};

@@ -1,16 +1,15 @@
-//! Traces of requests: which are traced, the spans that their records become, and the task that sends them.
+//! Traces of requests: which are traced, the spans that their records become, and the queue that they are sent from.
 //!
 //! In: what sessions and edges tell. Out: spans to the collector. Spans are made when a record is there, so that what is traced does
-//! nothing for it while it runs. Without an endpoint there is no task, and no span is made.
+//! nothing for it while it runs. Without an endpoint there is no queue, and no span is made.
 
 use std::sync::Arc;
 
 use anyhow::Context as _;
 use omni_engine::Stamp;
 use omni_telemetry::{Telemetry, TraceContext, TraceInstruments, TraceParent, Tracer};
-use tokio::task::JoinHandle;
+use opentelemetry::InstrumentationScope;
 use tokio::time::Instant;
-use tokio_util::sync::CancellationToken;
 
 use super::Sinks;
 use crate::config::TraceSettings;
@@ -32,8 +31,6 @@ pub(super) struct Traces {
 struct Running {
     tracer: Tracer,
     orchestrator: Orchestrator,
-    task: JoinHandle<()>,
-    exit: CancellationToken,
 }
 
 impl std::fmt::Debug for Traces {
@@ -62,13 +59,12 @@ impl Prepared {
         let instruments = TraceInstruments::new(telemetry.meter());
         let running = self.0.map(|(settings, otlp)| {
             tracing::info!(collector = %settings.endpoint, "traces");
-            let (tracer, exporter) = Tracer::new(settings.sampler, settings.limits, instruments, otlp);
-            let exit = CancellationToken::new();
+            let scope = InstrumentationScope::builder(env!("CARGO_PKG_NAME"))
+                .with_version(env!("CARGO_PKG_VERSION"))
+                .build();
             Running {
-                tracer,
+                tracer: Tracer::new(settings.sampler, settings.limits, scope, instruments, otlp),
                 orchestrator: orchestrator.clone(),
-                task: tokio::spawn(exporter.run(exit.clone())),
-                exit,
             }
         });
         Traces { running }
@@ -95,16 +91,8 @@ impl Traces {
 
     /// Sends what is left, for as long as sending may take, and ends.
     pub(super) async fn close(self, deadline: Instant) {
-        if let Some(Running { mut task, exit, .. }) = self.running {
-            exit.cancel();
-            match tokio::time::timeout_at(deadline, &mut task).await {
-                Ok(Ok(())) => {}
-                Ok(Err(_)) => tracing::error!("the task that sends spans panicked"),
-                Err(_) => {
-                    task.abort();
-                    tracing::warn!("the collector took too long, the last spans are lost");
-                }
-            }
+        if let Some(running) = self.running {
+            running.tracer.close(deadline).await;
         }
     }
 }

@@ -2,79 +2,31 @@
 //!
 //! Source: W3C Trace Context, level 1 (headers `traceparent` and `tracestate`).
 
-use std::fmt;
-use std::hash::{BuildHasher as _, Hasher as _, RandomState};
-use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
-/// Longest `tracestate` that is passed on, in bytes. Whoever sends more is not owed it.
+use opentelemetry::trace::{SpanContext, SpanId, TraceFlags, TraceId, TraceState};
+use opentelemetry_sdk::trace::{IdGenerator as _, RandomIdGenerator};
+
+/// Longest `tracestate` that is passed on, in bytes. The standard asks for no more.
 const LONGEST_STATE: usize = 512;
 
-/// Names a trace. Never 0.
-#[derive(Clone, Copy, PartialEq, Eq, Hash)]
-pub struct TraceId(u128);
-
-/// Names a span within its trace. Never 0.
-#[derive(Clone, Copy, PartialEq, Eq, Hash)]
-pub struct SpanId(u64);
-
-impl TraceId {
-    /// A new one.
-    #[must_use]
-    pub fn random() -> Self {
-        Self(u128::from(random()) << 64 | u128::from(random()))
-    }
-
-    /// As it goes over the wire.
-    #[must_use]
-    pub fn to_bytes(self) -> [u8; 16] {
-        self.0.to_be_bytes()
-    }
-
-    /// Its lower half, which is random in every generator of ids.
-    pub(super) fn low(self) -> u64 {
-        self.0 as u64
-    }
-
-    fn parse(hex: &str) -> Option<Self> {
-        digits(hex, 32).filter(|id| *id != 0).map(Self)
-    }
+fn trace_id(hex: &str) -> Option<TraceId> {
+    digits(hex, 32)
+        .map(TraceId::from)
+        .filter(|id| *id != TraceId::INVALID)
 }
 
-impl SpanId {
-    /// A new one.
-    #[must_use]
-    pub fn random() -> Self {
-        Self(random())
-    }
-
-    /// As it goes over the wire.
-    #[must_use]
-    pub fn to_bytes(self) -> [u8; 8] {
-        self.0.to_be_bytes()
-    }
-
-    fn parse(hex: &str) -> Option<Self> {
-        let id = u64::try_from(digits(hex, 16)?).ok()?;
-        (id != 0).then_some(Self(id))
-    }
+fn span_id(hex: &str) -> Option<SpanId> {
+    let id = u64::try_from(digits(hex, 16)?).ok().map(SpanId::from);
+    id.filter(|id| *id != SpanId::INVALID)
 }
 
-impl fmt::Debug for TraceId {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{:032x}", self.0)
-    }
+pub(super) fn new_trace_id() -> TraceId {
+    RandomIdGenerator::default().new_trace_id()
 }
 
-impl fmt::Debug for SpanId {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{:016x}", self.0)
-    }
-}
-
-/// Never 0. Every `RandomState` is keyed differently: a thread's first from the system's randomness, the next by counting on.
-fn random() -> u64 {
-    RandomState::new().build_hasher().finish().max(1)
+pub(super) fn new_span_id() -> SpanId {
+    RandomIdGenerator::default().new_span_id()
 }
 
 /// So many hexadecimal digits; capital letters are none here.
@@ -94,7 +46,7 @@ pub struct TraceParent {
     /// Whether the caller records its own.
     pub sampled: bool,
     /// What the caller's tracing system wants passed on.
-    pub state: Option<Arc<str>>,
+    pub state: TraceState,
 }
 
 impl TraceParent {
@@ -103,7 +55,7 @@ impl TraceParent {
     pub fn parse(header: &str) -> Option<Self> {
         let mut parts = header.trim().split('-');
         let version = digits(parts.next()?, 2)?;
-        let (trace, span) = (TraceId::parse(parts.next()?)?, SpanId::parse(parts.next()?)?);
+        let (trace, span) = (trace_id(parts.next()?)?, span_id(parts.next()?)?);
         let flags = digits(parts.next()?, 2)?;
         // Later versions may say more behind this.
         let whole = version != 0 || parts.next().is_none();
@@ -111,19 +63,23 @@ impl TraceParent {
             trace,
             span,
             sampled: flags & 1 == 1,
-            state: None,
+            state: TraceState::NONE,
         })
     }
 
-    /// With the caller's `tracestate`, if that is one.
+    /// With the caller's `tracestate`. One that is malformed counts as absent.
     #[must_use]
     pub fn with_state(mut self, header: &str) -> Self {
-        let header = header.trim();
-        let fits = header.len() <= LONGEST_STATE
-            && header.contains('=')
-            && header.bytes().all(|byte| (b' '..=b'~').contains(&byte));
-        self.state = fits.then(|| header.into());
+        let printable = header.bytes().all(|byte| matches!(byte, b' '..=b'~' | b'\t'));
+        let fits = printable && header.len() <= LONGEST_STATE;
+        self.state = fits.then(|| header.parse().ok()).flatten().unwrap_or_default();
         self
+    }
+
+    /// The same in the SDK's words.
+    pub(super) fn remote(&self) -> SpanContext {
+        let flags = TraceFlags::default().with_sampled(self.sampled);
+        SpanContext::new(self.trace, self.span, flags, true, self.state.clone())
     }
 }
 
@@ -138,7 +94,7 @@ pub struct TraceContext {
     /// What it was called from.
     pub parent: Option<SpanId>,
     /// What the caller's tracing system wants passed on.
-    pub state: Option<Arc<str>>,
+    pub state: TraceState,
     /// A stamp, and the time of day that it stands for.
     anchor: (Duration, SystemTime),
 }
@@ -149,9 +105,9 @@ impl TraceContext {
     pub fn new(trace: TraceId, parent: Option<&TraceParent>, now: Duration, wall: SystemTime) -> Self {
         Self {
             trace,
-            span: SpanId::random(),
+            span: new_span_id(),
             parent: parent.map(|parent| parent.span),
-            state: parent.and_then(|parent| parent.state.clone()),
+            state: parent.map(|parent| parent.state.clone()).unwrap_or_default(),
             anchor: (now, wall),
         }
     }
@@ -209,18 +165,24 @@ mod tests {
     fn a_state_is_passed_on_unless_it_is_none() {
         let state = |header: &str| {
             let parent = TraceParent::parse(HEADER).expect("a good header");
-            parent.with_state(header).state
+            parent.with_state(header).state.header()
         };
-        assert_eq!(state(" congo=t61,rojo=1 ").as_deref(), Some("congo=t61,rojo=1"));
-        assert_eq!(state(""), None);
-        assert_eq!(state("a=\u{7}b"), None);
-        assert_eq!(state(&format!("a={}", "x".repeat(LONGEST_STATE))), None);
+        assert_eq!(state(" congo=t61,rojo=1 "), "congo=t61,rojo=1");
+        for none in [
+            "",
+            "a",
+            "A=b",
+            "a=\u{7}b",
+            &format!("a={}", "x".repeat(LONGEST_STATE)),
+        ] {
+            assert_eq!(state(none), "", "{none:?}");
+        }
     }
 
     #[test]
     fn stamps_become_times_of_day_on_both_sides_of_the_anchor() {
         let wall = SystemTime::UNIX_EPOCH + Duration::from_secs(1_000);
-        let context = TraceContext::new(TraceId::random(), None, Duration::from_secs(10), wall);
+        let context = TraceContext::new(new_trace_id(), None, Duration::from_secs(10), wall);
         let time = |at: Duration| context.time(at);
         assert_eq!(
             time(Duration::from_millis(12_500)),

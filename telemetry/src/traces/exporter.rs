@@ -1,16 +1,17 @@
-//! The task that sends spans, batch by batch.
+//! Between the SDK's batch processor and the wire: tries a batch again, and counts what became of every span.
 //!
-//! A batch that cannot be delivered for a reason that may pass is tried again later and later, a bounded number of times, while
-//! the queue fills behind it. In the end everything that is left has the time of one batch together.
+//! The processor calls from a thread of its own, which has no runtime. A batch is therefore delivered by a task.
 
 use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
-use tokio::sync::mpsc;
+use opentelemetry_sdk::error::{OTelSdkError, OTelSdkResult};
+use opentelemetry_sdk::trace::{SpanData, SpanExporter};
+use tokio::runtime::Handle;
 use tokio_util::sync::CancellationToken;
 
-use super::span::Span;
-use super::tracer::TraceLimits;
 use crate::instruments::TraceInstruments;
 
 /// Times that a batch is tried.
@@ -39,142 +40,159 @@ impl SpanSendError {
 }
 
 /// How spans leave the server.
-pub trait SpanTransport: Send {
-    /// Sends them all; says how many of them were not wanted. Dropping the future gives up.
+pub trait SpanTransport: Send + Sync + 'static {
+    /// Sends them all; the count of those that the collector rejected. Dropping the future gives up.
     ///
     /// # Errors
     ///
     /// If none arrived.
-    fn send(&mut self, spans: &[Span]) -> impl Future<Output = Result<u64, SpanSendError>> + Send;
+    fn send(&self, spans: Vec<SpanData>) -> impl Future<Output = Result<u64, SpanSendError>> + Send;
 }
 
-/// The sending task. A value with a `run` method: the composition root decides when it runs.
-pub struct SpanExporter<T> {
-    queue: mpsc::Receiver<Span>,
-    /// Taken from the queue and not delivered yet.
-    batch: Vec<Span>,
-    limits: TraceLimits,
-    instruments: TraceInstruments,
-    transport: T,
-    failing: bool,
+/// Room in the queue, and the end of it. The tracer takes room, the exporter gives it back.
+#[derive(Debug)]
+pub(super) struct Queue {
+    size: usize,
+    used: AtomicUsize,
+    closed: AtomicBool,
+    /// The server stops: nothing is tried again.
+    pub(super) exit: CancellationToken,
+    /// The time for what is left is up.
+    pub(super) give_up: CancellationToken,
 }
 
-impl<T> fmt::Debug for SpanExporter<T> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("SpanExporter")
-            .field("limits", &self.limits)
-            .finish_non_exhaustive()
+impl Queue {
+    pub(super) fn new(size: usize) -> Self {
+        Self {
+            size,
+            used: AtomicUsize::new(0),
+            closed: AtomicBool::new(false),
+            exit: CancellationToken::new(),
+            give_up: CancellationToken::new(),
+        }
+    }
+
+    /// Takes room for a span, if there is some.
+    pub(super) fn enter(&self) -> bool {
+        let more = |used| (used < self.size).then_some(used + 1);
+        let entered = || self.used.fetch_update(Ordering::AcqRel, Ordering::Acquire, more);
+        !self.closed.load(Ordering::Acquire) && entered().is_ok()
+    }
+
+    pub(super) fn close(&self) {
+        self.closed.store(true, Ordering::Release);
+        self.exit.cancel();
+    }
+
+    /// Spans that entered and that the processor did not take any more.
+    pub(super) fn left(&self) -> u64 {
+        self.used.load(Ordering::Acquire) as u64
+    }
+
+    fn leave(&self, spans: usize) {
+        self.used.fetch_sub(spans, Ordering::AcqRel);
     }
 }
 
-impl<T: SpanTransport> SpanExporter<T> {
+/// Hands the processor's batches to tasks of `runtime`.
+pub(super) struct BatchExporter<T> {
+    runtime: Handle,
+    delivery: Arc<Delivery<T>>,
+}
+
+impl<T> fmt::Debug for BatchExporter<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("BatchExporter").finish_non_exhaustive()
+    }
+}
+
+impl<T: SpanTransport> BatchExporter<T> {
     pub(super) fn new(
-        queue: mpsc::Receiver<Span>,
-        limits: TraceLimits,
-        instruments: TraceInstruments,
         transport: T,
+        queue: Arc<Queue>,
+        timeout: Duration,
+        instruments: TraceInstruments,
     ) -> Self {
         Self {
-            queue,
-            batch: Vec::new(),
-            limits,
-            instruments,
-            transport,
-            failing: false,
+            runtime: Handle::current(),
+            delivery: Arc::new(Delivery {
+                transport,
+                queue,
+                timeout,
+                instruments,
+                failing: AtomicBool::new(false),
+            }),
         }
     }
+}
 
-    /// Sends until `exit`, and what is queued by then for as long as one batch may take.
-    pub async fn run(mut self, exit: CancellationToken) {
-        let patience = self.limits.timeout;
-        let over = async {
-            exit.cancelled().await;
-            tokio::time::sleep(patience).await;
+impl<T: SpanTransport> SpanExporter for BatchExporter<T> {
+    async fn export(&self, batch: Vec<SpanData>) -> OTelSdkResult {
+        let delivery = Arc::clone(&self.delivery);
+        let delivered = self
+            .runtime
+            .spawn(async move { delivery.deliver(batch).await })
+            .await;
+        delivered.map_err(|error| OTelSdkError::InternalFailure(error.to_string()))
+    }
+}
+
+struct Delivery<T> {
+    transport: T,
+    queue: Arc<Queue>,
+    timeout: Duration,
+    instruments: TraceInstruments,
+    failing: AtomicBool,
+}
+
+impl<T: SpanTransport> Delivery<T> {
+    async fn deliver(&self, batch: Vec<SpanData>) {
+        let spans = batch.len();
+        self.queue.leave(spans);
+        let spans = spans as u64;
+        let outcome = tokio::select! {
+            outcome = self.attempts(batch) => outcome,
+            () = self.queue.give_up.cancelled() => Err(SpanSendError::Timeout(self.timeout)),
         };
-        tokio::select! {
-            () = self.serve(&exit) => {}
-            () = over => {}
-        }
-        let left = self.batch.len() + self.queue.len();
-        if left > 0 {
-            tracing::warn!(
-                spans = left,
-                "spans are lost: the collector did not take them in time"
-            );
-            self.instruments.failed(left as u64);
-        }
-    }
-
-    async fn serve(&mut self, exit: &CancellationToken) {
-        loop {
-            self.gather(exit).await;
-            if self.batch.is_empty() {
-                return;
+        match outcome {
+            Ok(rejected) => {
+                self.instruments.exported(spans.saturating_sub(rejected));
+                self.instruments.failed(rejected.min(spans));
+                if self.failing.swap(false, Ordering::Relaxed) {
+                    tracing::info!("sending spans works again");
+                }
             }
-            self.deliver(exit).await;
-        }
-    }
-
-    /// Waits for a span, and then for others to go with it. Comes back with none on `exit` only.
-    async fn gather(&mut self, exit: &CancellationToken) {
-        tokio::select! {
-            biased;
-            _ = self.queue.recv_many(&mut self.batch, self.limits.batch) => {}
-            () = exit.cancelled() => return,
-        }
-        let late = tokio::time::sleep(self.limits.delay);
-        tokio::pin!(late);
-        while self.batch.len() < self.limits.batch {
-            let room = self.limits.batch - self.batch.len();
-            tokio::select! {
-                biased;
-                got = self.queue.recv_many(&mut self.batch, room) => if got == 0 { return },
-                () = exit.cancelled() => return,
-                () = &mut late => return,
+            Err(error) => {
+                self.warn(&error);
+                self.instruments.failed(spans);
             }
         }
     }
 
-    /// Sends the batch; it is empty afterwards.
-    async fn deliver(&mut self, exit: &CancellationToken) {
+    async fn attempts(&self, batch: Vec<SpanData>) -> Result<u64, SpanSendError> {
+        let exit = &self.queue.exit;
         let mut pause = FIRST_PAUSE;
-        for attempt in 1.. {
-            let last = attempt == ATTEMPTS || exit.is_cancelled();
-            match self.send().await {
-                Ok(unwanted) => return self.delivered(unwanted),
-                Err(error) if last || !error.may_pass() => return self.lost(&error),
-                Err(error) => self.fails(&error),
+        for _ in 1..ATTEMPTS {
+            match self.send(batch.clone()).await {
+                Err(error) if error.may_pass() && !exit.is_cancelled() => self.warn(&error),
+                outcome => return outcome,
             }
             tokio::select! {
                 () = exit.cancelled() => {}
                 () = tokio::time::sleep(pause) => pause *= 2,
             }
         }
+        self.send(batch).await
     }
 
-    async fn send(&mut self) -> Result<u64, SpanSendError> {
-        let limit = self.limits.timeout;
-        let sent = tokio::time::timeout(limit, self.transport.send(&self.batch)).await;
-        sent.unwrap_or(Err(SpanSendError::Timeout(limit)))
+    async fn send(&self, batch: Vec<SpanData>) -> Result<u64, SpanSendError> {
+        let sent = tokio::time::timeout(self.timeout, self.transport.send(batch)).await;
+        sent.unwrap_or(Err(SpanSendError::Timeout(self.timeout)))
     }
 
-    fn delivered(&mut self, unwanted: u64) {
-        let sent = std::mem::take(&mut self.batch).len() as u64;
-        self.instruments.exported(sent.saturating_sub(unwanted));
-        self.instruments.failed(unwanted.min(sent));
-        if std::mem::take(&mut self.failing) {
-            tracing::info!("sending spans works again");
-        }
-    }
-
-    fn lost(&mut self, error: &SpanSendError) {
-        self.fails(error);
-        let lost = std::mem::take(&mut self.batch).len() as u64;
-        self.instruments.failed(lost);
-    }
-
-    fn fails(&mut self, error: &SpanSendError) {
-        if !std::mem::replace(&mut self.failing, true) {
+    /// Says so once until it works again.
+    fn warn(&self, error: &SpanSendError) {
+        if !self.failing.swap(true, Ordering::Relaxed) {
             tracing::warn!(%error, "sending spans failed");
         }
     }

@@ -1,6 +1,10 @@
 //! Which requests are traced: the samplers of the OpenTelemetry specification, by its names.
 
-use super::context::{TraceId, TraceParent};
+use opentelemetry::Context;
+use opentelemetry::trace::{SpanKind, TraceContextExt as _, TraceId};
+use opentelemetry_sdk::trace::{Sampler, SamplingDecision, ShouldSample as _};
+
+use super::context::TraceParent;
 
 /// Decides once per request.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -65,10 +69,18 @@ impl TraceSampler {
     /// Whether a request is traced. Servers with the same share agree on a trace.
     #[must_use]
     pub fn takes(&self, trace: TraceId, parent: Option<&TraceParent>) -> bool {
-        match parent.filter(|_| self.asks_parent) {
-            Some(parent) => parent.sampled,
-            // 56 bits are random by the standard, and as many as a float tells apart by far.
-            None => (((trace.low() << 8) >> 11) as f64) < self.share * (1_u64 << 53) as f64,
+        let parent = parent.map(|parent| Context::new().with_remote_span_context(parent.remote()));
+        let sampled = self
+            .sampler()
+            .should_sample(parent.as_ref(), trace, "", &SpanKind::Server, &[], &[]);
+        sampled.decision == SamplingDecision::RecordAndSample
+    }
+
+    fn sampler(&self) -> Sampler {
+        let own = Sampler::TraceIdRatioBased(self.share);
+        match self.asks_parent {
+            true => Sampler::ParentBased(Box::new(own)),
+            false => own,
         }
     }
 }
@@ -82,6 +94,7 @@ fn share(text: &str) -> Result<f64, SamplerError> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::context::new_trace_id;
     use super::*;
 
     fn parent(flags: &str) -> TraceParent {
@@ -94,7 +107,7 @@ mod tests {
         let (yes, no) = (parent("01"), parent("00"));
         let takes = |name: &str, parent: Option<&TraceParent>| {
             let sampler = TraceSampler::parse(name, None).expect("a sampler");
-            sampler.takes(TraceId::random(), parent)
+            sampler.takes(new_trace_id(), parent)
         };
         for (name, alone, with_yes, with_no) in [
             ("always_on", true, true, true),
@@ -117,7 +130,7 @@ mod tests {
     fn a_share_of_the_traces_is_taken_and_the_same_one_by_all() {
         let quarter = TraceSampler::parse("traceidratio", Some("0.25")).expect("a sampler");
         let half = TraceSampler::parse("traceidratio", Some("0.5")).expect("a sampler");
-        let ids: Vec<_> = (0..4_000).map(|_| TraceId::random()).collect();
+        let ids: Vec<_> = (0..4_000).map(|_| new_trace_id()).collect();
         let taken: Vec<_> = ids.iter().filter(|id| quarter.takes(**id, None)).collect();
         assert!((800..1_200).contains(&taken.len()), "{} of 4000", taken.len());
         assert!(taken.iter().all(|id| half.takes(**id, None)));

@@ -1,81 +1,31 @@
-//! One span, in plain values.
+//! One span, made when it is over. Times are stamps of the clock that its context is anchored to.
 
 use std::borrow::Cow;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::context::{SpanId, TraceContext};
+use opentelemetry::trace::{Event, SpanContext, SpanId, SpanKind, Status, TraceFlags};
+use opentelemetry::{InstrumentationScope, KeyValue, Value};
+use opentelemetry_sdk::trace::{SpanData, SpanEvents, SpanLinks};
 
-/// What a span is to its parent.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum SpanKind {
-    /// A request that came from elsewhere.
-    Server,
-    /// A part of it.
-    Internal,
-}
+use super::context::{TraceContext, new_span_id};
 
-/// What an attribute says.
-#[derive(Debug, Clone, PartialEq)]
-pub enum SpanValue {
-    /// A name. Never what somebody wrote or said.
-    Text(Cow<'static, str>),
-    /// A count.
-    Count(u64),
-    /// A measure; seconds if it is a time.
-    Measure(f64),
-}
-
-/// A name and what it says.
-pub type Attribute = (&'static str, SpanValue);
-
-/// Something that happened within a span.
-#[derive(Debug, Clone, PartialEq)]
-pub struct SpanEvent {
-    /// What.
-    pub name: &'static str,
-    /// When, as a stamp.
-    pub at: Duration,
-}
-
-/// A part of a request, once, when it is over. Times are stamps of the clock that the context is anchored to.
+/// A request, or a part of one. Attributes never hold what somebody wrote or said.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Span {
-    /// The request.
-    pub context: Arc<TraceContext>,
-    /// Its own name.
-    pub id: SpanId,
-    /// What it is a part of; none at the root of a trace.
-    pub parent: Option<SpanId>,
-    /// Whether that is another program's.
-    pub remote_parent: bool,
-    /// What it shows.
-    pub name: Cow<'static, str>,
-    /// What it is to its parent.
-    pub kind: SpanKind,
-    /// When it began.
-    pub start: Duration,
-    /// When it ended.
-    pub end: Duration,
-    /// What is known of it.
-    pub attributes: Vec<Attribute>,
-    /// What happened within it, in order.
-    pub events: Vec<SpanEvent>,
-    /// Why it failed, as one of the server's reasons.
-    pub failed: Option<&'static str>,
+    context: Arc<TraceContext>,
+    data: SpanData,
 }
 
 impl Span {
     /// The request itself.
     #[must_use]
     pub fn request(context: &Arc<TraceContext>, name: &'static str, start: Duration, end: Duration) -> Self {
-        Self {
-            id: context.span,
-            parent: context.parent,
-            remote_parent: context.parent.is_some(),
-            kind: SpanKind::Server,
-            ..Self::part(context, name, start, end)
-        }
+        let mut span = Self::new(context, context.span, name.into(), (start, end));
+        span.data.span_kind = SpanKind::Server;
+        span.data.parent_span_id = context.parent.unwrap_or(SpanId::INVALID);
+        span.data.parent_span_is_remote = context.parent.is_some();
+        span
     }
 
     /// A part of it. One that would end before it begins ends when it begins.
@@ -86,34 +36,50 @@ impl Span {
         start: Duration,
         end: Duration,
     ) -> Self {
+        Self::new(context, new_span_id(), name.into(), (start, end))
+    }
+
+    fn new(
+        context: &Arc<TraceContext>,
+        id: SpanId,
+        name: Cow<'static, str>,
+        (start, end): (Duration, Duration),
+    ) -> Self {
+        let state = context.state.clone();
+        let data = SpanData {
+            span_context: SpanContext::new(context.trace, id, TraceFlags::SAMPLED, false, state),
+            parent_span_id: context.span,
+            parent_span_is_remote: false,
+            span_kind: SpanKind::Internal,
+            name,
+            start_time: context.time(start),
+            end_time: context.time(end.max(start)),
+            attributes: Vec::new(),
+            dropped_attributes_count: 0,
+            events: SpanEvents::default(),
+            links: SpanLinks::default(),
+            status: Status::Unset,
+            instrumentation_scope: InstrumentationScope::default(),
+        };
         Self {
             context: Arc::clone(context),
-            id: SpanId::random(),
-            parent: Some(context.span),
-            remote_parent: false,
-            name: name.into(),
-            kind: SpanKind::Internal,
-            start,
-            end: end.max(start),
-            attributes: Vec::new(),
-            events: Vec::new(),
-            failed: None,
+            data,
         }
     }
 
-    /// Says a count.
+    /// Adds a count.
     #[must_use]
     pub fn count(self, name: &'static str, count: impl Into<u64>) -> Self {
-        self.with(name, SpanValue::Count(count.into()))
+        self.with(name, i64::try_from(count.into()).unwrap_or(i64::MAX))
     }
 
-    /// Says a measure.
+    /// Adds a measure.
     #[must_use]
     pub fn measure(self, name: &'static str, measure: impl Into<f64>) -> Self {
-        self.with(name, SpanValue::Measure(measure.into()))
+        self.with(name, measure.into())
     }
 
-    /// Says a time in seconds, if there is one.
+    /// Adds a time in seconds, if there is one.
     #[must_use]
     pub fn seconds(self, name: &'static str, time: impl Into<Option<Duration>>) -> Self {
         match time.into() {
@@ -122,21 +88,34 @@ impl Span {
         }
     }
 
-    /// Says a name.
+    /// Adds a name.
     #[must_use]
     pub fn text(self, name: &'static str, text: impl Into<Cow<'static, str>>) -> Self {
-        self.with(name, SpanValue::Text(text.into()))
+        self.with(name, text.into())
     }
 
-    /// Says when something happened within it, if it did.
+    /// Adds when something happened within it, if it did.
     #[must_use]
     pub fn event(mut self, name: &'static str, at: Option<Duration>) -> Self {
-        self.events.extend(at.map(|at| SpanEvent { name, at }));
+        let event = at.map(|at| Event::new(name, self.context.time(at), Vec::new(), 0));
+        self.data.events.events.extend(event);
         self
     }
 
-    fn with(mut self, name: &'static str, value: SpanValue) -> Self {
-        self.attributes.push((name, value));
+    /// It failed, for one of the server's reasons.
+    #[must_use]
+    pub fn failed(mut self, reason: &'static str) -> Self {
+        self.data.status = Status::error(reason);
         self
+    }
+
+    fn with(mut self, name: &'static str, value: impl Into<Value>) -> Self {
+        self.data.attributes.push(KeyValue::new(name, value));
+        self
+    }
+
+    pub(super) fn into_data(mut self, scope: &InstrumentationScope) -> SpanData {
+        self.data.instrumentation_scope = scope.clone();
+        self.data
     }
 }

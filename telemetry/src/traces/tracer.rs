@@ -4,10 +4,12 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
-use tokio::sync::mpsc;
+use opentelemetry::InstrumentationScope;
+use opentelemetry_sdk::trace::{BatchConfigBuilder, BatchSpanProcessor, SpanProcessor as _};
+use tokio::time::Instant;
 
-use super::context::{TraceContext, TraceId, TraceParent};
-use super::exporter::{SpanExporter, SpanTransport};
+use super::context::{TraceContext, TraceParent, new_trace_id};
+use super::exporter::{BatchExporter, Queue, SpanTransport};
 use super::sampler::TraceSampler;
 use super::span::Span;
 use crate::instruments::TraceInstruments;
@@ -41,7 +43,10 @@ impl Default for TraceLimits {
 #[derive(Clone)]
 pub struct Tracer {
     sampler: TraceSampler,
-    queue: mpsc::Sender<Span>,
+    scope: InstrumentationScope,
+    processor: Arc<BatchSpanProcessor>,
+    queue: Arc<Queue>,
+    timeout: Duration,
     instruments: TraceInstruments,
 }
 
@@ -54,36 +59,74 @@ impl fmt::Debug for Tracer {
 }
 
 impl Tracer {
-    /// A tracer, and the task that empties its queue through `transport`.
+    /// A tracer for the spans of `scope`. Its queue is emptied through `transport`, by a thread and by tasks of the current runtime,
+    /// until [`Tracer::close`]. Has to be called within a runtime.
     #[must_use]
     pub fn new<T: SpanTransport>(
         sampler: TraceSampler,
         limits: TraceLimits,
+        scope: InstrumentationScope,
         instruments: TraceInstruments,
         transport: T,
-    ) -> (Self, SpanExporter<T>) {
-        let (queue, spans) = mpsc::channel(limits.queue.max(1));
-        let exporter = SpanExporter::new(spans, limits, instruments.clone(), transport);
-        let tracer = Self {
+    ) -> Self {
+        let queue = Arc::new(Queue::new(limits.queue.max(1)));
+        let exporter = BatchExporter::new(transport, Arc::clone(&queue), limits.timeout, instruments.clone());
+        let config = BatchConfigBuilder::default()
+            .with_max_queue_size(limits.queue.max(1))
+            .with_max_export_batch_size(limits.batch.max(1))
+            .with_scheduled_delay(limits.delay);
+        let processor = BatchSpanProcessor::builder(exporter).with_batch_config(config.build());
+        Self {
             sampler,
+            scope,
+            processor: Arc::new(processor.build()),
             queue,
+            timeout: limits.timeout,
             instruments,
-        };
-        (tracer, exporter)
+        }
     }
 
     /// A request begins at the stamp `now`: where its spans belong, if it is traced.
     #[must_use]
     pub fn begin(&self, parent: Option<&TraceParent>, now: Duration) -> Option<Arc<TraceContext>> {
-        let trace = parent.map_or_else(TraceId::random, |parent| parent.trace);
+        let trace = parent.map_or_else(new_trace_id, |parent| parent.trace);
         let taken = self.sampler.takes(trace, parent);
         taken.then(|| Arc::new(TraceContext::new(trace, parent, now, SystemTime::now())))
     }
 
     /// Queues a span, or counts it as dropped. Never waits.
     pub fn span(&self, span: Span) {
-        if self.queue.try_send(span).is_err() {
+        // The processor drops what its queue has no room for, too, but tells nobody.
+        if self.queue.enter() {
+            self.processor.on_end(span.into_data(&self.scope));
+        } else {
             self.instruments.dropped(1);
         }
+    }
+
+    /// Sends what is queued, for as long as one batch may take but not beyond `deadline`, and ends the thread. Later spans are dropped.
+    pub async fn close(self, deadline: Instant) {
+        self.queue.close();
+        let patience = deadline
+            .saturating_duration_since(Instant::now())
+            .min(self.timeout);
+        let processor = Arc::clone(&self.processor);
+        // Deliveries that are given up end at once; the thread is joined long before this.
+        let limit = patience + Duration::from_secs(5);
+        let mut shutdown = tokio::task::spawn_blocking(move || processor.shutdown_with_timeout(limit));
+        let ended = tokio::select! {
+            ended = &mut shutdown => ended,
+            () = tokio::time::sleep(patience) => {
+                tracing::warn!("the collector takes too long, the last spans are lost");
+                self.queue.give_up.cancel();
+                shutdown.await
+            }
+        };
+        match ended {
+            Ok(Ok(())) => {}
+            Ok(Err(error)) => tracing::error!(%error, "the thread that sends spans did not end"),
+            Err(error) => tracing::error!(%error, "ending the traces failed"),
+        }
+        self.instruments.dropped(self.queue.left());
     }
 }

@@ -4,6 +4,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use omni_proto::v1;
 use omni_tests::{FakeScript, audio_of, chat_config, chat_message, config, generate, text, vanish};
+use opentelemetry_proto::tonic::trace::v1::Status;
 use opentelemetry_proto::tonic::trace::v1::span::SpanKind;
 use opentelemetry_proto::tonic::trace::v1::status::StatusCode;
 
@@ -127,7 +128,7 @@ async fn a_spoken_text_is_one_trace_from_the_queue_through_every_stage_and_edge(
     );
     assert_eq!(root.text("gen_ai.operation.name"), "text_to_speech");
     assert_eq!(root.text("omni.outcome"), "stop");
-    assert_eq!(root.wire.status, None);
+    assert_eq!(root.wire.status.clone().unwrap_or_default(), Status::default());
 }
 
 #[tokio::test]

@@ -148,7 +148,7 @@ impl Request<'_> {
             span = span.count("gen_ai.request.max_tokens", most);
         }
         if matches!(self.outcome, Outcome::Error | Outcome::Aborted) {
-            span.failed = Some(self.error.map_or("UNKNOWN", ServeError::reason));
+            span = span.failed(self.error.map_or("UNKNOWN", ServeError::reason));
         }
         span
     }

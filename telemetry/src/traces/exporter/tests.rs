@@ -1,19 +1,27 @@
+//! The processor's thread has the machine's clock: these tests wait for what happens and assert no times.
+
 use std::sync::{Arc, Mutex};
 
+use tokio::sync::Semaphore;
+use tokio::time::Instant;
+
 use super::*;
-use crate::traces::{TraceSampler, Tracer};
+use crate::traces::{Span, TraceLimits, TraceSampler, Tracer};
 use crate::{Selection, Telemetry, TelemetryOptions};
 
 const MS: Duration = Duration::from_millis(1);
+const LONG: Duration = Duration::from_secs(3_600);
 
 /// What a collector answers; `None` is nothing at all.
 type Answer = Option<Result<u64, SpanSendError>>;
 
 /// A collector: what it answers in turn (for ever what comes last), and what it was sent.
-#[derive(Clone, Default)]
+#[derive(Clone)]
 struct Collector {
     answers: Arc<Mutex<Vec<Answer>>>,
     batches: Arc<Mutex<Vec<Vec<String>>>>,
+    /// Batches that it may answer.
+    permits: Arc<Semaphore>,
 }
 
 impl Collector {
@@ -21,18 +29,26 @@ impl Collector {
         Self {
             answers: Arc::new(Mutex::new(answers)),
             batches: Arc::default(),
+            permits: Arc::new(Semaphore::new(1_000)),
         }
     }
 
     fn batches(&self) -> Vec<Vec<String>> {
         self.batches.lock().expect("no panic").clone()
     }
+
+    async fn until(&self, batches: usize) {
+        while self.batches().len() < batches {
+            tokio::time::sleep(MS).await;
+        }
+    }
 }
 
 impl SpanTransport for Collector {
-    async fn send(&mut self, spans: &[Span]) -> Result<u64, SpanSendError> {
+    async fn send(&self, spans: Vec<SpanData>) -> Result<u64, SpanSendError> {
         let names = spans.iter().map(|span| span.name.to_string()).collect();
         self.batches.lock().expect("no panic").push(names);
+        self.permits.acquire().await.expect("it is open").forget();
         let answer = {
             let mut answers = self.answers.lock().expect("no panic");
             match answers.len() {
@@ -50,23 +66,28 @@ impl SpanTransport for Collector {
 struct Set {
     telemetry: Telemetry,
     tracer: Tracer,
-    exporter: SpanExporter<Collector>,
 }
 
-fn set(collector: &Collector, queue: usize, batch: usize) -> Set {
+fn set(collector: &Collector, limits: TraceLimits) -> Set {
     let telemetry = Telemetry::new(&TelemetryOptions::default()).expect("good options");
-    let limits = TraceLimits {
+    let instruments = TraceInstruments::new(telemetry.meter());
+    let scope = opentelemetry::InstrumentationScope::default();
+    let tracer = Tracer::new(
+        TraceSampler::default(),
+        limits,
+        scope,
+        instruments,
+        collector.clone(),
+    );
+    Set { telemetry, tracer }
+}
+
+const fn limits(queue: usize, batch: usize) -> TraceLimits {
+    TraceLimits {
         queue,
         batch,
-        delay: 50 * MS,
-        timeout: 200 * MS,
-    };
-    let instruments = TraceInstruments::new(telemetry.meter());
-    let (tracer, exporter) = Tracer::new(TraceSampler::default(), limits, instruments, collector.clone());
-    Set {
-        telemetry,
-        tracer,
-        exporter,
+        delay: LONG,
+        timeout: LONG,
     }
 }
 
@@ -77,8 +98,14 @@ impl Set {
             self.tracer.span(Span::part(&context, *name, MS, 2 * MS));
         }
     }
+
+    async fn close(self) -> Telemetry {
+        self.tracer.close(Instant::now() + LONG).await;
+        self.telemetry
+    }
 }
 
+/// Spans that were exported, failed and dropped.
 fn counted(telemetry: &Telemetry) -> [f64; 3] {
     let text = telemetry.exposition().render(&Selection::default());
     ["exported", "failed", "dropped"].map(|result| {
@@ -88,108 +115,105 @@ fn counted(telemetry: &Telemetry) -> [f64; 3] {
     })
 }
 
-#[tokio::test(start_paused = true)]
-async fn spans_go_together_after_a_while_and_at_once_when_they_are_many() {
+#[tokio::test]
+async fn a_full_batch_goes_at_once_and_the_rest_at_the_end() {
     let collector = Collector::new(vec![Some(Ok(0))]);
-    let set = set(&collector, 16, 3);
-    let began = tokio::time::Instant::now();
-    set.put(&["a", "b"]);
-    let (tracer, telemetry) = (set.tracer.clone(), set.telemetry.clone());
-    let exit = CancellationToken::new();
-    let task = tokio::spawn(set.exporter.run(exit.clone()));
-    while collector.batches().is_empty() {
-        tokio::time::sleep(MS).await;
-    }
-    assert!(began.elapsed() >= 50 * MS, "two wait for a third");
-    let context = tracer.begin(None, MS).expect("all are taken");
-    for name in ["c", "d", "e", "f"] {
-        tracer.span(Span::part(&context, name, MS, MS));
-    }
-    let full = tokio::time::Instant::now();
-    while collector.batches().len() < 2 {
-        tokio::time::sleep(MS).await;
-    }
-    assert!(full.elapsed() < 50 * MS, "three do not wait");
-    exit.cancel();
-    task.await.expect("it ends");
-    assert_eq!(
-        collector.batches(),
-        [vec!["a", "b"], vec!["c", "d", "e"], vec!["f"]]
-    );
-    assert_eq!(counted(&telemetry), [6.0, 0.0, 0.0]);
+    let set = set(&collector, limits(16, 3));
+    set.put(&["a", "b", "c"]);
+    collector.until(1).await;
+    set.put(&["d", "e"]);
+    let telemetry = set.close().await;
+    assert_eq!(collector.batches(), [vec!["a", "b", "c"], vec!["d", "e"]]);
+    assert_eq!(counted(&telemetry), [5.0, 0.0, 0.0]);
 }
 
-#[tokio::test(start_paused = true)]
+#[tokio::test]
+async fn a_batch_that_is_not_full_goes_after_the_delay() {
+    let collector = Collector::new(vec![Some(Ok(0))]);
+    let soon = TraceLimits {
+        delay: 10 * MS,
+        ..limits(16, 8)
+    };
+    let set = set(&collector, soon);
+    set.put(&["a", "b"]);
+    collector.until(1).await;
+    let telemetry = set.close().await;
+    assert_eq!(collector.batches().concat(), ["a", "b"]);
+    assert_eq!(counted(&telemetry), [2.0, 0.0, 0.0]);
+}
+
+#[tokio::test]
 async fn a_full_queue_drops_and_counts_and_never_waits() {
     let collector = Collector::new(vec![Some(Ok(0))]);
-    let set = set(&collector, 2, 8);
-    set.put(&["a", "b", "c", "d", "e"]);
+    let permits = collector.permits.acquire_many(1_000).await.expect("it is open");
+    let set = set(&collector, limits(2, 2));
+    set.put(&["a", "b"]);
+    // The first batch is on its way, and there is room for two more.
+    collector.until(1).await;
+    set.put(&["c", "d", "e", "f", "g"]);
     assert_eq!(counted(&set.telemetry), [0.0, 0.0, 3.0]);
-    let exit = CancellationToken::new();
-    exit.cancel();
-    set.exporter.run(exit).await;
-    assert_eq!(collector.batches(), [["a", "b"]]);
-    set.tracer.span(Span::part(
-        &set.tracer.begin(None, MS).expect("taken"),
-        "late",
-        MS,
-        MS,
-    ));
-    assert_eq!(counted(&set.telemetry), [2.0, 0.0, 4.0]);
+    drop(permits);
+    let tracer = set.tracer.clone();
+    let telemetry = set.close().await;
+    assert_eq!(collector.batches(), [["a", "b"], ["c", "d"]]);
+    let late = tracer.begin(None, MS).expect("all are taken");
+    tracer.span(Span::part(&late, "late", MS, MS));
+    assert_eq!(counted(&telemetry), [4.0, 0.0, 4.0]);
 }
 
-#[tokio::test(start_paused = true)]
+#[tokio::test]
 async fn what_may_pass_is_tried_again_and_what_does_not_is_not() {
     let busy = || Some(Err(SpanSendError::Transient("busy".to_owned())));
     let refused = Some(Err(SpanSendError::Refused("no such tenant".to_owned())));
-    let collector = Collector::new(vec![busy(), busy(), Some(Ok(1)), refused, Some(Ok(0))]);
-    let set = set(&collector, 16, 2);
-    set.put(&["a", "b", "c", "d", "e"]);
-    let telemetry = set.telemetry.clone();
-    let exit = CancellationToken::new();
-    let task = tokio::spawn(set.exporter.run(exit.clone()));
-    while collector.batches().len() < 5 {
-        tokio::time::sleep(MS).await;
-    }
-    exit.cancel();
-    task.await.expect("it ends");
+    let collector = Collector::new(vec![busy(), Some(Ok(1)), refused, Some(Ok(0))]);
+    let set = set(&collector, limits(16, 2));
+    set.put(&["a", "b"]);
+    collector.until(2).await;
+    set.put(&["c", "d"]);
+    collector.until(3).await;
+    set.put(&["e"]);
+    let telemetry = set.close().await;
     let batches = collector.batches();
-    assert_eq!(batches[..3], [["a", "b"], ["a", "b"], ["a", "b"]]);
-    assert_eq!(batches[3..], [vec!["c", "d"], vec!["e"]]);
-    // One of the first batch was not wanted, the second was refused.
+    assert_eq!(
+        batches,
+        [vec!["a", "b"], vec!["a", "b"], vec!["c", "d"], vec!["e"]]
+    );
+    // One of the first batch was rejected, the second was refused.
     assert_eq!(counted(&telemetry), [2.0, 3.0, 0.0]);
 }
 
-#[tokio::test(start_paused = true)]
+#[tokio::test]
 async fn a_collector_that_never_answers_costs_the_end_one_timeout_and_all_is_counted() {
     let collector = Collector::new(vec![None]);
-    let set = set(&collector, 16, 2);
-    set.put(&["a", "b", "c"]);
-    let telemetry = set.telemetry.clone();
-    let exit = CancellationToken::new();
-    exit.cancel();
-    let began = tokio::time::Instant::now();
-    set.exporter.run(exit).await;
-    assert!(began.elapsed() <= 201 * MS, "{:?}", began.elapsed());
-    assert_eq!(counted(&telemetry), [0.0, 3.0, 0.0]);
+    let short = TraceLimits {
+        timeout: 50 * MS,
+        ..limits(16, 2)
+    };
+    let set = set(&collector, short);
+    set.put(&["a", "b", "c", "d", "e"]);
+    let telemetry = set.close().await;
+    assert_eq!(counted(&telemetry), [0.0, 5.0, 0.0]);
 }
 
-#[tokio::test(start_paused = true)]
-async fn a_collector_that_is_absent_does_not_hold_up_the_end() {
-    let collector = Collector::new(vec![Some(Err(SpanSendError::Transient(
-        "no connection".to_owned(),
-    )))]);
-    let set = set(&collector, 16, 2);
+#[tokio::test]
+async fn the_end_waits_for_a_collector_no_longer_than_it_may() {
+    let collector = Collector::new(vec![None]);
+    let set = set(&collector, limits(16, 2));
     set.put(&["a", "b", "c"]);
-    let telemetry = set.telemetry.clone();
-    let exit = CancellationToken::new();
-    let task = tokio::spawn(set.exporter.run(exit.clone()));
-    while collector.batches().is_empty() {
-        tokio::time::sleep(MS).await;
-    }
-    let began = tokio::time::Instant::now();
-    exit.cancel();
-    task.await.expect("it ends");
-    assert!(began.elapsed() < FIRST_PAUSE, "it does not wait to try again");
+    // With an hour for a batch, only this deadline lets it come to an end.
+    set.tracer.close(Instant::now() + 50 * MS).await;
+    assert_eq!(counted(&set.telemetry), [0.0, 3.0, 0.0]);
+}
+
+#[tokio::test]
+async fn a_collector_that_is_absent_does_not_hold_up_the_end() {
+    let absent = SpanSendError::Transient("no connection".to_owned());
+    let collector = Collector::new(vec![Some(Err(absent))]);
+    let set = set(&collector, limits(16, 2));
+    set.put(&["a", "b", "c"]);
+    collector.until(1).await;
+    let telemetry = set.close().await;
+    // Each batch is tried once more at most; five times would take fifteen seconds.
+    assert!(collector.batches().len() <= 3, "{:?}", collector.batches());
     assert_eq!(counted(&telemetry), [0.0, 3.0, 0.0]);
 }

@@ -241,7 +241,7 @@ impl App {
             clock,
             tasks: Arc::clone(&tasks),
             edge_sink: sinks.edges,
-            observer: metrics.observer(),
+            bridge: metrics.bridge(),
         };
         let end = board.end();
         let keeper = tokio::spawn(keep(start, load, orchestrator.clone(), board, readiness_tx));
@@ -399,12 +399,12 @@ async fn keep<B, L>(
     L: FnOnce() -> anyhow::Result<B> + Send + 'static,
 {
     let begun = start.clock.now();
-    let (clock, observer) = (start.clock, Arc::clone(&start.observer));
+    let (clock, bridge) = (start.clock, Arc::clone(&start.bridge));
     match start.run(load, &orchestrator).await {
         Ok(()) => {
             // The report first: whoever is told that the server is ready may ask.
             board.update(&orchestrator).await;
-            observer.serves();
+            bridge.serves();
             tracing::info!(seconds = clock.since(begun).as_secs_f64(), "serving");
             readiness.send_replace(Readiness::Ready);
             let Ok(pipeline) = orchestrator.model() else {

@@ -19,7 +19,7 @@ mod traces;
 mod transfer;
 
 pub use audio::AudioInstruments;
-pub use computing::{ComputingFigures, ComputingInstruments};
+pub use computing::{ComputingInstruments, ComputingStats};
 pub use connections::{CertificateInstrument, Connected, ConnectionInstruments, Listener, OpenConnection};
 pub use engine::{CacheConfig, EngineInstruments};
 pub use exporter::ExporterInstruments;

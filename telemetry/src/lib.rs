@@ -46,7 +46,7 @@ pub use family::{
     CounterFamily, FloatCounterFamily, GaugeFamily, HistogramFamily, SummaryFamily, TypedFamily,
 };
 pub use instruments::{
-    AudioInstruments, CacheConfig, CallKind, CertificateInstrument, ComputingFigures, ComputingInstruments,
+    AudioInstruments, CacheConfig, CallKind, CertificateInstrument, ComputingInstruments, ComputingStats,
     Connected, ConnectionInstruments, EdgeInstruments, EngineInstruments, ExporterInstruments, GrpcCode,
     GrpcInstruments, HearingInstruments, HttpExchange, HttpInstruments, Listener, OpenConnection,
     OwnProcessInstruments, PipelineInstruments, RejectionReason, SessionInstruments, StageInfo, StreamAbort,
@@ -58,8 +58,8 @@ pub use problems::Problem;
 pub use pull::{Admission, PullEndpoint, PullGuard, Readiness, TlsSource, queried_names};
 pub use push::{Credentials, PushError, PushOptions, PushTarget, PushTargetError, Pusher, Secret};
 pub use recorder::{
-    Cardinality, Check, DefaultLabels, EngineIndex, EngineMap, EngineMapError, Fanout, Gate, Relabel,
-    SharedRecorder, Sink, Surroundings, stack,
+    Cardinality, Check, DefaultLabels, EngineIndex, EngineMap, EngineMapError, Fanout, Gate, RecorderContext,
+    Relabel, SharedRecorder, Sink, stack,
 };
 pub use records::{
     AudioRecord, EdgeEnd, FailureReason, FinishReason, FinishedRequest, HopRecord, IterationRecord, Replica,

@@ -34,9 +34,9 @@ pub use relabel::{EngineIndex, EngineMap, EngineMapError, Relabel};
 /// A recorder that can be shared.
 pub type SharedRecorder = Arc<dyn Recorder + Send + Sync>;
 
-/// What the layers know.
+/// What the layers look up at every registration.
 #[derive(Debug)]
-pub struct Surroundings {
+pub struct RecorderContext {
     /// The families.
     pub schema: Arc<Schema>,
     /// The replicas of all stages.
@@ -45,7 +45,7 @@ pub struct Surroundings {
     pub supplied: BTreeMap<Arc<str>, String>,
     /// The name the model is served by, when it is known.
     pub model_name: Arc<OnceLock<String>>,
-    /// The tally of refusals.
+    /// Counts what the layers refuse.
     pub drops: Arc<Drops>,
     /// Whether anything is recorded at all.
     pub enabled: bool,
@@ -53,21 +53,21 @@ pub struct Surroundings {
 
 /// The whole stack around `sinks`.
 #[must_use]
-pub fn stack(around: &Surroundings, sinks: Vec<Sink>) -> SharedRecorder {
-    let schema = || Arc::clone(&around.schema);
-    let drops = || Arc::clone(&around.drops);
+pub fn stack(context: &RecorderContext, sinks: Vec<Sink>) -> SharedRecorder {
+    let schema = || Arc::clone(&context.schema);
+    let drops = || Arc::clone(&context.drops);
     Arc::new(Gate::new(
-        around.enabled,
+        context.enabled,
         schema(),
         Check::new(
             schema(),
             drops(),
             Relabel::new(
-                Arc::clone(&around.engines),
+                Arc::clone(&context.engines),
                 drops(),
                 DefaultLabels::new(
-                    around.supplied.clone(),
-                    Arc::clone(&around.model_name),
+                    context.supplied.clone(),
+                    Arc::clone(&context.model_name),
                     schema(),
                     Cardinality::new(schema(), drops(), Fanout::new(schema(), sinks)),
                 ),

@@ -15,7 +15,7 @@ use crate::families as f;
 use crate::instruments::EngineInstruments;
 use crate::log::{LineFormat, LogSink, LogWriter, StatsLog};
 use crate::meter::Meter;
-use crate::recorder::{EngineIndex, EngineMap, EngineMapError, SharedRecorder, Sink, Surroundings, stack};
+use crate::recorder::{EngineIndex, EngineMap, EngineMapError, RecorderContext, SharedRecorder, Sink, stack};
 use crate::records::Replica;
 use crate::schema::Schema;
 
@@ -121,7 +121,7 @@ impl Telemetry {
         if let Some(name) = &options.model_name {
             model_name.get_or_init(|| name.clone());
         }
-        let around = Surroundings {
+        let context = RecorderContext {
             schema: Arc::clone(&schema),
             engines: Arc::clone(&engines),
             supplied: BTreeMap::from([
@@ -132,7 +132,7 @@ impl Telemetry {
             drops: Arc::clone(&drops),
             enabled: true,
         };
-        let recorder = stack(&around, sinks);
+        let recorder = stack(&context, sinks);
         let meter = Meter::new(
             Arc::clone(&recorder),
             Arc::clone(&catalogue),

@@ -199,7 +199,7 @@ fn feed_rest(telemetry: &Telemetry) {
     exposition.collect_from(Arc::new(GpuCollector::new(meter, OneGpu)));
     ExporterInstruments::new(meter).scraped();
     drop(Arc::new(ConnectionInstruments::new(meter, Listener::Callers)).open());
-    ComputingInstruments::new(meter, "cuda:0").until_now(&ComputingFigures {
+    ComputingInstruments::new(meter, "cuda:0").until_now(&ComputingStats {
         launches: 1,
         graph_launches: 2,
         graphs: 3,

@@ -1,7 +1,7 @@
-//! The metrics of a server: what is recorded, and the tasks that let it out.
+//! The metrics of a server: sinks that record, and the tasks that publish.
 //!
-//! In: the settings, the orchestrator, the sinks that others want fed as well. Out: sinks for everything that tells, and the tasks
-//! for pull, push and the log, which end with [`Metrics::drained`] and [`Metrics::close`].
+//! In: the settings, the orchestrator, further sinks to feed. Out: sinks for the server's events, and the tasks for pull, push and the
+//! log, which end with [`Metrics::drained`] and [`Metrics::close`].
 
 use std::net::SocketAddr;
 use std::sync::{Arc, OnceLock};
@@ -26,29 +26,29 @@ use crate::orchestrator::Orchestrator;
 use crate::tasks::Tasks;
 
 mod account;
+mod bridge;
 mod engines;
 mod http;
 mod list;
 mod live;
-mod observer;
 
+use bridge::BridgeCollector;
+pub(super) use bridge::{MetricsBridge, let_go, listen};
 pub use list::{list_metrics, metrics_catalogue};
-use observer::Looking;
-pub(super) use observer::{Observer, let_go, listen};
 
-/// What a server records, and the tasks that let it out.
+/// A server's instruments, and the tasks that publish them.
 pub(super) struct Metrics {
     telemetry: Telemetry,
     custom: Arc<CustomMetrics>,
     /// Whether callers may record metrics of their own.
     service: bool,
-    observer: Arc<Observer>,
+    bridge: Arc<MetricsBridge>,
     lines: Option<Arc<LogSink>>,
     address: Option<SocketAddr>,
     tasks: JoinSet<()>,
-    /// What is asked of readers, once it is known.
+    /// TLS and keys for scrapers; unset until the server has read them.
     guard: Arc<OnceLock<PullGuard>>,
-    /// Whether that is TLS, and a key.
+    /// Whether scraping takes TLS, and whether it takes a key.
     guarded: (bool, bool),
     drained: CancellationToken,
     exit: CancellationToken,
@@ -70,15 +70,19 @@ impl Metrics {
         (max_active, format): (usize, LogFormat),
     ) -> anyhow::Result<Self> {
         let (telemetry, custom, lines) = record(settings, tasks, format)?;
-        let observer = Arc::new(Observer::new(telemetry.clone(), orchestrator.clone(), max_active));
+        let bridge = Arc::new(MetricsBridge::new(
+            telemetry.clone(),
+            orchestrator.clone(),
+            max_active,
+        ));
         let exposition = telemetry.exposition();
-        exposition.collect_from(Arc::new(Looking(Arc::downgrade(&observer))));
+        exposition.collect_from(Arc::new(BridgeCollector(Arc::downgrade(&bridge))));
         collect_system(exposition, telemetry.meter());
         let mut metrics = Self {
             telemetry,
             custom: Arc::new(custom),
             service: settings.service,
-            observer,
+            bridge,
             lines,
             address: None,
             tasks: JoinSet::new(),
@@ -99,17 +103,17 @@ impl Metrics {
         }
         if let Some(log) = metrics.telemetry.log() {
             let log = Arc::clone(log);
-            let observer = Arc::clone(&metrics.observer);
+            let bridge = Arc::clone(&metrics.bridge);
             let times = (settings.log_interval, settings.log_tables);
             metrics
                 .tasks
-                .spawn(tell(log, observer, clock, times, metrics.exit.clone()));
+                .spawn(log_stats(log, bridge, clock, times, metrics.exit.clone()));
         }
         if metrics.lines.is_some() {
             let exposition = Arc::clone(metrics.telemetry.exposition());
             metrics
                 .tasks
-                .spawn(look(exposition, settings.look_interval, metrics.exit.clone()));
+                .spawn(collect(exposition, settings.look_interval, metrics.exit.clone()));
         }
         Ok(metrics)
     }
@@ -141,10 +145,10 @@ impl Metrics {
         Ok(())
     }
 
-    /// Readers are served from now on: with this certificate and for these keys, if the settings ask for them.
+    /// Serves scrapers from now on, with this certificate and for these keys if the settings ask for them.
     ///
     /// # Errors
-    /// If they ask for what there is not.
+    /// If they ask for a certificate or keys that the server does not have.
     pub(super) fn open(&self, tls: Option<&Tls>, keys: &Keys, has_keys: bool) -> anyhow::Result<()> {
         let (encrypted, keyed) = self.guarded;
         anyhow::ensure!(
@@ -175,7 +179,7 @@ impl Metrics {
         self.address
     }
 
-    /// Who counts the calls.
+    /// The layer that counts calls.
     pub(super) fn calls(&self) -> anyhow::Result<CountCalls> {
         CountCalls::new(self.telemetry.meter()).context("the descriptors of the services cannot be read")
     }
@@ -185,17 +189,17 @@ impl Metrics {
         http::counted(routes, HttpInstruments::new(self.telemetry.meter()))
     }
 
-    /// Who counts the connections of a port.
+    /// Instruments for the connections of a port.
     pub(super) fn connections(&self, listener: Listener) -> Arc<ConnectionInstruments> {
         Arc::new(ConnectionInstruments::new(self.telemetry.meter(), listener))
     }
 
-    /// Who records until when the certificate is valid.
+    /// The instrument for the expiry of the certificate.
     pub(super) fn certificate(&self) -> CertificateInstrument {
         CertificateInstrument::new(self.telemetry.meter())
     }
 
-    /// Who takes the metrics of callers, until `stop`.
+    /// The service that records metrics of callers until `stop`.
     pub(super) fn measurements(&self, stop: &CancellationToken) -> Measurements {
         match self.service {
             true => Measurements::on(Arc::clone(&self.custom), stop.clone()),
@@ -203,27 +207,27 @@ impl Metrics {
         }
     }
 
-    /// What it records with.
+    /// The recorder and the exposition.
     pub(super) fn telemetry(&self) -> &Telemetry {
         &self.telemetry
     }
 
-    /// For those who start the model.
-    pub(super) fn observer(&self) -> Arc<Observer> {
-        Arc::clone(&self.observer)
+    /// For the start of the model.
+    pub(super) fn bridge(&self) -> Arc<MetricsBridge> {
+        Arc::clone(&self.bridge)
     }
 
-    /// Sinks that record, and feed `sinks` as well.
+    /// Sinks that record and feed `sinks`.
     pub(super) fn observe(&self, sinks: Sinks) -> Sinks {
-        observer::beside(&self.observer, sinks)
+        bridge::fan_out(&self.bridge, sinks)
     }
 
-    /// No request will come any more.
+    /// The last request has ended.
     pub(super) fn drained(&self) {
         self.drained.cancel();
     }
 
-    /// Ends every task. Those that push are given the time that a push may take.
+    /// Joins every task. The last push has the time that a push may take.
     pub(super) async fn close(mut self) {
         self.drained.cancel();
         self.exit.cancel();
@@ -284,20 +288,20 @@ fn telemetry<T>(made: Result<T, Vec<OptionsError>>) -> anyhow::Result<T> {
     })
 }
 
-/// Lets the thread that writes lines end.
+/// Ends the thread that writes metric lines.
 fn stop(lines: Option<&Arc<LogSink>>) {
     if let Some(lines) = lines {
         lines.stop();
     }
 }
 
-/// Looks at the machine now and then, so that its metrics are in the log although nobody reads them otherwise.
-async fn look(exposition: Arc<Exposition>, interval: Duration, exit: CancellationToken) {
+/// Collects at intervals, so that gauges reach the log without a scraper.
+async fn collect(exposition: Arc<Exposition>, interval: Duration, exit: CancellationToken) {
     loop {
         // Files of the kernel are read, which is not for the runtime's threads.
         let looked = Arc::clone(&exposition);
         if let Err(error) = tokio::task::spawn_blocking(move || looked.collect()).await {
-            tracing::error!(%error, "looking at the machine failed");
+            tracing::error!(%error, "collecting the metrics failed");
         }
         tokio::select! {
             () = exit.cancelled() => break,
@@ -306,10 +310,10 @@ async fn look(exposition: Arc<Exposition>, interval: Duration, exit: Cancellatio
     }
 }
 
-/// Tells the log about every interval until `exit`.
-async fn tell(
+/// Logs the statistics of every interval until `exit`.
+async fn log_stats(
     log: Arc<StatsLog>,
-    observer: Arc<Observer>,
+    bridge: Arc<MetricsBridge>,
     clock: Clock,
     (interval, tables): (Duration, bool),
     exit: CancellationToken,
@@ -320,7 +324,7 @@ async fn tell(
             () = exit.cancelled() => break,
             () = tokio::time::sleep(interval) => {}
         }
-        observer.look();
+        bridge.collect();
         for LogLine { debug, text } in log.lines(clock.now().since(began), tables) {
             if debug {
                 tracing::debug!("{text}");
@@ -347,21 +351,21 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn the_machine_is_looked_at_although_nothing_is_read() {
+    async fn gauges_are_collected_without_a_scraper() {
         let telemetry = Telemetry::new(&TelemetryOptions::default()).expect("good options");
         let looked = Arc::new(Looked::default());
         telemetry.exposition().collect_from(Arc::clone(&looked) as _);
         let exit = CancellationToken::new();
-        let looking = look(
+        let collecting = collect(
             Arc::clone(telemetry.exposition()),
             Duration::from_millis(1),
             exit.clone(),
         );
-        let looking = tokio::spawn(looking);
+        let collecting = tokio::spawn(collecting);
         while looked.0.load(Ordering::Acquire) < 3 {
             tokio::task::yield_now().await;
         }
         exit.cancel();
-        looking.await.expect("it ends when it is told");
+        collecting.await.expect("it ends on exit");
     }
 }

@@ -8,7 +8,7 @@ use omni_engine::{ArConfig, ChunkConfig, StageGraph};
 
 use super::chat::thinker_context;
 use super::loading;
-use super::metrics::{Observer, let_go, listen};
+use super::metrics::{MetricsBridge, let_go, listen};
 use super::stage_process;
 use crate::clock::Clock;
 use crate::compute::Compute;
@@ -31,7 +31,7 @@ pub(super) struct ModelStart {
     pub(super) clock: Clock,
     pub(super) tasks: Arc<Tasks>,
     pub(super) edge_sink: Arc<dyn EdgeSink>,
-    pub(super) observer: Arc<Observer>,
+    pub(super) bridge: Arc<MetricsBridge>,
 }
 
 impl ModelStart {
@@ -83,7 +83,7 @@ impl ModelStart {
             _ => info.max_context,
         };
         let computing = Arc::clone(&backend);
-        self.observer
+        self.bridge
             .model(&info, &graph, deploy, longest, move || computing.devices());
         let changes = Changes::default();
         let limits = talker_limits(deploy, speech.talker, max_active);
@@ -123,7 +123,7 @@ impl ModelStart {
             handover: deploy.handover,
             edges,
             edge_sink: Arc::clone(&self.edge_sink),
-            let_go: let_go(&self.observer),
+            let_go: let_go(&self.bridge),
             compute: Compute::default(),
             clock,
             chat,
@@ -159,7 +159,7 @@ impl ModelStart {
             restart: deploy.restart,
             steps,
             changes: changes.clone(),
-            listen: listen(&self.observer),
+            listen: listen(&self.bridge),
         };
         Ok(StagePool::new(parts, deploy.replicas)?)
     }

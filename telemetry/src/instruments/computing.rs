@@ -7,7 +7,7 @@ use crate::meter::Meter;
 
 /// Counted by whoever computes, since the start.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct ComputingFigures {
+pub struct ComputingStats {
     /// Kernels launched one by one.
     pub launches: u64,
     /// Kernels launched in graphs.
@@ -45,11 +45,11 @@ impl ComputingInstruments {
     }
 
     /// So much was asked of it until now.
-    pub fn until_now(&self, figures: &ComputingFigures) {
-        self.launches.absolute(figures.launches);
-        self.graph_launches.absolute(figures.graph_launches);
-        self.graphs.absolute(figures.graphs);
-        self.replays.absolute(figures.replays);
-        self.fallbacks.absolute(figures.fallbacks);
+    pub fn until_now(&self, stats: &ComputingStats) {
+        self.launches.absolute(stats.launches);
+        self.graph_launches.absolute(stats.graph_launches);
+        self.graphs.absolute(stats.graphs);
+        self.replays.absolute(stats.replays);
+        self.fallbacks.absolute(stats.fallbacks);
     }
 }

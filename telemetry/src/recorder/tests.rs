@@ -125,10 +125,10 @@ pub(crate) fn register(recorder: &dyn Recorder, key: &Key, call: Call) {
     }
 }
 
-fn around(enabled: bool) -> Surroundings {
+fn around(enabled: bool) -> RecorderContext {
     let engines = EngineMap::default();
     engines.register(EngineIndex(3), 1, 2).expect("a new index");
-    Surroundings {
+    RecorderContext {
         schema: schema(),
         engines: Arc::new(engines),
         supplied: BTreeMap::new(),

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use omni_engine::{StageGraph, StageNode};
 use omni_telemetry::{
-    AudioInstruments, ComputingFigures, ComputingInstruments, EdgeEnd, EdgeInstruments, EngineIndex,
+    AudioInstruments, ComputingInstruments, ComputingStats, EdgeEnd, EdgeInstruments, EngineIndex,
     EngineInstruments, EngineMapError, HearingInstruments, HopRecord, OneProcess, OwnProcessInstruments,
     PipelineInstruments, Replica, SessionInstruments, StageInfo, StageKind, Telemetry, TorchServeInstruments,
     with_exemplar,
@@ -155,7 +155,7 @@ impl Live {
             devices
                 .entry(own.device)
                 .or_insert_with(new)
-                .until_now(&ComputingFigures {
+                .until_now(&ComputingStats {
                     launches: own.launches,
                     graph_launches: own.graph_launches,
                     graphs: own.graphs,

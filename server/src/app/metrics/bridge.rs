@@ -1,7 +1,7 @@
-//! From what the server tells of itself to the instruments.
+//! From the server's events to the instruments.
 //!
-//! Records of requests, chunks on edges and what engines tell come as they happen; admission, sessions and the state of replicas
-//! are looked at before every reading. Counted is what happens from the moment the server serves: warming up is no request.
+//! Requests, chunks on edges and engine events are recorded as they happen. Admission, sessions and the state of replicas are
+//! collected before every scrape. Warm-up is not recorded: recording begins when the server serves.
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock, Weak};
@@ -25,21 +25,21 @@ use crate::stage::{
 
 type Figures = Box<dyn Fn() -> Vec<DeviceFigures> + Send + Sync>;
 
-/// Looks and listens.
-pub(in crate::app) struct Observer {
+/// Records the server's events, and collects its state.
+pub(in crate::app) struct MetricsBridge {
     telemetry: Telemetry,
     orchestrator: Orchestrator,
     max_active: usize,
-    /// There once the model is: its name is a label.
+    /// Set when the model is loaded: its name is a label.
     live: OnceLock<Live>,
-    /// What GPUs were asked for.
+    /// Reads the counters of the compute devices.
     figures: OnceLock<Figures>,
     serving: Arc<AtomicBool>,
-    /// Requests that were turned away when it last looked.
+    /// Rejected requests at the last collection.
     refused: AtomicUsize,
 }
 
-impl Observer {
+impl MetricsBridge {
     pub(super) fn new(telemetry: Telemetry, orchestrator: Orchestrator, max_active: usize) -> Self {
         Self {
             telemetry,
@@ -83,18 +83,18 @@ impl Observer {
         let _ = self.figures.set(Box::new(figures));
     }
 
-    /// The server is warm.
+    /// Warm-up is done: records from now on.
     pub(in crate::app) fn serves(&self) {
         self.serving.store(true, Ordering::Release);
     }
 
-    /// What there is to record with, as soon as something is to be recorded.
+    /// The instruments, once the server serves.
     fn recording(&self) -> Option<&Live> {
         self.live.get().filter(|_| self.serving.load(Ordering::Acquire))
     }
 
-    /// Brings up to date what is only known by looking.
-    pub(super) fn look(&self) {
+    /// Sets the gauges of everything that has a state rather than events.
+    pub(super) fn collect(&self) {
         let Some(live) = self.live.get() else {
             return;
         };
@@ -137,7 +137,7 @@ impl Observer {
         }
     }
 
-    /// Somebody who listens to the engine of a replica that is about to start.
+    /// A sink for the engine of a replica that is about to start.
     fn listener(&self, stage: &'static str, id: ReplicaId) -> Arc<dyn EngineSink> {
         let replica = self
             .live
@@ -162,44 +162,44 @@ impl Observer {
     }
 }
 
-/// For the pools: gives every replica its listener.
-pub(in crate::app) fn listen(observer: &Arc<Observer>) -> Listen {
-    let observer = Arc::clone(observer);
-    Arc::new(move |stage, id| observer.listener(stage, id))
+/// Gives every replica of the pools its sink.
+pub(in crate::app) fn listen(bridge: &Arc<MetricsBridge>) -> Listen {
+    let bridge = Arc::clone(bridge);
+    Arc::new(move |stage, id| bridge.listener(stage, id))
 }
 
-/// For whoever is given up: books when all stages have let go.
-pub(in crate::app) fn let_go(observer: &Arc<Observer>) -> OnReleased {
-    let observer = Arc::clone(observer);
+/// Records how long the stages took to drop a cancelled sequence.
+pub(in crate::app) fn let_go(bridge: &Arc<MetricsBridge>) -> OnReleased {
+    let bridge = Arc::clone(bridge);
     Arc::new(move |after| {
-        if let Some(live) = observer.live.get() {
+        if let Some(live) = bridge.live.get() {
             live.pipeline.cancelled(after);
         }
     })
 }
 
-/// Looks before a reading, for as long as there is somebody to look.
-pub(super) struct Looking(pub(super) Weak<Observer>);
+/// Collects before a scrape for as long as the bridge exists.
+pub(super) struct BridgeCollector(pub(super) Weak<MetricsBridge>);
 
-impl Collector for Looking {
+impl Collector for BridgeCollector {
     fn collect(&self) {
-        if let Some(observer) = self.0.upgrade() {
-            observer.look();
+        if let Some(bridge) = self.0.upgrade() {
+            bridge.collect();
         }
     }
 }
 
-/// Sinks that tell `observer`, and `sinks` after it.
-pub(super) fn beside(observer: &Arc<Observer>, sinks: Sinks) -> Sinks {
+/// Sinks that feed `bridge` first and `sinks` after it.
+pub(super) fn fan_out(bridge: &Arc<MetricsBridge>, sinks: Sinks) -> Sinks {
     Sinks {
-        records: Arc::new(Beside(Arc::clone(observer), sinks.records)),
-        edges: Arc::new(Beside(Arc::clone(observer), sinks.edges)),
+        records: Arc::new(FanoutSink(Arc::clone(bridge), sinks.records)),
+        edges: Arc::new(FanoutSink(Arc::clone(bridge), sinks.edges)),
     }
 }
 
-struct Beside<S>(Arc<Observer>, S);
+struct FanoutSink<S>(Arc<MetricsBridge>, S);
 
-impl RecordSink for Beside<Arc<dyn RecordSink>> {
+impl RecordSink for FanoutSink<Arc<dyn RecordSink>> {
     fn begins(&self, caller: Option<&TraceParent>, now: Stamp) -> Option<Arc<TraceContext>> {
         if let Some(live) = self.0.live.get() {
             live.torchserve.arrived();
@@ -208,7 +208,7 @@ impl RecordSink for Beside<Arc<dyn RecordSink>> {
     }
 
     fn utterance(&self, record: &UtteranceRecord) {
-        // Nobody's request is a part of warming up.
+        // Warm-up makes no records of requests.
         if let Some(live) = self.0.live.get() {
             live.request(&self.0.telemetry, &account::utterance(live, record));
         }
@@ -259,7 +259,7 @@ impl RecordSink for Beside<Arc<dyn RecordSink>> {
     }
 }
 
-impl EdgeSink for Beside<Arc<dyn EdgeSink>> {
+impl EdgeSink for FanoutSink<Arc<dyn EdgeSink>> {
     fn chunk(&self, hop: &Hop, chunk: &ChunkStamps) {
         if let Some(live) = self.0.recording() {
             live.hop(&self.0.telemetry, hop, chunk);

@@ -8,8 +8,10 @@ use std::fmt;
 use std::fs;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError, RwLock};
+use std::sync::Arc;
 use std::time::Duration;
+
+use parking_lot::{Mutex, RwLock};
 
 /// Time between two looks at the files.
 const LOOK: Duration = Duration::from_secs(1);
@@ -68,7 +70,7 @@ impl<T: Send + Sync + 'static> Reload<T> {
 
     /// The value as it is now.
     pub fn current(&self) -> Arc<T> {
-        Arc::clone(&self.current.read().unwrap_or_else(PoisonError::into_inner))
+        Arc::clone(&self.current.read())
     }
 
     /// Looks at the files again and again. Never ends.
@@ -86,7 +88,7 @@ impl<T: Send + Sync + 'static> Reload<T> {
 
     /// Reads the value again if the files have changed.
     fn look(&self) {
-        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut state = self.state.lock();
         let versions = versions(&self.files);
         if versions == state.good {
             state.bad = None;
@@ -94,7 +96,7 @@ impl<T: Send + Sync + 'static> Reload<T> {
         }
         match (self.read)() {
             Ok(value) => {
-                *self.current.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(value);
+                *self.current.write() = Arc::new(value);
                 *state = State {
                     good: versions,
                     bad: None,
@@ -181,7 +183,7 @@ mod tests {
         let value = number(&file);
         let told = |value: &Reload<u32>| {
             value.look();
-            value.state.lock().unwrap().bad.as_ref().map(|(_, told)| *told)
+            value.state.lock().bad.as_ref().map(|(_, told)| *told)
         };
         replace(&file, "two");
         assert_eq!(told(&value), Some(false));

@@ -5,9 +5,10 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, OnceLock};
 
 use metrics::{Gauge, Histogram, Key, Label};
+use parking_lot::Mutex;
 
 use crate::catalogue::{Family, FamilyKind, Sinks};
 use crate::config::MetricsMode;
@@ -241,7 +242,7 @@ impl CustomMetrics {
         family: &Arc<Family>,
         labels: Vec<(String, String)>,
     ) -> Result<CustomHandle, MetricError> {
-        let mut series = self.series.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut series = self.series.lock();
         series.find_or_insert(family, labels, |labels| self.register(family, labels))
     }
 

@@ -1,8 +1,9 @@
 //! What was refused: counted by cause, and logged once per metric and cause.
 
 use std::collections::BTreeSet;
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
+
+use parking_lot::Mutex;
 
 /// Why a series or an update was refused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -68,9 +69,7 @@ impl Drops {
     /// Counts a refusal of `metric`, and logs the first of its kind.
     pub fn refuse(&self, reason: DropReason, metric: &str, why: &str) {
         self.count(reason);
-        let Ok(mut complained) = self.complained.lock() else {
-            return;
-        };
+        let mut complained = self.complained.lock();
         if complained.len() < MOST_COMPLAINTS && complained.insert((metric.to_owned(), reason)) {
             tracing::warn!(metric, reason = reason.label(), "metric refused: {why}");
         }

@@ -5,9 +5,10 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
-use std::sync::{Arc, Mutex, PoisonError, RwLock};
+use std::sync::Arc;
 
 use metrics::{Counter, Gauge, Histogram, Key, KeyName, Metadata, Recorder, SharedString, Unit};
+use parking_lot::{Mutex, RwLock};
 
 use crate::catalogue::{Family, FamilyKind};
 use crate::drops::Drops;
@@ -59,20 +60,20 @@ impl Exposition {
 
     /// Asks `collector` before every rendering from now on.
     pub fn collect_from(&self, collector: Arc<dyn Collector>) {
-        let mut collectors = self.collectors.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut collectors = self.collectors.lock();
         collectors.push(collector);
     }
 
     /// Stops asking that collector.
     pub fn forget(&self, collector: &Arc<dyn Collector>) {
-        let mut collectors = self.collectors.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut collectors = self.collectors.lock();
         collectors.retain(|known| !Arc::ptr_eq(known, collector));
     }
 
     /// Series of that family.
     #[must_use]
     pub fn series(&self, name: &str) -> usize {
-        let stores = self.stores.read().unwrap_or_else(PoisonError::into_inner);
+        let stores = self.stores.read();
         stores.get(name).map_or(0, |store| store.len())
     }
 
@@ -94,18 +95,14 @@ impl Exposition {
             })
         };
         let gone = |labels: &str| all(&own, labels) || ends.iter().any(|end| all(end, labels));
-        let stores = self.stores.read().unwrap_or_else(PoisonError::into_inner);
+        let stores = self.stores.read();
         stores.values().for_each(|store| store.forget(gone));
     }
 
     /// Brings up to date what is only known by looking, as before every rendering.
     pub fn collect(&self) {
         // Collectors record, and one may be added meanwhile: none is called under the lock.
-        let collectors = self
-            .collectors
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .clone();
+        let collectors = self.collectors.lock().clone();
         for collector in collectors {
             collector.collect();
         }
@@ -113,19 +110,14 @@ impl Exposition {
 
     /// The store of a family, if it is of one of `kinds`.
     fn store(&self, name: &str, kinds: &[FamilyKind]) -> Option<Arc<FamilyStore>> {
-        if let Some(store) = self
-            .stores
-            .read()
-            .unwrap_or_else(PoisonError::into_inner)
-            .get(name)
-        {
+        if let Some(store) = self.stores.read().get(name) {
             return kinds.contains(&store.family().kind).then(|| Arc::clone(store));
         }
         let family: Arc<Family> = self.schema.find(name)?;
         if !kinds.contains(&family.kind) {
             return None;
         }
-        let mut stores = self.stores.write().unwrap_or_else(PoisonError::into_inner);
+        let mut stores = self.stores.write();
         let new = || Arc::new(FamilyStore::new(Arc::clone(&family), Arc::clone(&self.drops)));
         Some(Arc::clone(
             stores.entry(Arc::clone(&family.name)).or_insert_with(new),

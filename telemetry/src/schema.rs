@@ -1,7 +1,9 @@
 //! The families a server has: those of the catalogue, and those that were declared while it runs.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::{Arc, OnceLock, PoisonError, RwLock};
+use std::sync::{Arc, OnceLock};
+
+use parking_lot::RwLock;
 
 use crate::catalogue::{Catalogue, Family};
 use crate::custom::MetricError;
@@ -58,13 +60,7 @@ impl Schema {
             .find(name)
             .map(|family| self.current(family))
             .cloned();
-        built_in.or_else(|| {
-            self.custom
-                .read()
-                .unwrap_or_else(PoisonError::into_inner)
-                .get(name)
-                .cloned()
-        })
+        built_in.or_else(|| self.custom.read().get(name).cloned())
     }
 
     /// Whether a family is served: custom ones always, others by their group.
@@ -91,13 +87,13 @@ impl Schema {
     /// The custom families by name.
     #[must_use]
     pub fn custom(&self) -> Vec<Arc<Family>> {
-        let custom = self.custom.read().unwrap_or_else(PoisonError::into_inner);
+        let custom = self.custom.read();
         custom.values().cloned().collect()
     }
 
     /// Adds a custom family, which its caller has checked. The same again changes nothing.
     pub(crate) fn insert(&self, family: Family, most: usize) -> Result<(), MetricError> {
-        let mut custom = self.custom.write().unwrap_or_else(PoisonError::into_inner);
+        let mut custom = self.custom.write();
         if let Some(known) = custom.get(&family.name) {
             return match difference(known, &family) {
                 None => Ok(()),

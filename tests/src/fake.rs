@@ -9,8 +9,8 @@ mod preparation;
 mod thinker;
 
 use std::collections::{HashMap, VecDeque};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use omni_audio::{SampleRate, SamplesPerFrame};
@@ -24,6 +24,7 @@ use omni_server::stage::{
     PromptError, ReplicaId, Sampling, SpeechInfo, Talk, TalkerRequest, Terms, Think, ThinkerRequest, Vocode,
     VoiceInfo, Voicing,
 };
+use parking_lot::Mutex;
 
 use crate::gate::{Fuse, Gate};
 pub use apart::Apart;
@@ -157,14 +158,11 @@ impl Cached {
     /// For every answer so far.
     #[must_use]
     pub fn all(&self) -> Vec<u32> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.0.lock().clone()
     }
 
     fn add(&self, positions: u32) {
-        self.0
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .push(positions);
+        self.0.lock().push(positions);
     }
 }
 
@@ -179,14 +177,11 @@ impl Contexts {
     /// For every sequence so far.
     #[must_use]
     pub fn all(&self) -> Vec<Context> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.0.lock().clone()
     }
 
     fn add(&self, context: Context) {
-        self.0
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .push(context);
+        self.0.lock().push(context);
     }
 }
 

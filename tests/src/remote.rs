@@ -2,7 +2,7 @@
 
 use std::net::Shutdown;
 use std::os::unix::net::UnixStream;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
@@ -16,6 +16,7 @@ use omni_server::stage::{
     Changes, EngineSink, IgnoreEngines, ReplicaId, ReplicaState, ReplicaStats, ReplicaStatus, StageBody,
     StageHandle, TurnTimeouts,
 };
+use parking_lot::Mutex;
 
 /// What is passed on as settings.
 pub const SETTINGS: &[u8] = b"as usual";
@@ -48,7 +49,7 @@ enum Life {
 
 impl Lives {
     fn with<T>(&self, look: impl FnOnce(&mut Vec<Life>) -> T) -> T {
-        look(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
+        look(&mut self.0.lock())
     }
 }
 
@@ -236,24 +237,16 @@ impl Chunks {
     /// Those so far, and what closed edges came to.
     #[must_use]
     pub fn all(&self) -> (Vec<ChunkStamps>, Vec<EdgeRecord>) {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.0.lock().clone()
     }
 }
 
 impl EdgeSink for Chunks {
     fn chunk(&self, _hop: &Hop, chunk: &ChunkStamps) {
-        self.0
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .0
-            .push(*chunk);
+        self.0.lock().0.push(*chunk);
     }
 
     fn closed(&self, record: &EdgeRecord) {
-        self.0
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .1
-            .push(record.clone());
+        self.0.lock().1.push(record.clone());
     }
 }

@@ -1,7 +1,7 @@
 //! A server on a free port, taken down with its test.
 
 use std::ffi::OsString;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use clap::{CommandFactory as _, FromArgMatches as _};
@@ -15,6 +15,7 @@ use omni_server::config::{Config, RawConfig};
 use omni_server::connector::{ChunkStamps, EdgeRecord, EdgeSink, Hop};
 use omni_server::session::{Packet, RecordSink, TurnRecord, UtteranceRecord};
 use omni_server::stage::SpeechBackend;
+use parking_lot::Mutex;
 use tonic::transport::{Channel, Endpoint};
 use tonic_health::pb::HealthCheckRequest;
 use tonic_health::pb::health_check_response::ServingStatus;
@@ -40,17 +41,17 @@ const PACKETS: usize = 4_096;
 
 impl RecordSink for Records {
     fn utterance(&self, record: &UtteranceRecord) {
-        let mut records = self.utterances.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut records = self.utterances.lock();
         records.push(record.clone());
     }
 
     fn turn(&self, record: &TurnRecord) {
-        let mut records = self.turns.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut records = self.turns.lock();
         records.push(record.clone());
     }
 
     fn packet(&self, packet: &Packet) {
-        let mut packets = self.packets.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut packets = self.packets.lock();
         if packets.len() < PACKETS {
             packets.push(*packet);
         }
@@ -60,39 +61,27 @@ impl RecordSink for Records {
 impl Records {
     /// Drops them all.
     pub fn forget(&self) {
-        self.utterances
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .clear();
-        self.turns.lock().unwrap_or_else(PoisonError::into_inner).clear();
-        self.packets
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .clear();
+        self.utterances.lock().clear();
+        self.turns.lock().clear();
+        self.packets.lock().clear();
     }
 
     /// Those of utterances, so far.
     #[must_use]
     pub fn all(&self) -> Vec<UtteranceRecord> {
-        self.utterances
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .clone()
+        self.utterances.lock().clone()
     }
 
     /// The packets behind the first of each, so far.
     #[must_use]
     pub fn packets(&self) -> Vec<Packet> {
-        self.packets
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .clone()
+        self.packets.lock().clone()
     }
 
     /// Those of answers, so far.
     #[must_use]
     pub fn turns(&self) -> Vec<TurnRecord> {
-        self.turns.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.turns.lock().clone()
     }
 }
 
@@ -110,23 +99,20 @@ impl EdgeSink for Edges {
     }
 
     fn closed(&self, record: &EdgeRecord) {
-        self.0
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .push(record.clone());
+        self.0.lock().push(record.clone());
     }
 }
 
 impl Edges {
     /// Drops those closed so far.
     pub fn forget(&self) {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).clear();
+        self.0.lock().clear();
     }
 
     /// Those closed so far.
     #[must_use]
     pub fn all(&self) -> Vec<EdgeRecord> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.0.lock().clone()
     }
 }
 

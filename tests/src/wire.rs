@@ -1,8 +1,9 @@
 //! A bidirectional stream of either service: sends what it is told and keeps everything it receives.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use tokio::sync::mpsc;
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::{Code, Request, Response, Status, Streaming};
@@ -35,7 +36,7 @@ impl<R> Received<R> {
     /// Names that the caller gave, in the order in which they were first sent.
     #[must_use]
     pub fn names(&self) -> Vec<String> {
-        self.names.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.names.lock().clone()
     }
 }
 
@@ -85,7 +86,7 @@ impl<Q, R: Clone> Wire<Q, R> {
 
     /// The caller names something.
     pub(crate) fn names(&self, name: &str) {
-        let mut names = self.received.names.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut names = self.received.names.lock();
         if !name.is_empty() && !names.iter().any(|known| known == name) {
             names.push(name.to_owned());
         }

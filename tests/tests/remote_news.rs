@@ -1,6 +1,6 @@
 //! What an engine tells is heard in the process that its callers know, as if it were there.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use omni_engine::{ArConfig, CodecFrame, SeqId, Stamp};
@@ -13,6 +13,7 @@ use omni_server::stage::{
     TalkerRequest, talker_stage,
 };
 use omni_tests::{FakeScript, FakeSpeech, RemoteStage};
+use parking_lot::Mutex;
 use tokio::sync::oneshot;
 
 /// Longer than anything here takes on a busy machine; only ever reached by a test that fails.
@@ -26,16 +27,13 @@ struct Heard(Arc<Mutex<Vec<EngineEvent>>>);
 
 impl EngineSink for Heard {
     fn on_event(&self, event: &EngineEvent) {
-        self.0
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .push(event.clone());
+        self.0.lock().push(event.clone());
     }
 }
 
 impl Heard {
     fn all(&self) -> Vec<EngineEvent> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.0.lock().clone()
     }
 
     fn taken(&self) -> usize {

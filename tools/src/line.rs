@@ -2,9 +2,10 @@
 
 use std::io;
 use std::net::{Shutdown, SocketAddr};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use hyper_util::rt::TokioIo;
+use parking_lot::Mutex;
 use tokio::net::TcpStream;
 use tonic::transport::{Channel, Endpoint, Error, Uri};
 use tower::service_fn;
@@ -35,7 +36,7 @@ impl Line {
 
     /// Breaks the connection under whatever runs on it: nobody says goodbye.
     pub(crate) fn cut(self) {
-        let socket = self.socket.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let socket = self.socket.lock().take();
         if let Some(socket) = socket {
             // It may be broken already.
             let _ = socket.shutdown(Shutdown::Both);
@@ -48,6 +49,6 @@ async fn connected(address: SocketAddr, held: Socket) -> io::Result<TokioIo<TcpS
     // As clients have it; otherwise a request waits for the acknowledgement of what went before.
     stream.set_nodelay(true)?;
     let stream = stream.into_std()?;
-    *held.lock().unwrap_or_else(PoisonError::into_inner) = Some(stream.try_clone()?);
+    *held.lock() = Some(stream.try_clone()?);
     Ok(TokioIo::new(TcpStream::from_std(stream)?))
 }

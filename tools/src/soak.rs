@@ -13,10 +13,11 @@ mod speakers;
 mod talkers;
 
 use std::net::SocketAddr;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use omni_tests::Dice;
+use parking_lot::Mutex;
 
 use crate::line::Line;
 use callers::{KINDS, Kind, Visit};
@@ -134,7 +135,7 @@ async fn load(target: Target, model: &str, plan: Plan, time: Duration, dice: &Di
             _ = look.tick() => peak = peak.max(held::resident(target.process).unwrap_or(0)),
         }
     }
-    let tally = std::mem::take(&mut *shared.tally.lock().unwrap_or_else(PoisonError::into_inner));
+    let tally = std::mem::take(&mut *shared.tally.lock());
     (tally, peak)
 }
 
@@ -200,7 +201,7 @@ async fn visit(
             (Err(format!("is not over after {PATIENCE:?}")), None)
         }
     };
-    let mut tally = tally.tally.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut tally = tally.tally.lock();
     match came {
         Ok(came) => tally.came(kind.name, &came),
         Err(what) => tally.fault(Fault {

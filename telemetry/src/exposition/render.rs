@@ -2,8 +2,8 @@
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, PoisonError};
 
 use super::Exposition;
 use super::number::{real, whole};
@@ -102,7 +102,7 @@ impl Exposition {
     }
 
     fn stored(&self, name: &str) -> Option<Arc<FamilyStore>> {
-        let stores = self.stores.read().unwrap_or_else(PoisonError::into_inner);
+        let stores = self.stores.read();
         stores.get(name).map(Arc::clone)
     }
 }

@@ -1,10 +1,11 @@
 //! The series of one family. Handles hold atomics; the map is locked to add a series and to read them all, never to record.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
 use metrics::{Counter, CounterFn, Gauge, GaugeFn, Histogram, HistogramFn, Key};
+use parking_lot::{Mutex, RwLock};
 
 use super::exemplar::Exemplar;
 use crate::catalogue::{Family, FamilyKind};
@@ -41,7 +42,7 @@ impl FamilyStore {
     }
 
     pub(super) fn len(&self) -> usize {
-        self.series.read().unwrap_or_else(PoisonError::into_inner).len()
+        self.series.read().len()
     }
 
     pub(super) fn counter(&self, key: &Key) -> Counter {
@@ -88,19 +89,19 @@ impl FamilyStore {
     }
 
     fn get_or_insert(&self, key: &Key, new: impl FnOnce() -> Series) -> Series {
-        let mut series = self.series.write().unwrap_or_else(PoisonError::into_inner);
+        let mut series = self.series.write();
         series.entry(label_text(key)).or_insert_with(new).clone()
     }
 
     /// Forgets the series whose labels `gone` says so of. Handles to them go on, and nobody reads what they record.
     pub(super) fn forget(&self, gone: impl Fn(&str) -> bool) {
-        let mut series = self.series.write().unwrap_or_else(PoisonError::into_inner);
+        let mut series = self.series.write();
         series.retain(|labels, _| !gone(labels));
     }
 
     /// Calls `each` with every series in the order of their labels.
     pub(super) fn for_each(&self, mut each: impl FnMut(&str, &Series)) {
-        let series = self.series.read().unwrap_or_else(PoisonError::into_inner);
+        let series = self.series.read();
         for (labels, series) in series.iter() {
             each(labels, series);
         }
@@ -235,12 +236,12 @@ impl Distribution {
 
     /// The last exemplar of each bucket; empty if there is none at all.
     pub(super) fn exemplars(&self) -> Box<[Option<Exemplar>]> {
-        let exemplars = self.exemplars.lock().unwrap_or_else(PoisonError::into_inner);
+        let exemplars = self.exemplars.lock();
         exemplars.clone()
     }
 
     fn keep(&self, bucket: usize, exemplar: Exemplar) {
-        let mut exemplars = self.exemplars.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut exemplars = self.exemplars.lock();
         if exemplars.is_empty() {
             *exemplars = vec![None; self.buckets.len()].into();
         }

@@ -1,8 +1,7 @@
 //! The process of a replica that has one of its own.
 
-use std::sync::{Mutex, PoisonError};
-
 use metrics::Gauge;
+use parking_lot::Mutex;
 
 use super::pipeline::ids;
 use crate::families as f;
@@ -36,7 +35,7 @@ impl OwnProcessInstruments {
 
     /// The replica has the process of that id now, with these figures; or none.
     pub fn is(&self, now: Option<(u32, OneProcess)>) {
-        let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut last = self.last.lock();
         let Some((id, process)) = now else {
             self.resident.set(0.0);
             return;

@@ -1,10 +1,11 @@
 //! Whole requests.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use metrics::{Counter, Gauge, Histogram};
+use parking_lot::Mutex;
 
 use crate::families as f;
 use crate::log::StatsLog;
@@ -151,7 +152,7 @@ impl PipelineInstruments {
     }
 
     fn waiting_changed(&self, replica: Replica, requests: Option<u64>) {
-        let mut replicas = self.replicas.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut replicas = self.replicas.lock();
         match requests {
             Some(requests) => replicas.insert(replica, requests),
             None => replicas.remove(&replica),

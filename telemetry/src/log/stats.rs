@@ -4,8 +4,10 @@
 //! what was added since the line before over the time that really passed; prompt tokens that came from a cache do not count.
 
 use std::collections::{BTreeMap, VecDeque};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
+
+use parking_lot::{Mutex, MutexGuard};
 
 use super::table;
 use crate::records::{EdgeEnd, HopRecord, RequestRecord, SchedulerRecord};
@@ -82,7 +84,7 @@ impl EngineLog {
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock()
     }
 
     /// A step is over.
@@ -173,7 +175,7 @@ pub struct StatsLog {
 impl StatsLog {
     /// The statistics of the engine with that index.
     pub fn engine(&self, index: u32) -> Arc<EngineLog> {
-        let mut engines = self.engines.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut engines = self.engines.lock();
         Arc::clone(
             engines
                 .entry(index)
@@ -183,7 +185,7 @@ impl StatsLog {
 
     /// A request is over.
     pub fn finished(&self, record: &RequestRecord) {
-        let mut tables = self.tables.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut tables = self.tables.lock();
         if tables.requests.len() < MOST_TABLES {
             tables.requests.push(table::request(record));
         } else {
@@ -193,7 +195,7 @@ impl StatsLog {
 
     /// A message went over an edge.
     pub fn hop(&self, from: EdgeEnd, to: EdgeEnd, record: &HopRecord) {
-        let mut tables = self.tables.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut tables = self.tables.lock();
         let sums = tables.edges.entry((from, to)).or_default();
         sums.hops += 1;
         sums.bytes += record.size;
@@ -205,13 +207,9 @@ impl StatsLog {
     /// What there is to say about the interval that ends at `now`: a line per engine, then tables, for those who look for details or,
     /// with `tables`, for everybody.
     pub fn lines(&self, now: Duration, tables: bool) -> Vec<LogLine> {
-        let engines = self
-            .engines
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .clone();
+        let engines = self.engines.lock().clone();
         let mut lines: Vec<_> = engines.values().map(|engine| engine.line(now)).collect();
-        let taken = std::mem::take(&mut *self.tables.lock().unwrap_or_else(PoisonError::into_inner));
+        let taken = std::mem::take(&mut *self.tables.lock());
         let detail = |text| LogLine { debug: !tables, text };
         lines.extend(taken.requests.into_iter().map(detail));
         if taken.left_out > 0 {

@@ -2,9 +2,10 @@
 
 use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use metrics::Key;
+use parking_lot::Mutex;
 
 use super::{Call, layer};
 use crate::drops::{DropReason, Drops};
@@ -32,7 +33,7 @@ impl<R> Cardinality<R> {
 
     fn admit<'a>(&self, key: &'a Key, _: Call) -> Option<Cow<'a, Key>> {
         let most = self.schema.find(key.name())?.series;
-        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut known = self.known.lock();
         let sets = known.entry(key.name().to_owned()).or_default();
         if sets.contains(key) {
             return Some(Cow::Borrowed(key));

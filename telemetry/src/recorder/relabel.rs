@@ -5,9 +5,10 @@
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::Arc;
 
 use metrics::{Key, Label, SharedString};
+use parking_lot::RwLock;
 
 use super::{Call, layer};
 use crate::catalogue::{ENGINE, REPLICA, STAGE};
@@ -54,7 +55,7 @@ impl EngineMap {
     /// An index that stands for another replica.
     pub fn register(&self, index: EngineIndex, stage: u32, replica: u32) -> Result<(), EngineMapError> {
         let pair = (Arc::from(stage.to_string()), Arc::from(replica.to_string()));
-        let mut map = self.0.write().unwrap_or_else(PoisonError::into_inner);
+        let mut map = self.0.write();
         let known = map.entry(index.0).or_insert_with(|| Pair::clone(&pair));
         if *known == pair {
             return Ok(());
@@ -72,7 +73,7 @@ impl EngineMap {
     ///
     /// An index that nobody registered.
     pub fn find(&self, index: EngineIndex) -> Result<(Arc<str>, Arc<str>), EngineMapError> {
-        let map = self.0.read().unwrap_or_else(PoisonError::into_inner);
+        let map = self.0.read();
         map.get(&index.0).cloned().ok_or(EngineMapError::Unknown {
             index: index.0,
             registered: map.len(),

@@ -1,9 +1,9 @@
 //! The machine: processors, memory, the root file system. Also under TorchServe's names.
 
 use std::fs;
-use std::sync::{Mutex, PoisonError};
 
 use metrics::Gauge;
+use parking_lot::Mutex;
 
 use super::kilobytes;
 use crate::exposition::Collector;
@@ -156,7 +156,7 @@ impl HostCollector {
 
     /// The busy share since the reading before. None if no tick has passed.
     fn busy_since(&self, now: (u64, u64)) -> Option<f64> {
-        let mut before = self.before.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut before = self.before.lock();
         let (busy, all) = before.unwrap_or_default();
         let passed = now.1.checked_sub(all).filter(|passed| *passed > 0)?;
         *before = Some(now);
@@ -195,7 +195,7 @@ mod tests {
     fn the_share_is_that_since_the_reading_before() {
         let telemetry = crate::Telemetry::new(&crate::TelemetryOptions::default()).expect("good options");
         let host = HostCollector::new(telemetry.meter());
-        *host.before.lock().expect("no panic") = Some((100, 1000));
+        *host.before.lock() = Some((100, 1000));
         assert_eq!(host.busy_since((150, 1200)), Some(0.25));
         assert_eq!(host.busy_since((150, 1200)), None);
         assert_eq!(host.busy_since((250, 1300)), Some(1.0));

@@ -1,8 +1,9 @@
 //! What the models do before they are needed.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use omni_engine::ModelError;
+use parking_lot::Mutex;
 
 /// What talker and vocoder do to prepare. Copies are the same.
 #[derive(Debug, Clone, Default)]
@@ -37,7 +38,7 @@ impl Preparation {
     /// What was done so far, in order.
     #[must_use]
     pub fn done(&self) -> Vec<Prepared> {
-        self.done.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.done.lock().clone()
     }
 
     pub(super) fn prepare(&self, prepared: Prepared) -> Result<bool, ModelError> {
@@ -47,10 +48,7 @@ impl Preparation {
         if prepared.nth >= self.pieces {
             return Ok(false);
         }
-        self.done
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .push(prepared);
+        self.done.lock().push(prepared);
         Ok(true)
     }
 }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use omni_server::config::Config;
@@ -16,6 +16,7 @@ use opentelemetry_proto::tonic::collector::trace::v1::{
 use opentelemetry_proto::tonic::common::v1::KeyValue;
 use opentelemetry_proto::tonic::common::v1::any_value::Value;
 use opentelemetry_proto::tonic::trace::v1::Span;
+use parking_lot::Mutex;
 use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
 use tonic::metadata::MetadataMap;
@@ -41,7 +42,7 @@ impl TraceService for Received {
     ) -> Result<Response<ExportTraceServiceResponse>, Status> {
         let (metadata, _, request) = request.into_parts();
         let batch = Batch { metadata, request };
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).push(batch);
+        self.0.lock().push(batch);
         Ok(Response::new(ExportTraceServiceResponse {
             partial_success: Some(ExportTracePartialSuccess::default()),
         }))
@@ -100,7 +101,7 @@ impl Collector {
 
     pub(crate) fn batches(&self) -> Vec<Batch> {
         let received = self.received.0.lock();
-        received.unwrap_or_else(PoisonError::into_inner).clone()
+        received.clone()
     }
 
     /// All spans, in the order of their beginnings.

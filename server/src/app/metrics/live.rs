@@ -1,7 +1,7 @@
 //! The instruments of a server whose model is known.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use omni_engine::{StageGraph, StageNode};
@@ -11,6 +11,7 @@ use omni_telemetry::{
     PipelineInstruments, Replica, SessionInstruments, StageInfo, StageKind, Telemetry, TorchServeInstruments,
     with_exemplar,
 };
+use parking_lot::Mutex;
 
 use super::account::{Account, Stream};
 use crate::config::Device;
@@ -105,10 +106,6 @@ pub(super) struct Live {
     hearing: OnceLock<HearingInstruments>,
 }
 
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
 impl Live {
     pub(super) fn new(
         telemetry: &Telemetry,
@@ -149,7 +146,7 @@ impl Live {
 
     /// GPUs were asked for so much until now.
     pub(super) fn computed(&self, telemetry: &Telemetry, figures: &[DeviceFigures]) {
-        let mut devices = lock(&self.devices);
+        let mut devices = self.devices.lock();
         for own in figures {
             let new = || ComputingInstruments::new(telemetry.meter(), &own.device.to_string());
             devices
@@ -189,7 +186,7 @@ impl Live {
         telemetry: &Telemetry,
         replica: Replica,
     ) -> Result<Arc<EngineInstruments>, EngineMapError> {
-        let mut engines = lock(&self.engines);
+        let mut engines = self.engines.lock();
         if let Some(engine) = engines.get(&replica) {
             return Ok(Arc::clone(engine));
         }
@@ -236,7 +233,7 @@ impl Live {
 
     /// A replica works in that process now, if it has one of its own.
     pub(super) fn process(&self, telemetry: &Telemetry, replica: Replica, id: Option<u32>) {
-        let mut processes = lock(&self.processes);
+        let mut processes = self.processes.lock();
         if id.is_none() && !processes.contains_key(&replica) {
             return;
         }
@@ -247,13 +244,13 @@ impl Live {
 
     /// Instruments for the audio that comes from a replica.
     pub(super) fn audio(&self, telemetry: &Telemetry, replica: Replica) -> Arc<AudioInstruments> {
-        let mut audio = lock(&self.audio);
+        let mut audio = self.audio.lock();
         let new = || Arc::new(AudioInstruments::new(telemetry.meter(), replica));
         Arc::clone(audio.entry(replica).or_insert_with(new))
     }
 
     fn edge(&self, telemetry: &Telemetry, from: EdgeEnd, to: EdgeEnd) -> Arc<EdgeInstruments> {
-        let mut edges = lock(&self.edges);
+        let mut edges = self.edges.lock();
         let new = || {
             let edge = EdgeInstruments::new(telemetry.meter(), from, to);
             Arc::new(match telemetry.log() {

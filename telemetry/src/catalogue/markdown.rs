@@ -8,83 +8,78 @@ const HEAD: &str = "# Metrics
 
 <!-- Generated from telemetry/catalogue.yaml by `cargo run -p omni-telemetry --example regenerate`. Do not edit. -->
 
-Every metric family of the server. Names, labels and buckets are those of the vLLM and vLLM-Omni families they stand in for, so
-that existing dashboards keep working. `model_name` is the name the model is served by. `stage` and `replica` are ids as text
-(`\"0\"`); `vllm:omni_stage_info` says what is behind them. Histograms have fixed buckets, `+Inf` is implied.
+Every metric family of the server. Names, labels and buckets are those of vLLM and vLLM-Omni, so that existing dashboards keep working.
+`model_name` is the served model name. `stage` and `replica` are ids as text (`\"0\"`); `vllm:omni_stage_info` maps them to stage names and
+devices. Histograms have fixed buckets; `+Inf` is implied.
 
 With `--metrics-prefix vllm_omni:` every `vllm:omni_` below reads `vllm_omni:`.
 
-`--metrics-listen ADDRESS|off` says where they are read over HTTP (`/metrics`, `/metrics/catalogue`, `/healthz`, `/readyz`), by default
-127.0.0.1:9464. `--metrics-tls` serves them with the server's certificate, which lets other machines read them, and `--metrics-keys` asks
-readers for a key of the scope metrics, but not probes. A port that is taken stops the start with an error that says so: a second server on a machine needs an address of
-its own, and port 0 takes a free one and logs it. `--push-gateway URL` pushes them to a Pushgateway as well; by default the group is
-`job=omni`, `instance=HOST:PORT` of the address that is served, and is deleted when the server ends: with `--push-linger 30s` only after
-the last push could be read, with `--push-keep` not at all. What a name and a password in the URL cannot have is percent-encoded. A URL with a password on
-the command line can be read by other users of the machine: put it in `OMNI_PUSH_GATEWAY`, or a token in a file
-(`--push-token-file`). `omni-server metrics list` prints what is served with the flags before it, `omni-server metrics catalogue` all
-that is known of it as JSON.
+## Scraping and pushing
 
-A reader whose `Accept` prefers `application/openmetrics-text` gets OpenMetrics 1.0, as Prometheus does: histograms that are recorded when a
-request ends have the trace of the last observation of each bucket as an exemplar, if it is traced. TorchServe's counters without `_total`
-are `unknown` there.
+`--metrics-listen ADDRESS|off` sets the HTTP address of `/metrics`, `/metrics/catalogue`, `/healthz` and `/readyz`; the default is 127.0.0.1:9464,
+and port 0 takes a free port and logs it. A port in use is an error at startup, so a second server on a machine needs an address of its own.
+`--metrics-tls` serves them with the server's certificate, which allows scraping from other machines. `--metrics-keys` requires an API key of the
+scope `metrics` for scrapes, but not for probes.
 
-`--log-stats-interval TIME` is the time between two lines of statistics in the log (5 s, vLLM's `VLLM_LOG_STATS_INTERVAL`). `Engine 002` in
-them enumerates stages and their replicas; the log says at the start which is which. `--log-request-tables` adds a table per request and
-edge. `--metrics-buckets SET=BOUND,...` replaces a set of bounds (vLLM's `--custom-histogram-buckets`). With `--log-stats off` only the
-process's own families are left.
+`--push-gateway URL` also pushes to a Pushgateway. The default group is `job=omni`, `instance=HOST:PORT` of the served address. The server deletes
+its group at shutdown: with `--push-linger 30s` after the last push could be scraped, with `--push-keep` never. Names and passwords in the URL are
+percent-encoded. Other users of the machine can read the command line: put a URL with a password into `OMNI_PUSH_GATEWAY`, or a token into a file
+(`--push-token-file`).
 
-`promtool check metrics` accepts all of them and remarks on three habits that these names inherit: colons, units abbreviated in the
-name (`_s`), and TorchServe's capitals and bare counters.
+`omni-server metrics list` prints the families that the flags before it select, `omni-server metrics catalogue` prints the catalogue as JSON.
 
-## Metrics of callers
+A scraper whose `Accept` header prefers `application/openmetrics-text`, as Prometheus does, gets OpenMetrics 1.0. Histograms that are recorded at the
+end of a traced request then have its trace id as an exemplar, the latest per bucket. TorchServe's counters without `_total` have the type `unknown` there.
 
-Custom metrics are declared by a file (`--metrics-config FILE`, in TorchServe's format) or, with `--metrics-service on`, by callers over
-gRPC: `omni.v1.MetricsService` has `Declare`, `Record` (a stream of samples, each message answered with what was refused, its place and a
-reason) and `List`. They are served and pushed with the server's own. The service is off by default, because whoever can call the server
-could then write what its operators look at. `--metrics-auto-declare` lets the first sample of a metric declare it, if it says kind and
-unit; otherwise samples of undeclared metrics are refused.
+`--log-stats-interval TIME` is the interval of the statistics in the log (5 s, vLLM's `VLLM_LOG_STATS_INTERVAL`). `Engine 002` in them
+enumerates stages and replicas; the log lists them at startup. `--log-request-tables` adds a table per request and edge. `--metrics-buckets
+SET=BOUND,...` replaces a bucket set (vLLM's `--custom-histogram-buckets`). With `--log-stats off` only the process families remain.
 
-Refused, with a typed reason and recorded nowhere: another kind or unit than declared, a label too few, too many or twice, a value that is
-not finite, a counter that would go down, and whatever goes beyond the bounds: 256 custom metrics, 16 labels and 64 bounds each, 256 label
-sets each and 8192 in all, names of 128 bytes, label values of 256, 1000 samples and 256 KiB in a message, 64 recording calls at once.
-Names that begin with `vllm:` or `vllm_omni:` are the server's own. A metric and its series stay until the server ends.
+`promtool check metrics` accepts all families. It remarks on three inherited habits: colons, units abbreviated in names (`_s`), and TorchServe's
+capitals and bare counters.
 
-## Where the values differ from vLLM's on purpose
+## Custom metrics
 
-* A caller that goes away is counted: in `vllm:request_success_total{finished_reason=\"abort\"}`, and in the latency families that
-  its request reached.
-* Prefill and inference begin at the first time a request was scheduled. A preemption is part of the interval it interrupts.
+A file declares custom metrics (`--metrics-config FILE`, in TorchServe's format), or callers declare them over gRPC with `--metrics-service on`:
+`omni.v1.MetricsService` has `Declare`, `Record` (a stream of samples; each message is answered with the rejected samples, their indices and
+reasons) and `List`. The server serves and pushes them with its own. The service is off by default, because any caller could then write what
+operators see. With `--metrics-auto-declare`, the first sample of a metric declares it if it has kind and unit; otherwise samples of undeclared
+metrics are rejected.
+
+Rejected samples have a typed reason and are recorded nowhere: another kind or unit than declared; missing, extra or duplicate labels; non-finite
+values; decreasing counters; and anything beyond the limits: 256 custom metrics, 16 labels and 64 bounds each, 256 label sets each and 8192 in
+all, names of 128 bytes, label values of 256, 1000 samples and 256 KiB in a message, 64 recording calls at once. Names that begin with `vllm:` or
+`vllm_omni:` are reserved. A metric and its series stay until the server ends.
+
+## Deliberate differences from vLLM
+
+* Aborted requests are counted: in `vllm:request_success_total{finished_reason=\"abort\"}`, and in the latency families of the phases they reached.
+* Prefill and inference begin when a request is first scheduled. A preemption is part of the interval it interrupts.
 * Queue time is never negative.
-* `finished_reason` has vLLM's words. An answer that was stopped because it went round in circles is `repetition`, to its engine and to
-  the pipeline; only `error` is none of the pipeline's words: there, failures of every kind are `abort`, and
-  `vllm:omni_requests_failed_total` tells them apart.
-* Times of requests begin when there is something to work on: when text makes a sentence or is flushed, and for an answer with the request
-  for it. How long callers write is in `vllm:omni_text_wait_s`, and in no latency of the pipeline. To an engine, a sequence whose text is
-  still being written has the waits for it in its latencies from one output to the next.
-* `vllm:omni_audio_rtf` is time that passed, from the hand-over of a request to the last output of the last stage, over playing time. Waits
-  for text are left out, and so is time in which the listener had no room for more (`max_lead`, a slow reader). The processor time is in
-  the field `real_time_factor` of what a caller is told.
-* `vllm:omni_requests_failed_total` says whose failure it is; only `stage_error` and `unknown` are the server's. A request that was refused
-  for its content before anything was begun is a `client_error`, too; one that was turned away for want of room or quota is in
-  `vllm:admission_rejections_total` alone. A call without a good key is no request: `grpc_server_handled_total` and `http_requests_total`
-  have it.
-* A request that was aborted counts the tokens that its session had taken; its engine may have made some more.
-* Sizes and times of transfers are measured at the edge, per message, wherever data passes: between stages, and between calls (`session`)
-  and stages. Within one process nothing is encoded: to send is to measure and to book a place, to receive is to give it back. A prompt
-  passes no edge, it is handed over with its job.
-* `vllm:prompt_tokens_total` of the talker is what it computes before its first frame (voice, template and the first of the text); text
-  that follows is read one token per frame. The encoder's are frames of audio. `vllm:omni_prompt_tokens_total` has the text.
-* `vllm:mm_cache_*` count recordings: one query for each of a conversation that is answered, a hit if it need not be heard again.
-* Audio families cover unary calls as well as streams, and requests that were aborted.
+* `finished_reason` has vLLM's values. `repetition` is an answer that was stopped because it repeated itself, for its engine and for the
+  pipeline. Engines also have `error`; the pipeline counts every failure as `abort`, and `vllm:omni_requests_failed_total` has the causes.
+* Request times begin when there is work: when text makes a sentence or is flushed, or with the request for an answer. `vllm:omni_text_wait_s`
+  has the time in which callers write; pipeline latencies do not. Engine inter-token latencies of a sequence include the waits for its text.
+* `vllm:omni_audio_rtf` is wall-clock time from the hand-over of a request to the last output of the last stage, over playing time. It excludes waits
+  for text and for a listener without room (`max_lead`, a slow reader). The response field `real_time_factor` is processor time.
+* `vllm:omni_requests_failed_total` has the responsible party: only `stage_error` and `unknown` are server failures. A request rejected for its
+  content is a `client_error`. Rejections for lack of capacity or quota are in `vllm:admission_rejections_total` only. Calls without a valid key
+  are in `grpc_server_handled_total` and `http_requests_total` only.
+* An aborted request counts the tokens that its session received; its engine may have produced more.
+* Transfers are measured at the edge, per message: between stages, and between calls (`session`) and stages. Nothing is encoded within one process:
+  sending is measuring and reserving room, receiving is releasing it. A prompt passes no edge; it is part of the job.
+* `vllm:prompt_tokens_total` of the talker counts the tokens before its first frame (voice, template and the first text); it reads later text
+  at one token per frame. The encoder counts audio frames. `vllm:omni_prompt_tokens_total` has the text tokens.
+* `vllm:mm_cache_*` count recordings: one query per recording of a conversation that is answered, a hit if its encoding is cached.
+* Audio families cover unary and streaming calls, aborted requests included.
 * `stage_type` is `llm` or `generation`.
-* A request is an utterance, or an answer with its speech. To an engine, every sequence is one: a sentence to the talker. The first
-  sequence of an utterance arrived when it could be spoken, a later one when it was begun.
-* code2wav has no prompts and no KV cache: its tokens are the codec frames it decoded, its outputs the chunks it gave.
-* The engine families of a replica that died count what was on it as `error`; what starts again elsewhere is counted there too, and once
-  in the pipeline's families.
-* Warming up is not counted. Everything else is, from the first call on.
-* A replica in a process of its own (`placement: process`) has the same families as one in a thread, with the same meaning. What it
-  had not told when its process died is lost, but every sequence that it took is counted once; so are those that died with it.
+* A pipeline request is an utterance, or an answer with its speech. An engine request is a sequence, which for the talker is a sentence. The
+  first sequence of an utterance arrives when it can be spoken, a later one when it begins.
+* code2wav has no prompts and no KV cache: its tokens are decoded codec frames, its outputs are chunks.
+* Sequences on a replica that dies count as `error` in its engine families. Their retries count there again, and once in the pipeline families.
+* Warm-up is not counted. Counting begins with the first call.
+* Replicas in processes (`placement: process`) have the same families with the same meaning. Figures that a process did not report before it died
+  are lost, but every sequence it accepted is counted once, those that died with it included.
 ";
 
 impl Catalogue {

@@ -36,11 +36,16 @@ impl Audio {
 #[derive(Debug, Default)]
 pub(crate) struct Track {
     next: Samples,
+    /// The last piece was there.
+    ended: bool,
 }
 
 impl Track {
     /// The next piece, or what is wrong with it.
     pub(crate) fn piece(&mut self, rate: SampleRate, chunk: v1::AudioChunk) -> Result<Audio, String> {
+        if self.ended {
+            return Err("it sent audio after the last".to_owned());
+        }
         if chunk.data.is_empty() || chunk.data.len() != chunk.sample_count as usize * 2 {
             let (bytes, samples) = (chunk.data.len(), chunk.sample_count);
             return Err(format!(
@@ -54,6 +59,7 @@ impl Track {
             ));
         }
         self.next += Samples(u64::from(chunk.sample_count));
+        self.ended = chunk.last;
         Ok(Audio {
             rate,
             start: Samples(chunk.start_sample),

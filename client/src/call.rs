@@ -2,7 +2,7 @@
 
 use std::convert::Infallible;
 use std::pin::Pin;
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, ready};
 
 use tokio::sync::{mpsc, oneshot};
 use tokio_stream::Stream;
@@ -18,9 +18,9 @@ const SEND_QUEUE: usize = 32;
 pub struct SessionClosed;
 
 /// A call that is being opened.
-pub(crate) type Opening<T> = AbortOnDropHandle<Result<Response<Streaming<T>>, Status>>;
+type Opening<T> = AbortOnDropHandle<Result<Response<Streaming<T>>, Status>>;
 
-/// Its end tells the sending half that nobody listens any more; nothing is ever sent.
+/// Its end tells the sending half that the receiving half is gone; nothing is ever sent.
 pub(crate) type Hearing = oneshot::Sender<Infallible>;
 
 /// The receiving direction. Its response headers may still be on their way.
@@ -28,29 +28,47 @@ pub(crate) type Hearing = oneshot::Sender<Infallible>;
 pub(crate) enum Call<T> {
     Opening(Opening<T>),
     Open(Box<Streaming<T>>),
-    Over,
+    Ended,
 }
 
-impl<T> Call<T> {
-    /// The next message; `None` at the end. May be dropped and called again without losing messages.
-    pub(crate) async fn message(&mut self) -> Result<Option<T>, Status> {
-        if let Self::Opening(opening) = self {
-            let opened = opening
-                .await
-                .unwrap_or_else(|error| Err(Status::internal(error.to_string())));
-            *self = Self::Over;
-            *self = Self::Open(Box::new(opened?.into_inner()));
-        }
-        let Self::Open(stream) = self else { return Ok(None) };
-        let message = stream.message().await;
-        if !matches!(message, Ok(Some(_))) {
-            *self = Self::Over;
-        }
-        message
+impl<T: Send + 'static> Call<T> {
+    /// Opens the call in a task of its own, so that it is on its way before its first message is awaited. Dropping it ends it.
+    ///
+    /// # Panics
+    /// Outside a Tokio runtime.
+    pub(crate) fn open(
+        opening: impl Future<Output = Result<Response<Streaming<T>>, Status>> + Send + 'static,
+    ) -> Self {
+        Self::Opening(AbortOnDropHandle::new(tokio::spawn(opening)))
     }
 }
 
-/// What the transport sends: everything from the senders, until the last of them or the listener has gone.
+impl<T> Stream for Call<T> {
+    type Item = Result<T, Status>;
+
+    fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        if let Self::Opening(opening) = &mut *self {
+            let opened = ready!(Pin::new(opening).poll(context));
+            match opened.unwrap_or_else(|error| Err(Status::internal(error.to_string()))) {
+                Ok(response) => *self = Self::Open(Box::new(response.into_inner())),
+                Err(status) => {
+                    *self = Self::Ended;
+                    return Poll::Ready(Some(Err(status)));
+                }
+            }
+        }
+        let Self::Open(stream) = &mut *self else {
+            return Poll::Ready(None);
+        };
+        let message = ready!(Pin::new(&mut **stream).poll_next(context));
+        if !matches!(message, Some(Ok(_))) {
+            *self = Self::Ended;
+        }
+        Poll::Ready(message)
+    }
+}
+
+/// What the transport sends: everything from the senders, until the last of them or the receiving half is dropped.
 ///
 /// The transport ends a call only when both of its directions are let go, so the sending one must not outlive the other.
 #[derive(Debug)]

@@ -6,21 +6,18 @@ use omni_proto::v1;
 use omni_proto::v1::catalog_service_client::CatalogServiceClient;
 use omni_proto::v1::chat_service_client::ChatServiceClient;
 use omni_proto::v1::speech_service_client::SpeechServiceClient;
-use tokio_util::task::AbortOnDropHandle;
 use tonic::service::interceptor::InterceptedService;
 use tonic::transport::Channel;
 
-use crate::call::outgoing;
+use crate::call::{Call, outgoing};
 use crate::catalog::{Model, Voice};
 use crate::chat::{ChatEvents, ChatSender, ChatSettings, Message};
 use crate::credentials::Transport;
 use crate::endpoint::Endpoint;
 use crate::error::ClientError;
-use crate::events::SpeechEvents;
 use crate::health::{self, Serving};
 use crate::reflection;
-use crate::session::SpeechSender;
-use crate::settings::SpeechSettings;
+use crate::speech::{SpeechEvents, SpeechSender, SpeechSettings};
 
 /// How long connecting may take.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
@@ -98,8 +95,8 @@ impl Client {
         };
         let (requests, outgoing, hearing) = outgoing(config);
         let mut service = SpeechServiceClient::new(self.transport.clone());
-        let opening = tokio::spawn(async move { service.speak(outgoing).await });
-        let events = SpeechEvents::speak(self.endpoint.clone(), AbortOnDropHandle::new(opening), hearing);
+        let call = Call::open(async move { service.speak(outgoing).await });
+        let events = SpeechEvents::speak(self.endpoint.clone(), call, hearing);
         (SpeechSender::new(requests), events)
     }
 
@@ -134,8 +131,8 @@ impl Client {
             text: text.to_owned(),
         };
         let mut service = SpeechServiceClient::new(self.transport.clone());
-        let opening = tokio::spawn(async move { service.synthesize(request).await });
-        SpeechEvents::synthesize(self.endpoint.clone(), AbortOnDropHandle::new(opening))
+        let call = Call::open(async move { service.synthesize(request).await });
+        SpeechEvents::synthesize(self.endpoint.clone(), call)
     }
 
     /// Opens a conversation: messages and speech in, text and speech out, any number of turns.
@@ -152,8 +149,8 @@ impl Client {
         };
         let (requests, outgoing, hearing) = outgoing(config);
         let mut service = ChatServiceClient::new(self.transport.clone());
-        let opening = tokio::spawn(async move { service.converse(outgoing).await });
-        let events = ChatEvents::converse(self.endpoint.clone(), AbortOnDropHandle::new(opening), hearing);
+        let call = Call::open(async move { service.converse(outgoing).await });
+        let events = ChatEvents::converse(self.endpoint.clone(), call, hearing);
         (ChatSender::new(requests), events)
     }
 
@@ -197,8 +194,8 @@ impl Client {
             messages: messages.map(Message::to_proto).collect(),
         };
         let mut service = ChatServiceClient::new(self.transport.clone());
-        let opening = tokio::spawn(async move { service.generate(request).await });
-        ChatEvents::generate(self.endpoint.clone(), AbortOnDropHandle::new(opening))
+        let call = Call::open(async move { service.generate(request).await });
+        ChatEvents::generate(self.endpoint.clone(), call)
     }
 
     /// The models the server offers.

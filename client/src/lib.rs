@@ -70,43 +70,47 @@ mod audio;
 mod call;
 mod catalog;
 mod chat;
+mod checker;
 mod client;
 mod credentials;
 mod done;
 mod endpoint;
 mod error;
-mod events;
 mod health;
 mod meter;
 mod operator;
 pub mod parsers;
-mod protocol;
 mod reflection;
-mod session;
-mod settings;
+mod sampling;
+mod speech;
+mod stream;
 mod tls;
+mod waiting;
 
 pub use audio::Audio;
 pub use call::SessionClosed;
 pub use catalog::{Model, Voice};
 pub use chat::{
     ChatDone, ChatEvent, ChatEvents, ChatLimits, ChatReady, ChatSender, ChatSettings, Clip, ClipFormat,
-    InputAudio, Message, MessageAdded, Outputs, Part, ResponseId, ResponseRequest, Role, Sampling,
+    InputAudio, Message, MessageAdded, Outputs, Part, ResponseId, ResponseRequest, Role,
 };
 pub use client::Client;
 pub use credentials::ApiKeyError;
 pub use done::{Done, Finish, Outcome, StageTiming, Timings, Usage};
 pub use endpoint::{Endpoint, EndpointError};
 pub use error::{ClientError, FieldViolation, RpcError, code_name};
-pub use events::{Limits, Ready, SpeechEvent, SpeechEvents, TimedText, UtteranceId, Warning};
-pub use health::{Serving, wait_until_serving};
+pub use health::Serving;
 pub use meter::{ChunkGap, Measured, Meter};
 pub use omni_audio::{ContinuityReport, SampleRate, Samples};
 pub use operator::{
     DrainProgress, Draining, Operator, Percentiles, Replica, ReplicaState, ServerInfo, Session, Stage, Stats,
     StatsEvents,
 };
-pub use session::SpeechSender;
-pub use settings::{Buffering, SpeechSettings};
+pub use sampling::Sampling;
+pub use speech::{
+    Buffering, Limits, Ready, SpeechEvent, SpeechEvents, SpeechSender, SpeechSettings, TimedText,
+    UtteranceId, Warning,
+};
 pub use tls::{TlsFacts, TlsProblem, TlsSettings, TlsSettingsError, check_tls};
 pub use tonic::Code;
+pub use waiting::wait_until_serving;

@@ -4,7 +4,7 @@ use omni_proto::v1;
 use prost::Message;
 
 use crate::operator::{DrainProgress, ServerInfo, Stats};
-use crate::{SpeechEvent, chat, events};
+use crate::{SpeechEvent, chat, speech};
 
 /// Messages of one call.
 const MOST: usize = 64;
@@ -12,7 +12,7 @@ const MOST: usize = 64;
 /// Messages of a `Speak` call, each behind its length: what passes has sound and words of which each follows the one before.
 pub fn speech(bytes: &[u8]) {
     let mut until = Default::default();
-    for event in events::taken(messages::<v1::SpeakResponse>(bytes)) {
+    for event in speech::passed(messages::<v1::SpeakResponse>(bytes)) {
         match event {
             SpeechEvent::Started(_) => until = Default::default(),
             SpeechEvent::Audio(_, audio) => {
@@ -34,7 +34,7 @@ pub fn speech(bytes: &[u8]) {
 
 /// Messages of a `Converse` call, each behind its length.
 pub fn conversation(bytes: &[u8]) {
-    chat::take(messages::<v1::ConverseResponse>(bytes));
+    drop(chat::passed(messages::<v1::ConverseResponse>(bytes)));
 }
 
 /// Messages of `AdminService`, each behind its length: what runs, figures and how far a drain is, in turn.

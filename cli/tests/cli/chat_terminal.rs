@@ -15,32 +15,49 @@ const CTRL_C: &str = "\x03";
 const CTRL_D: &str = "\x04";
 const UP: &str = "\x1b[A";
 
-fn start(place: &Place, args: &[&str]) -> (Child, Screen) {
-    let mut all = vec!["chat"];
-    all.extend(args);
-    let mut command = place.command(&all);
-    command.env("TERM", "xterm");
-    Terminal::open().watch(command)
+/// `omni-client chat` at a terminal.
+struct Chat {
+    child: Child,
+    screen: Screen,
+}
+
+impl Chat {
+    fn start(place: &Place, args: &[&str]) -> Self {
+        let mut command = place.command(&[&["chat"], args].concat());
+        command.env("TERM", "xterm");
+        let (child, screen) = Terminal::open().watch(command);
+        Self { child, screen }
+    }
+
+    /// Types a line at the prompt.
+    fn enter(&mut self, line: &str) {
+        self.screen.until("> ");
+        self.screen.types(&format!("{line}\r"));
+    }
+
+    /// Ends the program at the prompt.
+    fn leave(mut self) {
+        self.screen.until("> ");
+        self.screen.types(CTRL_D);
+        assert_eq!(finish(self.child).code, Some(0));
+    }
 }
 
 #[test]
 fn a_person_types_and_is_answered() {
     let fake = Fake::chat(ChatScript::default());
     let place = Place::with(&fake);
-    let (child, mut screen) = start(&place, &["-o", "all.wav"]);
-    screen.until("> ");
-    screen.types("Hello.\r");
-    screen.until("You said: Hello.\r\n");
-    screen.until("first text ");
-    screen.until(" · gaps ");
-    screen.until("> ");
+    let mut chat = Chat::start(&place, &["-o", "all.wav"]);
+    chat.enter("Hello.");
+    chat.screen.until("You said: Hello.\r\n");
+    chat.screen.until("first text ");
+    chat.screen.until(" · gaps ");
+    chat.screen.until("> ");
     // Lines of before can be had again.
-    screen.types(UP);
-    screen.types("\r");
-    screen.until("You said: Hello.\r\n");
-    screen.until("> ");
-    screen.types(CTRL_D);
-    assert_eq!(finish(child).code, Some(0));
+    chat.screen.types(UP);
+    chat.screen.types("\r");
+    chat.screen.until("You said: Hello.\r\n");
+    chat.leave();
     fake.until(&Seen::Closed);
     assert!(!place.wav("all.wav").is_empty());
 }
@@ -53,26 +70,23 @@ fn ctrl_c_stops_the_answer_and_not_the_program() {
         ..ChatScript::default()
     });
     let place = Place::with(&fake);
-    let (child, mut screen) = start(&place, &[]);
+    let mut chat = Chat::start(&place, &[]);
     for text in ["A story.", "Another."] {
-        screen.until("> ");
-        screen.types(&format!("{text}\r"));
-        screen.until(&format!("You said: {text}"));
-        interrupt(&child);
+        chat.enter(text);
+        chat.screen.until(&format!("You said: {text}"));
+        interrupt(&chat.child);
         fake.until(&Seen::Interrupt(None));
-        screen.until("interrupted · first text ");
+        chat.screen.until("interrupted · first text ");
     }
-    screen.until("> ");
-    screen.types("/save all.txt\r");
-    screen.until("4 messages saved to all.txt");
+    chat.enter("/save all.txt");
+    chat.screen.until("4 messages saved to all.txt");
     assert_eq!(
         fs::read_to_string(place.path("all.txt")).unwrap(),
         "user: A story.\n\nassistant: You\n\nuser: Another.\n\nassistant: You\n",
         "what was heard is kept"
     );
-    screen.until("> ");
-    screen.types("/quit\r");
-    assert_eq!(finish(child).code, Some(0));
+    chat.enter("/quit");
+    assert_eq!(finish(chat.child).code, Some(0));
 }
 
 #[test]
@@ -84,27 +98,25 @@ fn an_answer_that_was_done_before_ctrl_c_was_heard_is_cut_all_the_same() {
         ..ChatScript::default()
     });
     let place = Place::with(&fake);
-    let (child, mut screen) = start(&place, &["-o", "all.wav"]);
+    let mut chat = Chat::start(&place, &["-o", "all.wav"]);
     for text in ["A story.", "Another."] {
-        screen.until("> ");
-        screen.types(&format!("{text}\r"));
-        screen.until(&format!("You said: {text}"));
-        interrupt(&child);
-        screen.until("first text ");
+        chat.enter(text);
+        chat.screen.until(&format!("You said: {text}"));
+        interrupt(&chat.child);
+        chat.screen.until("first text ");
     }
-    screen.until("> ");
+    chat.screen.until("> ");
     // The new settings come behind the cut.
-    screen.types("/voice other\r");
-    screen.until("voice: other");
-    screen.types("/save all.txt\r");
-    screen.until("4 messages saved to all.txt");
+    chat.screen.types("/voice other\r");
+    chat.screen.until("voice: other");
+    chat.screen.types("/save all.txt\r");
+    chat.screen.until("4 messages saved to all.txt");
     assert_eq!(
         fs::read_to_string(place.path("all.txt")).unwrap(),
         "user: A story.\n\nassistant: You\n\nuser: Another.\n\nassistant: You\n",
     );
-    screen.until("> ");
-    screen.types("/quit\r");
-    assert_eq!(finish(child).code, Some(0));
+    chat.enter("/quit");
+    assert_eq!(finish(chat.child).code, Some(0));
 }
 
 #[test]
@@ -115,35 +127,28 @@ fn a_second_ctrl_c_gives_up_a_server_that_does_not_hear_and_stays() {
         ..ChatScript::default()
     });
     let place = Place::with(&fake);
-    let (child, mut screen) = start(&place, &[]);
-    screen.until("> ");
-    screen.types("A story.\r");
-    screen.until("You said: A story.");
-    interrupt(&child);
+    let mut chat = Chat::start(&place, &[]);
+    chat.enter("A story.");
+    chat.screen.until("You said: A story.");
+    interrupt(&chat.child);
     fake.until(&Seen::Interrupt(None));
-    interrupt(&child);
-    screen.until("(given up)");
-    screen.until("> ");
-    screen.types("/save all.txt\r");
-    screen.until("0 messages saved");
-    screen.until("> ");
-    screen.types(CTRL_D);
-    assert_eq!(finish(child).code, Some(0));
+    interrupt(&chat.child);
+    chat.screen.until("(given up)");
+    chat.enter("/save all.txt");
+    chat.screen.until("0 messages saved");
+    chat.leave();
 }
 
 #[test]
 fn lines_that_are_typed_ahead_are_all_answered() {
     let fake = Fake::chat(ChatScript::default());
     let place = Place::with(&fake);
-    let (child, mut screen) = start(&place, &[]);
-    screen.until("> ");
-    screen.types("One.\rTwo.\r/system Be brief.\rThree.\r");
+    let mut chat = Chat::start(&place, &[]);
+    chat.enter("One.\rTwo.\r/system Be brief.\rThree.");
     for text in ["One.", "Two.", "Three."] {
-        screen.until(&format!("You said: {text}"));
+        chat.screen.until(&format!("You said: {text}"));
     }
-    screen.until("> ");
-    screen.types(CTRL_D);
-    assert_eq!(finish(child).code, Some(0));
+    chat.leave();
 }
 
 #[test]
@@ -154,77 +159,70 @@ fn a_line_that_is_typed_while_an_answer_comes_is_said_after_it() {
         ..ChatScript::default()
     });
     let place = Place::with(&fake);
-    let (child, mut screen) = start(&place, &[]);
-    screen.until("> ");
-    screen.types("A story.\r");
-    screen.until("You said: A story.");
+    let mut chat = Chat::start(&place, &[]);
+    chat.enter("A story.");
+    chat.screen.until("You said: A story.");
     // The terminal sends Ctrl-C away with what was typed; a signal leaves it.
-    screen.types("Another.\r");
-    interrupt(&child);
-    screen.until("interrupted");
-    screen.until("You said: Another.");
-    interrupt(&child);
-    screen.until("interrupted");
-    screen.until("> ");
-    screen.types(CTRL_D);
-    assert_eq!(finish(child).code, Some(0));
+    chat.screen.types("Another.\r");
+    interrupt(&chat.child);
+    chat.screen.until("interrupted");
+    chat.screen.until("You said: Another.");
+    interrupt(&chat.child);
+    chat.screen.until("interrupted");
+    chat.leave();
 }
 
 #[test]
 fn a_person_is_told_what_is_talked_with_and_tab_completes_commands() {
     let fake = Fake::chat(ChatScript::default());
     let place = Place::with(&fake);
-    let (child, mut screen) = start(&place, &["-o", "all.wav"]);
-    let greeting = screen.until("> ");
+    let mut chat = Chat::start(&place, &["-o", "all.wav"]);
+    let greeting = chat.screen.until("> ");
     for part in ["fake-model at http://127.0.0.1:", ", voice fake. /help lists"] {
         assert!(greeting.contains(part), "{greeting:?}");
     }
-    screen.types("/cl\t\r");
-    screen.until("(a new conversation)");
-    screen.until("> ");
-    screen.types(CTRL_D);
-    assert_eq!(finish(child).code, Some(0));
+    chat.screen.types("/cl\t\r");
+    chat.screen.until("(a new conversation)");
+    chat.leave();
 }
 
 #[test]
 fn ctrl_c_clears_what_was_typed_before_it_leaves() {
     let fake = Fake::chat(ChatScript::default());
     let place = Place::with(&fake);
-    let (child, mut screen) = start(&place, &[]);
-    screen.until("> ");
-    screen.types(CTRL_C);
-    screen.until("leaves)");
-    screen.until("> ");
+    let mut chat = Chat::start(&place, &[]);
+    chat.screen.until("> ");
+    chat.screen.types(CTRL_C);
+    chat.screen.until("leaves)");
+    chat.screen.until("> ");
     // Typing begins the count anew, and what was typed is gone.
-    screen.types("half a line");
-    screen.types(CTRL_C);
-    let shown = screen.until("> ");
+    chat.screen.types("half a line");
+    chat.screen.types(CTRL_C);
+    let shown = chat.screen.until("> ");
     assert!(!shown.contains("leaves"), "{shown:?}");
-    screen.types("Hello.\r");
-    screen.until("You said: Hello.");
-    screen.until("> ");
-    screen.types(CTRL_D);
-    assert_eq!(finish(child).code, Some(0));
+    chat.screen.types("Hello.\r");
+    chat.screen.until("You said: Hello.");
+    chat.leave();
 }
 
 #[test]
 fn ctrl_c_at_the_prompt_leaves_when_pressed_twice() {
     let fake = Fake::chat(ChatScript::default());
     let place = Place::with(&fake);
-    let (child, mut screen) = start(&place, &[]);
-    screen.until("> ");
-    screen.types(CTRL_C);
-    screen.until("(Ctrl-C again or Ctrl-D leaves)");
-    screen.until("> ");
+    let mut chat = Chat::start(&place, &[]);
+    chat.screen.until("> ");
+    chat.screen.types(CTRL_C);
+    chat.screen.until("(Ctrl-C again or Ctrl-D leaves)");
+    chat.screen.until("> ");
     // Something else in between begins the count anew.
-    screen.types("Hello.\r");
-    screen.until("You said: Hello.");
-    screen.until("> ");
-    screen.types(CTRL_C);
-    screen.until("leaves)");
-    screen.until("> ");
-    screen.types(CTRL_C);
-    assert_eq!(finish(child).code, Some(0));
+    chat.screen.types("Hello.\r");
+    chat.screen.until("You said: Hello.");
+    chat.screen.until("> ");
+    chat.screen.types(CTRL_C);
+    chat.screen.until("leaves)");
+    chat.screen.until("> ");
+    chat.screen.types(CTRL_C);
+    assert_eq!(finish(chat.child).code, Some(0));
     let seen = fake.until(&Seen::Closed);
     let said = seen
         .iter()
@@ -244,19 +242,14 @@ fn a_failed_answer_is_told_and_the_conversation_goes_on() {
         ..ChatScript::default()
     });
     let place = Place::with(&fake);
-    let (child, mut screen) = start(&place, &[]);
-    screen.until("> ");
-    screen.types("One.\r");
-    screen.until("the talker died (INTERNAL, STAGE_FAILED)");
-    screen.until("> ");
-    screen.types("/sing\r");
-    screen.until("there is no /sing");
-    screen.until("> ");
-    screen.types("Two.\r");
-    screen.until("You said: Two.");
-    screen.until("> ");
-    screen.types(CTRL_D);
-    assert_eq!(finish(child).code, Some(0));
+    let mut chat = Chat::start(&place, &[]);
+    chat.enter("One.");
+    chat.screen.until("the talker died (INTERNAL, STAGE_FAILED)");
+    chat.enter("/sing");
+    chat.screen.until("there is no /sing");
+    chat.enter("Two.");
+    chat.screen.until("You said: Two.");
+    chat.leave();
 }
 
 #[test]
@@ -273,19 +266,15 @@ fn a_lost_session_is_followed_by_one_that_knows_what_was_said() {
         ..ChatScript::default()
     });
     let place = Place::with(&fake);
-    let (child, mut screen) = start(&place, &["--system", "Be brief."]);
+    let mut chat = Chat::start(&place, &["--system", "Be brief."]);
     for text in ["One.", "Two."] {
-        screen.until("> ");
-        screen.types(&format!("{text}\r"));
-        screen.until(&format!("You said: {text}"));
+        chat.enter(text);
+        chat.screen.until(&format!("You said: {text}"));
         fake.until(&Seen::Left);
     }
-    screen.until("> ");
-    screen.types("Three.\r");
-    screen.until("You said: Three.");
-    screen.until("> ");
-    screen.types(CTRL_D);
-    assert_eq!(finish(child).code, Some(0));
+    chat.enter("Three.");
+    chat.screen.until("You said: Three.");
+    chat.leave();
     let last = fake
         .rest()
         .into_iter()
@@ -307,22 +296,18 @@ fn a_lost_session_is_followed_by_one_that_knows_what_was_said() {
 fn a_vanished_server_is_told_and_what_was_said_can_still_be_saved() {
     let mut fake = Fake::chat(ChatScript::default());
     let place = Place::with(&fake);
-    let (child, mut screen) = start(&place, &[]);
-    screen.until("> ");
-    screen.types("One.\r");
-    screen.until("You said: One.");
-    screen.until("> ");
+    let mut chat = Chat::start(&place, &[]);
+    chat.enter("One.");
+    chat.screen.until("You said: One.");
+    chat.screen.until("> ");
     fake.die();
-    screen.until("the next message opens a new session");
-    screen.types("Two.\r");
+    chat.screen.until("the next message opens a new session");
+    chat.screen.types("Two.\r");
     // Refused, or reset if the last of the dying server still answered.
-    screen.until("error:");
-    screen.until("> ");
-    screen.types("/save all.txt\r");
-    screen.until("2 messages saved");
-    screen.until("> ");
-    screen.types(CTRL_D);
-    assert_eq!(finish(child).code, Some(0));
+    chat.screen.until("error:");
+    chat.enter("/save all.txt");
+    chat.screen.until("2 messages saved");
+    chat.leave();
 }
 
 #[test]
@@ -332,11 +317,9 @@ fn a_model_cannot_command_the_terminal() {
         ..ChatScript::default()
     });
     let place = Place::with(&fake);
-    let (child, mut screen) = start(&place, &["Hello."]);
-    screen.until("a]0;titleb[2Jc\r\n\r\n\td\r\n");
-    screen.until("> ");
-    screen.types(CTRL_D);
-    assert_eq!(finish(child).code, Some(0));
+    let mut chat = Chat::start(&place, &["Hello."]);
+    chat.screen.until("a]0;titleb[2Jc\r\n\r\n\td\r\n");
+    chat.leave();
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! What a server says in a conversation, as a stream of typed events.
+//! What a server says in a conversation, as typed events.
 
 use std::fmt;
 use std::time::Duration;
@@ -7,13 +7,9 @@ use omni_audio::SampleRate;
 use omni_proto::v1;
 
 use super::message::{Message, Role};
-use super::protocol::Checker;
 use super::settings::Outputs;
 use crate::audio::Audio;
-use crate::call::{Call, Hearing, Opening};
 use crate::done::{Outcome, duration};
-use crate::endpoint::Endpoint;
-use crate::error::ClientError;
 
 /// The name of a response within its conversation.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -109,115 +105,6 @@ pub struct ChatDone {
     pub outcome: Outcome,
     /// What the conversation keeps of it: cut to what was heard if it was interrupted; `None`: nothing.
     pub message: Option<Message>,
-}
-
-/// The receiving half of a conversation. Dropping it ends the call: the server stops answering at once.
-#[derive(Debug)]
-pub struct ChatEvents {
-    endpoint: Endpoint,
-    source: Source,
-    checker: Checker,
-    /// None where there is no sending half.
-    _hearing: Option<Hearing>,
-}
-
-#[derive(Debug)]
-enum Source {
-    Converse(Call<v1::ConverseResponse>),
-    Generate(Call<v1::GenerateResponse>),
-}
-
-impl ChatEvents {
-    pub(crate) fn converse(
-        endpoint: Endpoint,
-        opening: Opening<v1::ConverseResponse>,
-        hearing: Hearing,
-    ) -> Self {
-        Self {
-            endpoint,
-            source: Source::Converse(Call::Opening(opening)),
-            checker: Checker::conversation(),
-            _hearing: Some(hearing),
-        }
-    }
-
-    pub(crate) fn generate(endpoint: Endpoint, opening: Opening<v1::GenerateResponse>) -> Self {
-        Self {
-            endpoint,
-            source: Source::Generate(Call::Opening(opening)),
-            checker: Checker::single(),
-            _hearing: None,
-        }
-    }
-
-    /// The next event; `None` when the conversation has ended well. May be dropped and called again without losing
-    /// events.
-    ///
-    /// # Errors
-    /// Why the conversation has ended; it is over then.
-    pub async fn next(&mut self) -> Result<Option<ChatEvent>, ClientError> {
-        loop {
-            let message = match &mut self.source {
-                Source::Converse(call) => call.message().await.map(|message| message.map(from_converse)),
-                Source::Generate(call) => call.message().await.map(|message| message.map(from_generate)),
-            };
-            let message = message.map_err(|status| ClientError::from_status(&self.endpoint, &status))?;
-            let Some(message) = message else {
-                return self.checked(|checker| checker.end()).map(|()| None);
-            };
-            if let Some(event) = self.checked(|checker| checker.event(message))? {
-                return Ok(Some(event));
-            }
-        }
-    }
-
-    fn checked<T>(
-        &mut self,
-        check: impl FnOnce(&mut Checker) -> Result<T, String>,
-    ) -> Result<T, ClientError> {
-        check(&mut self.checker).map_err(|what| ClientError::protocol(&self.endpoint, what))
-    }
-}
-
-/// A message of either call, before it is checked.
-#[derive(Debug)]
-pub(super) struct Incoming {
-    /// Absent where the call does not number its messages.
-    pub(super) seq: Option<u64>,
-    pub(super) response: String,
-    pub(super) event: Option<v1::converse_response::Event>,
-}
-
-/// Takes messages of a conversation up to the first that breaks the protocol, whatever they say.
-pub(crate) fn take(messages: impl Iterator<Item = v1::ConverseResponse>) {
-    let mut checker = Checker::conversation();
-    let mut passed = messages.map(|message| checker.event(from_converse(message)).is_ok());
-    while passed.next() == Some(true) {}
-}
-
-fn from_converse(message: v1::ConverseResponse) -> Incoming {
-    Incoming {
-        seq: Some(message.seq),
-        response: message.response_id,
-        event: message.event,
-    }
-}
-
-fn from_generate(message: v1::GenerateResponse) -> Incoming {
-    use v1::converse_response::Event as Converse;
-    use v1::generate_response::Event;
-    let event = message.event.map(|event| match event {
-        Event::Ready(ready) => Converse::Ready(ready),
-        Event::Text(text) => Converse::Text(text),
-        Event::Audio(audio) => Converse::Audio(audio),
-        Event::Done(done) => Converse::ResponseDone(done),
-        Event::Warning(warning) => Converse::Warning(warning),
-    });
-    Incoming {
-        seq: None,
-        response: String::new(),
-        event,
-    }
 }
 
 impl ChatLimits {

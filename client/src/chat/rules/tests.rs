@@ -1,5 +1,6 @@
 use super::*;
 use crate::chat::message::Role;
+use crate::checker::Checker;
 
 fn ready(modalities: &[v1::Modality], rate: Option<u32>) -> Event {
     let format = |rate| v1::AudioDelivery {
@@ -73,11 +74,11 @@ fn done(role: Role) -> Event {
 }
 
 /// Plays `(response, event)` pairs with good numbers; the first complaint, or that of the end.
-fn complaint_of(mut checker: Checker, events: Vec<(&str, Event)>) -> Option<String> {
+fn complaint_of(mut checker: Checker<ChatRules>, events: Vec<(&str, Event)>) -> Option<String> {
     for (i, (id, event)) in events.into_iter().enumerate() {
         let message = Incoming {
             seq: Some(i as u64 + 1),
-            response: id.into(),
+            id: id.into(),
             event: Some(event),
         };
         if let Err(what) = checker.event(message) {
@@ -88,7 +89,7 @@ fn complaint_of(mut checker: Checker, events: Vec<(&str, Event)>) -> Option<Stri
 }
 
 fn complaint(events: Vec<(&str, Event)>) -> Option<String> {
-    complaint_of(Checker::conversation(), events)
+    complaint_of(Checker::session(ChatRules), events)
 }
 
 #[test]
@@ -179,7 +180,7 @@ fn nothing_of_a_response_may_come_after_its_end() {
 
 #[test]
 fn a_call_of_one_response_begins_with_it_and_ends_with_it() {
-    let single = |events| complaint_of(Checker::single(), events);
+    let single = |events| complaint_of(Checker::single(ChatRules), events);
     let good = || {
         vec![
             ("", speaking()),
@@ -206,10 +207,10 @@ fn a_call_of_one_response_begins_with_it_and_ends_with_it() {
 
 #[test]
 fn a_lost_message_is_noticed_and_events_of_a_later_version_are_skipped() {
-    let mut checker = Checker::conversation();
+    let mut checker = Checker::session(ChatRules);
     let message = |seq, event| Incoming {
         seq: Some(seq),
-        response: String::new(),
+        id: String::new(),
         event,
     };
     assert_eq!(checker.event(message(1, None)), Ok(None));
@@ -222,12 +223,12 @@ fn a_lost_message_is_noticed_and_events_of_a_later_version_are_skipped() {
 
 #[test]
 fn a_response_of_which_nothing_is_kept_has_no_message() {
-    let mut checker = Checker::single();
+    let mut checker = Checker::single(ChatRules);
     let mut event = |event| {
         checker
             .event(Incoming {
                 seq: None,
-                response: String::new(),
+                id: String::new(),
                 event: Some(event),
             })
             .unwrap()

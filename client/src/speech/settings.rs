@@ -6,6 +6,7 @@ use omni_audio::SampleRate;
 use omni_proto::v1;
 
 use crate::audio::delivery;
+use crate::sampling::Sampling;
 
 /// How much text the server gathers before it speaks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -70,24 +71,22 @@ impl SpeechSettings {
             output: Some(delivery(self.sample_rate, self.frame_duration, self.max_lead)),
             speed: self.speed.map(f64::from),
             volume_gain_db: self.gain_db.map(f64::from),
-            sampling: self.sampling(),
+            sampling: self.sampling().to_proto(),
             buffering: self.buffering().into(),
             alignment: self.alignment,
             ..v1::SpeechConfig::default()
         }
     }
 
-    /// Absent as a whole when nothing is chosen.
-    fn sampling(&self) -> Option<v1::SamplingParams> {
-        let sampling = v1::SamplingParams {
+    fn sampling(&self) -> Sampling {
+        Sampling {
+            seed: self.seed,
             temperature: self.temperature,
             top_p: self.top_p,
             top_k: self.top_k,
             repetition_penalty: self.repetition_penalty,
-            seed: self.seed,
             max_tokens: self.max_frames,
-        };
-        (sampling != v1::SamplingParams::default()).then_some(sampling)
+        }
     }
 
     fn buffering(&self) -> v1::TextBuffering {

@@ -5,9 +5,9 @@ use omni_proto::v1;
 use omni_proto::v1::speak_request::Event;
 use tokio::sync::mpsc;
 
+use super::events::UtteranceId;
+use super::settings::SpeechSettings;
 use crate::call::SessionClosed;
-use crate::events::UtteranceId;
-use crate::settings::SpeechSettings;
 
 /// Longest text in one message. Longer texts are sent in several; the server joins them as they were.
 const MAX_TEXT_BYTES: usize = 16 * 1024;

@@ -4,6 +4,7 @@ mod audio_out;
 mod command;
 mod conversation;
 mod editing;
+mod history;
 mod input;
 mod latency;
 mod said;
@@ -23,6 +24,7 @@ use super::interrupt::Interrupts;
 use super::ui::Ui;
 use audio_out::AudioOut;
 use conversation::Conversation;
+use history::History;
 use input::Input;
 use said::{Said, Speech};
 use words::Words;
@@ -41,7 +43,8 @@ pub(crate) async fn run(args: &Chat, ui: &Ui) -> Result<(), Failure> {
     let audio = AudioOut::open(args.audio_out.as_deref())?;
     let interrupts = Interrupts::catch()?;
     let words = Words::start(audio.is_stdout());
-    let mut conversation = Conversation::new(args, ui, settings, Input::open()?, words, audio, interrupts);
+    let input = Input::open(|| history(args, ui))?;
+    let mut conversation = Conversation::new(args, ui, settings, input, words, audio, interrupts);
     let result = conversation.hold(first).await;
     let (mut audio, mut interrupts) = conversation.leave(result.is_ok()).await;
     let aborted = matches!(result, Err(Failure::Interrupted(_)));
@@ -52,6 +55,14 @@ pub(crate) async fn run(args: &Chat, ui: &Ui) -> Result<(), Failure> {
         (Err(failure), _) => Err(failure),
         (Ok(()), written) => written,
     }
+}
+
+/// Where the prompt keeps its lines, with those of earlier sessions; a prompt without a file for them is one all the same.
+fn history(args: &Chat, ui: &Ui) -> Option<(History, Vec<String>)> {
+    let path = History::path().filter(|_| !args.no_history)?;
+    let opened = History::open(path.clone());
+    let cannot = |error| ui.warning(&format!("lines are not kept in {}: {error}", path.display()));
+    opened.map_err(cannot).ok()
 }
 
 /// What the arguments say.

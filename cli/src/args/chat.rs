@@ -31,7 +31,8 @@ At the prompt:
 Ctrl-C stops the answer and stays; at the prompt it clears the line, and on an empty line,
 pressed twice, it leaves. Of an answer that was being spoken the conversation keeps what a
 listener had heard by then who began to listen with the first audio. Lines typed while an
-answer comes are said after it. Tab completes a command.";
+answer comes are said after it. Tab completes a command, and the arrow keys bring back lines,
+those of earlier sessions too.";
 
 /// Arguments of `chat`.
 #[derive(Debug, ClapArgs)]
@@ -102,6 +103,12 @@ pub(crate) struct Chat {
     /// Longest answer in text tokens [default: the model's]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) max_tokens: Option<u32>,
+    /// Do not keep the lines of the prompt for later sessions
+    ///
+    /// They are kept in ~/.local/state/omni/chat-history, which only its owner can read: the newest thousand. OMNI_CHAT_HISTORY names
+    /// another file; where it is empty, nothing is kept.
+    #[arg(long)]
+    pub(crate) no_history: bool,
     #[command(flatten)]
     pub(crate) server: Server,
     /// Give up when an answer takes longer, for example 30, 30s, 500ms or 2m

@@ -11,11 +11,12 @@ use std::{env, thread};
 
 use rustix::termios::{OptionalActions, Termios, tcgetattr, tcsetattr};
 use rustyline::error::ReadlineError;
-use rustyline::history::MemHistory;
+use rustyline::history::{History as _, MemHistory};
 use rustyline::{Behavior, Config, Editor};
 use tokio::sync::mpsc;
 
 use super::editing::Editing;
+use super::history::History;
 use crate::failure::Failure;
 
 const PROMPT: &str = "> ";
@@ -45,14 +46,20 @@ pub(super) struct Input {
 }
 
 impl Input {
-    /// Standard input, whatever it is.
-    pub(super) fn open() -> Result<Self, Failure> {
+    /// Standard input, whatever it is. `kept` is asked for lines of earlier sessions where lines are edited.
+    pub(super) fn open(kept: impl FnOnce() -> Option<(History, Vec<String>)>) -> Result<Self, Failure> {
         let interactive = io::stdin().is_terminal();
         let mut screen = None;
         let source = if interactive && can_edit() {
             let reading = Arc::new(AtomicBool::new(false));
             screen = Screen::of(&reading);
-            Source::Editor(Box::new(editor()?), reading)
+            let (history, lines) = kept().unzip();
+            let editor = Box::new(editor(&lines.unwrap_or_default())?);
+            Source::Editor(Edited {
+                editor,
+                reading,
+                history,
+            })
         } else {
             Source::Plain(Plain {
                 prompt: interactive,
@@ -98,7 +105,7 @@ fn can_edit() -> bool {
 
 type LineEditor = Editor<Editing, MemHistory>;
 
-fn editor() -> Result<LineEditor, Failure> {
+fn editor(lines: &[String]) -> Result<LineEditor, Failure> {
     let behavior = match io::stdout().is_terminal() {
         true => Behavior::Stdio,
         false => Behavior::PreferTerm,
@@ -107,7 +114,11 @@ fn editor() -> Result<LineEditor, Failure> {
         .auto_add_history(true)
         .behavior(behavior)
         .build();
-    let history = MemHistory::with_config(&config);
+    let mut history = MemHistory::with_config(&config);
+    for line in lines {
+        // Only one that repeats the line before it is refused.
+        let _ = history.add(line);
+    }
     let mut editor = Editor::with_history(config, history)
         .map_err(|error| Failure::io("cannot use the terminal", from_readline(error)))?;
     editor.set_helper(Some(Editing::default()));
@@ -125,27 +136,43 @@ fn read_lines(mut source: Source, mut asked: mpsc::Receiver<()>, lines: &mpsc::S
 }
 
 enum Source {
-    /// Tells whether it is reading just now.
-    Editor(Box<LineEditor>, Arc<AtomicBool>),
+    Editor(Edited),
     Plain(Plain),
+}
+
+/// Lines with editing.
+struct Edited {
+    editor: Box<LineEditor>,
+    /// Whether it is reading just now.
+    reading: Arc<AtomicBool>,
+    history: Option<History>,
+}
+
+impl Edited {
+    fn read(&mut self) -> io::Result<Line> {
+        self.reading.store(true, Ordering::SeqCst);
+        let line = self.editor.readline(PROMPT);
+        self.reading.store(false, Ordering::SeqCst);
+        let typed = self.editor.helper().is_some_and(Editing::has_text);
+        match line {
+            Ok(line) => {
+                if let Some(history) = &mut self.history {
+                    history.add(&line);
+                }
+                Ok(Line::Text(line))
+            }
+            Err(ReadlineError::Interrupted) if typed => Ok(Line::Cleared),
+            Err(ReadlineError::Interrupted) => Ok(Line::Interrupt),
+            Err(ReadlineError::Eof) => Ok(Line::End),
+            Err(error) => Err(from_readline(error)),
+        }
+    }
 }
 
 impl Source {
     fn read(&mut self) -> io::Result<Line> {
         match self {
-            Self::Editor(editor, reading) => {
-                reading.store(true, Ordering::SeqCst);
-                let line = editor.readline(PROMPT);
-                reading.store(false, Ordering::SeqCst);
-                let typed = editor.helper().is_some_and(Editing::has_text);
-                match line {
-                    Ok(line) => Ok(Line::Text(line)),
-                    Err(ReadlineError::Interrupted) if typed => Ok(Line::Cleared),
-                    Err(ReadlineError::Interrupted) => Ok(Line::Interrupt),
-                    Err(ReadlineError::Eof) => Ok(Line::End),
-                    Err(error) => Err(from_readline(error)),
-                }
-            }
+            Self::Editor(edited) => edited.read(),
             Self::Plain(plain) => plain.read(io::stdin().lock()),
         }
     }

@@ -63,6 +63,46 @@ fn a_person_types_and_is_answered() {
 }
 
 #[test]
+fn lines_of_an_earlier_session_come_back_unless_none_are_kept() {
+    let fake = Fake::chat(ChatScript::default());
+    let place = Place::with(&fake);
+    let kept = place.path("state/omni/chat-history");
+    let start = |args: &[&str], settings: &[(&str, &std::path::Path)]| {
+        let mut command = place.command(&[&["chat"], args].concat());
+        command.env("TERM", "xterm").env_remove("OMNI_CHAT_HISTORY");
+        command.env("XDG_STATE_HOME", place.path("state"));
+        command.envs(settings.iter().copied());
+        let (child, screen) = Terminal::open().watch(command);
+        Chat { child, screen }
+    };
+    for (args, settings) in [
+        (&["--no-history"][..], &[][..]),
+        (&[], &[("OMNI_CHAT_HISTORY", std::path::Path::new(""))]),
+    ] {
+        let mut chat = start(args, settings);
+        chat.enter("A secret.");
+        chat.screen.until("You said: A secret.");
+        chat.leave();
+        assert!(!kept.exists(), "{args:?} {settings:?}");
+    }
+    let mut chat = start(&[], &[]);
+    chat.enter("Hello.");
+    chat.screen.until("You said: Hello.");
+    chat.leave();
+    assert_eq!(fs::read_to_string(&kept).unwrap(), "Hello.\n");
+    let mut chat = start(&[], &[]);
+    chat.enter(UP);
+    chat.screen.until("You said: Hello.");
+    chat.leave();
+    // A folder that cannot be made is said, and the conversation goes on.
+    let file = place.path("file/history");
+    fs::write(place.path("file"), "").unwrap();
+    let mut chat = start(&[], &[("OMNI_CHAT_HISTORY", &file)]);
+    chat.screen.until("lines are not kept in ");
+    chat.leave();
+}
+
+#[test]
 fn ctrl_c_stops_the_answer_and_not_the_program() {
     let fake = Fake::chat(ChatScript {
         hold: true,

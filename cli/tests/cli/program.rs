@@ -50,6 +50,7 @@ impl Place {
             .current_dir(self.dir.path())
             .env_clear()
             .env("HOME", self.dir.path())
+            .env("OMNI_CHAT_HISTORY", "")
             .env("OMNI_ENDPOINT", &self.endpoint)
             .env("OMNI_ADMIN_ENDPOINT", &self.endpoint);
         command

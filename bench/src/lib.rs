@@ -38,5 +38,6 @@ pub use load::Load;
 pub use measurement::{Failures, Measurement};
 pub use pairs::{Pairs, Sides, pairs};
 pub use plan::{MaxStreams, Plan, Progress};
+pub use report::day;
 pub use slo::Slo;
 pub use speaking::Manner;

@@ -186,10 +186,22 @@ pub(crate) fn now() -> u64 {
         .map_or(0, |since| since.as_secs())
 }
 
-/// A moment as `2026-01-31 12:00 UTC`. The calendar is that of Howard Hinnant, "chrono-Compatible Low-Level Date
-/// Algorithms" (`civil_from_days`).
+/// A moment as `2026-01-31 12:00 UTC`.
 pub(crate) fn utc(unix_seconds: u64) -> String {
-    let (days, seconds) = (unix_seconds / 86_400 + 719_468, unix_seconds % 86_400);
+    let seconds = unix_seconds % 86_400;
+    format!(
+        "{} {:02}:{:02} UTC",
+        day(unix_seconds),
+        seconds / 3_600,
+        seconds / 60 % 60
+    )
+}
+
+/// The day of a moment, in UTC, as `2026-01-31`. The calendar is that of Howard Hinnant, "chrono-Compatible Low-Level Date
+/// Algorithms" (`civil_from_days`).
+#[must_use]
+pub fn day(unix_seconds: u64) -> String {
+    let days = unix_seconds / 86_400 + 719_468;
     let (era, day_of_era) = (days / 146_097, days % 146_097);
     let year_of_era = (day_of_era - day_of_era / 1_460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
     let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
@@ -197,11 +209,7 @@ pub(crate) fn utc(unix_seconds: u64) -> String {
     let day = day_of_year - (153 * shifted + 2) / 5 + 1;
     let month = if shifted < 10 { shifted + 3 } else { shifted - 9 };
     let year = year_of_era + era * 400 + u64::from(month <= 2);
-    format!(
-        "{year}-{month:02}-{day:02} {:02}:{:02} UTC",
-        seconds / 3_600,
-        seconds / 60 % 60
-    )
+    format!("{year}-{month:02}-{day:02}")
 }
 
 #[cfg(test)]

@@ -120,7 +120,13 @@ fn manual_pages_are_there_for_every_command() {
         page.contains(".TH omni-client 1") && page.contains("bench"),
         "{page}"
     );
-    let outcome = place.run(&["man", "pages/man1"]);
+    for section in [".SH \"EXAMPLES\"", ".SH \"EXIT STATUS\""] {
+        assert!(page.contains(section), "{section} in {page}");
+    }
+    assert!(!page.contains("EXTRA"), "{page}");
+    let mut command = place.command(&["man", "pages/man1"]);
+    command.env("SOURCE_DATE_EPOCH", "951827696");
+    let outcome = finish(command.spawn().unwrap());
     assert_eq!((outcome.code, outcome.stderr.as_str()), (Some(0), ""));
     for name in [
         "omni-client",
@@ -129,7 +135,7 @@ fn manual_pages_are_there_for_every_command() {
         "omni-client-bench-compare",
     ] {
         let page = std::fs::read_to_string(place.path(&format!("pages/man1/{name}.1"))).unwrap();
-        assert!(page.contains(&format!(".TH {name} 1")), "{name}");
+        assert!(page.contains(&format!(".TH {name} 1 2000")), "{name}: {page}");
     }
     std::fs::write(place.path("file"), "").unwrap();
     assert_eq!(place.run(&["man", "file"]).code, Some(4));

@@ -90,7 +90,7 @@ impl Shape {
     /// What the names mean.
     pub(crate) fn legend(self) -> Vec<&'static str> {
         let mut legend = vec![
-            "Of distributions: p50 / p95 / p99 / max, over the good requests that nobody meant to cancel. Percentiles \
+            "Of distributions: p50 / p95 / p99 / max, over the good requests that were not chosen for cancelling. Percentiles \
              are exact (nearest rank).",
         ];
         if self.open {

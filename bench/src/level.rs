@@ -61,7 +61,7 @@ fn first() -> u32 {
 }
 
 impl Level {
-    /// With the figures that follow from the requests beside them, for whoever reads the file without this program.
+    /// With the figures that follow from the requests beside them, for readers of the file without this program.
     pub(crate) fn json(&self) -> Value {
         let mut json = serde_json::to_value(self).unwrap_or_default();
         let point = Point::new(vec![self]);

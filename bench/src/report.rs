@@ -60,7 +60,7 @@ impl Machine {
     }
 }
 
-/// Who lost interest.
+/// Requests that were cancelled on their way.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub(crate) struct Cancelling {

@@ -34,7 +34,7 @@ pub(crate) async fn speak(
     let sent = Instant::now();
     let (say, mut events) = client.speech(settings);
     let cancel_at = heard.cancel_after.map(|after| sent + after);
-    // Whoever may want to cancel keeps a sender; without one the sending side closes with the end of the text.
+    // A request that may be cancelled keeps a sender; without one the sending side closes with the end of the text.
     let mut canceller = cancel_at.map(|_| say.clone());
     let mut feeding: Option<Feeding<'_>> = Some(Box::pin(feed(say, text, manner, sent)));
     let mut read_at = sent;

@@ -50,7 +50,7 @@ pub(crate) async fn run(args: &Chat, ui: &Ui) -> Result<(), Failure> {
     let aborted = matches!(result, Err(Failure::Interrupted(_)));
     let written = finish(&mut audio, &mut interrupts, aborted).await;
     match (result, written) {
-        // Nobody is left to tell.
+        // No reader is left to tell.
         (_, Err(Failure::ReaderGone)) => Err(Failure::ReaderGone),
         (Err(failure), _) => Err(failure),
         (Ok(()), written) => written,

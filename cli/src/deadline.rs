@@ -44,7 +44,7 @@ impl Deadline {
     }
 }
 
-/// What running out of time looks like, whoever noticed it.
+/// The error for a deadline that has passed here; the server gives the same one.
 pub(crate) fn exceeded(limit: Duration) -> ClientError {
     let message = format!("not done within {} s", limit.as_secs_f64());
     ClientError::Rpc(Box::new(RpcError::new(Code::DeadlineExceeded, message)))

@@ -28,7 +28,7 @@ pub(crate) enum Failure {
         what: String,
         error: io::Error,
     },
-    /// The reader of our output has gone: nobody is left to tell.
+    /// The reader of our output has gone, and with it the one to tell.
     ReaderGone,
     /// Stopped by a signal with this number, its work put in order.
     Interrupted(u8),

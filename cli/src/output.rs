@@ -196,7 +196,7 @@ impl Output {
         }
         self.file.seek(io::SeekFrom::Start(at))?;
         self.file.write_all(&header.finished(self.written))?;
-        // Whoever shares standard output goes on behind the audio.
+        // Another program that shares standard output goes on behind the audio.
         self.file.seek(io::SeekFrom::Start(end))?;
         Ok(())
     }

@@ -36,7 +36,7 @@ impl Sink {
         Self { writer, hush }
     }
 
-    /// Nobody wants to hear the rest. It is written all the same.
+    /// Stops playing. The rest is written all the same.
     pub(crate) fn hush(&self) {
         self.hush.store(true, Ordering::Relaxed);
     }

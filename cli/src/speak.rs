@@ -46,7 +46,7 @@ pub(crate) async fn run(args: &Speak, ui: &Ui) -> Result<(), Failure> {
             report(args, ui, &summary, failure.as_ref())?;
             failure.map_or(Ok(()), Err)
         }
-        // Nobody is left to read a summary.
+        // No reader is left for a summary.
         Err(Failure::ReaderGone) => Err(Failure::ReaderGone),
         Err(failure) => {
             let failure = diagnosed(failure).await;

@@ -20,7 +20,7 @@ mod device {
 
     use crate::failure::Failure;
 
-    /// Pieces that may wait to be played; whoever plays more waits, and the server feels it.
+    /// Pieces that may wait to be played; the sender waits for room, and so does the server.
     const QUEUE: usize = 256;
 
     /// An open device. Stays on the thread that opened it.

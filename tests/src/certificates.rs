@@ -33,7 +33,7 @@ impl Signed {
             folder.join(format!("{name}.pem")),
             folder.join(format!("{name}.key")),
         );
-        // A key first, as careful people do: whoever reads in between finds two that do not belong together.
+        // The key first, as careful operators write them: a reader in between finds two that do not belong together.
         fs::write(&key, &self.key).expect("a folder to write in");
         fs::write(&certificate, &self.certificate).expect("a folder to write in");
         (certificate, key)
@@ -50,7 +50,7 @@ fn pem(label: &str, der: &[u8]) -> String {
     )
 }
 
-/// Who signs certificates.
+/// An authority that signs certificates.
 pub struct Authority {
     issuer: Issuer<'static, KeyPair>,
     /// Its own certificate, PEM.
@@ -64,7 +64,7 @@ impl std::fmt::Debug for Authority {
 }
 
 impl Authority {
-    /// One that nobody knows yet.
+    /// A new one.
     ///
     /// # Panics
     /// If the system gives no random bytes.

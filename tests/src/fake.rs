@@ -363,7 +363,7 @@ pub struct FakeTalker {
     script: FakeScript,
     _life: Life,
     speaking: HashMap<SeqId, Speaking>,
-    /// Answers that nobody has waited for yet.
+    /// Answers that were not waited for yet.
     asked: VecDeque<Vec<(SeqId, Sampled<CodecFrame>)>>,
 }
 

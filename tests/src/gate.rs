@@ -7,7 +7,7 @@ use std::sync::{Arc, Condvar, Mutex, PoisonError};
 #[derive(Debug, Clone, Default)]
 pub struct Gate(Arc<Shared>);
 
-/// A fuse that a test lights, and that whoever passes it next finds burning, once. Copies are the same fuse.
+/// A fuse that a test lights: the next to pass it finds it burning, once. Copies are the same fuse.
 #[derive(Debug, Clone, Default)]
 pub struct Fuse(Arc<AtomicBool>);
 

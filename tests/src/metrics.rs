@@ -57,7 +57,7 @@ impl Reading {
         Self::at(server.app.metrics_address().expect("metrics are served")).await
     }
 
-    /// Reads whoever serves metrics at `address`.
+    /// Reads the metrics served at `address`.
     pub async fn at(address: SocketAddr) -> Self {
         let text = get_from(address, "/metrics").await;
         let (mut samples, mut types, mut seen) = (Vec::new(), BTreeMap::new(), BTreeSet::new());

@@ -269,7 +269,7 @@ fn keys_file(bytes: &[u8]) {
     if let Ok(keys) = KeyFile::parse(&String::from_utf8_lossy(bytes)) {
         assert!(
             keys.holder_of(&config::hash("nobody's")).is_none(),
-            "nobody has that key"
+            "no caller has that key"
         );
     }
 }
@@ -290,7 +290,7 @@ fn key_header(bytes: &[u8]) {
         }
     }
     for scope in [None, Some(Scope::Speech), Some(Scope::Metrics)] {
-        assert!(!checkpoints::allowed(&headers, scope), "nobody has a key");
+        assert!(!checkpoints::allowed(&headers, scope), "no caller has a key");
     }
     let text = |name: &str| headers.get(name).and_then(|value| value.to_str().ok());
     let parent = text("traceparent").and_then(TraceParent::parse);

@@ -98,7 +98,7 @@ impl Words {
     }
 
     pub(crate) fn none(&self) {
-        assert_eq!(self.characters, 0, "words that nobody asked for");
+        assert_eq!(self.characters, 0, "words that were not asked for");
     }
 }
 

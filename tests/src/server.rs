@@ -195,7 +195,7 @@ impl TestServer {
         let app = App::start(&config, sinks, load).await.expect("a free port");
         let channel = match config.tls {
             None => connect(&app).await,
-            // Who trusts whom is what a test is about.
+            // Each test chooses its authorities itself.
             Some(_) => endpoint(&app).connect_lazy(),
         };
         Self {

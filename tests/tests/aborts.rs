@@ -114,10 +114,7 @@ fn leftovers(server: &TestServer) -> Vec<String> {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-#[expect(
-    clippy::print_stdout,
-    reason = "the figures are for whoever asked for more calls"
-)]
+#[expect(clippy::print_stdout, reason = "the figures are for runs with more calls")]
 async fn callers_who_vanish_at_any_moment_leave_nothing_behind() {
     let calls: u64 = std::env::var("OMNI_ABORTS").map_or(300, |calls| calls.parse().expect("a number"));
     // So few KV blocks that all have been touched before the first look.

@@ -1,4 +1,4 @@
-//! Many callers at once: nobody changes what another hears, nobody holds up another, too many are told so.
+//! Many callers at once: none changes what another hears, none holds up another, and callers beyond the limit are refused.
 
 use std::time::Duration;
 

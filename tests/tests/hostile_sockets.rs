@@ -1,4 +1,4 @@
-//! Whoever sends what no client sends, or half of something, or nothing, gets nothing for it: the connection ends, nothing is
+//! A peer that sends what no client sends, or half of something, or nothing, gets nothing for it: the connection ends, nothing is
 //! left of it, and everybody else is served.
 
 use std::net::SocketAddr;

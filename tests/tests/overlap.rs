@@ -1,4 +1,4 @@
-//! A talker that works elsewhere gets its next step before the last one has answered; nobody hears the difference.
+//! A talker that works elsewhere gets its next step before the last one has answered; its audio is the same.
 
 use omni_proto::v1;
 use omni_proto::v1::speak_response::Event;

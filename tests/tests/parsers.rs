@@ -28,7 +28,7 @@ fn broken_by(parser: &Parser, at: &At) -> Option<String> {
     }
     for number in 0..inputs / parser.cost {
         let input = mutations.input();
-        *at.lock().expect("nobody panics here") = (number + 1, input.clone());
+        *at.lock().expect("no holder panics") = (number + 1, input.clone());
         if catch_unwind(AssertUnwindSafe(|| (parser.parse)(&input))).is_err() {
             return Some(told(parser, number, &input));
         }
@@ -70,7 +70,7 @@ impl Search {
         if self.thread.is_finished() {
             return true;
         }
-        let (number, input) = self.at.lock().expect("nobody panics here").clone();
+        let (number, input) = self.at.lock().expect("no holder panics").clone();
         if number != self.since.0 {
             self.since = (number, Instant::now());
         }

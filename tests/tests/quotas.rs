@@ -210,7 +210,7 @@ async fn characters_are_limited_where_something_begins_and_a_stream_goes_on() {
     assert_eq!(
         done().await.finish_reason(),
         v1::FinishReason::Stop,
-        "nobody is cut off"
+        "no caller is cut off"
     );
     send(text("More.")).await;
     send(finish()).await;

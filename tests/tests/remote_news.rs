@@ -216,7 +216,7 @@ async fn an_engine_at_the_other_end_tells_what_one_here_tells() {
         events
             .iter()
             .any(|event| matches!(event, EngineEvent::FirstOutput { .. })),
-        "whoever got an output finds it in the figures: {events:?}"
+        "an output is in the figures by the time it arrives: {events:?}"
     );
     assert_eq!(speech.read().await + 1, frames);
     assert_eq!(account(&heard.all()), expected);

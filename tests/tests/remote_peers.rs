@@ -90,16 +90,16 @@ fn greeting(stage: &str) -> Vec<u8> {
 
 /// What becomes of a replica whose other side sends this and is then closed.
 fn fate_with(peer_says: Vec<u8>) -> String {
-    struct Nobody;
-    impl Peer for Nobody {
+    struct NoPeer;
+    impl Peer for NoPeer {
         fn end(self: Box<Self>, _patience: Duration) -> String {
-            "nobody was there".to_owned()
+            "no peer was there".to_owned()
         }
     }
     let transport = Box::new(move || {
         let (here, mut there) = UnixStream::pair()?;
         there.write_all(&peer_says)?;
-        Ok((here, Box::new(Nobody) as Box<dyn Peer>))
+        Ok((here, Box::new(NoPeer) as Box<dyn Peer>))
     });
     fate_of(transport)
 }
@@ -172,7 +172,7 @@ fn a_host_that_falls_silent_while_it_loads_is_given_up() {
     );
 }
 
-/// What is in line for a process is counted by nobody: what it does not read waits in the mailbox.
+/// No counter covers what is in line for a process: what it does not read waits in the mailbox.
 #[test]
 fn jobs_for_a_host_that_reads_nothing_wait_where_they_are_bounded() {
     let (hang_up, held) = std::sync::mpsc::channel::<()>();

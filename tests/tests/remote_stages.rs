@@ -310,7 +310,10 @@ async fn a_slow_reader_pauses_its_own_stream_only() {
     }
     // Room for 8, 16 on their way to the connection, and each may be overrun by one chunk of 8; plus the one that was read.
     let made = slow.progress.snapshot().outputs;
-    assert!(made <= 8 + 16 + 2 * 8 + 8, "{made} frames were made for nobody");
+    assert!(
+        made <= 8 + 16 + 2 * 8 + 8,
+        "{made} frames were made that no reader took"
+    );
     let (samples, end) = slow.rest().await;
     assert_eq!(
         (samples.len() as u32 / FAKE_SAMPLES_PER_FRAME, end),

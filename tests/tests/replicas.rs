@@ -1,4 +1,4 @@
-//! Several replicas of a stage: they share the work, die alone, hand over what nobody has heard yet, come and go.
+//! Several replicas of a stage: they share the work, die alone, hand over sequences without output, come and go.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -357,7 +357,7 @@ async fn a_replica_that_is_added_is_warm_before_it_takes_work() {
     assert_eq!(
         state(),
         ReplicaState::Loading,
-        "it is in a step, and nobody asked for one"
+        "it is in a step without a request"
     );
     script.talker.open();
     all_ready(&server).await;
@@ -386,7 +386,7 @@ async fn a_replica_that_died_is_warm_before_it_takes_work_again() {
     script.talker.reached().await;
     let state = replicas(&server, "talker")[0].state.clone();
     let built_anew = matches!(state, ReplicaState::Restarting { .. });
-    assert!(built_anew, "it is in a step, and nobody asked for one: {state:?}");
+    assert!(built_anew, "it is in a step without a request: {state:?}");
     script.talker.open();
     let utterance = call.utterance().await;
     assert_eq!(utterance.finish(), v1::FinishReason::Stop);

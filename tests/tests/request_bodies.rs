@@ -1,4 +1,4 @@
-//! Bodies of requests that no session has taken over: what is on its way is bounded, whoever sends it, and short ones stand for no more
+//! Bodies of requests that no session has taken over: what is on its way is bounded for every sender, and short ones stand for no more
 //! than they are.
 
 use std::time::Duration;
@@ -64,7 +64,7 @@ async fn bodies_that_are_on_their_way_share_a_budget_whatever_they_are_sent_by()
         (refused.code(), reason(&refused).as_str()),
         (Code::ResourceExhausted, "SERVER_OVERLOADED")
     );
-    // Who sends little is served.
+    // A caller with a small body is served.
     audio_of(&mut server.speech(), seeded(1), "Hello.").await.unwrap();
     drop(stuck);
     until(&server, 404).await;

@@ -16,7 +16,7 @@ fn client(server: &TestServer) -> RivaSpeechSynthesisClient<Channel> {
     RivaSpeechSynthesisClient::new(server.channel.clone())
 }
 
-/// As NVIDIA's clients send it if nobody chooses anything but the rate.
+/// As NVIDIA's clients send it where only the rate is chosen.
 fn request(text: &str) -> SynthesizeSpeechRequest {
     SynthesizeSpeechRequest {
         text: text.to_owned(),

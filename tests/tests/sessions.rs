@@ -49,7 +49,7 @@ fn text(text: &str) -> Command {
     }
 }
 
-/// A session, the account of its caller, and both of its ends. One event may wait for whoever reads.
+/// A session, the account of its caller, and both of its ends. One event may wait for its reader.
 struct Driven {
     caller: Caller,
     commands: mpsc::Sender<Command>,

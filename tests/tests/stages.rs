@@ -1,4 +1,4 @@
-//! Stages driven directly, without a session: what was cancelled before it began takes nobody's place.
+//! Stages driven directly, without a session: what was cancelled before it began takes no place.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -183,7 +183,7 @@ async fn a_sequence_without_a_place_is_excused_and_one_with_a_place_is_not() {
         tokio::task::yield_now().await;
     }
     script.talker.reached().await;
-    // Who is stuck in the first step has no excuse.
+    // A thread that is stuck in the first step counts as hung.
     assert!(!frames[0].upstream_waits() && !frames[1].upstream_waits());
     script.talker.allow(1);
     assert!(matches!(frames[0].next().await, Taken::Item(_)));

@@ -59,7 +59,7 @@ async fn speaks(server: &TestServer, authority: &Authority, identity: Option<&Si
     let audio = audio_of(
         &mut client,
         v1::SpeechConfig::default(),
-        "Nobody else hears this.",
+        "Only the two sides hear this.",
     )
     .await;
     audio.is_ok_and(|audio| !audio.0.is_empty())

@@ -1,4 +1,4 @@
-//! Whole answers that nobody reads: each has a place until it was taken, and loses it when nobody takes it.
+//! Whole answers that are not read: each has a place until it was taken, and loses it when it is not taken in time.
 
 use std::time::Duration;
 

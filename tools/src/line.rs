@@ -24,7 +24,7 @@ impl Line {
     /// Connects to `address`.
     ///
     /// # Errors
-    /// If nobody listens there.
+    /// If no server listens there.
     pub(crate) async fn open(address: SocketAddr) -> Result<Self, Error> {
         let socket = Socket::default();
         let held = Arc::clone(&socket);
@@ -34,7 +34,7 @@ impl Line {
         Ok(Self { channel, socket })
     }
 
-    /// Breaks the connection under whatever runs on it: nobody says goodbye.
+    /// Breaks the connection under whatever runs on it, without a goodbye.
     pub(crate) fn cut(self) {
         let socket = self.socket.lock().take();
         if let Some(socket) = socket {

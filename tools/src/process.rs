@@ -16,7 +16,7 @@ use crate::soak::Target;
 
 /// How long it may take to serve.
 const START: Duration = Duration::from_secs(120);
-/// Lines of its log that are kept for whoever asks what happened.
+/// Lines of its log that are kept, to say what happened.
 const LINES: usize = 40;
 
 /// A server that runs. It is killed when this is dropped.
@@ -58,7 +58,7 @@ impl ServerProcess {
         let log = std::thread::spawn(move || {
             let mut log = Log::default();
             for line in said.lines().map_while(Result::ok) {
-                // Nobody hears once it serves.
+                // The receiver is gone once the server serves.
                 let _ = lines.send(line.clone());
                 log.add(line);
             }
@@ -111,7 +111,7 @@ impl ServerProcess {
     pub fn terminate(&self) {
         let pid = i32::try_from(self.child.id()).ok().and_then(Pid::from_raw);
         if let Some(pid) = pid {
-            // One that has ended has been waited for by nobody else: the id is still its own.
+            // Only this process waits for it: after its end the id is still its own.
             let _ = kill_process(pid, Signal::TERM);
         }
     }

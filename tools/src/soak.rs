@@ -26,7 +26,7 @@ pub(crate) use held::resident;
 pub use report::Report;
 use report::{Fault, Tally};
 
-/// Longer than any caller stays; whoever does is stuck.
+/// Longer than any caller stays: one that does is stuck.
 const PATIENCE: Duration = Duration::from_secs(180);
 /// How long a server may take to be as it was when all have gone: threads for blocking work wait ten seconds for more of it.
 const SETTLING: Duration = Duration::from_secs(60);

@@ -11,7 +11,7 @@ use omni_tools::soak::{Plan, Target, soak};
 const ALLOWANCE: u64 = 64 << 20;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-#[expect(clippy::print_stdout, reason = "the report is for whoever looks")]
+#[expect(clippy::print_stdout, reason = "the report is for the test's log")]
 async fn callers_of_every_kind_find_no_rule_broken_and_leave_nothing_behind() {
     let sets = ["thinker", "talker"].map(|stage| format!("stages.{stage}.kv.blocks=512"));
     let deploy = resolve(None, &sets, 64).expect("legal settings").deploy;

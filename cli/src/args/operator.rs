@@ -1,4 +1,4 @@
-//! `stats`, `top` and `admin`: for whoever runs a server.
+//! `stats`, `top` and `admin`: for operators.
 
 use std::time::Duration;
 

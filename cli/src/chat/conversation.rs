@@ -400,7 +400,7 @@ impl<'a> Conversation<'a> {
         }
     }
 
-    /// Ctrl-C while somebody still listens to an answer that is done; false if nobody does.
+    /// Ctrl-C while an answer that is done is still being heard; false if none is.
     async fn cut_playback(&mut self) -> Result<bool, Failure> {
         let playing = self.playing.take().filter(Playing::goes_on);
         let (Some(playing), Some(session)) = (playing, &mut self.session) else {

@@ -92,7 +92,7 @@ fn write_all(mut writer: impl Write, mut items: mpsc::Receiver<Item>, terminal: 
                 writer.write_all(text.as_bytes())?;
                 writer.flush()?;
             }
-            // Nobody waits any more if this fails.
+            // This fails only where the receiver has gone.
             Item::Written(written) => drop(written.send(())),
         }
     }

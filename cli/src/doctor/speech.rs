@@ -13,7 +13,7 @@ use crate::deadline::Deadline;
 use crate::summary::{CONTINUITY, gaps, milliseconds};
 
 const SENTENCE: &str = "This is a short test of the whole way.";
-/// Quieter than this from beginning to end, nobody hears anything: -60 dB of full scale.
+/// Audio that stays below this level counts as silence: -60 dB of full scale.
 const INAUDIBLE: f32 = 0.001;
 
 /// What came back.

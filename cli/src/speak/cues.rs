@@ -18,7 +18,7 @@ const CUE: usize = 2 * LINE;
 const SHOWN: Duration = Duration::from_secs(6);
 /// A pause that ends a cue.
 const PAUSE: Duration = Duration::from_millis(700);
-/// A pause that ends a cue where a sentence may have ended. Within a sentence nobody makes one behind "Dr." or "p.m.".
+/// A pause that ends a cue where a sentence may have ended. Within a sentence there is none behind "Dr." or "p.m.".
 const BREATH: Duration = Duration::from_millis(150);
 /// A cue this long ends with its sentence even if no pause follows.
 const WORTH_READING: Duration = Duration::from_secs(1);

@@ -1,4 +1,4 @@
-//! Subtitles of what is spoken, written while it is spoken, by a thread of their own: whoever reads them may take his time.
+//! Subtitles of what is spoken, written while it is spoken, by a thread of their own, so that a slow reader does not delay the audio.
 
 use std::fs::File;
 use std::io::{self, Write};

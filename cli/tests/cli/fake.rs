@@ -153,7 +153,7 @@ impl Fake {
         Self::serve(script, None)
     }
 
-    /// Behind TLS; with `clients`, for whoever has a certificate that these have signed.
+    /// Behind TLS; with `clients`, only for clients with a certificate that these have signed.
     pub(crate) fn encrypted(script: Script, identity: &Identity, clients: Option<&str>) -> Self {
         let own = tonic::transport::Identity::from_pem(&identity.certificate, &identity.key);
         let tls = ServerTlsConfig::new().identity(own);
@@ -245,7 +245,7 @@ impl Fake {
         self.seen.try_iter().collect()
     }
 
-    /// Whether nobody asks any more.
+    /// Whether the client has asked for nothing more.
     pub(crate) fn saw_nothing(&self) -> bool {
         self.seen.recv_timeout(Duration::ZERO) == Err(RecvTimeoutError::Timeout)
     }

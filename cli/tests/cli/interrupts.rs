@@ -69,7 +69,7 @@ fn ctrl_c_while_waiting_for_standard_input_ends_the_program() {
 
 #[test]
 fn a_second_ctrl_c_ends_the_program_though_its_reader_is_stuck() {
-    // More audio than a pipe holds, and nobody reads it.
+    // More audio than a pipe holds, and no reader.
     let fake = Fake::start(Script {
         hold: true,
         chunks: 100,

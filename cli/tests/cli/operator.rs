@@ -1,4 +1,4 @@
-//! For whoever runs a server: figures, the screen without a screen, steering.
+//! For operators: figures, the screen without a screen, steering.
 
 use serde_json::Value;
 

@@ -155,7 +155,7 @@ impl Terminal {
         drop(self.programs);
         let (mut shown, mut buffer) = (Vec::new(), [0; 4_096]);
         let mut users = self.users;
-        // With nobody on the other end, reading fails once everything is read.
+        // Without a program on the other end, reading fails once everything is read.
         while let Ok(read @ 1..) = users.read(&mut buffer) {
             shown.extend_from_slice(&buffer[..read]);
         }
@@ -178,7 +178,7 @@ impl Screen {
         let mut users = terminal.users;
         thread::spawn(move || {
             let mut buffer = [0; 4_096];
-            // With nobody on the other end, reading fails once everything is read.
+            // Without a program on the other end, reading fails once everything is read.
             while let Ok(read @ 1..) = users.read(&mut buffer) {
                 // The test may have seen enough.
                 let _ = sender.send(String::from_utf8_lossy(&buffer[..read]).into_owned());

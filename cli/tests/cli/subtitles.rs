@@ -97,7 +97,7 @@ fn talkative() -> Fake {
     })
 }
 
-/// A program whose subtitles nobody reads, and which has no room for more.
+/// A program whose subtitles are not read, and which has no room for more.
 fn unread(place: &Place) -> Child {
     let args = ["speak", "Hello.", "-o", "a.wav", "--subtitles", "-"];
     let child = place.command(&args).spawn().unwrap();

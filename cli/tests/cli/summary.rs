@@ -99,11 +99,11 @@ fn json_says_also_what_went_wrong() {
         ..Script::default()
     });
     let refused = Place::with(&fake);
-    let nobody = Place::at("http://127.0.0.1:1");
+    let unreachable = Place::at("http://127.0.0.1:1");
     for (place, text, code, name) in [
         (&refused, "Hello.", 72, "RESOURCE_EXHAUSTED"),
-        (&nobody, "Hello.", 78, "UNAVAILABLE"),
-        (&nobody, " ", 2, ""),
+        (&unreachable, "Hello.", 78, "UNAVAILABLE"),
+        (&unreachable, " ", 2, ""),
     ] {
         let outcome = place.run(&["speak", text, "--json", "--summary", "summary.json"]);
         assert_eq!(outcome.code, Some(code), "{}", outcome.stderr);

@@ -92,7 +92,7 @@ pub struct ChatLimits {
 pub struct MessageAdded {
     /// Its name.
     pub id: String,
-    /// Who said it.
+    /// The side that said it.
     pub role: Role,
     /// Playing time of the audio in it, if there is any.
     pub audio: Option<Duration>,
@@ -125,7 +125,7 @@ impl MessageAdded {
     pub(super) fn from_proto(added: v1::MessageAdded) -> Result<Self, &'static str> {
         let message = added.message.ok_or("it added a message without saying which")?;
         Ok(Self {
-            role: Role::from_proto(message.role()).ok_or("it added a message of nobody")?,
+            role: Role::from_proto(message.role()).ok_or("it added a message without a role")?,
             id: message.id,
             audio: duration(added.audio_duration),
         })

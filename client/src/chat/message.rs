@@ -5,7 +5,7 @@ use omni_proto::v1;
 use omni_proto::v1::content_part;
 use prost::bytes::Bytes;
 
-/// Who says something.
+/// The side that says something.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Role {
     /// How the model shall behave: only as the first message, in place of [`crate::ChatSettings::instructions`].
@@ -48,12 +48,12 @@ pub enum Part {
     Audio(Clip),
 }
 
-/// What somebody says.
+/// One message of a conversation.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Message {
     /// Its name, unused before in the conversation; empty: the server names it.
     pub id: String,
-    /// Who says it.
+    /// The side that says it.
     pub role: Role,
     /// What is said, in this order.
     pub parts: Vec<Part>,

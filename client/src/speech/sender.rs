@@ -77,7 +77,7 @@ impl SpeechSender {
     /// use omni_client::{Finish, Samples, SpeechEvent, SpeechSettings};
     ///
     /// let (say, mut events) = client.speech(&SpeechSettings::default());
-    /// say.text("A long story, of which nobody hears the end. ").await?;
+    /// say.text("A long story that is not heard to its end. ").await?;
     /// say.finish().await?;
     /// while let Some(event) = events.next().await? {
     ///     match event {

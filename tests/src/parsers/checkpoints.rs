@@ -171,7 +171,7 @@ fn special(prompt: &ChatPrompt) -> Vec<ChatPiece> {
         .collect()
 }
 
-/// Whether a server whose only key nobody has lets these headers in.
+/// Whether a server lets these headers in, where no caller has its only key.
 pub(super) fn allowed(headers: &HeaderMap, scope: Option<Scope>) -> bool {
     KEYS.with(|(_, keys)| keys.allow(headers, &Extensions::new(), scope).is_ok())
 }

@@ -72,7 +72,7 @@ async fn it_holds_a_conversation_aloud() {
         ("What comes after Tuesday?", "Wednesday"),
     ] {
         let answer = expect(&mut chat, question, word).await;
-        // Nobody says a word of it in less than a fifth of a second, nor takes half a second per character.
+        // No word of it takes less than a fifth of a second, and no character half a second.
         let (least, most) = (rate / 5, answer.text.len() * rate / 2);
         let samples = answer.samples();
         assert!((least..most).contains(&samples), "{question}: {samples} samples");

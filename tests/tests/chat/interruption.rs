@@ -81,13 +81,13 @@ async fn an_answer_that_was_done_is_cut_to_what_was_heard() {
         });
         assert_eq!(text_of(&cut.await), left, "{played} samples were played");
     }
-    // Without a position, or for nobody, it does nothing.
+    // Without a position, or for a response that does not exist, it does nothing.
     chat.send(interrupt(None)).await;
-    let nobody = v1::Interrupt {
+    let unknown = v1::Interrupt {
         response_id: "nobody".to_owned(),
         played_samples: Some(0),
     };
-    chat.send(Request::Interrupt(nobody)).await;
+    chat.send(Request::Interrupt(unknown)).await;
     assert_eq!(
         chat.turn("recite").await.text,
         format!("user:say {text}|user:recite|")

@@ -44,7 +44,7 @@ async fn gateway(signed: &Signed) -> (String, mpsc::Receiver<Asked>, JoinHandle<
     let task = tokio::spawn(async move {
         loop {
             let (stream, _) = listener.accept().await.expect("a connection");
-            // Whoever does not trust it hangs up.
+            // A client that does not trust it hangs up.
             let Ok(stream) = acceptor.accept(stream).await else {
                 continue;
             };

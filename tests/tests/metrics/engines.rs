@@ -116,7 +116,7 @@ async fn a_sequence_that_dies_with_its_replica_is_an_error_there_and_counted_onc
     let script = FakeScript::default();
     let server = TestServer::fake(script.clone(), &[]).await;
     script.talker_dies.light();
-    // It starts again when the talker is back, and nobody notices.
+    // It starts again when the talker is back, and the caller notices nothing.
     speak(&server, 1).await;
     let reading = Reading::of(&server).await;
     let talker = reading.stage("talker");

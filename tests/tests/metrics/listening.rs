@@ -136,7 +136,7 @@ async fn metrics_are_read_over_tls_where_that_is_asked_for() {
     let answer = String::from_utf8_lossy(&answer);
     assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
     assert!(answer.contains("# TYPE process_open_fds gauge\n"), "{answer}");
-    // Who speaks plaintext is told nothing.
+    // A plaintext client gets no answer.
     let mut plain = TcpStream::connect(address).await.expect("a connection");
     plain.write_all(request.as_bytes()).await.expect("a request");
     let mut said = Vec::new();

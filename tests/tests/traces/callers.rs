@@ -76,7 +76,7 @@ async fn a_caller_who_does_not_record_is_not_recorded_here_either() {
     let quiet = parent("00");
     speak(&server, &[("traceparent", &quiet)]).await;
     answer(&server, &[("traceparent", &quiet)]).await;
-    // A header that nobody can read is as good as none: the trace begins here.
+    // A header that cannot be read counts as none: the trace begins here.
     speak(&server, &[("traceparent", "00-nonsense-01")]).await;
     server.idle(2).await;
     server.stop().await;

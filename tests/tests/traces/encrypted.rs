@@ -1,4 +1,4 @@
-//! A collector behind TLS gets the spans of a server that trusts it, and of nobody else.
+//! A collector behind TLS gets the spans of a server that trusts it, and of no other.
 
 use std::path::PathBuf;
 use std::time::Duration;

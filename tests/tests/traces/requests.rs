@@ -114,7 +114,7 @@ async fn a_spoken_text_is_one_trace_from_the_queue_through_every_stage_and_edge(
     check_speech(&spans, "edge session->talker");
     let root = only(&spans, "llm_request");
     check_latencies(root);
-    assert_eq!(root.parent, "", "nobody called from a span");
+    assert_eq!(root.parent, "", "the call came from no span");
     let queue = only(&spans, "queue");
     assert!(queue.end <= only(&spans, "talker").start);
     let usage = outcome.usage.expect("usage");

@@ -80,7 +80,7 @@ impl Default for References {
 }
 
 impl References {
-    /// Makes the first code of one of the tiny checkpoint's sequences another one, so that whoever compares must find it.
+    /// Makes the first code of one of the tiny checkpoint's sequences another one, so that a comparison must find it.
     pub fn change_code(&mut self, name: &str) {
         self.tiny.change_id(name);
     }

@@ -35,7 +35,7 @@ pub fn describe(title: &str, place: Place, device: &str, report: &mut Report) ->
     Ok(())
 }
 
-/// The commit that this program was made from, where whoever made it has said so.
+/// The commit that this program was made from, where the build was told.
 fn commit() -> &'static str {
     option_env!("OMNI_COMMIT").unwrap_or("unknown")
 }

@@ -88,7 +88,7 @@ pub(super) fn refused(status: &Status) -> String {
     format!("refused {}", omni_tests::reason(status))
 }
 
-/// Ends of utterances and answers that nobody asked for, but may come when there is much to do.
+/// Ends of utterances and answers that may come unasked under load.
 pub(super) const BUSY: [&str; 2] = ["SERVER_OVERLOADED", "CONCURRENCY_LIMIT"];
 
 /// Checks how an utterance or answer ended whose caller did nothing wrong.

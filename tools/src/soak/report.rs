@@ -80,7 +80,7 @@ impl Report {
         }
     }
 
-    /// Adds something that whoever started the server found wrong with it.
+    /// Adds a fault that the server's log or exit shows.
     pub fn also(&mut self, what: String) {
         self.exceeded.push(what);
     }

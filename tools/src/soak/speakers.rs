@@ -158,7 +158,7 @@ pub(super) async fn speaks(visit: &mut Visit) -> String {
         }
         let ends = dones(&mut call, count).await;
         assert_eq!(ends.len(), count, "{:?}", call.history().ending);
-        assert!(!ends.contains(&"interrupted"), "nobody interrupted");
+        assert!(!ends.contains(&"interrupted"), "there was no interruption");
         if ends.contains(&"overloaded") {
             came = "overloaded";
         }

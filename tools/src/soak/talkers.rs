@@ -78,7 +78,7 @@ pub(super) async fn converses(visit: &mut Visit) -> String {
     for _ in 0..=visit.dice.below(3) {
         call.ask(visit.dice.of(&QUESTIONS)).await;
         match done(&mut call).await {
-            "interrupted" => panic!("nobody interrupted"),
+            "interrupted" => panic!("there was no interruption"),
             "overloaded" => came = "overloaded",
             _ => {}
         }

@@ -161,7 +161,7 @@ async fn caller(client: Client, number: usize, level: Level, warm: Arc<Barrier>)
             }
             Err(reason) => {
                 came.failures.push(reason);
-                // Nobody asks a server that is gone without a pause.
+                // A caller pauses before it asks a server that is gone again.
                 tokio::time::sleep(Duration::from_millis(100)).await;
             }
         }

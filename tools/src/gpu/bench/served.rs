@@ -96,7 +96,7 @@ fn counted(fallbacks: Option<f64>) -> String {
 fn arguments(name: &str, place: Place, streams: u32) -> [String; 4] {
     let device = match place {
         Place::Device(number) => format!("cuda:{number}"),
-        // Nobody could listen to a server there; its own kernels do.
+        // A server would be too slow there; its own kernels do.
         #[cfg(feature = "emulator")]
         Place::Emulated | Place::Nowhere => "cpu".to_owned(),
     };

@@ -155,7 +155,7 @@ fn nothing_that_matters_is_cut_on_a_screen_of_eighty_columns() {
     ] {
         assert!(shown.contains(word), "{word} is missing:\n{shown}");
     }
-    assert!(!shown.contains("KEY"), "nobody has one:\n{shown}");
+    assert!(!shown.contains("KEY"), "no session has one:\n{shown}");
 }
 
 #[test]
@@ -182,7 +182,7 @@ fn threads_left_behind_are_told_where_there_are_any() {
 #[test]
 fn a_replica_that_comes_to_stand_under_the_cursor_is_not_cordoned() {
     let mut state = state();
-    // Nobody has moved the cursor: it stands on the first.
+    // The cursor was not moved: it stands on the first.
     let mut stats = state.stats.clone();
     stats.stages[0].replicas.remove(0);
     state.take(stats.clone());
@@ -271,7 +271,7 @@ fn keys_choose_and_steer_and_what_cannot_be_undone_is_asked_first() {
     press(&mut state, KeyCode::Tab);
     press(&mut state, KeyCode::Down);
     assert_eq!(press(&mut state, KeyCode::Char('k')), None);
-    // The session under the cursor stays chosen, whoever goes before it.
+    // The session under the cursor stays chosen when others end.
     state.stats.session_list.remove(0);
     let shown = screen(&mut state, 120, 24).join("\n");
     assert!(

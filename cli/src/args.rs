@@ -52,13 +52,13 @@ Examples:
 pub(crate) struct Args {
     #[command(subcommand)]
     pub(crate) command: Command,
-    /// Print nothing but what was asked for, and errors
+    /// Print only results and errors
     #[arg(long, short, global = true)]
     pub(crate) quiet: bool,
 }
 
 impl Args {
-    /// What was typed, and where it was; ends the program if that makes no sense.
+    /// The parsed arguments with their sources; exits on wrong usage.
     pub(crate) fn typed() -> (Self, ArgMatches) {
         let matches = Self::command().get_matches();
         match Self::from_arg_matches(&matches) {
@@ -67,7 +67,7 @@ impl Args {
         }
     }
 
-    /// Reads what is named for the way to the servers: the API key, certificates.
+    /// Reads the API key and the certificates that the arguments name.
     pub(crate) fn authorise(&mut self, matches: &ArgMatches) -> Result<(), Failure> {
         match self.command.way() {
             Some((endpoints, access)) => access.authorise(endpoints, Access::is_about_tls(matches)),
@@ -92,25 +92,25 @@ pub(crate) enum Command {
     Voices(List),
     /// List the models
     Models(List),
-    /// Ask whether the server is ready
+    /// Show whether the server is ready
     Health(Health),
     /// Measure latency, speed and gaps under load
     Bench(Box<Bench>),
-    /// Check everything between here and spoken audio, and say what to do about what is wrong
+    /// Check every step from this machine to spoken audio, and suggest repairs
     #[command(after_help = doctor::EXAMPLES, after_long_help = format!("{}\n\n{EXIT_CODES}", doctor::EXAMPLES))]
     Doctor(Doctor),
     /// Show what a server is doing: stages, queue, latencies, sessions
     #[command(after_help = operator::EXAMPLES, after_long_help = format!("{}\n\n{EXIT_CODES}", operator::EXAMPLES))]
     Stats(StatsArgs),
-    /// Watch a server at work, and steer it
+    /// Watch a server live, and control it
     #[command(after_help = operator::EXAMPLES, after_long_help = format!("{}\n\n{EXIT_CODES}", operator::EXAMPLES))]
     Top(TopArgs),
-    /// Steer a server: its replicas, its sessions, its end
+    /// Control a server: replicas, sessions, shutdown
     #[command(after_help = operator::EXAMPLES, after_long_help = format!("{}\n\n{EXIT_CODES}", operator::EXAMPLES))]
     Admin(Admin),
     /// Print a completion script for a shell
     Completions {
-        /// For which shell
+        /// The shell
         shell: clap_complete::Shell,
     },
     /// Print the manual page, or write a page of every command
@@ -122,7 +122,7 @@ pub(crate) enum Command {
 }
 
 impl Command {
-    /// The servers that are called, and what they are called with.
+    /// The servers that the command calls, and the credentials for them.
     fn way(&mut self) -> Option<(Vec<&mut Endpoint>, &Access)> {
         let server = match self {
             Self::Speak(speak) => &mut speak.server,

@@ -29,7 +29,7 @@ use input::Input;
 use said::{Said, Speech};
 use words::Words;
 
-/// How long files may take to be put in order when somebody insists on the end.
+/// Time for closing files after a second signal.
 const LAST_CHANCE: Duration = Duration::from_millis(500);
 
 pub(crate) async fn run(args: &Chat, ui: &Ui) -> Result<(), Failure> {

@@ -20,7 +20,7 @@ impl Deadline {
         }
     }
 
-    /// Fails when the time is over; never otherwise.
+    /// Fails at the deadline; pends for ever without one.
     pub(crate) async fn passed(self) -> Failure {
         match self.at {
             Some((at, limit)) => {

@@ -27,7 +27,7 @@ use super::ui::Ui;
 use session::{Session, Stop};
 use subtitles::{Place, Subtitles};
 
-/// How long a file may take to be put in order when somebody insists on the end. Longer only if its reader is stuck.
+/// Time for closing a file after a second signal. Only a reader that is stuck needs more.
 const LAST_CHANCE: Duration = Duration::from_millis(500);
 
 pub(crate) async fn run(args: &Speak, ui: &Ui) -> Result<(), Failure> {

@@ -19,7 +19,7 @@ const QUEUE: usize = 16;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Piece {
     pub(crate) text: String,
-    /// Speak now what has been sent: somebody has pressed Enter.
+    /// Speak now what has been sent: the user has pressed Enter.
     pub(crate) flush: bool,
 }
 

@@ -54,7 +54,7 @@
 //! |---|---|
 //! | speak text while it is being written | [`Client::speech`] |
 //! | speak one text | [`Client::synthesize`] |
-//! | stop, because somebody began to talk | [`SpeechSender::cancel`], [`ChatSender::interrupt`] |
+//! | stop, because the listener began to talk | [`SpeechSender::cancel`], [`ChatSender::interrupt`] |
 //! | hold a conversation | [`Client::converse`] |
 //! | answer one conversation and forget it | [`Client::generate`] |
 //! | see what there is | [`Client::models`], [`Client::voices`], [`Client::services`] |

@@ -127,7 +127,7 @@ pub enum TlsProblem {
     /// The server's certificate is for other names.
     #[error("the server's certificate is for another name")]
     WrongName,
-    /// The time of the server's certificate is over.
+    /// The server's certificate has expired.
     #[error("the server's certificate has expired")]
     Expired,
     /// The time of the server's certificate has not begun.

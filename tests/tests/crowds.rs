@@ -278,7 +278,7 @@ async fn who_waits_for_a_place_is_not_idle() {
 
 #[tokio::test]
 async fn an_old_session_finishes_what_it_has_and_ends() {
-    // Whether its caller ends what is open or not, and whatever he does to keep it open.
+    // Whether its caller ends what is open or not, and however it keeps it open.
     for more in [
         vec![text(" is finished."), finish()],
         vec![],

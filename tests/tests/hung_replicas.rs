@@ -80,7 +80,7 @@ async fn expected(settings: v1::SpeechConfig, text: &str) -> Vec<u8> {
 async fn only_those_bound_to_it_fail(script: FakeScript, stage: &str) {
     script.hangs.close();
     let replicas = format!("stages.{stage}.replicas=2");
-    // Little may be ahead of the listener, so that he has heard something when the model hangs at the end of the sentence.
+    // Little may be ahead of the listener, so that some of it is heard when the model hangs at the end of the sentence.
     let settings = [
         replicas.as_str(),
         "stages.talker.output.capacity=2",

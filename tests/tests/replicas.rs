@@ -132,7 +132,7 @@ async fn what_passes_between_stages_is_measured_chunk_by_chunk() {
 
 /// One speaker of two replicas is killed in mid-speech; the other speaks on.
 async fn only_the_dead_ones_utterances_fail(script: FakeScript, stage: &str) {
-    // Little may be ahead of the listener, so that he has heard something when the model dies at the end of the sentence.
+    // Little may be ahead of the listener, so that some of it is heard when the model dies at the end of the sentence.
     let args = [
         "--max-buffered-audio",
         "100ms",

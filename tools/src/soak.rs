@@ -1,4 +1,4 @@
-//! A soak: callers of every kind at once for as long as somebody likes, well behaved and not, and what must be left of them: nothing.
+//! A soak: callers of every kind at once for a given time, well behaved and not. Nothing may be left of them.
 //!
 //! In: where a server is, and how much. Out: a [`Report`]: what every kind of caller came to, which of them found a rule broken, and
 //! what the server holds before and after. Callers draw what they do from one seed; how they meet is up to the machine. Every stream

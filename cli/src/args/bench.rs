@@ -32,21 +32,21 @@ Examples:
 pub(crate) struct Bench {
     #[command(subcommand)]
     pub(crate) command: Option<BenchCommand>,
-    /// Measure conversations instead of texts that are spoken
+    /// Measure conversations instead of speech
     #[arg(long)]
     pub(crate) chat: bool,
     /// Turns of a conversation before its stream begins another
     #[arg(long, value_name = "N", default_value_t = 4, requires = "chat")]
     #[arg(value_parser = clap::value_parser!(u32).range(1..), help_heading = "Chat")]
     pub(crate) turns: u32,
-    /// Ask for answers without speech
+    /// Request answers without speech
     #[arg(long, requires = "chat", conflicts_with_all = ["voice", "language"], help_heading = "Chat")]
     pub(crate) text_only: bool,
     /// Longest answer in text tokens [default: the model's]
     #[arg(long, value_name = "N", requires = "chat", help_heading = "Chat")]
     #[arg(value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) max_tokens: Option<u32>,
-    /// Numbers of streams at the same time, one row of the table each
+    /// Numbers of concurrent streams, one row of the table each
     #[arg(
         long,
         short,
@@ -57,7 +57,7 @@ pub(crate) struct Bench {
     )]
     #[arg(value_parser = clap::value_parser!(u32).range(1..=1_024))]
     pub(crate) concurrency: Vec<u32>,
-    /// Requests per second, whether or not others are answered; one row of the table each
+    /// Requests per second, independent of answers (open loop); one row of the table each
     #[arg(long, value_name = "R,R,...", value_delimiter = ',', value_parser = rate, help_heading = "Load")]
     #[arg(conflicts_with_all = ["concurrency", "chat"])]
     pub(crate) rate: Vec<f64>,
@@ -103,14 +103,14 @@ pub(crate) struct Bench {
     /// Of arrivals and cancels: the same seed, the same load
     #[arg(long, value_name = "N", default_value_t = 1, help_heading = "Load")]
     pub(crate) load_seed: u64,
-    /// Cancel this share of the requests on their way
+    /// Share of the requests to cancel while they are in progress
     #[arg(long, value_name = "PERCENT", value_parser = percent, conflicts_with = "chat", help_heading = "Load")]
     pub(crate) cancel: Option<f64>,
-    /// When: evenly distributed between these times after sending
+    /// Time of cancellation, evenly distributed between these times after sending
     #[arg(long, value_name = "TIME..TIME", value_parser = range, default_value = "0.2s..2s", requires = "cancel")]
     #[arg(help_heading = "Load")]
     pub(crate) cancel_after: (f64, f64),
-    /// How fast audio is taken off the connection
+    /// How fast clients read audio from the connection
     #[arg(long, value_enum, default_value_t = Readers::Fast, conflicts_with = "chat", help_heading = "Load")]
     pub(crate) readers: Readers,
     /// Send the text word by word, N words per second, as a language model does
@@ -143,16 +143,16 @@ pub(crate) struct Bench {
     /// Count a request that takes longer as failed
     #[arg(long, value_name = "TIME", default_value = "60s", value_parser = duration)]
     pub(crate) timeout: Duration,
-    /// Bounds to count goodput by, such as ttfa=300ms,audible=500ms,ttft=..,tpot=..,rtf=0.9,underrun=100ms
+    /// Latency bounds for goodput, such as ttfa=300ms,audible=500ms,ttft=..,tpot=..,rtf=0.9,underrun=100ms
     #[arg(long, value_name = "BOUNDS", value_parser = slo, help_heading = "Report")]
     pub(crate) slo: Option<Slo>,
-    /// Write every single measurement to a file
+    /// Write every measurement to a file as JSON
     #[arg(long, value_name = "FILE", help_heading = "Report")]
     pub(crate) json: Option<PathBuf>,
-    /// Write a page with charts, complete in one file
+    /// Write a self-contained HTML page with charts
     #[arg(long, value_name = "FILE", help_heading = "Report")]
     pub(crate) html: Option<PathBuf>,
-    /// How the figures are printed [default: text at a terminal, else markdown]
+    /// Style of the printed tables [default: text at a terminal, else markdown]
     #[arg(long, value_enum, value_name = "STYLE", help_heading = "Report")]
     pub(crate) format: Option<Style>,
 }
@@ -175,7 +175,7 @@ pub(crate) enum BenchCommand {
         before: PathBuf,
         /// The second run
         after: PathBuf,
-        /// How the figures are printed [default: text at a terminal, else markdown]
+        /// Style of the printed tables [default: text at a terminal, else markdown]
         #[arg(long, value_enum, value_name = "STYLE")]
         format: Option<Style>,
         /// Print JSON
@@ -202,12 +202,12 @@ impl From<Style> for omni_bench::Style {
     }
 }
 
-/// How fast audio is taken.
+/// How fast clients read audio.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 pub(crate) enum Readers {
-    /// As fast as it comes
+    /// As fast as it arrives
     Fast,
-    /// No faster than it plays, with a second of it in hand
+    /// No faster than it plays, with one second buffered
     Realtime,
 }
 

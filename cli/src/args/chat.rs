@@ -20,7 +20,7 @@ Examples:
     printf 'What is 17 + 25?\\nAnd twice that?\\n' | omni-client chat
 
 At the prompt:
-  /system TEXT   how the model shall behave; without TEXT: show it
+  /system TEXT   set the instructions for the model; without TEXT: show them
   /voice NAME    speak with another voice; without NAME: show it
   /save FILE     write the conversation: JSON if FILE ends in .json, else text
   /clear         begin a new conversation
@@ -30,14 +30,14 @@ At the prompt:
 
 Ctrl-C stops the answer and stays; at the prompt it clears the line, and on an empty line,
 pressed twice, it leaves. Of an answer that was being spoken the conversation keeps what a
-listener had heard by then who began to listen with the first audio. Lines typed while an
+player that began with the first audio had played by then. Lines typed while an
 answer comes are said after it. Tab completes a command, and the arrow keys bring back lines,
 those of earlier sessions too.";
 
 /// Arguments of `chat`.
 #[derive(Debug, ClapArgs)]
 pub(crate) struct Chat {
-    /// What to say first
+    /// First message
     ///
     /// Then the terminal is asked for more; piped input is read as a script, one turn in every line.
     #[arg(value_name = "TEXT")]
@@ -48,15 +48,15 @@ pub(crate) struct Chat {
     /// error then. Without this option answers are only written.
     #[arg(long, short = 'o', value_name = "FILE|DIR", help_heading = "Audio")]
     pub(crate) audio_out: Option<PathBuf>,
-    /// Say this recording first, ahead of any TEXT: 16-bit WAV, Ogg Opus (.opus, .ogg) or G.711 (.ul, .al at 8000 Hz)
+    /// Recording to send first, ahead of any TEXT: 16-bit WAV, Ogg Opus (.opus, .ogg) or G.711 (.ul, .al at 8000 Hz)
     #[arg(long, value_name = "FILE", help_heading = "Audio")]
     pub(crate) audio_in: Option<PathBuf>,
     #[command(flatten)]
     pub(crate) rendering: Rendering,
-    /// Ask for no speech, which is also what happens without --audio-out
+    /// Request no speech; the default without --audio-out
     #[arg(long, conflicts_with = "audio_out", help_heading = "Audio")]
     pub(crate) text_only: bool,
-    /// How the model shall behave
+    /// Instructions for the model
     #[arg(
         long,
         short,

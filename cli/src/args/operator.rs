@@ -16,13 +16,13 @@ Examples:
   omni-client admin cancel 3f2a9c1d00b4e877 --reason \"too long\"
   omni-client admin drain --timeout 2m";
 
-/// The port at which operators are served unless something else is said.
+/// The default port of the admin service.
 const PORT: u16 = 50_052;
 
-/// Where operators are served.
+/// The admin service of a server.
 #[derive(Debug, Clone, ClapArgs)]
 pub(crate) struct AdminServer {
-    /// Address at which the server serves its operators (omni-server --admin-listen); a key for it has the scope admin
+    /// Address of the admin service (omni-server --admin-listen); its API keys have the scope admin
     #[arg(
         long = "admin-endpoint",
         value_name = "URL",
@@ -55,10 +55,10 @@ pub(crate) struct Stats {
 
 #[derive(Debug, ClapArgs)]
 pub(crate) struct Top {
-    /// Time between two looks: 100ms to 60s
+    /// Refresh interval: 100ms to 60s
     #[arg(long, short, value_name = "TIME", default_value = "1s", value_parser = interval)]
     pub(crate) interval: Duration,
-    /// Print a line for every look even on a terminal
+    /// Print one line per refresh, even on a terminal
     #[arg(long)]
     pub(crate) plain: bool,
     #[command(flatten)]
@@ -74,11 +74,11 @@ pub(crate) struct Admin {
 /// What to do.
 #[derive(Debug, Subcommand)]
 pub(crate) enum AdminCommand {
-    /// Give a replica no new work; what it has it finishes
+    /// Stop giving new work to a replica; it finishes what it has
     Cordon(Withdraw),
-    /// Give a replica work again
+    /// Put a replica back in service
     Uncordon(Which),
-    /// Take a replica away for good, as soon as what it has is finished
+    /// Remove a replica once its work is finished
     Remove(Withdraw),
     /// Add a replica to a stage
     Add {
@@ -91,15 +91,15 @@ pub(crate) enum AdminCommand {
     Cancel {
         /// Its name
         session: String,
-        /// What its caller is told
+        /// Reason that its caller receives
         #[arg(long, value_name = "TEXT", default_value = "", hide_default_value = true)]
         reason: String,
         #[command(flatten)]
         server: AdminServer,
     },
-    /// Shut the server down as SIGTERM does, and wait until nothing is left
+    /// Shut the server down as SIGTERM does, and wait until all sessions have ended
     Drain {
-        /// How long what was begun may take, for example 2m [default: as the server is configured]
+        /// Limit for the work in progress, for example 2m [default: as the server is configured]
         #[arg(long, value_name = "TIME", value_parser = duration)]
         timeout: Option<Duration>,
         #[command(flatten)]
@@ -118,12 +118,12 @@ pub(crate) struct Which {
     pub(crate) server: AdminServer,
 }
 
-/// A replica that shall take no more work.
+/// A replica to take out of service.
 #[derive(Debug, ClapArgs)]
 pub(crate) struct Withdraw {
     #[command(flatten)]
     pub(crate) which: Which,
-    /// Do it without a question even to the last replica of a stage, without which the server refuses all speech
+    /// Do not ask for confirmation before the last replica of a stage goes, without which the server refuses all speech
     #[arg(long, short)]
     pub(crate) yes: bool,
 }

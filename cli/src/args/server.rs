@@ -22,16 +22,16 @@ pub(crate) struct Server {
     pub(crate) access: Access,
 }
 
-/// What a server is called with: a key where it asks for one, certificates where its endpoint is https://.
+/// Credentials: an API key, and certificates where the endpoint is https://.
 #[derive(Debug, Clone, ClapArgs)]
 pub(crate) struct Access {
-    /// File with the API key, where the server asks for one; OMNI_API_KEY may hold the key itself
+    /// File with the API key, for servers that require one; OMNI_API_KEY may hold the key itself
     #[arg(long, value_name = "FILE", env = "OMNI_API_KEY_FILE", hide_env_values = true)]
     api_key_file: Option<PathBuf>,
     /// Trust the authorities in this file (PEM) instead of the system's
     #[arg(long, value_name = "FILE", env = "OMNI_TLS_CA", hide_env_values = true)]
     tls_ca: Option<PathBuf>,
-    /// Certificate (PEM) for a server that asks for one
+    /// Client certificate (PEM), for servers that require one
     #[arg(
         long,
         value_name = "FILE",
@@ -47,7 +47,7 @@ pub(crate) struct Access {
         hide_env_values = true
     )]
     tls_key: Option<PathBuf>,
-    /// Name that the server's certificate must have, if it is not that in the address
+    /// Name that the server's certificate must have, if it differs from the address
     #[arg(
         long,
         value_name = "NAME",
@@ -57,7 +57,7 @@ pub(crate) struct Access {
     tls_server_name: Option<String>,
 }
 
-/// Those of [`Access`] that make sense with https:// only.
+/// Arguments of [`Access`] that apply to https:// only.
 const TLS: [&str; 4] = ["tls_ca", "tls_cert", "tls_key", "tls_server_name"];
 
 impl Access {

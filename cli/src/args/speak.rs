@@ -33,10 +33,10 @@ Ctrl-C stops speaking and leaves a valid file; pressed twice, it stops at once."
 /// How fast and how loud.
 #[derive(Debug, Clone, ClapArgs)]
 pub(crate) struct Rendering {
-    /// How fast to speak, at the same pitch: 0.25 to 4, 1 is the model's own speed
+    /// Speaking rate at the same pitch: 0.25 to 4, 1 is the model's own rate
     #[arg(long, value_name = "FACTOR", value_parser = speed, help_heading = "Audio")]
     pub(crate) speed: Option<f32>,
-    /// How much louder than the model speaks, in dB: -96 to 16
+    /// Gain over the model's own level in dB: -96 to 16
     #[arg(long, value_name = "DB", value_parser = gain, allow_negative_numbers = true, help_heading = "Audio")]
     pub(crate) gain: Option<f32>,
 }
@@ -77,23 +77,23 @@ pub(crate) struct Voice {
     /// The same seed, text and voice give the same audio
     #[arg(long, value_name = "N", help_heading = "Voice")]
     pub(crate) seed: Option<u64>,
-    /// Liveliness: 0 is even and repeatable, 1 is lively [default: the model's]
+    /// Sampling temperature: 0 is even and repeatable, 1 is lively [default: the model's]
     #[arg(long, value_name = "T", value_parser = temperature, help_heading = "Voice")]
     pub(crate) temperature: Option<f32>,
 }
 
 #[derive(Debug, ClapArgs)]
 pub(crate) struct Speak {
-    /// What to say; `-` speaks standard input while it is still being written
+    /// Text to speak; `-` reads standard input and speaks it as it arrives
     ///
     /// Several words need no quotes; a text that begins with `-` needs `--` before it. Without any text, piped input is spoken as
     /// if `-` was given. Texts longer than the server takes at once are spoken in several parts, into the same file.
     #[arg(value_name = "TEXT")]
     pub(crate) text: Vec<String>,
-    /// Say what is in this file
+    /// File with the text to speak
     #[arg(long, short, value_name = "FILE", conflicts_with = "text")]
     pub(crate) file: Option<PathBuf>,
-    /// Where to write the audio: .wav, .opus, .flac, .ul, .al, .pcm or .f32; `-` is standard output
+    /// File for the audio: .wav, .opus, .flac, .ul, .al, .pcm or .f32; `-` is standard output
     #[arg(
         long,
         short,
@@ -102,7 +102,7 @@ pub(crate) struct Speak {
         help_heading = "Audio"
     )]
     pub(crate) output: PathBuf,
-    /// Format, whatever the file is called
+    /// Audio format, in place of the one that the file name implies
     #[arg(long, value_enum, value_name = "FORMAT", help_heading = "Audio")]
     pub(crate) format: Option<Format>,
     #[command(flatten)]
@@ -121,22 +121,22 @@ pub(crate) struct Speak {
     pub(crate) rate: Option<SampleRate>,
     #[command(flatten)]
     pub(crate) rendering: Rendering,
-    /// Text gathered before it is spoken: more sounds better, less is heard sooner
+    /// Unit of text to buffer before speaking: larger units sound better, smaller ones start sooner
     #[arg(long, value_enum, value_name = "UNIT", default_value_t = Gather::Sentence, help_heading = "Voice")]
     pub(crate) buffering: Gather,
-    /// Write subtitles too: .srt, .vtt, or .jsonl with every word; `-` is WebVTT on standard output
+    /// Also write subtitles: .srt, .vtt, or .jsonl with every word; `-` is WebVTT on standard output
     #[arg(long, value_name = "FILE", help_heading = "Audio")]
     pub(crate) subtitles: Option<PathBuf>,
-    /// How far the server may run ahead of the sound, 100ms to 1h; an interruption throws away no more [default: any]
+    /// Largest lead of the server over playback, 100ms to 1h; an interruption discards at most this [default: no limit]
     #[arg(long, value_name = "TIME", value_parser = duration, help_heading = "Audio")]
     pub(crate) max_lead: Option<Duration>,
-    /// Playing time of every message of audio, for example 20ms [default: as it is made]
+    /// Playing time of each audio message, for example 20ms [default: as generated]
     #[arg(long, value_name = "TIME", value_parser = duration, help_heading = "Audio")]
     pub(crate) frame_duration: Option<Duration>,
-    /// Play it through the sound device too, if the program was built with `--features playback`
+    /// Also play the audio on the sound device (needs a build with `--features playback`)
     #[arg(long, help_heading = "Audio")]
     pub(crate) play: bool,
-    /// Speak the text this many times over, into the same file
+    /// Speak the text N times into the same file
     #[arg(long, value_name = "N", default_value_t = 1, help_heading = "Audio")]
     #[arg(value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) repeat: u32,

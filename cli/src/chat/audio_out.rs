@@ -46,7 +46,7 @@ impl AudioOut {
         })
     }
 
-    /// Whether the speech has taken standard output, where somebody may be listening.
+    /// Whether the speech goes to standard output, where a listener may hear it at once.
     pub(super) fn is_stdout(&self) -> bool {
         matches!(self, Self::Whole { stdout: true, .. })
     }

@@ -34,7 +34,7 @@ pub(super) struct Conversation<'a> {
     transcript: Transcript,
     /// Messages of it that the last new session was not told.
     untold: usize,
-    /// What somebody may still be listening to.
+    /// The answer that a listener may still be hearing.
     playing: Option<Playing>,
 }
 
@@ -364,7 +364,7 @@ impl<'a> Conversation<'a> {
         if let Some(message) = answer.done.message {
             self.transcript.add(message);
         }
-        // Only there can somebody be listening.
+        // Only standard output can have a listener.
         self.playing = answer.playing.filter(|_| self.audio.is_stdout());
         match (answer.done.outcome.finish, answer.signal) {
             (Finish::Error(error), _) => Err(ClientError::Rpc(error).into()),

@@ -187,7 +187,7 @@ fn from_readline(error: ReadlineError) -> io::Error {
 
 /// Lines as they are.
 struct Plain {
-    /// Somebody types, though without editing.
+    /// A person types, without line editing.
     prompt: bool,
     number: u64,
 }

@@ -50,7 +50,7 @@ pub(super) struct Answer {
     pub(super) playing: Option<Playing>,
 }
 
-/// The speech of a response, as somebody hears it who listens since its first audio.
+/// The speech of a response, as a listener hears it who began with its first audio.
 #[derive(Debug, Clone)]
 pub(super) struct Playing {
     pub(super) response: ResponseId,
@@ -177,7 +177,7 @@ impl Hearing {
         }
     }
 
-    /// The session is over.
+    /// The session has ended.
     fn lost(&self, error: ClientError) -> Stop {
         match self.response.is_none() && ended_by_age(&error) {
             true => Stop::Expired(error.into()),

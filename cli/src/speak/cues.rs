@@ -118,7 +118,7 @@ enum End {
     None,
     /// It may be over, or the word is abbreviated.
     Perhaps,
-    /// It is over, unless what follows goes on with it.
+    /// The cue has ended, unless the next word continues it.
     Likely,
 }
 
@@ -154,7 +154,7 @@ impl Cues {
         text
     }
 
-    /// The utterance is over; gives what is to be written of it.
+    /// Ends the utterance; gives what is to be written of it.
     pub(super) fn end(&mut self) -> String {
         self.before += std::mem::take(&mut self.heard);
         self.silent.clear();

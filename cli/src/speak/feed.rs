@@ -118,7 +118,7 @@ impl Feed {
     }
 }
 
-/// Stops the utterance. If the session is over already there is nothing left to stop.
+/// Stops the utterance. If the session has ended already there is nothing left to stop.
 pub(super) async fn cancel(say: &SpeechSender) -> Result<Fed, Failure> {
     let _ = say.cancel(None).await;
     let _ = say.finish().await;

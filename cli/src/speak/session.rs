@@ -33,7 +33,7 @@ pub(super) enum Stop {
     Failed(Failure),
     /// The audio or the subtitles cannot be written.
     WriterGone,
-    /// Somebody insisted, by this signal.
+    /// A second signal asked for the end at once: this one.
     Aborted(u8),
 }
 

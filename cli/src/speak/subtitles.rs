@@ -70,7 +70,7 @@ impl Subtitles {
         self.add(&text);
     }
 
-    /// The utterance is over.
+    /// The utterance has ended.
     pub(super) fn end(&mut self) {
         let text = self.cues.end();
         self.add(&text);

@@ -77,7 +77,7 @@ impl ChatSender {
         Ok(())
     }
 
-    /// The user's turn is over: the audio since the last one becomes a message, answered by
+    /// Ends the user's turn: the audio since the last one becomes a message, answered by
     /// [`crate::ChatEvent::MessageAdded`]. There must be some. With `respond` it also asks for an answer.
     ///
     /// # Errors

@@ -81,7 +81,7 @@ impl SpeechSender {
     /// say.finish().await?;
     /// while let Some(event) = events.next().await? {
     ///     match event {
-    ///         // Somebody began to talk after this much was played.
+    ///         // The listener began to talk after this much was played.
     ///         SpeechEvent::Audio(_, audio) => say.cancel(Some(Samples(audio.start.0))).await?,
     ///         SpeechEvent::Done(_, done) => {
     ///             assert_eq!(done.outcome.finish, Finish::Interrupted);

@@ -72,7 +72,7 @@ pub async fn check_tls(
     })
 }
 
-/// What the server thinks of its caller. One that has nothing against him waits for him to speak.
+/// Whether the server refuses its caller after the handshake. A server that accepts the caller waits for a request.
 async fn judgement(stream: &mut TlsStream<TcpStream>) -> io::Result<()> {
     match timeout(JUDGEMENT, stream.read_u8()).await {
         Ok(Err(error)) if find(&error).is_some() => Err(error),

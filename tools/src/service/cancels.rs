@@ -12,7 +12,7 @@ use crate::line::Line;
 /// The server's own measure.
 const FREED: &str = "vllm:omni_cancel_latency_s";
 
-/// On a server with a single place: somebody speaks, somebody else waits, the first cancels.
+/// On a server with a single place: one caller speaks, another waits, the first cancels.
 ///
 /// # Errors
 /// If a server cannot be started or reached.

@@ -76,9 +76,9 @@ impl Held {
         })
     }
 
-    /// What is held when nothing changes any more; with `before`, when no more is held than then, or `patience` is over.
+    /// What is held when nothing changes any more; with `before`, when no more is held than then, or `patience` has passed.
     ///
-    /// The server is asked only when its process looks as it should, and not again before [`QUIET`] is over: every answer
+    /// The server is asked only when its process looks as it should, and not again before [`QUIET`] has passed: every answer
     /// takes a thread for blocking work, of which those that idle are used in turns, so that who asks often keeps all of
     /// them alive.
     pub(super) async fn settled(

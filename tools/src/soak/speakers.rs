@@ -186,7 +186,7 @@ pub(super) async fn cancels(visit: &mut Visit) -> String {
             _ => _ = call.next().await,
         }
         call.send(cancel("")).await;
-        // To cancel what is over already is no error, and neither is what follows then.
+        // To cancel what has ended already is no error, and neither is what follows then.
         call.send(config(v1::SpeechConfig::default())).await;
         while let Some((_, event)) = call.next().await {
             match event {

@@ -42,7 +42,7 @@ impl Timed {
         self.launches as f64 / self.wall.len() as f64
     }
 
-    /// Measures until there are `count`, or until `time` is over and there are some.
+    /// Measures until there are `count`, or until `time` has passed and there are some.
     fn take(
         model: &SpeechModel,
         count: u32,

@@ -14,10 +14,6 @@ mod turn;
 mod voice;
 mod words;
 
-use std::time::Duration;
-
-use tokio::time::timeout;
-
 use super::args::Chat;
 use super::failure::Failure;
 use super::interrupt::Interrupts;
@@ -28,9 +24,6 @@ use history::History;
 use input::Input;
 use said::{Said, Speech};
 use words::Words;
-
-/// Time for closing files after a second signal.
-const LAST_CHANCE: Duration = Duration::from_millis(500);
 
 pub(crate) async fn run(args: &Chat, ui: &Ui) -> Result<(), Failure> {
     // What the person got wrong is said before a server is asked for anything.
@@ -47,8 +40,8 @@ pub(crate) async fn run(args: &Chat, ui: &Ui) -> Result<(), Failure> {
     let mut conversation = Conversation::new(args, ui, settings, input, words, audio, interrupts);
     let result = conversation.hold(first).await;
     let (mut audio, mut interrupts) = conversation.leave(result.is_ok()).await;
-    let aborted = matches!(result, Err(Failure::Interrupted(_)));
-    let written = finish(&mut audio, &mut interrupts, aborted).await;
+    let signals = u32::from(matches!(result, Err(Failure::Interrupted(_))));
+    let written = interrupts.while_closing(signals, audio.finish()).await;
     match (result, written) {
         // No reader is left to tell.
         (_, Err(Failure::ReaderGone)) => Err(Failure::ReaderGone),
@@ -74,19 +67,4 @@ fn first(args: &Chat) -> Result<Option<Said>, Failure> {
     }
     let text = (!text.is_empty()).then_some(text);
     Ok((speech.is_some() || text.is_some()).then_some(Said { speech, text }))
-}
-
-/// Waits for the writer. A signal may cut that short, but only if it is the second: even then the writer gets a moment.
-async fn finish(audio: &mut AudioOut, interrupts: &mut Interrupts, aborted: bool) -> Result<(), Failure> {
-    let mut signals = u32::from(aborted);
-    let mut finishing = std::pin::pin!(audio.finish());
-    while signals < 2 {
-        tokio::select! {
-            result = &mut finishing => return result,
-            _ = interrupts.next() => signals += 1,
-        }
-    }
-    timeout(LAST_CHANCE, finishing)
-        .await
-        .unwrap_or(Err(Failure::Interrupted(2)))
 }

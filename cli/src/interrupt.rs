@@ -1,6 +1,9 @@
 //! Ctrl-C and termination, as events instead of sudden death.
 
+use std::time::Duration;
+
 use tokio::signal::unix::{Signal, SignalKind, signal};
+use tokio::time::timeout;
 
 use super::failure::Failure;
 
@@ -8,6 +11,9 @@ use super::failure::Failure;
 pub(crate) const SIGINT: u8 = 2;
 /// Number of the signal that asks a program to end.
 const SIGTERM: u8 = 15;
+
+/// Time for closing files after a second signal. Only a reader that is stuck needs more.
+const LAST_CHANCE: Duration = Duration::from_millis(500);
 
 /// The signals that ask the program to stop.
 #[derive(Debug)]
@@ -31,5 +37,25 @@ impl Interrupts {
             _ = self.int.recv() => SIGINT,
             _ = self.term.recv() => SIGTERM,
         }
+    }
+
+    /// Waits until files are closed. A signal cuts that short, but only if it is the second, `before` counted.
+    ///
+    /// Even then the files get a moment: what is in one shall be valid, and one without audio shall be gone.
+    pub(crate) async fn while_closing(
+        &mut self,
+        before: u32,
+        closing: impl Future<Output = Result<(), Failure>>,
+    ) -> Result<(), Failure> {
+        let mut closing = std::pin::pin!(closing);
+        for _ in before..2 {
+            tokio::select! {
+                result = &mut closing => return result,
+                _ = self.next() => {}
+            }
+        }
+        timeout(LAST_CHANCE, closing)
+            .await
+            .unwrap_or(Err(Failure::Interrupted(SIGINT)))
     }
 }

@@ -7,10 +7,8 @@ mod subtitles;
 
 use std::fs;
 use std::io;
-use std::time::Duration;
 
 use omni_client::{Client, SampleRate, SpeechSettings};
-use tokio::time::timeout;
 
 use super::args::Speak;
 use super::deadline::Deadline;
@@ -26,9 +24,6 @@ use super::text::Text;
 use super::ui::Ui;
 use session::{Session, Stop};
 use subtitles::{Place, Subtitles};
-
-/// Time for closing a file after a second signal. Only a reader that is stuck needs more.
-const LAST_CHANCE: Duration = Duration::from_millis(500);
 
 pub(crate) async fn run(args: &Speak, ui: &Ui) -> Result<(), Failure> {
     let asked = Destination {
@@ -150,16 +145,14 @@ async fn converse(
     session.speak(&mut text, args.repeat, summary).await
 }
 
-/// Waits for the writers. A signal may cut that short, but only if it is the second.
-///
-/// Even then the writer gets a moment: what is in a file shall be valid, and a file without audio shall be gone.
+/// Closes the files.
 async fn finish(
     sink: Sink,
     subtitles: Option<Subtitles>,
     interrupts: &mut Interrupts,
     stop: &Result<Option<u8>, Stop>,
 ) -> Result<(), Failure> {
-    let mut signals = match stop {
+    let signals = match stop {
         Err(Stop::Aborted(_)) => 2,
         Ok(Some(_)) => 1,
         _ => 0,
@@ -167,22 +160,14 @@ async fn finish(
     if signals > 0 || stop.is_err() {
         sink.hush();
     }
-    let mut finishing = std::pin::pin!(async {
+    let closing = async {
         let audio = sink.finish().await;
         match subtitles {
             Some(subtitles) => subtitles.finish().await.and(audio),
             None => audio,
         }
-    });
-    while signals < 2 {
-        tokio::select! {
-            result = &mut finishing => return result,
-            _ = interrupts.next() => signals += 1,
-        }
-    }
-    timeout(LAST_CHANCE, finishing)
-        .await
-        .unwrap_or(Err(Failure::Interrupted(2)))
+    };
+    interrupts.while_closing(signals, closing).await
 }
 
 /// Writes the summary for programs, where one is asked for.

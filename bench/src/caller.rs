@@ -11,14 +11,14 @@ use super::record::{Record, Served};
 use super::speaking::{self, Manner};
 use super::talking::Talker;
 
-/// What is asked for.
+/// The work of the requests.
 #[derive(Debug, Clone)]
 pub enum Work {
     /// Every text is spoken.
     Speak(SpeechSettings),
     /// Every text is a turn of a conversation.
     Chat {
-        /// Of every conversation.
+        /// Settings of every conversation.
         settings: ChatSettings,
         /// Turns of a conversation before its stream begins another.
         turns: u32,
@@ -26,7 +26,7 @@ pub enum Work {
 }
 
 impl Work {
-    /// Whether the answers have audio.
+    /// True if the answers have audio.
     pub(crate) fn spoken(&self) -> bool {
         match self {
             Self::Speak(_) => true,
@@ -34,7 +34,7 @@ impl Work {
         }
     }
 
-    /// Whether answers are turns of conversations.
+    /// True if answers are turns of conversations.
     pub(crate) fn chat(&self) -> bool {
         matches!(self, Self::Chat { .. })
     }
@@ -88,14 +88,14 @@ impl CancelMix {
     }
 }
 
-/// What all requests have in common.
+/// Properties that all requests share.
 #[derive(Debug, Clone)]
 pub struct Asking {
-    /// What is asked for.
+    /// The work of the requests.
     pub work: Work,
     /// The texts, sent in turn. At least one.
     pub texts: Vec<String>,
-    /// How requests are made and their answers read.
+    /// Pacing of texts and reads.
     pub manner: Manner,
     /// Which requests are cancelled.
     pub cancel: Option<CancelMix>,
@@ -109,7 +109,7 @@ pub(crate) struct Answered {
     pub(crate) sent: Instant,
     pub(crate) end: Instant,
     pub(crate) record: Record,
-    /// What spoke.
+    /// Model and voice.
     pub(crate) served: Option<Served>,
 }
 

@@ -1,4 +1,4 @@
-//! How many streams a server carries: what counts as carried, and which number to try next.
+//! Search for the most streams that a server carries: the criteria, and the next number to try.
 
 use super::level::Point;
 use super::slo::Slo;
@@ -12,7 +12,7 @@ const BUFFER: f64 = 0.1;
 /// Share of requests that must keep each bound.
 const KEEP: f64 = 0.95;
 
-/// Why the load was too much; empty if it was carried.
+/// Violated criteria; empty if the load was carried.
 pub(crate) fn complaints(point: &Point<'_>, slo: &Slo) -> Vec<String> {
     let mut complaints = Vec::new();
     let mut at_least = |what: &str, share: f64, least: f64| {
@@ -57,7 +57,7 @@ impl Search {
         }
     }
 
-    /// What to try; `None` when it is known.
+    /// Next number to try; `None` when the result is known.
     pub(crate) fn next(&self) -> Option<u32> {
         match self.too_much {
             Some(too_much) if too_much - self.carried <= 1 => None,
@@ -67,7 +67,7 @@ impl Search {
         }
     }
 
-    /// What came of it.
+    /// Records the result of a try.
     pub(crate) fn tell(&mut self, streams: u32, carried: bool) {
         if carried {
             self.carried = self.carried.max(streams);

@@ -13,7 +13,7 @@ use super::report::{Report, utc};
 use super::stats::{Interval, bootstrap, mean, percentile, ratio_of_trials};
 use super::table::wrapped;
 
-/// How one figure changed.
+/// Change of one figure.
 #[derive(Debug, Clone, PartialEq)]
 struct Change {
     name: String,
@@ -22,11 +22,11 @@ struct Change {
     /// After over before, or for shares after minus before; and the point of no change.
     by: Option<Interval>,
     neutral: f64,
-    /// Whether more of it is better.
+    /// True if larger values are better.
     more_is_better: bool,
 }
 
-/// How everything changed at one level of load.
+/// Changes at one level of load.
 #[derive(Debug, Clone, PartialEq)]
 struct Compared {
     load: String,
@@ -243,7 +243,7 @@ fn written(change: &Change) -> (String, String) {
     )
 }
 
-/// What makes the two runs hard to compare.
+/// Differences that make the two runs hard to compare.
 fn warnings(before: &Report, after: &Report) -> Vec<&'static str> {
     let mut warnings = Vec::new();
     let mut differ = |different: bool, text| {

@@ -1,4 +1,4 @@
-//! Why a benchmark or a comparison has no result.
+//! Errors of benchmarks and comparisons.
 
 use std::fs;
 use std::io;
@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use omni_client::ClientError;
 use tokio::task::JoinError;
 
-/// Why a benchmark or a comparison has no result. A request that fails is no such reason: it is in the result.
+/// Error of a benchmark or a comparison. A failed request is no error here: it is in the result.
 #[derive(Debug, thiserror::Error)]
 pub enum BenchError {
     /// A connection for the load could not be opened.
@@ -37,7 +37,7 @@ pub enum BenchError {
     NoReport {
         /// The file.
         path: PathBuf,
-        /// What it lacks.
+        /// The reason.
         why: String,
     },
     /// The two reports have nothing to compare.

@@ -8,7 +8,7 @@ pub(crate) struct Figure {
     pub(crate) name: &'static str,
     /// Behind the name; empty for a pure number.
     pub(crate) unit: &'static str,
-    /// What makes the value in seconds one in `unit`.
+    /// Factor from seconds to `unit`.
     pub(crate) scale: f64,
     pub(crate) digits: usize,
     pub(crate) value: fn(&Record) -> Option<f64>,
@@ -57,7 +57,7 @@ pub(crate) const BUSY_RTF: Figure = Figure::factor("busy RTF", |record| record.s
 pub(crate) const UNDERRUN: Figure = Figure::time("worst underrun", 1, |record| record.worst_underrun_seconds);
 pub(crate) const LAG: Figure = Figure::time("send lag", 1, |record| Some(record.send_lag_seconds));
 
-/// What was asked for, as far as it decides what there is to show.
+/// Properties of the load that decide which figures exist.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Shape {
     pub(crate) chat: bool,
@@ -87,7 +87,7 @@ impl Shape {
         figures
     }
 
-    /// What the names mean.
+    /// Legend of the figures.
     pub(crate) fn legend(self) -> Vec<&'static str> {
         let mut legend = vec![
             "Of distributions: p50 / p95 / p99 / max, over the good requests that were not chosen for cancelling. Percentiles \

@@ -12,7 +12,7 @@ pub(crate) struct Grid {
     pub(crate) rows: Vec<Vec<String>>,
 }
 
-/// How figures are written.
+/// Style of printed tables.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Style {
     /// Aligned columns, at most 100 characters wide

@@ -6,10 +6,10 @@ use omni_client::{Audio, Finish, Measured, Meter, Outcome};
 
 use super::record::{Cancel, Chunk, Record, Served, Stage};
 
-/// What was heard so far. Times count from the moment the request was sent.
+/// The answer so far. Times count from the moment the request was sent.
 #[derive(Debug, Default)]
 pub(crate) struct Heard {
-    /// What speaks, if the server has said it.
+    /// Model and voice, once the server has named them.
     pub(crate) served: Option<Served>,
     /// When the token was sent that completed the first sentence, if the text is streamed.
     pub(crate) sentence: Option<Duration>,
@@ -49,7 +49,7 @@ impl Heard {
         self.cancelled.is_some()
     }
 
-    /// What became of the cancel, if one was planned.
+    /// Outcome of the cancel, if one was planned.
     pub(crate) fn cancel(&self) -> Option<Cancel> {
         let after = self.cancel_after?;
         let interrupted = matches!(&self.done, Some(done) if done.finish == Finish::Interrupted);
@@ -85,7 +85,7 @@ impl Heard {
         with_outcome(with_audio(record, measured), self.done.as_ref())
     }
 
-    /// Why a request that came to its end is still not good.
+    /// Reason why a completed request still counts as failed.
     pub(crate) fn shortcoming(&self, expected: Expected) -> Option<String> {
         let Some(done) = &self.done else {
             return Some("the server ended the session without an answer".to_owned());
@@ -103,7 +103,7 @@ impl Heard {
     }
 }
 
-/// What was expected of an answer.
+/// Expectations of an answer.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Expected {
     pub(crate) audio: bool,

@@ -10,7 +10,7 @@ use super::record::Record;
 use super::slo::Slo;
 use super::stats::percentile;
 
-/// How much load there was.
+/// Offered load.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Offered {
@@ -28,7 +28,7 @@ impl Offered {
         }
     }
 
-    /// What [`Self::value`] counts.
+    /// Unit of [`Self::value`].
     pub(crate) fn title(self) -> &'static str {
         match self {
             Self::Streams(_) => "streams",
@@ -91,7 +91,7 @@ pub(crate) fn points(levels: &[Level]) -> Vec<Point<'_>> {
 }
 
 impl<'l> Point<'l> {
-    /// Of trials at the same load; at least one.
+    /// Groups trials at the same load; at least one.
     pub(crate) fn new(trials: Vec<&'l Level>) -> Self {
         let offered = trials.first().map_or(Offered::Streams(0), |level| level.offered);
         Self { offered, trials }

@@ -27,7 +27,7 @@ pub(crate) struct Extent {
     pub(crate) time: Duration,
 }
 
-/// What every level has in common.
+/// Properties that all levels share.
 #[derive(Debug, Clone)]
 pub struct Load {
     /// The server.
@@ -36,7 +36,7 @@ pub struct Load {
     pub asking: Asking,
     /// Closed loop: unmeasured requests of every stream, before. Open loop: unmeasured arrivals at the head.
     pub warmup: u32,
-    /// Of arrivals and cancels.
+    /// Seed of arrivals and cancels.
     pub seed: u64,
 }
 
@@ -47,7 +47,7 @@ pub(crate) struct Measured {
     pub(crate) served: Option<Served>,
 }
 
-/// What the streams of a closed loop share.
+/// State that the streams of a closed loop share.
 #[derive(Debug)]
 struct Shared {
     asking: Asking,
@@ -74,7 +74,7 @@ impl Load {
         Ok(measured(offered, trial, answered))
     }
 
-    /// What is asked for in a trial: other requests are cancelled in each.
+    /// The requests of a trial: each trial cancels others.
     fn asking(&self, trial: u32) -> Asking {
         let cancel = self.asking.cancel.map(|mix| CancelMix {
             seed: Random::part(self.seed, u64::from(trial)).next(),
@@ -181,7 +181,7 @@ impl Load {
     }
 }
 
-/// What became of a request for which this program had no room.
+/// The record of a request for which this program had no room.
 fn unsent(number: u32, due: Instant, asking: &Asking) -> Answered {
     let now = Instant::now();
     let record = Record {

@@ -21,9 +21,9 @@ const RESAMPLES: usize = 10_000;
 /// The servers of the two sides, at least one each.
 #[derive(Debug, Clone)]
 pub struct Sides {
-    /// Of the first side.
+    /// Servers of the first side.
     pub these: Vec<Endpoint>,
-    /// Of the second side.
+    /// Servers of the second side.
     pub those: Vec<Endpoint>,
 }
 
@@ -202,13 +202,13 @@ fn estimate(times: &[(f64, f64)], figure: fn(&[(f64, f64)]) -> Option<f64>) -> O
     })
 }
 
-/// How much larger the median of those is than that of these.
+/// Relative difference of the two medians.
 fn of_medians(times: &[(f64, f64)]) -> Option<f64> {
     let (these, those): (Vec<_>, Vec<_>) = times.iter().copied().unzip();
     Some(median(those)? / median(these)? - 1.0)
 }
 
-/// How much longer a request takes there than here.
+/// Median of the relative differences of the pairs.
 fn of_pairs(times: &[(f64, f64)]) -> Option<f64> {
     median(times.iter().map(|(this, that)| that / this - 1.0).collect())
 }

@@ -1,4 +1,4 @@
-//! What a benchmark measures, level by level, and the search for the most streams that a server carries.
+//! Plan of a benchmark: levels of load, or the search for the most streams that a server carries.
 
 use std::fmt;
 use std::time::Duration;
@@ -11,7 +11,7 @@ use crate::measurement::Measurement;
 use crate::report::{Cancelling, Capacity, Machine, Report, Step, now};
 use crate::slo::Slo;
 
-/// What to measure and how much of it.
+/// Plan of a benchmark.
 #[derive(Debug, Clone)]
 pub struct Plan {
     /// The server and the requests.
@@ -41,7 +41,7 @@ pub struct MaxStreams {
     pub steady: Duration,
 }
 
-/// How far a measurement is.
+/// Progress of a measurement.
 #[derive(Debug, Clone, Copy)]
 pub struct Progress {
     offered: Offered,
@@ -152,7 +152,7 @@ impl Plan {
         Ok(())
     }
 
-    /// How it is made; nothing is measured yet.
+    /// The head of the report; nothing is measured yet.
     fn report(&self) -> Report {
         let (load, asking) = (&self.load, &self.load.asking);
         let (voice, model, seed) = asking.work.chosen();

@@ -1,4 +1,4 @@
-//! What is kept of every request: plain figures, as they are written to a report and read back from it. Times are in
+//! Records of requests: plain figures, as they are written to a report and read back from it. Times are in
 //! seconds.
 
 use omni_client::{ChatReady, Ready, StageTiming};
@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 /// Thresholds at which continuity is judged, in seconds.
 pub(crate) const THRESHOLDS: [f64; 3] = [0.05, 0.1, 0.2];
 
-/// What spoke, as the server said.
+/// Model and voice, as the server named them.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub(crate) struct Served {
@@ -39,13 +39,13 @@ pub(crate) struct Chunk(pub(crate) f64, pub(crate) f64);
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub(crate) struct Cancel {
-    /// How long after it was sent.
+    /// Time after sending.
     pub(crate) after_seconds: f64,
     /// From the cancel sent to the end received. Absent: the answer ended by itself first.
     pub(crate) latency_seconds: Option<f64>,
 }
 
-/// What a stage of the server spent on a request.
+/// Time of a server stage for a request.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub(crate) struct Stage {
@@ -64,9 +64,9 @@ pub(crate) struct Record {
     pub(crate) text: usize,
     /// When it was sent, from the start of the level.
     pub(crate) sent_at_seconds: f64,
-    /// How much later that was than it was due.
+    /// Delay of sending behind the schedule.
     pub(crate) send_lag_seconds: f64,
-    /// Why it does not count as good.
+    /// Reason why it failed.
     pub(crate) failure: Option<String>,
     pub(crate) finish: Option<String>,
     pub(crate) seed: Option<u64>,

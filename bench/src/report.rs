@@ -74,7 +74,7 @@ pub(crate) struct Cancelling {
 #[serde(default)]
 pub(crate) struct Step {
     pub(crate) streams: u32,
-    /// Why they were too many; empty if they were not.
+    /// Violated criteria; empty if the load was carried.
     pub(crate) complaints: Vec<String>,
 }
 
@@ -106,7 +106,7 @@ pub(crate) struct Report {
     pub(crate) voice: String,
     pub(crate) model: String,
     pub(crate) seed: Option<u64>,
-    /// Of arrivals and cancels.
+    /// Seed of arrivals and cancels.
     pub(crate) load_seed: u64,
     pub(crate) requests: u32,
     pub(crate) warmup: u32,
@@ -133,7 +133,7 @@ impl Report {
         }
     }
 
-    /// How the load was, in words.
+    /// The load in words.
     pub(crate) fn manner(&self) -> String {
         let mut parts = vec![match (self.shape().open, self.mode.as_str()) {
             (true, _) => "open loop, Poisson arrivals".to_owned(),

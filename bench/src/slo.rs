@@ -1,4 +1,4 @@
-//! What was promised: bounds that a request has to keep to count towards goodput.
+//! Latency bounds that a request has to keep to count towards goodput.
 
 use std::fmt;
 
@@ -60,7 +60,7 @@ impl Slo {
     /// Reads `name=bound,...`; times are read by `time`.
     ///
     /// # Errors
-    /// What was expected, if a bound has another name or its value is none.
+    /// The expected form, if a bound has another name or its value is none.
     pub fn parse(
         given: &str,
         time: impl Fn(&str) -> Result<std::time::Duration, String>,

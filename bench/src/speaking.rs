@@ -14,7 +14,7 @@ const READ_AHEAD: Duration = Duration::from_secs(1);
 
 type Feeding<'f> = Pin<Box<dyn Future<Output = Option<Duration>> + Send + 'f>>;
 
-/// How a request is made and its answer read.
+/// Pacing of the text of a request and of the reads of its answer.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Manner {
     /// Words of the text sent per second; absent: all at once.

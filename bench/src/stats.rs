@@ -2,7 +2,7 @@
 
 use super::random::Random;
 
-/// How often a sample is drawn again for an interval.
+/// Resamples of the bootstrap.
 const RESAMPLES: usize = 1_000;
 
 /// A value and where the true one is in 95 of 100 repetitions of the whole measurement.
@@ -14,7 +14,7 @@ pub(crate) struct Interval {
 }
 
 impl Interval {
-    /// Whether all of it is on one side of `point`.
+    /// True if all of it is on one side of `point`.
     pub(crate) fn excludes(&self, point: f64) -> bool {
         self.low > point || self.high < point
     }

@@ -52,7 +52,7 @@ impl Tables<'_> {
             .to_owned()
     }
 
-    /// How much was asked and how much of it was good.
+    /// Counts of requests, failures and goodput.
     pub(crate) fn overview(&self) -> Grid {
         let shape = self.shape();
         let mut grid = Grid::new([self.load_title()]);
@@ -100,7 +100,7 @@ impl Tables<'_> {
         cells
     }
 
-    /// How the figures are distributed.
+    /// Distributions of the figures.
     pub(crate) fn spreads(&self) -> Grid {
         let shape = self.shape();
         let figures = shape.figures();
@@ -133,7 +133,7 @@ impl Tables<'_> {
         grid
     }
 
-    /// How much the trials differ; `None` if nothing was repeated.
+    /// Spread over the trials; `None` without repetitions.
     pub(crate) fn trials(&self) -> Option<Grid> {
         let shape = self.shape();
         let repeated = self.points.iter().filter(|point| point.trials.len() > 1);
@@ -195,7 +195,7 @@ impl Tables<'_> {
         (!grid.rows.is_empty()).then_some(grid)
     }
 
-    /// How many streams were carried.
+    /// Result of the search for the most streams.
     fn capacity(&self) -> Option<String> {
         let found = self.report.max_streams.as_ref()?;
         let (sure, bounds) = (if found.at_least { "at least " } else { "" }, self.slo);
@@ -214,7 +214,7 @@ impl Tables<'_> {
     }
 }
 
-/// What the table of the trials says.
+/// Legend of the table of trials.
 pub(crate) const TRIALS: &str =
     "Of trials: mean and its 95 % interval (Student) of three or more; two are shown as they are.";
 

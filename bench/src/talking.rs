@@ -8,7 +8,7 @@ use tokio::time::{Instant, timeout};
 use super::heard::Heard;
 use super::record::Served;
 
-/// How long a server has to close a finished conversation.
+/// Limit for a server to close a finished conversation.
 const GOODBYE: Duration = Duration::from_secs(2);
 
 /// Has a conversation, or none yet.

@@ -1,4 +1,4 @@
-//! What can be typed, and the help that explains it.
+//! Arguments and their help.
 
 mod bench;
 mod chat;

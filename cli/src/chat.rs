@@ -58,7 +58,7 @@ fn history(args: &Chat, ui: &Ui) -> Option<(History, Vec<String>)> {
     opened.map_err(cannot).ok()
 }
 
-/// What the arguments say.
+/// The first message that the arguments give.
 fn first(args: &Chat) -> Result<Option<Said>, Failure> {
     let speech = args.audio_in.as_deref().map(Speech::read).transpose()?;
     let text = args.text.join(" ");

@@ -10,7 +10,7 @@ use tokio::time::timeout;
 
 use super::failure::Failure;
 
-/// How long a server has to answer the beginning of HTTP/2.
+/// Limit for a server to answer the HTTP/2 preface.
 const ANSWER: Duration = Duration::from_secs(1);
 
 /// The failure, or [`Failure::NeedsTls`] if that is why: HTTP/2 only tells that what came was no HTTP/2.
@@ -37,7 +37,7 @@ async fn expects_tls(endpoint: &Endpoint) -> bool {
     }
 }
 
-/// Whether a server answers the beginning of HTTP/2 with an alert of TLS.
+/// True if a server answers the HTTP/2 preface with a TLS alert.
 pub(crate) async fn speaks_tls(address: SocketAddr) -> bool {
     const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0";
     const ALERT: u8 = 21;

@@ -13,7 +13,7 @@ use super::ui::Ui;
 /// Exit code of a gRPC failure is this plus the gRPC code, as other gRPC tools do.
 const RPC_BASE: u8 = 64;
 
-/// Why the program did not do what it was asked.
+/// Reasons for a failure of the program.
 #[derive(Debug)]
 pub(crate) enum Failure {
     /// Asked for something that makes no sense.
@@ -24,7 +24,7 @@ pub(crate) enum Failure {
     NeedsTls(Endpoint),
     /// A file or a standard stream.
     Io {
-        /// What could not be done.
+        /// The operation.
         what: String,
         error: io::Error,
     },
@@ -100,7 +100,7 @@ impl Failure {
         }
     }
 
-    /// What went wrong and what to do about it; later lines are details.
+    /// The error and its remedy; later lines are details.
     pub(crate) fn text(&self) -> Option<String> {
         match self {
             Self::ReaderGone | Self::Interrupted(_) | Self::Told(_) => None,
@@ -118,7 +118,7 @@ impl Failure {
         }
     }
 
-    /// What a person can do about it, if it is the server's or on the way to it.
+    /// The remedy, for failures of the server or of the connection.
     pub(crate) fn advice(&self) -> Option<&'static str> {
         match self {
             Self::Rpc(error) => advice(error),
@@ -186,7 +186,7 @@ fn add_details(text: &mut String, error: &RpcError) {
     }
 }
 
-/// What a person can do about a connection that is not encrypted.
+/// The remedy for a failed encryption.
 pub(crate) fn tls_advice(problem: TlsProblem) -> &'static str {
     match problem {
         TlsProblem::UnknownAuthority => {
@@ -208,7 +208,7 @@ pub(crate) fn tls_advice(problem: TlsProblem) -> &'static str {
     }
 }
 
-/// What a person can do about it.
+/// The remedy.
 fn advice(error: &ClientError) -> Option<&'static str> {
     let rpc = match error {
         ClientError::Unreachable { .. } => {

@@ -59,7 +59,7 @@ impl Format {
             .map_or_else(String::new, |value| value.get_name().to_owned())
     }
 
-    /// How samples become the bytes of the file.
+    /// Encoding of the file.
     pub(crate) fn encoding(self) -> Encoding {
         match self {
             Self::Wav => Encoding::Wav,

@@ -16,7 +16,7 @@ use super::failure::Failure;
 use super::print;
 use super::ui::Ui;
 
-/// How long a server may take to answer an operator, where no argument says so.
+/// Limit for answers of the admin service, where no argument sets one.
 const PATIENCE: Duration = Duration::from_secs(10);
 
 /// Says what to do where operators are not served, which servers do not do unless told to.

@@ -1,4 +1,4 @@
-//! Where the audio goes: checked before a server is asked for anything, so that no speech is made for nothing.
+//! Destination of the audio: checked before a server is asked for anything, so that no speech is wasted.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, IsTerminal as _, Seek as _, Write as _};

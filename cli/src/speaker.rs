@@ -37,7 +37,7 @@ mod device {
     }
 
     impl Speaker {
-        /// Whether there is a device at all, before a server is asked for anything.
+        /// Checks that there is a device, before a server is asked for anything.
         pub(crate) fn check() -> Result<(), Failure> {
             let opened = Self::open(Arc::default());
             opened
@@ -102,7 +102,7 @@ mod device {
         }
     }
 
-    /// What the device takes its samples from: never waits, and is silent while nothing has come.
+    /// Source of the device's samples: never waits, and is silent while nothing has come.
     struct Stream {
         waiting: Receiver<Vec<f32>>,
         piece: std::vec::IntoIter<f32>,

@@ -1,4 +1,4 @@
-//! What was spoken and how well: one line per utterance for people, JSON for programs.
+//! Summary of the speech: one line per utterance for people, JSON for programs.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use super::ui::Ui;
 /// A player with this much buffer hears no gap in what counts as continuous.
 pub(crate) const CONTINUITY: Duration = Duration::from_millis(100);
 
-/// Where the audio went.
+/// Destination of the audio.
 #[derive(Debug)]
 pub(crate) struct Destination {
     pub(crate) name: String,
@@ -144,7 +144,7 @@ impl Summary {
     }
 }
 
-/// How many times a listener without a buffer would have waited noticeably.
+/// Number of noticeable gaps for a listener without a buffer.
 pub(crate) fn gaps(measured: &Measured) -> String {
     let worst = measured.continuity.worst();
     match measured.continuity.ok(CONTINUITY) {

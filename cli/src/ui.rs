@@ -6,10 +6,10 @@ use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
-/// What takes longer is worth a word.
+/// Work that takes longer shows its progress.
 const SOON: Duration = Duration::from_secs(1);
 
-/// How to talk to the person in front of the program.
+/// Messages for the person at the terminal.
 #[derive(Debug)]
 pub(crate) struct Ui {
     quiet: bool,
@@ -41,12 +41,12 @@ impl Ui {
         }
     }
 
-    /// Whether only what was asked for, and errors, may be written.
+    /// True if only results and errors may be written.
     pub(crate) fn is_quiet(&self) -> bool {
         self.quiet
     }
 
-    /// Whether a person is likely to be looking.
+    /// True if standard error is a terminal.
     pub(crate) fn is_terminal(&self) -> bool {
         self.terminal
     }

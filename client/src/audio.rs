@@ -15,12 +15,12 @@ pub struct Audio {
     pub start: Samples,
     /// The samples' bytes, two for each; never empty.
     pub pcm: Bytes,
-    /// Whether this is the last audio of an utterance or response that came to its end.
+    /// True for the last audio of an utterance or response that was completed.
     pub last: bool,
 }
 
 impl Audio {
-    /// How many samples.
+    /// Number of samples.
     #[must_use]
     pub fn samples(&self) -> Samples {
         Samples(self.pcm.len() as u64 / 2)

@@ -1,15 +1,15 @@
-//! What a server offers: models and voices.
+//! Models and voices of a server.
 
 use omni_proto::v1;
 
 /// A model.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Model {
-    /// What [`crate::SpeechSettings::model`] takes.
+    /// Name for [`crate::SpeechSettings::model`].
     pub id: String,
     /// For people.
     pub display_name: String,
-    /// What it can do, for example `speech`.
+    /// Capabilities, for example `speech`.
     pub capabilities: Vec<String>,
     /// BCP-47 tags of what it speaks; empty if it does not say.
     pub languages: Vec<String>,
@@ -35,19 +35,19 @@ impl Model {
 /// A voice.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Voice {
-    /// What [`crate::SpeechSettings::voice`] takes.
+    /// Name for [`crate::SpeechSettings::voice`].
     pub id: String,
     /// For people.
     pub display_name: String,
     /// BCP-47 tags of what it speaks; empty if it does not say.
     pub languages: Vec<String>,
-    /// What it sounds like.
+    /// Description of its sound.
     pub description: String,
     /// Models that have it.
     pub models: Vec<String>,
     /// Other names for it.
     pub aliases: Vec<String>,
-    /// Whether it is used when none is named.
+    /// True for the voice that is used when none is named.
     pub is_default: bool,
 }
 

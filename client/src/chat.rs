@@ -38,7 +38,7 @@ impl ChatEvents {
     /// events.
     ///
     /// # Errors
-    /// Why the conversation has ended.
+    /// Reason why the conversation has ended.
     pub async fn next(&mut self) -> Result<Option<ChatEvent>, ClientError> {
         self.0.next().await
     }

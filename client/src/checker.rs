@@ -10,19 +10,19 @@ use omni_proto::v1;
 
 use crate::audio::{Audio, Track};
 
-/// What the messages of a kind of call are, and what they become.
+/// The rules of one kind of call.
 pub(crate) trait Rules {
-    /// What the call is made of: `utterance` or `response`.
+    /// Name of the units of a call: `utterance` or `response`.
     const ITEM: &'static str;
-    /// What a message carries.
+    /// Payload of a message.
     type Wire;
-    /// What callers see.
+    /// The checked event.
     type Event;
 
-    /// Whether it is the first event of every call.
+    /// True for the event that opens every call.
     fn is_ready(wire: &Self::Wire) -> bool;
 
-    /// What `wire`, which came under the name `id`, is to callers, or what is wrong with it.
+    /// Checks the payload `wire` of the unit `id`; gives its event, or the rule that it breaks.
     fn event(&mut self, call: &mut CallState, id: String, wire: Self::Wire) -> Result<Self::Event, String>;
 }
 
@@ -31,13 +31,13 @@ pub(crate) trait Rules {
 pub(crate) struct Incoming<W> {
     /// Absent where the call does not number its messages.
     pub(crate) seq: Option<u64>,
-    /// Of the utterance or the response; empty where the call is of one only.
+    /// Name of the utterance or the response; empty in calls of one only.
     pub(crate) id: String,
     /// Absent where this version does not know it.
     pub(crate) event: Option<W>,
 }
 
-/// What is known of one call.
+/// The state of one call and its rules.
 #[derive(Debug)]
 pub(crate) struct Checker<R> {
     rules: R,
@@ -88,14 +88,14 @@ impl<R: Rules> Checker<R> {
         }
     }
 
-    /// What passes of the messages of a call, up to the first that breaks the protocol.
+    /// The events of `messages`, up to the first that breaks the protocol.
     pub(crate) fn passed(mut self, messages: impl Iterator<Item = Incoming<R::Wire>>) -> Vec<R::Event> {
         let events = messages.map_while(|message| self.event(message).ok());
         events.flatten().collect()
     }
 }
 
-/// Where a call is among its utterances or responses.
+/// The state that all calls have.
 #[derive(Debug)]
 pub(crate) struct CallState {
     item: &'static str,
@@ -168,7 +168,7 @@ impl CallState {
         Ok(())
     }
 
-    /// Whether `what` of `id` may come now.
+    /// Checks that `what` of `id` is allowed now.
     pub(crate) fn within(&mut self, what: &str, id: &str) -> Result<(), String> {
         self.open(what, id).map(drop)
     }
@@ -184,7 +184,7 @@ impl CallState {
         }
     }
 
-    /// Whether `what`, which is of no utterance or response, may come now.
+    /// Checks that `what`, which belongs to no utterance or response, is allowed now.
     pub(crate) fn between(&self, what: &str) -> Result<(), String> {
         let item = self.item;
         match &self.items {
@@ -194,7 +194,7 @@ impl CallState {
         }
     }
 
-    /// Whether settings may come now: first of all, and between utterances or responses.
+    /// Checks that settings are allowed now: at the start, and between utterances or responses.
     pub(crate) fn may_settle(&self) -> Result<(), String> {
         match &self.items {
             Items::Within(open) if open.single && !self.ready => Ok(()),

@@ -19,7 +19,7 @@ use crate::health::{self, Serving};
 use crate::reflection;
 use crate::speech::{SpeechEvents, SpeechSender, SpeechSettings};
 
-/// How long connecting may take.
+/// Limit for connecting.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 /// A server that does not answer a ping within this has vanished.
 const PING_TIMEOUT: Duration = Duration::from_secs(10);
@@ -201,7 +201,7 @@ impl Client {
     /// The models the server offers.
     ///
     /// # Errors
-    /// What the server or the transport reported.
+    /// The error of the server or the transport.
     pub async fn models(&self) -> Result<Vec<Model>, ClientError> {
         let mut service = CatalogServiceClient::new(self.transport.clone());
         let mut models = Vec::new();
@@ -230,7 +230,7 @@ impl Client {
     /// ```
     ///
     /// # Errors
-    /// What the server or the transport reported.
+    /// The error of the server or the transport.
     pub async fn voices(&self, model: &str, language: &str) -> Result<Vec<Voice>, ClientError> {
         let mut service = CatalogServiceClient::new(self.transport.clone());
         let mut voices = Vec::new();
@@ -251,7 +251,7 @@ impl Client {
         }
     }
 
-    /// Whether there is a further page; a server that hands out the same token again would never end.
+    /// True if there is a further page. A server that returned the same token again would never end.
     fn next_page(&self, token: &mut String, next: String) -> Result<bool, ClientError> {
         if !next.is_empty() && next == *token {
             return Err(ClientError::protocol(
@@ -263,10 +263,10 @@ impl Client {
         Ok(!token.is_empty())
     }
 
-    /// Whether the server as a whole (`service` empty) or one of its services takes requests.
+    /// Health of the server as a whole (`service` empty) or of one of its services.
     ///
     /// # Errors
-    /// What the server or the transport reported.
+    /// The error of the server or the transport.
     pub async fn health(&self, service: &str) -> Result<Serving, ClientError> {
         health::check(self.transport.clone(), service)
             .await
@@ -276,7 +276,7 @@ impl Client {
     /// Full names of the services the server offers, by gRPC reflection.
     ///
     /// # Errors
-    /// What the server or the transport reported: UNIMPLEMENTED of a server without reflection.
+    /// The error of the server or the transport: UNIMPLEMENTED without reflection.
     pub async fn services(&self) -> Result<Vec<String>, ClientError> {
         reflection::services(self.transport.clone())
             .await

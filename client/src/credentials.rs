@@ -12,7 +12,7 @@ use tonic::{Request, Status};
 /// A connection whose calls carry the key, if there is one.
 pub(crate) type Transport = InterceptedService<Channel, Credentials>;
 
-/// Why a text cannot be an API key. Does not repeat it.
+/// Reason why a text cannot be an API key. Does not repeat the text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("the API key is empty or has characters that cannot be sent, expected one word of ASCII")]
 pub struct ApiKeyError;

@@ -1,4 +1,4 @@
-//! How an utterance or a response ended, what it used and how long it took, in this library's own types.
+//! Outcome, usage and timings of an utterance or a response.
 
 use std::time::Duration;
 
@@ -6,7 +6,7 @@ use omni_proto::v1;
 
 use crate::error::RpcError;
 
-/// Why an utterance or a response ended.
+/// Reason why an utterance or a response ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Finish {
     /// Everything was said.
@@ -38,28 +38,28 @@ impl Finish {
 /// The end of an utterance.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Done {
-    /// How it ended.
+    /// The outcome.
     pub outcome: Outcome,
-    /// What was heard of the text, when it was cancelled and the server can tell.
+    /// The part of the text that was heard before a cancel, if the server can tell.
     pub text_spoken: String,
     /// The rest of the text.
     pub text_remaining: String,
 }
 
-/// How an utterance or a response ended.
+/// Outcome of an utterance or a response.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Outcome {
-    /// Why it ended.
+    /// Reason for the end.
     pub finish: Finish,
-    /// What it used.
+    /// Usage.
     pub usage: Usage,
-    /// How long it took, as the server measured it.
+    /// Timings, as the server measured them.
     pub timings: Timings,
     /// The seed that was used.
     pub seed: Option<u64>,
 }
 
-/// What an utterance or a response used.
+/// Usage of an utterance or a response.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Usage {
     /// Unicode characters of text received.
@@ -97,7 +97,7 @@ pub struct Timings {
     pub stages: Vec<StageTiming>,
 }
 
-/// What one stage spent on an utterance or a response.
+/// Time of one stage for an utterance or a response.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StageTiming {
     /// The stage.

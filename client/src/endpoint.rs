@@ -1,4 +1,4 @@
-//! Where a server is: what a person types, checked and completed.
+//! Addresses of servers: typed text, checked and completed.
 
 use std::fmt;
 use std::str::FromStr;
@@ -12,19 +12,19 @@ use crate::tls::TlsSettings;
 /// The port a server listens on unless told otherwise.
 const DEFAULT_PORT: u16 = 50_051;
 
-/// Why an address cannot be used.
+/// Reason why an address cannot be used.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum EndpointError {
     /// Not an address at all.
     #[error("\"{given}\" is not a server address, expected http://HOST:PORT or https://HOST:PORT")]
     Malformed {
-        /// What was given.
+        /// The given text.
         given: String,
     },
     /// A scheme other than http and https.
     #[error("\"{given}\" asks for {scheme}, expected http or https")]
     Scheme {
-        /// What was given.
+        /// The given text.
         given: String,
         /// Its scheme.
         scheme: String,
@@ -32,7 +32,7 @@ pub enum EndpointError {
     /// More than host and port.
     #[error("\"{given}\" has a path, expected only http://HOST:PORT or https://HOST:PORT")]
     Path {
-        /// What was given.
+        /// The given text.
         given: String,
     },
     /// Settings for encryption, and no encryption.
@@ -157,7 +157,7 @@ impl Endpoint {
         }
     }
 
-    /// Whether the connection is encrypted.
+    /// True if the connection is encrypted.
     #[must_use]
     pub fn is_encrypted(&self) -> bool {
         self.tls.is_some()

@@ -11,7 +11,7 @@ use tonic_types::{ErrorDetails, RpcStatusExt as _, StatusExt as _};
 use crate::endpoint::Endpoint;
 use crate::tls::{self, TlsProblem};
 
-/// Why a call failed.
+/// Reason why a call failed.
 ///
 /// ```
 /// use std::time::Duration;
@@ -39,7 +39,7 @@ pub enum ClientError {
     Unreachable {
         /// The server.
         endpoint: Endpoint,
-        /// What the operating system or the transport said.
+        /// Error of the operating system or the transport.
         cause: String,
     },
     /// No connection in confidence.
@@ -47,9 +47,9 @@ pub enum ClientError {
     Tls {
         /// The server.
         endpoint: Endpoint,
-        /// What is wrong.
+        /// The problem.
         problem: TlsProblem,
-        /// What TLS said.
+        /// Error of TLS.
         cause: String,
     },
     /// The connection ended before the call did.
@@ -57,7 +57,7 @@ pub enum ClientError {
     Lost {
         /// The server.
         endpoint: Endpoint,
-        /// What the transport said.
+        /// Error of the transport.
         cause: String,
     },
     /// The server answered with an error.
@@ -68,7 +68,7 @@ pub enum ClientError {
     Protocol {
         /// The server.
         endpoint: Endpoint,
-        /// What it did.
+        /// The violation.
         what: String,
     },
 }
@@ -142,7 +142,7 @@ fn root_cause(error: &(dyn std::error::Error + 'static)) -> String {
 pub struct FieldViolation {
     /// Path of the field.
     pub field: String,
-    /// What is wrong with it.
+    /// The problem.
     pub description: String,
 }
 

@@ -9,7 +9,7 @@ use tonic_health::pb::health_client::HealthClient;
 
 use crate::credentials::Transport;
 
-/// What a server says of itself or of one of its services.
+/// Health of a server or of one of its services.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Serving {
     /// It takes requests.

@@ -13,7 +13,7 @@ use crate::audio::Audio;
 pub struct ChunkGap {
     /// From the arrival of one piece to the next.
     pub waited: Duration,
-    /// How long the earlier piece plays.
+    /// Playing time of the earlier piece.
     pub covered: Duration,
 }
 
@@ -114,7 +114,7 @@ impl Meter {
     }
 }
 
-/// What was measured of one utterance. Absent values: there was no audio.
+/// Measurements of one utterance. Absent values: there was no audio.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Measured {
     /// Sample rate of the audio.
@@ -129,7 +129,7 @@ pub struct Measured {
     pub audible_first_audio: Option<Duration>,
     /// From the first text sent to the last audio received, over the playing time.
     pub real_time_factor: Option<f64>,
-    /// What a player without a buffer would have done.
+    /// Continuity for a player without a buffer.
     pub continuity: ContinuityReport,
     /// Between consecutive pieces.
     pub gaps: Vec<ChunkGap>,

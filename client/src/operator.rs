@@ -1,4 +1,4 @@
-//! What operators see of a server, and how they steer it.
+//! The admin service: figures of a server, and its control.
 
 mod figures;
 
@@ -47,10 +47,10 @@ impl Operator {
         })
     }
 
-    /// What runs there.
+    /// Description of the server.
     ///
     /// # Errors
-    /// What the server or the transport reported.
+    /// The error of the server or the transport.
     pub async fn info(&self) -> Result<ServerInfo, ClientError> {
         let request = v1::GetServerInfoRequest {};
         let answer = self.service.clone().get_server_info(request).await;
@@ -60,7 +60,7 @@ impl Operator {
     /// Its stages.
     ///
     /// # Errors
-    /// What the server or the transport reported.
+    /// The error of the server or the transport.
     pub async fn stages(&self) -> Result<Vec<Stage>, ClientError> {
         let answer = self.service.clone().list_stages(v1::ListStagesRequest {}).await;
         let stages = self.answer(answer)?.stages;
@@ -70,7 +70,7 @@ impl Operator {
     /// Its figures, now and again at every `interval` (100 ms to 60 s); with the open sessions if these are wanted.
     ///
     /// # Errors
-    /// What the server or the transport reported.
+    /// The error of the server or the transport.
     pub async fn watch(&self, interval: Duration, sessions: bool) -> Result<StatsEvents, ClientError> {
         let request = v1::WatchStatsRequest {
             interval: interval.try_into().ok(),
@@ -86,7 +86,7 @@ impl Operator {
     /// Its figures as they are now, with the open sessions.
     ///
     /// # Errors
-    /// What the server or the transport reported.
+    /// The error of the server or the transport.
     pub async fn stats(&self) -> Result<Stats, ClientError> {
         // The first look comes at once, whatever the interval.
         let mut looks = self.watch(Duration::from_secs(60), true).await?;
@@ -97,7 +97,7 @@ impl Operator {
     /// Ends a session; its caller is told `reason`.
     ///
     /// # Errors
-    /// What the server or the transport reported: NOT_FOUND if there is none of that name.
+    /// The error of the server or the transport: NOT_FOUND for an unknown session.
     pub async fn cancel(&self, session: &str, reason: &str) -> Result<(), ClientError> {
         let request = v1::CancelSessionRequest {
             session_id: session.to_owned(),
@@ -110,7 +110,7 @@ impl Operator {
     /// Puts a replica in service, takes it out ([`ReplicaState::Cordoned`]), or away for good ([`ReplicaState::Removed`]).
     ///
     /// # Errors
-    /// What the server or the transport reported.
+    /// The error of the server or the transport.
     pub async fn set_replica(
         &self,
         stage: &str,
@@ -129,7 +129,7 @@ impl Operator {
     /// Adds a replica to a stage.
     ///
     /// # Errors
-    /// What the server or the transport reported.
+    /// The error of the server or the transport.
     pub async fn add_replica(&self, stage: &str) -> Result<Replica, ClientError> {
         let request = v1::AddReplicaRequest {
             stage: stage.to_owned(),
@@ -142,7 +142,7 @@ impl Operator {
     /// `timeout`, or as long as the server is configured.
     ///
     /// # Errors
-    /// What the server or the transport reported.
+    /// The error of the server or the transport.
     pub async fn drain(&self, timeout: Option<Duration>) -> Result<Draining, ClientError> {
         let timeout = timeout.and_then(|timeout| timeout.try_into().ok());
         let answer = self.service.clone().drain(v1::DrainRequest { timeout }).await;
@@ -175,7 +175,7 @@ impl StatsEvents {
     /// The next ones; none when the server has ended the call well.
     ///
     /// # Errors
-    /// What the server or the transport reported: UNAVAILABLE when the server stops.
+    /// The error of the server or the transport: UNAVAILABLE when the server stops.
     pub async fn next(&mut self) -> Result<Option<Stats>, ClientError> {
         let answer = self.answers.message().await;
         let answer = answer.map_err(|status| ClientError::from_status(&self.endpoint, &status))?;
@@ -183,7 +183,7 @@ impl StatsEvents {
     }
 }
 
-/// How far a drain is, as it comes. Dropping it does not stop the drain.
+/// Progress of a drain, as it comes. Dropping it does not stop the drain.
 #[derive(Debug)]
 pub struct Draining {
     endpoint: Endpoint,
@@ -194,7 +194,7 @@ impl Draining {
     /// The next report; none when nothing is left.
     ///
     /// # Errors
-    /// What the server or the transport reported.
+    /// The error of the server or the transport.
     pub async fn next(&mut self) -> Result<Option<DrainProgress>, ClientError> {
         let answer = self.answers.message().await;
         let answer = answer.map_err(|status| ClientError::from_status(&self.endpoint, &status))?;

@@ -1,8 +1,8 @@
-//! How words and speech are drawn.
+//! Sampling of words and speech.
 
 use omni_proto::v1;
 
-/// How outputs are drawn. Absent fields leave the choice to the model.
+/// Sampling parameters. Absent fields leave the choice to the model.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct Sampling {
     /// The same seed gives the same output.

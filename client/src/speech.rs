@@ -35,7 +35,7 @@ impl SpeechEvents {
     /// The next event; `None` when the session has ended well. May be dropped and called again without losing events.
     ///
     /// # Errors
-    /// Why the session has ended.
+    /// Reason why the session has ended.
     pub async fn next(&mut self) -> Result<Option<SpeechEvent>, ClientError> {
         self.0.next().await
     }

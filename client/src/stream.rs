@@ -23,7 +23,7 @@ pub(crate) struct Events<R: Rules> {
 }
 
 impl<R: Rules> Events<R> {
-    /// Of messages that `read` makes of those on the wire.
+    /// Events of `call`, whose messages `read` converts.
     pub(crate) fn new<T: Send + 'static>(
         endpoint: Endpoint,
         call: Call<T>,

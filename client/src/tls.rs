@@ -1,4 +1,4 @@
-//! How a connection is encrypted, and in words what is wrong when it cannot be.
+//! Encryption of connections, and a diagnosis when it fails.
 
 mod probe;
 
@@ -15,7 +15,7 @@ use tonic::transport::{Certificate, ClientTlsConfig, Identity};
 
 pub use probe::{TlsFacts, check_tls};
 
-/// What is known of a server beforehand, and what it is told of its caller.
+/// Trusted authorities, expected name, and the caller's own certificate.
 ///
 /// ```no_run
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -33,7 +33,7 @@ pub struct TlsSettings {
     name: Option<String>,
 }
 
-/// Why settings cannot be used. Repeats nothing of them.
+/// Reason why settings cannot be used. Repeats nothing of them.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{what}: {problem}")]
 pub struct TlsSettingsError {
@@ -117,7 +117,7 @@ fn certificates(what: &'static str, text: &[u8]) -> Result<(), TlsSettingsError>
     }
 }
 
-/// What is wrong with an encrypted connection.
+/// Problem of an encrypted connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum TlsProblem {
@@ -133,7 +133,7 @@ pub enum TlsProblem {
     /// The time of the server's certificate has not begun.
     #[error("the server's certificate is not valid yet")]
     NotYetValid,
-    /// What answers there does not speak TLS.
+    /// The server there does not speak TLS.
     #[error("the server does not speak TLS")]
     NotTls,
     /// The port expects TLS, and the address begins with `http://`.
@@ -145,7 +145,7 @@ pub enum TlsProblem {
     /// The server does not accept the certificate that it was shown.
     #[error("the server does not accept the certificate it was shown")]
     CertificateRefused,
-    /// What answers there speaks TLS, and not HTTP/2.
+    /// The server there speaks TLS, and not HTTP/2.
     #[error("the server does not speak HTTP/2")]
     NoHttp2,
     /// Something else.

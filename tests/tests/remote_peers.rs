@@ -180,7 +180,7 @@ fn jobs_for_a_host_that_reads_nothing_wait_where_they_are_bounded() {
     let transport = Box::new(move || {
         let (here, mut there) = UnixStream::pair()?;
         there.write_all(&[greeting("talker"), ready()].concat())?;
-        let held = held.lock().expect("nobody panics").take();
+        let held = held.lock().expect("no holder panics").take();
         let deaf = std::thread::spawn(move || {
             let _ = held.map(|held| held.recv());
             drop(there);

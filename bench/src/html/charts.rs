@@ -25,7 +25,7 @@ pub(super) fn charts(tables: &Tables<'_>) -> Vec<Chart> {
     charts
 }
 
-/// How a time is distributed at every load: its share of requests that are at most so slow.
+/// Cumulative distribution of a time at every load.
 pub(super) fn distribution(tables: &Tables<'_>, figure: &Figure) -> Option<Chart> {
     let mut lines = Vec::new();
     let (mut least, mut most) = (f64::INFINITY, 0.0_f64);

@@ -1,4 +1,4 @@
-//! What can be typed behind `bench`.
+//! Arguments of `bench`.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -100,7 +100,7 @@ pub(crate) struct Bench {
     #[arg(long, value_name = "N", default_value_t = 1, help_heading = "Load")]
     #[arg(value_parser = clap::value_parser!(u32).range(1..=1_000))]
     pub(crate) trials: u32,
-    /// Of arrivals and cancels: the same seed, the same load
+    /// Seed of arrivals and cancels: the same seed gives the same load
     #[arg(long, value_name = "N", default_value_t = 1, help_heading = "Load")]
     pub(crate) load_seed: u64,
     /// Share of the requests to cancel while they are in progress
@@ -184,7 +184,7 @@ pub(crate) enum BenchCommand {
     },
 }
 
-/// How figures are written to standard output.
+/// Style of the printed tables.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 pub(crate) enum Style {
     /// Aligned columns, at most 100 characters wide

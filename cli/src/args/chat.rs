@@ -1,4 +1,4 @@
-//! What can be typed behind `chat`.
+//! Arguments of `chat`.
 
 use std::path::PathBuf;
 use std::time::Duration;

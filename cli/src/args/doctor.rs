@@ -1,4 +1,4 @@
-//! What can be typed behind `doctor`.
+//! Arguments of `doctor`.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -17,7 +17,7 @@ Examples:
 
 #[derive(Debug, ClapArgs)]
 pub(crate) struct Doctor {
-    /// Where audio is going to be written
+    /// File or folder for audio, to check
     #[arg(long, short, value_name = "FILE|DIR", default_value = ".")]
     pub(crate) output: PathBuf,
     #[command(flatten)]

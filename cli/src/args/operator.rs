@@ -71,7 +71,7 @@ pub(crate) struct Admin {
     pub(crate) command: AdminCommand,
 }
 
-/// What to do.
+/// Commands of `admin`.
 #[derive(Debug, Subcommand)]
 pub(crate) enum AdminCommand {
     /// Stop giving new work to a replica; it finishes what it has

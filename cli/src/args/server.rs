@@ -94,7 +94,7 @@ impl Access {
         Ok(())
     }
 
-    /// Where the API key comes from; none if none is sent.
+    /// Source of the API key; none if none is sent.
     pub(crate) fn key_source(&self) -> Option<String> {
         match &self.api_key_file {
             Some(file) => Some(file.display().to_string()),

@@ -1,4 +1,4 @@
-//! What can be typed behind `speak`, and how to speak, which other commands take, too.
+//! Arguments of `speak`, and those of the voice, which other commands take, too.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -30,7 +30,7 @@ Examples:
 
 Ctrl-C stops speaking and leaves a valid file; pressed twice, it stops at once.";
 
-/// How fast and how loud.
+/// Speaking rate and gain.
 #[derive(Debug, Clone, ClapArgs)]
 pub(crate) struct Rendering {
     /// Speaking rate at the same pitch: 0.25 to 4, 1 is the model's own rate
@@ -41,7 +41,7 @@ pub(crate) struct Rendering {
     pub(crate) gain: Option<f32>,
 }
 
-/// How to speak.
+/// Voice, model, language and sampling.
 #[derive(Debug, Clone, ClapArgs)]
 pub(crate) struct Voice {
     /// Voice to speak with; `omni-client voices` lists them

@@ -30,7 +30,7 @@ pub(super) enum Meaning {
     Clear,
     Help,
     Quit,
-    /// What is wrong with it.
+    /// The problem.
     Wrong(String),
 }
 

@@ -20,7 +20,7 @@ const MOST_BYTES_OF_LINE: usize = 16 << 10;
 /// For the owner only: people type what others may not read.
 const OWNER: (u32, u32) = (0o700, 0o600);
 
-/// Where lines are kept.
+/// The file of kept lines.
 #[derive(Debug)]
 pub(super) struct History {
     path: PathBuf,
@@ -39,7 +39,7 @@ impl History {
         state.is_absolute().then(|| state.join("omni/chat-history"))
     }
 
-    /// What is kept in `path`, oldest first, and where further lines go.
+    /// Opens `path`; gives the lines in it, oldest first.
     pub(super) fn open(path: PathBuf) -> io::Result<(Self, Vec<String>)> {
         if let Some(folder) = path.parent().filter(|folder| !folder.as_os_str().is_empty()) {
             DirBuilder::new().recursive(true).mode(OWNER.0).create(folder)?;
@@ -112,7 +112,7 @@ fn written(line: &str) -> String {
     format!("{}\n", line.replace('\\', "\\\\").replace('\n', "\\n"))
 }
 
-/// What [`written`] was given.
+/// The inverse of [`written`].
 fn typed(line: &str) -> String {
     let mut text = String::with_capacity(line.len());
     let mut rest = line.chars();

@@ -23,7 +23,7 @@ const PROMPT: &str = "> ";
 /// Longest line of a script in bytes.
 const MAX_LINE: usize = 1 << 20;
 
-/// What was read.
+/// A line, or the reason why there is none.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Line {
     Text(String),
@@ -78,7 +78,7 @@ impl Input {
         })
     }
 
-    /// Whether a person types.
+    /// True if a person types.
     pub(super) fn interactive(&self) -> bool {
         self.interactive
     }
@@ -143,7 +143,7 @@ enum Source {
 /// Lines with editing.
 struct Edited {
     editor: Box<LineEditor>,
-    /// Whether it is reading just now.
+    /// Set while it reads.
     reading: Arc<AtomicBool>,
     history: Option<History>,
 }

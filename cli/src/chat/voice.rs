@@ -7,7 +7,7 @@ use omni_client::{Client, Endpoint, Voice};
 use crate::deadline::Deadline;
 use crate::failure::Failure;
 
-/// How long a server has to list its voices, where no argument says so.
+/// Limit for the list of voices, where no argument sets one.
 const ANSWER: Duration = Duration::from_secs(10);
 
 /// Why `/voice NAME` does nothing in a conversation that is only written: there is no voice of that name, or else no voice is

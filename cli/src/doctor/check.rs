@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-/// How it is.
+/// The verdict.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Verdict {
     Good,
@@ -24,7 +24,7 @@ impl Verdict {
     }
 }
 
-/// What was looked at, what was found and what to do.
+/// One check: its subject, its finding and the remedy.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Check {
     pub(super) name: &'static str,

@@ -34,7 +34,7 @@ impl Clocks {
         }
     }
 
-    /// Whether times that are measured here can be believed.
+    /// Checks that clocks here are good enough for the measured times.
     pub(super) fn check(&self, heard: Option<&Heard>) -> Check {
         let now = SystemTime::now();
         let since_1970 = now.duration_since(UNIX_EPOCH).unwrap_or_default();
@@ -98,7 +98,7 @@ fn judge(
     Check::good("clock", format!("steady{both}"))
 }
 
-/// Whether a file can be written where audio is going to be written, and how much room there is.
+/// Checks that the destination of audio can be written, and has room.
 pub(super) fn output(path: &Path) -> Check {
     let folder = if path.is_dir() {
         path.to_owned()

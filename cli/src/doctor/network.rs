@@ -136,7 +136,7 @@ pub(super) fn unhealthy(failure: &Failure) -> Check {
     Check::wrong("health", text(failure), advice)
 }
 
-/// Whether the server takes the API key, or takes calls without one. What is wrong beside that, later checks say.
+/// Checks that the server accepts the API key, or calls without one. Later checks report other problems.
 pub(super) async fn key(args: &Doctor, ui: &Ui, client: &Client) -> Check {
     ui.progress(|| "showing the API key".to_owned());
     let source = args.server.access.key_source();
@@ -167,7 +167,7 @@ pub(super) async fn key(args: &Doctor, ui: &Ui, client: &Client) -> Check {
     }
 }
 
-/// Whether both speak the same protocol.
+/// Checks that both sides speak the same protocol.
 pub(super) async fn services(args: &Doctor, ui: &Ui, client: &Client) -> Check {
     ui.progress(|| "asking for services".to_owned());
     let version = env!("CARGO_PKG_VERSION");
@@ -257,12 +257,12 @@ async fn within<T>(args: &Doctor, ask: impl Future<Output = Result<T, ClientErro
     Deadline::after(Some(args.timeout)).within(ask).await
 }
 
-/// What to do about it.
+/// The remedy.
 pub(super) fn advice(failure: &Failure) -> &'static str {
     failure.advice().unwrap_or("see the server's log")
 }
 
-/// What went wrong, in a line.
+/// The error in one line.
 pub(super) fn text(failure: &Failure) -> String {
     let text = failure.text().unwrap_or_default();
     text.lines().next().unwrap_or_default().to_owned()

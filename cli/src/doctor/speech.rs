@@ -16,7 +16,7 @@ const SENTENCE: &str = "This is a short test of the whole way.";
 /// Audio that stays below this level counts as silence: -60 dB of full scale.
 const INAUDIBLE: f32 = 0.001;
 
-/// What came back.
+/// The answer.
 #[derive(Debug)]
 pub(super) struct Heard {
     pub(super) measured: Option<Measured>,

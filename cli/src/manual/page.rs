@@ -17,7 +17,7 @@ pub(super) struct Page {
 }
 
 impl Page {
-    /// Of a command that is built, with its own help at the end.
+    /// The page of a built command.
     pub(super) fn of(command: Command, date: &str) -> Self {
         let after = command.get_after_long_help().or(command.get_after_help());
         let after_help = after.map(ToString::to_string).unwrap_or_default();
@@ -51,7 +51,7 @@ pub(super) fn date() -> String {
     omni_bench::day(asked.unwrap_or_else(now))
 }
 
-/// What a heading becomes in a manual.
+/// Name of a section in a manual.
 fn section(heading: &str) -> String {
     match heading {
         "Exit codes" => "EXIT STATUS".to_owned(),

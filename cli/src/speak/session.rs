@@ -20,13 +20,13 @@ use crate::text::Text;
 use crate::ui::Ui;
 use crate::writer::WriterGone;
 
-/// How long a cancelled server has to say goodbye.
+/// Limit for a cancelled session to end.
 const GOODBYE: Duration = Duration::from_secs(2);
 
 /// Characters of what is spoken that are shown while it is.
 const CAPTION: usize = 32;
 
-/// Why speaking ended early.
+/// Reason why speaking ended early.
 #[derive(Debug)]
 pub(super) enum Stop {
     /// Something went wrong.

@@ -75,15 +75,12 @@ fn lines_of_an_earlier_session_come_back_unless_none_are_kept() {
         let (child, screen) = Terminal::open().watch(command);
         Chat { child, screen }
     };
-    for (args, settings) in [
-        (&["--no-history"][..], &[][..]),
-        (&[], &[("OMNI_CHAT_HISTORY", std::path::Path::new(""))]),
-    ] {
-        let mut chat = start(args, settings);
+    let empty = ("OMNI_CHAT_HISTORY", std::path::Path::new(""));
+    for mut chat in [start(&["--no-history"], &[]), start(&[], &[empty])] {
         chat.enter("A secret.");
         chat.screen.until("You said: A secret.");
         chat.leave();
-        assert!(!kept.exists(), "{args:?} {settings:?}");
+        assert!(!kept.exists());
     }
     let mut chat = start(&[], &[]);
     chat.enter("Hello.");
@@ -97,7 +94,7 @@ fn lines_of_an_earlier_session_come_back_unless_none_are_kept() {
     // A folder that cannot be made is said, and the conversation goes on.
     let file = place.path("file/history");
     fs::write(place.path("file"), "").unwrap();
-    let mut chat = start(&[], &[("OMNI_CHAT_HISTORY", &file)]);
+    let mut chat = start(&[], &[("OMNI_CHAT_HISTORY", file.as_path())]);
     chat.screen.until("lines are not kept in ");
     chat.leave();
 }

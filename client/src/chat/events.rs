@@ -36,7 +36,7 @@ pub enum ChatEvent {
     Audio(ResponseId, Audio),
     /// A response ended; nothing of it follows.
     Done(ResponseId, ChatDone),
-    /// What an interruption left of a response that was done before; `None`: nothing.
+    /// The rest that an interruption left of a response that was done before; `None`: nothing.
     MessageCut(ResponseId, Option<Message>),
     /// Something worth knowing that stopped nothing.
     Warning {
@@ -66,11 +66,11 @@ pub struct ChatReady {
     pub outputs: Outputs,
     /// The rate of all audio that follows; absent if the model cannot speak.
     pub rate: Option<SampleRate>,
-    /// What the server accepts.
+    /// Limits of the server.
     pub limits: ChatLimits,
 }
 
-/// What a server accepts in a conversation. Zero and absent: no limit.
+/// Limits of a conversation. Zero and absent: no limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct ChatLimits {
     /// Longest text of a message and of the instructions, in UTF-8 bytes.
@@ -101,9 +101,9 @@ pub struct MessageAdded {
 /// The end of a response.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ChatDone {
-    /// How it ended.
+    /// The outcome.
     pub outcome: Outcome,
-    /// What the conversation keeps of it: cut to what was heard if it was interrupted; `None`: nothing.
+    /// The message that the conversation keeps, cut to the part that was heard after an interruption; `None`: nothing.
     pub message: Option<Message>,
 }
 

@@ -1,4 +1,4 @@
-//! What is said in a conversation.
+//! Messages of a conversation.
 
 use omni_audio::SampleRate;
 use omni_proto::v1;
@@ -8,7 +8,7 @@ use prost::bytes::Bytes;
 /// The side that says something.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Role {
-    /// How the model shall behave: only as the first message, in place of [`crate::ChatSettings::instructions`].
+    /// Instructions for the model: only as the first message, in place of [`crate::ChatSettings::instructions`].
     System,
     /// The caller's side.
     User,
@@ -16,7 +16,7 @@ pub enum Role {
     Assistant,
 }
 
-/// What a recording's bytes are.
+/// Encoding of a recording.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ClipFormat {
     /// A WAV file.
@@ -33,7 +33,7 @@ pub enum ClipFormat {
 /// A whole recording. Servers take about a megabyte of them in one message; [`crate::ChatSender::audio`] has no such limit.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Clip {
-    /// What the bytes are.
+    /// Encoding.
     pub format: ClipFormat,
     /// The bytes.
     pub data: Bytes,
@@ -55,7 +55,7 @@ pub struct Message {
     pub id: String,
     /// The side that says it.
     pub role: Role,
-    /// What is said, in this order.
+    /// The content, in this order.
     pub parts: Vec<Part>,
 }
 
@@ -72,7 +72,7 @@ impl Message {
         Self::text_by(Role::Assistant, text)
     }
 
-    /// How the model shall behave.
+    /// Instructions for the model.
     #[must_use]
     pub fn system(text: impl Into<String>) -> Self {
         Self::text_by(Role::System, text)

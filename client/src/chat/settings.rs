@@ -1,4 +1,4 @@
-//! How to converse: everything a caller may choose, with the server's defaults where nothing is chosen.
+//! Settings of conversations, with the server's defaults where nothing is chosen.
 
 use std::time::Duration;
 
@@ -21,7 +21,7 @@ pub enum Outputs {
     Audio,
 }
 
-/// What [`crate::ChatSender::audio`] sends: 16-bit little-endian samples.
+/// Format of the audio for [`crate::ChatSender::audio`]: 16-bit little-endian samples.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct InputAudio {
     /// Samples per second and channel.
@@ -35,7 +35,7 @@ pub struct InputAudio {
 pub struct ChatSettings {
     /// A model from [`crate::Client::models`] that can chat.
     pub model: String,
-    /// How the model shall behave.
+    /// Instructions for the model.
     pub instructions: String,
     /// Forms of the answers.
     pub outputs: Outputs,
@@ -43,19 +43,19 @@ pub struct ChatSettings {
     pub voice: String,
     /// BCP-47 tag of the language of spoken answers.
     pub language: String,
-    /// What the caller's speech comes as; absent: one channel at 16 kHz.
+    /// Format of the caller's speech; absent: one channel at 16 kHz.
     pub input: Option<InputAudio>,
     /// Sample rate of spoken answers; absent: the model's own, which needs no conversion.
     pub sample_rate: Option<SampleRate>,
-    /// How fast answers are spoken, 0.25 to 4 at the same pitch; absent: as the model speaks.
+    /// Speaking rate at the same pitch, 0.25 to 4; absent: the model's own.
     pub speed: Option<f32>,
-    /// How much louder than the model, -96 to 16 dB; absent: as loud.
+    /// Gain, -96 to 16 dB; absent: none.
     pub gain_db: Option<f32>,
-    /// How far the server may run ahead of playback; absent: as fast as it can.
+    /// Largest lead over playback; absent: no limit.
     pub max_lead: Option<Duration>,
-    /// How the words are drawn.
+    /// Sampling of the words.
     pub text_sampling: Sampling,
-    /// How the speech is drawn.
+    /// Sampling of the speech.
     pub speech_sampling: Sampling,
     /// Answers end before the first of these.
     pub stop: Vec<String>,
@@ -113,7 +113,7 @@ impl Outputs {
         }
     }
 
-    /// Whether answers are spoken.
+    /// True if answers have audio.
     #[must_use]
     pub fn audio(self) -> bool {
         self != Self::Text

@@ -7,7 +7,7 @@ use omni_proto::v1;
 
 use crate::done::duration;
 
-/// Whether a replica works.
+/// State of a replica.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ReplicaState {
     /// Something that this client does not know.
@@ -76,9 +76,9 @@ impl fmt::Display for ReplicaState {
 pub struct Replica {
     /// Its name within the stage.
     pub id: String,
-    /// What it runs on.
+    /// Its device.
     pub device: String,
-    /// Whether it works.
+    /// Its state.
     pub state: ReplicaState,
     /// Utterances and answers that are bound to it.
     pub in_flight: u32,
@@ -92,9 +92,9 @@ pub struct Replica {
     pub steps: u64,
     /// Time spent in them.
     pub busy: Duration,
-    /// How often its model died.
+    /// Number of failures of its model.
     pub deaths: u64,
-    /// What it died of last, or why it cannot work; empty if nothing.
+    /// The last failure, or the reason why it cannot work; empty without one.
     pub last_error: String,
 }
 
@@ -109,7 +109,7 @@ pub struct Stage {
     pub threads_left_behind: u32,
 }
 
-/// What runs at an address.
+/// Description of a running server.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ServerInfo {
     /// Version of the server.
@@ -120,7 +120,7 @@ pub struct ServerInfo {
     pub models: Vec<String>,
     /// It shuts down.
     pub draining: bool,
-    /// Where callers are served.
+    /// Address of the services.
     pub listens: String,
     /// Calls at once, at most.
     pub max_sessions: u32,
@@ -132,7 +132,7 @@ pub struct ServerInfo {
     pub max_wait: Duration,
 }
 
-/// How long something took for one half of the requests, for 95 and for 99 of a hundred.
+/// The 50th, 95th and 99th percentile of a duration.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Percentiles {
     /// Requests that were measured.
@@ -154,7 +154,7 @@ pub struct Session {
     pub method: String,
     /// Name of the API key; empty without one.
     pub principal: String,
-    /// How long it is open.
+    /// Time since it was opened.
     pub age: Duration,
     /// Something is being spoken or answered.
     pub active: bool,
@@ -177,7 +177,7 @@ pub struct Stats {
     pub running: u32,
     /// Utterances and answers that wait.
     pub waiting: u32,
-    /// How long the next caller would wait, if that is known.
+    /// Expected wait of the next caller, if known.
     pub expected_wait: Option<Duration>,
     /// Requests that were refused since the start.
     pub refused: u64,
@@ -195,12 +195,12 @@ pub struct Stats {
     pub session_list: Vec<Session>,
 }
 
-/// How far a drain is.
+/// Progress of a drain.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct DrainProgress {
     /// Calls that are still open.
     pub sessions: u32,
-    /// What is left of the time that they may take.
+    /// Time left for them.
     pub time_left: Option<Duration>,
 }
 

@@ -50,11 +50,11 @@ pub struct Ready {
     pub language: String,
     /// The rate of all audio that follows.
     pub rate: SampleRate,
-    /// What the server accepts.
+    /// Limits of the server.
     pub limits: Limits,
 }
 
-/// What a server accepts in a session. Zero and absent: it did not say.
+/// Limits of a session. Zero and absent: not given.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Limits {
     /// Longest text of an utterance, in UTF-8 bytes.

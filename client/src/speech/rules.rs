@@ -9,13 +9,13 @@ use crate::audio::rate_of;
 use crate::checker::{CallState, Incoming, Rules};
 use crate::done::Done;
 
-/// What is known of one session.
+/// State of one session.
 #[derive(Debug, Default)]
 pub(crate) struct SpeechRules {
     words: Words,
 }
 
-/// How far an utterance's words have come.
+/// Position of the last word of an utterance.
 #[derive(Debug, Default)]
 struct Words {
     character: u32,

@@ -1,4 +1,4 @@
-//! How to speak: everything a caller may choose, with the server's defaults where nothing is chosen.
+//! Settings of speech, with the server's defaults where nothing is chosen.
 
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use omni_proto::v1;
 use crate::audio::delivery;
 use crate::sampling::Sampling;
 
-/// How much text the server gathers before it speaks.
+/// Unit of text that the server buffers before it speaks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Buffering {
     /// Whole sentences: the best intonation.
@@ -35,9 +35,9 @@ pub struct SpeechSettings {
     pub instructions: String,
     /// Sample rate of the audio; absent: the model's own, which needs no conversion.
     pub sample_rate: Option<SampleRate>,
-    /// How fast, 0.25 to 4 at the same pitch; absent: as the model speaks.
+    /// Speaking rate at the same pitch, 0.25 to 4; absent: the model's own.
     pub speed: Option<f32>,
-    /// How much louder than the model, -96 to 16 dB; absent: as loud.
+    /// Gain, -96 to 16 dB; absent: none.
     pub gain_db: Option<f32>,
     /// The same seed gives the same audio.
     pub seed: Option<u64>,
@@ -51,13 +51,13 @@ pub struct SpeechSettings {
     pub repetition_penalty: Option<f32>,
     /// Most codec frames per utterance.
     pub max_frames: Option<u32>,
-    /// How much text is gathered before it is spoken.
+    /// Unit of text that is buffered before it is spoken.
     pub buffering: Buffering,
-    /// How far the server may run ahead of playback, 100 ms to 1 h; absent: as fast as it can.
+    /// Largest lead over playback, 100 ms to 1 h; absent: no limit.
     pub max_lead: Option<Duration>,
     /// Playing time of every piece of audio but the last, 2.5 ms to 5 s; absent: as produced.
     pub frame_duration: Option<Duration>,
-    /// Whether to be told which words are heard when ([`crate::SpeechEvent::Alignment`]).
+    /// Report when each word is heard ([`crate::SpeechEvent::Alignment`]).
     pub alignment: bool,
 }
 

@@ -18,10 +18,10 @@ use super::{TlsProblem, TlsSettings, find};
 use crate::endpoint::Endpoint;
 use crate::error::ClientError;
 
-/// How long a server has to say that it does not accept its caller: in TLS 1.3 it does after the handshake.
+/// Limit for the server to refuse its caller: in TLS 1.3 it does so after the handshake.
 const JUDGEMENT: Duration = Duration::from_millis(500);
 
-/// What is known of an encrypted connection.
+/// Facts of an encrypted connection.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct TlsFacts {
@@ -72,7 +72,7 @@ pub async fn check_tls(
     })
 }
 
-/// Whether the server refuses its caller after the handshake. A server that accepts the caller waits for a request.
+/// Fails if the server refuses its caller after the handshake. A server that accepts the caller waits for a request.
 async fn judgement(stream: &mut TlsStream<TcpStream>) -> io::Result<()> {
     match timeout(JUDGEMENT, stream.read_u8()).await {
         Ok(Err(error)) if find(&error).is_some() => Err(error),

@@ -1,11 +1,11 @@
-//! What is on the screen, and what keys do to it.
+//! State of the screen, and the effect of keys.
 
 use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 use omni_client::{ClientError, ReplicaState, ServerInfo, Session, Stats};
 
 use crate::operator::rows;
 
-/// What a key asks for.
+/// Action of a key.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Action {
     Quit,

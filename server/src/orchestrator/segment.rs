@@ -16,7 +16,8 @@ use super::pipeline::{Binding, Pipeline};
 use super::speech::{SpeechAttempt, SpeechOutput};
 use crate::id::SeqIds;
 use crate::stage::{
-    AudioPiece, CancelTimer, End, JobRefused, Outlet as _, ReplicaId, StageError, StageSnapshot, TalkerRequest,
+    AudioPiece, CancelTimer, End, JobRefused, Outlet as _, ReplicaId, StageError, StageSnapshot,
+    TalkerRequest,
 };
 
 /// What to speak in one sequence.

@@ -1,5 +1,7 @@
 //! Stages that fail under an answer, and models that hold no conversations.
 
+use std::time::Duration;
+
 use omni_proto::v1;
 use omni_proto::v1::converse_response::Event;
 use omni_tests::{ChatCall, FakeScript, TestServer, chat_config, chat_message, generate, reason};
@@ -131,6 +133,22 @@ async fn a_thinker_that_is_stuck_within_an_answer_fails_it_and_is_named() {
     );
     script.thinker.open();
     assert_eq!(chat.turn("say fine").await.text, "fine");
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn audio_may_take_longer_than_the_idle_timeout() {
+    let script = FakeScript::default();
+    let server = TestServer::fake(script.clone(), &["--idle-timeout", "300ms"]).await;
+    let mut chat = server.converse().await;
+    chat.configure(chat_config(true)).await;
+    script.code2wav.close();
+    chat.ask("say slowly").await;
+    script.code2wav.reached().await;
+    let early = tokio::time::timeout(Duration::from_secs(1), chat.answer()).await;
+    assert!(early.is_err(), "{early:?}");
+    script.code2wav.open();
+    assert_eq!(chat.answer().await.finish(), v1::FinishReason::Stop);
     server.stop().await;
 }
 

@@ -188,7 +188,7 @@ impl Run {
                 () = draining.cancelled(), if self.closing.is_none() => self.drain(),
                 () = tokio::time::sleep(due_in) => match due {
                     Due::Age => self.closing = Some(self.patience.over(due).into()),
-                    // How long a place may be waited for is decided where it is waited for.
+                    // As for speech: admission bounds the wait for a permit, and the stages that for audio.
                     Due::Idle if self.turn.as_ref().is_some_and(Turn::waits) => self.patience.active(self.deps.clock.now()),
                     // Nothing comes of the answer, and that is not the caller's fault.
                     Due::Idle if self.turn.is_some() => self.give_up(),

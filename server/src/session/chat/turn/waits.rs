@@ -34,17 +34,20 @@ impl Turn {
         self.gave_nothing("thinker", self.max_wait);
     }
 
-    /// Whether it waits for a place, as others do.
+    /// Whether it waits for a permit or for its audio: admission and the stages have limits of their own for these.
     pub(in crate::session::chat) fn waits(&self) -> bool {
-        matches!(self.phase, Phase::Preparing(_)) && !self.placed.load(Ordering::Acquire)
+        match self.phase {
+            Phase::Preparing(_) => !self.placed.load(Ordering::Acquire),
+            Phase::Thinking(_) => false,
+            Phase::Over => true,
+        }
     }
 
-    /// Nothing came of it for so long, whoever it is that gives nothing.
+    /// The prompt or the thinker gave nothing for so long.
     pub(in crate::session::chat) fn give_up(&mut self, waited: Duration) {
         let stage = match self.phase {
             Phase::Preparing(_) => "prompt",
-            Phase::Thinking(_) => "thinker",
-            Phase::Over => "code2wav",
+            Phase::Thinking(_) | Phase::Over => "thinker",
         };
         self.gave_nothing(stage, waited);
     }

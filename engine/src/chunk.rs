@@ -64,6 +64,8 @@ pub struct StreamOptions {
     /// Items at its head whose output will not be played, for example a silence that is cut off: they give the listener
     /// no lead. Too few is safe, too many makes the chunks small for longer.
     pub unplayed_items: u32,
+    /// Items that the model must have behind one before it gives its output.
+    pub look_ahead: u32,
 }
 
 /// Why a stream was not opened.
@@ -182,7 +184,9 @@ impl<M: ChunkModel> ChunkEngine<M> {
             });
         }
         self.model.open(seq)?;
-        let stream = Stream::new(self.next_arrival, options.unplayed_items);
+        // What is held back gives no lead either, until the stream ends.
+        let unplayed = options.unplayed_items.saturating_add(options.look_ahead);
+        let stream = Stream::new(self.next_arrival, unplayed);
         self.streams.insert(seq, stream);
         self.next_arrival += 1;
         Ok(())
@@ -306,7 +310,7 @@ impl<M: ChunkModel> ChunkEngine<M> {
         for &seq in chosen {
             let stream = self.streams.get_mut(&seq).expect("chosen streams are open");
             match stream.stage_chunk(&self.config) {
-                0 => self.finish(seq, report),
+                0 => self.flush_and_finish(seq, report),
                 _ => decoding.push(seq),
             }
         }
@@ -344,16 +348,49 @@ impl<M: ChunkModel> ChunkEngine<M> {
         report.events.push(ChunkEvent::Failed { seq, message });
     }
 
-    fn emit(&mut self, seq: SeqId, samples: Vec<M::Sample>, now: Stamp, report: &mut ChunkReport<M::Sample>) {
+    fn emit(
+        &mut self,
+        seq: SeqId,
+        mut samples: Vec<M::Sample>,
+        now: Stamp,
+        report: &mut ChunkReport<M::Sample>,
+    ) {
         let stream = self.streams.get_mut(&seq).expect("chosen streams are open");
         let (items, late) = stream.emitted(now, &self.config);
         report.stats.batch += 1;
         report.stats.items += items;
         report.stats.late += u32::from(late);
-        let done = stream.is_done();
+        if !stream.is_done() {
+            report.events.push(ChunkEvent::Chunk { seq, samples, items });
+            return;
+        }
+        // With the last chunk, because its consumer may have no room for another.
+        let rest = self.model.flush(seq);
+        match rest {
+            Ok(rest) => samples.extend(rest),
+            Err(message) => {
+                report.events.push(ChunkEvent::Chunk { seq, samples, items });
+                return self.fail(seq, message, report);
+            }
+        }
         report.events.push(ChunkEvent::Chunk { seq, samples, items });
-        if done {
-            self.finish(seq, report);
+        self.finish(seq, report);
+    }
+
+    /// Ends a stream whose end came after its last item was decoded.
+    fn flush_and_finish(&mut self, seq: SeqId, report: &mut ChunkReport<M::Sample>) {
+        match self.model.flush(seq) {
+            Err(message) => self.fail(seq, message, report),
+            Ok(samples) => {
+                if !samples.is_empty() {
+                    report.events.push(ChunkEvent::Chunk {
+                        seq,
+                        samples,
+                        items: 0,
+                    });
+                }
+                self.finish(seq, report);
+            }
         }
     }
 

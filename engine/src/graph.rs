@@ -121,6 +121,15 @@ pub enum Delivery {
 impl Delivery {
     /// Item by item, each for itself.
     pub const STREAM: Self = Self::Stream { look_ahead: 0 };
+
+    /// Items that the reader needs behind one.
+    #[must_use]
+    pub fn look_ahead(self) -> u32 {
+        match self {
+            Self::Whole => 0,
+            Self::Stream { look_ahead } => look_ahead,
+        }
+    }
 }
 
 /// What is wrong with a graph.

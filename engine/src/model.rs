@@ -192,6 +192,12 @@ pub trait ChunkModel {
     /// of one moment any more; the engine closes them all.
     fn decode(&mut self, batch: &[(SeqId, &[Self::Item])]) -> Result<Vec<Decoded<Self::Sample>>, ModelError>;
 
+    /// The samples that are left when all items of a sequence were decoded, in a model that looks ahead: one that gives the samples of
+    /// an item when it has seen some items behind it.
+    fn flush(&mut self, _seq: SeqId) -> Decoded<Self::Sample> {
+        Ok(Vec::new())
+    }
+
     /// Forgets a sequence. Unknown ids are ignored.
     fn close(&mut self, seq: SeqId);
 

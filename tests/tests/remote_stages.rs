@@ -36,7 +36,6 @@ fn code2wav(
             max_streams,
             ..ChunkConfig::new(Duration::from_millis(40))
         },
-        upstream: "talker",
         upstream_stall: PATIENCE,
     };
     code2wav_stage(backend(script), limits, status, Clock::start())

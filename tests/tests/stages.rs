@@ -103,7 +103,6 @@ async fn prepared(preparation: &Preparation) -> [(ReplicaState, ReplicaStats); 2
             max_batch: 5,
             ..ChunkConfig::new(Duration::from_millis(40))
         },
-        upstream: "talker",
         upstream_stall: STALL,
     };
     let changes = [Changes::default(), Changes::default()];
@@ -234,7 +233,6 @@ async fn a_cancelled_job_takes_no_place_in_code2wav() {
     let limits = Code2WavLimits {
         mailbox: 16,
         engine,
-        upstream: "talker",
         upstream_stall: STALL,
     };
     let (handle, body) = code2wav_stage(backend(), limits, status(), Clock::start());

@@ -52,7 +52,10 @@ impl ChunkModel for Echo {
 const ITEM: Duration = Duration::from_millis(40);
 
 /// All of it is heard.
-const HEARD: StreamOptions = StreamOptions { unplayed_items: 0 };
+const HEARD: StreamOptions = StreamOptions {
+    unplayed_items: 0,
+    look_ahead: 0,
+};
 
 fn at(ms: u64) -> Stamp {
     Stamp(Duration::from_millis(ms))
@@ -114,7 +117,15 @@ fn with_lead_it_waits_for_the_ramp_and_without_it_takes_what_is_there() {
 #[test]
 fn what_nobody_hears_gives_no_lead() {
     let mut engine = engine();
-    engine.add(SeqId(1), StreamOptions { unplayed_items: 5 }).unwrap();
+    engine
+        .add(
+            SeqId(1),
+            StreamOptions {
+                unplayed_items: 5,
+                look_ahead: 0,
+            },
+        )
+        .unwrap();
     for item in 0..5 {
         engine.push(SeqId(1), item..item + 1, false);
         assert_eq!(chunks(&engine.step(at(0))), [(1, 1)], "nobody waits for more");
@@ -141,7 +152,15 @@ fn what_nobody_hears_gives_no_lead() {
 #[test]
 fn a_queued_head_that_nobody_hears_goes_with_the_first_sound() {
     let mut engine = engine();
-    engine.add(SeqId(1), StreamOptions { unplayed_items: 5 }).unwrap();
+    engine
+        .add(
+            SeqId(1),
+            StreamOptions {
+                unplayed_items: 5,
+                look_ahead: 0,
+            },
+        )
+        .unwrap();
     engine.push(SeqId(1), 0..20, false);
     assert_eq!(chunks(&engine.step(at(0))), [(1, 6)]);
     assert_eq!(chunks(&engine.step(at(0))), [(1, 8)]);
@@ -402,4 +421,70 @@ proptest! {
         }
         prop_assert!(engine.is_empty());
     }
+}
+
+/// Echoes an item when it has seen two behind it.
+#[derive(Debug, Default)]
+struct Behind(HashMap<SeqId, Vec<u32>>);
+
+impl ChunkModel for Behind {
+    type Item = u32;
+    type Sample = u32;
+
+    fn open(&mut self, seq: SeqId) -> Result<(), ModelError> {
+        self.0.insert(seq, Vec::new());
+        Ok(())
+    }
+
+    fn decode(&mut self, batch: &[(SeqId, &[u32])]) -> Result<Vec<Decoded<u32>>, ModelError> {
+        let decode = |(seq, items): &(SeqId, &[u32])| {
+            let held = self.0.get_mut(seq).expect("only open streams are decoded");
+            held.extend_from_slice(items);
+            Ok(held.drain(..held.len().saturating_sub(2)).collect())
+        };
+        Ok(batch.iter().map(decode).collect())
+    }
+
+    fn flush(&mut self, seq: SeqId) -> Decoded<u32> {
+        let held = self.0.get_mut(&seq).expect("only open streams are flushed");
+        Ok(std::mem::take(held))
+    }
+
+    fn close(&mut self, seq: SeqId) {
+        assert!(self.0.remove(&seq).is_some());
+    }
+}
+
+#[test]
+fn a_model_that_looks_ahead_gets_more_for_its_first_chunk_and_gives_the_rest_at_the_end() {
+    let options = StreamOptions {
+        look_ahead: 2,
+        ..HEARD
+    };
+    let events = |ends_with_items: bool| {
+        let mut engine = ChunkEngine::new(Behind::default(), ChunkConfig::new(ITEM));
+        engine.add(SeqId(1), options).unwrap();
+        engine.push(SeqId(1), 0..9, ends_with_items);
+        let mut events = engine.step(at(0)).events;
+        if !ends_with_items {
+            events.extend(engine.step(at(0)).events);
+            engine.push(SeqId(1), [], true);
+        }
+        while !engine.is_empty() {
+            events.extend(engine.step(at(0)).events);
+        }
+        events
+    };
+    let chunk = |samples: std::ops::Range<u32>, items| ChunkEvent::Chunk {
+        seq: SeqId(1),
+        samples: samples.collect(),
+        items,
+    };
+    let finished = ChunkEvent::Finished { seq: SeqId(1) };
+    // One item to hear and two behind it.
+    assert_eq!(events(true), [chunk(0..1, 3), chunk(1..9, 6), finished.clone()]);
+    assert_eq!(
+        events(false),
+        [chunk(0..1, 3), chunk(1..7, 6), chunk(7..9, 0), finished]
+    );
 }

@@ -96,7 +96,7 @@ impl ModelStart {
         };
         let talker = self.pool(speech.talker, make, &changes)?;
 
-        let limits = code2wav_limits(deploy, (speech.talker, speech.code2wav), &info, max_active);
+        let limits = code2wav_limits(deploy, speech.code2wav, &info, max_active);
         let model = Arc::clone(&backend);
         let make = match deploy.stage(speech.code2wav).placement {
             Placement::Thread => {
@@ -210,7 +210,7 @@ pub(super) fn talker_limits(deploy: &Deploy, stage: &str, max_active: usize) -> 
 /// How a vocoder is run.
 pub(super) fn code2wav_limits(
     deploy: &Deploy,
-    (upstream, stage): (&'static str, &str),
+    stage: &str,
     info: &SpeechInfo,
     max_active: usize,
 ) -> Code2WavLimits {
@@ -218,7 +218,6 @@ pub(super) fn code2wav_limits(
     Code2WavLimits {
         mailbox: mailbox(max_active),
         engine: chunk_config(config, info.frame_duration()),
-        upstream,
         upstream_stall: config.stage.upstream_stall.unwrap_or(Duration::MAX),
     }
 }

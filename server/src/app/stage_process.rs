@@ -178,7 +178,7 @@ impl Loaded {
                 run::<TalkerJob>(called, (TALKER, replica), &deploy, make)
             }
             _ => {
-                let limits = code2wav_limits(&deploy, (TALKER, CODE2WAV), model.info(), order.max_active);
+                let limits = code2wav_limits(&deploy, CODE2WAV, model.info(), order.max_active);
                 let make = |status| code2wav_stage(model, limits, status, clock);
                 run::<Code2WavJob>(called, (CODE2WAV, replica), &deploy, make)
             }

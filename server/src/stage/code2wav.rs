@@ -63,9 +63,7 @@ pub struct Code2WavLimits {
     pub mailbox: usize,
     /// Of the engine.
     pub engine: ChunkConfig,
-    /// The stage that feeds it.
-    pub upstream: &'static str,
-    /// How long that may deliver nothing.
+    /// How long the stage that feeds it may deliver nothing.
     pub upstream_stall: Duration,
 }
 
@@ -82,15 +80,19 @@ pub fn code2wav_stage<B: Vocode>(
         .iter()
         .max()
         .map_or(1, |most| 2 * *most as usize);
+    let graph = backend.graph();
+    let upstream = graph.upstream(status.stage());
     let options = StreamOptions {
         unplayed_items: backend.info().leading_silence_frames,
+        look_ahead: upstream.map_or(0, |edge| edge.delivery.look_ahead()),
     };
+    let upstream = upstream.and_then(|edge| edge.from.stage()).unwrap_or("session");
     let core = Code2Wav {
         backend,
         config: limits.engine,
         options,
         queue,
-        upstream: (limits.upstream, limits.upstream_stall),
+        upstream: (upstream, limits.upstream_stall),
         clock,
         status: status.clone(),
         engine: None,
@@ -314,8 +316,9 @@ impl<B: Vocode> Code2Wav<B> {
         live.progress.step(from, until, piece.frames);
         live.decoded(from, until, piece.frames);
         self.status.tell(&live.timeline.output(until));
-        let frames = piece.frames;
-        if live.audio.put(piece, frames) {
+        // The rest of a stream has no frames of its own, and takes room all the same.
+        let units = piece.frames.max(1);
+        if live.audio.put(piece, units) {
             engine.set_paused(seq, true);
         }
     }

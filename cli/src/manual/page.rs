@@ -24,7 +24,10 @@ impl Page {
         let command = command
             .after_help(Resettable::Reset)
             .after_long_help(Resettable::Reset);
-        let man = Man::new(command).date(date).manual("Omni Manual");
+        let man = Man::new(command)
+            .date(date)
+            .source(concat!("omni-client ", env!("CARGO_PKG_VERSION")))
+            .manual("Omni Manual");
         Self { man, after_help }
     }
 

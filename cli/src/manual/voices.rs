@@ -17,6 +17,8 @@ pub(super) fn completed(shell: Shell, script: String) -> String {
 
 /// In bash every option has a case that sets COMPREPLY.
 fn bash(script: &str) -> String {
+    // clap_complete cuts the program's name at its hyphen in the labels of commands only, so that none of them is ever met.
+    let script = script.replace("omni__subcmd__client", "omni__client");
     let mut lines: Vec<String> = Vec::new();
     let mut voice = false;
     for line in script.lines() {
@@ -100,7 +102,7 @@ mod tests {
         let test = format!(
             "omni-client() {{ printf 'VOICE  LANGUAGES\\namber (default)  en\\nash  en\\nbasil  en\\n'; }}\n{script}\n\
              COMP_WORDS=(omni-client speak --voice a); COMP_CWORD=3\n\
-             _omni-client omni-client a --voice\nprintf '%s ' \"${{COMPREPLY[@]}}\""
+             _omni__client omni-client a --voice\nprintf '%s ' \"${{COMPREPLY[@]}}\""
         );
         let outcome = std::process::Command::new("bash")
             .args(["-c", &test])

@@ -34,13 +34,16 @@ use crate::config::Config;
 use crate::connector::EdgeSink;
 use crate::drain::Drain;
 use crate::grpc::{
-    About, Access, Catalog, Chat, Door, Keys, Parcels, Riva, Services, Sights, Speech, Tls, serve,
+    About, Access, CHAT_SERVICE_NAME, GrpcCatalog, GrpcChat, GrpcSpeech, METRICS_SERVICE_NAME, Riva,
+    SERVICE_NAMES, Services, Sights, serve,
 };
 use crate::openai::{OpenAi, Sites};
 use crate::orchestrator::{AdmissionLimits, Orchestrator};
+use crate::service::{CallGate, Catalog, ChatService, SpeechService};
 use crate::session::{Recent, RecordSink, Registry, SessionDeps, SessionLimits};
 use crate::stage::SpeechBackend;
 use crate::tasks::Tasks;
+use crate::transport::{BodyBudget, BufferedResponses, Keys, Tls};
 use admin::AdminListener;
 use health::{HealthBoard, HealthEnd};
 use metrics::Metrics;
@@ -53,6 +56,11 @@ pub use records::{LogEdges, LogRecords};
 pub use speech_model::{LoadedModel, embedded_checkpoint, load_model};
 pub use stage_process::serve_stage;
 
+/// The gRPC services that HTTP clients are told of.
+const GRPC_SERVICES: [&str; 4] = {
+    let [speech, catalog, riva] = SERVICE_NAMES;
+    [speech, catalog, riva, CHAT_SERVICE_NAME]
+};
 /// How long connections may take to close after the last session.
 const CLOSING: Duration = Duration::from_secs(1);
 /// How long the step in progress may take when no time to drain is left.
@@ -174,35 +182,39 @@ impl App {
         let has_keys = config.api_keys.is_some();
         metrics.open(access.tls.as_ref(), &access.keys, has_keys)?;
         let (max_sessions, most) = (config.max_sessions, config.connections.message_bytes);
-        let door = Door::new(deps, Arc::clone(&tasks), registry.clone(), max_sessions, most);
-        let speech = Arc::new(Speech::new(door.clone()));
-        let chat = Arc::new(Chat::new(door.clone()));
-        let catalog = Arc::new(Catalog::new(orchestrator.clone()));
-        let parcels = Parcels::new(
+        let bodies = BodyBudget::new(config.connections.body_bytes, Arc::clone(&deps.records));
+        let gate = CallGate::new(deps, Arc::clone(&tasks), registry.clone(), max_sessions);
+        let speech = SpeechService::new(gate.clone());
+        let chat = ChatService::new(gate);
+        let catalog = Catalog::new(orchestrator.clone());
+        let buffered = BufferedResponses::new(
             config.max_sessions,
             config.stall_timeout,
             Arc::clone(&tasks),
             CancellationToken::clone(&stop),
         );
         let openai = OpenAi::new(
-            Arc::clone(&speech),
-            Arc::clone(&chat),
-            Arc::clone(&catalog),
+            speech.clone(),
+            chat.clone(),
+            catalog.clone(),
             access.keys.clone(),
-            parcels.clone(),
+            buffered.clone(),
             access.limits.request_time,
             Sites {
                 metrics: metrics.address(),
                 metrics_encrypted: config.metrics.tls,
                 encrypted: config.tls.is_some(),
                 strict: config.strict,
+                grpc_services: &GRPC_SERVICES,
+                metrics_service: METRICS_SERVICE_NAME,
             },
         );
         let services = Services {
-            speech,
-            chat,
-            catalog,
-            riva: Riva::new(door, parcels),
+            riva: Riva::new(speech.clone(), buffered, most),
+            speech: GrpcSpeech::new(speech, most),
+            chat: GrpcChat::new(chat, most),
+            catalog: GrpcCatalog::new(catalog),
+            bodies,
             measurements: metrics.measurements(&stop),
             routes: metrics.routes(openai.routes()),
         };

@@ -1,4 +1,4 @@
-//! OpenAI's HTTP API, over the same services as gRPC: JSON in, `omni.v1` messages to the service, JSON or audio out.
+//! OpenAI's HTTP API, over the same services as gRPC: JSON in, requests in domain types to the service, JSON or audio out.
 //!
 //! In: `POST /v1/audio/speech`, `GET /v1/audio/voices`, `GET /v1/audio/models`, `GET /v1/models`, `POST /v1/chat/completions`, the
 //! health of the server, and every path that does not exist. What changes an answer and cannot be honoured is refused by name. Hints
@@ -21,26 +21,26 @@ mod speech;
 
 use std::error::Error;
 use std::net::SocketAddr;
-use std::sync::Arc;
 use std::time::Duration;
 
 use axum::Router;
 use axum::body::{Body, to_bytes};
 use axum::http::header::CONTENT_TYPE;
 use axum::http::request::Parts;
-use axum::http::{HeaderMap, HeaderValue, StatusCode};
+use axum::http::{HeaderValue, StatusCode};
 use axum::middleware::from_fn;
 use axum::response::{IntoResponse as _, Response};
 use axum::routing::{get, post};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
-use tonic::Status;
-use tonic::metadata::MetadataMap;
 
 use self::error::ApiError;
 use crate::caller::{AuthError, Caller};
 use crate::config::Scope;
-use crate::grpc::{Catalog, Chat, Hold, Keys, Parcels, Speech, party, status};
+use crate::error::ServeError;
+use crate::service::{Catalog, ChatService, SpeechService};
+use crate::stage::StageError;
+use crate::transport::{BodyHold, BufferedResponses, Keys};
 
 /// Longest body, in bytes, that is read where others' audio passes.
 const SHORT: usize = 32 << 10;
@@ -56,31 +56,34 @@ pub struct Sites {
     pub encrypted: bool,
     /// Whether hints that cannot be followed are refused.
     pub strict: bool,
+    /// Full names of the gRPC services on the same port.
+    pub grpc_services: &'static [&'static str],
+    /// That of the one for measurements, which is not always on.
+    pub metrics_service: &'static str,
 }
 
 /// The services that answer.
 #[derive(Debug, Clone)]
 pub struct OpenAi {
-    speech: Arc<Speech>,
-    chat: Arc<Chat>,
-    catalog: Arc<Catalog>,
+    speech: SpeechService,
+    chat: ChatService,
+    catalog: Catalog,
     keys: Keys,
-    parcels: Parcels,
+    buffered: BufferedResponses,
     /// How long a body may take to come.
     body_time: Duration,
     sites: Sites,
 }
 
 impl OpenAi {
-    /// Answers by these, to who has a key and whose body comes within `body_time`; what is sent whole has its places with
-    /// `parcels`.
+    /// Serves callers whose body comes within `body_time`; responses that are sent whole have their slots with `buffered`.
     #[must_use]
     pub fn new(
-        speech: Arc<Speech>,
-        chat: Arc<Chat>,
-        catalog: Arc<Catalog>,
+        speech: SpeechService,
+        chat: ChatService,
+        catalog: Catalog,
         keys: Keys,
-        parcels: Parcels,
+        buffered: BufferedResponses,
         body_time: Duration,
         sites: Sites,
     ) -> Self {
@@ -89,7 +92,7 @@ impl OpenAi {
             chat,
             catalog,
             keys,
-            parcels,
+            buffered,
             body_time,
             sites,
         }
@@ -98,14 +101,14 @@ impl OpenAi {
     /// Who sent a request with this head, if that caller may do what `scope` covers.
     fn allow(&self, head: &Parts, scope: Option<Scope>) -> Result<Caller, ApiError> {
         let allowed = self.keys.allow(&head.headers, &head.extensions, scope);
-        allowed.map_err(|error| ApiError::new(&status(&error.into()), &[]))
+        allowed.map_err(|error| ApiError::new(&error.into(), &[]))
     }
 
-    /// Who sent a request for a list of names, which needs no key; a key that is not good is refused all the same.
-    fn allow_listing(&self, head: &Parts) -> Result<Caller, ApiError> {
+    /// Lets in requests for lists of names, which need no key; a key that is not good is refused all the same.
+    fn allow_listing(&self, head: &Parts) -> Result<(), ApiError> {
         match self.keys.allow(&head.headers, &head.extensions, None) {
-            Err(AuthError::KeyMissing) => Ok(Caller::anonymous(party(&head.extensions))),
-            allowed => allowed.map_err(|error| ApiError::new(&status(&error.into()), &[])),
+            Ok(_) | Err(AuthError::KeyMissing) => Ok(()),
+            Err(error) => Err(ApiError::new(&error.into(), &[])),
         }
     }
 
@@ -134,7 +137,7 @@ impl OpenAi {
             ApiError::unread(StatusCode::REQUEST_TIMEOUT, "request_timeout", problem)
         };
         let body = read.map_err(late)?.map_err(|error| match refusal(&error) {
-            Some(status) => ApiError::new(status, &[]),
+            Some(refused) => ApiError::new(refused, &[]),
             None => {
                 let problem =
                     format!("the body broke off, or is longer than the {limit} bytes that are allowed");
@@ -143,7 +146,7 @@ impl OpenAi {
         })?;
         let long = body.len() > SHORT;
         // It is counted until it is read, also if nobody waits for that any more.
-        let hold = head.extensions.get::<Hold>().cloned();
+        let hold = head.extensions.get::<BodyHold>().cloned();
         let parse = move || {
             let parsed = serde_json::from_slice(&body);
             drop((body, hold));
@@ -154,12 +157,7 @@ impl OpenAi {
         }
         let span = tracing::Span::current();
         let parsed = tokio::task::spawn_blocking(move || span.in_scope(parse)).await;
-        parsed.unwrap_or_else(|_| {
-            Err(ApiError::new(
-                &Status::internal("the body could not be read"),
-                &[],
-            ))
-        })
+        parsed.unwrap_or_else(|_| Err(ApiError::new(&StageError::panicked("body").into(), &[])))
     }
 
     /// The routes.
@@ -186,11 +184,11 @@ impl OpenAi {
 }
 
 /// What a body was refused with before its end.
-fn refusal(error: &axum::Error) -> Option<&Status> {
+fn refusal(error: &axum::Error) -> Option<&ServeError> {
     let mut cause: Option<&(dyn Error + 'static)> = Some(error);
     while let Some(error) = cause {
-        if let Some(status) = error.downcast_ref() {
-            return Some(status);
+        if let Some(refused) = error.downcast_ref() {
+            return Some(refused);
         }
         cause = error.source();
     }
@@ -201,12 +199,4 @@ fn refusal(error: &axum::Error) -> Option<&Status> {
 fn body(value: &Value) -> Response {
     let kind = HeaderValue::from_static("application/json");
     ([(CONTENT_TYPE, kind)], value.to_string()).into_response()
-}
-
-/// A message to a service, with what the HTTP request says about its caller.
-fn request<T>(caller: Caller, headers: HeaderMap, message: T) -> tonic::Request<T> {
-    let metadata = MetadataMap::from_headers(headers);
-    let mut extensions = tonic::Extensions::default();
-    extensions.insert(caller);
-    tonic::Request::from_parts(metadata, extensions, message)
 }

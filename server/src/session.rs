@@ -40,5 +40,5 @@ pub use recent::{Recent, RecentFigures};
 pub use record::{Outcome, Packet, RecordSink, SessionChange, StageFigures, Timings, Usage, UtteranceRecord};
 pub use registry::{Registered, Registry, SessionView, Visit};
 pub use run::{Session, SessionDeps};
-pub use settings::{Buffering, Delivery, Settings};
+pub use settings::{Buffering, Delivery, IgnoredField, Settings};
 pub use track::{SequenceRecord, Sequences, Track};

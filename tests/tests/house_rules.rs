@@ -45,17 +45,21 @@ fn code(path: &Path) -> String {
 }
 
 /// The levels of the server, lowest first, as in its `lib.rs`.
-const LEVELS: [&[&str]; 7] = [
+const LEVELS: [&[&str]; 8] = [
     &[
         "caller", "clock", "compute", "config", "drain", "error", "id", "reload", "tasks",
     ],
     &["stage", "connector"],
     &["orchestrator"],
     &["session"],
-    &["grpc"],
-    &["openai"],
+    &["service"],
+    &["transport"],
+    &["grpc", "openai"],
     &["app", "main", "lib"],
 ];
+
+/// Modules of protocols, none of which knows another.
+const PROTOCOLS: [&str; 2] = ["grpc", "openai"];
 
 fn level(module: &str) -> usize {
     LEVELS
@@ -96,6 +100,11 @@ fn imports_in_the_server_run_down_the_list_only() {
                 "{}: a stage knows inlets and outlets, not what is behind them",
                 relative.display()
             );
+            assert!(
+                module == imported || !PROTOCOLS.contains(&module) || !PROTOCOLS.contains(&imported.as_str()),
+                "{}: protocols are siblings over the services",
+                relative.display()
+            );
         }
     }
 }
@@ -109,7 +118,7 @@ fn only_the_modules_of_protocols_and_the_composition_root_name_wire_types() {
             .expect("below the source")
             .to_string_lossy()
             .into_owned();
-        if ["grpc", "openai", "app"]
+        if ["grpc", "transport", "app"]
             .iter()
             .any(|own| relative.starts_with(own))
         {

@@ -21,9 +21,10 @@ use tokio_util::sync::CancellationToken;
 use super::Sinks;
 use crate::clock::Clock;
 use crate::config::{LogFormat, MetricsListen, MetricsSettings, Scope, hostname};
-use crate::grpc::{CountCalls, Keys, Measurements, Tls};
+use crate::grpc::{CountCalls, Measurements};
 use crate::orchestrator::Orchestrator;
 use crate::tasks::Tasks;
+use crate::transport::{Keys, Tls};
 
 mod account;
 mod bridge;

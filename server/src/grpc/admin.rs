@@ -19,12 +19,12 @@ use tokio::time::{Interval, MissedTickBehavior, interval};
 use tokio_util::sync::CancellationToken;
 use tonic::{Request, Response, Status};
 
-use super::settings::invalid;
 use super::status::status;
 use crate::clock::Clock;
 use crate::drain::{Drain, ShutdownError};
 use crate::error::{ErrorKind, ServeError, excerpt};
 use crate::orchestrator::Orchestrator;
+use crate::service::settings::invalid;
 use crate::session::{Recent, Registry};
 use crate::stage::{PoolControl, PoolError, ReplicaId, ReplicaState, ReplicaView, StageError};
 

@@ -11,26 +11,29 @@ use std::time::Duration;
 use bytes::Bytes;
 use http::Request;
 use http_body::{Body as HttpBody, Frame, SizeHint};
+use http_body_util::BodyExt as _;
 use tokio::time::Sleep;
 use tonic::Status;
 use tonic::body::Body;
 use tonic::server::NamedService;
-use tower::Service;
+use tower::{BoxError, Service};
 
-use super::bodies::Bodies;
+use super::status::status;
+use crate::error::ServeError;
+use crate::transport::BodyBudget;
 
 /// How long whole requests may take. Copies share the list of methods.
 #[derive(Debug, Clone)]
 pub(super) struct BodyTime {
     time: Duration,
-    bodies: Bodies,
+    bodies: BodyBudget,
     /// Paths of methods with one request message.
     whole: Arc<HashSet<String>>,
 }
 
 impl BodyTime {
     /// For these paths.
-    pub(super) fn new(time: Duration, bodies: Bodies, whole: HashSet<String>) -> Self {
+    pub(super) fn new(time: Duration, bodies: BodyBudget, whole: HashSet<String>) -> Self {
         Self {
             time,
             bodies,
@@ -73,12 +76,20 @@ impl<S: Service<Request<Body>>> Service<Request<Body>> for Timely<S> {
         let time = self.body_time.time;
         let request = self.body_time.bodies.count(request).map(|body| {
             Body::new(Timed {
-                body: Body::new(body),
+                body: Body::new(body.map_err(refused)),
                 late: Box::pin(tokio::time::sleep(time)),
                 time,
             })
         });
         self.inner.call(request)
+    }
+}
+
+/// What tonic is told when the budget has no room.
+fn refused(error: BoxError) -> Status {
+    match error.downcast::<ServeError>() {
+        Ok(error) => status(&error),
+        Err(error) => Status::from_error(error),
     }
 }
 

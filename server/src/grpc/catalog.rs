@@ -4,12 +4,10 @@ use omni_proto::v1;
 use omni_proto::v1::catalog_service_server::CatalogService;
 use tonic::{Request, Response, Status};
 
-use super::aliases;
-use super::settings::{invalid, model as named, same_language};
 use super::status::status;
 use crate::error::ServeError;
-use crate::orchestrator::{Orchestrator, Pipeline};
-use crate::stage::SpeechInfo;
+use crate::service::settings::invalid;
+use crate::service::{Catalog, ModelDescription, VoiceDescription};
 
 /// Entries of a page if the caller does not say.
 const PAGE: usize = 100;
@@ -18,37 +16,17 @@ const MAX_PAGE: usize = 1000;
 
 /// The service.
 #[derive(Debug)]
-pub struct Catalog {
-    orchestrator: Orchestrator,
-}
+pub struct GrpcCatalog(Catalog);
 
-impl Catalog {
-    /// Answers from what `orchestrator` has loaded.
+impl GrpcCatalog {
     #[must_use]
-    pub fn new(orchestrator: Orchestrator) -> Self {
-        Self { orchestrator }
-    }
-
-    /// Whether speech can be asked for now.
-    ///
-    /// # Errors
-    /// Why not.
-    pub fn speaks(&self) -> Result<(), ServeError> {
-        self.orchestrator.available().map(drop)
-    }
-
-    /// Whether an answer can be asked for now.
-    ///
-    /// # Errors
-    /// Why not.
-    pub fn converses(&self) -> Result<(), ServeError> {
-        self.orchestrator.chat_available().map(drop)
+    pub fn new(catalog: Catalog) -> Self {
+        Self(catalog)
     }
 
     fn models(&self, request: &v1::ListModelsRequest) -> Result<v1::ListModelsResponse, ServeError> {
-        let pipeline = self.orchestrator.model()?;
-        let model = model(pipeline, self.orchestrator.available().is_ok());
-        let (models, next_page_token) = page(vec![model], request.page_size, &request.page_token)?;
+        let models = self.0.models()?.into_iter().map(model).collect();
+        let (models, next_page_token) = page(models, request.page_size, &request.page_token)?;
         Ok(v1::ListModelsResponse {
             models,
             next_page_token,
@@ -56,17 +34,8 @@ impl Catalog {
     }
 
     fn voices(&self, request: &v1::ListVoicesRequest) -> Result<v1::ListVoicesResponse, ServeError> {
-        let info = &self.orchestrator.model()?.info;
-        named(&request.model, info)?;
-        let speaks = |language: &str| {
-            info.languages
-                .iter()
-                .any(|spoken| same_language(language, spoken))
-        };
-        let voices = match request.language.is_empty() || speaks(&request.language) {
-            true => voices(info),
-            false => Vec::new(),
-        };
+        let voices = self.0.voices(&request.model, &request.language)?;
+        let voices = voices.into_iter().map(voice).collect();
         let (voices, next_page_token) = page(voices, request.page_size, &request.page_token)?;
         Ok(v1::ListVoicesResponse {
             voices,
@@ -76,7 +45,7 @@ impl Catalog {
 }
 
 #[tonic::async_trait]
-impl CatalogService for Catalog {
+impl CatalogService for GrpcCatalog {
     async fn list_models(
         &self,
         request: Request<v1::ListModelsRequest>,
@@ -94,44 +63,34 @@ impl CatalogService for Catalog {
     }
 }
 
-fn model(pipeline: &Pipeline, ready: bool) -> v1::Model {
-    let info = &pipeline.info;
-    let chat = pipeline.chat.as_ref().ok();
-    let mut capabilities = vec!["speech".to_owned()];
-    capabilities.extend(chat.map(|_| "chat".to_owned()));
-    capabilities.extend(
-        chat.filter(|chat| chat.info.hearing.is_some())
-            .map(|_| "audio_input".to_owned()),
-    );
+fn model(model: ModelDescription) -> v1::Model {
     v1::Model {
-        id: info.id.clone(),
-        display_name: info.display_name.clone(),
-        capabilities,
-        languages: info.languages.clone(),
+        id: model.id,
+        display_name: model.display_name,
+        capabilities: model.capabilities.into_iter().map(str::to_owned).collect(),
+        languages: model.languages,
         native_output: Some(v1::AudioFormat {
             encoding: v1::AudioEncoding::PcmS16le.into(),
-            sample_rate_hz: info.sample_rate.hz(),
+            sample_rate_hz: model.sample_rate.hz(),
             channels: 1,
         }),
-        max_context_tokens: chat.map_or(info.max_context, |chat| chat.info.max_context),
-        ready,
-        description: info.description.clone(),
-        aliases: info.terms.aliases.clone(),
+        max_context_tokens: model.max_context_tokens,
+        ready: model.ready,
+        description: model.description,
+        aliases: model.aliases,
     }
 }
 
-fn voices(info: &SpeechInfo) -> Vec<v1::Voice> {
-    let voices = info.voices.iter().enumerate();
-    let voice = voices.map(|(index, voice)| v1::Voice {
-        id: voice.id.clone(),
-        display_name: voice.display_name.clone(),
-        languages: info.languages.clone(),
-        description: voice.description.clone(),
-        models: vec![info.id.clone()],
-        aliases: aliases::of(index, info.voices.len()),
-        is_default: index == 0,
-    });
-    voice.collect()
+fn voice(voice: VoiceDescription) -> v1::Voice {
+    v1::Voice {
+        id: voice.id,
+        display_name: voice.display_name,
+        languages: voice.languages,
+        description: voice.description,
+        models: vec![voice.model],
+        aliases: voice.aliases,
+        is_default: voice.is_default,
+    }
 }
 
 /// One page of `entries`, and the token of the next one.

@@ -11,27 +11,16 @@ use std::sync::Arc;
 
 use futures::{Stream, StreamExt as _};
 use omni_proto::v1;
-use omni_proto::v1::chat_service_server::ChatService;
-use tokio_stream::wrappers::ReceiverStream;
-use tonic::metadata::MetadataMap;
-use tonic::{Extensions, Request, Response, Status, Streaming};
+use omni_proto::v1::chat_service_server;
+use tonic::{Request, Response, Status, Streaming};
 
-use super::door::{Door, Place};
+use super::speech::caller;
 use super::status::status;
-use crate::error::ServeError;
-use crate::session::{ChatCommand, ChatEvent, ChatSession, RecordSink, SessionLimits};
+use crate::service::{CallContext, ChatModel, ChatService};
+use crate::session::SessionLimits;
 use crate::stage::{ChatInfo, SpeechInfo};
 
 type Reply<T> = Pin<Box<dyn Stream<Item = Result<T, Status>> + Send>>;
-type Events = ReceiverStream<Result<ChatEvent, ServeError>>;
-
-/// What conversions are checked against. Copies are cheap.
-#[derive(Debug, Clone)]
-struct Known {
-    speech: Arc<SpeechInfo>,
-    chat: Arc<ChatInfo>,
-    limits: SessionLimits,
-}
 
 /// Takes the messages of a call to a model that has these properties, whatever comes of it.
 pub(super) fn take(
@@ -39,59 +28,31 @@ pub(super) fn take(
     speech: &Arc<SpeechInfo>,
     chat: &Arc<ChatInfo>,
 ) {
-    let known = Known {
+    let model = ChatModel {
         speech: Arc::clone(speech),
         chat: Arc::clone(chat),
         limits: SessionLimits::default(),
     };
-    commands::take(requests, &known);
+    commands::take(requests, &model);
 }
 
 /// The service.
 #[derive(Debug)]
-pub struct Chat {
-    door: Door,
+pub struct GrpcChat {
+    service: ChatService,
+    /// Largest request message in bytes, for errors.
+    max_message: usize,
 }
 
-impl Chat {
-    /// Serves whom `door` lets in.
+impl GrpcChat {
     #[must_use]
-    pub fn new(door: Door) -> Self {
-        Self { door }
-    }
-
-    /// Who is told of what is refused.
-    pub(crate) fn records(&self) -> Arc<dyn RecordSink> {
-        Arc::clone(&self.door.deps.records)
-    }
-
-    /// Checks that a call can be taken.
-    fn admit(&self, method: &'static str, extensions: &Extensions) -> Result<(Known, Place), ServeError> {
-        let (pipeline, chat) = self.door.deps.orchestrator.chat_available()?;
-        let known = Known {
-            speech: Arc::clone(&pipeline.info),
-            chat: Arc::clone(&chat.info),
-            limits: self.door.deps.limits,
-        };
-        Ok((known, self.door.enter(method, extensions)?))
-    }
-
-    fn open<S>(&self, metadata: &MetadataMap, commands: S, place: Place) -> Events
-    where
-        S: Stream<Item = Result<ChatCommand, ServeError>> + Unpin + Send + 'static,
-    {
-        let (deadline, trace) = (self.door.deadline(metadata), self.door.trace(metadata));
-        self.door.run(place, |deps, visit, events| {
-            let session = ChatSession::new(deps, deadline)
-                .called_by(trace)
-                .visited_by(visit);
-            session.run(commands, events)
-        })
+    pub fn new(service: ChatService, max_message: usize) -> Self {
+        Self { service, max_message }
     }
 }
 
 #[tonic::async_trait]
-impl ChatService for Chat {
+impl chat_service_server::ChatService for GrpcChat {
     type ConverseStream = Reply<v1::ConverseResponse>;
     type GenerateStream = Reply<v1::GenerateResponse>;
 
@@ -100,15 +61,16 @@ impl ChatService for Chat {
         request: Request<Streaming<v1::ConverseRequest>>,
     ) -> Result<Response<Self::ConverseStream>, Status> {
         let (metadata, extensions, requests) = request.into_parts();
-        let admitted = self.admit("ChatService/Converse", &extensions);
-        let (known, place) = admitted.map_err(|error| status(&error))?;
-        let commands = commands::conversation(requests, known.clone(), self.door.max_message);
+        let admitted = self.service.admit("ChatService/Converse", caller(&extensions));
+        let (model, permit) = admitted.map_err(|error| status(&error))?;
+        let commands = commands::conversation(requests, model.clone(), self.max_message);
+        let context = CallContext::from_headers(metadata.as_ref());
         let mut seq = 0;
-        let replies = self.open(&metadata, commands, place);
+        let replies = self.service.open(context, commands, permit);
         let replies = replies.flat_map(reply::with_warnings).map(move |event| {
             seq += 1;
             event
-                .map(|event| reply::converse(event, seq, &known))
+                .map(|event| reply::converse(event, seq, &model))
                 .map_err(|error| status(&error))
         });
         Ok(Response::new(Box::pin(replies)))
@@ -118,15 +80,15 @@ impl ChatService for Chat {
         &self,
         request: Request<v1::GenerateRequest>,
     ) -> Result<Response<Self::GenerateStream>, Status> {
+        // With the extensions its body is counted until the session has it.
         let (metadata, extensions, request) = request.into_parts();
-        let admitted = self.admit("ChatService/Generate", &extensions);
-        let (known, place) = admitted.map_err(|error| status(&error))?;
-        let commands = commands::one_answer(request, &known, place).await;
-        let (commands, place) = commands.map_err(|error| status(&error))?;
-        let replies = self.open(&metadata, commands, place);
+        let context = CallContext::from_headers(metadata.as_ref());
+        let request = commands::generate(request);
+        let opened = self.service.generate(context, caller(&extensions), request);
+        let (model, replies) = opened.await.map_err(|error| status(&error))?;
         let replies = replies.flat_map(reply::with_warnings).filter_map(move |event| {
             let reply = match event {
-                Ok(event) => reply::generate(event, &known),
+                Ok(event) => reply::generate(event, &model),
                 Err(error) => Some(Err(status(&error))),
             };
             std::future::ready(reply)

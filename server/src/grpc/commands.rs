@@ -2,13 +2,13 @@
 
 use std::sync::Arc;
 
-use futures::{Stream, StreamExt as _, stream};
+use futures::{Stream, StreamExt as _};
 use omni_audio::Samples;
 use omni_proto::v1;
 use omni_proto::v1::speak_request::Event;
 use tonic::{Code, Status, Streaming};
 
-use super::settings::settings;
+use super::settings;
 use crate::error::{ErrorKind, ServeError};
 use crate::session::{CallerGone, Command, ProtocolError};
 use crate::stage::SpeechInfo;
@@ -25,27 +25,13 @@ pub(super) fn spoken(
     })
 }
 
-/// The commands that a `Synthesize` call stands for.
-pub(super) fn whole(
-    request: v1::SynthesizeRequest,
-    info: &SpeechInfo,
-) -> impl Stream<Item = Result<Command, ServeError>> + Unpin + use<> {
-    let configure = settings(&request.config.unwrap_or_default(), info).map(configure);
-    let text = Command::Text {
-        text: request.text,
-        utterance: String::new(),
-    };
-    stream::iter([configure, Ok(text), Ok(Command::Finish)])
-}
-
-fn configure(settings: crate::session::Settings) -> Command {
-    Command::Configure(Box::new(settings))
-}
-
 pub(super) fn command(request: v1::SpeakRequest, info: &SpeechInfo) -> Result<Command, ServeError> {
     match request.event {
         None => Err(ProtocolError::Violation("a message without an event").into()),
-        Some(Event::Config(config)) => settings(&config, info).map(configure),
+        Some(Event::Config(config)) => {
+            let settings = settings::request(config)?.settings(info)?;
+            Ok(Command::Configure(Box::new(settings)))
+        }
         Some(Event::Text(text)) => Ok(Command::Text {
             text: text.text,
             utterance: text.utterance_id,

@@ -7,11 +7,10 @@ use omni_proto::riva::tts::SynthesizeSpeechRequest;
 use omni_proto::v1;
 use omni_telemetry::CustomMetrics;
 use prost::Message;
-use tonic::metadata::MetadataMap;
 
 use super::commands::command;
-use super::deadline::timeout;
 use super::{admin, calls, chat, metrics, riva};
+use crate::service::CallContext;
 use crate::stage::{ChatInfo, SpeechInfo};
 
 /// Messages of one call.
@@ -68,7 +67,7 @@ pub fn frames(bytes: &[u8]) {
 
 /// What headers say of the time that a caller has.
 pub fn deadline(headers: &HeaderMap) {
-    let _ = timeout(&MetadataMap::from_headers(headers.clone()));
+    let _ = CallContext::from_headers(headers);
 }
 
 fn messages<M: Message + Default>(mut bytes: &[u8]) -> impl Iterator<Item = M> {

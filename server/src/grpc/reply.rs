@@ -26,8 +26,8 @@ pub(super) fn with_warnings(
         }) => ready.settings.ignored.clone(),
         _ => Vec::new(),
     };
-    let warnings = ignored.into_iter().map(|message| {
-        let reason = FIELD_IGNORED;
+    let warnings = ignored.into_iter().map(|ignored| {
+        let (reason, message) = (FIELD_IGNORED, ignored.to_string());
         Ok(Event {
             utterance: None,
             body: EventBody::Warning { reason, message },

@@ -17,12 +17,13 @@ use tonic::{Request, Response, Status, Streaming};
 
 pub(super) use self::commands::take;
 use self::commands::{Bounds, Ids, online, whole};
-use super::door::Door;
-use super::parcel::Parcels;
-use super::settings::{UnknownName, invalid};
+use super::speech::caller;
 use super::status::status;
 use crate::error::{ServeError, excerpt};
+use crate::service::settings::{UnknownName, invalid};
+use crate::service::{CallContext, SpeechService};
 use crate::session::{Event, EventBody, Outcome, Session, TimedText};
+use crate::transport::BufferedResponses;
 
 type Reply = Pin<Box<dyn Stream<Item = Result<tts::SynthesizeSpeechResponse, Status>> + Send>>;
 
@@ -32,24 +33,29 @@ const MAX_WHOLE: usize = (4 << 20) - 1_024;
 /// The service.
 #[derive(Debug)]
 pub struct Riva {
-    door: Door,
-    parcels: Parcels,
+    service: SpeechService,
+    buffered: BufferedResponses,
+    /// Largest request message in bytes, for errors.
+    max_message: usize,
 }
 
 impl Riva {
-    /// Serves whom `door` lets in; what is sent whole has its places with `parcels`.
+    /// Responses that are sent whole have their slots with `buffered`.
     #[must_use]
-    pub fn new(door: Door, parcels: Parcels) -> Self {
-        Self { door, parcels }
+    pub fn new(service: SpeechService, buffered: BufferedResponses, max_message: usize) -> Self {
+        Self {
+            service,
+            buffered,
+            max_message,
+        }
     }
 
-    /// Where whole answers have their places.
-    pub(super) fn parcels(&self) -> Parcels {
-        self.parcels.clone()
+    pub(super) fn buffered(&self) -> BufferedResponses {
+        self.buffered.clone()
     }
 
     fn config(&self, model: &str) -> Result<Config, ServeError> {
-        let info = &self.door.deps.orchestrator.model()?.info;
+        let info = self.service.info()?;
         if !model.is_empty() && model != info.id {
             let (got, expected) = (excerpt(model), info.id.clone());
             return Err(UnknownName::Model { got, expected }.into());
@@ -79,20 +85,22 @@ impl RivaSpeechSynthesis for Riva {
         &self,
         request: Request<tts::SynthesizeSpeechRequest>,
     ) -> Result<Response<tts::SynthesizeSpeechResponse>, Status> {
-        let parcel = self.parcels.reserve();
-        let parcel = parcel.inspect_err(|error| self.door.deps.records.refused(error));
-        let parcel = parcel.map_err(|error| status(&error))?;
+        let slot = self.buffered.reserve();
+        let slot = slot.inspect_err(|error| self.service.records().refused(error));
+        let slot = slot.map_err(|error| status(&error))?;
         let (metadata, extensions, mut request) = request.into_parts();
         let admitted = self
-            .door
-            .admit_speech("RivaSpeechSynthesis/Synthesize", &extensions);
-        let (info, place) = admitted.map_err(|error| status(&error))?;
+            .service
+            .admit("RivaSpeechSynthesis/Synthesize", caller(&extensions));
+        let (info, permit) = admitted.map_err(|error| status(&error))?;
         // With them its body was counted, which is the session's now.
         drop(extensions);
         let id = request.id.take();
         let (refuse, refused) = oneshot::channel();
         let (mut refuse, mut long) = (Some(refuse), false);
-        let mut events = self.door.speak(&metadata, whole(request, &info, refused), place);
+        let context = CallContext::from_headers(metadata.as_ref());
+        let commands = whole(request, &info, refused);
+        let mut events = self.service.open(context, commands, permit, |session| session);
         let mut audio = BytesMut::new();
         let mut words = Words::default();
         while let Some(event) = events.next().await {
@@ -118,7 +126,7 @@ impl RivaSpeechSynthesis for Riva {
             return Err(status(&too_long()));
         }
         let mut answer = Response::new(response(audio.freeze(), words.take(), id));
-        answer.extensions_mut().insert(parcel);
+        answer.extensions_mut().insert(slot);
         Ok(answer)
     }
 
@@ -128,23 +136,24 @@ impl RivaSpeechSynthesis for Riva {
     ) -> Result<Response<Self::SynthesizeOnlineStream>, Status> {
         let (metadata, extensions, requests) = request.into_parts();
         let admitted = self
-            .door
-            .admit_speech("RivaSpeechSynthesis/SynthesizeOnline", &extensions);
-        let (info, place) = admitted.map_err(|error| status(&error))?;
+            .service
+            .admit("RivaSpeechSynthesis/SynthesizeOnline", caller(&extensions));
+        let (info, permit) = admitted.map_err(|error| status(&error))?;
         let ids = Ids::default();
         let commands = online(
             requests,
             info,
             ids.clone(),
             Bounds {
-                message: self.door.max_message,
-                utterance: self.door.deps.limits.max_text_bytes,
+                message: self.max_message,
+                utterance: self.service.limits().max_text_bytes,
             },
         );
-        // There is no way to tell a caller that this was too much and go on.
+        // Riva has no back-pressure message, so the session stops reading when its buffer is full.
+        let context = CallContext::from_headers(metadata.as_ref());
         let events = self
-            .door
-            .speak_as(&metadata, commands, place, Session::holding_back);
+            .service
+            .open(context, commands, permit, Session::holding_back);
         let mut id = None;
         let mut words = Words::default();
         let replies = events.filter_map(move |event| {

@@ -33,19 +33,18 @@ use tower::{BoxError, Layer as _, Service, ServiceExt as _};
 use tower_http::cors::{AllowHeaders, AllowOrigin, CorsLayer};
 
 use super::admin::Admin;
-use super::bodies::Bodies;
+use super::auth::Guarded;
 use super::body_time::BodyTime;
+use super::buffered::Wrapped;
 use super::calls::{self, CountCalls};
-use super::catalog::Catalog;
-use super::chat::Chat;
-use super::keys::Keys;
-use super::listener::{Listener, Tls};
+use super::catalog::GrpcCatalog;
+use super::chat::GrpcChat;
 use super::metrics::{MAX_MESSAGE as MAX_METRICS_MESSAGE, Measurements};
-use super::request_id;
 use super::riva::Riva;
-use super::speech::Speech;
+use super::speech::GrpcSpeech;
 use crate::config::{ConnectionLimits, Scope};
 use crate::error::excerpt;
+use crate::transport::{BodyBudget, Keys, Listener, Tls, request_id};
 
 /// Services that are healthy when the model can speak, besides the whole server ("").
 pub const SERVICE_NAMES: [&str; 3] = [
@@ -63,21 +62,23 @@ pub const METRICS_SERVICE_NAME: &str = metrics_service_server::SERVICE_NAME;
 /// The service for operators, which needs no model either.
 pub const ADMIN_SERVICE_NAME: &str = admin_service_server::SERVICE_NAME;
 
-/// The services of one server. Three are shared with the routes of other protocols, which ask them in turn.
+/// The services of one server.
 #[derive(Debug)]
 pub struct Services {
     /// Speaks.
-    pub speech: Arc<Speech>,
+    pub speech: GrpcSpeech,
     /// Converses.
-    pub chat: Arc<Chat>,
+    pub chat: GrpcChat,
     /// Tells.
-    pub catalog: Arc<Catalog>,
+    pub catalog: GrpcCatalog,
     /// Speaks to clients of NVIDIA Riva.
     pub riva: Riva,
     /// Takes what callers measure.
     pub measurements: Measurements,
     /// What requests get that are not gRPC, over HTTP/1.1 too.
     pub routes: axum::Router,
+    /// What requests may hold before a session has them.
+    pub bodies: BodyBudget,
 }
 
 /// Who is served, and how.
@@ -135,11 +136,11 @@ pub async fn serve<H: Health>(
     } = access;
     let most = limits.message_bytes;
     let takes_metrics = services.measurements.is_on();
-    let bodies = Bodies::new(limits.body_bytes, services.chat.records());
-    let speech = zipped!(SpeechServiceServer::from_arc(services.speech)).max_decoding_message_size(most);
-    let chat = zipped!(ChatServiceServer::from_arc(services.chat)).max_decoding_message_size(most);
-    let catalog = zipped!(CatalogServiceServer::from_arc(services.catalog)).max_decoding_message_size(most);
-    let parcels = services.riva.parcels();
+    let bodies = services.bodies;
+    let speech = zipped!(SpeechServiceServer::new(services.speech)).max_decoding_message_size(most);
+    let chat = zipped!(ChatServiceServer::new(services.chat)).max_decoding_message_size(most);
+    let catalog = zipped!(CatalogServiceServer::new(services.catalog)).max_decoding_message_size(most);
+    let buffered = services.riva.buffered();
     let riva = zipped!(RivaSpeechSynthesisServer::new(services.riva)).max_decoding_message_size(most);
     let metrics = zipped!(MetricsServiceServer::new(services.measurements))
         .max_decoding_message_size(most.min(MAX_METRICS_MESSAGE));
@@ -147,23 +148,35 @@ pub async fn serve<H: Health>(
     let layers = Layers { calls, body_time };
     let mut routes = Routes::default();
     let (speaks, converses) = (Some(Scope::Speech), Some(Scope::Chat));
-    routes = with(routes, &layers, keys.guard(speaks, speech));
-    routes = with(routes, &layers, keys.guard(converses, chat));
-    routes = with(routes, &layers, keys.guard(None, catalog));
+    routes = with(routes, &layers, Guarded::new(&keys, speaks, speech));
+    routes = with(routes, &layers, Guarded::new(&keys, converses, chat));
+    routes = with(routes, &layers, Guarded::new(&keys, None, catalog));
     routes = with(
         routes,
         &layers,
-        keys.guard(speaks, parcels.layer(riva)).but(RIVA_VOICES),
+        Guarded::new(&keys, speaks, Wrapped::new(buffered, riva)).but(RIVA_VOICES),
     );
-    routes = with(routes, &layers, keys.guard(Some(Scope::Metrics), metrics));
+    routes = with(
+        routes,
+        &layers,
+        Guarded::new(&keys, Some(Scope::Metrics), metrics),
+    );
     let measures = takes_metrics.then_some(METRICS_SERVICE_NAME);
     let names = [CHAT_SERVICE_NAME]
         .into_iter()
         .chain(measures)
         .chain(SERVICE_NAMES);
     let reflection = || reflection(names.clone());
-    routes = with(routes, &layers, keys.guard(None, reflection().build_v1()?));
-    routes = with(routes, &layers, keys.guard(None, reflection().build_v1alpha()?));
+    routes = with(
+        routes,
+        &layers,
+        Guarded::new(&keys, None, reflection().build_v1()?),
+    );
+    routes = with(
+        routes,
+        &layers,
+        Guarded::new(&keys, None, reflection().build_v1alpha()?),
+    );
     // Probes have no keys.
     routes = with(routes, &layers, health);
     let counted = map_request(move |request| ready(bodies.count(request).map(axum::body::Body::new)));
@@ -206,9 +219,9 @@ pub async fn serve_admin<H: Health>(
     let reflection = || reflection([ADMIN_SERVICE_NAME].into_iter());
     let (v1, v1alpha) = (reflection().build_v1()?, reflection().build_v1alpha()?);
     let routes = Routes::default()
-        .add_service(calls.layer(keys.guard(scope, admin)))
-        .add_service(calls.layer(keys.guard(scope, v1)))
-        .add_service(calls.layer(keys.guard(scope, v1alpha)))
+        .add_service(calls.layer(Guarded::new(&keys, scope, admin)))
+        .add_service(calls.layer(Guarded::new(&keys, scope, v1)))
+        .add_service(calls.layer(Guarded::new(&keys, scope, v1alpha)))
         .add_service(calls.layer(health));
     let routes = routes.prepare().into_axum_router();
     let routes = routes.layer(from_fn(only_grpc)).layer(from_fn(request_id::named));

@@ -5,32 +5,38 @@ use std::sync::Arc;
 
 use futures::{Stream, StreamExt as _};
 use omni_proto::v1;
-use omni_proto::v1::speech_service_server::SpeechService;
-use tonic::{Request, Response, Status, Streaming};
+use omni_proto::v1::speech_service_server;
+use tonic::{Extensions, Request, Response, Status, Streaming};
 
-use super::door::Door;
 use super::status::status;
-use super::{commands, reply};
-use crate::session::Session;
+use super::{commands, reply, settings};
+use crate::caller::Caller;
+use crate::service::{CallContext, SpeechService};
 
 type Reply<T> = Pin<Box<dyn Stream<Item = Result<T, Status>> + Send>>;
 
-/// The service.
-#[derive(Debug)]
-pub struct Speech {
-    door: Door,
+/// The caller that the layer of API keys has found.
+pub(super) fn caller(extensions: &Extensions) -> Caller {
+    extensions.get::<Caller>().cloned().unwrap_or_default()
 }
 
-impl Speech {
-    /// Serves whom `door` lets in.
+/// The service.
+#[derive(Debug)]
+pub struct GrpcSpeech {
+    service: SpeechService,
+    /// Largest request message in bytes, for errors.
+    max_message: usize,
+}
+
+impl GrpcSpeech {
     #[must_use]
-    pub fn new(door: Door) -> Self {
-        Self { door }
+    pub fn new(service: SpeechService, max_message: usize) -> Self {
+        Self { service, max_message }
     }
 }
 
 #[tonic::async_trait]
-impl SpeechService for Speech {
+impl speech_service_server::SpeechService for GrpcSpeech {
     type SpeakStream = Reply<v1::SpeakResponse>;
     type SynthesizeStream = Reply<v1::SynthesizeResponse>;
 
@@ -39,11 +45,12 @@ impl SpeechService for Speech {
         request: Request<Streaming<v1::SpeakRequest>>,
     ) -> Result<Response<Self::SpeakStream>, Status> {
         let (metadata, extensions, requests) = request.into_parts();
-        let admitted = self.door.admit_speech("SpeechService/Speak", &extensions);
-        let (info, place) = admitted.map_err(|error| status(&error))?;
-        let commands = commands::spoken(requests, Arc::clone(&info), self.door.max_message);
+        let admitted = self.service.admit("SpeechService/Speak", caller(&extensions));
+        let (info, permit) = admitted.map_err(|error| status(&error))?;
+        let commands = commands::spoken(requests, Arc::clone(&info), self.max_message);
+        let context = CallContext::from_headers(metadata.as_ref());
         let mut seq = 0;
-        let replies = self.door.speak(&metadata, commands, place);
+        let replies = self.service.open(context, commands, permit, |session| session);
         let replies = replies.flat_map(reply::with_warnings).map(move |event| {
             seq += 1;
             event
@@ -58,10 +65,12 @@ impl SpeechService for Speech {
         request: Request<v1::SynthesizeRequest>,
     ) -> Result<Response<Self::SynthesizeStream>, Status> {
         let (metadata, extensions, request) = request.into_parts();
-        let admitted = self.door.admit_speech("SpeechService/Synthesize", &extensions);
-        let (info, place) = admitted.map_err(|error| status(&error))?;
-        let commands = commands::whole(request, &info);
-        let replies = self.door.speak_as(&metadata, commands, place, Session::uncut);
+        let context = CallContext::from_headers(metadata.as_ref());
+        let asked = settings::request(request.config.unwrap_or_default());
+        let opened = self
+            .service
+            .synthesize(context, caller(&extensions), asked, request.text);
+        let (info, replies) = opened.map_err(|error| status(&error))?;
         let replies = replies.flat_map(reply::with_warnings).filter_map(move |event| {
             let reply = match event {
                 Ok(event) => reply::synthesize(event, &info),

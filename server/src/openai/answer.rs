@@ -4,10 +4,10 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
-use omni_proto::v1;
 use serde_json::{Value, json};
 
 use super::calls::{Call, Piece};
+use crate::session::{Outcome, ResponseDone};
 
 /// What all messages of an answer say of it.
 #[derive(Debug, Clone)]
@@ -61,7 +61,7 @@ impl Answer {
     }
 
     /// All at once. What is heard is written in the transcript, as OpenAI does it.
-    pub(super) fn whole(&self, whole: &Whole, done: &v1::ResponseDone) -> Value {
+    pub(super) fn whole(&self, whole: &Whole, done: &ResponseDone) -> Value {
         let mut message = json!({"role": "assistant", "content": whole.text, "refusal": null});
         if !whole.calls.is_empty() {
             if whole.text.is_empty() {
@@ -146,12 +146,12 @@ impl Answer {
     }
 
     /// The last chunk that is about the answer.
-    pub(super) fn end(&self, done: &v1::ResponseDone) -> Value {
+    pub(super) fn end(&self, done: &ResponseDone) -> Value {
         self.chunk(&json!({}), Some(reason(done, self.calls)))
     }
 
     /// The chunk about what was used.
-    pub(super) fn used(&self, done: &v1::ResponseDone) -> Value {
+    pub(super) fn used(&self, done: &ResponseDone) -> Value {
         let mut chunk = self.chunk(&json!({}), None);
         chunk["choices"] = json!([]);
         chunk["usage"] = usage(done);
@@ -159,28 +159,23 @@ impl Answer {
     }
 }
 
-fn reason(done: &v1::ResponseDone, calls: usize) -> &'static str {
-    let reason = done.outcome.as_ref().map(v1::Outcome::finish_reason);
-    match reason {
-        Some(v1::FinishReason::Length | v1::FinishReason::Repetition) => "length",
+fn reason(done: &ResponseDone, calls: usize) -> &'static str {
+    match done.outcome {
+        Outcome::Length | Outcome::Repetition => "length",
         _ if calls > 0 => "tool_calls",
         _ => "stop",
     }
 }
 
-fn usage(done: &v1::ResponseDone) -> Value {
-    let usage = done
-        .outcome
-        .as_ref()
-        .and_then(|outcome| outcome.usage)
-        .unwrap_or_default();
-    let prompt = usage.input_text_tokens + usage.input_audio_tokens;
-    let completion = usage.output_text_tokens + usage.output_audio_tokens;
+fn usage(done: &ResponseDone) -> Value {
+    let usage = done.usage;
+    let prompt = usage.prompt_tokens + usage.prompt_audio;
+    let completion = usage.reply_tokens + usage.frames;
     json!({
         "prompt_tokens": prompt,
         "completion_tokens": completion,
         "total_tokens": prompt + completion,
-        "prompt_tokens_details": {"audio_tokens": usage.input_audio_tokens, "text_tokens": usage.input_text_tokens},
-        "completion_tokens_details": {"audio_tokens": usage.output_audio_tokens, "text_tokens": usage.output_text_tokens},
+        "prompt_tokens_details": {"audio_tokens": usage.prompt_audio, "text_tokens": usage.prompt_tokens},
+        "completion_tokens_details": {"audio_tokens": usage.frames, "text_tokens": usage.reply_tokens},
     })
 }

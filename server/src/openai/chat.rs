@@ -7,11 +7,7 @@ use axum::http::{HeaderValue, header};
 use axum::response::Response;
 use futures::{Stream, StreamExt as _, stream};
 use omni_audio::Samples;
-use omni_proto::v1;
-use omni_proto::v1::chat_service_server::ChatService as _;
-use omni_proto::v1::generate_response::Event;
 use serde_json::{Value, json};
-use tonic::Status;
 
 use super::answer::{Answer, Whole};
 use super::calls::{Calls, Piece};
@@ -19,9 +15,12 @@ use super::error::ApiError;
 use super::notes::Notes;
 use super::question::Question;
 use super::sound::Sound;
-use super::{OpenAi, body, request};
+use super::{OpenAi, body};
 use crate::config::Scope;
-use crate::grpc::status;
+use crate::error::ServeError;
+use crate::service::{CallContext, ChatRequest};
+use crate::session::{ChatEvent, ChatEventBody, Outcome, ResponseDone};
+use crate::stage::StageError;
 
 /// Longest body, in bytes: some minutes of speech.
 const MAX_BODY: usize = 16 << 20;
@@ -62,37 +61,38 @@ pub(super) async fn create(
         most_calls,
     } = openai.json(&head, body, MAX_BODY, asked).await?;
     let mut notes = Notes::new(ignored);
-    let place = (!streams).then(|| openai.parcels.reserve()).transpose();
-    let place = place.inspect_err(|error| openai.chat.records().refused(error));
-    let place = place.map_err(|error| named(&status(&error)))?;
-    let Parts {
-        headers, extensions, ..
-    } = head;
-    let answer = openai.chat.generate(request(caller, headers, question)).await;
-    // The session has what there was to read.
-    drop(extensions);
-    let mut events = answer.map_err(|status| named(&status))?.into_inner();
+    let slot = (!streams).then(|| openai.buffered.reserve()).transpose();
+    let slot = slot.inspect_err(|error| openai.chat.records().refused(error));
+    let slot = slot.map_err(|error| named(&error))?;
+    let context = CallContext::from_headers(&head.headers);
+    let opened = openai.chat.generate(context, caller, Ok(question)).await;
+    // The session has what there was to read: it is no more counted as a body.
+    drop(head);
+    let (model, events) = opened.map_err(|error| named(&error))?;
+    let mut events = events.map(|event| event.and_then(succeeded));
+    let mut session = String::new();
     // The status of the answer is decided by what comes first: words, sound, or why there are none.
-    let mut ready = v1::ChatSessionReady::default();
     let first = loop {
-        let event = events.next().await.transpose().map_err(|status| named(&status))?;
-        match event.map(|event| event.event) {
-            Some(Some(Event::Ready(told))) => ready = told,
-            Some(Some(event @ (Event::Text(_) | Event::Audio(_) | Event::Done(_)))) => break event,
-            Some(Some(Event::Warning(warning))) => notes.add(&warning, &NAMES),
-            Some(_) => {}
-            None => return Err(named(&Status::unavailable("the answer ended before it began"))),
+        match events.next().await.transpose().map_err(|error| named(&error))? {
+            Some(event @ (ChatEventBody::Text(_) | ChatEventBody::Audio(_) | ChatEventBody::Done(_))) => {
+                break event;
+            }
+            Some(event) => {
+                note(&mut notes, &event);
+                if let ChatEventBody::Ready(ready) = &event {
+                    session = ready.session.to_string();
+                }
+            }
+            None => return Err(named(&unended())),
         }
     };
-    let model = ready.resolved.map(|resolved| resolved.model).unwrap_or_default();
-    let answer = Answer::new(&ready.session_id, model, sound.is_some());
+    let answer = Answer::new(&session, model.speech.id.clone(), sound.is_some());
     let calls = most_calls.map(Calls::new);
-    let events = events.map(|event| event.map(|event| event.event));
-    let events = stream::once(std::future::ready(Ok(Some(first)))).chain(events);
-    if let Some(place) = place {
+    let events = stream::once(std::future::ready(Ok(first))).chain(events);
+    if let Some(slot) = slot {
         let mut answer = whole(&answer, sound, calls, &mut notes, events).await?;
         notes.tell(&mut answer);
-        return Ok(answer.map(|body| Body::new(openai.parcels.wrap(body, place))));
+        return Ok(answer.map(|body| Body::new(openai.buffered.wrap(body, slot))));
     }
     let mut response = Response::new(Body::from_stream(chunks(answer, calls, wants_usage, events)));
     let headers = response.headers_mut();
@@ -110,7 +110,7 @@ struct Asked {
     sound: Option<Sound>,
     streams: bool,
     wants_usage: bool,
-    question: v1::GenerateRequest,
+    question: ChatRequest,
     /// Fields without effect.
     ignored: Vec<&'static str>,
     /// Most functions that the answer may ask for, if it is offered any.
@@ -138,8 +138,32 @@ impl Asked {
     }
 }
 
-fn named(status: &Status) -> ApiError {
-    ApiError::new(status, &NAMES)
+fn note(notes: &mut Notes, event: &ChatEventBody) {
+    match event {
+        ChatEventBody::Ready(ready) => notes.ignored(&ready.settings.speech.ignored, &NAMES),
+        ChatEventBody::Warning { reason, .. } => notes.warn(reason),
+        _ => {}
+    }
+}
+
+fn named(error: &ServeError) -> ApiError {
+    ApiError::new(error, &NAMES)
+}
+
+/// Here a failed answer is a failed request.
+fn succeeded(event: ChatEvent) -> Result<ChatEventBody, ServeError> {
+    match event.body {
+        ChatEventBody::Done(done) => match (done.outcome, done.error) {
+            (Outcome::Error, Some(error)) => Err(error),
+            (_, error) => Ok(ChatEventBody::Done(Box::new(ResponseDone { error, ..*done }))),
+        },
+        body => Ok(body),
+    }
+}
+
+fn unended() -> ServeError {
+    let (stage, message) = ("session", "the answer ended without an end".to_owned());
+    StageError::Failed { stage, message }.into()
 }
 
 async fn whole(
@@ -147,15 +171,15 @@ async fn whole(
     sound: Option<Sound>,
     mut calls: Option<Calls>,
     notes: &mut Notes,
-    mut events: impl Stream<Item = Result<Option<Event>, Status>> + Unpin,
+    mut events: impl Stream<Item = Result<ChatEventBody, ServeError>> + Unpin,
 ) -> Result<Response, ApiError> {
     let mut whole = Whole::default();
     let mut samples = 0;
-    while let Some(event) = events.next().await.transpose().map_err(|status| named(&status))? {
+    while let Some(event) = events.next().await.transpose().map_err(|error| named(&error))? {
         match event {
-            Some(Event::Text(delta)) => whole.add(pieces(&mut calls, delta.text)),
-            Some(Event::Audio(chunk)) => {
-                samples += u64::from(chunk.sample_count);
+            ChatEventBody::Text(text) => whole.add(pieces(&mut calls, text)),
+            ChatEventBody::Audio(chunk) => {
+                samples += chunk.samples.0;
                 whole.audio.extend_from_slice(&chunk.data);
                 if whole.audio.len() > MAX_WHOLE {
                     let problem = format!(
@@ -164,18 +188,17 @@ async fn whole(
                     return Err(ApiError::invalid(Some("stream"), problem));
                 }
             }
-            Some(Event::Warning(warning)) => notes.add(&warning, &NAMES),
-            Some(Event::Done(done)) => {
+            ChatEventBody::Done(done) => {
                 whole.add(calls.as_mut().map_or_else(Vec::new, Calls::finish));
                 if let Some(sound) = sound {
                     sound.finish(&mut whole.audio, Samples(samples));
                 }
                 return Ok(body(&answer.whole(&whole, &done)));
             }
-            _ => {}
+            event => note(notes, &event),
         }
     }
-    Err(named(&Status::internal("the answer ended without an end")))
+    Err(named(&unended()))
 }
 
 /// Text as it is, or what of it is text and what asks for functions.
@@ -190,7 +213,7 @@ fn chunks(
     mut answer: Answer,
     mut calls: Option<Calls>,
     wants_usage: bool,
-    events: impl Stream<Item = Result<Option<Event>, Status>>,
+    events: impl Stream<Item = Result<ChatEventBody, ServeError>>,
 ) -> impl Stream<Item = Result<String, std::convert::Infallible>> {
     let begin = stream::once(std::future::ready(line(&answer.begin())));
     let rest = events.flat_map(move |event| {
@@ -202,9 +225,9 @@ fn chunks(
             chunks.map(|chunk| line(&chunk)).collect()
         };
         let lines = match event {
-            Ok(Some(Event::Text(delta))) => told(pieces(&mut calls, delta.text)),
-            Ok(Some(Event::Audio(audio))) => vec![line(&answer.audio(&audio.data))],
-            Ok(Some(Event::Done(done))) => {
+            Ok(ChatEventBody::Text(text)) => told(pieces(&mut calls, text)),
+            Ok(ChatEventBody::Audio(audio)) => vec![line(&answer.audio(&audio.data))],
+            Ok(ChatEventBody::Done(done)) => {
                 let mut lines = told(calls.as_mut().map_or_else(Vec::new, Calls::finish));
                 lines.push(line(&answer.end(&done)));
                 lines.extend(wants_usage.then(|| line(&answer.used(&done))));
@@ -212,7 +235,7 @@ fn chunks(
                 lines
             }
             Ok(_) => Vec::new(),
-            Err(status) => vec![line(&json!({"error": named(&status).json()}))],
+            Err(error) => vec![line(&json!({"error": named(&error).json()}))],
         };
         stream::iter(lines)
     });

@@ -1,12 +1,11 @@
-//! Statuses as OpenAI's errors.
+//! Errors of the services as OpenAI's.
 
 use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use serde_json::{Value, json};
-use tonic::{Code, Status};
-use tonic_types::StatusExt as _;
 
 use super::notes::Refusal;
+use crate::error::{ErrorKind, ServeError};
 
 /// A refusal or a failure.
 #[derive(Debug, Clone)]
@@ -57,35 +56,21 @@ impl ApiError {
         }
     }
 
-    /// What a service said. `names`: how fields of the service's messages begin, and what OpenAI calls them.
-    pub(super) fn new(status: &Status, names: &[(&str, &str)]) -> Self {
-        let details = status.get_error_details();
-        let reason = details
-            .error_info()
-            .map(|info| info.reason.clone())
-            .unwrap_or_default();
-        let field = details
-            .bad_request()
-            .and_then(|bad| bad.field_violations.first())
-            .map(|violation| violation.field.clone());
-        let own = field.as_deref().and_then(|field| {
+    /// What a service said. `names`: how fields of its requests begin, and what OpenAI calls them.
+    pub(super) fn new(error: &ServeError, names: &[(&str, &str)]) -> Self {
+        let own = error.field().map(|field| {
             let known = names.iter().find(|(name, _)| field.starts_with(name));
-            known.map(|(_, own)| (*own).to_owned())
+            known.map_or(field, |(_, own)| own)
         });
-        let rest = field
-            .as_deref()
-            .and_then(|field| status.message().strip_prefix(field));
-        let message = match (rest, &own) {
-            (Some(rest), Some(own)) => format!("{own}{rest}"),
-            _ => status.message().to_owned(),
-        };
-        let delay = details.retry_info().and_then(|info| info.retry_delay);
         Self {
-            status: http_status(status.code(), &reason),
-            message,
-            param: own.or(field),
-            code: (!reason.is_empty()).then(|| reason.to_ascii_lowercase()),
-            retry_after: delay.map(|delay| delay.as_secs_f64().ceil() as u64),
+            status: http_status(error.kind()),
+            message: match own {
+                Some(own) => error.message_about(own),
+                None => error.message().to_owned(),
+            },
+            param: own.map(str::to_owned),
+            code: Some(error.reason().to_ascii_lowercase()),
+            retry_after: error.retry().map(|delay| delay.as_secs_f64().ceil() as u64),
             call: false,
         }
     }
@@ -127,23 +112,22 @@ impl IntoResponse for ApiError {
     }
 }
 
-fn http_status(code: Code, reason: &str) -> StatusCode {
-    // Clients try again after 5xx, which would not make a model converse.
-    if matches!(reason, "MODEL_NOT_FOUND" | "CHAT_NOT_SUPPORTED") {
-        return StatusCode::NOT_FOUND;
-    }
-    match code {
-        Code::InvalidArgument | Code::FailedPrecondition | Code::OutOfRange => StatusCode::BAD_REQUEST,
-        Code::Unauthenticated => StatusCode::UNAUTHORIZED,
-        Code::PermissionDenied => StatusCode::FORBIDDEN,
-        Code::NotFound => StatusCode::NOT_FOUND,
-        Code::ResourceExhausted => StatusCode::TOO_MANY_REQUESTS,
-        Code::Unimplemented => StatusCode::NOT_IMPLEMENTED,
-        Code::Unavailable => StatusCode::SERVICE_UNAVAILABLE,
-        Code::DeadlineExceeded => StatusCode::GATEWAY_TIMEOUT,
-        // An operator or the server's patience has ended it: it is not to be sent again by itself, as clients do after 409 and 5xx.
-        Code::Aborted => StatusCode::GONE,
-        _ => StatusCode::INTERNAL_SERVER_ERROR,
+fn http_status(kind: ErrorKind) -> StatusCode {
+    use ErrorKind as K;
+    match kind {
+        K::InvalidArgument | K::Unspeakable | K::FailedPrecondition => StatusCode::BAD_REQUEST,
+        // Clients try again after 5xx, which would not make a model converse.
+        K::UnknownModel | K::NotSupported | K::NotFound => StatusCode::NOT_FOUND,
+        K::Unauthenticated => StatusCode::UNAUTHORIZED,
+        K::PermissionDenied => StatusCode::FORBIDDEN,
+        K::OverQuota | K::TooManySessions | K::QueueFull | K::Overloaded | K::LimitReached => {
+            StatusCode::TOO_MANY_REQUESTS
+        }
+        K::Loading | K::Unavailable | K::ShuttingDown => StatusCode::SERVICE_UNAVAILABLE,
+        K::DeadlineExceeded => StatusCode::GATEWAY_TIMEOUT,
+        // Clients send a request again after 409 and 5xx, which these must not cause.
+        K::SessionExpired | K::SessionCancelled | K::SlowReader => StatusCode::GONE,
+        K::Internal | K::CallerGone => StatusCode::INTERNAL_SERVER_ERROR,
     }
 }
 
@@ -152,7 +136,6 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
-    use crate::error::ServeError;
     use crate::session::{SessionCancelled, SessionTimeout};
 
     #[test]
@@ -165,7 +148,7 @@ mod tests {
             SessionTimeout::SlowReader(time).into(),
         ] {
             let error: ServeError = error;
-            let told = ApiError::new(&crate::grpc::status(&error), &[]);
+            let told = ApiError::new(&error, &[]);
             let again = matches!(told.status.as_u16(), 408 | 409 | 429 | 500..);
             assert!(!again, "{error}: {}", told.status);
             assert_eq!(told.code, Some(error.reason().to_ascii_lowercase()));

@@ -8,7 +8,7 @@ use axum::response::Response;
 use serde_json::{Value, json};
 
 use super::{OpenAi, body};
-use crate::grpc::{CHAT_SERVICE_NAME, SERVICE_NAMES};
+use crate::error::ServeError;
 
 /// Routes under `/v1`: method and path.
 pub(super) const ROUTES: [(&str, &str); 6] = [
@@ -30,17 +30,16 @@ pub(super) async fn index(State(openai): State<OpenAi>, head: Parts) -> Response
     let scheme = if openai.sites.encrypted { "https" } else { "http" };
     let host = head.headers.get(HOST).and_then(|host| host.to_str().ok());
     let host = host.or(head.uri.authority().map(|authority| authority.as_str()));
-    let grpc: Vec<_> = SERVICE_NAMES.into_iter().chain([CHAT_SERVICE_NAME]).collect();
     let mut about = json!({
         "name": "omni-server",
         "version": env!("CARGO_PKG_VERSION"),
         "openai_base_url": format!("{scheme}://{}/v1", host.unwrap_or("HOST:PORT")),
         "routes": ROUTES.map(|(method, path)| format!("{method} {path}")),
-        "grpc_services": grpc,
+        "grpc_services": openai.sites.grpc_services,
         "health": "/health",
         "metrics": openai.metrics(),
     });
-    if let Ok(models) = super::listing::listed(&openai, head).await {
+    if let Ok(models) = super::listing::listed(&openai, &head) {
         about["models"] = models.into_iter().map(|model| model.id).collect();
     }
     body(&about)
@@ -49,7 +48,7 @@ pub(super) async fn index(State(openai): State<OpenAi>, head: Parts) -> Response
 /// `GET /health`: 200 when speech can be asked for now, else 503 and why. Probes have no keys.
 pub(super) async fn health(State(openai): State<OpenAi>) -> Response {
     let (speaks, converses) = (openai.catalog.speaks(), openai.catalog.converses());
-    let told = |state: &Result<(), crate::error::ServeError>| match state {
+    let told = |state: &Result<(), ServeError>| match state {
         Ok(()) => json!({"ready": true}),
         Err(error) => json!({"ready": false, "reason": error.reason(), "message": error.to_string()}),
     };

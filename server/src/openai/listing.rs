@@ -3,29 +3,25 @@
 use axum::extract::{Path, State};
 use axum::http::request::Parts;
 use axum::response::Response;
-use omni_proto::v1;
-use omni_proto::v1::catalog_service_server::CatalogService as _;
 use serde_json::{Value, json};
 
 use super::error::ApiError;
-use super::{OpenAi, body, request};
-use crate::caller::Caller;
+use super::{OpenAi, body};
+use crate::error::ServeError;
+use crate::service::ModelDescription;
 
-/// The models for who has a key.
-pub(super) async fn listed(openai: &OpenAi, head: Parts) -> Result<Vec<v1::Model>, ApiError> {
-    let caller = openai.allow(&head, None)?;
-    catalogue(openai, caller, head).await
+/// The models for a caller with a good key.
+pub(super) fn listed(openai: &OpenAi, head: &Parts) -> Result<Vec<ModelDescription>, ApiError> {
+    openai.allow(head, None)?;
+    described(openai.catalog.models())
 }
 
-async fn catalogue(openai: &OpenAi, caller: Caller, head: Parts) -> Result<Vec<v1::Model>, ApiError> {
-    let asked = request(caller, head.headers, v1::ListModelsRequest::default());
-    let answer = openai.catalog.list_models(asked).await;
-    let models = answer.map_err(|status| ApiError::new(&status, &[]))?;
-    Ok(models.into_inner().models)
+fn described<T>(listed: Result<T, ServeError>) -> Result<T, ApiError> {
+    listed.map_err(|error| ApiError::new(&error, &[]))
 }
 
 /// A model and, as entries of their own, its aliases: clients look for the name that they will send.
-fn entries(model: &v1::Model) -> Vec<Value> {
+fn entries(model: &ModelDescription) -> Vec<Value> {
     let entry = |id: &str| json!({"id": id, "object": "model", "created": 0, "owned_by": "omni"});
     let mut own = entry(&model.id);
     own["aliases"] = json!(model.aliases);
@@ -38,7 +34,7 @@ fn entries(model: &v1::Model) -> Vec<Value> {
 }
 
 pub(super) async fn models(State(openai): State<OpenAi>, head: Parts) -> Result<Response, ApiError> {
-    let models = listed(&openai, head).await?;
+    let models = listed(&openai, &head)?;
     let models: Vec<_> = models.iter().flat_map(entries).collect();
     Ok(body(&json!({"object": "list", "data": models})))
 }
@@ -48,7 +44,7 @@ pub(super) async fn model(
     Path(id): Path<String>,
     head: Parts,
 ) -> Result<Response, ApiError> {
-    let models = listed(&openai, head).await?;
+    let models = listed(&openai, &head)?;
     let same = |entry: &Value| {
         entry["id"]
             .as_str()
@@ -60,8 +56,8 @@ pub(super) async fn model(
 
 /// The models that speak, as Open WebUI reads them. It sends no key with this.
 pub(super) async fn speech_models(State(openai): State<OpenAi>, head: Parts) -> Result<Response, ApiError> {
-    let caller = openai.allow_listing(&head)?;
-    let models = catalogue(&openai, caller, head).await?;
+    openai.allow_listing(&head)?;
+    let models = described(openai.catalog.models())?;
     let models: Vec<_> = models
         .iter()
         .map(|model| json!({"id": model.id, "name": model.display_name, "aliases": model.aliases}))
@@ -71,11 +67,8 @@ pub(super) async fn speech_models(State(openai): State<OpenAi>, head: Parts) -> 
 
 /// The voices, as Open WebUI reads them. It sends no key with this. `names` has the same for clients that expect texts.
 pub(super) async fn voices(State(openai): State<OpenAi>, head: Parts) -> Result<Response, ApiError> {
-    let caller = openai.allow_listing(&head)?;
-    let asked = request(caller, head.headers, v1::ListVoicesRequest::default());
-    let answer = openai.catalog.list_voices(asked).await;
-    let voices = answer.map_err(|status| ApiError::new(&status, &[]))?;
-    let voices = voices.into_inner().voices;
+    openai.allow_listing(&head)?;
+    let voices = described(openai.catalog.voices("", ""))?;
     let listed: Vec<_> = voices
         .iter()
         .map(|voice| {

@@ -5,11 +5,10 @@ use axum::http::header::CONTENT_TYPE;
 use axum::http::request::Parts;
 use axum::http::{Method, StatusCode};
 
-use super::OpenAi;
 use super::error::ApiError;
 use super::index::{ROUTES, listed};
+use super::{OpenAi, Sites};
 use crate::error::excerpt;
-use crate::grpc::{CHAT_SERVICE_NAME, METRICS_SERVICE_NAME, SERVICE_NAMES};
 
 /// How clients of the Connect protocol say so, if not by their content type.
 const CONNECT: &str = "connect-protocol-version";
@@ -17,7 +16,7 @@ const CONNECT: &str = "connect-protocol-version";
 /// Any path that does not exist.
 pub(super) async fn route(State(openai): State<OpenAi>, head: Parts) -> ApiError {
     let path = head.uri.path();
-    if is_call(&head, path) {
+    if is_call(&head, path, &openai.sites) {
         return not_grpc(&head.method);
     }
     let problem = match path {
@@ -69,17 +68,17 @@ fn known(path: &str) -> Option<&'static str> {
 }
 
 /// Whether this is a call to a gRPC service, in another protocol than gRPC.
-fn is_call(head: &Parts, path: &str) -> bool {
-    let mut services = SERVICE_NAMES
-        .into_iter()
-        .chain([CHAT_SERVICE_NAME, METRICS_SERVICE_NAME]);
+fn is_call(head: &Parts, path: &str, sites: &Sites) -> bool {
     let service = path.split('/').nth(1).unwrap_or_default();
     let kind = head.headers.get(CONTENT_TYPE);
     let connect = kind.is_some_and(|kind| {
         let kind = kind.as_bytes();
         kind.starts_with(b"application/connect+") || kind.starts_with(b"application/proto")
     });
-    connect || head.headers.contains_key(CONNECT) || services.any(|name| name == service)
+    connect
+        || head.headers.contains_key(CONNECT)
+        || sites.grpc_services.contains(&service)
+        || service == sites.metrics_service
 }
 
 /// What a call in another protocol gets: methods are called by POST, and its body is gRPC.

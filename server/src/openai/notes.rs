@@ -4,16 +4,14 @@ use axum::extract::Request;
 use axum::http::{HeaderName, HeaderValue, StatusCode};
 use axum::middleware::Next;
 use axum::response::Response;
-use omni_proto::v1;
 
 use crate::error::excerpt;
+use crate::session::IgnoredField;
 
 /// Fields that had no effect, by OpenAI's names.
 const IGNORED: HeaderName = HeaderName::from_static("x-omni-ignored");
 /// Reasons of other warnings that came before the first sound.
 const WARNING: HeaderName = HeaderName::from_static("x-omni-warning");
-/// The reason of a warning about a field without effect.
-const FIELD_IGNORED: &str = "FIELD_IGNORED";
 
 /// What an answer's headers say.
 #[derive(Debug, Default)]
@@ -31,15 +29,17 @@ impl Notes {
         }
     }
 
-    /// One more. `names`: how fields of the service's messages begin, and what OpenAI calls them.
-    pub(super) fn add(&mut self, warning: &v1::Warning, names: &[(&str, &str)]) {
-        if warning.reason != FIELD_IGNORED {
-            self.warnings.push(warning.reason.clone());
-            return;
-        }
-        let field = warning.message.split(':').next().unwrap_or_default();
-        let known = names.iter().find(|(name, _)| field.starts_with(name));
-        self.ignored.push(known.map_or(field, |(_, own)| own).to_owned());
+    /// Fields without effect. `names`: how fields of the service's requests begin, and what OpenAI calls them.
+    pub(super) fn ignored(&mut self, fields: &[IgnoredField], names: &[(&str, &str)]) {
+        self.ignored.extend(fields.iter().map(|ignored| {
+            let known = names.iter().find(|(name, _)| ignored.field.starts_with(name));
+            known.map_or(ignored.field, |(_, own)| own).to_owned()
+        }));
+    }
+
+    /// A warning.
+    pub(super) fn warn(&mut self, reason: &str) {
+        self.warnings.push(reason.to_owned());
     }
 
     /// Puts them into the headers of an answer.

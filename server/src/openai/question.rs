@@ -2,8 +2,7 @@
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
-use omni_proto::v1;
-use omni_proto::v1::content_part::Part;
+use omni_audio::InputEncoding;
 use serde::Deserialize;
 use serde::de::IgnoredAny;
 
@@ -11,6 +10,11 @@ use super::error::ApiError;
 use super::json::JsonText;
 use super::lean::{Few, Given, TextOr};
 use super::sound::{Sound, Voice, voice_name};
+use crate::service::chat::audio::InputRequest;
+use crate::service::settings::SamplingRequest;
+use crate::service::{ChatRequest, MessageRequest, PartRequest};
+use crate::session::Modalities;
+use crate::stage::Role;
 
 /// Longest lists. The services allow less, or as much.
 const MESSAGES: usize = 4_096;
@@ -215,7 +219,7 @@ impl Question {
     }
 
     /// The tools that are offered, as parts of the system's message: those of the choice, if it names one.
-    fn offered(&mut self) -> Result<Vec<v1::ContentPart>, ApiError> {
+    fn offered(&mut self) -> Result<Vec<PartRequest>, ApiError> {
         if self.most_calls().is_none() {
             return Ok(Vec::new());
         }
@@ -253,23 +257,27 @@ impl Question {
     }
 
     /// What the service is asked.
-    pub(super) fn request(mut self, sound: Option<Sound>) -> Result<v1::GenerateRequest, ApiError> {
+    pub(super) fn request(mut self, sound: Option<Sound>) -> Result<ChatRequest, ApiError> {
         self.check()?;
         let offered = self.offered()?;
-        let mut modalities = vec![v1::Modality::Text.into()];
-        modalities.extend(sound.map(|_| i32::from(v1::Modality::Audio)));
         let stop = match self.stop {
             None => Vec::new(),
             Some(TextOr::Text(stop)) => vec![stop],
             Some(TextOr::Other(Few(stops))) => stops,
         };
         let voice = self.audio.and_then(|spoken| spoken.voice).map(voice_name);
-        let config = v1::ChatConfig {
+        let messages = self.messages.0.into_iter().map(Message::message);
+        let mut history = messages.collect::<Result<Vec<_>, _>>()?;
+        offer(offered, &mut history);
+        Ok(ChatRequest {
             model: self.model.unwrap_or_default(),
-            output_modalities: modalities,
+            modalities: Some(Modalities {
+                text: true,
+                audio: sound.is_some(),
+            }),
             voice: voice.unwrap_or_default(),
-            output_audio: sound.map(Sound::delivery),
-            text_sampling: Some(v1::SamplingParams {
+            output: sound.map(Sound::output).unwrap_or_default(),
+            text_sampling: SamplingRequest {
                 temperature: self.temperature,
                 top_p: self.top_p,
                 top_k: self.top_k,
@@ -277,45 +285,40 @@ impl Question {
                 // Any number is a seed; which one does not matter as long as the same means the same.
                 seed: self.seed.map(i64::cast_unsigned),
                 max_tokens: self.max_completion_tokens.or(self.max_tokens),
-            }),
+            },
             stop,
-            ..v1::ChatConfig::default()
-        };
-        let messages = self.messages.0.into_iter().map(Message::message);
-        let mut messages = messages.collect::<Result<Vec<_>, _>>()?;
-        offer(offered, &mut messages);
-        Ok(v1::GenerateRequest {
-            config: Some(config),
-            messages,
+            history,
+            ..ChatRequest::default()
         })
     }
 }
 
 /// Puts tools into the system's message, which is made if there is none.
-fn offer(tools: Vec<v1::ContentPart>, messages: &mut Vec<v1::ChatMessage>) {
+fn offer(tools: Vec<PartRequest>, messages: &mut Vec<MessageRequest>) {
     if tools.is_empty() {
         return;
     }
-    if messages
-        .first()
-        .is_none_or(|first| first.role() != v1::Role::System)
-    {
-        let system = v1::ChatMessage {
-            role: v1::Role::System.into(),
-            ..v1::ChatMessage::default()
-        };
-        messages.insert(0, system);
+    if messages.first().is_none_or(|first| first.role != Role::System) {
+        messages.insert(0, said(Role::System, Vec::new()));
     }
     if let Some(system) = messages.first_mut() {
         system.parts.extend(tools);
     }
 }
 
+fn said(role: Role, parts: Vec<PartRequest>) -> MessageRequest {
+    MessageRequest {
+        id: String::new(),
+        role,
+        parts,
+    }
+}
+
 impl Tool {
-    fn part(self) -> Result<v1::ContentPart, ApiError> {
+    fn part(self) -> Result<PartRequest, ApiError> {
         let kind = self.kind.unwrap_or_default();
         match self.function {
-            Some(function) if kind == "function" => Ok(part(Part::Tool(v1::ToolDefinition {
+            Some(function) if kind == "function" => Ok(PartRequest::Tool {
                 name: function.name,
                 description: function.description.unwrap_or_default(),
                 parameters: function
@@ -323,7 +326,7 @@ impl Tool {
                     .map(|JsonText(text)| text)
                     .filter(|text| text != "null")
                     .unwrap_or_default(),
-            }))),
+            }),
             _ => Err(ApiError::invalid(
                 Some("tools"),
                 format!("tools has one of type {kind:?}, expected function with its definition"),
@@ -337,12 +340,12 @@ fn refused(name: &str, expected: &str) -> ApiError {
 }
 
 impl Message {
-    fn message(self) -> Result<v1::ChatMessage, ApiError> {
+    fn message(self) -> Result<MessageRequest, ApiError> {
         let refuse = |problem: &str| Err(ApiError::invalid(Some("messages"), problem));
         let role = match self.role.as_str() {
-            "system" | "developer" => v1::Role::System,
-            "user" => v1::Role::User,
-            "assistant" => v1::Role::Assistant,
+            "system" | "developer" => Role::System,
+            "user" => Role::User,
+            "assistant" => Role::Assistant,
             "tool" => return self.result(),
             other => {
                 return refuse(&format!(
@@ -354,7 +357,7 @@ impl Message {
         let mut parts = match self.content {
             // What clients write beside calls.
             Some(TextOr::Text(text)) if text.is_empty() && !calls.is_empty() => Vec::new(),
-            Some(TextOr::Text(text)) => vec![text_part(text)],
+            Some(TextOr::Text(text)) => vec![PartRequest::Text(text)],
             Some(TextOr::Other(Few(parts))) => parts
                 .into_iter()
                 .map(ContentPart::part)
@@ -367,39 +370,29 @@ impl Message {
             }
             None => return refuse("messages has one without content"),
         };
-        parts.extend(calls.into_iter().map(|call| {
-            part(Part::ToolCall(v1::ToolCall {
-                name: call.function.name,
-                arguments: call.function.arguments.unwrap_or_default(),
-            }))
+        parts.extend(calls.into_iter().map(|call| PartRequest::ToolCall {
+            name: call.function.name,
+            arguments: call.function.arguments.unwrap_or_default(),
         }));
-        Ok(v1::ChatMessage {
-            id: String::new(),
-            role: role.into(),
-            parts,
-        })
+        Ok(said(role, parts))
     }
 
     /// What a function gave.
-    fn result(self) -> Result<v1::ChatMessage, ApiError> {
+    fn result(self) -> Result<MessageRequest, ApiError> {
         let texts = match self.content {
             Some(TextOr::Text(text)) => text,
             Some(TextOr::Other(Few(parts))) => parts.into_iter().filter_map(|part| part.text).collect(),
             None => String::new(),
         };
-        Ok(v1::ChatMessage {
-            id: String::new(),
-            role: v1::Role::User.into(),
-            parts: vec![part(Part::ToolResult(v1::ToolResult { content: texts }))],
-        })
+        Ok(said(Role::User, vec![PartRequest::ToolResult(texts)]))
     }
 }
 
 impl ContentPart {
-    fn part(self) -> Result<v1::ContentPart, ApiError> {
+    fn part(self) -> Result<PartRequest, ApiError> {
         let refuse = |problem: String| Err(ApiError::invalid(Some("messages"), problem));
         match (self.kind.as_str(), self.text, self.input_audio) {
-            ("text", Some(text), _) => Ok(text_part(text)),
+            ("text", Some(text), _) => Ok(PartRequest::Text(text)),
             ("input_audio", _, Some(recording)) => recording.part(),
             (kind, ..) => refuse(format!(
                 "messages has a part of type {kind:?}, expected text or input_audio with their content"
@@ -409,32 +402,23 @@ impl ContentPart {
 }
 
 impl Recording {
-    fn part(self) -> Result<v1::ContentPart, ApiError> {
+    fn part(self) -> Result<PartRequest, ApiError> {
         let refuse = |problem: &str| Err(ApiError::invalid(Some("messages"), problem));
         let (encoding, sample_rate_hz) = match self.format.as_str() {
-            "wav" => (v1::AudioEncoding::Wav, 0),
-            "pcm16" => (v1::AudioEncoding::PcmS16le, 24_000),
+            "wav" => (InputEncoding::Wav, 0),
+            "pcm16" => (InputEncoding::Pcm16, 24_000),
             other => return refuse(&format!("input_audio.format is {other:?}, expected wav or pcm16")),
         };
         let Ok(data) = BASE64.decode(&self.data) else {
             return refuse("input_audio.data is no base64");
         };
-        let clip = v1::AudioClip {
-            format: Some(v1::AudioFormat {
-                encoding: encoding.into(),
+        Ok(PartRequest::Audio {
+            layout: InputRequest {
+                encoding,
                 sample_rate_hz,
                 channels: 0,
-            }),
+            },
             data: data.into(),
-        };
-        Ok(part(Part::Audio(clip)))
+        })
     }
-}
-
-fn text_part(text: String) -> v1::ContentPart {
-    part(Part::Text(text))
-}
-
-fn part(part: Part) -> v1::ContentPart {
-    v1::ContentPart { part: Some(part) }
 }

@@ -1,11 +1,11 @@
 //! Formats of audio by OpenAI's names, and voices.
 
-use omni_audio::{SampleRate, Samples, WAV_HEADER_LEN, WavHeader};
-use omni_proto::v1;
+use omni_audio::{Encoding, SampleRate, Samples, WAV_HEADER_LEN, WavHeader};
 use serde::Deserialize;
 
 use super::error::ApiError;
 use super::lean::TextOr;
+use crate::service::delivery::OutputRequest;
 
 /// What OpenAI calls `pcm` and `pcm16` has this rate.
 const PCM_RATE: u32 = 24_000;
@@ -78,22 +78,20 @@ impl Sound {
     }
 
     /// As the services call it.
-    pub(super) fn delivery(self) -> v1::AudioDelivery {
+    pub(super) fn output(self) -> OutputRequest {
         let (encoding, sample_rate_hz) = match self {
-            Self::Pcm => (v1::AudioEncoding::PcmS16le, PCM_RATE),
-            Self::Wav => (v1::AudioEncoding::Wav, 0),
-            Self::Opus => (v1::AudioEncoding::OggOpus, 0),
-            Self::Flac => (v1::AudioEncoding::Flac, 0),
-            Self::Mp3 => (v1::AudioEncoding::Mp3, 0),
-            Self::Aac => (v1::AudioEncoding::Aac, 0),
+            Self::Pcm => (Encoding::Pcm16, PCM_RATE),
+            Self::Wav => (Encoding::Wav, 0),
+            Self::Opus => (Encoding::OggOpus, 0),
+            Self::Flac => (Encoding::Flac, 0),
+            Self::Mp3 => (Encoding::Mp3, 0),
+            Self::Aac => (Encoding::Aac, 0),
         };
-        v1::AudioDelivery {
-            format: Some(v1::AudioFormat {
-                encoding: encoding.into(),
-                sample_rate_hz,
-                channels: 1,
-            }),
-            ..v1::AudioDelivery::default()
+        OutputRequest {
+            encoding,
+            sample_rate_hz,
+            channels: 1,
+            ..OutputRequest::default()
         }
     }
 }

@@ -9,19 +9,19 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
 use futures::{Stream, StreamExt as _, stream};
 use omni_audio::Samples;
-use omni_proto::v1;
-use omni_proto::v1::speech_service_server::SpeechService as _;
-use omni_proto::v1::synthesize_response::Event;
 use serde::Deserialize;
 use serde_json::{Value, json};
-use tonic::Status;
 
+use super::OpenAi;
 use super::error::ApiError;
 use super::notes::Notes;
 use super::sound::{Sound, Voice, voice_name};
-use super::{OpenAi, request};
 use crate::config::Scope;
-use crate::grpc::status;
+use crate::error::ServeError;
+use crate::service::settings::SamplingRequest;
+use crate::service::{CallContext, SpeechRequest};
+use crate::session::{Done, Event, EventBody, Outcome};
+use crate::stage::StageError;
 
 /// Longest body, in bytes: far more than the text that is spoken.
 const MAX_BODY: usize = 1 << 20;
@@ -88,23 +88,21 @@ impl Speech {
         Ok((sound, carrier))
     }
 
-    pub(super) fn request(self, sound: Sound) -> v1::SynthesizeRequest {
-        v1::SynthesizeRequest {
-            config: Some(v1::SpeechConfig {
-                model: self.model.unwrap_or_default(),
-                voice: self.voice.map(voice_name).unwrap_or_default(),
-                language: self.language.unwrap_or_default(),
-                output: Some(sound.delivery()),
-                speed: self.speed,
-                style_instructions: self.instructions.unwrap_or_default(),
-                sampling: Some(v1::SamplingParams {
-                    seed: self.seed,
-                    ..v1::SamplingParams::default()
-                }),
-                ..v1::SpeechConfig::default()
-            }),
-            text: self.input,
-        }
+    /// What is asked of the service, and the text.
+    pub(super) fn request(self, sound: Sound) -> (SpeechRequest, String) {
+        let request = SpeechRequest {
+            model: self.model.unwrap_or_default(),
+            voice: self.voice.map(voice_name).unwrap_or_default(),
+            language: self.language.unwrap_or_default(),
+            output: sound.output().rendered(self.speed, None),
+            style_instructions: self.instructions.unwrap_or_default(),
+            sampling: SamplingRequest {
+                seed: self.seed,
+                ..SamplingRequest::default()
+            },
+            ..SpeechRequest::default()
+        };
+        (request, self.input)
     }
 }
 
@@ -119,39 +117,33 @@ pub(super) async fn create(
         Ok((speech.request(sound), sound, carrier))
     };
     let (speech, sound, carrier) = openai.json(&head, body, MAX_BODY, asked).await?;
-    let place = (carrier == Carrier::Whole)
-        .then(|| openai.parcels.reserve())
+    let slot = (carrier == Carrier::Whole)
+        .then(|| openai.buffered.reserve())
         .transpose();
-    let place = place.inspect_err(|error| openai.chat.records().refused(error));
-    let place = place.map_err(|error| named(&status(&error)))?;
-    let Parts {
-        headers, extensions, ..
-    } = head;
-    let answer = openai.speech.synthesize(request(caller, headers, speech)).await;
-    // The session has what there was to read.
-    drop(extensions);
-    let mut events = answer.map_err(|status| named(&status))?.into_inner();
+    let slot = slot.inspect_err(|error| openai.speech.records().refused(error));
+    let slot = slot.map_err(|error| named(&error))?;
+    let (request, text) = speech;
+    let context = CallContext::from_headers(&head.headers);
+    let opened = openai.speech.synthesize(context, caller, Ok(request), text);
+    // The session has what there was to read: it is no more counted as a body.
+    drop(head);
+    let (_, events) = opened.map_err(|error| named(&error))?;
+    let mut events = events.map(|event| event.and_then(succeeded));
     // The status of the answer is decided by what comes first: sound, or why there is none.
     let mut notes = Notes::default();
     let first = loop {
-        match events.next().await.transpose().map_err(|status| named(&status))? {
-            Some(v1::SynthesizeResponse {
-                event: Some(event @ (Event::Audio(_) | Event::Done(_))),
-            }) => break event,
-            Some(v1::SynthesizeResponse {
-                event: Some(Event::Warning(warning)),
-            }) => notes.add(&warning, &NAMES),
-            Some(_) => {}
-            None => return Err(named(&Status::internal("the speech ended without an end"))),
+        match events.next().await.transpose().map_err(|error| named(&error))? {
+            Some(event @ (EventBody::Audio(_) | EventBody::Done(_))) => break event,
+            Some(event) => note(&mut notes, &event),
+            None => return Err(named(&unended())),
         }
     };
-    let rest = events.map(|event| event.map(|event| event.event));
-    let events = stream::once(std::future::ready(Ok(Some(first)))).chain(rest);
-    let (kind, body) = match (carrier, place) {
+    let events = stream::once(std::future::ready(Ok(first))).chain(events);
+    let (kind, body) = match (carrier, slot) {
         (Carrier::Events, _) => ("text/event-stream", Body::from_stream(told(events))),
-        (Carrier::Whole, Some(place)) => {
+        (Carrier::Whole, Some(slot)) => {
             let body = match whole(sound, &mut notes, events).await? {
-                Gathered::File(file) => Body::new(openai.parcels.wrap(Body::from(file), place)),
+                Gathered::File(file) => Body::new(openai.buffered.wrap(Body::from(file), slot)),
                 // A session is behind it as long as it lasts, and judges its reader.
                 Gathered::Stream(body) => body,
             };
@@ -167,8 +159,32 @@ pub(super) async fn create(
     Ok(response)
 }
 
-fn named(status: &Status) -> ApiError {
-    ApiError::new(status, &NAMES)
+fn note(notes: &mut Notes, event: &EventBody) {
+    match event {
+        EventBody::Ready(ready) => notes.ignored(&ready.settings.ignored, &NAMES),
+        EventBody::Warning { reason, .. } => notes.warn(reason),
+        _ => {}
+    }
+}
+
+fn named(error: &ServeError) -> ApiError {
+    ApiError::new(error, &NAMES)
+}
+
+/// Here a failed utterance is a failed request.
+fn succeeded(event: Event) -> Result<EventBody, ServeError> {
+    match event.body {
+        EventBody::Done(done) => match (done.outcome, done.error) {
+            (Outcome::Error, Some(error)) => Err(error),
+            (_, error) => Ok(EventBody::Done(Box::new(Done { error, ..*done }))),
+        },
+        body => Ok(body),
+    }
+}
+
+fn unended() -> ServeError {
+    let (stage, message) = ("session", "the speech ended without an end".to_owned());
+    StageError::Failed { stage, message }.into()
 }
 
 /// Audio that was to be answered as one file.
@@ -183,39 +199,38 @@ enum Gathered {
 async fn whole(
     sound: Sound,
     notes: &mut Notes,
-    mut events: impl Stream<Item = Result<Option<Event>, Status>> + Send + Unpin + 'static,
+    mut events: impl Stream<Item = Result<EventBody, ServeError>> + Send + Unpin + 'static,
 ) -> Result<Gathered, ApiError> {
     let (mut file, mut samples) = (Vec::new(), 0);
-    while let Some(event) = events.next().await.transpose().map_err(|status| named(&status))? {
+    while let Some(event) = events.next().await.transpose().map_err(|error| named(&error))? {
         match event {
-            Some(Event::Audio(audio)) => {
-                samples += u64::from(audio.sample_count);
+            EventBody::Audio(audio) => {
+                samples += audio.samples.0;
                 file.extend_from_slice(&audio.data);
                 if file.len() > MAX_WHOLE {
                     let begun = stream::once(std::future::ready(Ok(Bytes::from(file))));
                     return Ok(Gathered::Stream(Body::from_stream(begun.chain(bytes(events)))));
                 }
             }
-            Some(Event::Warning(warning)) => notes.add(&warning, &NAMES),
-            Some(Event::Done(_)) => {
+            EventBody::Done(_) => {
                 sound.finish(&mut file, Samples(samples));
                 return Ok(Gathered::File(file));
             }
-            _ => {}
+            event => note(notes, &event),
         }
     }
-    Err(named(&Status::internal("the speech ended without an end")))
+    Err(named(&unended()))
 }
 
 /// The audio itself. A failure breaks the body off, so that it does not look like the end.
 fn bytes(
-    events: impl Stream<Item = Result<Option<Event>, Status>>,
-) -> impl Stream<Item = Result<Bytes, Status>> {
+    events: impl Stream<Item = Result<EventBody, ServeError>>,
+) -> impl Stream<Item = Result<Bytes, ServeError>> {
     events.filter_map(|event| {
         let piece = match event {
-            Ok(Some(Event::Audio(audio))) => Some(Ok(audio.data)),
+            Ok(EventBody::Audio(audio)) => Some(Ok(audio.data)),
             Ok(_) => None,
-            Err(status) => Some(Err(status)),
+            Err(error) => Some(Err(error)),
         };
         std::future::ready(piece)
     })
@@ -223,27 +238,22 @@ fn bytes(
 
 /// The audio in events, and one at the end.
 fn told(
-    events: impl Stream<Item = Result<Option<Event>, Status>>,
+    events: impl Stream<Item = Result<EventBody, ServeError>>,
 ) -> impl Stream<Item = Result<String, std::convert::Infallible>> {
     events.filter_map(|event| {
         let event = match event {
-            Ok(Some(Event::Audio(audio))) => {
+            Ok(EventBody::Audio(audio)) => {
                 Some(json!({"type": "speech.audio.delta", "audio": BASE64.encode(&audio.data)}))
             }
-            Ok(Some(Event::Done(done))) => Some(json!({"type": "speech.audio.done", "usage": usage(&done)})),
+            Ok(EventBody::Done(done)) => Some(json!({"type": "speech.audio.done", "usage": usage(&done)})),
             Ok(_) => None,
-            Err(status) => Some(json!({"type": "speech.audio.error", "error": named(&status).json()})),
+            Err(error) => Some(json!({"type": "speech.audio.error", "error": named(&error).json()})),
         };
         std::future::ready(event.map(|event| Ok(format!("data: {event}\n\n"))))
     })
 }
 
-fn usage(done: &v1::UtteranceDone) -> Value {
-    let usage = done
-        .outcome
-        .as_ref()
-        .and_then(|outcome| outcome.usage)
-        .unwrap_or_default();
-    let (input, output) = (usage.input_text_tokens, usage.output_audio_tokens);
+fn usage(done: &Done) -> Value {
+    let (input, output) = (done.usage.text_tokens, done.usage.frames);
     json!({"input_tokens": input, "output_tokens": output, "total_tokens": input + output})
 }

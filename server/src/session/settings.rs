@@ -1,5 +1,6 @@
 //! How a session speaks, checked and complete.
 
+use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -34,6 +35,19 @@ pub enum Buffering {
     Manual,
 }
 
+/// A hint that has no effect: its field, as in the .proto files, and why.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct IgnoredField {
+    pub field: &'static str,
+    pub problem: String,
+}
+
+impl fmt::Display for IgnoredField {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.field, self.problem)
+    }
+}
+
 /// How to speak.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Settings {
@@ -57,6 +71,6 @@ pub struct Settings {
     pub max_buffer_delay: Option<Duration>,
     /// Tell which words are heard when.
     pub alignment: bool,
-    /// What the caller set and the model cannot follow: for each, the field and why.
-    pub ignored: Vec<String>,
+    /// What the caller set and the model cannot follow.
+    pub ignored: Vec<IgnoredField>,
 }

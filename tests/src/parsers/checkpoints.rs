@@ -10,7 +10,7 @@ use omni_models::{
 };
 use omni_server::app::load_model;
 use omni_server::config::{ModelSource, Scope, deploy};
-use omni_server::grpc::Keys;
+use omni_server::transport::Keys;
 use tempfile::TempDir;
 
 const WEIGHTS: &str = "model.safetensors";

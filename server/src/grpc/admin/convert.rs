@@ -5,7 +5,7 @@ use std::time::Duration;
 use omni_proto::v1;
 
 use crate::error::ServeError;
-use crate::grpc::settings::invalid;
+use crate::service::settings::invalid;
 use crate::session::{RecentFigures, SessionView};
 use crate::stage::{PoolControl, ReplicaState, ReplicaView};
 

@@ -1,12 +1,12 @@
-//! Audio that callers send, as mono samples at the rate that the model hears.
+//! Layouts of audio that callers send.
 
-use omni_audio::{DecodeError, Decoder, Encoding, InputEncoding, InputFormat, SampleRate, Samples};
+use omni_audio::{InputEncoding, InputFormat};
 use omni_proto::v1;
 
 use crate::error::ServeError;
-use crate::grpc::delivery::{UnsupportedFormat, name};
-use crate::grpc::settings::invalid;
-use crate::stage::{AudioInputError, Hearing};
+use crate::grpc::delivery::name;
+use crate::service::chat::audio::{FormatFields, InputRequest};
+use crate::service::delivery::UnsupportedFormat;
 
 /// What is taken.
 const ENCODINGS: [(v1::AudioEncoding, InputEncoding); 7] = [
@@ -32,67 +32,22 @@ pub(super) fn wire(format: InputFormat) -> v1::AudioFormat {
     }
 }
 
-/// Where audio comes from: paths for errors, and what does not go there.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct FormatFields {
-    encoding: &'static str,
-    sample_rate_hz: &'static str,
-    channels: &'static str,
-    data: &'static str,
-    /// A whole file there is; or pieces that belong together.
-    not: InputEncoding,
-}
-
-/// Of `ChatConfig.input_audio`. A WAV file is not to be read before its end.
-pub(super) const INPUT: FormatFields = FormatFields {
-    encoding: "config.input_audio.encoding",
-    sample_rate_hz: "config.input_audio.sample_rate_hz",
-    channels: "config.input_audio.channels",
-    data: "input_audio.data",
-    not: InputEncoding::Wav,
-};
-
-/// Of `AudioClip`. Bare packets have no file to be in.
-const CLIP: FormatFields = FormatFields {
-    encoding: "message.parts.audio.format.encoding",
-    sample_rate_hz: "message.parts.audio.format.sample_rate_hz",
-    channels: "message.parts.audio.format.channels",
-    data: "message.parts.audio.data",
-    not: InputEncoding::Opus,
-};
-
-/// Checks a format.
-pub(super) fn format(
-    got: &v1::AudioFormat,
-    heard: SampleRate,
-    fields: &FormatFields,
-) -> Result<InputFormat, ServeError> {
+/// What is said of a layout.
+pub(super) fn request(got: &v1::AudioFormat, fields: &FormatFields) -> Result<InputRequest, ServeError> {
     let encoding = encoding(got.encoding, fields)?;
     if encoding.describes_itself() && (got.sample_rate_hz != 0 || got.channels != 0) {
         let problem = format!(
             "is {}, which says rate and channels itself: expected 0 in both fields",
             name(got.encoding)
         );
-        return Err(unsupported(fields.encoding, problem));
+        let field = fields.encoding;
+        return Err(UnsupportedFormat { field, problem }.into());
     }
-    let usual = match encoding {
-        InputEncoding::Mulaw => Encoding::Mulaw.default_rate(heard),
-        InputEncoding::Alaw => Encoding::Alaw.default_rate(heard),
-        _ => heard,
-    };
-    let rate = match got.sample_rate_hz {
-        0 => usual,
-        hz => SampleRate::new(hz).map_err(|error| unsupported(fields.sample_rate_hz, error.to_string()))?,
-    };
-    let channels = u16::try_from(got.channels.max(1)).unwrap_or(u16::MAX);
-    let format = InputFormat {
+    Ok(InputRequest {
         encoding,
-        rate,
-        channels,
-    };
-    // Whatever a decoder does not take is known before the first byte.
-    new_decoder(format, heard, Samples::ZERO, fields)?;
-    Ok(format)
+        sample_rate_hz: got.sample_rate_hz,
+        channels: got.channels,
+    })
 }
 
 fn encoding(got: i32, fields: &FormatFields) -> Result<InputEncoding, ServeError> {
@@ -112,71 +67,20 @@ fn encoding(got: i32, fields: &FormatFields) -> Result<InputEncoding, ServeError
             name(got),
             names.join(", ")
         );
-        unsupported(fields.encoding, problem)
+        let field = fields.encoding;
+        UnsupportedFormat { field, problem }.into()
     })
-}
-
-/// What makes samples of bytes in `format`, as many as one message may have.
-pub(super) fn decoder(
-    format: InputFormat,
-    hearing: Hearing,
-    fields: &FormatFields,
-) -> Result<Decoder, ServeError> {
-    let limit = hearing.sample_rate.samples(hearing.max_audio);
-    new_decoder(format, hearing.sample_rate, limit, fields)
-}
-
-fn new_decoder(
-    format: InputFormat,
-    heard: SampleRate,
-    limit: Samples,
-    fields: &FormatFields,
-) -> Result<Decoder, ServeError> {
-    Decoder::new(format, heard, limit).map_err(|error| {
-        let field = match error {
-            DecodeError::Channels { .. } => fields.channels,
-            _ => fields.sample_rate_hz,
-        };
-        unsupported(field, error.to_string())
-    })
-}
-
-/// What a caller is told of bytes that are not what they were said to be.
-pub(super) fn undecodable(error: DecodeError, hearing: Hearing, fields: &FormatFields) -> ServeError {
-    match error {
-        DecodeError::TooLong { .. } => {
-            let limit = hearing.max_audio;
-            AudioInputError::TooLong { limit }.into()
-        }
-        DecodeError::NotWhole { .. } | DecodeError::NotFinite | DecodeError::Empty => {
-            invalid(fields.data, error.to_string())
-        }
-        _ => unsupported(fields.data, error.to_string()),
-    }
-}
-
-/// The samples of a clip, of which there may be `most`.
-pub(super) fn clip(clip: &v1::AudioClip, hearing: Hearing, most: Samples) -> Result<Vec<f32>, ServeError> {
-    let format = format(&clip.format.unwrap_or_default(), hearing.sample_rate, &CLIP)?;
-    let mut decoder = new_decoder(format, hearing.sample_rate, most, &CLIP)?;
-    let mut samples = Vec::new();
-    let decoded = decoder
-        .push(&clip.data, &mut samples)
-        .and_then(|()| decoder.finish(&mut samples));
-    decoded.map_err(|error| undecodable(error, hearing, &CLIP))?;
-    hearing.check_short(samples.len(), CLIP.data)?;
-    Ok(samples)
-}
-
-fn unsupported(field: &'static str, problem: String) -> ServeError {
-    UnsupportedFormat { field, problem }.into()
 }
 
 #[cfg(test)]
 mod tests {
     use std::time::Duration;
 
+    use omni_audio::{SampleRate, Samples};
+
     use super::*;
+    use crate::service::chat::audio::{CLIP, clip};
+    use crate::stage::Hearing;
 
     fn hearing() -> Hearing {
         Hearing {
@@ -197,9 +101,7 @@ mod tests {
     }
 
     fn decoded(format: v1::AudioFormat, data: Vec<u8>) -> Result<Vec<f32>, ServeError> {
-        let format = Some(format);
-        let data = data.into();
-        clip(&v1::AudioClip { format, data }, hearing(), Samples(16_000))
+        clip(&request(&format, &CLIP)?, &data, hearing(), Samples(16_000))
     }
 
     use v1::AudioEncoding as E;

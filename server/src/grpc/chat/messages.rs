@@ -1,240 +1,58 @@
-//! `ChatMessage`s, checked.
+//! `ChatMessage`s to requests.
 
-use std::fmt;
-
-use omni_audio::Samples;
 use omni_proto::v1;
-use omni_proto::v1::content_part::Part as Wire;
-use serde::de::{Deserialize, Deserializer, IgnoredAny, MapAccess, Visitor};
+use omni_proto::v1::content_part::Part;
 
-use super::Known;
 use super::audio;
-use crate::error::{ErrorKind, ServeError};
-use crate::grpc::settings::{hint, invalid};
-use crate::session::NewMessage;
-use crate::stage::{AudioInputError, ChatMessage, Clip, Part, Role, ToolPart};
+use crate::error::ServeError;
+use crate::service::chat::audio::CLIP;
+use crate::service::chat::{MESSAGE_PARTS, ROLE};
+use crate::service::settings::invalid;
+use crate::service::{MessageRequest, PartRequest};
+use crate::stage::Role;
 
-/// Parts of one message.
-const MAX_PARTS: usize = 64;
-/// Tools of a conversation, and bytes of all of them.
-const MAX_TOOLS: usize = 128;
-const MAX_TOOL_BYTES: usize = 256 << 10;
-
-/// Fields of messages about functions.
-const TOOL: &str = "message.parts.tool";
-const TOOL_CALL: &str = "message.parts.tool_call";
-const TOOL_RESULT: &str = "message.parts.tool_result";
-
-/// Takes the tools out of a message to a model that asks for none: refused where the server is strict, else one more field that is
-/// `ignored`. Whether anything is left.
-pub(super) fn without_tools(
-    message: &mut v1::ChatMessage,
-    known: &Known,
-    ignored: &mut Vec<String>,
-) -> Result<bool, ServeError> {
-    let is_tool = |content: &v1::ContentPart| matches!(content.part, Some(Wire::Tool(_)));
-    if known.chat.tools || !message.parts.iter().any(is_tool) {
-        return Ok(true);
-    }
-    hint(TOOL, NO_TOOLS, known.speech.terms.strict, ignored)?;
-    message.parts.retain(|content| !is_tool(content));
-    Ok(!message.parts.is_empty())
+pub(super) fn requests(messages: Vec<v1::ChatMessage>) -> Result<Vec<MessageRequest>, ServeError> {
+    messages.into_iter().map(request).collect()
 }
 
-const NO_TOOLS: &str = "this model calls no tools";
-
-/// Checks a message; what the conversation makes of it is the session's business.
-pub(super) fn message(message: v1::ChatMessage, known: &Known) -> Result<NewMessage, ServeError> {
+pub(super) fn request(message: v1::ChatMessage) -> Result<MessageRequest, ServeError> {
     let role = match v1::Role::try_from(message.role) {
         Ok(v1::Role::System) => Role::System,
         Ok(v1::Role::User) => Role::User,
         Ok(v1::Role::Assistant) => Role::Assistant,
         Ok(v1::Role::Unspecified) | Err(_) => {
-            return Err(invalid(
-                "message.role",
-                format!(
-                    "is {}, expected ROLE_SYSTEM, ROLE_USER or ROLE_ASSISTANT",
-                    message.role
-                ),
-            ));
+            let expected = "expected ROLE_SYSTEM, ROLE_USER or ROLE_ASSISTANT";
+            return Err(invalid(ROLE, format!("is {}, {expected}", message.role)));
         }
     };
-    let tools = message.parts.iter().filter_map(|content| match &content.part {
-        Some(Wire::Tool(tool)) => Some(tool.name.len() + tool.description.len() + tool.parameters.len()),
-        _ => None,
-    });
-    let (tools, bytes) = tools.fold((0, 0), |(count, bytes), size| (count + 1, bytes + size));
-    if tools > MAX_TOOLS || bytes > MAX_TOOL_BYTES {
-        return Err(invalid(
-            TOOL,
-            format!(
-                "there are {tools} of {bytes} bytes, expected at most {MAX_TOOLS} of {MAX_TOOL_BYTES} bytes"
-            ),
-        ));
-    }
-    let count = message.parts.len();
-    if count == 0 || count - tools > MAX_PARTS {
-        return Err(invalid(
-            "message.parts",
-            format!("has {count} parts, expected 1 to {MAX_PARTS}"),
-        ));
-    }
-    let text = message.parts.iter().map(|content| match &content.part {
-        Some(Wire::Text(text)) => text.len(),
-        Some(Wire::ToolCall(call)) => call.name.len() + call.arguments.len(),
-        Some(Wire::ToolResult(result)) => result.content.len(),
-        Some(Wire::Audio(_) | Wire::Tool(_)) | None => 0,
-    });
-    check_text("message.parts.text", text.sum(), known)?;
-    // Of what all of its clips may have, so much is left for the next: no more is decoded than is taken.
-    let hearing = known.chat.hearing;
-    let mut left = hearing.map(|hearing| hearing.sample_rate.samples(hearing.max_audio));
-    let mut parts = Vec::with_capacity(count);
-    for content in message.parts {
-        let part = part(content, role, known, left.unwrap_or_default())?;
-        if let (Part::Audio(clip), Some(left)) = (&part, &mut left) {
-            *left = Samples(left.0.saturating_sub(clip.samples().len() as u64));
-        }
-        parts.push(part);
-    }
-    Ok(NewMessage {
+    let parts = message.parts.into_iter().map(part);
+    Ok(MessageRequest {
         id: message.id,
-        message: ChatMessage { role, parts },
+        role,
+        parts: parts.collect::<Result<_, _>>()?,
     })
 }
 
-/// A part, whose audio has at most `left` samples.
-fn part(content: v1::ContentPart, role: Role, known: &Known, left: Samples) -> Result<Part, ServeError> {
-    match content.part {
-        None => Err(invalid(
-            "message.parts",
-            "has a part that is neither text nor audio",
-        )),
-        Some(Wire::Text(text)) if text.is_empty() => Err(invalid("message.parts.text", "is empty")),
-        Some(Wire::Text(text)) => Ok(Part::Text(text.into())),
-        Some(Wire::Audio(clip)) => {
-            let field = "message.parts.audio";
-            if role != Role::User {
-                return Err(invalid(field, "is not said by ROLE_USER, expected text"));
-            }
-            let hearing = known
-                .chat
-                .hearing
-                .ok_or(AudioInputError::NotSupported { field })?;
-            Ok(Part::Audio(Clip::new(audio::clip(&clip, hearing, left)?)))
+fn part(content: v1::ContentPart) -> Result<PartRequest, ServeError> {
+    Ok(match content.part {
+        None => {
+            let problem = "has a part that is neither text nor audio";
+            return Err(invalid(MESSAGE_PARTS, problem));
         }
-        Some(Wire::Tool(tool)) => {
-            said_by(role, Role::System, TOOL, "ROLE_SYSTEM", known)?;
-            offer(&tool).map(|json| Part::Tool(ToolPart::Offer(json.into())))
-        }
-        Some(Wire::ToolCall(call)) => {
-            said_by(role, Role::Assistant, TOOL_CALL, "ROLE_ASSISTANT", known)?;
-            named(&call.name, TOOL_CALL)?;
-            Ok(Part::Tool(ToolPart::Call {
-                arguments: object(&call.arguments, TOOL_CALL)?.into(),
-                name: call.name.into(),
-            }))
-        }
-        Some(Wire::ToolResult(result)) => {
-            said_by(role, Role::User, TOOL_RESULT, "ROLE_USER", known)?;
-            Ok(Part::Tool(ToolPart::Result(result.content.into())))
-        }
-    }
-}
-
-fn said_by(
-    got: Role,
-    expected: Role,
-    field: &'static str,
-    name: &str,
-    known: &Known,
-) -> Result<(), ServeError> {
-    if !known.chat.tools {
-        return Err(invalid(field, format!("{NO_TOOLS}, expected text")));
-    }
-    match got == expected {
-        true => Ok(()),
-        false => Err(invalid(field, format!("is not said by {name}, expected text"))),
-    }
-}
-
-fn named(name: &str, field: &'static str) -> Result<(), ServeError> {
-    match name.is_empty() {
-        true => Err(invalid(field, "has no name")),
-        false => Ok(()),
-    }
-}
-
-/// A tool as templates print it, fields in the order in which models were trained to read them.
-fn offer(tool: &v1::ToolDefinition) -> Result<String, ServeError> {
-    named(&tool.name, TOOL)?;
-    let text = |text: &str| serde_json::Value::from(text).to_string();
-    let mut function = format!("\"name\": {}", text(&tool.name));
-    if !tool.description.is_empty() {
-        function += &format!(", \"description\": {}", text(&tool.description));
-    }
-    function += &format!(", \"parameters\": {}", object(&tool.parameters, TOOL)?);
-    Ok(format!(
-        "{{\"type\": \"function\", \"function\": {{{function}}}}}"
-    ))
-}
-
-/// Any JSON object, of which nothing is kept.
-struct Object;
-
-impl<'de> Deserialize<'de> for Object {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_map(Self)
-    }
-}
-
-impl<'de> Visitor<'de> for Object {
-    type Value = Self;
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("an object")
-    }
-
-    fn visit_map<A: MapAccess<'de>>(self, mut fields: A) -> Result<Self, A::Error> {
-        while fields.next_entry::<IgnoredAny, IgnoredAny>()?.is_some() {}
-        Ok(Self)
-    }
-}
-
-/// A JSON object as it was written; empty text is an empty one.
-fn object<'a>(json: &'a str, field: &'static str) -> Result<&'a str, ServeError> {
-    if json.trim().is_empty() {
-        return Ok("{}");
-    }
-    match serde_json::from_str::<Object>(json) {
-        Ok(_) => Ok(json),
-        Err(error) => Err(invalid(field, format!("is no JSON object: {error}"))),
-    }
-}
-
-/// One message has more text than is allowed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("{field} has {got} bytes of text, the limit is {limit}")]
-struct TextTooLong {
-    field: &'static str,
-    got: usize,
-    limit: usize,
-}
-
-impl From<TextTooLong> for ServeError {
-    fn from(error: TextTooLong) -> Self {
-        Self::new(ErrorKind::InvalidArgument, "TEXT_TOO_LONG", error.to_string())
-            .about(error.field)
-            .with_got(error.got)
-            .with_limit(error.limit)
-    }
-}
-
-/// Checks the length of a text in bytes.
-pub(super) fn check_text(field: &'static str, got: usize, known: &Known) -> Result<(), ServeError> {
-    let limit = known.limits.max_text_bytes;
-    match got > limit {
-        true => Err(TextTooLong { field, got, limit }.into()),
-        false => Ok(()),
-    }
+        Some(Part::Text(text)) => PartRequest::Text(text),
+        Some(Part::Audio(clip)) => PartRequest::Audio {
+            layout: audio::request(&clip.format.unwrap_or_default(), &CLIP)?,
+            data: clip.data,
+        },
+        Some(Part::Tool(tool)) => PartRequest::Tool {
+            name: tool.name,
+            description: tool.description,
+            parameters: tool.parameters,
+        },
+        Some(Part::ToolCall(call)) => PartRequest::ToolCall {
+            name: call.name,
+            arguments: call.arguments,
+        },
+        Some(Part::ToolResult(result)) => PartRequest::ToolResult(result.content),
+    })
 }

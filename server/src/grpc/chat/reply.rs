@@ -5,12 +5,12 @@ use omni_proto::v1;
 use omni_proto::v1::{content_part, converse_response, generate_response};
 use tonic::Status;
 
-use super::Known;
 use super::settings::{limits, resolved};
 use crate::error::ServeError;
 use crate::grpc::outcome::{finish_reason, stage, warnings, wire};
 use crate::grpc::reply::{FIELD_IGNORED, chunk, warning};
 use crate::grpc::status::{rpc_status, status};
+use crate::service::ChatModel;
 use crate::session::{
     ChatEvent, ChatEventBody, ChatReady, Outcome, ResponseDone, Said, TurnTimings, TurnUsage,
 };
@@ -27,8 +27,8 @@ pub(super) fn with_warnings(
         }) => ready.settings.speech.ignored.clone(),
         _ => Vec::new(),
     };
-    let warnings = ignored.into_iter().map(|message| {
-        let reason = FIELD_IGNORED;
+    let warnings = ignored.into_iter().map(|ignored| {
+        let (reason, message) = (FIELD_IGNORED, ignored.to_string());
         Ok(ChatEvent {
             response: None,
             body: ChatEventBody::Warning { reason, message },
@@ -38,7 +38,7 @@ pub(super) fn with_warnings(
 }
 
 /// A message of `Converse`.
-pub(super) fn converse(event: ChatEvent, seq: u64, known: &Known) -> v1::ConverseResponse {
+pub(super) fn converse(event: ChatEvent, seq: u64, known: &ChatModel) -> v1::ConverseResponse {
     use converse_response::Event as E;
     let body = match event.body {
         ChatEventBody::Ready(ready) => E::Ready(self::ready(&ready, known)),
@@ -66,7 +66,7 @@ pub(super) fn converse(event: ChatEvent, seq: u64, known: &Known) -> v1::Convers
 }
 
 /// A message of `Generate`, where a failed answer is a failed call; `None` for what has no message there.
-pub(super) fn generate(event: ChatEvent, known: &Known) -> Option<Result<v1::GenerateResponse, Status>> {
+pub(super) fn generate(event: ChatEvent, known: &ChatModel) -> Option<Result<v1::GenerateResponse, Status>> {
     use generate_response::Event as E;
     let body = match event.body {
         ChatEventBody::Started | ChatEventBody::MessageAdded { .. } | ChatEventBody::Cut(_) => return None,
@@ -82,7 +82,7 @@ pub(super) fn generate(event: ChatEvent, known: &Known) -> Option<Result<v1::Gen
     Some(Ok(v1::GenerateResponse { event: Some(body) }))
 }
 
-fn ready(ready: &ChatReady, known: &Known) -> v1::ChatSessionReady {
+fn ready(ready: &ChatReady, known: &ChatModel) -> v1::ChatSessionReady {
     v1::ChatSessionReady {
         session_id: ready.session.to_string(),
         resolved: Some(resolved(&ready.settings, known)),

@@ -6,7 +6,7 @@ use omni_proto::v1;
 use omni_telemetry::{CustomMetrics, Family, FamilyKind};
 
 use crate::error::ServeError;
-use crate::grpc::settings::invalid;
+use crate::service::settings::invalid;
 
 /// Entries of a page if the caller does not say.
 const PAGE: usize = 100;

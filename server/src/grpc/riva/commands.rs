@@ -8,14 +8,14 @@ use futures::{FutureExt as _, Stream, StreamExt as _, stream};
 use omni_audio::{Encoding, Format, SampleRate};
 use omni_proto::riva::tts::SynthesizeSpeechRequest;
 use omni_proto::riva::{AudioEncoding, RequestId};
-use omni_proto::v1;
 use tokio::sync::oneshot;
 use tonic::{Status, Streaming};
 
 use crate::error::ServeError;
 use crate::grpc::commands::broken;
-use crate::grpc::delivery::UnsupportedFormat;
-use crate::grpc::settings::{invalid, settings};
+use crate::service::SpeechRequest;
+use crate::service::delivery::{OutputRequest, UnsupportedFormat};
+use crate::service::settings::invalid;
 use crate::session::{Command, Settings};
 use crate::stage::SpeechInfo;
 
@@ -197,42 +197,40 @@ fn checked(request: &SynthesizeSpeechRequest, info: &SpeechInfo) -> Result<Setti
     let rate = u32::try_from(request.sample_rate_hz)
         .map_err(|_| invalid("sample_rate_hz", "is negative, expected 0 or more"))?;
     let encoding = encoding(request.encoding)?;
-    let config = v1::SpeechConfig {
+    let asked = SpeechRequest {
         voice: voice(&request.voice_name, info).to_owned(),
         language: request.language_code.clone(),
-        output: Some(v1::AudioDelivery {
-            format: Some(v1::AudioFormat {
-                encoding: encoding.into(),
-                sample_rate_hz: ogg_rate(encoding, rate),
-                channels: 1,
-            }),
-            ..v1::AudioDelivery::default()
-        }),
+        output: OutputRequest {
+            encoding,
+            sample_rate_hz: ogg_rate(encoding, rate),
+            channels: 1,
+            ..OutputRequest::default()
+        },
         alignment: request.enable_word_time_offsets,
-        ..v1::SpeechConfig::default()
+        ..SpeechRequest::default()
     };
-    settings(&config, info).map_err(as_named_here)
+    asked.settings(info).map_err(as_named_here)
 }
 
 /// Opus has no 22,050 Hz, which clients send unless told otherwise. An Ogg stream says what its rate is, so the next one that Opus has
 /// will do; where nothing says so the rate must be as it was asked for.
-fn ogg_rate(encoding: v1::AudioEncoding, hz: u32) -> u32 {
+fn ogg_rate(encoding: Encoding, hz: u32) -> u32 {
     let asked = SampleRate::new(hz)
         .ok()
         .filter(|_| (Format::MIN_HZ..=Format::MAX_HZ).contains(&hz));
     match asked {
-        Some(rate) if encoding == v1::AudioEncoding::OggOpus => Encoding::OggOpus.next_rate(rate).hz(),
+        Some(rate) if encoding == Encoding::OggOpus => Encoding::OggOpus.next_rate(rate).hz(),
         _ => hz,
     }
 }
 
-fn encoding(got: i32) -> Result<v1::AudioEncoding, ServeError> {
+fn encoding(got: i32) -> Result<Encoding, ServeError> {
     match AudioEncoding::try_from(got) {
-        Ok(AudioEncoding::EncodingUnspecified | AudioEncoding::LinearPcm) => Ok(v1::AudioEncoding::PcmS16le),
-        Ok(AudioEncoding::Flac) => Ok(v1::AudioEncoding::Flac),
-        Ok(AudioEncoding::Mulaw) => Ok(v1::AudioEncoding::Mulaw),
-        Ok(AudioEncoding::Oggopus) => Ok(v1::AudioEncoding::OggOpus),
-        Ok(AudioEncoding::Alaw) => Ok(v1::AudioEncoding::Alaw),
+        Ok(AudioEncoding::EncodingUnspecified | AudioEncoding::LinearPcm) => Ok(Encoding::Pcm16),
+        Ok(AudioEncoding::Flac) => Ok(Encoding::Flac),
+        Ok(AudioEncoding::Mulaw) => Ok(Encoding::Mulaw),
+        Ok(AudioEncoding::Oggopus) => Ok(Encoding::OggOpus),
+        Ok(AudioEncoding::Alaw) => Ok(Encoding::Alaw),
         Err(_) => {
             let (field, expected) = ("encoding", "expected a value of nvidia.riva.AudioEncoding");
             let problem = format!("{got} is unknown, {expected}");

@@ -82,7 +82,7 @@ impl Tls {
     }
 
     /// Looks at the files again and again, and says every day that they expire soon. Never ends.
-    pub(super) async fn follow(self) {
+    pub(crate) async fn follow(self) {
         let warned = async {
             loop {
                 tokio::time::sleep(DAY).await;
@@ -103,7 +103,7 @@ impl Tls {
 type Stream = Opened<Either<TcpStream, Box<tokio_rustls::server::TlsStream<TcpStream>>>>;
 
 /// The port, and what is known of its connections.
-pub(super) struct Listener {
+pub(crate) struct Listener {
     incoming: TcpIncoming,
     shared: Arc<Shared>,
 }
@@ -122,7 +122,7 @@ struct Shared {
 }
 
 impl Listener {
-    pub(super) fn new(
+    pub(crate) fn new(
         listener: TcpListener,
         tls: Option<Tls>,
         limits: ConnectionLimits,
@@ -147,7 +147,7 @@ impl Listener {
     }
 
     /// Serves until `shutdown` resolves and every connection has closed after it.
-    pub(super) async fn serve(self, shutdown: impl Future<Output = ()>) {
+    pub(crate) async fn serve(self, shutdown: impl Future<Output = ()>) {
         let Self { mut incoming, shared } = self;
         let mut connections = JoinSet::new();
         let mut shutdown = pin!(shutdown);

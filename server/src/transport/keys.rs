@@ -1,26 +1,16 @@
-//! Who may call: the layer that asks for API keys.
+//! API keys: which caller sent a request, and what its key opens.
 //!
-//! In: every call of a service. Out: the same with its [`Caller`] among the extensions, or UNAUTHENTICATED and PERMISSION_DENIED.
 //! The file of keys is read again when it changes: a key can be added or taken back, and its quotas changed, while the server
 //! runs. No call waits for that.
 
 use std::collections::HashMap;
-use std::convert::Infallible;
 use std::net::IpAddr;
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
-use std::task::{Context, Poll};
 
-use bytes::Bytes;
-use futures::future::BoxFuture;
 use http::header::AUTHORIZATION;
-use http::{Extensions, HeaderMap, Request, Response};
-use http_body::Body as HttpBody;
-use tonic::body::Body;
-use tonic::server::NamedService;
-use tower::{BoxError, Service};
+use http::{Extensions, HeaderMap};
 
-use super::status::status;
 use crate::caller::{Account, AuthError, Caller, Party};
 use crate::config::{Holder, KeyFile, KeyHash, Scope, hash};
 use crate::reload::Reload;
@@ -66,7 +56,7 @@ impl Keys {
     }
 
     /// Looks at the file again and again. Never ends.
-    pub(super) async fn follow(self) {
+    pub(crate) async fn follow(self) {
         match self.0 {
             Some(keys) => keys.follow().await,
             None => std::future::pending().await,
@@ -84,7 +74,7 @@ impl Keys {
         scope: Option<Scope>,
     ) -> Result<Caller, AuthError> {
         let Some(keys) = &self.0 else {
-            return Ok(Caller::anonymous(party(extensions)));
+            return Ok(Caller::anonymous(tenant(extensions)));
         };
         let key = hash(key(headers).ok_or(AuthError::KeyMissing)?);
         let state = keys.current();
@@ -93,16 +83,6 @@ impl Keys {
         match scope {
             Some(scope) if !holder.scopes.contains(&scope) => Err(AuthError::ScopeMissing(scope)),
             _ => Ok(Caller::holder(Arc::clone(account))),
-        }
-    }
-
-    /// A service behind these keys.
-    pub(super) fn guard<S>(&self, scope: Option<Scope>, inner: S) -> Guarded<S> {
-        Guarded {
-            inner,
-            keys: self.clone(),
-            scope,
-            open: None,
         }
     }
 }
@@ -125,7 +105,7 @@ fn account(key: &KeyHash, holder: &Holder) -> Arc<Account> {
 }
 
 /// Of whom nothing is known but where the call comes from.
-pub(crate) fn party(extensions: &Extensions) -> Party {
+pub(crate) fn tenant(extensions: &Extensions) -> Party {
     peer(extensions).map_or(Party::Nobody, Party::at)
 }
 
@@ -141,64 +121,6 @@ fn key(headers: &HeaderMap) -> Option<&str> {
         scheme.eq_ignore_ascii_case(SCHEME).then_some(key)
     });
     bearer.or_else(|| text(OTHER_HEADER)).map(str::trim)
-}
-
-/// A service that asks for keys.
-#[derive(Debug, Clone)]
-pub(super) struct Guarded<S> {
-    inner: S,
-    keys: Keys,
-    scope: Option<Scope>,
-    /// The path that needs no key.
-    open: Option<&'static str>,
-}
-
-impl<S> Guarded<S> {
-    /// Lets calls of `path` in without a key. One that brings a key must bring a good one.
-    pub(super) fn but(self, path: &'static str) -> Self {
-        Self {
-            open: Some(path),
-            ..self
-        }
-    }
-}
-
-impl<S: NamedService> NamedService for Guarded<S> {
-    const NAME: &'static str = S::NAME;
-}
-
-impl<S, B> Service<Request<Body>> for Guarded<S>
-where
-    S: Service<Request<Body>, Response = Response<B>, Error = Infallible>,
-    S::Future: Send + 'static,
-    B: HttpBody<Data = Bytes, Error: Into<BoxError>> + Send + 'static,
-{
-    type Response = Response<Body>;
-    type Error = Infallible;
-    type Future = BoxFuture<'static, Result<Self::Response, Infallible>>;
-
-    fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
-        self.inner.poll_ready(context)
-    }
-
-    fn call(&mut self, request: Request<Body>) -> Self::Future {
-        let mut request = request;
-        let open = self.open == Some(request.uri().path());
-        let scope = self.scope.filter(|_| !open);
-        let allowed = self.keys.allow(request.headers(), request.extensions(), scope);
-        let allowed = match allowed {
-            Err(AuthError::KeyMissing) if open => Ok(Caller::anonymous(party(request.extensions()))),
-            allowed => allowed,
-        };
-        match allowed {
-            Ok(caller) => {
-                request.extensions_mut().insert(caller);
-                let answer = self.inner.call(request);
-                Box::pin(async move { Ok(answer.await?.map(Body::new)) })
-            }
-            Err(error) => Box::pin(std::future::ready(Ok(status(&error.into()).into_http()))),
-        }
-    }
 }
 
 #[cfg(test)]

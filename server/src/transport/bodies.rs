@@ -1,4 +1,4 @@
-//! Bodies of requests that no session has taken over yet.
+//! BodyBudget of requests that no session has taken over yet.
 //!
 //! A call with one message is read before anything is asked of it: neither the places for sessions nor a key's quotas bound what is
 //! read. So all such bodies share one budget, counted as they arrive and until their call has its place or is refused. Within it nobody
@@ -15,8 +15,7 @@ use http::Request;
 use http_body::{Body as HttpBody, Frame, SizeHint};
 use tower::BoxError;
 
-use super::keys::party;
-use super::status::status;
+use super::keys::tenant;
 use crate::caller::Party;
 use crate::error::ServeError;
 use crate::session::RecordSink;
@@ -24,7 +23,7 @@ use crate::stage::StageError;
 
 /// The budget. Copies share it.
 #[derive(Clone)]
-pub(super) struct Bodies(Arc<Budget>);
+pub struct BodyBudget(Arc<Budget>);
 
 struct Budget {
     /// Bytes.
@@ -43,7 +42,7 @@ struct Held {
 /// What one request holds, until the last copy is dropped. Among the extensions of the request, so that it is counted for as long as
 /// whoever handles it keeps those.
 #[derive(Clone)]
-pub(crate) struct Hold(Arc<Load>);
+pub(crate) struct BodyHold(Arc<Load>);
 
 struct Load {
     budget: Arc<Budget>,
@@ -51,9 +50,10 @@ struct Load {
     bytes: AtomicUsize,
 }
 
-impl Bodies {
+impl BodyBudget {
     /// At most `most` bytes at once. Refusals are told to `records`.
-    pub(super) fn new(most: usize, records: Arc<dyn RecordSink>) -> Self {
+    #[must_use]
+    pub fn new(most: usize, records: Arc<dyn RecordSink>) -> Self {
         Self(Arc::new(Budget {
             most,
             held: Mutex::default(),
@@ -61,21 +61,21 @@ impl Bodies {
         }))
     }
 
-    /// The same request, whose body is counted. One that does not fit ends with a status, RESOURCE_EXHAUSTED.
-    pub(super) fn count<B>(&self, mut request: Request<B>) -> Request<Counted<B>> {
-        let hold = Hold(Arc::new(Load {
+    /// The same request, whose body is counted. One that does not fit ends with a [`ServeError`].
+    pub(crate) fn count<B>(&self, mut request: Request<B>) -> Request<CountedBody<B>> {
+        let hold = BodyHold(Arc::new(Load {
             budget: Arc::clone(&self.0),
-            party: party(request.extensions()),
+            party: tenant(request.extensions()),
             bytes: AtomicUsize::new(0),
         }));
         request.extensions_mut().insert(hold.clone());
-        request.map(|body| Counted { body, hold })
+        request.map(|body| CountedBody { body, hold })
     }
 }
 
-impl std::fmt::Debug for Bodies {
+impl std::fmt::Debug for BodyBudget {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Bodies")
+        f.debug_struct("BodyBudget")
             .field("most", &self.0.most)
             .finish_non_exhaustive()
     }
@@ -132,12 +132,12 @@ impl Drop for Load {
 }
 
 /// A body within the budget.
-pub(super) struct Counted<B> {
+pub(crate) struct CountedBody<B> {
     body: B,
-    hold: Hold,
+    hold: BodyHold,
 }
 
-impl<B> HttpBody for Counted<B>
+impl<B> HttpBody for CountedBody<B>
 where
     B: HttpBody<Data = Bytes, Error: Into<BoxError>> + Unpin,
 {
@@ -155,7 +155,7 @@ where
             let bytes = frame.data_ref().map_or(0, Bytes::len);
             match self.hold.0.take(bytes) {
                 Ok(()) => Ok(frame),
-                Err(error) => Err(status(&error).into()),
+                Err(error) => Err(error.into()),
             }
         });
         Poll::Ready(Some(frame))
@@ -178,8 +178,8 @@ mod tests {
     use axum::body::{Body, to_bytes};
 
     use super::*;
-    use crate::grpc::keys::Peer;
     use crate::session::{TurnRecord, UtteranceRecord};
+    use crate::transport::keys::Peer;
 
     #[derive(Default)]
     struct Refused(AtomicU32);
@@ -193,7 +193,7 @@ mod tests {
     }
 
     /// Receives a body of so many bytes from this machine; its hold, if it fits.
-    async fn receive(bodies: &Bodies, machine: u8, bytes: usize) -> Option<Hold> {
+    async fn receive(bodies: &BodyBudget, machine: u8, bytes: usize) -> Option<BodyHold> {
         let mut request = Request::new(Body::from(vec![0; bytes]));
         let address = IpAddr::V4(Ipv4Addr::new(10, 0, 0, machine));
         request.extensions_mut().insert(Peer(address));
@@ -206,7 +206,7 @@ mod tests {
     #[tokio::test]
     async fn a_body_counts_until_nobody_holds_it_and_nobody_takes_what_others_need() {
         let refused = Arc::new(Refused::default());
-        let bodies = Bodies::new(1_000, Arc::clone(&refused) as Arc<dyn RecordSink>);
+        let bodies = BodyBudget::new(1_000, Arc::clone(&refused) as Arc<dyn RecordSink>);
         let half = receive(&bodies, 1, 500).await.expect("as much as is left");
         let copy = half.clone();
         assert!(receive(&bodies, 1, 1).await.is_none());

@@ -1,14 +1,43 @@
-//! The caller's deadline, from the `grpc-timeout` header.
-//!
-//! tonic's own handling ends with the response headers and answers CANCELLED; a session needs the time itself.
+//! What a caller says of its call besides the request: how long it may take, and which trace it is part of.
 
 use std::time::Duration;
 
-use tonic::metadata::MetadataMap;
+use http::HeaderMap;
+use omni_telemetry::TraceParent;
 
-/// The time the caller gives, if it says. A header that cannot be read counts as absent, as in other servers.
-pub(super) fn timeout(metadata: &MetadataMap) -> Option<Duration> {
-    parse(metadata.get("grpc-timeout")?.to_str().ok()?)
+/// What the headers of a call say.
+#[derive(Debug, Clone, Default)]
+pub struct CallContext {
+    pub timeout: Option<Duration>,
+    pub trace: Option<TraceParent>,
+}
+
+impl CallContext {
+    /// Headers that cannot be read count as absent, as in other servers.
+    #[must_use]
+    pub fn from_headers(headers: &HeaderMap) -> Self {
+        Self {
+            timeout: timeout(headers),
+            trace: trace(headers),
+        }
+    }
+}
+
+/// The time the caller gives. tonic's own handling ends with the response headers and answers CANCELLED; a session needs the
+/// time itself.
+pub(crate) fn timeout(headers: &HeaderMap) -> Option<Duration> {
+    parse(headers.get("grpc-timeout")?.to_str().ok()?)
+}
+
+fn trace(headers: &HeaderMap) -> Option<TraceParent> {
+    let mut parents = headers.get_all("traceparent").iter();
+    let parent = TraceParent::parse(parents.next()?.to_str().ok()?)?;
+    if parents.next().is_some() {
+        return None;
+    }
+    let states = headers.get_all("tracestate").iter();
+    let states: Vec<_> = states.filter_map(|state| state.to_str().ok()).collect();
+    Some(parent.with_state(&states.join(",")))
 }
 
 /// "1 to 8 digits and a unit" (gRPC over HTTP/2, "Timeout").

@@ -10,18 +10,14 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use bytes::{Buf as _, Bytes};
-use http::{Request, Response};
 use http_body::{Body as HttpBody, Frame, SizeHint};
 use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::task_tracker::TaskTrackerToken;
-use tonic::codegen::BoxFuture;
-use tonic::server::NamedService;
-use tower::Service;
 
-use super::door::TooManySessions;
 use crate::error::ServeError;
+use crate::service::TooManySessions;
 use crate::tasks::Tasks;
 
 /// Time that one piece may take for good, of which the next begins with as much patience as this one did: a reader of 64 KiB a
@@ -32,7 +28,7 @@ const PIECE: usize = 16 << 10;
 
 /// Where whole answers get their places. Copies are the same.
 #[derive(Debug, Clone)]
-pub struct Parcels {
+pub struct BufferedResponses {
     places: Arc<Semaphore>,
     most: usize,
     patience: Duration,
@@ -43,11 +39,11 @@ pub struct Parcels {
 /// The place of a whole answer; free again when the last copy is dropped. Until then the answer is one of the server's tasks:
 /// who drains it waits for the reader, too.
 #[derive(Debug, Clone)]
-pub(crate) struct Reservation(
+pub struct ResponseSlot(
     #[expect(dead_code, reason = "it is held")] Arc<(OwnedSemaphorePermit, TaskTrackerToken)>,
 );
 
-impl Parcels {
+impl BufferedResponses {
     /// At most `most` at once, whose readers may fall `patience` behind one that reads slowly. All are dropped at `stop`.
     #[must_use]
     pub fn new(most: usize, patience: Duration, tasks: Arc<Tasks>, stop: CancellationToken) -> Self {
@@ -61,14 +57,14 @@ impl Parcels {
     }
 
     /// A place for a whole answer.
-    pub(crate) fn reserve(&self) -> Result<Reservation, ServeError> {
+    pub(crate) fn reserve(&self) -> Result<ResponseSlot, ServeError> {
         let permit = Arc::clone(&self.places).try_acquire_owned();
         let permit = permit.map_err(|_| TooManySessions { limit: self.most })?;
-        Ok(Reservation(Arc::new((permit, self.tasks.token()))))
+        Ok(ResponseSlot(Arc::new((permit, self.tasks.token()))))
     }
 
     /// The body of an answer that has a place.
-    pub(crate) fn wrap<B>(&self, body: B, place: Reservation) -> Parcel<B>
+    pub(crate) fn wrap<B>(&self, body: B, place: ResponseSlot) -> BufferedResponse<B>
     where
         B: HttpBody<Data = Bytes> + Send + 'static,
     {
@@ -84,15 +80,7 @@ impl Parcels {
         });
         self.tasks
             .spawn(look_after(Arc::clone(&shared), self.stop.clone()));
-        Parcel(shared)
-    }
-
-    /// `service`, whose answers are wrapped where they have a [`Reservation`] among their extensions.
-    pub(super) fn layer<S>(&self, inner: S) -> Wrapped<S> {
-        Wrapped {
-            inner,
-            parcels: self.clone(),
-        }
+        BufferedResponse(shared)
     }
 }
 
@@ -122,7 +110,7 @@ struct Shared<B> {
 #[derive(Debug)]
 struct Contents<B> {
     /// What is not even begun.
-    body: Option<(Pin<Box<B>>, Reservation)>,
+    body: Option<(Pin<Box<B>>, ResponseSlot)>,
     /// Of what was begun.
     rest: Bytes,
     /// When its reader is let go.
@@ -146,9 +134,9 @@ impl<B> Shared<B> {
 /// A whole answer on its way. One that was given up ends early, which its reader notices by the length that was announced or by the
 /// status that is missing.
 #[derive(Debug)]
-pub(crate) struct Parcel<B>(Arc<Shared<B>>);
+pub struct BufferedResponse<B>(Arc<Shared<B>>);
 
-impl<B: HttpBody<Data = Bytes>> HttpBody for Parcel<B> {
+impl<B: HttpBody<Data = Bytes>> HttpBody for BufferedResponse<B> {
     type Data = Bytes;
     type Error = B::Error;
 
@@ -192,45 +180,9 @@ impl<B: HttpBody<Data = Bytes>> HttpBody for Parcel<B> {
     }
 }
 
-impl<B> Drop for Parcel<B> {
+impl<B> Drop for BufferedResponse<B> {
     fn drop(&mut self) {
         self.0.clear();
         self.0.over.notify_one();
-    }
-}
-
-/// A service whose whole answers have places.
-#[derive(Debug, Clone)]
-pub(super) struct Wrapped<S> {
-    inner: S,
-    parcels: Parcels,
-}
-
-impl<S: NamedService> NamedService for Wrapped<S> {
-    const NAME: &'static str = S::NAME;
-}
-
-impl<S> Service<Request<tonic::body::Body>> for Wrapped<S>
-where
-    S: Service<Request<tonic::body::Body>, Response = Response<tonic::body::Body>>,
-    S::Future: Send + 'static,
-{
-    type Response = Response<tonic::body::Body>;
-    type Error = S::Error;
-    type Future = BoxFuture<Self::Response, S::Error>;
-
-    fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<Result<(), S::Error>> {
-        self.inner.poll_ready(context)
-    }
-
-    fn call(&mut self, request: Request<tonic::body::Body>) -> Self::Future {
-        let (answer, parcels) = (self.inner.call(request), self.parcels.clone());
-        Box::pin(async move {
-            let mut response = answer.await?;
-            Ok(match response.extensions_mut().remove::<Reservation>() {
-                Some(place) => response.map(|body| tonic::body::Body::new(parcels.wrap(body, place))),
-                None => response,
-            })
-        })
     }
 }

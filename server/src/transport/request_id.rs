@@ -12,12 +12,12 @@ use tracing::Instrument as _;
 use crate::id::random_u64;
 
 /// The header of requests and answers.
-pub(super) const HEADER: HeaderName = HeaderName::from_static("x-request-id");
+const HEADER: HeaderName = HeaderName::from_static("x-request-id");
 /// Longest name that a caller may choose, in bytes.
 const LONGEST: usize = 128;
 
 /// Names a request and what comes of it.
-pub(super) async fn named(mut request: Request, next: Next) -> Response {
+pub(crate) async fn named(mut request: Request, next: Next) -> Response {
     let own = request.headers().get(HEADER).filter(|id| is_plain(id.as_bytes()));
     let id = own.cloned().unwrap_or_else(new);
     request.headers_mut().insert(HEADER, id.clone());

@@ -1,0 +1,23 @@
+//! What the server offers, free of protocols: speech, chat and the catalogue.
+//!
+//! In: requests in domain types, checked here against the model. Out: events of sessions, or descriptions. Each protocol (gRPC,
+//! OpenAI's HTTP API, Riva) converts its messages to these and back, and none calls another. A handler checks that work can be
+//! taken, starts a session as a task of its own and gives the event stream at once, before the first command: callers that open
+//! a call and only then send would wait for ever otherwise.
+
+mod aliases;
+pub(crate) mod call;
+mod catalog;
+pub(crate) mod chat;
+pub(crate) mod delivery;
+mod gate;
+pub(crate) mod settings;
+mod shares;
+mod speech;
+
+pub use call::CallContext;
+pub use catalog::{Catalog, ModelDescription, VoiceDescription};
+pub use chat::{ChatModel, ChatRequest, ChatService, MessageRequest, PartRequest};
+pub(crate) use gate::TooManySessions;
+pub use gate::{CallGate, CallPermit};
+pub use speech::{SpeechRequest, SpeechService};

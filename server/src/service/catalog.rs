@@ -1,0 +1,118 @@
+//! What this server speaks with.
+
+use omni_audio::SampleRate;
+
+use super::aliases;
+use super::settings::{model as check_model, same_language};
+use crate::error::ServeError;
+use crate::orchestrator::Orchestrator;
+use crate::stage::SpeechInfo;
+
+/// A model that is served.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ModelDescription {
+    pub id: String,
+    pub display_name: String,
+    pub description: String,
+    pub aliases: Vec<String>,
+    pub capabilities: Vec<&'static str>,
+    pub languages: Vec<String>,
+    /// Of its own audio.
+    pub sample_rate: SampleRate,
+    pub max_context_tokens: u32,
+    /// It takes work now.
+    pub ready: bool,
+}
+
+/// A voice of the model; `aliases` are OpenAI's names for it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct VoiceDescription {
+    pub id: String,
+    pub display_name: String,
+    pub description: String,
+    pub languages: Vec<String>,
+    pub model: String,
+    pub aliases: Vec<String>,
+    pub is_default: bool,
+}
+
+/// Describes what an orchestrator has loaded.
+#[derive(Debug, Clone)]
+pub struct Catalog {
+    orchestrator: Orchestrator,
+}
+
+impl Catalog {
+    #[must_use]
+    pub fn new(orchestrator: Orchestrator) -> Self {
+        Self { orchestrator }
+    }
+
+    /// Whether speech can be asked for now.
+    ///
+    /// # Errors
+    /// Why not.
+    pub fn speaks(&self) -> Result<(), ServeError> {
+        self.orchestrator.available().map(drop)
+    }
+
+    /// Whether an answer can be asked for now.
+    ///
+    /// # Errors
+    /// Why not.
+    pub fn converses(&self) -> Result<(), ServeError> {
+        self.orchestrator.chat_available().map(drop)
+    }
+
+    /// The models that are served.
+    ///
+    /// # Errors
+    /// If none is loaded yet.
+    pub fn models(&self) -> Result<Vec<ModelDescription>, ServeError> {
+        let pipeline = self.orchestrator.model()?;
+        let info = &pipeline.info;
+        let chat = pipeline.chat.as_ref().ok();
+        let hears = chat.is_some_and(|chat| chat.info.hearing.is_some());
+        let capabilities = [(true, "speech"), (chat.is_some(), "chat"), (hears, "audio_input")];
+        let capabilities = capabilities.into_iter().filter(|(has, _)| *has);
+        Ok(vec![ModelDescription {
+            id: info.id.clone(),
+            display_name: info.display_name.clone(),
+            description: info.description.clone(),
+            aliases: info.terms.aliases.clone(),
+            capabilities: capabilities.map(|(_, name)| name).collect(),
+            languages: info.languages.clone(),
+            sample_rate: info.sample_rate,
+            max_context_tokens: chat.map_or(info.max_context, |chat| chat.info.max_context),
+            ready: self.orchestrator.available().is_ok(),
+        }])
+    }
+
+    /// The voices of `model` that speak `language`; empty texts stand for any.
+    ///
+    /// # Errors
+    /// If there is no such model, or none is loaded yet.
+    pub fn voices(&self, model: &str, language: &str) -> Result<Vec<VoiceDescription>, ServeError> {
+        let info = &self.orchestrator.model()?.info;
+        check_model(model, info)?;
+        let mut spoken = info.languages.iter();
+        match language.is_empty() || spoken.any(|spoken| same_language(language, spoken)) {
+            true => Ok(voices(info)),
+            false => Ok(Vec::new()),
+        }
+    }
+}
+
+fn voices(info: &SpeechInfo) -> Vec<VoiceDescription> {
+    let voices = info.voices.iter().enumerate();
+    let voices = voices.map(|(index, voice)| VoiceDescription {
+        id: voice.id.clone(),
+        display_name: voice.display_name.clone(),
+        description: voice.description.clone(),
+        languages: info.languages.clone(),
+        model: info.id.clone(),
+        aliases: aliases::of(index, info.voices.len()),
+        is_default: index == 0,
+    });
+    voices.collect()
+}

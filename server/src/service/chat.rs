@@ -1,0 +1,207 @@
+//! Chat: sessions that converse.
+
+pub(crate) mod audio;
+mod messages;
+mod settings;
+
+use std::sync::Arc;
+
+use futures::{Stream, stream};
+use tokio_stream::wrappers::ReceiverStream;
+
+use super::call::CallContext;
+use super::delivery::OutputRequest;
+use super::gate::{CallGate, CallPermit};
+use super::settings::{SamplingRequest, invalid};
+use crate::caller::Caller;
+use crate::error::ServeError;
+use crate::session::{
+    ChatCommand, ChatEvent, ChatLimits, ChatSession, Modalities, NewMessage, RecordSink, Respond,
+    SessionLimits,
+};
+use crate::stage::{ChatInfo, SpeechInfo, StageError};
+
+use self::audio::InputRequest;
+pub(crate) use self::messages::{MESSAGE_PARTS, ROLE};
+pub use self::messages::{MessageRequest, PartRequest};
+pub(crate) use self::settings::DELIVERY;
+
+type Events = ReceiverStream<Result<ChatEvent, ServeError>>;
+
+/// Most bytes of recordings that are decoded where others' audio passes.
+const SHORT: usize = 32 << 10;
+
+/// What requests are checked against. Copies are cheap.
+#[derive(Debug, Clone)]
+pub struct ChatModel {
+    pub speech: Arc<SpeechInfo>,
+    pub chat: Arc<ChatInfo>,
+    pub limits: SessionLimits,
+}
+
+/// How a caller wants to converse; what is empty or unset is the model's or the server's to choose.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct ChatRequest {
+    pub model: String,
+    pub instructions: String,
+    pub modalities: Option<Modalities>,
+    pub voice: String,
+    pub language: String,
+    /// None unless the caller says something of the audio that it will send.
+    pub input: Option<InputRequest>,
+    pub output: OutputRequest,
+    pub text_sampling: SamplingRequest,
+    pub speech_sampling: SamplingRequest,
+    pub stop: Vec<String>,
+    /// The conversation so far, oldest first.
+    pub history: Vec<MessageRequest>,
+}
+
+impl ChatModel {
+    /// The command that puts a request in force; `field` is what its history is called there.
+    ///
+    /// # Errors
+    /// The field that cannot be honoured.
+    pub fn configure(
+        &self,
+        mut request: ChatRequest,
+        field: &'static str,
+    ) -> Result<ChatCommand, ServeError> {
+        let history = std::mem::take(&mut request.history);
+        let most = ChatLimits::default().max_messages;
+        if history.len() > most {
+            return Err(invalid(
+                field,
+                format!("has {} messages, expected at most {most}", history.len()),
+            ));
+        }
+        let (mut settings, mut said) = (
+            settings::settings(&request, self)?,
+            Vec::with_capacity(history.len()),
+        );
+        for mut one in history {
+            if messages::without_tools(&mut one, self, &mut settings.speech.ignored)? {
+                said.push(messages::message(one, self)?);
+            }
+        }
+        Ok(ChatCommand::Configure {
+            settings: Box::new(settings),
+            history: said,
+        })
+    }
+
+    /// Checks a message; what the conversation makes of it is the session's business.
+    ///
+    /// # Errors
+    /// The part that cannot be honoured.
+    pub fn message(&self, message: MessageRequest) -> Result<NewMessage, ServeError> {
+        messages::message(message, self)
+    }
+
+    /// Checks instructions of one answer.
+    ///
+    /// # Errors
+    /// If they are too long.
+    pub fn check_text(&self, field: &'static str, bytes: usize) -> Result<(), ServeError> {
+        messages::check_text(field, bytes, self)
+    }
+}
+
+/// Opens sessions that converse. Copies share the gate.
+#[derive(Debug, Clone)]
+pub struct ChatService {
+    gate: CallGate,
+}
+
+impl ChatService {
+    #[must_use]
+    pub fn new(gate: CallGate) -> Self {
+        Self { gate }
+    }
+
+    #[must_use]
+    pub fn records(&self) -> &Arc<dyn RecordSink> {
+        &self.gate.deps.records
+    }
+
+    /// A permit for a call that converses, and what it is checked against.
+    ///
+    /// # Errors
+    /// If no work is taken, or no more of this caller.
+    pub fn admit(&self, method: &'static str, caller: Caller) -> Result<(ChatModel, CallPermit), ServeError> {
+        let (pipeline, chat) = self.gate.deps.orchestrator.chat_available()?;
+        let model = ChatModel {
+            speech: Arc::clone(&pipeline.info),
+            chat: Arc::clone(&chat.info),
+            limits: self.gate.deps.limits,
+        };
+        Ok((model, self.gate.enter(method, caller)?))
+    }
+
+    /// Opens a session that converses as `commands` say.
+    pub fn open<S>(&self, context: CallContext, commands: S, permit: CallPermit) -> Events
+    where
+        S: Stream<Item = Result<ChatCommand, ServeError>> + Unpin + Send + 'static,
+    {
+        let deadline = self.gate.deadline(&context);
+        self.gate.run(permit, |deps, handle, events| {
+            let session = ChatSession::new(deps, deadline)
+                .called_by(context.trace)
+                .visited_by(handle);
+            session.run(commands, events)
+        })
+    }
+
+    /// Answers one whole conversation. A request that cannot be honoured fails in the session, which accounts for it.
+    ///
+    /// # Errors
+    /// As for [`admit`](Self::admit).
+    pub async fn generate(
+        &self,
+        context: CallContext,
+        caller: Caller,
+        request: Result<ChatRequest, ServeError>,
+    ) -> Result<(ChatModel, Events), ServeError> {
+        let (model, permit) = self.admit("ChatService/Generate", caller)?;
+        let (configure, permit) = read(request, &model, permit).await?;
+        let commands = match configure {
+            Ok(configure) => vec![Ok(configure), Ok(ChatCommand::Respond(Respond::default()))],
+            Err(error) => vec![Err(error)],
+        };
+        Ok((model, self.open(context, stream::iter(commands), permit)))
+    }
+}
+
+/// Checks a whole conversation. Long recordings are decoded on a thread of their own, off the threads that audio passes; `permit`
+/// goes there too, so that a caller that goes away keeps its place until they are decoded.
+async fn read<P: Send + 'static>(
+    request: Result<ChatRequest, ServeError>,
+    model: &ChatModel,
+    permit: P,
+) -> Result<(Result<ChatCommand, ServeError>, P), ServeError> {
+    let recorded = request.as_ref().map_or(0, |request| {
+        let parts = request.history.iter().flat_map(|message| &message.parts);
+        parts.map(PartRequest::recorded).sum::<usize>()
+    });
+    let model = model.clone();
+    let check = move || (request.and_then(|request| whole(request, &model)), permit);
+    if recorded <= SHORT {
+        return Ok(check());
+    }
+    let span = tracing::Span::current();
+    let checked = tokio::task::spawn_blocking(move || span.in_scope(check)).await;
+    Ok(checked.map_err(|_| StageError::panicked("session"))?)
+}
+
+fn whole(request: ChatRequest, model: &ChatModel) -> Result<ChatCommand, ServeError> {
+    if request.input.is_some() {
+        return Err(invalid(
+            "config.input_audio",
+            "is given, but nothing can be said here",
+        ));
+    }
+    if request.history.is_empty() {
+        return Err(invalid("messages", "is empty, expected a conversation"));
+    }
+    model.configure(request, "messages")
+}

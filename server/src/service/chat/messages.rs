@@ -1,0 +1,279 @@
+//! Messages of a conversation, checked.
+
+use std::fmt;
+
+use bytes::Bytes;
+use omni_audio::Samples;
+use serde::de::{Deserialize, Deserializer, IgnoredAny, MapAccess, Visitor};
+
+use super::ChatModel;
+use super::audio::{InputRequest, clip};
+use crate::error::{ErrorKind, ServeError};
+use crate::service::settings::{hint, invalid};
+use crate::session::{IgnoredField, NewMessage};
+use crate::stage::{AudioInputError, ChatMessage, Clip, Part, Role, ToolPart};
+
+/// A message as a caller sends it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct MessageRequest {
+    /// The caller's name for it; empty for none.
+    pub id: String,
+    pub role: Role,
+    pub parts: Vec<PartRequest>,
+}
+
+/// A part of a message as a caller sends it.
+#[derive(Debug, Clone, PartialEq)]
+pub enum PartRequest {
+    Text(String),
+    /// A recording, encoded.
+    Audio {
+        layout: InputRequest,
+        data: Bytes,
+    },
+    /// A tool that the model may call; its parameters are a JSON schema.
+    Tool {
+        name: String,
+        description: String,
+        parameters: String,
+    },
+    /// The model called a tool with a JSON object.
+    ToolCall {
+        name: String,
+        arguments: String,
+    },
+    ToolResult(String),
+}
+
+impl PartRequest {
+    /// Bytes of its recording.
+    pub(super) fn recorded(&self) -> usize {
+        match self {
+            Self::Audio { data, .. } => data.len(),
+            _ => 0,
+        }
+    }
+
+    fn is_tool(&self) -> bool {
+        matches!(self, Self::Tool { .. })
+    }
+}
+
+/// Fields of messages in errors of the protocols.
+pub(crate) const MESSAGE_PARTS: &str = "message.parts";
+pub(crate) const ROLE: &str = "message.role";
+
+/// Parts of one message.
+const MAX_PARTS: usize = 64;
+/// Tools of a conversation, and bytes of all of them.
+const MAX_TOOLS: usize = 128;
+const MAX_TOOL_BYTES: usize = 256 << 10;
+
+/// Fields of messages about functions.
+const TOOL: &str = "message.parts.tool";
+const TOOL_CALL: &str = "message.parts.tool_call";
+const TOOL_RESULT: &str = "message.parts.tool_result";
+
+/// Takes the tools out of a message to a model that asks for none: refused where the server is strict, else one more field that is
+/// `ignored`. Whether anything is left.
+pub(super) fn without_tools(
+    message: &mut MessageRequest,
+    known: &ChatModel,
+    ignored: &mut Vec<IgnoredField>,
+) -> Result<bool, ServeError> {
+    if known.chat.tools || !message.parts.iter().any(PartRequest::is_tool) {
+        return Ok(true);
+    }
+    hint(TOOL, NO_TOOLS, known.speech.terms.strict, ignored)?;
+    message.parts.retain(|part| !part.is_tool());
+    Ok(!message.parts.is_empty())
+}
+
+const NO_TOOLS: &str = "this model calls no tools";
+
+/// Checks a message; what the conversation makes of it is the session's business.
+pub(super) fn message(message: MessageRequest, known: &ChatModel) -> Result<NewMessage, ServeError> {
+    let role = message.role;
+    let tools = message.parts.iter().filter_map(|part| match part {
+        PartRequest::Tool {
+            name,
+            description,
+            parameters,
+        } => Some(name.len() + description.len() + parameters.len()),
+        _ => None,
+    });
+    let (tools, bytes) = tools.fold((0, 0), |(count, bytes), size| (count + 1, bytes + size));
+    if tools > MAX_TOOLS || bytes > MAX_TOOL_BYTES {
+        return Err(invalid(
+            TOOL,
+            format!(
+                "there are {tools} of {bytes} bytes, expected at most {MAX_TOOLS} of {MAX_TOOL_BYTES} bytes"
+            ),
+        ));
+    }
+    let count = message.parts.len();
+    if count == 0 || count - tools > MAX_PARTS {
+        return Err(invalid(
+            MESSAGE_PARTS,
+            format!("has {count} parts, expected 1 to {MAX_PARTS}"),
+        ));
+    }
+    let text = message.parts.iter().map(|part| match part {
+        PartRequest::Text(text) => text.len(),
+        PartRequest::ToolCall { name, arguments } => name.len() + arguments.len(),
+        PartRequest::ToolResult(content) => content.len(),
+        PartRequest::Audio { .. } | PartRequest::Tool { .. } => 0,
+    });
+    check_text("message.parts.text", text.sum(), known)?;
+    // Of what all of its clips may have, so much is left for the next: no more is decoded than is taken.
+    let hearing = known.chat.hearing;
+    let mut left = hearing.map(|hearing| hearing.sample_rate.samples(hearing.max_audio));
+    let mut parts = Vec::with_capacity(count);
+    for content in message.parts {
+        let part = part(content, role, known, left.unwrap_or_default())?;
+        if let (Part::Audio(clip), Some(left)) = (&part, &mut left) {
+            *left = Samples(left.0.saturating_sub(clip.samples().len() as u64));
+        }
+        parts.push(part);
+    }
+    Ok(NewMessage {
+        id: message.id,
+        message: ChatMessage { role, parts },
+    })
+}
+
+/// A part, whose audio has at most `left` samples.
+fn part(part: PartRequest, role: Role, known: &ChatModel, left: Samples) -> Result<Part, ServeError> {
+    match part {
+        PartRequest::Text(text) if text.is_empty() => Err(invalid("message.parts.text", "is empty")),
+        PartRequest::Text(text) => Ok(Part::Text(text.into())),
+        PartRequest::Audio { layout, data } => {
+            let field = "message.parts.audio";
+            if role != Role::User {
+                return Err(invalid(field, "is not said by ROLE_USER, expected text"));
+            }
+            let hearing = known
+                .chat
+                .hearing
+                .ok_or(AudioInputError::NotSupported { field })?;
+            Ok(Part::Audio(Clip::new(clip(&layout, &data, hearing, left)?)))
+        }
+        PartRequest::Tool {
+            name,
+            description,
+            parameters,
+        } => {
+            said_by(role, Role::System, TOOL, "ROLE_SYSTEM", known)?;
+            offer(&name, &description, &parameters).map(|json| Part::Tool(ToolPart::Offer(json.into())))
+        }
+        PartRequest::ToolCall { name, arguments } => {
+            said_by(role, Role::Assistant, TOOL_CALL, "ROLE_ASSISTANT", known)?;
+            named(&name, TOOL_CALL)?;
+            Ok(Part::Tool(ToolPart::Call {
+                arguments: object(&arguments, TOOL_CALL)?.into(),
+                name: name.into(),
+            }))
+        }
+        PartRequest::ToolResult(content) => {
+            said_by(role, Role::User, TOOL_RESULT, "ROLE_USER", known)?;
+            Ok(Part::Tool(ToolPart::Result(content.into())))
+        }
+    }
+}
+
+fn said_by(
+    got: Role,
+    expected: Role,
+    field: &'static str,
+    name: &str,
+    known: &ChatModel,
+) -> Result<(), ServeError> {
+    if !known.chat.tools {
+        return Err(invalid(field, format!("{NO_TOOLS}, expected text")));
+    }
+    match got == expected {
+        true => Ok(()),
+        false => Err(invalid(field, format!("is not said by {name}, expected text"))),
+    }
+}
+
+fn named(name: &str, field: &'static str) -> Result<(), ServeError> {
+    match name.is_empty() {
+        true => Err(invalid(field, "has no name")),
+        false => Ok(()),
+    }
+}
+
+/// A tool as templates print it, fields in the order in which models were trained to read them.
+fn offer(name: &str, description: &str, parameters: &str) -> Result<String, ServeError> {
+    named(name, TOOL)?;
+    let text = |text: &str| serde_json::Value::from(text).to_string();
+    let mut function = format!("\"name\": {}", text(name));
+    if !description.is_empty() {
+        function += &format!(", \"description\": {}", text(description));
+    }
+    function += &format!(", \"parameters\": {}", object(parameters, TOOL)?);
+    Ok(format!(
+        "{{\"type\": \"function\", \"function\": {{{function}}}}}"
+    ))
+}
+
+/// Any JSON object, of which nothing is kept.
+struct Object;
+
+impl<'de> Deserialize<'de> for Object {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_map(Self)
+    }
+}
+
+impl<'de> Visitor<'de> for Object {
+    type Value = Self;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("an object")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut fields: A) -> Result<Self, A::Error> {
+        while fields.next_entry::<IgnoredAny, IgnoredAny>()?.is_some() {}
+        Ok(Self)
+    }
+}
+
+/// A JSON object as it was written; empty text is an empty one.
+fn object<'a>(json: &'a str, field: &'static str) -> Result<&'a str, ServeError> {
+    if json.trim().is_empty() {
+        return Ok("{}");
+    }
+    match serde_json::from_str::<Object>(json) {
+        Ok(_) => Ok(json),
+        Err(error) => Err(invalid(field, format!("is no JSON object: {error}"))),
+    }
+}
+
+/// One message has more text than is allowed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("{field} has {got} bytes of text, the limit is {limit}")]
+struct TextTooLong {
+    field: &'static str,
+    got: usize,
+    limit: usize,
+}
+
+impl From<TextTooLong> for ServeError {
+    fn from(error: TextTooLong) -> Self {
+        Self::new(ErrorKind::InvalidArgument, "TEXT_TOO_LONG", error.to_string())
+            .about(error.field)
+            .with_got(error.got)
+            .with_limit(error.limit)
+    }
+}
+
+/// Checks the length of a text in bytes.
+pub(super) fn check_text(field: &'static str, got: usize, known: &ChatModel) -> Result<(), ServeError> {
+    let limit = known.limits.max_text_bytes;
+    match got > limit {
+        true => Err(TextTooLong { field, got, limit }.into()),
+        false => Ok(()),
+    }
+}

@@ -1,0 +1,144 @@
+//! The gate of every call with a session of its own: a bounded number at once, whatever the service, and of every caller as
+//! many as its quotas allow.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use omni_engine::Stamp;
+use tokio::sync::mpsc;
+use tokio_stream::wrappers::ReceiverStream;
+use tracing::Instrument as _;
+
+use super::call::CallContext;
+use super::shares::{Share, Shares};
+use crate::caller::{Caller, StreamPlace};
+use crate::clock::Clock;
+use crate::error::{ErrorKind, ServeError};
+use crate::session::{RecordSink, Registered, Registry, SessionChange, SessionDeps, Visit};
+use crate::tasks::Tasks;
+
+/// Events between a session and the transport. Small: what is in it counts as handed over.
+const EVENTS: usize = 2;
+
+/// When a refused caller may try again.
+const RETRY: Duration = Duration::from_secs(1);
+
+/// The server takes no more sessions.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("{limit} sessions are open, no more are accepted now")]
+pub(crate) struct TooManySessions {
+    pub(crate) limit: usize,
+}
+
+impl From<TooManySessions> for ServeError {
+    fn from(error: TooManySessions) -> Self {
+        Self::new(ErrorKind::TooManySessions, "CONCURRENCY_LIMIT", error.to_string())
+            .with_limit(error.limit)
+            .retry_in(RETRY)
+    }
+}
+
+/// A session that has begun; dropping it records the end, however that comes.
+struct OpenSession {
+    records: Arc<dyn RecordSink>,
+    clock: Clock,
+    began: Stamp,
+    _listed: Registered,
+}
+
+impl OpenSession {
+    fn new(deps: &SessionDeps, listed: Registered) -> Self {
+        deps.records.session(SessionChange::Opened);
+        Self {
+            records: Arc::clone(&deps.records),
+            clock: deps.clock,
+            began: deps.clock.now(),
+            _listed: listed,
+        }
+    }
+}
+
+impl Drop for OpenSession {
+    fn drop(&mut self) {
+        let after = self.clock.since(self.began);
+        self.records.session(SessionChange::Closed { after });
+    }
+}
+
+/// The right to a session, held until that ends.
+#[derive(Debug)]
+pub struct CallPermit {
+    method: &'static str,
+    caller: Caller,
+    _share: Share,
+    _stream: Option<StreamPlace>,
+}
+
+/// What services share. Copies are the same gate.
+#[derive(Debug, Clone)]
+pub struct CallGate {
+    pub(super) deps: SessionDeps,
+    tasks: Arc<Tasks>,
+    sessions: Shares,
+    registry: Registry,
+}
+
+impl CallGate {
+    /// Admits at most `max_sessions` calls at once, the last of them shared among tenants, and lists them in `registry`.
+    #[must_use]
+    pub fn new(deps: SessionDeps, tasks: Arc<Tasks>, registry: Registry, max_sessions: usize) -> Self {
+        Self {
+            deps,
+            tasks,
+            sessions: Shares::new(max_sessions),
+            registry,
+        }
+    }
+
+    /// A permit for a call of `method`.
+    pub(super) fn enter(&self, method: &'static str, caller: Caller) -> Result<CallPermit, ServeError> {
+        let permit = self.try_enter(method, caller);
+        permit.inspect_err(|error| self.deps.records.refused(error))
+    }
+
+    fn try_enter(&self, method: &'static str, caller: Caller) -> Result<CallPermit, ServeError> {
+        let share = self.sessions.take(caller.party());
+        Ok(CallPermit {
+            _share: share.map_err(|limit| TooManySessions { limit })?,
+            _stream: caller.open(self.deps.clock.now())?,
+            method,
+            caller,
+        })
+    }
+
+    /// When a call must have ended, if its caller says.
+    pub(super) fn deadline(&self, context: &CallContext) -> Option<Stamp> {
+        context.timeout.map(|time| self.deps.clock.now() + time)
+    }
+
+    /// Runs a session as a task that holds its permit to the end; gives its events.
+    pub(super) fn run<E, F>(
+        &self,
+        permit: CallPermit,
+        session: impl FnOnce(SessionDeps, Visit, mpsc::Sender<Result<E, ServeError>>) -> F,
+    ) -> ReceiverStream<Result<E, ServeError>>
+    where
+        F: Future<Output = ()> + Send + 'static,
+    {
+        let (sender, events) = mpsc::channel(EVENTS);
+        let mut deps = self.deps.clone();
+        deps.orchestrator = deps.orchestrator.on_behalf_of(permit.caller.party());
+        let caller = permit.caller.clone();
+        let listed = self.registry.open(permit.method, caller, deps.clock.now());
+        let session = session(deps, listed.visit(), sender);
+        let open = OpenSession::new(&self.deps, listed);
+        let session = async move {
+            session.await;
+            drop(open);
+            drop(permit);
+        };
+        // Log lines of the session name the request that opened it.
+        self.tasks.spawn(session.in_current_span());
+        ReceiverStream::new(events)
+    }
+}

@@ -1,0 +1,264 @@
+//! Requests to speak, checked against the model. Errors name fields by their paths in the .proto files.
+//!
+//! What cannot be honoured is refused, with the field and what would be right. Hints alone are ignored, with a warning, unless the
+//! server is strict.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::aliases;
+use super::delivery::{DeliveryFields, delivery};
+use super::speech::SpeechRequest;
+use crate::error::{ErrorKind, InvalidField, ServeError, excerpt};
+use crate::session::{IgnoredField, Settings};
+use crate::stage::{Sampling, SpeechInfo};
+
+/// How a caller wants outputs drawn.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub struct SamplingRequest {
+    pub temperature: Option<f32>,
+    pub top_p: Option<f32>,
+    pub top_k: Option<i32>,
+    pub repetition_penalty: Option<f32>,
+    pub seed: Option<u64>,
+    pub max_tokens: Option<u32>,
+}
+
+/// Paths of the fields of one set of sampling parameters.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct SamplingFields {
+    pub(super) temperature: &'static str,
+    pub(super) top_p: &'static str,
+    pub(super) top_k: &'static str,
+    pub(super) repetition_penalty: &'static str,
+    pub(super) max_tokens: &'static str,
+}
+
+const SAMPLING: SamplingFields = SamplingFields {
+    temperature: "config.sampling.temperature",
+    top_p: "config.sampling.top_p",
+    top_k: "config.sampling.top_k",
+    repetition_penalty: "config.sampling.repetition_penalty",
+    max_tokens: "config.sampling.max_tokens",
+};
+
+pub(crate) const DELIVERY: DeliveryFields = DeliveryFields {
+    frame_duration: "config.output.frame_duration",
+    max_lead: "config.output.max_lead",
+    leading_silence: "config.output.leading_silence",
+    encoding: "config.output.format.encoding",
+    sample_rate_hz: "config.output.format.sample_rate_hz",
+    channels: "config.output.format.channels",
+    speed: "config.speed",
+    volume_gain_db: "config.volume_gain_db",
+};
+
+/// Longest delay that makes sense for a text buffer.
+const MAX_BUFFER_DELAY: Duration = Duration::from_secs(60);
+
+/// A name of something that there is not.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum UnknownName {
+    #[error("model {got:?} is not served here, expected {expected:?} or empty")]
+    Model { got: String, expected: String },
+    #[error("voice {got:?} does not exist, the model has: {known}")]
+    Voice { got: String, known: String },
+    #[error("language {got:?} is not spoken by the model, expected one of: {known}")]
+    Language { got: String, known: String },
+}
+
+impl From<UnknownName> for ServeError {
+    fn from(error: UnknownName) -> Self {
+        let (kind, reason, field) = match error {
+            UnknownName::Model { .. } => (ErrorKind::UnknownModel, "MODEL_NOT_FOUND", "config.model"),
+            UnknownName::Voice { .. } => (ErrorKind::InvalidArgument, "VOICE_NOT_FOUND", "config.voice"),
+            UnknownName::Language { .. } => (
+                ErrorKind::InvalidArgument,
+                "LANGUAGE_NOT_FOUND",
+                "config.language",
+            ),
+        };
+        Self::new(kind, reason, error.to_string()).at(field)
+    }
+}
+
+/// Checks a request against the model.
+pub(super) fn settings(request: &SpeechRequest, info: &SpeechInfo) -> Result<Settings, ServeError> {
+    model(&request.model, info)?;
+    let ignored = unsupported(request, info)?;
+    let sampling = &request.sampling;
+    Ok(Settings {
+        voice: voice(&request.voice, info)?,
+        language: language(&request.language, info)?,
+        instructions: instructions(&request.style_instructions, info),
+        delivery: delivery(&request.output, info, &DELIVERY)?,
+        sampling: self::sampling(sampling, &SAMPLING)?,
+        seed: sampling.seed,
+        max_frames: max_tokens(sampling, &SAMPLING)?,
+        buffering: request.buffering,
+        max_buffer_delay: buffer_delay(request.max_buffer_delay)?,
+        alignment: request.alignment,
+        ignored,
+    })
+}
+
+pub(crate) fn invalid(field: &'static str, problem: impl Into<String>) -> ServeError {
+    InvalidField::new(field, problem).into()
+}
+
+pub(crate) fn model(got: &str, info: &SpeechInfo) -> Result<(), ServeError> {
+    let mut aliases = info.terms.aliases.iter();
+    match got.is_empty() || got == info.id || aliases.any(|alias| alias.eq_ignore_ascii_case(got)) {
+        true => Ok(()),
+        false => {
+            let (got, expected) = (excerpt(got), info.id.clone());
+            Err(UnknownName::Model { got, expected }.into())
+        }
+    }
+}
+
+pub(super) fn voice(got: &str, info: &SpeechInfo) -> Result<String, ServeError> {
+    let voices = &info.voices;
+    let found = match got {
+        "" => voices.first(),
+        _ => voices
+            .iter()
+            .find(|voice| voice.id.eq_ignore_ascii_case(got))
+            .or_else(|| voices.get(aliases::meant(got, voices.len())?)),
+    };
+    found.map(|voice| voice.id.clone()).ok_or_else(|| {
+        let known = join(info.voices.iter().map(|voice| voice.id.as_str()));
+        let got = excerpt(got);
+        UnknownName::Voice { got, known }.into()
+    })
+}
+
+pub(super) fn language(got: &str, info: &SpeechInfo) -> Result<Option<String>, ServeError> {
+    /// What callers of models that detect the language write where they leave that to it.
+    const DETECTED: &str = "auto";
+    if info.detects_language && (got.is_empty() || got.eq_ignore_ascii_case(DETECTED)) {
+        return Ok(None);
+    }
+    if got.is_empty() {
+        return Ok(info.languages.first().cloned());
+    }
+    let found = info.languages.iter().find(|spoken| same_language(got, spoken));
+    found.cloned().map(Some).ok_or_else(|| {
+        let known = join(info.languages.iter().map(String::as_str));
+        let got = excerpt(got);
+        UnknownName::Language { got, known }.into()
+    })
+}
+
+/// Whether one BCP-47 tag is the other or a narrower form of it: "en" and "en-US", not "en-GB" and "en-US".
+pub(super) fn same_language(a: &str, b: &str) -> bool {
+    let mut pairs = a.split('-').zip(b.split('-'));
+    pairs.all(|(a, b)| a.eq_ignore_ascii_case(b))
+}
+
+fn join<'a>(names: impl Iterator<Item = &'a str>) -> String {
+    let names: Vec<_> = names.collect();
+    match names.is_empty() {
+        true => "none".to_owned(),
+        false => names.join(", "),
+    }
+}
+
+/// How to speak, if the model can be told.
+fn instructions(got: &str, info: &SpeechInfo) -> Option<Arc<str>> {
+    let got = got.trim();
+    (info.instructions && !got.is_empty()).then(|| got.into())
+}
+
+/// Refuses what is set and cannot be had; gives what is ignored instead, each with the reason.
+fn unsupported(request: &SpeechRequest, info: &SpeechInfo) -> Result<Vec<IgnoredField>, ServeError> {
+    let mut ignored = Vec::new();
+    if !request.style_instructions.is_empty() && !info.instructions {
+        hint(
+            "config.style_instructions",
+            "this model follows none",
+            info.terms.strict,
+            &mut ignored,
+        )?;
+    }
+    if request.has_pronunciations {
+        return Err(invalid(
+            "config.pronunciations",
+            "this model takes none, expected empty",
+        ));
+    }
+    if request.has_clone {
+        return Err(invalid(
+            "config.clone",
+            "this model cannot clone voices, expected unset",
+        ));
+    }
+    Ok(ignored)
+}
+
+/// A hint that cannot be followed: refused where the server is `strict`, else one more that is `ignored`.
+pub(super) fn hint(
+    field: &'static str,
+    problem: &str,
+    strict: bool,
+    ignored: &mut Vec<IgnoredField>,
+) -> Result<(), ServeError> {
+    if strict {
+        return Err(invalid(field, format!("{problem}, expected empty")));
+    }
+    tracing::info!(field, problem, "ignored a hint");
+    let problem = problem.to_owned();
+    ignored.push(IgnoredField { field, problem });
+    Ok(())
+}
+
+pub(super) fn sampling(got: &SamplingRequest, fields: &SamplingFields) -> Result<Sampling, ServeError> {
+    let check = |value: Option<f32>, good: fn(f32) -> bool, field, expected: &str| match value {
+        Some(v) if !good(v) => Err(invalid(field, format!("is {v}, expected {expected}"))),
+        _ => Ok(()),
+    };
+    check(
+        got.temperature,
+        |v| (0.0..=10.0).contains(&v),
+        fields.temperature,
+        "a number from 0 to 10",
+    )?;
+    check(
+        got.top_p,
+        |v| v > 0.0 && v <= 1.0,
+        fields.top_p,
+        "a number above 0 and at most 1",
+    )?;
+    check(
+        got.repetition_penalty,
+        |v| v > 0.0 && v <= 10.0,
+        fields.repetition_penalty,
+        "a number above 0 and at most 10",
+    )?;
+    let top_k = got.top_k.map(u32::try_from).transpose();
+    let top_k = top_k.map_err(|_| invalid(fields.top_k, "is negative, expected 0 or more"))?;
+    Ok(Sampling {
+        temperature: got.temperature,
+        top_p: got.top_p,
+        top_k,
+        repetition_penalty: got.repetition_penalty,
+    })
+}
+
+/// Most outputs, if the caller sets that.
+pub(super) fn max_tokens(got: &SamplingRequest, fields: &SamplingFields) -> Result<Option<u32>, ServeError> {
+    match got.max_tokens {
+        Some(0) => Err(invalid(fields.max_tokens, "is 0, expected at least 1")),
+        other => Ok(other),
+    }
+}
+
+fn buffer_delay(got: Option<Duration>) -> Result<Option<Duration>, ServeError> {
+    match got {
+        Some(delay) if delay.is_zero() || delay > MAX_BUFFER_DELAY => Err(invalid(
+            "config.max_buffer_delay",
+            "is out of range, expected above 0 and at most 60 s",
+        )),
+        delay => Ok(delay),
+    }
+}

@@ -1,0 +1,130 @@
+//! Speech: sessions that speak what their commands say.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures::{Stream, stream};
+use tokio_stream::wrappers::ReceiverStream;
+
+use super::call::CallContext;
+use super::delivery::OutputRequest;
+use super::gate::{CallGate, CallPermit};
+use super::settings::{SamplingRequest, settings};
+use crate::caller::Caller;
+use crate::error::ServeError;
+use crate::session::{Buffering, Command, Event, RecordSink, Session, SessionLimits, Settings};
+use crate::stage::SpeechInfo;
+
+type Events = ReceiverStream<Result<Event, ServeError>>;
+
+/// How a caller wants text spoken; what is empty or unset is the model's or the server's to choose.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct SpeechRequest {
+    pub model: String,
+    pub voice: String,
+    pub language: String,
+    pub output: OutputRequest,
+    pub sampling: SamplingRequest,
+    pub buffering: Buffering,
+    pub max_buffer_delay: Option<Duration>,
+    pub alignment: bool,
+    pub style_instructions: String,
+    pub has_pronunciations: bool,
+    pub has_clone: bool,
+}
+
+impl SpeechRequest {
+    /// Checks the request against the model.
+    ///
+    /// # Errors
+    /// The field that cannot be honoured.
+    pub fn settings(&self, info: &SpeechInfo) -> Result<Settings, ServeError> {
+        settings(self, info)
+    }
+}
+
+/// Opens sessions that speak. Copies share the gate.
+#[derive(Debug, Clone)]
+pub struct SpeechService {
+    gate: CallGate,
+}
+
+impl SpeechService {
+    #[must_use]
+    pub fn new(gate: CallGate) -> Self {
+        Self { gate }
+    }
+
+    #[must_use]
+    pub fn records(&self) -> &Arc<dyn RecordSink> {
+        &self.gate.deps.records
+    }
+
+    #[must_use]
+    pub fn limits(&self) -> SessionLimits {
+        self.gate.deps.limits
+    }
+
+    /// The model, also while no work is taken.
+    ///
+    /// # Errors
+    /// If it is not loaded yet.
+    pub fn info(&self) -> Result<Arc<SpeechInfo>, ServeError> {
+        Ok(Arc::clone(&self.gate.deps.orchestrator.model()?.info))
+    }
+
+    /// A permit for a call that speaks, and the model that speaks.
+    ///
+    /// # Errors
+    /// If no work is taken, or no more of this caller.
+    pub fn admit(
+        &self,
+        method: &'static str,
+        caller: Caller,
+    ) -> Result<(Arc<SpeechInfo>, CallPermit), ServeError> {
+        let pipeline = self.gate.deps.orchestrator.available()?;
+        Ok((Arc::clone(&pipeline.info), self.gate.enter(method, caller)?))
+    }
+
+    /// Opens a session that speaks as `commands` say; `shape` makes it of one as it comes.
+    pub fn open<S>(
+        &self,
+        context: CallContext,
+        commands: S,
+        permit: CallPermit,
+        shape: impl FnOnce(Session) -> Session,
+    ) -> Events
+    where
+        S: Stream<Item = Result<Command, ServeError>> + Unpin + Send + 'static,
+    {
+        let deadline = self.gate.deadline(&context);
+        self.gate.run(permit, |deps, handle, events| {
+            let session = Session::new(deps, deadline)
+                .called_by(context.trace)
+                .visited_by(handle);
+            shape(session).run(commands, events)
+        })
+    }
+
+    /// Speaks one whole text. A request that cannot be honoured fails in the session, which accounts for it.
+    ///
+    /// # Errors
+    /// As for [`admit`](Self::admit).
+    pub fn synthesize(
+        &self,
+        context: CallContext,
+        caller: Caller,
+        request: Result<SpeechRequest, ServeError>,
+        text: String,
+    ) -> Result<(Arc<SpeechInfo>, Events), ServeError> {
+        let (info, permit) = self.admit("SpeechService/Synthesize", caller)?;
+        let settings = request.and_then(|request| request.settings(&info));
+        let configure = settings.map(|settings| Command::Configure(Box::new(settings)));
+        let text = Command::Text {
+            text,
+            utterance: String::new(),
+        };
+        let commands = stream::iter([configure, Ok(text), Ok(Command::Finish)]);
+        Ok((info, self.open(context, commands, permit, Session::uncut)))
+    }
+}

@@ -1,0 +1,15 @@
+//! HTTP below the protocols: connections, who calls, and what bodies may hold.
+
+mod bodies;
+mod buffered;
+mod keys;
+mod listener;
+pub(crate) mod request_id;
+
+pub use bodies::BodyBudget;
+pub(crate) use bodies::BodyHold;
+pub use buffered::{BufferedResponse, BufferedResponses, ResponseSlot};
+pub use keys::Keys;
+pub(crate) use keys::tenant;
+pub(crate) use listener::Listener;
+pub use listener::Tls;

@@ -455,14 +455,12 @@ fn session_limits(config: &Config) -> SessionLimits {
 
 #[cfg(test)]
 mod tests {
-    use clap::Parser as _;
-
     use super::*;
     use crate::config::RawConfig;
 
     #[tokio::test]
     async fn a_model_that_is_never_read_is_told_and_keeps_nobody_from_ending() {
-        let config = RawConfig::try_parse_from([
+        let config = RawConfig::arguments_only([
             "omni-server",
             "--listen",
             "127.0.0.1:0",
@@ -489,7 +487,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_listener_that_failed_is_no_obstacle_to_shutting_down() {
-        let config = RawConfig::try_parse_from([
+        let config = RawConfig::arguments_only([
             "omni-server",
             "--listen",
             "127.0.0.1:0",

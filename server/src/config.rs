@@ -181,7 +181,8 @@ impl RawConfig {
         let metrics = self
             .metrics
             .resolve(self.transport.insecure_plaintext, self.listen);
-        let traces = self.traces.resolve(&|name| std::env::var(name).ok());
+        let variable = |name: &str| std::env::var(name).ok().filter(|_| !self.without_environment);
+        let traces = self.traces.resolve(&variable);
         let given = Given {
             max_active,
             device: device.device,
@@ -356,12 +357,10 @@ fn out_of_time((flag, time, least, most): (&str, Duration, Duration, Duration)) 
 
 #[cfg(test)]
 mod tests {
-    use clap::Parser as _;
-
     use super::*;
 
     fn raw(args: &[&str]) -> RawConfig {
-        RawConfig::try_parse_from(["omni-server"].iter().chain(args)).unwrap()
+        RawConfig::arguments_only(["omni-server"].iter().chain(args)).unwrap()
     }
 
     #[test]
@@ -506,7 +505,7 @@ mod tests {
             }
         }
         let beyond_a_year = ["omni-server", "--idle-timeout", "5000000000h"];
-        assert!(RawConfig::try_parse_from(beyond_a_year).is_err());
+        assert!(RawConfig::arguments_only(beyond_a_year).is_err());
     }
 
     #[test]

@@ -6,7 +6,7 @@
 //! a call and only then send would wait for ever otherwise.
 
 mod aliases;
-pub(crate) mod call;
+mod call;
 mod catalog;
 pub(crate) mod chat;
 pub(crate) mod delivery;

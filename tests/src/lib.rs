@@ -45,5 +45,5 @@ pub use http::{HttpAnswer, http, http_to, http2};
 pub use metrics::{Reading, Sample, TEXT, get, speak, vanish};
 pub use python::python;
 pub use remote::{Chunks, Make, RemoteStage, SETTINGS, host};
-pub use server::{Edges, Records, TestServer, arguments_only};
+pub use server::{Edges, Records, TestServer};
 pub use wire::{Ending, Received};

@@ -1,10 +1,8 @@
 //! A server on a free port, taken down with its test.
 
-use std::ffi::OsString;
 use std::sync::Arc;
 use std::time::Duration;
 
-use clap::{CommandFactory as _, FromArgMatches as _};
 use omni_proto::v1::admin_service_client::AdminServiceClient;
 use omni_proto::v1::catalog_service_client::CatalogServiceClient;
 use omni_proto::v1::chat_service_client::ChatServiceClient;
@@ -182,7 +180,7 @@ impl TestServer {
             false => &["--max-active", "64"],
         };
         let args = own.iter().chain(active).chain(args);
-        let mut config = arguments_only(args)
+        let mut config = RawConfig::arguments_only(args)
             .expect("arguments")
             .validate()
             .expect("a configuration");
@@ -335,17 +333,6 @@ impl TestServer {
     pub async fn stop(self) {
         self.app.shut_down(std::future::ready(())).await;
     }
-}
-
-/// A configuration of `args` alone, of which no variable of the tester's environment changes anything.
-///
-/// # Errors
-/// If they are not what the server takes.
-pub fn arguments_only(
-    args: impl IntoIterator<Item = impl Into<OsString> + Clone>,
-) -> Result<RawConfig, clap::Error> {
-    let command = RawConfig::command().mut_args(|arg| arg.env(None::<&'static str>));
-    RawConfig::from_arg_matches(&command.try_get_matches_from(args)?)
 }
 
 fn endpoint(app: &App) -> Endpoint {

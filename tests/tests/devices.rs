@@ -5,15 +5,15 @@ use std::path::Path;
 use omni_audio::{from_i16, i16_from_s16le};
 use omni_proto::v1;
 use omni_server::app::load_model;
-use omni_server::config::ModelSource;
-use omni_tests::{Reading, TestServer, arguments_only, audio_of, chat_config, chat_message, generate};
+use omni_server::config::{ModelSource, RawConfig};
+use omni_tests::{Reading, TestServer, audio_of, chat_config, chat_message, generate};
 
 const TEXT: &str = "A short one.";
 
 /// A checkpoint with everything, of random weights.
 async fn server(args: &[&str]) -> TestServer {
     let model = Path::new(env!("CARGO_MANIFEST_DIR")).join("../models/tests/data/qwen3-omni-tiny");
-    let raw = arguments_only(["omni-server"].iter().chain(args)).expect("arguments");
+    let raw = RawConfig::arguments_only(["omni-server"].iter().chain(args)).expect("arguments");
     let deploy = raw.validate().expect("a configuration").deploy;
     let load = move || load_model(&ModelSource::Directory(model), &deploy, false);
     let mut server = TestServer::launch(args, load).await;

@@ -9,8 +9,8 @@ use std::time::{Duration, SystemTime};
 use omni_client::{Client, ClientError, Endpoint, TlsProblem};
 use omni_proto::v1;
 use omni_proto::v1::speech_service_client::SpeechServiceClient;
-use omni_server::config::{TlsFiles, subject};
-use omni_tests::{Authority, FakeScript, Reading, Signed, TestServer, arguments_only, audio_of};
+use omni_server::config::{RawConfig, TlsFiles, subject};
+use omni_tests::{Authority, FakeScript, Reading, Signed, TestServer, audio_of};
 use rustix::fs::{CWD, Mode, OFlags, mkfifoat};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
@@ -255,7 +255,7 @@ async fn the_client_says_that_tls_is_expected() {
 /// What is said about a server that would be started like this.
 fn problems(args: &[&str]) -> Vec<String> {
     let args = ["omni-server"].iter().chain(args);
-    let raw = arguments_only(args).expect("arguments");
+    let raw = RawConfig::arguments_only(args).expect("arguments");
     raw.validate().map_or_else(|error| error.0, |_| Vec::new())
 }
 

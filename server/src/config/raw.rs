@@ -1,11 +1,12 @@
 //! Configuration as typed.
 
+use std::ffi::OsString;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::builder::PossibleValuesParser;
-use clap::{Parser, Subcommand, ValueEnum};
+use clap::{CommandFactory as _, FromArgMatches as _, Parser, Subcommand, ValueEnum};
 
 use super::deploy::WEIGHTS;
 use super::device::Wanted;
@@ -243,6 +244,28 @@ pub struct RawConfig {
     /// Which log lines: error, warn, info, debug, trace, or directives like info,omni_server=debug
     #[arg(long, env = "OMNI_LOG_LEVEL", default_value = "info", value_name = "LEVEL")]
     pub log_level: String,
+
+    /// Variables of the environment do not count.
+    #[arg(skip)]
+    pub(super) without_environment: bool,
+}
+
+impl RawConfig {
+    /// Parses `args`, the first of which is the program's name. No variable of the environment counts, so that a test says the
+    /// same wherever it runs.
+    ///
+    /// # Errors
+    /// If they are not what the server takes.
+    pub fn arguments_only(
+        args: impl IntoIterator<Item = impl Into<OsString> + Clone>,
+    ) -> Result<Self, clap::Error> {
+        let command = Self::command().mut_args(|arg| arg.env(None::<&'static str>));
+        let raw = Self::from_arg_matches(&command.try_get_matches_from(args)?)?;
+        Ok(Self {
+            without_environment: true,
+            ..raw
+        })
+    }
 }
 
 /// A name that is one word of a line.

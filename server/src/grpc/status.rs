@@ -101,7 +101,7 @@ mod tests {
     use super::*;
     use crate::caller::OverQuota;
     use crate::config::Quota;
-    use crate::grpc::door::TooManySessions;
+    use crate::service::TooManySessions;
     use crate::session::UtteranceError;
     use crate::stage::StageError;
 

@@ -25,7 +25,7 @@ impl CallContext {
 
 /// The time the caller gives. tonic's own handling ends with the response headers and answers CANCELLED; a session needs the
 /// time itself.
-pub(crate) fn timeout(headers: &HeaderMap) -> Option<Duration> {
+fn timeout(headers: &HeaderMap) -> Option<Duration> {
     parse(headers.get("grpc-timeout")?.to_str().ok()?)
 }
 

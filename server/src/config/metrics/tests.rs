@@ -1,12 +1,10 @@
 use std::io::Write as _;
 
-use clap::Parser as _;
-
 use super::*;
 use crate::config::RawConfig;
 
 fn raw(args: &[&str]) -> RawConfig {
-    RawConfig::try_parse_from(["omni-server"].iter().chain(args)).expect("arguments")
+    RawConfig::arguments_only(["omni-server"].iter().chain(args)).expect("arguments")
 }
 
 fn resolve(args: &[&str]) -> Result<MetricsSettings, String> {

@@ -138,9 +138,9 @@ pub(crate) fn clip(
 
 /// What the user is saying, on its way from bytes to samples.
 #[derive(Debug, Default)]
-pub struct InputAudio {
+pub(crate) struct InputAudio {
     /// None until the configuration has come.
-    pub format: Option<InputFormat>,
+    pub(crate) format: Option<InputFormat>,
     /// None between the turns of the user.
     decoder: Option<Decoder>,
 }
@@ -150,7 +150,7 @@ impl InputAudio {
     ///
     /// # Errors
     /// If the bytes are not in the format of the configuration, or are too many.
-    pub fn push(&mut self, data: &[u8], model: &ChatModel) -> Result<ChatCommand, ServeError> {
+    pub(crate) fn push(&mut self, data: &[u8], model: &ChatModel) -> Result<ChatCommand, ServeError> {
         let field = "input_audio";
         let hearing = model.chat.hearing;
         let hearing = hearing.ok_or(AudioInputError::NotSupported { field })?;
@@ -169,7 +169,7 @@ impl InputAudio {
     ///
     /// # Errors
     /// If the bytes end within a sample.
-    pub fn close(&mut self, model: &ChatModel) -> Result<Option<ChatCommand>, ServeError> {
+    pub(crate) fn close(&mut self, model: &ChatModel) -> Result<Option<ChatCommand>, ServeError> {
         let (Some(decoder), Some(hearing)) = (self.decoder.take(), model.chat.hearing) else {
             return Ok(None);
         };

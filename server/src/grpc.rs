@@ -21,6 +21,7 @@ mod serve;
 mod settings;
 mod speech;
 mod status;
+mod unpacked;
 
 pub use admin::{About, Admin, Sights};
 pub use calls::CountCalls;

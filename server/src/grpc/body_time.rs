@@ -1,5 +1,5 @@
-//! Calls that have one message must bring it in time, and within the budget of all of them: who begins a message and never ends it
-//! holds a stream and a task for ever.
+//! Slow-loris protection for calls with one message: it must arrive in time, and within the budget of all of them, packed and
+//! unpacked.
 //! Calls that stream their messages are left alone: sessions know how long silence may last.
 
 use std::collections::HashSet;
@@ -18,7 +18,9 @@ use tonic::body::Body;
 use tonic::server::NamedService;
 use tower::{BoxError, Service};
 
+use super::serve::MESSAGE_ENCODING;
 use super::status::status;
+use super::unpacked::Unpacked;
 use crate::error::ServeError;
 use crate::transport::BodyBudget;
 
@@ -27,16 +29,19 @@ use crate::transport::BodyBudget;
 pub(super) struct BodyTime {
     time: Duration,
     bodies: BodyBudget,
+    /// Largest message, in bytes.
+    most: usize,
     /// Paths of methods with one request message.
     whole: Arc<HashSet<String>>,
 }
 
 impl BodyTime {
     /// For these paths.
-    pub(super) fn new(time: Duration, bodies: BodyBudget, whole: HashSet<String>) -> Self {
+    pub(super) fn new(time: Duration, bodies: BodyBudget, most: usize, whole: HashSet<String>) -> Self {
         Self {
             time,
             bodies,
+            most,
             whole: Arc::new(whole),
         }
     }
@@ -74,9 +79,14 @@ impl<S: Service<Request<Body>>> Service<Request<Body>> for Timely<S> {
             return self.inner.call(request);
         }
         let time = self.body_time.time;
-        let request = self.body_time.bodies.count(request).map(|body| {
+        let packed = request.headers().contains_key(MESSAGE_ENCODING);
+        let request = self.body_time.bodies.count(request);
+        let hold = request.extensions().get().filter(|_| packed).cloned();
+        let unpacked = hold.map(|hold| Unpacked::new(hold, self.body_time.most));
+        let request = request.map(|body| {
             Body::new(Timed {
                 body: Body::new(body.map_err(refused)),
+                unpacked,
                 late: Box::pin(tokio::time::sleep(time)),
                 time,
             })
@@ -96,6 +106,8 @@ fn refused(error: BoxError) -> Status {
 /// A body that has until `late`.
 struct Timed {
     body: Body,
+    /// Set where messages are compressed.
+    unpacked: Option<Unpacked>,
     late: Pin<Box<Sleep>>,
     time: Duration,
 }
@@ -109,7 +121,14 @@ impl HttpBody for Timed {
         context: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, Status>>> {
         if let Poll::Ready(frame) = Pin::new(&mut self.body).poll_frame(context) {
-            return Poll::Ready(frame);
+            let charged = match (&mut self.unpacked, &frame) {
+                (Some(unpacked), Some(Ok(frame))) => frame.data_ref().map(|data| unpacked.pass(data)),
+                _ => None,
+            };
+            return Poll::Ready(match charged {
+                Some(Err(error)) => Some(Err(status(&error))),
+                _ => frame,
+            });
         }
         let time = self.time;
         let late = self.late.as_mut().poll(context);

@@ -99,7 +99,7 @@ pub struct Access {
 /// What clients of Riva ask, without a key, before they speak: names of voices.
 const RIVA_VOICES: &str = "/nvidia.riva.tts.RivaSpeechSynthesis/GetRivaSynthesisConfig";
 /// How messages of a call are compressed, and how they may be.
-const MESSAGE_ENCODING: HeaderName = HeaderName::from_static("grpc-encoding");
+pub(super) const MESSAGE_ENCODING: HeaderName = HeaderName::from_static("grpc-encoding");
 const MESSAGE_ACCEPT_ENCODING: HeaderName = HeaderName::from_static("grpc-accept-encoding");
 /// Largest request message of operators, in bytes.
 const MAX_ADMIN_MESSAGE: usize = 16 << 10;
@@ -144,7 +144,7 @@ pub async fn serve<H: Health>(
     let riva = zipped!(RivaSpeechSynthesisServer::new(services.riva)).max_decoding_message_size(most);
     let metrics = zipped!(MetricsServiceServer::new(services.measurements))
         .max_decoding_message_size(most.min(MAX_METRICS_MESSAGE));
-    let body_time = BodyTime::new(limits.request_time, bodies.clone(), calls::whole_requests()?);
+    let body_time = BodyTime::new(limits.request_time, bodies.clone(), most, calls::whole_requests()?);
     let layers = Layers { calls, body_time };
     let mut routes = Routes::default();
     let (speaks, converses) = (Some(Scope::Speech), Some(Scope::Chat));

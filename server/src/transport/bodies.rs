@@ -117,6 +117,16 @@ impl Budget {
     }
 }
 
+impl BodyHold {
+    /// Charges more of what the request holds.
+    ///
+    /// # Errors
+    /// If the budget has no room for it.
+    pub(crate) fn take(&self, bytes: usize) -> Result<(), ServeError> {
+        self.0.take(bytes)
+    }
+}
+
 impl Load {
     fn take(&self, bytes: usize) -> Result<(), ServeError> {
         self.budget.take(self.party, bytes)?;
@@ -153,7 +163,7 @@ where
         };
         let frame = frame.map_err(Into::into).and_then(|frame| {
             let bytes = frame.data_ref().map_or(0, Bytes::len);
-            match self.hold.0.take(bytes) {
+            match self.hold.take(bytes) {
                 Ok(()) => Ok(frame),
                 Err(error) => Err(error.into()),
             }

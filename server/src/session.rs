@@ -20,6 +20,7 @@ mod recent;
 mod record;
 mod registry;
 mod run;
+mod session_loop;
 mod settings;
 mod speaking;
 mod studio;

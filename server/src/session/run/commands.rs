@@ -17,9 +17,9 @@ use crate::session::utterance::Utterance;
 
 impl Run {
     pub(super) fn command(&mut self, command: Command) -> Result<(), ServeError> {
-        let now = self.deps.clock.now();
+        let now = self.core.now();
         if self.says_something(&command) {
-            self.patience.active(now);
+            self.core.patience.active(now);
         }
         match command {
             Command::Configure(settings) => self.configure(*settings),
@@ -56,9 +56,9 @@ impl Run {
         self.names.caller_ends();
         self.settings = Some(Arc::new(settings.clone()));
         let ready = Ready {
-            session: self.id,
+            session: self.core.id(),
             settings,
-            limits: self.deps.limits,
+            limits: self.core.deps.limits,
         };
         let event = Event {
             utterance: None,
@@ -105,38 +105,39 @@ impl Run {
         // What is dropped costs nothing and fills nothing.
         if self.queue[open].takes_text() {
             if !begun {
-                self.visit.caller().more(characters, now);
+                self.core.visit.caller().more(characters, now);
             }
             let got = text.len() + self.queue.iter().map(Utterance::waiting_bytes).sum::<usize>();
-            let limit = self.deps.limits.max_buffered_text_bytes;
+            let limit = self.core.deps.limits.max_buffered_text_bytes;
             if got > limit {
                 self.queue[open].fail(UtteranceError::TextBufferFull { got, limit });
             }
         }
-        self.queue[open].push(text, self.deps.limits.max_text_bytes, now);
+        self.queue[open].push(text, self.core.deps.limits.max_text_bytes, now);
         Ok(())
     }
 
     /// Opens an utterance; `None` if no new ones are taken.
     fn begin(&mut self, id: UtteranceId, now: Stamp) -> Result<Option<usize>, ServeError> {
-        if self.closing.is_some() {
+        if self.core.closing.is_some() {
             self.listening = false;
             return Ok(None);
         }
         self.blank = false;
-        let limit = self.deps.limits.max_utterances;
+        let limit = self.core.deps.limits.max_utterances;
         if self.queue.len() >= limit {
             return Err(ProtocolError::TooManyUtterances { limit }.into());
         }
         let settings = self.settings.clone().expect("settings come first");
-        let orchestrator = self.deps.orchestrator.clone();
-        let pipeline = self.deps.orchestrator.model()?;
-        let limits = &self.deps.limits;
+        let orchestrator = self.core.deps.orchestrator.clone();
+        let pipeline = self.core.deps.orchestrator.model()?;
+        let limits = &self.core.deps.limits;
         let mut utterance = Utterance::new(id, settings, orchestrator, pipeline, limits, now);
         if self.uncut {
             utterance = utterance.uncut();
         }
-        let trace = self.deps.records.begins(self.caller.as_ref(), now);
+        let trace = self.core.deps.records.begins(self.core.caller.as_ref(), now);
+        self.core.began = true;
         self.opened += 1;
         self.queue.push_back(utterance.traced(trace));
         Ok(Some(self.queue.len() - 1))
@@ -144,9 +145,9 @@ impl Run {
 
     /// The utterance that was just opened fails if its caller's quotas have no room for it.
     fn charge(&mut self, open: usize, characters: usize, now: Stamp) {
-        if let Err(over) = self.visit.begin(characters, now) {
+        if let Err(over) = self.core.visit.begin(characters, now) {
             let over = ServeError::from(over);
-            self.deps.records.refused(&over);
+            self.core.deps.records.refused(&over);
             self.queue[open].fail(over);
         }
     }
@@ -165,7 +166,7 @@ impl Run {
         };
         if let Some(open) = open {
             if blank {
-                self.queue[open].push("", self.deps.limits.max_text_bytes, now);
+                self.queue[open].push("", self.core.deps.limits.max_text_bytes, now);
             }
             self.queue[open].finish(now);
         }
@@ -190,9 +191,8 @@ impl Run {
     /// The caller sends no more: the open utterance is finished.
     pub(super) fn hang_up(&mut self) {
         self.listening = false;
-        self.hung_up = true;
-        let now = self.deps.clock.now();
-        self.patience.active(now);
+        let now = self.core.now();
+        self.core.patience.active(now);
         if let Some(open) = self.open() {
             self.queue[open].finish(now);
         }

@@ -42,9 +42,9 @@ impl Run {
         }
         self.trim();
         let ready = ChatReady {
-            session: self.id,
+            session: self.core.id(),
             settings,
-            limits: self.deps.limits,
+            limits: self.core.deps.limits,
         };
         self.outbox.push(None, ChatEventBody::Ready(Box::new(ready)));
         Ok(())
@@ -78,6 +78,7 @@ impl Run {
     fn add(&mut self, id: MessageId, message: ChatMessage) -> Result<(), ServeError> {
         let audio: usize = message.parts.iter().map(samples).sum();
         let rate = self
+            .core
             .deps
             .orchestrator
             .chat()?
@@ -127,7 +128,7 @@ impl Run {
     /// More of what the user is saying.
     pub(super) fn hear(&mut self, samples: Vec<f32>) -> Result<(), ServeError> {
         let field = "input_audio";
-        let hearing = self.deps.orchestrator.chat()?.info.hearing;
+        let hearing = self.core.deps.orchestrator.chat()?.info.hearing;
         let hearing = hearing.ok_or(AudioInputError::NotSupported { field })?;
         let limit = hearing.sample_rate.samples(hearing.max_audio).len();
         if self.audio.len() + samples.len() > limit {
@@ -143,7 +144,7 @@ impl Run {
         if self.audio.is_empty() {
             return Err(ProtocolError::NoInputAudio.into());
         }
-        if let Some(hearing) = self.deps.orchestrator.chat()?.info.hearing {
+        if let Some(hearing) = self.core.deps.orchestrator.chat()?.info.hearing {
             hearing.check_short(self.audio.len(), "input_audio")?;
         }
         let message = ChatMessage {

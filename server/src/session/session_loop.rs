@@ -1,0 +1,233 @@
+//! The loop of every session: listens to the caller, to the work, to the reader and to the clock, all at once.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::time::Duration;
+
+use futures::future::Either;
+use futures::{FutureExt as _, Stream, StreamExt as _};
+use omni_engine::Stamp;
+use omni_telemetry::TraceParent;
+use tokio::sync::mpsc;
+
+use super::error::CallerGone;
+use super::patience::{Due, Patience};
+use super::registry::Visit;
+use super::run::SessionDeps;
+use super::turns::{Turns, when};
+use crate::caller::Caller;
+use crate::drain::ShutdownError;
+use crate::error::ServeError;
+use crate::id::SessionId;
+use crate::stage::StageError;
+
+/// How long the final status may wait for a reader that is behind.
+const STATUS_PATIENCE: Duration = Duration::from_secs(1);
+
+/// What every session has besides its work.
+#[derive(Debug)]
+pub(super) struct SessionCore {
+    pub(super) deps: SessionDeps,
+    pub(super) caller: Option<TraceParent>,
+    pub(super) visit: Visit,
+    pub(super) patience: Patience,
+    /// The caller sends no more commands.
+    pub(super) hung_up: bool,
+    /// An utterance or an answer was begun.
+    pub(super) began: bool,
+    /// Set when nothing new is begun; the session ends with it.
+    pub(super) closing: Option<ServeError>,
+}
+
+impl SessionCore {
+    /// Of a session that must have ended by `deadline`.
+    pub(super) fn new(deps: SessionDeps, deadline: Option<Stamp>) -> Self {
+        let now = deps.clock.now();
+        Self {
+            caller: None,
+            visit: Visit::new("", Caller::default(), now),
+            patience: Patience::new(deps.limits, deadline, now),
+            deps,
+            hung_up: false,
+            began: false,
+            closing: None,
+        }
+    }
+
+    pub(super) fn id(&self) -> SessionId {
+        self.visit.id()
+    }
+
+    pub(super) fn now(&self) -> Stamp {
+        self.deps.clock.now()
+    }
+}
+
+/// What a session waits for, when all that could be done is done.
+#[derive(Debug)]
+pub(super) struct Wants {
+    /// Work is under way.
+    pub(super) active: bool,
+    /// Nothing is on its way to the reader.
+    pub(super) sent: bool,
+    /// There is something that the reader may take now.
+    pub(super) sends: bool,
+    /// A command is taken now.
+    pub(super) listens: bool,
+    /// When the work wants to be looked at again.
+    pub(super) alarm: Option<Stamp>,
+}
+
+/// What happens to a session.
+#[derive(Debug)]
+pub(super) enum Input<C, P> {
+    Command(C),
+    /// There are no more commands.
+    HangUp,
+    Progress(P),
+    /// The alarm that was wanted.
+    Alarm,
+    /// The session has waited for too long, or is too old.
+    Expired(Due),
+    /// The server ends: what was begun is finished. The reason is told.
+    Drain(&'static str),
+}
+
+/// The work of a session.
+pub(super) trait SessionBody: Send {
+    type Command: Send;
+    type Event: Send;
+    type Progress: Send;
+
+    fn core(&mut self) -> &mut SessionCore;
+
+    /// Does what can be done now.
+    fn advance(&mut self, now: Stamp) -> Wants;
+
+    /// Waits for the work, if there is room for what it gives. Dropping the future loses nothing.
+    fn next(&mut self) -> impl Future<Output = Self::Progress> + Send;
+
+    /// An error ends the session.
+    fn take(&mut self, input: Input<Self::Command, Self::Progress>, now: Stamp) -> Result<(), ServeError>;
+
+    /// Hands over the next event, with the time that it takes to hear or to read.
+    fn send(&mut self, now: Stamp) -> Option<(Self::Event, Duration)>;
+
+    /// Accounts for what the end of the session cuts off.
+    fn close(&mut self, cause: &ServeError);
+}
+
+/// Runs to the end: of the commands and the work they caused, or of the reader's interest. An error among the commands
+/// ends the session with it, as the last thing sent; so does a panic, which is nothing that a caller may take for an end.
+pub(super) async fn run<B, S>(mut body: B, commands: S, events: mpsc::Sender<Result<B::Event, ServeError>>)
+where
+    B: SessionBody,
+    S: Stream<Item = Result<B::Command, ServeError>> + Unpin,
+{
+    let id = body.core().id();
+    let served = AssertUnwindSafe(serve(&mut body, commands, &events))
+        .catch_unwind()
+        .await;
+    let result = served.unwrap_or_else(|_| Err(panicked(id)));
+    let close = || {
+        let core = body.core();
+        if let Err(error) = &result
+            && !core.began
+        {
+            core.deps.records.nothing_began(error);
+        }
+        let cause = result.as_ref().err().cloned();
+        body.close(&cause.unwrap_or_else(|| ShutdownError::Stopped.into()));
+    };
+    if catch_unwind(AssertUnwindSafe(close)).is_err() {
+        panicked(id);
+    }
+    if let Err(error) = result {
+        // A reader that is gone needs no status, and one that does not even take it is given up.
+        let _ = tokio::time::timeout(STATUS_PATIENCE, events.send(Err(error))).await;
+    }
+}
+
+/// The message of the panic is for the panic hook: it may hold what the caller sent.
+fn panicked(session: SessionId) -> ServeError {
+    tracing::error!(%session, "panic in a session");
+    StageError::panicked("session").into()
+}
+
+async fn serve<B, S>(
+    body: &mut B,
+    mut commands: S,
+    events: &mpsc::Sender<Result<B::Event, ServeError>>,
+) -> Result<(), ServeError>
+where
+    B: SessionBody,
+    S: Stream<Item = Result<B::Command, ServeError>> + Unpin,
+{
+    let core = body.core();
+    let clock = core.deps.clock;
+    let draining = core.deps.orchestrator.draining().clone();
+    let (stop, visit) = (core.deps.stop.clone(), core.visit.clone());
+    let mut turns = Turns::default();
+    loop {
+        let now = clock.now();
+        let wants = body.advance(now);
+        let core = body.core();
+        // What is held back is not the reader's to take.
+        core.patience.offer(wants.sends, now);
+        core.visit.set_active(wants.active, now);
+        if !wants.active && wants.sent {
+            if core.hung_up {
+                return Ok(());
+            }
+            if let Some(error) = core.closing.take() {
+                return Err(error);
+            }
+        }
+        let open = core.closing.is_none();
+        let (at, due) = core.patience.next(!open);
+        let now = clock.now();
+        let (due_in, alarm_in) = (at.since(now), wants.alarm.map(|at| at.since(now)));
+        tokio::select! {
+            biased;
+            () = events.closed() => return Err(CallerGone.into()),
+            () = stop.cancelled() => return Err(ShutdownError::Stopped.into()),
+            cancelled = visit.cancelled() => return Err(cancelled.into()),
+            () = draining.cancelled(), if open => drain(body, clock.now())?,
+            () = tokio::time::sleep(due_in) => body.take(Input::Expired(due), clock.now())?,
+            () = tokio::time::sleep(alarm_in.unwrap_or_default()), if alarm_in.is_some() => {
+                body.take(Input::Alarm, clock.now())?;
+            }
+            slot = events.reserve(), if wants.sends => match slot {
+                Ok(slot) => send(body, slot, clock.now()),
+                Err(_closed) => return Err(CallerGone.into()),
+            },
+            next = turns.next(when(wants.listens, commands.next()), body.next()) => {
+                let now = clock.now();
+                match next {
+                    Either::Left(Some(command)) => body.take(Input::Command(command?), now)?,
+                    Either::Left(None) => {
+                        body.core().hung_up = true;
+                        body.take(Input::HangUp, now)?;
+                    }
+                    Either::Right(progress) => {
+                        body.core().patience.active(now);
+                        body.take(Input::Progress(progress), now)?;
+                    }
+                }
+            },
+        }
+    }
+}
+
+fn drain<B: SessionBody>(body: &mut B, now: Stamp) -> Result<(), ServeError> {
+    let error = ServeError::from(ShutdownError::Draining);
+    let reason = error.reason();
+    body.core().closing = Some(error);
+    body.take(Input::Drain(reason), now)
+}
+
+fn send<B: SessionBody>(body: &mut B, slot: mpsc::Permit<'_, Result<B::Event, ServeError>>, now: Stamp) {
+    if let Some((event, worth)) = body.send(now) {
+        body.core().patience.taken(worth, now);
+        slot.send(Ok(event));
+    }
+}

@@ -34,8 +34,8 @@ use crate::config::Config;
 use crate::connector::EdgeSink;
 use crate::drain::Drain;
 use crate::grpc::{
-    About, Access, CHAT_SERVICE_NAME, GrpcCatalog, GrpcChat, GrpcSpeech, METRICS_SERVICE_NAME, Riva,
-    SERVICE_NAMES, Services, Sights, serve,
+    Access, AdminState, CHAT_SERVICE_NAME, GrpcCatalog, GrpcChat, GrpcSpeech, METRICS_SERVICE_NAME, Riva,
+    SERVICE_NAMES, ServerInfo, Services, serve,
 };
 use crate::openai::{OpenAi, Sites};
 use crate::orchestrator::{AdmissionLimits, Orchestrator};
@@ -220,8 +220,8 @@ impl App {
         };
         let closing = CancellationToken::clone(&close).cancelled_owned();
         let calls = metrics.calls()?;
-        let sights = Sights {
-            about: About {
+        let state = AdminState {
+            about: ServerInfo {
                 started,
                 listen: address,
                 max_sessions,
@@ -240,7 +240,7 @@ impl App {
                     connections: metrics.connections(Listener::Operators),
                     ..access.clone()
                 };
-                Some(AdminListener::start(wanted, sights, operators, calls, access).await?)
+                Some(AdminListener::start(wanted, state, operators, calls, access).await?)
             }
             None => None,
         };

@@ -1,10 +1,10 @@
-//! Who calls: whose share of the server a call has, and whose quotas.
+//! Callers: whose share of the server a call has, and whose quotas.
 //!
 //! Made where a call comes in, and handed down with it. A caller with a key is that key, with the account of what it has used;
 //! one without is the machine that it calls from.
 
-mod account;
 mod bucket;
+mod quota_state;
 
 use std::fmt;
 use std::net::{IpAddr, Ipv6Addr};
@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use omni_engine::Stamp;
 
-pub use account::{Account, OverQuota, StreamPlace};
+pub use quota_state::{OverQuota, QuotaState, StreamPlace};
 
 use crate::config::Scope;
 use crate::error::{ErrorKind, ServeError};
@@ -40,58 +40,61 @@ impl From<AuthError> for ServeError {
     }
 }
 
-/// Those who share the server with other parties, and not with each other.
+/// Callers that share the server with other tenants as one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum Party {
-    /// Of whom nothing is known.
-    Nobody,
+pub enum Tenant {
+    /// Nothing is known of the caller.
+    Unknown,
     /// The callers from one address; for IPv6 from one network, of which every caller has 2^64 addresses.
-    Machine(IpAddr),
+    Address(IpAddr),
     /// The callers with one key, by a part of its hash.
     Key(u128),
 }
 
-impl Party {
-    /// Who calls from this address.
+impl Tenant {
+    /// The callers from this address.
     #[must_use]
     pub fn at(address: IpAddr) -> Self {
         match address.to_canonical() {
             IpAddr::V6(address) => {
                 let network = address.to_bits() & !u128::from(u64::MAX);
-                Self::Machine(Ipv6Addr::from_bits(network).into())
+                Self::Address(Ipv6Addr::from_bits(network).into())
             }
-            address @ IpAddr::V4(_) => Self::Machine(address),
+            address @ IpAddr::V4(_) => Self::Address(address),
         }
     }
 }
 
-/// Who makes a call. Copies are the same caller.
+/// The caller of a call. Copies are the same caller.
 #[derive(Clone)]
 pub struct Caller {
-    party: Party,
-    account: Option<Arc<Account>>,
+    tenant: Tenant,
+    account: Option<Arc<QuotaState>>,
 }
 
 impl Caller {
     /// Without a key.
     #[must_use]
-    pub fn anonymous(party: Party) -> Self {
-        Self { party, account: None }
+    pub fn anonymous(tenant: Tenant) -> Self {
+        Self {
+            tenant,
+            account: None,
+        }
     }
 
     /// With the key that has this account.
     #[must_use]
-    pub fn holder(account: Arc<Account>) -> Self {
+    pub fn holder(account: Arc<QuotaState>) -> Self {
         Self {
-            party: account.party(),
+            tenant: account.tenant(),
             account: Some(account),
         }
     }
 
     /// With whom it shares.
     #[must_use]
-    pub fn party(&self) -> Party {
-        self.party
+    pub fn tenant(&self) -> Tenant {
+        self.tenant
     }
 
     /// The name of its key, if it has one; never the key.
@@ -137,14 +140,14 @@ impl Caller {
 
 impl Default for Caller {
     fn default() -> Self {
-        Self::anonymous(Party::Nobody)
+        Self::anonymous(Tenant::Unknown)
     }
 }
 
 impl fmt::Debug for Caller {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Caller")
-            .field("party", &self.party)
+            .field("tenant", &self.tenant)
             .field("name", &self.name())
             .finish()
     }
@@ -156,7 +159,7 @@ mod tests {
 
     #[test]
     fn addresses_of_one_network_are_one_party() {
-        let at = |text: &str| Party::at(text.parse().unwrap());
+        let at = |text: &str| Tenant::at(text.parse().unwrap());
         assert_eq!(at("2001:db8::1"), at("2001:db8::dead:beef"));
         assert_ne!(at("2001:db8::1"), at("2001:db8:0:1::1"));
         assert_eq!(at("::ffff:192.0.2.1"), at("192.0.2.1"));

@@ -1,6 +1,6 @@
 //! The wish that the server ends, and how long what was begun may take then.
 //!
-//! Whoever wants it says so here, and whoever runs the server hears it and ends it, as on SIGTERM.
+//! An operator asks for it here, and the process ends as on SIGTERM.
 
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
@@ -46,18 +46,18 @@ struct Shared {
 }
 
 impl Drain {
-    /// Asks for it. What was begun may take `timeout`, or as long as is configured. The first who asks decides.
+    /// Asks for it. What was begun may take `timeout`, or as long as is configured. The first request decides.
     pub fn ask(&self, timeout: Option<Duration>) {
         let _ = self.0.timeout.set(timeout);
         self.0.asked.cancel();
     }
 
-    /// Waits until somebody asks.
+    /// Waits until it is asked for.
     pub async fn asked(&self) {
         self.0.asked.cancelled().await;
     }
 
-    /// It begins at `now`, asked for or not; `configured` is how long what was begun may take if nobody said otherwise. Returns
+    /// It begins at `now`, asked for or not; `configured` is how long what was begun may take unless that was said. Returns
     /// how long that is.
     pub fn begin(&self, configured: Duration, now: Stamp) -> Duration {
         let time = self.0.timeout.get().copied().flatten().unwrap_or(configured);

@@ -23,7 +23,7 @@ mod speech;
 mod status;
 mod unpacked;
 
-pub use admin::{About, Admin, Sights};
+pub use admin::{Admin, AdminState, ServerInfo};
 pub use calls::CountCalls;
 pub use catalog::GrpcCatalog;
 pub use chat::GrpcChat;

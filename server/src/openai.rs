@@ -98,7 +98,7 @@ impl OpenAi {
         }
     }
 
-    /// Who sent a request with this head, if that caller may do what `scope` covers.
+    /// The caller of a request with this head, if its key opens `scope`.
     fn allow(&self, head: &Parts, scope: Option<Scope>) -> Result<Caller, ApiError> {
         let allowed = self.keys.allow(&head.headers, &head.extensions, scope);
         allowed.map_err(|error| ApiError::new(&error.into(), &[]))
@@ -113,7 +113,7 @@ impl OpenAi {
     }
 
     /// What `then` makes of the JSON of a body of at most `limit` bytes. It must be called JSON: a browser lets any page send what is
-    /// called text, but asks before JSON. Called when the caller is known, so that nobody else is read from.
+    /// called text, but asks before JSON. Called when the caller is known: bodies of others are not read.
     async fn json<T, U>(
         &self,
         head: &Parts,
@@ -145,7 +145,7 @@ impl OpenAi {
             }
         })?;
         let long = body.len() > SHORT;
-        // It is counted until it is read, also if nobody waits for that any more.
+        // It is counted until it is parsed, also if the caller has gone.
         let hold = head.extensions.get::<BodyHold>().cloned();
         let parse = move || {
             let parsed = serde_json::from_slice(&body);

@@ -11,8 +11,8 @@ mod catalog;
 pub(crate) mod chat;
 pub(crate) mod delivery;
 mod gate;
+mod limiter;
 pub(crate) mod settings;
-mod shares;
 mod speech;
 
 pub use call::CallContext;

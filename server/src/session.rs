@@ -6,15 +6,16 @@
 //! outbox, production pauses behind it, and a cancel is still heard.
 
 mod alignment;
+mod alternate;
 mod chat;
+mod delivery_stats;
 mod error;
-mod ledger;
 mod limits;
 mod names;
 mod outbox;
 mod output;
-mod pace;
-mod patience;
+mod pacer;
+mod pipeline;
 mod protocol;
 mod recent;
 mod record;
@@ -22,11 +23,10 @@ mod registry;
 mod run;
 mod session_loop;
 mod settings;
-mod speaking;
 mod studio;
 mod text;
+mod timeouts;
 mod track;
-mod turns;
 mod utterance;
 
 pub use alignment::TimedText;
@@ -39,7 +39,7 @@ pub use limits::SessionLimits;
 pub use protocol::{AudioOut, Command, Done, Event, EventBody, Ready, Warning};
 pub use recent::{Recent, RecentFigures};
 pub use record::{Outcome, Packet, RecordSink, SessionChange, StageFigures, Timings, Usage, UtteranceRecord};
-pub use registry::{Registered, Registry, SessionView, Visit};
+pub use registry::{Registry, RegistryGuard, SessionHandle, SessionView};
 pub use run::{Session, SessionDeps};
 pub use settings::{Buffering, Delivery, IgnoredField, Settings};
 pub use track::{SequenceRecord, Sequences, Track};

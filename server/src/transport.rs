@@ -1,4 +1,4 @@
-//! HTTP below the protocols: connections, who calls, and what bodies may hold.
+//! HTTP below the protocols: connections, API keys, and what bodies may hold.
 
 mod bodies;
 mod buffered;

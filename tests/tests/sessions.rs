@@ -5,13 +5,13 @@ use std::time::Duration;
 
 use futures::StreamExt as _;
 use omni_audio::{Encoding, Format, Rendering};
-use omni_server::caller::{Account, Caller, Party};
+use omni_server::caller::{Caller, QuotaState, Tenant};
 use omni_server::clock::Clock;
 use omni_server::config::Quotas;
 use omni_server::error::ServeError;
 use omni_server::session::{
-    Buffering, Command, Delivery, Event, EventBody, Outcome, Session, SessionDeps, SessionLimits, Settings,
-    Visit,
+    Buffering, Command, Delivery, Event, EventBody, Outcome, Session, SessionDeps, SessionHandle,
+    SessionLimits, Settings,
 };
 use omni_server::stage::Sampling;
 use omni_tests::{FakeScript, TestServer};
@@ -62,7 +62,7 @@ impl Driven {
             characters_per_minute: Some(QUOTA),
             ..Quotas::default()
         };
-        let caller = Caller::holder(Arc::new(Account::new("somebody", Party::Nobody, &quotas)));
+        let caller = Caller::holder(Arc::new(QuotaState::new("somebody", Tenant::Unknown, &quotas)));
         let deps = SessionDeps {
             orchestrator: server.app.orchestrator().clone(),
             clock: Clock::start(),
@@ -70,10 +70,10 @@ impl Driven {
             records: Arc::new(server.records.clone()),
             stop: Default::default(),
         };
-        let visit = Visit::new("test", caller.clone(), deps.clock.now());
+        let handle = SessionHandle::new("test", caller.clone(), deps.clock.now());
         let (commands, taken) = mpsc::channel(1);
         let (told, events) = mpsc::channel(1);
-        let session = Session::new(deps, None).visited_by(visit);
+        let session = Session::new(deps, None).with_handle(handle);
         tokio::spawn(session.run(ReceiverStream::new(taken).map(Ok), told));
         Self {
             caller,

@@ -388,7 +388,7 @@ proptest! {
         let mut decoded = [0u32; 3];
         (0..3).for_each(|s| {
             let unplayed_items = 2 * s as u32;
-            engine.add(SeqId(s), StreamOptions { unplayed_items }).unwrap();
+            engine.add(SeqId(s), StreamOptions { unplayed_items, look_ahead: 0 }).unwrap();
         });
         let mut now = 0;
         let book = |report: ChunkReport<u32>, decoded: &mut [u32; 3]| {

@@ -15,7 +15,7 @@ use tonic_health::pb::health_server::{Health, HealthServer};
 use super::Sinks;
 use crate::clock::Clock;
 use crate::error::ServeError;
-use crate::grpc::{Access, Admin, CountCalls, Sights, serve_admin};
+use crate::grpc::{Access, Admin, AdminState, CountCalls, serve_admin};
 use crate::session::{Packet, Recent, RecordSink, SessionChange, TurnRecord, UtteranceRecord};
 
 /// How long operators' connections may take to close.
@@ -30,10 +30,10 @@ pub(super) struct AdminListener {
 }
 
 impl AdminListener {
-    /// Listens at `wanted` and shows `sights` to whom `access` lets in.
+    /// Listens at `wanted` and shows `state` to whom `access` lets in.
     pub(super) async fn start<H: Health>(
         wanted: SocketAddr,
-        sights: Sights,
+        state: AdminState,
         health: HealthServer<H>,
         calls: CountCalls,
         access: Access,
@@ -43,9 +43,9 @@ impl AdminListener {
             .with_context(|| format!("cannot serve operators on {wanted}"))?;
         let address = listener.local_addr()?;
         tracing::info!(%address, "operators are served");
-        let close = sights.close.clone();
+        let close = state.close.clone();
         let closing = close.clone().cancelled_owned();
-        let admin = Admin::new(sights);
+        let admin = Admin::new(state);
         let serving = serve_admin(listener, admin, health, calls, access, closing);
         let task = tokio::spawn(async move {
             if let Err(error) = serving.await {

@@ -1,4 +1,4 @@
-//! API keys: who may call what, by a file that holds their hashes.
+//! API keys: what each opens, by a file that holds their hashes.
 //!
 //! A line of the file is `NAME SCOPE[,SCOPE...] sha256:HEX [QUOTA=LIMIT...]`; what follows `#` is a comment. A line
 //! `defaults QUOTA=LIMIT...` says what holds for keys that do not say otherwise. Keys are 256 random bits, so
@@ -48,7 +48,7 @@ impl fmt::Display for Scope {
     }
 }
 
-/// Who has a key.
+/// The holder of a key.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Holder {
     /// A name for people.
@@ -124,13 +124,13 @@ impl KeyFile {
         }
     }
 
-    /// Who has the key with this hash.
+    /// The holder of the key with this hash.
     #[must_use]
     pub fn holder_of(&self, key: &KeyHash) -> Option<&Holder> {
         self.0.get(key)
     }
 
-    /// Who has which key.
+    /// All holders, each with the hash of its key.
     pub fn holders(&self) -> impl Iterator<Item = (&KeyHash, &Holder)> {
         self.0.iter()
     }
@@ -147,14 +147,14 @@ impl KeyFile {
         self.0.len()
     }
 
-    /// Whether nobody has a key.
+    /// Whether there is no key.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 }
 
-/// Whether a line is about every key. Somebody may be called as such a line begins.
+/// Whether a line is about every key. A holder's name may begin as such a line does.
 fn is_about_all(words: &[&str]) -> bool {
     words.first() == Some(&DEFAULTS) && words.get(1).is_none_or(|word| word.contains('='))
 }
@@ -181,7 +181,7 @@ fn entry(
     Ok((hash, holder))
 }
 
-/// A key that nobody has, and the line of the file that makes it good.
+/// A new key, and the line of the file that makes it good.
 ///
 /// # Errors
 /// If the system gives no random bytes.

@@ -33,7 +33,7 @@ pub struct RawMetrics {
     #[arg(long, env = "OMNI_METRICS_TLS")]
     pub metrics_tls: bool,
 
-    /// Ask for a key of the scope metrics (--api-keys) of whoever reads metrics; probes need none
+    /// Require a key of the scope metrics (--api-keys) to read metrics; probes need none
     #[arg(long, env = "OMNI_METRICS_KEYS")]
     pub metrics_keys: bool,
 
@@ -86,7 +86,7 @@ pub struct RawMetrics {
     #[arg(long, env = "OMNI_LOG_STATS_INTERVAL", default_value = "5s", value_parser = parse_duration, value_name = "TIME")]
     pub log_stats_interval: Duration,
 
-    /// Log a table per request and per edge for everybody, and not only for those who look for details (debug)
+    /// Log a table per request and per edge at level info instead of debug
     #[arg(long, env = "OMNI_LOG_REQUEST_TABLES")]
     pub log_request_tables: bool,
 
@@ -109,7 +109,7 @@ pub struct RawMetrics {
           value_parser = ["on", "off"])]
     pub metrics_service: String,
 
-    /// Take samples of custom metrics that nobody declared, and declare them by their first sample; needs --metrics-service on
+    /// Take samples of undeclared custom metrics, and declare them by their first sample; needs --metrics-service on
     #[arg(long, env = "OMNI_METRICS_AUTO_DECLARE")]
     pub metrics_auto_declare: bool,
 
@@ -162,7 +162,7 @@ pub struct MetricsSettings {
     pub look_interval: Duration,
     /// Whether callers may declare and record metrics of their own.
     pub service: bool,
-    /// What happens to samples of custom metrics that nobody declared.
+    /// What happens to samples of undeclared custom metrics.
     pub undeclared: Undeclared,
 }
 

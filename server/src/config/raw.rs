@@ -41,7 +41,7 @@ pub enum ServerCommand {
 
     /// Make an API key: the line for the file of --api-keys on stdout, the key itself on stderr and nowhere else
     NewKey {
-        /// Who gets it
+        /// Name of its holder
         #[arg(value_parser = parse_name)]
         name: String,
         /// What it opens
@@ -135,12 +135,12 @@ pub struct RawConfig {
     )]
     pub listen: SocketAddr,
 
-    /// Also serve operators (omni.v1.AdminService) at this address: who looks at the server, drains it, ends sessions. Where
-    /// API keys are asked for, one with the scope admin is needed. Other machines reach it only with such keys
+    /// Also serve operators (omni.v1.AdminService) at this address: they see the state of the server, drain it and end
+    /// sessions. Where API keys are required, the scope admin is needed; non-loopback clients need an admin key in any case
     #[arg(long, env = "OMNI_ADMIN_LISTEN", value_parser = address, value_name = "ADDRESS")]
     pub admin_listen: Option<SocketAddr>,
 
-    /// Serve only who has an API key whose hash is in this file; `omni-server new-key` makes them. Read again when it changes
+    /// Require API keys; FILE holds their hashes, `omni-server new-key` makes keys. Read again when it changes
     #[arg(long, env = "OMNI_API_KEYS", value_name = "FILE")]
     pub api_keys: Option<PathBuf>,
 

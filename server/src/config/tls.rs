@@ -65,7 +65,7 @@ impl TlsIdentity {
 }
 
 impl TlsFiles {
-    /// The files, for whoever looks whether they change.
+    /// The files that are watched for changes.
     #[must_use]
     pub fn paths(&self) -> Vec<PathBuf> {
         let own = [&self.certificate, &self.key];

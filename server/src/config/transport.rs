@@ -26,7 +26,7 @@ pub struct ConnectionLimits {
     pub streams: u32,
     /// Largest request message in bytes.
     pub message_bytes: usize,
-    /// Bytes of the bodies that are being received for calls with one message, whoever sends them; a caller may hold as many as are left.
+    /// Bytes of the bodies that are being received for calls with one message, from all callers; one caller may hold as many as are left.
     pub body_bytes: usize,
     /// Largest list of headers in bytes.
     pub header_bytes: u32,
@@ -93,7 +93,7 @@ pub struct RawTransport {
     #[arg(long, env = "OMNI_TLS_KEY", value_name = "FILE")]
     pub tls_key: Option<PathBuf>,
 
-    /// Serve only who shows a certificate that an authority in this file has signed (PEM)
+    /// Require client certificates signed by an authority in this file (PEM)
     #[arg(long, env = "OMNI_TLS_CLIENT_CA", value_name = "FILE")]
     pub tls_client_ca: Option<PathBuf>,
 

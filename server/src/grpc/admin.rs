@@ -81,7 +81,7 @@ pub(super) fn take(watch: &v1::WatchStatsRequest, drain: &v1::DrainRequest) {
 
 /// What does not change while the server runs.
 #[derive(Debug, Clone)]
-pub struct About {
+pub struct ServerInfo {
     /// When it was started.
     pub started: SystemTime,
     /// Where callers are served.
@@ -92,9 +92,9 @@ pub struct About {
 
 /// What operators look at. Copies look at the same.
 #[derive(Debug, Clone)]
-pub struct Sights {
+pub struct AdminState {
     /// What does not change.
-    pub about: About,
+    pub about: ServerInfo,
     /// Stages and admission.
     pub orchestrator: Orchestrator,
     /// Open sessions.
@@ -112,16 +112,16 @@ pub struct Sights {
 /// The service.
 #[derive(Debug)]
 pub struct Admin {
-    sights: Sights,
+    state: AdminState,
     watchers: Arc<Semaphore>,
 }
 
 impl Admin {
     /// Shows these.
     #[must_use]
-    pub fn new(sights: Sights) -> Self {
+    pub fn new(state: AdminState) -> Self {
         Self {
-            sights,
+            state,
             watchers: Arc::new(Semaphore::new(MOST_WATCHERS)),
         }
     }
@@ -133,7 +133,7 @@ impl Admin {
     }
 
     fn pool(&self, stage: &str) -> Result<&dyn PoolControl, ServeError> {
-        let pipeline = self.sights.orchestrator.model()?;
+        let pipeline = self.state.orchestrator.model()?;
         let pools = pipeline.pools();
         let known: Vec<_> = pools.iter().map(|pool| pool.stage()).collect();
         let pool = pools.into_iter().find(|pool| pool.stage() == stage);
@@ -188,7 +188,7 @@ impl Admin {
             "" => "no reason was given",
             reason => reason,
         };
-        match self.sights.registry.cancel(&request.session_id, reason) {
+        match self.state.registry.cancel(&request.session_id, reason) {
             true => {
                 tracing::info!(session = request.session_id, "an operator ended a session");
                 Ok(())
@@ -221,7 +221,7 @@ fn refused(error: PoolError) -> ServeError {
     }
 }
 
-impl Sights {
+impl AdminState {
     fn stages(&self) -> Vec<v1::Stage> {
         let pools = self.orchestrator.model().map(|pipeline| pipeline.pools());
         let pools = pools.unwrap_or_default();
@@ -281,7 +281,7 @@ impl Sights {
 
 /// The course of a drain, as one who asked for it sees it.
 struct Course {
-    sights: Sights,
+    state: AdminState,
     look: Interval,
     told: Option<(u32, Stamp)>,
     over: bool,
@@ -294,10 +294,10 @@ impl Course {
             return None;
         }
         // Before that a session that is just beginning would be missed.
-        self.sights.orchestrator.draining().cancelled().await;
+        self.state.orchestrator.draining().cancelled().await;
         loop {
             self.look.tick().await;
-            let (now, drained) = (self.sights.clock.now(), self.sights.drained());
+            let (now, drained) = (self.state.clock.now(), self.state.drained());
             self.over = drained.sessions == 0;
             let news = self
                 .told
@@ -325,14 +325,14 @@ impl AdminService for Admin {
         &self,
         _: Request<v1::GetServerInfoRequest>,
     ) -> Result<Response<v1::GetServerInfoResponse>, Status> {
-        Ok(Response::new(self.sights.info()))
+        Ok(Response::new(self.state.info()))
     }
 
     async fn list_stages(
         &self,
         _: Request<v1::ListStagesRequest>,
     ) -> Result<Response<v1::ListStagesResponse>, Status> {
-        let stages = self.sights.stages();
+        let stages = self.state.stages();
         Ok(Response::new(v1::ListStagesResponse { stages }))
     }
 
@@ -344,12 +344,12 @@ impl AdminService for Admin {
         let interval = convert::interval(request.interval, INTERVAL, INTERVALS);
         let interval = interval.map_err(|error| status(&error))?;
         let place = self.watch().map_err(|error| status(&error))?;
-        let (sights, close) = (self.sights.clone(), self.sights.close.clone());
+        let (state, close) = (self.state.clone(), self.state.close.clone());
         let looks = stream::unfold(every(interval), move |mut ticks| {
-            let (sights, _held) = (sights.clone(), &place);
+            let (state, _held) = (state.clone(), &place);
             async move {
                 ticks.tick().await;
-                Some((Ok(sights.stats(request.include_sessions)), ticks))
+                Some((Ok(state.stats(request.include_sessions)), ticks))
             }
         });
         let end = stream::iter([Err(status(&ShutdownError::Stopped.into()))]);
@@ -387,9 +387,9 @@ impl AdminService for Admin {
         let timeout = convert::timeout(request.get_ref().timeout).map_err(|error| status(&error))?;
         let place = self.watch().map_err(|error| status(&error))?;
         tracing::info!("an operator asked for the end");
-        self.sights.drain.ask(timeout);
+        self.state.drain.ask(timeout);
         let course = Course {
-            sights: self.sights.clone(),
+            state: self.state.clone(),
             look: every(DRAIN_LOOK),
             told: None,
             over: false,

@@ -198,7 +198,7 @@ fn code(headers: &HeaderMap) -> Option<GrpcCode> {
     )
 }
 
-/// One call, from its begin to its status, or to the moment at which nobody waits for that any more.
+/// One call, from its begin to its status, or until its caller cancels it.
 #[derive(Debug)]
 struct Call {
     instruments: Arc<GrpcInstruments>,

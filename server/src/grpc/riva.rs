@@ -202,7 +202,7 @@ impl Words {
     fn add(&mut self, spans: Vec<TimedText>) {
         let Some(rate) = self.rate else { return };
         let time = |at: Samples| i32::try_from(rate.duration(at).as_millis()).unwrap_or(i32::MAX);
-        // What nobody would say is no word.
+        // Punctuation alone is no word.
         let words = spans
             .into_iter()
             .filter(|span| span.text.contains(char::is_alphanumeric));

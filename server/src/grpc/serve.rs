@@ -81,10 +81,10 @@ pub struct Services {
     pub bodies: BodyBudget,
 }
 
-/// Who is served, and how.
+/// Keys, encryption and bounds of a port.
 #[derive(Debug, Clone)]
 pub struct Access {
-    /// Who may call.
+    /// API keys of callers.
     pub keys: Keys,
     /// What connections are encrypted with, if they are.
     pub tls: Option<Tls>,
@@ -144,7 +144,12 @@ pub async fn serve<H: Health>(
     let riva = zipped!(RivaSpeechSynthesisServer::new(services.riva)).max_decoding_message_size(most);
     let metrics = zipped!(MetricsServiceServer::new(services.measurements))
         .max_decoding_message_size(most.min(MAX_METRICS_MESSAGE));
-    let body_time = BodyTime::new(limits.request_time, bodies.clone(), most, calls::whole_requests()?);
+    let body_time = BodyTime::new(
+        limits.request_time,
+        bodies.clone(),
+        most,
+        calls::whole_requests()?,
+    );
     let layers = Layers { calls, body_time };
     let mut routes = Routes::default();
     let (speaks, converses) = (Some(Scope::Speech), Some(Scope::Chat));
@@ -232,7 +237,7 @@ pub async fn serve_admin<H: Health>(
 }
 
 /// Lets through what is called gRPC. A browser lets any page post to this machine what is called text, or nothing, without asking
-/// first, and to do harm nobody needs the answer.
+/// first, and harm is done without reading the answer.
 async fn only_grpc(
     request: axum::extract::Request,
     next: axum::middleware::Next,

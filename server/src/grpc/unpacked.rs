@@ -176,7 +176,9 @@ mod tests {
         let second = fits.pass(&packed(60_000)).unwrap_err();
         assert_eq!(second.reason(), "SERVER_OVERLOADED");
         drop(fits);
-        follow(&budget, 1 << 20).pass(&packed(90_000)).expect("it is free again");
+        follow(&budget, 1 << 20)
+            .pass(&packed(90_000))
+            .expect("it is free again");
     }
 
     #[test]

@@ -13,8 +13,8 @@ use super::answer::{Answer, Whole};
 use super::calls::{Calls, Piece};
 use super::error::ApiError;
 use super::notes::Notes;
-use super::question::Question;
-use super::sound::Sound;
+use super::question::ChatBody;
+use super::sound::AudioFormat;
 use super::{OpenAi, body};
 use crate::config::Scope;
 use crate::error::ServeError;
@@ -107,7 +107,7 @@ pub(super) async fn create(
 
 /// What is asked, and how it is to be answered.
 struct Asked {
-    sound: Option<Sound>,
+    sound: Option<AudioFormat>,
     streams: bool,
     wants_usage: bool,
     question: ChatRequest,
@@ -118,9 +118,9 @@ struct Asked {
 }
 
 impl Asked {
-    fn of(question: Question, strict: bool) -> Result<Self, ApiError> {
+    fn of(question: ChatBody, strict: bool) -> Result<Self, ApiError> {
         let (sound, streams, wants_usage) = (question.sound()?, question.streams(), question.wants_usage());
-        if streams && sound.is_some_and(|sound| sound != Sound::Pcm) {
+        if streams && sound.is_some_and(|sound| sound != AudioFormat::Pcm) {
             let problem =
                 "audio.format cannot be streamed in pieces of JSON, expected pcm16 where stream is true";
             return Err(ApiError::invalid(Some("audio.format"), problem));
@@ -168,7 +168,7 @@ fn unended() -> ServeError {
 
 async fn whole(
     answer: &Answer,
-    sound: Option<Sound>,
+    sound: Option<AudioFormat>,
     mut calls: Option<Calls>,
     notes: &mut Notes,
     mut events: impl Stream<Item = Result<ChatEventBody, ServeError>> + Unpin,

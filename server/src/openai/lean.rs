@@ -12,56 +12,56 @@ use serde::{Deserialize, Deserializer};
 
 /// Whether something is there, and is more than null, an empty list or an empty object.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(super) struct Given(pub(super) bool);
+pub(super) struct IsSet(pub(super) bool);
 
-impl<'de> Deserialize<'de> for Given {
+impl<'de> Deserialize<'de> for IsSet {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         struct Look;
         impl<'de> Visitor<'de> for Look {
-            type Value = Given;
+            type Value = IsSet;
 
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
                 f.write_str("any value")
             }
 
-            fn visit_unit<E>(self) -> Result<Given, E> {
-                Ok(Given(false))
+            fn visit_unit<E>(self) -> Result<IsSet, E> {
+                Ok(IsSet(false))
             }
 
-            fn visit_bool<E>(self, _: bool) -> Result<Given, E> {
-                Ok(Given(true))
+            fn visit_bool<E>(self, _: bool) -> Result<IsSet, E> {
+                Ok(IsSet(true))
             }
 
-            fn visit_i64<E>(self, _: i64) -> Result<Given, E> {
-                Ok(Given(true))
+            fn visit_i64<E>(self, _: i64) -> Result<IsSet, E> {
+                Ok(IsSet(true))
             }
 
-            fn visit_u64<E>(self, _: u64) -> Result<Given, E> {
-                Ok(Given(true))
+            fn visit_u64<E>(self, _: u64) -> Result<IsSet, E> {
+                Ok(IsSet(true))
             }
 
-            fn visit_f64<E>(self, _: f64) -> Result<Given, E> {
-                Ok(Given(true))
+            fn visit_f64<E>(self, _: f64) -> Result<IsSet, E> {
+                Ok(IsSet(true))
             }
 
-            fn visit_str<E>(self, _: &str) -> Result<Given, E> {
-                Ok(Given(true))
+            fn visit_str<E>(self, _: &str) -> Result<IsSet, E> {
+                Ok(IsSet(true))
             }
 
-            fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Given, A::Error> {
+            fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<IsSet, A::Error> {
                 let mut given = false;
                 while list.next_element::<IgnoredAny>()?.is_some() {
                     given = true;
                 }
-                Ok(Given(given))
+                Ok(IsSet(given))
             }
 
-            fn visit_map<A: MapAccess<'de>>(self, mut object: A) -> Result<Given, A::Error> {
+            fn visit_map<A: MapAccess<'de>>(self, mut object: A) -> Result<IsSet, A::Error> {
                 let mut given = false;
                 while object.next_entry::<IgnoredAny, IgnoredAny>()?.is_some() {
                     given = true;
                 }
-                Ok(Given(given))
+                Ok(IsSet(given))
             }
         }
         deserializer.deserialize_any(Look)
@@ -70,19 +70,19 @@ impl<'de> Deserialize<'de> for Given {
 
 /// A list of at most `MOST`.
 #[derive(Debug)]
-pub(super) struct Few<T, const MOST: usize>(pub(super) Vec<T>);
+pub(super) struct BoundedVec<T, const MOST: usize>(pub(super) Vec<T>);
 
-impl<T, const MOST: usize> Default for Few<T, MOST> {
+impl<T, const MOST: usize> Default for BoundedVec<T, MOST> {
     fn default() -> Self {
         Self(Vec::new())
     }
 }
 
-impl<'de, T: Deserialize<'de>, const MOST: usize> Deserialize<'de> for Few<T, MOST> {
+impl<'de, T: Deserialize<'de>, const MOST: usize> Deserialize<'de> for BoundedVec<T, MOST> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         struct Count<T, const MOST: usize>(PhantomData<T>);
         impl<'de, T: Deserialize<'de>, const MOST: usize> Visitor<'de> for Count<T, MOST> {
-            type Value = Few<T, MOST>;
+            type Value = BoundedVec<T, MOST>;
 
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
                 write!(f, "a list of at most {MOST}")
@@ -96,7 +96,7 @@ impl<'de, T: Deserialize<'de>, const MOST: usize> Deserialize<'de> for Few<T, MO
                     }
                     few.push(one);
                 }
-                Ok(Few(few))
+                Ok(BoundedVec(few))
             }
         }
         deserializer.deserialize_seq(Count(PhantomData))
@@ -161,23 +161,23 @@ mod tests {
             ("false", true),
             (r#""""#, true),
         ] {
-            assert_eq!(read::<Given>(json), Ok(Given(given)), "{json}");
+            assert_eq!(read::<IsSet>(json), Ok(IsSet(given)), "{json}");
         }
     }
 
     #[test]
     fn a_list_ends_where_it_may_not_be_longer() {
-        assert_eq!(read::<Few<u8, 2>>("[1, 2]").unwrap().0, [1, 2]);
+        assert_eq!(read::<BoundedVec<u8, 2>>("[1, 2]").unwrap().0, [1, 2]);
         // What is behind that is not even looked at.
-        let error = read::<Few<u8, 2>>("[1, 2, 3, nonsense").unwrap_err();
+        let error = read::<BoundedVec<u8, 2>>("[1, 2, 3, nonsense").unwrap_err();
         assert!(error.contains("expected a list of at most 2"), "{error}");
     }
 
     #[test]
     fn a_text_may_stand_for_a_list_or_an_object() {
-        type Texts = TextOr<Few<String, 9>>;
+        type Texts = TextOr<BoundedVec<String, 9>>;
         assert!(matches!(read::<Texts>(r#""a""#), Ok(TextOr::Text(text)) if text == "a"));
-        assert!(matches!(read::<Texts>(r#"["a"]"#), Ok(TextOr::Other(Few(list))) if list == ["a"]));
+        assert!(matches!(read::<Texts>(r#"["a"]"#), Ok(TextOr::Other(BoundedVec(list))) if list == ["a"]));
         assert!(read::<Texts>("1").is_err() && read::<Texts>("[1]").is_err());
     }
 }

@@ -1,11 +1,11 @@
 //! Bodies of questions, for tests that send anything.
 
-use super::question::Question;
-use super::speech::Speech;
+use super::question::ChatBody;
+use super::speech::SpeechBody;
 
 /// The body of `POST /v1/audio/speech`.
 pub fn speech(body: &[u8]) {
-    if let Ok(speech) = serde_json::from_slice::<Speech>(body)
+    if let Ok(speech) = serde_json::from_slice::<SpeechBody>(body)
         && let Ok((sound, ..)) = speech.sound()
     {
         let _ = speech.request(sound);
@@ -14,7 +14,7 @@ pub fn speech(body: &[u8]) {
 
 /// The body of `POST /v1/chat/completions`.
 pub fn chat(body: &[u8]) {
-    if let Ok(question) = serde_json::from_slice::<Question>(body)
+    if let Ok(question) = serde_json::from_slice::<ChatBody>(body)
         && let Ok(sound) = question.sound()
     {
         let _ = (

@@ -8,8 +8,8 @@ use serde::de::IgnoredAny;
 
 use super::error::ApiError;
 use super::json::JsonText;
-use super::lean::{Few, Given, TextOr};
-use super::sound::{Sound, Voice, voice_name};
+use super::lean::{BoundedVec, IsSet, TextOr};
+use super::sound::{AudioFormat, Voice, voice_name};
 use crate::service::chat::audio::InputRequest;
 use crate::service::settings::SamplingRequest;
 use crate::service::{ChatRequest, MessageRequest, PartRequest};
@@ -26,10 +26,10 @@ const TOOLS: usize = 128;
 /// send is not looked at.
 /// `top_k` and `repetition_penalty` are additions that others know too.
 #[derive(Debug, Deserialize)]
-pub(super) struct Question {
+pub(super) struct ChatBody {
     model: Option<String>,
-    messages: Few<Message, MESSAGES>,
-    modalities: Option<Few<String, SHORT>>,
+    messages: BoundedVec<Message, MESSAGES>,
+    modalities: Option<BoundedVec<String, SHORT>>,
     audio: Option<Spoken>,
     stream: Option<bool>,
     stream_options: Option<StreamOptions>,
@@ -40,19 +40,19 @@ pub(super) struct Question {
     top_k: Option<i32>,
     repetition_penalty: Option<f32>,
     seed: Option<i64>,
-    stop: Option<TextOr<Few<String, SHORT>>>,
+    stop: Option<TextOr<BoundedVec<String, SHORT>>>,
     n: Option<u32>,
-    tools: Option<Few<Tool, TOOLS>>,
+    tools: Option<BoundedVec<Tool, TOOLS>>,
     tool_choice: Option<TextOr<Named>>,
     parallel_tool_calls: Option<bool>,
     #[serde(default)]
-    functions: Given,
+    functions: IsSet,
     response_format: Option<Format>,
     logprobs: Option<bool>,
     frequency_penalty: Option<f32>,
     presence_penalty: Option<f32>,
     #[serde(default)]
-    logit_bias: Given,
+    logit_bias: IsSet,
 }
 
 #[derive(Debug, Deserialize)]
@@ -111,9 +111,9 @@ struct StreamOptions {
 #[derive(Debug, Deserialize)]
 struct Message {
     role: String,
-    content: Option<TextOr<Few<ContentPart, PARTS>>>,
+    content: Option<TextOr<BoundedVec<ContentPart, PARTS>>>,
     audio: Option<IgnoredAny>,
-    tool_calls: Option<Few<AskedFor, TOOLS>>,
+    tool_calls: Option<BoundedVec<AskedFor, TOOLS>>,
 }
 
 #[derive(Debug, Deserialize)]
@@ -130,9 +130,9 @@ struct Recording {
     format: String,
 }
 
-impl Question {
+impl ChatBody {
     /// How the answer sounds, if it is to be heard.
-    pub(super) fn sound(&self) -> Result<Option<Sound>, ApiError> {
+    pub(super) fn sound(&self) -> Result<Option<AudioFormat>, ApiError> {
         let modalities = self.modalities.as_ref().map_or(&[][..], |few| &few.0);
         if let Some(other) = modalities
             .iter()
@@ -147,7 +147,7 @@ impl Question {
                 Some("audio"),
                 "audio is missing, expected voice and format because modalities has audio",
             )),
-            (Some(spoken), true) => Sound::named(&spoken.format, "audio.format").map(Some),
+            (Some(spoken), true) => AudioFormat::named(&spoken.format, "audio.format").map(Some),
         }
     }
 
@@ -257,13 +257,13 @@ impl Question {
     }
 
     /// What the service is asked.
-    pub(super) fn request(mut self, sound: Option<Sound>) -> Result<ChatRequest, ApiError> {
+    pub(super) fn request(mut self, sound: Option<AudioFormat>) -> Result<ChatRequest, ApiError> {
         self.check()?;
         let offered = self.offered()?;
         let stop = match self.stop {
             None => Vec::new(),
             Some(TextOr::Text(stop)) => vec![stop],
-            Some(TextOr::Other(Few(stops))) => stops,
+            Some(TextOr::Other(BoundedVec(stops))) => stops,
         };
         let voice = self.audio.and_then(|spoken| spoken.voice).map(voice_name);
         let messages = self.messages.0.into_iter().map(Message::message);
@@ -276,7 +276,7 @@ impl Question {
                 audio: sound.is_some(),
             }),
             voice: voice.unwrap_or_default(),
-            output: sound.map(Sound::output).unwrap_or_default(),
+            output: sound.map(AudioFormat::output).unwrap_or_default(),
             text_sampling: SamplingRequest {
                 temperature: self.temperature,
                 top_p: self.top_p,
@@ -358,7 +358,7 @@ impl Message {
             // What clients write beside calls.
             Some(TextOr::Text(text)) if text.is_empty() && !calls.is_empty() => Vec::new(),
             Some(TextOr::Text(text)) => vec![PartRequest::Text(text)],
-            Some(TextOr::Other(Few(parts))) => parts
+            Some(TextOr::Other(BoundedVec(parts))) => parts
                 .into_iter()
                 .map(ContentPart::part)
                 .collect::<Result<_, _>>()?,
@@ -381,7 +381,9 @@ impl Message {
     fn result(self) -> Result<MessageRequest, ApiError> {
         let texts = match self.content {
             Some(TextOr::Text(text)) => text,
-            Some(TextOr::Other(Few(parts))) => parts.into_iter().filter_map(|part| part.text).collect(),
+            Some(TextOr::Other(BoundedVec(parts))) => {
+                parts.into_iter().filter_map(|part| part.text).collect()
+            }
             None => String::new(),
         };
         Ok(said(Role::User, vec![PartRequest::ToolResult(texts)]))

@@ -26,7 +26,7 @@ pub(super) fn voice_name(voice: Voice) -> String {
 
 /// A format of audio that is sent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Sound {
+pub(super) enum AudioFormat {
     Pcm,
     Wav,
     Opus,
@@ -35,7 +35,7 @@ pub(super) enum Sound {
     Aac,
 }
 
-impl Sound {
+impl AudioFormat {
     /// By its name in `param`.
     pub(super) fn named(name: &str, param: &str) -> Result<Self, ApiError> {
         match name {

@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 use super::OpenAi;
 use super::error::ApiError;
 use super::notes::Notes;
-use super::sound::{Sound, Voice, voice_name};
+use super::sound::{AudioFormat, Voice, voice_name};
 use crate::config::Scope;
 use crate::error::ServeError;
 use crate::service::settings::SamplingRequest;
@@ -45,7 +45,7 @@ const MAX_WHOLE: usize = 4 << 20;
 
 /// What OpenAI's clients send; `language`, `seed` and `stream` are additions that others know too.
 #[derive(Debug, Deserialize)]
-pub(super) struct Speech {
+pub(super) struct SpeechBody {
     model: Option<String>,
     input: String,
     voice: Option<Voice>,
@@ -69,16 +69,16 @@ pub(super) enum Carrier {
     Events,
 }
 
-impl Speech {
+impl SpeechBody {
     /// The format, and how it is sent. WAV says in front how long it is, which nothing knows before the end: unless a stream
     /// is asked for, it is sent when it is complete.
-    pub(super) fn sound(&self) -> Result<(Sound, Carrier), ApiError> {
+    pub(super) fn sound(&self) -> Result<(AudioFormat, Carrier), ApiError> {
         let name = self.response_format.as_deref().unwrap_or(DEFAULT_FORMAT);
-        let sound = Sound::named(name, "response_format")?;
+        let sound = AudioFormat::named(name, "response_format")?;
         let carrier = match self.stream_format.as_deref() {
             Some("sse") => Carrier::Events,
             Some("audio") => Carrier::Audio,
-            None if sound == Sound::Wav && self.stream != Some(true) => Carrier::Whole,
+            None if sound == AudioFormat::Wav && self.stream != Some(true) => Carrier::Whole,
             None => Carrier::Audio,
             Some(_) => {
                 let problem = "stream_format is unknown, expected audio or sse";
@@ -89,7 +89,7 @@ impl Speech {
     }
 
     /// What is asked of the service, and the text.
-    pub(super) fn request(self, sound: Sound) -> (SpeechRequest, String) {
+    pub(super) fn request(self, sound: AudioFormat) -> (SpeechRequest, String) {
         let request = SpeechRequest {
             model: self.model.unwrap_or_default(),
             voice: self.voice.map(voice_name).unwrap_or_default(),
@@ -112,7 +112,7 @@ pub(super) async fn create(
     body: Body,
 ) -> Result<Response, ApiError> {
     let caller = openai.allow(&head, Some(Scope::Speech))?;
-    let asked = |speech: Speech| {
+    let asked = |speech: SpeechBody| {
         let (sound, carrier) = speech.sound()?;
         Ok((speech.request(sound), sound, carrier))
     };
@@ -197,7 +197,7 @@ enum Gathered {
 
 /// The audio with its true length in front. What is longer than is gathered here begins like a stream, and goes on as one.
 async fn whole(
-    sound: Sound,
+    sound: AudioFormat,
     notes: &mut Notes,
     mut events: impl Stream<Item = Result<EventBody, ServeError>> + Send + Unpin + 'static,
 ) -> Result<Gathered, ApiError> {

@@ -1,4 +1,4 @@
-//! Who may work now: a bounded number of utterances, and a bounded queue in front of them that parties share fairly.
+//! Who may work now: a bounded number of utterances, and a bounded queue in front of them that tenants share fairly.
 //!
 //! Nobody waits longer than the limit, and nobody begins to wait who would: as soon as it is known how fast places become free,
 //! whoever would wait too long is refused at once, and told when trying again makes sense.
@@ -19,7 +19,7 @@ use tokio::sync::oneshot;
 
 use self::pace::Pace;
 use self::queue::{Queue, Ticket};
-use crate::caller::Party;
+use crate::caller::Tenant;
 use crate::clock::Clock;
 use crate::drain::ShutdownError;
 use crate::error::{ErrorKind, ServeError};
@@ -117,19 +117,19 @@ type Answer = Result<UtterancePermit, AdmissionError>;
 #[derive(Debug)]
 pub struct UtterancePermit {
     shared: Arc<Shared>,
-    party: Party,
+    tenant: Tenant,
 }
 
 impl Drop for UtterancePermit {
     fn drop(&mut self) {
-        self.shared.release(self.party);
+        self.shared.release(self.tenant);
     }
 }
 
 /// One that waits, for as long as it lives.
 struct Waiting {
     shared: Arc<Shared>,
-    party: Party,
+    tenant: Tenant,
     ticket: Ticket,
     answer: oneshot::Receiver<Answer>,
 }
@@ -138,7 +138,7 @@ impl Drop for Waiting {
     fn drop(&mut self) {
         let now = self.shared.clock.now();
         let mut state = self.shared.state();
-        let left = state.queue.leave(self.party, self.ticket);
+        let left = state.queue.leave(self.tenant, self.ticket);
         state.changed(now);
         drop(state);
         drop(left);
@@ -168,21 +168,21 @@ impl Admission {
         }))
     }
 
-    /// Waits for a permit for `party`.
+    /// Waits for a permit for `tenant`.
     ///
     /// # Errors
     /// [`AdmissionError::QueueFull`]: at once if too many wait already or the wait would be too long, later if it gets too long.
-    pub fn admit(&self, party: Party) -> impl Future<Output = Answer> + Send + use<> {
+    pub fn admit(&self, tenant: Tenant) -> impl Future<Output = Answer> + Send + use<> {
         let shared = Arc::clone(&self.0);
         async move {
-            let mut waiting = match shared.ask(party)? {
+            let mut waiting = match shared.ask(tenant)? {
                 Asked::Admitted(permit) => return Ok(permit),
                 Asked::Waits(waiting) => waiting,
             };
             let longest = shared.limits.max_wait;
             match tokio::time::timeout(longest, &mut waiting.answer).await {
                 Ok(answer) => answer.unwrap_or(Err(ShutdownError::Stopped.into())),
-                Err(_elapsed) => Err(shared.too_late(party)),
+                Err(_elapsed) => Err(shared.too_late(tenant)),
             }
         }
     }
@@ -211,14 +211,14 @@ impl Admission {
         self.0.limits
     }
 
-    /// How long somebody of a party that has nothing here would wait now, if that is known.
+    /// How long somebody of a tenant that has nothing here would wait now, if that is known.
     #[must_use]
     pub fn expected_wait(&self) -> Option<Duration> {
         let state = self.0.state();
         match state.queue.free() {
             0 => state
                 .pace
-                .wait(state.queue.ahead(Party::Nobody), self.0.clock.now()),
+                .wait(state.queue.ahead(Tenant::Unknown), self.0.clock.now()),
             _ => Some(Duration::ZERO),
         }
     }
@@ -229,17 +229,17 @@ impl Shared {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn ask(self: &Arc<Self>, party: Party) -> Result<Asked, AdmissionError> {
+    fn ask(self: &Arc<Self>, tenant: Tenant) -> Result<Asked, AdmissionError> {
         let now = self.clock.now();
         let mut state = self.state();
-        if state.queue.take(party) {
+        if state.queue.take(tenant) {
             if state.queue.free() == 0 {
                 state.pace.full(now);
             }
             drop(state);
-            return Ok(Asked::Admitted(self.permit(party)));
+            return Ok(Asked::Admitted(self.permit(tenant)));
         }
-        let (ahead, longest) = (state.queue.ahead(party), state.longest(&self.limits, now));
+        let (ahead, longest) = (state.queue.ahead(tenant), state.longest(&self.limits, now));
         // Who is turned away is told when to try again; nobody else is kept at the lock for that.
         let refuse = |problem: String| {
             let retry = self.state().pace.retry(ahead, longest, now);
@@ -265,7 +265,7 @@ impl Shared {
             return Err(refuse(problem));
         }
         let (told, answer) = oneshot::channel();
-        let queued = state.queue.wait(party, told);
+        let queued = state.queue.wait(tenant, told);
         state.changed(now);
         drop(state);
         let full = |whose| {
@@ -280,7 +280,7 @@ impl Shared {
                 }
                 Ok(Asked::Waits(Waiting {
                     shared: Arc::clone(self),
-                    party,
+                    tenant,
                     ticket: queued.ticket,
                     answer,
                 }))
@@ -288,32 +288,32 @@ impl Shared {
         }
     }
 
-    fn permit(self: &Arc<Self>, party: Party) -> UtterancePermit {
+    fn permit(self: &Arc<Self>, tenant: Tenant) -> UtterancePermit {
         UtterancePermit {
             shared: Arc::clone(self),
-            party,
+            tenant,
         }
     }
 
     /// A place is free. One that gives it back because nobody takes it comes here again.
-    fn release(self: &Arc<Self>, party: Party) {
+    fn release(self: &Arc<Self>, tenant: Tenant) {
         let now = self.clock.now();
         let mut state = self.state();
-        let next = state.queue.release(party);
+        let next = state.queue.release(tenant);
         state.pace.freed(now, next.is_some());
         state.changed(now);
         drop(state);
-        if let Some((party, waiter)) = next {
-            let _ = waiter.send(Ok(self.permit(party)));
+        if let Some((tenant, waiter)) = next {
+            let _ = waiter.send(Ok(self.permit(tenant)));
         }
     }
 
-    fn too_late(&self, party: Party) -> AdmissionError {
+    fn too_late(&self, tenant: Tenant) -> AdmissionError {
         let longest = self.limits.max_wait;
         let state = self.state();
         let retry = state
             .pace
-            .retry(state.queue.ahead(party), longest, self.clock.now());
+            .retry(state.queue.ahead(tenant), longest, self.clock.now());
         drop(state);
         self.refuse(format!("no place became free within {longest:?}"), retry)
     }
@@ -339,8 +339,8 @@ mod tests {
         })
     }
 
-    fn party(n: u8) -> Party {
-        Party::at(IpAddr::V4(Ipv4Addr::new(10, 0, 0, n)))
+    fn tenant(n: u8) -> Tenant {
+        Tenant::at(IpAddr::V4(Ipv4Addr::new(10, 0, 0, n)))
     }
 
     fn is_refusal(answer: &Answer) -> bool {
@@ -350,8 +350,8 @@ mod tests {
     #[tokio::test]
     async fn a_place_that_becomes_free_goes_to_the_one_that_waits() {
         let admission = admission(1, 1);
-        let first = admission.admit(party(1)).await.unwrap();
-        let second = tokio::spawn(admission.admit(party(1)));
+        let first = admission.admit(tenant(1)).await.unwrap();
+        let second = tokio::spawn(admission.admit(tenant(1)));
         tokio::task::yield_now().await;
         drop(first);
         second.await.unwrap().unwrap();
@@ -361,10 +361,10 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_full_queue_refuses_at_once_and_a_long_wait_later() {
         let admission = admission(1, 1);
-        let _held = admission.admit(party(1)).await.unwrap();
-        let waits = tokio::spawn(admission.admit(party(1)));
+        let _held = admission.admit(tenant(1)).await.unwrap();
+        let waits = tokio::spawn(admission.admit(tenant(1)));
         tokio::task::yield_now().await;
-        assert!(is_refusal(&admission.admit(party(1)).await));
+        assert!(is_refusal(&admission.admit(tenant(1)).await));
         assert!(is_refusal(&waits.await.unwrap()));
         assert_eq!((admission.refused(), admission.waiting()), (2, 0));
     }
@@ -380,7 +380,7 @@ mod tests {
             turned_away: None,
         };
         let wait = |state: &mut State, now| {
-            let Ok(queued) = state.queue.wait(party(1), oneshot::channel().0) else {
+            let Ok(queued) = state.queue.wait(tenant(1), oneshot::channel().0) else {
                 panic!("there is room")
             };
             state.changed(now);
@@ -391,17 +391,17 @@ mod tests {
         let second = wait(&mut state, at(400));
         assert_eq!(state.longest(&limits, at(500)), limits.max_wait);
         assert_eq!(state.longest(&limits, at(600)), limits.overload_wait);
-        drop(state.queue.leave(party(1), first));
+        drop(state.queue.leave(tenant(1), first));
         state.changed(at(700));
         assert_eq!(state.longest(&limits, at(700)), limits.overload_wait);
         // Empty for a moment, and nobody was turned away: whoever comes then is the first of another burst.
-        drop(state.queue.leave(party(1), second));
+        drop(state.queue.leave(tenant(1), second));
         state.changed(at(800));
         let third = wait(&mut state, at(900));
         assert_eq!(state.longest(&limits, at(1_300)), limits.max_wait);
         // Under overload a moment without anybody who waits is no end of it.
         state.turned_away = Some(at(1_500));
-        drop(state.queue.leave(party(1), third));
+        drop(state.queue.leave(tenant(1), third));
         state.changed(at(1_600));
         assert_eq!(state.longest(&limits, at(1_700)), limits.overload_wait);
         wait(&mut state, at(1_800));
@@ -422,12 +422,12 @@ mod tests {
     #[tokio::test]
     async fn a_waiter_that_leaves_makes_room_in_the_queue() {
         let admission = admission(1, 1);
-        let _held = admission.admit(party(1)).await.unwrap();
-        let waits = tokio::spawn(admission.admit(party(1)));
+        let _held = admission.admit(tenant(1)).await.unwrap();
+        let waits = tokio::spawn(admission.admit(tenant(1)));
         tokio::task::yield_now().await;
         waits.abort();
         assert!(waits.await.unwrap_err().is_cancelled());
-        let again = tokio::spawn(admission.admit(party(1)));
+        let again = tokio::spawn(admission.admit(tenant(1)));
         tokio::task::yield_now().await;
         assert!(!again.is_finished(), "it waits instead of being refused");
     }
@@ -435,10 +435,10 @@ mod tests {
     #[tokio::test]
     async fn who_waits_most_makes_room_for_who_waits_less() {
         let admission = admission(1, 2);
-        let held = admission.admit(party(1)).await.unwrap();
-        let crowd: Vec<_> = (0..2).map(|_| tokio::spawn(admission.admit(party(1)))).collect();
+        let held = admission.admit(tenant(1)).await.unwrap();
+        let crowd: Vec<_> = (0..2).map(|_| tokio::spawn(admission.admit(tenant(1)))).collect();
         tokio::task::yield_now().await;
-        let modest = tokio::spawn(admission.admit(party(2)));
+        let modest = tokio::spawn(admission.admit(tenant(2)));
         let mut crowd = crowd.into_iter();
         let (first, last) = (crowd.next().unwrap(), crowd.next().unwrap());
         assert!(is_refusal(&last.await.unwrap()));
@@ -451,7 +451,7 @@ mod tests {
     async fn places_survive_whatever_waiters_do() {
         let admission = admission(3, 50);
         let callers = (0..40_u8).map(|n| {
-            let (admission, mine) = (admission.clone(), tokio::spawn(admission.admit(party(n % 4))));
+            let (admission, mine) = (admission.clone(), tokio::spawn(admission.admit(tenant(n % 4))));
             async move {
                 tokio::task::yield_now().await;
                 match n % 3 {

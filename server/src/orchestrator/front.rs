@@ -10,7 +10,7 @@ use super::admission::{Admission, AdmissionError, AdmissionLimits, UtterancePerm
 use super::pipeline::{Binding, Pipeline};
 use super::reply::{ChatNotSupported, ChatPath, Reply, ReplySpec};
 use super::segment::{Segment, SegmentSpec};
-use crate::caller::Party;
+use crate::caller::Tenant;
 use crate::drain::ShutdownError;
 use crate::error::ServeError;
 use crate::id::SeqIds;
@@ -21,7 +21,7 @@ use crate::stage::{PoolControl, StageError};
 pub struct Orchestrator {
     shared: Arc<Shared>,
     /// Who works with this copy of it.
-    party: Party,
+    tenant: Tenant,
 }
 
 #[derive(Debug)]
@@ -46,25 +46,25 @@ impl Orchestrator {
                 seqs: Arc::default(),
                 salts: AtomicU64::new(0),
             }),
-            party: Party::Nobody,
+            tenant: Tenant::Unknown,
         }
     }
 
-    /// The same one for whoever belongs to `party`.
+    /// The same one for whoever belongs to `tenant`.
     #[must_use]
-    pub fn on_behalf_of(&self, party: Party) -> Self {
+    pub fn on_behalf_of(&self, tenant: Tenant) -> Self {
         Self {
             shared: Arc::clone(&self.shared),
-            party,
+            tenant,
         }
     }
 
-    /// Waits for the right to work, among others and within its party's share.
+    /// Waits for the right to work, among others and within its tenant's share.
     ///
     /// # Errors
     /// If the queue is full, or the wait in it was or would be too long.
     pub fn admit(&self) -> impl Future<Output = Result<UtterancePermit, AdmissionError>> + Send + use<> {
-        self.shared.admission.admit(self.party)
+        self.shared.admission.admit(self.tenant)
     }
 
     /// Gives it its model, once.

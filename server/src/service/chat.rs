@@ -147,7 +147,7 @@ impl ChatService {
         self.gate.run(permit, |deps, handle, events| {
             let session = ChatSession::new(deps, deadline)
                 .called_by(context.trace)
-                .visited_by(handle);
+                .with_handle(handle);
             session.run(commands, events)
         })
     }

@@ -10,11 +10,11 @@ use tokio_stream::wrappers::ReceiverStream;
 use tracing::Instrument as _;
 
 use super::call::CallContext;
-use super::shares::{Share, Shares};
+use super::limiter::{FairLimiter, FairPermit};
 use crate::caller::{Caller, StreamPlace};
 use crate::clock::Clock;
 use crate::error::{ErrorKind, ServeError};
-use crate::session::{RecordSink, Registered, Registry, SessionChange, SessionDeps, Visit};
+use crate::session::{RecordSink, Registry, RegistryGuard, SessionChange, SessionDeps, SessionHandle};
 use crate::tasks::Tasks;
 
 /// Events between a session and the transport. Small: what is in it counts as handed over.
@@ -43,11 +43,11 @@ struct OpenSession {
     records: Arc<dyn RecordSink>,
     clock: Clock,
     began: Stamp,
-    _listed: Registered,
+    _listed: RegistryGuard,
 }
 
 impl OpenSession {
-    fn new(deps: &SessionDeps, listed: Registered) -> Self {
+    fn new(deps: &SessionDeps, listed: RegistryGuard) -> Self {
         deps.records.session(SessionChange::Opened);
         Self {
             records: Arc::clone(&deps.records),
@@ -70,7 +70,7 @@ impl Drop for OpenSession {
 pub struct CallPermit {
     method: &'static str,
     caller: Caller,
-    _share: Share,
+    _share: FairPermit,
     _stream: Option<StreamPlace>,
 }
 
@@ -79,7 +79,7 @@ pub struct CallPermit {
 pub struct CallGate {
     pub(super) deps: SessionDeps,
     tasks: Arc<Tasks>,
-    sessions: Shares,
+    sessions: FairLimiter,
     registry: Registry,
 }
 
@@ -90,7 +90,7 @@ impl CallGate {
         Self {
             deps,
             tasks,
-            sessions: Shares::new(max_sessions),
+            sessions: FairLimiter::new(max_sessions),
             registry,
         }
     }
@@ -102,7 +102,7 @@ impl CallGate {
     }
 
     fn try_enter(&self, method: &'static str, caller: Caller) -> Result<CallPermit, ServeError> {
-        let share = self.sessions.take(caller.party());
+        let share = self.sessions.take(caller.tenant());
         Ok(CallPermit {
             _share: share.map_err(|limit| TooManySessions { limit })?,
             _stream: caller.open(self.deps.clock.now())?,
@@ -120,17 +120,17 @@ impl CallGate {
     pub(super) fn run<E, F>(
         &self,
         permit: CallPermit,
-        session: impl FnOnce(SessionDeps, Visit, mpsc::Sender<Result<E, ServeError>>) -> F,
+        session: impl FnOnce(SessionDeps, SessionHandle, mpsc::Sender<Result<E, ServeError>>) -> F,
     ) -> ReceiverStream<Result<E, ServeError>>
     where
         F: Future<Output = ()> + Send + 'static,
     {
         let (sender, events) = mpsc::channel(EVENTS);
         let mut deps = self.deps.clone();
-        deps.orchestrator = deps.orchestrator.on_behalf_of(permit.caller.party());
+        deps.orchestrator = deps.orchestrator.on_behalf_of(permit.caller.tenant());
         let caller = permit.caller.clone();
         let listed = self.registry.open(permit.method, caller, deps.clock.now());
-        let session = session(deps, listed.visit(), sender);
+        let session = session(deps, listed.handle(), sender);
         let open = OpenSession::new(&self.deps, listed);
         let session = async move {
             session.await;

@@ -101,7 +101,7 @@ impl SpeechService {
         self.gate.run(permit, |deps, handle, events| {
             let session = Session::new(deps, deadline)
                 .called_by(context.trace)
-                .visited_by(handle);
+                .with_handle(handle);
             shape(session).run(commands, events)
         })
     }

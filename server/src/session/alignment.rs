@@ -4,10 +4,10 @@
 //! of the caller's audio in which they are heard. The ends of sequences are known; within one the sounds that the words are
 //! expected to have are followed through the audio (`omni_audio::Follower`).
 //!
-//! What was told is never changed. What was not told is judged by all the audio there is, so that somebody who stops listening
+//! What was told is never changed. What was not told is judged by all the audio there is, so that a listener that stops
 //! long before what was made is judged best.
 //!
-//! Audio grows in samples that the model made; what somebody has heard is counted in those that were sent, which may be at
+//! Audio grows in samples that the model made; what was heard is counted in those that were sent, which may be at
 //! another rate and speed.
 
 mod letters;
@@ -234,7 +234,7 @@ impl Alignment {
         self.sent.map_or(Samples::ZERO, |sent| sent + Samples(1))
     }
 
-    /// The text that is heard by whoever hears samples up to `played`, of those that were sent, and the rest.
+    /// The text that a listener has heard after samples up to `played`, of those that were sent, and the rest.
     pub(super) fn split(&self, played: Samples) -> (&str, &str) {
         let characters = self.heard().characters(played);
         let at = self.text.char_indices().nth(characters);
@@ -312,7 +312,7 @@ impl Alignment {
 pub(super) struct Heard(Vec<(usize, Samples)>);
 
 impl Heard {
-    /// How many characters are heard by whoever hears samples up to `played`.
+    /// How many characters a listener has heard after samples up to `played`.
     fn characters(&self, played: Samples) -> usize {
         let heard = self.0.iter().take_while(|(_, until)| *until <= played);
         heard.last().map_or(0, |(end, _)| *end)

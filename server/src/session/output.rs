@@ -33,7 +33,7 @@ struct Stages {
     encoder: Encoder,
 }
 
-/// Audio to send, with its samples for whoever measures them.
+/// Audio to send, with its samples for measurements.
 #[derive(Debug, Default)]
 pub(super) struct Made {
     pub(super) audio: Vec<AudioOut>,
@@ -149,7 +149,7 @@ impl Output {
     }
 }
 
-/// How much is encoded at once, so that what is held back for its listener comes in steps that leave him enough: with what an
+/// How much is encoded at once, so that what is held back for its listener comes in steps that leave it enough: with what an
 /// encoder adds of its own, the longest frame, no more than may be ahead.
 fn stretch(delivery: &Delivery) -> Option<Duration> {
     delivery.max_lead.map(|lead| lead / 4)

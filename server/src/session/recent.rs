@@ -1,6 +1,6 @@
 //! What came of the requests of the last minute.
 //!
-//! In: records of utterances and answers, as they end. Out: [`RecentFigures`] for whoever looks. Bounded: beyond what it holds the
+//! In: records of utterances and answers, as they end. Out: [`RecentFigures`] for operators. Bounded: beyond what it holds the
 //! oldest are forgotten.
 
 use std::collections::VecDeque;
@@ -117,7 +117,7 @@ impl Recent {
     /// The figures at `now`.
     #[must_use]
     pub fn figures(&self, now: Stamp) -> RecentFigures {
-        // Sorted without the lock: whoever ends meanwhile must not wait for those who look.
+        // Sorted without the lock: a request that ends meanwhile must not wait for an operator's look.
         let ended: Vec<_> = {
             let mut ended = self.lock();
             forget(&mut ended, now);

@@ -179,7 +179,7 @@ pub trait RecordSink: Send + Sync {
     fn session(&self, _change: SessionChange) {}
 
     /// A call or a request was turned away before anything was done for it, for want of places or because of the caller's quotas.
-    /// Who waited in the queue in vain is not told here.
+    /// Utterances that waited in the queue in vain are not recorded here.
     fn refused(&self, _why: &ServeError) {}
 
     /// A session ended with an error before any utterance or answer of it began.

@@ -1,7 +1,7 @@
 //! Which sessions are open, as operators see them, and the way to end one of them.
 //!
 //! A session writes what it does into its entry: atomics only, for audio passes there. The list itself is locked where a session
-//! begins, where it ends and where somebody looks. It is as long as there are places for calls.
+//! begins, where it ends and where an operator looks. It is as long as there are places for calls.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -39,14 +39,14 @@ struct Entry {
 
 /// A session in the list. Dropping it takes it out.
 #[derive(Debug)]
-pub struct Registered {
+pub struct RegistryGuard {
     registry: Registry,
-    visit: Visit,
+    handle: SessionHandle,
 }
 
-/// Who a session serves, and where it tells what it does. Copies are the same visit.
+/// A session's caller, and its entry in the registry. Copies are the same handle.
 #[derive(Clone)]
-pub struct Visit {
+pub struct SessionHandle {
     caller: Caller,
     entry: Arc<Entry>,
 }
@@ -76,13 +76,13 @@ pub struct SessionView {
 impl Registry {
     /// A session begins at `now`.
     #[must_use]
-    pub fn open(&self, method: &'static str, caller: Caller, now: Stamp) -> Registered {
-        let visit = Visit::new(method, caller, now);
-        let entry = Arc::clone(&visit.entry);
+    pub fn open(&self, method: &'static str, caller: Caller, now: Stamp) -> RegistryGuard {
+        let handle = SessionHandle::new(method, caller, now);
+        let entry = Arc::clone(&handle.entry);
         self.entries().insert(entry.id, entry);
-        Registered {
+        RegistryGuard {
             registry: self.clone(),
-            visit,
+            handle,
         }
     }
 
@@ -128,21 +128,21 @@ impl Registry {
     }
 }
 
-impl Registered {
+impl RegistryGuard {
     /// For the session itself.
     #[must_use]
-    pub fn visit(&self) -> Visit {
-        self.visit.clone()
+    pub fn handle(&self) -> SessionHandle {
+        self.handle.clone()
     }
 }
 
-impl Drop for Registered {
+impl Drop for RegistryGuard {
     fn drop(&mut self) {
-        self.registry.entries().remove(&self.visit.entry.id);
+        self.registry.entries().remove(&self.handle.entry.id);
     }
 }
 
-impl Visit {
+impl SessionHandle {
     /// In no list.
     #[must_use]
     pub fn new(method: &'static str, caller: Caller, now: Stamp) -> Self {
@@ -170,7 +170,7 @@ impl Visit {
         self.entry.id
     }
 
-    /// Who calls.
+    /// The caller that the session serves.
     #[must_use]
     pub fn caller(&self) -> &Caller {
         &self.caller
@@ -213,9 +213,9 @@ impl Visit {
     }
 }
 
-impl fmt::Debug for Visit {
+impl fmt::Debug for SessionHandle {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Visit")
+        f.debug_struct("SessionHandle")
             .field("id", &self.entry.id)
             .field("caller", &self.caller)
             .finish_non_exhaustive()
@@ -265,19 +265,19 @@ mod tests {
         let _second = registry.open("Converse", Caller::default(), at(5));
         let methods: Vec<_> = registry.views(at(9)).iter().map(|view| view.method).collect();
         assert_eq!(methods, ["Speak", "Converse"]);
-        let (id, visit) = (first.visit().id().to_string(), first.visit());
+        let (id, handle) = (first.handle().id().to_string(), first.handle());
         drop(first);
         assert_eq!(registry.len(), 1);
         assert!(!registry.cancel(&id, "too late"));
-        assert!(visit.cancelled().now_or_never().is_none());
+        assert!(handle.cancelled().now_or_never().is_none());
     }
 
     #[test]
     fn who_is_cancelled_is_told_why() {
         let registry = Registry::default();
         let session = registry.open("Speak", Caller::default(), at(0));
-        assert!(registry.cancel(&session.visit().id().to_string(), "maintenance"));
-        let told = session.visit().cancelled().now_or_never();
+        assert!(registry.cancel(&session.handle().id().to_string(), "maintenance"));
+        let told = session.handle().cancelled().now_or_never();
         assert_eq!(told, Some(SessionCancelled("maintenance".to_owned())));
     }
 
@@ -285,19 +285,19 @@ mod tests {
     fn the_lead_is_what_is_left_to_play_and_counts_below_zero() {
         let registry = Registry::default();
         let session = registry.open("Speak", Caller::default(), at(0));
-        let visit = session.visit();
-        visit.set_active(true, at(0));
+        let handle = session.handle();
+        handle.set_active(true, at(0));
         assert_eq!(lead(&registry, 50), None, "nothing was sent yet");
-        visit.sent(Duration::from_millis(100), at(100));
-        visit.sent(Duration::from_millis(200), at(150));
+        handle.sent(Duration::from_millis(100), at(100));
+        handle.sent(Duration::from_millis(200), at(150));
         assert_eq!(lead(&registry, 200), Some(0.2));
         assert_eq!(lead(&registry, 450), Some(-0.05));
         // Playing goes on when there is something to play.
-        visit.sent(Duration::from_millis(100), at(500));
+        handle.sent(Duration::from_millis(100), at(500));
         assert_eq!(lead(&registry, 500), Some(0.1));
-        visit.set_active(false, at(550));
+        handle.set_active(false, at(550));
         assert_eq!(lead(&registry, 560), None);
-        visit.set_active(true, at(900));
+        handle.set_active(true, at(900));
         assert_eq!(
             lead(&registry, 950),
             None,

@@ -15,13 +15,13 @@ use tokio_util::sync::CancellationToken;
 use super::limits::SessionLimits;
 use super::names::Names;
 use super::outbox::Outbox;
-use super::pace::Pace;
-use super::patience::{Due, READING};
+use super::pacer::PlayoutPacer;
 use super::protocol::{Command, Event, EventBody};
 use super::record::RecordSink;
-use super::registry::Visit;
+use super::registry::SessionHandle;
 use super::session_loop::{self, Input, SessionBody, SessionCore, Wants};
 use super::settings::Settings;
+use super::timeouts::{Due, READING};
 use super::utterance::{Progress, Utterance};
 use crate::clock::Clock;
 use crate::error::ServeError;
@@ -95,8 +95,8 @@ impl Session {
 
     /// The caller that it serves, and where it tells what it does.
     #[must_use]
-    pub fn visited_by(mut self, visit: Visit) -> Self {
-        self.core.visit = visit;
+    pub fn with_handle(mut self, handle: SessionHandle) -> Self {
+        self.core.handle = handle;
         self
     }
 
@@ -121,7 +121,7 @@ impl Session {
             outbox: Outbox::default(),
             ready: VecDeque::new(),
             opened: 0,
-            pace: Pace::default(),
+            pacer: PlayoutPacer::default(),
             listening: true,
             alarm: None,
         };
@@ -147,7 +147,7 @@ struct Run {
     ready: VecDeque<(u64, Event)>,
     /// Utterances that were opened.
     opened: u64,
-    pace: Pace,
+    pacer: PlayoutPacer,
     /// Commands are taken.
     listening: bool,
     /// What is due next.
@@ -160,7 +160,7 @@ enum Alarm {
     Flush,
     Pause,
     /// What was held back is due.
-    Pace,
+    PlayoutPacer,
 }
 
 impl SessionBody for Run {
@@ -219,7 +219,8 @@ impl SessionBody for Run {
             Input::Alarm => self.ring(now),
             Input::Expired(due) => self.expired(due, now)?,
             Input::Drain(reason) => {
-                let message = "the server is shutting down: open utterances are finished, new ones are refused";
+                let message =
+                    "the server is shutting down: open utterances are finished, new ones are refused";
                 let message = message.to_owned();
                 self.outbox.push(Event {
                     utterance: None,
@@ -235,12 +236,12 @@ impl SessionBody for Run {
         let mut worth = READING;
         if let EventBody::Audio(audio) = &event.body {
             worth = audio.time;
-            self.pace.sent(audio.time, now);
+            self.pacer.sent(audio.time, now);
             if let Some(front) = self.queue.front_mut() {
                 let packet = front.handed_over(audio.samples, now);
                 packet.inspect(|packet| self.core.deps.records.packet(packet));
             }
-            self.core.visit.sent(audio.time, now);
+            self.core.handle.sent(audio.time, now);
         }
         Some((event, worth))
     }
@@ -283,10 +284,10 @@ impl Run {
     /// Until when the next event is held back, because its listener has enough.
     fn held_until(&self, now: Stamp) -> Option<Stamp> {
         let time = self.outbox.next_audio()?;
-        self.pace.due(self.queue.front()?.max_lead(), time, now)
+        self.pacer.due(self.queue.front()?.max_lead(), time, now)
     }
 
-    /// The session is too old. What is open is finished as it is, for whoever could keep it open could keep the session; what still
+    /// The session is too old. What is open is finished as it is, for a caller that kept it open would keep the session; what still
     /// comes for it is dropped.
     fn grow_old(&mut self, error: ServeError) {
         if let Some(open) = self.open() {
@@ -308,7 +309,7 @@ impl Run {
         let alarms = [
             (flush, Alarm::Flush),
             (pause, Alarm::Pause),
-            (held, Alarm::Pace),
+            (held, Alarm::PlayoutPacer),
         ];
         alarms
             .into_iter()
@@ -319,7 +320,7 @@ impl Run {
     fn ring(&mut self, now: Stamp) {
         match self.alarm.map(|(_, alarm)| alarm) {
             // It is looked at again in any case.
-            None | Some(Alarm::Pace) => {}
+            None | Some(Alarm::PlayoutPacer) => {}
             Some(Alarm::Pause) => {
                 if let Some(front) = self.queue.front_mut() {
                     front.pause(now);
@@ -334,11 +335,11 @@ impl Run {
     }
 
     fn expired(&mut self, due: Due, now: Stamp) -> Result<(), ServeError> {
-        let error = self.core.patience.over(due);
+        let error = self.core.timeouts.over(due);
         match due {
             Due::Age => self.grow_old(error.into()),
             // How long a place may be waited for is decided where it is waited for, and how slow a stage may be where it is.
-            Due::Idle if self.queue.front().is_some_and(Utterance::is_busy) => self.core.patience.active(now),
+            Due::Idle if self.queue.front().is_some_and(Utterance::is_busy) => self.core.timeouts.active(now),
             Due::Deadline | Due::Idle | Due::Stall => return Err(error.into()),
         }
         Ok(())

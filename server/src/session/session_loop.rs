@@ -9,11 +9,11 @@ use omni_engine::Stamp;
 use omni_telemetry::TraceParent;
 use tokio::sync::mpsc;
 
+use super::alternate::{Alternate, when};
 use super::error::CallerGone;
-use super::patience::{Due, Patience};
-use super::registry::Visit;
+use super::registry::SessionHandle;
 use super::run::SessionDeps;
-use super::turns::{Turns, when};
+use super::timeouts::{Due, SessionTimeouts};
 use crate::caller::Caller;
 use crate::drain::ShutdownError;
 use crate::error::ServeError;
@@ -28,8 +28,8 @@ const STATUS_PATIENCE: Duration = Duration::from_secs(1);
 pub(super) struct SessionCore {
     pub(super) deps: SessionDeps,
     pub(super) caller: Option<TraceParent>,
-    pub(super) visit: Visit,
-    pub(super) patience: Patience,
+    pub(super) handle: SessionHandle,
+    pub(super) timeouts: SessionTimeouts,
     /// The caller sends no more commands.
     pub(super) hung_up: bool,
     /// An utterance or an answer was begun.
@@ -44,8 +44,8 @@ impl SessionCore {
         let now = deps.clock.now();
         Self {
             caller: None,
-            visit: Visit::new("", Caller::default(), now),
-            patience: Patience::new(deps.limits, deadline, now),
+            handle: SessionHandle::new("", Caller::default(), now),
+            timeouts: SessionTimeouts::new(deps.limits, deadline, now),
             deps,
             hung_up: false,
             began: false,
@@ -54,7 +54,7 @@ impl SessionCore {
     }
 
     pub(super) fn id(&self) -> SessionId {
-        self.visit.id()
+        self.handle.id()
     }
 
     pub(super) fn now(&self) -> Stamp {
@@ -165,15 +165,15 @@ where
     let core = body.core();
     let clock = core.deps.clock;
     let draining = core.deps.orchestrator.draining().clone();
-    let (stop, visit) = (core.deps.stop.clone(), core.visit.clone());
-    let mut turns = Turns::default();
+    let (stop, handle) = (core.deps.stop.clone(), core.handle.clone());
+    let mut alternate = Alternate::default();
     loop {
         let now = clock.now();
         let wants = body.advance(now);
         let core = body.core();
         // What is held back is not the reader's to take.
-        core.patience.offer(wants.sends, now);
-        core.visit.set_active(wants.active, now);
+        core.timeouts.offer(wants.sends, now);
+        core.handle.set_active(wants.active, now);
         if !wants.active && wants.sent {
             if core.hung_up {
                 return Ok(());
@@ -183,14 +183,14 @@ where
             }
         }
         let open = core.closing.is_none();
-        let (at, due) = core.patience.next(!open);
+        let (at, due) = core.timeouts.next(!open);
         let now = clock.now();
         let (due_in, alarm_in) = (at.since(now), wants.alarm.map(|at| at.since(now)));
         tokio::select! {
             biased;
             () = events.closed() => return Err(CallerGone.into()),
             () = stop.cancelled() => return Err(ShutdownError::Stopped.into()),
-            cancelled = visit.cancelled() => return Err(cancelled.into()),
+            cancelled = handle.cancelled() => return Err(cancelled.into()),
             () = draining.cancelled(), if open => drain(body, clock.now())?,
             () = tokio::time::sleep(due_in) => body.take(Input::Expired(due), clock.now())?,
             () = tokio::time::sleep(alarm_in.unwrap_or_default()), if alarm_in.is_some() => {
@@ -200,7 +200,7 @@ where
                 Ok(slot) => send(body, slot, clock.now()),
                 Err(_closed) => return Err(CallerGone.into()),
             },
-            next = turns.next(when(wants.listens, commands.next()), body.next()) => {
+            next = alternate.next(when(wants.listens, commands.next()), body.next()) => {
                 let now = clock.now();
                 match next {
                     Either::Left(Some(command)) => body.take(Input::Command(command?), now)?,
@@ -209,7 +209,7 @@ where
                         body.take(Input::HangUp, now)?;
                     }
                     Either::Right(progress) => {
-                        body.core().patience.active(now);
+                        body.core().timeouts.active(now);
                         body.take(Input::Progress(progress), now)?;
                     }
                 }
@@ -227,7 +227,7 @@ fn drain<B: SessionBody>(body: &mut B, now: Stamp) -> Result<(), ServeError> {
 
 fn send<B: SessionBody>(body: &mut B, slot: mpsc::Permit<'_, Result<B::Event, ServeError>>, now: Stamp) {
     if let Some((event, worth)) = body.send(now) {
-        body.core().patience.taken(worth, now);
+        body.core().timeouts.taken(worth, now);
         slot.send(Ok(event));
     }
 }

@@ -8,7 +8,7 @@ use omni_audio::{Format, Rendering};
 
 use crate::stage::Sampling;
 
-/// How audio is made for who listens.
+/// How audio is made for its listener.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Delivery {
     /// Bytes that it is sent as.
@@ -57,7 +57,7 @@ pub struct Settings {
     pub language: Option<String>,
     /// How to speak, in words, if the model follows such.
     pub instructions: Option<Arc<str>>,
-    /// How audio is made for who listens.
+    /// How audio is made for its listener.
     pub delivery: Delivery,
     /// How outputs are drawn; unset where the model's default holds.
     pub sampling: Sampling,

@@ -108,7 +108,7 @@ impl Studio {
         }
     }
 
-    /// Nobody will ask what was heard: the text is found in the audio only if the caller is told of words.
+    /// What was heard will not be asked: the text is found in the audio only if the caller is told of words.
     pub(super) fn unasked(&mut self) {
         let mut tools = self.bench.tools();
         tools.follows = tools.tells;
@@ -143,7 +143,7 @@ impl Studio {
         self.bench.tools_with_notes().alignment.heard()
     }
 
-    /// The text, cut where somebody stopped who has heard samples up to `played`. Waits as [`heard`](Self::heard) does.
+    /// The text, cut where a listener stopped that has heard samples up to `played`. Waits as [`heard`](Self::heard) does.
     pub(super) fn split(&self, played: Samples) -> (String, String) {
         let tools = self.bench.tools_with_notes();
         let (heard, rest) = tools.alignment.split(played);

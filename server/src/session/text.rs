@@ -166,7 +166,7 @@ impl TextFront {
         self.open_chars = Some(open.unwrap_or(0) + chars);
         let source = self.source_end..self.source_end + chars;
         self.source_end = source.end;
-        // Half a word may be a token: whoever asks for words finds their ends himself.
+        // Half a word may be a token: ends of words are found later, where words are asked for.
         let words = match chars {
             0 => Vec::new(),
             _ => vec![Word {

@@ -15,14 +15,14 @@ use omni_engine::Stamp;
 use omni_telemetry::TraceContext;
 
 use super::alignment::{Alignment, Heard};
-use super::ledger::Ledger;
+use super::delivery_stats::DeliveryStats;
 use super::limits::SessionLimits;
 use super::outbox::Outbox;
 use super::output::Output;
+use super::pipeline::{PipelineEvent, UtterancePipeline};
 use super::protocol::{Event, EventBody, Warning};
 use super::record::{Outcome, Packet};
 use super::settings::Settings;
-use super::speaking::{Speaking, Spoken};
 use super::studio::{Done as Worked, Note, Studio};
 use super::text::{Piece, TextFront};
 use super::track::Sequences;
@@ -43,7 +43,7 @@ const LONGEST_CHARACTER: Duration = Duration::from_millis(500);
 #[derive(Debug)]
 pub(super) enum Progress {
     /// In the pipeline.
-    Spoken(Box<Spoken>),
+    PipelineEvent(Box<PipelineEvent>),
     /// To its audio.
     Worked(Box<Worked>),
 }
@@ -63,16 +63,16 @@ pub(super) struct Utterance {
     received: usize,
     characters: u32,
     text_tokens: u32,
-    speaking: Speaking,
+    pipeline: UtterancePipeline,
     studio: Studio,
     /// There is audio of it.
     begun: bool,
-    ledger: Ledger,
-    /// What was heard of its text, and the rest, if who cancelled it asked.
+    stats: DeliveryStats,
+    /// What was heard of its text, and the rest, if the cancel asked for it.
     told: Option<(String, String)>,
     /// What was warned of.
     warnings: Vec<Warning>,
-    /// Held by whoever works on it.
+    /// Held by every stage that works on it.
     request: Arc<CancelTimer>,
     /// Where its spans belong, if it is traced, and what they are made of.
     trace: Option<(Arc<TraceContext>, Sequences)>,
@@ -126,8 +126,8 @@ impl Utterance {
             received: 0,
             characters: 0,
             text_tokens: 0,
-            speaking: Speaking::new(orchestrator),
-            ledger: Ledger::new(delivery.format.rate(), now),
+            pipeline: UtterancePipeline::new(orchestrator),
+            stats: DeliveryStats::new(delivery.format.rate(), now),
             studio: Studio::new(pipeline.compute.clone(), output, alignment, settings.alignment),
             begun: false,
             told: None,
@@ -155,8 +155,8 @@ impl Utterance {
     pub(super) fn for_answer(mut self, request: Arc<CancelTimer>) -> Self {
         self.request = request;
         self.own_text = true;
-        self.ledger.answers();
-        self.speaking.lend();
+        self.stats.answers();
+        self.pipeline.lend();
         self
     }
 
@@ -198,12 +198,12 @@ impl Utterance {
 
     /// Whether a flush would do anything.
     pub(super) fn has_to_flush(&self) -> bool {
-        self.takes_text() && (self.text.is_gathering() || self.speaking.is_open())
+        self.takes_text() && (self.text.is_gathering() || self.pipeline.is_open())
     }
 
     /// Whether it waits for a place or for the stages, and not for its caller.
     pub(super) fn is_busy(&self) -> bool {
-        self.speaking.is_busy()
+        self.pipeline.is_busy()
     }
 
     /// Whether everything there will be is here.
@@ -223,9 +223,9 @@ impl Utterance {
     }
 
     /// When a sequence that waits for the rest of its sentence is to be ended without it, so that it gives its place back.
-    /// While there is still something to hear nobody waits.
+    /// While there is still audio to hear, it is not ended.
     pub(super) fn pause_due(&self) -> Option<Stamp> {
-        (self.takes_text() && !self.finished && self.speaking.is_open())
+        (self.takes_text() && !self.finished && self.pipeline.is_open())
             .then(|| self.last_text.max(self.last_spoken) + self.max_text_pause)
     }
 
@@ -236,7 +236,7 @@ impl Utterance {
         self.text.end_sequence();
     }
 
-    /// The caller wants no more of it; if he says how many samples he has heard, he is told which text that was.
+    /// The caller wants no more of it; if it says how many samples were heard, it is told which text that was.
     pub(super) fn cancel(&mut self, played: Option<Samples>) {
         self.finished = true;
         if !self.is_over() {
@@ -262,7 +262,7 @@ impl Utterance {
     fn stop(&mut self, outcome: Outcome) {
         self.outcome = outcome;
         self.text.clear();
-        for ended in self.speaking.abort() {
+        for ended in self.pipeline.abort() {
             self.account(&ended);
         }
     }
@@ -283,10 +283,10 @@ impl Utterance {
         }
         if self.is_over() {
             out.drop_audio();
-            // What is being made of it is not taken back from whoever makes it.
+            // What is being made of it is not taken back from its maker.
             return !self.studio.is_working();
         }
-        if self.has_all_text() && self.speaking.is_idle() && self.text.peek().is_none() {
+        if self.has_all_text() && self.pipeline.is_idle() && self.text.peek().is_none() {
             self.finish_audio();
         }
         self.complete && out.is_empty()
@@ -296,7 +296,7 @@ impl Utterance {
     fn speak(&mut self, now: Stamp) -> Result<(), ServeError> {
         while let Some(piece) = self.text.peek() {
             let continues = piece.continues;
-            if let Some(segment) = self.speaking.open_segment() {
+            if let Some(segment) = self.pipeline.open_segment() {
                 if !continues {
                     // The open sequence is as long as it may be.
                     segment.push(Vec::new(), true);
@@ -317,7 +317,7 @@ impl Utterance {
                 // What is left of a sequence that the talker has ended by itself. A reply in tokens is one sequence, as for
                 // the reference: what was still to come is not spoken, however early or late it came.
                 self.text.next_piece();
-            } else if self.speaking.can_start()
+            } else if self.pipeline.can_start()
                 && self.has_place(now)
                 && let Some(piece) = self.text.next_piece()
             {
@@ -328,13 +328,13 @@ impl Utterance {
         }
         if self.text.peek().is_none() {
             if self.has_all_text()
-                && let Some(segment) = self.speaking.open_segment()
+                && let Some(segment) = self.pipeline.open_segment()
             {
                 segment.push(Vec::new(), true);
                 self.studio.note(Note::Close);
             }
-            if self.speaking.is_idle() {
-                self.speaking.release();
+            if self.pipeline.is_idle() {
+                self.pipeline.release();
             }
         }
         Ok(())
@@ -342,8 +342,8 @@ impl Utterance {
 
     /// Whether it may start what can be spoken; asks for that if not.
     fn has_place(&mut self, now: Stamp) -> bool {
-        self.ledger.ready(now);
-        self.speaking.has_permit()
+        self.stats.ready(now);
+        self.pipeline.has_permit()
     }
 
     fn start(&mut self, piece: Piece, now: Stamp) -> Result<(), ServeError> {
@@ -366,34 +366,34 @@ impl Utterance {
         let spec = SegmentSpec {
             request,
             open: !piece.ends,
-            max_frames: self.patience(&piece).min(left),
+            max_frames: self.frame_limit(&piece).min(left),
             tokens: piece.tokens,
             // The first waited since it could be spoken (in an answer since that was asked for); what is spoken after it could
             // not have come earlier.
             arrived: match self.sequences {
-                1 => self.ledger.speakable().unwrap_or(now),
+                1 => self.stats.speakable().unwrap_or(now),
                 _ => now,
             },
             thinker: self.thinker,
             request_held: Arc::clone(&self.request),
             trace: self.trace.as_ref().map(|(context, _)| Arc::clone(context)),
         };
-        self.ledger.handed_over(now);
+        self.stats.handed_over(now);
         self.studio.note(Note::Begin(piece.words, piece.source_end));
         if piece.ends {
             self.studio.note(Note::Close);
         }
-        self.speaking.start(spec, piece.pause, now)
+        self.pipeline.start(spec, piece.pause, now)
     }
 
     /// Frames that the caller still allows.
     fn frames_left(&self) -> u32 {
-        let made = self.ledger.frames() + self.speaking.frames();
+        let made = self.stats.frames() + self.pipeline.frames();
         self.settings.max_frames.unwrap_or(u32::MAX).saturating_sub(made)
     }
 
     /// Most frames that a sequence may take. A model that loses its way does not find the end by itself.
-    fn patience(&self, piece: &Piece) -> u32 {
+    fn frame_limit(&self, piece: &Piece) -> u32 {
         if !piece.ends {
             return self.info.max_frames;
         }
@@ -413,7 +413,7 @@ impl Utterance {
     pub(super) async fn next(&mut self) -> Progress {
         match self.studio.done().await {
             Some(done) => Progress::Worked(Box::new(done)),
-            None => Progress::Spoken(Box::new(self.speaking.next().await)),
+            None => Progress::PipelineEvent(Box::new(self.pipeline.next().await)),
         }
     }
 
@@ -439,7 +439,7 @@ impl Utterance {
 
     /// Samples that were handed to the transport.
     pub(super) fn sent(&self) -> Samples {
-        self.ledger.sent_samples()
+        self.stats.sent_samples()
     }
 
     /// How it stands.
@@ -447,15 +447,15 @@ impl Utterance {
         (self.outcome, self.error.as_ref())
     }
 
-    /// How far its audio may run ahead of who listens.
+    /// How far its audio may run ahead of its listener.
     pub(super) fn max_lead(&self) -> Option<Duration> {
         self.settings.delivery.max_lead
     }
 
     /// Audio of it was handed to the transport. Tells of every packet but the first.
     pub(super) fn handed_over(&mut self, samples: Samples, now: Stamp) -> Option<Packet> {
-        let (gap, lead) = self.ledger.sent(now, samples)?;
-        let replica = self.speaking.vocoder().or(self.ledger.vocoder());
+        let (gap, lead) = self.stats.sent(now, samples)?;
+        let replica = self.pipeline.vocoder().or(self.stats.vocoder());
         Some(Packet { replica, gap, lead })
     }
 }

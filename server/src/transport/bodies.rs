@@ -2,7 +2,7 @@
 //!
 //! A call with one message is read before anything is asked of it: neither the places for sessions nor a key's quotas bound what is
 //! read. So all such bodies share one budget, counted as they arrive and until their call has its place or is refused. Within it nobody
-//! may hold more than is left for everybody else: who fills his part keeps nobody from being heard.
+//! may hold more than is left for everybody else: a caller that fills its part does not lock the others out.
 
 use std::collections::HashMap;
 use std::pin::Pin;
@@ -16,7 +16,7 @@ use http_body::{Body as HttpBody, Frame, SizeHint};
 use tower::BoxError;
 
 use super::keys::tenant;
-use crate::caller::Party;
+use crate::caller::Tenant;
 use crate::error::ServeError;
 use crate::session::RecordSink;
 use crate::stage::StageError;
@@ -34,19 +34,19 @@ struct Budget {
 
 #[derive(Default)]
 struct Held {
-    /// Bytes of all parties.
+    /// Bytes of all tenants.
     all: usize,
-    parties: HashMap<Party, usize>,
+    tenants: HashMap<Tenant, usize>,
 }
 
 /// What one request holds, until the last copy is dropped. Among the extensions of the request, so that it is counted for as long as
-/// whoever handles it keeps those.
+/// its handler keeps those.
 #[derive(Clone)]
 pub(crate) struct BodyHold(Arc<Load>);
 
 struct Load {
     budget: Arc<Budget>,
-    party: Party,
+    tenant: Tenant,
     bytes: AtomicUsize,
 }
 
@@ -65,7 +65,7 @@ impl BodyBudget {
     pub(crate) fn count<B>(&self, mut request: Request<B>) -> Request<CountedBody<B>> {
         let hold = BodyHold(Arc::new(Load {
             budget: Arc::clone(&self.0),
-            party: tenant(request.extensions()),
+            tenant: tenant(request.extensions()),
             bytes: AtomicUsize::new(0),
         }));
         request.extensions_mut().insert(hold.clone());
@@ -86,13 +86,13 @@ impl Budget {
         self.held.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn take(&self, party: Party, bytes: usize) -> Result<(), ServeError> {
+    fn take(&self, tenant: Tenant, bytes: usize) -> Result<(), ServeError> {
         let mut held = self.held();
         let all = held.all + bytes;
-        let own = held.parties.get(&party).copied().unwrap_or_default() + bytes;
+        let own = held.tenants.get(&tenant).copied().unwrap_or_default() + bytes;
         if all <= self.most && own <= self.most - all {
             held.all = all;
-            held.parties.insert(party, own);
+            held.tenants.insert(tenant, own);
             return Ok(());
         }
         drop(held);
@@ -105,13 +105,13 @@ impl Budget {
         Err(error)
     }
 
-    fn give_back(&self, party: Party, bytes: usize) {
+    fn give_back(&self, tenant: Tenant, bytes: usize) {
         let mut held = self.held();
         held.all -= bytes;
-        if let Some(own) = held.parties.get_mut(&party) {
+        if let Some(own) = held.tenants.get_mut(&tenant) {
             *own -= bytes;
             if *own == 0 {
-                held.parties.remove(&party);
+                held.tenants.remove(&tenant);
             }
         }
     }
@@ -129,7 +129,7 @@ impl BodyHold {
 
 impl Load {
     fn take(&self, bytes: usize) -> Result<(), ServeError> {
-        self.budget.take(self.party, bytes)?;
+        self.budget.take(self.tenant, bytes)?;
         self.bytes.fetch_add(bytes, Ordering::AcqRel);
         Ok(())
     }
@@ -137,7 +137,7 @@ impl Load {
 
 impl Drop for Load {
     fn drop(&mut self) {
-        self.budget.give_back(self.party, *self.bytes.get_mut());
+        self.budget.give_back(self.tenant, *self.bytes.get_mut());
     }
 }
 
@@ -229,7 +229,7 @@ mod tests {
         drop(half);
         assert!(receive(&bodies, 1, 1).await.is_none(), "a copy holds it too");
         drop((copy, other));
-        assert!(bodies.0.held().parties.is_empty());
+        assert!(bodies.0.held().tenants.is_empty());
         assert_eq!(bodies.0.held().all, 0);
         receive(&bodies, 1, 500).await.expect("it is free again");
     }

@@ -2,7 +2,7 @@
 //!
 //! A stream holds what its reader has not taken within the bounds of its session. A whole answer outlives its session: it is there at
 //! once, and leaves as fast as its reader takes it. Until then it has a place of its own, of which there are as many as for sessions; it
-//! is asked for before the work begins. A reader who falls as far behind in all as any may is let go, and the rest is dropped.
+//! is asked for before the work begins. A reader that falls too far behind in all is let go, and the rest is dropped.
 
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -37,7 +37,7 @@ pub struct BufferedResponses {
 }
 
 /// The place of a whole answer; free again when the last copy is dropped. Until then the answer is one of the server's tasks:
-/// who drains it waits for the reader, too.
+/// a drain waits for the reader, too.
 #[derive(Debug, Clone)]
 pub struct ResponseSlot(
     #[expect(dead_code, reason = "it is held")] Arc<(OwnedSemaphorePermit, TaskTrackerToken)>,
@@ -103,7 +103,7 @@ async fn look_after<B>(shared: Arc<Shared<B>>, stop: CancellationToken) {
 #[derive(Debug)]
 struct Shared<B> {
     contents: Mutex<Contents<B>>,
-    /// Rung when nobody reads any more.
+    /// Notified when the reader is gone.
     over: Notify,
 }
 

@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use http::header::AUTHORIZATION;
 use http::{Extensions, HeaderMap};
 
-use crate::caller::{Account, AuthError, Caller, Party};
+use crate::caller::{AuthError, Caller, QuotaState, Tenant};
 use crate::config::{Holder, KeyFile, KeyHash, Scope, hash};
 use crate::reload::Reload;
 
@@ -22,15 +22,15 @@ const OTHER_HEADER: &str = "x-api-key";
 #[derive(Debug, Clone, Default)]
 pub struct Keys(Option<Arc<Reload<Known>>>);
 
-/// Who has a key, and what that has used.
+/// Holders of keys, and what each has used.
 #[derive(Debug)]
 struct Known {
     file: KeyFile,
     /// One for every key of `file`. They outlast a change of it.
-    accounts: Accounts,
+    accounts: QuotaStates,
 }
 
-type Accounts = HashMap<KeyHash, Arc<Account>>;
+type QuotaStates = HashMap<KeyHash, Arc<QuotaState>>;
 
 /// Where a call comes from; among its extensions.
 #[derive(Debug, Clone, Copy)]
@@ -44,7 +44,7 @@ impl Keys {
     pub fn new(path: Option<&Path>) -> Result<Self, Vec<String>> {
         let Some(path) = path else { return Ok(Self(None)) };
         let files = vec![path.to_owned()];
-        let (path, kept) = (path.to_owned(), Mutex::new(Accounts::new()));
+        let (path, kept) = (path.to_owned(), Mutex::new(QuotaStates::new()));
         let keys = Reload::new("the file of API keys", files, move || {
             let file = KeyFile::read(&path)?;
             let mut before = kept.lock().unwrap_or_else(PoisonError::into_inner);
@@ -63,7 +63,7 @@ impl Keys {
         }
     }
 
-    /// Who sent these headers from there, if that caller may do what `scope` covers; without a scope, any good key will do.
+    /// The caller with these headers, if its key opens `scope`; without a scope, any good key will do.
     ///
     /// # Errors
     /// Why not.
@@ -88,7 +88,7 @@ impl Keys {
 }
 
 /// The accounts of a file's keys: those that there were, with the quotas that hold now, and new ones.
-fn accounts(file: &KeyFile, before: &Accounts) -> Accounts {
+fn accounts(file: &KeyFile, before: &QuotaStates) -> QuotaStates {
     let accounts = file.holders().map(|(key, holder)| {
         let known = before.get(key).filter(|known| known.name() == holder.name);
         let account = known.map_or_else(|| account(key, holder), Arc::clone);
@@ -98,15 +98,15 @@ fn accounts(file: &KeyFile, before: &Accounts) -> Accounts {
     accounts.collect()
 }
 
-fn account(key: &KeyHash, holder: &Holder) -> Arc<Account> {
+fn account(key: &KeyHash, holder: &Holder) -> Arc<QuotaState> {
     let (half, _) = key.split_at(size_of::<u128>());
     let half = half.try_into().map_or(0, u128::from_be_bytes);
-    Arc::new(Account::new(&holder.name, Party::Key(half), &holder.quotas))
+    Arc::new(QuotaState::new(&holder.name, Tenant::Key(half), &holder.quotas))
 }
 
 /// Of whom nothing is known but where the call comes from.
-pub(crate) fn tenant(extensions: &Extensions) -> Party {
-    peer(extensions).map_or(Party::Nobody, Party::at)
+pub(crate) fn tenant(extensions: &Extensions) -> Tenant {
+    peer(extensions).map_or(Tenant::Unknown, Tenant::at)
 }
 
 /// Where a call comes from.

@@ -1,13 +1,13 @@
-//! The port: who is let in, and what a connection may take before it has said what it wants.
+//! The port: which connections are accepted, and what one may take before its first request.
 //!
 //! In: the socket, certificates, a service. Out: connections that are served, each in a task of its own. A connection that has not
 //! said anything yet has a time limit and is one of a bounded number; when there are too many of them, one of the address that has
-//! most of them goes, so that those who say nothing keep nobody out. One that has spoken is one of a bounded number in all and per address. tonic's own
+//! most of them goes, so that silent connections do not lock others out. One that has spoken is one of a bounded number in all and per address. tonic's own
 //! server has none of these bounds.
 
-mod opened;
-mod openings;
-mod places;
+mod handshakes;
+mod limiter;
+mod peeked;
 mod plaintext;
 
 use std::io;
@@ -34,9 +34,9 @@ use tokio_util::sync::CancellationToken;
 use tonic::transport::server::TcpIncoming;
 use tower::Service;
 
-use self::opened::Opened;
-use self::openings::{Opening, Openings};
-use self::places::{Full, Places};
+use self::handshakes::{HandshakeLimiter, HandshakePermit};
+use self::limiter::{ConnectionLimiter, Full};
+use self::peeked::PeekedStream;
 use self::plaintext::Plaintext;
 use super::keys::Peer;
 use crate::config::{ConnectionLimits, TlsFiles, TlsIdentity, subject};
@@ -46,7 +46,7 @@ use crate::reload::Reload;
 const PAUSE: Duration = Duration::from_millis(100);
 const DAY: Duration = Duration::from_secs(24 * 3_600);
 /// How long a peer whose handshake failed may go on, and with how many bytes.
-const LAST_WORDS: Duration = Duration::from_secs(1);
+const LINGER: Duration = Duration::from_secs(1);
 const LAST_BYTES: u64 = 64 << 10;
 
 /// What connections are encrypted with, read again when the files change.
@@ -100,7 +100,7 @@ impl Tls {
 }
 
 /// A connection, encrypted or not, that has said something.
-type Stream = Opened<Either<TcpStream, Box<tokio_rustls::server::TlsStream<TcpStream>>>>;
+type Stream = PeekedStream<Either<TcpStream, Box<tokio_rustls::server::TlsStream<TcpStream>>>>;
 
 /// The port, and what is known of its connections.
 pub(crate) struct Listener {
@@ -112,12 +112,12 @@ struct Shared {
     tls: Option<Tls>,
     instruments: Arc<ConnectionInstruments>,
     limits: ConnectionLimits,
-    openings: Openings,
-    places: Places,
+    openings: HandshakeLimiter,
+    places: ConnectionLimiter,
     http: Builder<TokioExecutor>,
     service: Router,
     closing: CancellationToken,
-    /// Whether it was said that somebody speaks plaintext where TLS is expected.
+    /// Whether plaintext where TLS is expected was logged.
     said_plaintext: AtomicBool,
 }
 
@@ -135,8 +135,8 @@ impl Listener {
         let shared = Arc::new(Shared {
             tls,
             instruments,
-            openings: Openings::new(limits.openings),
-            places: Places::new(limits.connections, limits.per_peer),
+            openings: HandshakeLimiter::new(limits.openings),
+            places: ConnectionLimiter::new(limits.connections, limits.per_peer),
             http: http(&limits),
             limits,
             service,
@@ -176,7 +176,7 @@ impl Listener {
                 }
             }
         }
-        // Nobody else gets in: the port is free for whoever comes next.
+        // No more connections are accepted: the port is free for the next process.
         drop(incoming);
         shared.closing.cancel();
         while let Some(ended) = connections.join_next().await {
@@ -249,7 +249,7 @@ fn http(limits: &ConnectionLimits) -> Builder<TokioExecutor> {
 
 impl Shared {
     /// A connection from its begin to its end.
-    async fn connection(self: Arc<Self>, stream: TcpStream, peer: SocketAddr, opening: Opening) {
+    async fn connection(self: Arc<Self>, stream: TcpStream, peer: SocketAddr, opening: HandshakePermit) {
         let opened = self.opening(stream, peer, &opening).await;
         drop(opening);
         let Some((stream, principal)) = opened else { return };
@@ -271,7 +271,7 @@ impl Shared {
         &self,
         stream: TcpStream,
         peer: SocketAddr,
-        opening: &Opening,
+        opening: &HandshakePermit,
     ) -> Option<(Stream, Option<String>)> {
         let opened = tokio::time::timeout(self.limits.opening_time, self.open(stream, peer));
         let (what, problem) = tokio::select! {
@@ -284,7 +284,7 @@ impl Shared {
             },
         };
         self.instruments.connected(what);
-        tracing::debug!(%peer, problem, "a connection came to nothing");
+        tracing::debug!(%peer, problem, "handshake failed");
         None
     }
 
@@ -295,7 +295,7 @@ impl Shared {
     ) -> Result<(Stream, Option<String>), (Connected, io::Error)> {
         let gone = |error| (Connected::Abandoned, error);
         let Some(tls) = &self.tls else {
-            let opened = Opened::read(Either::Left(stream)).await;
+            let opened = PeekedStream::read(Either::Left(stream)).await;
             return Ok((opened.map_err(gone)?, None));
         };
         if let Some(plaintext) = Plaintext::spoken(&stream).await.map_err(gone)? {
@@ -315,7 +315,7 @@ impl Shared {
         let (_, session) = stream.get_ref();
         let certificates = session.peer_certificates().unwrap_or_default();
         let principal = certificates.first().and_then(subject);
-        let opened = Opened::read(Either::Right(stream)).await;
+        let opened = PeekedStream::read(Either::Right(stream)).await;
         Ok((opened.map_err(gone)?, principal))
     }
 
@@ -356,8 +356,8 @@ async fn farewell(mut stream: TcpStream) {
         stream.shutdown().await?;
         tokio::io::copy(&mut stream.take(LAST_BYTES), &mut tokio::io::sink()).await
     };
-    // Whoever does not read it does not care.
-    let _ = tokio::time::timeout(LAST_WORDS, ended).await;
+    // A peer that does not read it has no use for it.
+    let _ = tokio::time::timeout(LINGER, ended).await;
 }
 
 fn refused(peer: IpAddr, full: &Full) {

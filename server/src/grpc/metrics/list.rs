@@ -13,7 +13,7 @@ const PAGE: usize = 100;
 /// Most entries of a page.
 const MAX_PAGE: usize = 500;
 
-/// The page that is asked for. It begins behind the name in the token: metrics may come while somebody turns pages, and none goes.
+/// The page that is asked for. It begins behind the name in the token: metrics may be added between two pages, and none is removed.
 pub(super) fn page(
     metrics: &CustomMetrics,
     request: &v1::ListMetricsRequest,

@@ -1,13 +1,13 @@
-//! Who gets the next free place: the party with the fewest running, and among equals the one that waits longest for its turn.
+//! Who gets the next free place: the tenant with the fewest running, and among equals the one that waits longest for its turn.
 //!
-//! A value without a clock and without tasks. Parties share the places; within a party it is first come, first served. A party
+//! A value without a clock and without tasks. Tenants share the places; within a tenant it is first come, first served. A tenant
 //! that has had its turn is behind its equals, however early its next one came: one place is shared, too, in turns. The
-//! queue is bounded over all parties: when it is full, one who came last for the party that waits most makes room for a party
+//! queue is bounded over all tenants: when it is full, one who came last for the tenant that waits most makes room for a tenant
 //! that waits less, so that nobody can keep others from waiting at all.
 
 use std::collections::{BTreeSet, HashMap, VecDeque};
 
-use crate::caller::Party;
+use crate::caller::Tenant;
 
 /// Names one that waits. They ascend in the order of arrival.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -21,9 +21,9 @@ pub(super) struct Queue<W> {
     waiting: usize,
     next: Ticket,
     /// Those that run or wait.
-    parties: HashMap<Party, Share<W>>,
+    tenants: HashMap<Tenant, Share<W>>,
     /// Those that wait: how many they have running, and since when they wait for their turn.
-    order: BTreeSet<(usize, Ticket, Party)>,
+    order: BTreeSet<(usize, Ticket, Tenant)>,
 }
 
 #[derive(Debug)]
@@ -36,9 +36,9 @@ struct Share<W> {
 }
 
 impl<W> Share<W> {
-    fn rank(&self, party: Party) -> Option<(usize, Ticket, Party)> {
+    fn rank(&self, tenant: Tenant) -> Option<(usize, Ticket, Tenant)> {
         let (first, _) = self.waiting.front()?;
-        Some((self.running, self.turn.max(*first), party))
+        Some((self.running, self.turn.max(*first), tenant))
     }
 }
 
@@ -57,7 +57,7 @@ impl<W> Queue<W> {
             max_waiting,
             waiting: 0,
             next: Ticket(0),
-            parties: HashMap::new(),
+            tenants: HashMap::new(),
             order: BTreeSet::new(),
         }
     }
@@ -71,24 +71,24 @@ impl<W> Queue<W> {
     }
 
     /// Takes a free place, if there is one. Nobody waits then.
-    pub(super) fn take(&mut self, party: Party) -> bool {
+    pub(super) fn take(&mut self, tenant: Tenant) -> bool {
         let free = self.free > 0;
         if free {
             self.free -= 1;
-            self.with(party, |share| share.running += 1);
+            self.with(tenant, |share| share.running += 1);
         }
         free
     }
 
-    /// How many that wait now would get a place before one more of `party`, as things are now.
-    pub(super) fn ahead(&self, party: Party) -> usize {
-        let own = self.parties.get(&party);
+    /// How many that wait now would get a place before one more of `tenant`, as things are now.
+    pub(super) fn ahead(&self, tenant: Tenant) -> usize {
+        let own = self.tenants.get(&tenant);
         let (running, waiting) = own.map_or((0, 0), |share| (share.running, share.waiting.len()));
-        // It would be served when its party has so many running.
+        // It would be served when its tenant has so many running.
         let round = running + waiting;
-        let others = self.order.iter().filter(|(_, _, other)| *other != party);
+        let others = self.order.iter().filter(|(_, _, other)| *other != tenant);
         let ahead = others.map(|(running, _, other)| {
-            let waits = self.parties.get(other).map_or(0, |share| share.waiting.len());
+            let waits = self.tenants.get(other).map_or(0, |share| share.waiting.len());
             (round + 1).saturating_sub(*running).min(waits)
         });
         waiting + ahead.sum::<usize>()
@@ -98,25 +98,25 @@ impl<W> Queue<W> {
     ///
     /// # Errors
     /// `waiter`, if there is no room for it.
-    pub(super) fn wait(&mut self, party: Party, waiter: W) -> Result<Queued<W>, W> {
+    pub(super) fn wait(&mut self, tenant: Tenant, waiter: W) -> Result<Queued<W>, W> {
         let displaced = match self.waiting < self.max_waiting {
             true => None,
-            false => match self.make_room(party) {
+            false => match self.make_room(tenant) {
                 Some(displaced) => Some(displaced),
                 None => return Err(waiter),
             },
         };
         let ticket = self.stamp();
         self.waiting += 1;
-        self.with(party, |share| share.waiting.push_back((ticket, waiter)));
+        self.with(tenant, |share| share.waiting.push_back((ticket, waiter)));
         Ok(Queued { ticket, displaced })
     }
 
-    /// Sends away the last of the party that waits most, if that still waits as much as `party` does then.
-    fn make_room(&mut self, party: Party) -> Option<W> {
-        let waits = |party| {
-            self.parties
-                .get(party)
+    /// Sends away the last of the tenant that waits most, if that still waits as much as `tenant` does then.
+    fn make_room(&mut self, tenant: Tenant) -> Option<W> {
+        let waits = |tenant| {
+            self.tenants
+                .get(tenant)
                 .map_or(0, |share: &Share<W>| share.waiting.len())
         };
         let (most, longest) = self
@@ -124,7 +124,7 @@ impl<W> Queue<W> {
             .iter()
             .map(|(_, _, other)| (waits(other), *other))
             .max()?;
-        if most <= waits(&party) + 1 {
+        if most <= waits(&tenant) + 1 {
             return None;
         }
         let sent_away = self.with(longest, |share| share.waiting.pop_back());
@@ -133,8 +133,8 @@ impl<W> Queue<W> {
     }
 
     /// One waits no more. Gives it back, if it had no place yet.
-    pub(super) fn leave(&mut self, party: Party, ticket: Ticket) -> Option<W> {
-        let left = self.with(party, |share| {
+    pub(super) fn leave(&mut self, tenant: Tenant, ticket: Ticket) -> Option<W> {
+        let left = self.with(tenant, |share| {
             let at = share.waiting.binary_search_by_key(&ticket, |(ticket, _)| *ticket);
             at.ok().and_then(|at| share.waiting.remove(at))
         });
@@ -142,9 +142,9 @@ impl<W> Queue<W> {
         left.map(|(_, waiter)| waiter)
     }
 
-    /// A place of `party` is free again. Gives whoever has it now.
-    pub(super) fn release(&mut self, party: Party) -> Option<(Party, W)> {
-        self.with(party, |share| share.running -= 1);
+    /// A place of `tenant` is free again. Gives whoever has it now.
+    pub(super) fn release(&mut self, tenant: Tenant) -> Option<(Tenant, W)> {
+        self.with(tenant, |share| share.running -= 1);
         let Some(&(_, _, next)) = self.order.first() else {
             self.free += 1;
             return None;
@@ -165,20 +165,20 @@ impl<W> Queue<W> {
         now
     }
 
-    /// Changes the share of a party, and its rank with it.
-    fn with<T>(&mut self, party: Party, change: impl FnOnce(&mut Share<W>) -> T) -> T {
-        let share = self.parties.entry(party).or_insert_with(|| Share {
+    /// Changes the share of a tenant, and its rank with it.
+    fn with<T>(&mut self, tenant: Tenant, change: impl FnOnce(&mut Share<W>) -> T) -> T {
+        let share = self.tenants.entry(tenant).or_insert_with(|| Share {
             running: 0,
             waiting: VecDeque::new(),
             turn: Ticket(0),
         });
-        if let Some(rank) = share.rank(party) {
+        if let Some(rank) = share.rank(tenant) {
             self.order.remove(&rank);
         }
         let result = change(share);
-        match share.rank(party) {
+        match share.rank(tenant) {
             Some(rank) => _ = self.order.insert(rank),
-            None if share.running == 0 => _ = self.parties.remove(&party),
+            None if share.running == 0 => _ = self.tenants.remove(&tenant),
             None => {}
         }
         result

@@ -177,7 +177,7 @@ fn words_are_told_with_the_audio_that_they_end_in_and_are_the_text() {
             )
         );
         assert_eq!(told.last().expect("words").samples, Samples(made)..Samples(made));
-        // Who asks what he has heard is told by the same account.
+        // What was heard is told by the same account.
         let played = told[1].samples.end;
         assert_eq!(heard(&alignment, played), "sasa assa,");
     }

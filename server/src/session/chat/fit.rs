@@ -68,7 +68,7 @@ pub(super) fn fit(
     let answer = room.max_tokens.min(room.context / ROOM).max(1);
     let comfortable = (room.context - answer.min(room.context)) as usize;
     let attempt = |first: usize| match abandoned.is_set() {
-        // Nobody is told.
+        // The error reaches no caller.
         true => Err(ServeError::from(CallerGone)),
         false => match build(&conversation.from(first)) {
             Ok(prompt) if prompt.positions() <= comfortable => Ok(Attempt::Fits(prompt)),

@@ -51,7 +51,7 @@ impl History {
             .is_some_and(|(_, message)| message.role == Role::System)
     }
 
-    /// Adds to the end. Whoever is done with adding calls [`trim`](Self::trim).
+    /// Adds to the end. After the last one [`trim`](Self::trim) is to be called.
     pub(super) fn add(&mut self, id: MessageId, message: ChatMessage) {
         self.bytes += self.size(&message);
         self.messages.push_back((id, message));

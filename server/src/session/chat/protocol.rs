@@ -24,7 +24,7 @@ pub enum ChatCommand {
         /// Oldest first.
         history: Vec<NewMessage>,
     },
-    /// Somebody has said something.
+    /// A message of either side.
     Message(NewMessage),
     /// The user is saying something: mono samples at the model's rate.
     Audio(Vec<f32>),
@@ -82,7 +82,7 @@ pub enum ChatEventBody {
     MessageAdded {
         /// Name of the message.
         id: MessageId,
-        /// Who said it.
+        /// The side that said it.
         role: Role,
         /// Playing time of the audio in it.
         audio: Option<Duration>,

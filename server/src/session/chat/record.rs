@@ -36,7 +36,7 @@ pub struct TurnUsage {
     pub kept_recordings: u32,
 }
 
-/// Times between the tokens of an answer, as they came from the thinker: a reader who does not keep up stretches them.
+/// Times between the tokens of an answer, as they came from the thinker: a reader that does not keep up stretches them.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct TokenIntervals {
     /// How many.

@@ -20,10 +20,10 @@ use super::turn::{Last, Question, Turn, TurnEvent};
 use crate::error::{InvalidField, ServeError};
 use crate::id::{MessageId, random_seed};
 use crate::session::error::ProtocolError;
-use crate::session::patience::{Due, READING};
-use crate::session::registry::Visit;
+use crate::session::registry::SessionHandle;
 use crate::session::run::SessionDeps;
 use crate::session::session_loop::{self, Input, SessionBody, SessionCore, Wants};
+use crate::session::timeouts::{Due, READING};
 
 /// One conversation, not yet running.
 #[derive(Debug)]
@@ -38,8 +38,8 @@ impl ChatSession {
 
     /// The caller that it serves, and where it tells what it does.
     #[must_use]
-    pub fn visited_by(mut self, visit: Visit) -> Self {
-        self.0.visit = visit;
+    pub fn with_handle(mut self, handle: SessionHandle) -> Self {
+        self.0.handle = handle;
         self
     }
 
@@ -144,13 +144,16 @@ impl SessionBody for Run {
             Input::Progress(event) => self.progress(event, now),
             // Audio that was held back is looked at again in any case.
             Input::Alarm => {
-                if self.stalls && let Some(turn) = &mut self.turn {
+                if self.stalls
+                    && let Some(turn) = &mut self.turn
+                {
                     turn.stalled(now);
                 }
             }
             Input::Expired(due) => self.expired(due, now)?,
             Input::Drain(reason) => {
-                let message = "the server is shutting down: the answer in progress is finished, no other is begun";
+                let message =
+                    "the server is shutting down: the answer in progress is finished, no other is begun";
                 let message = message.to_owned();
                 self.outbox.push(None, ChatEventBody::Warning { reason, message });
             }
@@ -173,7 +176,7 @@ impl SessionBody for Run {
         }
         let worth = match &event.body {
             ChatEventBody::Audio(audio) => {
-                self.core.visit.sent(audio.time, now);
+                self.core.handle.sent(audio.time, now);
                 audio.time
             }
             _ => READING,
@@ -211,15 +214,15 @@ impl Run {
     }
 
     fn expired(&mut self, due: Due, now: Stamp) -> Result<(), ServeError> {
-        let error = self.core.patience.over(due);
+        let error = self.core.timeouts.over(due);
         match (due, &mut self.turn) {
             (Due::Age, _) => self.core.closing = Some(error.into()),
             // How long a place may be waited for is decided where it is waited for.
-            (Due::Idle, Some(turn)) if turn.waits() => self.core.patience.active(now),
+            (Due::Idle, Some(turn)) if turn.waits() => self.core.timeouts.active(now),
             // Nothing comes of the answer, and that is not the caller's fault.
             (Due::Idle, Some(turn)) => {
                 turn.give_up(self.core.deps.limits.idle_timeout);
-                self.core.patience.active(now);
+                self.core.timeouts.active(now);
             }
             (Due::Deadline | Due::Idle | Due::Stall, _) => return Err(error.into()),
         }
@@ -233,7 +236,7 @@ impl Run {
 
     fn command(&mut self, command: ChatCommand) -> Result<(), ServeError> {
         let now = self.core.now();
-        self.core.patience.active(now);
+        self.core.timeouts.active(now);
         match command {
             ChatCommand::Interrupt { response, played } if self.settings.is_some() => {
                 self.interrupt(&response, played)
@@ -281,7 +284,7 @@ impl Run {
         let (orchestrator, limits) = (&self.core.deps.orchestrator, &self.core.deps.limits);
         let mut turn = Turn::new(question, orchestrator, limits, self.core.deps.clock, now)?;
         let characters = self.characters + respond.instructions.as_deref().map_or(0, characters);
-        match self.core.visit.begin(characters, now) {
+        match self.core.handle.begin(characters, now) {
             Ok(()) => self.characters = 0,
             // What was refused is still in the conversation, and to be paid for by the answer that reads it.
             Err(over) => {

@@ -25,7 +25,7 @@ use super::outbox::Outbox;
 use super::protocol::ChatEventBody;
 use super::settings::{ChatSettings, Modalities};
 use super::voice::{Voice, VoiceEnd};
-use super::writing::{Aloud, Writing, Written};
+use super::writing::{Aloud, DecodedText, Writing};
 use crate::error::{InvalidField, ServeError};
 use crate::id::MessageId;
 use crate::orchestrator::{Orchestrator, Reply, ReplyEvent, ReplySpec, UtterancePermit};
@@ -59,7 +59,7 @@ pub(super) struct Turn {
     seed: u64,
     salt: CacheSalt,
     orchestrator: Orchestrator,
-    /// Held by whoever works on it.
+    /// Held by every stage that works on it.
     request: Arc<CancelTimer>,
     trace: Option<Arc<TraceContext>>,
     /// What it is to the thinker.
@@ -126,7 +126,7 @@ impl fmt::Debug for Phase {
 pub(super) enum TurnEvent {
     Prepared(Box<Result<Prepared, ServeError>>),
     Thought(ReplyEvent),
-    Spoken(Progress),
+    PipelineEvent(Progress),
 }
 
 impl Turn {
@@ -250,7 +250,7 @@ impl Turn {
         match &mut self.voice {
             Some(voice) if audio => tokio::select! {
                 biased;
-                spoken = voice.next() => TurnEvent::Spoken(spoken),
+                spoken = voice.next() => TurnEvent::PipelineEvent(spoken),
                 event = words => event,
             },
             _ => words.await,
@@ -267,7 +267,7 @@ impl Turn {
             }
             TurnEvent::Thought(ReplyEvent::Token(token)) => self.token(&token, out, now),
             TurnEvent::Thought(ReplyEvent::End(end)) => self.thought(end, out, now),
-            TurnEvent::Spoken(spoken) => {
+            TurnEvent::PipelineEvent(spoken) => {
                 if let Some(voice) = &mut self.voice {
                     voice.take(spoken, now);
                 }
@@ -366,7 +366,7 @@ impl Turn {
     }
 
     /// Passes text on, to the voice that of it which is `aloud` if that is not all.
-    fn write(&mut self, written: Written, aloud: Option<&Written>, out: &mut Outbox, now: Stamp) {
+    fn write(&mut self, written: DecodedText, aloud: Option<&DecodedText>, out: &mut Outbox, now: Stamp) {
         if let Some(voice) = &mut self.voice {
             voice.push(aloud.unwrap_or(&written), now);
         }
@@ -439,7 +439,7 @@ impl Turn {
         let is_spoken = spoken.is_some();
         match spoken {
             Some(VoiceEnd::Length) => {
-                // Nobody would hear what is still to be written.
+                // What is still to be written would not be heard.
                 self.stop_thinking();
                 self.outcome = Outcome::Length;
             }

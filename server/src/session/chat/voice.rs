@@ -10,14 +10,14 @@ use omni_telemetry::TraceContext;
 
 use super::outbox::Outbox;
 use super::protocol::ChatEventBody;
-use super::writing::Written;
+use super::writing::DecodedText;
 use crate::error::{ErrorKind, ServeError};
 use crate::id::{MessageId, SessionId, UtteranceId};
 use crate::orchestrator::{Orchestrator, TextEncoder};
 use crate::session::alignment::Heard;
 use crate::session::limits::SessionLimits;
 use crate::session::outbox::Outbox as Events;
-use crate::session::pace::Pace;
+use crate::session::pacer::PlayoutPacer;
 use crate::session::protocol::{Done, EventBody};
 use crate::session::record::{Outcome, Packet};
 use crate::session::settings::Settings;
@@ -33,7 +33,7 @@ pub(super) struct Voice {
     utterance: Utterance,
     /// Of its audio.
     rate: SampleRate,
-    pace: Pace,
+    pacer: PlayoutPacer,
     events: Events,
     voicing: Voicing,
     talker_context: bool,
@@ -72,13 +72,13 @@ pub(super) enum VoiceEnd {
 
 /// What is needed to know what was heard, after the speech.
 #[derive(Debug)]
-pub(super) struct Echo {
+pub(super) struct HeardText {
     heard: Heard,
     sent: Samples,
 }
 
-impl Echo {
-    /// Bytes of `text` that were heard by whoever heard samples up to `played`, of those that were sent: whole words.
+impl HeardText {
+    /// Bytes of `text` that a listener has heard after samples up to `played`, of those that were sent: whole words.
     pub(super) fn heard(&self, text: &str, played: Option<Samples>) -> usize {
         self.heard.words(text, played.unwrap_or(self.sent).min(self.sent))
     }
@@ -107,7 +107,7 @@ impl Voice {
         Ok(Self {
             utterance: utterance.for_answer(request),
             rate,
-            pace: Pace::default(),
+            pacer: PlayoutPacer::default(),
             events: Events::default(),
             voicing: chat.info.voicing,
             talker_context: chat.info.talker_context,
@@ -178,7 +178,7 @@ impl Voice {
     }
 
     /// More of the answer.
-    pub(super) fn push(&mut self, written: &Written, now: Stamp) {
+    pub(super) fn push(&mut self, written: &DecodedText, now: Stamp) {
         match self.voicing {
             Voicing::Words if written.text.is_empty() => {}
             // The length of an answer is bounded by its tokens.
@@ -227,7 +227,7 @@ impl Voice {
         self.utterance.finish(now);
     }
 
-    /// Nobody listens any more.
+    /// The listener is gone, or wants no more.
     pub(super) fn cancel(&mut self) {
         self.utterance.cancel(None);
     }
@@ -297,19 +297,19 @@ impl Voice {
 
     /// When more audio of it may be handed to the transport, if that is after `now`.
     pub(super) fn due(&self, time: Duration, now: Stamp) -> Option<Stamp> {
-        self.pace.due(self.utterance.max_lead(), time, now)
+        self.pacer.due(self.utterance.max_lead(), time, now)
     }
 
     /// Audio of it was handed to the transport.
     pub(super) fn handed_over(&mut self, samples: Samples, now: Stamp) -> Option<Packet> {
-        self.pace.sent(self.rate.duration(samples), now);
+        self.pacer.sent(self.rate.duration(samples), now);
         self.utterance.handed_over(samples, now)
     }
 
     /// What was heard of it; nothing if there was nothing to hear.
-    pub(super) fn echo(&self) -> Option<Echo> {
+    pub(super) fn echo(&self) -> Option<HeardText> {
         let sounded = !self.mute || self.utterance.has_sounded();
-        sounded.then(|| Echo {
+        sounded.then(|| HeardText {
             heard: self.utterance.heard(),
             sent: self.utterance.sent(),
         })

@@ -11,7 +11,7 @@ use crate::stage::{Detokenizer, TOOL_CALL};
 
 /// What a token gave.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub(super) struct Written {
+pub(super) struct DecodedText {
     /// Text that is certain.
     pub(super) text: String,
     /// The tokens that wrote it.
@@ -54,7 +54,7 @@ impl Writing {
     }
 
     /// The next token.
-    pub(super) fn push(&mut self, token: u32) -> Written {
+    pub(super) fn push(&mut self, token: u32) -> DecodedText {
         let text = self.detokenizer.push(token);
         self.decoded += text.len();
         self.tokens.push_back((token, self.decoded));
@@ -63,7 +63,7 @@ impl Writing {
     }
 
     /// No more tokens come.
-    pub(super) fn finish(&mut self) -> Written {
+    pub(super) fn finish(&mut self) -> DecodedText {
         let rest = self.detokenizer.finish();
         self.decoded += rest.len();
         let Released { mut text, stop } = self.stops.push(&rest);
@@ -71,14 +71,14 @@ impl Writing {
         self.release(text, stop.is_some())
     }
 
-    fn release(&mut self, text: String, stopped: bool) -> Written {
+    fn release(&mut self, text: String, stopped: bool) -> DecodedText {
         self.released += text.len();
         let certain = self
             .tokens
             .iter()
             .take_while(|(_, decoded)| *decoded <= self.released);
         let certain = certain.count();
-        Written {
+        DecodedText {
             text,
             tokens: self.tokens.drain(..certain).map(|(token, _)| token).collect(),
             stopped,
@@ -106,18 +106,18 @@ impl Aloud {
     }
 
     /// The next token.
-    pub(super) fn push(&mut self, token: u32) -> Written {
+    pub(super) fn push(&mut self, token: u32) -> DecodedText {
         self.unless_over(|writing| writing.push(token))
     }
 
     /// No more tokens come.
-    pub(super) fn finish(&mut self) -> Written {
+    pub(super) fn finish(&mut self) -> DecodedText {
         self.unless_over(Writing::finish)
     }
 
-    fn unless_over(&mut self, more: impl FnOnce(&mut Writing) -> Written) -> Written {
+    fn unless_over(&mut self, more: impl FnOnce(&mut Writing) -> DecodedText) -> DecodedText {
         if self.over {
-            return Written::default();
+            return DecodedText::default();
         }
         let written = more(&mut self.writing);
         self.over = written.stopped;
@@ -155,7 +155,7 @@ mod tests {
         let stops: Vec<_> = stops.iter().map(|&stop| stop.to_owned()).collect();
         let mut writing = Writing::new(Box::<Bytes>::default(), &stops).unwrap();
         let (mut texts, mut tokens) = (Vec::new(), Vec::new());
-        let mut take = |written: Written| {
+        let mut take = |written: DecodedText| {
             tokens.extend(written.tokens.iter().map(|&token| token as u8));
             if !written.text.is_empty() {
                 texts.push(written.text);

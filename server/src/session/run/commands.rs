@@ -10,7 +10,7 @@ use crate::error::{ServeError, excerpt};
 use crate::id::UtteranceId;
 use crate::session::error::{ProtocolError, UtteranceError};
 use crate::session::names::Named;
-use crate::session::pace::Pace;
+use crate::session::pacer::PlayoutPacer;
 use crate::session::protocol::{Command, Event, EventBody, Ready};
 use crate::session::settings::Settings;
 use crate::session::utterance::Utterance;
@@ -19,7 +19,7 @@ impl Run {
     pub(super) fn command(&mut self, command: Command) -> Result<(), ServeError> {
         let now = self.core.now();
         if self.says_something(&command) {
-            self.core.patience.active(now);
+            self.core.timeouts.active(now);
         }
         match command {
             Command::Configure(settings) => self.configure(*settings),
@@ -105,7 +105,7 @@ impl Run {
         // What is dropped costs nothing and fills nothing.
         if self.queue[open].takes_text() {
             if !begun {
-                self.core.visit.caller().more(characters, now);
+                self.core.handle.caller().more(characters, now);
             }
             let got = text.len() + self.queue.iter().map(Utterance::waiting_bytes).sum::<usize>();
             let limit = self.core.deps.limits.max_buffered_text_bytes;
@@ -145,7 +145,7 @@ impl Run {
 
     /// The utterance that was just opened fails if its caller's quotas have no room for it.
     fn charge(&mut self, open: usize, characters: usize, now: Stamp) {
-        if let Err(over) = self.core.visit.begin(characters, now) {
+        if let Err(over) = self.core.handle.begin(characters, now) {
             let over = ServeError::from(over);
             self.core.deps.records.refused(&over);
             self.queue[open].fail(over);
@@ -180,8 +180,8 @@ impl Run {
             if name.is_empty() || utterance.id().as_str() == name {
                 utterance.cancel(played);
                 if nth == 0 {
-                    // Nobody goes on to play it.
-                    self.pace = Pace::default();
+                    // Playback stops with it.
+                    self.pacer = PlayoutPacer::default();
                 }
                 self.names.cancelled(utterance.id());
             }
@@ -192,7 +192,7 @@ impl Run {
     pub(super) fn hang_up(&mut self) {
         self.listening = false;
         let now = self.core.now();
-        self.core.patience.active(now);
+        self.core.timeouts.active(now);
         if let Some(open) = self.open() {
             self.queue[open].finish(now);
         }

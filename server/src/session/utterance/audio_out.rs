@@ -7,9 +7,9 @@ use omni_engine::Stamp;
 use super::{Progress, Utterance};
 use crate::session::alignment::TimedText;
 use crate::session::outbox::Outbox;
+use crate::session::pipeline::{Ended, PipelineEvent};
 use crate::session::protocol::EventBody;
 use crate::session::record::Outcome;
-use crate::session::speaking::{Ended, Spoken};
 use crate::session::studio::{Done, Task};
 use crate::session::track::SequenceRecord;
 use crate::stage::End;
@@ -21,26 +21,26 @@ impl Utterance {
     /// Takes what happened.
     pub(in crate::session) fn take(&mut self, progress: Progress, out: &mut Outbox, now: Stamp) {
         match progress {
-            Progress::Spoken(spoken) => self.spoken(*spoken, now),
+            Progress::PipelineEvent(spoken) => self.spoken(*spoken, now),
             Progress::Worked(done) => self.worked(*done, out),
         }
     }
 
     /// Nothing comes of the pipeline before it is known what came of the audio before it.
-    fn spoken(&mut self, spoken: Spoken, now: Stamp) {
+    fn spoken(&mut self, spoken: PipelineEvent, now: Stamp) {
         self.last_spoken = now;
         match spoken {
-            Spoken::Admitted | Spoken::TalkerDone => {}
-            Spoken::Refused(error) => self.fail(error),
-            Spoken::Audio { piece, after } => self.studio.begin(Task::Audio {
+            PipelineEvent::Admitted | PipelineEvent::TalkerDone => {}
+            PipelineEvent::Refused(error) => self.fail(error),
+            PipelineEvent::Audio { piece, after } => self.studio.begin(Task::Audio {
                 samples: piece.samples,
                 after,
             }),
-            Spoken::Ended(ended) => self.ended(*ended),
+            PipelineEvent::Ended(ended) => self.ended(*ended),
         }
     }
 
-    /// Something was made of its audio. Nobody wants it any more after an interruption.
+    /// Something was made of its audio. After an interruption it is dropped.
     fn worked(&mut self, done: Done, out: &mut Outbox) {
         if self.outcome == Outcome::Interrupted {
             return;
@@ -50,7 +50,7 @@ impl Utterance {
         self.send(out, done);
         if full && !self.is_over() && !self.cut {
             self.cut_short();
-            for ended in self.speaking.abort() {
+            for ended in self.pipeline.abort() {
                 self.account(&ended);
             }
         }
@@ -81,7 +81,7 @@ impl Utterance {
     }
 
     pub(super) fn account(&mut self, ended: &Ended) {
-        self.ledger
+        self.stats
             .sequence((ended.submitted, ended.held), ended.talker, ended.code2wav);
         if let Some((_, sequences)) = &mut self.trace {
             sequences.add(SequenceRecord {
@@ -122,7 +122,7 @@ impl Utterance {
 
     fn send(&mut self, out: &mut Outbox, done: Done) {
         self.begun |= done.begun;
-        self.ledger.produced(&done.samples);
+        self.stats.produced(&done.samples);
         for (words, audio) in done.audio {
             self.tell(out, words);
             self.emit(out, EventBody::Audio(audio));

@@ -23,24 +23,24 @@ impl Utterance {
         {
             self.request.give_up();
         }
-        for ended in self.speaking.abort() {
+        for ended in self.pipeline.abort() {
             self.account(&ended);
         }
         let (outcome, error) = match aborted {
             Some(error) => (Outcome::Aborted, Some(error)),
             None => (self.outcome, self.error),
         };
-        let samples = self.ledger.sent_samples();
+        let samples = self.stats.sent_samples();
         let rate = self.settings.delivery.format.rate();
         let usage = Usage {
             characters: self.characters,
             text_tokens: self.text_tokens,
-            frames: self.ledger.frames(),
+            frames: self.stats.frames(),
             samples,
             sample_rate: Some(rate),
             audio: rate.duration(samples),
         };
-        let timings = self.ledger.timings(now);
+        let timings = self.stats.timings(now);
         let done = Done {
             outcome,
             usage,
@@ -51,10 +51,10 @@ impl Utterance {
             warnings: std::mem::take(&mut self.warnings),
         };
         let track = self.trace.take().map(|(context, sequences)| {
-            let (asked, submitted) = self.ledger.waited();
+            let (asked, submitted) = self.stats.waited();
             Track {
                 context,
-                began: self.ledger.began(),
+                began: self.stats.began(),
                 ended: now,
                 asked,
                 admitted: None,

@@ -64,9 +64,9 @@ impl Utterance {
 
     /// A gap that ends now was the caller's if there was nothing to speak.
     fn resume(&mut self, now: Stamp) {
-        if !self.own_text && self.text.peek().is_none() && self.speaking.is_starved() {
-            let since = self.speaking.starved_since().unwrap_or(self.last_spoken);
-            self.ledger.resumed(since, now);
+        if !self.own_text && self.text.peek().is_none() && self.pipeline.is_starved() {
+            let since = self.pipeline.starved_since().unwrap_or(self.last_spoken);
+            self.stats.resumed(since, now);
         }
     }
 }

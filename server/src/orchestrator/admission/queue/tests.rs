@@ -5,13 +5,13 @@ use proptest::prelude::*;
 
 use super::*;
 
-fn party(n: u8) -> Party {
-    Party::at(IpAddr::V4(Ipv4Addr::new(10, 0, 0, n)))
+fn tenant(n: u8) -> Tenant {
+    Tenant::at(IpAddr::V4(Ipv4Addr::new(10, 0, 0, n)))
 }
 
 #[test]
 fn the_next_place_goes_to_the_party_with_the_fewest_running() {
-    let (greedy, modest) = (party(1), party(2));
+    let (greedy, modest) = (tenant(1), tenant(2));
     let mut queue = Queue::new(2, 200);
     assert!(queue.take(greedy) && queue.take(greedy) && !queue.take(greedy));
     for n in 0..100 {
@@ -28,20 +28,20 @@ fn the_next_place_goes_to_the_party_with_the_fewest_running() {
 #[test]
 fn equals_are_served_as_they_came() {
     let mut queue = Queue::new(1, 9);
-    assert!(queue.take(party(9)));
+    assert!(queue.take(tenant(9)));
     for (n, waiter) in [(2, "a"), (1, "b"), (2, "c")] {
-        queue.wait(party(n), waiter).unwrap();
+        queue.wait(tenant(n), waiter).unwrap();
     }
-    assert_eq!(queue.release(party(9)).unwrap().1, "a");
-    assert_eq!(queue.release(party(2)).unwrap().1, "b");
-    assert_eq!(queue.release(party(1)).unwrap().1, "c");
-    assert!(queue.release(party(2)).is_none());
-    assert_eq!((queue.free(), queue.parties.len()), (1, 0));
+    assert_eq!(queue.release(tenant(9)).unwrap().1, "a");
+    assert_eq!(queue.release(tenant(2)).unwrap().1, "b");
+    assert_eq!(queue.release(tenant(1)).unwrap().1, "c");
+    assert!(queue.release(tenant(2)).is_none());
+    assert_eq!((queue.free(), queue.tenants.len()), (1, 0));
 }
 
 #[test]
 fn a_full_queue_makes_room_for_who_waits_less_and_for_nobody_else() {
-    let (greedy, modest) = (party(1), party(2));
+    let (greedy, modest) = (tenant(1), tenant(2));
     let mut queue = Queue::new(1, 3);
     assert!(queue.take(greedy));
     let tickets: Vec<_> = (0..3).map(|n| queue.wait(greedy, n).unwrap().ticket).collect();
@@ -57,14 +57,14 @@ fn a_full_queue_makes_room_for_who_waits_less_and_for_nobody_else() {
 #[test]
 fn parties_take_turns_at_a_single_place() {
     let mut queue = Queue::new(1, 100);
-    assert!(queue.take(party(1)));
+    assert!(queue.take(tenant(1)));
     for n in 0..20 {
-        queue.wait(party(1), n).unwrap();
+        queue.wait(tenant(1), n).unwrap();
     }
     for n in 100..103 {
-        queue.wait(party(2), n).unwrap();
+        queue.wait(tenant(2), n).unwrap();
     }
-    let mut last = party(1);
+    let mut last = tenant(1);
     let served = (0..6).map(|_| {
         let (whose, n) = queue.release(last).unwrap();
         last = whose;
@@ -95,19 +95,19 @@ fn step() -> impl Strategy<Value = Step> {
 struct Model {
     running: Vec<u8>,
     waiting: BTreeMap<u64, (u8, Ticket)>,
-    /// When a party last had its turn.
+    /// When a tenant last had its turn.
     turns: BTreeMap<u8, u64>,
 }
 
 impl Model {
-    fn runs(&self, party: u8) -> usize {
-        self.running.iter().filter(|other| **other == party).count()
+    fn runs(&self, tenant: u8) -> usize {
+        self.running.iter().filter(|other| **other == tenant).count()
     }
 
     /// Whose turn it is.
     fn next(&self) -> Option<u64> {
-        let turn = |party: &u8| self.turns.get(party).copied().unwrap_or(0);
-        let rank = |(n, (party, _)): (&u64, &(u8, Ticket))| (self.runs(*party), turn(party).max(*n), *n);
+        let turn = |tenant: &u8| self.turns.get(tenant).copied().unwrap_or(0);
+        let rank = |(n, (tenant, _)): (&u64, &(u8, Ticket))| (self.runs(*tenant), turn(tenant).max(*n), *n);
         self.waiting.iter().map(rank).min().map(|(_, _, n)| n)
     }
 }
@@ -122,11 +122,11 @@ proptest! {
         let (mut queue, mut model) = (Queue::new(places, room), Model::default());
         for (n, step) in (0..).zip(steps) {
             match step {
-                Step::Come(who) if queue.take(party(who)) => {
+                Step::Come(who) if queue.take(tenant(who)) => {
                     prop_assert!(model.waiting.is_empty(), "nobody is overtaken");
                     model.running.push(who);
                 }
-                Step::Come(who) => match queue.wait(party(who), n) {
+                Step::Come(who) => match queue.wait(tenant(who), n) {
                     Ok(queued) => {
                         if let Some(displaced) = queued.displaced {
                             prop_assert_eq!(model.waiting.len(), room);
@@ -140,11 +140,11 @@ proptest! {
                 Step::Done(which) => {
                     let who = model.running.swap_remove(which % model.running.len());
                     let expected = model.next();
-                    let next = queue.release(party(who));
+                    let next = queue.release(tenant(who));
                     prop_assert_eq!(next.map(|(_, n)| n), expected);
                     if let Some((whose, waiter)) = next {
                         let (who, _) = model.waiting.remove(&waiter).unwrap();
-                        prop_assert_eq!(whose, party(who));
+                        prop_assert_eq!(whose, tenant(who));
                         model.running.push(who);
                         model.turns.insert(who, n);
                     }
@@ -153,13 +153,13 @@ proptest! {
                 Step::Leave(which) => {
                     let n = *model.waiting.keys().nth(which % model.waiting.len()).unwrap();
                     let (who, ticket) = model.waiting.remove(&n).unwrap();
-                    prop_assert_eq!(queue.leave(party(who), ticket), Some(n));
+                    prop_assert_eq!(queue.leave(tenant(who), ticket), Some(n));
                 }
             }
             // Who is gone altogether begins anew.
-            let waiting: Vec<_> = model.waiting.values().map(|(party, _)| *party).collect();
+            let waiting: Vec<_> = model.waiting.values().map(|(tenant, _)| *tenant).collect();
             let running = model.running.clone();
-            model.turns.retain(|party, _| waiting.contains(party) || running.contains(party));
+            model.turns.retain(|tenant, _| waiting.contains(tenant) || running.contains(tenant));
             prop_assert_eq!(queue.waiting(), model.waiting.len());
             prop_assert!(queue.waiting() <= room);
             prop_assert_eq!(queue.free() + model.running.len(), places);
@@ -167,10 +167,10 @@ proptest! {
         }
     }
 
-    /// However many others of another party wait: who waits alone is next as soon as what runs is shared.
+    /// However many others of another tenant wait: who waits alone is next as soon as what runs is shared.
     #[test]
     fn nobody_starves(places in 1_usize..6, crowd in 1_usize..200) {
-        let (greedy, modest) = (party(1), party(2));
+        let (greedy, modest) = (tenant(1), tenant(2));
         let mut queue = Queue::new(places, crowd);
         for _ in 0..places {
             prop_assert!(queue.take(greedy));
@@ -181,14 +181,14 @@ proptest! {
         let came = queue.wait(modest, crowd);
         prop_assert_eq!(came.is_ok(), crowd > 1);
         if came.is_ok() {
-            // With one place, which a party gives back before it is given on, the first that came is its equal.
+            // With one place, which a tenant gives back before it is given on, the first that came is its equal.
             let most = if places == 1 { 2 } else { 1 };
             let mut served = Vec::new();
             for _ in 0..most {
-                let whose = served.last().map_or(greedy, |(party, _): &(Party, usize)| *party);
+                let whose = served.last().map_or(greedy, |(tenant, _): &(Tenant, usize)| *tenant);
                 served.extend(queue.release(whose));
             }
-            prop_assert!(served.iter().any(|(party, _)| *party == modest), "{:?}", served);
+            prop_assert!(served.iter().any(|(tenant, _)| *tenant == modest), "{:?}", served);
         }
     }
 }

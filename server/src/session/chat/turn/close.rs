@@ -8,7 +8,7 @@ use crate::error::{ErrorKind, ServeError};
 use crate::id::SessionId;
 use crate::session::chat::protocol::{ResponseDone, Said};
 use crate::session::chat::record::TurnRecord;
-use crate::session::chat::voice::{Echo, Voice};
+use crate::session::chat::voice::{HeardText, Voice};
 use crate::session::record::Outcome;
 use crate::session::track::{Sequences, Track};
 
@@ -29,7 +29,7 @@ pub(in crate::session::chat) struct Last {
     pub(in crate::session::chat) is_spoken: bool,
     /// All of it, as it was written.
     text: String,
-    echo: Option<Echo>,
+    echo: Option<HeardText>,
 }
 
 impl Last {

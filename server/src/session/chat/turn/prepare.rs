@@ -19,7 +19,7 @@ pub(super) struct Preparation {
     pub(super) prompt: PromptBuilder,
     pub(super) conversation: Conversation,
     pub(super) room: Room,
-    /// Held by whoever works on it.
+    /// Held by every stage that works on it.
     pub(super) request: Arc<CancelTimer>,
     /// Set when it has its place.
     pub(super) placed: Arc<AtomicBool>,
@@ -37,7 +37,7 @@ pub(in crate::session::chat) struct Prepared {
     pub(super) fitted: Fitted,
 }
 
-/// Set when nobody waits for the prompt any more.
+/// Set when the prompt is no longer wanted.
 #[derive(Debug, Default)]
 struct Abandoned(CancelFlag);
 

@@ -1,6 +1,6 @@
 //! What one key has used of its quotas.
 //!
-//! Characters are checked when an utterance or an answer begins, and what follows of it is charged: nobody is cut off in the middle
+//! Characters are checked when an utterance or an answer begins, and what follows of it is charged: no caller is cut off in the middle
 //! of a sentence. Audio is charged as it is sent, and what was sent beyond the quota is paid off before more is begun. Nothing here
 //! waits or locks.
 
@@ -11,12 +11,12 @@ use std::time::Duration;
 
 use omni_engine::Stamp;
 
-use super::Party;
+use super::Tenant;
 use super::bucket::{Bucket, Refill};
 use crate::config::{Quota, Quotas};
 use crate::error::{ErrorKind, QuotaViolation, ServeError};
 
-/// When a caller may try again who has as many streams as it may: nobody knows when one of them ends.
+/// When a caller with as many streams as it may have may try again: when one of them ends is not known.
 const STREAM_RETRY: Duration = Duration::from_secs(1);
 
 /// A quota that has no room.
@@ -50,9 +50,9 @@ impl From<OverQuota> for ServeError {
 }
 
 /// The account of a key.
-pub struct Account {
+pub struct QuotaState {
     name: Arc<str>,
-    party: Party,
+    tenant: Tenant,
     limits: Limits,
     streams: AtomicUsize,
     requests: Bucket,
@@ -99,13 +99,13 @@ impl Limit {
     }
 }
 
-impl Account {
+impl QuotaState {
     /// Of a key of this name that has used nothing.
     #[must_use]
-    pub fn new(name: &str, party: Party, quotas: &Quotas) -> Self {
+    pub fn new(name: &str, tenant: Tenant, quotas: &Quotas) -> Self {
         let account = Self {
             name: name.into(),
-            party,
+            tenant,
             limits: Limits::default(),
             streams: AtomicUsize::new(0),
             requests: Bucket::default(),
@@ -135,8 +135,8 @@ impl Account {
         &self.name
     }
 
-    pub(super) fn party(&self) -> Party {
-        self.party
+    pub(super) fn tenant(&self) -> Tenant {
+        self.tenant
     }
 
     pub(super) fn open(self: &Arc<Self>, now: Stamp) -> Result<StreamPlace, OverQuota> {
@@ -182,9 +182,9 @@ impl Account {
     }
 }
 
-impl fmt::Debug for Account {
+impl fmt::Debug for QuotaState {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Account")
+        f.debug_struct("QuotaState")
             .field("name", &self.name)
             .field("streams", &self.streams)
             .field("limits", &self.limits)
@@ -202,7 +202,7 @@ fn over(quota: Quota, limit: f64, retry: Duration) -> OverQuota {
 
 /// A stream of an account, until dropped.
 #[derive(Debug)]
-pub struct StreamPlace(Arc<Account>);
+pub struct StreamPlace(Arc<QuotaState>);
 
 impl Drop for StreamPlace {
     fn drop(&mut self) {
@@ -218,8 +218,8 @@ mod tests {
         Stamp(Duration::from_secs(500) + Duration::from_millis(ms))
     }
 
-    fn account(quotas: &Quotas) -> Arc<Account> {
-        Arc::new(Account::new("somebody", Party::Nobody, quotas))
+    fn account(quotas: &Quotas) -> Arc<QuotaState> {
+        Arc::new(QuotaState::new("somebody", Tenant::Unknown, quotas))
     }
 
     #[test]

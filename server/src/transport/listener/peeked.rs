@@ -9,9 +9,9 @@ use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, ReadBuf};
 /// What HTTP/2 begins with (RFC 9113, section 3.4).
 const PREFACE: [u8; 24] = *b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 
-/// A stream whose first bytes were read, and are read again by whoever reads it.
+/// A stream whose first bytes were read, and are given again to its next reader.
 #[derive(Debug)]
-pub(super) struct Opened<S> {
+pub(super) struct PeekedStream<S> {
     first: [u8; PREFACE.len()],
     /// How many of `first` there are, and how many were given out.
     length: usize,
@@ -19,7 +19,7 @@ pub(super) struct Opened<S> {
     stream: S,
 }
 
-impl<S: AsyncRead + Unpin> Opened<S> {
+impl<S: AsyncRead + Unpin> PeekedStream<S> {
     /// Waits until it is known whether the peer speaks HTTP/2 or something else.
     pub(super) async fn read(mut stream: S) -> io::Result<Self> {
         let mut first = [0; PREFACE.len()];
@@ -39,7 +39,7 @@ impl<S: AsyncRead + Unpin> Opened<S> {
     }
 }
 
-impl<S: AsyncRead + Unpin> AsyncRead for Opened<S> {
+impl<S: AsyncRead + Unpin> AsyncRead for PeekedStream<S> {
     fn poll_read(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
@@ -56,7 +56,7 @@ impl<S: AsyncRead + Unpin> AsyncRead for Opened<S> {
     }
 }
 
-impl<S: AsyncWrite + Unpin> AsyncWrite for Opened<S> {
+impl<S: AsyncWrite + Unpin> AsyncWrite for PeekedStream<S> {
     fn poll_write(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
@@ -91,7 +91,7 @@ mod tests {
     use super::*;
 
     async fn read_back(bytes: &[u8]) -> Vec<u8> {
-        let mut opened = Opened::read(bytes).await.unwrap();
+        let mut opened = PeekedStream::read(bytes).await.unwrap();
         let mut all = Vec::new();
         opened.read_to_end(&mut all).await.unwrap();
         all
@@ -109,7 +109,7 @@ mod tests {
         ] {
             match bytes {
                 // Not enough to tell.
-                b"P" => assert!(Opened::read(bytes).await.is_err()),
+                b"P" => assert!(PeekedStream::read(bytes).await.is_err()),
                 _ => assert_eq!(read_back(bytes).await, bytes),
             }
         }

@@ -1,5 +1,5 @@
 //! Connections that have not said anything yet: a bounded number. When there are more, the oldest of the address that has most of them
-//! goes: whoever means to say something does so at once, and whoever does not keeps nobody out but others like himself.
+//! goes: a client that means to send does so at once, and silent connections only displace each other.
 
 use std::collections::{BTreeMap, HashMap};
 use std::net::IpAddr;
@@ -7,10 +7,10 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use tokio_util::sync::CancellationToken;
 
-use super::places::network;
+use super::limiter::network;
 
 #[derive(Debug, Clone)]
-pub(super) struct Openings {
+pub(super) struct HandshakeLimiter {
     most: usize,
     all: Arc<Mutex<All>>,
 }
@@ -47,14 +47,14 @@ impl All {
 
 /// One of them; it leaves when this is dropped.
 #[derive(Debug)]
-pub(super) struct Opening {
+pub(super) struct HandshakePermit {
     peer: IpAddr,
     number: u64,
     over: CancellationToken,
     all: Arc<Mutex<All>>,
 }
 
-impl Openings {
+impl HandshakeLimiter {
     pub(super) fn new(most: usize) -> Self {
         Self {
             most,
@@ -63,7 +63,7 @@ impl Openings {
     }
 
     /// Lets one more of this address in, and one go if that is one too many.
-    pub(super) fn enter(&self, address: IpAddr) -> Opening {
+    pub(super) fn enter(&self, address: IpAddr) -> HandshakePermit {
         let peer = network(address);
         let mut all = self.all.lock().unwrap_or_else(PoisonError::into_inner);
         let (number, over) = (all.next, CancellationToken::new());
@@ -76,7 +76,7 @@ impl Openings {
         {
             gone.cancel();
         }
-        Opening {
+        HandshakePermit {
             peer,
             number,
             over,
@@ -85,14 +85,14 @@ impl Openings {
     }
 }
 
-impl Opening {
+impl HandshakePermit {
     /// Resolves when it has to go.
     pub(super) async fn is_over(&self) {
         self.over.cancelled().await;
     }
 }
 
-impl Drop for Opening {
+impl Drop for HandshakePermit {
     fn drop(&mut self) {
         let mut all = self.all.lock().unwrap_or_else(PoisonError::into_inner);
         all.remove(self.peer, self.number);
@@ -109,7 +109,7 @@ mod tests {
 
     #[test]
     fn one_too_many_makes_the_oldest_go_and_nobody_else() {
-        let openings = Openings::new(2);
+        let openings = HandshakeLimiter::new(2);
         let (first, second) = (openings.enter(address(1)), openings.enter(address(1)));
         assert!(!first.over.is_cancelled());
         let third = openings.enter(address(1));
@@ -125,7 +125,7 @@ mod tests {
 
     #[test]
     fn whoever_opens_most_is_the_one_that_loses() {
-        let openings = Openings::new(4);
+        let openings = HandshakeLimiter::new(4);
         let honest = openings.enter(address(1));
         let flood: Vec<_> = (0..20).map(|_| openings.enter(address(2))).collect();
         let other = openings.enter(address(3));

@@ -13,7 +13,7 @@ use crate::stage::{ReplicaId, StageSnapshot};
 
 /// The account of one utterance while it runs.
 #[derive(Debug)]
-pub(super) struct Ledger {
+pub(super) struct DeliveryStats {
     rate: SampleRate,
     began: Stamp,
     first_audio: Option<Stamp>,
@@ -41,7 +41,7 @@ pub(super) struct Ledger {
     frames: u32,
 }
 
-impl Ledger {
+impl DeliveryStats {
     pub(super) fn new(rate: SampleRate, began: Stamp) -> Self {
         Self {
             rate,
@@ -235,8 +235,8 @@ mod tests {
         Stamp(MS(ms))
     }
 
-    fn ledger() -> Ledger {
-        Ledger::new(SampleRate::new(16_000).unwrap(), at(1_000))
+    fn ledger() -> DeliveryStats {
+        DeliveryStats::new(SampleRate::new(16_000).unwrap(), at(1_000))
     }
 
     #[test]
@@ -334,7 +334,7 @@ mod tests {
             vocoded(1_650, 50),
         );
         assert_eq!(ledger.timings(at(3_000)).generation, MS(650));
-        let mut held = super::Ledger::new(SampleRate::new(16_000).unwrap(), at(1_000));
+        let mut held = super::DeliveryStats::new(SampleRate::new(16_000).unwrap(), at(1_000));
         held.ready(at(1_000));
         held.handed_over(at(1_000));
         held.sequence(

@@ -1,6 +1,6 @@
-//! Listening to a caller and to the pipeline by turns.
+//! Listening to a caller and to the pipeline alternately.
 //!
-//! A caller who always has something more to say must not keep the session from what is made for that caller, nor the other way
+//! A caller that always sends more must not keep the session from what is made for it, nor the other way
 //! round: whichever was listened to last comes second.
 
 use std::pin::pin;
@@ -9,12 +9,12 @@ use futures::future::{Either, select};
 
 /// Whose turn it is.
 #[derive(Debug, Default)]
-pub(super) struct Turns {
+pub(super) struct Alternate {
     /// The caller was listened to last.
     heard: bool,
 }
 
-impl Turns {
+impl Alternate {
     /// Whichever comes first; of two that are there, the one that was not taken last. The other is dropped, and must lose nothing
     /// by that.
     pub(super) async fn next<C, P>(
@@ -54,16 +54,22 @@ mod tests {
 
     #[tokio::test]
     async fn of_two_that_always_have_something_each_gets_every_second_turn() {
-        let mut turns = Turns::default();
+        let mut alternate = Alternate::default();
         for _ in 0..3 {
-            assert!(matches!(turns.next(ready(1), ready(2)).await, Either::Left(1)));
-            assert!(matches!(turns.next(ready(1), ready(2)).await, Either::Right(2)));
+            assert!(matches!(
+                alternate.next(ready(1), ready(2)).await,
+                Either::Left(1)
+            ));
+            assert!(matches!(
+                alternate.next(ready(1), ready(2)).await,
+                Either::Right(2)
+            ));
         }
         for _ in 0..3 {
-            let next = turns.next(ready(1), when(false, ready(2))).await;
+            let next = alternate.next(ready(1), when(false, ready(2))).await;
             assert!(matches!(next, Either::Left(1)));
         }
-        let next = turns.next(pending::<()>(), ready(2)).await;
+        let next = alternate.next(pending::<()>(), ready(2)).await;
         assert!(matches!(next, Either::Right(2)));
     }
 }

@@ -1,21 +1,21 @@
-//! How far audio may run ahead of who listens.
+//! How far audio may run ahead of its listener.
 //!
-//! The listener is taken to play what comes as it comes, and to wait when nothing is left. Audio is due when with it he has no
-//! more left to play than was asked for. Nothing here reads a clock: who sends sleeps until it is due, and while it waits
-//! everything behind it does.
+//! The model of a listener: audio plays as it arrives, and playback pauses when none is left. Audio is due when the listener
+//! then has no more left to play than was asked for. Nothing here reads a clock: the session sleeps until audio is due, and
+//! everything behind that audio waits too.
 
 use std::time::Duration;
 
 use omni_engine::Stamp;
 
-/// The account of one listener; one utterance is heard behind the other.
+/// What one listener has left to play; one utterance is heard behind the other.
 #[derive(Debug, Clone, Copy, Default)]
-pub(super) struct Pace {
+pub(super) struct PlayoutPacer {
     /// When nothing will be left to play.
     dry: Option<Stamp>,
 }
 
-impl Pace {
+impl PlayoutPacer {
     /// When audio that plays for `time` may be sent, if that is after `now` and no more than `max_lead` may be left to play.
     pub(super) fn due(&self, max_lead: Option<Duration>, time: Duration, now: Stamp) -> Option<Stamp> {
         let (max_lead, dry) = (max_lead?, self.dry?);
@@ -48,24 +48,24 @@ mod tests {
 
     #[test]
     fn the_first_audio_is_never_held_back_nor_is_any_without_a_limit() {
-        let mut pace = Pace::default();
-        assert_eq!(pace.due(Some(ms(100)), ms(500), at(7)), None);
-        pace.sent(ms(500), at(7));
-        assert_eq!(pace.due(Some(ms(100)), ms(50), at(7)), Some(at(457)));
-        assert_eq!(pace.due(None, ms(500), at(7)), None);
+        let mut pacer = PlayoutPacer::default();
+        assert_eq!(pacer.due(Some(ms(100)), ms(500), at(7)), None);
+        pacer.sent(ms(500), at(7));
+        assert_eq!(pacer.due(Some(ms(100)), ms(50), at(7)), Some(at(457)));
+        assert_eq!(pacer.due(None, ms(500), at(7)), None);
     }
 
     #[test]
     fn a_listener_who_ran_dry_gets_no_burst_of_what_he_missed() {
-        let mut pace = Pace::default();
-        let due = |pace: &Pace, now| pace.due(Some(ms(200)), ms(100), now);
-        pace.sent(ms(100), at(0));
+        let mut pacer = PlayoutPacer::default();
+        let due = |pacer: &PlayoutPacer, now| pacer.due(Some(ms(200)), ms(100), now);
+        pacer.sent(ms(100), at(0));
         // He waited from 100 to 5000.
-        assert_eq!(due(&pace, at(5_000)), None);
-        pace.sent(ms(100), at(5_000));
-        assert_eq!(due(&pace, at(5_000)), None);
-        pace.sent(ms(100), at(5_000));
-        assert_eq!(due(&pace, at(5_000)), Some(at(5_100)));
+        assert_eq!(due(&pacer, at(5_000)), None);
+        pacer.sent(ms(100), at(5_000));
+        assert_eq!(due(&pacer, at(5_000)), None);
+        pacer.sent(ms(100), at(5_000));
+        assert_eq!(due(&pacer, at(5_000)), Some(at(5_100)));
     }
 
     proptest! {
@@ -76,18 +76,18 @@ mod tests {
             chunks in prop::collection::vec((1u64..50, 0u64..3), 1..200),
         ) {
             let rate = SampleRate::new(16_000).unwrap();
-            let (mut pace, mut player) = (Pace::default(), Continuity::new(rate));
+            let (mut pacer, mut player) = (PlayoutPacer::default(), Continuity::new(rate));
             let (mut now, mut sent) = (at(0), Duration::ZERO);
             for (percent, late) in chunks {
                 // At most half of what may be ahead.
                 let samples = Samples((16 * lead * percent / 100).max(1));
                 let time = rate.duration(samples);
-                if let Some(due) = pace.due(Some(ms(lead)), time, now) {
+                if let Some(due) = pacer.due(Some(ms(lead)), time, now) {
                     // The timer rings a little late.
                     now = due + ms(late);
                 }
                 player.chunk(now.0, samples);
-                pace.sent(time, now);
+                pacer.sent(time, now);
                 sent += time;
                 prop_assert!(sent <= now.0 + ms(lead) + Duration::from_nanos(200), "{sent:?} sent by {now:?}");
             }

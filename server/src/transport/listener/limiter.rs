@@ -1,4 +1,4 @@
-//! Places for connections: so many in all, and so many for one address.
+//! ConnectionLimiter for connections: so many in all, and so many for one address.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -11,7 +11,7 @@ use omni_telemetry::Connected;
 const NETWORK: u128 = !(u64::MAX as u128);
 
 #[derive(Debug, Clone)]
-pub(super) struct Places {
+pub(super) struct ConnectionLimiter {
     most: usize,
     most_per_peer: usize,
     taken: Arc<Mutex<Taken>>,
@@ -47,7 +47,7 @@ impl Full {
 impl fmt::Display for Full {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self.per_peer {
-            true => "one address has as many as --max-connections-per-peer allows",
+            true => "per-peer connection limit reached (--max-connections-per-peer)",
             false => "there are as many as --max-connections allows",
         })
     }
@@ -60,7 +60,7 @@ pub(super) struct Place {
     taken: Arc<Mutex<Taken>>,
 }
 
-impl Places {
+impl ConnectionLimiter {
     pub(super) fn new(most: usize, most_per_peer: usize) -> Self {
         Self {
             most,
@@ -128,7 +128,7 @@ mod tests {
 
     #[test]
     fn the_limit_is_let_in_and_one_more_is_not() {
-        let places = Places::new(3, 2);
+        let places = ConnectionLimiter::new(3, 2);
         let (one, other) = (address("192.0.2.1"), address("192.0.2.2"));
         let first = places.take(one).unwrap();
         let _second = places.take(one).unwrap();
@@ -146,7 +146,7 @@ mod tests {
 
     #[test]
     fn nothing_is_kept_of_who_has_left() {
-        let places = Places::new(2, 2);
+        let places = ConnectionLimiter::new(2, 2);
         drop(places.take(address("192.0.2.1")).unwrap());
         let taken = places.taken.lock().unwrap();
         assert!(taken.all == 0 && taken.peers.is_empty());

@@ -9,7 +9,7 @@ use super::limits::SessionLimits;
 
 /// What a session waits for, and since when.
 #[derive(Debug)]
-pub(super) struct Patience {
+pub(super) struct SessionTimeouts {
     limits: SessionLimits,
     deadline: Option<Stamp>,
     born: Stamp,
@@ -32,7 +32,7 @@ pub(super) enum Due {
     Stall,
 }
 
-impl Patience {
+impl SessionTimeouts {
     pub(super) fn new(limits: SessionLimits, deadline: Option<Stamp>, now: Stamp) -> Self {
         Self {
             limits,
@@ -92,60 +92,60 @@ mod tests {
         Stamp(Duration::from_secs(seconds))
     }
 
-    fn patience(deadline: Option<Stamp>) -> Patience {
+    fn timeouts(deadline: Option<Stamp>) -> SessionTimeouts {
         let limits = SessionLimits {
             idle_timeout: Duration::from_secs(10),
             stall_timeout: Duration::from_secs(5),
             max_age: Duration::from_secs(100),
             ..SessionLimits::default()
         };
-        Patience::new(limits, deadline, at(0))
+        SessionTimeouts::new(limits, deadline, at(0))
     }
 
     #[test]
     fn a_reader_is_waited_for_longer_by_what_it_takes() {
-        let mut patience = patience(None);
-        assert_eq!(patience.next(false), (at(10), Due::Idle));
-        patience.offer(true, at(3));
-        patience.offer(true, at(4));
-        assert_eq!(patience.next(false), (at(8), Due::Stall));
-        patience.taken(Duration::from_secs(2), at(6));
-        patience.offer(true, at(6));
-        assert_eq!(patience.next(false), (at(10), Due::Stall));
-        // However much it is, nobody can be ahead of time.
-        patience.taken(Duration::from_secs(60), at(7));
-        assert_eq!(patience.next(false), (at(12), Due::Stall));
-        patience.offer(false, at(8));
-        assert_eq!(patience.next(false), (at(17), Due::Idle));
+        let mut timeouts = timeouts(None);
+        assert_eq!(timeouts.next(false), (at(10), Due::Idle));
+        timeouts.offer(true, at(3));
+        timeouts.offer(true, at(4));
+        assert_eq!(timeouts.next(false), (at(8), Due::Stall));
+        timeouts.taken(Duration::from_secs(2), at(6));
+        timeouts.offer(true, at(6));
+        assert_eq!(timeouts.next(false), (at(10), Due::Stall));
+        // However much it is, no reader is ahead of time.
+        timeouts.taken(Duration::from_secs(60), at(7));
+        assert_eq!(timeouts.next(false), (at(12), Due::Stall));
+        timeouts.offer(false, at(8));
+        assert_eq!(timeouts.next(false), (at(17), Due::Idle));
     }
 
     #[test]
     fn a_reader_as_fast_as_the_sound_is_kept_and_a_slower_one_is_let_go() {
         let due = |every: u64, takes: u64| {
-            let mut patience = patience(None);
+            let mut timeouts = timeouts(None);
             (0..40)
                 .map(|n| at(n * every))
                 .take_while(|now| {
-                    patience.offer(true, *now);
-                    let keeps = patience.next(true).0 > *now;
-                    patience.taken(Duration::from_secs(takes), *now);
+                    timeouts.offer(true, *now);
+                    let keeps = timeouts.next(true).0 > *now;
+                    timeouts.taken(Duration::from_secs(takes), *now);
                     keeps
                 })
                 .count()
         };
         assert_eq!(due(2, 2), 40);
-        // A second late with every piece, and five seconds of patience.
+        // A second late with every piece, and five seconds of stall_timeout.
         assert_eq!(due(2, 1), 4);
         assert_eq!(due(4, 1), 2);
     }
 
     #[test]
     fn age_and_deadline_end_what_is_never_idle() {
-        let mut patience = patience(Some(at(200)));
-        patience.active(at(95));
-        assert_eq!(patience.next(false), (at(100), Due::Age));
-        assert_eq!(patience.next(true), (at(105), Due::Idle));
-        patience.active(at(195));
-        assert_eq!(patience.next(true), (at(200), Due::Deadline));
+        let mut timeouts = timeouts(Some(at(200)));
+        timeouts.active(at(95));
+        assert_eq!(timeouts.next(false), (at(100), Due::Age));
+        assert_eq!(timeouts.next(true), (at(105), Due::Idle));
+        timeouts.active(at(195));
+        assert_eq!(timeouts.next(true), (at(200), Due::Deadline));
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! The next sequence starts when the talker is done with the current one, while the vocoder and the listener are still busy
 //! with its audio: no gap between sentences, and never more than one sequence per utterance in the talker. The permit is held
-//! only while there is work, so that a caller who pauses between sentences keeps nobody waiting. One who pauses within a
+//! only while there is work, so that a caller that pauses between sentences holds up no other. One that pauses within a
 //! sentence keeps a permit and a place in the talker for it, and therefore only for a bounded time.
 
 use std::collections::VecDeque;
@@ -19,13 +19,13 @@ use crate::orchestrator::{
 use crate::stage::{AudioPiece, End, ReplicaId, StageSnapshot};
 
 /// The pipeline's side of an utterance.
-pub(super) struct Speaking {
+pub(super) struct UtterancePipeline {
     orchestrator: Orchestrator,
     admission: Option<BoxFuture<'static, Result<UtterancePermit, AdmissionError>>>,
     permit: Option<UtterancePermit>,
     /// The replicas it works with, from its first sequence on; given back with the permit.
     binding: Option<Binding>,
-    /// Somebody else holds a permit for as long as this lives.
+    /// Its owner holds a permit for as long as this lives.
     lent: bool,
     /// The first is heard, the last takes tokens.
     running: VecDeque<Running>,
@@ -41,7 +41,7 @@ struct Running {
 
 /// What happened.
 #[derive(Debug)]
-pub(super) enum Spoken {
+pub(super) enum PipelineEvent {
     /// There is a permit: sequences can start.
     Admitted,
     /// There is none.
@@ -69,16 +69,16 @@ pub(super) struct Ended {
     pub(super) held: Duration,
 }
 
-impl fmt::Debug for Speaking {
+impl fmt::Debug for UtterancePipeline {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Speaking")
+        f.debug_struct("UtterancePipeline")
             .field("waits", &self.admission.is_some())
             .field("running", &self.running.len())
             .finish_non_exhaustive()
     }
 }
 
-impl Speaking {
+impl UtterancePipeline {
     pub(super) fn new(orchestrator: Orchestrator) -> Self {
         Self {
             orchestrator,
@@ -90,7 +90,7 @@ impl Speaking {
         }
     }
 
-    /// Works under a permit that somebody else holds.
+    /// Works under a permit that its owner holds.
     pub(super) fn lend(&mut self) {
         self.lent = true;
     }
@@ -113,7 +113,7 @@ impl Speaking {
         self.running.back()?.segment.progress().0.last_output
     }
 
-    /// Whether it is not the caller's turn: a permit is waited for, or the stages are at work on what he said.
+    /// Whether it is not the caller's turn: a permit is waited for, or the stages are at work on what it said.
     pub(super) fn is_busy(&self) -> bool {
         self.admission.is_some() || !self.is_starved()
     }
@@ -129,7 +129,7 @@ impl Speaking {
         self.permit.is_some()
     }
 
-    /// Gives the permit back, and with it the replicas. Who works under somebody else's permit keeps them.
+    /// Gives the permit back, and with it the replicas. Under an owner's permit they are kept.
     pub(super) fn release(&mut self) {
         self.permit = None;
         if !self.lent {
@@ -191,31 +191,31 @@ impl Speaking {
     }
 
     /// Waits for the next event; for ever if nothing is under way. Dropping the future loses nothing.
-    pub(super) async fn next(&mut self) -> Spoken {
+    pub(super) async fn next(&mut self) -> PipelineEvent {
         if let Some(admission) = &mut self.admission {
             let admitted = admission.await;
             self.admission = None;
             return match admitted {
                 Ok(permit) => {
                     self.permit = Some(permit);
-                    Spoken::Admitted
+                    PipelineEvent::Admitted
                 }
-                Err(error) => Spoken::Refused(error.into()),
+                Err(error) => PipelineEvent::Refused(error.into()),
             };
         }
         let Some(current) = self.running.front_mut() else {
             return std::future::pending().await;
         };
         match current.segment.next().await {
-            SegmentEvent::TalkerDone => Spoken::TalkerDone,
+            SegmentEvent::TalkerDone => PipelineEvent::TalkerDone,
             SegmentEvent::Audio(piece) => {
                 let after = (!current.heard).then_some(current.pause);
                 current.heard = true;
-                Spoken::Audio { piece, after }
+                PipelineEvent::Audio { piece, after }
             }
             SegmentEvent::End(end) => {
                 let ended = self.running.pop_front().expect("it is the current one");
-                Spoken::Ended(Box::new(ended.ended(end)))
+                PipelineEvent::Ended(Box::new(ended.ended(end)))
             }
         }
     }

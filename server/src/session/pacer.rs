@@ -56,11 +56,11 @@ mod tests {
     }
 
     #[test]
-    fn a_listener_who_ran_dry_gets_no_burst_of_what_he_missed() {
+    fn a_listener_that_ran_dry_gets_no_burst_of_what_it_missed() {
         let mut pacer = PlayoutPacer::default();
         let due = |pacer: &PlayoutPacer, now| pacer.due(Some(ms(200)), ms(100), now);
         pacer.sent(ms(100), at(0));
-        // He waited from 100 to 5000.
+        // The listener waited from 100 to 5000.
         assert_eq!(due(&pacer, at(5_000)), None);
         pacer.sent(ms(100), at(5_000));
         assert_eq!(due(&pacer, at(5_000)), None);

@@ -7,8 +7,8 @@ use ratatui::style::{Color, Modifier, Style};
 use ratatui::text::{Line, Span, Text};
 use ratatui::widgets::{Block, Borders, Cell, Clear, Paragraph, Row, Table as Widget, TableState, Wrap};
 
-use crate::operator::rows;
 use super::state::{State, Table};
+use crate::operator::rows;
 
 const KEYS: &str = "? help  q quit  Tab table  \u{2191}\u{2193} choose  c cordon  k end session  d drain";
 /// What `?` shows.

@@ -66,6 +66,8 @@ impl<T, P: Clone> Located<T, P> {
 
 /// A value of the tree.
 pub type Node<P = Mark> = Located<Value<P>, P>;
+/// A key of a mapping and its value.
+pub type Entry<P = Mark> = (Located<String, P>, Node<P>);
 
 impl<P> Node<P> {
     /// Whether nothing, `~` or `null` is written there, without quotes.
@@ -100,7 +102,7 @@ pub enum Value<P = Mark> {
     /// A sequence.
     List(Vec<Node<P>>),
     /// A mapping, in the order of the file. No key is there twice.
-    Map(Vec<(Located<String, P>, Node<P>)>),
+    Map(Vec<Entry<P>>),
 }
 
 impl<P> Value<P> {
@@ -265,8 +267,8 @@ impl<'t, P: Clone + fmt::Display, F: Fn(Mark) -> P> Reader<'t, P, F> {
         }
     }
 
-    fn map(&mut self, depth: usize) -> Result<Vec<(Located<String, P>, Node<P>)>, SyntaxError<P>> {
-        let mut entries: Vec<(Located<String, P>, Node<P>)> = Vec::new();
+    fn map(&mut self, depth: usize) -> Result<Vec<Entry<P>>, SyntaxError<P>> {
+        let mut entries: Vec<Entry<P>> = Vec::new();
         loop {
             let (event, span) = self.next()?;
             let value = match event {

@@ -90,7 +90,7 @@ fn load(source: &ModelSource, deploy: &Deploy, duty: Duty) -> anyhow::Result<Loa
         .context("the tokenizer refuses an empty user turn")?;
     let stage = deploy.ar(TALKER);
     let position = model.talker_kv_position_bytes(dtype(deploy.stage(TALKER).dtype));
-    let kv = unless_asked(kv(stage, position)?, stage, position);
+    let kv = bounded(kv(stage, position)?, stage, position);
     info.max_context = info.max_context.min(longest(&kv));
     Ok(LoadedModel {
         fleet,
@@ -136,16 +136,15 @@ pub(super) fn kv(stage: &ArStage, position: u64) -> anyhow::Result<KvOptions> {
     })
 }
 
-/// Most memory for a talker's cache on a CPU where nobody says how much. A position of Qwen3-TTS takes 224 KiB.
-const DEFAULT_CACHE: u64 = 1 << 30;
+/// Most memory for a talker's cache on a CPU unless `kv.memory` says more. A position of Qwen3-TTS takes 224 KiB.
+const CPU_CACHE: u64 = 1 << 30;
 
-/// `kv` within [`DEFAULT_CACHE`], if it is only a default.
-fn unless_asked(kv: KvOptions, stage: &ArStage, position: u64) -> KvOptions {
-    let asked = stage.kv_blocks_written || stage.kv_memory.is_some();
-    if asked || stage.stage.devices.iter().any(|device| device.is_gpu()) {
+/// `kv` within [`CPU_CACHE`] on a CPU.
+fn bounded(kv: KvOptions, stage: &ArStage, position: u64) -> KvOptions {
+    if stage.kv_memory.is_some() || stage.stage.devices.iter().any(|device| device.is_gpu()) {
         return kv;
     }
-    let fit = DEFAULT_CACHE / (position * u64::from(kv.block_size)).max(1);
+    let fit = CPU_CACHE / (position * u64::from(kv.block_size)).max(1);
     KvOptions {
         num_blocks: kv.num_blocks.min(u32::try_from(fit).unwrap_or(u32::MAX).max(2)),
         ..kv
@@ -477,14 +476,14 @@ mod tests {
     }
 
     #[test]
-    fn a_default_cache_on_a_cpu_is_bounded_and_one_that_was_asked_for_is_not() {
+    fn blocks_on_a_cpu_are_bounded_unless_their_memory_is_given() {
         let blocks = |sets: &[&str]| {
             let stage = talker(sets);
             let kv = kv(&stage, 224 << 10).unwrap();
-            unless_asked(kv, &stage, 224 << 10).num_blocks
+            bounded(kv, &stage, 224 << 10).num_blocks
         };
         assert_eq!(blocks(&[]), (1 << 30) / (16 * (224 << 10)));
-        assert_eq!(blocks(&["stages.talker.kv.blocks=1000"]), 1000);
+        assert_eq!(blocks(&["stages.talker.kv.blocks=100"]), 100);
         assert_eq!(
             blocks(&["stages.talker.kv.memory=2GiB"]),
             (2 << 30) / (16 * (224 << 10))

@@ -87,6 +87,12 @@ pub fn rpc_status(error: &ServeError) -> RpcStatus {
 #[must_use]
 pub fn status(error: &ServeError) -> Status {
     let rpc = rpc_status(error);
+    let (code_name, reason) = (code(error.kind()), error.reason());
+    match code_name {
+        // Anybody who reaches the port can write these lines.
+        Code::Unauthenticated => tracing::debug!(code = ?code_name, reason, "refused"),
+        _ => tracing::info!(code = ?code_name, reason, "refused"),
+    }
     // tonic carries details as an encoded google.rpc.Status.
     let details = rpc.encode_to_vec();
     Status::with_details(code(error.kind()), rpc.message, details.into())

@@ -114,7 +114,7 @@ pub const OMNI_AUDIO_TTFP_S: HistogramFamily<2> = HistogramFamily::new(26, &["st
 #[rustfmt::skip]
 pub const OMNI_AUDIO_DURATION_S: HistogramFamily<2> = HistogramFamily::new(27, &["stage", "replica"]);
 
-/// `vllm:omni_audio_rtf`: Real-time factor: time from the hand-over of a request to the last output of the last stage, queues in stages included, over the playing time of its audio. Waits for the caller's text, and for a listener with no room for more, are left out. Below 1 is faster than playback.
+/// `vllm:omni_audio_rtf`: Real-time factor: time from the hand-over of a request to the last output of the last stage, queues in stages included, over the playing time of its audio, of requests that ended naturally. Waits for the caller's text, and for a listener with no room for more, are left out. Below 1 is faster than playback.
 #[rustfmt::skip]
 pub const OMNI_AUDIO_RTF: HistogramFamily<2> = HistogramFamily::new(28, &["stage", "replica"]);
 

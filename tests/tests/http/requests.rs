@@ -309,6 +309,17 @@ async fn a_request_has_a_name_in_its_answer_and_in_every_line_about_it() {
     let mut answer = server.speech().synthesize(request).await.unwrap();
     assert_eq!(answer.metadata().get("x-request-id").unwrap(), "call-7");
     while answer.get_mut().message().await.unwrap().is_some() {}
+    let mut request = tonic::Request::new(v1::SynthesizeRequest {
+        text: "Hello.".to_owned(),
+        config: Some(v1::SpeechConfig {
+            voice: "zz".to_owned(),
+            ..v1::SpeechConfig::default()
+        }),
+    });
+    request
+        .metadata_mut()
+        .insert("x-request-id", "call-8".parse().unwrap());
+    server.speech().synthesize(request).await.unwrap_err();
     server.idle(0).await;
     server.stop().await;
     let lines = String::from_utf8(lines.0.lock().unwrap().clone()).unwrap();
@@ -317,6 +328,7 @@ async fn a_request_has_a_name_in_its_answer_and_in_every_line_about_it() {
         ("status=400", "mine-1/2"),
         ("outcome=\"stop\"", "mine-1/2"),
         ("outcome=\"stop\"", "call-7"),
+        ("reason=\"VOICE_NOT_FOUND\"", "call-8"),
     ] {
         let named = format!("request_id={name}");
         let found = lines

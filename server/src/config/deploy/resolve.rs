@@ -135,11 +135,6 @@ impl Resolved {
         self.values.get(&path(scope, key)).map(|(value, _)| value)
     }
 
-    /// Whether somebody set it.
-    pub(super) fn is_written(&self, scope: &str, key: &str) -> bool {
-        matches!(self.values[&path(scope, key)].1, Origin::Written(_))
-    }
-
     pub(super) fn count(&self, scope: &str, key: &str) -> u64 {
         match self.get(scope, key) {
             Setup::Count(n) => *n,

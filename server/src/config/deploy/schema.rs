@@ -257,7 +257,7 @@ pub(super) const SECTIONS: &[Section] = &[
                     least: 1024,
                     most: 4096,
                 }),
-                "KV blocks of one replica. Their memory is taken at the start. By default a talker on a CPU takes at most 1 GiB.",
+                "KV blocks of one replica. Their memory is taken at the start. Those of a talker on a CPU take at most 1 GiB, unless `kv.memory` says more.",
             ),
             setting(
                 "kv.memory",

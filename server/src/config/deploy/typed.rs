@@ -239,8 +239,6 @@ pub struct ArStage {
     pub kv_block_size: u32,
     /// KV blocks of one replica, unless `kv_memory` says how many.
     pub kv_blocks: u32,
-    /// Whether somebody set `kv_blocks`.
-    pub kv_blocks_written: bool,
     /// Bytes for the KV blocks of one replica.
     pub kv_memory: Option<u64>,
     /// Used where a caller sets nothing; `None` where the checkpoint decides.
@@ -432,7 +430,6 @@ impl Scope<'_> {
             prefix_caching: self.has("prefix_caching") && self.choice("prefix_caching") == "true",
             kv_block_size: self.count("kv.block_size"),
             kv_blocks: self.count("kv.blocks"),
-            kv_blocks_written: self.values.is_written(self.scope, "kv.blocks"),
             kv_memory: match self.values.get(self.scope, "kv.memory") {
                 Setup::Bytes(bytes) => Some(*bytes),
                 _ => None,

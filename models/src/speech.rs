@@ -101,10 +101,10 @@ impl SpeechModel {
     /// # Errors
     /// [`LoadError`] with all that is wrong with the checkpoint; nothing is kept then.
     pub fn load(source: CheckpointSource, options: LoadOptions) -> Result<Self, LoadError> {
-        let place = source.place();
-        let loaded = Self::load_from(source.clone(), options, place.clone());
+        let (place, opened) = (source.place(), source.clone());
+        let loaded = Self::load_from(source, options, place.clone());
         loaded.map_err(|e| {
-            let hint = family::fetch_hint(&source, &e);
+            let hint = family::fetch_hint(&opened, &e);
             e.at(place).with_hint(hint)
         })
     }

@@ -37,7 +37,7 @@ fn design() -> Files {
     let changed = |&(name, content): &(&'static str, &'static [u8])| {
         let config = String::from_utf8_lossy(content).replace("\"custom_voice\"", "\"voice_design\"");
         match name {
-            "config.json" => (name, &*config.leak().as_bytes()),
+            "config.json" => (name, config.leak().as_bytes()),
             _ => (name, content),
         }
     };

@@ -294,7 +294,7 @@ impl<J: RemoteJob> Work<J> {
         let (finished, done) = oneshot::channel();
         let (cancel, progress) = (CancelFlag::default(), StageProgress::default());
         if let Some(arrived) = open.arrived {
-            progress.arrive(clock.from_wire(arrived));
+            progress.arrive(clock.to_local(arrived));
         }
         let ends = EdgePair {
             inlet: Box::new(inlet),

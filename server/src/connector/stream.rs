@@ -158,7 +158,7 @@ impl<T: Chunk> Receiving<T> {
     /// Passes on an item that was received; returns how it came. Items after the end are an offence.
     pub(super) fn item(&mut self, came: Came, item: Item, now: Stamp) -> Result<ChunkStamps, LinkError> {
         let (number, found) = (self.number, item.number);
-        let tx_start = came.clock.from_wire(item.put);
+        let tx_start = came.clock.to_local(item.put);
         let item = T::from_payload(payload_of(item)?)?;
         let units = item.units();
         let offence = |what: String| Err(LinkError::Protocol(format!("sequence {}: {what}", came.seq.0)));
@@ -181,7 +181,7 @@ impl<T: Chunk> Receiving<T> {
         let passage = ChunkStamps {
             bytes: came.bytes as u64,
             tx_start,
-            tx_end: came.clock.from_wire(came.sent),
+            tx_end: came.clock.to_local(came.sent),
             rx_start: came.began,
             rx_end: now,
         };

@@ -67,6 +67,7 @@ pub enum WireError {
 }
 
 impl WireError {
+    #[expect(clippy::needless_pass_by_value, reason = "callers make the text on the spot")]
     pub(super) fn value(what: &'static str, got: impl ToString, expected: &'static str) -> Self {
         let got = got.to_string();
         Self::Value { what, got, expected }

@@ -95,8 +95,8 @@ fn sigmoid(v: f32) -> f32 {
 }
 
 impl<B: Backend> Block<B> {
-    fn forward(&self, b: &B, x: Signal) -> Result<Signal> {
-        let h = self.enter.centred(b, &x)?.map(relu);
+    fn forward(&self, b: &B, x: &Signal) -> Result<Signal> {
+        let h = self.enter.centred(b, x)?.map(relu);
         let width = h.channels / (self.parts.len() + 1);
         // The first part goes through, and every other one has the result of the one before it added.
         let mut parts = vec![h.channels(0, width)];
@@ -115,7 +115,7 @@ impl<B: Backend> Block<B> {
         for row in h.values.chunks_mut(h.channels) {
             row.iter_mut().zip(&weights.values).for_each(|(v, w)| *v *= w);
         }
-        Ok(h.plus(&x))
+        Ok(h.plus(x))
     }
 }
 
@@ -126,7 +126,7 @@ impl<B: Backend> SpeakerEncoder<B> {
         let mut x = self.first.centred(b, &mel)?.map(relu);
         let mut outputs = Vec::new();
         for block in &self.blocks {
-            x = block.forward(b, x)?;
+            x = block.forward(b, &x)?;
             outputs.push(x.clone());
         }
         let x = Signal::beside(&outputs.iter().collect::<Vec<_>>());

@@ -44,7 +44,7 @@ impl PeerClock {
     }
 
     /// An instant of the peer's that came in the last frame, by the clock of this process. What was told of lies before it was told.
-    pub(in crate::connector) fn from_wire(self, at: i64) -> Stamp {
+    pub(in crate::connector) fn to_local(self, at: i64) -> Stamp {
         let at = at.saturating_sub(self.lead.unwrap_or_default());
         let distance = Duration::from_nanos(at.unsigned_abs());
         let at = match at >= 0 {
@@ -73,14 +73,14 @@ mod tests {
         let peer = PeerClock::new(at(70_000));
         let mut clock = PeerClock::new(at(1_000));
         clock.frame(peer.to_wire(at(70_010)), at(1_060));
-        assert_eq!(clock.from_wire(peer.to_wire(at(70_010))), at(1_060));
+        assert_eq!(clock.to_local(peer.to_wire(at(70_010))), at(1_060));
         // One that was faster.
         clock.frame(peer.to_wire(at(70_100)), at(1_110));
-        assert_eq!(clock.from_wire(peer.to_wire(at(70_100))), at(1_110));
-        assert_eq!(clock.from_wire(peer.to_wire(at(70_090))), at(1_100));
+        assert_eq!(clock.to_local(peer.to_wire(at(70_100))), at(1_110));
+        assert_eq!(clock.to_local(peer.to_wire(at(70_090))), at(1_100));
         // One that was slower by 5 ms shows it.
         clock.frame(peer.to_wire(at(70_200)), at(1_215));
-        assert_eq!(clock.from_wire(peer.to_wire(at(70_200))), at(1_210));
+        assert_eq!(clock.to_local(peer.to_wire(at(70_200))), at(1_210));
     }
 
     #[test]
@@ -89,8 +89,8 @@ mod tests {
         assert_eq!(clock.to_wire(at(400)), -600_000_000);
         let mut clock = clock;
         clock.frame(0, at(1_000));
-        assert_eq!(clock.from_wire(-600_000_000), at(400));
-        assert_eq!(clock.from_wire(i64::MIN), at(0));
-        assert_eq!(clock.from_wire(i64::MAX), at(1_000));
+        assert_eq!(clock.to_local(-600_000_000), at(400));
+        assert_eq!(clock.to_local(i64::MIN), at(0));
+        assert_eq!(clock.to_local(i64::MAX), at(1_000));
     }
 }

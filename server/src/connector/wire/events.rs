@@ -84,7 +84,7 @@ fn one(event: wire::Event, clock: PeerClock) -> Result<EngineEvent, WireError> {
         Event::Step(step) => EngineEvent::Step(step_figures(&step, clock)),
         Event::Taken(taken) => EngineEvent::Taken(SeqTaken {
             seq: SeqId(taken.sequence),
-            arrived: clock.from_wire(taken.arrived),
+            arrived: clock.to_local(taken.arrived),
             max_outputs: taken.max_outputs,
         }),
         Event::FirstOutput(after) => EngineEvent::FirstOutput {
@@ -173,7 +173,7 @@ fn step_message(step: &StepFigures, clock: PeerClock) -> wire::Step {
 
 fn step_figures(step: &wire::Step, clock: PeerClock) -> StepFigures {
     StepFigures {
-        at: clock.from_wire(step.at),
+        at: clock.to_local(step.at),
         running: step.running,
         waiting_capacity: step.waiting_capacity,
         waiting_deferred: step.waiting_deferred,
@@ -230,11 +230,11 @@ fn record_message(record: &SeqRecord, clock: PeerClock) -> wire::Record {
 
 fn seq_record(record: &wire::Record, clock: PeerClock) -> SeqRecord {
     SeqRecord {
-        queued: clock.from_wire(record.queued),
-        scheduled: record.scheduled.map(|at| clock.from_wire(at)),
-        first_output: record.first_output.map(|at| clock.from_wire(at)),
-        last_output: record.last_output.map(|at| clock.from_wire(at)),
-        finished: clock.from_wire(record.finished),
+        queued: clock.to_local(record.queued),
+        scheduled: record.scheduled.map(|at| clock.to_local(at)),
+        first_output: record.first_output.map(|at| clock.to_local(at)),
+        last_output: record.last_output.map(|at| clock.to_local(at)),
+        finished: clock.to_local(record.finished),
         prompt_tokens: record.prompt_tokens,
         cached_tokens: record.cached_tokens,
         outputs: record.outputs,

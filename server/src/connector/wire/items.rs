@@ -162,10 +162,10 @@ impl Arrival {
             seq: SeqId(message.sequence),
             stamps: ChunkStamps {
                 bytes: message.bytes,
-                tx_start: clock.from_wire(message.tx_start),
-                tx_end: clock.from_wire(message.tx_end),
-                rx_start: clock.from_wire(message.rx_start),
-                rx_end: clock.from_wire(message.rx_end),
+                tx_start: clock.to_local(message.tx_start),
+                tx_end: clock.to_local(message.tx_end),
+                rx_start: clock.to_local(message.rx_start),
+                rx_end: clock.to_local(message.rx_end),
             },
         }
     }

@@ -65,7 +65,7 @@ pub(in crate::connector) fn progress_message(snapshot: &StageSnapshot, clock: Pe
 }
 
 pub(in crate::connector) fn progress(message: &wire::Progress, clock: PeerClock) -> StageSnapshot {
-    let at = |instant: Option<i64>| instant.map(|instant| clock.from_wire(instant));
+    let at = |instant: Option<i64>| instant.map(|instant| clock.to_local(instant));
     StageSnapshot {
         started: at(message.started),
         first_output: at(message.first_output),

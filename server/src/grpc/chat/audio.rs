@@ -100,8 +100,8 @@ mod tests {
         }
     }
 
-    fn decoded(format: v1::AudioFormat, data: Vec<u8>) -> Result<Vec<f32>, ServeError> {
-        clip(&request(&format, &CLIP)?, &data, hearing(), Samples(16_000))
+    fn decoded(format: v1::AudioFormat, data: &[u8]) -> Result<Vec<f32>, ServeError> {
+        clip(&request(&format, &CLIP)?, data, hearing(), Samples(16_000))
     }
 
     use v1::AudioEncoding as E;
@@ -113,18 +113,18 @@ mod tests {
             .flat_map(|s| s.to_le_bytes())
             .collect();
         assert_eq!(
-            decoded(format(E::PcmS16le, 16_000, 2), stereo).unwrap(),
+            decoded(format(E::PcmS16le, 16_000, 2), &stereo).unwrap(),
             [0.25, -0.5]
         );
         let floats: Vec<u8> = [0.5_f32, -1.0].iter().flat_map(|s| s.to_le_bytes()).collect();
-        assert_eq!(decoded(format(E::PcmF32le, 0, 0), floats).unwrap(), [0.5, -1.0]);
+        assert_eq!(decoded(format(E::PcmF32le, 0, 0), &floats).unwrap(), [0.5, -1.0]);
     }
 
     #[test]
     fn what_is_louder_than_full_scale_is_cut_off_there() {
         let loud = [3e38_f32, 3e38, -3e38, -3e38];
         let data: Vec<u8> = loud.iter().flat_map(|s| s.to_le_bytes()).collect();
-        assert_eq!(decoded(format(E::PcmF32le, 0, 2), data).unwrap(), [1.0, -1.0]);
+        assert_eq!(decoded(format(E::PcmF32le, 0, 2), &data).unwrap(), [1.0, -1.0]);
     }
 
     #[test]
@@ -132,17 +132,17 @@ mod tests {
         let header = omni_audio::WavHeader::mono(SampleRate::new(16_000).unwrap());
         let mut file = header.streaming().to_vec();
         file.extend([0x20_00_i16, 0].iter().flat_map(|s| s.to_le_bytes()));
-        assert_eq!(decoded(format(E::Wav, 0, 0), file.clone()).unwrap(), [0.25, 0.0]);
-        assert!(decoded(format(E::Wav, 16_000, 0), file).is_err());
-        assert!(decoded(format(E::Wav, 0, 0), b"RIFF nonsense".to_vec()).is_err());
+        assert_eq!(decoded(format(E::Wav, 0, 0), &file).unwrap(), [0.25, 0.0]);
+        assert!(decoded(format(E::Wav, 16_000, 0), &file).is_err());
+        assert!(decoded(format(E::Wav, 0, 0), b"RIFF nonsense").is_err());
     }
 
     #[test]
     fn other_rates_and_laws_are_heard_at_the_models_rate() {
-        let half = decoded(format(E::PcmS16le, 48_000, 1), vec![0; 48_000]).unwrap();
+        let half = decoded(format(E::PcmS16le, 48_000, 1), &[0; 48_000]).unwrap();
         assert_eq!(half.len(), 8_000);
         // A telephone's rate, unless something else is said.
-        let half = decoded(format(E::Alaw, 0, 0), vec![0xD5; 4_000]).unwrap();
+        let half = decoded(format(E::Alaw, 0, 0), &[0xD5; 4_000]).unwrap();
         assert_eq!(half.len(), 8_000);
     }
 
@@ -170,7 +170,7 @@ mod tests {
             (format(E::PcmS16le, 0, 0), vec![0; 32_002], "1 s"),
         ];
         for (format, data, expected) in bad {
-            let error = decoded(format, data).unwrap_err().to_string();
+            let error = decoded(format, &data).unwrap_err().to_string();
             assert!(error.contains(expected), "{error}");
         }
     }

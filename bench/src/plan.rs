@@ -16,7 +16,7 @@ use crate::slo::Slo;
 pub struct Plan {
     /// The server and the requests.
     pub load: Load,
-    /// Levels of load, one row of the tables each. Not used where [`Plan::search`] is set.
+    /// Levels of load, one row of the tables each. Not used where `search` is set.
     pub levels: Vec<Offered>,
     /// Measured requests of each level and trial.
     pub requests: u32,

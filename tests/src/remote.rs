@@ -203,7 +203,7 @@ impl Peer for HostThread {
 /// Serves the replica that `make` makes at this end of a connection, until the other side hangs up.
 ///
 /// # Errors
-/// As [`Called::serve`](omni_server::connector::Called::serve).
+/// As [`HostSession::serve`](omni_server::connector::HostSession::serve).
 ///
 /// # Panics
 /// If the other side wants something else.

@@ -105,7 +105,7 @@ impl Session {
         self.core.id()
     }
 
-    /// Runs to the end, see [`session_loop`](super::session_loop).
+    /// Runs to the end, see `session_loop`.
     pub async fn run<S>(self, commands: S, events: mpsc::Sender<Result<Event, ServeError>>)
     where
         S: Stream<Item = Result<Command, ServeError>> + Unpin,

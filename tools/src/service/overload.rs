@@ -33,7 +33,7 @@ enum Came {
     Failed,
 }
 
-/// Offers [`OFFERED`] times the capacity in turns; arrivals are a Poisson process.
+/// Offers 0.9, 1.3 and 3 times the capacity in turns; arrivals are a Poisson process.
 ///
 /// # Errors
 /// If a server cannot be started or reached.

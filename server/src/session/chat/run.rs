@@ -50,7 +50,7 @@ impl ChatSession {
         self
     }
 
-    /// Runs to the end, see [`session_loop`].
+    /// Runs to the end, see `session_loop`.
     pub async fn run<S>(self, commands: S, events: mpsc::Sender<Result<ChatEvent, ServeError>>)
     where
         S: Stream<Item = Result<ChatCommand, ServeError>> + Unpin,

@@ -98,6 +98,7 @@ fn figures(info: &ServerInfo, stats: &Stats) -> Value {
             "id": session.id,
             "method": session.method,
             "key": session.principal,
+            "from": session.peer,
             "age_s": session.age.as_secs_f64(),
             "active": session.active,
             "requests": session.requests,

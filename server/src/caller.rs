@@ -70,6 +70,7 @@ impl Tenant {
 pub struct Caller {
     tenant: Tenant,
     account: Option<Arc<QuotaState>>,
+    peer: Option<IpAddr>,
 }
 
 impl Caller {
@@ -79,6 +80,7 @@ impl Caller {
         Self {
             tenant,
             account: None,
+            peer: None,
         }
     }
 
@@ -88,7 +90,20 @@ impl Caller {
         Self {
             tenant: account.tenant(),
             account: Some(account),
+            peer: None,
         }
+    }
+
+    /// The same, calling from this address.
+    #[must_use]
+    pub fn at(self, peer: Option<IpAddr>) -> Self {
+        Self { peer, ..self }
+    }
+
+    /// The address that it calls from, if that is known.
+    #[must_use]
+    pub fn peer(&self) -> Option<IpAddr> {
+        self.peer
     }
 
     /// With whom it shares.

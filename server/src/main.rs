@@ -59,24 +59,42 @@ fn main() -> ExitCode {
 fn completions(shell: clap_complete::Shell) -> ExitCode {
     let mut script = Vec::new();
     clap_complete::generate(shell, &mut RawConfig::command(), "omni-server", &mut script);
-    printed(&script)
+    // clap_complete cuts the program's name at its hyphen in the labels of commands only, so that bash meets none of them.
+    let script = String::from_utf8_lossy(&script).replace("omni__subcmd__server", "omni__server");
+    printed(script.as_bytes())
 }
 
 /// The page of the program to standard output, or a page of every command into a folder.
 fn manual(folder: Option<&Path>) -> ExitCode {
     let Some(folder) = folder else {
         let mut page = Vec::new();
-        return match clap_mangen::Man::new(RawConfig::command()).render(&mut page) {
+        return match self::page(RawConfig::command()).render(&mut page) {
             Ok(()) => printed(&page),
             Err(error) => failed("cannot make the page", &error),
         };
     };
-    let written =
-        std::fs::create_dir_all(folder).and_then(|()| clap_mangen::generate_to(RawConfig::command(), folder));
-    match written {
+    let mut command = RawConfig::command().disable_help_subcommand(true);
+    command.build();
+    match std::fs::create_dir_all(folder).and_then(|()| pages(&command, folder)) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => failed(&format!("cannot write {}", folder.display()), &error),
     }
+}
+
+/// A page for `command` and for each of its own commands.
+fn pages(command: &clap::Command, folder: &Path) -> std::io::Result<()> {
+    for own in command.get_subcommands().filter(|own| !own.is_hide_set()) {
+        pages(own, folder)?;
+    }
+    let page = page(command.clone());
+    page.render(&mut std::fs::File::create(folder.join(page.get_filename()))?)
+}
+
+/// Without a date, so that the same program has the same page on any day.
+fn page(command: clap::Command) -> clap_mangen::Man {
+    clap_mangen::Man::new(command)
+        .source(concat!("omni-server ", env!("CARGO_PKG_VERSION")))
+        .manual("Omni Manual")
 }
 
 fn printed(data: &[u8]) -> ExitCode {

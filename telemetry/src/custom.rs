@@ -12,6 +12,7 @@ use parking_lot::Mutex;
 
 use crate::catalogue::{Family, FamilyKind, Sinks};
 use crate::config::MetricsMode;
+use crate::log::with_request;
 use crate::meter::METADATA;
 use crate::recorder::SharedRecorder;
 use crate::schema::Schema;
@@ -65,6 +66,8 @@ impl Default for CustomOptions {
 const MOST_FAMILIES: usize = 256;
 /// Most label sets of one.
 const MOST_SERIES: usize = 256;
+/// Longest id of a request, in bytes.
+const LONGEST_REQUEST: usize = 128;
 /// Most label sets of all of them: each is kept for as long as the server runs.
 const MOST_SERIES_IN_ALL: usize = 8192;
 
@@ -81,6 +84,8 @@ pub struct Sample {
     pub kind: Option<CustomKind>,
     /// Its unit, if the sender says it. It has to be the declared one.
     pub unit: Option<String>,
+    /// The request that it was measured for. Lines of the log name it; no label does.
+    pub request: Option<String>,
 }
 
 /// Every custom metric of a server.
@@ -186,6 +191,18 @@ impl CustomMetrics {
     ///
     /// A sample that does not fit its declaration, or that has none.
     pub fn record(&self, sample: &Sample) -> Result<(), MetricError> {
+        let Some(request) = &sample.request else {
+            return self.record_value(sample);
+        };
+        if request.len() > LONGEST_REQUEST || request.chars().any(char::is_control) {
+            return Err(MetricError::RequestId {
+                most: LONGEST_REQUEST,
+            });
+        }
+        with_request(request, || self.record_value(sample))
+    }
+
+    fn record_value(&self, sample: &Sample) -> Result<(), MetricError> {
         let family = match self.known(sample)? {
             Known::Declared(family) => family,
             Known::Prospective(family) => {

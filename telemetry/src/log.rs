@@ -9,6 +9,7 @@ mod stats;
 mod table;
 mod time;
 
+pub(crate) use line::without_lines;
 pub use line::{LineFormat, with_request};
 pub use sink::{LogSink, LogWriter};
 pub use stats::{EngineLog, LogLine, StatsLog};

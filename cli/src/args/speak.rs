@@ -86,9 +86,9 @@ pub(crate) struct Voice {
 pub(crate) struct Speak {
     /// Text to speak; `-` reads standard input and speaks it as it arrives
     ///
-    /// Several words need no quotes; a text that begins with `-` needs `--` before it. Without any text, piped input is spoken as
+    /// Several words need no quotes; a text that begins with `-` and a letter needs `--` before it. Without any text, piped input is spoken as
     /// if `-` was given. Texts longer than the server takes at once are spoken in several parts, into the same file.
-    #[arg(value_name = "TEXT")]
+    #[arg(value_name = "TEXT", allow_negative_numbers = true)]
     pub(crate) text: Vec<String>,
     /// File with the text to speak
     #[arg(long, short, value_name = "FILE", conflicts_with = "text")]

@@ -25,7 +25,7 @@ pub(super) const FIGURES: [&str; 9] = [
 ];
 
 /// Heads of the columns of [`sessions`].
-pub(super) const SESSIONS: [&str; 7] = ["SESSION", "METHOD", "KEY", "AGE", "REQUESTS", "AUDIO", "LEAD"];
+pub(super) const SESSIONS: [&str; 8] = ["SESSION", "METHOD", "KEY", "FROM", "AGE", "REQUESTS", "AUDIO", "LEAD"];
 
 /// What is true of the whole server, in three lines; behind them what is wrong with it.
 pub(super) fn head(info: &ServerInfo, stats: &Stats) -> Vec<String> {
@@ -230,6 +230,7 @@ pub(super) fn sessions(sessions: &[Session]) -> Vec<Vec<String>> {
             session.id.clone(),
             session.method.clone(),
             session.principal.clone(),
+            session.peer.clone(),
             age(session.age),
             session.requests.to_string(),
             format!("{:.1} s", session.audio.as_secs_f64()),

@@ -154,6 +154,8 @@ pub struct Session {
     pub method: String,
     /// Name of the API key; empty without one.
     pub principal: String,
+    /// IP address that the call comes from; empty if it is not known.
+    pub peer: String,
     /// Time since it was opened.
     pub age: Duration,
     /// Something is being spoken or answered.
@@ -266,6 +268,7 @@ impl Session {
             id: session.session_id,
             method: session.method,
             principal: session.principal,
+            peer: session.peer,
             age: duration(session.age).unwrap_or_default(),
             active: session.active,
             requests: session.requests,

@@ -45,13 +45,13 @@ impl ApiError {
     }
 
     /// A model that is not served.
-    pub(super) fn no_such_model() -> Self {
+    pub(super) fn no_such_model(served: &[&str]) -> Self {
         Self {
             status: StatusCode::NOT_FOUND,
             code: Some("model_not_found".to_owned()),
             ..Self::invalid(
                 Some("model"),
-                "the model is not served here, GET /v1/models lists those that are",
+                format!("the model is not served here, these are: {}", served.join(", ")),
             )
         }
     }

@@ -50,8 +50,12 @@ pub(super) async fn model(
             .as_str()
             .is_some_and(|name| name.eq_ignore_ascii_case(&id))
     };
-    let model = models.iter().flat_map(entries).find(same);
-    model.as_ref().map(body).ok_or_else(ApiError::no_such_model)
+    let entries: Vec<_> = models.iter().flat_map(entries).collect();
+    let model = entries.iter().find(|entry| same(entry));
+    model.map(body).ok_or_else(|| {
+        let served: Vec<_> = entries.iter().filter_map(|entry| entry["id"].as_str()).collect();
+        ApiError::no_such_model(&served)
+    })
 }
 
 /// The models that speak, as Open WebUI reads them. It sends no key with this.

@@ -49,6 +49,7 @@ pub(super) struct ChatBody {
     functions: IsSet,
     response_format: Option<Format>,
     logprobs: Option<bool>,
+    top_logprobs: Option<u32>,
     frequency_penalty: Option<f32>,
     presence_penalty: Option<f32>,
     #[serde(default)]
@@ -249,6 +250,11 @@ impl ChatBody {
                 "expected type text",
             ),
             ("logprobs", self.logprobs == Some(true), "expected false"),
+            (
+                "top_logprobs",
+                self.top_logprobs.is_some_and(|most| most > 0),
+                "expected 0",
+            ),
         ];
         match promises.into_iter().find(|(_, is_set, _)| *is_set) {
             Some((name, _, expected)) => Err(refused(name, expected)),

@@ -59,7 +59,7 @@ const MAX_BUFFER_DELAY: Duration = Duration::from_secs(60);
 /// A name of something that there is not.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum UnknownName {
-    #[error("model {got:?} is not served here, expected {expected:?} or empty")]
+    #[error("model {got:?} is not served here, expected one of {expected}, or none")]
     Model { got: String, expected: String },
     #[error("voice {got:?} does not exist, the model has: {known}")]
     Voice { got: String, known: String },
@@ -111,7 +111,8 @@ pub(crate) fn model(got: &str, info: &SpeechInfo) -> Result<(), ServeError> {
     match got.is_empty() || got == info.id || aliases.any(|alias| alias.eq_ignore_ascii_case(got)) {
         true => Ok(()),
         false => {
-            let (got, expected) = (excerpt(got), info.id.clone());
+            let names = std::iter::once(&info.id).chain(&info.terms.aliases);
+            let (got, expected) = (excerpt(got), join(names.map(String::as_str)));
             Err(UnknownName::Model { got, expected }.into())
         }
     }

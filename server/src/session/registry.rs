@@ -5,6 +5,7 @@
 
 use std::collections::HashMap;
 use std::fmt;
+use std::net::IpAddr;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
@@ -26,6 +27,7 @@ struct Entry {
     id: SessionId,
     method: &'static str,
     principal: Option<String>,
+    peer: Option<IpAddr>,
     began: Stamp,
     requests: AtomicU32,
     active: AtomicBool,
@@ -60,6 +62,8 @@ pub struct SessionView {
     pub method: &'static str,
     /// Name of the API key, if the caller has one.
     pub principal: Option<String>,
+    /// The address that the caller calls from, if that is known.
+    pub peer: Option<IpAddr>,
     /// How long it is open.
     pub age: Duration,
     /// Something is being spoken or answered, or waits for that.
@@ -150,6 +154,7 @@ impl SessionHandle {
             id: SessionId::random(),
             method,
             principal: caller.name().map(str::to_owned),
+            peer: caller.peer(),
             began: now,
             requests: AtomicU32::new(0),
             active: AtomicBool::new(false),
@@ -230,6 +235,7 @@ impl Entry {
             id: self.id,
             method: self.method,
             principal: self.principal.clone(),
+            peer: self.peer,
             age: now.since(self.began),
             active,
             requests: self.requests.load(Ordering::Relaxed),

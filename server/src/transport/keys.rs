@@ -74,7 +74,7 @@ impl Keys {
         scope: Option<Scope>,
     ) -> Result<Caller, AuthError> {
         let Some(keys) = &self.0 else {
-            return Ok(Caller::anonymous(tenant(extensions)));
+            return Ok(Caller::anonymous(tenant(extensions)).at(peer(extensions)));
         };
         let key = hash(key(headers).ok_or(AuthError::KeyMissing)?);
         let state = keys.current();
@@ -82,7 +82,7 @@ impl Keys {
         let (holder, account) = known.ok_or(AuthError::KeyInvalid)?;
         match scope {
             Some(scope) if !holder.scopes.contains(&scope) => Err(AuthError::ScopeMissing(scope)),
-            _ => Ok(Caller::holder(Arc::clone(account))),
+            _ => Ok(Caller::holder(Arc::clone(account)).at(peer(extensions))),
         }
     }
 }

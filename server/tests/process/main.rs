@@ -389,3 +389,38 @@ async fn the_log_accounts_for_an_utterance_without_its_text() {
     );
     assert!(!log.to_lowercase().contains(&canary.to_lowercase()), "{log}");
 }
+
+#[test]
+fn bash_completes_the_options_of_a_command() {
+    let script = run(&["completions", "bash"]);
+    let test = format!(
+        "{}\nCOMP_WORDS=(omni-server new-key --sc); COMP_CWORD=2\n_omni__server omni-server --sc new-key\nprintf '%s ' \"${{COMPREPLY[@]}}\"",
+        String::from_utf8_lossy(&script.stdout)
+    );
+    let completed = Command::new("bash")
+        .args(["-c", &test])
+        .output()
+        .expect("bash starts");
+    assert_eq!(
+        String::from_utf8_lossy(&completed.stdout).trim(),
+        "--scopes",
+        "{}",
+        String::from_utf8_lossy(&completed.stderr)
+    );
+}
+
+#[test]
+fn every_command_has_a_page_that_names_the_program_and_its_version() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().to_str().expect("a path of text");
+    assert!(run(&["man", "--dir", path]).status.success());
+    let pages: Vec<_> = std::fs::read_dir(folder.path())
+        .expect("the folder is there")
+        .map(|page| page.expect("an entry").path())
+        .collect();
+    assert!(pages.len() > 4, "{pages:?}");
+    for page in pages {
+        let text = std::fs::read_to_string(&page).expect("a page");
+        assert!(text.contains("Omni Manual") && text.contains(env!("CARGO_PKG_VERSION")), "{}", page.display());
+    }
+}

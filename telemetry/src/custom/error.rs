@@ -107,6 +107,12 @@ pub enum MetricError {
         /// Longest value.
         most: usize,
     },
+    /// The id of a request cannot be one.
+    #[error("the request id is too long or has control characters, expected at most {most} bytes")]
+    RequestId {
+        /// Longest id.
+        most: usize,
+    },
     /// It has too many label sets.
     #[error("metric {name:?} has {most} label sets, the most there can be")]
     TooManySeries {

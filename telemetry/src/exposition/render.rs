@@ -9,6 +9,7 @@ use super::Exposition;
 use super::number::{real, whole};
 use super::store::{Distribution, FamilyStore, Series};
 use crate::catalogue::{Family, FamilyKind};
+use crate::log::without_lines;
 
 /// Which families a reader wants: all, or those named. A name is a family's, or that of one of a histogram's three series.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -67,7 +68,7 @@ impl Exposition {
     /// The same in the syntax that the reader takes.
     #[must_use]
     pub fn render_as(&self, selection: &Selection, format: Format) -> String {
-        self.collect();
+        without_lines(|| self.collect());
         let mut out = String::with_capacity(self.size.load(Ordering::Relaxed));
         for family in self.schema.served() {
             if !family.sinks.prometheus {

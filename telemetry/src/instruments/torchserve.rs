@@ -99,8 +99,11 @@ impl TorchServeInstruments {
         self.queue.set(millis(times.queue));
         let inside = times.queue + times.prediction;
         self.thread.set(millis(times.total.saturating_sub(inside)));
-        self.handler.set(millis(times.handler));
-        self.prediction.set(millis(times.prediction));
+        // A request without anything to speak reaches no model, and says nothing of how long one takes.
+        if !times.prediction.is_zero() {
+            self.handler.set(millis(times.handler));
+            self.prediction.set(millis(times.prediction));
+        }
     }
 }
 

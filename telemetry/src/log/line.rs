@@ -1,6 +1,6 @@
 //! One update as a line of TorchServe's `ts_metrics.log` and `model_metrics.log`.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::fmt::Write;
 use std::time::SystemTime;
 
@@ -10,6 +10,20 @@ use super::time::stamp;
 
 thread_local! {
     static REQUEST: RefCell<Option<String>> = const { RefCell::new(None) };
+    static SILENT: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Calls `record`; what it records is written to no line. For figures that are brought up to date because somebody reads them:
+/// how often that happens is no event of the server.
+pub(crate) fn without_lines(record: impl FnOnce()) {
+    let before = SILENT.replace(true);
+    record();
+    SILENT.set(before);
+}
+
+/// Whether lines are left out on this thread now.
+pub(super) fn is_silent() -> bool {
+    SILENT.get()
 }
 
 /// Calls `record`; lines of what it records carry the request's id.
@@ -84,14 +98,13 @@ impl Template {
         match self.format {
             LineFormat::Text => format!("{moment} - {line}"),
             LineFormat::Json => {
-                let mut fields = self.fields.clone();
-                fields["message"] = line.into();
-                fields["value"] = value.into();
-                fields["request"] = request.into();
-                let timestamp = format!("{}Z", moment.replace(',', "."));
-                let object = serde_json::json!({
-                    "timestamp": timestamp, "level": "INFO", "fields": fields, "target": "metrics",
-                });
+                let mut object = self.fields.clone();
+                object["timestamp"] = format!("{}Z", moment.replace(',', ".")).into();
+                object["level"] = "INFO".into();
+                object["target"] = "metrics".into();
+                object["message"] = line.into();
+                object["value"] = value.into();
+                object["request_id"] = request.into();
                 object.to_string()
             }
         }
@@ -150,14 +163,14 @@ mod tests {
         let template = Template::new(&key, "ms", "", LineFormat::Json);
         let line = with_request("r1", || template.line(5.5, UNIX_EPOCH));
         let object: serde_json::Value = serde_json::from_str(&line).expect("an object");
-        let fields = &object["fields"];
+        let fields = &object;
         assert_eq!(object["timestamp"], "1970-01-01T00:00:00.000Z");
         assert_eq!(
             (
                 &fields["name"],
                 &fields["unit"],
                 &fields["value"],
-                &fields["request"]
+                &fields["request_id"]
             ),
             (&"HandlerTime".into(), &"ms".into(), &5.5.into(), &"r1".into())
         );

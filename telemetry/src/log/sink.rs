@@ -15,7 +15,7 @@ use metrics::{
     SharedString, Unit,
 };
 
-use super::line::{LineFormat, Template};
+use super::line::{LineFormat, Template, is_silent};
 use crate::catalogue::FamilyKind;
 use crate::drops::{DropReason, Drops};
 use crate::schema::Schema;
@@ -129,7 +129,7 @@ struct Lines {
 
 impl Lines {
     fn write(&self, value: f64) {
-        if !value.is_finite() {
+        if !value.is_finite() || is_silent() {
             return;
         }
         let line = self.template.line(value, SystemTime::now());
@@ -209,6 +209,7 @@ impl Recorder for LogSink {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::log::without_lines;
     use crate::meter::METADATA;
     use crate::recorder::tests::{key, schema};
 
@@ -251,6 +252,19 @@ mod tests {
                 "QueueTime.Milliseconds:4.0",
             ]
         );
+    }
+
+    #[test]
+    fn what_is_recorded_because_somebody_reads_is_no_line() {
+        let (sink, writer) = LogSink::new(schema(), Arc::default());
+        let disk = sink.register_gauge(&key("DiskUsage", &[]), &METADATA);
+        disk.set(1.0);
+        without_lines(|| disk.set(2.0));
+        disk.set(3.0);
+        sink.stop();
+        let mut out = Vec::new();
+        writer.run(&mut out).expect("a buffer takes everything");
+        assert_eq!(values(&out), ["DiskUsage.Gigabytes:1.0", "DiskUsage.Gigabytes:3.0"]);
     }
 
     #[test]

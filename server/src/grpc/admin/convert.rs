@@ -77,6 +77,7 @@ pub(super) fn session(view: &SessionView) -> v1::SessionStats {
         requests: view.requests,
         audio_sent: view.audio.try_into().ok(),
         playback_lead: view.lead.map(signed),
+        peer: view.peer.map(|peer| peer.to_string()).unwrap_or_default(),
     }
 }
 

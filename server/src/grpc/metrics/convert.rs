@@ -48,6 +48,7 @@ impl From<MetricError> for Refused {
             MetricError::UnknownLabel { .. } => Reason::UnknownLabel,
             MetricError::DuplicateLabel { .. } => Reason::DuplicateLabel,
             MetricError::LabelValue { .. } => Reason::LabelValue,
+            MetricError::RequestId { .. } => Reason::RequestId,
             MetricError::TooManySeries { .. } | MetricError::TooManySeriesInAll { .. } => {
                 Reason::TooManySeries
             }
@@ -102,5 +103,6 @@ pub(super) fn sample(sample: v1::MetricSample) -> Result<Sample, Refused> {
         value,
         kind,
         unit: Some(sample.unit).filter(|unit| !unit.is_empty()),
+        request: Some(sample.request_id).filter(|id| !id.is_empty()),
     })
 }

@@ -31,6 +31,7 @@ fn session(id: &str, lead: Option<f64>) -> Session {
         id: id.to_owned(),
         method: "SpeechService/Speak".to_owned(),
         principal: "backend".to_owned(),
+        peer: "192.0.2.7".to_owned(),
         age: Duration::from_secs(70),
         active: true,
         requests: 3,
@@ -156,6 +157,12 @@ fn nothing_that_matters_is_cut_on_a_screen_of_eighty_columns() {
         assert!(shown.contains(word), "{word} is missing:\n{shown}");
     }
     assert!(!shown.contains("KEY"), "no session has one:\n{shown}");
+}
+
+#[test]
+fn a_session_shows_the_address_that_it_comes_from() {
+    let shown = screen(&mut state(), 140, 24).join("\n");
+    assert!(shown.contains("FROM") && shown.contains("192.0.2.7"), "{shown}");
 }
 
 #[test]

@@ -1,0 +1,6 @@
+//! Stages in processes of their own.
+
+mod remote_news;
+mod remote_peers;
+mod remote_stages;
+mod remote_talker;

@@ -1,0 +1,7 @@
+//! Replicas that are added, removed, die and hang.
+
+mod hung_replicas;
+mod overlap;
+mod replicas;
+mod stage_failures;
+mod stages;

@@ -1,0 +1,14 @@
+//! What clients of every protocol get: gRPC, gRPC-Web, Riva and OpenAI's.
+
+mod alignment;
+mod bad_input;
+mod browsers;
+mod formats;
+mod interruption;
+mod openai;
+mod pacing;
+mod riva;
+mod service;
+mod sessions;
+mod speak_protocol;
+mod whole_answers;

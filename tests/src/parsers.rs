@@ -19,7 +19,7 @@ use omni_telemetry::{
     CustomMetrics, CustomOptions, MetricsConfig, Telemetry, TelemetryOptions, TraceParent, Undeclared,
     queried_names,
 };
-use omni_text::{Buffering, FrontEnd, FrontEndOptions, Language, Normalizer, StopStrings, looks_like_ssml};
+use omni_text::{Buffering, FrontEnd, FrontEndOptions, Language, Normalizer, StopStrings};
 
 use crate::fake::{FakeScript, FakeSpeech};
 pub use mutations::Mutations;
@@ -228,7 +228,6 @@ fn front_end(bytes: &[u8]) {
     if buffering != Buffering::Eager {
         assert_eq!(whole, in_pieces, "the cut of the text changes nothing");
     }
-    let _ = looks_like_ssml(&text);
     let mut stop = StopStrings::new(&["stop", "\u{e9}"]).expect("none is empty");
     for piece in pieces {
         let _ = stop.push(piece);

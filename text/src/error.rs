@@ -21,6 +21,12 @@ pub enum TextError {
         /// Bytes there may be.
         limit: usize,
     },
+    /// SSML that says more than where sentences end and how long a pause is.
+    #[error("SSML: {element} is not followed here; <speak>, <p>, <s> and <break> are")]
+    Markup {
+        /// The element, or its beginning.
+        element: String,
+    },
     /// A voice whose alphabet lacks what every reading needs.
     #[error("the speakable characters lack {missing:?}: expected at least a to z and the space")]
     Alphabet {

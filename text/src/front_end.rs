@@ -1,11 +1,16 @@
 //! The whole front end of one stream of utterances: text in any chunking in, pieces ready to speak out.
 //!
-//! Segments text, writes each segment as words, and cuts again what the words made too long. Owned by the session that
+//! Takes marks out of the text, segments it, writes each segment as words, and cuts again what the words made too long. Owned by the session that
 //! reads the text. Never waits and never speaks.
 
+mod positions;
 mod resplit;
 
+use std::time::Duration;
+
+use crate::markup::{LONGEST_PAUSE, Markup, Part};
 use crate::{Buffering, Normalizer, Piece, Segment, Segmenter, SegmenterOptions, Skipped, TextError};
+use positions::Positions;
 
 /// How a [`FrontEnd`] works.
 #[derive(Debug, Clone)]
@@ -35,6 +40,12 @@ impl Default for FrontEndOptions {
 #[derive(Debug)]
 pub struct FrontEnd {
     segmenter: Segmenter,
+    markup: Markup,
+    /// Text that waits for a flush, if all does.
+    held: Option<String>,
+    positions: Positions,
+    /// What marks ask for before the next piece.
+    pause: Duration,
     normalizer: Option<Normalizer>,
     max_chars: usize,
     max_buffered_bytes: usize,
@@ -49,14 +60,23 @@ impl FrontEnd {
     /// One without text.
     #[must_use]
     pub fn new(options: FrontEndOptions) -> Self {
+        let manual = options.buffering == Buffering::Manual;
         let segmenter = SegmenterOptions {
-            buffering: options.buffering,
+            // Text that waits for a flush waits here, with its marks.
+            buffering: match manual {
+                true => Buffering::Sentence,
+                false => options.buffering,
+            },
             max_chars: options.max_chars,
             max_token_chars: options.max_chars.saturating_mul(4),
             ..SegmenterOptions::default()
         };
         Self {
             segmenter: Segmenter::new(segmenter),
+            markup: Markup::default(),
+            held: manual.then(String::new),
+            positions: Positions::default(),
+            pause: Duration::ZERO,
             normalizer: options.normalizer,
             max_chars: options.max_chars.max(1),
             max_buffered_bytes: options.max_buffered_bytes,
@@ -69,32 +89,47 @@ impl FrontEnd {
     /// Takes more text and returns the pieces that are certain now.
     ///
     /// # Errors
-    /// [`TextError::BufferFull`] if more text would wait than may; nothing of `text` is taken then.
+    /// [`TextError::BufferFull`] if more text would wait than may; nothing of `text` is taken then. [`TextError::Markup`] for SSML that
+    /// cannot be followed.
     pub fn push(&mut self, text: &str) -> Result<Vec<Piece>, TextError> {
-        let buffered = self.segmenter.buffered_bytes() + text.len();
-        if self.segmenter.holds_everything() && buffered > self.max_buffered_bytes {
+        let Some(held) = &mut self.held else {
+            let parts = self.markup.push(text)?;
+            return Ok(self.speak(parts));
+        };
+        let buffered = held.len() + text.len();
+        if buffered > self.max_buffered_bytes {
             return Err(TextError::BufferFull {
                 buffered,
                 limit: self.max_buffered_bytes,
             });
         }
-        let segments = self.segmenter.push(text);
-        Ok(self.pieces(&segments))
+        held.push_str(text);
+        Ok(Vec::new())
     }
 
     /// Returns everything that is buffered; the utterance goes on.
-    pub fn flush(&mut self) -> Vec<Piece> {
+    ///
+    /// # Errors
+    /// [`TextError::Markup`] for SSML that cannot be followed, in text that waited for this.
+    pub fn flush(&mut self) -> Result<Vec<Piece>, TextError> {
+        let held = self.held.as_mut().map(std::mem::take).unwrap_or_default();
+        let mut parts = self.markup.push(&held)?;
+        parts.extend(self.markup.flush());
+        let mut pieces = self.speak(parts);
         let segments = self.segmenter.flush();
-        self.pieces(&segments)
+        pieces.extend(self.pieces(&segments));
+        Ok(pieces)
     }
 
     /// Ends the utterance: returns everything that is buffered. The next text is that of a new utterance.
     ///
     /// # Errors
-    /// [`TextError::NothingSpeakable`] if there was nothing to speak in the whole utterance.
+    /// [`TextError::NothingSpeakable`] if there was nothing to speak in the whole utterance; [`TextError::Markup`] as for
+    /// [`Self::flush`].
     pub fn finish(&mut self) -> Result<Vec<Piece>, TextError> {
-        let segments = self.segmenter.finish();
-        let pieces = self.pieces(&segments);
+        let pieces = self.flush()?;
+        self.segmenter.clear();
+        self.begin();
         let spoken = std::mem::take(&mut self.spoken);
         let skipped = std::mem::take(&mut self.skipped);
         if spoken {
@@ -107,6 +142,10 @@ impl FrontEnd {
     /// Drops what is buffered and makes ready for a new utterance.
     pub fn clear(&mut self) {
         self.segmenter.clear();
+        self.begin();
+        if let Some(held) = &mut self.held {
+            held.clear();
+        }
         self.unreported = Skipped::default();
         self.skipped = Skipped::default();
         self.spoken = false;
@@ -115,7 +154,41 @@ impl FrontEnd {
     /// Bytes of text that wait.
     #[must_use]
     pub fn buffered_bytes(&self) -> usize {
-        self.segmenter.buffered_bytes()
+        let held = self.held.as_ref().map_or(0, String::len);
+        held + self.markup.held_bytes() + self.segmenter.buffered_bytes()
+    }
+
+    /// The next text is the first of an utterance.
+    fn begin(&mut self) {
+        self.markup = Markup::default();
+        self.positions = Positions::default();
+        self.pause = Duration::ZERO;
+    }
+
+    /// The pieces that are certain after `parts`.
+    fn speak(&mut self, parts: Vec<Part>) -> Vec<Piece> {
+        let mut pieces = Vec::new();
+        for part in parts {
+            let segments = match &part {
+                Part::Text(text) => {
+                    self.positions.text(text.chars().count());
+                    self.segmenter.push(text)
+                }
+                Part::Entity(c, chars) => {
+                    self.positions.entity(*chars);
+                    self.segmenter.push(c.encode_utf8(&mut [0; 4]))
+                }
+                Part::Mark { chars, .. } => {
+                    self.positions.mark(*chars);
+                    self.segmenter.flush()
+                }
+            };
+            pieces.extend(self.pieces(&segments));
+            if let Part::Mark { pause, .. } = part {
+                self.pause = (self.pause + pause).min(LONGEST_PAUSE);
+            }
+        }
+        pieces
     }
 
     /// What was left out since this was last called; `None` if nothing was. To be asked after every call that returns
@@ -126,8 +199,16 @@ impl FrontEnd {
     }
 
     fn pieces(&mut self, segments: &[Segment]) -> Vec<Piece> {
-        let pieces: Vec<Piece> = segments.iter().flat_map(|segment| self.piece(segment)).collect();
-        self.spoken |= !pieces.is_empty();
+        let mut pieces: Vec<Piece> = segments.iter().flat_map(|segment| self.piece(segment)).collect();
+        for piece in &mut pieces {
+            self.positions.place(piece);
+        }
+        self.positions.forget_before(self.segmenter.buffered_from());
+        if let Some(first) = pieces.first_mut() {
+            let pause = std::mem::take(&mut self.pause);
+            first.pause = Some(pause).filter(|pause| !pause.is_zero());
+            self.spoken = true;
+        }
         pieces
     }
 
@@ -141,6 +222,7 @@ impl FrontEnd {
         let piece = Piece {
             text: normalized.text,
             source: segment.source,
+            pause: None,
             end: segment.end,
             spans: normalized
                 .spans
@@ -149,5 +231,80 @@ impl FrontEnd {
                 .collect(),
         };
         resplit::spoken(&piece, self.max_chars)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{CharRange, Language};
+
+    fn front_end(normalized: bool) -> FrontEnd {
+        let normalizer = Normalizer::new(Language::English, "abcdefghijklmnopqrstuvwxyz .,?!'-:;").unwrap();
+        FrontEnd::new(FrontEndOptions {
+            normalizer: normalized.then_some(normalizer),
+            ..FrontEndOptions::default()
+        })
+    }
+
+    fn spoken(front_end: &mut FrontEnd, text: &str) -> Vec<Piece> {
+        let mut pieces = front_end.push(text).unwrap();
+        pieces.extend(front_end.finish().unwrap());
+        pieces
+    }
+
+    #[test]
+    fn a_mark_ends_the_piece_and_asks_for_a_pause_before_the_next() {
+        for normalized in [false, true] {
+            let pieces = spoken(
+                &mut front_end(normalized),
+                "Well [pause:1s][pause:500ms] yes. No.",
+            );
+            let pauses: Vec<_> = pieces.iter().map(|piece| piece.pause).collect();
+            assert_eq!(
+                pauses,
+                [None, Some(Duration::from_millis(1_500)), None],
+                "{pieces:?}"
+            );
+        }
+    }
+
+    #[test]
+    fn pauses_beside_each_other_add_up_to_a_limit() {
+        let text = format!("One.{}Two.", "<break time='9s'/>".repeat(3));
+        assert_eq!(spoken(&mut front_end(true), &text)[1].pause, Some(LONGEST_PAUSE));
+    }
+
+    #[test]
+    fn positions_are_those_of_the_text_with_its_marks() {
+        let text = "<speak>R&amp;D is<break/> fun. Yes.</speak>";
+        let at = |part: &str| {
+            let start = text.find(part).unwrap();
+            CharRange::new(start, start + part.len())
+        };
+        for normalized in [false, true] {
+            let mut front_end = front_end(normalized);
+            // The second time all begins anew.
+            for _ in 0..2 {
+                let pieces = spoken(&mut front_end, text);
+                let sources: Vec<_> = pieces.iter().map(|piece| piece.source).collect();
+                assert_eq!(sources, [at("R&amp;D is"), at("fun."), at("Yes.")], "{pieces:?}");
+                let words: Vec<_> = pieces[1..]
+                    .iter()
+                    .map(|piece| piece.spans[0].source.start)
+                    .collect();
+                assert_eq!(words, [at("fun").start, at("Yes").start]);
+            }
+        }
+    }
+
+    #[test]
+    fn a_text_of_marks_alone_has_nothing_to_speak() {
+        let mut front_end = front_end(true);
+        assert_eq!(front_end.push("<speak><break/></speak>").unwrap(), []);
+        assert!(matches!(
+            front_end.finish(),
+            Err(TextError::NothingSpeakable { .. })
+        ));
     }
 }

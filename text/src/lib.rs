@@ -3,7 +3,7 @@
 //! * [`Segmenter`] cuts text at sentence and clause ends, character by character, so that the chunking of its input
 //!   never changes the result.
 //! * [`Normalizer`] writes numbers, dates, symbols and addresses as words of the voice's own alphabet.
-//! * [`FrontEnd`] is both together, and what a server calls.
+//! * [`FrontEnd`] is both together, follows marks for pauses and the SSML that says nothing else, and is what a server calls.
 //! * [`StopStrings`] ends a text that is being written at the first of some strings.
 //!
 //! ```
@@ -26,12 +26,12 @@
 mod abbrev;
 mod error;
 mod front_end;
+mod markup;
 mod normalize;
 mod piece;
 mod range;
 mod segment;
 mod skipped;
-mod ssml;
 mod stop;
 
 pub use error::TextError;
@@ -41,5 +41,4 @@ pub use piece::Piece;
 pub use range::{CharRange, Span};
 pub use segment::{Buffering, EndKind, Segment, Segmenter, SegmenterOptions};
 pub use skipped::Skipped;
-pub use ssml::looks_like_ssml;
 pub use stop::{EmptyStop, Released, StopStrings};

@@ -1,5 +1,7 @@
 //! What the front end hands to a voice.
 
+use std::time::Duration;
+
 use crate::{CharRange, EndKind, Span};
 
 /// Text to be spoken in one go.
@@ -9,6 +11,8 @@ pub struct Piece {
     pub text: String,
     /// The text it stands for, in Unicode scalar values from the start of the utterance.
     pub source: CharRange,
+    /// The pause before it that marks of the text ask for, in place of the usual one.
+    pub pause: Option<Duration>,
     /// Why it ends where it does: how long a pause belongs after it.
     pub end: EndKind,
     /// Which part of the utterance each part of `text` says, for alignment. One per word or number.

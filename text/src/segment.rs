@@ -178,11 +178,6 @@ impl Segmenter {
         self.held.len() + self.buf.iter().map(|c| c.len_utf8()).sum::<usize>()
     }
 
-    /// Whether text is only released on flush and finish.
-    pub(crate) fn holds_everything(&self) -> bool {
-        self.options.buffering == Buffering::Manual
-    }
-
     /// Offset of the first character that waits, in Unicode scalar values.
     #[must_use]
     pub fn buffered_from(&self) -> usize {

@@ -261,7 +261,12 @@ fn manual_text_waits_and_is_bounded() {
     let mut manual = front_end(Buffering::Manual);
     assert!(manual.push("One. Two. Three").unwrap().is_empty());
     assert_eq!(manual.buffered_bytes(), 15);
-    let texts: Vec<String> = manual.flush().into_iter().map(|piece| piece.text).collect();
+    let texts: Vec<String> = manual
+        .flush()
+        .expect("no markup")
+        .into_iter()
+        .map(|piece| piece.text)
+        .collect();
     assert_eq!(texts, ["one.", "two.", "three."]);
     let error = manual.push(&"a ".repeat(40_000)).unwrap_err();
     assert_eq!(

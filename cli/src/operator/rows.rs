@@ -25,7 +25,9 @@ pub(super) const FIGURES: [&str; 9] = [
 ];
 
 /// Heads of the columns of [`sessions`].
-pub(super) const SESSIONS: [&str; 8] = ["SESSION", "METHOD", "KEY", "FROM", "AGE", "REQUESTS", "AUDIO", "LEAD"];
+pub(super) const SESSIONS: [&str; 8] = [
+    "SESSION", "METHOD", "KEY", "FROM", "AGE", "REQUESTS", "AUDIO", "LEAD",
+];
 
 /// What is true of the whole server, in three lines; behind them what is wrong with it.
 pub(super) fn head(info: &ServerInfo, stats: &Stats) -> Vec<String> {

@@ -105,8 +105,8 @@ pub enum UtteranceError {
     TextBufferFull { got: usize, limit: usize },
     #[error("{0}")]
     NothingSpeakable(String),
-    #[error("the text is SSML, which is not interpreted here: send plain text")]
-    Markup,
+    #[error("{0}")]
+    Markup(String),
 }
 
 impl From<UtteranceError> for ServeError {
@@ -123,7 +123,7 @@ impl From<UtteranceError> for ServeError {
                 .with_got(got)
                 .with_limit(limit),
             E::NothingSpeakable(_) => unspeakable("NOTHING_SPEAKABLE"),
-            E::Markup => unspeakable("MARKUP_NOT_SUPPORTED"),
+            E::Markup(_) => unspeakable("MARKUP_NOT_SUPPORTED"),
         }
     }
 }

@@ -7,7 +7,7 @@ use std::collections::VecDeque;
 use std::fmt;
 use std::time::Duration;
 
-use omni_text::{EndKind, FrontEnd, FrontEndOptions, TextError, looks_like_ssml};
+use omni_text::{EndKind, FrontEnd, FrontEndOptions, TextError};
 
 use super::alignment::{Word, is_syllable};
 use super::error::UtteranceError;
@@ -16,8 +16,6 @@ use crate::error::{InvalidField, ServeError};
 use crate::orchestrator::TextEncoder;
 use crate::stage::SpeechInfo;
 
-/// Text at the beginning of an utterance that is looked at for markup, in bytes.
-const HEAD: usize = 256;
 /// Warnings per utterance; more say nothing new.
 const MAX_WARNINGS: usize = 8;
 
@@ -50,7 +48,6 @@ pub(super) struct TextFront {
     eager: bool,
     normalized: bool,
     max_chars: usize,
-    head: String,
     gathering: bool,
     spoke: bool,
     /// How the last piece ended.
@@ -101,7 +98,6 @@ impl TextFront {
             eager: buffering == Buffering::Eager,
             normalized: info.normalizer.is_some(),
             max_chars: info.max_characters,
-            head: String::new(),
             gathering: false,
             spoke: false,
             last_end: None,
@@ -117,12 +113,6 @@ impl TextFront {
     /// Takes more text.
     pub(super) fn push(&mut self, text: &str) -> Result<(), ServeError> {
         self.given = true;
-        if self.head.len() < HEAD {
-            self.head.push_str(text);
-            if looks_like_ssml(&self.head) {
-                return Err(UtteranceError::Markup.into());
-            }
-        }
         let visible = !text.trim().is_empty();
         self.gathering |= visible;
         let pieces = self.front.push(text).map_err(|error| refused(&error))?;
@@ -132,7 +122,7 @@ impl TextFront {
     /// Speaks what is gathered.
     pub(super) fn flush(&mut self) -> Result<(), ServeError> {
         self.gathering = false;
-        let pieces = self.front.flush();
+        let pieces = self.front.flush().map_err(|error| refused(&error))?;
         self.add(pieces)?;
         // If nothing was left that could be spoken, the sequence would wait for an end for ever.
         self.end_sequence();
@@ -193,6 +183,7 @@ impl TextFront {
         self.gathering = false;
         match self.front.finish() {
             Ok(pieces) => self.add(pieces),
+            Err(error @ TextError::Markup { .. }) => Err(refused(&error).into()),
             Err(_) if self.spoke || !self.given => Ok(()),
             Err(error) if self.strict => Err(refused(&error).into()),
             Err(_) => {
@@ -223,6 +214,10 @@ impl TextFront {
 
     fn add_piece(&mut self, piece: &omni_text::Piece) -> Result<(), ServeError> {
         let ends = !(self.eager && piece.end == EndKind::Forced);
+        if piece.pause.is_some() {
+            // Eager text may have left a sequence open before the mark.
+            self.end_sequence();
+        }
         let mut text = piece.text.trim();
         if !ends && self.normalized {
             // Every normalised piece is closed by a full stop; this one goes on.
@@ -236,7 +231,8 @@ impl TextFront {
         let spaced = open.map(|_| format!(" {text}"));
         let tokens = (self.encode)(spaced.as_deref().unwrap_or(text))
             .map_err(|error| InvalidField::new("text", error.to_string()))?;
-        let pause = self.last_end.map_or(Duration::ZERO, pause_after);
+        let usual = || self.last_end.map_or(Duration::ZERO, pause_after);
+        let pause = piece.pause.unwrap_or_else(usual);
         self.last_end = Some(piece.end);
         if !ends {
             self.open_chars = Some(open.map_or(0, |open| open + 1) + chars);
@@ -347,6 +343,7 @@ fn refused(error: &TextError) -> UtteranceError {
             got: *buffered,
             limit: *limit,
         },
+        TextError::Markup { .. } => UtteranceError::Markup(error.to_string()),
         TextError::NothingSpeakable { .. } | TextError::Alphabet { .. } => {
             UtteranceError::NothingSpeakable(error.to_string())
         }
@@ -494,10 +491,47 @@ mod tests {
     }
 
     #[test]
-    fn markup_is_refused_however_it_is_cut() {
+    fn ssml_that_is_not_followed_is_refused_by_name_however_it_is_cut() {
         let mut front = front(Buffering::Sentence);
         front.push("<spe").unwrap();
-        assert_eq!(front.push("ak>hello</speak>"), Err(UtteranceError::Markup.into()));
+        let refused = front
+            .push("ak>hello <prosody rate='slow'>you</prosody></speak>")
+            .unwrap_err();
+        assert_eq!(refused.reason(), "MARKUP_NOT_SUPPORTED");
+        assert!(refused.message().contains("<prosody>"), "{}", refused.message());
+    }
+
+    #[test]
+    fn a_mark_asks_for_its_own_pause_in_every_buffering() {
+        for buffering in [
+            Buffering::Sentence,
+            Buffering::Clause,
+            Buffering::Eager,
+            Buffering::Manual,
+        ] {
+            let mut front = front(buffering);
+            front.push("one two [pause:7").unwrap();
+            front.push("50ms] three four.").unwrap();
+            front.finish().unwrap();
+            let pieces: Vec<_> = front.pieces.drain(..).collect();
+            let at = pieces
+                .iter()
+                .position(|piece| piece.pause == Duration::from_millis(750));
+            let at = at.unwrap_or_else(|| panic!("{buffering:?}: {pieces:?}"));
+            assert!(
+                !pieces[at].continues && pieces[at - 1].ends,
+                "{buffering:?}: {pieces:?}"
+            );
+            let before: String = pieces[..at].iter().map(text).collect();
+            assert!(
+                before.contains("two") && !before.contains("pause"),
+                "{buffering:?}: {before}"
+            );
+            assert_eq!(
+                pieces.last().unwrap().source_end,
+                "one two [pause:750ms] three four.".len()
+            );
+        }
     }
 
     #[test]

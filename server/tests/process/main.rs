@@ -421,6 +421,10 @@ fn every_command_has_a_page_that_names_the_program_and_its_version() {
     assert!(pages.len() > 4, "{pages:?}");
     for page in pages {
         let text = std::fs::read_to_string(&page).expect("a page");
-        assert!(text.contains("Omni Manual") && text.contains(env!("CARGO_PKG_VERSION")), "{}", page.display());
+        assert!(
+            text.contains("Omni Manual") && text.contains(env!("CARGO_PKG_VERSION")),
+            "{}",
+            page.display()
+        );
     }
 }

@@ -264,7 +264,10 @@ mod tests {
         sink.stop();
         let mut out = Vec::new();
         writer.run(&mut out).expect("a buffer takes everything");
-        assert_eq!(values(&out), ["DiskUsage.Gigabytes:1.0", "DiskUsage.Gigabytes:3.0"]);
+        assert_eq!(
+            values(&out),
+            ["DiskUsage.Gigabytes:1.0", "DiskUsage.Gigabytes:3.0"]
+        );
     }
 
     #[test]

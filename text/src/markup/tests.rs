@@ -1,0 +1,181 @@
+use proptest::prelude::*;
+
+use super::*;
+
+fn mark(chars: usize, millis: u64) -> Part {
+    Part::Mark {
+        chars,
+        pause: Duration::from_millis(millis),
+    }
+}
+
+fn text(text: &str) -> Part {
+    Part::Text(text.to_owned())
+}
+
+/// The parts of a text that comes whole.
+fn parts(whole: &str) -> Result<Vec<Part>, TextError> {
+    let mut markup = Markup::default();
+    let mut parts = markup.push(whole)?;
+    parts.extend(markup.flush());
+    Ok(joined(parts))
+}
+
+/// Text beside text is one.
+fn joined(parts: Vec<Part>) -> Vec<Part> {
+    let mut out: Vec<Part> = Vec::new();
+    for part in parts {
+        match (out.last_mut(), part) {
+            (Some(Part::Text(before)), Part::Text(more)) => before.push_str(&more),
+            (_, part) => out.push(part),
+        }
+    }
+    out
+}
+
+#[test]
+fn pauses_are_marks_in_any_text() {
+    for (written, millis) in [
+        ("[pause:500ms]", 500),
+        ("[pause:1.5s]", 1_500),
+        ("[Pause: 2s]", 2_000),
+        ("[pause:99s]", 10_000),
+        ("<break time=\"250ms\"/>", 250),
+        ("<break time='1s' />", 1_000),
+        ("<BREAK strength=\"strong\">", 800),
+        ("<break/>", 500),
+    ] {
+        let found = parts(&format!("One.{written}Two.")).unwrap();
+        let expected = [text("One."), mark(written.chars().count(), millis), text("Two.")];
+        assert_eq!(found, expected, "{written}");
+    }
+}
+
+#[test]
+fn what_only_looks_like_a_mark_is_text() {
+    for written in [
+        "[pause]",
+        "[pause:]",
+        "[pause:soon]",
+        "[pause:-1s]",
+        "[pause:1e9s]",
+        "a[0] < b",
+        "<breakfast>",
+        "<break time=\"soon\"/>",
+        "<b>bold</b>",
+        "[",
+        "<",
+        "<br",
+        "R&amp;D",
+        "[pause:500ms",
+        "speak <speak> here",
+        "2 <3",
+    ] {
+        assert_eq!(parts(written).unwrap(), [text(written)], "{written}");
+    }
+}
+
+#[test]
+fn a_mark_may_stand_right_behind_what_is_none() {
+    assert_eq!(
+        parts("[[pause:1s]<<break/>").unwrap(),
+        [text("["), mark(10, 1_000), text("<"), mark(8, 500)]
+    );
+}
+
+#[test]
+fn a_document_is_what_it_says_without_its_elements() {
+    let document = "\u{feff} <?xml version=\"1.0\"?><!-- a > b --><speak version='1.1'><p><s>R&amp;D</s></p><break time=\"1s\"/>two</speak>";
+    let spoken: String = parts(document)
+        .unwrap()
+        .iter()
+        .map(|part| match part {
+            Part::Text(text) => text.clone(),
+            Part::Entity(c, 5) => c.to_string(),
+            Part::Entity(..) => "?".to_owned(),
+            Part::Mark { pause, .. } if pause.is_zero() => String::new(),
+            Part::Mark { pause, .. } => format!("|{}|", pause.as_millis()),
+        })
+        .collect();
+    assert_eq!(spoken, "\u{feff} R&D|1000|two");
+}
+
+#[test]
+fn other_elements_of_a_document_are_named_and_refused() {
+    for (document, named) in [
+        ("<speak><prosody rate=\"slow\">a</prosody></speak>", "<prosody>"),
+        ("<speak><say-as interpret-as=\"date\">", "<say-as>"),
+        ("<speak>a < b > c</speak>", "< b >"),
+        ("<speak><break time=\"soon\"/>", "<break time=\"soon\"/>"),
+    ] {
+        let error = parts(document).unwrap_err();
+        assert_eq!(
+            error,
+            TextError::Markup {
+                element: named.to_owned()
+            },
+            "{document}"
+        );
+    }
+    let endless = format!("<speak><{}", "a".repeat(LONGEST_ELEMENT));
+    assert!(matches!(parts(&endless), Err(TextError::Markup { .. })));
+}
+
+#[test]
+fn entities_are_characters_in_documents_only() {
+    assert_eq!(
+        parts("<speak>&lt;&#233;&#xE9;&nbsp;&</speak>").unwrap(),
+        [
+            mark(7, 0),
+            Part::Entity('<', 4),
+            Part::Entity('é', 6),
+            Part::Entity('é', 6),
+            text("&nbsp;&"),
+            mark(8, 0),
+        ]
+    );
+}
+
+proptest! {
+    #[test]
+    fn parts_do_not_depend_on_the_chunking_and_count_every_character(
+        pieces in prop::collection::vec(
+            prop_oneof![
+                Just("[pause:1s]"), Just("<break/>"), Just("["), Just("<"), Just("&amp;"), Just("<speak>"), Just("</speak>"), Just("<p>"),
+                Just("a b"), Just("é."), Just(" "), Just("<!-- x -->"), Just("pause:2s]"), Just("<b")
+            ],
+            0..12,
+        ),
+        cuts in prop::collection::vec(0usize..40, 0..8),
+    ) {
+        let whole: String = pieces.concat();
+        let chars: Vec<char> = whole.chars().collect();
+        let mut markup = Markup::default();
+        let mut found = Vec::new();
+        let mut cuts: Vec<usize> = cuts.into_iter().map(|cut| cut.min(chars.len())).collect();
+        cuts.sort_unstable();
+        cuts.push(chars.len());
+        let mut from = 0;
+        let mut failed = false;
+        for to in cuts {
+            let chunk: String = chars[from..to].iter().collect();
+            from = to;
+            match markup.push(&chunk) {
+                Ok(parts) => found.extend(parts),
+                Err(_) => { failed = true; break; }
+            }
+        }
+        let expected = parts(&whole);
+        prop_assert_eq!(failed, expected.is_err());
+        if let Ok(expected) = expected {
+            found.extend(markup.flush());
+            let found = joined(found);
+            prop_assert_eq!(&found, &expected);
+            let count: usize = found.iter().map(|part| match part {
+                Part::Text(text) => text.chars().count(),
+                Part::Entity(_, chars) | Part::Mark { chars, .. } => *chars,
+            }).sum();
+            prop_assert_eq!(count, chars.len());
+        }
+    }
+}

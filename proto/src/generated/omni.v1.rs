@@ -2512,6 +2512,10 @@ pub struct MetricSample {
     /// If not empty, it must be the declared unit.
     #[prost(string, tag = "5")]
     pub unit: ::prost::alloc::string::String,
+    /// The request that this was measured for; a line of the log names it (--metrics-mode log), no label does. At most 128 bytes,
+    /// without control characters.
+    #[prost(string, tag = "6")]
+    pub request_id: ::prost::alloc::string::String,
 }
 /// Some measurements.
 #[derive(Clone, PartialEq, ::prost::Message)]
@@ -2671,6 +2675,8 @@ pub enum MetricErrorReason {
     MissingValue = 16,
     /// There is no kind of that number.
     UnknownKind = 17,
+    /// The request id is too long, or has control characters.
+    RequestId = 18,
 }
 impl MetricErrorReason {
     /// String value of the enum field names used in the ProtoBuf definition.
@@ -2697,6 +2703,7 @@ impl MetricErrorReason {
             Self::NotFinite => "METRIC_ERROR_REASON_NOT_FINITE",
             Self::MissingValue => "METRIC_ERROR_REASON_MISSING_VALUE",
             Self::UnknownKind => "METRIC_ERROR_REASON_UNKNOWN_KIND",
+            Self::RequestId => "METRIC_ERROR_REASON_REQUEST_ID",
         }
     }
     /// Creates an enum from field names used in the ProtoBuf definition.
@@ -2720,6 +2727,7 @@ impl MetricErrorReason {
             "METRIC_ERROR_REASON_NOT_FINITE" => Some(Self::NotFinite),
             "METRIC_ERROR_REASON_MISSING_VALUE" => Some(Self::MissingValue),
             "METRIC_ERROR_REASON_UNKNOWN_KIND" => Some(Self::UnknownKind),
+            "METRIC_ERROR_REASON_REQUEST_ID" => Some(Self::RequestId),
             _ => None,
         }
     }
@@ -3355,6 +3363,9 @@ pub struct SessionStats {
     /// been hearing nothing. Absent where nothing is being spoken, or nothing of it was sent yet.
     #[prost(message, optional, tag = "8")]
     pub playback_lead: ::core::option::Option<::prost_types::Duration>,
+    /// The IP address that the call comes from: a proxy's, if there is one. Empty where it is not known.
+    #[prost(string, tag = "9")]
+    pub peer: ::prost::alloc::string::String,
 }
 /// Figures of the server at one moment.
 #[derive(Clone, PartialEq, ::prost::Message)]

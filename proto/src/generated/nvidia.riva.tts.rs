@@ -2,7 +2,7 @@
 /// Settings, and text to be spoken with them.
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct SynthesizeSpeechRequest {
-    /// Text. SSML is refused.
+    /// Text, with marks as omni.v1.TextChunk has them. SSML beyond `speak`, `p`, `s` and `break` is refused.
     #[prost(string, tag = "1")]
     pub text: ::prost::alloc::string::String,
     /// BCP-47 tag. Empty: the model's first language.

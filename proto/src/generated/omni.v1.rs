@@ -450,7 +450,9 @@ pub mod speak_request {
 /// A piece of text.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct TextChunk {
-    /// Pieces are joined as they are: whitespace matters. May be empty.
+    /// Pieces are joined as they are: whitespace matters. May be empty. `\[pause:500ms\]`, `\[pause:1.5s\]` and `<break time="500ms"/>` end
+    /// the sentence and put a pause of that length (at most 10 s) before the next sound. A text that begins with `<speak>` is SSML: of
+    /// its elements `speak`, `p`, `s` and `break` are followed, others are refused (MARKUP_NOT_SUPPORTED).
     #[prost(string, tag = "1")]
     pub text: ::prost::alloc::string::String,
     /// The caller's name for the utterance, taken from its first chunk; must be unused in this stream. Empty:
@@ -570,7 +572,7 @@ pub struct SynthesizeRequest {
     /// How to speak; absent means every default.
     #[prost(message, optional, tag = "1")]
     pub config: ::core::option::Option<SpeechConfig>,
-    /// The whole text.
+    /// The whole text, with marks as TextChunk has them.
     #[prost(string, tag = "2")]
     pub text: ::prost::alloc::string::String,
 }

@@ -40,6 +40,7 @@ fn sample(name: &str, value: f64) -> Sample {
         value,
         kind: None,
         unit: None,
+        request: None,
     }
 }
 
@@ -122,6 +123,13 @@ fn what_does_not_fit_is_refused_with_the_reason_and_nothing_is_recorded() {
                 ..good.clone()
             },
             "is in ms, not in s",
+        ),
+        (
+            Sample {
+                request: Some("r".repeat(129)),
+                ..good.clone()
+            },
+            "the request id is too long",
         ),
     ];
     for (sample, expected) in cases {

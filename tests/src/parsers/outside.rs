@@ -32,6 +32,7 @@ pub(super) fn measurements() -> Vec<Vec<u8>> {
         kind: 0,
         value: Some(value),
         unit: String::new(),
+        request_id: "r1".to_owned(),
         labels: labels
             .iter()
             .map(|(name, value)| v1::MetricLabel {

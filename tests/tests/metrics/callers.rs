@@ -171,6 +171,13 @@ async fn a_sample_that_does_not_fit_is_answered_with_its_place_and_reason_and_re
             },
             Reason::MissingValue,
         ),
+        (
+            v1::MetricSample {
+                request_id: "r".repeat(129),
+                ..good()
+            },
+            Reason::RequestId,
+        ),
     ];
     // Good ones between them, and the same unit in another word.
     let mut samples = vec![good()];

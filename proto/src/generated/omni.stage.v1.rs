@@ -21,9 +21,9 @@ pub mod frame {
         /// The first frame in both directions.
         #[prost(message, tag = "2")]
         Hello(super::Hello),
-        /// From the replica's side: its model is still being loaded, and looked after. Sent every two seconds.
+        /// From the replica's side: its process lives. Sent every two seconds while its model is loaded, and while it has sequences.
         #[prost(message, tag = "3")]
-        Loading(super::Loading),
+        Heartbeat(super::Heartbeat),
         /// From the replica's side: it takes sequences from now on.
         #[prost(message, tag = "4")]
         Ready(super::Ready),
@@ -76,7 +76,7 @@ pub struct Hello {
     pub settings: ::prost::alloc::vec::Vec<u8>,
 }
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
-pub struct Loading {}
+pub struct Heartbeat {}
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct Ready {}
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]

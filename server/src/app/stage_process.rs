@@ -46,7 +46,7 @@ pub(super) fn replicas<J: RemoteJob>(config: &Config, clock: Clock) -> anyhow::R
     };
     serde_json::to_vec(&order).context("the path of the model cannot be passed on")?;
     let (level, format) = (config.log_level.clone(), config.log_format);
-    let load_timeout = config.deploy.load_timeout;
+    let deploy = config.deploy.clone();
     Ok(Box::new(move |status: ReplicaStatus| {
         let (replica, level) = (status.id().0, level.clone());
         let order = Order {
@@ -57,7 +57,7 @@ pub(super) fn replicas<J: RemoteJob>(config: &Config, clock: Clock) -> anyhow::R
             transport: Box::new(move || spawn_peer(&mut this_program(&level, format)?)),
             settings: serde_json::to_vec(&order).unwrap_or_default(),
             mailbox: mailbox(order.max_active),
-            load_timeout,
+            timeouts: timeouts(deploy.load_timeout, deploy.stage(status.stage())),
         };
         remote_stage(parts, status, clock)
     }))
@@ -154,7 +154,7 @@ impl Loaded {
         let (source, settings, replica) = (order.model.clone(), deploy.clone(), order.replica);
         let load = move || load_stage(&source, &settings, stage, replica);
         let model = load_blocking(load, clock, deploy.load_timeout, || {
-            called.loads().map_err(anyhow::Error::from)
+            called.beat().map_err(anyhow::Error::from)
         })?;
         Ok(Self {
             order,

@@ -15,7 +15,7 @@ use std::time::Duration;
 use futures::StreamExt as _;
 use omni_engine::{SeqId, Stamp};
 use omni_proto::stage::v1::frame::Body;
-use omni_proto::stage::v1::{Arrivals, Failed, Hello, Loading, Open, Ready};
+use omni_proto::stage::v1::{Arrivals, Failed, Heartbeat, Hello, Open, Ready};
 use tokio::sync::oneshot;
 use tokio_stream::wrappers::WatchStream;
 
@@ -39,7 +39,7 @@ use stream::{StreamState, Tended};
 const INPUTS: u32 = 32;
 const OUTPUTS: u32 = 16;
 
-/// How often the other side is told that the stage is still being loaded, and that this process looks after it.
+/// How often the other side is told that this process lives, while the stage is loaded and while it has sequences.
 pub(crate) const HEARTBEAT: Duration = Duration::from_secs(2);
 
 /// Nobody rings when figures change. Whoever had something to say looks again after this time, until nothing changes.
@@ -131,12 +131,12 @@ impl HostSession {
         Ok(self.link.flush()?)
     }
 
-    /// Says that the stage is still being loaded.
+    /// Tells the other side that this process lives.
     ///
     /// # Errors
     /// [`LinkError`].
-    pub fn loads(&mut self) -> Result<(), LinkError> {
-        self.link.say(NO_SEQUENCE, Body::Loading(Loading {}))?;
+    pub fn beat(&mut self) -> Result<(), LinkError> {
+        self.link.say(NO_SEQUENCE, Body::Heartbeat(Heartbeat {}))?;
         Ok(self.link.flush()?)
     }
 
@@ -216,7 +216,7 @@ struct Work<J: RemoteJob> {
     timeouts: TurnTimeouts,
     /// The other side knows that the replica works.
     ready: bool,
-    /// When it was told last that the replica is being loaded.
+    /// When the other side was last told that this process lives.
     heartbeat: Stamp,
     forwarder: EventForwarder,
     wake: Notifier,
@@ -351,26 +351,33 @@ impl<J: RemoteJob> Work<J> {
         Ok(())
     }
 
-    /// Whoever hangs does not ring: while it is being built and warmed up, and while there is something to do, it is looked after
-    /// now and then.
+    /// When to look at the replica again although no notification comes: a step that hangs sends none, and the other side expects
+    /// heartbeats.
     fn look_again(&self) -> Option<Duration> {
-        let busy = !self.ready || !self.streams.is_empty() || self.status.at_work().is_some();
         let again = self.timeouts.shortest();
-        busy.then_some(if self.ready { again } else { again.min(HEARTBEAT) })
+        if self.owes_heartbeats() {
+            return Some(again.min(HEARTBEAT));
+        }
+        self.status.at_work().map(|_| again)
     }
 
-    /// Gives up on a replica that does not return from a turn.
+    /// Whether the other side takes this process for dead when it hears nothing.
+    fn owes_heartbeats(&self) -> bool {
+        !self.ready || !self.streams.is_empty()
+    }
+
+    /// Gives up on a replica that does not return from a turn, and tells the other side that this process lives.
     fn look_for_life(&mut self, link: &mut Link) -> Result<(), LinkError> {
-        match self.status.at_work() {
-            Some((work, since)) if self.clock.since(since) >= self.timeouts.of(work) => {
-                give_up(link, self.timeouts.overdue(work))
-            }
-            _ if self.ready || self.clock.since(self.heartbeat) < HEARTBEAT => Ok(()),
-            _ => {
-                self.heartbeat = self.clock.now();
-                Ok(link.say(NO_SEQUENCE, Body::Loading(Loading {}))?)
-            }
+        if let Some((work, since)) = self.status.at_work()
+            && self.clock.since(since) >= self.timeouts.of(work)
+        {
+            return give_up(link, self.timeouts.overdue(work));
         }
+        if self.owes_heartbeats() && self.clock.since(self.heartbeat) >= HEARTBEAT {
+            self.heartbeat = self.clock.now();
+            link.say(NO_SEQUENCE, Body::Heartbeat(Heartbeat {}))?;
+        }
+        Ok(())
     }
 
     /// A replica that died would be built anew here. But whoever sends jobs is not to send them here meanwhile, and to begin

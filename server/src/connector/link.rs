@@ -41,6 +41,9 @@ pub enum LinkError {
     /// It gave up.
     #[error("{0}")]
     Peer(String),
+    /// It has sequences and sends no heartbeats: it is stopped, or stuck as a whole.
+    #[error("the other process has said nothing for {0:?} while it had work")]
+    Silent(Duration),
 }
 
 /// One end.

@@ -110,8 +110,8 @@ struct ProxyState<J: RemoteJob> {
     /// Oldest first.
     streams: BTreeMap<SeqId, StreamState<J>>,
     figures: RemoteStats,
-    /// When the other side said something last.
-    heard: Stamp,
+    /// Since when the other side has said nothing.
+    silent_since: Stamp,
     clock: Clock,
 }
 
@@ -145,7 +145,7 @@ impl<J: RemoteJob> Proxy<J> {
             phase: Phase::Silent,
             streams: BTreeMap::new(),
             figures,
-            heard: clock.now(),
+            silent_since: clock.now(),
             clock,
         };
         Ok(Self { link, state })
@@ -161,9 +161,14 @@ impl<J: RemoteJob> Proxy<J> {
         self.state.phase != Phase::Silent
     }
 
-    /// When the other side said something last, or was begun with.
-    pub(super) fn heard(&self) -> Stamp {
-        self.state.heard
+    /// Since when the other side has said nothing.
+    pub(super) fn silent_since(&self) -> Stamp {
+        self.state.silent_since
+    }
+
+    /// Whether the other side has sequences, and so sends heartbeats.
+    pub(super) fn has_streams(&self) -> bool {
+        !self.state.streams.is_empty()
     }
 
     /// Whether a job can be put in line now. A job may be as long as a frame, and is counted by nobody once it is in line.
@@ -190,6 +195,10 @@ impl<J: RemoteJob> Proxy<J> {
             receiving: Receiving::new(ends.outlet),
             cancel: ends.cancel,
             progress: ends.progress,
+        if !self.has_streams() {
+            // The other side owed no heartbeat until now.
+            self.state.silent_since = self.state.clock.now();
+        }
             finished: Some(ends.finished),
         };
         self.state.streams.insert(seq, stream);
@@ -236,13 +245,13 @@ impl<J: RemoteJob> Proxy<J> {
 impl<J: RemoteJob> ProxyState<J> {
     /// Takes a frame. One of a sequence that is not here any more was on its way when the sequence ended.
     fn frame(&mut self, frame: Received, clock: PeerClock) -> Result<(), LinkError> {
-        self.heard = self.clock.now();
+        self.silent_since = self.clock.now();
         let (came, seq) = (Came::of(&frame, clock), frame.seq);
         match (self.phase, frame.body) {
             (Phase::Silent, Body::Hello(hello)) => self.greeted(&checked(hello)?),
             (Phase::Silent, body) => Err(unexpected(&body, "hello")),
             (_, Body::Failed(failed)) => Err(LinkError::Peer(failed.message)),
-            (Phase::Loading, Body::Loading(_)) => Ok(()),
+            (Phase::Loading | Phase::Ready, Body::Heartbeat(_)) => Ok(()),
             (Phase::Loading, Body::Ready(_)) => {
                 self.phase = Phase::Ready;
                 Ok(())

@@ -176,8 +176,9 @@ pub(super) const SECTIONS: &[Section] = &[
                 "step_timeout",
                 WAIT,
                 Is("5m"),
-                "A replica whose model does not return from a step for this long has died. A process (`placement`) is ended then. A \
-                 thread cannot be: it is left behind with what it has in memory, and another takes its place.",
+                "A replica whose model does not return from a step for this long has died. A process (`placement`) is ended then, and \
+                 also when it has work and is silent for as long (6 s at least). A thread cannot be ended: it is left behind with \
+                 what it has in memory, and another takes its place.",
             ),
             setting(
                 "max_stuck",

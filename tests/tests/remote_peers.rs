@@ -18,8 +18,9 @@ use omni_server::connector::{
     LinkError, PREFIX, Peer, RemoteParts, StageTransport, VERSION, WireError, called, edge, remote_stage,
 };
 use omni_server::stage::{
-    CancelFlag, Changes, Code2WavJob, Code2WavLimits, ContextRow, End, JobRefused, ReplicaId, ReplicaState,
-    ReplicaStatus, Sampling, StageProgress, Taken, TalkerJob, TalkerRequest, TurnTimeouts, code2wav_stage,
+    CancelFlag, Changes, Code2WavJob, Code2WavLimits, ContextRow, End, JobRefused, Recv, ReplicaId,
+    ReplicaState, ReplicaStatus, Sampling, StageProgress, TalkerJob, TalkerRequest, TurnTimeouts,
+    code2wav_stage,
 };
 use omni_tests::{FakeScript, FakeSpeech, Make, SETTINGS, host};
 use prost::Message as _;
@@ -396,8 +397,8 @@ async fn end_with(said: Vec<u8>) -> End {
             .await
             .expect("an answer")
         {
-            Taken::Item(_) => {}
-            Taken::End(end) => break end,
+            Recv::Item(_) => {}
+            Recv::End(end) => break end,
             other => panic!("{other:?}"),
         }
     };

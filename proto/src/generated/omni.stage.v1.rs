@@ -378,14 +378,14 @@ pub struct Events {
     #[prost(uint64, tag = "2")]
     pub missed: u64,
 }
-#[derive(Clone, Copy, PartialEq, ::prost::Message)]
+#[derive(Clone, PartialEq, ::prost::Message)]
 pub struct Event {
     #[prost(oneof = "event::Event", tags = "1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11")]
     pub event: ::core::option::Option<event::Event>,
 }
 /// Nested message and enum types in `Event`.
 pub mod event {
-    #[derive(Clone, Copy, PartialEq, ::prost::Oneof)]
+    #[derive(Clone, PartialEq, ::prost::Oneof)]
     pub enum Event {
         /// Nanoseconds that building the model took.
         #[prost(uint64, tag = "1")]
@@ -489,7 +489,7 @@ pub struct Taken {
     #[prost(uint32, optional, tag = "3")]
     pub max_outputs: ::core::option::Option<u32>,
 }
-#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct Finished {
     #[prost(uint64, tag = "1")]
     pub sequence: u64,
@@ -503,6 +503,9 @@ pub struct Finished {
     pub record: ::core::option::Option<Record>,
     #[prost(uint32, optional, tag = "5")]
     pub max_outputs: ::core::option::Option<u32>,
+    /// What went wrong, if it failed.
+    #[prost(string, tag = "6")]
+    pub message: ::prost::alloc::string::String,
 }
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct Record {

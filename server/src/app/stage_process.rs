@@ -94,7 +94,7 @@ fn this_program(log_level: &str, log_format: LogFormat) -> std::io::Result<Comma
 /// Runs one replica of a stage for the process that started this one, until that hangs up.
 ///
 /// # Errors
-/// If nobody did, or the model cannot be loaded, or the replica has died.
+/// If no process did, or the model cannot be loaded, or the replica has died.
 pub fn serve_stage(config: &Config) -> anyhow::Result<()> {
     init_logging(config)?;
     let clock = Clock::start();
@@ -112,7 +112,7 @@ pub fn serve_stage(config: &Config) -> anyhow::Result<()> {
     }
 }
 
-/// Signals to everything that belongs to a service are not for this process: whoever started it lets the work in progress end,
+/// Signals to everything that belongs to a service are not for this process: the server that started it lets the work in progress end,
 /// and then hangs up.
 fn outlive_signals() -> anyhow::Result<()> {
     let runtime = tokio::runtime::Builder::new_current_thread()
@@ -125,7 +125,7 @@ fn outlive_signals() -> anyhow::Result<()> {
         SignalKind::interrupt(),
         SignalKind::hangup(),
     ] {
-        // Once somebody has listened, a signal ends the process no more, also when nobody listens.
+        // Once a listener was there, a signal no longer ends the process, even after the listener is gone.
         drop(signal(kind)?);
     }
     Ok(())

@@ -42,7 +42,7 @@ const OUTPUTS: u32 = 16;
 /// How often the other side is told that this process lives, while the stage is loaded and while it has sequences.
 pub(crate) const HEARTBEAT: Duration = Duration::from_secs(2);
 
-/// Nobody rings when figures change. Whoever had something to say looks again after this time, until nothing changes.
+/// Figures change without a notification. A host that had something to say looks again after this time, until nothing changes.
 const AFTERTHOUGHT: Duration = Duration::from_millis(100);
 
 /// A connection on which the other side has said what it wants.
@@ -140,7 +140,7 @@ impl HostSession {
         Ok(self.link.flush()?)
     }
 
-    /// Whoever the replica tells what its engine does, so that the other side hears it.
+    /// Takes what the engine of the replica tells, so that the other side hears it.
     #[must_use]
     pub fn listener(&self) -> Arc<dyn EngineSink> {
         Arc::new(self.forwarder.clone())
@@ -275,7 +275,7 @@ impl<J: RemoteJob> Work<J> {
                 self.arrivals.push(Arrival { seq, stamps });
             }
             Body::Credit(credit) => stream.sending.credit(credit.units),
-            Body::Idle(idle) => stream.receiving.excuse(idle.idle),
+            Body::Idle(idle) => stream.receiving.set_idle(idle.idle),
             Body::End(message) => stream.receiving.end(end(message)?),
             Body::Cancel(_) => self.drop(seq),
             other => return Err(unexpected(&other, "a frame about a sequence")),
@@ -289,16 +289,16 @@ impl<J: RemoteJob> Work<J> {
             .ok_or_else(|| WireError::absent("what is asked", "a request"))?;
         let order = J::Order::from_request(request)?;
         let (here, stage) = (Some(self.wake.clone()), Some(self.stage.wake().clone()));
-        let (inputs, inlet) = stamped_edge(INPUTS, here.clone(), stage.clone(), self.clock);
-        let (outlet, outputs) = stamped_edge(OUTPUTS, stage, here, self.clock);
+        let (inputs, receiver) = stamped_edge(INPUTS, here.clone(), stage.clone(), self.clock);
+        let (sender, outputs) = stamped_edge(OUTPUTS, stage, here, self.clock);
         let (finished, done) = oneshot::channel();
         let (cancel, progress) = (CancelFlag::default(), StageProgress::default());
         if let Some(arrived) = open.arrived {
             progress.arrive(clock.to_local(arrived));
         }
         let ends = EdgePair {
-            inlet: Box::new(inlet),
-            outlet: Box::new(outlet),
+            receiver: Box::new(receiver),
+            sender: Box::new(sender),
             cancel: cancel.clone(),
             progress: progress.clone(),
             finished,
@@ -380,7 +380,7 @@ impl<J: RemoteJob> Work<J> {
         Ok(())
     }
 
-    /// A replica that died would be built anew here. But whoever sends jobs is not to send them here meanwhile, and to begin
+    /// A replica that died would be built anew here. But the server is not to send jobs here meanwhile, and to begin
     /// afresh is for the process as a whole.
     fn look_at_stage(&mut self, link: &mut Link) -> Result<(), LinkError> {
         let waker = self.wake.waker();

@@ -122,7 +122,7 @@ impl Link {
         self.written == self.output.len()
     }
 
-    /// Hands to the system what it takes. If nobody is there to take it, that is for [`read`](Self::read) to tell: what the
+    /// Hands to the system what it takes. If the other side is gone, that is for [`read`](Self::read) to tell: what the
     /// other side said before it went is worth more.
     pub(super) fn flush(&mut self) -> io::Result<()> {
         while !self.is_flushed() {

@@ -23,7 +23,7 @@ const GREETING: Duration = Duration::from_secs(30);
 /// How long it may take to end when it was told to, before it is ended.
 const FAREWELL: Duration = Duration::from_secs(5);
 
-/// Whoever is at the other end of a connection.
+/// The other end of a connection.
 pub trait Peer: Send {
     /// Waits until it has ended, which it does when the connection is closed; after `patience` ends it. Says how it ended.
     fn end(self: Box<Self>, patience: Duration) -> String;
@@ -46,7 +46,7 @@ pub trait StageTransport: Send {
     fn connect(&mut self) -> io::Result<Connected>;
 }
 
-/// A connection, and whoever is at its other end.
+/// A connection, and its other end.
 pub type Connected = (UnixStream, Box<dyn Peer>);
 
 impl<F: FnMut() -> io::Result<Connected> + Send> StageTransport for F {
@@ -212,7 +212,7 @@ impl<J: RemoteJob> Core for Remote<J> {
             None => {
                 let (_, _, ends) = job.split();
                 if !ends.cancel.is_set() {
-                    ends.outlet.end(lost(self.status.stage()));
+                    ends.sender.end(lost(self.status.stage()));
                 }
             }
         }

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use criterion::{Criterion, criterion_group, criterion_main};
 use omni_engine::{
-    AddOptions, ArConfig, ArEngine, ArEvent, ArModel, ContentKey, KvSpec, ModelError, Sampled, SeqId,
+    AddOptions, ArConfig, ArEngine, ArModel, ContentKey, KvSpec, ModelError, Sampled, SeqEvent, SeqId,
     SeqStep, Stamp,
 };
 
@@ -104,7 +104,7 @@ impl Crowd {
 
     fn step(&mut self) {
         let report = self.engine.step(Stamp(Duration::from_millis(self.next)));
-        let ended = |event: &&ArEvent<u32>| matches!(event, ArEvent::Finished { .. });
+        let ended = |event: &&SeqEvent<u32>| matches!(event, SeqEvent::Finished { .. });
         for _ in 0..report.events.iter().filter(ended).count() {
             self.add();
         }

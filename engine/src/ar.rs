@@ -3,19 +3,19 @@
 //! In: [`ArEngine::add`], [`ArEngine::push`], [`ArEngine::set_paused`], [`ArEngine::end`]. Out: the events and the
 //! statistics of each [`ArEngine::step`]. Sequences join and leave between steps.
 //!
-//! *Who runs.* A step takes one position of every running decode, then prompt chunks under what is left of the token
+//! *What runs.* A step takes one position of every running decode, then prompt chunks under what is left of the token
 //! budget: never more than a cap (a newcomer must not hold up the streams in flight), never less than a floor (the
 //! streams must not keep newcomers out). If decodes alone exceed the budget they take turns. Places are given in the
-//! order of priority, then arrival; nobody overtakes a ready sequence of the same class, however large that is.
+//! order of arrival; no sequence overtakes a ready one, however large that is.
 //!
-//! *Who gives way.* A decode without a block takes those of a sequence that cannot run anyway, or else of the last in
+//! *What gives way.* A decode without a block takes those of a sequence that cannot run anyway, or else of the last in
 //! that order; the victim is recomputed later. A sequence that cannot run (no row from upstream, consumer full) keeps its
-//! place while nobody needs it, and for [`ArConfig::hold_patience`] steps if somebody does.
+//! place while no other needs it, and for [`ArConfig::hold_patience`] steps if another does.
 //!
 //! *What overlaps.* A step can be begun and ended apart ([`ArEngine::begin_step`], [`ArEngine::end_step`]), and where the
 //! model's work is done elsewhere, another can be begun before the first has ended ([`ArEngine::begin_step_ahead`]): then the
 //! machine has its next step while the caller deals with what the last one gave. Only sequences of the first are in the second,
-//! and only if nobody else could run.
+//! and only if no other could run.
 //!
 //! *What is shared.* Full blocks of equal content, where the model says what stands in them
 //! ([`ArModel::content_keys`]). At least the last known position is always computed, in a block of its own, so a shared
@@ -26,7 +26,6 @@ mod admit;
 mod config;
 mod plan;
 mod repetition;
-mod report;
 mod run;
 mod sequence;
 mod slots;
@@ -34,14 +33,15 @@ mod slots;
 use std::collections::{BTreeSet, VecDeque};
 
 pub use config::{AddError, AddOptions, ArConfig, RepetitionLimit};
-pub use report::{ArEvent, ArReport, ArStats, FinishReason, SeqRecord, SeqState};
+pub use sequence::SeqState;
 
 use crate::blocks::BlockPool;
 use crate::ids::{SeqId, Stamp};
 use crate::model::{ArModel, ModelError};
-use crate::order::Order;
+use crate::order::Arrival;
+use crate::step::{FinishReason, SeqEvent, StepReport, StepStats};
 use run::Flight;
-use sequence::{Hold, Sequence};
+use sequence::Sequence;
 use slots::{Slot, Slots};
 
 /// Continuous batching over one [`ArModel`].
@@ -56,7 +56,7 @@ pub struct ArEngine<M: ArModel> {
     /// Those with a place, in order.
     running: Vec<Slot>,
     /// Those without a place that could run, in order.
-    ready: BTreeSet<(Order, Slot)>,
+    ready: BTreeSet<(Arrival, Slot)>,
     /// Known positions of all without a place.
     waiting_tokens: u64,
     next_arrival: u64,
@@ -65,7 +65,7 @@ pub struct ArEngine<M: ArModel> {
     /// Turns at decoding given.
     turn: u64,
     /// Events since the last step.
-    pending: Vec<ArEvent<M::Output>>,
+    pending: Vec<SeqEvent<M::Output>>,
     /// Whether one of them is somebody's last.
     unreported_end: bool,
     /// Decodes of the step being planned; kept to spare the allocation.
@@ -135,12 +135,12 @@ impl<M: ArModel> ArEngine<M> {
             max_outputs,
             ..options
         };
-        let sequence = Sequence::new(seq, prompt, options, self.next_arrival, now);
+        let sequence = Sequence::new(seq, prompt, options, Arrival(self.next_arrival), now);
         self.next_arrival += 1;
         self.waiting_tokens += u64::from(prompt);
         let slot = self.slots.insert(sequence);
         self.settle(slot);
-        self.pending.push(ArEvent::Queued { seq, at: now });
+        self.pending.push(SeqEvent::Queued { seq, at: now });
         Ok(())
     }
 
@@ -211,7 +211,7 @@ impl<M: ArModel> ArEngine<M> {
 
     /// Ends a sequence now (a stop string was found, upstream failed). Returns whether it was still alive; if so its
     /// blocks are free, the model has closed it or will after the steps under way, and the next report has its
-    /// [`ArEvent::Finished`].
+    /// [`SeqEvent::Finished`].
     pub fn end(&mut self, seq: SeqId, reason: FinishReason) -> bool {
         let Some(slot) = self.slots.find(seq) else {
             return false;
@@ -225,7 +225,7 @@ impl<M: ArModel> ArEngine<M> {
     /// Whether a step is under way, or [`step`](Self::step) would do anything. If not, only a call of `add`, `push`,
     /// `set_paused` or `end` can change that, so a worker may sleep until its next command.
     pub fn has_work(&self) -> bool {
-        // A ready sequence always can be served: if nobody with a place can run, they give theirs up.
+        // A ready sequence always can be served: if none with a place can run, they give theirs up.
         self.is_under_way() || self.unreported_end || !self.ready.is_empty() || self.any_runs()
     }
 
@@ -239,6 +239,11 @@ impl<M: ArModel> ArEngine<M> {
         Some(self.slots[self.slots.find(seq)?].state())
     }
 
+    /// Steps begun.
+    pub fn steps(&self) -> u64 {
+        self.step
+    }
+
     /// Sequences known: waiting and running.
     pub fn len(&self) -> usize {
         self.slots.len()
@@ -249,11 +254,6 @@ impl<M: ArModel> ArEngine<M> {
         self.slots.len() == 0
     }
 
-    /// The model, for reading.
-    pub fn model(&self) -> &M {
-        &self.model
-    }
-
     /// The `nth` piece of [`ArModel::prepare`], for steps of as many sequences as may run. Nothing of it is counted.
     ///
     /// # Errors
@@ -262,24 +262,13 @@ impl<M: ArModel> ArEngine<M> {
         self.model.prepare(nth, self.config.max_num_seqs)
     }
 
-    /// Gives up the engine and returns the model, all sequences closed. Waits for the steps under way.
-    pub fn into_model(mut self) -> M {
-        while self.is_under_way() {
-            self.land(&mut Stamp::default);
-        }
-        for slot in self.slots.all() {
-            self.remove(slot, FinishReason::Abort, Stamp::default());
-        }
-        self.model
-    }
-
     /// [`step_with`](Self::step_with) for callers whose clock does not move during a step.
-    pub fn step(&mut self, now: Stamp) -> ArReport<M::Output> {
+    pub fn step(&mut self, now: Stamp) -> StepReport<M::Output> {
         self.step_with(|| now)
     }
 
     /// Does one step of work: plan, execute, sample. `clock` is read when it begins and when its results are there.
-    pub fn step_with(&mut self, mut clock: impl FnMut() -> Stamp) -> ArReport<M::Output> {
+    pub fn step_with(&mut self, mut clock: impl FnMut() -> Stamp) -> StepReport<M::Output> {
         self.begin_step(clock());
         self.end_step(clock)
     }
@@ -290,14 +279,14 @@ impl<M: ArModel> ArEngine<M> {
     /// If a step is under way.
     pub fn begin_step(&mut self, now: Stamp) {
         assert!(!self.is_under_way(), "a step is under way");
-        let mut report = ArReport::new(now);
+        let mut report = StepReport::new(now);
         report.events = self.take_pending(now);
         self.step += 1;
         let plan = self.plan(&mut report);
         self.launch(&plan, report);
     }
 
-    /// Begins another step although one is under way: with sequences of that one, if nobody else could run. Those that
+    /// Begins another step although one is under way: with sequences of that one, if no other could run. Those that
     /// `has_room` does not say have room for two outputs stay out. Returns whether there was anything to begin.
     pub fn begin_step_ahead(&mut self, now: Stamp, has_room: impl FnMut(SeqId) -> bool) -> bool {
         if self.flights.len() != 1 || !self.flights[0].is_asked() {
@@ -307,7 +296,7 @@ impl<M: ArModel> ArEngine<M> {
             return false;
         };
         self.step += 1;
-        self.launch(&plan, ArReport::new(now));
+        self.launch(&plan, StepReport::new(now));
         true
     }
 
@@ -315,7 +304,7 @@ impl<M: ArModel> ArEngine<M> {
     ///
     /// # Panics
     /// If none is under way.
-    pub fn end_step(&mut self, mut clock: impl FnMut() -> Stamp) -> ArReport<M::Output> {
+    pub fn end_step(&mut self, mut clock: impl FnMut() -> Stamp) -> StepReport<M::Output> {
         let mut report = self.land(&mut clock);
         let since = self.take_pending(report.ended);
         report.events.extend(since);
@@ -323,11 +312,11 @@ impl<M: ArModel> ArEngine<M> {
         report
     }
 
-    fn take_pending(&mut self, now: Stamp) -> Vec<ArEvent<M::Output>> {
+    fn take_pending(&mut self, now: Stamp) -> Vec<SeqEvent<M::Output>> {
         self.unreported_end = false;
         let mut events = std::mem::take(&mut self.pending);
         for event in &mut events {
-            if let ArEvent::Finished { record, .. } = event {
+            if let SeqEvent::Finished { record, .. } = event {
                 record.finished = now;
             }
         }
@@ -349,7 +338,7 @@ impl<M: ArModel> ArEngine<M> {
             return;
         }
         sequence.queued = runnable;
-        let key = (sequence.order, slot);
+        let key = (sequence.arrival, slot);
         let changed = match runnable {
             true => self.ready.insert(key),
             false => self.ready.remove(&key),
@@ -358,7 +347,7 @@ impl<M: ArModel> ArEngine<M> {
     }
 
     /// Takes a sequence out of everything; returns its last event.
-    fn remove(&mut self, slot: Slot, reason: FinishReason, now: Stamp) -> ArEvent<M::Output> {
+    fn remove(&mut self, slot: Slot, reason: FinishReason, now: Stamp) -> SeqEvent<M::Output> {
         match self.slots[slot].has_place() {
             true => self.running.retain(|other| *other != slot),
             false => self.leave_queue(slot),
@@ -368,7 +357,7 @@ impl<M: ArModel> ArEngine<M> {
         sequence.finish(now);
         self.gone.push(sequence.id);
         self.close_gone();
-        ArEvent::Finished {
+        SeqEvent::Finished {
             seq: sequence.id,
             reason,
             record: sequence.record,
@@ -391,7 +380,10 @@ impl<M: ArModel> ArEngine<M> {
         let sequence = &mut self.slots[slot];
         self.waiting_tokens -= u64::from(sequence.known);
         if std::mem::take(&mut sequence.queued) {
-            assert!(self.ready.remove(&(sequence.order, slot)), "queued but not there");
+            assert!(
+                self.ready.remove(&(sequence.arrival, slot)),
+                "queued but not there"
+            );
         }
     }
 
@@ -404,18 +396,10 @@ impl<M: ArModel> ArEngine<M> {
         self.running.iter().any(|slot| self.slots[*slot].is_runnable())
     }
 
-    fn fill_stats(&self, stats: &mut ArStats) {
+    fn fill_stats(&self, stats: &mut StepStats) {
         stats.running = self.running.len() as u32;
-        for slot in &self.running {
-            match self.slots[*slot].hold() {
-                Some(Hold::Upstream) => stats.held_upstream += 1,
-                Some(Hold::Consumer) => stats.held_consumer += 1,
-                None => {}
-            }
-        }
-        stats.waiting = self.waiting();
         stats.waiting_capacity = self.ready.len() as u32;
-        stats.waiting_deferred = stats.waiting - stats.waiting_capacity;
+        stats.waiting_deferred = self.waiting() - stats.waiting_capacity;
         stats.kv_usage = self.pool.usage();
     }
 }

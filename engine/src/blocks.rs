@@ -1,4 +1,4 @@
-//! KV block bookkeeping: who holds which block of the pool, and what the free ones still contain. Ids only; the rows
+//! KV block bookkeeping: which sequence holds which block of the pool, and what the free ones still contain. Ids only; the rows
 //! themselves live in the model.
 //!
 //! A block is held by any number of sequences (reference count) or free. A full block whose content is known is
@@ -6,7 +6,7 @@
 //! else, least recently freed first. Only full blocks are ever shared and a full block is never written again, so no
 //! block needs copying before a write ([`BlockPool::is_writable`] is asserted for every block of every step).
 //!
-//! Block 0 is never handed out: a model may direct rows that nobody reads there.
+//! Block 0 is never handed out: a model may direct rows there that are not read.
 
 use crate::content::{BlockHash, ByHash};
 use crate::ids::BlockId;
@@ -82,7 +82,7 @@ impl BlockPool {
         self.blocks.len() as u32 - 1
     }
 
-    /// Blocks that nobody holds, whether or not they still contain something.
+    /// Blocks without a holder, whether or not they still contain something.
     pub(crate) fn available(&self) -> u32 {
         self.free
     }
@@ -163,7 +163,7 @@ impl BlockPool {
         }
     }
 
-    /// Whether a block's rows may be written: one holder, and nobody can find it.
+    /// Whether a block's rows may be written: one holder, and it cannot be found.
     pub(crate) fn is_writable(&self, id: BlockId) -> bool {
         let block = &self.blocks[id.0 as usize];
         block.refs == 1 && block.hash.is_none()

@@ -4,10 +4,10 @@
 //! events of each [`ChunkEngine::step`]. Every item is decoded once, in order.
 //!
 //! Two rules keep listeners from hearing gaps. *Chunk size*: the first chunk is as small as possible, later ones grow
-//! along a ramp, but never so far that waiting for more items would use up the stream's playback lead. *Who goes
+//! along a ramp, but never so far that waiting for more items would use up the stream's playback lead. *What goes
 //! first*: streams that are about to run dry, then new streams in the order of their arrival, then the others, each time
 //! the one that runs dry first. So a crowd of newcomers is let in at the rate at which those already playing allow. A step
-//! takes a bounded number of streams and of items, since nothing of a step comes out before its end and nobody can
+//! takes a bounded number of streams and of items, since nothing of a step comes out before its end and nothing can
 //! overtake it; and a step with a first chunk takes only those that cannot wait for the next, so that a crowd delays the
 //! comfortable streams and not all of them.
 
@@ -17,11 +17,12 @@ use std::collections::HashMap;
 use std::time::Duration;
 
 use crate::ids::{SeqId, Stamp};
-use crate::model::{ChunkBounds, ChunkModel, ModelError};
+use crate::model::{ChunkBounds, ChunkModel, Decoded, ModelError};
+use crate::step::{FinishReason, SeqEvent, SeqRecord, StepReport};
 use stream::Stream;
 
-/// A stream with no more than so many items left to play goes before everyone: a listener who has begun must not hear a
-/// gap for the sake of one who has not.
+/// A stream with no more than so many items left to play goes before everyone: a listener that has begun must not hear a
+/// gap for the sake of one that has not.
 const ENDANGERED_ITEMS: u32 = 2;
 
 /// Limits and chunk policy of a [`ChunkEngine`].
@@ -87,54 +88,21 @@ pub enum OpenError {
     Model(#[from] ModelError),
 }
 
-/// What happened to a stream in a step.
+/// What a stream gave in a step.
 #[derive(Debug, Clone, PartialEq)]
-pub enum ChunkEvent<S> {
-    /// New output, in order; may be empty if the model swallowed the items as context.
-    Chunk {
-        /// The stream.
-        seq: SeqId,
-        /// Output samples.
-        samples: Vec<S>,
-        /// Items they were decoded from.
-        items: u32,
-    },
-    /// Everything pushed up to the last item has been decoded; the stream is forgotten.
-    Finished {
-        /// The stream.
-        seq: SeqId,
-    },
-    /// Its computation failed; the stream is forgotten.
-    Failed {
-        /// The stream.
-        seq: SeqId,
-        /// What went wrong.
-        message: String,
-    },
-}
-
-/// State of the engine after a step, and what the step did.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct ChunkStats {
-    /// Streams open.
-    pub streams: u32,
-    /// Items waiting to be decoded, over all streams.
-    pub queued_items: u32,
-    /// Streams decoded in this step.
-    pub batch: u32,
-    /// Items decoded in this step.
+pub struct ChunkOutput<S> {
+    /// Output samples, in order; may be empty if the model swallowed the items as context.
+    pub samples: Vec<S>,
+    /// Items they were decoded from.
     pub items: u32,
-    /// Streams that had nothing left although their playback had caught up (counted at the chunk that came too late).
-    pub late: u32,
 }
 
-/// Outcome of one [`ChunkEngine::step`].
-#[derive(Debug)]
-pub struct ChunkReport<S> {
-    /// In order of occurrence.
-    pub events: Vec<ChunkEvent<S>>,
-    /// Counts for this step.
-    pub stats: ChunkStats,
+/// What the model made of a stream's chunk.
+struct Made<S> {
+    seq: SeqId,
+    samples: Decoded<S>,
+    /// What it held back, if the stream is at its end.
+    rest: Option<Decoded<S>>,
 }
 
 /// Deadline-ordered batching over one [`ChunkModel`].
@@ -144,6 +112,8 @@ pub struct ChunkEngine<M: ChunkModel> {
     config: ChunkConfig,
     streams: HashMap<SeqId, Stream<M::Item>>,
     next_arrival: u64,
+    /// Streams given up since the last step.
+    aborted: Vec<(SeqId, SeqRecord)>,
 }
 
 impl<M: ChunkModel> ChunkEngine<M> {
@@ -165,6 +135,7 @@ impl<M: ChunkModel> ChunkEngine<M> {
             config,
             streams: HashMap::new(),
             next_arrival: 0,
+            aborted: Vec::new(),
         }
     }
 
@@ -172,7 +143,7 @@ impl<M: ChunkModel> ChunkEngine<M> {
     ///
     /// # Errors
     /// [`OpenError`]; nothing is kept then.
-    pub fn add(&mut self, seq: SeqId, options: StreamOptions) -> Result<(), OpenError> {
+    pub fn add(&mut self, seq: SeqId, options: StreamOptions, now: Stamp) -> Result<(), OpenError> {
         if self.streams.contains_key(&seq) {
             return Err(OpenError::Duplicate(seq));
         }
@@ -186,7 +157,7 @@ impl<M: ChunkModel> ChunkEngine<M> {
         self.model.open(seq)?;
         // What is held back gives no lead either, until the stream ends.
         let unplayed = options.unplayed_items.saturating_add(options.look_ahead);
-        let stream = Stream::new(self.next_arrival, unplayed);
+        let stream = Stream::new(self.next_arrival, unplayed, now);
         self.streams.insert(seq, stream);
         self.next_arrival += 1;
         Ok(())
@@ -207,9 +178,11 @@ impl<M: ChunkModel> ChunkEngine<M> {
         }
     }
 
-    /// Ends a stream now. Returns whether it was still open; no event follows.
+    /// Gives a stream up. Returns whether it was still open; if so its place is free, and the next step's report has its end.
     pub fn abort(&mut self, seq: SeqId) -> bool {
-        self.remove(seq)
+        let record = self.remove(seq);
+        self.aborted.extend(record.map(|record| (seq, record)));
+        record.is_some()
     }
 
     /// Items of one stream that wait to be decoded.
@@ -227,9 +200,9 @@ impl<M: ChunkModel> ChunkEngine<M> {
         self.streams.is_empty()
     }
 
-    /// Whether [`step`](Self::step) would decode anything at `now`.
+    /// Whether [`step`](Self::step) would do anything at `now`.
     pub fn has_work(&self, now: Stamp) -> bool {
-        self.streams.values().any(|s| s.is_ready(now, &self.config))
+        !self.aborted.is_empty() || self.streams.values().any(|s| s.is_ready(now, &self.config))
     }
 
     /// When a stream that is collecting a larger chunk must be served with what it has, if no command comes before.
@@ -251,25 +224,27 @@ impl<M: ChunkModel> ChunkEngine<M> {
         self.model.prepare(nth, bounds)
     }
 
-    /// Gives up the engine and returns the model, all streams closed.
-    pub fn into_model(mut self) -> M {
-        for seq in self.streams.keys().copied().collect::<Vec<_>>() {
-            self.remove(seq);
-        }
-        self.model
+    /// [`step_with`](Self::step_with) for callers whose clock does not move during a step.
+    pub fn step(&mut self, now: Stamp) -> StepReport<ChunkOutput<M::Sample>> {
+        self.step_with(|| now)
     }
 
-    /// Decodes one chunk each of the most urgent streams, as of time `now`.
-    pub fn step(&mut self, now: Stamp) -> ChunkReport<M::Sample> {
-        let mut report = ChunkReport {
-            events: Vec::new(),
-            stats: ChunkStats::default(),
-        };
-        let chosen = self.choose(now);
-        if !chosen.is_empty() {
-            self.run(&chosen, now, &mut report);
+    /// Decodes one chunk each of the streams that are most urgent when it begins. `clock` is read then, and when its results are
+    /// there.
+    pub fn step_with(&mut self, mut clock: impl FnMut() -> Stamp) -> StepReport<ChunkOutput<M::Sample>> {
+        let mut report = StepReport::new(clock());
+        for (seq, record) in self.aborted.drain(..) {
+            report.end(seq, FinishReason::Abort, record);
         }
-        report.stats.streams = self.streams.len() as u32;
+        let chosen = self.choose(report.began);
+        if !chosen.is_empty() {
+            let made = self.run(&chosen);
+            report.ended = clock();
+            for made in made {
+                self.book(made, &mut report);
+            }
+        }
+        report.stats.running = self.streams.len() as u32;
         report.stats.queued_items = self.streams.values().map(|s| s.queued() as u32).sum();
         report
     }
@@ -305,106 +280,91 @@ impl<M: ChunkModel> ChunkEngine<M> {
         chosen
     }
 
-    fn run(&mut self, chosen: &[SeqId], now: Stamp, report: &mut ChunkReport<M::Sample>) {
+    /// Decodes the next chunk of each; of those that are at their end, the rest too.
+    fn run(&mut self, chosen: &[SeqId]) -> Vec<Made<M::Sample>> {
+        let mut made = Vec::with_capacity(chosen.len());
         let mut decoding = Vec::with_capacity(chosen.len());
         for &seq in chosen {
             let stream = self.streams.get_mut(&seq).expect("chosen streams are open");
             match stream.stage_chunk(&self.config) {
-                0 => self.flush_and_finish(seq, report),
+                // Its end came after its last item was decoded.
+                0 => made.push(Made {
+                    seq,
+                    samples: Ok(Vec::new()),
+                    rest: Some(self.model.flush(seq)),
+                }),
                 _ => decoding.push(seq),
             }
         }
-        if decoding.is_empty() {
-            return;
+        for (seq, samples) in self.decode(decoding) {
+            // With the last chunk, because its consumer may have no room for another.
+            let last = samples.is_ok() && self.streams[&seq].is_last_chunk();
+            let rest = last.then(|| self.model.flush(seq));
+            made.push(Made { seq, samples, rest });
         }
-        let batch: Vec<_> = decoding
+        made
+    }
+
+    fn decode(&mut self, seqs: Vec<SeqId>) -> Vec<(SeqId, Decoded<M::Sample>)> {
+        if seqs.is_empty() {
+            return Vec::new();
+        }
+        let batch: Vec<_> = seqs
             .iter()
             .map(|seq| (*seq, self.streams[seq].staged()))
             .collect();
         match self.model.decode(&batch) {
             Ok(outputs) => {
-                assert_eq!(
-                    outputs.len(),
-                    decoding.len(),
-                    "the model must answer for every stream"
-                );
-                for (seq, decoded) in decoding.into_iter().zip(outputs) {
-                    match decoded {
-                        Ok(samples) => self.emit(seq, samples, now, report),
-                        Err(message) => self.fail(seq, message, report),
-                    }
-                }
+                let (found, expected) = (outputs.len(), seqs.len());
+                assert_eq!(found, expected, "the model must answer for every stream");
+                seqs.into_iter().zip(outputs).collect()
             }
             Err(error) => {
-                for seq in decoding {
-                    self.fail(seq, error.to_string(), report);
-                }
+                let failed = |seq| (seq, Err(error.to_string()));
+                seqs.into_iter().map(failed).collect()
             }
         }
     }
 
-    fn fail(&mut self, seq: SeqId, message: String, report: &mut ChunkReport<M::Sample>) {
-        self.remove(seq);
-        report.events.push(ChunkEvent::Failed { seq, message });
-    }
-
-    fn emit(
-        &mut self,
-        seq: SeqId,
-        mut samples: Vec<M::Sample>,
-        now: Stamp,
-        report: &mut ChunkReport<M::Sample>,
-    ) {
+    /// Books and reports what a stream gave, and its end if it is at it.
+    fn book(&mut self, made: Made<M::Sample>, report: &mut StepReport<ChunkOutput<M::Sample>>) {
+        let Made { seq, samples, rest } = made;
+        let mut samples = match samples {
+            Ok(samples) => samples,
+            Err(message) => return self.finish(seq, FinishReason::Error(message), report),
+        };
+        let reason = rest.map(|rest| match rest {
+            Ok(rest) => {
+                samples.extend(rest);
+                FinishReason::Stop
+            }
+            Err(message) => FinishReason::Error(message),
+        });
         let stream = self.streams.get_mut(&seq).expect("chosen streams are open");
-        let (items, late) = stream.emitted(now, &self.config);
-        report.stats.batch += 1;
-        report.stats.items += items;
-        report.stats.late += u32::from(late);
-        if !stream.is_done() {
-            report.events.push(ChunkEvent::Chunk { seq, samples, items });
-            return;
+        let (items, late) = stream.emitted(report.began, &self.config);
+        if items > 0 || !samples.is_empty() {
+            stream.gave(items, report.began, report.ended);
+            report.stats.outputs += items;
+            report.stats.decode_tokens += items;
+            report.stats.late += u32::from(late);
+            let item = ChunkOutput { samples, items };
+            report.events.push(SeqEvent::Output { seq, item });
         }
-        // With the last chunk, because its consumer may have no room for another.
-        let rest = self.model.flush(seq);
-        match rest {
-            Ok(rest) => samples.extend(rest),
-            Err(message) => {
-                report.events.push(ChunkEvent::Chunk { seq, samples, items });
-                return self.fail(seq, message, report);
-            }
-        }
-        report.events.push(ChunkEvent::Chunk { seq, samples, items });
-        self.finish(seq, report);
-    }
-
-    /// Ends a stream whose end came after its last item was decoded.
-    fn flush_and_finish(&mut self, seq: SeqId, report: &mut ChunkReport<M::Sample>) {
-        match self.model.flush(seq) {
-            Err(message) => self.fail(seq, message, report),
-            Ok(samples) => {
-                if !samples.is_empty() {
-                    report.events.push(ChunkEvent::Chunk {
-                        seq,
-                        samples,
-                        items: 0,
-                    });
-                }
-                self.finish(seq, report);
-            }
+        if let Some(reason) = reason {
+            self.finish(seq, reason, report);
         }
     }
 
-    fn finish(&mut self, seq: SeqId, report: &mut ChunkReport<M::Sample>) {
-        self.remove(seq);
-        report.events.push(ChunkEvent::Finished { seq });
+    fn finish(&mut self, seq: SeqId, reason: FinishReason, report: &mut StepReport<ChunkOutput<M::Sample>>) {
+        if let Some(record) = self.remove(seq) {
+            report.end(seq, reason, record);
+        }
     }
 
-    fn remove(&mut self, seq: SeqId) -> bool {
-        let known = self.streams.remove(&seq).is_some();
-        if known {
-            self.model.close(seq);
-        }
-        known
+    fn remove(&mut self, seq: SeqId) -> Option<SeqRecord> {
+        let stream = self.streams.remove(&seq)?;
+        self.model.close(seq);
+        Some(stream.record())
     }
 }
 

@@ -13,18 +13,15 @@ mod ids;
 mod model;
 mod oneshot;
 mod order;
+mod step;
 
-pub use ar::{
-    AddError, AddOptions, ArConfig, ArEngine, ArEvent, ArReport, ArStats, FinishReason, RepetitionLimit,
-    SeqRecord, SeqState,
-};
-pub use chunk::{ChunkConfig, ChunkEngine, ChunkEvent, ChunkReport, ChunkStats, OpenError, StreamOptions};
+pub use ar::{AddError, AddOptions, ArConfig, ArEngine, RepetitionLimit, SeqState};
+pub use chunk::{ChunkConfig, ChunkEngine, ChunkOutput, OpenError, StreamOptions};
 pub use content::{CacheSalt, ContentKey};
 pub use graph::{Delivery, GraphError, PayloadKind, Port, StageEdge, StageGraph, StageKind, StageNode};
 pub use ids::{BlockId, SeqId, Stamp};
 pub use model::{
     ArModel, ChunkBounds, ChunkModel, CodecFrame, Decoded, KvSpec, ModelError, OneShotModel, Sampled, SeqStep,
 };
-pub use oneshot::{
-    OneShotConfig, OneShotEngine, OneShotError, OneShotEvent, OneShotOptions, OneShotReport, OneShotStats,
-};
+pub use oneshot::{OneShotConfig, OneShotEngine, OneShotError};
+pub use step::{FinishReason, SeqEvent, SeqRecord, StepReport, StepStats};

@@ -1,7 +1,7 @@
 //! What the engines ask of a model: plain batches down, plain results up.
 //!
 //! The traits live here, beside their caller; `omni-models` implements them. A model owns tensors and per-sequence
-//! numeric state (KV rows, convolution history, sampling counters); an engine owns everything that decides *who runs
+//! numeric state (KV rows, convolution history, sampling counters); an engine owns everything that decides *what runs
 //! when* (order, budgets, KV block ids). Neither knows about threads, sockets or clocks.
 
 use std::fmt;
@@ -27,7 +27,7 @@ pub struct KvSpec {
     /// Positions per block.
     pub block_size: u32,
     /// Blocks in the pool, at least 2. The engine hands out ids `1..num_blocks`: block 0 is the model's own, for rows that
-    /// nobody reads (the unused rows of a captured graph).
+    /// is not read (the unused rows of a captured graph).
     pub num_blocks: u32,
     /// Longest sequence the model accepts, prompt and generated positions together.
     pub max_len: u32,
@@ -132,7 +132,7 @@ pub trait ArModel {
     }
 
     /// Whether another step may be executed (not if one of them has nothing to go on with), and asked for, before the last one is answered, that goes on with `seqs`, all of
-    /// which were asked for then, by the position of an output that nobody has seen yet. If it turns out that one of them had
+    /// which were asked for then, by the position of an output that has not been seen yet. If it turns out that one of them had
     /// ended, what comes of its position is thrown away. Steps are computed in the order in which they were executed: blocks of
     /// a sequence that has ended may be others' in the next one.
     fn goes_ahead(&self, _seqs: &[SeqId]) -> bool {
@@ -143,7 +143,7 @@ pub trait ArModel {
     fn close(&mut self, seq: SeqId);
 
     /// Does the `nth` piece, from 0, of what would else be done when it is needed first: computes steps of up to `seqs`
-    /// sequences, as large as they come, on rows that are nobody's. Sequences and what they will give are left as they
+    /// sequences, as large as they come, on padding rows. Sequences and what they will give are left as they
     /// are. Returns whether there was such a piece: not if all has been prepared, or if there is nothing to prepare.
     ///
     /// # Errors

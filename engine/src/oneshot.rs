@@ -1,16 +1,16 @@
 //! The generation engine: batches requests that are answered in one step each (an audio encoder).
 //!
 //! In: [`OneShotEngine::add`], [`OneShotEngine::abort`]. Out: the events of each [`OneShotEngine::step`]. A step takes
-//! requests in the order of priority and arrival while they fit its budget, whole or not at all, and all it takes are
+//! requests in the order of arrival while they fit its budget, whole or not at all, and all it takes are
 //! finished after it. A request larger than the budget has a step to itself: what cannot be taken in pieces is served
 //! alone. The number of requests in a step is bounded too, so that a crowd delays those behind it and not everybody.
 
 use std::collections::{BTreeMap, HashMap};
 
-use crate::ar::{FinishReason, SeqRecord};
 use crate::ids::{SeqId, Stamp};
 use crate::model::{ModelError, OneShotModel};
-use crate::order::Order;
+use crate::order::Arrival;
+use crate::step::{FinishReason, SeqEvent, SeqRecord, StepReport, StepStats};
 
 /// Limits of a [`OneShotEngine`]. Costs are in the model's unit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -37,13 +37,6 @@ impl Default for OneShotConfig {
             max_waiting_cost: 1 << 20,
         }
     }
-}
-
-/// How a request is to be run.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct OneShotOptions {
-    /// Lower goes first; among equals, first come, first served.
-    pub priority: i32,
 }
 
 /// Why a request was not admitted.
@@ -83,64 +76,6 @@ pub enum OneShotError {
     Model(#[from] ModelError),
 }
 
-/// What happened to a request.
-#[derive(Debug, Clone, PartialEq)]
-pub enum OneShotEvent<T> {
-    /// It was added since the last step.
-    Queued {
-        /// The request.
-        seq: SeqId,
-        /// When.
-        at: Stamp,
-    },
-    /// The step took it.
-    Scheduled {
-        /// The request.
-        seq: SeqId,
-        /// When it was added.
-        queued_at: Stamp,
-        /// Start of the step.
-        at: Stamp,
-    },
-    /// It is over and forgotten. Every request that was admitted gets exactly one of these.
-    Finished {
-        /// The request.
-        seq: SeqId,
-        /// What it gave; there exactly if the reason is [`FinishReason::Stop`].
-        output: Option<T>,
-        /// Why it is over: `Stop`, `Abort` or `Error`.
-        reason: FinishReason,
-        /// Its life in figures; its cost counts as its prompt.
-        record: SeqRecord,
-    },
-}
-
-/// State of the engine after a step, and what the step did.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct OneShotStats {
-    /// Requests that wait.
-    pub waiting: u32,
-    /// Their cost.
-    pub waiting_cost: u32,
-    /// Requests computed in this step.
-    pub batch: u32,
-    /// Their cost.
-    pub cost: u32,
-}
-
-/// Outcome of one [`OneShotEngine::step`].
-#[derive(Debug)]
-pub struct OneShotReport<T> {
-    /// In order of occurrence, beginning with what happened since the last step.
-    pub events: Vec<OneShotEvent<T>>,
-    /// Counts for this step.
-    pub stats: OneShotStats,
-    /// When the step began.
-    pub began: Stamp,
-    /// When its results were there.
-    pub ended: Stamp,
-}
-
 #[derive(Debug)]
 struct Request<I> {
     seq: SeqId,
@@ -153,23 +88,22 @@ impl<I> Request<I> {
         self.record.prompt_tokens
     }
 
-    fn finish<T>(mut self, result: Result<T, FinishReason>, at: Stamp) -> OneShotEvent<T> {
+    /// The last events of a request that is over at `at`.
+    fn finish<T>(mut self, result: Result<T, FinishReason>, at: Stamp, events: &mut Vec<SeqEvent<T>>) {
+        let seq = self.seq;
         self.record.finished = at;
-        let (output, reason) = match result {
-            Ok(output) => {
+        let reason = match result {
+            Ok(item) => {
                 self.record.first_output = Some(at);
                 self.record.last_output = Some(at);
                 self.record.outputs = 1;
-                (Some(output), FinishReason::Stop)
+                events.push(SeqEvent::Output { seq, item });
+                FinishReason::Stop
             }
-            Err(reason) => (None, reason),
+            Err(reason) => reason,
         };
-        OneShotEvent::Finished {
-            seq: self.seq,
-            output,
-            reason,
-            record: self.record,
-        }
+        let record = self.record;
+        events.push(SeqEvent::Finished { seq, reason, record });
     }
 }
 
@@ -178,12 +112,12 @@ impl<I> Request<I> {
 pub struct OneShotEngine<M: OneShotModel> {
     model: M,
     config: OneShotConfig,
-    waiting: BTreeMap<Order, Request<M::Input>>,
-    by_id: HashMap<SeqId, Order>,
+    waiting: BTreeMap<Arrival, Request<M::Input>>,
+    by_id: HashMap<SeqId, Arrival>,
     waiting_cost: u32,
     next_arrival: u64,
     /// Events since the last step.
-    pending: Vec<OneShotEvent<M::Output>>,
+    pending: Vec<SeqEvent<M::Output>>,
     /// Requests given up since the last step.
     aborted: Vec<Request<M::Input>>,
 }
@@ -221,20 +155,11 @@ impl<M: OneShotModel> OneShotEngine<M> {
     ///
     /// # Errors
     /// [`OneShotError`]; nothing is kept then.
-    pub fn add(
-        &mut self,
-        seq: SeqId,
-        input: M::Input,
-        options: OneShotOptions,
-        now: Stamp,
-    ) -> Result<(), OneShotError> {
+    pub fn add(&mut self, seq: SeqId, input: M::Input, now: Stamp) -> Result<(), OneShotError> {
         // What costs nothing still takes part in a step.
         let cost = self.model.cost(&input)?.max(1);
         self.check(seq, cost)?;
-        let order = Order {
-            priority: options.priority,
-            arrival: self.next_arrival,
-        };
+        let arrival = Arrival(self.next_arrival);
         self.next_arrival += 1;
         self.waiting_cost += cost;
         let record = SeqRecord {
@@ -242,9 +167,9 @@ impl<M: OneShotModel> OneShotEngine<M> {
             prompt_tokens: cost,
             ..SeqRecord::default()
         };
-        self.by_id.insert(seq, order);
-        self.waiting.insert(order, Request { seq, input, record });
-        self.pending.push(OneShotEvent::Queued { seq, at: now });
+        self.by_id.insert(seq, arrival);
+        self.waiting.insert(arrival, Request { seq, input, record });
+        self.pending.push(SeqEvent::Queued { seq, at: now });
         Ok(())
     }
 
@@ -269,11 +194,10 @@ impl<M: OneShotModel> OneShotEngine<M> {
 
     /// Gives a request up. Returns whether it was still waiting; if so the next step's report has its end.
     pub fn abort(&mut self, seq: SeqId) -> bool {
-        let Some(order) = self.by_id.get(&seq) else {
+        let Some(&arrival) = self.by_id.get(&seq) else {
             return false;
         };
-        let order = *order;
-        let request = self.take(order);
+        let request = self.take(arrival);
         self.aborted.push(request);
         true
     }
@@ -293,50 +217,47 @@ impl<M: OneShotModel> OneShotEngine<M> {
         self.waiting.is_empty()
     }
 
-    /// The model, for reading.
-    pub fn model(&self) -> &M {
-        &self.model
-    }
-
     /// [`step_with`](Self::step_with) for callers whose clock does not move during a step.
-    pub fn step(&mut self, now: Stamp) -> OneShotReport<M::Output> {
+    pub fn step(&mut self, now: Stamp) -> StepReport<M::Output> {
         self.step_with(|| now)
     }
 
     /// Does one step of work. `clock` is read when it begins and when its results are there.
-    pub fn step_with(&mut self, mut clock: impl FnMut() -> Stamp) -> OneShotReport<M::Output> {
-        let began = clock();
-        let mut events = std::mem::take(&mut self.pending);
-        let aborted = self.aborted.drain(..);
-        events.extend(aborted.map(|request| request.finish(Err(FinishReason::Abort), began)));
+    pub fn step_with(&mut self, mut clock: impl FnMut() -> Stamp) -> StepReport<M::Output> {
+        let mut report = StepReport::new(clock());
+        let began = report.began;
+        report.events = std::mem::take(&mut self.pending);
+        for request in self.aborted.drain(..) {
+            request.finish(Err(FinishReason::Abort), began, &mut report.events);
+        }
         let mut batch = self.plan();
         for request in &mut batch {
             request.record.scheduled = Some(began);
-            events.push(OneShotEvent::Scheduled {
+            report.events.push(SeqEvent::Scheduled {
                 seq: request.seq,
                 queued_at: request.record.queued,
                 at: began,
+                resumed: false,
             });
         }
-        let stats = OneShotStats {
-            waiting: self.waiting.len() as u32,
-            waiting_cost: self.waiting_cost,
-            batch: batch.len() as u32,
-            cost: batch.iter().map(Request::cost).sum(),
+        let (count, cost) = (batch.len() as u32, batch.iter().map(Request::cost).sum());
+        report.stats = StepStats {
+            waiting_capacity: self.waiting.len() as u32,
+            prompt_tokens: cost,
+            outputs: count,
+            admitted: count,
+            prefill_tokens: cost,
+            decode_tokens: count,
+            ..StepStats::default()
         };
-        let mut ended = began;
         if !batch.is_empty() {
             let results = self.run(&batch);
-            ended = clock();
-            let finish = |(request, result): (Request<_>, _)| request.finish(result, ended);
-            events.extend(batch.into_iter().zip(results).map(finish));
+            report.ended = clock();
+            for (request, result) in batch.into_iter().zip(results) {
+                request.finish(result, report.ended, &mut report.events);
+            }
         }
-        OneShotReport {
-            events,
-            stats,
-            began,
-            ended,
-        }
+        report
     }
 
     /// Takes the first requests as far as they fit; the first of all always does.
@@ -344,21 +265,21 @@ impl<M: OneShotModel> OneShotEngine<M> {
         let mut batch: Vec<Request<M::Input>> = Vec::new();
         let mut cost = 0u32;
         while (batch.len() as u32) < self.config.max_batch {
-            let Some((order, next)) = self.waiting.first_key_value() else {
+            let Some((arrival, next)) = self.waiting.first_key_value() else {
                 break;
             };
             cost = cost.saturating_add(next.cost());
             if !batch.is_empty() && cost > self.config.max_batch_cost {
                 break;
             }
-            let order = *order;
-            batch.push(self.take(order));
+            let arrival = *arrival;
+            batch.push(self.take(arrival));
         }
         batch
     }
 
-    fn take(&mut self, order: Order) -> Request<M::Input> {
-        let request = self.waiting.remove(&order).expect("it waits");
+    fn take(&mut self, arrival: Arrival) -> Request<M::Input> {
+        let request = self.waiting.remove(&arrival).expect("it waits");
         self.by_id.remove(&request.seq);
         self.waiting_cost -= request.cost();
         request

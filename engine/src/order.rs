@@ -1,8 +1,5 @@
-//! Who goes first.
+//! The order in which requests are served.
 
-/// The lower class, then the earlier arrival.
+/// The number of a request in the order of arrival: first come, first served.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Order {
-    pub(crate) priority: i32,
-    pub(crate) arrival: u64,
-}
+pub(crate) struct Arrival(pub(crate) u64);

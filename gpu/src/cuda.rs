@@ -14,7 +14,7 @@ use std::time::Duration;
 
 use cudarc::driver::{CudaContext, CudaGraph, CudaStream, DriverError, result, sys};
 
-use crate::device::{Device, GpuError, Result};
+use crate::device::{Allocate, Copies, Device, GpuError, Graphs, Result};
 use crate::kernels;
 use crate::launch::{Address, Launch};
 
@@ -337,19 +337,9 @@ impl fmt::Debug for RecordedGraph {
 // that is not shared (there is no `Sync`) cannot do.
 unsafe impl Send for RecordedGraph {}
 
-impl Device for Cuda {
+impl Allocate for Cuda {
     type Memory = CudaMemory;
     type Staging = CudaStaging;
-    type Coming = CudaComing;
-    type Graph = RecordedGraph;
-
-    fn name(&self) -> String {
-        self.device.name.clone()
-    }
-
-    fn fork(&self) -> Result<Self> {
-        Self::with_queue(self.device.clone())
-    }
 
     fn room(&self) -> Result<(usize, usize)> {
         self.bind()?;
@@ -363,6 +353,10 @@ impl Device for Cuda {
     fn staging(&self, bytes: usize) -> Result<CudaStaging> {
         CudaStaging::new(&self.device.context, bytes)
     }
+}
+
+impl Copies for Cuda {
+    type Coming = CudaComing;
 
     fn upload(&self, to: Address, from: &[u8]) -> Result<()> {
         self.over(self.copy_in(to, from))
@@ -396,46 +390,10 @@ impl Device for Cuda {
         self.idle()?;
         coming.wait()
     }
+}
 
-    fn launch(&self, launch: &Launch) -> Result<()> {
-        let wrong = |reason: String| GpuError::Kernel {
-            kernel: launch.kernel.name,
-            reason,
-        };
-        if let Some(flaw) = launch.flaw() {
-            return Err(wrong(flaw));
-        }
-        if launch.grid.count() == 0 {
-            return Ok(());
-        }
-        let Some(&function) = self.device.kernels.get(launch.kernel.name) else {
-            return Err(wrong("it is not in the table".into()));
-        };
-        self.bind()?;
-        // Every parameter is read from the low bytes of its 64 bits, which come first on the processors that there are
-        // drivers for.
-        let mut params = [std::ptr::null_mut::<c_void>(); crate::launch::MAX_ARGS];
-        let bits = launch.args.bits();
-        for (param, bits) in params.iter_mut().zip(bits) {
-            *param = std::ptr::from_ref(bits).cast_mut().cast();
-        }
-        let dims = |[x, y, z]: [u32; 3]| (x, y, z);
-        #[expect(unsafe_code, reason = "the driver's interface is C")]
-        // SAFETY: the function is one of a loaded module of the bound context. The driver copies as many parameters as
-        // the kernel has, of the types in the table (`Launch::flaw`; a test compares the table with the kernels), before
-        // it returns. What the kernel does with them is tested in the emulator.
-        unsafe {
-            result::launch_kernel(
-                function,
-                dims(launch.grid.0),
-                dims(launch.block.0),
-                launch.shared,
-                self.stream.cu_stream(),
-                &mut params[..bits.len()],
-            )
-        }
-        .map_err(|e| wrong(text(e)))
-    }
+impl Graphs for Cuda {
+    type Graph = RecordedGraph;
 
     fn record(&self) -> Result<()> {
         let mut recording = self.recording();
@@ -482,6 +440,56 @@ impl Device for Cuda {
 
     fn take_busy(&self) -> Duration {
         self.timer().take()
+    }
+}
+
+impl Device for Cuda {
+    fn name(&self) -> String {
+        self.device.name.clone()
+    }
+
+    fn fork(&self) -> Result<Self> {
+        Self::with_queue(self.device.clone())
+    }
+
+    fn launch(&self, launch: &Launch) -> Result<()> {
+        let wrong = |reason: String| GpuError::Kernel {
+            kernel: launch.kernel.name,
+            reason,
+        };
+        if let Some(flaw) = launch.flaw() {
+            return Err(wrong(flaw));
+        }
+        if launch.grid.count() == 0 {
+            return Ok(());
+        }
+        let Some(&function) = self.device.kernels.get(launch.kernel.name) else {
+            return Err(wrong("it is not in the table".into()));
+        };
+        self.bind()?;
+        // Every parameter is read from the low bytes of its 64 bits, which come first on the processors that there are
+        // drivers for.
+        let mut params = [std::ptr::null_mut::<c_void>(); crate::launch::MAX_ARGS];
+        let bits = launch.args.bits();
+        for (param, bits) in params.iter_mut().zip(bits) {
+            *param = std::ptr::from_ref(bits).cast_mut().cast();
+        }
+        let dims = |[x, y, z]: [u32; 3]| (x, y, z);
+        #[expect(unsafe_code, reason = "the driver's interface is C")]
+        // SAFETY: the function is one of a loaded module of the bound context. The driver copies as many parameters as
+        // the kernel has, of the types in the table (`Launch::flaw`; a test compares the table with the kernels), before
+        // it returns. What the kernel does with them is tested in the emulator.
+        unsafe {
+            result::launch_kernel(
+                function,
+                dims(launch.grid.0),
+                dims(launch.block.0),
+                launch.shared,
+                self.stream.cu_stream(),
+                &mut params[..bits.len()],
+            )
+        }
+        .map_err(|e| wrong(text(e)))
     }
 
     fn wait(&self) -> Result<()> {

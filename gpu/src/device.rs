@@ -67,28 +67,12 @@ pub trait Staging: fmt::Debug + Send + 'static {
     fn content_mut(&mut self) -> &mut [u8];
 }
 
-/// A device with one queue of work: what is asked for is done in order, some time later.
-///
-/// Clones share the queue; [`Device::fork`] gives another queue on the same device. Every buffer of a device may be
-/// used in all its queues, if the work that fills it is known to be over (see [`Device::wait`]).
-pub trait Device: Clone + fmt::Debug + Send + Sync + 'static {
+/// Memory of a device, and memory of the host that it can reach.
+pub trait Allocate: Clone + fmt::Debug + Send + Sync + 'static {
     /// Device memory.
     type Memory: Memory;
     /// Pinned host memory.
     type Staging: Staging;
-    /// A copy to the host that was asked for, with the memory that it goes to. Dropping it waits for it.
-    type Coming: fmt::Debug + Send + 'static;
-    /// Recorded launches, ready to be run again. It refers to the buffers that they name and does not keep them.
-    type Graph: fmt::Debug + Send + 'static;
-
-    /// What it is, for people.
-    fn name(&self) -> String;
-
-    /// The same device with a queue of its own.
-    ///
-    /// # Errors
-    /// [`GpuError::Driver`].
-    fn fork(&self) -> Result<Self>;
 
     /// Bytes of memory that are free, and that there are.
     ///
@@ -102,11 +86,17 @@ pub trait Device: Clone + fmt::Debug + Send + Sync + 'static {
     /// [`GpuError::Memory`].
     fn alloc(&self, bytes: usize) -> Result<Self::Memory>;
 
-    /// Zeroed host memory for [`Device::send`] and [`Device::receive`].
+    /// Zeroed host memory for [`Copies::send`] and [`Copies::receive`].
     ///
     /// # Errors
     /// [`GpuError::Memory`].
     fn staging(&self, bytes: usize) -> Result<Self::Staging>;
+}
+
+/// Copies between the host and the device.
+pub trait Copies: Allocate {
+    /// A copy to the host that was asked for, with the memory that it goes to. Dropping it waits for it.
+    type Coming: fmt::Debug + Send + 'static;
 
     /// Copies `from` to the device. When this returns, `from` may be changed.
     ///
@@ -117,21 +107,21 @@ pub trait Device: Clone + fmt::Debug + Send + Sync + 'static {
     /// Copies from the device when all that was asked for before is done, and waits for that.
     ///
     /// # Errors
-    /// As [`Device::upload`], and those of earlier work that failed.
+    /// As [`Copies::upload`], and those of earlier work that failed.
     fn download(&self, from: Address, to: &mut [u8]) -> Result<()>;
 
-    /// Copies the first `bytes` of `from` to the device, some time later: until [`Device::wait`] or [`Device::download`]
-    /// has returned, or [`Device::reach`] of a later copy, `from` must not be changed or dropped.
+    /// Copies the first `bytes` of `from` to the device, some time later: until [`Device::wait`] or [`Copies::download`]
+    /// has returned, or [`Copies::reach`] of a later copy, `from` must not be changed or dropped.
     ///
     /// # Errors
-    /// As [`Device::upload`].
+    /// As [`Copies::upload`].
     fn send(&self, to: Address, from: &Self::Staging, bytes: usize) -> Result<()>;
 
     /// Copies from the device into the first `bytes` of `to` when all that was asked for before is done, and does not wait:
-    /// [`Device::reach`] does, and gives `to` back.
+    /// [`Copies::reach`] does, and gives `to` back.
     ///
     /// # Errors
-    /// As [`Device::upload`].
+    /// As [`Copies::upload`].
     fn receive(&self, from: Address, to: Self::Staging, bytes: usize) -> Result<Self::Coming>;
 
     /// Waits until the copy and what was asked for before it are done; what was asked for after it goes on.
@@ -139,12 +129,12 @@ pub trait Device: Clone + fmt::Debug + Send + Sync + 'static {
     /// # Errors
     /// What went wrong until then, as far as that is known; [`GpuError::Recording`] while recording.
     fn reach(&self, coming: Self::Coming) -> Result<Self::Staging>;
+}
 
-    /// Runs a launch, or records it while recording. One without blocks does nothing.
-    ///
-    /// # Errors
-    /// [`GpuError::Kernel`] if it cannot be run. What goes wrong while it runs is told by whatever waits next.
-    fn launch(&self, launch: &Launch) -> Result<()>;
+/// Launches that are recorded and run again.
+pub trait Graphs: Clone + fmt::Debug + Send + Sync + 'static {
+    /// Recorded launches, ready to be run again. It refers to the buffers that they name and does not keep them.
+    type Graph: fmt::Debug + Send + 'static;
 
     /// From here on launches of this queue are recorded and not run.
     ///
@@ -152,7 +142,7 @@ pub trait Device: Clone + fmt::Debug + Send + Sync + 'static {
     /// [`GpuError::Recording`] if this goes on already; [`GpuError::Driver`].
     fn record(&self) -> Result<()>;
 
-    /// Ends what [`Device::record`] began, also after an error.
+    /// Ends what [`Graphs::record`] began, also after an error.
     ///
     /// # Errors
     /// [`GpuError::Recording`] if nothing is recorded; [`GpuError::Driver`] if the driver cannot make a graph of it.
@@ -167,6 +157,27 @@ pub trait Device: Clone + fmt::Debug + Send + Sync + 'static {
     /// How long the device worked on recorded launches of this queue that are over and were not told of before. Many that nobody
     /// asks about may be left out.
     fn take_busy(&self) -> Duration;
+}
+
+/// A device with one queue of work: what is asked for is done in order, some time later.
+///
+/// Clones share the queue; [`Device::fork`] gives another queue on the same device. Every buffer of a device may be
+/// used in all its queues, if the work that fills it is known to be over (see [`Device::wait`]).
+pub trait Device: Allocate + Copies + Graphs {
+    /// What it is, for people.
+    fn name(&self) -> String;
+
+    /// The same device with a queue of its own.
+    ///
+    /// # Errors
+    /// [`GpuError::Driver`].
+    fn fork(&self) -> Result<Self>;
+
+    /// Runs a launch, or records it while recording. One without blocks does nothing.
+    ///
+    /// # Errors
+    /// [`GpuError::Kernel`] if it cannot be run. What goes wrong while it runs is told by whatever waits next.
+    fn launch(&self, launch: &Launch) -> Result<()>;
 
     /// Waits until all that was asked for is done.
     ///

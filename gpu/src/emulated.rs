@@ -13,7 +13,7 @@ use std::ptr::NonNull;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use crate::device::{Device, GpuError, Result};
+use crate::device::{Allocate, Copies, Device, GpuError, Graphs, Result};
 use crate::launch::{Address, Launch};
 
 use memory::HostBuffer;
@@ -290,22 +290,9 @@ impl Emulated {
     }
 }
 
-impl Device for Emulated {
+impl Allocate for Emulated {
     type Memory = EmulatedMemory;
     type Staging = EmulatedStaging;
-    type Coming = EmulatedComing;
-    type Graph = EmulatedGraph;
-
-    fn name(&self) -> String {
-        "emulated".into()
-    }
-
-    fn fork(&self) -> Result<Self> {
-        Ok(Self {
-            queue: Arc::default(),
-            ..*self
-        })
-    }
 
     fn room(&self) -> Result<(usize, usize)> {
         const GIB: usize = 1 << 30;
@@ -328,6 +315,10 @@ impl Device for Emulated {
     fn staging(&self, bytes: usize) -> Result<EmulatedStaging> {
         Ok(EmulatedStaging::new(bytes))
     }
+}
+
+impl Copies for Emulated {
+    type Coming = EmulatedComing;
 
     fn upload(&self, to: Address, from: &[u8]) -> Result<()> {
         self.wait()?;
@@ -364,23 +355,10 @@ impl Device for Emulated {
         self.not_recording()?;
         coming.wait()
     }
+}
 
-    fn launch(&self, launch: &Launch) -> Result<()> {
-        if let Some(reason) = launch.flaw() {
-            return Err(GpuError::Kernel {
-                kernel: launch.kernel.name,
-                reason,
-            });
-        }
-        if launch.grid.count() == 0 {
-            return Ok(());
-        }
-        if let Some(recorded) = &mut self.queue().recording {
-            recorded.push(*launch);
-            return Ok(());
-        }
-        self.ask(Work::Launch(Box::new(*launch)))
-    }
+impl Graphs for Emulated {
+    type Graph = EmulatedGraph;
 
     fn record(&self) -> Result<()> {
         let mut queue = self.queue();
@@ -405,6 +383,36 @@ impl Device for Emulated {
 
     fn take_busy(&self) -> Duration {
         std::mem::take(&mut self.queue().busy)
+    }
+}
+
+impl Device for Emulated {
+    fn name(&self) -> String {
+        "emulated".into()
+    }
+
+    fn fork(&self) -> Result<Self> {
+        Ok(Self {
+            queue: Arc::default(),
+            ..*self
+        })
+    }
+
+    fn launch(&self, launch: &Launch) -> Result<()> {
+        if let Some(reason) = launch.flaw() {
+            return Err(GpuError::Kernel {
+                kernel: launch.kernel.name,
+                reason,
+            });
+        }
+        if launch.grid.count() == 0 {
+            return Ok(());
+        }
+        if let Some(recorded) = &mut self.queue().recording {
+            recorded.push(*launch);
+            return Ok(());
+        }
+        self.ask(Work::Launch(Box::new(*launch)))
     }
 
     fn wait(&self) -> Result<()> {

@@ -20,7 +20,7 @@ mod launch;
 
 #[cfg(feature = "cuda")]
 pub use cuda::{Cuda, CudaComing, CudaMemory, CudaStaging, RecordedGraph};
-pub use device::{Device, GpuError, Memory, Result, Staging};
+pub use device::{Allocate, Copies, Device, GpuError, Graphs, Memory, Result, Staging};
 #[cfg(feature = "emulator")]
 pub use emulated::{Emulated, EmulatedComing, EmulatedGraph, EmulatedMemory, EmulatedStaging, Order};
 pub use launch::{Address, Args, Dims, Float, Kernel, Launch};

@@ -123,7 +123,7 @@ pub(crate) struct Choice<'a> {
     /// Codec frame, from 0.
     pub(crate) step: u32,
     /// Where one more code is that counts as generated, if only the device knows it yet: a row of what
-    /// [`Backend::sample`](crate::backend::Backend::sample) is given.
+    /// [`Sampler::sample`](crate::backend::Sampler::sample) is given.
     #[cfg_attr(
         not(any(feature = "cuda", feature = "emulator")),
         expect(dead_code, reason = "only a GPU asks")

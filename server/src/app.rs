@@ -3,9 +3,9 @@
 mod admin;
 mod card;
 mod chat;
-mod converser;
-mod fleet;
+mod chat_networks;
 mod health;
+mod loaded_models;
 mod loading;
 mod log;
 mod metrics;
@@ -169,7 +169,7 @@ impl App {
             .iter()
             .map(|origin| HeaderValue::from_str(origin));
         let said = |problems: Vec<String>| anyhow!("{}", problems.join("\n"));
-        // Made in any case: whoever reads it sees whether there is a certificate.
+        // Made in any case: a reader sees whether there is a certificate.
         let expiry = metrics.certificate();
         let tls = config.tls.as_ref().map(|files| Tls::new(files, expiry));
         let access = Access {
@@ -393,7 +393,7 @@ impl App {
         let least = Instant::now() + LAST_STEP;
         let last = if patient { least.max(drained) } else { least };
         self.tasks.join_threads(last).await;
-        // Nobody makes spans any more.
+        // No more spans are made.
         self.traces.close(last.max(Instant::now() + LAST_STEP)).await;
         tracing::info!("stopped");
     }
@@ -414,7 +414,7 @@ async fn keep<B, L>(
     let (clock, bridge) = (start.clock, Arc::clone(&start.bridge));
     match start.run(load, &orchestrator).await {
         Ok(()) => {
-            // The report first: whoever is told that the server is ready may ask.
+            // The report first: a client that is told that the server is ready may ask.
             board.update(&orchestrator).await;
             bridge.serves();
             tracing::info!(seconds = clock.since(begun).as_secs_f64(), "serving");
@@ -422,7 +422,7 @@ async fn keep<B, L>(
             let Ok(pipeline) = orchestrator.model() else {
                 return;
             };
-            // Draining ends the one, and whoever waits for the end of the other is aborted.
+            // Draining ends the one, and the wait for the end of the other is aborted.
             tokio::join!(board.follow(&orchestrator), pipeline.watch());
         }
         Err(error) => {

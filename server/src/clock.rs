@@ -1,6 +1,6 @@
 //! The one monotonic clock of the machine.
 //!
-//! Whoever needs the time is given a [`Clock`]; intervals are differences of its stamps. Wall-clock time appears in log
+//! What needs the time is given a [`Clock`]; intervals are differences of its stamps. Wall-clock time appears in log
 //! lines, in traces and where operators look only.
 
 use std::time::Duration;

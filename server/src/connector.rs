@@ -1,8 +1,8 @@
-//! Edges between stages: bounded, never blocking, and they wake whoever waits at the other end.
+//! Edges between stages: bounded, never blocking, and they wake the other end.
 //!
 //! An [`edge`] has one writer and one reader. Its capacity is counted in the reader's unit (codec frames, for audio too);
 //! a writer that finds no room pauses its sequence and is woken when the reader has made half of it free. Dropping either
-//! end is noticed by the other. Data passes from worker to worker, or from worker to session, and through nobody else. What
+//! end is noticed by the other. Data passes from worker to worker, or from worker to session, and through nothing else. What
 //! passes is measured at the edge itself, chunk by chunk ([`EdgeMeter`]).
 //!
 //! A replica may be in another process. Then a proxy takes its jobs here, and a host ([`called`]) makes the same jobs of them
@@ -22,7 +22,7 @@ mod replica;
 mod stream;
 mod wire;
 
-pub use crate::stage::ChunkStamps;
+pub use crate::stage::TransferStamps;
 pub use host::{HostSession, called};
 pub use link::LinkError;
 pub use local::{EdgeReader, EdgeWriter, edge, metered_edge};

@@ -1,7 +1,6 @@
 //! Names of sessions, utterances and sequences.
 
 use std::fmt;
-use std::hash::{BuildHasher as _, Hasher as _, RandomState};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -114,9 +113,11 @@ pub fn random_seed() -> u64 {
     random_u64() >> 11
 }
 
-/// A random number, good enough for names and sampling seeds; not for secrets.
+/// A random number from the system.
+///
+/// # Panics
+/// If the system has none.
 #[must_use]
 pub fn random_u64() -> u64 {
-    // Every `RandomState` is keyed differently: a thread's first from the system's randomness, the next by counting on.
-    RandomState::new().build_hasher().finish()
+    getrandom::u64().expect("the system gives random bytes")
 }

@@ -15,7 +15,9 @@ mod segment;
 mod speech;
 
 pub use admission::{Admission, AdmissionError, AdmissionLimits, UtterancePermit};
+pub use attempt::SeqOutput;
 pub use front::Orchestrator;
 pub use pipeline::{Binding, EdgeLimits, Pipeline, TextEncoder};
-pub use reply::{ChatNotSupported, ChatPath, Reply, ReplyEvent, ReplySpec};
-pub use segment::{Segment, SegmentEvent, SegmentSpec};
+pub use reply::{ChatNotSupported, ChatPath, Reply, ReplySpec};
+pub use segment::{Segment, SegmentSpec};
+pub use speech::SpeechOutput;

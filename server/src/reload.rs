@@ -1,7 +1,7 @@
 //! Values that come from files, read again when these change: API keys, certificates.
 //!
 //! In: how to read the value. Out: the value as it was last read well. Files are looked at once a second, on a thread for
-//! blocking work: a disk that hangs holds up nobody's call. What cannot be used leaves the value as it was, and is said once for
+//! blocking work: a disk that hangs holds up no call. What cannot be used leaves the value as it was, and is said once for
 //! every version of the files: at the second look, for files that belong together are not written at the same moment.
 
 use std::fmt;

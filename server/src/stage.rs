@@ -1,9 +1,9 @@
 //! Stages: pools of replicas, each a thread that drives one engine.
 //!
-//! A [`StagePool`] binds an utterance to one of its replicas. A replica takes jobs from a bounded mailbox, steps its engine, and passes outputs on through the [`Outlet`] that came with
-//! the job. It never waits for whoever reads them: an outlet that is full pauses its own sequence and nobody else. Between
-//! steps it looks at cancellations, at outlets that have room again and at inlets that have more; with nothing to do it
-//! sleeps without using the processor. What lies behind inlets and outlets, and who asked, is not known here.
+//! A [`StagePool`] binds an utterance to one of its replicas. A replica takes jobs from a bounded mailbox, steps its engine, and passes outputs on through the [`EdgeSender`] that came with
+//! the job. It never waits for a reader: a sender that is full pauses its own sequence and no other. Between
+//! steps it looks at cancellations, at senders that have room again and at receivers that have more; with nothing to do it
+//! sleeps without using the processor. What lies behind receivers and senders is not known here.
 
 mod backend;
 mod backoff;
@@ -20,6 +20,7 @@ mod handle;
 mod notifier;
 mod pool;
 mod progress;
+mod refused;
 mod replica;
 mod residency;
 mod route;
@@ -43,10 +44,10 @@ pub use code2wav::{AudioPiece, Code2WavJob, Code2WavLimits, code2wav_stage};
 pub use encoder::{AudioRows, EncoderJob, EncoderLimits, encoder_stage};
 pub use error::StageError;
 pub use events::{
-    CacheFigures, EndReason, EngineEvent, EngineSink, IgnoreEngines, KvFormat, KvPosition, Listen, Refusal,
-    SeqEnd, SeqTaken, StepFigures,
+    CacheFigures, EngineEvent, EngineSink, IgnoreEngines, KvFormat, KvPosition, Listen, Refusal, SeqEnd,
+    SeqTaken,
 };
-pub use flow::{ChunkStamps, End, Inlet, Outlet, Taken};
+pub use flow::{EdgeReceiver, EdgeSender, End, Recv, TransferStamps};
 pub use generation::TurnTimeouts;
 pub use handle::{JobRefused, StageHandle};
 pub(crate) use notifier::NotifierFd;

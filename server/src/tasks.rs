@@ -13,7 +13,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use tokio_util::task::task_tracker::TaskTrackerToken;
 
-/// Starts a thread that nobody waits for: for work that cannot be interrupted, leaves nothing behind and is of no use to a
+/// Starts a thread that is not joined: for work that cannot be interrupted, leaves nothing behind and is of no use to a
 /// server that stops. It ends with the process at the latest.
 ///
 /// # Errors

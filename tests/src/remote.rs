@@ -9,8 +9,8 @@ use std::time::Duration;
 use omni_server::clock::Clock;
 use omni_server::config::deploy::Restart;
 use omni_server::connector::{
-    ChunkStamps, EdgeRecord, EdgeSink, Hop, LinkError, Peer, RemoteJob, RemoteParts, StageTransport, called,
-    remote_stage,
+    EdgeRecord, EdgeSink, Hop, LinkError, Peer, RemoteJob, RemoteParts, StageTransport, TransferStamps,
+    called, remote_stage,
 };
 use omni_server::stage::{
     Changes, EngineSink, IgnoreEngines, ReplicaId, ReplicaState, ReplicaStats, ReplicaStatus, StageBody,
@@ -105,7 +105,10 @@ impl<J: RemoteJob> RemoteStage<J> {
             transport,
             settings: SETTINGS.to_vec(),
             mailbox: 16,
-            load_timeout: Duration::from_secs(3600),
+            timeouts: TurnTimeouts {
+                step: Duration::from_secs(3600),
+                load: Duration::from_secs(3600),
+            },
         };
         let (handle, body) = remote_stage(parts, status.clone(), Clock::start());
         let stage = Self {
@@ -231,18 +234,18 @@ pub fn host<J: RemoteJob>(
 
 /// The chunks that passed an edge that measures.
 #[derive(Debug, Clone, Default)]
-pub struct Chunks(Arc<Mutex<(Vec<ChunkStamps>, Vec<EdgeRecord>)>>);
+pub struct Chunks(Arc<Mutex<(Vec<TransferStamps>, Vec<EdgeRecord>)>>);
 
 impl Chunks {
     /// Those so far, and what closed edges came to.
     #[must_use]
-    pub fn all(&self) -> (Vec<ChunkStamps>, Vec<EdgeRecord>) {
+    pub fn all(&self) -> (Vec<TransferStamps>, Vec<EdgeRecord>) {
         self.0.lock().clone()
     }
 }
 
 impl EdgeSink for Chunks {
-    fn chunk(&self, _hop: &Hop, chunk: &ChunkStamps) {
+    fn chunk(&self, _hop: &Hop, chunk: &TransferStamps) {
         self.0.lock().0.push(*chunk);
     }
 

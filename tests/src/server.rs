@@ -10,7 +10,7 @@ use omni_proto::v1::metrics_service_client::MetricsServiceClient;
 use omni_proto::v1::speech_service_client::SpeechServiceClient;
 use omni_server::app::{App, Sinks};
 use omni_server::config::{Config, RawConfig};
-use omni_server::connector::{ChunkStamps, EdgeRecord, EdgeSink, Hop};
+use omni_server::connector::{EdgeRecord, EdgeSink, Hop, TransferStamps};
 use omni_server::session::{Packet, RecordSink, TurnRecord, UtteranceRecord};
 use omni_server::stage::SpeechBackend;
 use parking_lot::Mutex;
@@ -88,7 +88,7 @@ impl Records {
 pub struct Edges(Arc<Mutex<Vec<EdgeRecord>>>);
 
 impl EdgeSink for Edges {
-    fn chunk(&self, _hop: &Hop, chunk: &ChunkStamps) {
+    fn chunk(&self, _hop: &Hop, chunk: &TransferStamps) {
         assert!(
             chunk.tx_start <= chunk.tx_end
                 && chunk.tx_end <= chunk.rx_start

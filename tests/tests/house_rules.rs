@@ -97,7 +97,7 @@ fn imports_in_the_server_run_down_the_list_only() {
             );
             assert!(
                 !(module == "stage" && imported == "connector"),
-                "{}: a stage knows inlets and outlets, not what is behind them",
+                "{}: a stage knows receivers and senders, not what is behind them",
                 relative.display()
             );
             assert!(

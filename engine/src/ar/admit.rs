@@ -1,16 +1,22 @@
 //! Giving places and taking them away; the prefix cache on the way in.
 
+use super::ArEngine;
 use super::plan::Entry;
 use super::sequence::Content;
 use super::slots::Slot;
-use super::{ArEngine, ArEvent, ArReport};
 use crate::blocks::Hit;
 use crate::content::Chain;
 use crate::model::ArModel;
+use crate::step::{SeqEvent, StepReport};
 
 impl<M: ArModel> ArEngine<M> {
     /// Gives places to ready sequences while there is budget to compute something of each.
-    pub(super) fn admit(&mut self, mut budget: u32, plan: &mut Vec<Entry>, report: &mut ArReport<M::Output>) {
+    pub(super) fn admit(
+        &mut self,
+        mut budget: u32,
+        plan: &mut Vec<Entry>,
+        report: &mut StepReport<M::Output>,
+    ) {
         while budget > 0 && self.make_room(report) {
             let (_, slot) = self.ready.first().copied().expect("room was made for it");
             self.place(slot, report);
@@ -18,7 +24,7 @@ impl<M: ArModel> ArEngine<M> {
         }
     }
 
-    /// Whether the first ready sequence has room, or somebody could be asked to leave. Nobody is yet: whether there is budget
+    /// Whether the first ready sequence has room, or another could be asked to leave. None is yet: whether there is budget
     /// for a newcomer is known when the others are served.
     pub(super) fn may_make_room(&mut self) -> bool {
         self.ready.first().copied().is_some_and(|(_, head)| {
@@ -28,7 +34,7 @@ impl<M: ArModel> ArEngine<M> {
     }
 
     /// Whether the first ready sequence has room now, after those that have outstayed their welcome have left.
-    pub(super) fn make_room(&mut self, report: &mut ArReport<M::Output>) -> bool {
+    pub(super) fn make_room(&mut self, report: &mut StepReport<M::Output>) -> bool {
         loop {
             let Some(&(_, head)) = self.ready.first() else {
                 return false;
@@ -43,7 +49,7 @@ impl<M: ArModel> ArEngine<M> {
         }
     }
 
-    /// A sequence that cannot run and has kept its place long enough. If nobody with a place can run, no time is too
+    /// A sequence that cannot run and has kept its place long enough. If none with a place can run, no time is too
     /// short.
     fn outstayed(&self) -> Option<Slot> {
         let patience = match self.any_runs() {
@@ -100,7 +106,7 @@ impl<M: ArModel> ArEngine<M> {
     }
 
     /// Gives the place and the blocks that [`make_room`](Self::make_room) found.
-    fn place(&mut self, slot: Slot, report: &mut ArReport<M::Output>) {
+    fn place(&mut self, slot: Slot, report: &mut StepReport<M::Output>) {
         let hit = self.look_up(slot);
         self.leave_queue(slot);
         let sequence = &mut self.slots[slot];
@@ -112,6 +118,7 @@ impl<M: ArModel> ArEngine<M> {
         sequence.published = hit.blocks;
         let resumed = sequence.has_run();
         if !resumed {
+            report.stats.admitted += 1;
             sequence.record.cached_tokens = cached;
             if sequence.options.reuse_prefix && matches!(sequence.content, Content::Shared(_)) {
                 report.stats.prefix_queries += sequence.known;
@@ -119,26 +126,26 @@ impl<M: ArModel> ArEngine<M> {
             }
         }
         sequence.start(cached, report.began);
-        report.events.push(ArEvent::Scheduled {
+        report.events.push(SeqEvent::Scheduled {
             seq: sequence.id,
             queued_at: sequence.waiting_since,
             at: report.began,
             resumed,
         });
-        let order = sequence.order;
+        let arrival = sequence.arrival;
         assert!(self.grow(slot), "room was made for it");
-        let at = self.running.partition_point(|s| self.slots[*s].order < order);
+        let at = self.running.partition_point(|s| self.slots[*s].arrival < arrival);
         self.running.insert(at, slot);
     }
 
-    pub(super) fn preempt(&mut self, slot: Slot, report: &mut ArReport<M::Output>) {
+    pub(super) fn preempt(&mut self, slot: Slot, report: &mut StepReport<M::Output>) {
         self.running.retain(|other| *other != slot);
         let sequence = &mut self.slots[slot];
         self.pool.release(&mut sequence.blocks);
         sequence.preempt(report.began);
         self.waiting_tokens += u64::from(sequence.known);
         report.stats.preempted += 1;
-        report.events.push(ArEvent::Preempted {
+        report.events.push(SeqEvent::Preempted {
             seq: sequence.id,
             at: report.began,
         });

@@ -80,9 +80,6 @@ pub struct AddOptions {
     pub needs_rows: bool,
     /// End with [`FinishReason::Length`](crate::FinishReason::Length) after this many outputs, at least 1.
     pub max_outputs: u32,
-    /// Lower goes first; among equals, first come, first served. A class is served only as far as those before it leave
-    /// room.
-    pub priority: i32,
     /// Whether cached KV rows may stand in for the computation of prompt positions. Not for requests that need what the
     /// computation gives besides KV rows (hidden rows of prompt positions for the next stage).
     pub reuse_prefix: bool,
@@ -97,7 +94,6 @@ impl Default for AddOptions {
         Self {
             needs_rows: false,
             max_outputs: u32::MAX,
-            priority: 0,
             reuse_prefix: true,
             salt: CacheSalt::default(),
             repetition: None,

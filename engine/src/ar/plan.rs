@@ -1,9 +1,10 @@
 //! Choosing what one step computes.
 
+use super::ArEngine;
 use super::slots::Slot;
-use super::{ArEngine, ArReport};
 use crate::ids::SeqId;
 use crate::model::ArModel;
+use crate::step::StepReport;
 
 /// One sequence's share of a step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -16,7 +17,7 @@ pub(super) struct Entry {
 
 impl<M: ArModel> ArEngine<M> {
     /// Decodes first, then the prompts in progress, then newcomers.
-    pub(super) fn plan(&mut self, report: &mut ArReport<M::Output>) -> Vec<Entry> {
+    pub(super) fn plan(&mut self, report: &mut StepReport<M::Output>) -> Vec<Entry> {
         self.secure_decodes(report);
         // After a preemption for want of blocks, admitting somebody would only trade places.
         let short = report.stats.preempted > 0;
@@ -38,7 +39,7 @@ impl<M: ArModel> ArEngine<M> {
 
     /// Finds the runnable decodes and gives each a block for its next position, in order, so that the first of them
     /// never loses what it has to another.
-    fn secure_decodes(&mut self, report: &mut ArReport<M::Output>) {
+    fn secure_decodes(&mut self, report: &mut StepReport<M::Output>) {
         let mut decodes = std::mem::take(&mut self.decodes);
         decodes.clear();
         decodes.extend(self.running.iter().filter(|slot| {
@@ -67,16 +68,12 @@ impl<M: ArModel> ArEngine<M> {
         self.dispensable(held).or_else(last).unwrap_or(slot)
     }
 
-    /// Of sequences that cannot run, the one to lose its place first: lowest class, longest held, youngest.
+    /// Of sequences that cannot run, the one to lose its place first: longest held, youngest.
     pub(super) fn dispensable<'a>(&self, held: impl Iterator<Item = &'a Slot>) -> Option<Slot> {
         held.copied().max_by_key(|slot| {
             let sequence = &self.slots[*slot];
             let since = sequence.held_since.unwrap_or(u64::MAX);
-            (
-                sequence.order.priority,
-                std::cmp::Reverse(since),
-                sequence.order.arrival,
-            )
+            (std::cmp::Reverse(since), sequence.arrival)
         })
     }
 
@@ -112,9 +109,9 @@ impl<M: ArModel> ArEngine<M> {
         }
     }
 
-    /// One position more of those in the step under way, if nobody else could run. (Whoever comes after that waits for what
-    /// is left of the step under way and for the whole of this one: a step longer than without it.) Who will not be able to go
-    /// on after the step under way, as far as that is known, stays out, and who has no room for two outputs.
+    /// One position more of those in the step under way, if no other could run. (A newcomer after that waits for what
+    /// is left of the step under way and for the whole of this one: a step longer than without it.) A sequence that will not be able to go
+    /// on after the step under way, as far as that is known, stays out, and so does one without room for two outputs.
     pub(super) fn plan_ahead(&mut self, mut has_room: impl FnMut(SeqId) -> bool) -> Option<Vec<Entry>> {
         if self.may_make_room() {
             return None;
@@ -137,7 +134,7 @@ impl<M: ArModel> ArEngine<M> {
         if going.is_empty() || !fits || !self.model.goes_ahead(&seqs) {
             return None;
         }
-        // Whoever has got a block already when there are no more keeps it: it is needed one step later.
+        // A sequence that got a block before there were no more keeps it: it is needed one step later.
         if !going.iter().all(|slot| self.grow(*slot)) {
             return None;
         }

@@ -4,12 +4,14 @@
 //! sequence may end meanwhile, and what the step gives for it is thrown away then. Its blocks are free at once, because
 //! steps are computed in the order in which they were begun; the model closes it when no step under way has it any more.
 
+use super::ArEngine;
 use super::plan::Entry;
 use super::slots::{Slot, Slots};
-use super::{ArEngine, ArEvent, ArReport, ArStats, FinishReason};
 use crate::blocks::BlockPool;
 use crate::ids::{SeqId, Stamp};
 use crate::model::{ArModel, ModelError, Sampled, SeqStep};
+use crate::order::Arrival;
+use crate::step::{FinishReason, SeqEvent, StepReport, StepStats};
 
 /// A sequence in a step.
 #[derive(Debug, Clone, Copy)]
@@ -17,7 +19,7 @@ struct Member {
     slot: Slot,
     seq: SeqId,
     /// Whether the sequence in the slot is still this one.
-    arrival: u64,
+    arrival: Arrival,
     /// Positions computed when the step is over.
     computed: u32,
     /// It has caught up then, and is sampled.
@@ -40,7 +42,7 @@ enum Given<T> {
 pub(super) struct Flight<T> {
     members: Vec<Member>,
     given: Given<T>,
-    report: ArReport<T>,
+    report: StepReport<T>,
 }
 
 impl<T> Flight<T> {
@@ -56,7 +58,7 @@ impl<T> Flight<T> {
 
 impl<M: ArModel> ArEngine<M> {
     /// Begins what was planned.
-    pub(super) fn launch(&mut self, plan: &[Entry], mut report: ArReport<M::Output>) {
+    pub(super) fn launch(&mut self, plan: &[Entry], mut report: StepReport<M::Output>) {
         let (mut members, mut given) = (self.members(plan), Given::Nothing);
         if !plan.is_empty() {
             let (slots, pool) = (&self.slots, &self.pool);
@@ -82,7 +84,7 @@ impl<M: ArModel> ArEngine<M> {
             Member {
                 slot: entry.slot,
                 seq: sequence.id,
-                arrival: sequence.order.arrival,
+                arrival: sequence.arrival,
                 computed: entry.start + entry.len,
                 sampled: false,
             }
@@ -91,17 +93,12 @@ impl<M: ArModel> ArEngine<M> {
     }
 
     /// Books the computed positions, and which sequences have caught up.
-    fn advance(&mut self, plan: &[Entry], members: &mut [Member], stats: &mut ArStats) {
+    fn advance(&mut self, plan: &[Entry], members: &mut [Member], stats: &mut StepStats) {
         for (entry, member) in plan.iter().zip(members) {
             let sequence = &mut self.slots[entry.slot];
             sequence.computed += entry.len;
-            let again = sequence.reached.min(sequence.computed);
-            sequence.reached = sequence.reached.max(sequence.computed);
             match entry.prefill {
-                true => {
-                    stats.prefill_tokens += entry.len;
-                    stats.recomputed_tokens += again.saturating_sub(entry.start);
-                }
+                true => stats.prefill_tokens += entry.len,
                 false => stats.decode_tokens += entry.len,
             }
             member.sampled = sequence.computed == sequence.known + sequence.asked;
@@ -124,7 +121,7 @@ impl<M: ArModel> ArEngine<M> {
     }
 
     /// Waits for the step that was begun first, and books what it gave.
-    pub(super) fn land(&mut self, clock: &mut impl FnMut() -> Stamp) -> ArReport<M::Output> {
+    pub(super) fn land(&mut self, clock: &mut impl FnMut() -> Stamp) -> StepReport<M::Output> {
         let flight = self.flights.pop_front().expect("a step was begun");
         let Flight {
             members,
@@ -157,7 +154,7 @@ impl<M: ArModel> ArEngine<M> {
     /// Whether the sequence has not ended since.
     fn lives(&self, member: &Member) -> bool {
         let there = self.slots.get(member.slot);
-        there.is_some_and(|sequence| sequence.order.arrival == member.arrival)
+        there.is_some_and(|sequence| sequence.arrival == member.arrival)
     }
 
     fn publish_all(&mut self, members: &[Member]) {
@@ -172,7 +169,7 @@ impl<M: ArModel> ArEngine<M> {
         &mut self,
         members: &[Member],
         results: Vec<Sampled<M::Output>>,
-        report: &mut ArReport<M::Output>,
+        report: &mut StepReport<M::Output>,
     ) {
         let sampled: Vec<&Member> = members.iter().filter(|member| member.sampled).collect();
         let (found, expected) = (results.len(), sampled.len());
@@ -185,7 +182,7 @@ impl<M: ArModel> ArEngine<M> {
         }
     }
 
-    fn apply(&mut self, slot: Slot, result: Sampled<M::Output>, report: &mut ArReport<M::Output>) {
+    fn apply(&mut self, slot: Slot, result: Sampled<M::Output>, report: &mut StepReport<M::Output>) {
         let reason = match result {
             Sampled::Item(item) => match self.emit(slot, item, report) {
                 Some(reason) => reason,
@@ -203,21 +200,21 @@ impl<M: ArModel> ArEngine<M> {
         &mut self,
         slot: Slot,
         item: M::Output,
-        report: &mut ArReport<M::Output>,
+        report: &mut StepReport<M::Output>,
     ) -> Option<FinishReason> {
         let sequence = &mut self.slots[slot];
         if sequence.record.outputs == 0 {
             report.stats.prompt_tokens += sequence.record.prompt_tokens;
-            report.stats.prompt_tokens_cached += sequence.record.cached_tokens;
+            report.stats.cached_tokens += sequence.record.cached_tokens;
         }
-        report.stats.generation_tokens += 1;
+        report.stats.outputs += 1;
         sequence.emitted(report.ended);
         let repeats = match &mut sequence.tail {
             Some(tail) => self.model.token(&item).is_some_and(|token| tail.push(token)),
             None => false,
         };
         let seq = sequence.id;
-        report.events.push(ArEvent::Output { seq, item });
+        report.events.push(SeqEvent::Output { seq, item });
         if sequence.record.outputs >= sequence.options.max_outputs {
             return Some(FinishReason::Length);
         }
@@ -225,13 +222,12 @@ impl<M: ArModel> ArEngine<M> {
             return Some(FinishReason::Repetition);
         }
         if sequence.lacks_row() {
-            report.stats.starved += 1;
             self.settle(slot);
         }
         None
     }
 
-    fn fail(&mut self, members: &[Member], error: &ModelError, report: &mut ArReport<M::Output>) {
+    fn fail(&mut self, members: &[Member], error: &ModelError, report: &mut StepReport<M::Output>) {
         for member in members {
             if self.lives(member) {
                 let reason = FinishReason::Error(error.to_string());

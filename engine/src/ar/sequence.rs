@@ -9,11 +9,27 @@
 //!
 //! Whether it could run is a second question, answered by rows and consumer: [`Hold`]. A held sequence stays in its phase.
 
+use crate::ar::AddOptions;
 use crate::ar::repetition::Tail;
-use crate::ar::{AddOptions, SeqRecord, SeqState};
 use crate::content::Chain;
 use crate::ids::{BlockId, SeqId, Stamp};
-use crate::order::Order;
+use crate::order::Arrival;
+use crate::step::SeqRecord;
+
+/// Where a live sequence is. One that has finished is forgotten; its end is a [`SeqEvent::Finished`](crate::SeqEvent::Finished).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum SeqState {
+    /// Has never run and could: waits for a place or for KV blocks.
+    Waiting,
+    /// Has a place and takes part in steps.
+    Running,
+    /// Has lost its place, could run, and waits to be recomputed.
+    Preempted,
+    /// Lacks the row for its next output. It keeps its place, if it has one, until another needs it.
+    WaitingForUpstream,
+    /// Its consumer is full ([`set_paused`](crate::ArEngine::set_paused)). It keeps its place likewise.
+    Paused,
+}
 
 /// How far a sequence has come.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -51,7 +67,7 @@ pub(super) enum Content {
 #[derive(Debug)]
 pub(super) struct Sequence {
     pub(super) id: SeqId,
-    pub(super) order: Order,
+    pub(super) arrival: Arrival,
     pub(super) options: AddOptions,
     phase: Phase,
     /// In the queue for a place.
@@ -67,8 +83,6 @@ pub(super) struct Sequence {
     pub(super) published: u32,
     /// Positions whose KV rows are in `blocks`, or will be when the steps under way are over.
     pub(super) computed: u32,
-    /// Most positions it ever had computed.
-    pub(super) reached: u32,
     /// Positions that can be computed: the prompt, and one per output.
     pub(super) known: u32,
     /// Outputs asked for that have not come yet: one for each step under way that it is sampled in.
@@ -81,11 +95,7 @@ pub(super) struct Sequence {
 }
 
 impl Sequence {
-    pub(super) fn new(id: SeqId, prompt: u32, options: AddOptions, arrival: u64, now: Stamp) -> Self {
-        let order = Order {
-            priority: options.priority,
-            arrival,
-        };
+    pub(super) fn new(id: SeqId, prompt: u32, options: AddOptions, arrival: Arrival, now: Stamp) -> Self {
         let record = SeqRecord {
             queued: now,
             prompt_tokens: prompt,
@@ -93,7 +103,7 @@ impl Sequence {
         };
         Self {
             id,
-            order,
+            arrival,
             options,
             phase: Phase::Waiting,
             queued: false,
@@ -104,7 +114,6 @@ impl Sequence {
             content: Content::Unknown,
             published: 0,
             computed: 0,
-            reached: 0,
             known: prompt,
             asked: 0,
             record,

@@ -48,6 +48,7 @@ impl Slots {
         self.by_id.len()
     }
 
+    #[cfg(test)]
     pub(super) fn all(&self) -> Vec<Slot> {
         self.by_id.values().copied().collect()
     }

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use super::ChunkConfig;
 use crate::ids::Stamp;
+use crate::step::SeqRecord;
 
 #[derive(Debug)]
 pub(super) struct Stream<T> {
@@ -13,16 +14,17 @@ pub(super) struct Stream<T> {
     queue: Vec<T>,
     staged: usize,
     closed: bool,
-    /// Items at the head, not yet decoded, whose output nobody will hear.
+    /// Items at the head, not yet decoded, whose output is not heard.
     unplayed: u32,
     /// Chunks handed out that held something to hear.
     chunks: usize,
-    /// An ideal listener who started at the first sound, and waits whenever a chunk is late, runs dry at this time.
+    /// An ideal listener that started at the first sound, and waits whenever a chunk is late, runs dry at this time.
     dry_at: Option<Stamp>,
+    record: SeqRecord,
 }
 
 impl<T> Stream<T> {
-    pub(super) fn new(arrival: u64, unplayed: u32) -> Self {
+    pub(super) fn new(arrival: u64, unplayed: u32, now: Stamp) -> Self {
         Self {
             arrival,
             paused: false,
@@ -32,6 +34,10 @@ impl<T> Stream<T> {
             unplayed,
             chunks: 0,
             dry_at: None,
+            record: SeqRecord {
+                queued: now,
+                ..SeqRecord::default()
+            },
         }
     }
 
@@ -86,7 +92,7 @@ impl<T> Stream<T> {
     /// Items that the next chunk would take now.
     pub(super) fn chunk(&self, config: &ChunkConfig) -> usize {
         // The first chunk stays small even if a whole sentence is queued: its listener has been waiting longest. What
-        // nobody hears goes with it.
+        // is not heard goes with it.
         let most = if self.chunks == 0 {
             (self.unplayed as usize + self.ramp(config)).min(config.largest_chunk() as usize)
         } else {
@@ -123,7 +129,21 @@ impl<T> Stream<T> {
         (items, late)
     }
 
-    pub(super) fn is_done(&self) -> bool {
-        self.closed && self.queue.is_empty()
+    /// Whether nothing comes after the staged chunk.
+    pub(super) fn is_last_chunk(&self) -> bool {
+        self.closed && self.queue.len() == self.staged
+    }
+
+    /// Notes an output of a step, and the `items` it was made of.
+    pub(super) fn gave(&mut self, items: u32, began: Stamp, ended: Stamp) {
+        self.record.scheduled.get_or_insert(began);
+        self.record.first_output.get_or_insert(ended);
+        self.record.last_output = Some(ended);
+        self.record.outputs += items;
+    }
+
+    /// Its life so far.
+    pub(super) fn record(&self) -> SeqRecord {
+        self.record
     }
 }

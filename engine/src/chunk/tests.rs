@@ -5,7 +5,6 @@ use std::collections::HashMap;
 use proptest::prelude::*;
 
 use super::*;
-use crate::model::Decoded;
 
 #[derive(Debug, Default)]
 struct Echo {
@@ -72,13 +71,33 @@ fn engine() -> ChunkEngine<Echo> {
     )
 }
 
-fn chunks(report: &ChunkReport<u32>) -> Vec<(u64, u32)> {
+type Event = SeqEvent<ChunkOutput<u32>>;
+
+fn ends(events: &[Event]) -> Vec<(u64, FinishReason)> {
+    let end = |event: &Event| match event {
+        SeqEvent::Finished { seq, reason, .. } => Some((seq.0, reason.clone())),
+        _ => None,
+    };
+    events.iter().filter_map(end).collect()
+}
+
+fn chunk(seq: u64, samples: std::ops::Range<u32>, items: u32) -> Event {
+    SeqEvent::Output {
+        seq: SeqId(seq),
+        item: ChunkOutput {
+            samples: samples.collect(),
+            items,
+        },
+    }
+}
+
+fn chunks(report: &StepReport<ChunkOutput<u32>>) -> Vec<(u64, u32)> {
     report
         .events
         .iter()
         .filter_map(|e| {
-            if let ChunkEvent::Chunk { seq, items, .. } = e {
-                Some((seq.0, *items))
+            if let SeqEvent::Output { seq, item } = e {
+                Some((seq.0, item.items))
             } else {
                 None
             }
@@ -89,7 +108,7 @@ fn chunks(report: &ChunkReport<u32>) -> Vec<(u64, u32)> {
 #[test]
 fn chunks_grow_along_the_ramp_when_there_is_lead() {
     let mut engine = engine();
-    engine.add(SeqId(1), HEARD).unwrap();
+    engine.add(SeqId(1), HEARD, at(0)).unwrap();
     engine.push(SeqId(1), 0..40, false);
     let sizes: Vec<_> = (0..5).map(|_| chunks(&engine.step(at(0)))[0].1).collect();
     assert_eq!(
@@ -102,7 +121,7 @@ fn chunks_grow_along_the_ramp_when_there_is_lead() {
 #[test]
 fn with_lead_it_waits_for_the_ramp_and_without_it_takes_what_is_there() {
     let mut engine = engine();
-    engine.add(SeqId(1), HEARD).unwrap();
+    engine.add(SeqId(1), HEARD, at(0)).unwrap();
     engine.push(SeqId(1), 0..6, false);
     engine.step(at(0)); // 1 item
     engine.step(at(0)); // 5 items: 240 ms of lead
@@ -124,6 +143,7 @@ fn what_nobody_hears_gives_no_lead() {
                 unplayed_items: 5,
                 look_ahead: 0,
             },
+            at(0),
         )
         .unwrap();
     for item in 0..5 {
@@ -143,7 +163,7 @@ fn what_nobody_hears_gives_no_lead() {
     engine.push(SeqId(1), 13..16, false);
     let stats = engine.step(at(1_281)).stats;
     assert_eq!(
-        (stats.items, stats.late),
+        (stats.outputs, stats.late),
         (4, 1),
         "it ran dry one millisecond ago"
     );
@@ -159,6 +179,7 @@ fn a_queued_head_that_nobody_hears_goes_with_the_first_sound() {
                 unplayed_items: 5,
                 look_ahead: 0,
             },
+            at(0),
         )
         .unwrap();
     engine.push(SeqId(1), 0..20, false);
@@ -170,7 +191,7 @@ fn a_queued_head_that_nobody_hears_goes_with_the_first_sound() {
 fn newcomers_go_before_those_with_lead_and_these_by_the_time_they_run_dry() {
     let mut engine = engine();
     for seq in [1, 2, 3] {
-        engine.add(SeqId(seq), HEARD).unwrap();
+        engine.add(SeqId(seq), HEARD, at(0)).unwrap();
     }
     engine.push(SeqId(1), 0..20, false);
     engine.step(at(0));
@@ -189,15 +210,15 @@ fn newcomers_go_before_those_with_lead_and_these_by_the_time_they_run_dry() {
 #[test]
 fn a_first_chunk_does_not_share_its_step_with_large_chunks_that_can_wait() {
     let mut engine = engine();
-    engine.add(SeqId(1), HEARD).unwrap();
-    engine.add(SeqId(2), HEARD).unwrap();
+    engine.add(SeqId(1), HEARD, at(0)).unwrap();
+    engine.add(SeqId(2), HEARD, at(0)).unwrap();
     engine.push(SeqId(1), 0..40, false);
     (0..3).for_each(|_| drop(engine.step(at(0)))); // 17 items of lead
     engine.push(SeqId(2), 0..40, false);
     assert_eq!(chunks(&engine.step(at(0))), [(2, 1)], "the newcomer alone");
     assert_eq!(chunks(&engine.step(at(0))), [(2, 8), (1, 8)], "then both");
     engine.abort(SeqId(2));
-    engine.add(SeqId(3), HEARD).unwrap();
+    engine.add(SeqId(3), HEARD, at(0)).unwrap();
     engine.push(SeqId(3), 0..40, false);
     // Stream 1 has 25 items, 1 s, and has played all but the last 8 of them.
     assert_eq!(
@@ -211,7 +232,7 @@ fn a_first_chunk_does_not_share_its_step_with_large_chunks_that_can_wait() {
 fn a_newcomer_waits_for_a_listener_who_is_about_to_hear_a_gap() {
     let mut engine = engine();
     for seq in [1, 2, 3] {
-        engine.add(SeqId(seq), HEARD).unwrap();
+        engine.add(SeqId(seq), HEARD, at(0)).unwrap();
     }
     engine.push(SeqId(1), 0..20, false);
     engine.step(at(0));
@@ -235,7 +256,7 @@ fn a_step_takes_a_bounded_number_of_items_and_at_least_one_chunk() {
         };
         let mut engine = ChunkEngine::new(Echo::default(), config);
         for seq in 0..4 {
-            engine.add(SeqId(seq), HEARD).unwrap();
+            engine.add(SeqId(seq), HEARD, at(0)).unwrap();
             engine.push(SeqId(seq), 0..30, false);
         }
         (0..4).map(|_| chunks(&engine.step(at(0)))).collect::<Vec<_>>()
@@ -258,19 +279,20 @@ fn a_step_takes_a_bounded_number_of_items_and_at_least_one_chunk() {
 #[test]
 fn the_last_item_finishes_the_stream_even_if_it_came_empty() {
     let mut engine = engine();
-    engine.add(SeqId(1), HEARD).unwrap();
+    engine.add(SeqId(1), HEARD, at(0)).unwrap();
     engine.push(SeqId(1), 0..1, false);
     engine.step(at(0));
     engine.push(SeqId(1), [], true);
     let report = engine.step(at(0));
-    assert_eq!(report.events, [ChunkEvent::Finished { seq: SeqId(1) }]);
+    assert_eq!(ends(&report.events), [(1, FinishReason::Stop)]);
+    assert!(chunks(&report).is_empty());
     assert!(engine.is_empty() && engine.model.open.is_empty());
 }
 
 #[test]
 fn a_late_chunk_is_counted() {
     let mut engine = engine();
-    engine.add(SeqId(1), HEARD).unwrap();
+    engine.add(SeqId(1), HEARD, at(0)).unwrap();
     engine.push(SeqId(1), 0..1, false);
     assert_eq!(engine.step(at(0)).stats.late, 0);
     engine.push(SeqId(1), 1..2, false);
@@ -280,18 +302,14 @@ fn a_late_chunk_is_counted() {
 #[test]
 fn a_failed_decode_ends_its_batch_and_nothing_else() {
     let mut engine = engine();
-    engine.add(SeqId(1), HEARD).unwrap();
-    engine.add(SeqId(2), HEARD).unwrap();
+    engine.add(SeqId(1), HEARD, at(0)).unwrap();
+    engine.add(SeqId(2), HEARD, at(0)).unwrap();
     engine.push(SeqId(1), 0..1, false);
     engine.model.fail_next = true;
     let message = "computation failed: scripted".to_owned();
-    assert_eq!(
-        engine.step(at(0)).events,
-        [ChunkEvent::Failed {
-            seq: SeqId(1),
-            message
-        }]
-    );
+    let report = engine.step(at(0));
+    assert_eq!(ends(&report.events), [(1, FinishReason::Error(message))]);
+    assert!(chunks(&report).is_empty());
     engine.push(SeqId(2), 0..1, true);
     assert_eq!(chunks(&engine.step(at(0))), [(2, 1)]);
 }
@@ -300,37 +318,60 @@ fn a_failed_decode_ends_its_batch_and_nothing_else() {
 fn a_stream_that_fails_alone_leaves_its_batch_alone() {
     let mut engine = engine();
     for seq in [1, 2] {
-        engine.add(SeqId(seq), HEARD).unwrap();
+        engine.add(SeqId(seq), HEARD, at(0)).unwrap();
         engine.push(SeqId(seq), 0..1, seq == 2);
     }
     engine.model.bad.insert(SeqId(1), 0);
-    let seq = SeqId(1);
-    let failed = ChunkEvent::Failed {
-        seq,
-        message: "item 0 is bad".to_owned(),
-    };
-    let seq = SeqId(2);
-    let chunk = ChunkEvent::Chunk {
-        seq,
-        samples: vec![0, 1],
-        items: 1,
-    };
     let report = engine.step(at(0));
-    assert_eq!(report.events, [failed, chunk, ChunkEvent::Finished { seq }]);
-    assert_eq!((report.stats.batch, report.stats.items), (1, 1));
+    let failed = FinishReason::Error("item 0 is bad".to_owned());
+    assert_eq!(ends(&report.events), [(1, failed), (2, FinishReason::Stop)]);
+    assert!(report.events.contains(&chunk(2, 0..2, 1)));
+    assert_eq!((chunks(&report).len(), report.stats.outputs), (1, 1));
     assert!(engine.is_empty() && engine.model.open.is_empty());
 }
 
 #[test]
 fn streams_are_bounded() {
     let mut engine = engine();
-    (0..4).for_each(|s| engine.add(SeqId(s), HEARD).unwrap());
+    (0..4).for_each(|s| engine.add(SeqId(s), HEARD, at(0)).unwrap());
     assert!(matches!(
-        engine.add(SeqId(9), HEARD),
+        engine.add(SeqId(9), HEARD, at(0)),
         Err(OpenError::Full { open: 4, limit: 4 })
     ));
     assert!(engine.abort(SeqId(0)) && !engine.abort(SeqId(0)));
-    engine.add(SeqId(9), HEARD).unwrap();
+    engine.add(SeqId(9), HEARD, at(0)).unwrap();
+    assert!(engine.has_work(at(0)), "an end is to be told");
+    assert_eq!(ends(&engine.step(at(7)).events), [(0, FinishReason::Abort)]);
+    assert!(!engine.has_work(at(7)));
+}
+
+#[test]
+fn a_record_has_the_stamps_of_the_steps() {
+    let mut engine = engine();
+    engine.add(SeqId(1), HEARD, at(1)).unwrap();
+    engine.push(SeqId(1), 0..3, true);
+    let mut clock = [2, 4, 5, 9].into_iter().map(at);
+    let mut events = engine
+        .step_with(|| clock.next().expect("two readings a step"))
+        .events;
+    events.extend(
+        engine
+            .step_with(|| clock.next().expect("two readings a step"))
+            .events,
+    );
+    let Some(SeqEvent::Finished { record, .. }) = events.last() else {
+        panic!("{events:?}");
+    };
+    let expected = SeqRecord {
+        queued: at(1),
+        scheduled: Some(at(2)),
+        first_output: Some(at(4)),
+        last_output: Some(at(9)),
+        finished: at(9),
+        outputs: 3,
+        ..SeqRecord::default()
+    };
+    assert_eq!(*record, expected);
 }
 
 proptest! {
@@ -346,7 +387,7 @@ proptest! {
         let mut engine = ChunkEngine::new(Echo::default(), config);
         let ids = || (0..).map(SeqId).zip(&streams);
         for (seq, &(items, bad)) in ids() {
-            engine.add(seq, HEARD).unwrap();
+            engine.add(seq, HEARD, at(0)).unwrap();
             engine.push(seq, 0..items, true);
             engine.model.bad.extend(bad.map(|bad| (seq, bad)));
         }
@@ -355,13 +396,13 @@ proptest! {
         while engine.has_work(at(0)) {
             for event in engine.step(at(0)).events {
                 let (seq, failed) = match event {
-                    ChunkEvent::Chunk { seq, samples, .. } => {
+                    SeqEvent::Output { seq, item } => {
                         prop_assert!(!ends.contains_key(&seq), "samples after the end");
-                        heard.entry(seq).or_default().extend(samples);
+                        heard.entry(seq).or_default().extend(item.samples);
                         continue;
                     }
-                    ChunkEvent::Finished { seq } => (seq, false),
-                    ChunkEvent::Failed { seq, .. } => (seq, true),
+                    SeqEvent::Finished { seq, reason, .. } => (seq, reason != FinishReason::Stop),
+                    other => panic!("{other:?}"),
                 };
                 prop_assert_eq!(ends.insert(seq, failed), None, "one end");
             }
@@ -388,10 +429,10 @@ proptest! {
         let mut decoded = [0u32; 3];
         (0..3).for_each(|s| {
             let unplayed_items = 2 * s as u32;
-            engine.add(SeqId(s), StreamOptions { unplayed_items, look_ahead: 0 }).unwrap();
+            engine.add(SeqId(s), StreamOptions { unplayed_items, look_ahead: 0 }, at(0)).unwrap();
         });
         let mut now = 0;
-        let book = |report: ChunkReport<u32>, decoded: &mut [u32; 3]| {
+        let book = |report: StepReport<ChunkOutput<u32>>, decoded: &mut [u32; 3]| {
             for (seq, items) in chunks(&report) {
                 decoded[seq as usize] += items;
             }
@@ -463,7 +504,7 @@ fn a_model_that_looks_ahead_gets_more_for_its_first_chunk_and_gives_the_rest_at_
     };
     let events = |ends_with_items: bool| {
         let mut engine = ChunkEngine::new(Behind::default(), ChunkConfig::new(ITEM));
-        engine.add(SeqId(1), options).unwrap();
+        engine.add(SeqId(1), options, at(0)).unwrap();
         engine.push(SeqId(1), 0..9, ends_with_items);
         let mut events = engine.step(at(0)).events;
         if !ends_with_items {
@@ -475,16 +516,16 @@ fn a_model_that_looks_ahead_gets_more_for_its_first_chunk_and_gives_the_rest_at_
         }
         events
     };
-    let chunk = |samples: std::ops::Range<u32>, items| ChunkEvent::Chunk {
-        seq: SeqId(1),
-        samples: samples.collect(),
-        items,
+    let given = |ends_with_items| {
+        let mut events = events(ends_with_items);
+        let end = events.pop().into_iter().collect::<Vec<_>>();
+        assert_eq!(ends(&end), [(1, FinishReason::Stop)]);
+        events
     };
-    let finished = ChunkEvent::Finished { seq: SeqId(1) };
     // One item to hear and two behind it.
-    assert_eq!(events(true), [chunk(0..1, 3), chunk(1..9, 6), finished.clone()]);
+    assert_eq!(given(true), [chunk(1, 0..1, 3), chunk(1, 1..9, 6)]);
     assert_eq!(
-        events(false),
-        [chunk(0..1, 3), chunk(1..7, 6), chunk(7..9, 0), finished]
+        given(false),
+        [chunk(1, 0..1, 3), chunk(1, 1..7, 6), chunk(1, 7..9, 0)]
     );
 }

@@ -54,19 +54,28 @@ fn add(engine: &mut OneShotEngine<Squares>, seq: u64, input: u32) {
 }
 
 fn try_add(engine: &mut OneShotEngine<Squares>, seq: u64, input: u32) -> Result<(), OneShotError> {
-    engine.add(SeqId(seq), input, OneShotOptions::default(), NOW)
+    engine.add(SeqId(seq), input, NOW)
 }
 
 type End = (u64, Option<u32>, FinishReason);
 
-fn ends(events: &[OneShotEvent<u32>]) -> Vec<End> {
-    let end = |event: &OneShotEvent<u32>| match event {
-        OneShotEvent::Finished {
-            seq, output, reason, ..
-        } => Some((seq.0, *output, reason.clone())),
-        _ => None,
-    };
-    events.iter().filter_map(end).collect()
+fn ends(events: &[SeqEvent<u32>]) -> Vec<End> {
+    let mut output = None;
+    let mut ends = Vec::new();
+    for event in events {
+        match event {
+            SeqEvent::Output { seq, item } => output = Some((*seq, *item)),
+            SeqEvent::Finished { seq, reason, .. } => {
+                let output = output.take().map(|(of, item)| {
+                    assert_eq!(of, *seq, "an output and its end belong together");
+                    item
+                });
+                ends.push((seq.0, output, reason.clone()));
+            }
+            _ => {}
+        }
+    }
+    ends
 }
 
 fn drain(engine: &mut OneShotEngine<Squares>) -> Vec<End> {
@@ -93,10 +102,7 @@ fn requests_that_fit_share_a_step_and_are_finished_after_it() {
     ];
     assert_eq!(ends(&report.events), expected);
     let stats = report.stats;
-    assert_eq!(
-        (stats.batch, stats.cost, stats.waiting, stats.waiting_cost),
-        (2, 10, 1, 1)
-    );
+    assert_eq!((stats.outputs, stats.prefill_tokens, stats.waiting()), (2, 10, 1));
     assert_eq!(drain(&mut engine), [(3, Some(1), FinishReason::Stop)]);
 }
 
@@ -110,23 +116,20 @@ fn one_larger_than_the_budget_has_a_step_to_itself_and_is_not_overtaken() {
         add(&mut engine, seq, input);
     }
     drain(&mut engine);
-    assert_eq!(engine.model().batches, [vec![4], vec![50], vec![1, 2]]);
+    assert_eq!(engine.model.batches, [vec![4], vec![50], vec![1, 2]]);
 }
 
 #[test]
-fn a_step_takes_a_bounded_number_and_a_better_class_first() {
+fn a_step_takes_a_bounded_number_in_the_order_of_arrival() {
     let mut engine = engine(OneShotConfig {
         max_batch: 2,
         ..OneShotConfig::default()
     });
-    for input in 1..=3 {
+    for input in [9, 1, 2, 3] {
         add(&mut engine, u64::from(input), input);
     }
-    engine
-        .add(SeqId(9), 9, OneShotOptions { priority: -1 }, NOW)
-        .unwrap();
     drain(&mut engine);
-    assert_eq!(engine.model().batches, [[9, 1], [2, 3]]);
+    assert_eq!(engine.model.batches, [[9, 1], [2, 3]]);
 }
 
 #[test]
@@ -182,23 +185,30 @@ fn a_failure_ends_its_request_and_a_lost_batch_all_of_its_own() {
 #[test]
 fn the_record_has_the_callers_stamps() {
     let mut engine = engine(OneShotConfig::default());
-    engine.add(SeqId(1), 7, OneShotOptions::default(), at(2)).unwrap();
+    engine.add(SeqId(1), 7, at(2)).unwrap();
     let mut clock = [at(5), at(9)].into_iter();
     let report = engine.step_with(|| clock.next().expect("two readings a step"));
-    let [queued, scheduled, OneShotEvent::Finished { record, .. }] = &*report.events else {
+    let [
+        queued,
+        scheduled,
+        SeqEvent::Output { .. },
+        SeqEvent::Finished { record, .. },
+    ] = &*report.events
+    else {
         panic!("{:?}", report.events)
     };
     assert_eq!(
         *queued,
-        OneShotEvent::Queued {
+        SeqEvent::Queued {
             seq: SeqId(1),
             at: at(2)
         }
     );
-    let expected = OneShotEvent::Scheduled {
+    let expected = SeqEvent::Scheduled {
         seq: SeqId(1),
         queued_at: at(2),
         at: at(5),
+        resumed: false,
     };
     assert_eq!(*scheduled, expected);
     assert_eq!(record.queue_time(), Some(Duration::from_millis(3)));
@@ -220,8 +230,8 @@ proptest! {
             let could_work = !engine.is_empty();
             let report = engine.step(NOW);
             let stats = report.stats;
-            prop_assert!(stats.batch <= max_batch && (stats.batch > 0) == could_work);
-            prop_assert!(stats.batch <= 1 || stats.cost <= max_batch_cost);
+            prop_assert!(stats.outputs <= max_batch && (stats.outputs > 0) == could_work);
+            prop_assert!(stats.outputs <= 1 || stats.prefill_tokens <= max_batch_cost);
             for (seq, output, reason) in ends(&report.events) {
                 prop_assert!(live.remove(&seq), "{} ended twice", seq);
                 prop_assert_eq!(output.is_some(), reason == FinishReason::Stop);

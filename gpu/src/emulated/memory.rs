@@ -82,7 +82,7 @@ impl fmt::Debug for HostBuffer {
 }
 
 #[expect(unsafe_code, reason = "memory of two owners, in turn")]
-// SAFETY: its staging's owner must not touch it while a copy is under way (`Device::send`, `Device::receive`), and copies
+// SAFETY: its staging's owner must not touch it while a copy is under way (`Copies::send`, `Copies::receive`), and copies
 // are made under the queue's lock.
 unsafe impl Sync for HostBuffer {}
 

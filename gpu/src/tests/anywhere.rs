@@ -2,7 +2,7 @@
 
 use std::cell::RefCell;
 
-use crate::device::{Device, Memory, Result};
+use crate::device::{Copies as _, Device, Memory, Result};
 use crate::{Address, Emulated, Launch};
 
 /// What runs the tests, with the buffers that it holds.

@@ -1,7 +1,7 @@
 use std::collections::BTreeMap;
 
 use super::{Lab, numbers};
-use crate::device::{Device, GpuError, Memory, Staging};
+use crate::device::{Allocate, Copies, Device, GpuError, Graphs, Memory, Staging};
 use crate::kernels::{self, Copy, Gather};
 use crate::{Address, Dims, Emulated, Float, Order};
 

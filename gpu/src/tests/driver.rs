@@ -4,7 +4,7 @@
 use std::path::Path;
 use std::process::Command;
 
-use crate::device::{Device, GpuError, Memory, Staging};
+use crate::device::{Allocate as _, Copies as _, Device as _, GpuError, Graphs as _, Memory, Staging};
 use crate::kernels::Copy;
 use crate::{Address, Cuda};
 

@@ -2,13 +2,16 @@
 //!
 //! Norms, softmax and rotations are computed in f32 and cast back, as the reference implementation does.
 
+mod signals;
+
 use candle_core::{D, DType, Device, Tensor};
 
 use super::host_ids::HostIds;
+use super::ops::*;
 use super::routed::{self, Routed};
-use super::{AttentionShape, Backend, Batch, Params, Part, Pass, Result, Routing, Signals, Span, Taps};
+use super::{AttentionShape, Batch, Params, Result, Routing, Span};
 use crate::checkpoint::{self, HostTensor};
-use crate::loader::{Conv, Depthwise, Snake};
+use crate::loader::Snake;
 use crate::nn::Angles;
 use crate::sampling::{Choice, chosen};
 
@@ -22,13 +25,6 @@ pub(crate) struct Matrix {
     /// `[in, out]`.
     weight: Tensor,
     bias: Option<Tensor>,
-}
-
-/// `[past rows, width]` of every stream.
-pub(crate) struct Past {
-    streams: Vec<Tensor>,
-    rows: usize,
-    width: usize,
 }
 
 pub(crate) struct Kv {
@@ -52,34 +48,6 @@ impl Candle {
 
     fn indices(&self, index: &[u32]) -> Result<Tensor> {
         Ok(Tensor::from_slice(index, index.len(), &self.device)?)
-    }
-
-    /// Signals with their past in front: the windows `[rows, taps, channels]` of every row of every signal.
-    fn windows(
-        &self,
-        taps: Taps,
-        x: &Tensor,
-        signals: &Signals<Self>,
-        past: &mut Past,
-    ) -> Result<Option<Tensor>> {
-        let (mut row, mut windows) = (0, Vec::new());
-        for (&len, part) in signals.lens().iter().zip(signals.parts()) {
-            let past = &mut past.streams[part.stream as usize];
-            let signal = Tensor::cat(&[&*past, &x.narrow(0, row, len)?], 0)?;
-            row += len;
-            // A copy: a view would keep the whole signal.
-            *past = signal.narrow(0, len, taps.past())?.force_contiguous()?;
-            if len > 0 {
-                let tap = |t| signal.narrow(0, t * taps.dilation, len);
-                let parts = (0..taps.taps).map(tap).collect::<candle_core::Result<Vec<_>>>()?;
-                windows.push(Tensor::stack(&parts, 1)?);
-            }
-        }
-        Ok(if windows.is_empty() {
-            None
-        } else {
-            Some(Tensor::cat(&windows, 0)?)
-        })
     }
 
     fn rms(&self, w: &Tensor, eps: f32, x: &Tensor) -> Result<Tensor> {
@@ -179,21 +147,15 @@ impl Routed for Candle {
     }
 }
 
-impl Backend for Candle {
-    type Rows = Tensor;
-    type Ids = HostIds;
-    type Coming = Vec<u32>;
-    type ComingSamples = Vec<Vec<f32>>;
-    type Kv = Kv;
-    type Past = Past;
-    type Kept = ();
-    type Places = (Tensor, Tensor);
-    type Layout = ();
+impl ComputeDevice for Candle {}
 
-    const SIGNAL: Pass = Pass {
-        per_stream: 64,
-        in_all: 256,
-    };
+impl StepSizes for Candle {}
+
+impl Steps for Candle {}
+
+impl Activations for Candle {
+    type Rows = Tensor;
+    type Kept = ();
 
     fn rows(&self, width: usize, values: Vec<f32>) -> Result<Tensor> {
         let rows = values.len() / width;
@@ -215,7 +177,9 @@ impl Backend for Candle {
     fn reshape(&self, x: Tensor, width: usize) -> Result<Tensor> {
         Ok(x.reshape((x.elem_count() / width, width))?)
     }
+}
 
+impl RowIndexing for Candle {
     fn gather(&self, x: &Tensor, index: &[u32]) -> Result<Tensor> {
         if index.is_empty() {
             self.zeros(0, x.dim(1)?)
@@ -227,6 +191,11 @@ impl Backend for Candle {
     fn scatter_add(&self, acc: Tensor, index: &[u32], x: &Tensor) -> Result<Tensor> {
         Ok(acc.index_add(&self.indices(index)?, x, 0)?)
     }
+}
+
+impl IdTransfer for Candle {
+    type Ids = HostIds;
+    type Coming = Vec<u32>;
 
     fn ids(&self, columns: usize, ids: Vec<u32>) -> Result<HostIds> {
         Ok(HostIds { values: ids, columns })
@@ -247,7 +216,9 @@ impl Backend for Candle {
     fn come(&self, coming: Vec<u32>) -> Result<Vec<u32>> {
         Ok(coming)
     }
+}
 
+impl IdStore for Candle {
     fn grow_ids(&self, ids: &mut HostIds, rows: usize) -> Result<()> {
         ids.grow(rows);
         Ok(())
@@ -261,7 +232,9 @@ impl Backend for Candle {
     fn take_ids(&self, from: &HostIds, rows: &[u32]) -> Result<HostIds> {
         Ok(from.take(rows))
     }
+}
 
+impl Embedding for Candle {
     fn lookup(&self, table: &Tensor, ids: &HostIds, column: usize) -> Result<Tensor> {
         let ids = ids.values.iter().skip(column).step_by(ids.columns);
         let ids: Vec<u32> = ids.map(|&id| chosen(id).unwrap_or(0)).collect();
@@ -273,7 +246,9 @@ impl Backend for Candle {
         let shape = (ids.values.len() / ids.columns, ids.columns, table.dim(1)?);
         Ok(rows.reshape(shape)?.mean(1)?)
     }
+}
 
+impl Sampler for Candle {
     fn sample(
         &self,
         logits: &Tensor,
@@ -289,7 +264,9 @@ impl Backend for Candle {
         }
         Ok(())
     }
+}
 
+impl Products for Candle {
     fn linear(&self, w: &Matrix, x: &Tensor) -> Result<Tensor> {
         if x.dim(0)? == 0 {
             return self.zeros(0, w.weight.dim(1)?);
@@ -311,77 +288,9 @@ impl Backend for Candle {
     ) -> Result<Tensor> {
         routed::mixture(self, experts, routing, &self.host(scores)?, x, shared, x.dim(1)?)
     }
+}
 
-    fn signals(&self, parts: Vec<Part>) -> Result<Signals<Self>> {
-        Ok(Signals::new(parts, ()))
-    }
-
-    fn past(&self, taps: Taps, width: usize) -> Result<Past> {
-        Ok(Past {
-            streams: Vec::new(),
-            rows: taps.past(),
-            width,
-        })
-    }
-
-    fn grow_past(&self, past: &mut Past, streams: usize) -> Result<()> {
-        while past.streams.len() < streams {
-            past.streams.push(self.zeros(past.rows, past.width)?);
-        }
-        Ok(())
-    }
-
-    fn clear_past(&self, past: &mut Past, stream: u32) -> Result<()> {
-        past.streams[stream as usize] = self.zeros(past.rows, past.width)?;
-        Ok(())
-    }
-
-    fn conv(
-        &self,
-        conv: &Conv<Self>,
-        act: Option<&Snake<Self>>,
-        x: &Tensor,
-        signals: &Signals<Self>,
-        past: &mut Past,
-    ) -> Result<Tensor> {
-        let activated = act.map(|snake| self.snake(snake, x.clone())).transpose()?;
-        match self.windows(conv.taps, activated.as_ref().unwrap_or(x), signals, past)? {
-            Some(windows) => self.linear(&conv.matrix, &windows.flatten(1, 2)?),
-            None => self.zeros(0, conv.matrix.weight.dim(1)?),
-        }
-    }
-
-    fn depthwise(
-        &self,
-        conv: &Depthwise<Self>,
-        x: &Tensor,
-        signals: &Signals<Self>,
-        past: &mut Past,
-    ) -> Result<Tensor> {
-        match self.windows(conv.taps, x, signals, past)? {
-            Some(windows) => {
-                let w = conv.weight.reshape((conv.taps.taps, x.dim(1)?))?;
-                Ok(windows.broadcast_mul(&w)?.sum(1)?.broadcast_add(&conv.bias)?)
-            }
-            None => self.zeros(0, x.dim(1)?),
-        }
-    }
-
-    fn trim(&self, x: Tensor, signals: &Signals<Self>, dropped: usize) -> Result<Tensor> {
-        match signals.kept(dropped) {
-            Some(kept) => self.gather(&x, &kept),
-            None => Ok(x),
-        }
-    }
-
-    fn order_samples(&self, x: &Tensor, signals: &Signals<Self>) -> Result<Vec<Vec<f32>>> {
-        Ok(signals.cut(&self.host(x)?))
-    }
-
-    fn come_samples(&self, coming: Vec<Vec<f32>>) -> Result<Vec<Vec<f32>>> {
-        Ok(coming)
-    }
-
+impl Normalisation for Candle {
     fn rms_norm(&self, w: &Tensor, eps: f32, x: &Tensor) -> Result<Tensor> {
         self.rms(w, eps, x)
     }
@@ -396,7 +305,9 @@ impl Backend for Candle {
             .broadcast_mul(w)?
             .broadcast_add(bias)?)
     }
+}
 
+impl Pointwise for Candle {
     fn add(&self, x: Tensor, y: &Tensor, scale: Option<&Tensor>) -> Result<Tensor> {
         Ok(match scale {
             Some(scale) => (x + y.broadcast_mul(scale)?)?,
@@ -421,6 +332,11 @@ impl Backend for Candle {
         let bend = x.broadcast_mul(&snake.a)?.sin()?.sqr()?.broadcast_mul(&snake.b)?;
         Ok((x + bend)?)
     }
+}
+
+impl Attention for Candle {
+    type Kv = Kv;
+    type Places = (Tensor, Tensor);
 
     fn places(&self, batch: &Batch, angles: &Angles, shape: &AttentionShape) -> Result<(Tensor, Tensor)> {
         let (angles, head_dim) = (angles.of(batch), shape.head_dim);

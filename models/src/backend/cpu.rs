@@ -14,8 +14,9 @@ mod pointwise;
 mod rows;
 
 use super::host_ids::HostIds;
+use super::ops::*;
 use super::routed::{self, Routed};
-use super::{AttentionShape, Backend, Batch, Params, Part, Pass, Precision, Result, Routing, Signals, Taps};
+use super::{AttentionShape, Batch, Params, Part, Pass, Precision, Result, Routing, Signals, Taps};
 use crate::checkpoint::HostTensor;
 use crate::loader::{Conv, Depthwise, Snake};
 use crate::nn::Angles;
@@ -95,22 +96,15 @@ impl Routed for Cpu {
     }
 }
 
-impl Backend for Cpu {
-    type Rows = Rows;
-    type Ids = HostIds;
-    type Coming = Vec<u32>;
-    type ComingSamples = Vec<Vec<f32>>;
-    type Kv = Kv;
-    type Past = Past;
-    type Kept = ();
-    type Places = Rope;
-    type Layout = ();
+impl ComputeDevice for Cpu {}
 
-    /// Signals of more do not stay in a core's cache between two layers.
-    const SIGNAL: Pass = Pass {
-        per_stream: 4,
-        in_all: 16,
-    };
+impl StepSizes for Cpu {}
+
+impl Steps for Cpu {}
+
+impl Activations for Cpu {
+    type Rows = Rows;
+    type Kept = ();
 
     fn rows(&self, width: usize, values: Vec<f32>) -> Result<Rows> {
         Ok(Rows::new(values, width))
@@ -131,7 +125,9 @@ impl Backend for Cpu {
     fn reshape(&self, x: Rows, width: usize) -> Result<Rows> {
         Ok(x.reshaped(width))
     }
+}
 
+impl RowIndexing for Cpu {
     fn gather(&self, x: &Rows, index: &[u32]) -> Result<Rows> {
         let mut out = Rows::with_capacity(index.len() * x.width(), x.width());
         for &row in index {
@@ -149,6 +145,11 @@ impl Backend for Cpu {
         }
         Ok(acc)
     }
+}
+
+impl IdTransfer for Cpu {
+    type Ids = HostIds;
+    type Coming = Vec<u32>;
 
     fn ids(&self, columns: usize, ids: Vec<u32>) -> Result<HostIds> {
         Ok(HostIds { values: ids, columns })
@@ -169,7 +170,9 @@ impl Backend for Cpu {
     fn come(&self, coming: Vec<u32>) -> Result<Vec<u32>> {
         Ok(coming)
     }
+}
 
+impl IdStore for Cpu {
     fn grow_ids(&self, ids: &mut HostIds, rows: usize) -> Result<()> {
         ids.grow(rows);
         Ok(())
@@ -183,7 +186,9 @@ impl Backend for Cpu {
     fn take_ids(&self, from: &HostIds, rows: &[u32]) -> Result<HostIds> {
         Ok(from.take(rows))
     }
+}
 
+impl Embedding for Cpu {
     fn lookup(&self, table: &Table, ids: &HostIds, column: usize) -> Result<Rows> {
         let ids = ids.column(column);
         let mut out = Rows::with_capacity(ids.len() * table.width, table.width);
@@ -209,7 +214,9 @@ impl Backend for Cpu {
         }
         Ok(means)
     }
+}
 
+impl Sampler for Cpu {
     fn sample(
         &self,
         logits: &Rows,
@@ -227,7 +234,9 @@ impl Backend for Cpu {
         }
         Ok(())
     }
+}
 
+impl Products for Cpu {
     fn linear(&self, w: &Matrix, x: &Rows) -> Result<Rows> {
         let mut out = Rows::scratch(x.rows(), w.outputs());
         let lhs = Lhs {
@@ -256,6 +265,17 @@ impl Backend for Cpu {
     ) -> Result<Rows> {
         routed::mixture(self, experts, routing, scores.data(), x, shared, x.width())
     }
+}
+
+impl StreamMemory for Cpu {
+    type Past = Past;
+    type Layout = ();
+
+    /// Signals of more do not stay in a core's cache between two layers.
+    const SIGNAL: Pass = Pass {
+        per_stream: 4,
+        in_all: 16,
+    };
 
     fn signals(&self, parts: Vec<Part>) -> Result<Signals<Self>> {
         Ok(Signals::new(parts, ()))
@@ -278,6 +298,10 @@ impl Backend for Cpu {
         past.of(stream).fill(0.0);
         Ok(())
     }
+}
+
+impl Convolutions for Cpu {
+    type ComingSamples = Vec<Vec<f32>>;
 
     fn conv(
         &self,
@@ -360,7 +384,9 @@ impl Backend for Cpu {
     fn come_samples(&self, coming: Vec<Vec<f32>>) -> Result<Vec<Vec<f32>>> {
         Ok(coming)
     }
+}
 
+impl Normalisation for Cpu {
     fn rms_norm(&self, w: &Vec<f32>, eps: f32, x: &Rows) -> Result<Rows> {
         let mut out = Rows::scratch(x.rows(), x.width());
         pointwise::rms_norm(self.isa, out.data_mut(), x.data(), w, eps);
@@ -372,7 +398,9 @@ impl Backend for Cpu {
         pointwise::layer_norm(self.isa, out.data_mut(), w, bias, eps);
         Ok(out)
     }
+}
 
+impl Pointwise for Cpu {
     fn add(&self, mut x: Rows, y: &Rows, scale: Option<&Vec<f32>>) -> Result<Rows> {
         match scale {
             Some(scale) => {
@@ -413,6 +441,11 @@ impl Backend for Cpu {
         pointwise::snake_in_place(self.isa, x.data_mut(), &snake.a, &snake.b);
         Ok(x)
     }
+}
+
+impl Attention for Cpu {
+    type Kv = Kv;
+    type Places = Rope;
 
     fn places(&self, batch: &Batch, angles: &Angles, _: &AttentionShape) -> Result<Rope> {
         let (sin, cos) = angles.of(batch).into_iter().map(f32::sin_cos).unzip();

@@ -11,13 +11,13 @@ impl HostIds {
         self.values.iter().skip(column).step_by(self.columns).copied()
     }
 
-    /// [`Backend::grow_ids`](super::Backend::grow_ids).
+    /// [`IdStore::grow_ids`](super::IdStore::grow_ids).
     pub(super) fn grow(&mut self, rows: usize) {
         let values = self.values.len().max(rows * self.columns);
         self.values.resize(values, 0);
     }
 
-    /// [`Backend::put_ids`](super::Backend::put_ids).
+    /// [`IdStore::put_ids`](super::IdStore::put_ids).
     pub(super) fn put(&mut self, rows: &[u32], from: &Self) {
         for (&row, ids) in rows.iter().zip(from.values.chunks(from.columns)) {
             let at = row as usize * self.columns;
@@ -27,7 +27,7 @@ impl HostIds {
         }
     }
 
-    /// [`Backend::take_ids`](super::Backend::take_ids).
+    /// [`IdStore::take_ids`](super::IdStore::take_ids).
     pub(super) fn take(&self, rows: &[u32]) -> Self {
         let none = vec![u32::MAX; self.columns];
         let row = |&row: &u32| {

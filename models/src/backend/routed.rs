@@ -17,7 +17,7 @@ pub(super) trait Routed:
     ) -> Result<Self::Rows>;
 }
 
-/// [`Backend::mixture`] of `hidden` wide rows.
+/// [`Products::mixture`] of `hidden` wide rows.
 pub(super) fn mixture<B: Routed>(
     b: &B,
     experts: &[(B::Matrix, B::Matrix)],

@@ -1,6 +1,6 @@
 //! Signals of several streams on their way through causal convolutions, and how long each is at the moment.
 
-use super::Backend;
+use super::StreamMemory;
 
 /// One stream's part of a pass.
 #[derive(Debug, Clone, Copy)]
@@ -15,7 +15,7 @@ pub(crate) struct Part {
 
 /// Parts of streams, one after another. A frame is one row at first; upsampling makes it many, and at the beginning of
 /// a stream some may be missing.
-pub(crate) struct Signals<B: Backend> {
+pub(crate) struct Signals<B: StreamMemory> {
     parts: Vec<Part>,
     /// Rows per frame.
     rate: usize,
@@ -30,7 +30,7 @@ pub(crate) struct Signals<B: Backend> {
     pub(crate) layout: B::Layout,
 }
 
-impl<B: Backend> Signals<B> {
+impl<B: StreamMemory> Signals<B> {
     pub(crate) fn new(parts: Vec<Part>, layout: B::Layout) -> Self {
         let mut this = Self {
             lens: Vec::with_capacity(parts.len()),

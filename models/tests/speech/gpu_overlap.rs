@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use omni_engine::{AddOptions, ArConfig, ArEngine, ArEvent, CodecFrame, SeqId, Stamp};
+use omni_engine::{AddOptions, ArConfig, ArEngine, CodecFrame, SeqEvent, SeqId, Stamp};
 use omni_models::testing::decode_together;
 use omni_models::{DType, Kernels, KvOptions, Sampling, SpeechModel, Talker, TalkerRequest};
 
@@ -60,8 +60,8 @@ impl Stage {
         self.ahead += u32::from(ahead);
         for event in report.events {
             match event {
-                ArEvent::Output { seq, item } => self.told.entry(seq.0).or_default().0.push(item.0),
-                ArEvent::Finished { seq, reason, .. } => {
+                SeqEvent::Output { seq, item } => self.told.entry(seq.0).or_default().0.push(item.0),
+                SeqEvent::Finished { seq, reason, .. } => {
                     let end = &mut self.told.entry(seq.0).or_default().1;
                     assert_eq!(end.replace(format!("{reason:?}")), None, "it ends once");
                 }

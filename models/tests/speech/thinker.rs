@@ -1,7 +1,7 @@
 //! The thinker against the reference, and against itself in other orders.
 
 use omni_engine::{
-    AddOptions, ArConfig, ArEngine, ArEvent, ArModel, ContentKey, ModelError, Sampled, SeqId, Stamp,
+    AddOptions, ArConfig, ArEngine, ArModel, ContentKey, ModelError, Sampled, SeqEvent, SeqId, Stamp,
 };
 use omni_models::{DType, Kernels, PromptPiece, SpeechModel, TextSampling, Thinker, ThinkerRequest};
 use proptest::prelude::*;
@@ -455,8 +455,8 @@ fn a_shared_prefix_changes_nothing() {
             computed += report.stats.prefill_tokens;
             for event in report.events {
                 match event {
-                    ArEvent::Output { item, .. } => said.push(item.token),
-                    ArEvent::Finished { reason, .. } => return (said, computed, reason),
+                    SeqEvent::Output { item, .. } => said.push(item.token),
+                    SeqEvent::Finished { reason, .. } => return (said, computed, reason),
                     _ => {}
                 }
             }

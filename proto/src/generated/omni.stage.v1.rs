@@ -21,9 +21,9 @@ pub mod frame {
         /// The first frame in both directions.
         #[prost(message, tag = "2")]
         Hello(super::Hello),
-        /// From the replica's side: its model is still being loaded, and looked after. Sent every two seconds.
+        /// From the replica's side: its process lives. Sent every two seconds while its model is loaded, and while it has sequences.
         #[prost(message, tag = "3")]
-        Loading(super::Loading),
+        Heartbeat(super::Heartbeat),
         /// From the replica's side: it takes sequences from now on.
         #[prost(message, tag = "4")]
         Ready(super::Ready),
@@ -76,7 +76,7 @@ pub struct Hello {
     pub settings: ::prost::alloc::vec::Vec<u8>,
 }
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
-pub struct Loading {}
+pub struct Heartbeat {}
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct Ready {}
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
@@ -378,14 +378,14 @@ pub struct Events {
     #[prost(uint64, tag = "2")]
     pub missed: u64,
 }
-#[derive(Clone, Copy, PartialEq, ::prost::Message)]
+#[derive(Clone, PartialEq, ::prost::Message)]
 pub struct Event {
     #[prost(oneof = "event::Event", tags = "1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11")]
     pub event: ::core::option::Option<event::Event>,
 }
 /// Nested message and enum types in `Event`.
 pub mod event {
-    #[derive(Clone, Copy, PartialEq, ::prost::Oneof)]
+    #[derive(Clone, PartialEq, ::prost::Oneof)]
     pub enum Event {
         /// Nanoseconds that building the model took.
         #[prost(uint64, tag = "1")]
@@ -489,7 +489,7 @@ pub struct Taken {
     #[prost(uint32, optional, tag = "3")]
     pub max_outputs: ::core::option::Option<u32>,
 }
-#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct Finished {
     #[prost(uint64, tag = "1")]
     pub sequence: u64,
@@ -503,6 +503,9 @@ pub struct Finished {
     pub record: ::core::option::Option<Record>,
     #[prost(uint32, optional, tag = "5")]
     pub max_outputs: ::core::option::Option<u32>,
+    /// What went wrong, if it failed.
+    #[prost(string, tag = "6")]
+    pub message: ::prost::alloc::string::String,
 }
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct Record {

@@ -39,7 +39,7 @@ impl HealthBoard {
         (board, callers, served)
     }
 
-    /// Who ends it.
+    /// What ends it.
     pub(super) fn end(&self) -> HealthEnd {
         HealthEnd([self.reporter.clone(), self.operators.clone()])
     }
@@ -89,12 +89,12 @@ impl HealthBoard {
     }
 }
 
-/// Lets those go who follow the report of a server that is closing: their calls would keep connections open.
+/// Lets those go that follow the report of a server that is closing: their calls would keep connections open.
 #[derive(Debug)]
 pub(super) struct HealthEnd([HealthReporter; 2]);
 
 impl HealthEnd {
-    /// Nobody follows any more.
+    /// None follows any more.
     pub(super) async fn now(&mut self) {
         let services = [CHAT_SERVICE_NAME, METRICS_SERVICE_NAME, ""];
         for reporter in &mut self.0 {

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::connector::{ChunkStamps, EdgeRecord, EdgeSink, Hop};
+use crate::connector::{EdgeRecord, EdgeSink, Hop, TransferStamps};
 use crate::session::{RecordSink, TurnRecord, UtteranceRecord};
 
 /// Writes one line per utterance and per answer, without their texts.
@@ -78,12 +78,12 @@ impl RecordSink for LogRecords {
     }
 }
 
-/// Writes one line per edge of a sequence, for those who look for time that was lost between stages.
+/// Writes one line per edge of a sequence, to look for time that was lost between stages.
 #[derive(Debug, Default)]
 pub struct LogEdges;
 
 impl EdgeSink for LogEdges {
-    fn chunk(&self, _hop: &Hop, _chunk: &ChunkStamps) {}
+    fn chunk(&self, _hop: &Hop, _chunk: &TransferStamps) {}
 
     fn closed(&self, record: &EdgeRecord) {
         tracing::debug!(

@@ -12,8 +12,8 @@ use omni_models::{
 use omni_text::{Language, Normalizer};
 
 use super::card::{Card, Ends};
-use super::converser::{self, Converser, Text};
-use super::fleet::{Duty, Fleet, Site, dtype};
+use super::chat_networks::{self, ChatNetworks, Text};
+use super::loaded_models::{ComputeTarget, LoadedModels, ProcessRole, dtype};
 use crate::config::ModelSource;
 use crate::config::deploy::{ArStage, Deploy, Dtype};
 use crate::stage::{
@@ -33,7 +33,7 @@ const REFERENCE_VOICE: &str = "ethan";
 /// A loaded model.
 #[derive(Debug)]
 pub struct LoadedModel {
-    fleet: Fleet,
+    loaded_models: LoadedModels,
     deploy: Deploy,
     info: SpeechInfo,
     /// The user turn in front of everything that is spoken without a conversation and without instructions.
@@ -43,7 +43,7 @@ pub struct LoadedModel {
     /// Where what it says ends, if it does not end by itself.
     ends: Ends,
     /// The part that converses, or why there is none.
-    converser: Result<Converser, String>,
+    chat_networks: Result<ChatNetworks, String>,
 }
 
 /// Loads what stages on threads need of a model. Takes its time; nothing is kept if it fails.
@@ -51,7 +51,7 @@ pub struct LoadedModel {
 /// # Errors
 /// With everything that is wrong with the checkpoint, or with a device.
 pub fn load_model(source: &ModelSource, deploy: &Deploy, speech_only: bool) -> anyhow::Result<LoadedModel> {
-    load(source, deploy, Duty::Server { speech_only })
+    load(source, deploy, ProcessRole::Server { speech_only })
 }
 
 /// Loads what one replica of a stage needs, as [`load_model`] does.
@@ -61,22 +61,24 @@ pub(super) fn load_stage(
     stage: &'static str,
     replica: u32,
 ) -> anyhow::Result<LoadedModel> {
-    load(source, deploy, Duty::Stage { stage, replica })
+    load(source, deploy, ProcessRole::Stage { stage, replica })
 }
 
-fn load(source: &ModelSource, deploy: &Deploy, duty: Duty) -> anyhow::Result<LoadedModel> {
+fn load(source: &ModelSource, deploy: &Deploy, role: ProcessRole) -> anyhow::Result<LoadedModel> {
     let (checkpoint, name) = match source {
         ModelSource::Embedded => (embedded_checkpoint()?, "embedded".to_owned()),
         ModelSource::Directory(path) => (CheckpointSource::Dir(path.clone()), directory_name(path)),
         ModelSource::Random(model) => (CheckpointSource::Random(*model), model.to_string()),
     };
-    let fleet = Fleet::load(&checkpoint, &name, deploy, duty)?;
-    let model = fleet.any();
+    let loaded_models = LoadedModels::load(&checkpoint, &name, deploy, role)?;
+    let model = loaded_models.any();
     let card = card(model)?;
-    let converser = match duty {
-        Duty::Server { speech_only: true } => Err("the server was told to serve speech only".to_owned()),
-        duty if !duty.converses() => Err("this process does not converse".to_owned()),
-        duty => Converser::load(&fleet, card.as_ref(), deploy, duty)?,
+    let chat_networks = match role {
+        ProcessRole::Server { speech_only: true } => {
+            Err("the server was told to serve speech only".to_owned())
+        }
+        role if !role.converses() => Err("this process does not converse".to_owned()),
+        role => ChatNetworks::load(&loaded_models, card.as_ref(), deploy, role)?,
     };
     let card = card.unwrap_or_default();
     let ends = card.ends_after;
@@ -93,13 +95,13 @@ fn load(source: &ModelSource, deploy: &Deploy, duty: Duty) -> anyhow::Result<Loa
     let kv = bounded(kv(stage, position)?, stage, position);
     info.max_context = info.max_context.min(longest(&kv));
     Ok(LoadedModel {
-        fleet,
+        loaded_models,
         deploy: deploy.clone(),
         info,
         user: user.into_iter().map(UserRow::Token).collect(),
         kv,
         ends,
-        converser: converser.map(|converser| converser.with_voicing(voicing)),
+        chat_networks: chat_networks.map(|chat_networks| chat_networks.with_voicing(voicing)),
     })
 }
 
@@ -151,7 +153,7 @@ fn bounded(kv: KvOptions, stage: &ArStage, position: u64) -> KvOptions {
     }
 }
 
-/// Positions of the longest sequence that a cache holds: its first block is handed out to nobody.
+/// Positions of the longest sequence that a cache holds: its first block is not handed out.
 pub(super) fn longest(kv: &KvOptions) -> u32 {
     kv.block_size.saturating_mul(kv.num_blocks.saturating_sub(1))
 }
@@ -280,7 +282,7 @@ fn user_rows(rows: &[ContextRow]) -> Vec<UserRow> {
     let rows = rows.iter().filter_map(|row| match row {
         ContextRow::Token(id) => Some(UserRow::Token(*id)),
         ContextRow::Heard(values) => Some(UserRow::Hidden(values.to_vec())),
-        // Whoever asks for speech waits for it first.
+        // A request for speech waits for it first.
         ContextRow::Awaited(_) => None,
     });
     rows.collect()
@@ -295,14 +297,14 @@ fn same_primary(a: &str, b: &str) -> bool {
 impl LoadedModel {
     /// The model for a replica of a stage.
     fn model(&self, stage: &str, replica: ReplicaId) -> Result<&SpeechModel, BackendError> {
-        let site = Site::of(self.deploy.stage(stage), replica.0);
-        let model = self.fleet.at(site);
-        model.ok_or_else(|| BackendError(format!("the model was not loaded for {site}")))
+        let target = ComputeTarget::of(self.deploy.stage(stage), replica.0);
+        let model = self.loaded_models.at(target);
+        model.ok_or_else(|| BackendError(format!("the model was not loaded for {target}")))
     }
 
     /// The user turn that tells how to speak.
     fn instructed(&self, instructions: &str) -> Vec<UserRow> {
-        match self.fleet.any().instruction(instructions) {
+        match self.loaded_models.any().instruction(instructions) {
             Ok(tokens) => tokens.into_iter().map(UserRow::Token).collect(),
             // Every text has tokens where single bytes have, as in all published vocabularies.
             Err(error) => {
@@ -312,15 +314,17 @@ impl LoadedModel {
         }
     }
 
-    fn conversing(&self) -> Result<&Converser, BackendError> {
-        self.converser.as_ref().map_err(|why| BackendError(why.clone()))
+    fn conversing(&self) -> Result<&ChatNetworks, BackendError> {
+        self.chat_networks
+            .as_ref()
+            .map_err(|why| BackendError(why.clone()))
     }
 }
 
 impl ModelInfo for LoadedModel {
     fn graph(&self) -> StageGraph {
-        match &self.converser {
-            Ok(converser) if converser.info().hearing.is_some() => QWEN3_OMNI.clone(),
+        match &self.chat_networks {
+            Ok(chat_networks) if chat_networks.info().hearing.is_some() => QWEN3_OMNI.clone(),
             Ok(_) => QWEN3_OMNI.only(|stage| stage.name != ENCODER),
             Err(_) => QWEN3_OMNI.speech_only(),
         }
@@ -331,7 +335,7 @@ impl ModelInfo for LoadedModel {
     }
 
     fn encode(&self, text: &str) -> Result<Vec<u32>, BackendError> {
-        self.fleet
+        self.loaded_models
             .any()
             .tokenizer()
             .encode(text)
@@ -339,7 +343,7 @@ impl ModelInfo for LoadedModel {
     }
 
     fn kv_position(&self, stage: &str) -> Option<KvPosition> {
-        let model = self.fleet.any();
+        let model = self.loaded_models.any();
         let format = self.deploy.stage(stage).dtype;
         let bytes = match stage {
             TALKER => model.talker_kv_position_bytes(dtype(format)),
@@ -355,7 +359,7 @@ impl ModelInfo for LoadedModel {
     }
 
     fn devices(&self) -> Vec<DeviceFigures> {
-        self.fleet.figures()
+        self.loaded_models.figures()
     }
 }
 
@@ -363,7 +367,7 @@ impl Talk for LoadedModel {
     type Talker = Talker;
 
     fn talker_request(&self, request: TalkerRequest) -> omni_models::TalkerRequest {
-        let defaults = self.fleet.any().defaults();
+        let defaults = self.loaded_models.any().defaults();
         let (asked, own) = (request.sampling, defaults.talker);
         let talker = omni_models::Sampling {
             temperature: asked.temperature.unwrap_or(own.temperature),
@@ -377,7 +381,7 @@ impl Talk for LoadedModel {
             Some(0.0) => defaults.predictor.greedy(),
             _ => defaults.predictor,
         };
-        let limits = self.fleet.any().limits();
+        let limits = self.loaded_models.any().limits();
         let language = request.language.as_deref().and_then(|tag| {
             let known = limits.languages.iter().find(|known| same_primary(known.tag, tag));
             known.map(|known| known.name.clone())
@@ -419,7 +423,7 @@ impl Vocode for LoadedModel {
     }
 
     fn any_frame(&self) -> CodecFrame {
-        CodecFrame(vec![0; self.fleet.any().limits().code_groups as usize].into())
+        CodecFrame(vec![0; self.loaded_models.any().limits().code_groups as usize].into())
     }
 }
 
@@ -427,32 +431,32 @@ impl Think for LoadedModel {
     type Thinker = Thinker;
 
     fn chat(&self) -> Result<ChatInfo, String> {
-        self.converser
+        self.chat_networks
             .as_ref()
             .map(|c| c.info().clone())
             .map_err(Clone::clone)
     }
 
     fn prompt(&self, messages: &[ChatMessage]) -> Result<Prompt, PromptError> {
-        let converser = self.conversing().map_err(|error| PromptError::Failed(error.0))?;
-        converser.prompt(messages)
+        let chat_networks = self.conversing().map_err(|error| PromptError::Failed(error.0))?;
+        chat_networks.prompt(messages)
     }
 
     fn detokenizer(&self) -> Box<dyn Detokenizer> {
-        Box::new(Text(self.fleet.any().tokenizer().decoder()))
+        Box::new(Text(self.loaded_models.any().tokenizer().decoder()))
     }
 
     fn thinker_request(&self, request: ThinkerRequest) -> omni_models::ThinkerRequest {
-        let model = self.fleet.any();
+        let model = self.loaded_models.any();
         let (own, end) = (model.defaults().thinker, model.text_tokens().im_end);
-        let mut request = converser::thinker_request(request, own, end);
+        let mut request = chat_networks::thinker_request(request, own, end);
         request.max_tokens = self.ends.tokens.unwrap_or(request.max_tokens);
         request
     }
 
     fn thinker(&self, replica: ReplicaId) -> Result<Thinker, BackendError> {
-        let site = Site::of(self.deploy.stage(THINKER), replica.0);
-        self.conversing()?.thinker(site)
+        let target = ComputeTarget::of(self.deploy.stage(THINKER), replica.0);
+        self.conversing()?.thinker(target)
     }
 }
 
@@ -460,8 +464,8 @@ impl Encode for LoadedModel {
     type Encoder = AudioEncoder;
 
     fn encoder(&self, replica: ReplicaId) -> Result<AudioEncoder, BackendError> {
-        let site = Site::of(self.deploy.stage(ENCODER), replica.0);
-        self.conversing()?.encoder(site)
+        let target = ComputeTarget::of(self.deploy.stage(ENCODER), replica.0);
+        self.conversing()?.encoder(target)
     }
 }
 

@@ -46,7 +46,7 @@ pub(super) fn replicas<J: RemoteJob>(config: &Config, clock: Clock) -> anyhow::R
     };
     serde_json::to_vec(&order).context("the path of the model cannot be passed on")?;
     let (level, format) = (config.log_level.clone(), config.log_format);
-    let load_timeout = config.deploy.load_timeout;
+    let deploy = config.deploy.clone();
     Ok(Box::new(move |status: ReplicaStatus| {
         let (replica, level) = (status.id().0, level.clone());
         let order = Order {
@@ -57,7 +57,7 @@ pub(super) fn replicas<J: RemoteJob>(config: &Config, clock: Clock) -> anyhow::R
             transport: Box::new(move || spawn_peer(&mut this_program(&level, format)?)),
             settings: serde_json::to_vec(&order).unwrap_or_default(),
             mailbox: mailbox(order.max_active),
-            load_timeout,
+            timeouts: timeouts(deploy.load_timeout, deploy.stage(status.stage())),
         };
         remote_stage(parts, status, clock)
     }))
@@ -94,7 +94,7 @@ fn this_program(log_level: &str, log_format: LogFormat) -> std::io::Result<Comma
 /// Runs one replica of a stage for the process that started this one, until that hangs up.
 ///
 /// # Errors
-/// If nobody did, or the model cannot be loaded, or the replica has died.
+/// If no process did, or the model cannot be loaded, or the replica has died.
 pub fn serve_stage(config: &Config) -> anyhow::Result<()> {
     init_logging(config)?;
     let clock = Clock::start();
@@ -112,7 +112,7 @@ pub fn serve_stage(config: &Config) -> anyhow::Result<()> {
     }
 }
 
-/// Signals to everything that belongs to a service are not for this process: whoever started it lets the work in progress end,
+/// Signals to everything that belongs to a service are not for this process: the server that started it lets the work in progress end,
 /// and then hangs up.
 fn outlive_signals() -> anyhow::Result<()> {
     let runtime = tokio::runtime::Builder::new_current_thread()
@@ -125,7 +125,7 @@ fn outlive_signals() -> anyhow::Result<()> {
         SignalKind::interrupt(),
         SignalKind::hangup(),
     ] {
-        // Once somebody has listened, a signal ends the process no more, also when nobody listens.
+        // Once a listener was there, a signal no longer ends the process, even after the listener is gone.
         drop(signal(kind)?);
     }
     Ok(())
@@ -154,7 +154,7 @@ impl Loaded {
         let (source, settings, replica) = (order.model.clone(), deploy.clone(), order.replica);
         let load = move || load_stage(&source, &settings, stage, replica);
         let model = load_blocking(load, clock, deploy.load_timeout, || {
-            called.loads().map_err(anyhow::Error::from)
+            called.beat().map_err(anyhow::Error::from)
         })?;
         Ok(Self {
             order,

@@ -13,7 +13,7 @@ use tokio::time::Instant;
 
 use super::Sinks;
 use crate::config::TraceSettings;
-use crate::connector::{ChunkStamps, EdgeRecord, EdgeSink, Hop};
+use crate::connector::{EdgeRecord, EdgeSink, Hop, TransferStamps};
 use crate::error::ServeError;
 use crate::orchestrator::Orchestrator;
 use crate::session::{Packet, RecordSink, SessionChange, TurnRecord, UtteranceRecord};
@@ -154,7 +154,7 @@ impl RecordSink for Spans {
 }
 
 impl EdgeSink for Spans {
-    fn chunk(&self, hop: &Hop, chunk: &ChunkStamps) {
+    fn chunk(&self, hop: &Hop, chunk: &TransferStamps) {
         self.sinks.edges.chunk(hop, chunk);
     }
 

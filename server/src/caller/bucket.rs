@@ -154,7 +154,7 @@ mod tests {
     }
 
     proptest! {
-        /// Over any time: never more than what was refilled, the capacity and one request beyond it. And who waits as long as
+        /// Over any time: never more than what was refilled, the capacity and one request beyond it. And a caller that waits as long as
         /// was said is let in.
         #[test]
         fn the_rate_holds_and_the_wait_that_is_told_is_true(

@@ -125,7 +125,7 @@ pub fn resolve<'a>(
 /// Everything that is wrong, one line each.
 pub fn read_back(yaml: &str, max_active: usize) -> Result<Resolution, Vec<String>> {
     let (tree, problems) = layers::read_text("the resolved configuration", yaml);
-    // It was checked where it was written, and a device that has failed since is for those to tell who use it.
+    // It was checked where it was written, and a device that has failed since is told of where it is used.
     let given = Given {
         probe: &|_| Ok(String::new()),
         ..max_active.into()

@@ -51,7 +51,7 @@ impl Device {
         self != Self::Cpu
     }
 
-    /// Utterances that are worked on at once where nobody says how many. A processor keeps up with more streams than this at
+    /// Utterances that are worked on at once where it is not said how many. A processor keeps up with more streams than this at
     /// the speed at which they are played, of the model that is built in.
     #[must_use]
     pub fn max_active(self) -> usize {

@@ -1,8 +1,8 @@
 //! Events of a replica's engine, on their way to another process.
 //!
 //! In: events, on the replica's thread, which never waits. Out: the same in their order, for the thread of the connection, which sends
-//! them before whatever it takes from the replica later. Sequences that nobody reads pause, so that there is little to tell while
-//! nobody listens; the bound is far beyond that.
+//! them before whatever it takes from the replica later. Sequences without a reader pause, so that there is little to tell while
+//! there is no listener; the bound is far beyond that.
 
 use std::mem;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -39,7 +39,7 @@ impl EventForwarder {
 
 impl EngineSink for EventForwarder {
     fn on_event(&self, event: &EngineEvent) {
-        // Whoever starts the process knows how long that took, all of it.
+        // The process that starts this one knows how long all of that took.
         if matches!(event, EngineEvent::Loaded { .. }) {
             return;
         }

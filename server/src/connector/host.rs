@@ -15,7 +15,7 @@ use std::time::Duration;
 use futures::StreamExt as _;
 use omni_engine::{SeqId, Stamp};
 use omni_proto::stage::v1::frame::Body;
-use omni_proto::stage::v1::{Arrivals, Failed, Hello, Loading, Open, Ready};
+use omni_proto::stage::v1::{Arrivals, Failed, Heartbeat, Hello, Open, Ready};
 use tokio::sync::oneshot;
 use tokio_stream::wrappers::WatchStream;
 
@@ -39,10 +39,10 @@ use stream::{StreamState, Tended};
 const INPUTS: u32 = 32;
 const OUTPUTS: u32 = 16;
 
-/// How often the other side is told that the stage is still being loaded, and that this process looks after it.
+/// How often the other side is told that this process lives, while the stage is loaded and while it has sequences.
 pub(crate) const HEARTBEAT: Duration = Duration::from_secs(2);
 
-/// Nobody rings when figures change. Whoever had something to say looks again after this time, until nothing changes.
+/// Figures change without a notification. A host that had something to say looks again after this time, until nothing changes.
 const AFTERTHOUGHT: Duration = Duration::from_millis(100);
 
 /// A connection on which the other side has said what it wants.
@@ -131,16 +131,16 @@ impl HostSession {
         Ok(self.link.flush()?)
     }
 
-    /// Says that the stage is still being loaded.
+    /// Tells the other side that this process lives.
     ///
     /// # Errors
     /// [`LinkError`].
-    pub fn loads(&mut self) -> Result<(), LinkError> {
-        self.link.say(NO_SEQUENCE, Body::Loading(Loading {}))?;
+    pub fn beat(&mut self) -> Result<(), LinkError> {
+        self.link.say(NO_SEQUENCE, Body::Heartbeat(Heartbeat {}))?;
         Ok(self.link.flush()?)
     }
 
-    /// Whoever the replica tells what its engine does, so that the other side hears it.
+    /// Takes what the engine of the replica tells, so that the other side hears it.
     #[must_use]
     pub fn listener(&self) -> Arc<dyn EngineSink> {
         Arc::new(self.forwarder.clone())
@@ -216,7 +216,7 @@ struct Work<J: RemoteJob> {
     timeouts: TurnTimeouts,
     /// The other side knows that the replica works.
     ready: bool,
-    /// When it was told last that the replica is being loaded.
+    /// When the other side was last told that this process lives.
     heartbeat: Stamp,
     forwarder: EventForwarder,
     wake: Notifier,
@@ -275,7 +275,7 @@ impl<J: RemoteJob> Work<J> {
                 self.arrivals.push(Arrival { seq, stamps });
             }
             Body::Credit(credit) => stream.sending.credit(credit.units),
-            Body::Idle(idle) => stream.receiving.excuse(idle.idle),
+            Body::Idle(idle) => stream.receiving.set_idle(idle.idle),
             Body::End(message) => stream.receiving.end(end(message)?),
             Body::Cancel(_) => self.drop(seq),
             other => return Err(unexpected(&other, "a frame about a sequence")),
@@ -289,16 +289,16 @@ impl<J: RemoteJob> Work<J> {
             .ok_or_else(|| WireError::absent("what is asked", "a request"))?;
         let order = J::Order::from_request(request)?;
         let (here, stage) = (Some(self.wake.clone()), Some(self.stage.wake().clone()));
-        let (inputs, inlet) = stamped_edge(INPUTS, here.clone(), stage.clone(), self.clock);
-        let (outlet, outputs) = stamped_edge(OUTPUTS, stage, here, self.clock);
+        let (inputs, receiver) = stamped_edge(INPUTS, here.clone(), stage.clone(), self.clock);
+        let (sender, outputs) = stamped_edge(OUTPUTS, stage, here, self.clock);
         let (finished, done) = oneshot::channel();
         let (cancel, progress) = (CancelFlag::default(), StageProgress::default());
         if let Some(arrived) = open.arrived {
             progress.arrive(clock.to_local(arrived));
         }
         let ends = EdgePair {
-            inlet: Box::new(inlet),
-            outlet: Box::new(outlet),
+            receiver: Box::new(receiver),
+            sender: Box::new(sender),
             cancel: cancel.clone(),
             progress: progress.clone(),
             finished,
@@ -351,29 +351,36 @@ impl<J: RemoteJob> Work<J> {
         Ok(())
     }
 
-    /// Whoever hangs does not ring: while it is being built and warmed up, and while there is something to do, it is looked after
-    /// now and then.
+    /// When to look at the replica again although no notification comes: a step that hangs sends none, and the other side expects
+    /// heartbeats.
     fn look_again(&self) -> Option<Duration> {
-        let busy = !self.ready || !self.streams.is_empty() || self.status.at_work().is_some();
         let again = self.timeouts.shortest();
-        busy.then_some(if self.ready { again } else { again.min(HEARTBEAT) })
-    }
-
-    /// Gives up on a replica that does not return from a turn.
-    fn look_for_life(&mut self, link: &mut Link) -> Result<(), LinkError> {
-        match self.status.at_work() {
-            Some((work, since)) if self.clock.since(since) >= self.timeouts.of(work) => {
-                give_up(link, self.timeouts.overdue(work))
-            }
-            _ if self.ready || self.clock.since(self.heartbeat) < HEARTBEAT => Ok(()),
-            _ => {
-                self.heartbeat = self.clock.now();
-                Ok(link.say(NO_SEQUENCE, Body::Loading(Loading {}))?)
-            }
+        if self.owes_heartbeats() {
+            return Some(again.min(HEARTBEAT));
         }
+        self.status.at_work().map(|_| again)
     }
 
-    /// A replica that died would be built anew here. But whoever sends jobs is not to send them here meanwhile, and to begin
+    /// Whether the other side takes this process for dead when it hears nothing.
+    fn owes_heartbeats(&self) -> bool {
+        !self.ready || !self.streams.is_empty()
+    }
+
+    /// Gives up on a replica that does not return from a turn, and tells the other side that this process lives.
+    fn look_for_life(&mut self, link: &mut Link) -> Result<(), LinkError> {
+        if let Some((work, since)) = self.status.at_work()
+            && self.clock.since(since) >= self.timeouts.of(work)
+        {
+            return give_up(link, self.timeouts.overdue(work));
+        }
+        if self.owes_heartbeats() && self.clock.since(self.heartbeat) >= HEARTBEAT {
+            self.heartbeat = self.clock.now();
+            link.say(NO_SEQUENCE, Body::Heartbeat(Heartbeat {}))?;
+        }
+        Ok(())
+    }
+
+    /// A replica that died would be built anew here. But the server is not to send jobs here meanwhile, and to begin
     /// afresh is for the process as a whole.
     fn look_at_stage(&mut self, link: &mut Link) -> Result<(), LinkError> {
         let waker = self.wake.waker();

@@ -41,6 +41,9 @@ pub enum LinkError {
     /// It gave up.
     #[error("{0}")]
     Peer(String),
+    /// It has sequences and sends no heartbeats: it is stopped, or stuck as a whole.
+    #[error("the other process has said nothing for {0:?} while it had work")]
+    Silent(Duration),
 }
 
 /// One end.
@@ -119,7 +122,7 @@ impl Link {
         self.written == self.output.len()
     }
 
-    /// Hands to the system what it takes. If nobody is there to take it, that is for [`read`](Self::read) to tell: what the
+    /// Hands to the system what it takes. If the other side is gone, that is for [`read`](Self::read) to tell: what the
     /// other side said before it went is worth more.
     pub(super) fn flush(&mut self) -> io::Result<()> {
         while !self.is_flushed() {

@@ -9,7 +9,7 @@ use tokio::sync::mpsc;
 
 use super::meter::{EdgeMeter, EdgeRecord, Payload};
 use crate::clock::Clock;
-use crate::stage::{ChunkStamps, End, Inlet, Notifier, Outlet, Taken};
+use crate::stage::{EdgeReceiver, EdgeSender, End, Notifier, Recv, TransferStamps};
 
 /// An edge for `capacity` units. `writer` and `reader` are the notifiers of stages at the two ends; a session has none, it
 /// awaits [`EdgeReader::next`].
@@ -76,7 +76,7 @@ struct Shared {
     /// The writer has an excuse for delivering nothing.
     waits: AtomicBool,
     /// How often that has begun.
-    excuses: AtomicU32,
+    idles: AtomicU32,
     /// On an edge that measures: nanoseconds that writers found no room, and since when that is so (0: it is not).
     held: AtomicU64,
     full_since: AtomicU64,
@@ -102,7 +102,7 @@ enum Sent {
         from: Stamp,
         until: Stamp,
     },
-    Measured(ChunkStamps),
+    Measured(TransferStamps),
 }
 
 /// The end that items are put into.
@@ -164,7 +164,7 @@ impl<T> EdgeWriter<T> {
     }
 }
 
-impl<T: Send> Outlet<T> for EdgeWriter<T> {
+impl<T: Send> EdgeSender<T> for EdgeWriter<T> {
     fn has_room(&self) -> bool {
         self.shared.used.load(Ordering::Acquire) < self.capacity
     }
@@ -190,17 +190,15 @@ impl<T: Send> Outlet<T> for EdgeWriter<T> {
         self.send(Envelope::Item { item, units, sent });
     }
 
-    fn put_measured(&mut self, item: T, units: u32, passage: &ChunkStamps) {
+    fn put_measured(&mut self, item: T, units: u32, passage: &TransferStamps) {
         self.take_room(units);
         let sent = Some(Sent::Measured(*passage));
         self.send(Envelope::Item { item, units, sent });
     }
 
-    fn set_waiting(&mut self, waiting: bool) {
+    fn set_idle(&mut self, waiting: bool) {
         if self.shared.waits.swap(waiting, Ordering::AcqRel) != waiting {
-            self.shared
-                .excuses
-                .fetch_add(u32::from(waiting), Ordering::AcqRel);
+            self.shared.idles.fetch_add(u32::from(waiting), Ordering::AcqRel);
             self.notify();
         }
     }
@@ -229,13 +227,13 @@ pub struct EdgeReader<T> {
 }
 
 impl<T> EdgeReader<T> {
-    /// How often the writer has begun to have an excuse for delivering nothing ([`Outlet::set_waiting`]).
-    pub fn excuses(&self) -> u32 {
-        self.shared.excuses.load(Ordering::Acquire)
+    /// How often the writer has begun to have an excuse for delivering nothing ([`EdgeSender::set_idle`]).
+    pub fn idles(&self) -> u32 {
+        self.shared.idles.load(Ordering::Acquire)
     }
 
     /// Waits for the next item or the end. Dropping the future loses nothing.
-    pub async fn next(&mut self) -> Taken<T> {
+    pub async fn next(&mut self) -> Recv<T> {
         let envelope = self.channel.recv().await;
         self.open_and_measure(envelope)
     }
@@ -248,7 +246,7 @@ impl<T> EdgeReader<T> {
         }
     }
 
-    fn open_and_measure(&mut self, envelope: Option<Envelope<T>>) -> Taken<T> {
+    fn open_and_measure(&mut self, envelope: Option<Envelope<T>>) -> Recv<T> {
         let Some(Envelope::Item { item, units, sent }) = envelope else {
             return self.open(envelope);
         };
@@ -264,10 +262,10 @@ impl<T> EdgeReader<T> {
         taken
     }
 
-    fn open(&mut self, envelope: Option<Envelope<T>>) -> Taken<T> {
+    fn open(&mut self, envelope: Option<Envelope<T>>) -> Recv<T> {
         match envelope {
-            None => Taken::Gone,
-            Some(Envelope::End(end)) => Taken::End(end),
+            None => Recv::Gone,
+            Some(Envelope::End(end)) => Recv::End(end),
             Some(Envelope::Item { item, units, .. }) => {
                 let before = self.shared.used.fetch_sub(units, Ordering::AcqRel);
                 let half = self.capacity / 2;
@@ -275,7 +273,7 @@ impl<T> EdgeReader<T> {
                     self.is_free();
                     self.notify();
                 }
-                Taken::Item(item)
+                Recv::Item(item)
             }
         }
     }
@@ -307,7 +305,7 @@ impl<T> EdgeReader<T> {
         };
         let passage = match *sent {
             Sent::Measured(passage) => passage,
-            Sent::Now { bytes, from, until } => ChunkStamps {
+            Sent::Now { bytes, from, until } => TransferStamps {
                 bytes,
                 tx_start: from,
                 tx_end: until,
@@ -336,17 +334,17 @@ impl<T> Drop for EdgeReader<T> {
     }
 }
 
-impl<T: Send> Inlet<T> for EdgeReader<T> {
-    fn take(&mut self) -> Taken<T> {
+impl<T: Send> EdgeReceiver<T> for EdgeReader<T> {
+    fn take(&mut self) -> Recv<T> {
         match self.try_next() {
             Some(envelope) => self.open_and_measure(envelope),
-            None => Taken::Empty,
+            None => Recv::Empty,
         }
     }
 
-    fn carry(&mut self) -> (Taken<T>, Option<Stamp>) {
+    fn take_timed(&mut self) -> (Recv<T>, Option<Stamp>) {
         let Some(envelope) = self.try_next() else {
-            return (Taken::Empty, None);
+            return (Recv::Empty, None);
         };
         let put = match &envelope {
             Some(Envelope::Item {
@@ -358,11 +356,11 @@ impl<T: Send> Inlet<T> for EdgeReader<T> {
         (self.open(envelope), put)
     }
 
-    fn carried(&mut self, passage: &ChunkStamps) {
+    fn transferred(&mut self, passage: &TransferStamps) {
         self.measure(&Sent::Measured(*passage), passage.rx_start);
     }
 
-    fn upstream_waits(&self) -> bool {
+    fn is_upstream_idle(&self) -> bool {
         self.shared.waits.load(Ordering::Acquire)
     }
 }

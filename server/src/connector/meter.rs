@@ -14,7 +14,7 @@ use omni_engine::{CodecFrame, SeqId, Stamp};
 use omni_telemetry::TraceContext;
 
 use crate::clock::Clock;
-use crate::stage::{AudioPiece, AudioRows, ChunkStamps, ReplicaId, ReplyToken};
+use crate::stage::{AudioPiece, AudioRows, ReplicaId, ReplyToken, TransferStamps};
 
 /// One end of an edge.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -39,9 +39,9 @@ impl fmt::Display for Place {
 pub struct Hop {
     /// The sequence.
     pub seq: SeqId,
-    /// Who writes.
+    /// The writer.
     pub from: Place,
-    /// Who reads.
+    /// The reader.
     pub to: Place,
 }
 
@@ -86,7 +86,7 @@ impl EdgeRecord {
         }
     }
 
-    pub(super) fn add(&mut self, chunk: &ChunkStamps) {
+    pub(super) fn add(&mut self, chunk: &TransferStamps) {
         if self.chunks == 0 {
             self.first = chunk.tx_start;
         }
@@ -103,7 +103,7 @@ impl EdgeRecord {
 /// Takes what edges measure. Called on the reader's thread or task: must not block.
 pub trait EdgeSink: Send + Sync {
     /// A chunk has been read.
-    fn chunk(&self, hop: &Hop, chunk: &ChunkStamps);
+    fn chunk(&self, hop: &Hop, chunk: &TransferStamps);
 
     /// An edge that something passed is closed.
     fn closed(&self, record: &EdgeRecord);
@@ -114,7 +114,7 @@ pub trait EdgeSink: Send + Sync {
 pub struct IgnoreEdges;
 
 impl EdgeSink for IgnoreEdges {
-    fn chunk(&self, _hop: &Hop, _chunk: &ChunkStamps) {}
+    fn chunk(&self, _hop: &Hop, _chunk: &TransferStamps) {}
 
     fn closed(&self, _record: &EdgeRecord) {}
 }

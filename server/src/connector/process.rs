@@ -1,4 +1,4 @@
-//! A process at the other end of a connection: its standard input is the socket, so that nobody else can reach it, and nothing
+//! A process at the other end of a connection: its standard input is the socket, so that no other process can reach it, and nothing
 //! is left behind in the file system.
 //!
 //! It does not outlive the one that started it: it ends when the connection does, and where the system can, it is killed when
@@ -25,7 +25,7 @@ impl StageTransport for Attach {
     }
 }
 
-/// A process that goes on when nobody is connected to it.
+/// A process that goes on without a connection.
 struct Attached;
 
 impl Peer for Attached {
@@ -35,7 +35,7 @@ impl Peer for Attached {
 }
 
 /// Starts a process that finds the connection with [`inherited`]. It has a process group of its own: what a terminal sends to
-/// the group of the caller, who lets the work in progress end first, is not for it.
+/// the group of the server, which lets the work in progress end first, is not for it.
 ///
 /// # Errors
 /// What the system says.
@@ -66,7 +66,7 @@ pub fn inherited() -> io::Result<UnixStream> {
 
 struct Process(Child);
 
-/// Whoever forgets one does not leave it behind.
+/// One that is forgotten is not left behind.
 impl Drop for Process {
     fn drop(&mut self) {
         if matches!(self.0.try_wait(), Ok(None)) {
@@ -90,7 +90,7 @@ impl Peer for Process {
         match self.0.wait() {
             Ok(status) if ended => format!("the process ended with {}", outcome(status)),
             Ok(_) => "the process was killed".to_owned(),
-            Err(error) => format!("nobody knows how the process ended: {error}"),
+            Err(error) => format!("it is not known how the process ended: {error}"),
         }
     }
 }
@@ -128,7 +128,7 @@ fn ends_within(child: &mut Child, patience: Duration) -> bool {
 /// Waits for the end of a process, on a system without process descriptors.
 ///
 /// It looks again and again, because waiting for an event would be worse: the one way without a time limit is a thread in `wait`,
-/// which takes the process's number back from the system, so that whoever kills it after `patience` might hit another. It
+/// which takes the process's number back from the system, so that a kill after `patience` might hit another. It
 /// lasts as long as a farewell, once per process.
 #[cfg(not(target_os = "linux"))]
 fn ends_within(child: &mut Child, patience: Duration) -> bool {

@@ -9,7 +9,7 @@ use std::fmt;
 use std::os::unix::net::UnixStream;
 use std::time::Duration;
 
-use omni_engine::{SeqId, Stamp};
+use omni_engine::{FinishReason, SeqId, Stamp};
 use omni_proto::stage::v1::frame::Body;
 use omni_proto::stage::v1::{Cancel, Hello, Open};
 use tokio::sync::oneshot;
@@ -23,9 +23,7 @@ use super::wire::{
     end_message, progress,
 };
 use crate::clock::Clock;
-use crate::stage::{
-    CancelFlag, End, EndReason, EngineEvent, NotifierFd, ReplicaStatus, SeqTaken, StageProgress,
-};
+use crate::stage::{CancelFlag, End, EngineEvent, NotifierFd, ReplicaStatus, SeqTaken, StageProgress};
 
 /// Most sequences that an engine at the other side can have, which is far more than any takes.
 const MOST_TAKEN: usize = 1 << 20;
@@ -95,8 +93,8 @@ impl RemoteStats {
     fn end(&mut self, lives: impl Fn(SeqId) -> bool, now: Stamp) {
         for (seq, taken) in std::mem::take(&mut self.taken) {
             let reason = match lives(seq) {
-                true => EndReason::Error,
-                false => EndReason::Abort,
+                true => FinishReason::Error("its process was lost".to_owned()),
+                false => FinishReason::Abort,
             };
             self.status.tell(&taken.lost(reason, now));
         }
@@ -110,8 +108,8 @@ struct ProxyState<J: RemoteJob> {
     /// Oldest first.
     streams: BTreeMap<SeqId, StreamState<J>>,
     figures: RemoteStats,
-    /// When the other side said something last.
-    heard: Stamp,
+    /// Since when the other side has said nothing.
+    silent_since: Stamp,
     clock: Clock,
 }
 
@@ -145,7 +143,7 @@ impl<J: RemoteJob> Proxy<J> {
             phase: Phase::Silent,
             streams: BTreeMap::new(),
             figures,
-            heard: clock.now(),
+            silent_since: clock.now(),
             clock,
         };
         Ok(Self { link, state })
@@ -161,12 +159,17 @@ impl<J: RemoteJob> Proxy<J> {
         self.state.phase != Phase::Silent
     }
 
-    /// When the other side said something last, or was begun with.
-    pub(super) fn heard(&self) -> Stamp {
-        self.state.heard
+    /// Since when the other side has said nothing.
+    pub(super) fn silent_since(&self) -> Stamp {
+        self.state.silent_since
     }
 
-    /// Whether a job can be put in line now. A job may be as long as a frame, and is counted by nobody once it is in line.
+    /// Whether the other side has sequences, and so sends heartbeats.
+    pub(super) fn has_streams(&self) -> bool {
+        !self.state.streams.is_empty()
+    }
+
+    /// Whether a job can be put in line now. A job may be as long as a frame, and is not counted once it is in line.
     pub(super) fn has_room(&self) -> bool {
         !self.link.is_backed_up()
     }
@@ -183,15 +186,19 @@ impl<J: RemoteJob> Proxy<J> {
             request: Some(order.into_request()),
         };
         if let Err(error) = self.link.say(seq, Body::Open(open)) {
-            return ends.outlet.end(failed(self.state.figures.status.stage(), &error));
+            return ends.sender.end(failed(self.state.figures.status.stage(), &error));
         }
         let stream = StreamState {
-            sending: Sending::new(ends.inlet),
-            receiving: Receiving::new(ends.outlet),
+            sending: Sending::new(ends.receiver),
+            receiving: Receiving::new(ends.sender),
             cancel: ends.cancel,
             progress: ends.progress,
             finished: Some(ends.finished),
         };
+        if !self.has_streams() {
+            // The other side owed no heartbeat until now.
+            self.state.silent_since = self.state.clock.now();
+        }
         self.state.streams.insert(seq, stream);
     }
 
@@ -224,7 +231,7 @@ impl<J: RemoteJob> Proxy<J> {
     /// Ends every sequence with `end`.
     pub(super) fn end_all(&mut self, end: &End) {
         let streams = std::mem::take(&mut self.state.streams);
-        // First the figures, so that nobody who hears of the end reads them without it.
+        // First the figures, so that they contain the end when it is heard of.
         let now = self.state.clock.now();
         self.state.figures.end(|seq| streams.contains_key(&seq), now);
         for (_, mut stream) in streams {
@@ -236,13 +243,13 @@ impl<J: RemoteJob> Proxy<J> {
 impl<J: RemoteJob> ProxyState<J> {
     /// Takes a frame. One of a sequence that is not here any more was on its way when the sequence ended.
     fn frame(&mut self, frame: Received, clock: PeerClock) -> Result<(), LinkError> {
-        self.heard = self.clock.now();
+        self.silent_since = self.clock.now();
         let (came, seq) = (Came::of(&frame, clock), frame.seq);
         match (self.phase, frame.body) {
             (Phase::Silent, Body::Hello(hello)) => self.greeted(&checked(hello)?),
             (Phase::Silent, body) => Err(unexpected(&body, "hello")),
             (_, Body::Failed(failed)) => Err(LinkError::Peer(failed.message)),
-            (Phase::Loading, Body::Loading(_)) => Ok(()),
+            (Phase::Loading | Phase::Ready, Body::Heartbeat(_)) => Ok(()),
             (Phase::Loading, Body::Ready(_)) => {
                 self.phase = Phase::Ready;
                 Ok(())
@@ -252,7 +259,7 @@ impl<J: RemoteJob> ProxyState<J> {
                 for arrival in &arrivals.arrivals {
                     let Arrival { seq, stamps } = Arrival::of(arrival, clock);
                     if let Some(stream) = self.streams.get_mut(&seq) {
-                        stream.sending.carried(&stamps);
+                        stream.sending.transferred(&stamps);
                     }
                 }
                 Ok(())
@@ -277,7 +284,7 @@ impl<J: RemoteJob> ProxyState<J> {
             }
             Body::Cancel(_) => drop(self.streams.remove(&seq)),
             Body::Credit(credit) => stream.sending.credit(credit.units),
-            Body::Idle(idle) => stream.receiving.excuse(idle.idle),
+            Body::Idle(idle) => stream.receiving.set_idle(idle.idle),
             Body::Progress(message) => stream.progress.mirror(&progress(&message, came.clock)),
             Body::Done(_) => {
                 stream.sending.close();
@@ -337,7 +344,7 @@ impl<J: RemoteJob> StreamState<J> {
             return Ok(Tended::Over);
         }
         self.receiving.grant(seq, link)?;
-        self.sending.excuse(seq, link)?;
+        self.sending.tell_idle(seq, link)?;
         loop {
             if link.is_backed_up() {
                 return Ok(Tended::Part);

@@ -5,8 +5,8 @@ use tokio::sync::oneshot;
 
 use super::wire::{Chunk, Nothing, StageRequest};
 use crate::stage::{
-    AudioPiece, CancelFlag, ChunkStamps, Code2WavJob, Inlet, Outlet, ReplyToken, StageProgress, Taken,
-    TalkerJob, TalkerRequest, ThinkerJob, ThinkerRequest,
+    AudioPiece, CancelFlag, Code2WavJob, EdgeReceiver, EdgeSender, Recv, ReplyToken, StageProgress,
+    TalkerJob, TalkerRequest, ThinkerJob, ThinkerRequest, TransferStamps,
 };
 
 /// A job that can be done in another process: it is split here, and an equal one is joined there, with the ends of edges that
@@ -31,9 +31,9 @@ pub trait RemoteJob: Send + Sized + 'static {
 /// What a job is connected to.
 pub struct EdgePair<I, O> {
     /// Where its inputs come from.
-    pub inlet: Box<dyn Inlet<I>>,
+    pub receiver: Box<dyn EdgeReceiver<I>>,
     /// Where its outputs go.
-    pub outlet: Box<dyn Outlet<O>>,
+    pub sender: Box<dyn EdgeSender<O>>,
     /// Drop it.
     pub cancel: CancelFlag,
     /// Where its progress is kept.
@@ -56,8 +56,8 @@ impl RemoteJob for TalkerJob {
 
     fn split(self) -> (SeqId, Self::Order, EdgePair<Self::In, Self::Out>) {
         let ends = EdgePair {
-            inlet: self.tokens,
-            outlet: self.frames,
+            receiver: self.tokens,
+            sender: self.frames,
             cancel: self.cancel,
             progress: self.progress,
             finished: self.finished,
@@ -69,9 +69,9 @@ impl RemoteJob for TalkerJob {
         Self {
             seq,
             request,
-            tokens: ends.inlet,
+            tokens: ends.receiver,
             max_frames,
-            frames: ends.outlet,
+            frames: ends.sender,
             cancel: ends.cancel,
             progress: ends.progress,
             finished: ends.finished,
@@ -87,11 +87,11 @@ impl RemoteJob for Code2WavJob {
 
     fn split(self) -> (SeqId, (), EdgePair<Self::In, Self::Out>) {
         let ends = EdgePair {
-            inlet: self.frames,
-            outlet: self.audio,
+            receiver: self.frames,
+            sender: self.audio,
             cancel: self.cancel,
             progress: self.progress,
-            // Its last output is its end: nobody asks.
+            // Its last output is its end: it is not asked for.
             finished: oneshot::channel().0,
         };
         (self.seq, (), ends)
@@ -100,8 +100,8 @@ impl RemoteJob for Code2WavJob {
     fn join(seq: SeqId, (): (), ends: EdgePair<Self::In, Self::Out>) -> Self {
         Self {
             seq,
-            frames: ends.inlet,
-            audio: ends.outlet,
+            frames: ends.receiver,
+            audio: ends.sender,
             cancel: ends.cancel,
             progress: ends.progress,
         }
@@ -116,11 +116,11 @@ impl RemoteJob for ThinkerJob {
 
     fn split(self) -> (SeqId, Self::Order, EdgePair<Self::In, Self::Out>) {
         let ends = EdgePair {
-            inlet: Box::new(NoInputs),
-            outlet: self.tokens,
+            receiver: Box::new(NoInputs),
+            sender: self.tokens,
             cancel: self.cancel,
             progress: self.progress,
-            // Its last output is its end: nobody asks.
+            // Its last output is its end: it is not asked for.
             finished: oneshot::channel().0,
         };
         (self.seq, (self.request, self.max_tokens), ends)
@@ -131,7 +131,7 @@ impl RemoteJob for ThinkerJob {
             seq,
             request,
             max_tokens,
-            tokens: ends.outlet,
+            tokens: ends.sender,
             cancel: ends.cancel,
             progress: ends.progress,
         }
@@ -141,18 +141,18 @@ impl RemoteJob for ThinkerJob {
 /// Where inputs come from that there are none of.
 struct NoInputs;
 
-impl Inlet<Nothing> for NoInputs {
-    fn take(&mut self) -> Taken<Nothing> {
-        Taken::Empty
+impl EdgeReceiver<Nothing> for NoInputs {
+    fn take(&mut self) -> Recv<Nothing> {
+        Recv::Empty
     }
 
-    fn carry(&mut self) -> (Taken<Nothing>, Option<Stamp>) {
-        (Taken::Empty, None)
+    fn take_timed(&mut self) -> (Recv<Nothing>, Option<Stamp>) {
+        (Recv::Empty, None)
     }
 
-    fn carried(&mut self, _passage: &ChunkStamps) {}
+    fn transferred(&mut self, _passage: &TransferStamps) {}
 
-    fn upstream_waits(&self) -> bool {
+    fn is_upstream_idle(&self) -> bool {
         false
     }
 }

@@ -8,13 +8,14 @@ use std::time::Duration;
 
 use omni_engine::Stamp;
 
+use super::host::HEARTBEAT;
 use super::link::LinkError;
 use super::proxy::{Proxy, RemoteStats};
 use super::remote::RemoteJob;
 use crate::clock::Clock;
 use crate::stage::{
     BackendError, CancelFlag, Core, End, Notifier, NotifierFd, ReplicaStatus, StageBody, StageHandle,
-    StageParts, stage_of,
+    StageParts, TurnTimeouts, stage_of,
 };
 
 /// How long the other side may take to say what it is. It does so before it loads anything.
@@ -22,7 +23,7 @@ const GREETING: Duration = Duration::from_secs(30);
 /// How long it may take to end when it was told to, before it is ended.
 const FAREWELL: Duration = Duration::from_secs(5);
 
-/// Whoever is at the other end of a connection.
+/// The other end of a connection.
 pub trait Peer: Send {
     /// Waits until it has ended, which it does when the connection is closed; after `patience` ends it. Says how it ended.
     fn end(self: Box<Self>, patience: Duration) -> String;
@@ -45,7 +46,7 @@ pub trait StageTransport: Send {
     fn connect(&mut self) -> io::Result<Connected>;
 }
 
-/// A connection, and whoever is at its other end.
+/// A connection, and its other end.
 pub type Connected = (UnixStream, Box<dyn Peer>);
 
 impl<F: FnMut() -> io::Result<Connected> + Send> StageTransport for F {
@@ -62,8 +63,8 @@ pub struct RemoteParts {
     pub settings: Vec<u8>,
     /// Jobs that may wait to be taken.
     pub mailbox: usize,
-    /// How long the other side may say nothing while it loads the stage.
-    pub load_timeout: Duration,
+    /// How long the other side may say nothing while it loads the stage, and while it has sequences.
+    pub timeouts: TurnTimeouts,
 }
 
 impl fmt::Debug for RemoteParts {
@@ -84,7 +85,7 @@ pub fn remote_stage<J: RemoteJob>(
     let core = Remote {
         transport: parts.transport,
         settings: parts.settings,
-        load_timeout: parts.load_timeout,
+        timeouts: parts.timeouts,
         wake: wake.clone(),
         line: None,
         stop: stop.clone(),
@@ -106,7 +107,7 @@ pub fn remote_stage<J: RemoteJob>(
 struct Remote<J: RemoteJob> {
     transport: Box<dyn StageTransport>,
     settings: Vec<u8>,
-    load_timeout: Duration,
+    timeouts: TurnTimeouts,
     wake: Notifier,
     /// Of the notifier; laid when it is first needed.
     line: Option<NotifierFd>,
@@ -137,9 +138,9 @@ impl<J: RemoteJob> Remote<J> {
             // What it loads is looked after there; a process that is stuck as a whole says nothing.
             let (patience, phase) = match proxy.is_greeted() {
                 false => (GREETING, "when it was started"),
-                true => (self.load_timeout, "while it was loading its model"),
+                true => (self.timeouts.load, "while it was loading its model"),
             };
-            let left = (proxy.heard() + patience).since(self.clock.now());
+            let left = (proxy.silent_since() + patience).since(self.clock.now());
             if left == Duration::ZERO {
                 return Err(format!(
                     "the other process has said nothing for {patience:?} {phase}"
@@ -163,6 +164,20 @@ impl<J: RemoteJob> Remote<J> {
             // It has nothing yet that it would have to finish.
             Err(message) => Err(format!("{message}; {}", peer.end(Duration::ZERO))),
         }
+    }
+
+    /// How long the other side may say nothing while it has sequences: as long as a step may take, and never so short that a
+    /// heartbeat that is a little late ends it.
+    fn silence_limit(&self) -> Duration {
+        self.timeouts.step.max(3 * HEARTBEAT)
+    }
+
+    /// When the process counts as dead if it says nothing until then.
+    fn silence_ends(&self) -> Option<Stamp> {
+        let proxy = &self.connection.as_ref()?.proxy;
+        proxy
+            .has_streams()
+            .then(|| proxy.silent_since() + self.silence_limit())
     }
 
     fn note(&mut self, outcome: Result<(), LinkError>) {
@@ -197,7 +212,7 @@ impl<J: RemoteJob> Core for Remote<J> {
             None => {
                 let (_, _, ends) = job.split();
                 if !ends.cancel.is_set() {
-                    ends.outlet.end(lost(self.status.stage()));
+                    ends.sender.end(lost(self.status.stage()));
                 }
             }
         }
@@ -214,6 +229,9 @@ impl<J: RemoteJob> Core for Remote<J> {
             let turned = connection.proxy.turn();
             self.note(turned);
         }
+        if self.silence_ends().is_some_and(|at| at <= self.clock.now()) {
+            self.note(Err(LinkError::Silent(self.silence_limit())));
+        }
     }
 
     fn has_work(&self) -> bool {
@@ -221,7 +239,7 @@ impl<J: RemoteJob> Core for Remote<J> {
     }
 
     fn wake_at(&self) -> Option<Stamp> {
-        None
+        self.silence_ends()
     }
 
     fn step(&mut self) {}
@@ -234,7 +252,12 @@ impl<J: RemoteJob> Core for Remote<J> {
         };
         proxy.end_all(end);
         drop(proxy);
-        let ended = peer.end(FAREWELL);
+        // A frozen process does not see that the connection was closed.
+        let patience = match self.fault {
+            Some(LinkError::Silent(_)) => Duration::ZERO,
+            _ => FAREWELL,
+        };
+        let ended = peer.end(patience);
         tracing::info!(stage = self.status.stage(), replica = %self.status.id(), ended, "the process of a replica has ended");
         self.status.works_in(None);
     }

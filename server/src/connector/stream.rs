@@ -1,7 +1,7 @@
 //! The two directions of one sequence on a connection.
 //!
 //! Flow control is by credit, in the units of the edges: a side sends items only while it has credit, and is given credit as
-//! the outlet at the other side has room. What is on its way plus what waits in that outlet is so never more than the outlet's
+//! the sender at the other side has room. What is on its way plus what waits in that sender is so never more than the sender's
 //! capacity (and one item, which may weigh more than the last of the credit): a reader that is slow pauses its own sequence,
 //! and nothing waits in between.
 
@@ -11,12 +11,12 @@ use omni_proto::stage::v1::{Credit, Idle, Item};
 
 use super::link::{Link, LinkError};
 use super::wire::{Chunk, PeerClock, Received, WireError, payload_of};
-use crate::stage::{ChunkStamps, End, Inlet, Outlet, Taken};
+use crate::stage::{EdgeReceiver, EdgeSender, End, Recv, TransferStamps};
 
 /// What is sent of a sequence.
 pub(super) struct Sending<T> {
-    inlet: Option<Box<dyn Inlet<T>>>,
-    /// The end was taken from the inlet, which is kept for the passages that are still to be measured.
+    receiver: Option<Box<dyn EdgeReceiver<T>>>,
+    /// The end was taken from the receiver, which is kept for the passages that are still to be measured.
     ended: bool,
     /// Units that the other side has room for.
     credit: i64,
@@ -34,16 +34,16 @@ pub(super) enum Forwarded {
     Item,
     /// The items have ended; the end was not sent.
     End(End),
-    /// Whoever made the items has dropped the work.
+    /// The writer of the items has dropped the work.
     Gone,
     /// An item cannot be sent.
     TooLong(WireError),
 }
 
 impl<T: Chunk> Sending<T> {
-    pub(super) fn new(inlet: Box<dyn Inlet<T>>) -> Self {
+    pub(super) fn new(receiver: Box<dyn EdgeReceiver<T>>) -> Self {
         Self {
-            inlet: Some(inlet),
+            receiver: Some(receiver),
             ended: false,
             credit: 0,
             number: 0,
@@ -56,21 +56,24 @@ impl<T: Chunk> Sending<T> {
         self.credit += i64::from(units);
     }
 
-    /// Nobody wants more of it.
+    /// No more of it is wanted.
     pub(super) fn close(&mut self) {
-        self.inlet = None;
+        self.receiver = None;
     }
 
     /// An item arrived at the other side.
-    pub(super) fn carried(&mut self, passage: &ChunkStamps) {
-        if let Some(inlet) = &mut self.inlet {
-            inlet.carried(passage);
+    pub(super) fn transferred(&mut self, passage: &TransferStamps) {
+        if let Some(receiver) = &mut self.receiver {
+            receiver.transferred(passage);
         }
     }
 
     /// Tells the other side whether upstream waits for a caller, if that has changed.
-    pub(super) fn excuse(&mut self, seq: SeqId, link: &mut Link) -> Result<(), WireError> {
-        let waits = self.inlet.as_ref().is_some_and(|inlet| inlet.upstream_waits());
+    pub(super) fn tell_idle(&mut self, seq: SeqId, link: &mut Link) -> Result<(), WireError> {
+        let waits = self
+            .receiver
+            .as_ref()
+            .is_some_and(|receiver| receiver.is_upstream_idle());
         if waits != self.waits {
             self.waits = waits;
             link.say(seq, Body::Idle(Idle { idle: waits }))?;
@@ -81,15 +84,15 @@ impl<T: Chunk> Sending<T> {
     /// Puts the next item in line, if there is one and room for it.
     pub(super) fn forward(&mut self, seq: SeqId, link: &mut Link) -> Forwarded {
         let open = !self.ended && self.credit > 0;
-        let Some(inlet) = self.inlet.as_mut().filter(|_| open) else {
+        let Some(receiver) = self.receiver.as_mut().filter(|_| open) else {
             return Forwarded::Nothing;
         };
-        let (taken, put) = inlet.carry();
+        let (taken, put) = receiver.take_timed();
         let item = match taken {
-            Taken::Item(item) => item,
-            Taken::Empty => return Forwarded::Nothing,
-            Taken::Gone => return Forwarded::Gone,
-            Taken::End(end) => {
+            Recv::Item(item) => item,
+            Recv::Empty => return Forwarded::Nothing,
+            Recv::Gone => return Forwarded::Gone,
+            Recv::End(end) => {
                 self.ended = true;
                 return Forwarded::End(end);
             }
@@ -140,23 +143,23 @@ impl Came {
 
 /// What is received of a sequence.
 pub(super) struct Receiving<T> {
-    outlet: Option<Box<dyn Outlet<T>>>,
+    sender: Option<Box<dyn EdgeSender<T>>>,
     /// Units of credit that the other side has not used.
     granted: i64,
     number: u32,
 }
 
 impl<T: Chunk> Receiving<T> {
-    pub(super) fn new(outlet: Box<dyn Outlet<T>>) -> Self {
+    pub(super) fn new(sender: Box<dyn EdgeSender<T>>) -> Self {
         Self {
-            outlet: Some(outlet),
+            sender: Some(sender),
             granted: 0,
             number: 0,
         }
     }
 
     /// Passes on an item that was received; returns how it came. Items after the end are an offence.
-    pub(super) fn item(&mut self, came: Came, item: Item, now: Stamp) -> Result<ChunkStamps, LinkError> {
+    pub(super) fn item(&mut self, came: Came, item: Item, now: Stamp) -> Result<TransferStamps, LinkError> {
         let (number, found) = (self.number, item.number);
         let tx_start = came.clock.to_local(item.put);
         let item = T::from_payload(payload_of(item)?)?;
@@ -170,7 +173,7 @@ impl<T: Chunk> Receiving<T> {
                 "item {number} has {units} units, the limit is {MAX_UNITS}"
             ));
         }
-        let Some(outlet) = self.outlet.as_mut() else {
+        let Some(sender) = self.sender.as_mut() else {
             return offence(format!("item {number} came after the end"));
         };
         if self.granted <= 0 {
@@ -178,35 +181,35 @@ impl<T: Chunk> Receiving<T> {
         }
         self.granted -= i64::from(units);
         self.number = number.wrapping_add(1);
-        let passage = ChunkStamps {
+        let passage = TransferStamps {
             bytes: came.bytes as u64,
             tx_start,
             tx_end: came.clock.to_local(came.sent),
             rx_start: came.began,
             rx_end: now,
         };
-        outlet.put_measured(item, units, &passage);
+        sender.put_measured(item, units, &passage);
         Ok(passage)
     }
 
     /// Passes on whether upstream waits for a caller.
-    pub(super) fn excuse(&mut self, waits: bool) {
-        if let Some(outlet) = &mut self.outlet {
-            outlet.set_waiting(waits);
+    pub(super) fn set_idle(&mut self, waits: bool) {
+        if let Some(sender) = &mut self.sender {
+            sender.set_idle(waits);
         }
     }
 
     /// Passes on the end.
     pub(super) fn end(&mut self, end: End) {
-        if let Some(outlet) = self.outlet.take() {
-            outlet.end(end);
+        if let Some(sender) = self.sender.take() {
+            sender.end(end);
         }
     }
 
     /// Grants room that became free, as soon as that is half of what there is: not with a frame for every item.
     pub(super) fn grant(&mut self, seq: SeqId, link: &mut Link) -> Result<(), WireError> {
-        let Some(outlet) = &self.outlet else { return Ok(()) };
-        let more = i64::from(outlet.room()) - self.granted;
+        let Some(sender) = &self.sender else { return Ok(()) };
+        let more = i64::from(sender.room()) - self.granted;
         if more <= 0 || more < self.granted {
             return Ok(());
         }

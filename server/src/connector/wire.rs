@@ -23,7 +23,7 @@ pub(super) use messages::{end, end_message, progress, progress_message};
 pub use requests::StageRequest;
 
 /// Version of the protocol that is spoken here.
-pub const VERSION: u32 = 6;
+pub const VERSION: u32 = 7;
 /// Bytes of the length in front of a frame.
 pub const PREFIX: usize = 4;
 /// Most bytes of a frame: a thousand rows of a large thinker, or ten minutes of audio.
@@ -86,7 +86,7 @@ pub(super) const NO_SEQUENCE: SeqId = SeqId(0);
 pub(super) fn name(body: &Body) -> &'static str {
     match body {
         Body::Hello(_) => "hello",
-        Body::Loading(_) => "loading",
+        Body::Heartbeat(_) => "heartbeat",
         Body::Ready(_) => "ready",
         Body::Failed(_) => "failed",
         Body::Open(_) => "open",

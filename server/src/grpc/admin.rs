@@ -1,7 +1,7 @@
 //! `AdminService`: what operators see of the server, and how they steer it.
 //!
 //! In: requests of operators. Out: views of stages, admission and sessions, taken when they are asked for; nothing here is on the way
-//! of a call that is served. Draining is a wish ([`Drain`]) that whoever runs the server hears.
+//! of a call that is served. Draining is a wish ([`Drain`]) that the process hears.
 
 mod convert;
 
@@ -105,7 +105,7 @@ pub struct AdminState {
     pub clock: Clock,
     /// Where the end is asked for.
     pub drain: Drain,
-    /// Cancelled when those who watch must end.
+    /// Cancelled when watchers must end.
     pub close: CancellationToken,
 }
 
@@ -279,7 +279,7 @@ impl AdminState {
     }
 }
 
-/// The course of a drain, as one who asked for it sees it.
+/// The course of a drain, as its caller sees it.
 struct Course {
     state: AdminState,
     look: Interval,

@@ -1,7 +1,7 @@
 //! `MetricsService`: what callers measure, beside what the server measures itself.
 //!
 //! In: declarations and samples. Out: what became of each. The rules are `omni-telemetry`'s ([`CustomMetrics`]); here is only the
-//! way there, and its bounds: messages, samples of one, calls at once. Off unless the operator wants it: whoever can call this
+//! way there, and its bounds: messages, samples of one, calls at once. Off unless the operator wants it: every caller of this
 //! writes what operators look at.
 
 mod convert;

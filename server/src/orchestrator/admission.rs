@@ -1,7 +1,7 @@
-//! Who may work now: a bounded number of utterances, and a bounded queue in front of them that tenants share fairly.
+//! Admission: a bounded number of utterances, and a bounded queue in front of them that tenants share fairly.
 //!
-//! Nobody waits longer than the limit, and nobody begins to wait who would: as soon as it is known how fast places become free,
-//! whoever would wait too long is refused at once, and told when trying again makes sense.
+//! No request waits longer than the limit, and none begins to wait that would: as soon as it is known how fast places become free,
+//! a request that would wait too long is refused at once, and told when trying again makes sense.
 //!
 //! How long is too long depends on the queue. A burst may wait: the queue will be empty again. One that has not been empty for a
 //! while is fed faster than it is worked off; then every wait in it is as long as the longest that is allowed, and all answers are
@@ -240,7 +240,7 @@ impl Shared {
             return Ok(Asked::Admitted(self.permit(tenant)));
         }
         let (ahead, longest) = (state.queue.ahead(tenant), state.longest(&self.limits, now));
-        // Who is turned away is told when to try again; nobody else is kept at the lock for that.
+        // A refused request is told when to try again; no other is kept at the lock for that.
         let refuse = |problem: String| {
             let retry = self.state().pace.retry(ahead, longest, now);
             self.refuse(problem, retry)
@@ -295,7 +295,7 @@ impl Shared {
         }
     }
 
-    /// A place is free. One that gives it back because nobody takes it comes here again.
+    /// A place is free. One that is given back untaken comes here again.
     fn release(self: &Arc<Self>, tenant: Tenant) {
         let now = self.clock.now();
         let mut state = self.state();
@@ -394,12 +394,12 @@ mod tests {
         drop(state.queue.leave(tenant(1), first));
         state.changed(at(700));
         assert_eq!(state.longest(&limits, at(700)), limits.overload_wait);
-        // Empty for a moment, and nobody was turned away: whoever comes then is the first of another burst.
+        // Empty for a moment, and none was refused: the next request is the first of another burst.
         drop(state.queue.leave(tenant(1), second));
         state.changed(at(800));
         let third = wait(&mut state, at(900));
         assert_eq!(state.longest(&limits, at(1_300)), limits.max_wait);
-        // Under overload a moment without anybody who waits is no end of it.
+        // Under overload a moment with an empty queue is no end of it.
         state.turned_away = Some(at(1_500));
         drop(state.queue.leave(tenant(1), third));
         state.changed(at(1_600));

@@ -7,7 +7,7 @@ use omni_telemetry::TraceContext;
 
 use super::pipeline::Pipeline;
 use crate::connector::{EdgeMeter, EdgeReader, EdgeWriter, Hop, Payload, Place, metered_edge};
-use crate::stage::{CancelFlag, CancelTimer, End, JobRefused, Lease, Notifier, StageProgress, Taken};
+use crate::stage::{CancelFlag, CancelTimer, End, JobRefused, Lease, Notifier, Recv, StageProgress};
 
 /// A job that one stage works on, and the edge that its outputs come by. Dropping it cancels the job within one step.
 pub(super) struct Attempt<J, T> {
@@ -18,13 +18,39 @@ pub(super) struct Attempt<J, T> {
     lease: Lease<J>,
 }
 
-/// What came of waiting for an output.
+/// What a sequence gave, as its session sees it.
 #[derive(Debug, PartialEq)]
-pub(super) enum Given<T> {
+pub enum SeqOutput<T> {
+    /// An output.
     Item(T),
+    /// The end, after all outputs. [`End::Lost`] if a replica hangs or none takes work: it is no fault of the request.
     End(End),
-    /// The replica does not return from a step: nothing more comes, and the work is not to blame.
-    Unresponsive(End),
+}
+
+/// How an attempt ended.
+#[derive(Debug, PartialEq)]
+pub(super) struct Ended {
+    pub(super) end: End,
+    /// The replica does not return from a step: the work is not to blame.
+    pub(super) unresponsive: bool,
+}
+
+impl Ended {
+    pub(super) fn unresponsive(end: End) -> Self {
+        Self {
+            end,
+            unresponsive: true,
+        }
+    }
+}
+
+impl From<End> for Ended {
+    fn from(end: End) -> Self {
+        Self {
+            end,
+            unresponsive: false,
+        }
+    }
 }
 
 /// Where the job of an attempt leads, and for whom it is done.
@@ -82,23 +108,23 @@ impl<J, T: Send + Payload + 'static> Attempt<J, T> {
         Ok((attempt, progress))
     }
 
-    /// Waits for what comes next. Dropping the future loses nothing.
-    pub(super) async fn next(&mut self) -> Given<T> {
+    /// Waits for what comes next; the error is how the attempt ended. Dropping the future loses nothing.
+    pub(super) async fn next(&mut self) -> Result<T, Ended> {
         tokio::select! {
             // What was given before the replica was given up counts.
             biased;
             taken = self.outputs.next() => given(self.lease.stage(), taken),
-            message = self.lease.lost() => Given::Unresponsive(lost(self.lease.stage(), message)),
+            message = self.lease.lost() => Err(Ended::unresponsive(lost(self.lease.stage(), message))),
         }
     }
 }
 
 /// What an edge that `stage` writes had.
-pub(super) fn given<T>(stage: &'static str, taken: Taken<T>) -> Given<T> {
+pub(super) fn given<T>(stage: &'static str, taken: Recv<T>) -> Result<T, Ended> {
     match taken {
-        Taken::Item(item) => Given::Item(item),
-        Taken::End(end) => Given::End(end),
-        Taken::Gone | Taken::Empty => Given::End(lost(stage, "the stage went away".to_owned())),
+        Recv::Item(item) => Ok(item),
+        Recv::End(end) => Err(end.into()),
+        Recv::Gone | Recv::Empty => Err(lost(stage, "the stage went away".to_owned()).into()),
     }
 }
 
@@ -140,17 +166,17 @@ impl Retry {
         self.waits_since
     }
 
-    /// Whether it begins again after `end`, at `now`. If not, the error is how it ends: a loss for which no replica is known to be at
+    /// Whether it begins again at `now` after an attempt that ended so. If not, the error is how it ends: a loss for which no replica is known to be at
     /// fault stays one, and any other is the work's failure.
-    pub(super) fn after(&mut self, end: End, unresponsive: bool, now: Stamp) -> Result<(), End> {
-        match end {
+    pub(super) fn after(&mut self, ended: Ended, now: Stamp) -> Result<(), End> {
+        match ended.end {
             End::Lost { stage, message } if self.left > 0 => {
                 tracing::warn!(stage, message, "{} is retried on another replica", self.what);
                 self.left -= 1;
                 self.waits_since = now;
                 Ok(())
             }
-            End::Lost { stage, message } if !unresponsive => Err(End::Failed { stage, message }),
+            End::Lost { stage, message } if !ended.unresponsive => Err(End::Failed { stage, message }),
             end => Err(end),
         }
     }

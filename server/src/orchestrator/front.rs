@@ -20,7 +20,7 @@ use crate::stage::{PoolControl, StageError};
 #[derive(Debug, Clone)]
 pub struct Orchestrator {
     shared: Arc<Shared>,
-    /// Who works with this copy of it.
+    /// The tenant that works with this copy of it.
     tenant: Tenant,
 }
 
@@ -50,7 +50,7 @@ impl Orchestrator {
         }
     }
 
-    /// The same one for whoever belongs to `tenant`.
+    /// The same one for `tenant`.
     #[must_use]
     pub fn on_behalf_of(&self, tenant: Tenant) -> Self {
         Self {
@@ -134,13 +134,13 @@ impl Orchestrator {
         Ok(self.chat()?.check_hearing()?)
     }
 
-    /// A number that no other conversation has, and never that of those who share.
+    /// A number that no other conversation has, and never that of those that share.
     #[must_use]
     pub fn next_salt(&self) -> CacheSalt {
         CacheSalt(self.shared.salts.fetch_add(1, Ordering::Relaxed) + 1)
     }
 
-    /// Who may work.
+    /// Admission of utterances.
     #[must_use]
     pub fn admission(&self) -> &Admission {
         &self.shared.admission

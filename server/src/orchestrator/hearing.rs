@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use omni_engine::Stamp;
 
-use super::attempt::{Attempt, Ends, Given, Retry, lost};
+use super::attempt::{Attempt, Ends, Retry, lost};
 use super::front::Orchestrator;
 use super::pipeline::bind;
 use crate::error::ServeError;
@@ -16,7 +16,7 @@ use crate::stage::{
 };
 
 impl Orchestrator {
-    /// Has `clip` encoded, if it is not yet, for a request that arrived at the edge at `arrived` and is `held` by whoever works on
+    /// Has `clip` encoded, if it is not yet, for a request that arrived at the edge at `arrived` and is `held` by the stages that work on
     /// it. Dropping the future gives the work up.
     ///
     /// # Errors
@@ -52,22 +52,21 @@ impl Orchestrator {
                 cancel: parts.cancel,
                 progress: parts.progress,
             });
-            let (end, unresponsive) = match submitted {
+            let ended = match submitted {
                 Ok((mut attempt, progress)) => match attempt.next().await {
-                    Given::Item(AudioRows(rows)) => {
+                    Ok(AudioRows(rows)) => {
                         clip.keep(rows);
                         return Ok(progress.snapshot());
                     }
-                    Given::End(end) => (end, false),
-                    Given::Unresponsive(end) => (end, true),
+                    Err(ended) => ended,
                 },
                 Err(full @ JobRefused::Full { .. }) => {
                     return Err(StageError::Overloaded(full.to_string()).into());
                 }
-                Err(ended @ JobRefused::Ended { .. }) => (lost(encoder.stage(), ended.to_string()), false),
+                Err(ended @ JobRefused::Ended { .. }) => lost(encoder.stage(), ended.to_string()).into(),
             };
             retry
-                .after(end, unresponsive, pipeline.clock.now())
+                .after(ended, pipeline.clock.now())
                 .map_err(|end| error(encoder.stage(), end))?;
         }
     }

@@ -53,7 +53,7 @@ pub struct Pipeline {
     pub edges: EdgeLimits,
     /// Where the edges' figures go.
     pub edge_sink: Arc<dyn EdgeSink>,
-    /// Who is told when all stages have let go of what a caller gave up.
+    /// What is told when all stages have let go of what a caller gave up.
     pub let_go: OnReleased,
     /// Where sessions compute.
     pub compute: Compute,

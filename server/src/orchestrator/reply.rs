@@ -10,13 +10,14 @@ use std::time::Duration;
 use omni_engine::{SeqId, Stamp};
 use omni_telemetry::TraceContext;
 
-use super::attempt::{Attempt, Ends, Given, Retry};
+use super::attempt::{Attempt, Ends, Retry, SeqOutput};
 use super::pipeline::{Pipeline, Unbound, bind, check};
 use crate::error::{ErrorKind, ServeError};
 use crate::id::SeqIds;
 use crate::stage::{
-    CancelTimer, ChatInfo, DetokenizerMaker, EncoderJob, End, Inlet as _, JobRefused, Lease, PromptBuilder,
-    ReplyToken, StageError, StagePool, StageProgress, StageSnapshot, ThinkerJob, ThinkerRequest,
+    CancelTimer, ChatInfo, DetokenizerMaker, EdgeReceiver as _, EncoderJob, End, JobRefused, Lease,
+    PromptBuilder, ReplyToken, StageError, StagePool, StageProgress, StageSnapshot, ThinkerJob,
+    ThinkerRequest,
 };
 
 /// The part of a model that converses, and the stage that runs it.
@@ -53,7 +54,7 @@ impl ChatPath {
         check(&self.thinker)
     }
 
-    /// Whether whoever speaks to it is heard, if it hears at all.
+    /// Whether it takes speech, and why not.
     pub(super) fn check_hearing(&self) -> Result<(), Unbound> {
         match &self.encoder {
             Some(encoder) => check(encoder),
@@ -90,15 +91,6 @@ pub struct ReplySpec {
     pub request_held: Arc<CancelTimer>,
     /// Where its spans belong, if the request is traced.
     pub trace: Option<Arc<TraceContext>>,
-}
-
-/// What happened to an answer.
-#[derive(Debug, PartialEq)]
-pub enum ReplyEvent {
-    /// Its next token.
-    Token(ReplyToken),
-    /// The end, after all tokens. [`End::Lost`] if its replica hangs or none takes work: it is no fault of the conversation.
-    End(End),
 }
 
 /// An answer in the making. Dropping it cancels it within one step.
@@ -157,40 +149,36 @@ impl Reply {
 
     /// Whether the thinker has nothing to give because it has no room for this answer now.
     #[must_use]
-    pub fn is_excused(&self) -> bool {
+    pub fn is_idle(&self) -> bool {
         self.attempt
             .as_ref()
-            .is_none_or(|attempt| attempt.outputs.upstream_waits())
+            .is_none_or(|attempt| attempt.outputs.is_upstream_idle())
     }
 
     /// How often that has begun so far.
     #[must_use]
-    pub fn excuses(&self) -> u32 {
-        self.attempt
-            .as_ref()
-            .map_or(0, |attempt| attempt.outputs.excuses())
+    pub fn idles(&self) -> u32 {
+        self.attempt.as_ref().map_or(0, |attempt| attempt.outputs.idles())
     }
 
-    /// The next event. Dropping the future loses nothing.
-    pub async fn next(&mut self) -> ReplyEvent {
+    /// The next token, or the end. Dropping the future loses nothing.
+    pub async fn next(&mut self) -> SeqOutput<ReplyToken> {
         loop {
             let Some(attempt) = &mut self.attempt else {
                 match self.wait().await {
                     Ok(()) => continue,
-                    Err(end) => return ReplyEvent::End(end),
+                    Err(end) => return SeqOutput::End(end),
                 }
             };
-            let (end, unresponsive) = match attempt.next().await {
-                Given::Item(token) => {
+            match attempt.next().await {
+                Ok(token) => {
                     self.retry.given_out();
-                    return ReplyEvent::Token(token);
+                    return SeqOutput::Item(token);
                 }
-                Given::End(end) => (end, false),
-                Given::Unresponsive(end) => (end, true),
-            };
-            match self.retry.after(end, unresponsive, self.pipeline.clock.now()) {
-                Ok(()) => self.attempt = None,
-                Err(end) => return ReplyEvent::End(end),
+                Err(ended) => match self.retry.after(ended, self.pipeline.clock.now()) {
+                    Ok(()) => self.attempt = None,
+                    Err(end) => return SeqOutput::End(end),
+                },
             }
         }
     }

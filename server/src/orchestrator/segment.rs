@@ -1,7 +1,7 @@
 //! One sequence, as its session sees it.
 //!
 //! It is in flight, or it waits for a replica. When a replica dies under it before any audio of it was given out, it starts
-//! again elsewhere, with the same seed and all its text: nobody notices but by the time it took. That is tried a bounded
+//! again elsewhere, with the same seed and all its text: only the time that it took shows. That is tried a bounded
 //! number of times, because it may be the sequence that kills.
 
 use std::fmt;
@@ -11,13 +11,12 @@ use std::time::Duration;
 use omni_engine::{SeqId, Stamp};
 use omni_telemetry::TraceContext;
 
-use super::attempt::{Given, Retry};
+use super::attempt::{Retry, SeqOutput};
 use super::pipeline::{Binding, Pipeline};
 use super::speech::{SpeechAttempt, SpeechOutput};
 use crate::id::SeqIds;
 use crate::stage::{
-    AudioPiece, CancelTimer, End, JobRefused, Outlet as _, ReplicaId, StageError, StageSnapshot,
-    TalkerRequest,
+    CancelTimer, EdgeSender as _, End, JobRefused, ReplicaId, StageError, StageSnapshot, TalkerRequest,
 };
 
 /// What to speak in one sequence.
@@ -39,17 +38,6 @@ pub struct SegmentSpec {
     pub request_held: Arc<CancelTimer>,
     /// Where its spans belong, if the request is traced.
     pub trace: Option<Arc<TraceContext>>,
-}
-
-/// What happened to a segment.
-#[derive(Debug, PartialEq)]
-pub enum SegmentEvent {
-    /// The talker is done: its place is free, the vocoder works on.
-    TalkerDone,
-    /// Audio.
-    Audio(AudioPiece),
-    /// The end, after all audio. [`End::Lost`] if a replica hangs or none takes work: it is no fault of the sequence.
-    End(End),
 }
 
 /// A sequence under way. Dropping it cancels it in every stage.
@@ -185,34 +173,37 @@ impl Segment {
         self.attempt.as_ref().map(|attempt| attempt.seq)
     }
 
-    /// The next event. Dropping the future loses nothing.
-    pub async fn next(&mut self) -> SegmentEvent {
+    /// The next output, or the end. Dropping the future loses nothing.
+    pub async fn next(&mut self) -> SeqOutput<SpeechOutput> {
         loop {
             let Some(attempt) = &mut self.attempt else {
                 match self.wait().await {
                     Ok(()) => continue,
-                    Err(end) => return SegmentEvent::End(end),
+                    Err(end) => return SeqOutput::End(end),
                 }
             };
-            let (end, unresponsive) = match attempt.next().await {
-                SpeechOutput::TalkerDone => {
-                    // It ended by itself if there was more text to come, which belongs to the next sequence then.
-                    self.close();
-                    return SegmentEvent::TalkerDone;
+            match attempt.next().await {
+                Ok(output) => {
+                    self.gave(&output);
+                    return SeqOutput::Item(output);
                 }
-                SpeechOutput::Given(Given::Item(piece)) => {
-                    if !piece.samples.is_empty() {
-                        self.retry.given_out();
-                        self.spec.tokens = Vec::new();
-                    }
-                    return SegmentEvent::Audio(piece);
+                Err(ended) => match self.retry.after(ended, self.pipeline.clock.now()) {
+                    Ok(()) => self.attempt = None,
+                    Err(end) => return SeqOutput::End(end),
+                },
+            }
+        }
+    }
+
+    fn gave(&mut self, output: &SpeechOutput) {
+        match output {
+            // It ended by itself if there was more text to come, which belongs to the next sequence then.
+            SpeechOutput::TalkerDone => self.close(),
+            SpeechOutput::Audio(piece) => {
+                if !piece.samples.is_empty() {
+                    self.retry.given_out();
+                    self.spec.tokens = Vec::new();
                 }
-                SpeechOutput::Given(Given::End(end)) => (end, false),
-                SpeechOutput::Given(Given::Unresponsive(end)) => (end, true),
-            };
-            match self.retry.after(end, unresponsive, self.pipeline.clock.now()) {
-                Ok(()) => self.attempt = None,
-                Err(end) => return SegmentEvent::End(end),
             }
         }
     }

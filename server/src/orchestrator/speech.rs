@@ -5,12 +5,12 @@ use std::sync::Arc;
 use omni_engine::SeqId;
 use tokio::sync::oneshot;
 
-use super::attempt::{CancelGuard, Given, given, meter};
+use super::attempt::{CancelGuard, Ended, given, meter};
 use super::pipeline::{Binding, Pipeline};
 use super::segment::SegmentSpec;
 use crate::connector::{EdgeMeter, EdgeReader, EdgeWriter, Hop, Payload, Place, metered_edge};
 use crate::stage::{
-    AudioPiece, CancelFlag, Code2WavJob, End, JobRefused, Notifier, Outlet as _, StageProgress, TalkerJob,
+    AudioPiece, CancelFlag, Code2WavJob, EdgeSender as _, End, JobRefused, Notifier, StageProgress, TalkerJob,
 };
 
 /// A sequence in the stages. Dropping it cancels it in all of them.
@@ -27,10 +27,13 @@ pub(super) struct SpeechAttempt {
     binding: Binding,
 }
 
-/// What came of waiting.
-pub(super) enum SpeechOutput {
+/// What a sequence of speech gave.
+#[derive(Debug, PartialEq)]
+pub enum SpeechOutput {
+    /// The talker is done: its place is free, the vocoder works on.
     TalkerDone,
-    Given(Given<AudioPiece>),
+    /// Audio.
+    Audio(AudioPiece),
 }
 
 impl SpeechAttempt {
@@ -118,8 +121,8 @@ impl SpeechAttempt {
         self.binding.talker().is_alive()
     }
 
-    /// Waits for what comes next. Dropping the future loses nothing.
-    pub(super) async fn next(&mut self) -> SpeechOutput {
+    /// Waits for what comes next; the error is how the attempt ended. Dropping the future loses nothing.
+    pub(super) async fn next(&mut self) -> Result<SpeechOutput, Ended> {
         let last = self.binding.code2wav().stage();
         if let Some(done) = &mut self.talker_done {
             tokio::select! {
@@ -128,17 +131,17 @@ impl SpeechAttempt {
                     self.talker_done = None;
                     // One that has died is not done; what became of its frames, the audio's end will tell.
                     if self.talker_lives() {
-                        return SpeechOutput::TalkerDone;
+                        return Ok(SpeechOutput::TalkerDone);
                     }
                 }
-                taken = self.audio.next() => return SpeechOutput::Given(given(last, taken)),
-                lost = self.binding.lost(true) => return SpeechOutput::Given(Given::Unresponsive(lost)),
+                taken = self.audio.next() => return given(last, taken).map(SpeechOutput::Audio),
+                lost = self.binding.lost(true) => return Err(Ended::unresponsive(lost)),
             }
         }
         tokio::select! {
             biased;
-            taken = self.audio.next() => SpeechOutput::Given(given(last, taken)),
-            lost = self.binding.lost(false) => SpeechOutput::Given(Given::Unresponsive(lost)),
+            taken = self.audio.next() => given(last, taken).map(SpeechOutput::Audio),
+            lost = self.binding.lost(false) => Err(Ended::unresponsive(lost)),
         }
     }
 }
@@ -146,7 +149,7 @@ impl SpeechAttempt {
 /// Puts the beginning of the text on its edge. The rest may take any time: it is a caller's, or an answer's, whose own session
 /// watches the thinker and knows when it is a reader that holds it up.
 fn text(mut edge: EdgeWriter<Vec<u32>>, tokens: &[u32], open: bool) -> Option<Box<EdgeWriter<Vec<u32>>>> {
-    edge.set_waiting(true);
+    edge.set_idle(true);
     edge.put(tokens.to_vec(), 1);
     let edge = Box::new(edge);
     match open {

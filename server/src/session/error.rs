@@ -73,6 +73,8 @@ pub enum ProtocolError {
     NoInputAudio,
     #[error("{limit} utterances wait in this session already")]
     TooManyUtterances { limit: usize },
+    #[error("{limit} configs wait in this session for the utterances before them")]
+    TooManyConfigs { limit: usize },
 }
 
 impl ProtocolError {
@@ -92,6 +94,7 @@ impl From<ProtocolError> for ServeError {
             E::ResponseInProgress => new(FailedPrecondition, "RESPONSE_IN_PROGRESS"),
             E::NoInputAudio => new(FailedPrecondition, "NO_INPUT_AUDIO"),
             E::TooManyUtterances { limit } => new(LimitReached, "TOO_MANY_UTTERANCES").with_limit(limit),
+            E::TooManyConfigs { limit } => new(LimitReached, "TOO_MANY_CONFIGS").with_limit(limit),
         }
     }
 }

@@ -14,7 +14,7 @@ use omni_engine::{SeqId, Stamp};
 
 use crate::error::ServeError;
 use crate::orchestrator::{
-    AdmissionError, Binding, Orchestrator, Segment, SegmentEvent, SegmentSpec, UtterancePermit,
+    AdmissionError, Binding, Orchestrator, Segment, SegmentSpec, SeqOutput, SpeechOutput, UtterancePermit,
 };
 use crate::stage::{AudioPiece, End, ReplicaId, StageSnapshot};
 
@@ -207,13 +207,13 @@ impl UtterancePipeline {
             return std::future::pending().await;
         };
         match current.segment.next().await {
-            SegmentEvent::TalkerDone => PipelineEvent::TalkerDone,
-            SegmentEvent::Audio(piece) => {
+            SeqOutput::Item(SpeechOutput::TalkerDone) => PipelineEvent::TalkerDone,
+            SeqOutput::Item(SpeechOutput::Audio(piece)) => {
                 let after = (!current.heard).then_some(current.pause);
                 current.heard = true;
                 PipelineEvent::Audio { piece, after }
             }
-            SegmentEvent::End(end) => {
+            SeqOutput::End(end) => {
                 let ended = self.running.pop_front().expect("it is the current one");
                 PipelineEvent::Ended(Box::new(ended.ended(end)))
             }

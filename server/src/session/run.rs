@@ -129,9 +129,6 @@ impl Session {
     }
 }
 
-/// Answers to `config` that may wait for utterances before no further command is read.
-const MAX_READY: usize = 8;
-
 struct Run {
     core: SessionCore,
     holds_back: bool,
@@ -258,8 +255,12 @@ impl SessionBody for Run {
 impl Run {
     /// Whether a command is taken now.
     fn listens(&self) -> bool {
-        let answers = self.ready.len() < MAX_READY;
-        self.listening && answers && self.outbox.has_room() && (!self.holds_back || self.has_room())
+        self.listening && self.outbox.has_room() && (!self.holds_back || self.has_room())
+    }
+
+    /// Whether the answer to another `config` can wait here. Each utterance may have a config of its own.
+    fn has_room_for_config(&self) -> bool {
+        self.ready.len() < self.core.deps.limits.max_utterances
     }
 
     /// Whether the longest text that may come can wait here.
@@ -270,7 +271,8 @@ impl Run {
         let text = waiting + limits.max_text_bytes <= limits.max_buffered_text_bytes;
         // What an utterance has gathered is not spoken before its flush comes: nothing else can make room then.
         let alone = self.queue.is_empty() || (open && self.queue.len() == 1);
-        (text || alone) && (open || self.queue.len() < limits.max_utterances)
+        let utterances = open || self.queue.len() < limits.max_utterances;
+        (text || alone) && utterances && self.has_room_for_config()
     }
 
     /// Sends `ready` behind all utterances that were opened before its `config`: their audio has the old format.

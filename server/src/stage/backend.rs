@@ -16,13 +16,19 @@ use crate::config::Device;
 #[error("{0}")]
 pub struct BackendError(pub String);
 
+impl BackendError {
+    pub(super) fn warm_up(error: impl std::fmt::Display) -> Self {
+        Self(format!("the warm-up is refused: {error}"))
+    }
+}
+
 /// Why a conversation could not be made a prompt.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum PromptError {
     /// What was said cannot be put to this model.
     #[error("{0}")]
     Refused(String),
-    /// The model failed over it; whoever said it could not have known.
+    /// The model failed over it; the request is not at fault.
     #[error("{0}")]
     Failed(String),
 }
@@ -165,9 +171,9 @@ pub struct TalkerRequest {
     pub sampling: Sampling,
     /// Start of its random numbers.
     pub seed: u64,
-    /// The user's turns that it answers, without an awaited row among them; `None` where text is spoken and nobody asked.
+    /// The user's turns that it answers, without an awaited row among them; `None` where text is spoken without a question.
     pub context: Option<Arc<[ContextRow]>>,
-    /// Whether its text comes from the thinker as it writes, and not from a caller, who may take any time.
+    /// Whether its text comes from the thinker as it writes, and not from a caller, which may take any time.
     pub thought: bool,
 }
 

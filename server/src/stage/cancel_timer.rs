@@ -1,4 +1,4 @@
-//! When nobody works any more on what a caller has given up.
+//! The time until no stage works any more on what a caller has given up.
 //!
 //! In: the moment at which it was given up. Out: the time until the last holder was dropped. Held by the request and, with its
 //! progress, by every stage that works on it.
@@ -11,7 +11,7 @@ use omni_engine::Stamp;
 
 use crate::clock::Clock;
 
-/// Who is told how long it took. Called on whatever thread lets go last: must not block.
+/// Is told how long it took. Called on whatever thread lets go last: must not block.
 pub type OnReleased = Arc<dyn Fn(Duration) + Send + Sync>;
 
 /// See the module's text.

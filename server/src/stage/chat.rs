@@ -112,7 +112,7 @@ pub enum Voicing {
     Words,
 }
 
-/// Who says something.
+/// The speaker of a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Role {
     /// Says how the model shall behave.
@@ -235,7 +235,7 @@ impl fmt::Debug for Clip {
 /// What somebody says.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ChatMessage {
-    /// Who.
+    /// The speaker.
     pub role: Role,
     /// What, in order.
     pub parts: Vec<Part>,

@@ -1,28 +1,26 @@
 //! The code2wav stage: codec frames in, samples out, one [`ChunkEngine`].
 
-use std::collections::HashMap;
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
 use omni_engine::{
-    ChunkConfig, ChunkEngine, ChunkEvent, ChunkModel, ChunkReport, CodecFrame, ModelError, OpenError, SeqId,
-    SeqRecord, Stamp, StreamOptions,
+    ChunkConfig, ChunkEngine, ChunkModel, ChunkOutput, CodecFrame, FinishReason, SeqId, Stamp, StreamOptions,
 };
 
 use super::backend::{BackendError, Vocode};
-use super::events::{EndReason, EngineEvent, Refusal, SeqEnd, SeqTimeline, StepFigures};
-use super::flow::{End, Inlet, Outlet};
+use super::driver::{Admission, Course, Driver, StageOutput, Verdict, WARM_UP};
+use super::events::EngineEvent;
+use super::flow::{EdgeReceiver, EdgeSender, End};
 use super::handle::StageHandle;
 use super::notifier::CancelFlag;
 use super::progress::StageProgress;
-use super::sides::{Next, Sink, Source, failed, lost};
+use super::sides::{Next, Sink, Source};
 use super::status::ReplicaStatus;
 use super::worker::{Core, StageBody, stage};
 use crate::clock::Clock;
 
-/// The stream that warms it up: none that callers have. Its frames are decoded, unheard.
-const WARM_UP: SeqId = SeqId(u64::MAX);
+/// Frames that warm it up; their audio is not heard.
 const WARM_UP_FRAMES: usize = 8;
 
 /// A piece of audio as the vocoder made it.
@@ -39,9 +37,9 @@ pub struct Code2WavJob {
     /// Its id, the same in every stage.
     pub seq: SeqId,
     /// Where frames come from.
-    pub frames: Box<dyn Inlet<CodecFrame>>,
+    pub frames: Box<dyn EdgeReceiver<CodecFrame>>,
     /// Where audio goes. A piece weighs its frames.
-    pub audio: Box<dyn Outlet<AudioPiece>>,
+    pub audio: Box<dyn EdgeSender<AudioPiece>>,
     /// Drop it.
     pub cancel: CancelFlag,
     /// Where its progress is kept.
@@ -94,10 +92,7 @@ pub fn code2wav_stage<B: Vocode>(
         queue,
         upstream: (upstream, limits.upstream_stall),
         clock,
-        status: status.clone(),
-        engine: None,
-        prepared: None,
-        live: HashMap::new(),
+        driver: Driver::new(status.clone(), clock),
     };
     stage(core, status, limits.mailbox, clock)
 }
@@ -111,295 +106,145 @@ struct Code2Wav<B: Vocode> {
     /// The stage that feeds it, and how long that may deliver nothing.
     upstream: (&'static str, Duration),
     clock: Clock,
-    status: ReplicaStatus,
-    engine: Option<ChunkEngine<B::Vocoder>>,
-    /// Pieces of the model's preparation that were done; `None` if it is over.
-    prepared: Option<u32>,
-    live: HashMap<SeqId, Live>,
+    driver: Driver<ChunkEngine<B::Vocoder>, AudioPiece, Feed>,
 }
 
-/// A stream in the engine. Dropping it closes both its edges.
-struct Live {
+/// The frames of a stream.
+struct Feed {
     frames: Source<CodecFrame>,
-    audio: Sink<AudioPiece>,
     /// How upstream ended; the stream ends the same way when all is decoded.
     end: End,
-    cancel: CancelFlag,
-    progress: StageProgress,
-    timeline: SeqTimeline,
-    record: SeqRecord,
+}
+
+impl Course for Feed {
+    fn outcome(&self, reason: FinishReason) -> FinishReason {
+        match reason {
+            FinishReason::Stop => FinishReason::from(&self.end),
+            reason => reason,
+        }
+    }
+}
+
+impl StageOutput for AudioPiece {
+    fn items(&self) -> u32 {
+        self.frames
+    }
+}
+
+impl From<ChunkOutput<f32>> for AudioPiece {
+    fn from(chunk: ChunkOutput<f32>) -> Self {
+        Self {
+            samples: chunk.samples,
+            frames: chunk.items,
+        }
+    }
 }
 
 impl<B: Vocode> Core for Code2Wav<B> {
     type Job = Code2WavJob;
 
     fn load(&mut self) -> Result<(), BackendError> {
-        let mut engine = ChunkEngine::new(self.backend.vocoder(self.status.id())?, self.config.clone());
+        let model = self.backend.vocoder(self.driver.replica())?;
+        let mut engine = ChunkEngine::new(model, self.config.clone());
         engine
-            .add(WARM_UP, self.options)
-            .map_err(|error| BackendError(format!("the warm-up is refused: {error}")))?;
+            .add(WARM_UP, self.options, self.clock.now())
+            .map_err(BackendError::warm_up)?;
         let frame = self.backend.any_frame();
         engine.push(WARM_UP, std::iter::repeat_n(frame, WARM_UP_FRAMES), true);
-        self.engine = Some(engine);
-        self.prepared = Some(0);
+        self.driver.load(engine, ChunkEngine::prepare);
         Ok(())
     }
 
     fn warm_up(&mut self) -> Result<bool, BackendError> {
-        let Some(engine) = &mut self.engine else {
-            return Ok(false);
-        };
-        if let Some(nth) = self.prepared {
-            let more = engine.prepare(nth).map_err(|e| BackendError(e.to_string()))?;
-            self.prepared = more.then_some(nth + 1);
-            if more {
-                return Ok(true);
-            }
-        }
-        for event in engine.step(self.clock.now()).events {
-            if let ChunkEvent::Failed { message, .. } = event {
-                return Err(BackendError(message));
-            }
-        }
-        Ok(!engine.is_empty())
+        self.driver.warm_up()
     }
 
     fn accept(&mut self, job: Code2WavJob) {
         if job.cancel.is_set() {
             return;
         }
-        let Some(engine) = &mut self.engine else {
-            return job.audio.end(lost(self.status.stage()));
-        };
-        if let Err(error) = engine.add(job.seq, self.options) {
-            if matches!(error, OpenError::Full { .. }) {
-                self.status.tell(&EngineEvent::Refused(Refusal::Sequences));
-            }
-            return job.audio.end(refusal(self.status.stage(), &error));
-        }
-        let now = self.clock.now();
-        let timeline = SeqTimeline::new(job.seq, &job.progress, None, now);
-        self.status.took(job.seq, timeline);
-        let live = Live {
-            frames: Source::new(job.frames),
-            audio: Sink::new(job.audio),
-            end: End::Stop,
+        let admission = Admission {
+            seq: job.seq,
+            sink: Sink::new(job.audio),
             cancel: job.cancel,
-            timeline,
-            record: SeqRecord {
-                queued: now,
-                ..SeqRecord::default()
-            },
             progress: job.progress,
+            max_outputs: None,
+            course: Feed {
+                frames: Source::new(job.frames),
+                end: End::Stop,
+            },
         };
-        self.live.insert(job.seq, live);
+        let options = self.options;
+        self.driver
+            .admit(admission, |engine, now| engine.add(job.seq, options, now));
     }
 
     fn tend(&mut self) {
-        let Some(engine) = &mut self.engine else { return };
-        let (queue, now, upstream) = (self.queue, self.clock.now(), self.upstream);
-        let status = &self.status;
-        let mut broken = Vec::new();
-        self.live.retain(|&seq, live| {
-            let verdict = match live.cancel.is_set() {
-                true => Fed::Drop,
-                false => live.feed(seq, engine, queue),
-            };
-            let verdict = live.miss(verdict, engine.queued(seq), now, (upstream, status.stage()));
-            match verdict {
-                Fed::Keep => return true,
-                Fed::Drop => {}
-                Fed::Broken => broken.push(seq),
+        let (queue, now, (upstream, patience)) = (self.queue, self.clock.now(), self.upstream);
+        self.driver.tend(|seq, sequence, turn| {
+            let feed = &mut sequence.course;
+            let fed = feed.fill(seq, turn.engine, queue);
+            let idle = turn.engine.queued(seq) == 0 && !sequence.sink.is_paused();
+            feed.frames.observe(idle, now);
+            if !matches!(fed, Verdict::Keep) {
+                return fed;
             }
-            engine.abort(seq);
-            let is_broken = matches!(verdict, Fed::Broken);
-            let reason = match is_broken {
-                true => EndReason::Error,
-                false => EndReason::Abort,
-            };
-            status.done(seq, live.ended(reason, now));
-            is_broken
+            let stage = turn.status.stage();
+            match feed.frames.stalled(upstream, stage, patience, now) {
+                Some(end) => Verdict::Fail(end),
+                None => Verdict::Keep,
+            }
         });
-        for seq in broken {
-            if let Some(live) = self.live.remove(&seq) {
-                live.audio.end(live.end);
-            }
-        }
     }
 
     fn has_work(&self) -> bool {
-        self.engine
-            .as_ref()
-            .is_some_and(|engine| engine.has_work(self.clock.now()))
+        self.driver.has_work()
     }
 
     fn wake_at(&self) -> Option<Stamp> {
-        let sources = self.live.values().map(|live| &live.frames);
-        let stalled = sources.filter_map(|frames| frames.stalls_at(self.upstream.1));
-        let due = self.engine.as_ref().and_then(ChunkEngine::wake_at);
+        let feeds = self.driver.live().map(|sequence| &sequence.course.frames);
+        let stalled = feeds.filter_map(|frames| frames.stalls_at(self.upstream.1));
+        let due = self.driver.engine().and_then(ChunkEngine::wake_at);
         stalled.chain(due).min()
     }
 
     fn step(&mut self) {
-        let Some(engine) = &mut self.engine else { return };
-        let from = self.clock.now();
-        let report = engine.step(from);
-        // Others have been told that it is lost.
-        if self.status.is_given_up() {
-            return;
-        }
-        let until = self.clock.now();
-        self.status
-            .tell(&EngineEvent::Step(StepFigures::chunk(&report.stats, from, until)));
-        self.deliver(from, until, report);
+        self.driver.step();
     }
 
+    /// A stream that was opened is there, although no step has told of it.
     fn settle(&mut self) {
-        let streams = self.live.len() as u32;
-        if streams == 0 {
-            self.status.tell(&EngineEvent::Idle);
-        } else if self.status.stats().running != streams {
-            self.status.tell(&EngineEvent::Running(streams));
+        let (streams, status) = (self.driver.live().count() as u32, self.driver.status());
+        if streams > 0 && status.stats().running != streams {
+            status.tell(&EngineEvent::Running(streams));
         }
+        self.driver.settle();
     }
 
     fn end_all(&mut self, end: &End) {
-        let now = self.clock.now();
-        for (seq, live) in self.live.drain() {
-            self.status.done(seq, live.ended(EndReason::Error, now));
-            live.audio.end(end.clone());
-        }
-        drop(self.engine.take());
+        self.driver.end_all(end);
     }
 }
 
-impl<B: Vocode> Code2Wav<B> {
-    fn deliver(&mut self, from: Stamp, until: Stamp, report: ChunkReport<f32>) {
-        for event in report.events {
-            match event {
-                ChunkEvent::Chunk { seq, samples, items } => {
-                    self.output(
-                        seq,
-                        AudioPiece {
-                            samples,
-                            frames: items,
-                        },
-                        from,
-                        until,
-                    );
-                }
-                ChunkEvent::Finished { seq } => {
-                    if let Some(live) = self.live.remove(&seq) {
-                        let reason = match live.end {
-                            End::Length => EndReason::Length,
-                            End::Repetition => EndReason::Repetition,
-                            _ => EndReason::Stop,
-                        };
-                        self.status.done(seq, live.ended(reason, until));
-                        live.audio.end(live.end);
-                    }
-                }
-                ChunkEvent::Failed { seq, message } => {
-                    if let Some(live) = self.live.remove(&seq) {
-                        self.status.done(seq, live.ended(EndReason::Error, until));
-                        live.audio.end(failed(self.status.stage(), message));
-                    }
-                }
-            }
-        }
-    }
-
-    fn output(&mut self, seq: SeqId, piece: AudioPiece, from: Stamp, until: Stamp) {
-        let (Some(live), Some(engine)) = (self.live.get_mut(&seq), &mut self.engine) else {
-            return;
-        };
-        live.progress.step(from, until, piece.frames);
-        live.decoded(from, until, piece.frames);
-        self.status.tell(&live.timeline.output(until));
-        // The rest of a stream has no frames of its own, and takes room all the same.
-        let units = piece.frames.max(1);
-        if live.audio.put(piece, units) {
-            engine.set_paused(seq, true);
-        }
-    }
-}
-
-#[derive(Clone, Copy)]
-enum Fed {
-    Keep,
-    /// The work was cancelled.
-    Drop,
-    /// Upstream failed; what it sent before is not worth hearing.
-    Broken,
-}
-
-impl Live {
-    /// A chunk of it was decoded.
-    fn decoded(&mut self, from: Stamp, until: Stamp, frames: u32) {
-        self.record.scheduled.get_or_insert(from);
-        self.record.first_output.get_or_insert(until);
-        self.record.last_output = Some(until);
-        self.record.outputs += frames;
-    }
-
-    /// The engine is done with it.
-    fn ended(&self, reason: EndReason, now: Stamp) -> SeqEnd {
-        let finished = now;
-        let record = SeqRecord {
-            finished,
-            ..self.record
-        };
-        self.timeline.end(reason, Some(record), now)
-    }
-
-    /// Moves frames in and lets a paused stream go on.
-    fn feed<M>(&mut self, seq: SeqId, engine: &mut ChunkEngine<M>, queue: usize) -> Fed
+impl Feed {
+    /// Moves frames in, at most until `queue` of them wait.
+    fn fill<M>(&mut self, seq: SeqId, engine: &mut ChunkEngine<M>, queue: usize) -> Verdict
     where
-        M: ChunkModel<Item = CodecFrame, Sample = f32>,
+        M: ChunkModel<Item = CodecFrame>,
     {
-        if self.audio.resumes() {
-            engine.set_paused(seq, false);
-        }
         while engine.queued(seq) < queue {
             match self.frames.next() {
                 Next::Item(frame) => engine.push(seq, [frame], false),
                 Next::Nothing => break,
-                Next::Gone => return Fed::Drop,
-                Next::End(end) => {
+                Next::Gone => return Verdict::Drop,
+                Next::End(end @ (End::Stop | End::Length | End::Repetition)) => {
                     self.end = end;
-                    if !matches!(self.end, End::Stop | End::Length | End::Repetition) {
-                        return Fed::Broken;
-                    }
                     engine.push(seq, [], true);
                 }
+                // What a failed stage sent before is not worth hearing.
+                Next::End(end) => return Verdict::Fail(end),
             }
         }
-        Fed::Keep
-    }
-
-    /// Breaks a stream of `stage` if upstream has delivered nothing for too long, with `queued` frames to go on with.
-    fn miss(
-        &mut self,
-        fed: Fed,
-        queued: usize,
-        now: Stamp,
-        ((upstream, patience), stage): ((&'static str, Duration), &'static str),
-    ) -> Fed {
-        self.frames.observe(queued == 0 && !self.audio.is_paused(), now);
-        match (fed, self.frames.stalled(upstream, stage, patience, now)) {
-            (Fed::Keep, Some(end)) => {
-                self.end = end;
-                Fed::Broken
-            }
-            _ => fed,
-        }
-    }
-}
-
-fn refusal(stage: &'static str, error: &OpenError) -> End {
-    match error {
-        OpenError::Full { .. } => End::Overloaded(error.to_string()),
-        OpenError::Model(ModelError::Rejected(_)) => End::Rejected(error.to_string()),
-        OpenError::Duplicate(_) | OpenError::Model(_) => failed(stage, error.to_string()),
+        Verdict::Keep
     }
 }

@@ -1,41 +1,128 @@
-//! What every stage with an [`ArEngine`] does: takes sequences in, steps them, gives them up, and tells observers of each.
+//! What every stage does with its engine: takes sequences in, steps them, gives them up, and tells observers of each.
 
+use std::cell::Cell;
 use std::collections::HashMap;
 
 use omni_engine::{
-    AddOptions, ArConfig, ArEngine, ArEvent, ArModel, ArReport, FinishReason, SeqId, SeqRecord, Stamp,
+    ArConfig, ArEngine, ArModel, ChunkEngine, ChunkModel, ChunkOutput, FinishReason, ModelError,
+    OneShotEngine, OneShotModel, SeqEvent, SeqId, SeqRecord, Stamp, StepReport,
 };
 
 use super::backend::BackendError;
-use super::events::{EndReason, EngineEvent, KvPosition, Refusal, SeqTimeline, StepFigures, cache};
+use super::events::{EngineEvent, KvPosition, SeqTimeline, cache};
 use super::flow::End;
 use super::notifier::CancelFlag;
 use super::progress::StageProgress;
+use super::refused::{EngineError, Refused};
 use super::replica::ReplicaId;
 use super::residency::Residency;
-use super::sides::{finished, lost, refusal};
+use super::sides::{Sink, finished, lost};
 use super::status::ReplicaStatus;
 use crate::clock::Clock;
 
-/// The sequence that warms the engine up: none that callers have.
-const WARM_UP: SeqId = SeqId(u64::MAX);
+/// The sequence that warms an engine up: none that callers have.
+pub(super) const WARM_UP: SeqId = SeqId(u64::MAX);
 
-/// What is kept of a sequence in every such stage.
-pub(super) struct SeqContext {
-    pub(super) progress: StageProgress,
-    cancel: CancelFlag,
-    residency: Residency,
-    timeline: SeqTimeline,
-}
-
-/// A sequence in the engine, with its edges. Dropping it closes them.
-pub(super) trait Sequence {
-    /// What is passed on of it.
+/// An engine, as its driver steps it.
+pub(super) trait StageEngine {
+    /// What it gives of a sequence.
     type Output;
 
-    fn context(&mut self) -> &mut SeqContext;
+    /// Whether a step at `now` would do anything.
+    fn has_work(&self, now: Stamp) -> bool;
 
-    /// It is worked on for the first time, or again, in a step from `step` on.
+    /// Steps begun, where one can be begun before another has ended.
+    fn steps(&self) -> u64 {
+        0
+    }
+
+    /// One step. `has_room` says of a sequence whether there is room for two of its outputs.
+    fn step(&mut self, clock: Clock, has_room: &mut dyn FnMut(SeqId) -> bool) -> StepReport<Self::Output>;
+
+    /// Holds a sequence back, whose consumer is full, or lets it go on.
+    fn set_paused(&mut self, _seq: SeqId, _paused: bool) {}
+
+    /// Gives a sequence up. True if it was there: then the next step tells its end.
+    fn abort(&mut self, seq: SeqId) -> bool;
+}
+
+impl<M: ArModel> StageEngine for ArEngine<M> {
+    type Output = M::Output;
+
+    fn has_work(&self, _now: Stamp) -> bool {
+        Self::has_work(self)
+    }
+
+    fn steps(&self) -> u64 {
+        Self::steps(self)
+    }
+
+    /// Where the model works elsewhere it gets the next step before this one is waited for, so that it goes on while its results are
+    /// passed on and the others are looked at.
+    fn step(&mut self, clock: Clock, has_room: &mut dyn FnMut(SeqId) -> bool) -> StepReport<M::Output> {
+        if !self.is_under_way() {
+            self.begin_step(clock.now());
+        }
+        self.begin_step_ahead(clock.now(), has_room);
+        self.end_step(|| clock.now())
+    }
+
+    fn set_paused(&mut self, seq: SeqId, paused: bool) {
+        Self::set_paused(self, seq, paused);
+    }
+
+    fn abort(&mut self, seq: SeqId) -> bool {
+        Self::abort(self, seq)
+    }
+}
+
+impl<M: ChunkModel> StageEngine for ChunkEngine<M> {
+    type Output = ChunkOutput<M::Sample>;
+
+    fn has_work(&self, now: Stamp) -> bool {
+        Self::has_work(self, now)
+    }
+
+    fn step(&mut self, clock: Clock, _has_room: &mut dyn FnMut(SeqId) -> bool) -> StepReport<Self::Output> {
+        self.step_with(|| clock.now())
+    }
+
+    fn set_paused(&mut self, seq: SeqId, paused: bool) {
+        Self::set_paused(self, seq, paused);
+    }
+
+    fn abort(&mut self, seq: SeqId) -> bool {
+        Self::abort(self, seq)
+    }
+}
+
+impl<M: OneShotModel> StageEngine for OneShotEngine<M> {
+    type Output = M::Output;
+
+    fn has_work(&self, _now: Stamp) -> bool {
+        Self::has_work(self)
+    }
+
+    fn step(&mut self, clock: Clock, _has_room: &mut dyn FnMut(SeqId) -> bool) -> StepReport<M::Output> {
+        self.step_with(|| clock.now())
+    }
+
+    fn abort(&mut self, seq: SeqId) -> bool {
+        Self::abort(self, seq)
+    }
+}
+
+/// What a stage passes on of a sequence.
+pub(super) trait StageOutput {
+    /// How many tokens, frames or requests it stands for.
+    fn items(&self) -> u32 {
+        1
+    }
+}
+
+/// What only one stage keeps of its sequences.
+pub(super) trait Course {
+    /// The sequence is worked on for the first time, or again, in a step from `step` on.
     fn scheduled(&mut self, _step: Stamp) {}
 
     /// When the work on an output began that came of a step from `step` on.
@@ -43,53 +130,104 @@ pub(super) trait Sequence {
         step
     }
 
-    /// Whether there is room for two outputs.
-    fn has_room_for_two(&self) -> bool;
-
-    /// Passes on an output. True if there is no room for another: it has to pause.
-    #[must_use]
-    fn put(&mut self, output: Self::Output) -> bool;
-
-    /// Ends what it gives out.
-    fn end(self, end: End);
-}
-
-/// An engine and its sequences.
-pub(super) struct ArDriver<M: ArModel, S> {
-    config: ArConfig,
-    clock: Clock,
-    status: ReplicaStatus,
-    engine: Option<ArEngine<M>>,
-    /// Pieces of the model's preparation that were done; `None` if it is over.
-    prepared: Option<u32>,
-    /// Steps begun.
-    steps: u64,
-    /// Until when the time is counted that it was busy.
-    counted: Stamp,
-    live: HashMap<SeqId, S>,
-    /// Those given up of which the engine has not told the end yet.
-    leaving: HashMap<SeqId, SeqTimeline>,
-}
-
-/// What a look at the sequences between two steps may use.
-pub(super) struct Turn<'a, M: ArModel> {
-    pub(super) engine: &'a mut ArEngine<M>,
-    pub(super) status: &'a ReplicaStatus,
-    steps: u64,
-}
-
-impl<M: ArModel> Turn<'_, M> {
-    /// Whether the sequence has no place in the engine, with too many others.
-    pub(super) fn is_placeless(&self, seq: SeqId, context: &SeqContext) -> bool {
-        context.residency.is_missed(self.engine.state(seq), self.steps)
+    /// How the sequence ends that its engine has ended for `reason`.
+    fn outcome(&self, reason: FinishReason) -> FinishReason {
+        reason
     }
 }
 
-impl<M, S> ArDriver<M, S>
+/// A sequence in the engine, with the edge that it writes. Dropping it closes its edges.
+pub(super) struct Sequence<T, C> {
+    pub(super) sink: Sink<T>,
+    pub(super) progress: StageProgress,
+    /// Outputs passed on.
+    pub(super) outputs: u32,
+    pub(super) course: C,
+    cancel: CancelFlag,
+    residency: Residency,
+    timeline: SeqTimeline,
+}
+
+/// What a sequence is admitted with.
+pub(super) struct Admission<T, C> {
+    pub(super) seq: SeqId,
+    pub(super) sink: Sink<T>,
+    pub(super) cancel: CancelFlag,
+    pub(super) progress: StageProgress,
+    /// Most outputs, if that is bounded.
+    pub(super) max_outputs: Option<u32>,
+    pub(super) course: C,
+}
+
+/// What a look at a sequence between two steps came to.
+pub(super) enum Verdict {
+    Keep,
+    /// The work was cancelled.
+    Drop,
+    /// It fails.
+    Fail(End),
+}
+
+/// A sequence that was given up, whose end the engine has not told yet.
+struct Leaving<T, C> {
+    timeline: SeqTimeline,
+    /// How it failed, if it was not cancelled.
+    failed: Option<(Sequence<T, C>, End)>,
+}
+
+/// Does the `nth` piece of an engine's preparation; false if there are no more.
+type Prepare<E> = fn(&mut E, u32) -> Result<bool, ModelError>;
+
+/// An engine and its sequences, whose outputs are passed on as `T`.
+pub(super) struct Driver<E, T, C> {
+    clock: Clock,
+    status: ReplicaStatus,
+    engine: Option<E>,
+    /// How the model is prepared, and the pieces that were done; `None` if that is over.
+    preparation: Option<(Prepare<E>, u32)>,
+    /// Until when the time is counted that it was busy.
+    counted: Stamp,
+    live: HashMap<SeqId, Sequence<T, C>>,
+    leaving: HashMap<SeqId, Leaving<T, C>>,
+}
+
+/// What a look at the sequences between two steps may use.
+pub(super) struct Turn<'a, E> {
+    pub(super) engine: &'a mut E,
+    pub(super) status: &'a ReplicaStatus,
+}
+
+impl<M: ArModel> Turn<'_, ArEngine<M>> {
+    /// Whether the sequence has no place in the engine, with too many others.
+    pub(super) fn is_placeless<T, C>(&self, seq: SeqId, sequence: &Sequence<T, C>) -> bool {
+        sequence
+            .residency
+            .is_missed(self.engine.state(seq), self.engine.steps())
+    }
+}
+
+impl<E, T, C> Driver<E, T, C>
 where
-    S: Sequence,
-    M: ArModel<Output: Into<S::Output>>,
+    E: StageEngine<Output: Into<T>>,
+    T: StageOutput,
+    C: Course,
 {
+    pub(super) fn new(status: ReplicaStatus, clock: Clock) -> Self {
+        Self {
+            clock,
+            status,
+            engine: None,
+            preparation: None,
+            counted: Stamp::default(),
+            live: HashMap::new(),
+            leaving: HashMap::new(),
+        }
+    }
+
+    pub(super) fn status(&self) -> &ReplicaStatus {
+        &self.status
+    }
+
     pub(super) fn stage(&self) -> &'static str {
         self.status.stage()
     }
@@ -98,146 +236,125 @@ where
         self.status.id()
     }
 
-    pub(super) fn new(config: ArConfig, status: ReplicaStatus, clock: Clock) -> Self {
-        Self {
-            config,
-            clock,
-            status,
-            engine: None,
-            prepared: None,
-            steps: 0,
-            counted: Stamp::default(),
-            live: HashMap::new(),
-            leaving: HashMap::new(),
-        }
+    pub(super) fn engine(&self) -> Option<&E> {
+        self.engine.as_ref()
     }
 
-    pub(super) fn load(&mut self, model: M, position: Option<KvPosition>) {
-        self.status.tell(&cache(&model, &self.config, position));
-        self.engine = Some(ArEngine::new(model, self.config));
-        self.prepared = Some(0);
+    pub(super) fn live(&self) -> impl Iterator<Item = &Sequence<T, C>> {
+        self.live.values()
     }
 
-    /// Takes the sequence that warms the engine up. Nobody hears of it.
-    pub(super) fn warm(
-        &mut self,
-        request: M::Request,
-        options: AddOptions,
-        rows: Vec<M::Row>,
-    ) -> Result<(), BackendError> {
-        let Some(engine) = &mut self.engine else {
-            return Ok(());
-        };
-        engine
-            .add(WARM_UP, request, options, self.clock.now())
-            .map_err(|error| BackendError(format!("the warm-up is refused: {error}")))?;
-        if options.needs_rows {
-            engine.push(WARM_UP, rows, true);
-        }
-        Ok(())
+    /// Takes the engine, which holds the sequence that warms it up. That sequence is not observed.
+    pub(super) fn load(&mut self, engine: E, prepare: Prepare<E>) {
+        self.engine = Some(engine);
+        self.preparation = Some((prepare, 0));
     }
 
-    /// A step of it ([`Core::warm_up`](super::worker::Core::warm_up)).
+    /// A step of the warm-up ([`Core::warm_up`](super::worker::Core::warm_up)).
     pub(super) fn warm_up(&mut self) -> Result<bool, BackendError> {
         let Some(engine) = &mut self.engine else {
             return Ok(false);
         };
-        if let Some(nth) = self.prepared {
-            let more = engine.prepare(nth).map_err(|e| BackendError(e.to_string()))?;
-            self.prepared = more.then_some(nth + 1);
+        if let Some((prepare, nth)) = self.preparation {
+            let more = prepare(engine, nth).map_err(|e| BackendError(e.to_string()))?;
+            self.preparation = more.then_some((prepare, nth + 1));
             if more {
                 return Ok(true);
             }
         }
-        let clock = self.clock;
-        let report = engine.step_with(|| clock.now());
-        for event in report.events {
-            if let ArEvent::Finished {
-                reason: FinishReason::Error(message),
-                ..
-            } = event
-            {
-                return Err(BackendError(message));
+        let mut ended = false;
+        for event in engine.step(self.clock, &mut |_| false).events {
+            match event {
+                SeqEvent::Finished {
+                    reason: FinishReason::Error(message),
+                    ..
+                } => return Err(BackendError(message)),
+                SeqEvent::Finished { .. } => ended = true,
+                _ => {}
             }
         }
-        Ok(engine.has_work())
+        Ok(!ended && engine.has_work(self.clock.now()))
     }
 
-    /// Takes a sequence into the engine.
-    ///
-    /// # Errors
-    /// How it ends if it is not taken.
-    pub(super) fn admit(
+    /// Takes a sequence into the engine by `add`; one that is not taken is ended.
+    pub(super) fn admit<F: EngineError>(
         &mut self,
-        seq: SeqId,
-        request: M::Request,
-        options: AddOptions,
-        cancel: CancelFlag,
-        progress: StageProgress,
-    ) -> Result<SeqContext, End> {
+        admission: Admission<T, C>,
+        add: impl FnOnce(&mut E, Stamp) -> Result<(), F>,
+    ) {
+        let Admission {
+            seq, sink, progress, ..
+        } = admission;
         let Some(engine) = &mut self.engine else {
-            return Err(lost(self.stage()));
+            return sink.end(lost(self.stage()));
         };
         let now = self.clock.now();
-        let timeline = SeqTimeline::new(seq, &progress, Some(options.max_outputs), now);
-        if let Err(error) = engine.add(seq, request, options, now) {
-            if let Some(refusal) = Refusal::of(&error) {
+        let timeline = SeqTimeline::new(seq, &progress, admission.max_outputs, now);
+        if let Err(error) = add(engine, now) {
+            let Refused { refusal, end } = error.refused(self.status.stage());
+            if let Some(refusal) = refusal {
                 self.status.tell(&EngineEvent::Refused(refusal));
             }
-            return Err(refusal(self.status.stage(), &error));
+            return sink.end(end);
         }
         self.status.took(seq, timeline);
-        Ok(SeqContext {
+        let sequence = Sequence {
+            sink,
             progress,
-            cancel,
-            residency: Residency::new(self.steps),
+            outputs: 0,
+            course: admission.course,
+            cancel: admission.cancel,
+            residency: Residency::new(engine.steps()),
             timeline,
-        })
-    }
-
-    /// Keeps an admitted sequence.
-    pub(super) fn keep(&mut self, seq: SeqId, sequence: S) {
+        };
         self.live.insert(seq, sequence);
     }
 
-    /// Gives up those that were cancelled and those that `look` does not keep.
-    pub(super) fn tend(&mut self, mut look: impl FnMut(SeqId, &mut S, &mut Turn<'_, M>) -> bool) {
+    /// Lets sequences go on whose consumers have room again, and gives up those that were cancelled and those that `look` does not
+    /// keep.
+    pub(super) fn tend(
+        &mut self,
+        mut look: impl FnMut(SeqId, &mut Sequence<T, C>, &mut Turn<'_, E>) -> Verdict,
+    ) {
         let Some(engine) = &mut self.engine else { return };
-        let leaving = &mut self.leaving;
         let mut turn = Turn {
             engine,
             status: &self.status,
-            steps: self.steps,
         };
-        self.live.retain(|&seq, sequence| {
-            let keep = !sequence.context().cancel.is_set() && look(seq, sequence, &mut turn);
-            if !keep && turn.engine.abort(seq) {
-                leaving.insert(seq, sequence.context().timeline);
-            }
-            keep
+        let given_up = Cell::new((false, None));
+        let gone = self.live.extract_if(|&seq, sequence| {
+            let failed = match sequence.look(seq, &mut turn, &mut look) {
+                Verdict::Keep => return false,
+                Verdict::Drop => None,
+                Verdict::Fail(end) => Some(end),
+            };
+            given_up.set((turn.engine.abort(seq), failed));
+            true
         });
+        for (seq, sequence) in gone {
+            let (told_later, failed) = given_up.take();
+            let timeline = sequence.timeline;
+            match (told_later, failed) {
+                (true, failed) => {
+                    let failed = failed.map(|end| (sequence, end));
+                    self.leaving.insert(seq, Leaving { timeline, failed });
+                }
+                (false, Some(end)) => sequence.sink.end(end),
+                (false, None) => {}
+            }
+        }
     }
 
     pub(super) fn has_work(&self) -> bool {
-        self.engine.as_ref().is_some_and(ArEngine::has_work)
+        let now = self.clock.now();
+        self.engine.as_ref().is_some_and(|engine| engine.has_work(now))
     }
 
-    /// One step. Where the model works elsewhere it gets the next one before it is waited for, so that it goes on while its
-    /// results are passed on and the others are looked at.
     pub(super) fn step(&mut self) {
         let Some(engine) = &mut self.engine else { return };
-        let clock = self.clock;
-        if !engine.is_under_way() {
-            engine.begin_step(clock.now());
-            self.steps += 1;
-        }
         let live = &self.live;
-        let ahead = engine.begin_step_ahead(clock.now(), |seq| {
-            live.get(&seq).is_some_and(Sequence::has_room_for_two)
-        });
-        // It is begun only if nobody else has room.
-        self.steps += u64::from(ahead);
-        let report = engine.end_step(|| clock.now());
+        let mut has_room = |seq| live.get(&seq).is_some_and(|of| of.sink.has_room_for_two());
+        let report = engine.step(self.clock, &mut has_room);
         // Others have been told that it is lost.
         if self.status.is_given_up() {
             return;
@@ -245,13 +362,16 @@ where
         // A step begun ahead begins before the one in front of it has ended.
         let busy = report.ended.since(report.began.max(self.counted));
         self.counted = report.ended;
-        self.status
-            .tell(&EngineEvent::Step(StepFigures::ar(&report, busy)));
+        self.status.tell(&EngineEvent::Step {
+            at: report.ended,
+            busy,
+            stats: report.stats,
+        });
         self.deliver(report);
     }
 
+    /// Tells that nothing is left, of which no step told.
     pub(super) fn settle(&self) {
-        // Only what was aborted since the last step makes a difference, and only the end of all of it can be told here.
         if self.live.is_empty() {
             self.status.tell(&EngineEvent::Idle);
         }
@@ -259,65 +379,100 @@ where
 
     pub(super) fn end_all(&mut self, end: &End) {
         let now = self.clock.now();
-        for (seq, timeline) in self.leaving.drain() {
-            self.status.done(seq, timeline.end(EndReason::Abort, None, now));
+        for (seq, Leaving { timeline, failed }) in self.leaving.drain() {
+            let reason = failed.as_ref().map_or(FinishReason::Abort, |(_, end)| end.into());
+            self.status.done(seq, timeline.end(reason, None, now));
+            if let Some((sequence, end)) = failed {
+                sequence.sink.end(end);
+            }
         }
-        for (seq, mut sequence) in self.live.drain() {
-            let timeline = sequence.context().timeline;
-            self.status.done(seq, timeline.end(EndReason::Error, None, now));
-            sequence.end(end.clone());
+        for (seq, sequence) in self.live.drain() {
+            let timeline = sequence.timeline;
+            self.status.done(seq, timeline.end(end.into(), None, now));
+            sequence.sink.end(end.clone());
         }
         drop(self.engine.take());
     }
 
-    fn deliver(&mut self, report: ArReport<M::Output>) {
+    fn deliver(&mut self, report: StepReport<E::Output>) {
         let (from, until) = (report.began, report.ended);
         for event in report.events {
             match event {
-                ArEvent::Output { seq, item } => self.output(seq, item.into(), from, until),
-                ArEvent::Finished { seq, reason, record } => self.finished(seq, reason, record),
-                ArEvent::Scheduled { seq, .. } => {
+                SeqEvent::Output { seq, item } => self.output(seq, item.into(), from, until),
+                SeqEvent::Finished { seq, reason, record } => self.finished(seq, reason, record, until),
+                SeqEvent::Scheduled { seq, .. } => {
                     if let Some(sequence) = self.live.get_mut(&seq) {
-                        sequence.scheduled(from);
+                        sequence.course.scheduled(from);
                     }
                 }
-                ArEvent::Preempted { seq, .. } => {
+                SeqEvent::Preempted { seq, .. } => {
                     if let Some(sequence) = self.live.get_mut(&seq) {
-                        sequence.context().residency.lost();
+                        sequence.residency.lost();
                     }
                 }
-                ArEvent::Queued { .. } => {}
+                SeqEvent::Queued { .. } => {}
             }
         }
     }
 
-    fn output(&mut self, seq: SeqId, output: S::Output, from: Stamp, until: Stamp) {
+    fn output(&mut self, seq: SeqId, output: T, from: Stamp, until: Stamp) {
         let (Some(sequence), Some(engine)) = (self.live.get_mut(&seq), &mut self.engine) else {
             return;
         };
-        let from = sequence.began(from);
-        let context = sequence.context();
-        self.status.tell(&context.timeline.output(until));
-        context.progress.step(from, until, 1);
-        context.residency.worked();
-        if sequence.put(output) {
+        let (from, items) = (sequence.course.began(from), output.items());
+        self.status.tell(&sequence.timeline.output(until));
+        sequence.progress.step(from, until, items);
+        sequence.residency.worked();
+        sequence.outputs += items;
+        // What stands for nothing takes room all the same.
+        if sequence.sink.put(output, items.max(1)) {
             engine.set_paused(seq, true);
         }
     }
 
-    fn finished(&mut self, seq: SeqId, reason: FinishReason, record: SeqRecord) {
-        let mut sequence = self.live.remove(&seq);
-        let timeline = match &mut sequence {
-            Some(sequence) => Some(sequence.context().timeline),
-            None => self.leaving.remove(&seq),
-        };
-        if let Some(timeline) = timeline {
-            let now = self.clock.now();
-            let end = timeline.end(EndReason::from(&reason), Some(record), now);
-            self.status.done(seq, end);
+    fn finished(&mut self, seq: SeqId, reason: FinishReason, record: SeqRecord, now: Stamp) {
+        if let Some(sequence) = self.live.remove(&seq) {
+            let reason = sequence.course.outcome(reason);
+            let end = finished(self.stage(), &reason);
+            let timeline = sequence.timeline;
+            self.status.done(seq, timeline.end(reason, Some(record), now));
+            sequence.sink.end(end);
+        } else if let Some(Leaving { timeline, failed }) = self.leaving.remove(&seq) {
+            let reason = failed.as_ref().map_or(reason, |(_, end)| end.into());
+            self.status.done(seq, timeline.end(reason, Some(record), now));
+            if let Some((sequence, end)) = failed {
+                sequence.sink.end(end);
+            }
         }
-        if let Some(sequence) = sequence {
-            sequence.end(finished(self.stage(), reason));
+    }
+}
+
+impl<M, T, C> Driver<ArEngine<M>, T, C>
+where
+    M: ArModel<Output: Into<T>>,
+    T: StageOutput,
+    C: Course,
+{
+    /// An engine of its own for `model`, whose KV cache observers are told of.
+    pub(super) fn ar_engine(&self, model: M, config: ArConfig, position: Option<KvPosition>) -> ArEngine<M> {
+        self.status.tell(&cache(&model, &config, position));
+        ArEngine::new(model, config)
+    }
+}
+
+impl<T, C> Sequence<T, C> {
+    fn look<E: StageEngine>(
+        &mut self,
+        seq: SeqId,
+        turn: &mut Turn<'_, E>,
+        look: &mut impl FnMut(SeqId, &mut Self, &mut Turn<'_, E>) -> Verdict,
+    ) -> Verdict {
+        if self.cancel.is_set() {
+            return Verdict::Drop;
         }
+        if self.sink.resumes() {
+            turn.engine.set_paused(seq, false);
+        }
+        look(seq, self, turn)
     }
 }

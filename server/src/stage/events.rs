@@ -1,15 +1,12 @@
 //! Events of an engine.
 //!
-//! In: what the thread of a replica sees of its engine. Out: [`EngineEvent`] for whoever observes the replica: plain values, which
+//! In: what the thread of a replica sees of its engine. Out: [`EngineEvent`] for observers of the replica: plain values, which
 //! could as well come from another process. Kept here is only, per sequence, when it arrived and when it last gave something.
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use omni_engine::{
-    AddError, ArConfig, ArEvent, ArModel, ArReport, ChunkStats, FinishReason, OneShotReport, SeqId,
-    SeqRecord, Stamp,
-};
+use omni_engine::{ArConfig, ArModel, FinishReason, SeqId, SeqRecord, Stamp, StepStats};
 
 use super::progress::StageProgress;
 use super::replica::ReplicaId;
@@ -26,8 +23,15 @@ pub enum EngineEvent {
     Cache(CacheFigures),
     /// It took a sequence.
     Taken(SeqTaken),
-    /// A step is over. Told before what it gave is passed on, so that nobody who got it reads figures without it.
-    Step(StepFigures),
+    /// A step is over. Told before what it gave is passed on, so that figures have it when it is read.
+    Step {
+        /// When it ended.
+        at: Stamp,
+        /// Time that it took beyond the one before it.
+        busy: Duration,
+        /// What is so now, and what the step did.
+        stats: StepStats,
+    },
     /// A sequence gave its first output.
     FirstOutput {
         /// How long after it arrived.
@@ -100,105 +104,6 @@ impl KvFormat {
     }
 }
 
-/// What is so after a step, and what the step did.
-#[derive(Debug, Clone, Copy, PartialEq, Default)]
-pub struct StepFigures {
-    /// When it ended.
-    pub at: Stamp,
-    /// Sequences with a place.
-    pub running: u32,
-    /// Those that wait for room.
-    pub waiting_capacity: u32,
-    /// Those that wait for something else.
-    pub waiting_deferred: u32,
-    /// Share of the KV blocks in use, 0 to 1.
-    pub kv_usage: f64,
-    /// Prompt positions of the sequences that gave their first output, found ones included.
-    pub prompt_tokens: u32,
-    /// Of these, how many were found in the prefix cache.
-    pub cached_tokens: u32,
-    /// Outputs: tokens, or codec frames made or decoded.
-    pub outputs: u32,
-    /// Sequences that got a place for the first time.
-    pub admitted: u32,
-    /// Positions looked up in the prefix cache.
-    pub prefix_queries: u32,
-    /// Of these, how many were found.
-    pub prefix_hits: u32,
-    /// Sequences that lost their place to another.
-    pub preempted: u32,
-    /// Items that wait to be decoded.
-    pub queued_items: u32,
-    /// Prompt positions computed, recomputation included; frames of audio read by an encoder.
-    pub prefill_tokens: u32,
-    /// Decode positions computed; codec frames decoded; recordings encoded.
-    pub decode_tokens: u32,
-    /// Chunks of audio that came after an ideal listener had run dry.
-    pub late: u32,
-    /// Time that the step took beyond the one before it.
-    pub busy: Duration,
-}
-
-impl StepFigures {
-    /// Of an autoregressive engine.
-    pub(super) fn ar<T>(report: &ArReport<T>, busy: Duration) -> Self {
-        let stats = &report.stats;
-        let first_places = report
-            .events
-            .iter()
-            .filter(|event| matches!(event, ArEvent::Scheduled { resumed: false, .. }));
-        Self {
-            at: report.ended,
-            running: stats.running,
-            waiting_capacity: stats.waiting_capacity,
-            waiting_deferred: stats.waiting_deferred,
-            kv_usage: stats.kv_usage,
-            prompt_tokens: stats.prompt_tokens,
-            cached_tokens: stats.prompt_tokens_cached,
-            outputs: stats.generation_tokens,
-            admitted: u32::try_from(first_places.count()).unwrap_or(u32::MAX),
-            prefix_queries: stats.prefix_queries,
-            prefix_hits: stats.prefix_hits,
-            preempted: stats.preempted,
-            queued_items: 0,
-            prefill_tokens: stats.prefill_tokens,
-            decode_tokens: stats.decode_tokens,
-            late: 0,
-            busy,
-        }
-    }
-
-    /// Of an encoder: what it reads are frames of audio, all of which are new to it; it has no KV cache.
-    pub(super) fn one_shot<T>(report: &OneShotReport<T>) -> Self {
-        let stats = &report.stats;
-        Self {
-            at: report.ended,
-            waiting_capacity: stats.waiting,
-            prompt_tokens: stats.cost,
-            outputs: stats.batch,
-            admitted: stats.batch,
-            prefill_tokens: stats.cost,
-            decode_tokens: stats.batch,
-            busy: report.ended.since(report.began),
-            ..Self::default()
-        }
-    }
-
-    /// Of a vocoder: its outputs are codec frames decoded; it has no prompts and no KV cache.
-    pub(super) fn chunk(stats: &ChunkStats, began: Stamp, at: Stamp) -> Self {
-        Self {
-            at,
-            running: stats.streams,
-            outputs: stats.items,
-            queued_items: stats.queued_items,
-            decode_tokens: stats.items,
-            late: stats.late,
-            busy: at.since(began),
-            ..Self::default()
-        }
-    }
-}
-
 /// The beginning of a sequence.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SeqTaken {
@@ -212,7 +117,7 @@ pub struct SeqTaken {
 
 impl SeqTaken {
     /// It is over at `now`, for a reason that its engine cannot tell any more.
-    pub(crate) fn lost(&self, reason: EndReason, now: Stamp) -> EngineEvent {
+    pub(crate) fn lost(&self, reason: FinishReason, now: Stamp) -> EngineEvent {
         EngineEvent::Finished(SeqEnd {
             seq: self.seq,
             reason,
@@ -229,40 +134,13 @@ pub struct SeqEnd {
     /// Which.
     pub seq: SeqId,
     /// Why.
-    pub reason: EndReason,
+    pub reason: FinishReason,
     /// From its arrival to now.
     pub latency: Duration,
     /// Its life in figures, if the engine could tell it.
     pub record: Option<SeqRecord>,
     /// Most outputs it was allowed.
     pub max_outputs: Option<u32>,
-}
-
-/// Why an engine is done with a sequence.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum EndReason {
-    /// It came to its end.
-    Stop,
-    /// It reached a limit.
-    Length,
-    /// It was given up.
-    Abort,
-    /// It failed.
-    Error,
-    /// It was going round in circles.
-    Repetition,
-}
-
-impl From<&FinishReason> for EndReason {
-    fn from(reason: &FinishReason) -> Self {
-        match reason {
-            FinishReason::Stop => Self::Stop,
-            FinishReason::Length => Self::Length,
-            FinishReason::Abort => Self::Abort,
-            FinishReason::Error(_) => Self::Error,
-            FinishReason::Repetition => Self::Repetition,
-        }
-    }
 }
 
 /// What an engine has no room for.
@@ -272,16 +150,6 @@ pub enum Refusal {
     Sequences,
     /// So many positions.
     Positions,
-}
-
-impl Refusal {
-    pub(super) fn of(error: &AddError) -> Option<Self> {
-        match error {
-            AddError::QueueFull { .. } => Some(Self::Sequences),
-            AddError::QueueTokens { .. } => Some(Self::Positions),
-            _ => None,
-        }
-    }
 }
 
 /// Takes what the engine of one replica tells. Called on the replica's thread: must not block.
@@ -298,7 +166,7 @@ impl EngineSink for IgnoreEngines {
     fn on_event(&self, _event: &EngineEvent) {}
 }
 
-/// Gives each replica of a stage somebody who listens.
+/// Gives each replica of a stage a listener.
 pub type Listen = Arc<dyn Fn(&'static str, ReplicaId) -> Arc<dyn EngineSink> + Send + Sync>;
 
 /// When a sequence arrived at an engine, and when it last gave an output.
@@ -309,7 +177,7 @@ pub(super) struct SeqTimeline {
 }
 
 impl SeqTimeline {
-    /// Of a sequence that is taken at `now`. Where nobody has said when it arrived, that is now.
+    /// Of a sequence that is taken at `now`. Where its arrival was not noted, that is now.
     pub(super) fn new(seq: SeqId, progress: &StageProgress, max_outputs: Option<u32>, now: Stamp) -> Self {
         Self {
             taken: SeqTaken {
@@ -339,7 +207,7 @@ impl SeqTimeline {
     }
 
     /// It is over.
-    pub(super) fn end(&self, reason: EndReason, record: Option<SeqRecord>, now: Stamp) -> SeqEnd {
+    pub(super) fn end(&self, reason: FinishReason, record: Option<SeqRecord>, now: Stamp) -> SeqEnd {
         SeqEnd {
             seq: self.taken.seq,
             reason,
@@ -381,12 +249,12 @@ mod tests {
         assert_eq!(timeline.output(at(200)), EngineEvent::NextOutput { gap });
         let expected = SeqEnd {
             seq: SeqId(3),
-            reason: EndReason::Abort,
+            reason: FinishReason::Abort,
             latency: Duration::from_millis(150),
             record: None,
             max_outputs: Some(9),
         };
-        let end = timeline.end(EndReason::Abort, None, at(250));
+        let end = timeline.end(FinishReason::Abort, None, at(250));
         assert_eq!(end, expected);
     }
 

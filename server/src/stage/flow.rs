@@ -6,7 +6,7 @@ use omni_engine::Stamp;
 
 /// The passage of one chunk, by the machine's clock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct ChunkStamps {
+pub struct TransferStamps {
     /// Size as it is encoded; within one process, of its content in memory.
     pub bytes: u64,
     /// The writer begins to hand it over.
@@ -19,7 +19,7 @@ pub struct ChunkStamps {
     pub rx_end: Stamp,
 }
 
-impl ChunkStamps {
+impl TransferStamps {
     /// Time on its way; within one process waiting for its reader is part of it.
     #[must_use]
     pub fn in_flight(&self) -> Duration {
@@ -57,7 +57,7 @@ pub enum End {
 }
 
 /// Where a stage puts the outputs of one sequence. Never blocks.
-pub trait Outlet<T>: Send {
+pub trait EdgeSender<T>: Send {
     /// Whether another item fits. A stage puts only then.
     fn has_room(&self) -> bool;
 
@@ -68,20 +68,20 @@ pub trait Outlet<T>: Send {
     fn put(&mut self, item: T, units: u32);
 
     /// Passes on an item that was put into an edge of another process, and whose passage was measured.
-    fn put_measured(&mut self, item: T, units: u32, passage: &ChunkStamps);
+    fn put_measured(&mut self, item: T, units: u32, passage: &TransferStamps);
 
     /// Says whether this side has nothing to deliver because a caller has not said more, or because others take all its room, or
     /// that it has no such excuse. Silence
     /// with an excuse is no stall. Notifies the other side of a change.
-    fn set_waiting(&mut self, waiting: bool);
+    fn set_idle(&mut self, waiting: bool);
 
-    /// Says that no more comes. Dropping an outlet without this means that the work was cancelled.
+    /// Says that no more comes. Dropping a sender without this means that the work was cancelled.
     fn end(self: Box<Self>, end: End);
 }
 
-/// What an inlet had.
+/// What a receiver had.
 #[derive(Debug, PartialEq, Eq)]
-pub enum Taken<T> {
+pub enum Recv<T> {
     /// An item.
     Item(T),
     /// Nothing now.
@@ -94,17 +94,17 @@ pub enum Taken<T> {
 
 /// Where a stage gets the inputs of one sequence from. Never blocks; more items notify the stage
 /// ([`Notifier`](super::Notifier)).
-pub trait Inlet<T>: Send {
+pub trait EdgeReceiver<T>: Send {
     /// The next item.
-    fn take(&mut self) -> Taken<T>;
+    fn take(&mut self) -> Recv<T>;
 
-    /// The next item, for one who carries it to another process and measures its passage; and when it was put, on an edge that
+    /// The next item, for a reader that carries it to another process and measures its passage; and when it was put, on an edge that
     /// measures.
-    fn carry(&mut self) -> (Taken<T>, Option<Stamp>);
+    fn take_timed(&mut self) -> (Recv<T>, Option<Stamp>);
 
-    /// The passage of an item that was [carried](Self::carry).
-    fn carried(&mut self, passage: &ChunkStamps);
+    /// The passage of an item that was [taken so](Self::take_timed).
+    fn transferred(&mut self, passage: &TransferStamps);
 
-    /// Whether the other side waits for a caller ([`Outlet::set_waiting`]).
-    fn upstream_waits(&self) -> bool;
+    /// Whether the other side waits for a caller ([`EdgeSender::set_idle`]).
+    fn is_upstream_idle(&self) -> bool;
 }

@@ -1,6 +1,6 @@
 //! A generation of a replica's worker thread: from its start until it ends, or until it is revoked because a step exceeds its timeout.
 //!
-//! A thread cannot be killed. A revoked one is left behind: what it still writes is ignored, and it ends when its step returns. Whoever waits for what it was working on is told by [`WorkerGeneration::lost`].
+//! A thread cannot be killed. A revoked one is left behind: what it still writes is ignored, and it ends when its step returns. The end of what it was working on is told by [`WorkerGeneration::lost`].
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};

@@ -1,4 +1,4 @@
-//! The way to a replica for whoever has jobs for it.
+//! The way of jobs to a replica.
 
 use tokio::sync::mpsc;
 
@@ -77,7 +77,7 @@ impl<J> StageHandle<J> {
         self.generation.lost().cancelled().await;
     }
 
-    /// The notifier that the inlets and outlets of its jobs must ring.
+    /// The notifier that the receivers and senders of its jobs must ring.
     #[must_use]
     pub fn wake(&self) -> &Notifier {
         &self.wake
@@ -90,7 +90,7 @@ impl<J> StageHandle<J> {
     }
 }
 
-/// A replica that nobody can reach any more ends, whoever forgot to stop it.
+/// A replica that cannot be reached any more ends, even if it was not stopped.
 impl<J> Drop for StageHandle<J> {
     fn drop(&mut self) {
         self.stop();

@@ -1,4 +1,4 @@
-//! The replicas of a stage: who gets work, who comes and who goes.
+//! The replicas of a stage: which gets work, which come and which go.
 //!
 //! In: a way to make a replica and a way to start its thread. Out: [`Lease`]s. An utterance takes one lease per stage when it
 //! is admitted and works with that replica until it ends; a lease counts as work in flight until it is dropped. A replica
@@ -46,7 +46,7 @@ pub struct PoolParts<J> {
     pub start: StartThread,
     /// What they compute on: one for all, or one for each.
     pub devices: Vec<Device>,
-    /// Who gets an utterance.
+    /// Which replica gets an utterance.
     pub routing: Routing,
     /// When a replica that died is built anew.
     pub restart: Restart,
@@ -54,7 +54,7 @@ pub struct PoolParts<J> {
     pub steps: Option<StepLimits>,
     /// Rung at every change; shared by the pools of a pipeline.
     pub changes: Changes,
-    /// Who hears what the engines tell.
+    /// Listeners of the engines.
     pub listen: Listen,
 }
 
@@ -107,7 +107,7 @@ impl<J> Replica<J> {
         self.is(Wanted::Serving) && self.status.is_ready()
     }
 
-    /// Stops it if it is to go and nobody works with it. Called after each of the two has changed.
+    /// Stops it if it is to go and no lease of it is left. Called after each of the two has changed.
     fn stop_if_unused(&self) {
         if self.is(Wanted::Removed) && self.leases.load(Ordering::SeqCst) == 0 {
             self.thread().handle.stop();

@@ -70,7 +70,7 @@ impl StageProgress {
         }))
     }
 
-    /// The request that the sequence is part of arrived at the edge then. Whoever makes it says so before it is handed over.
+    /// The request that the sequence is part of arrived at the edge then. Its maker says so before it is handed over.
     pub fn arrive(&self, at: Stamp) {
         set_once(&self.0.arrived, at);
     }

@@ -73,13 +73,15 @@ impl ReplicaStats {
     /// What an event says about the replica.
     pub(super) fn record(&mut self, event: &EngineEvent) {
         match event {
-            EngineEvent::Step(step) => {
+            EngineEvent::Step {
+                busy, stats: step, ..
+            } => {
                 self.running = step.running;
-                self.waiting = step.waiting_capacity.saturating_add(step.waiting_deferred);
+                self.waiting = step.waiting();
                 self.kv_usage = step.kv_usage;
                 self.queued_items = step.queued_items;
                 self.steps += 1;
-                self.busy += step.busy;
+                self.busy += *busy;
                 self.prefill_tokens += u64::from(step.prefill_tokens);
                 self.decode_tokens += u64::from(step.decode_tokens);
                 self.preempted += u64::from(step.preempted);

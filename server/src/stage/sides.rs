@@ -2,15 +2,15 @@
 
 use std::time::Duration;
 
-use omni_engine::{AddError, FinishReason, ModelError, Stamp};
+use omni_engine::{FinishReason, Stamp};
 
-use super::flow::{End, Inlet, Outlet, Taken};
+use super::flow::{EdgeReceiver, EdgeSender, End, Recv};
 use super::starvation::{StarvationTimer, stall};
 
 /// Where the items of a sequence come from.
 pub(super) struct Source<T> {
     /// None after the end.
-    inlet: Option<Box<dyn Inlet<T>>>,
+    receiver: Option<Box<dyn EdgeReceiver<T>>>,
     starvation: StarvationTimer,
 }
 
@@ -21,7 +21,7 @@ pub(super) enum Next<T> {
     Nothing,
     /// No more items will come. Said once.
     End(End),
-    /// Whoever made the items has dropped the work.
+    /// The writer of the items has dropped the work.
     Gone,
 }
 
@@ -31,7 +31,7 @@ pub(super) enum Want {
     /// It has something to work on, or nothing more to expect.
     Nothing,
     /// A caller has not said more.
-    Excused,
+    Idle,
     /// The stage before it should have delivered, and this is when that began.
     Begins,
     /// The stage before it should have delivered for some time.
@@ -39,23 +39,23 @@ pub(super) enum Want {
 }
 
 impl<T> Source<T> {
-    pub(super) fn new(inlet: Box<dyn Inlet<T>>) -> Self {
+    pub(super) fn new(receiver: Box<dyn EdgeReceiver<T>>) -> Self {
         Self {
-            inlet: Some(inlet),
+            receiver: Some(receiver),
             starvation: StarvationTimer::default(),
         }
     }
 
     pub(super) fn next(&mut self) -> Next<T> {
-        let Some(inlet) = &mut self.inlet else {
+        let Some(receiver) = &mut self.receiver else {
             return Next::Nothing;
         };
-        match inlet.take() {
-            Taken::Item(item) => Next::Item(item),
-            Taken::Empty => Next::Nothing,
-            Taken::Gone => Next::Gone,
-            Taken::End(end) => {
-                self.inlet = None;
+        match receiver.take() {
+            Recv::Item(item) => Next::Item(item),
+            Recv::Empty => Next::Nothing,
+            Recv::Gone => Next::Gone,
+            Recv::End(end) => {
+                self.receiver = None;
                 Next::End(end)
             }
         }
@@ -63,14 +63,14 @@ impl<T> Source<T> {
 
     /// Notes whether the sequence lacks items; `idle` says that it could go on if there were one.
     pub(super) fn observe(&mut self, idle: bool, now: Stamp) -> Want {
-        let waits = self.inlet.as_ref().filter(|_| idle);
-        let excused = waits.is_some_and(|inlet| inlet.upstream_waits());
+        let waits = self.receiver.as_ref().filter(|_| idle);
+        let excused = waits.is_some_and(|receiver| receiver.is_upstream_idle());
         let dry = waits.is_some() && !excused;
         let begins = self.starvation.observe(dry, now);
         match (dry, excused) {
             (true, _) if begins => Want::Begins,
             (true, _) => Want::Lasts,
-            (false, true) => Want::Excused,
+            (false, true) => Want::Idle,
             (false, false) => Want::Nothing,
         }
     }
@@ -95,14 +95,14 @@ impl<T> Source<T> {
 
 /// Where the outputs of a sequence go. Dropping it closes the edge.
 pub(super) struct Sink<T> {
-    outlet: Box<dyn Outlet<T>>,
+    sender: Box<dyn EdgeSender<T>>,
     paused: bool,
 }
 
 impl<T> Sink<T> {
-    pub(super) fn new(outlet: Box<dyn Outlet<T>>) -> Self {
+    pub(super) fn new(sender: Box<dyn EdgeSender<T>>) -> Self {
         Self {
-            outlet,
+            sender,
             paused: false,
         }
     }
@@ -110,21 +110,21 @@ impl<T> Sink<T> {
     /// Passes on an output. True if there is no room for another: the sequence has to pause.
     #[must_use]
     pub(super) fn put(&mut self, item: T, units: u32) -> bool {
-        self.outlet.put(item, units);
-        let full = !self.outlet.has_room();
+        self.sender.put(item, units);
+        let full = !self.sender.has_room();
         self.paused |= full;
         full
     }
 
     /// Whether there is room for two outputs that weigh one unit each.
     pub(super) fn has_room_for_two(&self) -> bool {
-        self.outlet.room() >= 2
+        self.sender.room() >= 2
     }
 
     /// True if the sequence paused and may go on.
     #[must_use]
     pub(super) fn resumes(&mut self) -> bool {
-        let resumes = self.paused && self.outlet.has_room();
+        let resumes = self.paused && self.sender.has_room();
         self.paused &= !resumes;
         resumes
     }
@@ -133,13 +133,13 @@ impl<T> Sink<T> {
         self.paused
     }
 
-    /// Says whether silence is a caller's ([`Outlet::set_waiting`]).
-    pub(super) fn set_waiting(&mut self, waiting: bool) {
-        self.outlet.set_waiting(waiting);
+    /// Says whether silence is a caller's ([`EdgeSender::set_idle`]).
+    pub(super) fn set_idle(&mut self, waiting: bool) {
+        self.sender.set_idle(waiting);
     }
 
     pub(super) fn end(self, end: End) {
-        self.outlet.end(end);
+        self.sender.end(end);
     }
 }
 
@@ -159,26 +159,28 @@ pub(super) fn failed(stage: &'static str, message: impl Into<String>) -> End {
     }
 }
 
-/// The end of a sequence that an AR engine has finished.
-pub(super) fn finished(stage: &'static str, reason: FinishReason) -> End {
+/// The end of a sequence of `stage` that its engine has ended.
+pub(super) fn finished(stage: &'static str, reason: &FinishReason) -> End {
     match reason {
         FinishReason::Stop => End::Stop,
         FinishReason::Repetition => End::Repetition,
         FinishReason::Length => End::Length,
         FinishReason::Abort => failed(stage, "the sequence was given up"),
-        FinishReason::Error(message) => failed(stage, message),
+        FinishReason::Error(message) => failed(stage, message.clone()),
     }
 }
 
-/// The end of a job that an AR engine does not take.
-pub(super) fn refusal(stage: &'static str, error: &AddError) -> End {
-    match error {
-        AddError::QueueFull { .. } | AddError::QueueTokens { .. } => End::Overloaded(error.to_string()),
-        AddError::TooLong { .. } | AddError::Model(ModelError::Rejected(_)) => {
-            End::Rejected(error.to_string())
-        }
-        AddError::Duplicate(_) | AddError::NoOutputs(_) | AddError::Repetition(_) | AddError::Model(_) => {
-            failed(stage, error.to_string())
+/// What observers are told of a sequence with such an end.
+impl From<&End> for FinishReason {
+    fn from(end: &End) -> Self {
+        match end {
+            End::Stop => Self::Stop,
+            End::Length => Self::Length,
+            End::Repetition => Self::Repetition,
+            End::Rejected(message)
+            | End::Overloaded(message)
+            | End::Failed { message, .. }
+            | End::Lost { message, .. } => Self::Error(message.clone()),
         }
     }
 }

@@ -7,10 +7,10 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use omni_engine::{SeqId, Stamp};
+use omni_engine::{FinishReason, SeqId, Stamp};
 
 use super::backoff::Backoff;
-use super::events::{EndReason, EngineEvent, EngineSink, IgnoreEngines, SeqEnd, SeqTimeline};
+use super::events::{EngineEvent, EngineSink, IgnoreEngines, SeqEnd, SeqTimeline};
 use super::generation::{WatchdogNotifier, Work, WorkerGeneration};
 use super::replica::{Changes, ReplicaId, ReplicaState, ReplicaStats};
 use crate::config::deploy::Restart;
@@ -211,7 +211,8 @@ impl ReplicaStatus {
         drop(state);
         lock(&self.shared.stats).idle();
         for timeline in lost.into_values() {
-            let end = timeline.end(EndReason::Error, None, now);
+            let reason = FinishReason::Error(message.to_owned());
+            let end = timeline.end(reason, None, now);
             self.listener.on_event(&EngineEvent::Finished(end));
         }
         self.listener.on_event(&EngineEvent::Idle);
@@ -345,7 +346,7 @@ mod tests {
         let timeline = SeqTimeline::new(SeqId(1), &StageProgress::default(), None, at(10));
         status.took(SeqId(1), timeline);
         status.give_up("it hangs", at(40));
-        let lost = timeline.end(EndReason::Error, None, at(40));
+        let lost = timeline.end(FinishReason::Error("it hangs".to_owned()), None, at(40));
         let told = [
             timeline.begin(),
             EngineEvent::Finished(lost.clone()),

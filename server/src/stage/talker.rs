@@ -3,13 +3,13 @@
 use std::fmt;
 use std::sync::Arc;
 
-use omni_engine::{AddOptions, ArConfig, ArEngine, CodecFrame, SeqId, Stamp};
+use omni_engine::{AddOptions, ArConfig, ArEngine, ArModel, CodecFrame, SeqId, Stamp};
 use tokio::sync::oneshot;
 
 use super::backend::{BackendError, Sampling, Talk, TalkerRequest};
-use super::driver::{ArDriver, SeqContext, Sequence};
+use super::driver::{Admission, Course, Driver, Sequence, StageOutput, Verdict, WARM_UP};
 use super::events::EngineEvent;
-use super::flow::{End, Inlet, Outlet};
+use super::flow::{EdgeReceiver, EdgeSender, End};
 use super::handle::StageHandle;
 use super::notifier::CancelFlag;
 use super::progress::StageProgress;
@@ -30,11 +30,11 @@ pub struct TalkerJob {
     /// Voice and sampling.
     pub request: TalkerRequest,
     /// Text tokens. The sequence waits for them; it ends some time after their end.
-    pub tokens: Box<dyn Inlet<Vec<u32>>>,
+    pub tokens: Box<dyn EdgeReceiver<Vec<u32>>>,
     /// Most frames to make.
     pub max_frames: u32,
     /// Where frames go.
-    pub frames: Box<dyn Outlet<CodecFrame>>,
+    pub frames: Box<dyn EdgeSender<CodecFrame>>,
     /// Drop it.
     pub cancel: CancelFlag,
     /// Where its progress is kept.
@@ -69,60 +69,42 @@ pub fn talker_stage<B: Talk>(
 ) -> (StageHandle<TalkerJob>, StageBody) {
     let core = Talker {
         backend,
+        config: limits.engine,
         clock,
-        driver: ArDriver::new(limits.engine, status.clone(), clock),
+        driver: Driver::new(status.clone(), clock),
     };
     stage(core, status, limits.mailbox, clock)
 }
 
 struct Talker<B: Talk> {
     backend: Arc<B>,
+    config: ArConfig,
     clock: Clock,
-    driver: ArDriver<B::Talker, Live>,
+    driver: Driver<ArEngine<B::Talker>, CodecFrame, Reading>,
 }
 
-/// A sequence in the engine. Dropping it closes its outlet and resolves `finished`.
-struct Live {
-    context: SeqContext,
+/// The text of a sequence. Dropping it resolves `finished`.
+struct Reading {
     tokens: Source<Vec<u32>>,
-    frames: Sink<CodecFrame>,
-    /// Rows received and frames made: with as many of one as of the other it waits for a row.
+    /// Rows received: with as many frames made it waits for a row.
     rows: u32,
-    made: u32,
     /// Its rows come from the thinker.
     thought: bool,
     starved: bool,
     _finished: oneshot::Sender<()>,
 }
 
-impl Sequence for Live {
-    type Output = CodecFrame;
+impl Course for Reading {}
 
-    fn context(&mut self) -> &mut SeqContext {
-        &mut self.context
-    }
-
-    fn has_room_for_two(&self) -> bool {
-        self.frames.has_room_for_two()
-    }
-
-    fn put(&mut self, frame: CodecFrame) -> bool {
-        self.made += 1;
-        self.frames.put(frame, 1)
-    }
-
-    fn end(self, end: End) {
-        self.frames.end(end);
-    }
-}
+impl StageOutput for CodecFrame {}
 
 impl<B: Talk> Core for Talker<B> {
     type Job = TalkerJob;
 
     fn load(&mut self) -> Result<(), BackendError> {
         let model = self.backend.talker(self.driver.replica())?;
-        self.driver
-            .load(model, self.backend.kv_position(self.driver.stage()));
+        let position = self.backend.kv_position(self.driver.stage());
+        let mut engine = self.driver.ar_engine(model, self.config, position);
         let info = self.backend.info();
         let request = TalkerRequest {
             voice: info
@@ -139,7 +121,13 @@ impl<B: Talk> Core for Talker<B> {
         };
         let tokens = self.backend.encode(WARM_UP_TEXT)?;
         let request = self.backend.talker_request(request);
-        self.driver.warm(request, options(WARM_UP_FRAMES), tokens)
+        let options = options(WARM_UP_FRAMES);
+        engine
+            .add(WARM_UP, request, options, self.clock.now())
+            .map_err(BackendError::warm_up)?;
+        engine.push(WARM_UP, tokens, true);
+        self.driver.load(engine, ArEngine::prepare);
+        Ok(())
     }
 
     fn warm_up(&mut self) -> Result<bool, BackendError> {
@@ -150,41 +138,38 @@ impl<B: Talk> Core for Talker<B> {
         if job.cancel.is_set() {
             return;
         }
-        let options = options(job.max_frames);
-        let thought = job.request.thought;
+        let admission = Admission {
+            seq: job.seq,
+            sink: Sink::new(job.frames),
+            cancel: job.cancel,
+            progress: job.progress,
+            max_outputs: Some(job.max_frames),
+            course: Reading {
+                tokens: Source::new(job.tokens),
+                rows: 0,
+                thought: job.request.thought,
+                starved: false,
+                _finished: job.finished,
+            },
+        };
         let request = self.backend.talker_request(job.request);
-        match self
-            .driver
-            .admit(job.seq, request, options, job.cancel, job.progress)
-        {
-            Ok(context) => {
-                let live = Live {
-                    context,
-                    tokens: Source::new(job.tokens),
-                    frames: Sink::new(job.frames),
-                    rows: 0,
-                    made: 0,
-                    thought,
-                    starved: false,
-                    _finished: job.finished,
-                };
-                self.driver.keep(job.seq, live);
-            }
-            Err(end) => job.frames.end(end),
-        }
+        self.driver.admit(admission, |engine, now| {
+            engine.add(job.seq, request, options(job.max_frames), now)
+        });
     }
 
     fn tend(&mut self) {
         let now = self.clock.now();
-        self.driver.tend(|seq, live, turn| {
-            if !live.feed(seq, turn.engine) {
-                return false;
+        self.driver.tend(|seq, sequence, turn| {
+            if !sequence.course.feed(seq, turn.engine) {
+                return Verdict::Drop;
             }
-            if live.is_starved(turn.is_placeless(seq, &live.context), now) {
+            let placeless = turn.is_placeless(seq, sequence);
+            if is_starved(sequence, placeless, now) {
                 turn.status.tell(&EngineEvent::Starved);
-                live.context.progress.starve();
+                sequence.progress.starve();
             }
-            true
+            Verdict::Keep
         });
     }
 
@@ -217,15 +202,12 @@ fn options(max_frames: u32) -> AddOptions {
     }
 }
 
-impl Live {
-    /// Moves tokens in and lets a paused sequence go on; false if its tokens were withdrawn.
+impl Reading {
+    /// Moves tokens in; false if they were withdrawn.
     fn feed<M>(&mut self, seq: SeqId, engine: &mut ArEngine<M>) -> bool
     where
-        M: omni_engine::ArModel<Row = u32, Output = CodecFrame>,
+        M: ArModel<Row = u32>,
     {
-        if self.frames.resumes() {
-            engine.set_paused(seq, false);
-        }
         loop {
             match self.tokens.next() {
                 Next::Item(rows) => {
@@ -240,16 +222,17 @@ impl Live {
             }
         }
     }
+}
 
-    /// Whether it begins to wait for a row that the thinker should have delivered. The stage behind is told why nothing comes:
-    /// the text is awaited, which is for whoever writes it to answer for, or it is `placeless` here, with too many others.
-    fn is_starved(&mut self, placeless: bool, now: Stamp) -> bool {
-        let idle = !self.frames.is_paused() && self.rows <= self.made;
-        let want = self.tokens.observe(idle, now);
-        self.frames.set_waiting(want == Want::Excused || placeless);
-        let starved = want != Want::Nothing && self.thought && self.rows > 0;
-        let begins = starved && !self.starved;
-        self.starved = starved;
-        begins
-    }
+/// Whether a sequence begins to wait for a row that the thinker should have delivered. The stage behind is told why nothing comes:
+/// the text is awaited, for which its writer answers, or the sequence is `placeless` here, with too many others.
+fn is_starved(sequence: &mut Sequence<CodecFrame, Reading>, placeless: bool, now: Stamp) -> bool {
+    let (sink, reading) = (&mut sequence.sink, &mut sequence.course);
+    let idle = !sink.is_paused() && reading.rows <= sequence.outputs;
+    let want = reading.tokens.observe(idle, now);
+    sink.set_idle(want == Want::Idle || placeless);
+    let starved = want != Want::Nothing && reading.thought && reading.rows > 0;
+    let begins = starved && !reading.starved;
+    reading.starved = starved;
+    begins
 }

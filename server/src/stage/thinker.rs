@@ -1,14 +1,14 @@
-//! The thinker stage: conversations in, text tokens out, one [`ArEngine`](omni_engine::ArEngine).
+//! The thinker stage: conversations in, text tokens out, one [`ArEngine`].
 
 use std::fmt;
 use std::sync::Arc;
 
-use omni_engine::{AddOptions, ArConfig, CacheSalt, RepetitionLimit, SeqId, Stamp};
+use omni_engine::{AddOptions, ArConfig, ArEngine, CacheSalt, RepetitionLimit, SeqId, Stamp};
 
 use super::backend::{BackendError, Sampling, Think};
 use super::chat::{ChatMessage, Part as SaidPart, ReplyToken, Role, ThinkerRequest};
-use super::driver::{ArDriver, SeqContext, Sequence};
-use super::flow::{End, Outlet};
+use super::driver::{Admission, Course, Driver, StageOutput, Verdict, WARM_UP};
+use super::flow::{EdgeSender, End};
 use super::handle::StageHandle;
 use super::notifier::CancelFlag;
 use super::progress::StageProgress;
@@ -31,7 +31,7 @@ pub struct ThinkerJob {
     /// Most tokens to make.
     pub max_tokens: u32,
     /// Where tokens go.
-    pub tokens: Box<dyn Outlet<ReplyToken>>,
+    pub tokens: Box<dyn EdgeSender<ReplyToken>>,
     /// Drop it.
     pub cancel: CancelFlag,
     /// Where its progress is kept.
@@ -66,67 +66,54 @@ pub fn thinker_stage<B: Think>(
 ) -> (StageHandle<ThinkerJob>, StageBody) {
     let core = Thinker {
         backend,
+        config: limits.engine,
+        clock,
         repetition: limits.repetition,
-        driver: ArDriver::new(limits.engine, status.clone(), clock),
+        driver: Driver::new(status.clone(), clock),
     };
     stage(core, status, limits.mailbox, clock)
 }
 
 struct Thinker<B: Think> {
     backend: Arc<B>,
+    config: ArConfig,
+    clock: Clock,
     repetition: Option<RepetitionLimit>,
-    driver: ArDriver<B::Thinker, Live>,
+    driver: Driver<ArEngine<B::Thinker>, ReplyToken, Reading>,
 }
 
-struct Live {
-    context: SeqContext,
-    tokens: Sink<ReplyToken>,
-    /// Start of the step that first computed its prompt, until that gave a token.
-    reading: Option<Stamp>,
+/// The reading of a prompt, which may take several steps.
+struct Reading {
+    /// Start of the step that first computed it, until that gave a token.
+    since: Option<Stamp>,
 }
 
-impl Sequence for Live {
-    type Output = ReplyToken;
-
-    fn context(&mut self) -> &mut SeqContext {
-        &mut self.context
-    }
-
+impl Course for Reading {
     fn scheduled(&mut self, step: Stamp) {
-        self.reading.get_or_insert(step);
+        self.since.get_or_insert(step);
     }
 
-    /// A prompt may take several steps; the first token ends them all.
+    /// The first token ends all steps that read the prompt.
     fn began(&mut self, step: Stamp) -> Stamp {
-        self.reading.take().unwrap_or(step)
-    }
-
-    fn has_room_for_two(&self) -> bool {
-        self.tokens.has_room_for_two()
-    }
-
-    fn put(&mut self, token: ReplyToken) -> bool {
-        self.tokens.put(token, 1)
-    }
-
-    fn end(self, end: End) {
-        self.tokens.end(end);
+        self.since.take().unwrap_or(step)
     }
 }
+
+impl StageOutput for ReplyToken {}
 
 impl<B: Think> Core for Thinker<B> {
     type Job = ThinkerJob;
 
     fn load(&mut self) -> Result<(), BackendError> {
         let model = self.backend.thinker(self.driver.replica())?;
-        self.driver
-            .load(model, self.backend.kv_position(self.driver.stage()));
+        let position = self.backend.kv_position(self.driver.stage());
+        let mut engine = self.driver.ar_engine(model, self.config, position);
         let greeting = ChatMessage {
             role: Role::User,
             parts: vec![SaidPart::Text(WARM_UP_TEXT.into())],
         };
         let prompt = self.backend.prompt(&[greeting]);
-        let prompt = prompt.map_err(|error| BackendError(format!("the warm-up is refused: {error}")))?;
+        let prompt = prompt.map_err(BackendError::warm_up)?;
         let request = ThinkerRequest {
             prompt: prompt.pieces,
             sampling: Sampling::default(),
@@ -139,7 +126,11 @@ impl<B: Think> Core for Thinker<B> {
             ..AddOptions::default()
         };
         let request = self.backend.thinker_request(request);
-        self.driver.warm(request, options, Vec::new())
+        engine
+            .add(WARM_UP, request, options, self.clock.now())
+            .map_err(BackendError::warm_up)?;
+        self.driver.load(engine, ArEngine::prepare);
+        Ok(())
     }
 
     fn warm_up(&mut self) -> Result<bool, BackendError> {
@@ -159,30 +150,25 @@ impl<B: Think> Core for Thinker<B> {
             repetition: self.repetition,
             ..AddOptions::default()
         };
+        let admission = Admission {
+            seq: job.seq,
+            sink: Sink::new(job.tokens),
+            cancel: job.cancel,
+            progress: job.progress,
+            max_outputs: Some(job.max_tokens),
+            course: Reading { since: None },
+        };
         let request = self.backend.thinker_request(job.request);
-        match self
-            .driver
-            .admit(job.seq, request, options, job.cancel, job.progress)
-        {
-            Ok(context) => {
-                let live = Live {
-                    context,
-                    tokens: Sink::new(job.tokens),
-                    reading: None,
-                };
-                self.driver.keep(job.seq, live);
-            }
-            Err(end) => job.tokens.end(end),
-        }
+        self.driver.admit(admission, |engine, now| {
+            engine.add(job.seq, request, options, now)
+        });
     }
 
     fn tend(&mut self) {
-        self.driver.tend(|seq, live, turn| {
-            live.tokens.set_waiting(turn.is_placeless(seq, &live.context));
-            if live.tokens.resumes() {
-                turn.engine.set_paused(seq, false);
-            }
-            true
+        self.driver.tend(|seq, sequence, turn| {
+            let placeless = turn.is_placeless(seq, sequence);
+            sequence.sink.set_idle(placeless);
+            Verdict::Keep
         });
     }
 

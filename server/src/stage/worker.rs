@@ -2,7 +2,7 @@
 //!
 //! Every turn of the loop runs under `catch_unwind`. After a panic nothing that the engine holds can be trusted: all its
 //! sequences are lost, the engine is dropped and, after a wait that grows with every failure in a row, built anew. Meanwhile
-//! jobs are lost at once, so that whoever sent them can go elsewhere. Only a model that could not be built in the first place
+//! jobs are lost at once, so that they can go elsewhere. Only a model that could not be built in the first place
 //! is given up. A thread whose step did not return in time was given up meanwhile by its pool: another thread works for the
 //! replica, and this one drops all it has and ends.
 
@@ -36,7 +36,7 @@ pub(crate) trait Core: Send {
     /// Builds model and engine.
     fn load(&mut self) -> Result<(), BackendError>;
 
-    /// One step of the warm-up: a little work that nobody asked for and nobody counts, so that the first caller does not pay for
+    /// One step of the warm-up: a little work that no caller asked for and no figure counts, so that the first caller does not pay for
     /// what happens once. False when it is over. Called after [`load`](Self::load) until then.
     fn warm_up(&mut self) -> Result<bool, BackendError> {
         Ok(false)
@@ -80,7 +80,7 @@ pub(crate) trait Core: Send {
     }
 }
 
-/// The body of a replica's thread. Whoever starts threads runs it.
+/// The body of a replica's thread, for its starter to run.
 pub struct StageBody {
     run: Box<dyn FnOnce() + Send>,
     generation: WorkerGeneration,
@@ -92,7 +92,7 @@ impl StageBody {
         (self.run)();
     }
 
-    /// Cancelled when the thread was given up because a step does not return: nobody knows whether it ever ends.
+    /// Cancelled when the thread was given up because a step does not return: it may never end.
     #[must_use]
     pub fn given_up(&self) -> CancellationToken {
         self.generation.lost().clone()
@@ -182,7 +182,7 @@ enum Turn {
     Idle(Option<Stamp>),
     /// The engine is of no use any more.
     Died(String),
-    /// Stopped, or nobody can send jobs any more.
+    /// Stopped, or no more jobs can be sent.
     Over,
 }
 
@@ -271,7 +271,7 @@ impl<C: Core> Worker<C> {
     }
 
     fn turn(&mut self) -> Turn {
-        // What was cancelled leaves before anybody new comes: it keeps nobody's place.
+        // What was cancelled leaves before new jobs come: it keeps no place from them.
         self.core.tend();
         let mut accepted = false;
         while self.core.has_room() {
@@ -315,7 +315,7 @@ impl<C: Core> Worker<C> {
             again_in_ms = delay.as_millis(),
             "a replica died, its model is built anew"
         );
-        // First the state, so that whoever is told of a loss does not come back here.
+        // First the state, so that work that is told of a loss does not come back here.
         self.status.die(&message);
         self.end_all(&End::Lost {
             stage: self.name,
@@ -339,7 +339,7 @@ impl<C: Core> Worker<C> {
         }
     }
 
-    /// Waits, and loses the jobs that come although nobody should send any. False if it was told to stop.
+    /// Waits, and loses the jobs that come although none should. False if it was told to stop.
     fn wait(&mut self, delay: Duration) -> bool {
         let until = self.clock.now() + delay;
         loop {
@@ -410,7 +410,7 @@ impl<C: Core> Worker<C> {
         self.core.settle();
     }
 
-    /// Ends the jobs that nobody will work on.
+    /// Ends the jobs that will not be worked on.
     fn refuse_waiting(&mut self) {
         self.jobs.close();
         while let Ok(job) = self.jobs.try_recv() {

@@ -269,6 +269,37 @@ async fn a_killed_process_takes_its_own_utterances_along_and_no_others() {
 }
 
 #[tokio::test]
+async fn a_stopped_process_is_replaced_and_what_was_not_heard_is_spoken_again() {
+    let args = [
+        "--set",
+        "stages.code2wav.placement=process",
+        "--set",
+        "stages.code2wav.step_timeout=1s",
+        "--max-buffered-audio",
+        "200ms",
+    ];
+    let server = Server::start(&args);
+    let expected = speak(&server, 1, SENTENCES[0]).await.rest().await.unwrap();
+    let mut heard = speak(&server, 1, &long_text()).await;
+    heard.begun().await;
+    let victim = server.children()[0];
+    signal("-STOP", victim);
+    let unheard = speak(&server, 1, SENTENCES[0]).await;
+    let (heard, unheard) = tokio::join!(heard.rest(), unheard.rest());
+    let status = heard.expect_err("its audio cannot begin anew");
+    assert!(status.message().contains("code2wav"), "{status:?}");
+    assert!(unheard.unwrap() == expected);
+    let children = server.children();
+    assert!(
+        children.len() == 1 && children[0] != victim,
+        "{children:?}, {victim}"
+    );
+    let log = server.stop();
+    assert!(log.contains("the other process has said nothing for 6s"), "{log}");
+    assert!(log.contains("the process was killed"), "{log}");
+}
+
+#[tokio::test]
 async fn processes_do_not_outlive_a_server_that_is_killed() {
     let mut server = Server::start(&IN_PROCESSES);
     let children = server.children();

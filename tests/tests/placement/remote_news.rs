@@ -3,14 +3,14 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use omni_engine::{ArConfig, CodecFrame, SeqId, Stamp};
+use omni_engine::{ArConfig, CodecFrame, FinishReason, SeqId, Stamp, StepStats};
 use omni_server::clock::Clock;
 use omni_server::config::deploy::Restart;
 use omni_server::connector::{EdgeReader, EdgeWriter, edge};
 use omni_server::stage::{
-    CancelFlag, Changes, End, EndReason, EngineEvent, EngineSink, Outlet as _, ReplicaId, ReplicaStatus,
-    Sampling, SeqEnd, StageBody, StageHandle, StageProgress, StepFigures, Taken, TalkerJob, TalkerLimits,
-    TalkerRequest, talker_stage,
+    CancelFlag, Changes, EdgeSender as _, End, EngineEvent, EngineSink, Recv, ReplicaId, ReplicaStatus,
+    Sampling, SeqEnd, StageBody, StageHandle, StageProgress, TalkerJob, TalkerLimits, TalkerRequest,
+    talker_stage,
 };
 use omni_tests::{FakeScript, FakeSpeech, RemoteStage};
 use parking_lot::Mutex;
@@ -121,7 +121,7 @@ impl Speech {
         speech
     }
 
-    async fn next(&mut self) -> Taken<CodecFrame> {
+    async fn next(&mut self) -> Recv<CodecFrame> {
         tokio::time::timeout(PATIENCE, self.frames.next())
             .await
             .expect("an answer")
@@ -134,8 +134,8 @@ impl Speech {
         loop {
             let wait = tokio::time::timeout(PATIENCE, self.frames.next());
             match wait.await.expect("an answer") {
-                Taken::Item(_) => frames += 1,
-                Taken::End(end) => {
+                Recv::Item(_) => frames += 1,
+                Recv::End(end) => {
                     assert_eq!(end, End::Stop);
                     return frames;
                 }
@@ -153,15 +153,15 @@ struct Account {
     further_outputs: usize,
     prompt_tokens: u32,
     outputs: u32,
-    ends: Vec<(SeqId, EndReason, u32, u32, Option<u32>)>,
+    ends: Vec<(SeqId, FinishReason, u32, u32, Option<u32>)>,
     caches: usize,
 }
 
 fn account(events: &[EngineEvent]) -> Account {
     let count = |wanted: fn(&EngineEvent) -> bool| events.iter().filter(|event| wanted(event)).count();
-    let sum = |part: fn(&StepFigures) -> u32| {
+    let sum = |part: fn(&StepStats) -> u32| {
         let steps = events.iter().filter_map(|event| match event {
-            EngineEvent::Step(step) => Some(part(step)),
+            EngineEvent::Step { stats, .. } => Some(part(stats)),
             _ => None,
         });
         steps.sum()
@@ -171,7 +171,7 @@ fn account(events: &[EngineEvent]) -> Account {
             let record = end.record.expect("its engine tells it");
             assert!(end.latency >= BEFORE, "{end:?} counts from the edge");
             let (prompt, outputs) = (record.prompt_tokens, record.outputs);
-            Some((end.seq, end.reason, prompt, outputs, end.max_outputs))
+            Some((end.seq, end.reason.clone(), prompt, outputs, end.max_outputs))
         }
         EngineEvent::FirstOutput { after } => {
             assert!(*after >= BEFORE, "{after:?} counts from the edge");
@@ -210,7 +210,7 @@ async fn an_engine_at_the_other_end_tells_what_one_here_tells() {
 
     let (remote, heard) = remote_talker(&FakeScript::default()).await;
     let mut speech = Speech::of(1, remote.handle(), "a few words");
-    assert!(matches!(speech.next().await, Taken::Item(_)));
+    assert!(matches!(speech.next().await, Recv::Item(_)));
     let events = heard.all();
     assert!(
         events
@@ -230,14 +230,14 @@ async fn what_nobody_waits_for_is_told_too() {
     let mut speech = Speech::of(1, remote.handle(), "some");
     // It waits for more text.
     for _ in 0..4 {
-        assert!(matches!(speech.next().await, Taken::Item(_)));
+        assert!(matches!(speech.next().await, Recv::Item(_)));
     }
     speech.cancel.set();
     remote.handle().wake().notify();
     heard
         .until("the abort is told", |heard| !heard.ends().is_empty())
         .await;
-    assert_eq!(heard.ends()[0].reason, EndReason::Abort);
+    assert_eq!(heard.ends()[0].reason, FinishReason::Abort);
     heard
         .until("nothing is there any more", |heard| {
             heard.all().last() == Some(&EngineEvent::Idle)
@@ -259,7 +259,7 @@ async fn sequences_that_are_lost_with_a_process_end_once_each() {
     // Both are in the engine, and neither is at its end: more text may come.
     for speech in [&mut given_up, &mut failed] {
         for _ in 0..6 {
-            assert!(matches!(speech.next().await, Taken::Item(_)));
+            assert!(matches!(speech.next().await, Recv::Item(_)));
         }
     }
     script.talker.close();
@@ -268,13 +268,20 @@ async fn sequences_that_are_lost_with_a_process_end_once_each() {
     script.talker.reached().await;
     given_up.cancel.set();
     remote.handle().wake().notify();
-    while !matches!(given_up.next().await, Taken::Gone) {}
+    while !matches!(given_up.next().await, Recv::Gone) {}
     assert_eq!((heard.taken(), heard.ends().len()), (2, 0));
     remote.break_connection();
-    while !matches!(failed.next().await, Taken::End(End::Lost { .. })) {}
-    let mut ends: Vec<_> = heard.ends().iter().map(|end| (end.seq.0, end.reason)).collect();
+    while !matches!(failed.next().await, Recv::End(End::Lost { .. })) {}
+    let mut ends: Vec<_> = heard
+        .ends()
+        .iter()
+        .map(|end| (end.seq.0, end.reason.clone()))
+        .collect();
     ends.sort_unstable_by_key(|(seq, _)| *seq);
-    assert_eq!(ends, [(1, EndReason::Abort), (2, EndReason::Error)]);
+    assert!(
+        matches!(&ends[..], [(1, FinishReason::Abort), (2, FinishReason::Error(_))]),
+        "{ends:?}"
+    );
     assert!(heard.ends().iter().all(|end| end.latency >= BEFORE));
     script.talker.open();
     let _ = remote.stop();

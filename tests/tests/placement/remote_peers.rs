@@ -3,22 +3,26 @@
 
 use std::io::{Read as _, Write as _};
 use std::os::unix::net::UnixStream;
+use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use omni_engine::SeqId;
+use omni_engine::{ChunkConfig, SeqId};
 use omni_proto::stage::v1::frame::Body;
 use omni_proto::stage::v1::item::Payload;
-use omni_proto::stage::v1::{Audio, Frame, Hello, Item, Ready, Tokens};
+use omni_proto::stage::v1::open::Request;
+use omni_proto::stage::v1::{Audio, DecodeRequest, Frame, Heartbeat, Hello, Item, Open, Ready, Tokens};
 use omni_server::clock::Clock;
 use omni_server::config::deploy::Restart;
 use omni_server::connector::{
     LinkError, PREFIX, Peer, RemoteParts, StageTransport, VERSION, WireError, called, edge, remote_stage,
 };
 use omni_server::stage::{
-    CancelFlag, Changes, Code2WavJob, ContextRow, End, JobRefused, ReplicaId, ReplicaState, ReplicaStatus,
-    Sampling, StageProgress, Taken, TalkerJob, TalkerRequest,
+    CancelFlag, Changes, Code2WavJob, Code2WavLimits, ContextRow, End, JobRefused, Recv, ReplicaId,
+    ReplicaState, ReplicaStatus, Sampling, StageProgress, TalkerJob, TalkerRequest, TurnTimeouts,
+    code2wav_stage,
 };
+use omni_tests::{FakeScript, FakeSpeech, Make, SETTINGS, host};
 use prost::Message as _;
 
 /// Longer than anything here takes on a busy machine; only ever reached by a test that fails.
@@ -26,6 +30,10 @@ const PATIENCE: Duration = Duration::from_secs(30);
 
 /// How long a process may say nothing while it loads.
 const LOADING: Duration = Duration::from_millis(50);
+
+fn timeouts(load: Duration) -> TurnTimeouts {
+    TurnTimeouts { step: PATIENCE, load }
+}
 
 fn status(stage: &'static str, changes: Changes) -> ReplicaStatus {
     let restart = Restart {
@@ -111,7 +119,7 @@ fn fate_of(transport: Box<dyn StageTransport>) -> String {
         transport,
         settings: Vec::new(),
         mailbox: 1,
-        load_timeout: LOADING,
+        timeouts: timeouts(LOADING),
     };
     let (_handle, body) = remote_stage::<TalkerJob>(parts, status.clone(), Clock::start());
     body.run();
@@ -140,6 +148,53 @@ fn a_peer_of_another_version_is_refused_by_both_sides_with_both_versions() {
 
     let fate = fate_with(hello_of_version(theirs));
     assert!(fate.contains(&expected), "{fate}");
+}
+
+/// Its frames began with a word and the version, not with a length.
+#[test]
+fn a_peer_from_before_the_messages_is_refused_with_its_version() {
+    let expected = format!("version 4 of the protocol, expected version {VERSION}");
+    let (mut peer, host) = UnixStream::pair().unwrap();
+    let hello = b"OMNI\x04\x00\x01\x00";
+    peer.write_all(hello).unwrap();
+    let error = called(host, Clock::start()).unwrap_err().to_string();
+    assert!(error.contains(&expected), "{error}");
+
+    let fate = fate_with(hello.to_vec());
+    assert!(fate.contains(&expected), "{fate}");
+}
+
+#[test]
+fn a_host_with_a_sequence_sends_heartbeats() {
+    let (mut peer, socket) = UnixStream::pair().unwrap();
+    peer.set_read_timeout(Some(PATIENCE)).unwrap();
+    let make: Make<Code2WavJob> = Arc::new(|status| {
+        let limits = Code2WavLimits {
+            mailbox: 1,
+            engine: ChunkConfig::new(Duration::from_millis(40)),
+            upstream_stall: PATIENCE,
+        };
+        let model = Arc::new(FakeSpeech::new(FakeScript::default()));
+        code2wav_stage(model, limits, status, Clock::start())
+    });
+    let host = std::thread::spawn(move || host(socket, &make, PATIENCE));
+    let hello = Hello {
+        version: VERSION,
+        stage: "code2wav".to_owned(),
+        settings: SETTINGS.to_vec(),
+    };
+    peer.write_all(&frame(0, Body::Hello(hello))).unwrap();
+    while read_frame(&mut peer).unwrap().body != Some(Body::Ready(Ready {})) {}
+    let open = Open {
+        arrived: None,
+        request: Some(Request::Decode(DecodeRequest {})),
+    };
+    peer.write_all(&frame(5, Body::Open(open))).unwrap();
+    for _ in 0..2 {
+        while read_frame(&mut peer).unwrap().body != Some(Body::Heartbeat(Heartbeat {})) {}
+    }
+    drop(peer);
+    host.join().expect("it does not panic").expect("it is hung up on");
 }
 
 #[test]
@@ -192,7 +247,7 @@ fn jobs_for_a_host_that_reads_nothing_wait_where_they_are_bounded() {
         transport,
         settings: Vec::new(),
         mailbox: 4,
-        load_timeout: PATIENCE,
+        timeouts: timeouts(PATIENCE),
     };
     let (stage, body) = remote_stage::<TalkerJob>(parts, status("talker", changes), Clock::start());
     let thread = std::thread::spawn(move || body.run());
@@ -321,7 +376,7 @@ async fn end_with(said: Vec<u8>) -> End {
         transport,
         settings: Vec::new(),
         mailbox: 1,
-        load_timeout: LOADING,
+        timeouts: timeouts(LOADING),
     };
     let (stage, body) =
         remote_stage::<Code2WavJob>(parts, status("code2wav", Changes::default()), Clock::start());
@@ -342,8 +397,8 @@ async fn end_with(said: Vec<u8>) -> End {
             .await
             .expect("an answer")
         {
-            Taken::Item(_) => {}
-            Taken::End(end) => break end,
+            Recv::Item(_) => {}
+            Recv::End(end) => break end,
             other => panic!("{other:?}"),
         }
     };

@@ -9,12 +9,13 @@ use omni_engine::{ChunkConfig, CodecFrame, SeqId};
 use omni_server::clock::Clock;
 use omni_server::config::deploy::Restart;
 use omni_server::connector::{
-    Attach, ChunkStamps, EdgeMeter, EdgeReader, EdgeWriter, Hop, PREFIX, Place, RemoteParts, edge,
+    Attach, EdgeMeter, EdgeReader, EdgeWriter, Hop, PREFIX, Place, RemoteParts, TransferStamps, edge,
     metered_edge, remote_stage,
 };
 use omni_server::stage::{
-    AudioPiece, CancelFlag, Changes, Code2WavJob, Code2WavLimits, End, Notifier, Outlet as _, ReplicaId,
-    ReplicaState, ReplicaStatus, StageBody, StageHandle, StageProgress, Taken, code2wav_stage,
+    AudioPiece, CancelFlag, Changes, Code2WavJob, Code2WavLimits, EdgeSender as _, End, Notifier, Recv,
+    ReplicaId, ReplicaState, ReplicaStatus, StageBody, StageHandle, StageProgress, TurnTimeouts,
+    code2wav_stage,
 };
 use omni_tests::{Chunks, FAKE_SAMPLES_PER_FRAME, FakeScript, FakeSpeech, Make, RemoteStage, SETTINGS, host};
 
@@ -109,7 +110,7 @@ impl Stream {
         self.frames.take().expect("it is open").end(End::Stop);
     }
 
-    async fn next(&mut self) -> Taken<AudioPiece> {
+    async fn next(&mut self) -> Recv<AudioPiece> {
         tokio::time::timeout(PATIENCE, self.audio.next())
             .await
             .expect("an answer")
@@ -120,8 +121,8 @@ impl Stream {
         let mut samples = Vec::new();
         loop {
             match self.next().await {
-                Taken::Item(piece) => samples.extend(piece.samples),
-                Taken::End(end) => return (samples, end),
+                Recv::Item(piece) => samples.extend(piece.samples),
+                Recv::End(end) => return (samples, end),
                 other => panic!("{other:?} after {} samples", samples.len()),
             }
         }
@@ -168,7 +169,7 @@ async fn audio_is_the_same_as_in_process_however_frames_and_room_come() {
             stream.speak(&part.iter().collect::<String>());
             // The next frames come only when there is sound of these.
             match stream.next().await {
-                Taken::Item(piece) => samples.extend(piece.samples),
+                Recv::Item(piece) => samples.extend(piece.samples),
                 other => panic!("{other:?}"),
             }
         }
@@ -214,14 +215,14 @@ async fn every_chunk_is_stamped_and_its_size_is_that_of_its_frame() {
     stream.speak("a chunk");
     stream.finish();
     let mut pieces = Vec::new();
-    while let Taken::Item(piece) = stream.next().await {
+    while let Recv::Item(piece) = stream.next().await {
         pieces.push(piece);
     }
     drop(stream);
     let _ = remote.stop();
 
     let ((input, into), (output, out)) = (input.all(), output.all());
-    let sizes = |chunks: &[ChunkStamps]| chunks.iter().map(|chunk| chunk.bytes).collect::<Vec<_>>();
+    let sizes = |chunks: &[TransferStamps]| chunks.iter().map(|chunk| chunk.bytes).collect::<Vec<_>>();
     // The length in front, sequence and time, and an item with its number and time; what differs from run to run is the times.
     let least = |content: u64| (PREFIX as u64 + content, PREFIX as u64 + content + 64);
     let right = |sizes: Vec<u64>, contents: Vec<u64>| {
@@ -258,10 +259,10 @@ async fn a_cancelled_stream_gives_its_place_back_at_the_other_end() {
     let remote = remote_code2wav(script.clone(), 1).await;
     let mut first = Stream::open(1, remote.handle(), 64, 64);
     first.speak("a");
-    assert!(matches!(first.next().await, Taken::Item(_)));
+    assert!(matches!(first.next().await, Recv::Item(_)));
     first.cancel.set();
     remote.handle().wake().notify();
-    assert_eq!(first.next().await, Taken::Gone);
+    assert_eq!(first.next().await, Recv::Gone);
 
     // There is one place only.
     let mut second = Stream::open(2, remote.handle(), 64, 64);
@@ -287,7 +288,7 @@ async fn a_job_without_a_place_is_told_so() {
     let remote = remote_code2wav(FakeScript::default(), 1).await;
     let mut first = Stream::open(1, remote.handle(), 64, 64);
     first.speak("a");
-    assert!(matches!(first.next().await, Taken::Item(_)));
+    assert!(matches!(first.next().await, Recv::Item(_)));
     let mut second = Stream::open(2, remote.handle(), 64, 64);
     assert!(matches!(second.rest().await.1, End::Overloaded(_)));
     let _ = remote.stop();
@@ -300,7 +301,7 @@ async fn a_slow_reader_pauses_its_own_stream_only() {
     let mut slow = Stream::open(1, remote.handle(), 1_000, 8);
     slow.speak(&text);
     slow.finish();
-    assert!(matches!(slow.next().await, Taken::Item(_)));
+    assert!(matches!(slow.next().await, Recv::Item(_)));
     for seq in 2..6 {
         let mut brisk = Stream::open(seq, remote.handle(), 1_000, 8);
         brisk.speak(&text);
@@ -334,7 +335,7 @@ async fn upstream_that_fails_or_goes_takes_its_stream_along() {
 
     let mut gone = Stream::open(2, remote.handle(), 64, 64);
     gone.frames = None;
-    assert_eq!(gone.next().await, Taken::Gone);
+    assert_eq!(gone.next().await, Recv::Gone);
     let _ = remote.stop();
 }
 
@@ -343,7 +344,7 @@ async fn a_connection_that_breaks_loses_what_is_on_it_and_the_next_one_works() {
     let remote = remote_code2wav(FakeScript::default(), 2).await;
     let mut stream = Stream::open(1, remote.handle(), 64, 64);
     stream.speak("a");
-    assert!(matches!(stream.next().await, Taken::Item(_)));
+    assert!(matches!(stream.next().await, Recv::Item(_)));
     remote.break_connection();
     let (_, end) = stream.rest().await;
     assert!(
@@ -389,14 +390,17 @@ async fn a_process_that_is_there_is_attached_to_and_again_after_the_connection_b
         transport: Box::new(Attach(path)),
         settings: SETTINGS.to_vec(),
         mailbox: 16,
-        load_timeout: PATIENCE,
+        timeouts: TurnTimeouts {
+            step: PATIENCE,
+            load: PATIENCE,
+        },
     };
     let (stage, body) = remote_stage::<Code2WavJob>(parts, status, Clock::start());
     let thread = std::thread::spawn(move || body.run());
 
     let mut stream = Stream::open(1, &stage, 64, 64);
     stream.speak("a");
-    assert!(matches!(stream.next().await, Taken::Item(_)));
+    assert!(matches!(stream.next().await, Recv::Item(_)));
     let socket = accepted.recv().unwrap();
     socket.shutdown(std::net::Shutdown::Both).unwrap();
     assert!(matches!(stream.rest().await.1, End::Lost { .. }));

@@ -7,7 +7,7 @@ use omni_engine::{ArConfig, CodecFrame, SeqId};
 use omni_server::clock::Clock;
 use omni_server::connector::{EdgeReader, EdgeWriter, edge};
 use omni_server::stage::{
-    CancelFlag, End, Outlet as _, ReplicaStatus, Sampling, StageBody, StageHandle, StageProgress, Taken,
+    CancelFlag, EdgeSender as _, End, Recv, ReplicaStatus, Sampling, StageBody, StageHandle, StageProgress,
     TalkerJob, TalkerLimits, TalkerRequest, talker_stage,
 };
 use omni_tests::{FakeScript, FakeSpeech, RemoteStage};
@@ -75,11 +75,11 @@ async fn a_talker_at_the_other_end_speaks_text_as_it_is_written() {
     for spoken in "text".chars() {
         speech.tokens.put(vec![u32::from(spoken)], 1);
         let expected = CodecFrame(Box::new([u32::from(spoken), 205]));
-        assert_eq!(speech.frames.next().await, Taken::Item(expected));
+        assert_eq!(speech.frames.next().await, Recv::Item(expected));
     }
     assert_eq!(speech.progress.snapshot().outputs, 4);
     speech.tokens.end(End::Stop);
-    assert_eq!(speech.frames.next().await, Taken::End(End::Stop));
+    assert_eq!(speech.frames.next().await, Recv::End(End::Stop));
     speech.done.await.unwrap_err();
     let _ = remote.stop();
 }
@@ -95,8 +95,8 @@ async fn a_talker_that_is_done_says_so_before_its_frames_are_taken() {
     assert!(done.expect("it is done").is_err());
     assert!(speech.tokens.is_abandoned(), "it takes no more text");
     for _ in 0..6 {
-        assert!(matches!(speech.frames.next().await, Taken::Item(_)));
+        assert!(matches!(speech.frames.next().await, Recv::Item(_)));
     }
-    assert_eq!(speech.frames.next().await, Taken::End(End::Length));
+    assert_eq!(speech.frames.next().await, Recv::End(End::Length));
     let _ = remote.stop();
 }

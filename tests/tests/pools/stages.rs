@@ -8,9 +8,9 @@ use omni_server::clock::Clock;
 use omni_server::config::deploy::Restart;
 use omni_server::connector::{EdgeReader, EdgeWriter, edge};
 use omni_server::stage::{
-    AudioPiece, CancelFlag, Changes, Code2WavJob, Code2WavLimits, End, Inlet as _, Outlet as _, ReplicaId,
-    ReplicaState, ReplicaStats, ReplicaStatus, Sampling, StageProgress, Taken, TalkerJob, TalkerLimits,
-    TalkerRequest, code2wav_stage, talker_stage,
+    AudioPiece, CancelFlag, Changes, Code2WavJob, Code2WavLimits, EdgeReceiver as _, EdgeSender as _, End,
+    Recv, ReplicaId, ReplicaState, ReplicaStats, ReplicaStatus, Sampling, StageProgress, TalkerJob,
+    TalkerLimits, TalkerRequest, code2wav_stage, talker_stage,
 };
 use omni_tests::{FakeScript, FakeSpeech, Preparation, Prepared};
 use tokio::sync::oneshot;
@@ -183,14 +183,14 @@ async fn a_sequence_without_a_place_is_excused_and_one_with_a_place_is_not() {
     }
     script.talker.reached().await;
     // A thread that is stuck in the first step counts as hung.
-    assert!(!frames[0].upstream_waits() && !frames[1].upstream_waits());
+    assert!(!frames[0].is_upstream_idle() && !frames[1].is_upstream_idle());
     script.talker.allow(1);
-    assert!(matches!(frames[0].next().await, Taken::Item(_)));
+    assert!(matches!(frames[0].next().await, Recv::Item(_)));
     script.talker.reached().await;
-    assert!(!frames[0].upstream_waits() && frames[1].upstream_waits());
+    assert!(!frames[0].is_upstream_idle() && frames[1].is_upstream_idle());
     script.talker.open();
-    while let Taken::Item(_) = frames[0].next().await {}
-    assert!(matches!(frames[1].next().await, Taken::Item(_)));
+    while let Recv::Item(_) = frames[0].next().await {}
+    assert!(matches!(frames[1].next().await, Recv::Item(_)));
     drop(handle);
     thread.join().unwrap();
 }
@@ -217,9 +217,9 @@ async fn a_cancelled_job_takes_no_place_in_the_talker() {
     }
     let thread = std::thread::spawn(move || body.run());
     let last = frames.last_mut().expect("there are some");
-    assert!(matches!(last.next().await, Taken::Item(_)));
-    assert_eq!(last.next().await, Taken::End(End::Stop));
-    assert_eq!(frames[0].next().await, Taken::Gone);
+    assert!(matches!(last.next().await, Recv::Item(_)));
+    assert_eq!(last.next().await, Recv::End(End::Stop));
+    assert_eq!(frames[0].next().await, Recv::Gone);
     drop(handle);
     thread.join().unwrap();
 }
@@ -255,8 +255,8 @@ async fn a_cancelled_job_takes_no_place_in_code2wav() {
     }
     let thread = std::thread::spawn(move || body.run());
     let last = audio.last_mut().expect("there are some");
-    assert!(matches!(last.next().await, Taken::Item(_)));
-    assert_eq!(last.next().await, Taken::End(End::Stop));
+    assert!(matches!(last.next().await, Recv::Item(_)));
+    assert_eq!(last.next().await, Recv::End(End::Stop));
     drop(handle);
     thread.join().unwrap();
 }

@@ -428,6 +428,26 @@ async fn too_many_waiting_utterances_end_the_call() {
 }
 
 #[tokio::test]
+async fn too_many_waiting_configs_end_the_call() {
+    let script = FakeScript::default();
+    let server = TestServer::fake(script.clone(), &[]).await;
+    script.talker.close();
+    let call = server.call().await.configured(v1::SpeechConfig::default()).await;
+    call.send(text("hello.")).await;
+    call.send(finish()).await;
+    for _ in 0..70 {
+        call.send(config(v1::SpeechConfig::default())).await;
+    }
+    let status = call.end().await.unwrap_err();
+    assert_eq!(
+        (status.code(), reason(&status).as_str()),
+        (Code::ResourceExhausted, "TOO_MANY_CONFIGS")
+    );
+    script.talker.open();
+    server.stop().await;
+}
+
+#[tokio::test]
 async fn what_a_caller_made_up_is_echoed_in_part_only() {
     let server = server(&[]).await;
     let long = "x".repeat(100_000);

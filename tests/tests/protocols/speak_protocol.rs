@@ -447,6 +447,28 @@ async fn ready_comes_behind_the_utterances_that_were_opened_before_its_config() 
 }
 
 #[tokio::test]
+async fn a_cancel_is_heard_behind_many_configs() {
+    let script = FakeScript::default();
+    let server = TestServer::fake(script.clone(), &[]).await;
+    script.talker.close();
+    let mut call = server.call().await.configured(seeded(1)).await;
+    call.send(text("hello.")).await;
+    call.send(finish()).await;
+    for seed in 0..20 {
+        call.send(config(seeded(seed))).await;
+    }
+    call.send(cancel("")).await;
+    assert_eq!(call.utterance().await.finish(), v1::FinishReason::Interrupted);
+    for _ in 0..20 {
+        call.ready().await;
+    }
+    script.talker.open();
+    call.hang_up();
+    call.end().await.unwrap();
+    server.stop().await;
+}
+
+#[tokio::test]
 async fn the_first_message_must_be_config() {
     let server = server().await;
     for first in [text("hello"), finish(), flush()] {

@@ -3,13 +3,6 @@
 use super::support::*;
 use crate::ar::*;
 
-fn priority(priority: i32) -> AddOptions {
-    AddOptions {
-        priority,
-        ..AddOptions::default()
-    }
-}
-
 fn places(max_num_seqs: u32) -> ArConfig {
     ArConfig {
         max_num_seqs,
@@ -25,7 +18,7 @@ fn what_can_never_fit_is_refused_with_the_numbers() {
         error.to_string(),
         "prompt of 49 positions does not fit: the model takes 48, its KV cache 64"
     );
-    assert!(engine.model().open.is_empty(), "the model was told to forget it");
+    assert!(engine.model.open.is_empty(), "the model was told to forget it");
 }
 
 #[test]
@@ -70,7 +63,7 @@ fn what_makes_no_sense_is_refused() {
     add(&mut engine, 1, 3, 1);
     let error = try_add(&mut engine, 1, request(1, 3, 1), AddOptions::default()).unwrap_err();
     assert!(matches!(error, AddError::Duplicate(SeqId(1))));
-    assert_eq!((engine.len(), engine.model().open.len()), (1, 1));
+    assert_eq!((engine.len(), engine.model.open.len()), (1, 1));
 }
 
 #[test]
@@ -100,15 +93,6 @@ fn the_queue_is_bounded_by_count_and_by_positions() {
 }
 
 #[test]
-fn a_better_class_goes_first_and_equals_in_the_order_of_arrival() {
-    let mut engine = engine(places(1), 4, 16, 48);
-    for (seq, class) in [(1, 5), (2, 0), (3, -1), (4, 0)] {
-        add_with(&mut engine, seq, request(seq, 3, 2), priority(class));
-    }
-    assert_eq!(scheduled(&drain(&mut engine)), [3, 2, 4, 1]);
-}
-
-#[test]
 fn a_large_request_at_the_head_is_not_overtaken_by_small_ones() {
     let mut engine = engine(ArConfig::default(), 4, 8, 32);
     add(&mut engine, 1, 15, 6);
@@ -129,7 +113,7 @@ fn waiting_is_told_apart_by_its_reason() {
     assert_eq!(
         (
             stats.running,
-            stats.waiting,
+            stats.waiting(),
             stats.waiting_capacity,
             stats.waiting_deferred
         ),

@@ -52,21 +52,21 @@ fn events_tell_a_life_in_order_with_the_callers_stamps() {
     };
     assert_eq!(
         *queued,
-        ArEvent::Queued {
+        SeqEvent::Queued {
             seq: SeqId(1),
             at: at(5)
         }
     );
     assert_eq!(
         *scheduled,
-        ArEvent::Scheduled {
+        SeqEvent::Scheduled {
             seq: SeqId(1),
             queued_at: at(5),
             at: at(7),
             resumed: false
         }
     );
-    assert!(matches!(output, ArEvent::Output { seq: SeqId(1), .. }));
+    assert!(matches!(output, SeqEvent::Output { seq: SeqId(1), .. }));
     assert_eq!(ends(&engine.step(at(11)).events), [(1, FinishReason::Stop)]);
 }
 
@@ -126,7 +126,7 @@ fn an_abort_ends_exactly_once_and_leaves_nothing_behind() {
         assert!(engine.abort(SeqId(seq)));
         assert!(!engine.abort(SeqId(seq)), "it is gone");
     }
-    assert!(engine.model().open.is_empty());
+    assert!(engine.model.open.is_empty());
     assert!(engine.has_work(), "the ends are still to be told");
     let report = engine.step(at(8));
     let expected: Vec<_> = (1..=3).map(|seq| (seq, FinishReason::Abort)).collect();
@@ -138,7 +138,7 @@ fn an_abort_ends_exactly_once_and_leaves_nothing_behind() {
         "it never got a place"
     );
     let stats = report.stats;
-    assert_eq!((stats.running, stats.waiting, stats.kv_usage), (0, 0, 0.0));
+    assert_eq!((stats.running, stats.waiting(), stats.kv_usage), (0, 0, 0.0));
     assert!(!engine.has_work() && engine.step(NOW).events.is_empty());
 }
 
@@ -181,26 +181,14 @@ fn prompts_are_counted_at_their_first_output_and_tokens_as_they_come() {
     add(&mut engine, 1, 6, 2);
     let stats = engine.step(NOW).stats;
     assert_eq!(
-        (
-            stats.prefill_tokens,
-            stats.prompt_tokens,
-            stats.iteration_tokens()
-        ),
+        (stats.prefill_tokens, stats.prompt_tokens, stats.outputs),
         (4, 0, 0)
     );
     let stats = engine.step(NOW).stats;
     assert_eq!(
-        (stats.prefill_tokens, stats.prompt_tokens, stats.generation_tokens),
+        (stats.prefill_tokens, stats.prompt_tokens, stats.outputs),
         (2, 6, 1)
     );
-    assert_eq!(stats.iteration_tokens(), 7);
     let stats = engine.step(NOW).stats;
-    assert_eq!(
-        (
-            stats.prompt_tokens,
-            stats.generation_tokens,
-            stats.iteration_tokens()
-        ),
-        (0, 1, 1)
-    );
+    assert_eq!((stats.prompt_tokens, stats.outputs), (0, 1));
 }

@@ -16,7 +16,7 @@ fn ahead(engine: &mut Engine) -> bool {
     begun
 }
 
-fn end_step(engine: &mut Engine) -> Vec<ArEvent<Out>> {
+fn end_step(engine: &mut Engine) -> Vec<SeqEvent<Out>> {
     let events = engine.end_step(|| NOW).events;
     engine.audit();
     events
@@ -220,14 +220,4 @@ fn a_model_that_does_not_answer_apart_is_never_asked_ahead() {
     engine.begin_step(NOW);
     assert!(!ahead(&mut engine));
     assert_eq!(names(&end_step(&mut engine)), [1000]);
-}
-
-#[test]
-fn an_engine_that_is_given_up_waits_for_its_steps() {
-    let mut engine = apart();
-    add(&mut engine, 1, 3, 9);
-    engine.begin_step(NOW);
-    assert!(ahead(&mut engine));
-    let model = engine.into_model();
-    assert!(model.open.is_empty() && model.asked_of() == 0);
 }

@@ -24,29 +24,13 @@ fn the_youngest_is_preempted_and_later_gives_the_same_outputs() {
         "{victims:?}"
     );
     for seq in [1, 2] {
-        let of = |event: &ArEvent<Out>| match event {
-            ArEvent::Output { seq: s, item } if s.0 == seq => Some(*item),
+        let of = |event: &SeqEvent<Out>| match event {
+            SeqEvent::Output { seq: s, item } if s.0 == seq => Some(*item),
             _ => None,
         };
         let outputs: Vec<_> = events.iter().filter_map(of).collect();
         assert_eq!(outputs, alone(SeqId(seq), &request(seq, 4, 6), &[], 6));
     }
-}
-
-#[test]
-fn the_worse_class_is_preempted_even_if_it_came_first() {
-    let mut engine = engine(ArConfig::default(), 2, 6, 12);
-    let worse = AddOptions {
-        priority: 1,
-        ..AddOptions::default()
-    };
-    add_with(&mut engine, 1, request(1, 4, 6), worse);
-    add(&mut engine, 2, 4, 6);
-    let victims = preempted(&drain(&mut engine));
-    assert!(
-        !victims.is_empty() && victims.iter().all(|seq| *seq == 1),
-        "{victims:?}"
-    );
 }
 
 #[test]
@@ -136,20 +120,4 @@ fn a_newcomer_is_not_let_in_to_be_thrown_out_by_the_next_block() {
     engine.step(NOW);
     assert_eq!(engine.state(SeqId(2)), Some(SeqState::Waiting));
     assert_eq!(preempted(&drain(&mut engine)), [0; 0]);
-}
-
-#[test]
-fn recomputed_positions_are_counted_apart() {
-    let mut engine = engine(config(1, 0), 4, 64, 48);
-    let mut private = request(1, 5, 9);
-    private.shares = false;
-    add_with(&mut engine, 1, private, AddOptions::default());
-    engine.step(NOW);
-    engine.step(NOW);
-    engine.set_paused(SeqId(1), true);
-    add(&mut engine, 2, 3, 0);
-    engine.step(NOW);
-    engine.set_paused(SeqId(1), false);
-    let stats = engine.step(NOW).stats;
-    assert_eq!((stats.prefill_tokens, stats.recomputed_tokens), (7, 6));
 }

@@ -11,7 +11,7 @@ fn prompt(seq: u64, common: u32, own: u32) -> Request {
     request
 }
 
-fn hits(stats: ArStats) -> (u32, u32) {
+fn hits(stats: StepStats) -> (u32, u32) {
     (stats.prefix_queries, stats.prefix_hits)
 }
 
@@ -24,8 +24,8 @@ fn a_common_prefix_is_computed_once() {
     add_with(&mut engine, 2, prompt(2, 8, 3), AddOptions::default());
     let stats = engine.step(NOW).stats;
     assert_eq!((hits(stats), stats.prefill_tokens), ((11, 8), 3));
-    assert_eq!((stats.prompt_tokens, stats.prompt_tokens_cached), (11, 8));
-    assert_eq!(engine.model().batch[1], (SeqId(2), 8, 3));
+    assert_eq!((stats.prompt_tokens, stats.cached_tokens), (11, 8));
+    assert_eq!(engine.model.batch[1], (SeqId(2), 8, 3));
     let events = drain(&mut engine);
     assert_eq!(record(&events, 2).cached_tokens, 8);
     add_with(&mut engine, 3, prompt(3, 8, 3), AddOptions::default());

@@ -23,7 +23,7 @@ fn a_newcomer_joins_the_very_next_step_and_shares_it_with_decodes() {
     let report = engine.step(NOW);
     assert_eq!(names(&report.events), [1001, 2000]);
     assert_eq!((report.stats.decode_tokens, report.stats.prefill_tokens), (1, 7));
-    assert_eq!(engine.model().batch, [(SeqId(1), 5, 1), (SeqId(2), 0, 7)]);
+    assert_eq!(engine.model.batch, [(SeqId(1), 5, 1), (SeqId(2), 0, 7)]);
 }
 
 #[test]
@@ -99,7 +99,7 @@ fn a_sequence_without_its_row_waits_and_holds_nobody_up() {
     engine.push(SeqId(1), vec![7], false);
     let report = engine.step(NOW);
     assert_eq!(names(&report.events), [2001, 1000]);
-    assert_eq!((report.stats.starved, report.stats.held_upstream), (1, 1));
+    assert_eq!(engine.state(SeqId(1)), Some(SeqState::WaitingForUpstream));
     drain(&mut engine);
     assert_eq!(engine.len(), 1);
     engine.push(SeqId(1), vec![], true);
@@ -118,7 +118,8 @@ fn a_paused_sequence_keeps_its_place_while_nobody_needs_it() {
     engine.set_paused(SeqId(1), true);
     assert!(!engine.has_work());
     let stats = engine.step(NOW).stats;
-    assert_eq!((stats.running, stats.held_consumer, stats.waiting), (1, 1, 0));
+    assert_eq!((stats.running, stats.waiting()), (1, 0));
+    assert_eq!(engine.state(SeqId(1)), Some(SeqState::Paused));
     engine.set_paused(SeqId(1), false);
     let events = drain(&mut engine);
     assert_eq!(names(&events), [1001, 1002, 1003]);

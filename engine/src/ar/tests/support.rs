@@ -8,6 +8,7 @@ use crate::ar::*;
 use crate::content::ContentKey;
 use crate::ids::BlockId;
 use crate::model::{KvSpec, ModelError, Sampled, SeqStep};
+use crate::step::SeqRecord;
 
 pub(super) const NOW: Stamp = Stamp(Duration::ZERO);
 
@@ -286,11 +287,6 @@ impl Oracle {
         };
         drawn.into_iter().map(one).collect()
     }
-
-    /// Answers that nobody has waited for.
-    pub(super) fn asked_of(&self) -> usize {
-        self.asked.len()
-    }
 }
 
 pub(super) type Engine = ArEngine<Oracle>;
@@ -349,56 +345,56 @@ pub(super) fn fed() -> AddOptions {
     }
 }
 
-pub(super) fn names(events: &[ArEvent<Out>]) -> Vec<u64> {
+pub(super) fn names(events: &[SeqEvent<Out>]) -> Vec<u64> {
     events
         .iter()
         .filter_map(|event| match event {
-            ArEvent::Output { item, .. } => Some(item.name),
+            SeqEvent::Output { item, .. } => Some(item.name),
             _ => None,
         })
         .collect()
 }
 
 /// Sequences and reasons of the ends.
-pub(super) fn ends(events: &[ArEvent<Out>]) -> Vec<(u64, FinishReason)> {
+pub(super) fn ends(events: &[SeqEvent<Out>]) -> Vec<(u64, FinishReason)> {
     events
         .iter()
         .filter_map(|event| match event {
-            ArEvent::Finished { seq, reason, .. } => Some((seq.0, reason.clone())),
+            SeqEvent::Finished { seq, reason, .. } => Some((seq.0, reason.clone())),
             _ => None,
         })
         .collect()
 }
 
-pub(super) fn record(events: &[ArEvent<Out>], of: u64) -> SeqRecord {
+pub(super) fn record(events: &[SeqEvent<Out>], of: u64) -> SeqRecord {
     let found = events.iter().find_map(|event| match event {
-        ArEvent::Finished { seq, record, .. } if seq.0 == of => Some(*record),
+        SeqEvent::Finished { seq, record, .. } if seq.0 == of => Some(*record),
         _ => None,
     });
     found.expect("it has ended")
 }
 
-pub(super) fn scheduled(events: &[ArEvent<Out>]) -> Vec<u64> {
+pub(super) fn scheduled(events: &[SeqEvent<Out>]) -> Vec<u64> {
     events
         .iter()
         .filter_map(|event| match event {
-            ArEvent::Scheduled { seq, .. } => Some(seq.0),
+            SeqEvent::Scheduled { seq, .. } => Some(seq.0),
             _ => None,
         })
         .collect()
 }
 
-pub(super) fn preempted(events: &[ArEvent<Out>]) -> Vec<u64> {
+pub(super) fn preempted(events: &[SeqEvent<Out>]) -> Vec<u64> {
     events
         .iter()
         .filter_map(|event| match event {
-            ArEvent::Preempted { seq, .. } => Some(seq.0),
+            SeqEvent::Preempted { seq, .. } => Some(seq.0),
             _ => None,
         })
         .collect()
 }
 
-pub(super) fn drain(engine: &mut Engine) -> Vec<ArEvent<Out>> {
+pub(super) fn drain(engine: &mut Engine) -> Vec<SeqEvent<Out>> {
     let mut events = Vec::new();
     let mut steps = 0;
     while engine.has_work() {
@@ -415,7 +411,7 @@ impl Engine {
     pub(super) fn audit(&self) {
         let all = self.slots.all();
         self.pool.audit(all.iter().map(|slot| &*self.slots[*slot].blocks));
-        let order = |slot: &Slot| self.slots[*slot].order;
+        let order = |slot: &Slot| self.slots[*slot].arrival;
         assert!(self.running.is_sorted_by_key(order), "places are out of order");
         let (mut running, mut ready, mut tokens) = (0, 0, 0);
         for slot in all {
@@ -428,7 +424,7 @@ impl Engine {
                 }
                 false => {
                     assert!(sequence.blocks.is_empty(), "{:?} waits with blocks", sequence.id);
-                    let queued = self.ready.contains(&(sequence.order, slot));
+                    let queued = self.ready.contains(&(sequence.arrival, slot));
                     assert_eq!((queued, queued), (sequence.queued, sequence.is_runnable()));
                     ready += usize::from(queued);
                     tokens += u64::from(sequence.known);

@@ -8,6 +8,7 @@ use proptest::test_runner::TestCaseResult;
 use super::support::*;
 use crate::ar::*;
 use crate::content::CacheSalt;
+use crate::step::SeqRecord;
 
 #[derive(Debug, Clone)]
 struct Arrival {
@@ -35,13 +36,12 @@ enum Op {
 
 fn arrival() -> impl Strategy<Value = Arrival> {
     let prompt = (0..16u32, 0..2u32, 1..14u32);
-    let options = (any::<bool>(), 1..14u32, 0..3i32, any::<bool>(), 0..2u64);
+    let options = (any::<bool>(), 1..14u32, any::<bool>(), 0..2u64);
     (prompt, 0..14u32, prop::bool::weighted(0.8), options).prop_map(
-        |((common, version, own), life, shares, (needs_rows, max_outputs, class, reuse_prefix, tenant))| {
+        |((common, version, own), life, shares, (needs_rows, max_outputs, reuse_prefix, tenant))| {
             let options = AddOptions {
                 needs_rows,
                 max_outputs,
-                priority: class.max(1) - 1,
                 reuse_prefix,
                 salt: CacheSalt(tenant),
                 repetition: None,
@@ -355,14 +355,13 @@ impl World {
         Ok(())
     }
 
-    fn check_stats(&self, stats: &ArStats) -> TestCaseResult {
+    fn check_stats(&self, stats: &StepStats) -> TestCaseResult {
         let config = &self.config;
         prop_assert!(stats.running <= config.max_num_seqs);
         prop_assert!(stats.decode_tokens + stats.prefill_tokens <= config.max_num_batched_tokens);
         prop_assert!(stats.prefill_tokens <= config.max_prefill_tokens);
-        prop_assert!(stats.held_upstream + stats.held_consumer <= stats.running);
-        prop_assert_eq!(stats.waiting, stats.waiting_capacity + stats.waiting_deferred);
-        prop_assert_eq!((stats.running + stats.waiting) as usize, self.engine.len());
+        prop_assert_eq!(stats.waiting(), stats.waiting_capacity + stats.waiting_deferred);
+        prop_assert_eq!((stats.running + stats.waiting()) as usize, self.engine.len());
         prop_assert!((0.0..=1.0).contains(&stats.kv_usage));
         prop_assert_eq!(stats.kv_usage == 0.0, stats.running == 0);
         prop_assert!(stats.prefix_hits <= stats.prefix_queries);
@@ -370,7 +369,7 @@ impl World {
     }
 
     /// Whether a newcomer could have had a part in a step in which nobody came or went.
-    fn had_budget_for_more(&self, report: &ArReport<Out>) -> bool {
+    fn had_budget_for_more(&self, report: &StepReport<Out>) -> bool {
         let stats = &report.stats;
         let settled = scheduled(&report.events).is_empty() && ends(&report.events).is_empty();
         settled
@@ -380,13 +379,17 @@ impl World {
     }
 
     /// Nobody who was left waiting was overtaken, or waits behind someone who has held a place for too long.
-    fn check_places(&mut self, report: &ArReport<Out>) -> TestCaseResult {
-        let Some((order, head)) = self.engine.ready.first().copied() else {
+    fn check_places(&mut self, report: &StepReport<Out>) -> TestCaseResult {
+        let Some((arrival, head)) = self.engine.ready.first().copied() else {
             return Ok(());
         };
         for seq in scheduled(&report.events) {
             if let Some(slot) = self.engine.slots.find(SeqId(seq)) {
-                prop_assert!(self.engine.slots[slot].order < order, "{} overtook another", seq);
+                prop_assert!(
+                    self.engine.slots[slot].arrival < arrival,
+                    "{} overtook another",
+                    seq
+                );
             }
         }
         let full = self.engine.running.len() as u32 == self.config.max_num_seqs;
@@ -405,19 +408,21 @@ impl World {
         Ok(())
     }
 
-    fn book(&mut self, event: ArEvent<Out>) -> TestCaseResult {
+    fn book(&mut self, event: SeqEvent<Out>) -> TestCaseResult {
         match event {
-            ArEvent::Output { seq, item } => {
+            SeqEvent::Output { seq, item } => {
                 let caller = self.live.get_mut(&seq);
                 prop_assert!(caller.is_some(), "an output after the end of {:?}", seq);
                 caller.unwrap().outputs.push(item);
             }
-            ArEvent::Finished { seq, reason, record } => {
+            SeqEvent::Finished { seq, reason, record } => {
                 let caller = self.live.remove(&seq);
                 prop_assert!(caller.is_some(), "{:?} ended twice", seq);
                 self.check_end(seq, &caller.unwrap(), &reason, &record)?;
             }
-            ArEvent::Queued { seq, .. } | ArEvent::Scheduled { seq, .. } | ArEvent::Preempted { seq, .. } => {
+            SeqEvent::Queued { seq, .. }
+            | SeqEvent::Scheduled { seq, .. }
+            | SeqEvent::Preempted { seq, .. } => {
                 prop_assert!(self.live.contains_key(&seq), "news of {:?} after its end", seq);
             }
         }
@@ -479,8 +484,8 @@ impl World {
 
     fn check_empty(&mut self) -> TestCaseResult {
         let stats = self.engine.step(NOW).stats;
-        prop_assert_eq!((stats.running, stats.waiting, stats.kv_usage), (0, 0, 0.0));
-        prop_assert!(self.engine.is_empty() && self.engine.model().open.is_empty());
+        prop_assert_eq!((stats.running, stats.waiting(), stats.kv_usage), (0, 0, 0.0));
+        prop_assert!(self.engine.is_empty() && self.engine.model.open.is_empty());
         self.engine.audit();
         Ok(())
     }

@@ -4,7 +4,8 @@ use omni_gpu::kernels::{Sample, SampleRow};
 use omni_gpu::{Address, Device};
 
 use super::{Gpu, Ids, Rows, small};
-use crate::backend::{Backend, Result};
+use crate::backend::Result;
+use crate::backend::ops::*;
 use crate::sampling::Choice;
 
 impl<D: Device> Gpu<D> {

@@ -7,7 +7,8 @@ use omni_gpu::{Address, Device, Memory};
 
 use super::lane::Place;
 use super::{Experts, Gpu, Rows, small};
-use crate::backend::{Backend, Result, Routing};
+use crate::backend::ops::*;
+use crate::backend::{Result, Routing};
 
 /// Rows up to which every row reads its own experts' matrices; more are sorted by expert first.
 const FEW_ROWS: usize = 32;

@@ -1,4 +1,4 @@
-//! [`Backend`] in terms of kernels.
+//! The operations in terms of kernels.
 
 use omni_gpu::kernels::{
     Activate, Activation, Add, LayerNorm, RmsNorm, ScatterAdd, Snake as SnakeKernel, Swiglu,
@@ -7,13 +7,10 @@ use omni_gpu::{Address, Device, Memory};
 
 use super::attention::Places;
 use super::lane::{Coming, Place};
-use super::signals::{ComingSamples, Layout};
-use super::{Experts, Gpu, Ids, Kept, Kv, Matrix, Past, Rows, Table, Vector, small};
-use crate::backend::{
-    AttentionShape, Backend, Batch, ComputeError, GpuFigures, Part, Pass, Result, Routing, Signals, StepKey,
-    Taps, TellFallback, TextChosen,
-};
-use crate::loader::{Conv, Depthwise, Snake};
+use super::{Experts, Gpu, Ids, Kept, Kv, Matrix, Rows, Table, Vector, small};
+use crate::backend::ops::*;
+use crate::backend::{AttentionShape, Batch, GpuFigures, Result, Routing, StepKey, TellFallback, TextChosen};
+use crate::loader::Snake;
 use crate::nn::Angles;
 use crate::sampling::{Choice, TextChoice};
 
@@ -37,22 +34,7 @@ impl<D: Device> Gpu<D> {
     }
 }
 
-impl<D: Device> Backend for Gpu<D> {
-    type Rows = Rows<D>;
-    type Ids = Ids<D>;
-    type Coming = Coming<D>;
-    type ComingSamples = ComingSamples<D>;
-    type Kv = Kv<D>;
-    type Past = Past<D>;
-    type Kept = Kept<D>;
-    type Places = Places<D>;
-    type Layout = Layout;
-
-    const SIGNAL: Pass = Pass {
-        per_stream: 32,
-        in_all: 64,
-    };
-
+impl<D: Device> ComputeDevice for Gpu<D> {
     fn replica(&self) -> Result<Self> {
         self.fork()
     }
@@ -68,7 +50,9 @@ impl<D: Device> Backend for Gpu<D> {
     fn tell_fallbacks(&self, to: TellFallback) {
         self.watch.tell(to);
     }
+}
 
+impl<D: Device> StepSizes for Gpu<D> {
     fn bucket(&self, rows: usize) -> usize {
         if rows > LARGEST_BUCKET {
             return rows.next_multiple_of(LARGEST_BUCKET);
@@ -87,7 +71,9 @@ impl<D: Device> Backend for Gpu<D> {
     fn buckets_of_keys(&self, keys: usize) -> Vec<usize> {
         self.sizes(keys, |keys| self.bucket_keys(keys))
     }
+}
 
+impl<D: Device> Steps for Gpu<D> {
     fn step<T>(&self, key: StepKey, step: impl FnOnce(&Self) -> Result<T>) -> Result<T> {
         self.run_step(key, step)
     }
@@ -100,6 +86,11 @@ impl<D: Device> Backend for Gpu<D> {
         // What is launched kernel by kernel waits for what it brings.
         self.lane().graphs
     }
+}
+
+impl<D: Device> Activations for Gpu<D> {
+    type Rows = Rows<D>;
+    type Kept = Kept<D>;
 
     fn rows(&self, width: usize, values: Vec<f32>) -> Result<Rows<D>> {
         let place = self.lane().bring(&self.floats(&values))?;
@@ -145,7 +136,9 @@ impl<D: Device> Backend for Gpu<D> {
         let rows = x.rows * x.width / width;
         Ok(Rows { rows, width, ..x })
     }
+}
 
+impl<D: Device> RowIndexing for Gpu<D> {
     fn gather(&self, x: &Rows<D>, index: &[u32]) -> Result<Rows<D>> {
         let out = self.scratch(index.len(), x.width)?;
         let index = self.bring(index.iter().copied())?;
@@ -171,6 +164,11 @@ impl<D: Device> Backend for Gpu<D> {
         self.launch(kernel.launch(self.float))?;
         Ok(acc)
     }
+}
+
+impl<D: Device> IdTransfer for Gpu<D> {
+    type Ids = Ids<D>;
+    type Coming = Coming<D>;
 
     fn ids(&self, columns: usize, ids: Vec<u32>) -> Result<Ids<D>> {
         let rows = ids.len() / columns.max(1);
@@ -193,7 +191,9 @@ impl<D: Device> Backend for Gpu<D> {
     fn come(&self, coming: Coming<D>) -> Result<Vec<u32>> {
         self.arrived(coming)
     }
+}
 
+impl<D: Device> IdStore for Gpu<D> {
     fn grow_ids(&self, ids: &mut Ids<D>, rows: usize) -> Result<()> {
         self.grow_rows_of_ids(ids, rows)
     }
@@ -205,7 +205,9 @@ impl<D: Device> Backend for Gpu<D> {
     fn take_ids(&self, from: &Ids<D>, rows: &[u32]) -> Result<Ids<D>> {
         self.take(from, rows)
     }
+}
 
+impl<D: Device> Embedding for Gpu<D> {
     fn lookup(&self, table: &Table<D>, ids: &Ids<D>, column: usize) -> Result<Rows<D>> {
         self.look_up(table, ids, column)
     }
@@ -223,7 +225,9 @@ impl<D: Device> Backend for Gpu<D> {
     fn lookup_mean(&self, table: &Table<D>, ids: &Ids<D>) -> Result<Rows<D>> {
         self.look_up_mean(table, ids)
     }
+}
 
+impl<D: Device> Sampler for Gpu<D> {
     fn sample(
         &self,
         logits: &Rows<D>,
@@ -244,7 +248,9 @@ impl<D: Device> Backend for Gpu<D> {
     ) -> Result<Vec<TextChosen>> {
         self.choose_tokens(logits, vocab, rows, choices)
     }
+}
 
+impl<D: Device> Products for Gpu<D> {
     fn linear(&self, w: &Matrix<D>, x: &Rows<D>) -> Result<Rows<D>> {
         self.product(w, x)
     }
@@ -263,80 +269,9 @@ impl<D: Device> Backend for Gpu<D> {
     ) -> Result<Rows<D>> {
         self.mix(experts, routing, scores, x, shared)
     }
+}
 
-    fn signals(&self, parts: Vec<Part>) -> Result<Signals<Self>> {
-        let layout = Layout::new(&parts);
-        Ok(Signals::new(parts, layout))
-    }
-
-    fn past(&self, taps: Taps, width: usize) -> Result<Past<D>> {
-        let each = taps.past() * width * self.float.bytes();
-        if !each.is_multiple_of(4) {
-            // Each stream's is cleared word by word.
-            return Err(ComputeError(format!("a convolution's memory of {each} bytes")));
-        }
-        Ok(Past {
-            values: None,
-            streams: 0,
-            rows: taps.past(),
-            width,
-        })
-    }
-
-    fn grow_past(&self, past: &mut Past<D>, streams: usize) -> Result<()> {
-        if streams > past.streams && past.rows > 0 {
-            let each = past.rows * past.width;
-            let keep = past.streams * each * self.float.bytes();
-            let before = past.values.as_ref().map(|values| (values, keep));
-            past.values = Some(self.zeroed(streams * each, before)?);
-            self.lane().moved();
-        }
-        past.streams = past.streams.max(streams);
-        Ok(())
-    }
-
-    fn clear_past(&self, past: &mut Past<D>, stream: u32) -> Result<()> {
-        let bytes = past.rows * past.width * self.float.bytes();
-        match &past.values {
-            Some(values) if bytes > 0 => self.fill(values.address().offset(stream as usize * bytes), bytes),
-            _ => Ok(()),
-        }
-    }
-
-    fn conv(
-        &self,
-        conv: &Conv<Self>,
-        act: Option<&Snake<Self>>,
-        x: &Rows<D>,
-        signals: &Signals<Self>,
-        past: &mut Past<D>,
-    ) -> Result<Rows<D>> {
-        self.convolve(conv, act, x, signals, past)
-    }
-
-    fn depthwise(
-        &self,
-        conv: &Depthwise<Self>,
-        x: &Rows<D>,
-        signals: &Signals<Self>,
-        past: &mut Past<D>,
-    ) -> Result<Rows<D>> {
-        self.convolve_each(conv, x, signals, past)
-    }
-
-    /// What is to go stays where it is: the layout says that it is not there.
-    fn trim(&self, x: Rows<D>, _: &Signals<Self>, _: usize) -> Result<Rows<D>> {
-        Ok(x)
-    }
-
-    fn order_samples(&self, x: &Rows<D>, signals: &Signals<Self>) -> Result<ComingSamples<D>> {
-        self.order_rows(x, signals)
-    }
-
-    fn come_samples(&self, coming: ComingSamples<D>) -> Result<Vec<Vec<f32>>> {
-        self.cut(coming)
-    }
-
+impl<D: Device> Normalisation for Gpu<D> {
     fn rms_norm(&self, w: &Vector<D>, eps: f32, x: &Rows<D>) -> Result<Rows<D>> {
         let out = self.scratch(x.rows, x.width)?;
         let kernel = RmsNorm {
@@ -390,7 +325,9 @@ impl<D: Device> Backend for Gpu<D> {
         self.launch(kernel.launch(self.float))?;
         Ok((x, out))
     }
+}
 
+impl<D: Device> Pointwise for Gpu<D> {
     fn add(&self, x: Rows<D>, y: &Rows<D>, scale: Option<&Vector<D>>) -> Result<Rows<D>> {
         let kernel = Add {
             out: x.address(),
@@ -436,6 +373,11 @@ impl<D: Device> Backend for Gpu<D> {
         self.launch(kernel.launch(self.float))?;
         Ok(x)
     }
+}
+
+impl<D: Device> Attention for Gpu<D> {
+    type Kv = Kv<D>;
+    type Places = Places<D>;
 
     fn places(&self, batch: &Batch, angles: &Angles, shape: &AttentionShape) -> Result<Places<D>> {
         self.prepare(batch, angles, shape.window)

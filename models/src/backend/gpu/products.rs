@@ -4,7 +4,8 @@ use omni_gpu::kernels::{Activation, FEW_ROWS, Gated, Linear};
 use omni_gpu::{Address, Device, Memory};
 
 use super::{Gpu, Matrix, Rows, small};
-use crate::backend::{Backend, Result};
+use crate::backend::Result;
+use crate::backend::ops::*;
 
 impl<D: Device> Gpu<D> {
     /// `x W^T + bias`, to be launched.

@@ -8,7 +8,8 @@ use omni_gpu::{Address, Device, Memory};
 
 use super::lane::{Coming, Place};
 use super::{Gpu, Past, Rows, small};
-use crate::backend::{Part, Result, Signals};
+use crate::backend::ops::*;
+use crate::backend::{ComputeError, Part, Pass, Result, Signals, Taps};
 use crate::loader::{Conv, Depthwise, Snake};
 
 /// Every part's first frame.
@@ -157,5 +158,92 @@ impl<D: Device> Gpu<D> {
         };
         self.launch(kernel.launch(self.float))?;
         Ok(out)
+    }
+}
+
+impl<D: Device> StreamMemory for Gpu<D> {
+    type Past = Past<D>;
+    type Layout = Layout;
+
+    const SIGNAL: Pass = Pass {
+        per_stream: 32,
+        in_all: 64,
+    };
+
+    fn signals(&self, parts: Vec<Part>) -> Result<Signals<Self>> {
+        let layout = Layout::new(&parts);
+        Ok(Signals::new(parts, layout))
+    }
+
+    fn past(&self, taps: Taps, width: usize) -> Result<Past<D>> {
+        let each = taps.past() * width * self.float.bytes();
+        if !each.is_multiple_of(4) {
+            // Each stream's is cleared word by word.
+            return Err(ComputeError(format!("a convolution's memory of {each} bytes")));
+        }
+        Ok(Past {
+            values: None,
+            streams: 0,
+            rows: taps.past(),
+            width,
+        })
+    }
+
+    fn grow_past(&self, past: &mut Past<D>, streams: usize) -> Result<()> {
+        if streams > past.streams && past.rows > 0 {
+            let each = past.rows * past.width;
+            let keep = past.streams * each * self.float.bytes();
+            let before = past.values.as_ref().map(|values| (values, keep));
+            past.values = Some(self.zeroed(streams * each, before)?);
+            self.lane().moved();
+        }
+        past.streams = past.streams.max(streams);
+        Ok(())
+    }
+
+    fn clear_past(&self, past: &mut Past<D>, stream: u32) -> Result<()> {
+        let bytes = past.rows * past.width * self.float.bytes();
+        match &past.values {
+            Some(values) if bytes > 0 => self.fill(values.address().offset(stream as usize * bytes), bytes),
+            _ => Ok(()),
+        }
+    }
+}
+
+impl<D: Device> Convolutions for Gpu<D> {
+    type ComingSamples = ComingSamples<D>;
+
+    fn conv(
+        &self,
+        conv: &Conv<Self>,
+        act: Option<&Snake<Self>>,
+        x: &Rows<D>,
+        signals: &Signals<Self>,
+        past: &mut Past<D>,
+    ) -> Result<Rows<D>> {
+        self.convolve(conv, act, x, signals, past)
+    }
+
+    fn depthwise(
+        &self,
+        conv: &Depthwise<Self>,
+        x: &Rows<D>,
+        signals: &Signals<Self>,
+        past: &mut Past<D>,
+    ) -> Result<Rows<D>> {
+        self.convolve_each(conv, x, signals, past)
+    }
+
+    /// What is to go stays where it is: the layout says that it is not there.
+    fn trim(&self, x: Rows<D>, _: &Signals<Self>, _: usize) -> Result<Rows<D>> {
+        Ok(x)
+    }
+
+    fn order_samples(&self, x: &Rows<D>, signals: &Signals<Self>) -> Result<ComingSamples<D>> {
+        self.order_rows(x, signals)
+    }
+
+    fn come_samples(&self, coming: ComingSamples<D>) -> Result<Vec<Vec<f32>>> {
+        self.cut(coming)
     }
 }

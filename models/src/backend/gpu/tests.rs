@@ -6,7 +6,8 @@ mod tokens;
 use omni_gpu::{Emulated, Float};
 
 use super::*;
-use crate::backend::{Backend, Params};
+use crate::backend::Params;
+use crate::backend::ops::*;
 use crate::checkpoint::{HostTensor, Recipe, Uniform};
 
 const KEY: StepKey = StepKey {

@@ -4,7 +4,8 @@ use omni_gpu::kernels::{MAX_TEXT_VOCAB, Text, TextChange, TextRow};
 use omni_gpu::{Address, Device};
 
 use super::{Gpu, Ids, Rows, small};
-use crate::backend::{Backend, Result, StepKey, TextChosen, choose_on_host};
+use crate::backend::ops::*;
+use crate::backend::{Result, StepKey, TextChosen, choose_on_host};
 use crate::sampling::{Change, Chosen, TextChoice, chosen};
 
 /// Words of a token: its id, and the bits of its log-probability.

@@ -15,7 +15,7 @@ use super::live::{Live, Stage};
 use crate::app::Sinks;
 use crate::config::Quota;
 use crate::config::deploy::Deploy;
-use crate::connector::{ChunkStamps, EdgeRecord, EdgeSink, Hop};
+use crate::connector::{EdgeRecord, EdgeSink, Hop, TransferStamps};
 use crate::error::{ErrorKind, ServeError};
 use crate::orchestrator::Orchestrator;
 use crate::session::{Packet, RecordSink, SessionChange, TurnRecord, UtteranceRecord};
@@ -260,7 +260,7 @@ impl RecordSink for FanoutSink<Arc<dyn RecordSink>> {
 }
 
 impl EdgeSink for FanoutSink<Arc<dyn EdgeSink>> {
-    fn chunk(&self, hop: &Hop, chunk: &ChunkStamps) {
+    fn chunk(&self, hop: &Hop, chunk: &TransferStamps) {
         if let Some(live) = self.0.recording() {
             live.hop(&self.0.telemetry, hop, chunk);
         }

@@ -3,12 +3,13 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use omni_engine::{FinishReason as EndedFor, Stamp, StepStats};
 use omni_telemetry::{
     CacheConfig, EngineInstruments, FinishReason, FinishedRequest, Intervals, IterationRecord,
     RejectionReason, SchedulerRecord, SessionInstruments, TorchServeInstruments,
 };
 
-use crate::stage::{CacheFigures, EndReason, EngineEvent, EngineSink, Refusal, SeqEnd, StepFigures};
+use crate::stage::{CacheFigures, EngineEvent, EngineSink, Refusal, SeqEnd};
 
 /// Listens to one replica, on its thread.
 pub(super) struct Engine {
@@ -56,8 +57,8 @@ impl Engine {
         }
     }
 
-    fn step(&self, step: &StepFigures) {
-        self.instruments.stepped(step.at.0, &scheduler(step));
+    fn step(&self, at: Stamp, step: &StepStats) {
+        self.instruments.stepped(at.0, &scheduler(step));
         let iteration = IterationRecord {
             prompt_tokens: u64::from(step.prompt_tokens),
             cached_tokens: u64::from(step.cached_tokens),
@@ -85,13 +86,13 @@ impl EngineSink for Engine {
             _ => {}
         }
         match event {
-            EngineEvent::Step(step) => self.step(step),
+            EngineEvent::Step { at, stats, .. } => self.step(*at, stats),
             EngineEvent::FirstOutput { after } => self.instruments.first_output(*after),
             EngineEvent::NextOutput { gap } => self.instruments.next_output(*gap),
             EngineEvent::Starved => self.instruments.starved(),
             EngineEvent::Finished(end) => match end.record {
                 Some(_) => self.instruments.finished(&finished(end)),
-                None => self.instruments.lost(reason(end.reason), end.latency),
+                None => self.instruments.lost(label(&end.reason), end.latency),
             },
             EngineEvent::Refused(refusal) => self.sessions.rejected(match refusal {
                 Refusal::Sequences => RejectionReason::Requests,
@@ -107,7 +108,7 @@ impl EngineSink for Engine {
     }
 }
 
-fn scheduler(step: &StepFigures) -> SchedulerRecord {
+fn scheduler(step: &StepStats) -> SchedulerRecord {
     SchedulerRecord {
         running: u64::from(step.running),
         waiting_for_capacity: u64::from(step.waiting_capacity),
@@ -126,7 +127,7 @@ fn finished(end: &SeqEnd) -> FinishedRequest {
     let record = end.record.unwrap_or_default();
     let outputs = u64::from(record.outputs);
     FinishedRequest {
-        reason: reason(end.reason),
+        reason: label(&end.reason),
         latency: end.latency,
         intervals: Intervals {
             queue: record.queue_time(),
@@ -143,12 +144,12 @@ fn finished(end: &SeqEnd) -> FinishedRequest {
     }
 }
 
-fn reason(reason: EndReason) -> FinishReason {
+fn label(reason: &EndedFor) -> FinishReason {
     match reason {
-        EndReason::Stop => FinishReason::Stop,
-        EndReason::Length => FinishReason::Length,
-        EndReason::Abort => FinishReason::Abort,
-        EndReason::Error => FinishReason::Error,
-        EndReason::Repetition => FinishReason::Repetition,
+        EndedFor::Stop => FinishReason::Stop,
+        EndedFor::Length => FinishReason::Length,
+        EndedFor::Abort => FinishReason::Abort,
+        EndedFor::Error(_) => FinishReason::Error,
+        EndedFor::Repetition => FinishReason::Repetition,
     }
 }

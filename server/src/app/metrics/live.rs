@@ -16,7 +16,7 @@ use parking_lot::Mutex;
 use super::account::{Account, Stream};
 use crate::config::Device;
 use crate::config::deploy::{self, device_of};
-use crate::connector::{ChunkStamps, Hop, Place};
+use crate::connector::{Hop, Place, TransferStamps};
 use crate::session::Packet;
 use crate::stage::{DeviceFigures, ReplicaId};
 
@@ -262,7 +262,7 @@ impl Live {
     }
 
     /// A chunk passed an edge.
-    pub(super) fn hop(&self, telemetry: &Telemetry, hop: &Hop, chunk: &ChunkStamps) {
+    pub(super) fn hop(&self, telemetry: &Telemetry, hop: &Hop, chunk: &TransferStamps) {
         let place = |place: &Place| match place.replica {
             Some(replica) => self.replica(place.stage, replica).map(EdgeEnd::Replica),
             None => Some(EdgeEnd::Session),
@@ -277,7 +277,7 @@ impl Live {
         }
     }
 
-    /// Audio was handed to the transport. Where nobody knows of which replica, the first of its stage is meant.
+    /// Audio was handed to the transport. Where the replica is not known, the first of its stage is meant.
     pub(super) fn packet(&self, telemetry: &Telemetry, packet: &Packet) {
         let replica = packet.replica.unwrap_or(ReplicaId(0));
         if let Some(replica) = self.roles.audio.and_then(|audio| self.replica(audio, replica)) {

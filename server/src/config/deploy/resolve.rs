@@ -18,7 +18,7 @@ const MAX_POSITIONS: u64 = 1 << 31;
 /// Where a value comes from.
 #[derive(Debug, Clone)]
 pub(super) enum Origin {
-    /// Nobody set it.
+    /// It was not set.
     Default(Fallback),
     /// It was written there.
     Written(Place),

@@ -17,7 +17,7 @@ const MODEL_ALIASES: &str = "[tts-1, tts-1-hd, gpt-4o-mini-tts, gpt-4o-audio-pre
      gpt-audio-mini, gpt-4o, gpt-4o-mini, gpt-4.1, gpt-4.1-mini, gpt-4.1-nano, gpt-4-turbo, gpt-4, gpt-3.5-turbo, gpt-5, gpt-5-mini, \
      gpt-5-nano]";
 
-/// What a setting is when nobody sets it.
+/// The default of a setting.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Fallback {
     /// This, written as in a file.
@@ -176,8 +176,9 @@ pub(super) const SECTIONS: &[Section] = &[
                 "step_timeout",
                 WAIT,
                 Is("5m"),
-                "A replica whose model does not return from a step for this long has died. A process (`placement`) is ended then. A \
-                 thread cannot be: it is left behind with what it has in memory, and another takes its place.",
+                "A replica whose model does not return from a step for this long has died. A process (`placement`) is ended then, and \
+                 also when it has work and is silent for as long (6 s at least). A thread cannot be ended: it is left behind with \
+                 what it has in memory, and another takes its place.",
             ),
             setting(
                 "max_stuck",
@@ -327,7 +328,7 @@ pub(super) const SECTIONS: &[Section] = &[
                 "prefix_sharing",
                 Kind::Choice(&["session", "all"]),
                 Is("session"),
-                "Who shares the KV blocks of common beginnings: the answers of one conversation, or `all` conversations, which then have those of the same instructions computed once. With `all`, a caller can learn from the time to the first token whether somebody else has said the same lately: only for callers who trust each other.",
+                "What shares the KV blocks of common beginnings: the answers of one conversation, or `all` conversations, which then have those of the same instructions computed once. With `all`, a caller can learn from the time to the first token whether somebody else has said the same lately: only for callers who trust each other.",
             ),
             setting(
                 "repetition.count",

@@ -51,7 +51,7 @@ impl<J: RemoteJob> StreamState<J> {
         }
         self.tell(seq, link)?;
         self.receiving.grant(seq, link)?;
-        self.sending.excuse(seq, link)?;
+        self.sending.tell_idle(seq, link)?;
         loop {
             if link.is_backed_up() {
                 return Ok(Tended::Part);
@@ -59,7 +59,7 @@ impl<J: RemoteJob> StreamState<J> {
             match self.sending.forward(seq, link) {
                 Forwarded::Item => {}
                 Forwarded::Nothing => break,
-                // The replica is dying, and with it this process. Whoever hears of the loss must know that first.
+                // The replica is dying, and with it this process. The other side must know that before it hears of the loss.
                 Forwarded::End(End::Lost { stage, message }) if stage == own => {
                     return give_up(link, message).map(|()| Tended::Over);
                 }

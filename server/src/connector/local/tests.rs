@@ -10,17 +10,17 @@ fn room_is_counted_in_units_and_comes_back_when_items_are_taken() {
     assert_eq!(writer.room(), 1);
     writer.put("b", 3);
     assert!(!writer.has_room());
-    assert_eq!(reader.take(), Taken::Item("a"));
+    assert_eq!(reader.take(), Recv::Item("a"));
     assert!(writer.has_room());
-    assert_eq!(reader.take(), Taken::Item("b"));
-    assert_eq!(reader.take(), Taken::Empty);
+    assert_eq!(reader.take(), Recv::Item("b"));
+    assert_eq!(reader.take(), Recv::Empty);
 }
 
 #[derive(Debug, Clone, Default)]
-struct Seen(Arc<std::sync::Mutex<(Vec<ChunkStamps>, Vec<EdgeRecord>)>>);
+struct Seen(Arc<std::sync::Mutex<(Vec<TransferStamps>, Vec<EdgeRecord>)>>);
 
 impl super::super::meter::EdgeSink for Seen {
-    fn chunk(&self, _hop: &Hop, chunk: &ChunkStamps) {
+    fn chunk(&self, _hop: &Hop, chunk: &TransferStamps) {
         self.0.lock().unwrap().0.push(*chunk);
     }
 
@@ -47,9 +47,9 @@ fn every_chunk_is_measured_and_the_edge_summed_up_when_it_closes() {
     let (mut writer, mut reader) = metered_edge::<Vec<u32>>(8, None, None, meter);
     writer.put(vec![1, 2, 3], 1);
     writer.put(vec![4], 1);
-    assert_eq!(reader.take(), Taken::Item(vec![1, 2, 3]));
-    assert_eq!(reader.take(), Taken::Item(vec![4]));
-    assert_eq!(reader.take(), Taken::Empty);
+    assert_eq!(reader.take(), Recv::Item(vec![1, 2, 3]));
+    assert_eq!(reader.take(), Recv::Item(vec![4]));
+    assert_eq!(reader.take(), Recv::Empty);
     drop(reader);
     let (chunks, closed) = seen.0.lock().unwrap().clone();
     assert_eq!(
@@ -57,7 +57,7 @@ fn every_chunk_is_measured_and_the_edge_summed_up_when_it_closes() {
         [12, 4]
     );
     assert!(chunks.iter().all(|chunk| chunk.tx_end <= chunk.rx_start));
-    let in_flight = chunks.iter().map(ChunkStamps::in_flight).sum();
+    let in_flight = chunks.iter().map(TransferStamps::in_flight).sum();
     assert_eq!(closed.len(), 1);
     assert_eq!(
         (
@@ -88,7 +88,7 @@ fn an_edge_between_threads_takes_time_at_both_ends() {
     let (mut writer, mut reader) = metered_edge::<Vec<u32>>(1000, None, None, meter);
     for _ in 0..1000 {
         writer.put(vec![1], 1);
-        assert_eq!(reader.take(), Taken::Item(vec![1]));
+        assert_eq!(reader.take(), Recv::Item(vec![1]));
     }
     drop(reader);
     let (chunks, closed) = seen.0.lock().unwrap().clone();
@@ -131,7 +131,7 @@ fn a_writer_without_room_is_held_until_half_of_it_is_free() {
     writer.put(vec![2], 1);
     let later = omni_engine::Stamp(clock.now().0 + Duration::from_secs(5));
     assert!(reader.held(later) >= Duration::from_secs(5));
-    assert_eq!(reader.take(), Taken::Item(vec![1]));
+    assert_eq!(reader.take(), Recv::Item(vec![1]));
     let held = reader.held(clock.now());
     assert!(held < Duration::from_secs(5));
     // It does not grow any more.
@@ -141,11 +141,11 @@ fn a_writer_without_room_is_held_until_half_of_it_is_free() {
 #[test]
 fn a_writer_that_waits_for_a_caller_says_so() {
     let (mut writer, reader) = edge::<u8>(1, None, None);
-    assert!(!reader.upstream_waits());
-    writer.set_waiting(true);
-    assert!(reader.upstream_waits());
-    writer.set_waiting(false);
-    assert!(!reader.upstream_waits());
+    assert!(!reader.is_upstream_idle());
+    writer.set_idle(true);
+    assert!(reader.is_upstream_idle());
+    writer.set_idle(false);
+    assert!(!reader.is_upstream_idle());
 }
 
 #[test]
@@ -154,17 +154,17 @@ fn a_full_edge_still_takes_the_end() {
     writer.put(1, 1);
     writer.put(2, 1);
     Box::new(writer).end(End::Length);
-    assert_eq!(reader.take(), Taken::Item(1));
-    assert_eq!(reader.take(), Taken::Item(2));
-    assert_eq!(reader.take(), Taken::End(End::Length));
-    assert_eq!(reader.take(), Taken::Gone);
+    assert_eq!(reader.take(), Recv::Item(1));
+    assert_eq!(reader.take(), Recv::Item(2));
+    assert_eq!(reader.take(), Recv::End(End::Length));
+    assert_eq!(reader.take(), Recv::Gone);
 }
 
 #[test]
 fn a_writer_that_goes_without_an_end_is_noticed() {
     let (writer, mut reader) = edge::<u8>(2, None, None);
     drop(writer);
-    assert_eq!(reader.take(), Taken::Gone);
+    assert_eq!(reader.take(), Recv::Gone);
 }
 
 #[test]

@@ -2,14 +2,12 @@
 
 use std::time::Duration;
 
-use omni_engine::{SeqId, SeqRecord};
+use omni_engine::{FinishReason, SeqId, SeqRecord, Stamp, StepStats};
 use omni_proto::stage::v1::{self as wire, event::Event};
 
 use super::messages::nanos;
 use super::{PeerClock, WireError};
-use crate::stage::{
-    CacheFigures, EndReason, EngineEvent, KvFormat, KvPosition, Refusal, SeqEnd, SeqTaken, StepFigures,
-};
+use crate::stage::{CacheFigures, EngineEvent, KvFormat, KvPosition, Refusal, SeqEnd, SeqTaken};
 
 /// Events in the order in which they were told.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -47,7 +45,7 @@ fn message(event: &EngineEvent, clock: PeerClock) -> Event {
     match event {
         EngineEvent::Loaded { after } => Event::Loaded(nanos(*after)),
         EngineEvent::Cache(cache) => Event::Cache(cache_message(cache)),
-        EngineEvent::Step(step) => Event::Step(step_message(step, clock)),
+        EngineEvent::Step { at, busy, stats } => Event::Step(step_message(*at, *busy, stats, clock)),
         EngineEvent::Taken(taken) => Event::Taken(wire::Taken {
             sequence: taken.seq.0,
             arrived: clock.to_wire(taken.arrived),
@@ -58,7 +56,11 @@ fn message(event: &EngineEvent, clock: PeerClock) -> Event {
         EngineEvent::Starved => Event::Starved(wire::Starved {}),
         EngineEvent::Finished(end) => Event::Finished(wire::Finished {
             sequence: end.seq.0,
-            reason: reason_message(end.reason).into(),
+            reason: reason_message(&end.reason).into(),
+            message: match &end.reason {
+                FinishReason::Error(message) => message.clone(),
+                _ => String::new(),
+            },
             latency: nanos(end.latency),
             record: end.record.map(|record| record_message(&record, clock)),
             max_outputs: end.max_outputs,
@@ -81,7 +83,11 @@ fn one(event: wire::Event, clock: PeerClock) -> Result<EngineEvent, WireError> {
             after: Duration::from_nanos(after),
         },
         Event::Cache(cache) => EngineEvent::Cache(cache_figures(cache)?),
-        Event::Step(step) => EngineEvent::Step(step_figures(&step, clock)),
+        Event::Step(step) => EngineEvent::Step {
+            at: clock.to_local(step.at),
+            busy: Duration::from_nanos(step.busy),
+            stats: step_stats(&step),
+        },
         Event::Taken(taken) => EngineEvent::Taken(SeqTaken {
             seq: SeqId(taken.sequence),
             arrived: clock.to_local(taken.arrived),
@@ -96,7 +102,7 @@ fn one(event: wire::Event, clock: PeerClock) -> Result<EngineEvent, WireError> {
         Event::Starved(_) => EngineEvent::Starved,
         Event::Finished(end) => EngineEvent::Finished(SeqEnd {
             seq: SeqId(end.sequence),
-            reason: reason(end.reason)?,
+            reason: reason(end.reason, end.message)?,
             latency: Duration::from_nanos(end.latency),
             record: end.record.map(|record| seq_record(&record, clock)),
             max_outputs: end.max_outputs,
@@ -149,9 +155,9 @@ fn cache_figures(cache: wire::Cache) -> Result<CacheFigures, WireError> {
     })
 }
 
-fn step_message(step: &StepFigures, clock: PeerClock) -> wire::Step {
+fn step_message(at: Stamp, busy: Duration, step: &StepStats, clock: PeerClock) -> wire::Step {
     wire::Step {
-        at: clock.to_wire(step.at),
+        at: clock.to_wire(at),
         running: step.running,
         waiting_capacity: step.waiting_capacity,
         waiting_deferred: step.waiting_deferred,
@@ -167,13 +173,12 @@ fn step_message(step: &StepFigures, clock: PeerClock) -> wire::Step {
         prefill_tokens: step.prefill_tokens,
         decode_tokens: step.decode_tokens,
         late: step.late,
-        busy: nanos(step.busy),
+        busy: nanos(busy),
     }
 }
 
-fn step_figures(step: &wire::Step, clock: PeerClock) -> StepFigures {
-    StepFigures {
-        at: clock.to_local(step.at),
+fn step_stats(step: &wire::Step) -> StepStats {
+    StepStats {
         running: step.running,
         waiting_capacity: step.waiting_capacity,
         waiting_deferred: step.waiting_deferred,
@@ -189,27 +194,26 @@ fn step_figures(step: &wire::Step, clock: PeerClock) -> StepFigures {
         prefill_tokens: step.prefill_tokens,
         decode_tokens: step.decode_tokens,
         late: step.late,
-        busy: Duration::from_nanos(step.busy),
     }
 }
 
-fn reason_message(reason: EndReason) -> wire::EndReason {
+fn reason_message(reason: &FinishReason) -> wire::EndReason {
     match reason {
-        EndReason::Stop => wire::EndReason::Stop,
-        EndReason::Length => wire::EndReason::Length,
-        EndReason::Abort => wire::EndReason::Abort,
-        EndReason::Error => wire::EndReason::Error,
-        EndReason::Repetition => wire::EndReason::Repetition,
+        FinishReason::Stop => wire::EndReason::Stop,
+        FinishReason::Length => wire::EndReason::Length,
+        FinishReason::Abort => wire::EndReason::Abort,
+        FinishReason::Error(_) => wire::EndReason::Error,
+        FinishReason::Repetition => wire::EndReason::Repetition,
     }
 }
 
-fn reason(number: i32) -> Result<EndReason, WireError> {
+fn reason(number: i32, message: String) -> Result<FinishReason, WireError> {
     Ok(match wire::EndReason::try_from(number) {
-        Ok(wire::EndReason::Stop) => EndReason::Stop,
-        Ok(wire::EndReason::Length) => EndReason::Length,
-        Ok(wire::EndReason::Abort) => EndReason::Abort,
-        Ok(wire::EndReason::Error) => EndReason::Error,
-        Ok(wire::EndReason::Repetition) => EndReason::Repetition,
+        Ok(wire::EndReason::Stop) => FinishReason::Stop,
+        Ok(wire::EndReason::Length) => FinishReason::Length,
+        Ok(wire::EndReason::Abort) => FinishReason::Abort,
+        Ok(wire::EndReason::Error) => FinishReason::Error(message),
+        Ok(wire::EndReason::Repetition) => FinishReason::Repetition,
         _ => return Err(WireError::value("why a sequence ended", number, "1 to 5")),
     })
 }

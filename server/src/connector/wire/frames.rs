@@ -6,10 +6,13 @@ use omni_engine::{SeqId, Stamp};
 use omni_proto::stage::v1::{Frame, frame::Body};
 use prost::Message as _;
 
-use super::{MAX_FRAME, PREFIX, WireError};
+use super::{MAX_FRAME, PREFIX, VERSION, WireError};
 
 /// Bytes read at once.
 const READ: usize = 64 << 10;
+
+/// How a frame began in versions before 5. Their number follows in two bytes. As a length it would be too long.
+const OLD_MAGIC: [u8; 4] = *b"OMNI";
 
 /// A frame that came.
 #[derive(Debug, Clone, PartialEq)]
@@ -108,6 +111,15 @@ impl FrameReader {
         let Some((length, rest)) = there.split_first_chunk::<PREFIX>() else {
             return Ok(None);
         };
+        if *length == OLD_MAGIC {
+            return match rest.first_chunk() {
+                Some(version) => Err(WireError::Version {
+                    ours: VERSION,
+                    theirs: u16::from_le_bytes(*version).into(),
+                }),
+                None => Ok(None),
+            };
+        }
         let length = u32::from_be_bytes(*length) as usize;
         if length > MAX_FRAME {
             return Err(WireError::TooLong { got: length });

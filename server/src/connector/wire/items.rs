@@ -7,7 +7,7 @@ use omni_proto::stage::v1::item::Payload;
 use omni_proto::stage::v1::{self, Item};
 
 use super::{PeerClock, WireError};
-use crate::stage::{AudioPiece, ChunkStamps, ReplyToken};
+use crate::stage::{AudioPiece, ReplyToken, TransferStamps};
 
 /// An item that can pass an edge between processes.
 pub trait Chunk: Send + Sized + 'static {
@@ -141,7 +141,7 @@ fn wrong(payload: &Payload, expected: &'static str) -> WireError {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::connector) struct Arrival {
     pub(in crate::connector) seq: SeqId,
-    pub(in crate::connector) stamps: ChunkStamps,
+    pub(in crate::connector) stamps: TransferStamps,
 }
 
 impl Arrival {
@@ -160,7 +160,7 @@ impl Arrival {
     pub(in crate::connector) fn of(message: &v1::Arrival, clock: PeerClock) -> Self {
         Self {
             seq: SeqId(message.sequence),
-            stamps: ChunkStamps {
+            stamps: TransferStamps {
                 bytes: message.bytes,
                 tx_start: clock.to_local(message.tx_start),
                 tx_end: clock.to_local(message.tx_end),

@@ -4,7 +4,7 @@ use std::fmt::Debug;
 use std::sync::Arc;
 use std::time::Duration;
 
-use omni_engine::{CacheSalt, CodecFrame, SeqRecord, Stamp};
+use omni_engine::{CacheSalt, CodecFrame, FinishReason, SeqRecord, Stamp, StepStats};
 use omni_proto::stage::v1::item::Payload;
 use omni_proto::stage::v1::{self as proto};
 use proptest::collection::vec;
@@ -14,9 +14,8 @@ use prost::Message as _;
 
 use super::*;
 use crate::stage::{
-    AudioPiece, CacheFigures, ChunkStamps, ContextRow, End, EndReason, EngineEvent, KvFormat, KvPosition,
-    PromptPiece, Refusal, ReplyToken, Sampling, SeqEnd, SeqTaken, StageSnapshot, StepFigures, TalkerRequest,
-    ThinkerRequest,
+    AudioPiece, CacheFigures, ContextRow, End, EngineEvent, KvFormat, KvPosition, PromptPiece, Refusal,
+    ReplyToken, Sampling, SeqEnd, SeqTaken, StageSnapshot, TalkerRequest, ThinkerRequest, TransferStamps,
 };
 
 /// Beyond all instants here.
@@ -134,7 +133,7 @@ fn at() -> impl Strategy<Value = Stamp> {
 prop_compose! {
     fn arrival()(seq: u64, bytes: u64, stamps in prop::array::uniform4(at())) -> Arrival {
         let [tx_start, tx_end, rx_start, rx_end] = stamps;
-        let stamps = ChunkStamps { bytes, tx_start, tx_end, rx_start, rx_end };
+        let stamps = TransferStamps { bytes, tx_start, tx_end, rx_start, rx_end };
         Arrival { seq: SeqId(seq), stamps }
     }
 }
@@ -161,10 +160,11 @@ prop_compose! {
             running, waiting_capacity, waiting_deferred, prompt_tokens, cached_tokens, outputs, admitted,
             prefix_queries, prefix_hits, preempted, queued_items, prefill_tokens, decode_tokens, late,
         ] = counts;
-        EngineEvent::Step(StepFigures {
-            at, kv_usage, running, waiting_capacity, waiting_deferred, prompt_tokens, cached_tokens, outputs,
-            admitted, prefix_queries, prefix_hits, preempted, queued_items, prefill_tokens, decode_tokens, late, busy,
-        })
+        let stats = StepStats {
+            kv_usage, running, waiting_capacity, waiting_deferred, prompt_tokens, cached_tokens, outputs,
+            admitted, prefix_queries, prefix_hits, preempted, queued_items, prefill_tokens, decode_tokens, late,
+        };
+        EngineEvent::Step { at, busy, stats }
     }
 }
 
@@ -190,14 +190,8 @@ fn news() -> impl Strategy<Value = EngineEvent> {
             max_outputs,
         })
     });
-    let finished = (
-        seq(),
-        prop::sample::select(&REASONS[..]),
-        time(),
-        of(record()),
-        of(any::<u32>()),
-    )
-        .prop_map(|(seq, reason, latency, record, max_outputs)| {
+    let finished = (seq(), reason(), time(), of(record()), of(any::<u32>())).prop_map(
+        |(seq, reason, latency, record, max_outputs)| {
             EngineEvent::Finished(SeqEnd {
                 seq,
                 reason,
@@ -205,7 +199,8 @@ fn news() -> impl Strategy<Value = EngineEvent> {
                 record,
                 max_outputs,
             })
-        });
+        },
+    );
     prop_oneof![
         time().prop_map(|after| EngineEvent::Loaded { after }),
         cache(),
@@ -222,13 +217,15 @@ fn news() -> impl Strategy<Value = EngineEvent> {
     ]
 }
 
-const REASONS: [EndReason; 5] = [
-    EndReason::Stop,
-    EndReason::Length,
-    EndReason::Abort,
-    EndReason::Error,
-    EndReason::Repetition,
-];
+fn reason() -> impl Strategy<Value = FinishReason> {
+    prop_oneof![
+        Just(FinishReason::Stop),
+        Just(FinishReason::Length),
+        Just(FinishReason::Abort),
+        Just(FinishReason::Repetition),
+        ".{0,9}".prop_map(FinishReason::Error),
+    ]
+}
 
 proptest! {
     #[test]

@@ -54,7 +54,7 @@ impl Pace {
         self.since = taken.then_some(now);
     }
 
-    /// How long one waits who has so many ahead; `None` as long as too little is known.
+    /// How long a request waits with so many ahead; `None` as long as too little is known.
     pub(super) fn wait(&self, ahead: usize, now: Stamp) -> Option<Duration> {
         self.wait_after(self.least, ahead, now)
     }
@@ -70,7 +70,7 @@ impl Pace {
         Some(Duration::try_from_secs_f64(wait).unwrap_or(Duration::MAX))
     }
 
-    /// When one who was refused with so many ahead would not be refused again, where nobody may wait longer than `longest`.
+    /// When a request that was refused with so many ahead would not be refused again, where none may wait longer than `longest`.
     pub(super) fn retry(&self, ahead: usize, longest: Duration, now: Stamp) -> Duration {
         let retry = match (self.wait(ahead, now), self.wait(0, now)) {
             (Some(wait), Some(next)) => wait.saturating_sub(longest).max(next),

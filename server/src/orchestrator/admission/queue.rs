@@ -1,9 +1,9 @@
-//! Who gets the next free place: the tenant with the fewest running, and among equals the one that waits longest for its turn.
+//! The next free place goes to the tenant with the fewest running, and among equals the one that waits longest for its turn.
 //!
 //! A value without a clock and without tasks. Tenants share the places; within a tenant it is first come, first served. A tenant
 //! that has had its turn is behind its equals, however early its next one came: one place is shared, too, in turns. The
-//! queue is bounded over all tenants: when it is full, one who came last for the tenant that waits most makes room for a tenant
-//! that waits less, so that nobody can keep others from waiting at all.
+//! queue is bounded over all tenants: when it is full, the last request of the tenant that waits most makes room for a tenant
+//! that waits less, so that no tenant can keep others from waiting at all.
 
 use std::collections::{BTreeSet, HashMap, VecDeque};
 
@@ -13,7 +13,7 @@ use crate::caller::Tenant;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Ticket(u64);
 
-/// The places and who waits for them. `W` is how one that waits is told.
+/// The places and the requests that wait for them. `W` is how one that waits is told.
 #[derive(Debug)]
 pub(super) struct Queue<W> {
     free: usize,
@@ -46,7 +46,7 @@ impl<W> Share<W> {
 #[derive(Debug)]
 pub(super) struct Queued<W> {
     pub(super) ticket: Ticket,
-    /// Who made room for it, if it had to.
+    /// The request that made room for it, if one had to.
     pub(super) displaced: Option<W>,
 }
 
@@ -70,7 +70,7 @@ impl<W> Queue<W> {
         self.waiting
     }
 
-    /// Takes a free place, if there is one. Nobody waits then.
+    /// Takes a free place, if there is one. None waits then.
     pub(super) fn take(&mut self, tenant: Tenant) -> bool {
         let free = self.free > 0;
         if free {
@@ -142,7 +142,7 @@ impl<W> Queue<W> {
         left.map(|(_, waiter)| waiter)
     }
 
-    /// A place of `tenant` is free again. Gives whoever has it now.
+    /// A place of `tenant` is free again. Gives the request that has it now.
     pub(super) fn release(&mut self, tenant: Tenant) -> Option<(Tenant, W)> {
         self.with(tenant, |share| share.running -= 1);
         let Some(&(_, _, next)) = self.order.first() else {
@@ -154,7 +154,10 @@ impl<W> Queue<W> {
         let (_, waiter) = self.with(next, |share| {
             share.running += 1;
             share.turn = turn;
-            share.waiting.pop_front().expect("only who waits is in the order")
+            share
+                .waiting
+                .pop_front()
+                .expect("only what waits is in the order")
         });
         Some((next, waiter))
     }

@@ -28,7 +28,7 @@ use super::voice::{Voice, VoiceEnd};
 use super::writing::{Aloud, DecodedText, Writing};
 use crate::error::{InvalidField, ServeError};
 use crate::id::MessageId;
-use crate::orchestrator::{Orchestrator, Reply, ReplyEvent, ReplySpec, UtterancePermit};
+use crate::orchestrator::{Orchestrator, Reply, ReplySpec, SeqOutput, UtterancePermit};
 use crate::session::limits::SessionLimits;
 use crate::session::record::{Outcome, Packet};
 use crate::session::utterance::Progress;
@@ -125,7 +125,7 @@ impl fmt::Debug for Phase {
 #[derive(Debug)]
 pub(super) enum TurnEvent {
     Prepared(Box<Result<Prepared, ServeError>>),
-    Thought(ReplyEvent),
+    Thought(SeqOutput<ReplyToken>),
     PipelineEvent(Progress),
 }
 
@@ -265,8 +265,8 @@ impl Turn {
                     self.fail(error);
                 }
             }
-            TurnEvent::Thought(ReplyEvent::Token(token)) => self.token(&token, out, now),
-            TurnEvent::Thought(ReplyEvent::End(end)) => self.thought(end, out, now),
+            TurnEvent::Thought(SeqOutput::Item(token)) => self.token(&token, out, now),
+            TurnEvent::Thought(SeqOutput::End(end)) => self.thought(end, out, now),
             TurnEvent::PipelineEvent(spoken) => {
                 if let Some(voice) = &mut self.voice {
                     voice.take(spoken, now);

@@ -52,6 +52,10 @@ impl Run {
         if self.open().is_some() {
             return Err(ProtocolError::ConfigDuringUtterance.into());
         }
+        if !self.has_room_for_config() {
+            let limit = self.core.deps.limits.max_utterances;
+            return Err(ProtocolError::TooManyConfigs { limit }.into());
+        }
         // Whatever still came for an utterance that failed, this is something new.
         self.names.caller_ends();
         self.settings = Some(Arc::new(settings.clone()));

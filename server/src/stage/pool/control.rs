@@ -1,4 +1,4 @@
-//! A pool as seen by whoever runs the server: looking at its replicas and changing which there are.
+//! A pool as the operator sees it: looking at its replicas and changing which there are.
 
 use std::fmt;
 use std::io;

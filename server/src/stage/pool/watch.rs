@@ -4,7 +4,7 @@
 //! was working on is lost, as it would be if its model had panicked. Only so many may be left behind: each keeps its state in
 //! memory, and the next one would hang too. Beyond that a replica stays without a thread until one of those ends.
 //!
-//! Nothing is polled: a thread that begins to work rings, and while none works nobody looks.
+//! Nothing is polled: a thread that begins to work rings, and while none works the watchdog sleeps.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -30,14 +30,14 @@ const RETRY: Duration = Duration::from_millis(500);
 /// What it waits for.
 #[derive(Debug, Clone, Copy)]
 enum Next {
-    /// Nobody works.
+    /// No thread works.
     Ring,
-    /// Somebody may be overdue then.
+    /// A thread may be overdue then.
     At(Stamp),
 }
 
 impl<J: Send + 'static> StagePool<J> {
-    /// Gives up threads that do not return from a step in time, for as long as it runs. Whoever begins anew begins by looking.
+    /// Gives up threads that do not return from a step in time, for as long as it runs. It begins by looking.
     pub async fn watch(&self, clock: Clock) {
         let Some(limits) = self.shared.parts.steps else {
             return std::future::pending().await;
@@ -47,7 +47,7 @@ impl<J: Send + 'static> StagePool<J> {
         loop {
             let wait = async {
                 match next {
-                    // Whoever has just begun cannot be overdue before that.
+                    // A turn that has just begun cannot be overdue before that.
                     Next::Ring => {
                         self.shared.notifier.notified().await;
                         Next::At(clock.now() + limits.timeouts.shortest())
@@ -69,10 +69,10 @@ impl<J: Send + 'static> StagePool<J> {
         }
     }
 
-    /// Gives up who is overdue. Returns when to look again.
+    /// Gives up threads that are overdue. Returns when to look again.
     fn look(&self, limits: StepLimits, now: Stamp) -> Next {
         let notifier = &self.shared.notifier;
-        // First this: who begins to work after it was looked at rings.
+        // First this: a thread that begins to work after it was looked at rings.
         notifier.rest();
         let mut slots = self.slots();
         let mut due: Option<Stamp> = None;

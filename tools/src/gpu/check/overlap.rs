@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use omni_engine::{AddOptions, ArConfig, ArEngine, ArEvent, FinishReason, SeqId, Stamp};
+use omni_engine::{AddOptions, ArConfig, ArEngine, FinishReason, SeqEvent, SeqId, Stamp};
 use omni_models::{KvOptions, SpeechModel};
 
 use super::Case;
@@ -41,8 +41,8 @@ fn spoken(
         ahead += u32::from(overlaps && engine.begin_step_ahead(now, |_| true));
         for event in engine.end_step(|| now).events {
             match event {
-                ArEvent::Output { seq, item } => codes.entry(seq).or_default().extend(&item.0),
-                ArEvent::Finished {
+                SeqEvent::Output { seq, item } => codes.entry(seq).or_default().extend(&item.0),
+                SeqEvent::Finished {
                     reason: FinishReason::Error(reason),
                     ..
                 } => anyhow::bail!(reason),

@@ -1,6 +1,6 @@
 //! Keys and values in the blocks of a paged cache.
 
-use omni_gpu::Memory as _;
+use omni_gpu::{Copies as _, Memory as _};
 
 use super::*;
 use crate::backend::{AttentionShape, Batch};

@@ -18,17 +18,17 @@ impl Turn {
                 return None;
             }
         };
-        let waits = self.waits.get_or_insert_with(|| (now, reply.excuses()));
+        let waits = self.waits.get_or_insert_with(|| (now, reply.idles()));
         Some(waits.0 + self.max_wait)
     }
 
     /// It has. One that had no room for this answer meanwhile is busy, and not broken: it is waited for anew.
     pub(in crate::session::chat) fn stalled(&mut self, now: Stamp) {
-        let (Phase::Thinking(reply), Some((since, excuses))) = (&self.phase, &mut self.waits) else {
+        let (Phase::Thinking(reply), Some((since, idles))) = (&self.phase, &mut self.waits) else {
             return;
         };
-        if reply.is_excused() || reply.excuses() != *excuses {
-            (*since, *excuses) = (now, reply.excuses());
+        if reply.is_idle() || reply.idles() != *idles {
+            (*since, *idles) = (now, reply.idles());
             return;
         }
         self.gave_nothing("thinker", self.max_wait);

@@ -12,7 +12,7 @@ use omni_models::{
 };
 
 use super::card::{Card, CardChat};
-use super::fleet::{Duty, Fleet, Site, dtype};
+use super::loaded_models::{ComputeTarget, LoadedModels, ProcessRole, dtype};
 use super::speech_model::{kv, longest};
 use crate::config::deploy::Deploy;
 use crate::stage::{
@@ -22,8 +22,8 @@ use crate::stage::{
 
 /// A thinker with its template.
 #[derive(Debug)]
-pub(super) struct Converser {
-    thinkers: BTreeMap<Site, ThinkerModel>,
+pub(super) struct ChatNetworks {
+    thinkers: BTreeMap<ComputeTarget, ThinkerModel>,
     /// Numbers in a row of what is heard.
     hidden: usize,
     template: ChatTemplate,
@@ -31,24 +31,24 @@ pub(super) struct Converser {
     kv: KvOptions,
     /// The token that opens a turn.
     im_start: u32,
-    ears: BTreeMap<Site, AudioEncoder>,
+    encoders: BTreeMap<ComputeTarget, AudioEncoder>,
 }
 
-/// Longest audio of one message: encoding it delays everybody who has said something.
+/// Longest audio of one message: encoding it delays all other recordings.
 const MAX_AUDIO: Duration = Duration::from_secs(60);
 
-impl Converser {
-    /// Reads the thinker wherever `duty` has it, or says why there is none.
+impl ChatNetworks {
+    /// Reads the thinker wherever `role` has it, or says why there is none.
     ///
     /// # Errors
     /// If there is one that cannot be read.
     pub(super) fn load(
-        fleet: &Fleet,
+        loaded_models: &LoadedModels,
         card: Option<&Card>,
         deploy: &Deploy,
-        duty: Duty,
+        role: ProcessRole,
     ) -> anyhow::Result<Result<Self, String>> {
-        let model = fleet.any();
+        let model = loaded_models.any();
         if let Err(why) = model.converses() {
             return Ok(Err(why));
         }
@@ -64,15 +64,15 @@ impl Converser {
         let template = model
             .chat_template()
             .context("the chat template cannot be used")?;
-        let sites = duty.sites(THINKER, deploy).into_iter();
-        let placed = sites.filter_map(|site| Some((site, fleet.at(site)?)));
-        let read = placed.map(|(site, model)| Ok((site, model.load_thinker()?)));
+        let targets = role.targets(THINKER, deploy).into_iter();
+        let placed = targets.filter_map(|target| Some((target, loaded_models.at(target)?)));
+        let read = placed.map(|(target, model)| Ok((target, model.load_thinker()?)));
         let thinkers = read
             .collect::<Result<_, LoadError>>()
             .context("the thinker cannot be loaded")?;
-        let ears = match card {
+        let encoders = match card {
             Some(CardChat { hears: false, .. }) => BTreeMap::new(),
-            _ => ears(fleet, duty.sites(ENCODER, deploy))?,
+            _ => encoders(loaded_models, role.targets(ENCODER, deploy))?,
         };
         let limits = model.thinker_limits()?;
         let format = dtype(deploy.stage(THINKER).dtype);
@@ -83,7 +83,7 @@ impl Converser {
             max_context: limits.max_positions.min(longest(&kv)).min(trained),
             default_max_tokens: defaults.max_tokens,
             default_sampling: plain(&defaults.thinker),
-            hearing: ears.values().next().map(hearing).transpose()?,
+            hearing: encoders.values().next().map(hearing).transpose()?,
             tools: template.takes_tools(),
             voicing: Voicing::Tokens,
             talker_context: card.is_none_or(|CardChat { talker_context, .. }| *talker_context),
@@ -95,7 +95,7 @@ impl Converser {
             info,
             kv,
             im_start: model.text_tokens().im_start,
-            ears,
+            encoders,
         }))
     }
 
@@ -109,16 +109,16 @@ impl Converser {
         &self.info
     }
 
-    pub(super) fn thinker(&self, site: Site) -> Result<Thinker, BackendError> {
-        let model = self.thinkers.get(&site);
-        let model = model.ok_or_else(|| BackendError(format!("the thinker was not loaded for {site}")))?;
+    pub(super) fn thinker(&self, target: ComputeTarget) -> Result<Thinker, BackendError> {
+        let model = self.thinkers.get(&target);
+        let model = model.ok_or_else(|| BackendError(format!("the thinker was not loaded for {target}")))?;
         let thinker = model.thinker(self.kv);
         thinker.map_err(|error| BackendError(error.to_string()))
     }
 
-    pub(super) fn encoder(&self, site: Site) -> Result<AudioEncoder, BackendError> {
-        let ears = self.ears.get(&site).cloned();
-        ears.ok_or_else(|| BackendError("the model cannot hear".to_owned()))
+    pub(super) fn encoder(&self, target: ComputeTarget) -> Result<AudioEncoder, BackendError> {
+        let encoders = self.encoders.get(&target).cloned();
+        encoders.ok_or_else(|| BackendError("the model cannot hear".to_owned()))
     }
 
     pub(super) fn prompt(&self, messages: &[ChatMessage]) -> Result<Prompt, PromptError> {
@@ -176,27 +176,32 @@ fn refusal(error: &ChatError) -> PromptError {
     }
 }
 
-/// The audio encoder at these sites, if there is one that can be used.
-fn ears(fleet: &Fleet, sites: Vec<Site>) -> anyhow::Result<BTreeMap<Site, AudioEncoder>> {
-    if let Err(error) = fleet.any().check_audio_encoder() {
+/// The audio encoder at these targets, if there is one that can be used.
+fn encoders(
+    loaded_models: &LoadedModels,
+    targets: Vec<ComputeTarget>,
+) -> anyhow::Result<BTreeMap<ComputeTarget, AudioEncoder>> {
+    if let Err(error) = loaded_models.any().check_audio_encoder() {
         tracing::info!(%error, "the model does not hear");
         return Ok(BTreeMap::new());
     }
-    let placed = sites.into_iter().filter_map(|site| Some((site, fleet.at(site)?)));
-    let read = placed.map(|(site, model)| Ok((site, model.load_audio_encoder()?)));
+    let placed = targets
+        .into_iter()
+        .filter_map(|target| Some((target, loaded_models.at(target)?)));
+    let read = placed.map(|(target, model)| Ok((target, model.load_audio_encoder()?)));
     read.collect::<Result<_, LoadError>>()
         .context("the audio encoder cannot be loaded")
 }
 
-fn hearing(ears: &AudioEncoder) -> anyhow::Result<Hearing> {
+fn hearing(encoders: &AudioEncoder) -> anyhow::Result<Hearing> {
     let sample_rate = SampleRate::new(AUDIO_SAMPLE_RATE)?;
-    let longest = sample_rate.duration(Samples(ears.max_samples() as u64));
+    let longest = sample_rate.duration(Samples(encoders.max_samples() as u64));
     Ok(Hearing {
         sample_rate,
-        min_audio: sample_rate.duration(Samples(ears.min_samples() as u64)),
+        min_audio: sample_rate.duration(Samples(encoders.min_samples() as u64)),
         max_audio: longest.min(MAX_AUDIO),
-        rows_per_second: u32::try_from(ears.rows_of(AUDIO_SAMPLE_RATE as usize))?,
-        row_bytes: u32::try_from(ears.width() * size_of::<f32>())?,
+        rows_per_second: u32::try_from(encoders.rows_of(AUDIO_SAMPLE_RATE as usize))?,
+        row_bytes: u32::try_from(encoders.width() * size_of::<f32>())?,
     })
 }
 

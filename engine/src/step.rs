@@ -1,4 +1,5 @@
-//! What a step tells: events, counts, and per sequence the record of its life.
+//! What a step of an engine tells: events, counts, and per sequence the record of its life. The same for every engine; what an engine
+//! does not have stays out or is zero.
 
 use std::time::Duration;
 
@@ -19,24 +20,9 @@ pub enum FinishReason {
     Repetition,
 }
 
-/// Where a live sequence is. One that has finished is forgotten; its end is an [`ArEvent::Finished`].
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum SeqState {
-    /// Has never run and could: waits for a place or for KV blocks.
-    Waiting,
-    /// Has a place and takes part in steps.
-    Running,
-    /// Has lost its place, could run, and waits to be recomputed.
-    Preempted,
-    /// Lacks the row for its next output. It keeps its place, if it has one, until another needs it.
-    WaitingForUpstream,
-    /// Its consumer is full ([`set_paused`](crate::ArEngine::set_paused)). It keeps its place likewise.
-    Paused,
-}
-
 /// What happened to a sequence.
 #[derive(Debug, Clone, PartialEq)]
-pub enum ArEvent<T> {
+pub enum SeqEvent<T> {
     /// It was added since the last step.
     Queued {
         /// The sequence.
@@ -62,7 +48,7 @@ pub enum ArEvent<T> {
         /// Start of the step in which it did.
         at: Stamp,
     },
-    /// It produced one output, at [`ArReport::ended`].
+    /// It produced one output, at [`StepReport::ended`].
     Output {
         /// The sequence.
         seq: SeqId,
@@ -93,11 +79,11 @@ pub struct SeqRecord {
     pub last_output: Option<Stamp>,
     /// When it ended.
     pub finished: Stamp,
-    /// Prompt positions.
+    /// Prompt positions; of a one-shot request its cost.
     pub prompt_tokens: u32,
     /// Of these, how many were found in the prefix cache when it first got a place.
     pub cached_tokens: u32,
-    /// Outputs it gave.
+    /// Outputs it gave; of a stream the items that were decoded.
     pub outputs: u32,
     /// How often it was preempted.
     pub preemptions: u32,
@@ -138,74 +124,79 @@ impl SeqRecord {
     }
 }
 
-/// State of the engine after a step, and what the step did.
+/// State of an engine after a step, and what the step did.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
-pub struct ArStats {
-    /// Sequences that have a place (and hold KV blocks).
+pub struct StepStats {
+    /// Sequences that have a place, and hold KV blocks where there are any.
     pub running: u32,
-    /// Of these, how many lack a row from upstream.
-    pub held_upstream: u32,
-    /// Of these, how many have a full consumer.
-    pub held_consumer: u32,
-    /// Sequences without a place: `waiting_capacity + waiting_deferred`.
-    pub waiting: u32,
-    /// Those that could run if there were room.
+    /// Those without a place that could run if there were room.
     pub waiting_capacity: u32,
-    /// Those that could not run even so: no row from upstream, or a full consumer.
+    /// Those without a place that could not run even so: no row from upstream, or a full consumer.
     pub waiting_deferred: u32,
-    /// Share of the KV blocks that sequences hold, 0 to 1. Cached blocks that nobody holds are free.
+    /// Share of the KV blocks that sequences hold, 0 to 1. Cached blocks without a holder are free.
     pub kv_usage: f64,
-    /// Prompt positions computed in this step (recomputation included).
-    pub prefill_tokens: u32,
-    /// Of these, how many were computed before and lost to a preemption.
-    pub recomputed_tokens: u32,
-    /// Decode positions computed in this step.
-    pub decode_tokens: u32,
     /// Prompt positions of the sequences that gave their first output in this step, found ones included.
     pub prompt_tokens: u32,
     /// Of these, how many were found in the prefix cache.
-    pub prompt_tokens_cached: u32,
-    /// Outputs of this step.
-    pub generation_tokens: u32,
+    pub cached_tokens: u32,
+    /// Outputs: tokens, codec frames made or decoded, requests answered.
+    pub outputs: u32,
+    /// Sequences that got a place for the first time.
+    pub admitted: u32,
     /// Positions looked up in the prefix cache; counted once per sequence, when it first gets a place.
     pub prefix_queries: u32,
     /// Of these, how many were found.
     pub prefix_hits: u32,
-    /// Sequences that ran out of upstream rows at the end of this step.
-    pub starved: u32,
     /// Sequences preempted in this step.
     pub preempted: u32,
+    /// Items that wait to be decoded.
+    pub queued_items: u32,
+    /// Prompt positions computed in this step, recomputation included; the cost of the requests answered.
+    pub prefill_tokens: u32,
+    /// Decode positions computed in this step; items decoded; requests answered.
+    pub decode_tokens: u32,
+    /// Streams that had nothing left although their playback had caught up (counted at the chunk that came too late).
+    pub late: u32,
 }
 
-impl ArStats {
-    /// What the step did for its callers: prompt positions computed for first outputs, and outputs.
+impl StepStats {
+    /// Sequences without a place.
     #[must_use]
-    pub fn iteration_tokens(&self) -> u32 {
-        self.prompt_tokens - self.prompt_tokens_cached + self.generation_tokens
+    pub fn waiting(&self) -> u32 {
+        self.waiting_capacity + self.waiting_deferred
     }
 }
 
-/// Outcome of one [`ArEngine::step`](crate::ArEngine::step).
+/// Outcome of one step.
 #[derive(Debug)]
-pub struct ArReport<T> {
+pub struct StepReport<T> {
     /// In order of occurrence, beginning with what happened since the last step.
-    pub events: Vec<ArEvent<T>>,
+    pub events: Vec<SeqEvent<T>>,
     /// Counts for this step.
-    pub stats: ArStats,
+    pub stats: StepStats,
     /// When the step began; one begun ahead begins when the one before it is over.
     pub began: Stamp,
     /// When its results were there: the time of its outputs.
     pub ended: Stamp,
 }
 
-impl<T> ArReport<T> {
+impl<T> StepReport<T> {
     /// Of a step that begins now.
-    pub(super) fn new(now: Stamp) -> Self {
+    pub(crate) fn new(now: Stamp) -> Self {
         Self {
             events: Vec::new(),
-            stats: ArStats::default(),
+            stats: StepStats::default(),
             began: now,
             ended: now,
         }
+    }
+
+    /// A sequence is over, with the step.
+    pub(crate) fn end(&mut self, seq: SeqId, reason: FinishReason, record: SeqRecord) {
+        let record = SeqRecord {
+            finished: self.ended,
+            ..record
+        };
+        self.events.push(SeqEvent::Finished { seq, reason, record });
     }
 }

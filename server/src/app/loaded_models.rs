@@ -15,7 +15,7 @@ use crate::stage::DeviceFigures;
 
 /// What of a pipeline this process computes.
 #[derive(Debug, Clone, Copy)]
-pub(super) enum Duty {
+pub(super) enum ProcessRole {
     /// The stages whose replicas are threads.
     Server {
         /// Without the thinker.
@@ -30,11 +30,11 @@ pub(super) enum Duty {
     },
 }
 
-impl Duty {
+impl ProcessRole {
     /// Where it computes the stage of that name.
-    pub(super) fn sites(self, name: &str, deploy: &Deploy) -> Vec<Site> {
+    pub(super) fn targets(self, name: &str, deploy: &Deploy) -> Vec<ComputeTarget> {
         let stage = deploy.stage(name);
-        let mut sites: Vec<_> = match self {
+        let mut targets: Vec<_> = match self {
             Self::Server { speech_only } => {
                 let left_out = speech_only && QWEN3_OMNI.speech_only().stage(name).is_none();
                 match stage.placement {
@@ -46,11 +46,11 @@ impl Duty {
             Self::Stage { .. } => Vec::new(),
         }
         .into_iter()
-        .map(|replica| Site::of(stage, replica))
+        .map(|replica| ComputeTarget::of(stage, replica))
         .collect();
-        sites.sort_unstable();
-        sites.dedup();
-        sites
+        targets.sort_unstable();
+        targets.dedup();
+        targets
     }
 
     /// Whether somebody here holds conversations.
@@ -64,7 +64,7 @@ impl Duty {
 
 /// How a replica computes. Replicas that do it in the same way share weights.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Site {
+pub(super) struct ComputeTarget {
     device: Device,
     dtype: Dtype,
     weights: Weights,
@@ -72,13 +72,13 @@ pub(super) struct Site {
     eager: bool,
 }
 
-impl fmt::Display for Site {
+impl fmt::Display for ComputeTarget {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} in {}", self.device, self.dtype)
     }
 }
 
-impl Site {
+impl ComputeTarget {
     pub(super) fn of(stage: &Stage, replica: u32) -> Self {
         let device = stage.device(replica);
         Self {
@@ -128,10 +128,10 @@ pub(super) fn dtype(dtype: Dtype) -> DType {
 
 /// The models, at least one.
 #[derive(Debug)]
-pub(super) struct Fleet(BTreeMap<Site, SpeechModel>);
+pub(super) struct LoadedModels(BTreeMap<ComputeTarget, SpeechModel>);
 
-impl Fleet {
-    /// Loads what `duty` needs.
+impl LoadedModels {
+    /// Loads what `role` needs.
     ///
     /// # Errors
     /// With everything that is wrong with the checkpoint, or with the device.
@@ -139,43 +139,43 @@ impl Fleet {
         checkpoint: &CheckpointSource,
         name: &str,
         deploy: &Deploy,
-        duty: Duty,
+        role: ProcessRole,
     ) -> anyhow::Result<Self> {
         const NOTHING: Parts = Parts {
             talker: false,
             code2wav: false,
         };
-        let mut wanted: BTreeMap<Site, Parts> = BTreeMap::new();
+        let mut wanted: BTreeMap<ComputeTarget, Parts> = BTreeMap::new();
         let speech = QWEN3_OMNI.speech_only();
         for stage in &*QWEN3_OMNI.stages {
             // The others are read with what converses, from a model that is there.
             let speaks = speech.stage(stage.name).is_some();
-            if !speaks && !duty.converses() {
+            if !speaks && !role.converses() {
                 continue;
             }
-            for site in duty.sites(stage.name, deploy) {
-                let parts = wanted.entry(site).or_insert(NOTHING);
+            for target in role.targets(stage.name, deploy) {
+                let parts = wanted.entry(target).or_insert(NOTHING);
                 parts.talker |= stage.name == TALKER;
                 parts.code2wav |= stage.name == CODE2WAV;
             }
         }
         if wanted.is_empty() {
             // What is not computed here is asked about here all the same.
-            let site = Site {
+            let target = ComputeTarget {
                 device: Device::Cpu,
                 dtype: Dtype::F32,
                 weights: Weights::Auto,
                 eager: false,
             };
-            wanted.insert(site, NOTHING);
+            wanted.insert(target, NOTHING);
         }
-        let load = |(site, parts): (Site, Parts)| {
-            let model = SpeechModel::load(checkpoint.clone(), site.options(parts))
-                .with_context(|| format!("cannot load the model {name} for {site}"))?;
-            if site.device.is_gpu() {
-                warn_of_fallbacks(&model, site.device);
+        let load = |(target, parts): (ComputeTarget, Parts)| {
+            let model = SpeechModel::load(checkpoint.clone(), target.options(parts))
+                .with_context(|| format!("cannot load the model {name} for {target}"))?;
+            if target.device.is_gpu() {
+                warn_of_fallbacks(&model, target.device);
             }
-            Ok((site, model))
+            Ok((target, model))
         };
         Ok(Self(wanted.into_iter().map(load).collect::<anyhow::Result<_>>()?))
     }
@@ -185,20 +185,20 @@ impl Fleet {
     /// # Panics
     /// Never: there is one.
     pub(super) fn any(&self) -> &SpeechModel {
-        self.0.values().next().expect("a fleet is not empty")
+        self.0.values().next().expect("at least one model is loaded")
     }
 
     /// The model that computes there, if one does.
-    pub(super) fn at(&self, site: Site) -> Option<&SpeechModel> {
-        self.0.get(&site)
+    pub(super) fn at(&self, target: ComputeTarget) -> Option<&SpeechModel> {
+        self.0.get(&target)
     }
 
     /// What GPUs were asked to do so far, device by device.
     pub(super) fn figures(&self) -> Vec<DeviceFigures> {
         let mut figures: BTreeMap<Device, DeviceFigures> = BTreeMap::new();
-        for (site, model) in &self.0 {
+        for (target, model) in &self.0 {
             let Some(own) = model.gpu_figures() else { continue };
-            let device = site.device;
+            let device = target.device;
             let sum = figures
                 .entry(device)
                 .or_insert_with(|| DeviceFigures::new(device));

@@ -1,0 +1,80 @@
+//! Why an engine does not take a sequence: what observers are told, and how the sequence ends.
+
+use std::fmt;
+
+use omni_engine::{AddError, ModelError, OneShotError, OpenError};
+
+use super::events::Refusal;
+use super::flow::End;
+use super::sides::failed;
+
+/// A sequence that its engine does not take.
+#[derive(Debug, PartialEq)]
+pub(super) struct Refused {
+    /// What there is no room for.
+    pub(super) refusal: Option<Refusal>,
+    pub(super) end: End,
+}
+
+impl Refused {
+    fn full(refusal: Refusal, error: &impl fmt::Display) -> Self {
+        Self {
+            refusal: Some(refusal),
+            end: End::Overloaded(error.to_string()),
+        }
+    }
+
+    /// What is asked for is at fault.
+    fn rejected(error: &impl fmt::Display) -> Self {
+        Self {
+            refusal: None,
+            end: End::Rejected(error.to_string()),
+        }
+    }
+
+    fn failed(stage: &'static str, error: &impl fmt::Display) -> Self {
+        Self {
+            refusal: None,
+            end: failed(stage, error.to_string()),
+        }
+    }
+}
+
+/// An error of an engine, as the stage that has the engine tells it.
+pub(super) trait EngineError {
+    fn refused(&self, stage: &'static str) -> Refused;
+}
+
+impl EngineError for AddError {
+    fn refused(&self, stage: &'static str) -> Refused {
+        match self {
+            Self::QueueFull { .. } => Refused::full(Refusal::Sequences, self),
+            Self::QueueTokens { .. } => Refused::full(Refusal::Positions, self),
+            Self::TooLong { .. } | Self::Model(ModelError::Rejected(_)) => Refused::rejected(self),
+            Self::Duplicate(_) | Self::NoOutputs(_) | Self::Repetition(_) | Self::Model(_) => {
+                Refused::failed(stage, self)
+            }
+        }
+    }
+}
+
+impl EngineError for OpenError {
+    fn refused(&self, stage: &'static str) -> Refused {
+        match self {
+            Self::Full { .. } => Refused::full(Refusal::Sequences, self),
+            Self::Model(ModelError::Rejected(_)) => Refused::rejected(self),
+            Self::Duplicate(_) | Self::Model(_) => Refused::failed(stage, self),
+        }
+    }
+}
+
+impl EngineError for OneShotError {
+    fn refused(&self, stage: &'static str) -> Refused {
+        match self {
+            Self::QueueFull { .. } => Refused::full(Refusal::Sequences, self),
+            Self::QueueCost { .. } => Refused::full(Refusal::Positions, self),
+            Self::TooLarge { .. } | Self::Model(ModelError::Rejected(_)) => Refused::rejected(self),
+            Self::Duplicate(_) | Self::Model(_) => Refused::failed(stage, self),
+        }
+    }
+}

@@ -23,7 +23,7 @@ pub(super) use messages::{end, end_message, progress, progress_message};
 pub use requests::StageRequest;
 
 /// Version of the protocol that is spoken here.
-pub const VERSION: u32 = 6;
+pub const VERSION: u32 = 7;
 /// Bytes of the length in front of a frame.
 pub const PREFIX: usize = 4;
 /// Most bytes of a frame: a thousand rows of a large thinker, or ten minutes of audio.

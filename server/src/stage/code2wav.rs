@@ -38,6 +38,8 @@ pub struct AudioPiece {
 pub struct Code2WavJob {
     /// Its id, the same in every stage.
     pub seq: SeqId,
+    /// Frames to decode first, which nobody hears: what follows goes on from them.
+    pub lead: Arc<[CodecFrame]>,
     /// Where frames come from.
     pub frames: Box<dyn Inlet<CodecFrame>>,
     /// Where audio goes. A piece weighs its frames.
@@ -87,10 +89,12 @@ pub fn code2wav_stage<B: Vocode>(
         look_ahead: upstream.map_or(0, |edge| edge.delivery.look_ahead()),
     };
     let upstream = upstream.and_then(|edge| edge.from.stage()).unwrap_or("session");
+    let samples_per_frame = backend.info().samples_per_frame.0.get();
     let core = Code2Wav {
         backend,
         config: limits.engine,
         options,
+        samples_per_frame,
         queue,
         upstream: (upstream, limits.upstream_stall),
         clock,
@@ -106,6 +110,7 @@ struct Code2Wav<B: Vocode> {
     backend: Arc<B>,
     config: ChunkConfig,
     options: StreamOptions,
+    samples_per_frame: u32,
     /// Frames of one stream taken from its edge ahead of decoding; the rest waits in the edge, where it is bounded.
     queue: usize,
     /// The stage that feeds it, and how long that may deliver nothing.
@@ -122,6 +127,9 @@ struct Code2Wav<B: Vocode> {
 struct Live {
     frames: Source<CodecFrame>,
     audio: Sink<AudioPiece>,
+    /// Frames of its lead that are not decoded yet, and samples of it that are to be dropped.
+    lead: u32,
+    lead_samples: u64,
     /// How upstream ended; the stream ends the same way when all is decoded.
     end: End,
     cancel: CancelFlag,
@@ -171,18 +179,26 @@ impl<B: Vocode> Core for Code2Wav<B> {
         let Some(engine) = &mut self.engine else {
             return job.audio.end(lost(self.status.stage()));
         };
-        if let Err(error) = engine.add(job.seq, self.options) {
+        let lead = u32::try_from(job.lead.len()).unwrap_or(u32::MAX);
+        let options = StreamOptions {
+            unplayed_items: self.options.unplayed_items.saturating_add(lead),
+            ..self.options
+        };
+        if let Err(error) = engine.add(job.seq, options) {
             if matches!(error, OpenError::Full { .. }) {
                 self.status.tell(&EngineEvent::Refused(Refusal::Sequences));
             }
             return job.audio.end(refusal(self.status.stage(), &error));
         }
+        engine.push(job.seq, job.lead.iter().cloned(), false);
         let now = self.clock.now();
         let timeline = SeqTimeline::new(job.seq, &job.progress, None, now);
         self.status.took(job.seq, timeline);
         let live = Live {
             frames: Source::new(job.frames),
             audio: Sink::new(job.audio),
+            lead,
+            lead_samples: u64::from(lead) * u64::from(self.samples_per_frame),
             end: End::Stop,
             cancel: job.cancel,
             timeline,
@@ -313,6 +329,9 @@ impl<B: Vocode> Code2Wav<B> {
         let (Some(live), Some(engine)) = (self.live.get_mut(&seq), &mut self.engine) else {
             return;
         };
+        let Some(piece) = live.behind_the_lead(piece) else {
+            return;
+        };
         live.progress.step(from, until, piece.frames);
         live.decoded(from, until, piece.frames);
         self.status.tell(&live.timeline.output(until));
@@ -340,6 +359,21 @@ impl Live {
         self.record.first_output.get_or_insert(until);
         self.record.last_output = Some(until);
         self.record.outputs += frames;
+    }
+
+    /// What of a piece is heard; none if all of it is the lead.
+    fn behind_the_lead(&mut self, mut piece: AudioPiece) -> Option<AudioPiece> {
+        if self.lead == 0 && self.lead_samples == 0 {
+            return Some(piece);
+        }
+        let frames = piece.frames.min(self.lead);
+        self.lead -= frames;
+        piece.frames -= frames;
+        let dropped =
+            usize::try_from(self.lead_samples).map_or(piece.samples.len(), |n| n.min(piece.samples.len()));
+        self.lead_samples -= dropped as u64;
+        piece.samples.drain(..dropped);
+        (piece.frames > 0 || !piece.samples.is_empty()).then_some(piece)
     }
 
     /// The engine is done with it.

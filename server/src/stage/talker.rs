@@ -130,6 +130,7 @@ impl<B: Talk> Core for Talker<B> {
                 .first()
                 .map(|voice| voice.id.clone())
                 .unwrap_or_default(),
+            voice_prompt: None,
             language: info.languages.first().cloned(),
             instructions: None,
             sampling: Sampling::default(),

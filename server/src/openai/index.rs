@@ -11,9 +11,11 @@ use super::{OpenAi, body};
 use crate::error::ServeError;
 
 /// Routes under `/v1`: method and path.
-pub(super) const ROUTES: [(&str, &str); 6] = [
+pub(super) const ROUTES: [(&str, &str); 8] = [
     ("POST", "/v1/audio/speech"),
     ("GET", "/v1/audio/voices"),
+    ("POST", "/v1/audio/voices"),
+    ("DELETE", "/v1/audio/voices/{name}"),
     ("GET", "/v1/audio/models"),
     ("POST", "/v1/chat/completions"),
     ("GET", "/v1/models"),

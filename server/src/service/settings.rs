@@ -194,11 +194,28 @@ pub(super) fn voice(got: &str, info: &SpeechInfo) -> Result<SpokenVoice, ServeEr
         };
         return Ok(found.map(SpokenVoice::kept).map_err(misfit)?);
     }
-    let alias = aliases::meant(got, voices.len()).and_then(|index| voices.get(index));
-    alias.map(|voice| SpokenVoice::own(&voice.id)).ok_or_else(|| {
-        let (got, known) = (excerpt(got), known_voices(info));
-        UnknownName::Voice { got, known }.into()
-    })
+    let names = names(info);
+    let meant = match got {
+        "" => Some(0),
+        _ => aliases::meant(got, names.len()),
+    };
+    match meant.and_then(|index| names.get(index)) {
+        // A name that is listed is found.
+        Some(name) => voice(name, info),
+        None => {
+            let (got, known) = (excerpt(got), known_voices(info));
+            Err(UnknownName::Voice { got, known }.into())
+        }
+    }
+}
+
+/// The voices that OpenAI's names stand for, the default first: the model's own, or else those that are kept.
+fn names(info: &SpeechInfo) -> Vec<String> {
+    let kept = info.voice_support.kept.as_ref();
+    match (info.voices.is_empty(), kept) {
+        (true, Some(kept)) => kept.names(),
+        _ => info.voices.iter().map(|voice| voice.id.clone()).collect(),
+    }
 }
 
 /// The names that can be asked for, or how to get one.

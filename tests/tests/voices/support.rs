@@ -1,7 +1,7 @@
 //! A server with a checkpoint that clones, and things to make voices of.
 
 use std::f32::consts::TAU;
-use std::path::Path;
+use std::ops::Deref;
 
 use omni_audio::{SampleRate, Samples, WavHeader, encode_s16le, from_i16, i16_from_s16le};
 use omni_models::testing::{Goldens, TINY_TTS, TINY_TTS_BASE, file_of};
@@ -14,11 +14,11 @@ use tempfile::TempDir;
 use tonic::Status;
 use tonic::transport::Channel;
 
-pub const TEXT: &str = "Hello, the user!";
-pub const CONSENT: &str = "She agreed on paper.";
+pub(crate) const TEXT: &str = "Hello, the user!";
+pub(crate) const CONSENT: &str = "She agreed on paper.";
 
 /// A checkpoint as files.
-pub fn checkpoint(files: &[(&str, &[u8])], kind: Option<&str>) -> TempDir {
+pub(crate) fn checkpoint(files: &[(&str, &[u8])], kind: Option<&str>) -> TempDir {
     let dir = tempfile::tempdir().expect("a directory");
     std::fs::create_dir(dir.path().join("speech_tokenizer")).expect("a folder");
     for (name, content) in files {
@@ -33,37 +33,58 @@ pub fn checkpoint(files: &[(&str, &[u8])], kind: Option<&str>) -> TempDir {
     dir
 }
 
-pub async fn served(model: &Path, args: &[&str]) -> TestServer {
+/// A server and the checkpoint that it reads from.
+pub(crate) struct Served {
+    server: TestServer,
+    _checkpoint: TempDir,
+}
+
+impl Deref for Served {
+    type Target = TestServer;
+
+    fn deref(&self) -> &TestServer {
+        &self.server
+    }
+}
+
+impl Served {
+    pub(crate) async fn stop(self) {
+        self.server.stop().await;
+    }
+}
+
+pub(crate) async fn served(checkpoint: TempDir, args: &[&str]) -> Served {
     let deploy = resolve(None, &[], 64).expect("the defaults").deploy;
-    let model = ModelSource::Directory(model.to_owned());
+    let model = ModelSource::Directory(checkpoint.path().to_owned());
     let load = move || load_model(&model, &deploy, false);
     let mut server = TestServer::launch(args, load).await;
     server.app.ready().await.expect("the checkpoint loads");
-    server
+    Served {
+        server,
+        _checkpoint: checkpoint,
+    }
 }
 
 /// A server with the checkpoint that clones.
-pub async fn base(args: &[&str]) -> TestServer {
-    let dir = checkpoint(TINY_TTS_BASE, None);
-    served(dir.path(), args).await
+pub(crate) async fn base(args: &[&str]) -> Served {
+    served(checkpoint(TINY_TTS_BASE, None), args).await
 }
 
 /// A server with a checkpoint that follows descriptions.
-pub async fn design(args: &[&str]) -> TestServer {
-    let dir = checkpoint(TINY_TTS, Some("voice_design"));
-    served(dir.path(), args).await
+pub(crate) async fn design(args: &[&str]) -> Served {
+    served(checkpoint(TINY_TTS, Some("voice_design")), args).await
 }
 
-pub fn voices(server: &TestServer) -> VoiceServiceClient<Channel> {
+pub(crate) fn voices(server: &TestServer) -> VoiceServiceClient<Channel> {
     VoiceServiceClient::new(server.channel.clone())
 }
 
-pub fn goldens() -> Goldens {
+pub(crate) fn goldens() -> Goldens {
     Goldens::new(file_of(TINY_TTS_BASE, "goldens.safetensors"))
 }
 
 /// Something like speech: four syllables a second of a voice at `hz` with its overtones.
-pub fn babble(seconds: f32, hz: f32) -> Vec<f32> {
+pub(crate) fn babble(seconds: f32, hz: f32) -> Vec<f32> {
     let sample = |n: usize| {
         let t = n as f32 / 24_000.0;
         let syllable = (0.5 - 0.5 * (TAU * 4.0 * t).cos()).powi(2);
@@ -74,7 +95,7 @@ pub fn babble(seconds: f32, hz: f32) -> Vec<f32> {
     (0..(seconds * 24_000.0) as usize).map(sample).collect()
 }
 
-pub fn wav(samples: &[f32]) -> Vec<u8> {
+pub(crate) fn wav(samples: &[f32]) -> Vec<u8> {
     let header = WavHeader::mono(SampleRate::new(24_000).expect("a rate"));
     let mut file = header.finished(Samples::of(samples)).to_vec();
     encode_s16le(samples, &mut file);
@@ -82,7 +103,7 @@ pub fn wav(samples: &[f32]) -> Vec<u8> {
 }
 
 /// Asks for a voice in context.
-pub fn recorded(name: &str, audio: Vec<u8>) -> v1::CreateVoiceRequest {
+pub(crate) fn recorded(name: &str, audio: Vec<u8>) -> v1::CreateVoiceRequest {
     let recording = v1::VoiceRecording {
         audio: audio.into(),
         transcript: "Short ref.".to_owned(),
@@ -97,7 +118,7 @@ pub fn recorded(name: &str, audio: Vec<u8>) -> v1::CreateVoiceRequest {
 }
 
 /// The same with changes.
-pub fn recorded_with(
+pub(crate) fn recorded_with(
     name: &str,
     audio: Vec<u8>,
     change: impl FnOnce(&mut v1::VoiceRecording),
@@ -110,7 +131,7 @@ pub fn recorded_with(
 }
 
 /// A file of a voice, written by hand: another program can do so, too.
-pub fn file(name: &str, x_vector: &[f32], reference: Option<(&[u32], usize, &[u32])>) -> Vec<u8> {
+pub(crate) fn file(name: &str, x_vector: &[f32], reference: Option<(&[u32], usize, &[u32])>) -> Vec<u8> {
     let mut data: Vec<u8> = x_vector.iter().flat_map(|x| x.to_le_bytes()).collect();
     let mut tensors = format!(
         r#","x_vector":{{"dtype":"F32","shape":[{}],"data_offsets":[0,{}]}}"#,
@@ -136,7 +157,7 @@ pub fn file(name: &str, x_vector: &[f32], reference: Option<(&[u32], usize, &[u3
 }
 
 /// Settings under which the same is spoken every time.
-pub fn greedy(voice: &str, language: &str, frames: u32) -> v1::SpeechConfig {
+pub(crate) fn greedy(voice: &str, language: &str, frames: u32) -> v1::SpeechConfig {
     v1::SpeechConfig {
         voice: voice.to_owned(),
         language: language.to_owned(),
@@ -150,7 +171,7 @@ pub fn greedy(voice: &str, language: &str, frames: u32) -> v1::SpeechConfig {
     }
 }
 
-pub async fn spoken(server: &TestServer, config: v1::SpeechConfig) -> Result<Vec<f32>, Status> {
+pub(crate) async fn spoken(server: &TestServer, config: v1::SpeechConfig) -> Result<Vec<f32>, Status> {
     let (audio, _) = audio_of(&mut server.speech(), config, TEXT).await?;
     Ok(i16_from_s16le(&audio).map(from_i16).collect())
 }

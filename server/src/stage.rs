@@ -63,7 +63,7 @@ pub use talker::{TalkerJob, TalkerLimits, talker_stage};
 pub use thinker::{ThinkerJob, ThinkerLimits, thinker_stage};
 pub use voice::{
     EncodeVoice, KeptVoices, VoiceContent, VoiceEncoderSource, VoicePrompt, VoiceReference, VoiceShape,
-    VoiceSource, VoiceSupport,
+    VoiceSource, VoiceSupport, prompt_rows,
 };
 pub use worker::StageBody;
 pub(crate) use worker::{Core, StageParts, stage_of};

@@ -17,7 +17,7 @@ use super::speech::{SpeechAttempt, SpeechOutput};
 use crate::id::SeqIds;
 use crate::stage::{
     AudioPiece, CancelTimer, End, JobRefused, Outlet as _, ReplicaId, StageError, StageSnapshot,
-    TalkerRequest,
+    TalkerRequest, prompt_rows,
 };
 
 /// What to speak in one sequence.
@@ -152,7 +152,9 @@ impl Segment {
     /// Whether the talker waits for text.
     #[must_use]
     pub fn is_starved(&self) -> bool {
-        let read = |attempt: &SpeechAttempt| attempt.talker.snapshot().outputs >= self.pushed;
+        let prompt = prompt_rows(self.spec.request.voice_prompt.as_deref());
+        let read =
+            |attempt: &SpeechAttempt| attempt.talker.snapshot().outputs.saturating_add(prompt) >= self.pushed;
         self.is_open() && self.attempt.as_ref().is_some_and(read)
     }
 

@@ -15,6 +15,7 @@ use super::notifier::CancelFlag;
 use super::progress::StageProgress;
 use super::sides::{Next, Sink, Source, Want};
 use super::status::ReplicaStatus;
+use super::voice::prompt_rows;
 use super::worker::{Core, StageBody, stage};
 use crate::clock::Clock;
 
@@ -86,6 +87,8 @@ struct Live {
     context: SeqContext,
     tokens: Source<Vec<u32>>,
     frames: Sink<CodecFrame>,
+    /// Rows that its prompt takes besides the first one.
+    prompt_rows: u32,
     /// Rows received and frames made: with as many of one as of the other it waits for a row.
     rows: u32,
     made: u32,
@@ -151,7 +154,11 @@ impl<B: Talk> Core for Talker<B> {
         if job.cancel.is_set() {
             return;
         }
-        let options = options(job.max_frames);
+        let prompt_rows = prompt_rows(job.request.voice_prompt.as_deref());
+        let options = AddOptions {
+            prompt_rows,
+            ..options(job.max_frames)
+        };
         let thought = job.request.thought;
         let request = self.backend.talker_request(job.request);
         match self
@@ -163,6 +170,7 @@ impl<B: Talk> Core for Talker<B> {
                     context,
                     tokens: Source::new(job.tokens),
                     frames: Sink::new(job.frames),
+                    prompt_rows,
                     rows: 0,
                     made: 0,
                     thought,
@@ -245,7 +253,7 @@ impl Live {
     /// Whether it begins to wait for a row that the thinker should have delivered. The stage behind is told why nothing comes:
     /// the text is awaited, which is for whoever writes it to answer for, or it is `placeless` here, with too many others.
     fn is_starved(&mut self, placeless: bool, now: Stamp) -> bool {
-        let idle = !self.frames.is_paused() && self.rows <= self.made;
+        let idle = !self.frames.is_paused() && self.rows <= self.made.saturating_add(self.prompt_rows);
         let want = self.tokens.observe(idle, now);
         self.frames.set_waiting(want == Want::Excused || placeless);
         let starved = want != Want::Nothing && self.thought && self.rows > 0;

@@ -78,6 +78,17 @@ impl VoicePrompt {
     }
 }
 
+/// Tokens of its text that a talker's prompt takes besides the first one: in context the text goes on behind the transcript, beside the
+/// recording's frames.
+#[must_use]
+pub fn prompt_rows(prompt: Option<&VoicePrompt>) -> u32 {
+    let reference = prompt.and_then(|prompt| prompt.reference.as_ref());
+    let rows = reference.map_or(0, |reference| {
+        reference.frames.len().saturating_sub(reference.text.len())
+    });
+    u32::try_from(rows).unwrap_or(u32::MAX)
+}
+
 /// What a name of a kept voice stands for.
 #[derive(Debug, Clone, PartialEq)]
 pub enum VoiceContent {
@@ -142,5 +153,11 @@ mod tests {
             ..prompt(1)
         };
         assert!(vector.lead().is_empty());
+        assert_eq!(
+            prompt_rows(Some(&prompt(5))),
+            4,
+            "beside one token of the transcript"
+        );
+        assert_eq!((prompt_rows(Some(&vector)), prompt_rows(None)), (0, 0));
     }
 }

@@ -93,7 +93,7 @@ async fn a_voice_is_its_keys_and_what_has_no_owner_is_everybodys() {
             match replies.message().await {
                 Ok(Some(_)) => {}
                 Ok(None) => break Ok(()),
-                Err(status) => { eprintln!("{status:?}"); break Err(reason(&status)) }
+                Err(status) => break Err(reason(&status)),
             }
         };
         let expected = if works {

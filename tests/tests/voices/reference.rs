@@ -1,5 +1,6 @@
 //! What voices of recordings speak, compared with the reference implementation.
 
+use omni_audio::{from_i16, i16_from_s16le};
 use omni_proto::v1;
 use omni_tests::TestServer;
 
@@ -47,6 +48,31 @@ async fn voices_of_recordings_speak_as_the_reference_does() {
     // It goes on from the recording, of which nothing is heard, and ends by itself.
     let in_context = spoken(&server, greedy("Context", "en", 50)).await.expect("audio");
     assert_equal(&in_context, &g.floats("vc_icl.wav"), "in context");
+    server.stop().await;
+}
+
+/// Text that comes in pieces is read as the reference reads it: the prompt waits for what of it stands beside the recording's frames.
+#[tokio::test]
+async fn text_in_pieces_changes_nothing_of_a_voice_in_context() {
+    let g = goldens();
+    let server = base(&[]).await;
+    let (codes, ids) = (g.ids("ref.codes"), g.ids("vc_icl.ref_ids"));
+    let reference = Some((&codes[..], g.shape("ref.codes")[1], &ids[3..ids.len() - 2]));
+    import(&server, file("anna", &g.floats("ref.spk_embedding"), reference)).await;
+    let eager = v1::SpeechConfig {
+        buffering: v1::TextBuffering::Eager.into(),
+        ..greedy("anna", "en", 50)
+    };
+    let mut call = server.call().await.configured(eager).await;
+    for piece in ["Hel", "lo, ", "the ", "us", "er!"] {
+        call.send(omni_tests::text(piece)).await;
+    }
+    call.send(omni_tests::finish()).await;
+    let utterance = call.utterance().await;
+    let heard: Vec<f32> = i16_from_s16le(&utterance.audio).map(from_i16).collect();
+    assert_equal(&heard, &g.floats("vc_icl.wav"), "in pieces");
+    call.hang_up();
+    call.end().await.expect("an end");
     server.stop().await;
 }
 

@@ -40,6 +40,7 @@ fn arrival() -> impl Strategy<Value = Arrival> {
         |((common, version, own), life, shares, (needs_rows, max_outputs, class, reuse_prefix, tenant))| {
             let options = AddOptions {
                 needs_rows,
+                prompt_rows: 0,
                 max_outputs,
                 priority: class.max(1) - 1,
                 reuse_prefix,

@@ -33,6 +33,7 @@ pub(super) fn key(recording: &Recording, transcript: Option<&str>) -> Key {
     hash.update(recording.data.len().to_le_bytes());
     hash.update(&recording.data);
     if let Some(transcript) = transcript {
+        hash.update([1]);
         hash.update(transcript);
     }
     hash.finalize().into()

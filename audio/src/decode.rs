@@ -3,6 +3,7 @@
 //! In: bytes in pieces. Out: samples in `[-1, 1]`. The bytes come from anywhere: whatever they are, there is an answer or a
 //! [`DecodeError`], and no more memory is used than the limit on the audio and the size of the pieces call for.
 
+mod flac;
 mod ogg_opus;
 mod opus;
 mod raw;
@@ -33,13 +34,15 @@ pub enum InputEncoding {
     OggOpus,
     /// A WAV file of 16-bit samples.
     Wav,
+    /// A FLAC file.
+    Flac,
 }
 
 impl InputEncoding {
     /// Whether the bytes themselves say at which rate and in how many channels they are.
     #[must_use]
     pub fn describes_itself(self) -> bool {
-        matches!(self, Self::Opus | Self::OggOpus | Self::Wav)
+        matches!(self, Self::Opus | Self::OggOpus | Self::Wav | Self::Flac)
     }
 }
 
@@ -92,6 +95,9 @@ pub enum DecodeError {
         /// Length of the packet.
         bytes: usize,
     },
+    /// Bytes that are no FLAC file.
+    #[error("is no FLAC file that can be read")]
+    Flac,
     /// Nothing to hear.
     #[error("has no samples, expected at least one")]
     Empty,
@@ -120,6 +126,8 @@ enum Source {
     Ogg(Box<OggOpus>),
     /// The bytes so far.
     Wav(Vec<u8>),
+    /// The bytes so far.
+    Flac(Vec<u8>),
 }
 
 impl fmt::Debug for Decoder {
@@ -149,6 +157,7 @@ impl Decoder {
             InputEncoding::Opus => Source::Opus(Packets::new(to)),
             InputEncoding::OggOpus => Source::Ogg(Box::new(OggOpus::new(to))),
             InputEncoding::Wav => Source::Wav(Vec::new()),
+            InputEncoding::Flac => Source::Flac(Vec::new()),
             InputEncoding::Pcm16 | InputEncoding::PcmF32 | InputEncoding::Mulaw | InputEncoding::Alaw => {
                 check(format.rate, format.channels)?;
                 resampler = Some(Resampler::new(format.rate, to));
@@ -159,7 +168,7 @@ impl Decoder {
             resampler: resampler.or_else(|| match &source {
                 Source::Opus(packets) => Some(Resampler::new(packets.rate(), to)),
                 Source::Ogg(ogg) => Some(Resampler::new(ogg.rate(), to)),
-                Source::Raw(_) | Source::Wav(_) => None,
+                Source::Raw(_) | Source::Wav(_) | Source::Flac(_) => None,
             }),
             source,
             to,
@@ -187,7 +196,7 @@ impl Decoder {
                     return Err(DecodeError::TooLong { limit: self.limit });
                 }
             }
-            Source::Wav(file) => file.extend_from_slice(bytes),
+            Source::Wav(file) | Source::Flac(file) => file.extend_from_slice(bytes),
         }
         self.give(out, false)
     }
@@ -200,6 +209,10 @@ impl Decoder {
         self.scratch.clear();
         match &mut self.source {
             Source::Raw(_) | Source::Opus(_) => {}
+            Source::Flac(file) => {
+                let rate = flac::decode(file, (self.to, self.limit), &mut self.scratch)?;
+                self.resampler = Some(Resampler::new(rate, self.to));
+            }
             Source::Ogg(ogg) => ogg.finish()?,
             Source::Wav(file) => {
                 let Wav { header, samples } = Wav::parse(file)?;

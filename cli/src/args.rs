@@ -7,6 +7,7 @@ mod operator;
 mod server;
 mod speak;
 mod values;
+mod voices;
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -25,6 +26,7 @@ use server::{Access, Server};
 pub(crate) use speak::Speak;
 use speak::{Rendering, Voice};
 use values::duration;
+pub(crate) use voices::{Add, Consent, Design, Export, Import, Show, Voices, VoicesCommand};
 
 const EXIT_CODES: &str = "\
 Exit codes:
@@ -88,8 +90,9 @@ pub(crate) enum Command {
     /// Talk with a model that answers in text and speech
     #[command(after_help = chat::EXAMPLES, after_long_help = format!("{}\n\n{EXIT_CODES}", chat::EXAMPLES))]
     Chat(Chat),
-    /// List the voices
-    Voices(List),
+    /// List the voices, or keep one of a recording
+    #[command(after_help = voices::EXAMPLES, after_long_help = format!("{}\n\n{EXIT_CODES}", voices::EXAMPLES))]
+    Voices(Voices),
     /// List the models
     Models(List),
     /// Show whether the server is ready
@@ -127,7 +130,11 @@ impl Command {
         let server = match self {
             Self::Speak(speak) => &mut speak.server,
             Self::Chat(chat) => &mut chat.server,
-            Self::Voices(list) | Self::Models(list) => &mut list.server,
+            Self::Voices(voices) => match &mut voices.command {
+                Some(command) => command.server(),
+                None => &mut voices.list.server,
+            },
+            Self::Models(list) => &mut list.server,
             Self::Health(health) => &mut health.server,
             Self::Bench(bench) => return bench.way(),
             Self::Doctor(doctor) => &mut doctor.server,

@@ -22,6 +22,7 @@ mod speaker;
 mod summary;
 mod text;
 mod ui;
+mod voices;
 mod writer;
 
 use std::io::{self, Write as _};
@@ -60,7 +61,10 @@ async fn run(args: &Args, ui: &Ui) -> Result<(), Failure> {
     match &args.command {
         Command::Speak(speak) => speak::run(speak, ui).await,
         Command::Chat(chat) => chat::run(chat, ui).await,
-        Command::Voices(list) => catalog::voices(list, ui).await,
+        Command::Voices(voices) => match &voices.command {
+            Some(command) => voices::run(command, ui).await,
+            None => catalog::voices(&voices.list, ui).await,
+        },
         Command::Models(list) => catalog::models(list, ui).await,
         Command::Health(health) => health::run(health, ui).await,
         Command::Bench(bench) => bench::run(bench, ui).await,

@@ -57,6 +57,7 @@
 //! | stop, because the listener began to talk | [`SpeechSender::cancel`], [`ChatSender::interrupt`] |
 //! | hold a conversation | [`Client::converse`] |
 //! | answer one conversation and forget it | [`Client::generate`] |
+//! | keep a voice of a recording | [`Client::create_voice`], [`Client::kept_voice`], [`Client::delete_voice`] |
 //! | see what there is | [`Client::models`], [`Client::voices`], [`Client::services`] |
 //! | know whether the server is ready | [`Client::health`], [`wait_until_serving`] |
 //! | know whether a listener would hear gaps | [`Meter`] |
@@ -77,6 +78,7 @@ mod done;
 mod endpoint;
 mod error;
 mod health;
+mod kept;
 mod meter;
 mod operator;
 pub mod parsers;
@@ -100,6 +102,7 @@ pub use done::{Done, Finish, Outcome, StageTiming, Timings, Usage};
 pub use endpoint::{Endpoint, EndpointError};
 pub use error::{ClientError, FieldViolation, RpcError, code_name};
 pub use health::Serving;
+pub use kept::{KeptVoice, VoiceKind, VoiceOrigin, VoiceRecording};
 pub use meter::{ChunkGap, Measured, Meter};
 pub use omni_audio::{ContinuityReport, SampleRate, Samples};
 pub use operator::{

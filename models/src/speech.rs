@@ -45,6 +45,8 @@ pub struct SpeechLimits {
     pub max_positions: u32,
     /// Text tokens there are.
     pub text_vocab: u32,
+    /// Numbers of the vector of a recording's voice.
+    pub voice_width: u32,
     /// Languages that a request can name; none if the model takes no language. Without one it decides by the text.
     pub languages: Vec<Language>,
     /// Whether the user turn can say how to speak.
@@ -458,6 +460,7 @@ fn limits(config: &SpeechConfig) -> SpeechLimits {
         codebook_size: count(config.code2wav.codebook),
         max_positions: count(config.talker.max_positions),
         text_vocab: count(config.talker.text_vocab),
+        voice_width: count(config.talker.stack.hidden),
     }
 }
 

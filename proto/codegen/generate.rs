@@ -7,12 +7,13 @@ use std::path::Path;
 
 use anyhow::Context as _;
 
-const FILES: [&str; 9] = [
+const FILES: [&str; 10] = [
     "omni/v1/common.proto",
     "omni/v1/audio.proto",
     "omni/v1/speech.proto",
     "omni/v1/chat.proto",
     "omni/v1/catalog.proto",
+    "omni/v1/voice.proto",
     "omni/v1/metrics.proto",
     "omni/v1/admin.proto",
     "riva/audio.proto",
@@ -50,6 +51,7 @@ pub(crate) fn generate(out: &Path) -> anyhow::Result<()> {
         .bytes(".omni.v1.AudioChunk.data")
         .bytes(".omni.v1.InputAudio.data")
         .bytes(".omni.v1.AudioClip.data")
+        .bytes(".omni.v1.VoiceRecording.audio")
         .bytes(".nvidia.riva.tts.SynthesizeSpeechResponse.audio")
         .extern_path(".google.rpc.Status", "::tonic_types::Status")
         .emit_rerun_if_changed(false)

@@ -14,6 +14,7 @@ mod records;
 mod speech_model;
 mod stage_process;
 mod traces;
+mod voice_encoder;
 
 use std::net::SocketAddr;
 use std::pin::pin;
@@ -34,12 +35,13 @@ use crate::config::Config;
 use crate::connector::EdgeSink;
 use crate::drain::Drain;
 use crate::grpc::{
-    Access, AdminState, CHAT_SERVICE_NAME, GrpcCatalog, GrpcChat, GrpcSpeech, METRICS_SERVICE_NAME, Riva,
-    SERVICE_NAMES, ServerInfo, Services, serve,
+    Access, AdminState, CHAT_SERVICE_NAME, GrpcCatalog, GrpcChat, GrpcSpeech, GrpcVoices,
+    METRICS_SERVICE_NAME, Riva, SERVICE_NAMES, ServerInfo, Services, serve,
 };
 use crate::openai::{OpenAi, Sites};
 use crate::orchestrator::{AdmissionLimits, Orchestrator};
-use crate::service::{CallGate, Catalog, ChatService, SpeechService};
+use crate::service::voices::{StoreLimits, VoiceStore};
+use crate::service::{CallGate, Catalog, ChatService, SpeechService, Voices};
 use crate::session::{Recent, RecordSink, Registry, SessionDeps, SessionLimits};
 use crate::stage::SpeechBackend;
 use crate::tasks::Tasks;
@@ -57,9 +59,9 @@ pub use speech_model::{LoadedModel, embedded_checkpoint, load_model};
 pub use stage_process::serve_stage;
 
 /// The gRPC services that HTTP clients are told of.
-const GRPC_SERVICES: [&str; 4] = {
-    let [speech, catalog, riva] = SERVICE_NAMES;
-    [speech, catalog, riva, CHAT_SERVICE_NAME]
+const GRPC_SERVICES: [&str; 5] = {
+    let [speech, catalog, voices, riva] = SERVICE_NAMES;
+    [speech, catalog, voices, riva, CHAT_SERVICE_NAME]
 };
 /// How long connections may take to close after the last session.
 const CLOSING: Duration = Duration::from_secs(1);
@@ -184,9 +186,10 @@ impl App {
         let (max_sessions, most) = (config.max_sessions, config.connections.message_bytes);
         let bodies = BodyBudget::new(config.connections.body_bytes, Arc::clone(&deps.records));
         let gate = CallGate::new(deps, Arc::clone(&tasks), registry.clone(), max_sessions);
-        let speech = SpeechService::new(gate.clone());
+        let voices = voices(config, &orchestrator)?;
+        let speech = SpeechService::new(gate.clone(), voices.clone());
         let chat = ChatService::new(gate);
-        let catalog = Catalog::new(orchestrator.clone());
+        let catalog = Catalog::new(orchestrator.clone(), voices.clone());
         let buffered = BufferedResponses::new(
             config.max_sessions,
             config.stall_timeout,
@@ -197,6 +200,7 @@ impl App {
             speech.clone(),
             chat.clone(),
             catalog.clone(),
+            voices.clone(),
             access.keys.clone(),
             buffered.clone(),
             access.limits.request_time,
@@ -211,6 +215,7 @@ impl App {
         );
         let services = Services {
             riva: Riva::new(speech.clone(), buffered, most),
+            voices: GrpcVoices::new(voices.clone(), speech.clone()),
             speech: GrpcSpeech::new(speech, most),
             chat: GrpcChat::new(chat, most),
             catalog: GrpcCatalog::new(catalog),
@@ -256,7 +261,14 @@ impl App {
             bridge: metrics.bridge(),
         };
         let end = board.end();
-        let keeper = tokio::spawn(keep(start, load, orchestrator.clone(), board, readiness_tx));
+        let keeper = tokio::spawn(keep(
+            start,
+            load,
+            orchestrator.clone(),
+            voices,
+            board,
+            readiness_tx,
+        ));
         let drain_timeout = config.drain_timeout;
         Ok(Self {
             address,
@@ -399,11 +411,28 @@ impl App {
     }
 }
 
+/// The voices that are kept, in a directory if there is one.
+fn voices(config: &Config, orchestrator: &Orchestrator) -> anyhow::Result<Voices> {
+    let limits = StoreLimits {
+        voices: config.deploy.voices.max_voices,
+        bytes: config.deploy.voices.max_bytes,
+    };
+    let store = match &config.voices {
+        None => VoiceStore::in_memory(limits),
+        Some(dir) => {
+            let opened = VoiceStore::open(dir, limits);
+            opened.with_context(|| format!("--voices {}", dir.display()))?
+        }
+    };
+    Ok(Voices::new(store, orchestrator.clone()))
+}
+
 /// Loads the model, then keeps the health report true.
 async fn keep<B, L>(
     start: ModelStart,
     load: L,
     orchestrator: Orchestrator,
+    voices: Voices,
     board: HealthBoard,
     readiness: watch::Sender<Readiness>,
 ) where
@@ -418,6 +447,7 @@ async fn keep<B, L>(
             board.update(&orchestrator).await;
             bridge.serves();
             tracing::info!(seconds = clock.since(begun).as_secs_f64(), "serving");
+            voices.tell();
             readiness.send_replace(Readiness::Ready);
             let Ok(pipeline) = orchestrator.model() else {
                 return;

@@ -23,6 +23,12 @@ impl Default for Compute {
 }
 
 impl Compute {
+    /// `places` threads of its own, for work that others should not wait for.
+    #[must_use]
+    pub fn new(places: usize) -> Self {
+        Self(Arc::new(Semaphore::new(places)))
+    }
+
     /// What `work` gives. It is not begun if the future is dropped before its turn comes, and runs to its end once it is begun. A
     /// panic in it goes on in the caller.
     pub fn run<T, F>(&self, work: F) -> impl Future<Output = T> + Send + use<T, F>

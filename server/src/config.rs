@@ -74,6 +74,8 @@ pub struct Config {
     pub deploy_yaml: String,
     /// Leave the thinker out, and with it conversations.
     pub speech_only: bool,
+    /// Where voices of callers are kept; without, in memory alone.
+    pub voices: Option<PathBuf>,
     /// Refuse hints that the model cannot follow.
     pub strict: bool,
     /// Where to listen.
@@ -303,6 +305,7 @@ impl RawConfig {
             deploy: resolution.deploy.clone(),
             deploy_yaml: resolution.yaml(),
             speech_only: self.speech_only,
+            voices: self.voices.or_else(|| resolution.deploy.voices.dir.clone()),
             strict: self.strict,
             listen: self.listen,
             tls,

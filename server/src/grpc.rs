@@ -22,6 +22,7 @@ mod settings;
 mod speech;
 mod status;
 mod unpacked;
+mod voices;
 
 pub use admin::{Admin, AdminState, ServerInfo};
 pub use calls::CountCalls;
@@ -35,3 +36,4 @@ pub use serve::{
 };
 pub use speech::GrpcSpeech;
 pub use status::{rpc_status, status};
+pub use voices::GrpcVoices;

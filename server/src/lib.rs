@@ -7,7 +7,7 @@
 //! | 8 | `app`, `main` | composition root: names concrete types, starts tasks |
 //! | 7 | `grpc`, `openai` | protocols: messages and JSON to domain types and back; neither knows the other |
 //! | 6 | `transport` | HTTP below the protocols: connections, API keys, bounds of bodies |
-//! | 5 | `service` | speech, chat and catalogue, free of protocols |
+//! | 5 | `service` | speech, chat, voices and catalogue, free of protocols |
 //! | 4 | `session` | one call: text in, events out, every utterance accounted for |
 //! | 3 | `orchestrator` | admission, and the life of a sequence over the stages |
 //! | 2 | `connector`, `stage` | edges; threads that drive the engines |

@@ -1,6 +1,6 @@
 //! OpenAI's HTTP API, over the same services as gRPC: JSON in, requests in domain types to the service, JSON or audio out.
 //!
-//! In: `POST /v1/audio/speech`, `GET /v1/audio/voices`, `GET /v1/audio/models`, `GET /v1/models`, `POST /v1/chat/completions`, the
+//! In: `POST /v1/audio/speech`, `GET`, `POST` and `DELETE /v1/audio/voices`, `GET /v1/audio/models`, `GET /v1/models`, `POST /v1/chat/completions`, the
 //! health of the server, and every path that does not exist. What changes an answer and cannot be honoured is refused by name. Hints
 //! that the model cannot follow are ignored, unless the server is strict, and the header `x-omni-ignored` names them.
 
@@ -13,24 +13,26 @@ mod json;
 mod lean;
 mod listing;
 mod missing;
+mod multipart;
 mod notes;
 pub mod parsers;
 mod question;
 mod sound;
 mod speech;
+mod voices;
 
 use std::error::Error;
 use std::net::SocketAddr;
 use std::time::Duration;
 
 use axum::Router;
-use axum::body::{Body, to_bytes};
+use axum::body::{Body, Bytes, to_bytes};
 use axum::http::header::CONTENT_TYPE;
 use axum::http::request::Parts;
 use axum::http::{HeaderValue, StatusCode};
 use axum::middleware::from_fn;
 use axum::response::{IntoResponse as _, Response};
-use axum::routing::{get, post};
+use axum::routing::{delete, get, post};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
@@ -38,7 +40,7 @@ use self::error::ApiError;
 use crate::caller::{AuthError, Caller};
 use crate::config::Scope;
 use crate::error::ServeError;
-use crate::service::{Catalog, ChatService, SpeechService};
+use crate::service::{Catalog, ChatService, SpeechService, Voices};
 use crate::stage::StageError;
 use crate::transport::{BodyHold, BufferedResponses, Keys};
 
@@ -68,6 +70,7 @@ pub struct OpenAi {
     speech: SpeechService,
     chat: ChatService,
     catalog: Catalog,
+    voices: Voices,
     keys: Keys,
     buffered: BufferedResponses,
     /// How long a body may take to come.
@@ -82,6 +85,7 @@ impl OpenAi {
         speech: SpeechService,
         chat: ChatService,
         catalog: Catalog,
+        voices: Voices,
         keys: Keys,
         buffered: BufferedResponses,
         body_time: Duration,
@@ -91,6 +95,7 @@ impl OpenAi {
             speech,
             chat,
             catalog,
+            voices,
             keys,
             buffered,
             body_time,
@@ -104,12 +109,31 @@ impl OpenAi {
         allowed.map_err(|error| ApiError::new(&error.into(), &[]))
     }
 
-    /// Lets in requests for lists of names, which need no key; a key that is not good is refused all the same.
-    fn allow_listing(&self, head: &Parts) -> Result<(), ApiError> {
+    /// Lets in requests for lists of names, which need no key; a key that is not good is refused all the same. Gives
+    /// the caller, unless a key is asked for and there was none.
+    fn allow_listing(&self, head: &Parts) -> Result<Option<Caller>, ApiError> {
         match self.keys.allow(&head.headers, &head.extensions, None) {
-            Ok(_) | Err(AuthError::KeyMissing) => Ok(()),
+            Ok(caller) => Ok(Some(caller)),
+            Err(AuthError::KeyMissing) => Ok(None),
             Err(error) => Err(ApiError::new(&error.into(), &[])),
         }
+    }
+
+    /// A body of at most `limit` bytes.
+    async fn read(&self, body: Body, limit: usize) -> Result<Bytes, ApiError> {
+        let read = tokio::time::timeout(self.body_time, to_bytes(body, limit)).await;
+        let late = |_| {
+            let problem = "the body did not come in time";
+            ApiError::unread(StatusCode::REQUEST_TIMEOUT, "request_timeout", problem)
+        };
+        read.map_err(late)?.map_err(|error| match refusal(&error) {
+            Some(refused) => ApiError::new(refused, &[]),
+            None => {
+                let problem =
+                    format!("the body broke off, or is longer than the {limit} bytes that are allowed");
+                ApiError::unread(StatusCode::PAYLOAD_TOO_LARGE, "body_too_large", &problem)
+            }
+        })
     }
 
     /// What `then` makes of the JSON of a body of at most `limit` bytes. It must be called JSON: a browser lets any page send what is
@@ -131,19 +155,7 @@ impl OpenAi {
             let status = StatusCode::UNSUPPORTED_MEDIA_TYPE;
             return Err(ApiError::unread(status, "unsupported_media_type", problem));
         }
-        let read = tokio::time::timeout(self.body_time, to_bytes(body, limit)).await;
-        let late = |_| {
-            let problem = "the body did not come in time";
-            ApiError::unread(StatusCode::REQUEST_TIMEOUT, "request_timeout", problem)
-        };
-        let body = read.map_err(late)?.map_err(|error| match refusal(&error) {
-            Some(refused) => ApiError::new(refused, &[]),
-            None => {
-                let problem =
-                    format!("the body broke off, or is longer than the {limit} bytes that are allowed");
-                ApiError::unread(StatusCode::PAYLOAD_TOO_LARGE, "body_too_large", &problem)
-            }
-        })?;
+        let body = self.read(body, limit).await?;
         let long = body.len() > SHORT;
         // It is counted until it is parsed, also if the caller has gone.
         let hold = head.extensions.get::<BodyHold>().cloned();
@@ -171,7 +183,8 @@ impl OpenAi {
             .route("/readyz", get(index::health))
             .route("/livez", get(index::alive))
             .route("/v1/audio/speech", post(speech::create))
-            .route("/v1/audio/voices", get(listing::voices))
+            .route("/v1/audio/voices", get(listing::voices).post(voices::create))
+            .route("/v1/audio/voices/{name}", delete(voices::delete))
             .route("/v1/audio/models", get(listing::speech_models))
             .route("/v1/models", get(listing::models))
             .route("/v1/models/{*id}", get(listing::model))

@@ -1,4 +1,4 @@
-//! What the server offers, free of protocols: speech, chat and the catalogue.
+//! What the server offers, free of protocols: speech, chat, voices and the catalogue.
 //!
 //! In: requests in domain types, checked here against the model. Out: events of sessions, or descriptions. Each protocol (gRPC,
 //! OpenAI's HTTP API, Riva) converts its messages to these and back, and none calls another. A handler checks that work can be
@@ -14,6 +14,7 @@ mod gate;
 mod limiter;
 pub(crate) mod settings;
 mod speech;
+pub mod voices;
 
 pub use call::CallContext;
 pub use catalog::{Catalog, ModelDescription, VoiceDescription};
@@ -21,3 +22,4 @@ pub use chat::{ChatModel, ChatRequest, ChatService, MessageRequest, PartRequest}
 pub(crate) use gate::TooManySessions;
 pub use gate::{CallGate, CallPermit};
 pub use speech::{SpeechRequest, SpeechService};
+pub use voices::Voices;

@@ -29,6 +29,7 @@ mod starvation;
 mod status;
 mod talker;
 mod thinker;
+mod voice;
 mod worker;
 
 pub use backend::{
@@ -61,5 +62,9 @@ pub use replica::{Changes, ReplicaId, ReplicaState, ReplicaStats};
 pub use status::ReplicaStatus;
 pub use talker::{TalkerJob, TalkerLimits, talker_stage};
 pub use thinker::{ThinkerJob, ThinkerLimits, thinker_stage};
+pub use voice::{
+    EncodeVoice, KeptVoices, VoiceContent, VoiceEncoderSource, VoicePrompt, VoiceReference, VoiceShape,
+    VoiceSource, VoiceSupport, prompt_rows,
+};
 pub use worker::StageBody;
 pub(crate) use worker::{Core, StageParts, stage_of};

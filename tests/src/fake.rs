@@ -22,7 +22,7 @@ use omni_models::QWEN3_OMNI;
 use omni_server::stage::{
     BackendError, ChatInfo, ChatMessage, ContextRow, Detokenizer, Encode, Hearing, ModelInfo, Prompt,
     PromptError, ReplicaId, Sampling, SpeechInfo, Talk, TalkerRequest, Terms, Think, ThinkerRequest, Vocode,
-    VoiceInfo, Voicing,
+    VoiceInfo, VoiceSupport, Voicing,
 };
 use parking_lot::Mutex;
 
@@ -209,6 +209,7 @@ impl FakeSpeech {
             detects_language: false,
             instructions: false,
             voices: vec![voice("alto"), voice("bass")],
+            voice_support: VoiceSupport::default(),
             sample_rate: SampleRate::new(FAKE_RATE).expect("a usual rate"),
             samples_per_frame: SamplesPerFrame(FAKE_SAMPLES_PER_FRAME.try_into().expect("not zero")),
             leading_silence_frames: 0,

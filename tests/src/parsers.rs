@@ -13,6 +13,7 @@ use std::sync::{Arc, LazyLock};
 use http::{HeaderMap, HeaderName, HeaderValue};
 use omni_audio::{Decoder, InputEncoding, InputFormat, SampleRate, Samples};
 use omni_server::config::{self, KeyFile, Scope, deploy};
+use omni_server::service::voices;
 use omni_server::stage::{ChatInfo, ModelInfo as _, SpeechInfo, Think as _};
 use omni_server::{connector, grpc, openai};
 use omni_telemetry::{
@@ -38,7 +39,7 @@ pub struct Parser {
 }
 
 /// All of them.
-pub const PARSERS: [Parser; 32] = [
+pub const PARSERS: [Parser; 35] = [
     parser(
         "audio_wav",
         |bytes| decode(InputEncoding::Wav, bytes),
@@ -63,6 +64,12 @@ pub const PARSERS: [Parser; 32] = [
         seeds::ogg,
         4,
     ),
+    parser(
+        "audio_flac",
+        |bytes| decode(InputEncoding::Flac, bytes),
+        seeds::flac,
+        4,
+    ),
     parser("text_front_end", front_end, seeds::text, 4),
     parser("checkpoint_tensors", checkpoints::tensors, seeds::tensors, 8),
     parser("checkpoint_config", checkpoints::config, seeds::json_config, 40),
@@ -85,6 +92,8 @@ pub const PARSERS: [Parser; 32] = [
     ),
     parser("openai_speech", openai::parsers::speech, seeds::openai_speech, 1),
     parser("openai_chat", openai::parsers::chat, seeds::openai_chat, 1),
+    parser("openai_form", openai::parsers::form, outside::form, 1),
+    parser("voice_file", voices::parsers::file, outside::voice, 1),
     parser("grpc_speech", grpc_speech, seeds::speak, 2),
     parser("grpc_chat", grpc_chat, seeds::converse, 2),
     parser("grpc_riva", grpc_riva, seeds::riva, 2),

@@ -78,6 +78,8 @@ pub struct AddOptions {
     /// Every output needs one more row from upstream (see [`push`](crate::ArEngine::push)); without, the model feeds
     /// itself.
     pub needs_rows: bool,
+    /// Rows that the prompt is made of besides the first one: with `needs_rows`, output `n` needs row `n` behind these.
+    pub prompt_rows: u32,
     /// End with [`FinishReason::Length`](crate::FinishReason::Length) after this many outputs, at least 1.
     pub max_outputs: u32,
     /// Whether cached KV rows may stand in for the computation of prompt positions. Not for requests that need what the
@@ -93,6 +95,7 @@ impl Default for AddOptions {
     fn default() -> Self {
         Self {
             needs_rows: false,
+            prompt_rows: 0,
             max_outputs: u32::MAX,
             reuse_prefix: true,
             salt: CacheSalt::default(),

@@ -149,7 +149,8 @@ impl Sequence {
 
     /// Output `n` (from 0) consumes row `n`.
     fn lacks_row_for(&self, output: u32) -> bool {
-        self.options.needs_rows && !self.rows_closed && self.rows <= output
+        let read = self.options.prompt_rows.saturating_add(output);
+        self.options.needs_rows && !self.rows_closed && self.rows <= read
     }
 
     /// Whether it will be able to go on after the outputs asked for, unless they end it.

@@ -139,6 +139,25 @@ pub struct SpeechRequest {
     /// How to speak, in words.
     #[prost(string, optional, tag = "8")]
     pub instructions: ::core::option::Option<::prost::alloc::string::String>,
+    /// The voice, if it is that of a recording.
+    #[prost(message, optional, tag = "9")]
+    pub voice_prompt: ::core::option::Option<VoicePrompt>,
+}
+/// What a talker needs of a recording to speak in its voice.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct VoicePrompt {
+    #[prost(float, repeated, tag = "1")]
+    pub x_vector: ::prost::alloc::vec::Vec<f32>,
+    #[prost(message, optional, tag = "2")]
+    pub reference: ::core::option::Option<VoiceReference>,
+}
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct VoiceReference {
+    #[prost(message, repeated, tag = "1")]
+    pub frames: ::prost::alloc::vec::Vec<CodecFrame>,
+    /// Tokens of what is said in it.
+    #[prost(uint32, repeated, tag = "2")]
+    pub text: ::prost::alloc::vec::Vec<u32>,
 }
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct ContextRows {
@@ -217,8 +236,12 @@ pub struct Embeddings {
     pub values: ::prost::alloc::vec::Vec<f32>,
 }
 /// Codec frames to samples. The frames are items.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
-pub struct DecodeRequest {}
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct DecodeRequest {
+    /// To decode first; not to be heard.
+    #[prost(message, repeated, tag = "1")]
+    pub lead: ::prost::alloc::vec::Vec<CodecFrame>,
+}
 /// One item of a sequence.
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct Item {

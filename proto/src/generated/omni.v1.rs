@@ -359,13 +359,13 @@ pub struct Pronunciation {
 /// A voice given by example.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct VoiceClone {
-    /// The recording.
+    /// The recording, as in VoiceRecording.audio.
     #[prost(bytes = "vec", tag = "1")]
     pub audio: ::prost::alloc::vec::Vec<u8>,
-    /// Its format.
+    /// Format of bare samples; absent for a file.
     #[prost(message, optional, tag = "2")]
     pub format: ::core::option::Option<AudioFormat>,
-    /// What is said in it.
+    /// What is said in it: speech goes on from the recording. Empty: the speaker's vector alone decides.
     #[prost(string, tag = "3")]
     pub transcript: ::prost::alloc::string::String,
 }
@@ -399,8 +399,8 @@ pub struct SpeechConfig {
     /// refused.
     #[prost(message, repeated, tag = "8")]
     pub pronunciations: ::prost::alloc::vec::Vec<Pronunciation>,
-    /// Speak in this voice instead of a named one. Reserved for models that clone voices: no model of this release does, and the field
-    /// is refused.
+    /// Speak in this voice instead of a named one. For models that clone voices (Base checkpoints of Qwen3-TTS); others refuse it. Nothing
+    /// is kept: VoiceService keeps voices.
     #[prost(message, optional, tag = "9")]
     pub clone: ::core::option::Option<VoiceClone>,
     /// How the model draws its outputs.
@@ -2445,6 +2445,1016 @@ pub mod catalog_service_server {
     /// Generated gRPC service name
     pub const SERVICE_NAME: &str = "omni.v1.CatalogService";
     impl<T> tonic::server::NamedService for CatalogServiceServer<T> {
+        const NAME: &'static str = SERVICE_NAME;
+    }
+}
+/// A voice that is kept.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct KeptVoice {
+    /// What SpeechConfig.voice takes.
+    #[prost(string, tag = "1")]
+    pub name: ::prost::alloc::string::String,
+    /// What is kept.
+    #[prost(enumeration = "VoiceKind", tag = "2")]
+    pub kind: i32,
+    /// For people.
+    #[prost(string, tag = "3")]
+    pub description: ::prost::alloc::string::String,
+    /// The model that it was made for.
+    #[prost(string, tag = "4")]
+    pub model: ::prost::alloc::string::String,
+    /// What is said in the recording.
+    #[prost(string, tag = "5")]
+    pub transcript: ::prost::alloc::string::String,
+    /// The statement that the speaker agrees.
+    #[prost(string, tag = "6")]
+    pub consent: ::prost::alloc::string::String,
+    /// When it was made, in seconds since 1970.
+    #[prost(int64, tag = "7")]
+    pub created: i64,
+    /// Length of the recording without the silence around it.
+    #[prost(message, optional, tag = "8")]
+    pub duration: ::core::option::Option<::prost_types::Duration>,
+    /// The words that describe it to the model.
+    #[prost(string, tag = "9")]
+    pub design: ::prost::alloc::string::String,
+    /// False where the server keeps voices in memory only: the voice ends with the server.
+    #[prost(bool, tag = "10")]
+    pub durable: bool,
+    /// True where it is everybody's.
+    #[prost(bool, tag = "11")]
+    pub shared: bool,
+    /// Why the model that is served cannot speak with it; empty if it can.
+    #[prost(string, tag = "12")]
+    pub problem: ::prost::alloc::string::String,
+}
+/// A recording of somebody.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct VoiceRecording {
+    /// WAV (16 bits), FLAC or Ogg Opus, whose first bytes say so, or bare samples in `format`. One or two channels, 8000 to 48000 Hz, at most
+    /// 10 MiB. Silence around the speech is cut off; 1 to 60 s are to be left.
+    #[prost(bytes = "bytes", tag = "1")]
+    pub audio: ::prost::bytes::Bytes,
+    /// Format of bare samples: PCM, mu-law or A-law. Absent otherwise.
+    #[prost(message, optional, tag = "2")]
+    pub format: ::core::option::Option<AudioFormat>,
+    /// What is said in it. Speech goes on from the recording then; without, the speaker's vector alone decides, and x_vector_only is to
+    /// be set.
+    #[prost(string, tag = "3")]
+    pub transcript: ::prost::alloc::string::String,
+    /// Keep the speaker's vector alone.
+    #[prost(bool, tag = "4")]
+    pub x_vector_only: bool,
+    /// The caller's statement that, and how, the speaker agreed to this voice. Kept with it. Required.
+    #[prost(string, tag = "5")]
+    pub consent: ::prost::alloc::string::String,
+}
+/// Asks for a voice.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct CreateVoiceRequest {
+    /// 1 to 64 letters, digits, spaces and any of - _ . '; case makes no difference.
+    #[prost(string, tag = "1")]
+    pub name: ::prost::alloc::string::String,
+    /// For people.
+    #[prost(string, tag = "4")]
+    pub description: ::prost::alloc::string::String,
+    /// What it is made of.
+    #[prost(oneof = "create_voice_request::Origin", tags = "2, 3")]
+    pub origin: ::core::option::Option<create_voice_request::Origin>,
+}
+/// Nested message and enum types in `CreateVoiceRequest`.
+pub mod create_voice_request {
+    /// What it is made of.
+    #[derive(Clone, PartialEq, Eq, Hash, ::prost::Oneof)]
+    pub enum Origin {
+        /// For a Base checkpoint of Qwen3-TTS.
+        #[prost(message, tag = "2")]
+        Recording(super::VoiceRecording),
+        /// How it sounds, in words: for a VoiceDesign checkpoint. The words are kept, and are told the model with every request.
+        #[prost(string, tag = "3")]
+        Design(::prost::alloc::string::String),
+    }
+}
+/// The voice that was made.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct CreateVoiceResponse {
+    /// As it is kept.
+    #[prost(message, optional, tag = "1")]
+    pub voice: ::core::option::Option<KeptVoice>,
+}
+/// Asks for the voices that are kept.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct ListKeptVoicesRequest {
+    /// Most entries to return; 0 leaves it to the server.
+    #[prost(int32, tag = "1")]
+    pub page_size: i32,
+    /// From the previous answer; empty for the first page.
+    #[prost(string, tag = "2")]
+    pub page_token: ::prost::alloc::string::String,
+}
+/// A page of voices.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct ListKeptVoicesResponse {
+    /// In the order of their names.
+    #[prost(message, repeated, tag = "1")]
+    pub voices: ::prost::alloc::vec::Vec<KeptVoice>,
+    /// Empty on the last page.
+    #[prost(string, tag = "2")]
+    pub next_page_token: ::prost::alloc::string::String,
+}
+/// Asks for a voice.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct GetVoiceRequest {
+    /// Its name.
+    #[prost(string, tag = "1")]
+    pub name: ::prost::alloc::string::String,
+}
+/// The voice.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct GetVoiceResponse {
+    /// As it is kept.
+    #[prost(message, optional, tag = "1")]
+    pub voice: ::core::option::Option<KeptVoice>,
+}
+/// Deletes a voice.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct DeleteVoiceRequest {
+    /// Its name.
+    #[prost(string, tag = "1")]
+    pub name: ::prost::alloc::string::String,
+}
+/// It is deleted.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct DeleteVoiceResponse {}
+/// Asks for a sentence.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct PreviewVoiceRequest {
+    /// The voice.
+    #[prost(string, tag = "1")]
+    pub name: ::prost::alloc::string::String,
+    /// What to say, at most 500 bytes; empty: a sentence of the server's.
+    #[prost(string, tag = "2")]
+    pub text: ::prost::alloc::string::String,
+    /// Format and pacing of the audio.
+    #[prost(message, optional, tag = "3")]
+    pub output: ::core::option::Option<AudioDelivery>,
+}
+/// What comes of a preview.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct PreviewVoiceResponse {
+    /// One event per message, as of SpeechService.Synthesize.
+    #[prost(message, optional, tag = "1")]
+    pub event: ::core::option::Option<SynthesizeResponse>,
+}
+/// Asks for a file.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct ExportVoiceRequest {
+    /// The voice.
+    #[prost(string, tag = "1")]
+    pub name: ::prost::alloc::string::String,
+}
+/// A file.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct ExportVoiceResponse {
+    /// safetensors. It says everything of KeptVoice, and not whose the voice was.
+    #[prost(bytes = "vec", tag = "1")]
+    pub data: ::prost::alloc::vec::Vec<u8>,
+}
+/// Brings a file.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct ImportVoiceRequest {
+    /// What ExportVoice gave.
+    #[prost(bytes = "vec", tag = "1")]
+    pub data: ::prost::alloc::vec::Vec<u8>,
+    /// Another name for it; empty: the one in the file.
+    #[prost(string, tag = "2")]
+    pub name: ::prost::alloc::string::String,
+}
+/// The voice of the file.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct ImportVoiceResponse {
+    /// As it is kept.
+    #[prost(message, optional, tag = "1")]
+    pub voice: ::core::option::Option<KeptVoice>,
+}
+/// What is kept of a voice.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, ::prost::Enumeration)]
+#[repr(i32)]
+pub enum VoiceKind {
+    /// Never sent.
+    Unspecified = 0,
+    /// The speaker's vector.
+    XVector = 1,
+    /// The speaker's vector and the recording itself, which speech goes on from.
+    InContext = 2,
+    /// The words that describe it.
+    Description = 3,
+}
+impl VoiceKind {
+    /// String value of the enum field names used in the ProtoBuf definition.
+    ///
+    /// The values are not transformed in any way and thus are considered stable
+    /// (if the ProtoBuf definition does not change) and safe for programmatic use.
+    pub fn as_str_name(&self) -> &'static str {
+        match self {
+            Self::Unspecified => "VOICE_KIND_UNSPECIFIED",
+            Self::XVector => "VOICE_KIND_X_VECTOR",
+            Self::InContext => "VOICE_KIND_IN_CONTEXT",
+            Self::Description => "VOICE_KIND_DESCRIPTION",
+        }
+    }
+    /// Creates an enum from field names used in the ProtoBuf definition.
+    pub fn from_str_name(value: &str) -> ::core::option::Option<Self> {
+        match value {
+            "VOICE_KIND_UNSPECIFIED" => Some(Self::Unspecified),
+            "VOICE_KIND_X_VECTOR" => Some(Self::XVector),
+            "VOICE_KIND_IN_CONTEXT" => Some(Self::InContext),
+            "VOICE_KIND_DESCRIPTION" => Some(Self::Description),
+            _ => None,
+        }
+    }
+}
+/// Generated client implementations.
+pub mod voice_service_client {
+    #![allow(
+        unused_variables,
+        dead_code,
+        missing_docs,
+        clippy::wildcard_imports,
+        clippy::let_unit_value,
+    )]
+    use tonic::codegen::*;
+    use tonic::codegen::http::Uri;
+    /// Makes voices of recordings or descriptions, keeps them, and speaks a sentence with them. SpeechConfig.voice takes their names.
+    ///
+    /// A voice belongs to the API key that made it: other keys neither see nor delete it. Where no keys are asked for, voices are
+    /// everybody's.
+    #[derive(Debug, Clone)]
+    pub struct VoiceServiceClient<T> {
+        inner: tonic::client::Grpc<T>,
+    }
+    impl VoiceServiceClient<tonic::transport::Channel> {
+        /// Attempt to create a new client by connecting to a given endpoint.
+        pub async fn connect<D>(dst: D) -> Result<Self, tonic::transport::Error>
+        where
+            D: TryInto<tonic::transport::Endpoint>,
+            D::Error: Into<StdError>,
+        {
+            let conn = tonic::transport::Endpoint::new(dst)?.connect().await?;
+            Ok(Self::new(conn))
+        }
+    }
+    impl<T> VoiceServiceClient<T>
+    where
+        T: tonic::client::GrpcService<tonic::body::Body>,
+        T::Error: Into<StdError>,
+        T::ResponseBody: Body<Data = Bytes> + std::marker::Send + 'static,
+        <T::ResponseBody as Body>::Error: Into<StdError> + std::marker::Send,
+    {
+        pub fn new(inner: T) -> Self {
+            let inner = tonic::client::Grpc::new(inner);
+            Self { inner }
+        }
+        pub fn with_origin(inner: T, origin: Uri) -> Self {
+            let inner = tonic::client::Grpc::with_origin(inner, origin);
+            Self { inner }
+        }
+        pub fn with_interceptor<F>(
+            inner: T,
+            interceptor: F,
+        ) -> VoiceServiceClient<InterceptedService<T, F>>
+        where
+            F: tonic::service::Interceptor,
+            T::ResponseBody: Default,
+            T: tonic::codegen::Service<
+                http::Request<tonic::body::Body>,
+                Response = http::Response<
+                    <T as tonic::client::GrpcService<tonic::body::Body>>::ResponseBody,
+                >,
+            >,
+            <T as tonic::codegen::Service<
+                http::Request<tonic::body::Body>,
+            >>::Error: Into<StdError> + std::marker::Send + std::marker::Sync,
+        {
+            VoiceServiceClient::new(InterceptedService::new(inner, interceptor))
+        }
+        /// Compress requests with the given encoding.
+        ///
+        /// This requires the server to support it otherwise it might respond with an
+        /// error.
+        #[must_use]
+        pub fn send_compressed(mut self, encoding: CompressionEncoding) -> Self {
+            self.inner = self.inner.send_compressed(encoding);
+            self
+        }
+        /// Enable decompressing responses.
+        #[must_use]
+        pub fn accept_compressed(mut self, encoding: CompressionEncoding) -> Self {
+            self.inner = self.inner.accept_compressed(encoding);
+            self
+        }
+        /// Limits the maximum size of a decoded message.
+        ///
+        /// Default: `4MB`
+        #[must_use]
+        pub fn max_decoding_message_size(mut self, limit: usize) -> Self {
+            self.inner = self.inner.max_decoding_message_size(limit);
+            self
+        }
+        /// Limits the maximum size of an encoded message.
+        ///
+        /// Default: `usize::MAX`
+        #[must_use]
+        pub fn max_encoding_message_size(mut self, limit: usize) -> Self {
+            self.inner = self.inner.max_encoding_message_size(limit);
+            self
+        }
+        /// Makes a voice and keeps it. Nothing is kept if the call is cancelled or fails.
+        pub async fn create_voice(
+            &mut self,
+            request: impl tonic::IntoRequest<super::CreateVoiceRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::CreateVoiceResponse>,
+            tonic::Status,
+        > {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = tonic_prost::ProstCodec::default();
+            let path = http::uri::PathAndQuery::from_static(
+                "/omni.v1.VoiceService/CreateVoice",
+            );
+            let mut req = request.into_request();
+            req.extensions_mut()
+                .insert(GrpcMethod::new("omni.v1.VoiceService", "CreateVoice"));
+            self.inner.unary(req, path, codec).await
+        }
+        /// The caller's voices, and everybody's.
+        pub async fn list_kept_voices(
+            &mut self,
+            request: impl tonic::IntoRequest<super::ListKeptVoicesRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::ListKeptVoicesResponse>,
+            tonic::Status,
+        > {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = tonic_prost::ProstCodec::default();
+            let path = http::uri::PathAndQuery::from_static(
+                "/omni.v1.VoiceService/ListKeptVoices",
+            );
+            let mut req = request.into_request();
+            req.extensions_mut()
+                .insert(GrpcMethod::new("omni.v1.VoiceService", "ListKeptVoices"));
+            self.inner.unary(req, path, codec).await
+        }
+        /// One of them.
+        pub async fn get_voice(
+            &mut self,
+            request: impl tonic::IntoRequest<super::GetVoiceRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::GetVoiceResponse>,
+            tonic::Status,
+        > {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = tonic_prost::ProstCodec::default();
+            let path = http::uri::PathAndQuery::from_static(
+                "/omni.v1.VoiceService/GetVoice",
+            );
+            let mut req = request.into_request();
+            req.extensions_mut()
+                .insert(GrpcMethod::new("omni.v1.VoiceService", "GetVoice"));
+            self.inner.unary(req, path, codec).await
+        }
+        /// Deletes one of the caller's.
+        pub async fn delete_voice(
+            &mut self,
+            request: impl tonic::IntoRequest<super::DeleteVoiceRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::DeleteVoiceResponse>,
+            tonic::Status,
+        > {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = tonic_prost::ProstCodec::default();
+            let path = http::uri::PathAndQuery::from_static(
+                "/omni.v1.VoiceService/DeleteVoice",
+            );
+            let mut req = request.into_request();
+            req.extensions_mut()
+                .insert(GrpcMethod::new("omni.v1.VoiceService", "DeleteVoice"));
+            self.inner.unary(req, path, codec).await
+        }
+        /// Speaks a sentence with one of them.
+        pub async fn preview_voice(
+            &mut self,
+            request: impl tonic::IntoRequest<super::PreviewVoiceRequest>,
+        ) -> std::result::Result<
+            tonic::Response<tonic::codec::Streaming<super::PreviewVoiceResponse>>,
+            tonic::Status,
+        > {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = tonic_prost::ProstCodec::default();
+            let path = http::uri::PathAndQuery::from_static(
+                "/omni.v1.VoiceService/PreviewVoice",
+            );
+            let mut req = request.into_request();
+            req.extensions_mut()
+                .insert(GrpcMethod::new("omni.v1.VoiceService", "PreviewVoice"));
+            self.inner.server_streaming(req, path, codec).await
+        }
+        /// The file of one of them, for another server with a model of the same kind.
+        pub async fn export_voice(
+            &mut self,
+            request: impl tonic::IntoRequest<super::ExportVoiceRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::ExportVoiceResponse>,
+            tonic::Status,
+        > {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = tonic_prost::ProstCodec::default();
+            let path = http::uri::PathAndQuery::from_static(
+                "/omni.v1.VoiceService/ExportVoice",
+            );
+            let mut req = request.into_request();
+            req.extensions_mut()
+                .insert(GrpcMethod::new("omni.v1.VoiceService", "ExportVoice"));
+            self.inner.unary(req, path, codec).await
+        }
+        /// Keeps the voice of such a file as the caller's.
+        pub async fn import_voice(
+            &mut self,
+            request: impl tonic::IntoRequest<super::ImportVoiceRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::ImportVoiceResponse>,
+            tonic::Status,
+        > {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = tonic_prost::ProstCodec::default();
+            let path = http::uri::PathAndQuery::from_static(
+                "/omni.v1.VoiceService/ImportVoice",
+            );
+            let mut req = request.into_request();
+            req.extensions_mut()
+                .insert(GrpcMethod::new("omni.v1.VoiceService", "ImportVoice"));
+            self.inner.unary(req, path, codec).await
+        }
+    }
+}
+/// Generated server implementations.
+pub mod voice_service_server {
+    #![allow(
+        unused_variables,
+        dead_code,
+        missing_docs,
+        clippy::wildcard_imports,
+        clippy::let_unit_value,
+    )]
+    use tonic::codegen::*;
+    /// Generated trait containing gRPC methods that should be implemented for use with VoiceServiceServer.
+    #[async_trait]
+    pub trait VoiceService: std::marker::Send + std::marker::Sync + 'static {
+        /// Makes a voice and keeps it. Nothing is kept if the call is cancelled or fails.
+        async fn create_voice(
+            &self,
+            request: tonic::Request<super::CreateVoiceRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::CreateVoiceResponse>,
+            tonic::Status,
+        >;
+        /// The caller's voices, and everybody's.
+        async fn list_kept_voices(
+            &self,
+            request: tonic::Request<super::ListKeptVoicesRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::ListKeptVoicesResponse>,
+            tonic::Status,
+        >;
+        /// One of them.
+        async fn get_voice(
+            &self,
+            request: tonic::Request<super::GetVoiceRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::GetVoiceResponse>,
+            tonic::Status,
+        >;
+        /// Deletes one of the caller's.
+        async fn delete_voice(
+            &self,
+            request: tonic::Request<super::DeleteVoiceRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::DeleteVoiceResponse>,
+            tonic::Status,
+        >;
+        /// Server streaming response type for the PreviewVoice method.
+        type PreviewVoiceStream: tonic::codegen::tokio_stream::Stream<
+                Item = std::result::Result<super::PreviewVoiceResponse, tonic::Status>,
+            >
+            + std::marker::Send
+            + 'static;
+        /// Speaks a sentence with one of them.
+        async fn preview_voice(
+            &self,
+            request: tonic::Request<super::PreviewVoiceRequest>,
+        ) -> std::result::Result<
+            tonic::Response<Self::PreviewVoiceStream>,
+            tonic::Status,
+        >;
+        /// The file of one of them, for another server with a model of the same kind.
+        async fn export_voice(
+            &self,
+            request: tonic::Request<super::ExportVoiceRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::ExportVoiceResponse>,
+            tonic::Status,
+        >;
+        /// Keeps the voice of such a file as the caller's.
+        async fn import_voice(
+            &self,
+            request: tonic::Request<super::ImportVoiceRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::ImportVoiceResponse>,
+            tonic::Status,
+        >;
+    }
+    /// Makes voices of recordings or descriptions, keeps them, and speaks a sentence with them. SpeechConfig.voice takes their names.
+    ///
+    /// A voice belongs to the API key that made it: other keys neither see nor delete it. Where no keys are asked for, voices are
+    /// everybody's.
+    #[derive(Debug)]
+    pub struct VoiceServiceServer<T> {
+        inner: Arc<T>,
+        accept_compression_encodings: EnabledCompressionEncodings,
+        send_compression_encodings: EnabledCompressionEncodings,
+        max_decoding_message_size: Option<usize>,
+        max_encoding_message_size: Option<usize>,
+    }
+    impl<T> VoiceServiceServer<T> {
+        pub fn new(inner: T) -> Self {
+            Self::from_arc(Arc::new(inner))
+        }
+        pub fn from_arc(inner: Arc<T>) -> Self {
+            Self {
+                inner,
+                accept_compression_encodings: Default::default(),
+                send_compression_encodings: Default::default(),
+                max_decoding_message_size: None,
+                max_encoding_message_size: None,
+            }
+        }
+        pub fn with_interceptor<F>(
+            inner: T,
+            interceptor: F,
+        ) -> InterceptedService<Self, F>
+        where
+            F: tonic::service::Interceptor,
+        {
+            InterceptedService::new(Self::new(inner), interceptor)
+        }
+        /// Enable decompressing requests with the given encoding.
+        #[must_use]
+        pub fn accept_compressed(mut self, encoding: CompressionEncoding) -> Self {
+            self.accept_compression_encodings.enable(encoding);
+            self
+        }
+        /// Compress responses with the given encoding, if the client supports it.
+        #[must_use]
+        pub fn send_compressed(mut self, encoding: CompressionEncoding) -> Self {
+            self.send_compression_encodings.enable(encoding);
+            self
+        }
+        /// Limits the maximum size of a decoded message.
+        ///
+        /// Default: `4MB`
+        #[must_use]
+        pub fn max_decoding_message_size(mut self, limit: usize) -> Self {
+            self.max_decoding_message_size = Some(limit);
+            self
+        }
+        /// Limits the maximum size of an encoded message.
+        ///
+        /// Default: `usize::MAX`
+        #[must_use]
+        pub fn max_encoding_message_size(mut self, limit: usize) -> Self {
+            self.max_encoding_message_size = Some(limit);
+            self
+        }
+    }
+    impl<T, B> tonic::codegen::Service<http::Request<B>> for VoiceServiceServer<T>
+    where
+        T: VoiceService,
+        B: Body + std::marker::Send + 'static,
+        B::Error: Into<StdError> + std::marker::Send + 'static,
+    {
+        type Response = http::Response<tonic::body::Body>;
+        type Error = std::convert::Infallible;
+        type Future = BoxFuture<Self::Response, Self::Error>;
+        fn poll_ready(
+            &mut self,
+            _cx: &mut Context<'_>,
+        ) -> Poll<std::result::Result<(), Self::Error>> {
+            Poll::Ready(Ok(()))
+        }
+        fn call(&mut self, req: http::Request<B>) -> Self::Future {
+            match req.uri().path() {
+                "/omni.v1.VoiceService/CreateVoice" => {
+                    #[allow(non_camel_case_types)]
+                    struct CreateVoiceSvc<T: VoiceService>(pub Arc<T>);
+                    impl<
+                        T: VoiceService,
+                    > tonic::server::UnaryService<super::CreateVoiceRequest>
+                    for CreateVoiceSvc<T> {
+                        type Response = super::CreateVoiceResponse;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::Response>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::CreateVoiceRequest>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as VoiceService>::create_voice(&inner, request).await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = CreateVoiceSvc(inner);
+                        let codec = tonic_prost::ProstCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.unary(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                "/omni.v1.VoiceService/ListKeptVoices" => {
+                    #[allow(non_camel_case_types)]
+                    struct ListKeptVoicesSvc<T: VoiceService>(pub Arc<T>);
+                    impl<
+                        T: VoiceService,
+                    > tonic::server::UnaryService<super::ListKeptVoicesRequest>
+                    for ListKeptVoicesSvc<T> {
+                        type Response = super::ListKeptVoicesResponse;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::Response>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::ListKeptVoicesRequest>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as VoiceService>::list_kept_voices(&inner, request).await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = ListKeptVoicesSvc(inner);
+                        let codec = tonic_prost::ProstCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.unary(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                "/omni.v1.VoiceService/GetVoice" => {
+                    #[allow(non_camel_case_types)]
+                    struct GetVoiceSvc<T: VoiceService>(pub Arc<T>);
+                    impl<
+                        T: VoiceService,
+                    > tonic::server::UnaryService<super::GetVoiceRequest>
+                    for GetVoiceSvc<T> {
+                        type Response = super::GetVoiceResponse;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::Response>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::GetVoiceRequest>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as VoiceService>::get_voice(&inner, request).await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = GetVoiceSvc(inner);
+                        let codec = tonic_prost::ProstCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.unary(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                "/omni.v1.VoiceService/DeleteVoice" => {
+                    #[allow(non_camel_case_types)]
+                    struct DeleteVoiceSvc<T: VoiceService>(pub Arc<T>);
+                    impl<
+                        T: VoiceService,
+                    > tonic::server::UnaryService<super::DeleteVoiceRequest>
+                    for DeleteVoiceSvc<T> {
+                        type Response = super::DeleteVoiceResponse;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::Response>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::DeleteVoiceRequest>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as VoiceService>::delete_voice(&inner, request).await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = DeleteVoiceSvc(inner);
+                        let codec = tonic_prost::ProstCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.unary(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                "/omni.v1.VoiceService/PreviewVoice" => {
+                    #[allow(non_camel_case_types)]
+                    struct PreviewVoiceSvc<T: VoiceService>(pub Arc<T>);
+                    impl<
+                        T: VoiceService,
+                    > tonic::server::ServerStreamingService<super::PreviewVoiceRequest>
+                    for PreviewVoiceSvc<T> {
+                        type Response = super::PreviewVoiceResponse;
+                        type ResponseStream = T::PreviewVoiceStream;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::ResponseStream>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::PreviewVoiceRequest>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as VoiceService>::preview_voice(&inner, request).await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = PreviewVoiceSvc(inner);
+                        let codec = tonic_prost::ProstCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.server_streaming(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                "/omni.v1.VoiceService/ExportVoice" => {
+                    #[allow(non_camel_case_types)]
+                    struct ExportVoiceSvc<T: VoiceService>(pub Arc<T>);
+                    impl<
+                        T: VoiceService,
+                    > tonic::server::UnaryService<super::ExportVoiceRequest>
+                    for ExportVoiceSvc<T> {
+                        type Response = super::ExportVoiceResponse;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::Response>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::ExportVoiceRequest>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as VoiceService>::export_voice(&inner, request).await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = ExportVoiceSvc(inner);
+                        let codec = tonic_prost::ProstCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.unary(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                "/omni.v1.VoiceService/ImportVoice" => {
+                    #[allow(non_camel_case_types)]
+                    struct ImportVoiceSvc<T: VoiceService>(pub Arc<T>);
+                    impl<
+                        T: VoiceService,
+                    > tonic::server::UnaryService<super::ImportVoiceRequest>
+                    for ImportVoiceSvc<T> {
+                        type Response = super::ImportVoiceResponse;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::Response>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::ImportVoiceRequest>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as VoiceService>::import_voice(&inner, request).await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = ImportVoiceSvc(inner);
+                        let codec = tonic_prost::ProstCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.unary(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                _ => {
+                    Box::pin(async move {
+                        let mut response = http::Response::new(
+                            tonic::body::Body::default(),
+                        );
+                        let headers = response.headers_mut();
+                        headers
+                            .insert(
+                                tonic::Status::GRPC_STATUS,
+                                (tonic::Code::Unimplemented as i32).into(),
+                            );
+                        headers
+                            .insert(
+                                http::header::CONTENT_TYPE,
+                                tonic::metadata::GRPC_CONTENT_TYPE,
+                            );
+                        Ok(response)
+                    })
+                }
+            }
+        }
+    }
+    impl<T> Clone for VoiceServiceServer<T> {
+        fn clone(&self) -> Self {
+            let inner = self.inner.clone();
+            Self {
+                inner,
+                accept_compression_encodings: self.accept_compression_encodings,
+                send_compression_encodings: self.send_compression_encodings,
+                max_decoding_message_size: self.max_decoding_message_size,
+                max_encoding_message_size: self.max_encoding_message_size,
+            }
+        }
+    }
+    /// Generated gRPC service name
+    pub const SERVICE_NAME: &str = "omni.v1.VoiceService";
+    impl<T> tonic::server::NamedService for VoiceServiceServer<T> {
         const NAME: &'static str = SERVICE_NAME;
     }
 }

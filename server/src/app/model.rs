@@ -18,7 +18,8 @@ use crate::connector::EdgeSink;
 use crate::orchestrator::{EdgeLimits, Orchestrator, Pipeline, TextEncoder};
 use crate::stage::{
     Changes, Code2WavLimits, MakeReplica, PoolParts, ReplicaState, Sampling, SpeechBackend, SpeechInfo,
-    StagePool, StartThread, StepLimits, TalkerLimits, Terms, TurnTimeouts, code2wav_stage, talker_stage,
+    StagePool, StartThread, StepLimits, TalkerLimits, Terms, TurnTimeouts, VoiceEncoderSource,
+    code2wav_stage, talker_stage,
 };
 use crate::tasks::Tasks;
 
@@ -107,6 +108,8 @@ impl ModelStart {
         let code2wav = self.pool(speech.code2wav, make, &changes)?;
 
         let chat = self.chat(&backend, &graph, &changes)?;
+        let model = Arc::clone(&backend);
+        let voice_encoder: VoiceEncoderSource = Arc::new(move || model.voice_encoder());
         let encode: TextEncoder = Arc::new(move |text| backend.encode(text));
         let edges = EdgeLimits {
             token_batches: TOKEN_BATCHES,
@@ -117,6 +120,7 @@ impl ModelStart {
             info,
             sampling,
             encode,
+            voice_encoder,
             talker,
             code2wav,
             changes,

@@ -1,6 +1,7 @@
 //! A checkpoint as the stages' model: the embedded one, one from a directory, or one of random weights.
 
 use std::path::Path;
+use std::sync::Arc;
 
 use anyhow::{Context as _, bail, ensure};
 use omni_audio::{SampleRate, SamplesPerFrame};
@@ -14,12 +15,13 @@ use omni_text::{Language, Normalizer};
 use super::card::{Card, Ends};
 use super::chat_networks::{self, ChatNetworks, Text};
 use super::loaded_models::{ComputeTarget, LoadedModels, ProcessRole, dtype};
+use super::voice_encoder::{VoiceEncoders, cloned, nobodys, support};
 use crate::config::ModelSource;
 use crate::config::deploy::{ArStage, Deploy, Dtype};
 use crate::stage::{
-    BackendError, ChatInfo, ChatMessage, ContextRow, Detokenizer, DeviceFigures, Encode, KvFormat,
-    KvPosition, ModelInfo, Prompt, PromptError, ReplicaId, Sampling, SpeechInfo, Talk, TalkerRequest, Terms,
-    Think, ThinkerRequest, Vocode, VoiceInfo, Voicing,
+    BackendError, ChatInfo, ChatMessage, ContextRow, Detokenizer, DeviceFigures, Encode, EncodeVoice,
+    KvFormat, KvPosition, ModelInfo, Prompt, PromptError, ReplicaId, Sampling, SpeechInfo, Talk,
+    TalkerRequest, Terms, Think, ThinkerRequest, Vocode, VoiceInfo, Voicing,
 };
 
 /// The checkpoint inside the program: names and contents.
@@ -44,6 +46,8 @@ pub struct LoadedModel {
     ends: Ends,
     /// The part that converses, or why there is none.
     chat_networks: Result<ChatNetworks, String>,
+    /// What makes voices of recordings, if that is where its voices come from.
+    voice_encoders: VoiceEncoders,
 }
 
 /// Loads what stages on threads need of a model. Takes its time; nothing is kept if it fails.
@@ -102,6 +106,7 @@ fn load(source: &ModelSource, deploy: &Deploy, role: ProcessRole) -> anyhow::Res
         kv,
         ends,
         chat_networks: chat_networks.map(|chat_networks| chat_networks.with_voicing(voicing)),
+        voice_encoders: VoiceEncoders::default(),
     })
 }
 
@@ -200,6 +205,7 @@ fn info(model: &SpeechModel, card: Card, name: String) -> anyhow::Result<SpeechI
         instructions: limits.instructions,
         languages,
         voices,
+        voice_support: support(model)?,
         sample_rate: SampleRate::new(limits.sample_rate)?,
         samples_per_frame: SamplesPerFrame(samples_per_frame),
         leading_silence_frames: card.leading_silence_frames.unwrap_or(0),
@@ -225,10 +231,8 @@ fn voices(card: &Card, limits: &SpeechLimits) -> anyhow::Result<Vec<VoiceInfo>> 
     match limits.voice_source {
         VoiceSource::Names => ensure!(!known.is_empty(), "the checkpoint has no voices"),
         VoiceSource::Descriptions => return Ok(vec![described()]),
-        VoiceSource::Recordings => bail!(
-            "a Base checkpoint of Qwen3-TTS speaks with the voices of recordings, and this server keeps none yet: CustomVoice \
-             checkpoints have voices of their own, VoiceDesign checkpoints take descriptions"
-        ),
+        // Callers bring them.
+        VoiceSource::Recordings => return Ok(Vec::new()),
     }
     for voice in &card.voices {
         let exists = known.iter().any(|name| name.eq_ignore_ascii_case(&voice.id));
@@ -393,9 +397,11 @@ impl Talk for LoadedModel {
         };
         omni_models::TalkerRequest {
             user,
-            voice: match limits.voice_source {
-                VoiceSource::Descriptions => Voice::Described,
-                VoiceSource::Names | VoiceSource::Recordings => Voice::Named(request.voice),
+            voice: match (&request.voice_prompt, limits.voice_source) {
+                (Some(prompt), _) => cloned(prompt),
+                (None, VoiceSource::Descriptions) => Voice::Described,
+                (None, VoiceSource::Names) => Voice::Named(request.voice),
+                (None, VoiceSource::Recordings) => nobodys(limits.voice_width),
             },
             language,
             text: None,
@@ -410,6 +416,10 @@ impl Talk for LoadedModel {
         self.model(TALKER, replica)?
             .talker(self.kv)
             .map_err(|error| BackendError(error.to_string()))
+    }
+
+    fn voice_encoder(&self) -> Result<Arc<dyn EncodeVoice>, BackendError> {
+        self.voice_encoders.of(self.fleet.any())
     }
 }
 

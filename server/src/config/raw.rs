@@ -228,6 +228,11 @@ pub struct RawConfig {
     #[command(flatten)]
     pub metrics: RawMetrics,
 
+    /// Keep the voices that callers make in this folder, as one file each; unless given they end with the server. Same as voices.dir
+    /// of the deploy file
+    #[arg(long, env = "OMNI_VOICES", value_name = "DIR")]
+    pub voices: Option<PathBuf>,
+
     /// Refuse hints that the model cannot follow, like instructions how to speak; unless given they are ignored, and the answer
     /// says so
     #[arg(long, env = "OMNI_STRICT")]

@@ -1,5 +1,7 @@
 //! What of a job crosses to another process, and what stays.
 
+use std::sync::Arc;
+
 use omni_engine::{CodecFrame, SeqId, Stamp};
 use tokio::sync::oneshot;
 
@@ -81,11 +83,11 @@ impl RemoteJob for TalkerJob {
 
 impl RemoteJob for Code2WavJob {
     const REPORTS_DONE: bool = false;
-    type Order = ();
+    type Order = Arc<[CodecFrame]>;
     type In = CodecFrame;
     type Out = AudioPiece;
 
-    fn split(self) -> (SeqId, (), EdgePair<Self::In, Self::Out>) {
+    fn split(self) -> (SeqId, Self::Order, EdgePair<Self::In, Self::Out>) {
         let ends = EdgePair {
             receiver: self.frames,
             sender: self.audio,
@@ -94,12 +96,13 @@ impl RemoteJob for Code2WavJob {
             // Its last output is its end: it is not asked for.
             finished: oneshot::channel().0,
         };
-        (self.seq, (), ends)
+        (self.seq, self.lead, ends)
     }
 
-    fn join(seq: SeqId, (): (), ends: EdgePair<Self::In, Self::Out>) -> Self {
+    fn join(seq: SeqId, lead: Self::Order, ends: EdgePair<Self::In, Self::Out>) -> Self {
         Self {
             seq,
+            lead,
             frames: ends.receiver,
             audio: ends.sender,
             cancel: ends.cancel,

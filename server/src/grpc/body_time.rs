@@ -46,6 +46,11 @@ impl BodyTime {
         }
     }
 
+    /// The same for messages of at most `most` bytes.
+    pub(super) fn with_most(&self, most: usize) -> Self {
+        Self { most, ..self.clone() }
+    }
+
     pub(super) fn layer<S>(&self, inner: S) -> Timely<S> {
         Timely {
             inner,

@@ -4,7 +4,9 @@ use omni_proto::v1;
 use omni_proto::v1::catalog_service_server::CatalogService;
 use tonic::{Request, Response, Status};
 
+use super::speech::caller;
 use super::status::status;
+use crate::caller::Caller;
 use crate::error::ServeError;
 use crate::service::settings::invalid;
 use crate::service::{Catalog, ModelDescription, VoiceDescription};
@@ -33,8 +35,12 @@ impl GrpcCatalog {
         })
     }
 
-    fn voices(&self, request: &v1::ListVoicesRequest) -> Result<v1::ListVoicesResponse, ServeError> {
-        let voices = self.0.voices(&request.model, &request.language)?;
+    fn voices(
+        &self,
+        caller: &Caller,
+        request: &v1::ListVoicesRequest,
+    ) -> Result<v1::ListVoicesResponse, ServeError> {
+        let voices = self.0.voices(caller, &request.model, &request.language)?;
         let voices = voices.into_iter().map(voice).collect();
         let (voices, next_page_token) = page(voices, request.page_size, &request.page_token)?;
         Ok(v1::ListVoicesResponse {
@@ -58,7 +64,8 @@ impl CatalogService for GrpcCatalog {
         &self,
         request: Request<v1::ListVoicesRequest>,
     ) -> Result<Response<v1::ListVoicesResponse>, Status> {
-        let voices = self.voices(&request.into_inner());
+        let caller = caller(request.extensions());
+        let voices = self.voices(&caller, &request.into_inner());
         voices.map(Response::new).map_err(|error| status(&error))
     }
 }
@@ -94,7 +101,7 @@ fn voice(voice: VoiceDescription) -> v1::Voice {
 }
 
 /// One page of `entries`, and the token of the next one.
-fn page<T>(entries: Vec<T>, size: i32, token: &str) -> Result<(Vec<T>, String), ServeError> {
+pub(super) fn page<T>(entries: Vec<T>, size: i32, token: &str) -> Result<(Vec<T>, String), ServeError> {
     let size = match usize::try_from(size) {
         Ok(0) => PAGE,
         Ok(size) => size.min(MAX_PAGE),

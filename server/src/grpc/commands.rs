@@ -10,6 +10,7 @@ use tonic::{Code, Status, Streaming};
 
 use super::settings;
 use crate::error::{ErrorKind, ServeError};
+use crate::service::{SpeechRequest, SpeechService};
 use crate::session::{CallerGone, Command, ProtocolError};
 use crate::stage::SpeechInfo;
 
@@ -17,20 +18,45 @@ use crate::stage::SpeechInfo;
 pub(super) fn spoken(
     requests: Streaming<v1::SpeakRequest>,
     info: Arc<SpeechInfo>,
+    service: SpeechService,
     max_message: usize,
 ) -> impl Stream<Item = Result<Command, ServeError>> + Unpin {
-    requests.map(move |request| match request {
-        Ok(request) => command(request, &info),
-        Err(status) => Err(broken(&status, max_message)),
-    })
+    let commands = requests.then(move |request| {
+        let (info, service) = (Arc::clone(&info), service.clone());
+        async move {
+            let request = request.map_err(|status| broken(&status, max_message))?;
+            match asked(request)? {
+                Asked::Command(command) => Ok(command),
+                Asked::Settings(request) => configure(&service.imitated(*request).await?, &info),
+            }
+        }
+    });
+    Box::pin(commands)
+}
+
+/// What a message stands for.
+pub(super) enum Asked {
+    Command(Command),
+    /// Settings that are not checked yet.
+    Settings(Box<SpeechRequest>),
 }
 
 pub(super) fn command(request: v1::SpeakRequest, info: &SpeechInfo) -> Result<Command, ServeError> {
-    match request.event {
+    match asked(request)? {
+        Asked::Command(command) => Ok(command),
+        Asked::Settings(request) => configure(&request, info),
+    }
+}
+
+fn configure(request: &SpeechRequest, info: &SpeechInfo) -> Result<Command, ServeError> {
+    Ok(Command::Configure(Box::new(request.settings(info)?)))
+}
+
+fn asked(request: v1::SpeakRequest) -> Result<Asked, ServeError> {
+    let command = match request.event {
         None => Err(ProtocolError::Violation("a message without an event").into()),
         Some(Event::Config(config)) => {
-            let settings = settings::request(config)?.settings(info)?;
-            Ok(Command::Configure(Box::new(settings)))
+            return Ok(Asked::Settings(Box::new(settings::request(config)?)));
         }
         Some(Event::Text(text)) => Ok(Command::Text {
             text: text.text,
@@ -42,7 +68,8 @@ pub(super) fn command(request: v1::SpeakRequest, info: &SpeechInfo) -> Result<Co
             utterance: cancel.utterance_id,
             played: cancel.played_samples.map(Samples),
         }),
-    }
+    };
+    command.map(Asked::Command)
 }
 
 /// One message has more bytes than is allowed.

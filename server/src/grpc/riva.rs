@@ -16,7 +16,7 @@ use tokio::sync::oneshot;
 use tonic::{Request, Response, Status, Streaming};
 
 pub(super) use self::commands::take;
-use self::commands::{Bounds, Ids, online, whole};
+use self::commands::{Bounds, Ids, imitated, online, whole};
 use super::speech::caller;
 use super::status::status;
 use crate::error::{ServeError, excerpt};
@@ -99,7 +99,8 @@ impl RivaSpeechSynthesis for Riva {
         let (refuse, refused) = oneshot::channel();
         let (mut refuse, mut long) = (Some(refuse), false);
         let context = CallContext::from_headers(metadata.as_ref());
-        let commands = whole(request, &info, refused);
+        let imitated = imitated(&self.service, &request).await;
+        let commands = whole(request, imitated, &info, refused);
         let mut events = self.service.open(context, commands, permit, |session| session);
         let mut audio = BytesMut::new();
         let mut words = Words::default();
@@ -143,6 +144,7 @@ impl RivaSpeechSynthesis for Riva {
         let commands = online(
             requests,
             info,
+            self.service.clone(),
             ids.clone(),
             Bounds {
                 message: self.max_message,

@@ -20,6 +20,7 @@ use omni_proto::v1::catalog_service_server::{self, CatalogServiceServer};
 use omni_proto::v1::chat_service_server::{self, ChatServiceServer};
 use omni_proto::v1::metrics_service_server::{self, MetricsServiceServer};
 use omni_proto::v1::speech_service_server::{self, SpeechServiceServer};
+use omni_proto::v1::voice_service_server::{self, VoiceServiceServer};
 use omni_telemetry::ConnectionInstruments;
 use tokio::net::TcpListener;
 use tonic::body::Body;
@@ -42,14 +43,16 @@ use super::chat::GrpcChat;
 use super::metrics::{MAX_MESSAGE as MAX_METRICS_MESSAGE, Measurements};
 use super::riva::Riva;
 use super::speech::GrpcSpeech;
+use super::voices::{GrpcVoices, MAX_MESSAGE as MAX_VOICE_MESSAGE};
 use crate::config::{ConnectionLimits, Scope};
 use crate::error::excerpt;
 use crate::transport::{BodyBudget, Keys, Listener, Tls, request_id};
 
 /// Services that are healthy when the model can speak, besides the whole server ("").
-pub const SERVICE_NAMES: [&str; 3] = [
+pub const SERVICE_NAMES: [&str; 4] = [
     speech_service_server::SERVICE_NAME,
     catalog_service_server::SERVICE_NAME,
+    voice_service_server::SERVICE_NAME,
     riva_speech_synthesis_server::SERVICE_NAME,
 ];
 
@@ -71,6 +74,8 @@ pub struct Services {
     pub chat: GrpcChat,
     /// Tells.
     pub catalog: GrpcCatalog,
+    /// Keeps voices.
+    pub voices: GrpcVoices,
     /// Speaks to clients of NVIDIA Riva.
     pub riva: Riva,
     /// Takes what callers measure.
@@ -140,6 +145,8 @@ pub async fn serve<H: Health>(
     let speech = zipped!(SpeechServiceServer::new(services.speech)).max_decoding_message_size(most);
     let chat = zipped!(ChatServiceServer::new(services.chat)).max_decoding_message_size(most);
     let catalog = zipped!(CatalogServiceServer::new(services.catalog)).max_decoding_message_size(most);
+    let most_of_voices = most.max(MAX_VOICE_MESSAGE);
+    let voices = zipped!(VoiceServiceServer::new(services.voices)).max_decoding_message_size(most_of_voices);
     let buffered = services.riva.buffered();
     let riva = zipped!(RivaSpeechSynthesisServer::new(services.riva)).max_decoding_message_size(most);
     let metrics = zipped!(MetricsServiceServer::new(services.measurements))
@@ -150,12 +157,18 @@ pub async fn serve<H: Health>(
         most,
         calls::whole_requests()?,
     );
+    // Recordings are larger than texts.
+    let recordings = Layers {
+        calls: calls.clone(),
+        body_time: body_time.with_most(most_of_voices),
+    };
     let layers = Layers { calls, body_time };
     let mut routes = Routes::default();
     let (speaks, converses) = (Some(Scope::Speech), Some(Scope::Chat));
     routes = with(routes, &layers, Guarded::new(&keys, speaks, speech));
     routes = with(routes, &layers, Guarded::new(&keys, converses, chat));
     routes = with(routes, &layers, Guarded::new(&keys, None, catalog));
+    routes = with(routes, &recordings, Guarded::new(&keys, speaks, voices));
     routes = with(
         routes,
         &layers,
@@ -348,7 +361,7 @@ fn cors(origins: &[HeaderValue]) -> CorsLayer {
     };
     CorsLayer::new()
         .allow_origin(allowed)
-        .allow_methods([Method::GET, Method::POST])
+        .allow_methods([Method::GET, Method::POST, Method::DELETE])
         .allow_headers(AllowHeaders::mirror_request())
         .max_age(CORS_AGE)
         .expose_headers(exposed.map(HeaderName::from_static))

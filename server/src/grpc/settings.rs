@@ -2,12 +2,14 @@
 
 use std::time::Duration;
 
+use omni_audio::{InputEncoding, InputFormat, SampleRate};
 use omni_proto::v1;
 
 use super::delivery;
 use crate::error::ServeError;
 use crate::service::SpeechRequest;
 use crate::service::settings::{DELIVERY, SamplingRequest, invalid};
+use crate::service::voices::{Imitation, Recording};
 use crate::session::{Buffering, SessionLimits, Settings};
 use crate::stage::{Sampling, SpeechInfo};
 
@@ -25,8 +27,62 @@ pub(super) fn request(config: v1::SpeechConfig) -> Result<SpeechRequest, ServeEr
         alignment: config.alignment,
         style_instructions: config.style_instructions,
         has_pronunciations: !config.pronunciations.is_empty(),
-        has_clone: config.clone.is_some(),
+        clone: config.clone.map(imitation).transpose()?,
+        imitated: None,
     })
+}
+
+/// The recording to speak like. With a transcript it is continued in context, without one its speaker's vector alone decides.
+fn imitation(clone: v1::VoiceClone) -> Result<Imitation, ServeError> {
+    Ok(Imitation {
+        recording: recording(clone.audio, clone.format.as_ref(), "config.clone.format")?,
+        x_vector_only: clone.transcript.trim().is_empty(),
+        transcript: clone.transcript,
+    })
+}
+
+/// A recording as it came: a file that says itself what it is, or samples of the stated `format`.
+pub(super) fn recording(
+    data: impl Into<bytes::Bytes>,
+    format: Option<&v1::AudioFormat>,
+    field: &'static str,
+) -> Result<Recording, ServeError> {
+    use v1::AudioEncoding as E;
+    let Some(format) = format.filter(|format| **format != v1::AudioFormat::default()) else {
+        return Ok(Recording::file(data));
+    };
+    let encoding = match E::try_from(format.encoding) {
+        Ok(E::Unspecified | E::PcmS16le) => InputEncoding::Pcm16,
+        Ok(E::PcmF32le) => InputEncoding::PcmF32,
+        Ok(E::Mulaw) => InputEncoding::Mulaw,
+        Ok(E::Alaw) => InputEncoding::Alaw,
+        Ok(E::OggOpus | E::Wav | E::Flac) => return Ok(Recording::file(data)),
+        _ => {
+            let problem = format!(
+                "{} is not taken, expected WAV, FLAC, Ogg Opus, PCM, mu-law or A-law",
+                delivery::name(format.encoding)
+            );
+            return Err(invalid(field, problem));
+        }
+    };
+    let usual = match encoding {
+        InputEncoding::Mulaw | InputEncoding::Alaw => 8_000,
+        _ => 24_000,
+    };
+    let hz = match format.sample_rate_hz {
+        0 => usual,
+        hz => hz,
+    };
+    let rate = SampleRate::new(hz).map_err(|error| invalid(field, error.to_string()))?;
+    let channels = u16::try_from(format.channels.max(1)).unwrap_or(u16::MAX);
+    Ok(Recording::stated(
+        data,
+        InputFormat {
+            encoding,
+            rate,
+            channels,
+        },
+    ))
 }
 
 /// A negative time is out of every range, as one without end is.

@@ -47,7 +47,12 @@ impl speech_service_server::SpeechService for GrpcSpeech {
         let (metadata, extensions, requests) = request.into_parts();
         let admitted = self.service.admit("SpeechService/Speak", caller(&extensions));
         let (info, permit) = admitted.map_err(|error| status(&error))?;
-        let commands = commands::spoken(requests, Arc::clone(&info), self.max_message);
+        let commands = commands::spoken(
+            requests,
+            Arc::clone(&info),
+            self.service.clone(),
+            self.max_message,
+        );
         let context = CallContext::from_headers(metadata.as_ref());
         let mut seq = 0;
         let replies = self.service.open(context, commands, permit, |session| session);
@@ -66,7 +71,10 @@ impl speech_service_server::SpeechService for GrpcSpeech {
     ) -> Result<Response<Self::SynthesizeStream>, Status> {
         let (metadata, extensions, request) = request.into_parts();
         let context = CallContext::from_headers(metadata.as_ref());
-        let asked = settings::request(request.config.unwrap_or_default());
+        let asked = match settings::request(request.config.unwrap_or_default()) {
+            Ok(asked) => self.service.imitated(asked).await,
+            refused => refused,
+        };
         let opened = self
             .service
             .synthesize(context, caller(&extensions), asked, request.text);

@@ -11,9 +11,14 @@ use super::{OpenAi, body};
 use crate::error::ServeError;
 
 /// Routes under `/v1`: method and path.
-pub(super) const ROUTES: [(&str, &str); 6] = [
+/// The route to a voice that is kept.
+pub(super) const VOICE: &str = "/v1/audio/voices/{name}";
+
+pub(super) const ROUTES: [(&str, &str); 8] = [
     ("POST", "/v1/audio/speech"),
     ("GET", "/v1/audio/voices"),
+    ("POST", "/v1/audio/voices"),
+    ("DELETE", VOICE),
     ("GET", "/v1/audio/models"),
     ("POST", "/v1/chat/completions"),
     ("GET", "/v1/models"),

@@ -6,6 +6,7 @@ use axum::response::Response;
 use serde_json::{Value, json};
 
 use super::error::ApiError;
+use super::voices::kept;
 use super::{OpenAi, body};
 use crate::error::ServeError;
 use crate::service::ModelDescription;
@@ -69,10 +70,11 @@ pub(super) async fn speech_models(State(openai): State<OpenAi>, head: Parts) -> 
     Ok(body(&json!({"models": models})))
 }
 
-/// The voices, as Open WebUI reads them. It sends no key with this. `names` has the same for clients that expect texts.
+/// The voices, as Open WebUI reads them. It sends no key with this. `names` has the same for clients that expect texts, and
+/// `uploaded_voices` what there is to know of those that are kept, for clients of vLLM-Omni.
 pub(super) async fn voices(State(openai): State<OpenAi>, head: Parts) -> Result<Response, ApiError> {
-    openai.allow_listing(&head)?;
-    let voices = described(openai.catalog.voices("", ""))?;
+    let caller = openai.allow_listing(&head)?;
+    let voices = described(openai.catalog.voices(&caller.clone().unwrap_or_default(), "", ""))?;
     let listed: Vec<_> = voices
         .iter()
         .map(|voice| {
@@ -90,7 +92,12 @@ pub(super) async fn voices(State(openai): State<OpenAi>, head: Parts) -> Result<
         voice.aliases.iter().map(move |alias| (alias.clone(), json!(id)))
     });
     let aliases: serde_json::Map<_, _> = aliases.collect();
+    // Who recorded what is nothing for callers that nothing is known of.
+    let known = caller
+        .map(|caller| openai.voices.list(&caller))
+        .unwrap_or_default();
+    let kept: Vec<_> = known.iter().map(kept).collect();
     Ok(body(
-        &json!({"voices": listed, "names": names, "aliases": aliases}),
+        &json!({"voices": listed, "names": names, "aliases": aliases, "uploaded_voices": kept}),
     ))
 }

@@ -6,7 +6,7 @@ use axum::http::request::Parts;
 use axum::http::{Method, StatusCode};
 
 use super::error::ApiError;
-use super::index::{ROUTES, listed};
+use super::index::{ROUTES, VOICE, listed};
 use super::{OpenAi, Sites};
 use crate::error::excerpt;
 
@@ -33,11 +33,17 @@ pub(super) async fn route(State(openai): State<OpenAi>, head: Parts) -> ApiError
 /// A path that exists, asked for with a method that it does not take.
 pub(super) async fn method(head: Parts) -> ApiError {
     let path = head.uri.path();
-    let taken = ROUTES.iter().find(|(_, route)| *route == path);
-    let problem = match taken {
-        Some((method, path)) => format!("{path} takes {method}, not {}", head.method),
-        None => format!("{} takes GET, not {}", excerpt(path), head.method),
+    let route = match path.starts_with("/v1/audio/voices/") {
+        true => VOICE,
+        false => path,
     };
+    let taken = ROUTES.iter().filter(|(_, known)| *known == route);
+    let taken: Vec<_> = taken.map(|(method, _)| *method).collect();
+    let taken = match taken.is_empty() {
+        true => "GET".to_owned(),
+        false => taken.join(" and "),
+    };
+    let problem = format!("{} takes {taken}, not {}", excerpt(route), head.method);
     ApiError::unread(StatusCode::METHOD_NOT_ALLOWED, "method_not_allowed", &problem)
 }
 

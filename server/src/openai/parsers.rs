@@ -1,5 +1,6 @@
 //! Bodies of questions, for tests that send anything.
 
+use super::multipart;
 use super::question::ChatBody;
 use super::speech::SpeechBody;
 
@@ -25,4 +26,9 @@ pub fn chat(body: &[u8]) {
         );
         let _ = question.request(sound);
     }
+}
+
+/// The body of `POST /v1/audio/voices`.
+pub fn form(body: &[u8]) {
+    multipart::take(body);
 }

@@ -16,21 +16,25 @@ use super::OpenAi;
 use super::error::ApiError;
 use super::notes::Notes;
 use super::sound::{AudioFormat, Voice, voice_name};
+use super::voices::recording;
 use crate::config::Scope;
 use crate::error::ServeError;
 use crate::service::settings::SamplingRequest;
+use crate::service::voices::{Imitation, RECORDING_BYTES};
 use crate::service::{CallContext, SpeechRequest};
 use crate::session::{Done, Event, EventBody, Outcome};
 use crate::stage::StageError;
 
-/// Longest body, in bytes: far more than the text that is spoken.
-const MAX_BODY: usize = 1 << 20;
+/// Longest body, in bytes: far more than the text that is spoken, and a recording in base64.
+const MAX_BODY: usize = RECORDING_BYTES / 3 * 4 + (1 << 20);
 
 /// What clients get unless they say otherwise, as from OpenAI.
 const DEFAULT_FORMAT: &str = "mp3";
 
 /// How fields of the service's messages begin, and what they are called here.
-const NAMES: [(&str, &str); 7] = [
+const NAMES: [(&str, &str); 9] = [
+    ("config.clone.transcript", "ref_text"),
+    ("config.clone", "ref_audio"),
     ("config.model", "model"),
     ("config.voice", "voice"),
     ("config.language", "language"),
@@ -43,7 +47,8 @@ const NAMES: [(&str, &str); 7] = [
 /// Longest WAV file, in bytes, that is finished before it is sent.
 const MAX_WHOLE: usize = 4 << 20;
 
-/// What OpenAI's clients send; `language`, `seed` and `stream` are additions that others know too.
+/// What OpenAI's clients send; `language`, `seed` and `stream` are additions that others know too, and what begins with `ref_` are
+/// vLLM-Omni's.
 #[derive(Debug, Deserialize)]
 pub(super) struct SpeechBody {
     model: Option<String>,
@@ -56,6 +61,9 @@ pub(super) struct SpeechBody {
     stream: Option<bool>,
     language: Option<String>,
     seed: Option<u64>,
+    ref_audio: Option<String>,
+    ref_text: Option<String>,
+    x_vector_only_mode: Option<bool>,
 }
 
 /// How audio is sent.
@@ -89,20 +97,30 @@ impl SpeechBody {
     }
 
     /// What is asked of the service, and the text.
-    pub(super) fn request(self, sound: AudioFormat) -> (SpeechRequest, String) {
+    pub(super) fn request(self, sound: AudioFormat) -> Result<(SpeechRequest, String), ApiError> {
+        let transcript = self.ref_text.unwrap_or_default();
+        let alone = self.x_vector_only_mode.unwrap_or(transcript.trim().is_empty());
+        let clone = self.ref_audio.map(|audio| {
+            Ok(Imitation {
+                recording: recording(&audio)?,
+                x_vector_only: alone,
+                transcript,
+            })
+        });
         let request = SpeechRequest {
             model: self.model.unwrap_or_default(),
             voice: self.voice.map(voice_name).unwrap_or_default(),
             language: self.language.unwrap_or_default(),
             output: sound.output().rendered(self.speed, None),
             style_instructions: self.instructions.unwrap_or_default(),
+            clone: clone.transpose()?,
             sampling: SamplingRequest {
                 seed: self.seed,
                 ..SamplingRequest::default()
             },
             ..SpeechRequest::default()
         };
-        (request, self.input)
+        Ok((request, self.input))
     }
 }
 
@@ -114,7 +132,7 @@ pub(super) async fn create(
     let caller = openai.allow(&head, Some(Scope::Speech))?;
     let asked = |speech: SpeechBody| {
         let (sound, carrier) = speech.sound()?;
-        Ok((speech.request(sound), sound, carrier))
+        Ok((speech.request(sound)?, sound, carrier))
     };
     let (speech, sound, carrier) = openai.json(&head, body, MAX_BODY, asked).await?;
     let slot = (carrier == Carrier::Whole)
@@ -123,8 +141,9 @@ pub(super) async fn create(
     let slot = slot.inspect_err(|error| openai.speech.records().refused(error));
     let slot = slot.map_err(|error| named(&error))?;
     let (request, text) = speech;
+    let request = openai.speech.imitated(request).await;
     let context = CallContext::from_headers(&head.headers);
-    let opened = openai.speech.synthesize(context, caller, Ok(request), text);
+    let opened = openai.speech.synthesize(context, caller, request, text);
     // The session has what there was to read: it is no more counted as a body.
     drop(head);
     let (_, events) = opened.map_err(|error| named(&error))?;

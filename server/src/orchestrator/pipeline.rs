@@ -14,7 +14,7 @@ use crate::connector::EdgeSink;
 use crate::error::ServeError;
 use crate::stage::{
     BackendError, CancelTimer, Changes, Code2WavJob, End, Lease, NoReplica, OnReleased, PoolControl,
-    Sampling, SpeechInfo, StageError, StagePool, TalkerJob,
+    Sampling, SpeechInfo, StageError, StagePool, TalkerJob, VoiceEncoderSource,
 };
 
 /// Turns text into token ids.
@@ -39,6 +39,8 @@ pub struct Pipeline {
     pub sampling: Sampling,
     /// Its tokenizer.
     pub encode: TextEncoder,
+    /// What makes voices of recordings for it.
+    pub voice_encoder: VoiceEncoderSource,
     /// Its conversations, or why it holds none.
     pub chat: Result<ChatPath, String>,
     /// The first stage.

@@ -16,7 +16,8 @@ use super::pipeline::{Binding, Pipeline};
 use super::speech::{SpeechAttempt, SpeechOutput};
 use crate::id::SeqIds;
 use crate::stage::{
-    CancelTimer, EdgeSender as _, End, JobRefused, ReplicaId, StageError, StageSnapshot, TalkerRequest,
+    AudioPiece, CancelTimer, EdgeSender as _, End, JobRefused, ReplicaId, StageError, StageSnapshot, TalkerRequest,
+    prompt_rows,
 };
 
 /// What to speak in one sequence.
@@ -140,7 +141,9 @@ impl Segment {
     /// Whether the talker waits for text.
     #[must_use]
     pub fn is_starved(&self) -> bool {
-        let read = |attempt: &SpeechAttempt| attempt.talker.snapshot().outputs >= self.pushed;
+        let prompt = prompt_rows(self.spec.request.voice_prompt.as_deref());
+        let read =
+            |attempt: &SpeechAttempt| attempt.talker.snapshot().outputs.saturating_add(prompt) >= self.pushed;
         self.is_open() && self.attempt.as_ref().is_some_and(read)
     }
 

@@ -84,8 +84,10 @@ impl SpeechAttempt {
             progress.hold(Arc::clone(&spec.request_held));
         }
 
+        let prompt = spec.request.voice_prompt.as_ref();
         let decode = Code2WavJob {
             seq,
+            lead: prompt.map(|prompt| prompt.lead()).unwrap_or_default(),
             frames: Box::new(frames_out),
             audio: Box::new(audio_in),
             cancel: cancel.clone(),

@@ -4,6 +4,8 @@ use omni_audio::SampleRate;
 
 use super::aliases;
 use super::settings::{model as check_model, same_language};
+use super::voices::Voices;
+use crate::caller::Caller;
 use crate::error::ServeError;
 use crate::orchestrator::Orchestrator;
 use crate::stage::SpeechInfo;
@@ -40,12 +42,13 @@ pub struct VoiceDescription {
 #[derive(Debug, Clone)]
 pub struct Catalog {
     orchestrator: Orchestrator,
+    voices: Voices,
 }
 
 impl Catalog {
     #[must_use]
-    pub fn new(orchestrator: Orchestrator) -> Self {
-        Self { orchestrator }
+    pub fn new(orchestrator: Orchestrator, voices: Voices) -> Self {
+        Self { orchestrator, voices }
     }
 
     /// Whether speech can be asked for now.
@@ -88,16 +91,36 @@ impl Catalog {
         }])
     }
 
-    /// The voices of `model` that speak `language`; empty texts stand for any.
+    /// The voices of `model` that speak `language`, then those that the caller keeps; empty texts stand for any.
     ///
     /// # Errors
     /// If there is no such model, or none is loaded yet.
-    pub fn voices(&self, model: &str, language: &str) -> Result<Vec<VoiceDescription>, ServeError> {
+    pub fn voices(
+        &self,
+        caller: &Caller,
+        model: &str,
+        language: &str,
+    ) -> Result<Vec<VoiceDescription>, ServeError> {
         let info = &self.orchestrator.model()?.info;
         check_model(model, info)?;
         let mut spoken = info.languages.iter();
         match language.is_empty() || spoken.any(|spoken| same_language(language, spoken)) {
-            true => Ok(voices(info)),
+            true => {
+                let kept = self.voices.list(caller);
+                let kept: Vec<_> = kept.iter().filter(|kept| kept.problem.is_none()).collect();
+                // Where the model has none, they take the places of its voices.
+                let places = if info.voices.is_empty() { kept.len() } else { 0 };
+                let kept = kept.iter().enumerate().map(|(index, kept)| VoiceDescription {
+                    id: kept.voice.name.to_string(),
+                    display_name: kept.voice.name.to_string(),
+                    description: kept.voice.description.clone(),
+                    languages: info.languages.clone(),
+                    model: info.id.clone(),
+                    aliases: aliases::of(index, places),
+                    is_default: places > 0 && index == 0,
+                });
+                Ok(voices(info).into_iter().chain(kept).collect())
+            }
             false => Ok(Vec::new()),
         }
     }

@@ -11,7 +11,7 @@ use super::delivery::{DeliveryFields, delivery};
 use super::speech::SpeechRequest;
 use crate::error::{ErrorKind, InvalidField, ServeError, excerpt};
 use crate::session::{IgnoredField, Settings};
-use crate::stage::{Sampling, SpeechInfo};
+use crate::stage::{Sampling, SpeechInfo, VoiceContent, VoicePrompt, VoiceSource};
 
 /// How a caller wants outputs drawn.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
@@ -63,6 +63,8 @@ pub(crate) enum UnknownName {
     Model { got: String, expected: String },
     #[error("voice {got:?} does not exist, the model has: {known}")]
     Voice { got: String, known: String },
+    #[error("voice {got:?} cannot be spoken with here: {problem}")]
+    Misfit { got: String, problem: String },
     #[error("language {got:?} is not spoken by the model, expected one of: {known}")]
     Language { got: String, known: String },
 }
@@ -72,6 +74,11 @@ impl From<UnknownName> for ServeError {
         let (kind, reason, field) = match error {
             UnknownName::Model { .. } => (ErrorKind::UnknownModel, "MODEL_NOT_FOUND", "config.model"),
             UnknownName::Voice { .. } => (ErrorKind::InvalidArgument, "VOICE_NOT_FOUND", "config.voice"),
+            UnknownName::Misfit { .. } => (
+                ErrorKind::FailedPrecondition,
+                "VOICE_OF_ANOTHER_MODEL",
+                "config.voice",
+            ),
             UnknownName::Language { .. } => (
                 ErrorKind::InvalidArgument,
                 "LANGUAGE_NOT_FOUND",
@@ -87,10 +94,16 @@ pub(super) fn settings(request: &SpeechRequest, info: &SpeechInfo) -> Result<Set
     model(&request.model, info)?;
     let ignored = unsupported(request, info)?;
     let sampling = &request.sampling;
+    let voice = match &request.imitated {
+        Some(prompt) => SpokenVoice::imitated(prompt),
+        None => voice(&request.voice, info)?,
+    };
     Ok(Settings {
-        voice: voice(&request.voice, info)?,
+        instructions: instructions(&request.style_instructions, info)
+            .map_or_else(|| voice.description.clone(), |told| Some(voice.told(&told))),
+        voice: voice.name,
+        voice_prompt: voice.prompt,
         language: language(&request.language, info)?,
-        instructions: instructions(&request.style_instructions, info),
         delivery: delivery(&request.output, info, &DELIVERY)?,
         sampling: self::sampling(sampling, &SAMPLING)?,
         seed: sampling.seed,
@@ -118,20 +131,106 @@ pub(crate) fn model(got: &str, info: &SpeechInfo) -> Result<(), ServeError> {
     }
 }
 
-pub(super) fn voice(got: &str, info: &SpeechInfo) -> Result<String, ServeError> {
+/// The voice of a request: one of the model's own, or what stands for another.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct SpokenVoice {
+    pub(super) name: String,
+    prompt: Option<Arc<VoicePrompt>>,
+    /// Words that the model is told of it.
+    description: Option<Arc<str>>,
+}
+
+impl SpokenVoice {
+    fn own(name: &str) -> Self {
+        Self {
+            name: name.to_owned(),
+            prompt: None,
+            description: None,
+        }
+    }
+
+    /// That of a recording which came with the request.
+    fn imitated(prompt: &Arc<VoicePrompt>) -> Self {
+        Self {
+            prompt: Some(Arc::clone(prompt)),
+            ..Self::own("recording")
+        }
+    }
+
+    fn kept((name, content): (String, VoiceContent)) -> Self {
+        let (prompt, description) = match content {
+            VoiceContent::Prompt(prompt) => (Some(prompt), None),
+            VoiceContent::Description(words) => (None, Some(words)),
+        };
+        Self {
+            name,
+            prompt,
+            description,
+        }
+    }
+
+    /// What the model is told with the instructions of a request.
+    fn told(&self, instructions: &Arc<str>) -> Arc<str> {
+        match &self.description {
+            Some(description) => format!("{description} {instructions}").into(),
+            None => Arc::clone(instructions),
+        }
+    }
+}
+
+pub(super) fn voice(got: &str, info: &SpeechInfo) -> Result<SpokenVoice, ServeError> {
     let voices = &info.voices;
-    let found = match got {
+    let own = match got {
         "" => voices.first(),
-        _ => voices
-            .iter()
-            .find(|voice| voice.id.eq_ignore_ascii_case(got))
-            .or_else(|| voices.get(aliases::meant(got, voices.len())?)),
+        _ => voices.iter().find(|voice| voice.id.eq_ignore_ascii_case(got)),
     };
-    found.map(|voice| voice.id.clone()).ok_or_else(|| {
-        let known = join(info.voices.iter().map(|voice| voice.id.as_str()));
-        let got = excerpt(got);
-        UnknownName::Voice { got, known }.into()
-    })
+    if let Some(own) = own {
+        return Ok(SpokenVoice::own(&own.id));
+    }
+    let kept = info.voice_support.kept.as_ref();
+    if let Some(found) = kept.and_then(|kept| kept.find(got)) {
+        let misfit = |problem| UnknownName::Misfit {
+            got: excerpt(got),
+            problem,
+        };
+        return Ok(found.map(SpokenVoice::kept).map_err(misfit)?);
+    }
+    let names = names(info);
+    let meant = match got {
+        "" => Some(0),
+        _ => aliases::meant(got, names.len()),
+    };
+    match meant.and_then(|index| names.get(index)) {
+        // A name that is listed is found.
+        Some(name) => voice(name, info),
+        None => {
+            let (got, known) = (excerpt(got), known_voices(info));
+            Err(UnknownName::Voice { got, known }.into())
+        }
+    }
+}
+
+/// The voices that OpenAI's names stand for, the default first: the model's own, or else those that are kept.
+fn names(info: &SpeechInfo) -> Vec<String> {
+    let kept = info.voice_support.kept.as_ref();
+    match (info.voices.is_empty(), kept) {
+        (true, Some(kept)) => kept.names(),
+        _ => info.voices.iter().map(|voice| voice.id.clone()).collect(),
+    }
+}
+
+/// The names that can be asked for, or how to get one.
+fn known_voices(info: &SpeechInfo) -> String {
+    let kept = info.voice_support.kept.as_ref().map(|kept| kept.names());
+    let own = info.voices.iter().map(|voice| voice.id.clone());
+    let names: Vec<_> = own.chain(kept.into_iter().flatten()).collect();
+    match info.voice_support.source {
+        VoiceSource::Recordings if names.is_empty() => {
+            "no voices yet, add one of a recording with VoiceService.CreateVoice, POST /v1/audio/voices or omni-client voices add"
+                .to_owned()
+        }
+        _ => join(names.iter().map(String::as_str)),
+    }
 }
 
 pub(super) fn language(got: &str, info: &SpeechInfo) -> Result<Option<String>, ServeError> {
@@ -188,7 +287,8 @@ fn unsupported(request: &SpeechRequest, info: &SpeechInfo) -> Result<Vec<Ignored
             "this model takes none, expected empty",
         ));
     }
-    if request.has_clone {
+    // One that the model can imitate was made a voice before.
+    if request.clone.is_some() {
         return Err(invalid(
             "config.clone",
             "this model cannot clone voices, expected unset",

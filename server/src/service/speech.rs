@@ -10,10 +10,11 @@ use super::call::CallContext;
 use super::delivery::OutputRequest;
 use super::gate::{CallGate, CallPermit};
 use super::settings::{SamplingRequest, settings};
+use super::voices::{Imitation, Voices};
 use crate::caller::Caller;
 use crate::error::ServeError;
 use crate::session::{Buffering, Command, Event, RecordSink, Session, SessionLimits, Settings};
-use crate::stage::SpeechInfo;
+use crate::stage::{SpeechInfo, VoicePrompt};
 
 type Events = ReceiverStream<Result<Event, ServeError>>;
 
@@ -30,7 +31,10 @@ pub struct SpeechRequest {
     pub alignment: bool,
     pub style_instructions: String,
     pub has_pronunciations: bool,
-    pub has_clone: bool,
+    /// Speak like this recording.
+    pub clone: Option<Imitation>,
+    /// What was made of `clone` by [`SpeechService::imitated`].
+    pub imitated: Option<Arc<VoicePrompt>>,
 }
 
 impl SpeechRequest {
@@ -47,12 +51,13 @@ impl SpeechRequest {
 #[derive(Debug, Clone)]
 pub struct SpeechService {
     gate: CallGate,
+    voices: Voices,
 }
 
 impl SpeechService {
     #[must_use]
-    pub fn new(gate: CallGate) -> Self {
-        Self { gate }
+    pub fn new(gate: CallGate, voices: Voices) -> Self {
+        Self { gate, voices }
     }
 
     #[must_use]
@@ -73,7 +78,24 @@ impl SpeechService {
         Ok(Arc::clone(&self.gate.deps.orchestrator.model()?.info))
     }
 
-    /// A permit for a call that speaks, and the model that speaks.
+    /// The request with the recording that it brings made a voice. A model that imitates none is left to refuse it.
+    ///
+    /// # Errors
+    /// What is wrong with the recording.
+    pub async fn imitated(&self, mut request: SpeechRequest) -> Result<SpeechRequest, ServeError> {
+        let takes = self.info()?.voice_support.shape.is_some();
+        if let Some(imitation) = request.clone.take_if(|_| takes) {
+            let imitated = self.voices.imitate(imitation).await;
+            request.imitated = Some(imitated.map_err(|error| match error.field() {
+                Some("transcript") => error.at("config.clone.transcript"),
+                Some(_) => error.at("config.clone.audio"),
+                None => error,
+            })?);
+        }
+        Ok(request)
+    }
+
+    /// A permit for a call that speaks, and the model that speaks, with the voices that the caller keeps.
     ///
     /// # Errors
     /// If no work is taken, or no more of this caller.
@@ -83,7 +105,8 @@ impl SpeechService {
         caller: Caller,
     ) -> Result<(Arc<SpeechInfo>, CallPermit), ServeError> {
         let pipeline = self.gate.deps.orchestrator.available()?;
-        Ok((Arc::clone(&pipeline.info), self.gate.enter(method, caller)?))
+        let info = self.voices.describe(&caller, &pipeline.info);
+        Ok((info, self.gate.enter(method, caller)?))
     }
 
     /// Opens a session that speaks as `commands` say; `shape` makes it of one as it comes.

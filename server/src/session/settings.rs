@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use omni_audio::{Format, Rendering};
 
-use crate::stage::Sampling;
+use crate::stage::{Sampling, VoicePrompt};
 
 /// How audio is made for its listener.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -51,8 +51,10 @@ impl fmt::Display for IgnoredField {
 /// How to speak.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Settings {
-    /// One of the model's voices.
+    /// One of the model's voices, or the name of what `voice_prompt` is.
     pub voice: String,
+    /// The voice, if it is that of a recording.
+    pub voice_prompt: Option<Arc<VoicePrompt>>,
     /// One of the model's languages, or none.
     pub language: Option<String>,
     /// How to speak, in words, if the model follows such.

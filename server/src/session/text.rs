@@ -383,6 +383,7 @@ mod tests {
                 display_name: "v".into(),
                 description: String::new(),
             }],
+            voice_support: Default::default(),
             sample_rate: SampleRate::new(16_000).unwrap(),
             samples_per_frame: SamplesPerFrame(640.try_into().unwrap()),
             leading_silence_frames: 0,

@@ -354,6 +354,7 @@ impl Utterance {
         }
         let request = TalkerRequest {
             voice: self.settings.voice.clone(),
+            voice_prompt: self.settings.voice_prompt.clone(),
             language: self.settings.language.clone(),
             instructions: self.settings.instructions.clone(),
             sampling: self.settings.sampling,

@@ -9,6 +9,7 @@ use omni_text::Normalizer;
 use super::chat::{ChatInfo, ChatMessage, ContextRow, Detokenizer, Prompt, ReplyToken, ThinkerRequest};
 use super::events::KvPosition;
 use super::replica::ReplicaId;
+use super::voice::{EncodeVoice, VoicePrompt, VoiceSupport};
 use crate::config::Device;
 
 /// Why a model, or a part of it, could not be had.
@@ -85,8 +86,10 @@ pub struct SpeechInfo {
     pub detects_language: bool,
     /// Whether it follows instructions for the way of speaking.
     pub instructions: bool,
-    /// At least one, the default first.
+    /// Its own, the default first. At least one, unless its voices come from recordings.
     pub voices: Vec<VoiceInfo>,
+    /// How it gets others.
+    pub voice_support: VoiceSupport,
     /// Rate of its audio.
     pub sample_rate: SampleRate,
     /// Audio of one codec frame.
@@ -161,8 +164,10 @@ impl DeviceFigures {
 /// One sequence for the talker, in plain data.
 #[derive(Debug, Clone, PartialEq)]
 pub struct TalkerRequest {
-    /// One of [`SpeechInfo::voices`].
+    /// One of [`SpeechInfo::voices`], or the name of what `voice_prompt` is.
     pub voice: String,
+    /// The voice, if it is that of a recording.
+    pub voice_prompt: Option<Arc<VoicePrompt>>,
     /// One of [`SpeechInfo::languages`], or none.
     pub language: Option<String>,
     /// How to speak, in words, for a model that follows [instructions](SpeechInfo::instructions).
@@ -216,6 +221,16 @@ pub trait Talk: ModelInfo {
     /// # Errors
     /// If it cannot be built.
     fn talker(&self, replica: ReplicaId) -> Result<Self::Talker, BackendError>;
+
+    /// What makes voices of recordings. Reads its weights when it is first asked, which takes its time.
+    ///
+    /// # Errors
+    /// If the checkpoint has none, or if it cannot be read.
+    fn voice_encoder(&self) -> Result<Arc<dyn EncodeVoice>, BackendError> {
+        Err(BackendError(
+            "this model speaks with voices of its own only".to_owned(),
+        ))
+    }
 }
 
 /// A model that turns codec frames into samples.

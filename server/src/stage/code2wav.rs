@@ -36,6 +36,8 @@ pub struct AudioPiece {
 pub struct Code2WavJob {
     /// Its id, the same in every stage.
     pub seq: SeqId,
+    /// Frames to decode first, which nobody hears: what follows goes on from them.
+    pub lead: Arc<[CodecFrame]>,
     /// Where frames come from.
     pub frames: Box<dyn EdgeReceiver<CodecFrame>>,
     /// Where audio goes. A piece weighs its frames.
@@ -85,10 +87,12 @@ pub fn code2wav_stage<B: Vocode>(
         look_ahead: upstream.map_or(0, |edge| edge.delivery.look_ahead()),
     };
     let upstream = upstream.and_then(|edge| edge.from.stage()).unwrap_or("session");
+    let samples_per_frame = backend.info().samples_per_frame.0.get();
     let core = Code2Wav {
         backend,
         config: limits.engine,
         options,
+        samples_per_frame,
         queue,
         upstream: (upstream, limits.upstream_stall),
         clock,
@@ -101,6 +105,7 @@ struct Code2Wav<B: Vocode> {
     backend: Arc<B>,
     config: ChunkConfig,
     options: StreamOptions,
+    samples_per_frame: u32,
     /// Frames of one stream taken from its edge ahead of decoding; the rest waits in the edge, where it is bounded.
     queue: usize,
     /// The stage that feeds it, and how long that may deliver nothing.
@@ -112,11 +117,29 @@ struct Code2Wav<B: Vocode> {
 /// The frames of a stream.
 struct Feed {
     frames: Source<CodecFrame>,
+    /// Frames of its lead that are not decoded yet, and samples of it that are to be dropped.
+    lead: u32,
+    lead_samples: u64,
     /// How upstream ended; the stream ends the same way when all is decoded.
     end: End,
 }
 
-impl Course for Feed {
+impl Course<AudioPiece> for Feed {
+    /// What of a piece lies behind the lead.
+    fn passed_on(&mut self, mut piece: AudioPiece) -> Option<AudioPiece> {
+        if self.lead == 0 && self.lead_samples == 0 {
+            return Some(piece);
+        }
+        let frames = piece.frames.min(self.lead);
+        self.lead -= frames;
+        piece.frames -= frames;
+        let dropped =
+            usize::try_from(self.lead_samples).map_or(piece.samples.len(), |n| n.min(piece.samples.len()));
+        self.lead_samples -= dropped as u64;
+        piece.samples.drain(..dropped);
+        (piece.frames > 0 || !piece.samples.is_empty()).then_some(piece)
+    }
+
     fn outcome(&self, reason: FinishReason) -> FinishReason {
         match reason {
             FinishReason::Stop => FinishReason::from(&self.end),
@@ -163,6 +186,11 @@ impl<B: Vocode> Core for Code2Wav<B> {
         if job.cancel.is_set() {
             return;
         }
+        let lead = u32::try_from(job.lead.len()).unwrap_or(u32::MAX);
+        let options = StreamOptions {
+            unplayed_items: self.options.unplayed_items.saturating_add(lead),
+            ..self.options
+        };
         let admission = Admission {
             seq: job.seq,
             sink: Sink::new(job.audio),
@@ -171,12 +199,16 @@ impl<B: Vocode> Core for Code2Wav<B> {
             max_outputs: None,
             course: Feed {
                 frames: Source::new(job.frames),
+                lead,
+                lead_samples: u64::from(lead) * u64::from(self.samples_per_frame),
                 end: End::Stop,
             },
         };
-        let options = self.options;
-        self.driver
-            .admit(admission, |engine, now| engine.add(job.seq, options, now));
+        self.driver.admit(admission, |engine, now| {
+            engine.add(job.seq, options, now)?;
+            engine.push(job.seq, job.lead.iter().cloned(), false);
+            Ok(())
+        });
     }
 
     fn tend(&mut self) {

@@ -121,7 +121,12 @@ pub(super) trait StageOutput {
 }
 
 /// What only one stage keeps of its sequences.
-pub(super) trait Course {
+pub(super) trait Course<T> {
+    /// What of an output is passed on; none if nothing is.
+    fn passed_on(&mut self, output: T) -> Option<T> {
+        Some(output)
+    }
+
     /// The sequence is worked on for the first time, or again, in a step from `step` on.
     fn scheduled(&mut self, _step: Stamp) {}
 
@@ -210,7 +215,7 @@ impl<E, T, C> Driver<E, T, C>
 where
     E: StageEngine<Output: Into<T>>,
     T: StageOutput,
-    C: Course,
+    C: Course<T>,
 {
     pub(super) fn new(status: ReplicaStatus, clock: Clock) -> Self {
         Self {
@@ -419,6 +424,9 @@ where
         let (Some(sequence), Some(engine)) = (self.live.get_mut(&seq), &mut self.engine) else {
             return;
         };
+        let Some(output) = sequence.course.passed_on(output) else {
+            return;
+        };
         let (from, items) = (sequence.course.began(from), output.items());
         self.status.tell(&sequence.timeline.output(until));
         sequence.progress.step(from, until, items);
@@ -451,7 +459,7 @@ impl<M, T, C> Driver<ArEngine<M>, T, C>
 where
     M: ArModel<Output: Into<T>>,
     T: StageOutput,
-    C: Course,
+    C: Course<T>,
 {
     /// An engine of its own for `model`, whose KV cache observers are told of.
     pub(super) fn ar_engine(&self, model: M, config: ArConfig, position: Option<KvPosition>) -> ArEngine<M> {

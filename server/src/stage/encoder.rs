@@ -83,7 +83,7 @@ struct Encoder<B: Encode> {
 /// Nothing but the recording itself belongs to a sequence.
 struct Recording;
 
-impl Course for Recording {}
+impl Course<AudioRows> for Recording {}
 
 impl StageOutput for AudioRows {}
 

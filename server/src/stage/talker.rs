@@ -15,6 +15,7 @@ use super::notifier::CancelFlag;
 use super::progress::StageProgress;
 use super::sides::{Next, Sink, Source, Want};
 use super::status::ReplicaStatus;
+use super::voice::prompt_rows;
 use super::worker::{Core, StageBody, stage};
 use crate::clock::Clock;
 
@@ -86,6 +87,8 @@ struct Talker<B: Talk> {
 /// The text of a sequence. Dropping it resolves `finished`.
 struct Reading {
     tokens: Source<Vec<u32>>,
+    /// Rows that its prompt takes besides the first one.
+    prompt_rows: u32,
     /// Rows received: with as many frames made it waits for a row.
     rows: u32,
     /// Its rows come from the thinker.
@@ -94,7 +97,7 @@ struct Reading {
     _finished: oneshot::Sender<()>,
 }
 
-impl Course for Reading {}
+impl Course<CodecFrame> for Reading {}
 
 impl StageOutput for CodecFrame {}
 
@@ -112,6 +115,7 @@ impl<B: Talk> Core for Talker<B> {
                 .first()
                 .map(|voice| voice.id.clone())
                 .unwrap_or_default(),
+            voice_prompt: None,
             language: info.languages.first().cloned(),
             instructions: None,
             sampling: Sampling::default(),
@@ -138,6 +142,11 @@ impl<B: Talk> Core for Talker<B> {
         if job.cancel.is_set() {
             return;
         }
+        let prompt_rows = prompt_rows(job.request.voice_prompt.as_deref());
+        let options = AddOptions {
+            prompt_rows,
+            ..options(job.max_frames)
+        };
         let admission = Admission {
             seq: job.seq,
             sink: Sink::new(job.frames),
@@ -146,6 +155,7 @@ impl<B: Talk> Core for Talker<B> {
             max_outputs: Some(job.max_frames),
             course: Reading {
                 tokens: Source::new(job.tokens),
+                prompt_rows,
                 rows: 0,
                 thought: job.request.thought,
                 starved: false,
@@ -154,7 +164,7 @@ impl<B: Talk> Core for Talker<B> {
         };
         let request = self.backend.talker_request(job.request);
         self.driver.admit(admission, |engine, now| {
-            engine.add(job.seq, request, options(job.max_frames), now)
+            engine.add(job.seq, request, options, now)
         });
     }
 
@@ -228,7 +238,7 @@ impl Reading {
 /// the text is awaited, for which its writer answers, or the sequence is `placeless` here, with too many others.
 fn is_starved(sequence: &mut Sequence<CodecFrame, Reading>, placeless: bool, now: Stamp) -> bool {
     let (sink, reading) = (&mut sequence.sink, &mut sequence.course);
-    let idle = !sink.is_paused() && reading.rows <= sequence.outputs;
+    let idle = !sink.is_paused() && reading.rows <= sequence.outputs.saturating_add(reading.prompt_rows);
     let want = reading.tokens.observe(idle, now);
     sink.set_idle(want == Want::Idle || placeless);
     let starved = want != Want::Nothing && reading.thought && reading.rows > 0;

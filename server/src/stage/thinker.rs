@@ -88,7 +88,7 @@ struct Reading {
     since: Option<Stamp>,
 }
 
-impl Course for Reading {
+impl Course<ReplyToken> for Reading {
     fn scheduled(&mut self, step: Stamp) {
         self.since.get_or_insert(step);
     }

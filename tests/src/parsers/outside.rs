@@ -293,3 +293,36 @@ pub(super) fn shown() -> Vec<Vec<u8>> {
     ];
     vec![all.concat()]
 }
+
+/// A form as curl sends it, with the boundary that the parser expects.
+pub(super) fn form() -> Vec<Vec<u8>> {
+    let form = "--x\r\nContent-Disposition: form-data; name=\"name\"\r\n\r\nAnna\r\n--x\r\nContent-Disposition: form-data; \
+        name=\"audio_sample\"; filename=\"a.wav\"\r\nContent-Type: audio/wav\r\n\r\nRIFF\r\n--x--\r\n";
+    vec![
+        form.as_bytes().to_vec(),
+        b"multipart/form-data; boundary=\"x\"".to_vec(),
+    ]
+}
+
+/// A voice in context, and one of words.
+pub(super) fn voice() -> Vec<Vec<u8>> {
+    let header = |tensors: &str, design: &str| {
+        format!(
+            "{{\"__metadata__\":{{\"format\":\"omni.voice\",\"version\":\"1\",\"name\":\"Anna\",\"created\":\"1790000000\",\
+             \"duration_ms\":\"1200\",\"owner\":\"\",\"design\":\"{design}\"}}{tensors}}}"
+        )
+    };
+    let file = |header: String, data: &[u8]| {
+        let length = (header.len() as u64).to_le_bytes();
+        [&length[..], header.as_bytes(), data].concat()
+    };
+    let tensors = ",\"x_vector\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[0,4]},\"codes\":{\"dtype\":\"U32\",\
+         \"shape\":[1,2],\"data_offsets\":[4,12]},\"text\":{\"dtype\":\"U32\",\"shape\":[1],\"data_offsets\":[12,16]}";
+    vec![
+        file(
+            header(tensors, ""),
+            &[0, 0, 128, 63, 1, 0, 0, 0, 2, 0, 0, 0, 3, 0, 0, 0],
+        ),
+        file(header("", "A low voice."), &[]),
+    ]
+}

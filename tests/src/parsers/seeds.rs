@@ -56,6 +56,10 @@ pub(super) fn ogg() -> Vec<Vec<u8>> {
     vec![read(&tone(Encoding::OggOpus, 16_000).concat())]
 }
 
+pub(super) fn flac() -> Vec<Vec<u8>> {
+    vec![read(&tone(Encoding::Flac, 16_000).concat())]
+}
+
 pub(super) fn text() -> Vec<Vec<u8>> {
     let texts = [
         "It costs $3.50 on May 5th, 2026, at 3:15 p.m. Call 555-1234; see https://example.org/a?b=c#d.",

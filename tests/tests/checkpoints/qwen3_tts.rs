@@ -176,15 +176,3 @@ async fn a_described_voice_is_the_only_one_and_follows_its_description() {
     assert!(low != spoken(&server, of("A high voice.")).await);
     server.stop().await;
 }
-
-#[tokio::test]
-async fn a_checkpoint_that_clones_is_refused_with_those_that_have_voices() {
-    let dir = relabelled("base");
-    let deploy = resolve(None, &[], 64).expect("the defaults").deploy;
-    let error = load_model(&ModelSource::Directory(dir.path().to_owned()), &deploy, false);
-    let error = format!("{:#}", error.expect_err("it has no voices"));
-    assert!(
-        error.contains("CustomVoice") && error.contains("VoiceDesign"),
-        "{error}"
-    );
-}

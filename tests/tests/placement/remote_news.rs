@@ -99,6 +99,7 @@ impl Speech {
         progress.arrive(Stamp(Clock::start().now().0 - BEFORE));
         let request = TalkerRequest {
             voice: "bass".to_owned(),
+            voice_prompt: None,
             language: None,
             instructions: None,
             sampling: Sampling::default(),

@@ -263,6 +263,7 @@ fn jobs_for_a_host_that_reads_nothing_wait_where_they_are_bounded() {
             seq: SeqId(seq),
             request: TalkerRequest {
                 voice: "alto".to_owned(),
+                voice_prompt: None,
                 language: None,
                 instructions: None,
                 sampling: Sampling::default(),
@@ -386,6 +387,7 @@ async fn end_with(said: Vec<u8>) -> End {
     let (audio_in, mut audio) = edge(2, Some(wake.clone()), None);
     let job = Code2WavJob {
         seq: SeqId(5),
+        lead: [].into(),
         frames: Box::new(frames),
         audio: Box::new(audio_in),
         cancel: CancelFlag::default(),

@@ -90,6 +90,7 @@ impl Stream {
         };
         let job = Code2WavJob {
             seq: SeqId(seq),
+            lead: [].into(),
             frames: Box::new(frames),
             audio: Box::new(audio_in),
             cancel: stream.cancel.clone(),

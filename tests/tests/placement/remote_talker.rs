@@ -50,6 +50,7 @@ fn speech(seq: u64, stage: &StageHandle<TalkerJob>, max_frames: u32, room: u32) 
         seq: SeqId(seq),
         request: TalkerRequest {
             voice: "bass".to_owned(),
+            voice_prompt: None,
             language: Some("en".to_owned()),
             instructions: Some("kindly".into()),
             sampling: Sampling::default(),

@@ -51,6 +51,7 @@ fn speak(seq: u64, tokens: EdgeReader<Vec<u32>>, frames: EdgeWriter<CodecFrame>)
         seq: SeqId(seq),
         request: TalkerRequest {
             voice: "alto".to_owned(),
+            voice_prompt: None,
             language: None,
             instructions: None,
             sampling: Sampling::default(),
@@ -246,6 +247,7 @@ async fn a_cancelled_job_takes_no_place_in_code2wav() {
         audio.push(audio_out);
         let job = Code2WavJob {
             seq: SeqId(seq),
+            lead: [].into(),
             frames: Box::new(frames),
             audio: Box::new(audio_in),
             cancel: flag(seq),

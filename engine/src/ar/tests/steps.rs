@@ -90,6 +90,22 @@ fn decodes_beyond_the_budget_take_turns() {
 }
 
 #[test]
+fn a_prompt_that_is_made_of_rows_waits_for_all_of_them_and_outputs_need_those_behind() {
+    let mut engine = small();
+    let options = AddOptions {
+        prompt_rows: 2,
+        ..fed()
+    };
+    add_with(&mut engine, 1, request(1, 3, 9), options);
+    engine.push(SeqId(1), vec![7, 7], false);
+    assert!(!engine.has_work(), "one row of the prompt is missing");
+    engine.push(SeqId(1), vec![7], false);
+    assert_eq!(names(&drain(&mut engine)), [1000]);
+    engine.push(SeqId(1), vec![7, 7], false);
+    assert_eq!(names(&drain(&mut engine)), [1001, 1002]);
+}
+
+#[test]
 fn a_sequence_without_its_row_waits_and_holds_nobody_up() {
     let mut engine = small();
     add_with(&mut engine, 1, request(1, 3, 9), fed());

@@ -41,6 +41,7 @@ fn arrival() -> impl Strategy<Value = Arrival> {
         |((common, version, own), life, shares, (needs_rows, max_outputs, reuse_prefix, tenant))| {
             let options = AddOptions {
                 needs_rows,
+                prompt_rows: 0,
                 max_outputs,
                 reuse_prefix,
                 salt: CacheSalt(tenant),

@@ -93,14 +93,15 @@ const ROUTES: [&str; 12] = [
 ];
 /// The route to a model, whose path ends in its name.
 const MODEL: &str = "/v1/models/{*id}";
+/// The route to a voice that is kept.
+const VOICE: &str = "/v1/audio/voices/{name}";
 
 fn handler(path: &str) -> &'static str {
-    let model = path
-        .strip_prefix("/v1/models/")
-        .filter(|id| !id.is_empty())
-        .map(|_| MODEL);
+    let below = |folder: &str| path.strip_prefix(folder).filter(|id| !id.is_empty());
+    let model = below("/v1/models/").map(|_| MODEL);
+    let voice = below("/v1/audio/voices/").filter(|name| !name.contains('/'));
     let named = ROUTES.into_iter().find(|route| *route == path);
-    named.or(model).unwrap_or(NONE)
+    named.or(model).or(voice.map(|_| VOICE)).unwrap_or(NONE)
 }
 
 /// Those that are known; a caller can make no series of its own.
@@ -163,7 +164,10 @@ mod tests {
         let routes: Vec<_> = routes.collect();
         assert!(routes.len() > 5, "{routes:?}");
         for route in routes {
-            assert_eq!(handler(&route.replace("{*id}", "a/b")), route);
+            assert_eq!(
+                handler(&route.replace("{*id}", "a/b").replace("{name}", "anna")),
+                route
+            );
         }
         assert_eq!(handler("/wp-login.php"), NONE);
     }

@@ -110,6 +110,30 @@ pub(super) const SECTIONS: &[Section] = &[
         ],
     },
     Section {
+        title: "Voices that callers keep",
+        of: Of::Pipeline,
+        settings: &[
+            setting(
+                "voices.dir",
+                Kind::Folder,
+                Is("memory"),
+                "Where they are kept, as one file each; `--voices` counts more. With `memory` they end with the server.",
+            ),
+            setting(
+                "voices.max_voices",
+                Kind::Count { min: 0, max: 100_000 },
+                Is("1000"),
+                "Most voices of all callers; more are refused.",
+            ),
+            setting(
+                "voices.max_memory",
+                Kind::Bytes,
+                Is("256MiB"),
+                "Most bytes of their files, which are in memory too; more are refused. A minute in context takes about 50 KiB.",
+            ),
+        ],
+    },
+    Section {
         title: "Every stage",
         of: Of::Stages,
         settings: &[

@@ -107,7 +107,7 @@ replicas: 2
         ),
         (
             "deploy.yaml:10:1: replicas: there is no such key",
-            "family, model_aliases, load_timeout, handover, stages",
+            "family, model_aliases, load_timeout, handover, voices, stages",
         ),
         (
             "--set stages.talker.max_num_seqs=many: stages.talker.max_num_seqs: found many",

@@ -9,6 +9,8 @@ use crate::config::time::parse_duration;
 
 /// Longest name, in bytes.
 const NAME: usize = 128;
+/// Longest path of a folder, in bytes.
+const FOLDER: usize = 4_096;
 /// Longest time that can be set: a day.
 const MAX_TIME: Duration = Duration::from_secs(24 * 60 * 60);
 
@@ -31,6 +33,8 @@ pub(super) enum Kind {
     Devices,
     /// A list of names, at most `len`, which may be empty.
     Names { len: usize },
+    /// A folder, or the word `memory` for none.
+    Folder,
 }
 
 /// The value of a setting.
@@ -44,6 +48,7 @@ pub(super) enum Setup {
     Counts(Vec<u32>),
     Devices(Vec<Device>),
     Names(Vec<String>),
+    Folder(String),
     /// Decided elsewhere: the checkpoint's own.
     Auto,
 }
@@ -63,6 +68,7 @@ impl fmt::Display for Setup {
                 write!(f, "[{}]", names.join(", "))
             }
             Self::Names(names) => write!(f, "[{}]", names.join(", ")),
+            Self::Folder(path) => write!(f, "{}", serde_json::Value::from(path.as_str())),
             Self::Auto => f.write_str("auto"),
         }
     }
@@ -104,6 +110,7 @@ impl fmt::Display for Kind {
             Self::Choice(words) => write!(f, "one of {}", words.join(", ")),
             Self::Counts { max, len } => write!(f, "a list of 1 to {len} whole numbers from 1 to {max}"),
             Self::Devices => f.write_str("cpu or cuda:N, or a list of one device per replica"),
+            Self::Folder => f.write_str("a folder, or memory"),
             Self::Names { len } => write!(
                 f,
                 "a list of at most {len} names of 1 to {NAME} letters, digits and -_.:/@"
@@ -149,6 +156,7 @@ impl Kind {
             Self::Counts { max, len } => counts(node, *max, *len).map(Setup::Counts),
             Self::Devices => devices(node).map(Setup::Devices),
             Self::Names { len } => names(node, *len).map(Setup::Names),
+            Self::Folder => folder(node).ok_or_else(shown),
         }
     }
 }
@@ -243,6 +251,12 @@ fn names(node: &Node, len: usize) -> Result<Vec<String>, String> {
     items.iter().map(name).collect()
 }
 
+fn folder(node: &Node) -> Option<Setup> {
+    let path = word(node)?;
+    let good = (1..=FOLDER).contains(&path.len()) && !path.contains(char::is_control);
+    good.then(|| Setup::Folder(path.to_owned()))
+}
+
 fn device(node: &Node) -> Result<Device, String> {
     word(node).and_then(Device::parse).ok_or_else(|| node.shown())
 }
@@ -287,6 +301,7 @@ mod tests {
             (Kind::Devices, "[cpu, cuda:1]"),
             (Kind::Names { len: 2 }, "[tts-1, org/model:7b]"),
             (Kind::Names { len: 2 }, "[]"),
+            (Kind::Folder, "\"/var/lib/my voices\""),
         ] {
             let value = read(kind, text).unwrap();
             assert_eq!(value.to_string(), text);

@@ -16,6 +16,7 @@ use super::*;
 use crate::stage::{
     AudioPiece, CacheFigures, ContextRow, End, EngineEvent, KvFormat, KvPosition, PromptPiece, Refusal,
     ReplyToken, Sampling, SeqEnd, SeqTaken, StageSnapshot, TalkerRequest, ThinkerRequest, TransferStamps,
+    VoicePrompt, VoiceReference,
 };
 
 /// Beyond all instants here.
@@ -107,6 +108,20 @@ fn piece() -> impl Strategy<Value = PromptPiece> {
     ]
 }
 
+fn codec_frames() -> impl Strategy<Value = Vec<CodecFrame>> {
+    vec(
+        vec(any::<u32>(), 0..4).prop_map(|codes| CodecFrame(codes.into())),
+        0..4,
+    )
+}
+
+fn voice_prompt() -> impl Strategy<Value = VoicePrompt> {
+    let reference = (codec_frames(), vec(any::<u32>(), 0..4));
+    let reference = reference.prop_map(|(frames, text)| VoiceReference { frames, text });
+    (vec(-9f32..9.0, 0..6), of(reference))
+        .prop_map(|(x_vector, reference)| VoicePrompt { x_vector, reference })
+}
+
 prop_compose! {
     fn request()(
         seed: u64,
@@ -119,10 +134,12 @@ prop_compose! {
         repetition_penalty in of(0f32..9.0),
         context in of(vec(row(), 0..4)),
         thought: bool,
+        voice_prompt in of(voice_prompt()),
     ) -> TalkerRequest {
         let sampling = Sampling { temperature, top_p, top_k, repetition_penalty };
         let instructions = instructions.map(Into::into);
-        TalkerRequest { voice, language, instructions, sampling, seed, context: context.map(Into::into), thought }
+        let voice_prompt = voice_prompt.map(Arc::new);
+        TalkerRequest { voice, voice_prompt, language, instructions, sampling, seed, context: context.map(Into::into), thought }
     }
 }
 
@@ -257,12 +274,13 @@ proptest! {
         export_heard: bool,
         salt: u64,
         max_tokens: u32,
+        lead in codec_frames(),
     ) {
         let (sampling, seed) = (speech.0.sampling, speech.0.seed);
         let salt = CacheSalt(salt);
         request_comes(&speech)?;
         request_comes(&(ThinkerRequest { prompt, sampling, seed, export_heard, salt }, max_tokens))?;
-        request_comes(&())?;
+        request_comes(&Arc::<[CodecFrame]>::from(lead))?;
     }
 
     #[test]

@@ -2,14 +2,16 @@
 
 use std::sync::Arc;
 
-use omni_engine::CacheSalt;
+use omni_engine::{CacheSalt, CodecFrame};
 use omni_proto::stage::v1::context_row::Row;
 use omni_proto::stage::v1::open::Request;
 use omni_proto::stage::v1::prompt_piece::Piece;
 use omni_proto::stage::v1::{self as wire};
 
 use super::WireError;
-use crate::stage::{ContextRow, PromptPiece, Sampling, TalkerRequest, ThinkerRequest};
+use crate::stage::{
+    ContextRow, PromptPiece, Sampling, TalkerRequest, ThinkerRequest, VoicePrompt, VoiceReference,
+};
 
 /// A request that can be passed on to another process.
 pub trait StageRequest: Sized {
@@ -41,6 +43,7 @@ impl StageRequest for (TalkerRequest, u32) {
         };
         Request::Speech(wire::SpeechRequest {
             voice: request.voice,
+            voice_prompt: request.voice_prompt.map(|prompt| voice_message(&prompt)),
             language: request.language,
             sampling: Some(sampling_message(request.sampling)),
             seed: request.seed,
@@ -59,6 +62,7 @@ impl StageRequest for (TalkerRequest, u32) {
         let rows = |rows: wire::ContextRows| rows.rows.into_iter().map(row).collect::<Result<Arc<[_]>, _>>();
         let talker = TalkerRequest {
             voice: request.voice,
+            voice_prompt: request.voice_prompt.map(voice).map(Arc::new),
             language: request.language,
             instructions: request.instructions.map(Arc::from),
             sampling: sampling(request.sampling)?,
@@ -100,18 +104,52 @@ impl StageRequest for (ThinkerRequest, u32) {
     }
 }
 
-/// To decode what comes.
-impl StageRequest for () {
+/// To decode what comes, behind these frames.
+impl StageRequest for Arc<[CodecFrame]> {
     fn into_request(self) -> Request {
-        Request::Decode(wire::DecodeRequest {})
+        let lead = frame_messages(&self);
+        Request::Decode(wire::DecodeRequest { lead })
     }
 
     fn from_request(request: Request) -> Result<Self, WireError> {
         match request {
-            Request::Decode(wire::DecodeRequest {}) => Ok(()),
+            Request::Decode(wire::DecodeRequest { lead }) => Ok(frames(lead).collect()),
             other => Err(wrong(&other, "to decode")),
         }
     }
+}
+
+fn voice_message(prompt: &VoicePrompt) -> wire::VoicePrompt {
+    let reference = |reference: &VoiceReference| wire::VoiceReference {
+        frames: frame_messages(&reference.frames),
+        text: reference.text.clone(),
+    };
+    wire::VoicePrompt {
+        x_vector: prompt.x_vector.clone(),
+        reference: prompt.reference.as_ref().map(reference),
+    }
+}
+
+fn voice(message: wire::VoicePrompt) -> VoicePrompt {
+    let reference = |reference: wire::VoiceReference| VoiceReference {
+        frames: frames(reference.frames).collect(),
+        text: reference.text,
+    };
+    VoicePrompt {
+        x_vector: message.x_vector,
+        reference: message.reference.map(reference),
+    }
+}
+
+fn frame_messages(frames: &[CodecFrame]) -> Vec<wire::CodecFrame> {
+    let message = |frame: &CodecFrame| wire::CodecFrame {
+        codes: frame.0.to_vec(),
+    };
+    frames.iter().map(message).collect()
+}
+
+fn frames(messages: Vec<wire::CodecFrame>) -> impl Iterator<Item = CodecFrame> {
+    messages.into_iter().map(|frame| CodecFrame(frame.codes.into()))
 }
 
 fn sampling_message(sampling: Sampling) -> wire::Sampling {

@@ -5,19 +5,20 @@ use std::future::ready;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use futures::{FutureExt as _, Stream, StreamExt as _, stream};
-use omni_audio::{Encoding, Format, SampleRate};
-use omni_proto::riva::tts::SynthesizeSpeechRequest;
+use omni_audio::{Encoding, Format, InputEncoding, InputFormat, SampleRate};
+use omni_proto::riva::tts::{SynthesizeSpeechRequest, ZeroShotData};
 use omni_proto::riva::{AudioEncoding, RequestId};
 use tokio::sync::oneshot;
-use tonic::{Status, Streaming};
+use tonic::Streaming;
 
 use crate::error::ServeError;
 use crate::grpc::commands::broken;
-use crate::service::SpeechRequest;
 use crate::service::delivery::{OutputRequest, UnsupportedFormat};
 use crate::service::settings::invalid;
+use crate::service::voices::{Imitation, Recording};
+use crate::service::{SpeechRequest, SpeechService};
 use crate::session::{Command, Settings};
-use crate::stage::SpeechInfo;
+use crate::stage::{SpeechInfo, VoicePrompt};
 
 /// How the names of NVIDIA's own voices begin, one of which its clients send unless told otherwise.
 const NVIDIA_VOICES: [&str; 2] = ["Magpie-", "English-US"];
@@ -45,10 +46,13 @@ impl Ids {
 /// gives if there is one.
 pub(super) fn whole(
     request: SynthesizeSpeechRequest,
+    imitated: Imitated,
     info: &SpeechInfo,
     refused: oneshot::Receiver<ServeError>,
 ) -> impl Stream<Item = Result<Command, ServeError>> + Unpin + use<> {
-    let configure = checked(&request, info).map(|settings| Command::Configure(Box::new(settings)));
+    let configure = imitated
+        .and_then(|imitated| checked(&request, imitated, info))
+        .map(|settings| Command::Configure(Box::new(settings)));
     let commands = stream::iter([configure, Ok(text(request.text)), Ok(Command::Finish)]);
     let refused = refused
         .into_stream()
@@ -69,12 +73,76 @@ pub(super) struct Bounds {
 pub(super) fn online(
     requests: Streaming<SynthesizeSpeechRequest>,
     info: Arc<SpeechInfo>,
+    service: SpeechService,
     ids: Ids,
     bounds: Bounds,
 ) -> impl Stream<Item = Result<Command, ServeError>> + Unpin {
     let mut caller = Caller::new(ids, bounds);
+    let requests = requests.then(move |request| {
+        let service = service.clone();
+        async move {
+            let request = request.map_err(|status| broken(&status, bounds.message))?;
+            let imitated = imitated(&service, &request).await?;
+            Ok((request, imitated))
+        }
+    });
     let requests = requests.map(Some).chain(stream::once(std::future::ready(None)));
-    requests.flat_map(move |request| stream::iter(caller.commands(request, &info)))
+    let commands = requests.flat_map(move |request| stream::iter(caller.commands(request, &info)));
+    Box::pin(commands)
+}
+
+/// The voice of the recording that came with a request, if one did that the model can imitate.
+pub(super) type Imitated = Result<Option<Arc<VoicePrompt>>, ServeError>;
+
+/// Makes the recording of a request a voice. With a transcript it is continued in context.
+pub(super) async fn imitated(service: &SpeechService, request: &SynthesizeSpeechRequest) -> Imitated {
+    let Some(data) = &request.zero_shot_data else {
+        return Ok(None);
+    };
+    let recording = match data.audio_prompt.is_empty() {
+        true => {
+            return Err(invalid(
+                "zero_shot_data.audio_prompt",
+                "is empty, expected a recording",
+            ));
+        }
+        false => recording(data)?,
+    };
+    let asked = SpeechRequest {
+        clone: Some(Imitation {
+            recording,
+            x_vector_only: data.transcript.trim().is_empty(),
+            transcript: data.transcript.clone(),
+        }),
+        ..SpeechRequest::default()
+    };
+    let asked = service.imitated(asked).await;
+    let asked = asked.map_err(|error| match error.field() {
+        Some("config.clone.transcript") => error.at("zero_shot_data.transcript"),
+        Some("config.clone.audio") => error.at("zero_shot_data.audio_prompt"),
+        _ => error,
+    });
+    Ok(asked?.imitated)
+}
+
+/// The recording: a file, which clients send whole whatever they say of it, or samples.
+fn recording(data: &ZeroShotData) -> Result<Recording, ServeError> {
+    let encoding = match AudioEncoding::try_from(data.encoding) {
+        Ok(AudioEncoding::Mulaw) => InputEncoding::Mulaw,
+        Ok(AudioEncoding::Alaw) => InputEncoding::Alaw,
+        Ok(AudioEncoding::Flac | AudioEncoding::Oggopus) => {
+            return Ok(Recording::file(data.audio_prompt.clone()));
+        }
+        _ => InputEncoding::Pcm16,
+    };
+    let hz = u32::try_from(data.sample_rate_hz).unwrap_or_default();
+    let rate = SampleRate::new(if hz == 0 { 24_000 } else { hz });
+    let format = InputFormat {
+        encoding,
+        rate: rate.map_err(|error| invalid("zero_shot_data.sample_rate_hz", error.to_string()))?,
+        channels: 1,
+    };
+    Ok(Recording::stated(data.audio_prompt.clone(), format))
 }
 
 /// What the messages of a call have said so far.
@@ -104,26 +172,28 @@ impl Caller {
     /// What a message stands for; `None` is the end of the call.
     fn commands(
         &mut self,
-        request: Option<Result<SynthesizeSpeechRequest, Status>>,
+        request: Option<Result<(SynthesizeSpeechRequest, Option<Arc<VoicePrompt>>), ServeError>>,
         info: &SpeechInfo,
     ) -> Vec<Result<Command, ServeError>> {
         match request {
             None => self.end().into_iter().map(Ok).collect(),
-            Some(Err(status)) => vec![Err(broken(&status, self.bounds.message))],
-            Some(Ok(request)) => self.more(request, info),
+            Some(Err(error)) => vec![Err(error)],
+            Some(Ok((request, imitated))) => self.more(request, imitated, info),
         }
     }
 
     fn more(
         &mut self,
         mut request: SynthesizeSpeechRequest,
+        imitated: Option<Arc<VoicePrompt>>,
         info: &SpeechInfo,
     ) -> Vec<Result<Command, ServeError>> {
         let words = std::mem::take(&mut request.text);
         let mut commands = Vec::new();
         if self.settings.as_ref() != Some(&request) {
             commands.extend(self.finish().map(Ok));
-            commands.push(checked(&request, info).map(|settings| Command::Configure(Box::new(settings))));
+            let settings = checked(&request, imitated, info);
+            commands.push(settings.map(|settings| Command::Configure(Box::new(settings))));
         }
         // An utterance begins with its first text.
         if !words.is_empty() {
@@ -167,7 +237,7 @@ pub(in crate::grpc) fn take(requests: impl Iterator<Item = SynthesizeSpeechReque
     };
     let mut caller = Caller::new(Ids::default(), bounds);
     for request in requests {
-        let _ = caller.more(request, info);
+        let _ = caller.more(request, None, info);
     }
     let _ = caller.finish();
 }
@@ -180,8 +250,12 @@ fn text(text: String) -> Command {
 }
 
 /// The settings of a message; what cannot be honoured is refused.
-fn checked(request: &SynthesizeSpeechRequest, info: &SpeechInfo) -> Result<Settings, ServeError> {
-    if request.zero_shot_data.is_some() {
+fn checked(
+    request: &SynthesizeSpeechRequest,
+    imitated: Option<Arc<VoicePrompt>>,
+    info: &SpeechInfo,
+) -> Result<Settings, ServeError> {
+    if request.zero_shot_data.is_some() && imitated.is_none() {
         return Err(invalid(
             "zero_shot_data",
             "no model here imitates voices, expected unset",
@@ -199,6 +273,7 @@ fn checked(request: &SynthesizeSpeechRequest, info: &SpeechInfo) -> Result<Setti
     let encoding = encoding(request.encoding)?;
     let asked = SpeechRequest {
         voice: voice(&request.voice_name, info).to_owned(),
+        imitated,
         language: request.language_code.clone(),
         output: OutputRequest {
             encoding,

@@ -63,7 +63,9 @@ pub(super) fn settings(request: &ChatRequest, known: &ChatModel) -> Result<ChatS
         stop: stop(&request.stop)?,
         input: input(request, known)?,
         speech: Settings {
-            voice: voice(&request.voice, speech)?,
+            // Models that converse have voices of their own only.
+            voice: voice(&request.voice, speech)?.name,
+            voice_prompt: None,
             language: language(&request.language, speech)?,
             instructions: None,
             delivery: delivery(&request.output, speech, &DELIVERY)?,

@@ -1,0 +1,371 @@
+//! Voices that callers keep: made of recordings or of descriptions, stored once, spoken with by name.
+//!
+//! In: recordings, descriptions and files of voices, each with the caller that it is of. Out: voices, and what speech needs of them.
+//! A voice belongs to the API key that made it, and no other key sees it. What was made without a key, or put into the directory by
+//! hand without an owner, is everybody's.
+
+mod encoding;
+mod error;
+mod file;
+mod judge;
+mod kept;
+pub mod parsers;
+mod recent;
+mod recording;
+mod store;
+mod voice;
+
+use std::sync::Arc;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use self::encoding::{Encoded, Encoders};
+pub use self::error::VoiceError;
+use self::kept::Seen;
+use self::recent::Recent;
+pub use self::recording::{RECORDING_BYTES, Recording, RecordingFormat};
+pub use self::store::{Held, StoreLimits, VoiceStore};
+pub use self::voice::{Content, Owner, StoredVoice, VoiceName};
+use crate::caller::Caller;
+use crate::error::ServeError;
+use crate::orchestrator::Orchestrator;
+use crate::stage::{KeptVoices, SpeechInfo, VoicePrompt, VoiceReference, VoiceShape, VoiceSource};
+
+/// Longest statement of consent, description or transcript, in bytes.
+const MAX_TEXT: usize = 4_000;
+
+/// What a voice is made of.
+#[derive(Debug, Clone)]
+pub enum VoiceOrigin {
+    /// A recording of somebody who agreed to it.
+    Recording {
+        recording: Recording,
+        /// What is said in it. With it the recording is continued in context; empty: the speaker's vector alone decides.
+        transcript: String,
+        /// Leave the recording itself out although there is a transcript.
+        x_vector_only: bool,
+        /// The caller's statement that the speaker agrees.
+        consent: String,
+    },
+    /// Words.
+    Description(String),
+}
+
+/// A voice to make.
+#[derive(Debug, Clone)]
+pub struct NewVoice {
+    pub name: String,
+    pub origin: VoiceOrigin,
+    /// For people.
+    pub description: String,
+}
+
+/// A recording to speak like once, without keeping it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Imitation {
+    pub recording: Recording,
+    pub transcript: String,
+    pub x_vector_only: bool,
+}
+
+/// A voice for its owner.
+#[derive(Debug, Clone)]
+pub struct VoiceView {
+    pub voice: Arc<StoredVoice>,
+    /// Why the model that is served cannot speak with it, if it cannot.
+    pub problem: Option<String>,
+    /// Whether it outlasts the server.
+    pub durable: bool,
+}
+
+/// Keeps voices. Copies are the same.
+#[derive(Debug, Clone)]
+pub struct Voices {
+    store: Arc<VoiceStore>,
+    orchestrator: Orchestrator,
+    encoders: Encoders,
+    recent: Arc<Recent>,
+}
+
+impl Voices {
+    #[must_use]
+    pub fn new(store: VoiceStore, orchestrator: Orchestrator) -> Self {
+        Self {
+            store: Arc::new(store),
+            encoders: Encoders::default(),
+            recent: Arc::default(),
+            orchestrator,
+        }
+    }
+
+    /// How many there are and what bounds them.
+    #[must_use]
+    pub fn held(&self) -> Held {
+        self.store.held()
+    }
+
+    /// Tells the log what there is to speak with, if the model speaks with voices that are kept.
+    pub fn tell(&self) {
+        let Ok(pipeline) = self.orchestrator.model() else {
+            return;
+        };
+        let Held { voices, bytes } = self.store.held();
+        match pipeline.info.voice_support.source {
+            VoiceSource::Recordings if voices == 0 => tracing::warn!(
+                "this model speaks with the voices of recordings, and none is kept yet: add one with `omni-client voices add NAME \
+                 --recording FILE --transcript TEXT --i-have-consent`"
+            ),
+            VoiceSource::Names if voices == 0 => {}
+            _ => tracing::info!(
+                voices,
+                bytes,
+                durable = self.store.is_durable(),
+                "voices are kept"
+            ),
+        }
+    }
+
+    /// Makes a voice and keeps it. Nothing is kept if the future is dropped before it is stored.
+    ///
+    /// # Errors
+    /// What is wrong with it, or that there is no room.
+    pub async fn create(&self, caller: &Caller, new: NewVoice) -> Result<VoiceView, ServeError> {
+        let name = VoiceName::new(&new.name)?;
+        text("description", &new.description)?;
+        let owner = Owner::of(caller);
+        self.store.check_room(&owner, &name)?;
+        let info = Arc::clone(&self.orchestrator.model()?.info);
+        let voice = match new.origin {
+            VoiceOrigin::Description(words) => described(&info, &words, new.description)?,
+            VoiceOrigin::Recording {
+                recording,
+                transcript,
+                x_vector_only,
+                consent,
+            } => {
+                let shape = shape(&info)?;
+                text("consent", &consent)?;
+                if consent.trim().is_empty() {
+                    return Err(VoiceError::ConsentMissing.into());
+                }
+                let imitation = Imitation {
+                    recording,
+                    transcript,
+                    x_vector_only,
+                };
+                let (encoded, transcript) = self.encoded(imitation).await?;
+                Draft {
+                    content: Content::Prompt(encoded.prompt),
+                    fingerprint: shape.fingerprint.clone(),
+                    transcript,
+                    consent: consent.trim().to_owned(),
+                    description: new.description,
+                    duration: encoded.duration,
+                }
+            }
+        };
+        let voice = StoredVoice {
+            name,
+            owner,
+            model: info.id.clone(),
+            fingerprint: voice.fingerprint,
+            content: voice.content,
+            transcript: voice.transcript,
+            consent: voice.consent,
+            description: voice.description,
+            duration: voice.duration,
+            created: now(),
+        };
+        self.keep(voice).await
+    }
+
+    async fn keep(&self, voice: StoredVoice) -> Result<VoiceView, ServeError> {
+        let store = Arc::clone(&self.store);
+        let put = move || store.put(voice);
+        let put = tokio::task::spawn_blocking(put).await;
+        let voice = put.map_err(|_| VoiceError::Store("its thread ended early".to_owned()))??;
+        tracing::info!(
+            voice = voice.name.as_str(),
+            durable = self.store.is_durable(),
+            "kept a voice"
+        );
+        Ok(self.view(voice))
+    }
+
+    /// The voices of a caller, in the order of their names.
+    #[must_use]
+    pub fn list(&self, caller: &Caller) -> Vec<VoiceView> {
+        let voices = self.store.list(&Owner::of(caller));
+        voices.into_iter().map(|voice| self.view(voice)).collect()
+    }
+
+    /// One of them.
+    ///
+    /// # Errors
+    /// If there is none of that name.
+    pub fn get(&self, caller: &Caller, name: &str) -> Result<VoiceView, ServeError> {
+        let found = self.store.find(&Owner::of(caller), name);
+        Ok(self.view(found.ok_or_else(|| VoiceError::not_found(name))?))
+    }
+
+    /// Deletes one of them.
+    ///
+    /// # Errors
+    /// If there is none of that name, if it is everybody's and the caller has a key, or if the file cannot be removed.
+    pub async fn delete(&self, caller: &Caller, name: &str) -> Result<(), ServeError> {
+        let (store, owner, name) = (Arc::clone(&self.store), Owner::of(caller), name.to_owned());
+        let removed = tokio::task::spawn_blocking(move || store.remove(&owner, &name)).await;
+        removed.map_err(|_| VoiceError::Store("its thread ended early".to_owned()))??;
+        Ok(())
+    }
+
+    /// The file of a voice, without its owner.
+    ///
+    /// # Errors
+    /// If there is none of that name.
+    pub fn export(&self, caller: &Caller, name: &str) -> Result<Vec<u8>, ServeError> {
+        let voice = self.get(caller, name)?.voice;
+        let anonymous = StoredVoice {
+            owner: Owner::everybody(),
+            ..(*voice).clone()
+        };
+        Ok(file::encode(&anonymous)?)
+    }
+
+    /// Keeps the voice of a file as the caller's, under `name` if that is not empty.
+    ///
+    /// # Errors
+    /// If it is no file of a voice, if it is of another model, or if there is no room.
+    pub async fn import(&self, caller: &Caller, name: &str, data: &[u8]) -> Result<VoiceView, ServeError> {
+        let mut voice = file::decode(data).map_err(|error| VoiceError::File(error.to_string()))?;
+        if !name.is_empty() {
+            voice.name = VoiceName::new(name)?;
+        }
+        voice.owner = Owner::of(caller);
+        let info = Arc::clone(&self.orchestrator.model()?.info);
+        if let Some(problem) = voice.misfit(&info) {
+            return Err(VoiceError::Misfit {
+                name: voice.name.to_string(),
+                problem,
+            }
+            .into());
+        }
+        self.keep(voice).await
+    }
+
+    /// What speech needs of a recording that is not kept. Recent ones are remembered: callers send the same one with every request.
+    ///
+    /// # Errors
+    /// What is wrong with it.
+    pub async fn imitate(&self, imitation: Imitation) -> Result<Arc<VoicePrompt>, ServeError> {
+        shape(&Arc::clone(&self.orchestrator.model()?.info))?;
+        Ok(self.encoded(imitation).await?.0.prompt)
+    }
+
+    /// The recording as a voice, and its transcript.
+    async fn encoded(&self, imitation: Imitation) -> Result<(Encoded, String), ServeError> {
+        let Imitation {
+            recording,
+            transcript,
+            x_vector_only,
+        } = imitation;
+        let transcript = transcript.trim().to_owned();
+        text("transcript", &transcript)?;
+        let in_context = !x_vector_only;
+        if in_context && transcript.is_empty() {
+            return Err(VoiceError::TranscriptMissing.into());
+        }
+        let key = recent::key(&recording, in_context.then_some(transcript.as_str()));
+        if let Some(known) = self.recent.get(&key) {
+            return Ok((known, transcript));
+        }
+        let pipeline = self.orchestrator.model()?;
+        let tokens = match in_context {
+            true => Some((pipeline.encode)(&transcript).map_err(|error| VoiceError::Transcript(error.0))?),
+            false => None,
+        };
+        let source = Arc::clone(&pipeline.voice_encoder);
+        let encoded = self.encoders.encode(source, recording, tokens).await?;
+        self.recent.put(key, encoded.clone());
+        Ok((encoded, transcript))
+    }
+
+    /// The voices that `caller` may speak with, for the model's description.
+    #[must_use]
+    pub fn seen_by(&self, caller: &Caller, info: &Arc<SpeechInfo>) -> Arc<dyn KeptVoices> {
+        Arc::new(Seen {
+            store: Arc::clone(&self.store),
+            owner: Owner::of(caller),
+            info: Arc::clone(info),
+        })
+    }
+
+    /// The description of a model with the voices that `caller` may speak with.
+    #[must_use]
+    pub fn describe(&self, caller: &Caller, info: &Arc<SpeechInfo>) -> Arc<SpeechInfo> {
+        if info.voice_support.source == VoiceSource::Names {
+            return Arc::clone(info);
+        }
+        let mut own = SpeechInfo::clone(info);
+        own.voice_support.kept = Some(self.seen_by(caller, info));
+        Arc::new(own)
+    }
+
+    fn view(&self, voice: Arc<StoredVoice>) -> VoiceView {
+        let info = self.orchestrator.model().ok().map(|pipeline| &pipeline.info);
+        VoiceView {
+            problem: info.and_then(|info| voice.misfit(info)),
+            durable: self.store.is_durable(),
+            voice,
+        }
+    }
+}
+
+/// What is known of a voice besides its name.
+struct Draft {
+    content: Content,
+    fingerprint: String,
+    transcript: String,
+    consent: String,
+    description: String,
+    duration: std::time::Duration,
+}
+
+fn described(info: &SpeechInfo, words: &str, description: String) -> Result<Draft, ServeError> {
+    text("design", words)?;
+    let words = words.trim();
+    match info.voice_support.source {
+        VoiceSource::Descriptions if !words.is_empty() => Ok(Draft {
+            content: Content::Description(words.into()),
+            fingerprint: String::new(),
+            transcript: String::new(),
+            consent: String::new(),
+            description,
+            duration: std::time::Duration::ZERO,
+        }),
+        VoiceSource::Descriptions => Err(VoiceError::DescriptionMissing.into()),
+        source => Err(VoiceError::not_possible("a description", source).into()),
+    }
+}
+
+/// What voices of recordings look like to the model.
+fn shape(info: &SpeechInfo) -> Result<&VoiceShape, VoiceError> {
+    let shape = info.voice_support.shape.as_ref();
+    shape.ok_or_else(|| VoiceError::not_possible("a recording", info.voice_support.source))
+}
+
+fn text(field: &'static str, text: &str) -> Result<(), VoiceError> {
+    match text.len() <= MAX_TEXT {
+        true => Ok(()),
+        false => Err(VoiceError::TextTooLong {
+            field,
+            got: text.len(),
+            limit: MAX_TEXT,
+        }),
+    }
+}
+
+fn now() -> u64 {
+    SystemTime::now()
+        .duration_since(UNIX_EPOCH)
+        .map_or(0, |time| time.as_secs())
+}

@@ -1,0 +1,31 @@
+//! The voices of a caller, for the checks of requests.
+
+use std::sync::Arc;
+
+use super::store::VoiceStore;
+use super::voice::Owner;
+use crate::stage::{KeptVoices, SpeechInfo, VoiceContent};
+
+/// What one caller may speak with.
+#[derive(Debug)]
+pub(super) struct Seen {
+    pub(super) store: Arc<VoiceStore>,
+    pub(super) owner: Owner,
+    pub(super) info: Arc<SpeechInfo>,
+}
+
+impl KeptVoices for Seen {
+    fn find(&self, name: &str) -> Option<Result<(String, VoiceContent), String>> {
+        let voice = self.store.find(&self.owner, name)?;
+        Some(match voice.misfit(&self.info) {
+            Some(problem) => Err(problem),
+            None => Ok((voice.name.to_string(), voice.content.to_speech())),
+        })
+    }
+
+    fn names(&self) -> Vec<String> {
+        let voices = self.store.list(&self.owner);
+        let fit = voices.iter().filter(|voice| voice.misfit(&self.info).is_none());
+        fit.map(|voice| voice.name.to_string()).collect()
+    }
+}

@@ -1,0 +1,422 @@
+//! Voices by owner and name, in memory and, if there is a directory, as one file each.
+//!
+//! A file is written beside its place, flushed to the disk and renamed, so that a crash or a full disk leaves a whole voice or none.
+//! Everything is in memory too: it is bounded, small, and asked for by every request.
+
+use std::collections::BTreeMap;
+use std::fs::{self, File};
+use std::io::{self, Read as _, Write as _};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use parking_lot::{Mutex, RwLock};
+use sha2::{Digest as _, Sha256};
+
+use super::VoiceError;
+use super::file::{self, MAX_FILE};
+use super::voice::{Owner, StoredVoice, VoiceName};
+
+const EXTENSION: &str = "safetensors";
+/// Ends the name of a file that is being written.
+const PARTIAL: &str = "partial";
+/// Characters of a voice's name in the name of its file.
+const READABLE: usize = 32;
+
+/// Bounds of a store.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct StoreLimits {
+    /// Voices of all owners.
+    pub voices: usize,
+    /// Bytes of all their files.
+    pub bytes: u64,
+}
+
+/// How much is kept.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Held {
+    pub voices: usize,
+    pub bytes: u64,
+}
+
+/// See the module's text.
+#[derive(Debug)]
+pub struct VoiceStore {
+    dir: Option<PathBuf>,
+    limits: StoreLimits,
+    held: RwLock<Shelf>,
+    /// Held while a file is written or removed: what is checked before still holds after.
+    writing: Mutex<()>,
+}
+
+/// Owner, then what names of one voice have in common.
+type Key = (Owner, String);
+
+#[derive(Debug, Default)]
+struct Shelf {
+    voices: BTreeMap<Key, Entry>,
+    bytes: u64,
+}
+
+#[derive(Debug)]
+struct Entry {
+    voice: Arc<StoredVoice>,
+    bytes: u64,
+    path: Option<PathBuf>,
+}
+
+impl VoiceStore {
+    /// A store in memory alone.
+    #[must_use]
+    pub fn in_memory(limits: StoreLimits) -> Self {
+        Self {
+            dir: None,
+            limits,
+            held: RwLock::default(),
+            writing: Mutex::default(),
+        }
+    }
+
+    /// The voices of a directory, which is made if it is not there. A file that is no voice is skipped, with a line in the log.
+    ///
+    /// # Errors
+    /// If the directory cannot be made, read or written.
+    pub fn open(dir: &Path, limits: StoreLimits) -> io::Result<Self> {
+        fs::create_dir_all(dir)?;
+        let probe = dir.join(format!(".probe.{PARTIAL}"));
+        File::create(&probe)?;
+        fs::remove_file(&probe)?;
+        let mut paths = Vec::new();
+        for entry in fs::read_dir(dir)? {
+            paths.push(entry?.path());
+        }
+        paths.sort();
+        let store = Self {
+            dir: Some(dir.to_owned()),
+            ..Self::in_memory(limits)
+        };
+        for path in paths {
+            let extension = path.extension().and_then(|extension| extension.to_str());
+            match extension {
+                Some(PARTIAL) => drop(fs::remove_file(&path)),
+                Some(EXTENSION) => {
+                    if let Err(problem) = store.take(&path) {
+                        tracing::warn!(file = %path.display(), problem, "skipped a file of a voice");
+                    }
+                }
+                _ => {}
+            }
+        }
+        Ok(store)
+    }
+
+    /// Takes the voice of a file that is there.
+    fn take(&self, path: &Path) -> Result<(), String> {
+        let bytes = read(path).map_err(|error| error.to_string())?;
+        let voice = file::decode(&bytes).map_err(|error| error.to_string())?;
+        let size = bytes.len() as u64;
+        self.room(&self.held.read(), &voice.owner, &voice.name, size)
+            .map_err(|error| error.to_string())?;
+        self.insert(voice, size, Some(path.to_owned()));
+        Ok(())
+    }
+
+    /// Whether voices outlast the server.
+    #[must_use]
+    pub fn is_durable(&self) -> bool {
+        self.dir.is_some()
+    }
+
+    #[must_use]
+    pub fn held(&self) -> Held {
+        let held = self.held.read();
+        Held {
+            voices: held.voices.len(),
+            bytes: held.bytes,
+        }
+    }
+
+    /// Whether a voice of that name could be kept: asked before it is computed.
+    pub(super) fn check_room(&self, owner: &Owner, name: &VoiceName) -> Result<(), VoiceError> {
+        self.room(&self.held.read(), owner, name, 0)
+    }
+
+    fn room(&self, held: &Shelf, owner: &Owner, name: &VoiceName, bytes: u64) -> Result<(), VoiceError> {
+        if held.voices.contains_key(&key(owner, name.as_str())) {
+            let name = name.to_string();
+            return Err(VoiceError::Exists { name });
+        }
+        let full = |held, limit, unit| Err(VoiceError::Full { held, limit, unit });
+        if held.voices.len() >= self.limits.voices {
+            return full(held.voices.len() as u64, self.limits.voices as u64, "voices");
+        }
+        match held.bytes + bytes > self.limits.bytes {
+            true => full(held.bytes, self.limits.bytes, "bytes"),
+            false => Ok(()),
+        }
+    }
+
+    /// Keeps a voice. Returns when it is on the disk; nothing is kept if that fails.
+    pub(super) fn put(&self, voice: StoredVoice) -> Result<Arc<StoredVoice>, VoiceError> {
+        let bytes = file::encode(&voice)?;
+        if bytes.len() > MAX_FILE {
+            let problem = format!("it has {} bytes, expected at most {MAX_FILE}", bytes.len());
+            return Err(VoiceError::Store(problem));
+        }
+        let _writing = self.writing.lock();
+        let size = bytes.len() as u64;
+        self.room(&self.held.read(), &voice.owner, &voice.name, size)?;
+        let path = match &self.dir {
+            None => None,
+            Some(dir) => {
+                let path = dir.join(file_name(&voice));
+                write(dir, &path, &bytes).map_err(|error| VoiceError::Store(error.to_string()))?;
+                Some(path)
+            }
+        };
+        Ok(self.insert(voice, size, path))
+    }
+
+    fn insert(&self, voice: StoredVoice, bytes: u64, path: Option<PathBuf>) -> Arc<StoredVoice> {
+        let voice = Arc::new(voice);
+        let mut held = self.held.write();
+        held.bytes += bytes;
+        let entry = Entry {
+            voice: Arc::clone(&voice),
+            bytes,
+            path,
+        };
+        held.voices.insert(key(&voice.owner, voice.name.as_str()), entry);
+        voice
+    }
+
+    /// The voice that `owner` means: their own, or else everybody's.
+    pub(super) fn find(&self, owner: &Owner, name: &str) -> Option<Arc<StoredVoice>> {
+        let held = self.held.read();
+        let of = |owner: &Owner| held.voices.get(&key(owner, name));
+        let found = of(owner).or_else(|| of(&Owner::everybody()));
+        found.map(|entry| Arc::clone(&entry.voice))
+    }
+
+    /// The voices that `owner` may speak with, in the order of their names.
+    pub(super) fn list(&self, owner: &Owner) -> Vec<Arc<StoredVoice>> {
+        let held = self.held.read();
+        let mut names = BTreeMap::new();
+        for of in [&Owner::everybody(), owner] {
+            let own = held.voices.iter().filter(|((entry, _), _)| entry == of);
+            names.extend(own.map(|((_, name), entry)| (name.clone(), Arc::clone(&entry.voice))));
+        }
+        names.into_values().collect()
+    }
+
+    /// Deletes a voice of `owner`, its file first.
+    pub(super) fn remove(&self, owner: &Owner, name: &str) -> Result<(), VoiceError> {
+        let _writing = self.writing.lock();
+        let key = key(owner, name);
+        let path = {
+            let held = self.held.read();
+            match held.voices.get(&key) {
+                Some(entry) => entry.path.clone(),
+                None if self.is_everybodys(&held, name) => {
+                    let name = crate::error::excerpt(name);
+                    return Err(VoiceError::Everybodys { name });
+                }
+                None => return Err(VoiceError::not_found(name)),
+            }
+        };
+        if let (Some(path), Some(dir)) = (path, &self.dir) {
+            let removed = match fs::remove_file(&path) {
+                Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+                removed => removed.and_then(|()| flush(dir)),
+            };
+            removed.map_err(|error| VoiceError::Store(error.to_string()))?;
+        }
+        let mut held = self.held.write();
+        if let Some(entry) = held.voices.remove(&key) {
+            held.bytes -= entry.bytes;
+        }
+        Ok(())
+    }
+
+    fn is_everybodys(&self, held: &Shelf, name: &str) -> bool {
+        held.voices.contains_key(&key(&Owner::everybody(), name))
+    }
+}
+
+fn key(owner: &Owner, name: &str) -> Key {
+    (owner.clone(), VoiceName::key(name))
+}
+
+/// The name of a voice's file: readable, and one for every owner and name.
+fn file_name(voice: &StoredVoice) -> String {
+    let (owner, name) = key(&voice.owner, voice.name.as_str());
+    let hash = Sha256::digest(format!("{}\0{name}", owner.as_str()));
+    let hash: String = hash[..8].iter().map(|byte| format!("{byte:02x}")).collect();
+    let readable = name.chars().filter(char::is_ascii_alphanumeric).take(READABLE);
+    format!("{}-{hash}.{EXTENSION}", String::from_iter(readable))
+}
+
+/// The content of a file that is not too large for a voice.
+fn read(path: &Path) -> io::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    File::open(path)?
+        .take(MAX_FILE as u64 + 1)
+        .read_to_end(&mut bytes)?;
+    Ok(bytes)
+}
+
+/// A whole file at `path`, or none.
+fn write(dir: &Path, path: &Path, bytes: &[u8]) -> io::Result<()> {
+    let partial = path.with_extension(PARTIAL);
+    let written = File::create(&partial).and_then(|mut file| {
+        file.write_all(bytes)?;
+        file.sync_all()
+    });
+    let placed = written.and_then(|()| fs::rename(&partial, path));
+    if placed.is_err() {
+        // What is left of it takes room that may be what is missing.
+        let _ = fs::remove_file(&partial);
+    }
+    placed.and_then(|()| flush(dir))
+}
+
+/// Makes what was renamed or removed in a directory last.
+fn flush(dir: &Path) -> io::Result<()> {
+    File::open(dir)?.sync_all()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::file::tests::voice;
+    use super::*;
+
+    const LIMITS: StoreLimits = StoreLimits {
+        voices: 3,
+        bytes: 1 << 20,
+    };
+
+    fn owner(digit: char) -> Owner {
+        Owner::parse(&String::from_iter([digit; 32])).unwrap()
+    }
+
+    fn names(store: &VoiceStore, owner: &Owner) -> Vec<String> {
+        store
+            .list(owner)
+            .iter()
+            .map(|voice| voice.name.to_string())
+            .collect()
+    }
+
+    #[test]
+    fn voices_outlast_the_store_and_keep_their_owners() {
+        let dir = tempfile::tempdir().unwrap();
+        let (a, b) = (owner('a'), owner('b'));
+        let store = VoiceStore::open(dir.path(), LIMITS).unwrap();
+        store.put(voice("Anna", &a)).unwrap();
+        store.put(voice("anna", &b)).unwrap();
+        store.put(voice("Otto", &Owner::everybody())).unwrap();
+        let held = store.held();
+        drop(store);
+        let store = VoiceStore::open(dir.path(), LIMITS).unwrap();
+        assert_eq!(store.held(), held);
+        assert_eq!(*store.find(&a, "ANNA").unwrap(), voice("Anna", &a));
+        assert_eq!(names(&store, &a), ["Anna", "Otto"]);
+        assert_eq!(names(&store, &b), ["anna", "Otto"]);
+        assert_eq!(names(&store, &Owner::everybody()), ["Otto"]);
+    }
+
+    #[test]
+    fn another_owner_neither_finds_nor_deletes_a_voice() {
+        let dir = tempfile::tempdir().unwrap();
+        let store = VoiceStore::open(dir.path(), LIMITS).unwrap();
+        let (a, b) = (owner('a'), owner('b'));
+        store.put(voice("Anna", &a)).unwrap();
+        store.put(voice("Otto", &Owner::everybody())).unwrap();
+        assert!(store.find(&b, "Anna").is_none());
+        assert!(matches!(
+            store.remove(&b, "Anna"),
+            Err(VoiceError::NotFound { .. })
+        ));
+        assert!(matches!(
+            store.remove(&b, "Otto"),
+            Err(VoiceError::Everybodys { .. })
+        ));
+        store.remove(&a, "anna").unwrap();
+        assert!(store.find(&a, "Anna").is_none());
+        assert_eq!(VoiceStore::open(dir.path(), LIMITS).unwrap().held().voices, 1);
+    }
+
+    #[test]
+    fn number_and_bytes_are_bounded_and_names_are_taken_once() {
+        let store = VoiceStore::in_memory(LIMITS);
+        let a = owner('a');
+        for name in ["1", "2", "3"] {
+            store.put(voice(name, &a)).unwrap();
+        }
+        assert!(matches!(
+            store.put(voice("2", &a)),
+            Err(VoiceError::Exists { .. })
+        ));
+        let full = store.put(voice("4", &a)).unwrap_err();
+        assert!(
+            matches!(
+                full,
+                VoiceError::Full {
+                    held: 3,
+                    limit: 3,
+                    unit: "voices"
+                }
+            ),
+            "{full}"
+        );
+        store.remove(&a, "1").unwrap();
+        store.put(voice("4", &a)).unwrap();
+        let tight = StoreLimits { bytes: 100, ..LIMITS };
+        let full = VoiceStore::in_memory(tight).put(voice("1", &a)).unwrap_err();
+        assert!(matches!(full, VoiceError::Full { unit: "bytes", .. }), "{full}");
+    }
+
+    #[test]
+    fn damaged_files_are_skipped_and_half_written_ones_removed() {
+        let dir = tempfile::tempdir().unwrap();
+        let store = VoiceStore::open(dir.path(), LIMITS).unwrap();
+        store.put(voice("Anna", &Owner::everybody())).unwrap();
+        store.put(voice("Otto", &Owner::everybody())).unwrap();
+        let path = store
+            .held
+            .read()
+            .voices
+            .values()
+            .next()
+            .unwrap()
+            .path
+            .clone()
+            .unwrap();
+        let whole = fs::read(&path).unwrap();
+        fs::write(&path, &whole[..whole.len() / 2]).unwrap();
+        let half = dir.path().join("x.partial");
+        fs::write(&half, "x").unwrap();
+        let store = VoiceStore::open(dir.path(), LIMITS).unwrap();
+        assert_eq!(names(&store, &Owner::everybody()), ["Otto"]);
+        assert!(!half.exists());
+    }
+
+    #[test]
+    fn what_cannot_be_written_leaves_nothing() {
+        let dir = tempfile::tempdir().unwrap();
+        let store = VoiceStore::open(dir.path(), LIMITS).unwrap();
+        let anna = voice("Anna", &Owner::everybody());
+        // In the way of the file that is written first.
+        let partial = dir.path().join(file_name(&anna)).with_extension(PARTIAL);
+        fs::create_dir(&partial).unwrap();
+        assert!(matches!(store.put(anna.clone()), Err(VoiceError::Store(_))));
+        assert_eq!((store.held().voices, store.held().bytes), (0, 0));
+        fs::remove_dir(&partial).unwrap();
+        // In the way of its place.
+        let place = dir.path().join(file_name(&anna));
+        fs::create_dir_all(place.join("full")).unwrap();
+        assert!(matches!(store.put(anna.clone()), Err(VoiceError::Store(_))));
+        assert!(!partial.exists(), "what was written before it failed is gone");
+        fs::remove_dir_all(&place).unwrap();
+        store.put(anna).unwrap();
+    }
+}

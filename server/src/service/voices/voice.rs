@@ -1,0 +1,221 @@
+//! A voice that is kept, and whose it is.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::VoiceError;
+use crate::caller::{Caller, Tenant};
+use crate::error::excerpt;
+use crate::stage::{SpeechInfo, VoiceContent, VoicePrompt, VoiceShape, VoiceSource};
+
+/// Most characters of a name.
+const MAX_NAME: usize = 64;
+
+/// What callers call a voice. Two names that differ in case alone are the same.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct VoiceName(String);
+
+impl VoiceName {
+    /// # Errors
+    /// If it is empty, too long, or has characters that make trouble in paths, headers or log lines.
+    pub fn new(name: &str) -> Result<Self, VoiceError> {
+        let name = name.trim();
+        let fits = (1..=MAX_NAME).contains(&name.chars().count());
+        match fits && name.chars().all(|c| c.is_alphanumeric() || " -_.'".contains(c)) {
+            true => Ok(Self(name.to_owned())),
+            false => Err(VoiceError::Name { got: excerpt(name) }),
+        }
+    }
+
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+
+    /// What names that mean the same voice have in common.
+    pub(super) fn key(name: &str) -> String {
+        name.trim().to_lowercase()
+    }
+}
+
+impl fmt::Display for VoiceName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+/// Whose a voice is: the API key's that made it, by a part of that key's hash, or everybody's.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Owner(String);
+
+impl Owner {
+    #[must_use]
+    pub fn everybody() -> Self {
+        Self(String::new())
+    }
+
+    /// Who makes voices when `caller` does. Without API keys that is everybody.
+    #[must_use]
+    pub fn of(caller: &Caller) -> Self {
+        match caller.tenant() {
+            Tenant::Key(half) => Self(format!("{half:032x}")),
+            Tenant::Unknown | Tenant::Address(_) => Self::everybody(),
+        }
+    }
+
+    /// As a file says it.
+    pub(super) fn parse(text: &str) -> Option<Self> {
+        let good = text.is_empty() || (text.len() == 32 && text.bytes().all(|b| b.is_ascii_hexdigit()));
+        good.then(|| Self(text.to_lowercase()))
+    }
+
+    #[must_use]
+    pub fn is_everybody(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    pub(super) fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+/// What a voice is to the model.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Content {
+    /// What was computed of a recording.
+    Prompt(Arc<VoicePrompt>),
+    /// Words that describe it.
+    Description(Arc<str>),
+}
+
+impl Content {
+    /// What was kept, in a word: `x_vector`, `in_context` or `description`.
+    #[must_use]
+    pub fn kind(&self) -> &'static str {
+        match self {
+            Self::Prompt(prompt) if prompt.reference.is_some() => "in_context",
+            Self::Prompt(_) => "x_vector",
+            Self::Description(_) => "description",
+        }
+    }
+
+    pub(super) fn to_speech(&self) -> VoiceContent {
+        match self {
+            Self::Prompt(prompt) => VoiceContent::Prompt(Arc::clone(prompt)),
+            Self::Description(words) => VoiceContent::Description(Arc::clone(words)),
+        }
+    }
+}
+
+/// A voice with what made it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct StoredVoice {
+    pub name: VoiceName,
+    pub owner: Owner,
+    /// The model that it was made for.
+    pub model: String,
+    /// Of that model's configuration.
+    pub fingerprint: String,
+    pub content: Content,
+    /// What is said in the recording.
+    pub transcript: String,
+    /// The statement that the speaker agrees.
+    pub consent: String,
+    /// For people.
+    pub description: String,
+    /// Of the recording, without the silence around it.
+    pub duration: Duration,
+    /// Seconds since 1970.
+    pub created: u64,
+}
+
+impl StoredVoice {
+    /// Why the model cannot speak with it, and what would be possible.
+    #[must_use]
+    pub fn misfit(&self, info: &SpeechInfo) -> Option<String> {
+        let support = &info.voice_support;
+        match (&self.content, support.source, &support.shape) {
+            (Content::Prompt(prompt), _, Some(shape)) => unfit(prompt, shape).map(|problem| {
+                format!(
+                    "it was made for {:?}, and {problem}; make it anew of the recording here",
+                    self.model
+                )
+            }),
+            (Content::Description(_), VoiceSource::Descriptions, _) => None,
+            (Content::Description(_), ..) => Some(format!(
+                "it is a description for a VoiceDesign checkpoint, and {:?} is none",
+                info.id
+            )),
+            (Content::Prompt(_), _, None) => Some(format!(
+                "it is of a recording for a Base checkpoint of Qwen3-TTS, and {:?} is none",
+                info.id
+            )),
+        }
+    }
+}
+
+/// What of a prompt does not fit the shape.
+fn unfit(prompt: &VoicePrompt, shape: &VoiceShape) -> Option<String> {
+    let found = prompt.x_vector.len();
+    if found != shape.width as usize {
+        return Some(format!(
+            "its vector has {found} numbers, this model's have {}",
+            shape.width
+        ));
+    }
+    let reference = prompt.reference.as_ref()?;
+    let groups = shape.groups as usize;
+    let frames = &reference.frames;
+    if frames.is_empty() || frames.iter().any(|frame| frame.0.len() != groups) {
+        return Some(format!("its frames have not {groups} codes as this model's have"));
+    }
+    if frames
+        .iter()
+        .any(|frame| frame.0.iter().any(|&code| code >= shape.codes))
+    {
+        return Some(format!(
+            "it has codes of {} and above, which this model's codec lacks",
+            shape.codes
+        ));
+    }
+    let foreign = reference.text.iter().any(|&id| id >= shape.text_vocab);
+    foreign.then(|| "its transcript has tokens that this model lacks".to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_words_of_any_language_and_no_paths() {
+        for good in [
+            "anna",
+            "Anna-Lena_2.",
+            "O'Neill",
+            "Łukasz Żak",
+            "小明",
+            " padded ",
+        ] {
+            assert!(VoiceName::new(good).is_ok(), "{good}");
+        }
+        let long = "x".repeat(65);
+        for bad in ["", "  ", "a/b", "a\\b", "a\nb", "a:b", "a,b", long.as_str()] {
+            assert!(
+                matches!(VoiceName::new(bad), Err(VoiceError::Name { .. })),
+                "{bad}"
+            );
+        }
+        assert_eq!(VoiceName::key(" ANNA "), VoiceName::key("anna"));
+    }
+
+    #[test]
+    fn callers_without_a_key_share_and_keys_own() {
+        let key = |half| Caller::anonymous(Tenant::Key(half));
+        assert!(Owner::of(&Caller::default()).is_everybody());
+        assert_ne!(Owner::of(&key(1)), Owner::of(&key(2)));
+        let owner = Owner::of(&key(7));
+        assert_eq!(Owner::parse(owner.as_str()), Some(owner));
+        assert_eq!(Owner::parse("../etc"), None);
+    }
+}

@@ -1,0 +1,112 @@
+//! Whose voices are whose.
+
+use omni_proto::v1;
+use omni_server::config::{Quotas, Scope, new_key};
+use omni_tests::reason;
+use tonic::{Code, Request};
+
+use crate::support::{babble, base, file, goldens, greedy, recorded, voices, wav};
+
+fn with_key<T>(message: T, key: &str) -> Request<T> {
+    let mut request = Request::new(message);
+    let value = format!("Bearer {key}").parse().expect("a value");
+    request.metadata_mut().insert("authorization", value);
+    request
+}
+
+#[tokio::test]
+async fn a_voice_is_its_keys_and_what_has_no_owner_is_everybodys() {
+    let place = tempfile::tempdir().expect("a directory");
+    let make = |name| new_key(name, &[Scope::Speech], &Quotas::default()).expect("random bytes");
+    let ((anna, first), (otto, second)) = (make("anna"), make("otto"));
+    let (keys, dir) = (place.path().join("keys"), place.path().join("voices"));
+    std::fs::write(&keys, format!("{first}\n{second}\n")).expect("written");
+    std::fs::create_dir(&dir).expect("a folder");
+    let shared = file("shared", &goldens().floats("ref.spk_embedding"), None);
+    std::fs::write(dir.join("any name.safetensors"), shared).expect("written");
+    let args = [
+        "--api-keys",
+        keys.to_str().expect("text"),
+        "--voices",
+        dir.to_str().expect("text"),
+    ];
+    let server = base(&args).await;
+    let mut service = voices(&server);
+
+    let request = recorded("mine", wav(&babble(2.0, 120.0)));
+    let missing = service.create_voice(request.clone()).await.expect_err("no key");
+    assert_eq!(missing.code(), Code::Unauthenticated);
+    let made = service
+        .create_voice(with_key(request.clone(), &anna))
+        .await
+        .expect("a voice");
+    assert!(!made.into_inner().voice.expect("a voice").shared);
+    let mut listed = Vec::new();
+    for key in [&anna, &otto] {
+        let list = with_key(v1::ListKeptVoicesRequest::default(), key);
+        let kept = service
+            .list_kept_voices(list)
+            .await
+            .expect("a list")
+            .into_inner()
+            .voices;
+        listed.push(kept.into_iter().map(|voice| voice.name).collect::<Vec<_>>());
+    }
+    assert_eq!(listed, [vec!["mine", "shared"], vec!["shared"]]);
+
+    let name = "mine".to_owned();
+    let get = service
+        .get_voice(with_key(v1::GetVoiceRequest { name: name.clone() }, &otto))
+        .await;
+    assert_eq!(reason(&get.expect_err("not his")), "VOICE_NOT_FOUND");
+    let delete = service
+        .delete_voice(with_key(v1::DeleteVoiceRequest { name }, &otto))
+        .await;
+    assert_eq!(reason(&delete.expect_err("not his")), "VOICE_NOT_FOUND");
+    let shared = v1::DeleteVoiceRequest {
+        name: "shared".to_owned(),
+    };
+    let delete = service
+        .delete_voice(with_key(shared, &otto))
+        .await
+        .expect_err("everybody's");
+    assert_eq!(
+        (delete.code(), reason(&delete).as_str()),
+        (Code::PermissionDenied, "VOICE_NOT_OWNED")
+    );
+
+    let speak = |voice: &str, key: &str| {
+        let message = v1::SynthesizeRequest {
+            config: Some(greedy(voice, "en", 3)),
+            text: "Hello.".to_owned(),
+        };
+        (server.speech(), with_key(message, key))
+    };
+    for (voice, key, works) in [
+        ("mine", &anna, true),
+        ("mine", &otto, false),
+        ("shared", &otto, true),
+    ] {
+        let (mut speech, request) = speak(voice, key);
+        let mut replies = speech.synthesize(request).await.expect("a stream").into_inner();
+        let spoken = loop {
+            match replies.message().await {
+                Ok(Some(_)) => {}
+                Ok(None) => break Ok(()),
+                Err(status) => break Err(reason(&status)),
+            }
+        };
+        let expected = if works {
+            Ok(())
+        } else {
+            Err("VOICE_NOT_FOUND".to_owned())
+        };
+        assert_eq!(spoken, expected, "{voice}");
+    }
+    // The same name is free for another key.
+    service
+        .create_voice(with_key(request, &otto))
+        .await
+        .expect("a voice");
+    server.stop().await;
+}

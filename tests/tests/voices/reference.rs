@@ -1,0 +1,104 @@
+//! What voices of recordings speak, compared with the reference implementation.
+
+use omni_audio::{from_i16, i16_from_s16le};
+use omni_proto::v1;
+use omni_tests::TestServer;
+
+use crate::support::{base, file, goldens, greedy, spoken, voices};
+
+async fn import(server: &TestServer, data: Vec<u8>) {
+    let request = v1::ImportVoiceRequest {
+        data,
+        name: String::new(),
+    };
+    let imported = voices(server).import_voice(request).await.expect("it is kept");
+    let voice = imported.into_inner().voice.expect("a voice");
+    assert_eq!(voice.problem, "");
+}
+
+fn assert_equal(got: &[f32], expected: &[f32], what: &str) {
+    assert_eq!(got.len(), expected.len(), "{what}");
+    // The server fades in and out, and a sample of 16 bits is a step of 1/32768.
+    let faded = 240;
+    for i in faded..expected.len() - faded {
+        let apart = (got[i] - expected[i]).abs();
+        assert!(
+            apart < 2e-4,
+            "{what}, sample {i}: {}, expected {}",
+            got[i],
+            expected[i]
+        );
+    }
+}
+
+#[tokio::test]
+async fn voices_of_recordings_speak_as_the_reference_does() {
+    let g = goldens();
+    let server = base(&[]).await;
+    let x_vector = g.floats("ref.spk_embedding");
+    import(&server, file("vector", &x_vector, None)).await;
+    let (codes, ids) = (g.ids("ref.codes"), g.ids("vc_icl.ref_ids"));
+    // Without the marks of its turn.
+    let text = &ids[3..ids.len() - 2];
+    let reference = Some((&codes[..], g.shape("ref.codes")[1], text));
+    import(&server, file("context", &x_vector, reference)).await;
+
+    let by_vector = spoken(&server, greedy("vector", "en", 13)).await.expect("audio");
+    assert_equal(&by_vector, &g.floats("vc_xvec.wav"), "by its vector");
+    // It goes on from the recording, of which nothing is heard, and ends by itself.
+    let in_context = spoken(&server, greedy("Context", "en", 50)).await.expect("audio");
+    assert_equal(&in_context, &g.floats("vc_icl.wav"), "in context");
+    server.stop().await;
+}
+
+/// Text that comes in pieces is read as the reference reads it: the prompt waits for what of it stands beside the recording's frames.
+#[tokio::test]
+async fn text_in_pieces_changes_nothing_of_a_voice_in_context() {
+    let g = goldens();
+    let server = base(&[]).await;
+    let (codes, ids) = (g.ids("ref.codes"), g.ids("vc_icl.ref_ids"));
+    let reference = Some((&codes[..], g.shape("ref.codes")[1], &ids[3..ids.len() - 2]));
+    import(&server, file("anna", &g.floats("ref.spk_embedding"), reference)).await;
+    let eager = v1::SpeechConfig {
+        buffering: v1::TextBuffering::Eager.into(),
+        ..greedy("anna", "en", 50)
+    };
+    let mut call = server.call().await.configured(eager).await;
+    for piece in ["Hel", "lo, ", "the ", "us", "er!"] {
+        call.send(omni_tests::text(piece)).await;
+    }
+    call.send(omni_tests::finish()).await;
+    let utterance = call.utterance().await;
+    let heard: Vec<f32> = i16_from_s16le(&utterance.audio).map(from_i16).collect();
+    assert_equal(&heard, &g.floats("vc_icl.wav"), "in pieces");
+    call.hang_up();
+    call.end().await.expect("an end");
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn every_replica_speaks_with_a_voice() {
+    let g = goldens();
+    let sets = [
+        "--set",
+        "stages.talker.replicas=2",
+        "--set",
+        "stages.code2wav.replicas=2",
+    ];
+    let server = base(&sets).await;
+    let x_vector = g.floats("ref.spk_embedding");
+    let (codes, groups) = (g.ids("ref.codes"), g.shape("ref.codes")[1]);
+    import(
+        &server,
+        file("anna", &x_vector, Some((&codes, groups, &[5, 6, 7]))),
+    )
+    .await;
+    let first = spoken(&server, greedy("anna", "en", 8)).await.expect("audio");
+    for _ in 0..3 {
+        assert_eq!(
+            spoken(&server, greedy("anna", "en", 8)).await.expect("audio"),
+            first
+        );
+    }
+    server.stop().await;
+}

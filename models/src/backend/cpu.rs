@@ -6,6 +6,7 @@
 
 #[macro_use]
 mod isa;
+mod arena;
 mod attention;
 mod gemm;
 mod held;

@@ -3,6 +3,8 @@
 mod nets;
 mod options;
 
+use std::sync::Arc;
+
 use omni_engine::ModelError;
 
 use crate::audio_encoder::{self, AudioEncoder};
@@ -78,13 +80,29 @@ pub struct SpeechModel {
     nets: Box<dyn AnyNets>,
     /// The checkpoint's name in messages.
     place: String,
+    newline: u32,
+    limits: SpeechLimits,
+    read: Arc<Read>,
+}
+
+/// What is read of a checkpoint besides weights, and where those are.
+struct Read {
     family: Family,
     checkpoint: Checkpoint,
+    /// Its vocoder's, if these are in a folder of their own.
+    codec: Option<Checkpoint>,
     config: SpeechConfig,
     defaults: GenerationDefaults,
     tokenizer: Tokenizer,
-    newline: u32,
-    limits: SpeechLimits,
+}
+
+impl Read {
+    fn sources(&self) -> Sources<'_> {
+        Sources {
+            talker: &self.checkpoint,
+            code2wav: self.codec.as_ref().unwrap_or(&self.checkpoint),
+        }
+    }
 }
 
 impl std::fmt::Debug for SpeechModel {
@@ -120,23 +138,36 @@ impl SpeechModel {
         let newline = newline(&tokenizer, &config)?;
         let codec = family.codec_folder().map(|folder| checkpoint.folder(folder));
         let codec = codec.transpose()?;
-        let sources = Sources {
-            talker: &checkpoint,
-            code2wav: codec.as_ref().unwrap_or(&checkpoint),
-        };
-        check_tensors(sources, codec.is_some(), family, &config)?;
-        let nets = any_nets(sources, &config, options)?;
-        let limits = limits(&config);
-        Ok(Self {
-            nets,
-            place,
+        let read = Read {
             family,
             checkpoint,
+            codec,
             config,
             defaults,
             tokenizer,
+        };
+        check_tensors(read.sources(), read.codec.is_some(), family, &read.config)?;
+        Ok(Self {
+            nets: any_nets(read.sources(), &read.config, options)?,
+            place,
             newline,
-            limits,
+            limits: limits(&read.config),
+            read: Arc::new(read),
+        })
+    }
+
+    /// The same checkpoint, computed in another way. All but the weights is shared.
+    ///
+    /// # Errors
+    /// [`LoadError`] if weights cannot be read.
+    pub fn again(&self, options: LoadOptions) -> Result<Self, LoadError> {
+        let nets = any_nets(self.read.sources(), &self.read.config, options);
+        Ok(Self {
+            nets: nets.map_err(|e| e.at(self.place.clone()))?,
+            place: self.place.clone(),
+            newline: self.newline,
+            limits: self.limits.clone(),
+            read: Arc::clone(&self.read),
         })
     }
 
@@ -154,23 +185,23 @@ impl SpeechModel {
     /// [`LoadError`] with all that is missing or wrong.
     pub fn check_thinker(&self) -> Result<(), LoadError> {
         self.thinker_config()
-            .and_then(|config| thinker_model::check(&self.checkpoint, &config))
+            .and_then(|config| thinker_model::check(&self.read.checkpoint, &config))
             .map_err(|e| e.at(self.place.clone()))
     }
 
-    /// Bytes of the talker's KV rows of one position.
+    /// Bytes of the talker's KV rows of one position, in a model loaded like that.
     #[must_use]
-    pub fn talker_kv_position_bytes(&self, dtype: DType) -> u64 {
-        kv_position_bytes(&self.config.talker.stack, dtype)
+    pub fn talker_kv_position_bytes(&self, options: LoadOptions) -> u64 {
+        kv_position_bytes(&self.read.config.talker.stack, options.cached().bytes())
     }
 
-    /// Bytes of the thinker's KV rows of one position.
+    /// Bytes of the thinker's KV rows of one position, in a model loaded like that.
     ///
     /// # Errors
     /// [`LoadError`] if its configuration cannot be read.
-    pub fn thinker_kv_position_bytes(&self, dtype: DType) -> Result<u64, LoadError> {
+    pub fn thinker_kv_position_bytes(&self, options: LoadOptions) -> Result<u64, LoadError> {
         let config = self.thinker_config().map_err(|e| e.at(self.place.clone()))?;
-        Ok(kv_position_bytes(&config.stack, dtype))
+        Ok(kv_position_bytes(&config.stack, options.cached().bytes()))
     }
 
     /// What callers must know of the thinker, whose weights are not read for that.
@@ -188,7 +219,7 @@ impl SpeechModel {
     /// [`LoadError`] with all that is missing or wrong; nothing is kept then.
     pub fn load_thinker(&self) -> Result<ThinkerModel, LoadError> {
         self.check_thinker()?;
-        let (checkpoint, config) = (&self.checkpoint, self.thinker_config()?);
+        let (checkpoint, config) = (&self.read.checkpoint, self.thinker_config()?);
         self.nets
             .thinker(checkpoint, &config)
             .map_err(|e| e.at(self.place.clone()))
@@ -200,7 +231,7 @@ impl SpeechModel {
     /// [`LoadError`] with all that is missing or wrong.
     pub fn check_audio_encoder(&self) -> Result<(), LoadError> {
         self.audio_config()
-            .and_then(|config| audio_encoder::check(&self.checkpoint, &config))
+            .and_then(|config| audio_encoder::check(&self.read.checkpoint, &config))
             .map_err(|e| e.at(self.place.clone()))
     }
 
@@ -210,15 +241,18 @@ impl SpeechModel {
     /// [`LoadError`] with all that is missing or wrong; nothing is kept then.
     pub fn load_audio_encoder(&self) -> Result<AudioEncoder, LoadError> {
         self.check_audio_encoder()?;
-        let (checkpoint, config) = (&self.checkpoint, self.audio_config()?);
+        let (checkpoint, config) = (&self.read.checkpoint, self.audio_config()?);
         self.nets
             .audio_encoder(checkpoint, &config)
             .map_err(|e| e.at(self.place.clone()))
     }
 
     fn audio_config(&self) -> Result<AudioConfig, LoadError> {
-        let preprocessor = self.checkpoint.file("preprocessor_config.json")?;
-        AudioConfig::parse(&self.checkpoint.required("config.json")?, preprocessor.as_deref())
+        let preprocessor = self.read.checkpoint.file("preprocessor_config.json")?;
+        AudioConfig::parse(
+            &self.read.checkpoint.required("config.json")?,
+            preprocessor.as_deref(),
+        )
     }
 
     /// Reads what turns recordings into voices, of a checkpoint that clones. Every call reads it anew: keep the result.
@@ -227,14 +261,14 @@ impl SpeechModel {
     /// [`LoadError`] with all that is missing or wrong, or that this checkpoint does not clone.
     pub fn load_voice_encoder(&self) -> Result<VoiceEncoder, LoadError> {
         let load = || {
-            let folder = match (self.limits.voice_source, self.family.codec_folder()) {
+            let folder = match (self.limits.voice_source, self.read.family.codec_folder()) {
                 (VoiceSource::Recordings, Some(folder)) => folder,
                 _ => {
                     let reason = "only Base checkpoints of Qwen3-TTS make voices of recordings".into();
                     return Err(LoadError::one(Problem::Machine { reason }));
                 }
             };
-            VoiceEncoder::load(&self.checkpoint, &self.checkpoint.folder(folder)?)
+            VoiceEncoder::load(&self.read.checkpoint, &self.read.checkpoint.folder(folder)?)
         };
         load().map_err(|e| e.at(self.place.clone()))
     }
@@ -246,9 +280,9 @@ impl SpeechModel {
     pub fn chat_template(&self) -> Result<ChatTemplate, LoadError> {
         let load = |thinker: ThinkerConfig| {
             ChatTemplate::load(
-                &self.checkpoint,
-                &self.tokenizer,
-                self.config.text,
+                &self.read.checkpoint,
+                &self.read.tokenizer,
+                self.read.config.text,
                 self.newline,
                 &thinker,
             )
@@ -262,11 +296,11 @@ impl SpeechModel {
     /// # Errors
     /// Why not, in words.
     pub fn converses(&self) -> Result<(), String> {
-        match self.family {
+        match self.read.family {
             Family::Qwen3Omni => Ok(()),
             Family::Qwen3Tts => Err(format!(
                 "{} speaks what it is given and has no thinker",
-                self.family.title()
+                self.read.family.title()
             )),
         }
     }
@@ -274,7 +308,7 @@ impl SpeechModel {
     fn thinker_config(&self) -> Result<ThinkerConfig, LoadError> {
         self.converses()
             .map_err(|reason| LoadError::one(Problem::Machine { reason }))?;
-        ThinkerConfig::parse(&self.checkpoint.required("config.json")?)
+        ThinkerConfig::parse(&self.read.checkpoint.required("config.json")?)
     }
 
     /// A vocoder with streams of its own; the weights are shared.
@@ -306,7 +340,7 @@ impl SpeechModel {
     /// The text tokenizer.
     #[must_use]
     pub fn tokenizer(&self) -> &Tokenizer {
-        &self.tokenizer
+        &self.read.tokenizer
     }
 
     /// What callers must know.
@@ -318,19 +352,19 @@ impl SpeechModel {
     /// How the checkpoint wants to be sampled.
     #[must_use]
     pub fn defaults(&self) -> &GenerationDefaults {
-        &self.defaults
+        &self.read.defaults
     }
 
     /// Text tokens with a meaning of their own.
     #[must_use]
     pub fn text_tokens(&self) -> TextTokens {
-        self.config.text
+        self.read.config.text
     }
 
     /// Samples of `frames` codec frames decoded as one stream.
     #[must_use]
     pub fn samples_of(&self, frames: usize) -> usize {
-        self.config.code2wav.samples_of(frames)
+        self.read.config.code2wav.samples_of(frames)
     }
 
     /// Token ids of the user turn in front of text that answers nothing: an empty one where there must be one.
@@ -338,7 +372,7 @@ impl SpeechModel {
     /// # Errors
     /// [`crate::TokenizeError`] if the turn cannot be tokenized.
     pub fn opening_turn(&self) -> Result<Vec<u32>, crate::TokenizeError> {
-        match self.family {
+        match self.read.family {
             Family::Qwen3Omni => self.user_turn(""),
             Family::Qwen3Tts => Ok(Vec::new()),
         }
@@ -349,7 +383,7 @@ impl SpeechModel {
     /// # Errors
     /// [`crate::TokenizeError`] if the text cannot be tokenized.
     pub fn instruction(&self, text: &str) -> Result<Vec<u32>, crate::TokenizeError> {
-        self.turn(self.tokenizer.encode_plain(text)?)
+        self.turn(self.read.tokenizer.encode_plain(text)?)
     }
 
     /// Token ids of a user turn that says `text`: the prompt in front of what is spoken.
@@ -357,15 +391,15 @@ impl SpeechModel {
     /// # Errors
     /// [`crate::TokenizeError`] if the text cannot be tokenized.
     pub fn user_turn(&self, text: &str) -> Result<Vec<u32>, crate::TokenizeError> {
-        self.turn(self.tokenizer.encode(text)?)
+        self.turn(self.read.tokenizer.encode(text)?)
     }
 
     fn turn(&self, text: Vec<u32>) -> Result<Vec<u32>, crate::TokenizeError> {
-        let t = self.config.text;
+        let t = self.read.config.text;
         let mut ids = vec![t.im_start];
-        match self.config.user {
+        match self.read.config.user {
             Some(user) => ids.push(user),
-            None => ids.extend(self.tokenizer.encode_plain("user")?),
+            None => ids.extend(self.read.tokenizer.encode_plain("user")?),
         }
         ids.push(self.newline);
         ids.extend(text);
@@ -378,7 +412,7 @@ impl SpeechModel {
     /// # Errors
     /// [`LoadError`] if the file is there but cannot be read.
     pub fn file(&self, name: &str) -> Result<Option<std::borrow::Cow<'static, [u8]>>, LoadError> {
-        self.checkpoint.file(name)
+        self.read.checkpoint.file(name)
     }
 }
 
@@ -461,7 +495,7 @@ fn limits(config: &SpeechConfig) -> SpeechLimits {
     }
 }
 
-/// Bytes of the keys and values of one position in all layers.
-pub(crate) fn kv_position_bytes(stack: &StackConfig, dtype: DType) -> u64 {
-    (2 * stack.ffn.len() * stack.kv_heads * stack.head_dim) as u64 * dtype.bytes()
+/// Bytes of the keys and values of one position in all layers, at so many bytes a number.
+pub(crate) fn kv_position_bytes(stack: &StackConfig, number: u64) -> u64 {
+    (2 * stack.ffn.len() * stack.kv_heads * stack.head_dim) as u64 * number
 }

@@ -147,7 +147,8 @@ impl<B: Backend> AnyNets for Nets<B> {
 
     fn code2wav(&self) -> Result<Code2Wav, ModelError> {
         let net = self.code2wav.clone().ok_or_else(|| not_loaded("vocoder"))?;
-        let core = code2wav::Core::new(self.params.replica()?, net)?;
+        let params = self.params.with_least(Precision::Stored);
+        let core = code2wav::Core::new(params.replica()?, net)?;
         Ok(Code2Wav(Box::new(core)))
     }
 

@@ -117,8 +117,13 @@ impl Site {
     }
 }
 
+/// How the first replica of a stage is loaded.
+pub(super) fn options(stage: &Stage) -> LoadOptions {
+    Site::of(stage, 0).options(Parts::default())
+}
+
 /// The models' own word for a number format.
-pub(super) fn dtype(dtype: Dtype) -> DType {
+fn dtype(dtype: Dtype) -> DType {
     match dtype {
         Dtype::F32 => DType::F32,
         Dtype::Bf16 => DType::Bf16,
@@ -169,15 +174,20 @@ impl Fleet {
             };
             wanted.insert(site, NOTHING);
         }
-        let load = |(site, parts): (Site, Parts)| {
-            let model = SpeechModel::load(checkpoint.clone(), site.options(parts))
-                .with_context(|| format!("cannot load the model {name} for {site}"))?;
+        let mut models: BTreeMap<Site, SpeechModel> = BTreeMap::new();
+        for (site, parts) in wanted {
+            let options = site.options(parts);
+            let model = match models.values().next() {
+                Some(other) => other.again(options),
+                None => SpeechModel::load(checkpoint.clone(), options),
+            };
+            let model = model.with_context(|| format!("cannot load the model {name} for {site}"))?;
             if site.device.is_gpu() {
                 warn_of_fallbacks(&model, site.device);
             }
-            Ok((site, model))
-        };
-        Ok(Self(wanted.into_iter().map(load).collect::<anyhow::Result<_>>()?))
+            models.insert(site, model);
+        }
+        Ok(Self(models))
     }
 
     /// For what is the same in all of them.

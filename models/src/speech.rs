@@ -22,7 +22,7 @@ use crate::talker::{KvOptions, Talker};
 use crate::thinker_model::{self, ThinkerLimits, ThinkerModel};
 use crate::tokenizer::Tokenizer;
 
-use nets::{AnyNets, any_nets};
+use nets::{AnyNets, all_nets};
 pub(crate) use nets::{Sources, nets};
 pub use options::{DType, Kernels, LoadOptions, Parts, Weights, probe_gpu};
 
@@ -85,24 +85,13 @@ pub struct SpeechModel {
     read: Arc<Read>,
 }
 
-/// What is read of a checkpoint besides weights, and where those are.
+/// What is read of a checkpoint besides weights.
 struct Read {
     family: Family,
     checkpoint: Checkpoint,
-    /// Its vocoder's, if these are in a folder of their own.
-    codec: Option<Checkpoint>,
     config: SpeechConfig,
     defaults: GenerationDefaults,
     tokenizer: Tokenizer,
-}
-
-impl Read {
-    fn sources(&self) -> Sources<'_> {
-        Sources {
-            talker: &self.checkpoint,
-            code2wav: self.codec.as_ref().unwrap_or(&self.checkpoint),
-        }
-    }
 }
 
 impl std::fmt::Debug for SpeechModel {
@@ -119,56 +108,59 @@ impl SpeechModel {
     /// # Errors
     /// [`LoadError`] with all that is wrong with the checkpoint; nothing is kept then.
     pub fn load(source: CheckpointSource, options: LoadOptions) -> Result<Self, LoadError> {
+        let mut models = Self::load_each(source, &[options])?;
+        Ok(models.swap_remove(0))
+    }
+
+    /// As [`SpeechModel::load`], once for each of `options`. All but the weights is shared.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn load_each(source: CheckpointSource, options: &[LoadOptions]) -> Result<Vec<Self>, LoadError> {
         let (place, opened) = (source.place(), source.clone());
-        let loaded = Self::load_from(source, options, place.clone());
+        let loaded = Self::load_from(source, options, &place);
         loaded.map_err(|e| {
             let hint = family::fetch_hint(&opened, &e);
             e.at(place).with_hint(hint)
         })
     }
 
-    fn load_from(source: CheckpointSource, options: LoadOptions, place: String) -> Result<Self, LoadError> {
+    fn load_from(
+        source: CheckpointSource,
+        options: &[LoadOptions],
+        place: &str,
+    ) -> Result<Vec<Self>, LoadError> {
         family::missing_files(&source)?;
         // Before the tensors: of a family that is not known, these say nothing.
         let family = Family::of(&source.required("config.json")?)?;
         let checkpoint = Checkpoint::open(source)?;
         let config = family.config(&checkpoint)?;
         let defaults = family.defaults(&checkpoint)?;
-        let tokenizer = Tokenizer::load(&checkpoint)?;
-        let newline = newline(&tokenizer, &config)?;
         let codec = family.codec_folder().map(|folder| checkpoint.folder(folder));
         let codec = codec.transpose()?;
-        let read = Read {
+        let sources = Sources {
+            talker: &checkpoint,
+            code2wav: codec.as_ref().unwrap_or(&checkpoint),
+        };
+        let tokenizer = Tokenizer::load(&checkpoint)?;
+        let newline = newline(&tokenizer, &config)?;
+        check_tensors(sources, codec.is_some(), family, &config)?;
+        let nets = all_nets(sources, &config, options)?;
+        let read = Arc::new(Read {
             family,
             checkpoint,
-            codec,
             config,
             defaults,
             tokenizer,
-        };
-        check_tensors(read.sources(), read.codec.is_some(), family, &read.config)?;
-        Ok(Self {
-            nets: any_nets(read.sources(), &read.config, options)?,
-            place,
+        });
+        let model = |nets| Self {
+            nets,
+            place: place.to_owned(),
             newline,
             limits: limits(&read.config),
-            read: Arc::new(read),
-        })
-    }
-
-    /// The same checkpoint, computed in another way. All but the weights is shared.
-    ///
-    /// # Errors
-    /// [`LoadError`] if weights cannot be read.
-    pub fn again(&self, options: LoadOptions) -> Result<Self, LoadError> {
-        let nets = any_nets(self.read.sources(), &self.read.config, options);
-        Ok(Self {
-            nets: nets.map_err(|e| e.at(self.place.clone()))?,
-            place: self.place.clone(),
-            newline: self.newline,
-            limits: self.limits.clone(),
-            read: Arc::clone(&self.read),
-        })
+            read: Arc::clone(&read),
+        };
+        Ok(nets.into_iter().map(model).collect())
     }
 
     /// A talker with a cache of its own; the weights are shared.

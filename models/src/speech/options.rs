@@ -44,9 +44,9 @@ pub enum Weights {
 }
 
 impl Weights {
-    /// Whether keys and values are cached in bf16, next to weights of which that changes no more than they did.
+    /// Whether keys and values are cached in bf16, next to factors of which that changes no more than they did.
     pub(crate) fn caches_halves(self) -> bool {
-        matches!(self, Self::Int8 | Self::Int4)
+        matches!(self, Self::Int8 | Self::Int4 | Self::Bf16Products)
     }
 }
 

@@ -174,18 +174,13 @@ impl Fleet {
             };
             wanted.insert(site, NOTHING);
         }
-        let mut models: BTreeMap<Site, SpeechModel> = BTreeMap::new();
-        for (site, parts) in wanted {
-            let options = site.options(parts);
-            let model = match models.values().next() {
-                Some(other) => other.again(options),
-                None => SpeechModel::load(checkpoint.clone(), options),
-            };
-            let model = model.with_context(|| format!("cannot load the model {name} for {site}"))?;
-            if site.device.is_gpu() {
-                warn_of_fallbacks(&model, site.device);
-            }
-            models.insert(site, model);
+        let options: Vec<_> = wanted.iter().map(|(site, parts)| site.options(*parts)).collect();
+        let sites = || wanted.keys().map(Site::to_string).collect::<Vec<_>>().join(", ");
+        let models = SpeechModel::load_each(checkpoint.clone(), &options)
+            .with_context(|| format!("cannot load the model {name} for {}", sites()))?;
+        let models: BTreeMap<Site, SpeechModel> = wanted.into_keys().zip(models).collect();
+        for (site, model) in models.iter().filter(|(site, _)| site.device.is_gpu()) {
+            warn_of_fallbacks(model, site.device);
         }
         Ok(Self(models))
     }

@@ -138,8 +138,8 @@ pub(super) fn kv(stage: &ArStage, position: u64) -> anyhow::Result<KvOptions> {
 
 /// Most memory for a talker's cache on a CPU unless `kv.memory` says more. A position of Qwen3-TTS takes 224 KiB.
 const CPU_CACHE: u64 = 1 << 30;
-/// The same where its weights are quantised, for machines with little: three minutes at 112 KiB a position.
-const SMALL_CPU_CACHE: u64 = 256 << 20;
+/// The same where its weights are quantised, for machines with little: two minutes at 112 KiB a position.
+const SMALL_CPU_CACHE: u64 = 160 << 20;
 
 /// `kv` within [`CPU_CACHE`] or [`SMALL_CPU_CACHE`] on a CPU.
 fn bounded(kv: KvOptions, stage: &ArStage, position: u64) -> KvOptions {
@@ -491,7 +491,7 @@ mod tests {
         assert_eq!(blocks(&[]), (1 << 30) / (16 * (224 << 10)));
         assert_eq!(
             blocks(&["stages.talker.weights=int8"]),
-            (256 << 20) / (16 * (224 << 10))
+            (160 << 20) / (16 * (224 << 10))
         );
         assert_eq!(blocks(&["stages.talker.kv.blocks=100"]), 100);
         assert_eq!(

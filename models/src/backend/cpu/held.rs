@@ -10,8 +10,11 @@ use crate::sampling::chosen;
 
 use super::attention::{self, Number};
 
-/// Bytes from which on a table stays where it is: that of a text vocabulary, of which a frame looks up one row or none.
+/// Bytes from which on a table that is made is made row by row: that of a text vocabulary.
 const LARGE: u64 = 64 << 20;
+/// Bytes from which on a table stays in its file: of a text vocabulary a frame looks up one row, of each of the code predictor's
+/// tables, too. Reading a row from the page cache takes a microsecond.
+const LARGE_IN_FILE: u64 = 4 << 20;
 
 /// `[rows, width]` as stored in the checkpoint, widened when looked up.
 pub(crate) struct Table {
@@ -42,7 +45,7 @@ impl Table {
     /// A table that stays in its file, if it is large.
     #[cfg(unix)]
     pub(super) fn in_file(rows: FileRows) -> Option<Self> {
-        (rows.size() >= LARGE).then(|| Self {
+        (rows.size() >= LARGE_IN_FILE).then(|| Self {
             rows: rows.rows(),
             width: rows.width(),
             values: Values::File(rows),

@@ -158,10 +158,11 @@ fn quantise_all<const FUSED: bool>(
 ) {
     for ((values, scale), weights) in groups.iter().zip(scales).zip(weights) {
         let (least, most) = bits.range();
+        let broken = values.iter().fold(false, |broken, v| broken | v.is_nan());
         *scale = match bits {
             // A whole number cannot say it, and what is computed must not look sound.
-            _ if values.iter().any(|v| v.is_nan()) => bf16::NAN,
-            Bits::Eight => bf16::from_f32(largest(values).abs() / most),
+            _ if broken => bf16::NAN,
+            Bits::Eight => bf16::from_f32(size(values) / most),
             Bits::Four => search_scale(values),
         };
         // A scale of zero has zeros only: the inverse must stay finite.
@@ -184,34 +185,41 @@ fn nearest(x: f32) -> f32 {
     (x + SHIFT) - SHIFT
 }
 
-/// The value farthest from zero, with its sign.
+/// How far from zero the farthest value is.
 #[inline(always)]
-fn largest(values: &[f32; GROUP]) -> f32 {
-    values
-        .iter()
-        .fold(0.0_f32, |most, v| if v.abs() > most.abs() { *v } else { most })
+fn size(values: &[f32; GROUP]) -> f32 {
+    let mut most = [0.0_f32; LANES];
+    for values in values.as_chunks::<LANES>().0 {
+        for (most, v) in most.iter_mut().zip(values) {
+            *most = if v.abs() > *most { v.abs() } else { *most };
+        }
+    }
+    most.into_iter()
+        .fold(0.0, |most, v| if v > most { v } else { most })
 }
+
+const LANES: usize = 16;
 
 /// The scale for four bits with the least squared error of several: the one that takes the largest value to -8, and some around it.
 #[inline(always)]
 fn search_scale(values: &[f32; GROUP]) -> bf16 {
-    let largest = largest(values);
-    if largest == 0.0 {
+    let size = size(values);
+    let farthest = values.iter().find(|v| v.abs() >= size);
+    let Some(farthest) = farthest.filter(|v| **v != 0.0) else {
         return bf16::ZERO;
-    }
-    let (mut best, mut scale) = (0.0_f32, -largest / 8.0);
-    for step in -9_i8..=9 {
-        let inverse = -(8.0 + 0.1 * f32::from(step)) / largest;
-        // Two sums for each of 16 lanes, or the compiler must keep the order of one.
-        let (mut wq, mut qq) = ([0.0_f32; 16], [0.0_f32; 16]);
-        for values in values.as_chunks::<16>().0 {
-            for lane in 0..16 {
-                let q = nearest((values[lane] * inverse).clamp(-8.0, 7.0));
-                wq[lane] += values[lane] * q;
-                qq[lane] += q * q;
-            }
+    };
+    // One candidate a lane.
+    let inverse: [f32; LANES] = std::array::from_fn(|i| -(8.0 + 0.1 * (i as f32 - 8.0)) / farthest);
+    let (mut wq, mut qq) = ([0.0_f32; LANES], [0.0_f32; LANES]);
+    for v in values {
+        for i in 0..LANES {
+            let q = nearest((v * inverse[i]).max(-8.0).min(7.0));
+            wq[i] += v * q;
+            qq[i] += q * q;
         }
-        let (wq, qq) = (wq.iter().sum::<f32>(), qq.iter().sum::<f32>());
+    }
+    let (mut best, mut scale) = (0.0_f32, -farthest / 8.0);
+    for (wq, qq) in wq.into_iter().zip(qq) {
         // With the best scale for these whole numbers, `wq / qq`, the squared error is less by this much than that of zeros.
         let gain = wq * (wq / qq);
         if gain > best {

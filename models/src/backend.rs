@@ -28,6 +28,8 @@ pub(crate) use signals::{Part, Signals};
 
 use std::time::Duration;
 
+#[cfg(unix)]
+use crate::checkpoint::FileRows;
 use crate::checkpoint::HostTensor;
 use crate::sampling::{Chosen, NotFinite};
 
@@ -83,6 +85,11 @@ pub(crate) trait Params: Clone + Send + Sync + 'static {
     fn matrix(&self, parts: &[HostTensor], bias: Option<&HostTensor>) -> Result<Self::Matrix>;
     fn vector(&self, values: &HostTensor) -> Result<Self::Vector>;
     fn table(&self, values: HostTensor) -> Result<Self::Table>;
+    /// A table whose rows stay in their file, if such a one is wanted.
+    #[cfg(unix)]
+    fn table_in_file(&self, _rows: FileRows) -> Option<Self::Table> {
+        None
+    }
     /// Of every expert the matrix `[gate | up]` of shape `[2 * inner, hidden]` and `down` of shape `[hidden, inner]`.
     fn experts(&self, experts: Vec<(Self::Matrix, Self::Matrix)>) -> Result<Self::Experts>;
 }

@@ -8,6 +8,8 @@
 mod header;
 mod problem;
 mod recipe;
+#[cfg(unix)]
+mod rows;
 mod tensor;
 
 use std::borrow::Cow;
@@ -23,6 +25,8 @@ use crate::random::RandomModel;
 use header::Header;
 pub use problem::{LoadError, Problem};
 pub(crate) use recipe::{Recipe, Uniform};
+#[cfg(unix)]
+pub(crate) use rows::FileRows;
 use tensor::Content;
 pub(crate) use tensor::{DType, HostTensor, TensorInfo};
 
@@ -267,6 +271,26 @@ impl Checkpoint {
     /// All tensors, in name order.
     pub(crate) fn tensors(&self) -> impl Iterator<Item = (&str, &TensorInfo)> {
         self.tensors.iter().map(|(k, v)| (k.as_str(), v))
+    }
+
+    /// A tensor `[rows, width]` that stays in its file; `None` if it is in none.
+    #[cfg(unix)]
+    pub(crate) fn file_rows(&self, name: &str) -> Result<Option<FileRows>, LoadError> {
+        let (CheckpointSource::Dir(dir), Some(info)) = (&self.source, self.info(name)) else {
+            return Ok(None);
+        };
+        let (Content::Stored { begin, .. }, &[rows, width]) = (&info.content, &info.shape[..]) else {
+            return Ok(None);
+        };
+        let file = File::open(dir.join(&info.file)).map_err(|e| LoadError::read(&info.file, &e))?;
+        let (begin, dtype) = (*begin, info.dtype.clone());
+        Ok(Some(FileRows {
+            file,
+            begin,
+            dtype,
+            rows,
+            width,
+        }))
     }
 
     /// Reads a tensor, or says how it is made.

@@ -97,7 +97,7 @@ fn count(source: CheckpointSource, dtype: DType) -> Result<CountedFloor, LoadErr
     let counting = Counting { tensors, dtype };
     let of = |part, stack: &StackConfig, passes| {
         let mut stage = counting.stage(part, passes);
-        stage.kv_position_bytes = kv_position_bytes(stack, dtype);
+        stage.kv_position_bytes = kv_position_bytes(stack, dtype.bytes());
         stage.mixtures = counting.mixtures(part, stack);
         stage
     };

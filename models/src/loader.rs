@@ -157,6 +157,13 @@ impl<'a, P: Params> Loader<'a, P> {
     }
 
     pub(crate) fn table(&self, name: &str, rows: usize, width: usize) -> Result<P::Table, LoadError> {
+        #[cfg(unix)]
+        if !P::DRY
+            && let Some(rows) = self.checkpoint.file_rows(name)?
+            && let Some(table) = self.params.table_in_file(rows)
+        {
+            return Ok(table);
+        }
         let values = self.tensor(name, &[rows, width])?;
         self.made(name, self.params.table(values))
     }

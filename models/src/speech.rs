@@ -3,6 +3,8 @@
 mod nets;
 mod options;
 
+use std::sync::Arc;
+
 use omni_engine::ModelError;
 
 use crate::audio_encoder::{self, AudioEncoder};
@@ -20,7 +22,7 @@ use crate::talker::{KvOptions, Talker};
 use crate::thinker_model::{self, ThinkerLimits, ThinkerModel};
 use crate::tokenizer::Tokenizer;
 
-use nets::{AnyNets, any_nets};
+use nets::{AnyNets, all_nets};
 pub(crate) use nets::{Sources, nets};
 pub use options::{DType, Kernels, LoadOptions, Parts, Weights, probe_gpu};
 
@@ -80,13 +82,18 @@ pub struct SpeechModel {
     nets: Box<dyn AnyNets>,
     /// The checkpoint's name in messages.
     place: String,
+    newline: u32,
+    limits: SpeechLimits,
+    read: Arc<Read>,
+}
+
+/// What is read of a checkpoint besides weights.
+struct Read {
     family: Family,
     checkpoint: Checkpoint,
     config: SpeechConfig,
     defaults: GenerationDefaults,
     tokenizer: Tokenizer,
-    newline: u32,
-    limits: SpeechLimits,
 }
 
 impl std::fmt::Debug for SpeechModel {
@@ -103,43 +110,59 @@ impl SpeechModel {
     /// # Errors
     /// [`LoadError`] with all that is wrong with the checkpoint; nothing is kept then.
     pub fn load(source: CheckpointSource, options: LoadOptions) -> Result<Self, LoadError> {
+        let mut models = Self::load_each(source, &[options])?;
+        Ok(models.swap_remove(0))
+    }
+
+    /// As [`SpeechModel::load`], once for each of `options`. All but the weights is shared.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn load_each(source: CheckpointSource, options: &[LoadOptions]) -> Result<Vec<Self>, LoadError> {
         let (place, opened) = (source.place(), source.clone());
-        let loaded = Self::load_from(source, options, place.clone());
+        let loaded = Self::load_from(source, options, &place);
         loaded.map_err(|e| {
             let hint = family::fetch_hint(&opened, &e);
             e.at(place).with_hint(hint)
         })
     }
 
-    fn load_from(source: CheckpointSource, options: LoadOptions, place: String) -> Result<Self, LoadError> {
+    fn load_from(
+        source: CheckpointSource,
+        options: &[LoadOptions],
+        place: &str,
+    ) -> Result<Vec<Self>, LoadError> {
         family::missing_files(&source)?;
         // Before the tensors: of a family that is not known, these say nothing.
         let family = Family::of(&source.required("config.json")?)?;
         let checkpoint = Checkpoint::open(source)?;
         let config = family.config(&checkpoint)?;
         let defaults = family.defaults(&checkpoint)?;
-        let tokenizer = Tokenizer::load(&checkpoint)?;
-        let newline = newline(&tokenizer, &config)?;
         let codec = family.codec_folder().map(|folder| checkpoint.folder(folder));
         let codec = codec.transpose()?;
         let sources = Sources {
             talker: &checkpoint,
             code2wav: codec.as_ref().unwrap_or(&checkpoint),
         };
+        let tokenizer = Tokenizer::load(&checkpoint)?;
+        let newline = newline(&tokenizer, &config)?;
         check_tensors(sources, codec.is_some(), family, &config)?;
-        let nets = any_nets(sources, &config, options)?;
-        let limits = limits(&config);
-        Ok(Self {
-            nets,
-            place,
+        let nets = all_nets(sources, &config, options)?;
+        let read = Arc::new(Read {
             family,
             checkpoint,
             config,
             defaults,
             tokenizer,
+        });
+        let model = |nets| Self {
+            nets,
+            place: place.to_owned(),
             newline,
-            limits,
-        })
+            limits: limits(&read.config),
+            read: Arc::clone(&read),
+        };
+        Ok(nets.into_iter().map(model).collect())
     }
 
     /// A talker with a cache of its own; the weights are shared.
@@ -156,23 +179,23 @@ impl SpeechModel {
     /// [`LoadError`] with all that is missing or wrong.
     pub fn check_thinker(&self) -> Result<(), LoadError> {
         self.thinker_config()
-            .and_then(|config| thinker_model::check(&self.checkpoint, &config))
+            .and_then(|config| thinker_model::check(&self.read.checkpoint, &config))
             .map_err(|e| e.at(self.place.clone()))
     }
 
-    /// Bytes of the talker's KV rows of one position.
+    /// Bytes of the talker's KV rows of one position, in a model loaded like that.
     #[must_use]
-    pub fn talker_kv_position_bytes(&self, dtype: DType) -> u64 {
-        kv_position_bytes(&self.config.talker.stack, dtype)
+    pub fn talker_kv_position_bytes(&self, options: LoadOptions) -> u64 {
+        kv_position_bytes(&self.read.config.talker.stack, options.cached().bytes())
     }
 
-    /// Bytes of the thinker's KV rows of one position.
+    /// Bytes of the thinker's KV rows of one position, in a model loaded like that.
     ///
     /// # Errors
     /// [`LoadError`] if its configuration cannot be read.
-    pub fn thinker_kv_position_bytes(&self, dtype: DType) -> Result<u64, LoadError> {
+    pub fn thinker_kv_position_bytes(&self, options: LoadOptions) -> Result<u64, LoadError> {
         let config = self.thinker_config().map_err(|e| e.at(self.place.clone()))?;
-        Ok(kv_position_bytes(&config.stack, dtype))
+        Ok(kv_position_bytes(&config.stack, options.cached().bytes()))
     }
 
     /// What callers must know of the thinker, whose weights are not read for that.
@@ -190,7 +213,7 @@ impl SpeechModel {
     /// [`LoadError`] with all that is missing or wrong; nothing is kept then.
     pub fn load_thinker(&self) -> Result<ThinkerModel, LoadError> {
         self.check_thinker()?;
-        let (checkpoint, config) = (&self.checkpoint, self.thinker_config()?);
+        let (checkpoint, config) = (&self.read.checkpoint, self.thinker_config()?);
         self.nets
             .thinker(checkpoint, &config)
             .map_err(|e| e.at(self.place.clone()))
@@ -202,7 +225,7 @@ impl SpeechModel {
     /// [`LoadError`] with all that is missing or wrong.
     pub fn check_audio_encoder(&self) -> Result<(), LoadError> {
         self.audio_config()
-            .and_then(|config| audio_encoder::check(&self.checkpoint, &config))
+            .and_then(|config| audio_encoder::check(&self.read.checkpoint, &config))
             .map_err(|e| e.at(self.place.clone()))
     }
 
@@ -212,15 +235,18 @@ impl SpeechModel {
     /// [`LoadError`] with all that is missing or wrong; nothing is kept then.
     pub fn load_audio_encoder(&self) -> Result<AudioEncoder, LoadError> {
         self.check_audio_encoder()?;
-        let (checkpoint, config) = (&self.checkpoint, self.audio_config()?);
+        let (checkpoint, config) = (&self.read.checkpoint, self.audio_config()?);
         self.nets
             .audio_encoder(checkpoint, &config)
             .map_err(|e| e.at(self.place.clone()))
     }
 
     fn audio_config(&self) -> Result<AudioConfig, LoadError> {
-        let preprocessor = self.checkpoint.file("preprocessor_config.json")?;
-        AudioConfig::parse(&self.checkpoint.required("config.json")?, preprocessor.as_deref())
+        let preprocessor = self.read.checkpoint.file("preprocessor_config.json")?;
+        AudioConfig::parse(
+            &self.read.checkpoint.required("config.json")?,
+            preprocessor.as_deref(),
+        )
     }
 
     /// Reads what turns recordings into voices, of a checkpoint that clones. Every call reads it anew: keep the result.
@@ -229,14 +255,14 @@ impl SpeechModel {
     /// [`LoadError`] with all that is missing or wrong, or that this checkpoint does not clone.
     pub fn load_voice_encoder(&self) -> Result<VoiceEncoder, LoadError> {
         let load = || {
-            let folder = match (self.limits.voice_source, self.family.codec_folder()) {
+            let folder = match (self.limits.voice_source, self.read.family.codec_folder()) {
                 (VoiceSource::Recordings, Some(folder)) => folder,
                 _ => {
                     let reason = "only Base checkpoints of Qwen3-TTS make voices of recordings".into();
                     return Err(LoadError::one(Problem::Machine { reason }));
                 }
             };
-            VoiceEncoder::load(&self.checkpoint, &self.checkpoint.folder(folder)?)
+            VoiceEncoder::load(&self.read.checkpoint, &self.read.checkpoint.folder(folder)?)
         };
         load().map_err(|e| e.at(self.place.clone()))
     }
@@ -248,9 +274,9 @@ impl SpeechModel {
     pub fn chat_template(&self) -> Result<ChatTemplate, LoadError> {
         let load = |thinker: ThinkerConfig| {
             ChatTemplate::load(
-                &self.checkpoint,
-                &self.tokenizer,
-                self.config.text,
+                &self.read.checkpoint,
+                &self.read.tokenizer,
+                self.read.config.text,
                 self.newline,
                 &thinker,
             )
@@ -264,11 +290,11 @@ impl SpeechModel {
     /// # Errors
     /// Why not, in words.
     pub fn converses(&self) -> Result<(), String> {
-        match self.family {
+        match self.read.family {
             Family::Qwen3Omni => Ok(()),
             Family::Qwen3Tts => Err(format!(
                 "{} speaks what it is given and has no thinker",
-                self.family.title()
+                self.read.family.title()
             )),
         }
     }
@@ -276,7 +302,7 @@ impl SpeechModel {
     fn thinker_config(&self) -> Result<ThinkerConfig, LoadError> {
         self.converses()
             .map_err(|reason| LoadError::one(Problem::Machine { reason }))?;
-        ThinkerConfig::parse(&self.checkpoint.required("config.json")?)
+        ThinkerConfig::parse(&self.read.checkpoint.required("config.json")?)
     }
 
     /// A vocoder with streams of its own; the weights are shared.
@@ -308,7 +334,7 @@ impl SpeechModel {
     /// The text tokenizer.
     #[must_use]
     pub fn tokenizer(&self) -> &Tokenizer {
-        &self.tokenizer
+        &self.read.tokenizer
     }
 
     /// What callers must know.
@@ -320,19 +346,19 @@ impl SpeechModel {
     /// How the checkpoint wants to be sampled.
     #[must_use]
     pub fn defaults(&self) -> &GenerationDefaults {
-        &self.defaults
+        &self.read.defaults
     }
 
     /// Text tokens with a meaning of their own.
     #[must_use]
     pub fn text_tokens(&self) -> TextTokens {
-        self.config.text
+        self.read.config.text
     }
 
     /// Samples of `frames` codec frames decoded as one stream.
     #[must_use]
     pub fn samples_of(&self, frames: usize) -> usize {
-        self.config.code2wav.samples_of(frames)
+        self.read.config.code2wav.samples_of(frames)
     }
 
     /// Token ids of the user turn in front of text that answers nothing: an empty one where there must be one.
@@ -340,7 +366,7 @@ impl SpeechModel {
     /// # Errors
     /// [`crate::TokenizeError`] if the turn cannot be tokenized.
     pub fn opening_turn(&self) -> Result<Vec<u32>, crate::TokenizeError> {
-        match self.family {
+        match self.read.family {
             Family::Qwen3Omni => self.user_turn(""),
             Family::Qwen3Tts => Ok(Vec::new()),
         }
@@ -351,7 +377,7 @@ impl SpeechModel {
     /// # Errors
     /// [`crate::TokenizeError`] if the text cannot be tokenized.
     pub fn instruction(&self, text: &str) -> Result<Vec<u32>, crate::TokenizeError> {
-        self.turn(self.tokenizer.encode_plain(text)?)
+        self.turn(self.read.tokenizer.encode_plain(text)?)
     }
 
     /// Token ids of a user turn that says `text`: the prompt in front of what is spoken.
@@ -359,15 +385,15 @@ impl SpeechModel {
     /// # Errors
     /// [`crate::TokenizeError`] if the text cannot be tokenized.
     pub fn user_turn(&self, text: &str) -> Result<Vec<u32>, crate::TokenizeError> {
-        self.turn(self.tokenizer.encode(text)?)
+        self.turn(self.read.tokenizer.encode(text)?)
     }
 
     fn turn(&self, text: Vec<u32>) -> Result<Vec<u32>, crate::TokenizeError> {
-        let t = self.config.text;
+        let t = self.read.config.text;
         let mut ids = vec![t.im_start];
-        match self.config.user {
+        match self.read.config.user {
             Some(user) => ids.push(user),
-            None => ids.extend(self.tokenizer.encode_plain("user")?),
+            None => ids.extend(self.read.tokenizer.encode_plain("user")?),
         }
         ids.push(self.newline);
         ids.extend(text);
@@ -380,7 +406,7 @@ impl SpeechModel {
     /// # Errors
     /// [`LoadError`] if the file is there but cannot be read.
     pub fn file(&self, name: &str) -> Result<Option<std::borrow::Cow<'static, [u8]>>, LoadError> {
-        self.checkpoint.file(name)
+        self.read.checkpoint.file(name)
     }
 }
 
@@ -464,7 +490,7 @@ fn limits(config: &SpeechConfig) -> SpeechLimits {
     }
 }
 
-/// Bytes of the keys and values of one position in all layers.
-pub(crate) fn kv_position_bytes(stack: &StackConfig, dtype: DType) -> u64 {
-    (2 * stack.ffn.len() * stack.kv_heads * stack.head_dim) as u64 * dtype.bytes()
+/// Bytes of the keys and values of one position in all layers, at so many bytes a number.
+pub(crate) fn kv_position_bytes(stack: &StackConfig, number: u64) -> u64 {
+    (2 * stack.ffn.len() * stack.kv_heads * stack.head_dim) as u64 * number
 }

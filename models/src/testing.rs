@@ -9,6 +9,7 @@ mod reference;
 mod speech;
 mod text;
 mod tts;
+mod written;
 
 pub use goldens::{Goldens, deviation, farthest};
 pub use reference::{
@@ -20,3 +21,4 @@ pub use speech::{
 };
 pub use text::{Reply, ask, audio_prompt, say, text_tokens};
 pub use tts::{TINY_TTS, TINY_TTS_BASE, file_of, tts_prompt};
+pub use written::{WriteError, write_random};

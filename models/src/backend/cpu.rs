@@ -6,6 +6,7 @@
 
 #[macro_use]
 mod isa;
+mod arena;
 mod attention;
 mod gemm;
 mod held;
@@ -17,6 +18,8 @@ use super::host_ids::HostIds;
 use super::ops::*;
 use super::routed::{self, Routed};
 use super::{AttentionShape, Batch, Params, Part, Pass, Precision, Result, Routing, Signals, Taps};
+#[cfg(unix)]
+use crate::checkpoint::FileRows;
 use crate::checkpoint::HostTensor;
 use crate::loader::{Conv, Depthwise, Snake};
 use crate::nn::Angles;
@@ -25,6 +28,7 @@ use crate::speech::Weights;
 
 use gemm::{Lhs, Matrix, Segment};
 pub(crate) use held::{Kv, Past, Rope, Table};
+use held::{Lists, Numbers};
 use isa::Isa;
 pub(crate) use rows::Rows;
 
@@ -74,10 +78,12 @@ impl Params for Cpu {
     }
 
     fn table(&self, values: HostTensor) -> Result<Table> {
-        Ok(Table {
-            width: values.shape[1],
-            values: values.in_memory(),
-        })
+        Ok(Table::of(values))
+    }
+
+    #[cfg(unix)]
+    fn table_in_file(&self, rows: FileRows) -> Option<Table> {
+        Table::in_file(rows)
     }
 
     fn experts(&self, experts: Vec<(Matrix, Matrix)>) -> Result<Vec<(Matrix, Matrix)>> {
@@ -453,19 +459,19 @@ impl Attention for Cpu {
     }
 
     fn kv(&self, slots: usize, width: usize) -> Result<Kv> {
-        // Zeros are memory that the system gives when it is first written, block by block over hours. Negative ones are written
-        // now: what a cache takes is taken when it is made, or it is known then that there is not so much.
-        Ok(Kv {
-            k: vec![-0.0; attention::keys_size(slots, width)],
-            v: vec![-0.0; slots * width],
-            width,
-        })
+        let numbers = if self.weights.caches_halves() {
+            Numbers::Bf16(Lists::of(slots, width))
+        } else {
+            Numbers::F32(Lists::of(slots, width))
+        };
+        Ok(Kv { width, numbers })
     }
 
     fn grow(&self, kv: &mut Kv, slots: usize) -> Result<()> {
-        let (keys, values) = (attention::keys_size(slots, kv.width), slots * kv.width);
-        kv.k.resize(keys.max(kv.k.len()), 0.0);
-        kv.v.resize(values.max(kv.v.len()), 0.0);
+        match &mut kv.numbers {
+            Numbers::F32(lists) => lists.grow(slots, kv.width),
+            Numbers::Bf16(lists) => lists.grow(slots, kv.width),
+        }
         Ok(())
     }
 
@@ -480,69 +486,14 @@ impl Attention for Cpu {
     ) -> Result<Rows> {
         let norms = norms.map(|(q, k)| (q.as_slice(), k.as_slice()));
         attention::rotate_heads(self.isa, qkv.data_mut(), shape, norms, &rope.cos, &rope.sin);
-        attention::store(qkv.data(), shape, batch, &mut kv.k, &mut kv.v);
-        let width = shape.q_width();
-        let mut out = Rows::scratch(qkv.rows(), width);
-        let (mut row, mut scratch) = (0, attention::Scratch::default());
-        for span in batch.spans() {
-            let seen = attention::Seen {
-                k: &kv.k,
-                v: &kv.v,
-                v_stride: kv.width,
-                kv_width: kv.width,
-                head_dim: shape.head_dim,
-                slots: batch.slots(span),
-            };
-            let end = row + span.len;
-            let heads = &mut out.data_mut()[row * width..end * width];
-            let order = attention::Order::of(span, shape);
-            attention::attend(
-                self.isa,
-                heads,
-                qkv.range(row, end),
-                shape,
-                order,
-                &seen,
-                &mut scratch,
-            );
-            row = end;
-        }
-        Ok(out)
+        Ok(match &mut kv.numbers {
+            Numbers::F32(lists) => attention::attend_cached(self.isa, shape, &qkv, batch, lists),
+            Numbers::Bf16(lists) => attention::attend_cached(self.isa, shape, &qkv, batch, lists),
+        })
     }
 
     fn attention_within(&self, shape: &AttentionShape, qkv: &Rows, lens: &[usize]) -> Result<Rows> {
-        let (q_width, kv_width) = (shape.q_width(), shape.kv_width());
-        let mut out = Rows::scratch(qkv.rows(), q_width);
-        let longest = lens.iter().copied().max().unwrap_or(0);
-        let mut k = vec![0.0; attention::keys_size(longest, kv_width)];
-        let slots: Vec<u32> = (0..).take(longest).collect();
-        let (mut row, mut scratch) = (0, attention::Scratch::default());
-        for &len in lens {
-            let block = qkv.range(row, row + len);
-            for (slot, row) in block.chunks_exact(attention::row_width(shape)).enumerate() {
-                attention::store_key(&row[q_width..q_width + kv_width], slot, &mut k);
-            }
-            let seen = attention::Seen {
-                k: &k,
-                v: &block[q_width + kv_width..],
-                v_stride: attention::row_width(shape),
-                kv_width,
-                head_dim: shape.head_dim,
-                slots: &slots[..len],
-            };
-            let heads = &mut out.data_mut()[row * q_width..(row + len) * q_width];
-            attention::attend(
-                self.isa,
-                heads,
-                block,
-                shape,
-                attention::Order::Any,
-                &seen,
-                &mut scratch,
-            );
-            row += len;
-        }
-        Ok(out)
+        Ok(attention::attend_within(self.isa, shape, qkv, lens))
     }
 }
 

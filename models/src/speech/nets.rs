@@ -27,8 +27,30 @@ pub(crate) struct Sources<'a> {
     pub(crate) code2wav: &'a Checkpoint,
 }
 
+/// The networks once for each of `options`: at once where the processor computes, so that some are packed while others are read.
+pub(super) fn all_nets(
+    sources: Sources<'_>,
+    config: &SpeechConfig,
+    options: &[LoadOptions],
+) -> Result<Vec<Box<dyn AnyNets>>, LoadError> {
+    let load = |options| any_nets(sources, config, options);
+    if options.iter().any(|options| options.kernels != Kernels::Auto) {
+        return options.iter().copied().map(load).collect();
+    }
+    std::thread::scope(|scope| {
+        let load = &load;
+        let start = |&options: &LoadOptions| scope.spawn(move || load(options));
+        let threads: Vec<_> = options.iter().map(start).collect();
+        let loaded = threads.into_iter().map(|thread| match thread.join() {
+            Ok(loaded) => loaded,
+            Err(panic) => std::panic::resume_unwind(panic),
+        });
+        loaded.collect()
+    })
+}
+
 /// The networks, over what is to compute them.
-pub(super) fn any_nets(
+fn any_nets(
     sources: Sources<'_>,
     config: &SpeechConfig,
     options: LoadOptions,
@@ -147,7 +169,8 @@ impl<B: Backend> AnyNets for Nets<B> {
 
     fn code2wav(&self) -> Result<Code2Wav, ModelError> {
         let net = self.code2wav.clone().ok_or_else(|| not_loaded("vocoder"))?;
-        let core = code2wav::Core::new(self.params.replica()?, net)?;
+        let params = self.params.with_least(Precision::Stored);
+        let core = code2wav::Core::new(params.replica()?, net)?;
         Ok(Code2Wav(Box::new(core)))
     }
 

@@ -43,6 +43,24 @@ pub enum Weights {
     Int4,
 }
 
+impl Weights {
+    /// Whether keys and values are cached in bf16, next to factors of which that changes no more than they did.
+    pub(crate) fn caches_halves(self) -> bool {
+        matches!(self, Self::Int8 | Self::Int4 | Self::Bf16Products)
+    }
+}
+
+impl LoadOptions {
+    /// Number format of the language models' keys and values.
+    #[must_use]
+    pub fn cached(self) -> DType {
+        match (self.kernels, self.dtype) {
+            (Kernels::Auto, DType::F32) if self.weights.caches_halves() => DType::Bf16,
+            (_, dtype) => dtype,
+        }
+    }
+}
+
 /// Which implementation of the operations computes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Kernels {

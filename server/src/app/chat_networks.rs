@@ -12,7 +12,7 @@ use omni_models::{
 };
 
 use super::card::{Card, CardChat};
-use super::loaded_models::{ComputeTarget, LoadedModels, ProcessRole, dtype};
+use super::loaded_models::{ComputeTarget, LoadedModels, ProcessRole, options};
 use super::speech_model::{kv, longest};
 use crate::config::deploy::Deploy;
 use crate::stage::{
@@ -75,8 +75,8 @@ impl ChatNetworks {
             _ => encoders(loaded_models, role.targets(ENCODER, deploy))?,
         };
         let limits = model.thinker_limits()?;
-        let format = dtype(deploy.stage(THINKER).dtype);
-        let kv = kv(deploy.ar(THINKER), model.thinker_kv_position_bytes(format)?)?;
+        let position = model.thinker_kv_position_bytes(options(deploy.stage(THINKER)))?;
+        let kv = kv(deploy.ar(THINKER), position)?;
         let trained = card.and_then(|chat| chat.max_context_tokens).unwrap_or(u32::MAX);
         let defaults = model.defaults();
         let info = ChatInfo {

@@ -117,8 +117,13 @@ impl ComputeTarget {
     }
 }
 
+/// How the first replica of a stage is loaded.
+pub(super) fn options(stage: &Stage) -> LoadOptions {
+    ComputeTarget::of(stage, 0).options(Parts::default())
+}
+
 /// The models' own word for a number format.
-pub(super) fn dtype(dtype: Dtype) -> DType {
+fn dtype(dtype: Dtype) -> DType {
     match dtype {
         Dtype::F32 => DType::F32,
         Dtype::Bf16 => DType::Bf16,
@@ -169,15 +174,15 @@ impl LoadedModels {
             };
             wanted.insert(target, NOTHING);
         }
-        let load = |(target, parts): (ComputeTarget, Parts)| {
-            let model = SpeechModel::load(checkpoint.clone(), target.options(parts))
-                .with_context(|| format!("cannot load the model {name} for {target}"))?;
-            if target.device.is_gpu() {
-                warn_of_fallbacks(&model, target.device);
-            }
-            Ok((target, model))
-        };
-        Ok(Self(wanted.into_iter().map(load).collect::<anyhow::Result<_>>()?))
+        let options: Vec<_> = wanted.iter().map(|(target, parts)| target.options(*parts)).collect();
+        let targets = || wanted.keys().map(ComputeTarget::to_string).collect::<Vec<_>>().join(", ");
+        let models = SpeechModel::load_each(checkpoint.clone(), &options)
+            .with_context(|| format!("cannot load the model {name} for {}", targets()))?;
+        let models: BTreeMap<ComputeTarget, SpeechModel> = wanted.into_keys().zip(models).collect();
+        for (target, model) in models.iter().filter(|(target, _)| target.device.is_gpu()) {
+            warn_of_fallbacks(model, target.device);
+        }
+        Ok(Self(models))
     }
 
     /// For what is the same in all of them.

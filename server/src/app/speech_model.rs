@@ -7,17 +7,17 @@ use anyhow::{Context as _, bail, ensure};
 use omni_audio::{SampleRate, SamplesPerFrame};
 use omni_engine::{CodecFrame, StageGraph};
 use omni_models::{
-    AudioEncoder, CODE2WAV, CheckpointSource, Code2Wav, ENCODER, KvOptions, QWEN3_OMNI, SpeechLimits,
+    AudioEncoder, CODE2WAV, CheckpointSource, Code2Wav, DType, ENCODER, KvOptions, QWEN3_OMNI, SpeechLimits,
     SpeechModel, TALKER, THINKER, Talker, Thinker, UserRow, Voice, VoiceSource,
 };
 use omni_text::{Language, Normalizer};
 
 use super::card::{Card, Ends};
 use super::chat_networks::{self, ChatNetworks, Text};
-use super::loaded_models::{ComputeTarget, LoadedModels, ProcessRole, dtype};
+use super::loaded_models::{ComputeTarget, LoadedModels, ProcessRole, options};
 use super::voice_encoder::{VoiceEncoders, cloned, nobodys, support};
 use crate::config::ModelSource;
-use crate::config::deploy::{ArStage, Deploy, Dtype};
+use crate::config::deploy::{ArStage, Deploy, Weights};
 use crate::stage::{
     BackendError, ChatInfo, ChatMessage, ContextRow, Detokenizer, DeviceFigures, Encode, EncodeVoice,
     KvFormat, KvPosition, ModelInfo, Prompt, PromptError, ReplicaId, Sampling, SpeechInfo, Talk,
@@ -95,7 +95,7 @@ fn load(source: &ModelSource, deploy: &Deploy, role: ProcessRole) -> anyhow::Res
         .opening_turn()
         .context("the tokenizer refuses an empty user turn")?;
     let stage = deploy.ar(TALKER);
-    let position = model.talker_kv_position_bytes(dtype(deploy.stage(TALKER).dtype));
+    let position = model.talker_kv_position_bytes(options(deploy.stage(TALKER)));
     let kv = bounded(kv(stage, position)?, stage, position);
     info.max_context = info.max_context.min(longest(&kv));
     Ok(LoadedModel {
@@ -145,13 +145,19 @@ pub(super) fn kv(stage: &ArStage, position: u64) -> anyhow::Result<KvOptions> {
 
 /// Most memory for a talker's cache on a CPU unless `kv.memory` says more. A position of Qwen3-TTS takes 224 KiB.
 const CPU_CACHE: u64 = 1 << 30;
+/// The same where its weights are quantised, for machines with little: two minutes at 112 KiB a position.
+const SMALL_CPU_CACHE: u64 = 160 << 20;
 
-/// `kv` within [`CPU_CACHE`] on a CPU.
+/// `kv` within [`CPU_CACHE`] or [`SMALL_CPU_CACHE`] on a CPU.
 fn bounded(kv: KvOptions, stage: &ArStage, position: u64) -> KvOptions {
     if stage.kv_memory.is_some() || stage.stage.devices.iter().any(|device| device.is_gpu()) {
         return kv;
     }
-    let fit = CPU_CACHE / (position * u64::from(kv.block_size)).max(1);
+    let most = match stage.stage.weights {
+        Weights::Int8 | Weights::Int4 => SMALL_CPU_CACHE,
+        _ => CPU_CACHE,
+    };
+    let fit = most / (position * u64::from(kv.block_size)).max(1);
     KvOptions {
         num_blocks: kv.num_blocks.min(u32::try_from(fit).unwrap_or(u32::MAX).max(2)),
         ..kv
@@ -348,16 +354,16 @@ impl ModelInfo for LoadedModel {
 
     fn kv_position(&self, stage: &str) -> Option<KvPosition> {
         let model = self.loaded_models.any();
-        let format = self.deploy.stage(stage).dtype;
+        let options = options(self.deploy.stage(stage));
         let bytes = match stage {
-            TALKER => model.talker_kv_position_bytes(dtype(format)),
-            THINKER => model.thinker_kv_position_bytes(dtype(format)).ok()?,
+            TALKER => model.talker_kv_position_bytes(options),
+            THINKER => model.thinker_kv_position_bytes(options).ok()?,
             _ => return None,
         };
-        let format = match format {
-            Dtype::F32 => KvFormat::Float32,
-            Dtype::Bf16 => KvFormat::Bfloat16,
-            Dtype::F16 => KvFormat::Float16,
+        let format = match options.cached() {
+            DType::F32 => KvFormat::Float32,
+            DType::Bf16 => KvFormat::Bfloat16,
+            DType::F16 => KvFormat::Float16,
         };
         Some(KvPosition { bytes, format })
     }
@@ -419,7 +425,7 @@ impl Talk for LoadedModel {
     }
 
     fn voice_encoder(&self) -> Result<Arc<dyn EncodeVoice>, BackendError> {
-        self.voice_encoders.of(self.fleet.any())
+        self.voice_encoders.of(self.loaded_models.any())
     }
 }
 
@@ -497,6 +503,10 @@ mod tests {
             bounded(kv, &stage, 224 << 10).num_blocks
         };
         assert_eq!(blocks(&[]), (1 << 30) / (16 * (224 << 10)));
+        assert_eq!(
+            blocks(&["stages.talker.weights=int8"]),
+            (160 << 20) / (16 * (224 << 10))
+        );
         assert_eq!(blocks(&["stages.talker.kv.blocks=100"]), 100);
         assert_eq!(
             blocks(&["stages.talker.kv.memory=2GiB"]),

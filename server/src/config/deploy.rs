@@ -53,12 +53,18 @@ pub fn stage_name(name: &str) -> Option<&'static str> {
     stages.map(|stage| stage.name).find(|known| *known == name)
 }
 
-/// The settings by which every stage with weights to choose keeps them as `weights`.
+/// The settings by which every stage with weights to choose keeps them as `weights`. Vocoders multiply in bf16 beside quantised ones.
 pub(super) fn all_weights(weights: &str) -> Vec<String> {
-    let stages = Of::Kind(StageKind::Autoregressive).stages().into_iter();
-    stages
-        .map(|stage| format!("{}.weights={weights}", schema::scope(stage.name)))
-        .collect()
+    let each = |kind, setting: &str| {
+        let stages = Of::Kind(kind).stages().into_iter();
+        let set = |name| format!("{}.{setting}", schema::scope(name));
+        stages.map(|stage| set(stage.name)).collect::<Vec<_>>()
+    };
+    let mut settings = each(StageKind::Autoregressive, &format!("weights={weights}"));
+    if matches!(weights, "int8" | "int4") {
+        settings.extend(each(StageKind::Chunk, "products=bf16"));
+    }
+    settings
 }
 
 /// The reference of all settings, in Markdown: what `docs/config.md` must say.

@@ -7,6 +7,7 @@
     reason = "entering functions compiled for instructions that have been detected"
 )]
 
+mod number;
 mod tile;
 
 use std::ops::Range;
@@ -14,8 +15,11 @@ use std::ops::Range;
 use crate::backend::{AttentionShape, Batch, Span};
 
 use super::gemm::simd::{self, Simd};
+use super::held::Lists;
 use super::isa::{Isa, PORTABLE_FMA};
 use super::pointwise::{fma, sum};
+use super::rows::Rows;
+pub(super) use number::Number;
 use tile::{Query, Run};
 
 /// Cache rows whose keys lie side by side.
@@ -31,11 +35,11 @@ for_each_isa! {
 
 /// The keys and values that queries may see.
 #[derive(Clone, Copy)]
-pub(super) struct Seen<'a> {
+pub(super) struct Seen<'a, N> {
     /// Keys, in groups.
-    pub(super) k: &'a [f32],
+    pub(super) k: &'a [N],
     /// Values, row `r` from `r * v_stride` on.
-    pub(super) v: &'a [f32],
+    pub(super) v: &'a [N],
     pub(super) v_stride: usize,
     pub(super) kv_width: usize,
     pub(super) head_dim: usize,
@@ -121,33 +125,93 @@ fn rotate_heads_body<const FUSED: bool>(
 }
 
 /// Copies new keys and values to their places in the cache.
-pub(super) fn store(qkv: &[f32], shape: &AttentionShape, batch: &Batch, k: &mut [f32], v: &mut [f32]) {
+pub(super) fn store<N: Number>(qkv: &[f32], shape: &AttentionShape, batch: &Batch, k: &mut [N], v: &mut [N]) {
     let (q, width) = (shape.q_width(), shape.kv_width());
     let slots = batch.spans().iter().flat_map(|span| batch.new_slots(span));
     for (row, slot) in qkv.chunks_exact(row_width(shape)).zip(slots) {
         let at = slot as usize * width;
         store_key(&row[q..q + width], slot as usize, k);
-        v[at..at + width].copy_from_slice(&row[q + width..]);
+        for (v, x) in v[at..at + width].iter_mut().zip(&row[q + width..]) {
+            *v = N::of(*x);
+        }
     }
 }
 
 /// Copies the keys `[kv_width]` of one row to their places in its group.
-pub(super) fn store_key(key: &[f32], slot: usize, k: &mut [f32]) {
+pub(super) fn store_key<N: Number>(key: &[f32], slot: usize, k: &mut [N]) {
     let from = slot / KEY_GROUP * key.len() * KEY_GROUP;
     let group = &mut k[from..from + key.len() * KEY_GROUP];
     for (place, x) in group.as_chunks_mut::<KEY_GROUP>().0.iter_mut().zip(key) {
-        place[slot % KEY_GROUP] = *x;
+        place[slot % KEY_GROUP] = N::of(*x);
     }
 }
 
+/// Keeps the keys and values of rotated rows `qkv [rows, q | k | v]`, and attends their queries to what their sequences have cached.
+pub(super) fn attend_cached<N: Number>(
+    isa: Isa,
+    shape: &AttentionShape,
+    qkv: &Rows,
+    batch: &Batch,
+    lists: &mut Lists<N>,
+) -> Rows {
+    store(qkv.data(), shape, batch, &mut lists.k, &mut lists.v);
+    let width = shape.q_width();
+    let mut out = Rows::scratch(qkv.rows(), width);
+    let (mut row, mut scratch) = (0, Scratch::default());
+    for span in batch.spans() {
+        let seen = Seen {
+            k: &lists.k,
+            v: &lists.v,
+            v_stride: shape.kv_width(),
+            kv_width: shape.kv_width(),
+            head_dim: shape.head_dim,
+            slots: batch.slots(span),
+        };
+        let end = row + span.len;
+        let heads = &mut out.data_mut()[row * width..end * width];
+        let (block, order) = (qkv.range(row, end), Order::of(span, shape));
+        attend(isa, heads, block, shape, order, &seen, &mut scratch);
+        row = end;
+    }
+    out
+}
+
+/// Attends the queries of every block of so many rows of `qkv [rows, q | k | v]` to that block.
+pub(super) fn attend_within(isa: Isa, shape: &AttentionShape, qkv: &Rows, lens: &[usize]) -> Rows {
+    let (q_width, kv_width) = (shape.q_width(), shape.kv_width());
+    let mut out = Rows::scratch(qkv.rows(), q_width);
+    let longest = lens.iter().copied().max().unwrap_or(0);
+    let mut k = vec![0.0; keys_size(longest, kv_width)];
+    let slots: Vec<u32> = (0..).take(longest).collect();
+    let (mut row, mut scratch) = (0, Scratch::default());
+    for &len in lens {
+        let block = qkv.range(row, row + len);
+        for (slot, row) in block.chunks_exact(row_width(shape)).enumerate() {
+            store_key(&row[q_width..q_width + kv_width], slot, &mut k);
+        }
+        let seen = Seen {
+            k: &k,
+            v: &block[q_width + kv_width..],
+            v_stride: row_width(shape),
+            kv_width,
+            head_dim: shape.head_dim,
+            slots: &slots[..len],
+        };
+        let heads = &mut out.data_mut()[row * q_width..(row + len) * q_width];
+        attend(isa, heads, block, shape, Order::Any, &seen, &mut scratch);
+        row += len;
+    }
+    out
+}
+
 /// Attends the queries of `qkv [len, q | k | v]` to `out [len, q]`.
-pub(super) fn attend(
+pub(super) fn attend<N: Number>(
     isa: Isa,
     out: &mut [f32],
     qkv: &[f32],
     shape: &AttentionShape,
     order: Order,
-    seen: &Seen<'_>,
+    seen: &Seen<'_, N>,
     scratch: &mut Scratch,
 ) {
     find_runs(seen.slots, &mut scratch.runs);
@@ -173,28 +237,28 @@ pub(super) fn attend(
 
 #[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "avx512f,avx512vl,avx512bw,avx512dq,avx2,fma")]
-fn attend_avx512(job: &Job<'_>, out: &mut [f32], scores: &mut Vec<f32>) {
+fn attend_avx512<N: Number>(job: &Job<'_, N>, out: &mut [f32], scores: &mut Vec<f32>) {
     // SAFETY: compiled with the instructions that the vector type needs.
     unsafe { job.run::<simd::Avx512, true>(out, scores) }
 }
 
 #[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "avx2,fma")]
-fn attend_avx2(job: &Job<'_>, out: &mut [f32], scores: &mut Vec<f32>) {
+fn attend_avx2<N: Number>(job: &Job<'_, N>, out: &mut [f32], scores: &mut Vec<f32>) {
     // SAFETY: compiled with the instructions that the vector type needs.
     unsafe { job.run::<simd::Avx2, true>(out, scores) }
 }
 
 /// The queries of a span or block.
-struct Job<'a> {
+struct Job<'a, N> {
     qkv: &'a [f32],
     shape: &'a AttentionShape,
     order: Order,
-    seen: &'a Seen<'a>,
+    seen: &'a Seen<'a, N>,
     runs: &'a [Run],
 }
 
-impl Job<'_> {
+impl<N: Number> Job<'_, N> {
     /// # Safety
     /// The machine must have `S`'s instructions.
     #[inline(always)]
@@ -208,7 +272,7 @@ impl Job<'_> {
                 first += unsafe {
                     match count - first {
                         1 => {
-                            tile::attend::<S, FUSED, 1>(
+                            tile::attend::<S, N, FUSED, 1>(
                                 self.queries(out, head, first),
                                 head,
                                 seen,
@@ -218,7 +282,7 @@ impl Job<'_> {
                             1
                         }
                         2 | 3 => {
-                            tile::attend::<S, FUSED, 2>(
+                            tile::attend::<S, N, FUSED, 2>(
                                 self.queries(out, head, first),
                                 head,
                                 seen,
@@ -228,7 +292,7 @@ impl Job<'_> {
                             2
                         }
                         _ => {
-                            tile::attend::<S, FUSED, 4>(
+                            tile::attend::<S, N, FUSED, 4>(
                                 self.queries(out, head, first),
                                 head,
                                 seen,

@@ -8,6 +8,8 @@
     reason = "vector intrinsics and unchecked addresses in the inner loop; bounds are asserted once per call"
 )]
 
+#[cfg(target_arch = "x86_64")]
+mod bytes;
 mod pack;
 #[cfg(target_arch = "x86_64")]
 mod pairs;
@@ -56,10 +58,17 @@ pub(super) fn multiply(isa: Isa, w: &Matrix, x: &Lhs<'_>, segments: &[Segment], 
         Panels::Pairs(_) => pairs::rounded(isa, x.data),
         _ => Vec::new(),
     };
+    #[cfg(target_arch = "x86_64")]
+    let bytes = match w.storage() {
+        Panels::Bytes(..) => bytes::quantised(isa, x.data),
+        _ => Vec::new(),
+    };
     let job = Job {
         w,
         x,
         rounded: &rounded,
+        #[cfg(target_arch = "x86_64")]
+        bytes: &bytes,
         segments,
         out: out.as_mut_ptr(),
     };
@@ -91,6 +100,17 @@ fn check(isa: Isa, w: &Matrix, x: &Lhs<'_>, segments: &[Segment], out: &[f32]) {
             x.depth
         );
     }
+    if matches!(w.storage(), Panels::Bytes(..)) {
+        let starts = segments.iter().map(|s| s.src);
+        let whole = starts.chain([x.row_stride, x.tap_stride, x.depth]);
+        for at in whole {
+            assert!(
+                at.is_multiple_of(quant::GROUP),
+                "{at} numbers are no whole groups"
+            );
+        }
+        assert!(isa.multiplies_bytes(), "bytes without the instructions for them");
+    }
     if matches!(w.storage(), Panels::Pairs(_)) {
         assert!(
             x.depth.is_multiple_of(2),
@@ -121,6 +141,9 @@ struct Job<'a> {
     x: &'a Lhs<'a>,
     /// `x.data` in bf16, for a matrix of pairs.
     rounded: &'a [u16],
+    /// `x.data` in bytes, for a matrix of those.
+    #[cfg(target_arch = "x86_64")]
+    bytes: &'a [bytes::Group],
     segments: &'a [Segment],
     out: *mut f32,
 }
@@ -153,7 +176,9 @@ unsafe fn run_group<S: Tiles>(job: &Job<'_>, group: usize) {
         let mut row = 0;
         let most = match job.w.storage() {
             Panels::Quantised(..) => S::MAX_QUANTISED_ROWS,
-            Panels::F32(_) | Panels::Bf16(_) | Panels::Pairs(_) => S::MAX_ROWS,
+            #[cfg(target_arch = "x86_64")]
+            Panels::Bytes(..) => bytes::MAX_ROWS,
+            _ => S::MAX_ROWS,
         };
         let blocks = s.rows.div_ceil(most);
         for block in 0..blocks {
@@ -166,8 +191,10 @@ unsafe fn run_group<S: Tiles>(job: &Job<'_>, group: usize) {
                     _ if count == 0 => tile::tail::<S>(job, rows, at),
                     #[cfg(target_arch = "x86_64")]
                     Panels::Pairs(data) => pairs::wide(job, data, rows, at, first, count),
+                    #[cfg(target_arch = "x86_64")]
+                    Panels::Bytes(bits, data) => bytes::wide(job, (*bits, data), rows, at, first, count),
                     #[cfg(not(target_arch = "x86_64"))]
-                    Panels::Pairs(_) => {}
+                    Panels::Pairs(_) | Panels::Bytes(..) => {}
                     Panels::F32(data) => tile::wide::<S, simd::F32>(job, data, rows, at, first, count),
                     Panels::Bf16(data) => tile::wide::<S, simd::Bf16>(job, data, rows, at, first, count),
                     Panels::Quantised(Bits::Eight, data) => {

@@ -1,28 +1,80 @@
 //! What is held besides rows: tables, ids, what streams and sequences remember.
 
 use crate::backend::{ComputeError, Result};
+use half::bf16;
+
+#[cfg(unix)]
+use crate::checkpoint::FileRows;
 use crate::checkpoint::HostTensor;
 use crate::sampling::chosen;
 
+use super::attention::{self, Number};
+
+/// Bytes from which on a table that is made is made row by row: that of a text vocabulary.
+const LARGE: u64 = 64 << 20;
+/// Bytes from which on a table stays in its file: of a text vocabulary a frame looks up one row, of each of the code predictor's
+/// tables, too. Reading a row from the page cache takes a microsecond.
+const LARGE_IN_FILE: u64 = 4 << 20;
+
 /// `[rows, width]` as stored in the checkpoint, widened when looked up.
 pub(crate) struct Table {
-    pub(super) values: HostTensor,
+    rows: usize,
     pub(super) width: usize,
+    values: Values,
+}
+
+enum Values {
+    Memory(HostTensor),
+    #[cfg(unix)]
+    File(FileRows),
 }
 
 impl Table {
+    pub(super) fn of(values: HostTensor) -> Self {
+        let (rows, width) = (values.shape[0], values.shape[1]);
+        // What is made can be made row by row.
+        let large = 2 * values.elements() as u64 >= LARGE;
+        let values = if large { values } else { values.in_memory() };
+        Self {
+            rows,
+            width,
+            values: Values::Memory(values),
+        }
+    }
+
+    /// A table that stays in its file, if it is large.
+    #[cfg(unix)]
+    pub(super) fn in_file(rows: FileRows) -> Option<Self> {
+        (rows.size() >= LARGE_IN_FILE).then(|| Self {
+            rows: rows.rows(),
+            width: rows.width(),
+            values: Values::File(rows),
+        })
+    }
+
     /// Appends row `id` to `out`, zeros for a failure in the place of an id.
     pub(super) fn row(&self, id: u32, out: &mut Vec<f32>) -> Result<()> {
         if chosen(id).is_err() {
             out.resize(out.len() + self.width, 0.0);
             return Ok(());
         }
-        if id as usize >= self.values.shape[0] {
-            let shape = &self.values.shape;
-            return Err(ComputeError(format!("id {id} is outside a table of {shape:?}")));
+        let (id, rows, width) = (id as usize, self.rows, self.width);
+        if id >= rows {
+            return Err(ComputeError(format!(
+                "id {id} is outside a table of [{rows}, {width}]"
+            )));
         }
-        self.values.widen(id as usize * self.width, self.width, out);
-        Ok(())
+        match &self.values {
+            Values::Memory(values) => {
+                values.widen(id * width, width, out);
+                Ok(())
+            }
+            #[cfg(unix)]
+            Values::File(rows) => {
+                let read = rows.widen(id, out);
+                read.map_err(|e| ComputeError(format!("row {id} of a table cannot be read: {e}")))
+            }
+        }
     }
 }
 
@@ -41,10 +93,38 @@ impl Past {
 }
 
 pub(crate) struct Kv {
-    /// In groups, see [`super::attention::KEY_GROUP`].
-    pub(super) k: Vec<f32>,
-    pub(super) v: Vec<f32>,
     pub(super) width: usize,
+    pub(super) numbers: Numbers,
+}
+
+/// Keys and values, in one format.
+pub(super) enum Numbers {
+    F32(Lists<f32>),
+    Bf16(Lists<bf16>),
+}
+
+pub(super) struct Lists<N> {
+    /// In groups, see [`super::attention::KEY_GROUP`].
+    pub(super) k: Vec<N>,
+    pub(super) v: Vec<N>,
+}
+
+impl<N: Number> Lists<N> {
+    /// Zeros. Plain ones are memory that the system gives when it is first written, block by block over hours. Negative ones are
+    /// written now: what a cache takes is taken when it is made, or it is known then that there is not so much.
+    pub(super) fn of(slots: usize, width: usize) -> Self {
+        Self {
+            k: vec![N::ZERO; attention::keys_size(slots, width)],
+            v: vec![N::ZERO; slots * width],
+        }
+    }
+
+    /// Makes room for `slots` in all.
+    pub(super) fn grow(&mut self, slots: usize, width: usize) {
+        let (keys, values) = (attention::keys_size(slots, width), slots * width);
+        self.k.resize(keys.max(self.k.len()), N::ZERO);
+        self.v.resize(values.max(self.v.len()), N::ZERO);
+    }
 }
 
 /// Cosines and sines `[rows, head_dim / 2]`.

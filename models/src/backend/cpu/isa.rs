@@ -40,6 +40,14 @@ impl Isa {
         return false;
     }
 
+    /// Whether four products of bytes are one instruction.
+    pub(super) fn multiplies_bytes(self) -> bool {
+        #[cfg(target_arch = "x86_64")]
+        return self == Self::Avx512 && is_x86_feature_detected!("avx512vnni");
+        #[cfg(not(target_arch = "x86_64"))]
+        return false;
+    }
+
     /// All that this machine has, best first.
     #[cfg(test)]
     pub(super) fn available() -> Vec<Self> {

@@ -223,8 +223,9 @@ pub(super) const SECTIONS: &[Section] = &[
                 Is("auto"),
                 "Number format that the processor keeps the matrices in: `auto` as the checkpoint stores them, `int8` in 8.5 and \
                  `int4` in 4.5 bits a weight, quantised when the model is loaded (32 inputs of an output share a scale). Activations \
-                 stay f32; routers and lookup tables stay as stored, and with `int4` output heads are `int8`. Fewer bits are read \
-                 sooner; what is computed is then no longer what the checkpoint says to the bit. Not for GPUs.",
+                 stay f32, or are rounded to 16 bits for processors with AVX512-VNNI; routers and lookup tables stay as stored, with \
+                 `int4` output heads are `int8`, and with both the KV cache is bf16. Fewer bits are read sooner; what is computed is \
+                 then no longer what the checkpoint says to the bit. Not for GPUs.",
             ),
             setting(
                 "max_num_seqs",
@@ -282,7 +283,7 @@ pub(super) const SECTIONS: &[Section] = &[
                     least: 1024,
                     most: 4096,
                 }),
-                "KV blocks of one replica. Their memory is taken at the start. Those of a talker on a CPU take at most 1 GiB, unless `kv.memory` says more.",
+                "KV blocks of one replica. Their memory is taken at the start. Those of a talker on a CPU take at most 1 GiB, with `weights` int8 or int4 160 MiB, unless `kv.memory` says more.",
             ),
             setting(
                 "kv.memory",

@@ -11,7 +11,7 @@ use std::ops::Range;
 
 use super::super::gemm::simd::Simd;
 use super::super::pointwise::{exp, fma, sum};
-use super::{KEY_GROUP, Seen};
+use super::{KEY_GROUP, Number, Seen};
 
 /// Cached positions whose keys lie side by side in one group.
 #[derive(Debug, Clone, Copy)]
@@ -38,10 +38,10 @@ pub(super) struct Query<'a> {
 /// # Safety
 /// The machine must have `S`'s instructions.
 #[inline(always)]
-pub(super) unsafe fn attend<S: Simd, const FUSED: bool, const R: usize>(
+pub(super) unsafe fn attend<S: Simd, N: Number, const FUSED: bool, const R: usize>(
     queries: [Query<'_>; R],
     head: usize,
-    seen: &Seen<'_>,
+    seen: &Seen<'_, N>,
     runs: &[Run],
     scores: &mut Vec<f32>,
 ) {
@@ -62,7 +62,7 @@ pub(super) unsafe fn attend<S: Simd, const FUSED: bool, const R: usize>(
         let from = group * seen.kv_width * KEY_GROUP + from;
         let keys = &seen.k[from..from + seen.head_dim * KEY_GROUP];
         // SAFETY: the caller's promise.
-        let found = unsafe { score::<S, R>(&queries, keys) };
+        let found = unsafe { score::<S, N, R>(&queries, keys) };
         for (row, found) in scores.chunks_exact_mut(width).zip(&found) {
             let at = run.at - origin;
             match row[at..at + run.len].as_mut_array::<KEY_GROUP>() {
@@ -82,7 +82,7 @@ pub(super) unsafe fn attend<S: Simd, const FUSED: bool, const R: usize>(
         row[to..].fill(0.0);
         *total = weigh::<FUSED>(&mut row[from..to]);
     }
-    let mut blend = Blend::<'_, R> {
+    let mut blend = Blend::<'_, N, R> {
         v: seen.v,
         stride: seen.v_stride,
         slots: &seen.slots[origin..origin + width],
@@ -99,7 +99,10 @@ pub(super) unsafe fn attend<S: Simd, const FUSED: bool, const R: usize>(
 /// # Safety
 /// The machine must have `S`'s instructions.
 #[inline(always)]
-unsafe fn score<S: Simd, const R: usize>(queries: &[Query<'_>; R], keys: &[f32]) -> [[f32; KEY_GROUP]; R] {
+unsafe fn score<S: Simd, N: Number, const R: usize>(
+    queries: &[Query<'_>; R],
+    keys: &[N],
+) -> [[f32; KEY_GROUP]; R] {
     let dim = keys.len() / KEY_GROUP;
     assert!(
         queries.iter().all(|query| query.q.len() == dim),
@@ -117,8 +120,8 @@ unsafe fn score<S: Simd, const R: usize>(queries: &[Query<'_>; R], keys: &[f32])
             let mut d = 0;
             while d + 1 < dim {
                 let (a, b) = (
-                    S::load(keys.add(d * KEY_GROUP)),
-                    S::load(keys.add((d + 1) * KEY_GROUP)),
+                    N::load::<S>(keys.add(d * KEY_GROUP)),
+                    N::load::<S>(keys.add((d + 1) * KEY_GROUP)),
                 );
                 for r in 0..R {
                     let q = queries[r].q.as_ptr().add(d);
@@ -131,7 +134,7 @@ unsafe fn score<S: Simd, const R: usize>(queries: &[Query<'_>; R], keys: &[f32])
                 if d < dim {
                     even[r] = S::fma(
                         S::splat(*queries[r].q.as_ptr().add(d)),
-                        S::load(keys.add(d * KEY_GROUP)),
+                        N::load::<S>(keys.add(d * KEY_GROUP)),
                         even[r],
                     );
                 }
@@ -157,8 +160,8 @@ fn weigh<const FUSED: bool>(scores: &mut [f32]) -> f32 {
 }
 
 /// The weighted means of the values of some positions.
-struct Blend<'a, const R: usize> {
-    v: &'a [f32],
+struct Blend<'a, N, const R: usize> {
+    v: &'a [N],
     stride: usize,
     slots: &'a [u32],
     weights: [&'a [f32]; R],
@@ -166,7 +169,7 @@ struct Blend<'a, const R: usize> {
     outs: [&'a mut [f32]; R],
 }
 
-impl<const R: usize> Blend<'_, R> {
+impl<N: Number, const R: usize> Blend<'_, N, R> {
     /// All `dim` columns; the first is column `at` of the values.
     ///
     /// # Safety
@@ -211,7 +214,7 @@ impl<const R: usize> Blend<'_, R> {
                 let v = self.v[from..from + width].as_ptr();
                 let mut values = [zero; C];
                 for c in 0..C {
-                    values[c] = S::load(v.add(c * S::LANES));
+                    values[c] = N::load::<S>(v.add(c * S::LANES));
                 }
                 for r in 0..R {
                     let weight = S::splat(*self.weights[r].as_ptr().add(i));
@@ -237,7 +240,7 @@ impl<const R: usize> Blend<'_, R> {
         for r in 0..R {
             let mut sum = 0.0;
             for (&slot, weight) in self.slots.iter().zip(self.weights[r]) {
-                sum = fma::<FUSED>(*weight, self.v[slot as usize * self.stride + from], sum);
+                sum = fma::<FUSED>(*weight, self.v[slot as usize * self.stride + from].value(), sum);
             }
             self.outs[r][column] = sum * self.scales[r];
         }

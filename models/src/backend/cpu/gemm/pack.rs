@@ -3,8 +3,10 @@
 use std::borrow::Cow;
 
 use half::{bf16, f16};
+use rayon::prelude::*;
 
-use super::quant::{self, Bits};
+use super::quant::{self, Bits, Order};
+use crate::backend::cpu::arena::{Word, Words};
 use crate::backend::cpu::isa::Isa;
 use crate::checkpoint::{DType, HostTensor};
 use crate::speech::Weights;
@@ -12,14 +14,16 @@ use crate::speech::Weights;
 /// Panels of two vectors' columns.
 pub(super) enum Panels {
     /// `[panel][k][2 * lanes]`.
-    F32(Vec<f32>),
+    F32(Words<f32>),
     /// `[panel][k][lanes]`: in each word the column `j` in the lower half, column `j + lanes` in the upper one.
-    Bf16(Vec<u32>),
+    Bf16(Words<u32>),
     /// `[panel][k / 2][2 * lanes]`: in each word two neighbouring inputs of a column as bf16, the first in the lower half. Rows of
     /// `x` are rounded to bf16 for it.
-    Pairs(Vec<u32>),
+    Pairs(Words<u32>),
     /// `[panel][group][...]`, see [`quant`].
-    Quantised(Bits, Vec<u32>),
+    Quantised(Bits, Words<u32>),
+    /// The same where the processor multiplies bytes: rows of `x` are rounded to 16 bits for it.
+    Bytes(Bits, Words<u32>),
 }
 
 /// `[outputs, inputs]` with a bias, packed for one instruction set.
@@ -63,21 +67,29 @@ impl<'a> Part<'a> {
     }
 }
 
-#[derive(Clone, Copy)]
-enum Layout {
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Layout {
     F32,
     Bf16,
     Pairs,
     Quantised(Bits),
+    Bytes(Bits),
 }
 
 impl Source<'_> {
     /// How the panels are laid out. Quantisation needs whole groups of inputs; narrower matrices stay as they are.
     fn layout(&self, isa: Isa, weights: Weights) -> Layout {
         let is_bf16 = self.parts.iter().all(|p| *p.dtype == DType::Bf16);
+        let quantised = |bits| {
+            if isa.multiplies_bytes() {
+                Layout::Bytes(bits)
+            } else {
+                Layout::Quantised(bits)
+            }
+        };
         match weights {
-            Weights::Int8 if self.inputs.is_multiple_of(quant::GROUP) => Layout::Quantised(Bits::Eight),
-            Weights::Int4 if self.inputs.is_multiple_of(quant::GROUP) => Layout::Quantised(Bits::Four),
+            Weights::Int8 if self.inputs.is_multiple_of(quant::GROUP) => quantised(Bits::Eight),
+            Weights::Int4 if self.inputs.is_multiple_of(quant::GROUP) => quantised(Bits::Four),
             // Inputs of a convolution are those of its taps, one after another. No pair may be of two taps: of as many inputs each
             // has an even number.
             Weights::Bf16Products if isa.multiplies_pairs() && self.inputs.is_multiple_of(quant::GROUP) => {
@@ -128,29 +140,45 @@ impl Matrix {
         parts: &[HostTensor],
         bias: Option<&[f32]>,
     ) -> Self {
-        let lanes = lanes(isa);
-        let (inputs, outputs) = (parts[0].shape[1], parts.iter().map(|p| p.shape[0]).sum::<usize>());
         let source = Source {
             parts: parts.iter().map(Part::of).collect(),
-            inputs,
+            inputs: parts[0].shape[1],
         };
+        let layout = source.layout(isa, weights);
+        Self::laid_out(isa, layout, &source, bias)
+    }
+
+    /// As [`Matrix::pack`], in a layout that need not be the best.
+    #[cfg(test)]
+    pub(super) fn pack_as(isa: Isa, layout: Layout, parts: &[HostTensor], bias: Option<&[f32]>) -> Self {
+        let source = Source {
+            parts: parts.iter().map(Part::of).collect(),
+            inputs: parts[0].shape[1],
+        };
+        Self::laid_out(isa, layout, &source, bias)
+    }
+
+    fn laid_out(isa: Isa, layout: Layout, source: &Source<'_>, bias: Option<&[f32]>) -> Self {
+        let lanes = lanes(isa);
+        let (inputs, outputs) = (source.inputs, source.parts.iter().map(|p| p.rows).sum::<usize>());
         let rest = outputs % (2 * lanes);
         let count = outputs / (2 * lanes) + usize::from(rest > lanes);
         let tail = if rest == 0 || rest > lanes {
             Vec::new()
         } else {
-            pack_tail(&source, count * 2 * lanes, outputs, lanes)
+            pack_tail(source, count * 2 * lanes, outputs, lanes)
         };
-        let panels = match source.layout(isa, weights) {
-            Layout::F32 => Panels::F32(pack_f32(&source, count, outputs, lanes)),
-            Layout::Bf16 => Panels::Bf16(pack_bf16(&source, count, outputs, lanes)),
-            Layout::Pairs => Panels::Pairs(pack_pairs(&source, count, outputs, lanes)),
-            Layout::Quantised(bits) => {
-                let widen = |n: usize, row: &mut [f32]| source.widen(n, row, 1);
-                let columns = outputs.min(count * 2 * lanes);
-                let packed = quant::pack(isa, bits, (inputs, columns), count, lanes, widen);
-                Panels::Quantised(bits, packed)
-            }
+        let quantised = |bits, order| {
+            let widen = |n: usize, row: &mut [f32]| source.widen(n, row, 1);
+            let columns = outputs.min(count * 2 * lanes);
+            quant::pack(isa, (bits, order), (inputs, columns), count, lanes, widen)
+        };
+        let panels = match layout {
+            Layout::F32 => Panels::F32(pack_f32(source, count, outputs, lanes)),
+            Layout::Bf16 => Panels::Bf16(pack_bf16(source, count, outputs, lanes)),
+            Layout::Pairs => Panels::Pairs(pack_pairs(source, count, outputs, lanes)),
+            Layout::Quantised(bits) => Panels::Quantised(bits, quantised(bits, Order::Inputs)),
+            Layout::Bytes(bits) => Panels::Bytes(bits, quantised(bits, Order::Quads)),
         };
         let mut padded = vec![0.0; count * 2 * lanes + if tail.is_empty() { 0 } else { lanes }];
         if let Some(bias) = bias {
@@ -210,53 +238,58 @@ fn pack_tail(source: &Source<'_>, first: usize, outputs: usize, lanes: usize) ->
     data
 }
 
-fn pack_f32(source: &Source<'_>, count: usize, outputs: usize, lanes: usize) -> Vec<f32> {
-    let (columns, size) = (2 * lanes, source.inputs * 2 * lanes);
-    let mut data = vec![0.0; count * size];
-    for n in 0..outputs.min(count * columns) {
-        let at = n / columns * size + n % columns;
-        source.widen(n, &mut data[at..], columns);
-    }
-    // A row's stride runs past its panel only in the padding of the last one, which `zip` in `widen` cuts off.
-    data
+/// Writes panel after panel of `size` words, each from its own columns alone, on all threads.
+fn panels<T: Word>(count: usize, size: usize, write: impl Fn(usize, &mut [T]) + Sync) -> Words<T> {
+    Words::written(count * size, |words| {
+        let panels = words.par_chunks_mut(size.max(1)).enumerate();
+        panels.for_each(|(panel, words)| write(panel, words));
+    })
 }
 
-fn pack_pairs(source: &Source<'_>, count: usize, outputs: usize, lanes: usize) -> Vec<u32> {
-    let (columns, size) = (2 * lanes, source.inputs * lanes);
-    let mut data = vec![0_u32; count * size];
-    let mut row = vec![0.0; source.inputs];
+fn pack_f32(source: &Source<'_>, count: usize, outputs: usize, lanes: usize) -> Words<f32> {
+    let columns = 2 * lanes;
+    panels(count, source.inputs * columns, |panel, words| {
+        // A row's stride runs past its panel only at the end, which `zip` in `widen` cuts off.
+        for n in panel * columns..outputs.min((panel + 1) * columns) {
+            source.widen(n, &mut words[n % columns..], columns);
+        }
+    })
+}
+
+fn pack_pairs(source: &Source<'_>, count: usize, outputs: usize, lanes: usize) -> Words<u32> {
+    let columns = 2 * lanes;
     let half = |value: f32| u32::from(bf16::from_f32(value).to_bits());
-    for n in 0..outputs.min(count * columns) {
-        source.widen(n, &mut row, 1);
-        let at = n / columns * size + n % columns;
-        let words = data[at..].iter_mut().step_by(columns);
-        for (word, pair) in words.zip(row.as_chunks::<2>().0) {
-            *word = half(pair[0]) | half(pair[1]) << 16;
+    panels(count, source.inputs * lanes, |panel, words| {
+        let mut row = vec![0.0; source.inputs];
+        for n in panel * columns..outputs.min((panel + 1) * columns) {
+            source.widen(n, &mut row, 1);
+            let words = words[n % columns..].iter_mut().step_by(columns);
+            for (word, pair) in words.zip(row.as_chunks::<2>().0) {
+                *word = half(pair[0]) | half(pair[1]) << 16;
+            }
         }
-    }
-    data
+    })
 }
 
-fn pack_bf16(source: &Source<'_>, count: usize, outputs: usize, lanes: usize) -> Vec<u32> {
-    let (columns, size) = (2 * lanes, source.inputs * lanes);
-    let mut data = vec![0_u32; count * size];
-    let mut row = vec![0.0; source.inputs];
-    for n in 0..outputs.min(count * columns) {
-        let (panel, column) = (n / columns, n % columns);
-        let shift = if column < lanes { 0 } else { 16 };
-        let at = panel * size + column % lanes;
-        let (bytes, dtype) = source.row(n);
-        let words = data[at..].iter_mut().step_by(lanes);
-        if *dtype == DType::Bf16 {
-            for (word, b) in words.zip(bytes.as_chunks().0) {
-                *word |= u32::from(u16::from_le_bytes(*b)) << shift;
-            }
-        } else {
-            source.widen(n, &mut row, 1);
-            for (word, value) in words.zip(&row) {
-                *word |= u32::from(bf16::from_f32(*value).to_bits()) << shift;
+fn pack_bf16(source: &Source<'_>, count: usize, outputs: usize, lanes: usize) -> Words<u32> {
+    let columns = 2 * lanes;
+    panels(count, source.inputs * lanes, |panel, words| {
+        let mut row = vec![0.0; source.inputs];
+        for n in panel * columns..outputs.min((panel + 1) * columns) {
+            let column = n % columns;
+            let shift = if column < lanes { 0 } else { 16 };
+            let (bytes, dtype) = source.row(n);
+            let words = words[column % lanes..].iter_mut().step_by(lanes);
+            if *dtype == DType::Bf16 {
+                for (word, b) in words.zip(bytes.as_chunks().0) {
+                    *word |= u32::from(u16::from_le_bytes(*b)) << shift;
+                }
+            } else {
+                source.widen(n, &mut row, 1);
+                for (word, value) in words.zip(&row) {
+                    *word |= u32::from(bf16::from_f32(*value).to_bits()) << shift;
+                }
             }
         }
-    }
-    data
+    })
 }

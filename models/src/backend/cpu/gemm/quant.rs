@@ -1,11 +1,12 @@
 //! Weights in fewer bits: groups of 32 inputs of one output share a scale, and each weight is a small whole number of it.
 //!
-//! Quantisation happens once, when a matrix is packed. The product multiplies the whole numbers with the f32 activations
-//! as they are, sums up a group, and applies the scale to that sum: activations are never quantised.
+//! Quantisation happens once, when a matrix is packed. The product multiplies the whole numbers with the activations, sums up a
+//! group, and applies the scale to that sum. Activations are f32, or of 16 bits where the processor multiplies bytes.
 
 use half::bf16;
 use rayon::prelude::*;
 
+use crate::backend::cpu::arena::Words;
 use crate::backend::cpu::isa::Isa;
 
 /// Inputs that share a scale.
@@ -18,6 +19,16 @@ pub(in crate::backend::cpu) enum Bits {
     Eight,
     /// `-8 ..= 7`.
     Four,
+}
+
+/// How the weights of a group follow each other.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Order {
+    /// Input by input: `[k][2 * lanes]` signed bytes, or words of eight signed inputs each, the first in the lowest bits.
+    Inputs,
+    /// Four inputs of a column are neighbours: `[k / 4][2 * lanes][4]` bytes, the weight plus 128 each, or of two such quads of 4 bits the
+    /// first in the lower halves of `[k / 8][2 * lanes][4]` bytes and the second in the upper ones, the weight plus 8 each.
+    Quads,
 }
 
 impl Bits {
@@ -37,9 +48,7 @@ impl Bits {
 
     const fn weight_words(self, lanes: usize) -> usize {
         match self {
-            // `[k][2 * lanes]` bytes.
             Self::Eight => GROUP * 2 * lanes / 4,
-            // `[k / 8][2][lanes]` words, of eight inputs each, the first in the lowest bits.
             Self::Four => GROUP / 8 * 2 * lanes,
         }
     }
@@ -48,45 +57,67 @@ impl Bits {
 /// Packs rows `0 .. outputs` of `inputs` numbers each (`widen` writes one) into `count` panels of `2 * lanes` columns.
 pub(super) fn pack(
     isa: Isa,
-    bits: Bits,
+    (bits, order): (Bits, Order),
     (inputs, outputs): (usize, usize),
     count: usize,
     lanes: usize,
     widen: impl Fn(usize, &mut [f32]) + Sync,
-) -> Vec<u32> {
+) -> Words<u32> {
     let (columns, groups) = (2 * lanes, inputs / GROUP);
-    let mut data = vec![0_u32; count * groups * bits.group_words(lanes)];
-    if data.is_empty() {
-        return data;
-    }
     let panel_words = groups * bits.group_words(lanes);
-    let panels = data.par_chunks_mut(panel_words).enumerate();
     let scratch = || {
         let each = columns * groups;
         (vec![0.0; inputs], vec![bf16::ZERO; each], vec![[0; GROUP]; each])
     };
-    panels.for_each_init(scratch, |(row, scales, weights), (panel, data)| {
-        scales.fill(bf16::ZERO);
-        weights.fill([0; GROUP]);
-        let each = scales.chunks_mut(groups).zip(weights.chunks_mut(groups));
-        let first = panel * columns;
-        for (n, (scales, weights)) in (first..outputs.min(first + columns)).zip(each) {
-            widen(n, row);
-            quantise(isa, bits, row.as_chunks().0, scales, weights);
-        }
-        for (group, words) in data.chunks_mut(bits.group_words(lanes)).enumerate() {
-            let (packed_scales, packed) = words.split_at_mut(lanes);
-            let scale = |column: usize| u32::from(scales[column * groups + group].to_bits());
-            for (lane, word) in packed_scales.iter_mut().enumerate() {
-                *word = scale(lane) | scale(lane + lanes) << 16;
+    Words::written(count * panel_words, |data| {
+        let panels = data.par_chunks_mut(panel_words.max(1)).enumerate();
+        panels.for_each_init(scratch, |(row, scales, weights), (panel, data)| {
+            scales.fill(bf16::ZERO);
+            weights.fill([0; GROUP]);
+            let each = scales.chunks_mut(groups).zip(weights.chunks_mut(groups));
+            let first = panel * columns;
+            for (n, (scales, weights)) in (first..outputs.min(first + columns)).zip(each) {
+                widen(n, row);
+                quantise(isa, bits, row.as_chunks().0, scales, weights);
             }
-            place(bits, packed, lanes, |column| &weights[column * groups + group]);
-        }
-    });
-    data
+            for (group, words) in data.chunks_mut(bits.group_words(lanes)).enumerate() {
+                let (packed_scales, packed) = words.split_at_mut(lanes);
+                let scale = |column: usize| u32::from(scales[column * groups + group].to_bits());
+                for (lane, word) in packed_scales.iter_mut().enumerate() {
+                    *word = scale(lane) | scale(lane + lanes) << 16;
+                }
+                let of = |column: usize| &weights[column * groups + group];
+                match order {
+                    Order::Inputs => place(bits, packed, lanes, of),
+                    Order::Quads => place_quads(bits, packed, lanes, of),
+                }
+            }
+        });
+    })
 }
 
-/// Writes the weights of a group, `of` giving those of a column.
+/// Writes the weights of a group in [`Order::Quads`], `of` giving those of a column.
+fn place_quads<'a>(bits: Bits, words: &mut [u32], lanes: usize, of: impl Fn(usize) -> &'a [i8; GROUP]) {
+    let unsigned = |weight: i8, shift: i8| weight.wrapping_add(shift).cast_unsigned();
+    for column in 0..2 * lanes {
+        let (weights, words) = (of(column), words[column..].iter_mut().step_by(2 * lanes));
+        match bits {
+            Bits::Eight => {
+                for (word, quad) in words.zip(weights.as_chunks::<4>().0) {
+                    *word = u32::from_le_bytes(quad.map(|weight| unsigned(weight, -128)));
+                }
+            }
+            Bits::Four => {
+                for (word, quads) in words.zip(weights.as_chunks::<8>().0) {
+                    let byte = |i: usize| unsigned(quads[i], 8) | unsigned(quads[i + 4], 8) << 4;
+                    *word = u32::from_le_bytes(std::array::from_fn(byte));
+                }
+            }
+        }
+    }
+}
+
+/// Writes the weights of a group in [`Order::Inputs`], `of` giving those of a column.
 fn place<'a>(bits: Bits, words: &mut [u32], lanes: usize, of: impl Fn(usize) -> &'a [i8; GROUP]) {
     match bits {
         Bits::Eight => {
@@ -127,10 +158,11 @@ fn quantise_all<const FUSED: bool>(
 ) {
     for ((values, scale), weights) in groups.iter().zip(scales).zip(weights) {
         let (least, most) = bits.range();
+        let broken = values.iter().fold(false, |broken, v| broken | v.is_nan());
         *scale = match bits {
             // A whole number cannot say it, and what is computed must not look sound.
-            _ if values.iter().any(|v| v.is_nan()) => bf16::NAN,
-            Bits::Eight => bf16::from_f32(largest(values).abs() / most),
+            _ if broken => bf16::NAN,
+            Bits::Eight => bf16::from_f32(size(values) / most),
             Bits::Four => search_scale(values),
         };
         // A scale of zero has zeros only: the inverse must stay finite.
@@ -153,34 +185,41 @@ fn nearest(x: f32) -> f32 {
     (x + SHIFT) - SHIFT
 }
 
-/// The value farthest from zero, with its sign.
+/// How far from zero the farthest value is.
 #[inline(always)]
-fn largest(values: &[f32; GROUP]) -> f32 {
-    values
-        .iter()
-        .fold(0.0_f32, |most, v| if v.abs() > most.abs() { *v } else { most })
+fn size(values: &[f32; GROUP]) -> f32 {
+    let mut most = [0.0_f32; LANES];
+    for values in values.as_chunks::<LANES>().0 {
+        for (most, v) in most.iter_mut().zip(values) {
+            *most = if v.abs() > *most { v.abs() } else { *most };
+        }
+    }
+    most.into_iter()
+        .fold(0.0, |most, v| if v > most { v } else { most })
 }
+
+const LANES: usize = 16;
 
 /// The scale for four bits with the least squared error of several: the one that takes the largest value to -8, and some around it.
 #[inline(always)]
 fn search_scale(values: &[f32; GROUP]) -> bf16 {
-    let largest = largest(values);
-    if largest == 0.0 {
+    let size = size(values);
+    let farthest = values.iter().find(|v| v.abs() >= size);
+    let Some(farthest) = farthest.filter(|v| **v != 0.0) else {
         return bf16::ZERO;
-    }
-    let (mut best, mut scale) = (0.0_f32, -largest / 8.0);
-    for step in -9_i8..=9 {
-        let inverse = -(8.0 + 0.1 * f32::from(step)) / largest;
-        // Two sums for each of 16 lanes, or the compiler must keep the order of one.
-        let (mut wq, mut qq) = ([0.0_f32; 16], [0.0_f32; 16]);
-        for values in values.as_chunks::<16>().0 {
-            for lane in 0..16 {
-                let q = nearest((values[lane] * inverse).clamp(-8.0, 7.0));
-                wq[lane] += values[lane] * q;
-                qq[lane] += q * q;
-            }
+    };
+    // One candidate a lane.
+    let inverse: [f32; LANES] = std::array::from_fn(|i| -(8.0 + 0.1 * (i as f32 - 8.0)) / farthest);
+    let (mut wq, mut qq) = ([0.0_f32; LANES], [0.0_f32; LANES]);
+    for v in values {
+        for i in 0..LANES {
+            let q = nearest((v * inverse[i]).max(-8.0).min(7.0));
+            wq[i] += v * q;
+            qq[i] += q * q;
         }
-        let (wq, qq) = (wq.iter().sum::<f32>(), qq.iter().sum::<f32>());
+    }
+    let (mut best, mut scale) = (0.0_f32, -farthest / 8.0);
+    for (wq, qq) in wq.into_iter().zip(qq) {
         // With the best scale for these whole numbers, `wq / qq`, the squared error is less by this much than that of zeros.
         let gain = wq * (wq / qq);
         if gain > best {

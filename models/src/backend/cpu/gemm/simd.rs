@@ -26,6 +26,8 @@ pub(in crate::backend::cpu) unsafe trait Simd: Copy {
     unsafe fn fma(a: Self::V, b: Self::V, c: Self::V) -> Self::V;
     /// The lower and the upper halves of the words, each as the upper half of an f32.
     unsafe fn halves(p: *const u32) -> [Self::V; 2];
+    /// [`Simd::LANES`] numbers, of which only the upper halves are stored.
+    unsafe fn upper(p: *const u16) -> Self::V;
     /// [`Simd::LANES`] bytes, widened.
     unsafe fn bytes(p: *const i8) -> Self::V;
     type Words: Copy;
@@ -230,6 +232,15 @@ unsafe impl Simd for Avx512 {
     }
 
     #[inline(always)]
+    unsafe fn upper(p: *const u16) -> __m512 {
+        // SAFETY: the caller's promise.
+        unsafe {
+            let words = _mm512_cvtepu16_epi32(_mm256_loadu_si256(p.cast()));
+            _mm512_castsi512_ps(_mm512_slli_epi32::<16>(words))
+        }
+    }
+
+    #[inline(always)]
     unsafe fn bytes(p: *const i8) -> __m512 {
         // SAFETY: the caller's promise.
         unsafe { _mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(_mm_loadu_si128(p.cast()))) }
@@ -315,6 +326,15 @@ unsafe impl Simd for Avx2 {
     }
 
     #[inline(always)]
+    unsafe fn upper(p: *const u16) -> __m256 {
+        // SAFETY: the caller's promise.
+        unsafe {
+            let words = _mm256_cvtepu16_epi32(_mm_loadu_si128(p.cast()));
+            _mm256_castsi256_ps(_mm256_slli_epi32::<16>(words))
+        }
+    }
+
+    #[inline(always)]
     unsafe fn bytes(p: *const i8) -> __m256 {
         // SAFETY: the caller's promise.
         unsafe { _mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(_mm_loadl_epi64(p.cast()))) }
@@ -393,6 +413,12 @@ unsafe impl Simd for Portable {
             words.map(|w| f32::from_bits(w << 16)),
             words.map(|w| f32::from_bits(w & 0xFFFF_0000)),
         ]
+    }
+
+    #[inline(always)]
+    unsafe fn upper(p: *const u16) -> [f32; 8] {
+        // SAFETY: the caller's promise; an array of u16 may be read at any u16's address.
+        unsafe { p.cast::<[u16; 8]>().read() }.map(|half| f32::from_bits(u32::from(half) << 16))
     }
 
     #[inline(always)]

@@ -97,7 +97,7 @@ fn quantised(bits: Bits, isa: Isa, w: &[f32], inputs: usize) -> Vec<f32> {
 #[test]
 fn a_quantised_product_is_that_of_the_weights_as_they_were_rounded() {
     for isa in Isa::available() {
-        for (weights, bits) in [(Weights::Int8, Bits::Eight), (Weights::Int4, Bits::Four)] {
+        for bits in [Bits::Eight, Bits::Four] {
             for (outputs, depth) in [
                 (16, 32),
                 (17, 32),
@@ -110,27 +110,134 @@ fn a_quantised_product_is_that_of_the_weights_as_they_were_rounded() {
                 let w = tensor(vec![outputs, depth], &numbers(outputs * depth, 1), true);
                 let rounded = quantised(bits, isa, &w.to_f32(), depth);
                 let bias = numbers(outputs, 2);
-                let matrix = Matrix::pack(isa, weights, std::slice::from_ref(&w), Some(&bias));
-                for rows in (0..=8).chain([13]) {
-                    let data = numbers(rows * depth, 3);
-                    let x = Lhs {
-                        data: &data,
-                        row_stride: depth,
-                        taps: 1,
-                        tap_stride: 0,
-                        depth,
+                let parts = std::slice::from_ref(&w);
+                let layouts = [pack::Layout::Quantised(bits), pack::Layout::Bytes(bits)];
+                for layout in &layouts[..if isa.multiplies_bytes() { 2 } else { 1 }] {
+                    let matrix = Matrix::pack_as(isa, *layout, parts, Some(&bias));
+                    // Of a sum of 128 at most, where activations are rounded to 16 bits.
+                    let tolerance = if matches!(matrix.storage(), Panels::Bytes(..)) {
+                        1e-3
+                    } else {
+                        1e-4
                     };
-                    let segment = Segment { src: 0, dst: 0, rows };
-                    let mut out = vec![f32::NAN; rows * outputs];
-                    multiply(isa, &matrix, &x, &[segment], &mut out);
-                    for (got, expected) in out.iter().zip(plain(&x, segment, &rounded, &bias, outputs)) {
-                        let error = (f64::from(*got) - expected).abs();
-                        assert!(
-                            error < 1e-4,
-                            "{isa:?} {weights:?} {outputs}x{depth} {rows}: {got} {expected}"
-                        );
+                    for rows in (0..=8).chain([13]) {
+                        let data = numbers(rows * depth, 3);
+                        let x = Lhs {
+                            data: &data,
+                            row_stride: depth,
+                            taps: 1,
+                            tap_stride: 0,
+                            depth,
+                        };
+                        let segment = Segment { src: 0, dst: 0, rows };
+                        let mut out = vec![f32::NAN; rows * outputs];
+                        multiply(isa, &matrix, &x, &[segment], &mut out);
+                        for (got, expected) in out.iter().zip(plain(&x, segment, &rounded, &bias, outputs)) {
+                            let error = (f64::from(*got) - expected).abs();
+                            assert!(
+                                error < tolerance,
+                                "{isa:?} {layout:?} {outputs}x{depth} {rows}: {got} {expected}"
+                            );
+                        }
                     }
                 }
+            }
+        }
+    }
+}
+
+#[test]
+fn weights_are_multiplied_as_bytes_where_the_processor_does_that() {
+    let isa = Isa::best();
+    let w = tensor(vec![64, 64], &numbers(64 * 64, 1), true);
+    for (weights, bits) in [(Weights::Int8, Bits::Eight), (Weights::Int4, Bits::Four)] {
+        let matrix = Matrix::pack(isa, weights, std::slice::from_ref(&w), None);
+        let as_bytes = matches!(matrix.storage(), Panels::Bytes(found, _) if *found == bits);
+        assert_eq!(as_bytes, isa.multiplies_bytes());
+    }
+}
+
+#[test]
+fn an_activation_that_is_no_number_or_infinite_makes_no_product_that_is_one() {
+    for isa in Isa::available() {
+        for weights in [Weights::Int8, Weights::Int4] {
+            let w = tensor(vec![64, 96], &numbers(64 * 96, 1), true);
+            let matrix = Matrix::pack(isa, weights, std::slice::from_ref(&w), None);
+            for broken in [f32::NAN, f32::INFINITY, f32::NEG_INFINITY] {
+                let mut data = numbers(2 * 96, 2);
+                data[40] = broken;
+                let x = Lhs {
+                    data: &data,
+                    row_stride: 96,
+                    taps: 1,
+                    tap_stride: 0,
+                    depth: 96,
+                };
+                let mut out = vec![0.0; 2 * 64];
+                multiply(
+                    isa,
+                    &matrix,
+                    &x,
+                    &[Segment {
+                        src: 0,
+                        dst: 0,
+                        rows: 2,
+                    }],
+                    &mut out,
+                );
+                let (first, second) = out.split_at(64);
+                assert!(
+                    first.iter().all(|v| !v.is_finite()),
+                    "{isa:?} {weights:?} {broken}"
+                );
+                assert!(
+                    second.iter().all(|v| v.is_finite()),
+                    "{isa:?} {weights:?} {broken}"
+                );
+            }
+        }
+    }
+}
+
+#[test]
+fn rows_of_zeros_and_of_the_least_and_largest_numbers_stay_what_they_are() {
+    let isa = Isa::best();
+    let w = tensor(vec![32, 32], &[1.0; 32 * 32], true);
+    for weights in [Weights::Int8, Weights::Int4] {
+        let matrix = Matrix::pack(isa, weights, std::slice::from_ref(&w), None);
+        for (value, expected) in [
+            (0.0, 0.0),
+            (1e-30, 32e-30),
+            (-1.0, -32.0),
+            (1e30, 32e30),
+            (1e-44, 0.0),
+        ] {
+            let data = [value; 32];
+            let x = Lhs {
+                data: &data,
+                row_stride: 32,
+                taps: 1,
+                tap_stride: 0,
+                depth: 32,
+            };
+            let mut out = [f32::NAN; 32];
+            multiply(
+                isa,
+                &matrix,
+                &x,
+                &[Segment {
+                    src: 0,
+                    dst: 0,
+                    rows: 1,
+                }],
+                &mut out,
+            );
+            for got in out {
+                let error = (f64::from(got) - expected).abs();
+                assert!(
+                    error <= expected.abs() * 0.01 + 1e-40,
+                    "{weights:?} {value}: {got}"
+                );
             }
         }
     }

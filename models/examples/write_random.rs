@@ -1,0 +1,20 @@
+//! Writes a random checkpoint as files: `write_random random:qwen3-tts-0.6b DIR`.
+//!
+//! What it takes to load the published checkpoint of these shapes can be measured with it: as many bytes, in the same formats.
+#![expect(clippy::print_stdout, reason = "says what was written")]
+
+use std::path::PathBuf;
+
+use omni_models::RandomModel;
+use omni_models::testing::write_random;
+
+fn main() -> Result<(), Box<dyn std::error::Error>> {
+    let mut arguments = std::env::args().skip(1);
+    let (Some(name), Some(dir)) = (arguments.next(), arguments.next()) else {
+        return Err("expected: write_random random:NAME DIR".into());
+    };
+    let (model, dir) = (name.parse::<RandomModel>()?, PathBuf::from(dir));
+    write_random(model, &dir)?;
+    println!("{model} is in {}", dir.display());
+    Ok(())
+}

@@ -174,8 +174,17 @@ impl LoadedModels {
             };
             wanted.insert(target, NOTHING);
         }
-        let options: Vec<_> = wanted.iter().map(|(target, parts)| target.options(*parts)).collect();
-        let targets = || wanted.keys().map(ComputeTarget::to_string).collect::<Vec<_>>().join(", ");
+        let options: Vec<_> = wanted
+            .iter()
+            .map(|(target, parts)| target.options(*parts))
+            .collect();
+        let targets = || {
+            wanted
+                .keys()
+                .map(ComputeTarget::to_string)
+                .collect::<Vec<_>>()
+                .join(", ")
+        };
         let models = SpeechModel::load_each(checkpoint.clone(), &options)
             .with_context(|| format!("cannot load the model {name} for {}", targets()))?;
         let models: BTreeMap<ComputeTarget, SpeechModel> = wanted.into_keys().zip(models).collect();

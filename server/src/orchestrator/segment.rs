@@ -16,8 +16,8 @@ use super::pipeline::{Binding, Pipeline};
 use super::speech::{SpeechAttempt, SpeechOutput};
 use crate::id::SeqIds;
 use crate::stage::{
-    AudioPiece, CancelTimer, EdgeSender as _, End, JobRefused, ReplicaId, StageError, StageSnapshot,
-    TalkerRequest, prompt_rows,
+    CancelTimer, EdgeSender as _, End, JobRefused, ReplicaId, StageError, StageSnapshot, TalkerRequest,
+    prompt_rows,
 };
 
 /// What to speak in one sequence.

@@ -5,7 +5,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use omni_engine::{
-    ChunkConfig, ChunkEngine, ChunkModel, ChunkOutput, CodecFrame, FinishReason, SeqId, Stamp, StreamOptions,
+    ChunkConfig, ChunkEngine, ChunkModel, ChunkOutput, CodecFrame, FinishReason, OpenError, SeqId, Stamp,
+    StreamOptions,
 };
 
 use super::backend::{BackendError, Vocode};
@@ -207,7 +208,7 @@ impl<B: Vocode> Core for Code2Wav<B> {
         self.driver.admit(admission, |engine, now| {
             engine.add(job.seq, options, now)?;
             engine.push(job.seq, job.lead.iter().cloned(), false);
-            Ok(())
+            Ok::<_, OpenError>(())
         });
     }
 

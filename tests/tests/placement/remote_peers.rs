@@ -187,7 +187,7 @@ fn a_host_with_a_sequence_sends_heartbeats() {
     while read_frame(&mut peer).unwrap().body != Some(Body::Ready(Ready {})) {}
     let open = Open {
         arrived: None,
-        request: Some(Request::Decode(DecodeRequest {})),
+        request: Some(Request::Decode(DecodeRequest::default())),
     };
     peer.write_all(&frame(5, Body::Open(open))).unwrap();
     for _ in 0..2 {

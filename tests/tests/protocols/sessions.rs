@@ -24,6 +24,7 @@ const QUOTA: u32 = 100;
 fn settings(max_frames: Option<u32>) -> Settings {
     Settings {
         voice: "alto".to_owned(),
+        voice_prompt: None,
         language: None,
         instructions: None,
         delivery: Delivery {

@@ -37,6 +37,7 @@ fn stats() -> v1::WatchStatsResponse {
     let session = v1::SessionStats {
         session_id: "00ff".into(),
         method: "SpeechService/Speak".into(),
+        peer: "192.0.2.7".to_owned(),
         principal: "backend".into(),
         age: wire(Duration::from_secs(5)),
         active: true,

@@ -44,12 +44,14 @@ pub struct FrontEnd {
     /// Text that waits for a flush, if all does.
     held: Option<String>,
     positions: Positions,
+    /// A mark stands before the next piece.
+    marked: bool,
     /// What marks ask for before the next piece.
-    pause: Duration,
+    pause: Option<Duration>,
     normalizer: Option<Normalizer>,
     max_chars: usize,
     max_buffered_bytes: usize,
-    /// What was left out since the last time somebody asked.
+    /// What was left out and not asked for yet.
     unreported: Skipped,
     /// What was left out in the whole utterance.
     skipped: Skipped,
@@ -76,7 +78,8 @@ impl FrontEnd {
             markup: Markup::default(),
             held: manual.then(String::new),
             positions: Positions::default(),
-            pause: Duration::ZERO,
+            marked: false,
+            pause: None,
             normalizer: options.normalizer,
             max_chars: options.max_chars.max(1),
             max_buffered_bytes: options.max_buffered_bytes,
@@ -90,11 +93,11 @@ impl FrontEnd {
     ///
     /// # Errors
     /// [`TextError::BufferFull`] if more text would wait than may; nothing of `text` is taken then. [`TextError::Markup`] for SSML that
-    /// cannot be followed.
+    /// cannot be followed; all that waits is dropped then, and the next text is that of a new utterance.
     pub fn push(&mut self, text: &str) -> Result<Vec<Piece>, TextError> {
         let Some(held) = &mut self.held else {
-            let parts = self.markup.push(text)?;
-            return Ok(self.speak(parts));
+            let parts = self.markup.push(text);
+            return self.speak_or_clear(parts);
         };
         let buffered = held.len() + text.len();
         if buffered > self.max_buffered_bytes {
@@ -113,9 +116,10 @@ impl FrontEnd {
     /// [`TextError::Markup`] for SSML that cannot be followed, in text that waited for this.
     pub fn flush(&mut self) -> Result<Vec<Piece>, TextError> {
         let held = self.held.as_mut().map(std::mem::take).unwrap_or_default();
-        let mut parts = self.markup.push(&held)?;
-        parts.extend(self.markup.flush());
-        let mut pieces = self.speak(parts);
+        let parts = self.markup.push(&held);
+        let mut pieces = self.speak_or_clear(parts)?;
+        let rest = self.markup.flush();
+        pieces.extend(self.speak(rest));
         let segments = self.segmenter.flush();
         pieces.extend(self.pieces(&segments));
         Ok(pieces)
@@ -162,7 +166,18 @@ impl FrontEnd {
     fn begin(&mut self) {
         self.markup = Markup::default();
         self.positions = Positions::default();
-        self.pause = Duration::ZERO;
+        (self.marked, self.pause) = (false, None);
+    }
+
+    /// The pieces that are certain after `parts`; after an error the next text is that of a new utterance.
+    fn speak_or_clear(&mut self, parts: Result<Vec<Part>, TextError>) -> Result<Vec<Piece>, TextError> {
+        match parts {
+            Ok(parts) => Ok(self.speak(parts)),
+            Err(error) => {
+                self.clear();
+                Err(error)
+            }
+        }
     }
 
     /// The pieces that are certain after `parts`.
@@ -185,7 +200,9 @@ impl FrontEnd {
             };
             pieces.extend(self.pieces(&segments));
             if let Part::Mark { pause, .. } = part {
-                self.pause = (self.pause + pause).min(LONGEST_PAUSE);
+                self.marked = true;
+                let asked = pause.map(|pause| (self.pause.unwrap_or_default() + pause).min(LONGEST_PAUSE));
+                self.pause = asked.or(self.pause);
             }
         }
         pieces
@@ -201,12 +218,12 @@ impl FrontEnd {
     fn pieces(&mut self, segments: &[Segment]) -> Vec<Piece> {
         let mut pieces: Vec<Piece> = segments.iter().flat_map(|segment| self.piece(segment)).collect();
         for piece in &mut pieces {
-            self.positions.place(piece);
+            self.positions.place(piece, self.normalizer.is_none());
         }
         self.positions.forget_before(self.segmenter.buffered_from());
         if let Some(first) = pieces.first_mut() {
-            let pause = std::mem::take(&mut self.pause);
-            first.pause = Some(pause).filter(|pause| !pause.is_zero());
+            first.marked = std::mem::take(&mut self.marked);
+            first.pause = self.pause.take();
             self.spoken = true;
         }
         pieces
@@ -222,6 +239,7 @@ impl FrontEnd {
         let piece = Piece {
             text: normalized.text,
             source: segment.source,
+            marked: false,
             pause: None,
             end: segment.end,
             spans: normalized
@@ -296,6 +314,54 @@ mod tests {
                 assert_eq!(words, [at("fun").start, at("Yes").start]);
             }
         }
+    }
+
+    #[test]
+    fn characters_of_entities_are_where_their_entities_are() {
+        let text = "<speak>&quot;Hi&quot; R&amp;D is fun</speak>";
+        let pieces = spoken(&mut front_end(false), text);
+        let at = |part: &str| text.find(part).unwrap();
+        assert_eq!(pieces[0].source, CharRange::new(at("&quot;Hi"), at("</speak>")));
+        let spans: Vec<_> = pieces[0]
+            .spans
+            .iter()
+            .map(|span| (span.source.start, span.source.end))
+            .collect();
+        let (first, second, amp) = (at("&quot;Hi"), at("&quot; R"), at("&amp;"));
+        assert_eq!(
+            spans,
+            [
+                (first, first + 6),
+                (first + 6, second),
+                (second, second + 6),
+                (second + 6, amp),
+                (amp, amp + 5),
+                (amp + 5, at("</speak>")),
+            ]
+        );
+    }
+
+    #[test]
+    fn a_mark_may_ask_for_no_pause_at_all_or_for_none_of_its_own() {
+        let pieces = spoken(&mut front_end(true), "One.[pause:0s]Two.");
+        assert_eq!((pieces[1].marked, pieces[1].pause), (true, Some(Duration::ZERO)));
+        let pieces = spoken(&mut front_end(true), "<speak><s>One</s><s>Two</s></speak>");
+        assert_eq!((pieces[1].marked, pieces[1].pause), (true, None));
+    }
+
+    #[test]
+    fn after_an_error_the_next_text_is_that_of_a_new_utterance() {
+        let mut front_end = front_end(true);
+        assert!(front_end.push("<speak>One. Two <prosody>").is_err());
+        let pieces = spoken(&mut front_end, "a < b. Three.");
+        assert_eq!(pieces.last().unwrap().source, CharRange::new(7, 13));
+        assert!(!pieces[0].marked);
+    }
+
+    #[test]
+    fn a_word_with_an_entity_is_one_word() {
+        let pieces = spoken(&mut front_end(true), "<speak>I don&apos;t.</speak>");
+        assert_eq!(pieces[0].spans.len(), 2, "{pieces:?}");
     }
 
     #[test]

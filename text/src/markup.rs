@@ -5,7 +5,7 @@
 //! entities are characters, and any other element is an error. What only looks like a mark is text.
 //!
 //! Every decision is made by characters alone, so any chunking gives the parts of the whole text. At most [`LONGEST_MARK`] characters
-//! wait for the end of a mark.
+//! wait for the end of a mark, and at most [`LONGEST_ELEMENT`] for the beginning of a document or the end of an element.
 
 mod element;
 
@@ -30,8 +30,8 @@ pub(crate) enum Part {
     Text(String),
     /// A character that was written in `chars` characters.
     Entity(char, usize),
-    /// `chars` characters that are not spoken. The sentence ends before them, and `pause` follows, zero for none.
-    Mark { chars: usize, pause: Duration },
+    /// `chars` characters that are not spoken. The sentence ends before them; `pause` is what they ask for, none for what is usual.
+    Mark { chars: usize, pause: Option<Duration> },
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -50,7 +50,7 @@ enum Verdict {
     /// The first of them is text.
     Text,
     Entity(char),
-    Mark(Duration),
+    Mark(Option<Duration>),
     /// The beginning of a document in SSML.
     Document,
 }
@@ -104,8 +104,7 @@ impl Markup {
             Verdict::Mark(pause) => parts.add(Part::Mark { chars, pause }),
             Verdict::Document => {
                 self.syntax = Syntax::Ssml;
-                let pause = Duration::ZERO;
-                parts.add(Part::Mark { chars, pause });
+                parts.add(Part::Mark { chars, pause: None });
             }
             Verdict::Text => return self.release(parts),
         }
@@ -141,7 +140,7 @@ impl Markup {
         }
         match self.syntax {
             Syntax::Plain => Ok(plain_element(held, chars)),
-            Syntax::Unknown => first_element(held, chars),
+            Syntax::Unknown => Ok(first_element(held, chars)),
             Syntax::Ssml => element(held, chars),
         }
     }
@@ -163,7 +162,9 @@ fn bracket(held: &str, chars: usize) -> Verdict {
         Some(mark) => mark
             .get(NAME.len()..)
             .and_then(element::duration)
-            .map_or(Verdict::Text, |pause| Verdict::Mark(pause.min(LONGEST_PAUSE))),
+            .map_or(Verdict::Text, |pause| {
+                Verdict::Mark(Some(pause.min(LONGEST_PAUSE)))
+            }),
         None => Verdict::Open,
     }
 }
@@ -182,74 +183,105 @@ fn names(name: &str) -> bool {
         .all(|byte| byte.is_ascii_alphanumeric() || byte == b'#')
 }
 
-/// `<break .../>` in a text without other elements.
+/// `<break .../>` in a text without other elements, or `</break>`.
 fn plain_element(held: &str, chars: usize) -> Verdict {
-    const NAME: &str = "<break";
-    let begins = held
-        .chars()
-        .zip(NAME.chars())
-        .all(|(got, name)| got.eq_ignore_ascii_case(&name));
-    if !begins || chars > LONGEST_MARK {
+    let begins = |name: &str| {
+        let mut both = held.chars().zip(name.chars());
+        both.all(|(got, name)| got.eq_ignore_ascii_case(&name))
+    };
+    if !begins("<break") && !begins("</break") || chars > LONGEST_MARK {
         return Verdict::Text;
     }
     if !held.ends_with('>') {
         return Verdict::Open;
     }
     match Element::read(held) {
-        Some(found) if found.name.eq_ignore_ascii_case("break") => found
-            .pause()
-            .map_or(Verdict::Text, |pause| Verdict::Mark(pause.min(LONGEST_PAUSE))),
+        Some(found) if found.name.eq_ignore_ascii_case("break") => {
+            pause(&found).map_or(Verdict::Text, Verdict::Mark)
+        }
         _ => Verdict::Text,
     }
 }
 
-/// The first thing of a text: the beginning of a document, or what [`plain_element`] finds.
-fn first_element(held: &str, chars: usize) -> Result<Verdict, TextError> {
+/// The first thing of a text: the beginning of a document, or what [`plain_element`] finds. A document begins with `<speak`, after
+/// declarations and comments; without it those are text.
+fn first_element(held: &str, chars: usize) -> Verdict {
     const NAME: &str = "<speak";
-    let prologue = held.starts_with("<?") || held.starts_with("<!");
-    if !is_whole(held) {
-        let begins = held
-            .chars()
-            .zip(NAME.chars())
-            .all(|(got, name)| got.eq_ignore_ascii_case(&name));
-        let may = prologue || begins;
-        return match may && chars < LONGEST_ELEMENT {
-            true => Ok(Verdict::Open),
-            false => Ok(plain_element(held, chars)),
+    let open = match chars < LONGEST_ELEMENT {
+        true => Verdict::Open,
+        false => Verdict::Text,
+    };
+    let rest = match behind_prologue(held) {
+        Prologue::Open => return open,
+        Prologue::Other => return plain_element(held, chars),
+        Prologue::Ended(rest) => rest,
+    };
+    let mut begins = rest.chars().zip(NAME.chars());
+    let begins = begins.all(|(got, name)| got.eq_ignore_ascii_case(&name));
+    let is_document = || Element::read(rest).is_some_and(|found| found.name.eq_ignore_ascii_case("speak"));
+    match begins {
+        true if !is_whole(rest) => open,
+        true if is_document() => Verdict::Document,
+        _ => plain_element(held, chars),
+    }
+}
+
+/// What comes of looking for the end of declarations and comments.
+enum Prologue<'a> {
+    Open,
+    /// There are none that could stand before a document.
+    Other,
+    Ended(&'a str),
+}
+
+fn behind_prologue(held: &str) -> Prologue<'_> {
+    let mut rest = held;
+    loop {
+        rest = rest.trim_start_matches(is_blank);
+        let end = match rest {
+            _ if rest.starts_with("<?") => "?>",
+            _ if rest.starts_with("<!--") => "-->",
+            _ if rest == "<" && held.len() > 1 || !rest.is_empty() && "<!--".starts_with(rest) => {
+                return Prologue::Open;
+            }
+            _ if rest.is_empty() => return Prologue::Open,
+            _ if rest.starts_with("<!") => return Prologue::Other,
+            _ => return Prologue::Ended(rest),
         };
-    }
-    if prologue {
-        return Ok(Verdict::Mark(Duration::ZERO));
-    }
-    match Element::read(held) {
-        Some(found) if found.name.eq_ignore_ascii_case("speak") => Ok(Verdict::Document),
-        _ => Ok(plain_element(held, chars)),
+        match rest.split_once(end) {
+            Some((_, behind)) => rest = behind,
+            None => return Prologue::Open,
+        }
     }
 }
 
 /// An element, a comment or a declaration of a document.
 fn element(held: &str, chars: usize) -> Result<Verdict, TextError> {
+    let refused = |element: String| TextError::Markup { element };
+    let beginning = || held.chars().take(40).collect();
     if !is_whole(held) {
         return match chars < LONGEST_ELEMENT {
             true => Ok(Verdict::Open),
-            false => Err(TextError::Markup {
-                element: "an element that does not end".to_owned(),
-            }),
+            false => Err(refused("an element that does not end".to_owned())),
         };
     }
-    if held.starts_with("<?") || held.starts_with("<!") {
-        return Ok(Verdict::Mark(Duration::ZERO));
+    if held.starts_with("<?") || held.starts_with("<!--") {
+        return Ok(Verdict::Mark(None));
     }
-    let refused = |element: String| TextError::Markup { element };
-    let found = Element::read(held).ok_or_else(|| refused(held.chars().take(40).collect()))?;
+    let found = Element::read(held).ok_or_else(|| refused(beginning()))?;
     match found.name.to_ascii_lowercase().as_str() {
-        "speak" | "p" | "s" => Ok(Verdict::Mark(Duration::ZERO)),
-        "break" if found.closes => Ok(Verdict::Mark(Duration::ZERO)),
-        "break" => match found.pause() {
-            Some(pause) => Ok(Verdict::Mark(pause.min(LONGEST_PAUSE))),
-            None => Err(refused(held.chars().take(40).collect())),
-        },
+        "speak" | "p" | "s" => Ok(Verdict::Mark(None)),
+        "break" => Ok(Verdict::Mark(pause(&found).ok_or_else(|| refused(beginning()))?)),
         name => Err(refused(format!("<{name}>"))),
+    }
+}
+
+/// What a `break` asks for; nothing if it is the end of one. None outside: its attributes make no sense.
+#[allow(clippy::option_option, reason = "no pause and no sense are two things")]
+fn pause(element: &Element<'_>) -> Option<Option<Duration>> {
+    match element.closes {
+        true => Some(None),
+        false => element.pause().map(|pause| Some(pause.min(LONGEST_PAUSE))),
     }
 }
 
@@ -258,7 +290,10 @@ fn is_whole(held: &str) -> bool {
     if held.starts_with("<!--") {
         return held.len() >= 7 && held.ends_with("-->");
     }
-    if !held.ends_with('>') || "<!--".starts_with(held) {
+    if held.starts_with("<?") {
+        return held.ends_with("?>");
+    }
+    if !held.ends_with('>') {
         return false;
     }
     let mut quote = None;

@@ -11,6 +11,8 @@ pub struct Piece {
     pub text: String,
     /// The text it stands for, in Unicode scalar values from the start of the utterance.
     pub source: CharRange,
+    /// A mark stands before it: nothing goes on from the piece before.
+    pub marked: bool,
     /// The pause before it that marks of the text ask for, in place of the usual one.
     pub pause: Option<Duration>,
     /// Why it ends where it does: how long a pause belongs after it.

@@ -214,7 +214,7 @@ impl TextFront {
 
     fn add_piece(&mut self, piece: &omni_text::Piece) -> Result<(), ServeError> {
         let ends = !(self.eager && piece.end == EndKind::Forced);
-        if piece.pause.is_some() {
+        if piece.marked {
             // Eager text may have left a sequence open before the mark.
             self.end_sequence();
         }
@@ -320,13 +320,28 @@ fn words(piece: &omni_text::Piece, normalized: bool) -> Vec<Word> {
         let blank = chars[from..to].iter().all(|c| c.is_whitespace());
         if !blank {
             words.push(Word {
-                source: piece.source.start + from..piece.source.start + to,
+                source: written_at(piece, from).start..written_at(piece, to - 1).end,
                 spoken: text(from, to),
             });
         }
         from = to;
     }
     words
+}
+
+/// Where character `at` of a piece that is spoken as it is written stands in the text.
+fn written_at(piece: &omni_text::Piece, at: usize) -> std::ops::Range<usize> {
+    let span = piece
+        .spans
+        .iter()
+        .find(|span| (span.spoken.start..span.spoken.end).contains(&at));
+    let Some(span) = span else {
+        return piece.source.start + at..piece.source.start + at + 1;
+    };
+    let start = span.source.start + (at - span.spoken.start);
+    // An entity is one character, and takes several.
+    let end = if at + 1 == span.spoken.end { span.source.end } else { start + 1 };
+    start..end
 }
 
 /// Whether one word ends and another begins between two characters; white space belongs to the word behind it.

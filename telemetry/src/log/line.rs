@@ -13,12 +13,17 @@ thread_local! {
     static SILENT: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Calls `record`; what it records is written to no line. For figures that are brought up to date because somebody reads them:
-/// how often that happens is no event of the server.
+/// Calls `record`; what it records is written to no line. For figures that are brought up to date for a reader: how often one reads
+/// is no event of the server.
 pub(crate) fn without_lines(record: impl FnOnce()) {
-    let before = SILENT.replace(true);
+    struct Restore(bool);
+    impl Drop for Restore {
+        fn drop(&mut self) {
+            SILENT.set(self.0);
+        }
+    }
+    let _restore = Restore(SILENT.replace(true));
     record();
-    SILENT.set(before);
 }
 
 /// Whether lines are left out on this thread now.
@@ -28,10 +33,14 @@ pub(super) fn is_silent() -> bool {
 
 /// Calls `record`; lines of what it records carry the request's id.
 pub fn with_request<T>(id: &str, record: impl FnOnce() -> T) -> T {
-    let before = REQUEST.replace(Some(id.to_owned()));
-    let result = record();
-    REQUEST.set(before);
-    result
+    struct Restore(Option<String>);
+    impl Drop for Restore {
+        fn drop(&mut self) {
+            REQUEST.set(self.0.take());
+        }
+    }
+    let _restore = Restore(REQUEST.replace(Some(id.to_owned())));
+    record()
 }
 
 /// How a line is written.

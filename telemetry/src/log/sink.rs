@@ -255,7 +255,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_recorded_because_somebody_reads_is_no_line() {
+    fn what_is_recorded_for_a_reader_is_no_line() {
         let (sink, writer) = LogSink::new(schema(), Arc::default());
         let disk = sink.register_gauge(&key("DiskUsage", &[]), &METADATA);
         disk.set(1.0);

@@ -3,17 +3,26 @@
 //! The segmenter counts the characters that it gets. A mark lies between two of them, and an entity is one of them: both move all that
 //! comes after. What moves is kept until nothing waits that lies before it.
 
-use crate::{CharRange, Piece};
+use crate::{CharRange, Piece, Span};
 
 /// From characters of the text without marks to those of the text as it came.
 #[derive(Debug, Default)]
 pub(super) struct Positions {
     /// Characters without marks so far.
     plain: usize,
-    /// Where characters move, in order, and by how many more than those before.
-    moves: Vec<(usize, usize)>,
+    /// Where characters move, in order.
+    moves: Vec<Move>,
     /// By how many everything moves that waits now.
     base: usize,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Move {
+    at: usize,
+    /// By how many more than the characters before.
+    by: usize,
+    /// The character at that place is the entity: it begins where it would without the move.
+    entity: bool,
 }
 
 impl Positions {
@@ -24,42 +33,88 @@ impl Positions {
 
     /// A character comes that was written in `chars`.
     pub(super) fn entity(&mut self, chars: usize) {
-        self.moves.push((self.plain, chars.saturating_sub(1)));
+        self.move_by(chars.saturating_sub(1), true);
         self.plain += 1;
     }
 
     /// `chars` characters are left out.
     pub(super) fn mark(&mut self, chars: usize) {
-        self.moves.push((self.plain, chars));
+        self.move_by(chars, false);
     }
 
-    /// Gives a piece the positions of the text as it came.
-    pub(super) fn place(&self, piece: &mut Piece) {
+    fn move_by(&mut self, by: usize, entity: bool) {
+        self.moves.push(Move {
+            at: self.plain,
+            by,
+            entity,
+        });
+    }
+
+    /// Gives a piece the positions of the text as it came. One that is spoken as it is `written` has its span cut where characters
+    /// move, so that each of them has its place.
+    pub(super) fn place(&self, piece: &mut Piece, written: bool) {
         if self.base == 0 && self.moves.is_empty() {
             return;
         }
+        let spans = std::mem::take(&mut piece.spans);
         piece.source = self.range(piece.source);
-        for span in &mut piece.spans {
-            span.source = self.range(span.source);
-        }
+        let place = |span| match written {
+            true => self.split(span),
+            false => vec![Span {
+                source: self.range(span.source),
+                ..span
+            }],
+        };
+        piece.spans = spans.into_iter().flat_map(place).collect();
     }
 
     /// No piece that is still to come begins before this character.
     pub(super) fn forget_before(&mut self, plain: usize) {
-        let past = self.moves.partition_point(|(at, _)| *at < plain);
-        self.base += self.moves.drain(..past).map(|(_, by)| by).sum::<usize>();
+        let past = self.moves.partition_point(|step| step.at < plain);
+        self.base += self.moves.drain(..past).map(|step| step.by).sum::<usize>();
+    }
+
+    /// The spans of characters that are spoken as they are written.
+    fn split(&self, span: Span) -> Vec<Span> {
+        let (spoken, source) = (span.spoken, span.source);
+        let inside = self.moves.iter().flat_map(|step| match step.entity {
+            true => [step.at, step.at + 1],
+            false => [step.at, step.at],
+        });
+        let inside = inside.filter(|at| (source.start + 1..source.end).contains(at));
+        let mut cuts: Vec<usize> = [source.start].into_iter().chain(inside).collect();
+        cuts.dedup();
+        cuts.push(source.end);
+        let cut = |ends: &[usize]| {
+            let (from, to) = (ends[0] - source.start, ends[1] - source.start);
+            Span {
+                spoken: CharRange::new(spoken.start + from, spoken.start + to),
+                source: self.range(CharRange::new(ends[0], ends[1])),
+            }
+        };
+        cuts.windows(2).map(cut).collect()
     }
 
     fn range(&self, plain: CharRange) -> CharRange {
         match plain.is_empty() {
-            true => CharRange::new(self.at(plain.start), self.at(plain.start)),
+            true => CharRange::new(self.start(plain.start), self.start(plain.start)),
             // The end is behind the last character, not before the one that a mark keeps away.
-            false => CharRange::new(self.at(plain.start), self.at(plain.end - 1) + 1),
+            false => CharRange::new(self.start(plain.start), self.end(plain.end - 1)),
         }
     }
 
-    fn at(&self, plain: usize) -> usize {
-        let moves = self.moves.iter().take_while(|(at, _)| *at <= plain);
-        plain + self.base + moves.map(|(_, by)| by).sum::<usize>()
+    /// Where a character begins.
+    fn start(&self, plain: usize) -> usize {
+        plain + self.moved(|step| step.at < plain || step.at == plain && !step.entity)
+    }
+
+    /// Where a character ends.
+    fn end(&self, plain: usize) -> usize {
+        plain + 1 + self.moved(|step| step.at <= plain)
+    }
+
+    fn moved(&self, counts: impl Fn(&Move) -> bool) -> usize {
+        let moves = self.moves.iter().filter(|step| counts(step));
+        self.base + moves.map(|step| step.by).sum::<usize>()
     }
 }

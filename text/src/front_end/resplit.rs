@@ -20,6 +20,7 @@ pub(super) fn raw(segment: &Segment, max_chars: usize) -> Vec<Piece> {
         };
         let source = CharRange::new(segment.source.start + from, segment.source.start + to);
         pieces.push(Piece {
+            marked: false,
             pause: None,
             text: chars[from..to].iter().collect(),
             source,
@@ -58,6 +59,7 @@ pub(super) fn spoken(piece: &Piece, max_chars: usize) -> Vec<Piece> {
             .filter(|_| !last)
             .map_or(piece.source.end, |span| span.source.end);
         pieces.push(Piece {
+            marked: false,
             pause: None,
             text: terminated(&chars[from..to]),
             source: CharRange::new(start, end.max(start)),

@@ -5,8 +5,13 @@ use super::*;
 fn mark(chars: usize, millis: u64) -> Part {
     Part::Mark {
         chars,
-        pause: Duration::from_millis(millis),
+        pause: Some(Duration::from_millis(millis)),
     }
+}
+
+/// A mark that asks for no pause of its own.
+fn boundary(chars: usize) -> Part {
+    Part::Mark { chars, pause: None }
 }
 
 fn text(text: &str) -> Part {
@@ -44,11 +49,19 @@ fn pauses_are_marks_in_any_text() {
         ("<break time='1s' />", 1_000),
         ("<BREAK strength=\"strong\">", 800),
         ("<break/>", 500),
+        ("[pause:0s]", 0),
+        ("<break strength=\"none\"/>", 0),
     ] {
         let found = parts(&format!("One.{written}Two.")).unwrap();
         let expected = [text("One."), mark(written.chars().count(), millis), text("Two.")];
         assert_eq!(found, expected, "{written}");
     }
+}
+
+#[test]
+fn the_long_form_of_a_break_is_one_mark_and_its_end() {
+    let found = parts("One.<break time=\"1s\"></break>Two.").unwrap();
+    assert_eq!(found, [text("One."), mark(17, 1_000), boundary(8), text("Two.")]);
 }
 
 #[test]
@@ -93,8 +106,10 @@ fn a_document_is_what_it_says_without_its_elements() {
             Part::Text(text) => text.clone(),
             Part::Entity(c, 5) => c.to_string(),
             Part::Entity(..) => "?".to_owned(),
-            Part::Mark { pause, .. } if pause.is_zero() => String::new(),
-            Part::Mark { pause, .. } => format!("|{}|", pause.as_millis()),
+            Part::Mark { pause: None, .. } => String::new(),
+            Part::Mark {
+                pause: Some(pause), ..
+            } => format!("|{}|", pause.as_millis()),
         })
         .collect();
     assert_eq!(spoken, "\u{feff} R&D|1000|two");
@@ -106,6 +121,10 @@ fn other_elements_of_a_document_are_named_and_refused() {
         ("<speak><prosody rate=\"slow\">a</prosody></speak>", "<prosody>"),
         ("<speak><say-as interpret-as=\"date\">", "<say-as>"),
         ("<speak>a < b > c</speak>", "< b >"),
+        (
+            "<speak><!DOCTYPE x [ <!ENTITY y> ]></speak>",
+            "<!DOCTYPE x [ <!ENTITY y>",
+        ),
         ("<speak><break time=\"soon\"/>", "<break time=\"soon\"/>"),
     ] {
         let error = parts(document).unwrap_err();
@@ -126,12 +145,12 @@ fn entities_are_characters_in_documents_only() {
     assert_eq!(
         parts("<speak>&lt;&#233;&#xE9;&nbsp;&</speak>").unwrap(),
         [
-            mark(7, 0),
+            boundary(7),
             Part::Entity('<', 4),
             Part::Entity('é', 6),
             Part::Entity('é', 6),
             text("&nbsp;&"),
-            mark(8, 0),
+            boundary(8),
         ]
     );
 }

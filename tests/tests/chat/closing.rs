@@ -32,6 +32,7 @@ fn written() -> ChatCommand {
         stop: Vec::new(),
         input: None,
         speech: Settings {
+            voice_prompt: None,
             voice: "alto".to_owned(),
             language: None,
             instructions: None,

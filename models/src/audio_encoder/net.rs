@@ -1,6 +1,6 @@
 //! The encoder's weights and its forward pass over one utterance.
 
-use crate::backend::{AttentionShape, Backend, Params, Result};
+use crate::backend::{Attention, AttentionShape, Normalisation, Params, Products, Result, RowIndexing};
 use crate::checkpoint::LoadError;
 use crate::config::{AudioConfig, CONVOLUTIONS, shortened};
 use crate::loader::Loader;
@@ -92,13 +92,13 @@ impl<P: Params> Tower<P> {
     }
 }
 
-impl<B: Backend> Norm<B> {
+impl<B: Normalisation> Norm<B> {
     fn forward(&self, b: &B, x: &B::Rows) -> Result<B::Rows> {
         b.layer_norm(&self.weight, &self.bias, LAYER_NORM_EPS, x)
     }
 }
 
-impl<B: Backend> Tower<B> {
+impl<B: Products + RowIndexing + Normalisation + Attention> Tower<B> {
     /// Rows `[rows, output]` of a spectrogram `[frames, mel bins]`.
     pub(super) fn forward(&self, b: &B, mel: &[f32]) -> Result<Vec<f32>> {
         let c = &self.config;

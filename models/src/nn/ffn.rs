@@ -1,6 +1,6 @@
 //! Feed-forward layers: a gated pair, a mixture of such experts, and the two-layer projections.
 
-use crate::backend::{Backend, Params, Result, Routing};
+use crate::backend::{Params, Products, Result, Routing};
 use crate::checkpoint::LoadError;
 use crate::config::FfnConfig;
 use crate::loader::Loader;
@@ -29,7 +29,7 @@ impl<P: Params> Gated<P> {
     }
 }
 
-impl<B: Backend> Gated<B> {
+impl<B: Products> Gated<B> {
     fn forward(&self, b: &B, x: &B::Rows) -> Result<B::Rows> {
         b.linear(&self.down, &b.gated(&self.gate_up, x)?)
     }
@@ -44,7 +44,7 @@ pub(crate) struct Mixture<P: Params> {
     routing: Routing,
 }
 
-impl<B: Backend> Mixture<B> {
+impl<B: Products> Mixture<B> {
     fn forward(&self, b: &B, x: &B::Rows) -> Result<B::Rows> {
         let scores = b.linear(&self.router, x)?;
         let shared = self.shared.as_ref().map(|s| s.forward(b, x)).transpose()?;
@@ -102,7 +102,7 @@ impl<P: Params> Ffn<P> {
     }
 }
 
-impl<B: Backend> Ffn<B> {
+impl<B: Products> Ffn<B> {
     pub(crate) fn forward(&self, b: &B, x: &B::Rows) -> Result<B::Rows> {
         match self {
             Self::Dense(gated) => gated.forward(b, x),
@@ -132,7 +132,7 @@ impl<P: Params> Mlp<P> {
     }
 }
 
-impl<B: Backend> Mlp<B> {
+impl<B: Products> Mlp<B> {
     pub(crate) fn forward(&self, b: &B, x: &B::Rows) -> Result<B::Rows> {
         b.linear(&self.fc2, &b.silu(b.linear(&self.fc1, x)?)?)
     }

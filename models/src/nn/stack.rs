@@ -3,7 +3,9 @@
 //! `x += attention(norm(x)); x += ffn(norm(x))` per layer, with grouped-query attention, rotary positions (the two
 //! halves of a head rotate against each other), optional norms on query and key heads and optional residual scales.
 
-use crate::backend::{AttentionShape, Backend, Batch, Params, Result};
+use crate::backend::{
+    Attention, AttentionShape, Batch, Normalisation, Params, Products, Result, RowIndexing,
+};
 use crate::checkpoint::LoadError;
 use crate::config::StackConfig;
 use crate::loader::Loader;
@@ -102,7 +104,7 @@ impl<P: Params> Layer<P> {
     }
 }
 
-impl<B: Backend> Stack<B> {
+impl<B: Products + RowIndexing + Normalisation + Attention> Stack<B> {
     /// A cache of `slots` positions for every layer.
     pub(crate) fn kv(&self, b: &B, slots: usize) -> Result<Vec<B::Kv>> {
         self.layers

@@ -148,7 +148,6 @@ impl<B: Think> Core for Thinker<B> {
             reuse_prefix: !job.request.export_heard,
             salt: job.request.salt,
             repetition: self.repetition,
-            ..AddOptions::default()
         };
         let admission = Admission {
             seq: job.seq,

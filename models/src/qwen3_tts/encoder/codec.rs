@@ -1,7 +1,7 @@
 //! The codec's encoder: from samples to the codes of frames. Convolutions that shorten, a causal transformer, and a split residual
 //! quantizer. (Mimi; Défossez et al., "Moshi", 2024.)
 
-use crate::backend::{AttentionShape, Backend, Batch, Params, Result};
+use crate::backend::{Attention, AttentionShape, Batch, Normalisation, Params, Products, Result};
 use crate::checkpoint::LoadError;
 use crate::loader::Loader;
 use crate::nn::Angles;
@@ -169,7 +169,7 @@ fn elu(v: f32) -> f32 {
     if v > 0.0 { v } else { v.exp_m1() }
 }
 
-impl<B: Backend> CodecEncoder<B> {
+impl<B: Products + Normalisation + Attention> CodecEncoder<B> {
     /// The codes of every frame of a recording; the last frame may be cut short.
     pub(super) fn forward(&self, b: &B, samples: &[f32]) -> Result<Vec<Vec<u32>>> {
         let mut x = self.first.causal(b, &Signal::new(samples.to_vec(), 1))?;

@@ -1,6 +1,6 @@
 //! From rows to codes: the nearest vector of a codebook, then the nearest of the next one to what is left.
 
-use crate::backend::{Backend, Params, Result};
+use crate::backend::{Params, Products, Result};
 use crate::checkpoint::{HostTensor, LoadError};
 use crate::loader::Loader;
 
@@ -88,7 +88,7 @@ impl<P: Params> ResidualQuantizer<P> {
     }
 }
 
-impl<B: Backend> ResidualQuantizer<B> {
+impl<B: Products> ResidualQuantizer<B> {
     /// All codes of every row.
     pub(super) fn codes(&self, b: &B, x: Signal) -> Result<Vec<Vec<u32>>> {
         let mut frames = vec![Vec::new(); x.len()];

@@ -1,6 +1,6 @@
 //! Signals of a whole recording, and convolutions over them that see both ends.
 
-use crate::backend::{Backend, Params, Result};
+use crate::backend::{Params, Products, Result};
 use crate::checkpoint::LoadError;
 use crate::loader::Loader;
 use crate::mel::mirrored;
@@ -99,7 +99,7 @@ impl<P: Params> WholeConv<P> {
     }
 }
 
-impl<B: Backend> WholeConv<B> {
+impl<B: Products> WholeConv<B> {
     /// Row `t` of the result sees the rows `t * step - before + tap * dilation`; there are `len` of them.
     pub(super) fn forward(&self, b: &B, x: &Signal, before: usize, len: usize) -> Result<Signal> {
         let Stride {

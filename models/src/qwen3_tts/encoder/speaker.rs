@@ -1,6 +1,6 @@
 //! The speaker encoder: from a spectrogram to one vector of a voice. (ECAPA-TDNN, Desplanques, Thienpondt and Demuynck, 2020.)
 
-use crate::backend::{Backend, Params, Result};
+use crate::backend::{Params, Products, Result};
 use crate::checkpoint::LoadError;
 use crate::loader::Loader;
 
@@ -94,7 +94,7 @@ fn sigmoid(v: f32) -> f32 {
     1.0 / (1.0 + (-v).exp())
 }
 
-impl<B: Backend> Block<B> {
+impl<B: Products> Block<B> {
     fn forward(&self, b: &B, x: &Signal) -> Result<Signal> {
         let h = self.enter.centred(b, x)?.map(relu);
         let width = h.channels / (self.parts.len() + 1);
@@ -119,7 +119,7 @@ impl<B: Backend> Block<B> {
     }
 }
 
-impl<B: Backend> SpeakerEncoder<B> {
+impl<B: Products> SpeakerEncoder<B> {
     /// The vector `[width]` of a spectrogram `[frames, bands]`.
     pub(super) fn forward(&self, b: &B, mel: Vec<f32>) -> Result<Vec<f32>> {
         let mel = Signal::new(mel, self.config.bands);

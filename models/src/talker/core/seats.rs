@@ -1,7 +1,7 @@
 //! The last frame of every sequence, kept where the next step needs it: that step can be asked for before the host knows the
 //! frame.
 
-use crate::backend::{Backend, Result};
+use crate::backend::{IdStore, Result};
 
 /// Seats that there are from the start, more than sequences that have begun as a rule. With more of them memory moves, and
 /// graphs are recorded anew.
@@ -9,7 +9,7 @@ const SEATS: usize = 1024;
 /// A seat that there is not: what is put there goes nowhere.
 pub(super) const NOBODYS_SEAT: u32 = u32::MAX;
 
-pub(super) struct Seats<B: Backend> {
+pub(super) struct Seats<B: IdStore> {
     /// A frame's codes per seat.
     pub(super) frames: B::Ids,
     /// How many there are.
@@ -17,7 +17,7 @@ pub(super) struct Seats<B: Backend> {
     free: Vec<u32>,
 }
 
-impl<B: Backend> Seats<B> {
+impl<B: IdStore> Seats<B> {
     pub(super) fn new(b: &B, groups: usize) -> Result<Self> {
         let mut seats = Self {
             frames: b.ids(groups, vec![0; groups])?,

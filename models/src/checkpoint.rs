@@ -19,6 +19,7 @@ use std::io::{ErrorKind, Read, Seek, SeekFrom};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use memmap2::MmapMut;
 use serde::Deserialize;
 
 use crate::random::RandomModel;
@@ -46,6 +47,9 @@ pub enum CheckpointSource {
 
 /// Longest piece of a tensor that is read between two signs of progress.
 const PIECE: u64 = 16 << 20;
+
+/// Bytes of a tensor from which on it is read into pages of its own.
+const PAGED: usize = 1 << 20;
 
 static PROGRESS: AtomicU64 = AtomicU64::new(0);
 
@@ -139,6 +143,42 @@ impl CheckpointSource {
             }
             Self::Random(_) => Err(LoadError::one(Problem::MissingFile { file: name.into() })),
         }
+    }
+
+    /// As [`CheckpointSource::range`], in pages of its own, where that is worth it and the system gives them.
+    fn pages(&self, name: &str, begin: u64, end: u64) -> Result<Option<MmapMut>, LoadError> {
+        let (Self::Dir(dir), size) = (self, usize::try_from(end - begin).unwrap_or(usize::MAX)) else {
+            return Ok(None);
+        };
+        let pages = (size >= PAGED).then(|| MmapMut::map_anon(size).ok()).flatten();
+        let Some(mut pages) = pages else {
+            return Ok(None);
+        };
+        #[cfg(target_os = "linux")]
+        let _ = pages.advise(memmap2::Advice::HugePage);
+        let failed = |e: &std::io::Error| LoadError::read(name, e);
+        let mut file = File::open(dir.join(name)).map_err(|e| failed(&e))?;
+        file.seek(SeekFrom::Start(begin)).map_err(|e| failed(&e))?;
+        let mut filled = 0;
+        while filled < size {
+            let piece = &mut pages[filled..size.min(filled + PIECE as usize)];
+            match file.read(piece) {
+                Ok(0) => {
+                    return Err(LoadError::one(Problem::Truncated {
+                        file: name.into(),
+                        expected: end,
+                        found: begin + filled as u64,
+                    }));
+                }
+                Ok(read) => {
+                    filled += read;
+                    PROGRESS.fetch_add(read as u64, Ordering::Relaxed);
+                }
+                Err(e) if e.kind() == ErrorKind::Interrupted => {}
+                Err(e) => return Err(failed(&e)),
+            }
+        }
+        Ok(Some(pages))
     }
 
     /// Length of a file in bytes, `None` if there is no such file.
@@ -308,6 +348,9 @@ impl Checkpoint {
         PROGRESS.fetch_add(1, Ordering::Relaxed);
         match info.content {
             Content::Stored { begin, end } => {
+                if let Some(pages) = self.source.pages(&info.file, begin, end)? {
+                    return Ok(HostTensor::paged(dtype, shape, pages));
+                }
                 let bytes = self.source.range(&info.file, begin, end)?;
                 Ok(HostTensor::stored(dtype, shape, bytes))
             }

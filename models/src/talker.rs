@@ -115,6 +115,7 @@ impl Default for KvOptions {
 pub(crate) trait Inspect {
     fn logits(&self, seq: SeqId) -> Option<Vec<f32>>;
     fn hidden(&self, seq: SeqId) -> Option<Vec<f32>>;
+    fn replace_frame(&mut self, seq: SeqId, codes: &[u32]) -> Result<(), ModelError>;
     fn input_rows(&self, seq: SeqId, start: u32, len: u32) -> Result<Vec<f32>, ModelError>;
 }
 
@@ -151,6 +152,15 @@ impl Talker {
     #[must_use]
     pub fn hidden(&self, seq: SeqId) -> Option<Vec<f32>> {
         self.0.hidden(seq)
+    }
+
+    /// Puts a frame in the place of the last one of `seq`, which then goes on as if it had sampled that: what it would say next
+    /// after each frame of a reference is compared so.
+    ///
+    /// # Errors
+    /// [`ModelError::Compute`] if there is no such sequence, or if it has no frame yet.
+    pub fn replace_frame(&mut self, seq: SeqId, codes: &[u32]) -> Result<(), ModelError> {
+        self.0.replace_frame(seq, codes)
     }
 
     /// The talker's input rows `[len, hidden]` at positions `start .. start + len` of `seq`.

@@ -1,8 +1,10 @@
 //! A tensor as stored, or as a recipe: type, shape, bytes; and the few rearrangements that loading needs.
 
 use std::borrow::Cow;
+use std::sync::Arc;
 
 use half::{bf16, f16};
+use memmap2::MmapMut;
 
 use super::recipe::Recipe;
 
@@ -77,6 +79,8 @@ pub(crate) struct HostTensor {
 #[derive(Debug, Clone)]
 enum Values {
     Stored(Cow<'static, [u8]>),
+    /// The same in pages of its own, which the system has back when it is dropped: an allocator would keep them for later.
+    Paged(Arc<MmapMut>),
     /// As bf16.
     Made(Recipe),
 }
@@ -84,6 +88,11 @@ enum Values {
 impl HostTensor {
     pub(crate) fn stored(dtype: DType, shape: Vec<usize>, bytes: Cow<'static, [u8]>) -> Self {
         let values = Values::Stored(bytes);
+        Self { dtype, shape, values }
+    }
+
+    pub(super) fn paged(dtype: DType, shape: Vec<usize>, pages: MmapMut) -> Self {
+        let values = Values::Paged(Arc::new(pages));
         Self { dtype, shape, values }
     }
 
@@ -106,6 +115,7 @@ impl HostTensor {
     pub(crate) fn bytes(&self) -> Cow<'_, [u8]> {
         match &self.values {
             Values::Stored(bytes) => Cow::Borrowed(bytes),
+            Values::Paged(pages) => Cow::Borrowed(pages),
             Values::Made(recipe) => Cow::Owned(recipe.bytes(self.elements())),
         }
     }
@@ -114,7 +124,7 @@ impl HostTensor {
     #[cfg(any(feature = "cuda", feature = "emulator"))]
     pub(crate) fn recipe(&self) -> Option<Recipe> {
         match self.values {
-            Values::Stored(_) => None,
+            Values::Stored(_) | Values::Paged(_) => None,
             Values::Made(recipe) => Some(recipe),
         }
     }
@@ -122,7 +132,7 @@ impl HostTensor {
     /// The same tensor with its elements in memory.
     pub(crate) fn in_memory(self) -> Self {
         match self.values {
-            Values::Stored(_) => self,
+            Values::Stored(_) | Values::Paged(_) => self,
             Values::Made(_) => {
                 let bytes = self.bytes().into_owned();
                 Self::stored(self.dtype, self.shape, Cow::Owned(bytes))
@@ -143,7 +153,8 @@ impl HostTensor {
             bytes.as_chunks::<N>().0[from..from + count].iter().copied()
         }
         let bytes = match &self.values {
-            Values::Stored(bytes) => bytes,
+            Values::Stored(bytes) => &bytes[..],
+            Values::Paged(pages) => &pages[..],
             Values::Made(recipe) => return recipe.widen(from, count, out),
         };
         match self.dtype {
@@ -159,7 +170,8 @@ impl HostTensor {
     /// shape: what is random is as good in any order.
     pub(crate) fn rearranged(&self, shape: Vec<usize>, source: impl Fn(usize) -> usize) -> Self {
         let stored = match &self.values {
-            Values::Stored(stored) => stored,
+            Values::Stored(stored) => &stored[..],
+            Values::Paged(pages) => &pages[..],
             Values::Made(recipe) => return Self::made(shape, *recipe),
         };
         let count: usize = shape.iter().product();
@@ -196,7 +208,7 @@ impl HostTensor {
         match matrix.values {
             // Its first dimension is not that of its outputs.
             Values::Made(recipe) => Self::made(matrix.shape, recipe.with_inputs(taps * inputs)),
-            Values::Stored(_) => matrix,
+            Values::Stored(_) | Values::Paged(_) => matrix,
         }
     }
 

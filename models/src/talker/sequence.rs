@@ -115,6 +115,13 @@ impl Sequence {
         self.frames.extend_from_slice(codes);
     }
 
+    /// Puts a frame in the place of the last one.
+    pub(super) fn replace_frame(&mut self, codes: &[u32]) {
+        self.first.pop();
+        self.frames.truncate(self.frames.len() - self.groups);
+        self.add_frame(codes);
+    }
+
     /// Frames asked for so far, which number the random draws.
     pub(super) fn frames(&self) -> u32 {
         u32::try_from(self.first.len()).unwrap_or(u32::MAX - self.asked) + self.asked

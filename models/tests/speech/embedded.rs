@@ -24,7 +24,7 @@ pub(crate) fn shortest(model: &SpeechModel) -> EmbeddedCase {
     cases.min_by_key(|case| case.codes.len()).expect("a sentence")
 }
 
-fn cases(model: &SpeechModel) -> Vec<EmbeddedCase> {
+pub(crate) fn cases(model: &SpeechModel) -> Vec<EmbeddedCase> {
     let folder = folder("checkpoint-goldens");
     let described = std::fs::read(folder.join("goldens.json")).expect("read");
     embedded_cases(model, &goldens_of(&folder), &described)

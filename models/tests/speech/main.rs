@@ -20,6 +20,7 @@ mod hearing;
 mod limits;
 mod parity;
 mod preemption;
+mod quantised;
 mod qwen3_tts;
 mod qwen3_tts_loading;
 mod random;

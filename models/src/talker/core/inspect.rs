@@ -19,6 +19,18 @@ impl<B: Backend> Inspect for Core<B> {
         self.b.host(&row.ok()?).ok()
     }
 
+    fn replace_frame(&mut self, seq: SeqId, codes: &[u32]) -> Result<(), ModelError> {
+        let none = || ModelError::Compute(format!("sequence {} has no frame", seq.0));
+        let sequence = self.sequences.get_mut(&seq).ok_or_else(none)?;
+        let seat = sequence
+            .seat()
+            .filter(|_| sequence.frames() > 0)
+            .ok_or_else(none)?;
+        sequence.replace_frame(codes);
+        let frame = self.b.ids(codes.len(), codes.to_vec())?;
+        Ok(self.b.put_ids(&mut self.seats.frames, &[seat], &frame)?)
+    }
+
     fn input_rows(&self, seq: SeqId, start: u32, len: u32) -> Result<Vec<f32>, ModelError> {
         let step = SeqStep {
             seq,

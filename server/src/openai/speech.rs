@@ -102,6 +102,10 @@ impl SpeechBody {
     pub(super) fn request(self, sound: AudioFormat) -> Result<(SpeechRequest, String), ApiError> {
         let transcript = self.ref_text.unwrap_or_default();
         let alone = self.x_vector_only_mode.unwrap_or(transcript.trim().is_empty());
+        if self.ref_audio.is_none() && !transcript.is_empty() {
+            let problem = "ref_text needs ref_audio, the recording in which it is said";
+            return Err(ApiError::invalid(Some("ref_text"), problem));
+        }
         let clone = self.ref_audio.map(|audio| {
             Ok(Imitation {
                 recording: recording(&audio)?,
@@ -143,9 +147,8 @@ pub(super) async fn create(
     let slot = slot.inspect_err(|error| openai.speech.records().refused(error));
     let slot = slot.map_err(|error| named(&error))?;
     let (request, text) = speech;
-    let request = openai.speech.imitated(request).await;
     let context = CallContext::from_headers(&head.headers);
-    let opened = openai.speech.synthesize(context, caller, request, text);
+    let opened = openai.speech.synthesize(context, caller, Ok(request), text).await;
     // The session has what there was to read: it is no more counted as a body.
     drop(head);
     let (_, events) = opened.map_err(|error| named(&error))?;

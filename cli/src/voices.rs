@@ -151,9 +151,10 @@ fn kind(voice: &KeptVoice) -> &'static str {
 /// One line per fact that there is.
 fn lines(voice: &KeptVoice) -> String {
     let seconds = voice.duration.as_secs_f64();
-    let recording = (seconds > 0.0)
-        .then(|| format!("{seconds:.1} s"))
-        .unwrap_or_default();
+    let recording = match seconds > 0.0 {
+        true => format!("{seconds:.1} s"),
+        false => String::new(),
+    };
     let facts = [
         ("name", voice.name.clone()),
         ("kind", kind(voice).to_owned()),

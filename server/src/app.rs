@@ -186,7 +186,7 @@ impl App {
         let (max_sessions, most) = (config.max_sessions, config.connections.message_bytes);
         let bodies = BodyBudget::new(config.connections.body_bytes, Arc::clone(&deps.records));
         let gate = CallGate::new(deps, Arc::clone(&tasks), registry.clone(), max_sessions);
-        let voices = voices(config, &orchestrator)?;
+        let voices = voices(config, &orchestrator, gate.clone())?;
         let speech = SpeechService::new(gate.clone(), voices.clone());
         let chat = ChatService::new(gate);
         let catalog = Catalog::new(orchestrator.clone(), voices.clone());
@@ -197,10 +197,7 @@ impl App {
             CancellationToken::clone(&stop),
         );
         let openai = OpenAi::new(
-            speech.clone(),
-            chat.clone(),
-            catalog.clone(),
-            voices.clone(),
+            (speech.clone(), chat.clone(), catalog.clone(), voices.clone()),
             access.keys.clone(),
             buffered.clone(),
             access.limits.request_time,
@@ -412,7 +409,7 @@ impl App {
 }
 
 /// The voices that are kept, in a directory if there is one.
-fn voices(config: &Config, orchestrator: &Orchestrator) -> anyhow::Result<Voices> {
+fn voices(config: &Config, orchestrator: &Orchestrator, gate: CallGate) -> anyhow::Result<Voices> {
     let limits = StoreLimits {
         voices: config.deploy.voices.max_voices,
         bytes: config.deploy.voices.max_bytes,
@@ -424,7 +421,7 @@ fn voices(config: &Config, orchestrator: &Orchestrator) -> anyhow::Result<Voices
             opened.with_context(|| format!("--voices {}", dir.display()))?
         }
     };
-    Ok(Voices::new(store, orchestrator.clone()))
+    Ok(Voices::new(store, orchestrator.clone(), gate))
 }
 
 /// Loads the model, then keeps the health report true.

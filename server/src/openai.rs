@@ -82,10 +82,7 @@ impl OpenAi {
     /// Serves callers whose body comes within `body_time`; responses that are sent whole have their slots with `buffered`.
     #[must_use]
     pub fn new(
-        speech: SpeechService,
-        chat: ChatService,
-        catalog: Catalog,
-        voices: Voices,
+        (speech, chat, catalog, voices): (SpeechService, ChatService, Catalog, Voices),
         keys: Keys,
         buffered: BufferedResponses,
         body_time: Duration,

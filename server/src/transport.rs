@@ -4,6 +4,7 @@ mod bodies;
 mod buffered;
 mod keys;
 mod listener;
+pub(crate) mod origin;
 pub(crate) mod request_id;
 
 pub use bodies::BodyBudget;
@@ -13,3 +14,4 @@ pub use keys::Keys;
 pub(crate) use keys::tenant;
 pub(crate) use listener::Listener;
 pub use listener::Tls;
+pub(crate) use origin::ForeignOrigin;

@@ -26,7 +26,7 @@ use schema::Of;
 
 pub(super) use schema::WEIGHTS;
 pub use typed::{
-    ArStage, ChunkStage, Deploy, Dtype, Handover, OneShotStage, Placement, Restart, Routing,
+    ArStage, ChunkStage, Deploy, Dtype, Handover, KeptVoiceLimits, OneShotStage, Placement, Restart, Routing,
     SamplingDefaults, Stage, StageConfig, Weights, device_of,
 };
 

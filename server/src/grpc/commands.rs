@@ -9,6 +9,7 @@ use omni_proto::v1::speak_request::Event;
 use tonic::{Code, Status, Streaming};
 
 use super::settings;
+use crate::caller::Tenant;
 use crate::error::{ErrorKind, ServeError};
 use crate::service::{SpeechRequest, SpeechService};
 use crate::session::{CallerGone, Command, ProtocolError};
@@ -18,7 +19,7 @@ use crate::stage::SpeechInfo;
 pub(super) fn spoken(
     requests: Streaming<v1::SpeakRequest>,
     info: Arc<SpeechInfo>,
-    service: SpeechService,
+    (service, tenant): (SpeechService, Tenant),
     max_message: usize,
 ) -> impl Stream<Item = Result<Command, ServeError>> + Unpin {
     let commands = requests.then(move |request| {
@@ -27,7 +28,7 @@ pub(super) fn spoken(
             let request = request.map_err(|status| broken(&status, max_message))?;
             match asked(request)? {
                 Asked::Command(command) => Ok(command),
-                Asked::Settings(request) => configure(&service.imitated(*request).await?, &info),
+                Asked::Settings(request) => configure(&service.imitated(tenant, *request).await?, &info),
             }
         }
     });

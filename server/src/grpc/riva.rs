@@ -89,9 +89,9 @@ impl RivaSpeechSynthesis for Riva {
         let slot = slot.inspect_err(|error| self.service.records().refused(error));
         let slot = slot.map_err(|error| status(&error))?;
         let (metadata, extensions, mut request) = request.into_parts();
-        let admitted = self
-            .service
-            .admit("RivaSpeechSynthesis/Synthesize", caller(&extensions));
+        let caller = caller(&extensions);
+        let tenant = caller.tenant();
+        let admitted = self.service.admit("RivaSpeechSynthesis/Synthesize", caller);
         let (info, permit) = admitted.map_err(|error| status(&error))?;
         // With them its body was counted, which is the session's now.
         drop(extensions);
@@ -99,7 +99,7 @@ impl RivaSpeechSynthesis for Riva {
         let (refuse, refused) = oneshot::channel();
         let (mut refuse, mut long) = (Some(refuse), false);
         let context = CallContext::from_headers(metadata.as_ref());
-        let imitated = imitated(&self.service, &request).await;
+        let imitated = imitated(&self.service, tenant, &request).await;
         let commands = whole(request, imitated, &info, refused);
         let mut events = self.service.open(context, commands, permit, |session| session);
         let mut audio = BytesMut::new();
@@ -136,15 +136,15 @@ impl RivaSpeechSynthesis for Riva {
         request: Request<Streaming<tts::SynthesizeSpeechRequest>>,
     ) -> Result<Response<Self::SynthesizeOnlineStream>, Status> {
         let (metadata, extensions, requests) = request.into_parts();
-        let admitted = self
-            .service
-            .admit("RivaSpeechSynthesis/SynthesizeOnline", caller(&extensions));
+        let caller = caller(&extensions);
+        let tenant = caller.tenant();
+        let admitted = self.service.admit("RivaSpeechSynthesis/SynthesizeOnline", caller);
         let (info, permit) = admitted.map_err(|error| status(&error))?;
         let ids = Ids::default();
         let commands = online(
             requests,
             info,
-            self.service.clone(),
+            (self.service.clone(), tenant),
             ids.clone(),
             Bounds {
                 message: self.max_message,

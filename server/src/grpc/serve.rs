@@ -46,7 +46,7 @@ use super::speech::GrpcSpeech;
 use super::voices::{GrpcVoices, MAX_MESSAGE as MAX_VOICE_MESSAGE};
 use crate::config::{ConnectionLimits, Scope};
 use crate::error::excerpt;
-use crate::transport::{BodyBudget, Keys, Listener, Tls, request_id};
+use crate::transport::{BodyBudget, Keys, Listener, Tls, origin, request_id};
 
 /// Services that are healthy when the model can speak, besides the whole server ("").
 pub const SERVICE_NAMES: [&str; 4] = [
@@ -201,7 +201,11 @@ pub async fn serve<H: Health>(
     let calls = routes.prepare().into_axum_router().fallback(no_such_service);
     let routes = services.routes.layer(counted);
     let routes = routes.layer(from_fn_with_state(calls, calls_apart));
+    let allowed: Arc<[HeaderValue]> = cors_origins.clone().into();
     let routes = routes
+        .layer(map_request(move |request: axum::extract::Request| {
+            ready(origin::marked(request, &allowed))
+        }))
         .layer(cors(&cors_origins))
         .layer(from_fn(request_id::named));
     let followed = async {

@@ -45,12 +45,14 @@ impl speech_service_server::SpeechService for GrpcSpeech {
         request: Request<Streaming<v1::SpeakRequest>>,
     ) -> Result<Response<Self::SpeakStream>, Status> {
         let (metadata, extensions, requests) = request.into_parts();
-        let admitted = self.service.admit("SpeechService/Speak", caller(&extensions));
+        let caller = caller(&extensions);
+        let tenant = caller.tenant();
+        let admitted = self.service.admit("SpeechService/Speak", caller);
         let (info, permit) = admitted.map_err(|error| status(&error))?;
         let commands = commands::spoken(
             requests,
             Arc::clone(&info),
-            self.service.clone(),
+            (self.service.clone(), tenant),
             self.max_message,
         );
         let context = CallContext::from_headers(metadata.as_ref());
@@ -71,13 +73,11 @@ impl speech_service_server::SpeechService for GrpcSpeech {
     ) -> Result<Response<Self::SynthesizeStream>, Status> {
         let (metadata, extensions, request) = request.into_parts();
         let context = CallContext::from_headers(metadata.as_ref());
-        let asked = match settings::request(request.config.unwrap_or_default()) {
-            Ok(asked) => self.service.imitated(asked).await,
-            refused => refused,
-        };
+        let asked = settings::request(request.config.unwrap_or_default());
         let opened = self
             .service
-            .synthesize(context, caller(&extensions), asked, request.text);
+            .synthesize(context, caller(&extensions), asked, request.text)
+            .await;
         let (info, replies) = opened.map_err(|error| status(&error))?;
         // The stream is polled outside of the request's span.
         let span = tracing::Span::current();

@@ -19,6 +19,8 @@ use crate::service::{CallContext, SpeechRequest, SpeechService, Voices};
 
 /// Largest message: a recording, and the words beside it.
 pub(super) const MAX_MESSAGE: usize = RECORDING_BYTES + (64 << 10);
+/// Most voices of a page: each may have several texts.
+const MAX_PAGE: i32 = 100;
 /// What a preview says unless it is told.
 const PREVIEW: &str = "This is how this voice sounds.";
 /// Longest text of a preview, in bytes.
@@ -46,7 +48,7 @@ impl GrpcVoices {
         let voices = self.voices.list(&caller(request.extensions()));
         let voices = voices.iter().map(kept).collect();
         let asked = request.get_ref();
-        let (voices, next_page_token) = page(voices, asked.page_size, &asked.page_token)?;
+        let (voices, next_page_token) = page(voices, asked.page_size.min(MAX_PAGE), &asked.page_token)?;
         Ok(v1::ListKeptVoicesResponse {
             voices,
             next_page_token,
@@ -113,7 +115,7 @@ impl voice_service_server::VoiceService for GrpcVoices {
             .map_err(|error| status(&error))?;
         let (asked, text) = preview(request);
         let context = CallContext::from_headers(metadata.as_ref());
-        let opened = self.speech.synthesize(context, caller, asked, text);
+        let opened = self.speech.synthesize(context, caller, asked, text).await;
         let (info, replies) = opened.map_err(|error| status(&error))?;
         let span = tracing::Span::current();
         let replies = replies.flat_map(reply::with_warnings).filter_map(move |event| {

@@ -10,10 +10,10 @@ use serde_json::{Value, json};
 use super::{OpenAi, body};
 use crate::error::ServeError;
 
-/// Routes under `/v1`: method and path.
 /// The route to a voice that is kept.
 pub(super) const VOICE: &str = "/v1/audio/voices/{name}";
 
+/// Routes under `/v1`: method and path.
 pub(super) const ROUTES: [(&str, &str); 8] = [
     ("POST", "/v1/audio/speech"),
     ("GET", "/v1/audio/voices"),

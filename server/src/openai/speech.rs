@@ -25,8 +25,10 @@ use crate::service::{CallContext, SpeechRequest};
 use crate::session::{Done, Event, EventBody, Outcome};
 use crate::stage::StageError;
 
-/// Longest body, in bytes: far more than the text that is spoken, and a recording in base64.
-const MAX_BODY: usize = RECORDING_BYTES / 3 * 4 + (1 << 20);
+/// Longest body, in bytes: far more than the text that is spoken.
+const MAX_BODY: usize = 1 << 20;
+/// Longest body where a recording may be in it, in base64.
+const MAX_RECORDED: usize = RECORDING_BYTES / 3 * 4 + MAX_BODY;
 
 /// What clients get unless they say otherwise, as from OpenAI.
 const DEFAULT_FORMAT: &str = "mp3";
@@ -100,6 +102,10 @@ impl SpeechBody {
     pub(super) fn request(self, sound: AudioFormat) -> Result<(SpeechRequest, String), ApiError> {
         let transcript = self.ref_text.unwrap_or_default();
         let alone = self.x_vector_only_mode.unwrap_or(transcript.trim().is_empty());
+        if self.ref_audio.is_none() && !transcript.is_empty() {
+            let problem = "ref_text needs ref_audio, the recording in which it is said";
+            return Err(ApiError::invalid(Some("ref_text"), problem));
+        }
         let clone = self.ref_audio.map(|audio| {
             Ok(Imitation {
                 recording: recording(&audio)?,
@@ -134,16 +140,15 @@ pub(super) async fn create(
         let (sound, carrier) = speech.sound()?;
         Ok((speech.request(sound)?, sound, carrier))
     };
-    let (speech, sound, carrier) = openai.json(&head, body, MAX_BODY, asked).await?;
+    let (speech, sound, carrier) = openai.json(&head, body, longest(&openai), asked).await?;
     let slot = (carrier == Carrier::Whole)
         .then(|| openai.buffered.reserve())
         .transpose();
     let slot = slot.inspect_err(|error| openai.speech.records().refused(error));
     let slot = slot.map_err(|error| named(&error))?;
     let (request, text) = speech;
-    let request = openai.speech.imitated(request).await;
     let context = CallContext::from_headers(&head.headers);
-    let opened = openai.speech.synthesize(context, caller, request, text);
+    let opened = openai.speech.synthesize(context, caller, Ok(request), text).await;
     // The session has what there was to read: it is no more counted as a body.
     drop(head);
     let (_, events) = opened.map_err(|error| named(&error))?;
@@ -176,6 +181,15 @@ pub(super) async fn create(
     headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
     notes.tell(&mut response);
     Ok(response)
+}
+
+/// The longest body that is read: models that imitate no voices get no recordings.
+fn longest(openai: &OpenAi) -> usize {
+    let info = openai.speech.info();
+    match info.is_ok_and(|info| info.voice_support.shape.is_some()) {
+        true => MAX_RECORDED,
+        false => MAX_BODY,
+    }
 }
 
 fn note(notes: &mut Notes, event: &EventBody) {

@@ -17,16 +17,16 @@ use super::{OpenAi, body};
 use crate::config::Scope;
 use crate::error::ServeError;
 use crate::service::voices::{NewVoice, RECORDING_BYTES, Recording, VoiceOrigin, VoiceView};
+use crate::transport::ForeignOrigin;
 
 /// Longest body: a recording, and the fields beside it.
 const MAX_BODY: usize = RECORDING_BYTES + (64 << 10);
 /// Fields of the service's requests, and what they are called here.
-const NAMES: [(&str, &str); 5] = [
+const NAMES: [(&str, &str); 4] = [
     ("recording", "audio_sample"),
     ("transcript", "ref_text"),
     ("description", "speaker_description"),
     ("design", "voice_description"),
-    ("config.clone.audio", "ref_audio"),
 ];
 /// Base64 of which the padding may be missing.
 const BASE64: GeneralPurpose = GeneralPurpose::new(
@@ -40,6 +40,7 @@ pub(super) async fn create(
     body: Body,
 ) -> Result<Response, ApiError> {
     let caller = openai.allow(&head, Some(Scope::Speech))?;
+    of_no_other_page(&head)?;
     let kind = head.headers.get(CONTENT_TYPE).and_then(|kind| kind.to_str().ok());
     let boundary = kind.and_then(Multipart::boundary).ok_or_else(|| {
         let problem = "the content type is not multipart/form-data with a boundary";
@@ -66,10 +67,26 @@ pub(super) async fn delete(
     head: Parts,
 ) -> Result<Response, ApiError> {
     let caller = openai.allow(&head, Some(Scope::Speech))?;
+    of_no_other_page(&head)?;
     let deleted = openai.voices.delete(&caller, &name).await;
     deleted.map_err(|error| named(&error))?;
     let message = format!("voice {name:?} is deleted");
     Ok(body(&json!({"success": true, "name": name, "message": message})))
+}
+
+/// Refuses what a page of another origin sends: browsers send forms without asking first.
+fn of_no_other_page(head: &Parts) -> Result<(), ApiError> {
+    match head.extensions.get::<ForeignOrigin>() {
+        None => Ok(()),
+        Some(ForeignOrigin) => {
+            let problem = "a page of another origin sent this, and --cors-origin does not name it";
+            Err(ApiError::unread(
+                StatusCode::FORBIDDEN,
+                "origin_not_allowed",
+                problem,
+            ))
+        }
+    }
 }
 
 fn named(error: &ServeError) -> ApiError {

@@ -11,7 +11,7 @@ use super::delivery::OutputRequest;
 use super::gate::{CallGate, CallPermit};
 use super::settings::{SamplingRequest, settings};
 use super::voices::{Imitation, Voices};
-use crate::caller::Caller;
+use crate::caller::{Caller, Tenant};
 use crate::error::ServeError;
 use crate::session::{Buffering, Command, Event, RecordSink, Session, SessionLimits, Settings};
 use crate::stage::{SpeechInfo, VoicePrompt};
@@ -82,10 +82,14 @@ impl SpeechService {
     ///
     /// # Errors
     /// What is wrong with the recording.
-    pub async fn imitated(&self, mut request: SpeechRequest) -> Result<SpeechRequest, ServeError> {
+    pub async fn imitated(
+        &self,
+        tenant: Tenant,
+        mut request: SpeechRequest,
+    ) -> Result<SpeechRequest, ServeError> {
         let takes = self.info()?.voice_support.shape.is_some();
         if let Some(imitation) = request.clone.take_if(|_| takes) {
-            let imitated = self.voices.imitate(imitation).await;
+            let imitated = self.voices.imitate(tenant, imitation).await;
             request.imitated = Some(imitated.map_err(|error| match error.field() {
                 Some("transcript") => error.at("config.clone.transcript"),
                 Some(_) => error.at("config.clone.audio"),
@@ -133,14 +137,24 @@ impl SpeechService {
     ///
     /// # Errors
     /// As for [`admit`](Self::admit).
-    pub fn synthesize(
+    pub async fn synthesize(
         &self,
-        context: CallContext,
+        mut context: CallContext,
         caller: Caller,
         request: Result<SpeechRequest, ServeError>,
         text: String,
     ) -> Result<(Arc<SpeechInfo>, Events), ServeError> {
+        let (clock, tenant) = (self.gate.deps.clock, caller.tenant());
+        let began = clock.now();
         let (info, permit) = self.admit("SpeechService/Synthesize", caller)?;
+        let request = match request {
+            Ok(request) => self.imitated(tenant, request).await,
+            refused => refused,
+        };
+        // The time that a recording took is the caller's.
+        context.timeout = context
+            .timeout
+            .map(|time| time.saturating_sub(clock.since(began)));
         let settings = request.and_then(|request| request.settings(&info));
         let configure = settings.map(|settings| Command::Configure(Box::new(settings)));
         let text = Command::Text {

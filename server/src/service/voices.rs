@@ -24,14 +24,13 @@ use self::kept::Seen;
 use self::recent::Recent;
 pub use self::recording::{RECORDING_BYTES, Recording, RecordingFormat};
 pub use self::store::{Held, StoreLimits, VoiceStore};
+use self::voice::check_text;
 pub use self::voice::{Content, Owner, StoredVoice, VoiceName};
-use crate::caller::Caller;
+use super::gate::CallGate;
+use crate::caller::{Caller, Tenant};
 use crate::error::ServeError;
 use crate::orchestrator::Orchestrator;
 use crate::stage::{KeptVoices, SpeechInfo, VoicePrompt, VoiceReference, VoiceShape, VoiceSource};
-
-/// Longest statement of consent, description or transcript, in bytes.
-const MAX_TEXT: usize = 4_000;
 
 /// What a voice is made of.
 #[derive(Debug, Clone)]
@@ -82,14 +81,16 @@ pub struct VoiceView {
 pub struct Voices {
     store: Arc<VoiceStore>,
     orchestrator: Orchestrator,
+    gate: CallGate,
     encoders: Encoders,
     recent: Arc<Recent>,
 }
 
 impl Voices {
     #[must_use]
-    pub fn new(store: VoiceStore, orchestrator: Orchestrator) -> Self {
+    pub fn new(store: VoiceStore, orchestrator: Orchestrator, gate: CallGate) -> Self {
         Self {
+            gate,
             store: Arc::new(store),
             encoders: Encoders::default(),
             recent: Arc::default(),
@@ -130,10 +131,12 @@ impl Voices {
     /// What is wrong with it, or that there is no room.
     pub async fn create(&self, caller: &Caller, new: NewVoice) -> Result<VoiceView, ServeError> {
         let name = VoiceName::new(&new.name)?;
-        text("description", &new.description)?;
+        check_text("description", &new.description)?;
         let owner = Owner::of(caller);
         self.store.check_room(&owner, &name)?;
-        let info = Arc::clone(&self.orchestrator.model()?.info);
+        let info = Arc::clone(&self.orchestrator.available()?.info);
+        own_name(&name, &info)?;
+        let _place = self.gate.enter("VoiceService/CreateVoice", caller.clone())?;
         let voice = match new.origin {
             VoiceOrigin::Description(words) => described(&info, &words, new.description)?,
             VoiceOrigin::Recording {
@@ -143,7 +146,7 @@ impl Voices {
                 consent,
             } => {
                 let shape = shape(&info)?;
-                text("consent", &consent)?;
+                check_text("consent", &consent)?;
                 if consent.trim().is_empty() {
                     return Err(VoiceError::ConsentMissing.into());
                 }
@@ -152,7 +155,7 @@ impl Voices {
                     transcript,
                     x_vector_only,
                 };
-                let (encoded, transcript) = self.encoded(imitation).await?;
+                let (encoded, transcript) = self.encoded(caller.tenant(), imitation).await?;
                 Draft {
                     content: Content::Prompt(encoded.prompt),
                     fingerprint: shape.fingerprint.clone(),
@@ -175,10 +178,15 @@ impl Voices {
             duration: voice.duration,
             created: now(),
         };
-        self.keep(voice).await
+        self.keep(voice, &info).await
     }
 
-    async fn keep(&self, voice: StoredVoice) -> Result<VoiceView, ServeError> {
+    async fn keep(&self, voice: StoredVoice, info: &SpeechInfo) -> Result<VoiceView, ServeError> {
+        voice.check()?;
+        if let Some(problem) = voice.misfit(info) {
+            let name = voice.name.to_string();
+            return Err(VoiceError::Misfit { name, problem }.into());
+        }
         let store = Arc::clone(&self.store);
         let put = move || store.put(voice);
         let put = tokio::task::spawn_blocking(put).await;
@@ -242,34 +250,32 @@ impl Voices {
         }
         voice.owner = Owner::of(caller);
         let info = Arc::clone(&self.orchestrator.model()?.info);
-        if let Some(problem) = voice.misfit(&info) {
-            return Err(VoiceError::Misfit {
-                name: voice.name.to_string(),
-                problem,
-            }
-            .into());
-        }
-        self.keep(voice).await
+        own_name(&voice.name, &info)?;
+        self.keep(voice, &info).await
     }
 
     /// What speech needs of a recording that is not kept. Recent ones are remembered: callers send the same one with every request.
     ///
     /// # Errors
     /// What is wrong with it.
-    pub async fn imitate(&self, imitation: Imitation) -> Result<Arc<VoicePrompt>, ServeError> {
-        shape(&Arc::clone(&self.orchestrator.model()?.info))?;
-        Ok(self.encoded(imitation).await?.0.prompt)
+    pub async fn imitate(
+        &self,
+        tenant: Tenant,
+        imitation: Imitation,
+    ) -> Result<Arc<VoicePrompt>, ServeError> {
+        shape(&self.orchestrator.model()?.info)?;
+        Ok(self.encoded(tenant, imitation).await?.0.prompt)
     }
 
     /// The recording as a voice, and its transcript.
-    async fn encoded(&self, imitation: Imitation) -> Result<(Encoded, String), ServeError> {
+    async fn encoded(&self, tenant: Tenant, imitation: Imitation) -> Result<(Encoded, String), ServeError> {
         let Imitation {
             recording,
             transcript,
             x_vector_only,
         } = imitation;
         let transcript = transcript.trim().to_owned();
-        text("transcript", &transcript)?;
+        check_text("transcript", &transcript)?;
         let in_context = !x_vector_only;
         if in_context && transcript.is_empty() {
             return Err(VoiceError::TranscriptMissing.into());
@@ -284,7 +290,7 @@ impl Voices {
             false => None,
         };
         let source = Arc::clone(&pipeline.voice_encoder);
-        let encoded = self.encoders.encode(source, recording, tokens).await?;
+        let encoded = self.encoders.encode(tenant, source, recording, tokens).await?;
         self.recent.put(key, encoded.clone());
         Ok((encoded, transcript))
     }
@@ -331,7 +337,7 @@ struct Draft {
 }
 
 fn described(info: &SpeechInfo, words: &str, description: String) -> Result<Draft, ServeError> {
-    text("design", words)?;
+    check_text("design", words)?;
     let words = words.trim();
     match info.voice_support.source {
         VoiceSource::Descriptions if !words.is_empty() => Ok(Draft {
@@ -353,14 +359,17 @@ fn shape(info: &SpeechInfo) -> Result<&VoiceShape, VoiceError> {
     shape.ok_or_else(|| VoiceError::not_possible("a recording", info.voice_support.source))
 }
 
-fn text(field: &'static str, text: &str) -> Result<(), VoiceError> {
-    match text.len() <= MAX_TEXT {
-        true => Ok(()),
-        false => Err(VoiceError::TextTooLong {
-            field,
-            got: text.len(),
-            limit: MAX_TEXT,
+/// Refuses a name that means one of the model's own voices.
+fn own_name(name: &VoiceName, info: &SpeechInfo) -> Result<(), VoiceError> {
+    let taken = info
+        .voices
+        .iter()
+        .any(|voice| VoiceName::key(&voice.id) == VoiceName::key(name.as_str()));
+    match taken {
+        true => Err(VoiceError::Exists {
+            name: name.to_string(),
         }),
+        false => Ok(()),
     }
 }
 

@@ -147,6 +147,10 @@ async fn forms_that_make_no_voice_say_why() {
             .to_string()
             .contains("nmae")
     );
+    let page = [FORM, ("origin", "https://evil.example")];
+    let fields: [(&str, &[u8]); 3] = [("name", b"a"), ("consent", b"yes"), ("audio_sample", &recording)];
+    let foreign = http(&server, "POST", VOICES, &page, form(&fields)).await;
+    assert_eq!(foreign.status, 403, "a page of another origin");
     let kind = http(&server, "POST", VOICES, &[JSON], "{}").await;
     assert_eq!(kind.status, 415);
     let large = http(&server, "POST", VOICES, &[FORM], vec![b'x'; 11 << 20]).await;

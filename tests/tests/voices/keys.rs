@@ -2,7 +2,7 @@
 
 use omni_proto::v1;
 use omni_server::config::{Quotas, Scope, new_key};
-use omni_tests::reason;
+use omni_tests::{http, reason};
 use tonic::{Code, Request};
 
 use crate::support::{babble, base, file, goldens, greedy, recorded, voices, wav};
@@ -103,6 +103,11 @@ async fn a_voice_is_its_keys_and_what_has_no_owner_is_everybodys() {
         };
         assert_eq!(spoken, expected, "{voice}");
     }
+    // Where keys are asked for, a list without one has names alone.
+    let listed = http(&server, "GET", "/v1/audio/voices", &[], "").await;
+    let listed: serde_json::Value = serde_json::from_slice(&listed.body).expect("JSON");
+    assert_eq!(listed["names"], serde_json::json!(["shared"]));
+    assert_eq!(listed["uploaded_voices"], serde_json::json!([]));
     // The same name is free for another key.
     service
         .create_voice(with_key(request, &otto))

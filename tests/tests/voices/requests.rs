@@ -205,6 +205,34 @@ async fn a_voice_goes_to_another_server_and_one_of_another_width_is_refused() {
         refused.message().contains("33") && refused.message().contains("32"),
         "{refused:?}"
     );
+    let mut data = file("a", &goldens().floats("ref.spk_embedding"), None);
+    let at = data
+        .windows(CONSENT.len())
+        .position(|window| window == CONSENT.as_bytes());
+    let at = at.expect("it is stated");
+    data[at..at + CONSENT.len()].fill(b' ');
+    let unstated = v1::ImportVoiceRequest {
+        data,
+        name: String::new(),
+    };
+    assert_eq!(
+        named(voices(&second).import_voice(unstated).await).1,
+        "CONSENT_MISSING"
+    );
+    let long = file(
+        "long",
+        &goldens().floats("ref.spk_embedding"),
+        Some((&vec![1; 16 * 1_100], 16, &[5])),
+    );
+    let long = v1::ImportVoiceRequest {
+        data: long,
+        name: String::new(),
+    };
+    let refused = voices(&second)
+        .import_voice(long)
+        .await
+        .expect_err("more than a minute");
+    assert!(refused.message().contains("1100 frames"), "{refused:?}");
     let junk = v1::ImportVoiceRequest {
         data: vec![1, 2, 3],
         name: String::new(),
@@ -315,6 +343,10 @@ async fn a_description_is_kept_where_the_model_follows_descriptions() {
     create(&server, described("high", "A high voice."))
         .await
         .expect("a voice");
+    assert_eq!(
+        named(create(&server, described("Described", "As the model's own.")).await).1,
+        "VOICE_EXISTS"
+    );
     let low = spoken(&server, greedy("low", "de", 6)).await.expect("audio");
     let told = v1::SpeechConfig {
         style_instructions: "A low voice.".to_owned(),

@@ -4,6 +4,7 @@
 
 mod of;
 mod rule;
+mod voices;
 
 use omni_engine::{RepetitionLimit, StageKind};
 use omni_models::FAMILIES;
@@ -11,6 +12,7 @@ use omni_models::FAMILIES;
 use super::value::Kind;
 pub(super) use of::{Of, scope};
 pub(super) use rule::Rule;
+use voices::VOICES;
 
 /// Models that clients of OpenAI's API name by default or in their examples, speech first.
 const MODEL_ALIASES: &str = "[tts-1, tts-1-hd, gpt-4o-mini-tts, gpt-4o-audio-preview, gpt-4o-mini-audio-preview, gpt-audio, \
@@ -112,26 +114,7 @@ pub(super) const SECTIONS: &[Section] = &[
     Section {
         title: "Voices that callers keep",
         of: Of::Pipeline,
-        settings: &[
-            setting(
-                "voices.dir",
-                Kind::Folder,
-                Is("memory"),
-                "Where they are kept, as one file each; `--voices` counts more. With `memory` they end with the server.",
-            ),
-            setting(
-                "voices.max_voices",
-                Kind::Count { min: 0, max: 100_000 },
-                Is("1000"),
-                "Most voices of all callers; more are refused.",
-            ),
-            setting(
-                "voices.max_memory",
-                Kind::Bytes,
-                Is("256MiB"),
-                "Most bytes of their files, which are in memory too; more are refused. A minute in context takes about 50 KiB.",
-            ),
-        ],
+        settings: VOICES,
     },
     Section {
         title: "Every stage",

@@ -1,8 +1,9 @@
 //! The deploy configuration as the server uses it: nothing left open.
 
+mod voices;
+
 use std::collections::BTreeMap;
 use std::fmt;
-use std::path::PathBuf;
 use std::time::Duration;
 
 use omni_engine::{RepetitionLimit, StageKind};
@@ -11,6 +12,7 @@ use super::resolve::Resolved;
 use super::schema::{Of, scope};
 use super::value::Setup;
 use crate::config::device::Device;
+pub use voices::KeptVoiceLimits;
 
 /// How the stages are to be run.
 #[derive(Debug, Clone, PartialEq)]
@@ -25,17 +27,6 @@ pub struct Deploy {
     pub voices: KeptVoiceLimits,
     /// The stages of all families, by name.
     stages: BTreeMap<&'static str, StageConfig>,
-}
-
-/// Where voices are kept, and how many.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct KeptVoiceLimits {
-    /// As one file each; without, in memory alone.
-    pub dir: Option<PathBuf>,
-    /// Of all callers.
-    pub max_voices: usize,
-    /// Bytes of their files.
-    pub max_bytes: u64,
 }
 
 /// How one stage is to be run.
@@ -331,11 +322,7 @@ impl Deploy {
                 attempts: top.count("handover.attempts"),
                 wait: top.time("handover.wait"),
             },
-            voices: KeptVoiceLimits {
-                dir: top.folder("voices.dir"),
-                max_voices: top.count("voices.max_voices") as usize,
-                max_bytes: top.bytes("voices.max_memory"),
-            },
+            voices: KeptVoiceLimits::of(&top),
             stages: stages
                 .map(|stage| (stage.name, config(stage.name, stage.kind)))
                 .collect(),
@@ -378,21 +365,6 @@ impl Scope<'_> {
         match self.values.get(self.scope, key) {
             Setup::Names(names) => names.clone(),
             other => unreachable!("{key} is {other:?}, not a list of names"),
-        }
-    }
-
-    fn bytes(&self, key: &str) -> u64 {
-        match self.values.get(self.scope, key) {
-            Setup::Bytes(bytes) => *bytes,
-            other => unreachable!("{key} is {other:?}, not an amount"),
-        }
-    }
-
-    fn folder(&self, key: &str) -> Option<PathBuf> {
-        match self.values.get(self.scope, key) {
-            Setup::Folder(path) if path == "memory" => None,
-            Setup::Folder(path) => Some(path.into()),
-            other => unreachable!("{key} is {other:?}, not a folder"),
         }
     }
 

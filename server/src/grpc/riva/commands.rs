@@ -11,6 +11,7 @@ use omni_proto::riva::{AudioEncoding, RequestId};
 use tokio::sync::oneshot;
 use tonic::Streaming;
 
+use crate::caller::Tenant;
 use crate::error::ServeError;
 use crate::grpc::commands::broken;
 use crate::service::delivery::{OutputRequest, UnsupportedFormat};
@@ -73,16 +74,31 @@ pub(super) struct Bounds {
 pub(super) fn online(
     requests: Streaming<SynthesizeSpeechRequest>,
     info: Arc<SpeechInfo>,
-    service: SpeechService,
+    (service, tenant): (SpeechService, Tenant),
     ids: Ids,
     bounds: Bounds,
 ) -> impl Stream<Item = Result<Command, ServeError>> + Unpin {
     let mut caller = Caller::new(ids, bounds);
+    // Clients send the recording with every message.
+    let last = Arc::new(tokio::sync::Mutex::new(
+        None::<(ZeroShotData, Option<Arc<VoicePrompt>>)>,
+    ));
     let requests = requests.then(move |request| {
-        let service = service.clone();
+        let (service, last) = (service.clone(), Arc::clone(&last));
         async move {
             let request = request.map_err(|status| broken(&status, bounds.message))?;
-            let imitated = imitated(&service, &request).await?;
+            let mut last = last.lock().await;
+            let known = last
+                .as_ref()
+                .filter(|(data, _)| Some(data) == request.zero_shot_data.as_ref());
+            let imitated = match known {
+                Some((_, prompt)) => prompt.clone(),
+                None => imitated(&service, tenant, &request).await?,
+            };
+            *last = request
+                .zero_shot_data
+                .clone()
+                .map(|data| (data, imitated.clone()));
             Ok((request, imitated))
         }
     });
@@ -91,11 +107,18 @@ pub(super) fn online(
     Box::pin(commands)
 }
 
+/// A message, with the voice of its recording.
+type HeardRequest = (SynthesizeSpeechRequest, Option<Arc<VoicePrompt>>);
+
 /// The voice of the recording that came with a request, if one did that the model can imitate.
 pub(super) type Imitated = Result<Option<Arc<VoicePrompt>>, ServeError>;
 
 /// Makes the recording of a request a voice. With a transcript it is continued in context.
-pub(super) async fn imitated(service: &SpeechService, request: &SynthesizeSpeechRequest) -> Imitated {
+pub(super) async fn imitated(
+    service: &SpeechService,
+    tenant: Tenant,
+    request: &SynthesizeSpeechRequest,
+) -> Imitated {
     let Some(data) = &request.zero_shot_data else {
         return Ok(None);
     };
@@ -116,7 +139,7 @@ pub(super) async fn imitated(service: &SpeechService, request: &SynthesizeSpeech
         }),
         ..SpeechRequest::default()
     };
-    let asked = service.imitated(asked).await;
+    let asked = service.imitated(tenant, asked).await;
     let asked = asked.map_err(|error| match error.field() {
         Some("config.clone.transcript") => error.at("zero_shot_data.transcript"),
         Some("config.clone.audio") => error.at("zero_shot_data.audio_prompt"),
@@ -172,7 +195,7 @@ impl Caller {
     /// What a message stands for; `None` is the end of the call.
     fn commands(
         &mut self,
-        request: Option<Result<(SynthesizeSpeechRequest, Option<Arc<VoicePrompt>>), ServeError>>,
+        request: Option<Result<HeardRequest, ServeError>>,
         info: &SpeechInfo,
     ) -> Vec<Result<Command, ServeError>> {
         match request {

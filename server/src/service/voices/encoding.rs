@@ -1,12 +1,13 @@
 //! Recordings to voices, one at a time, on a thread for blocking work.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use super::recording::Recording;
 use super::{VoiceError, VoiceReference};
+use crate::caller::Tenant;
 use crate::compute::Compute;
+use crate::service::limiter::{FairLimiter, FairPermit};
 use crate::stage::{BackendError, VoiceEncoderSource, VoicePrompt};
 
 /// Recordings that are encoded or wait for it.
@@ -24,45 +25,34 @@ pub(super) struct Encoded {
 pub(super) struct Encoders {
     // Apart from what sessions compute on: a recording takes seconds, and their work milliseconds.
     compute: Compute,
-    waiting: Arc<AtomicUsize>,
+    places: FairLimiter,
 }
 
 impl Default for Encoders {
     fn default() -> Self {
         Self {
             compute: Compute::new(1),
-            waiting: Arc::default(),
+            places: FairLimiter::new(MOST),
         }
-    }
-}
-
-/// One that waits or is encoded.
-struct Place(Arc<AtomicUsize>);
-
-impl Drop for Place {
-    fn drop(&mut self) {
-        self.0.fetch_sub(1, Ordering::SeqCst);
     }
 }
 
 impl Encoders {
-    fn enter(&self) -> Result<Place, VoiceError> {
-        let place = Place(Arc::clone(&self.waiting));
-        match self.waiting.fetch_add(1, Ordering::SeqCst) < MOST {
-            true => Ok(place),
-            false => Err(VoiceError::Busy { limit: MOST }),
-        }
+    fn enter(&self, tenant: Tenant) -> Result<FairPermit, VoiceError> {
+        let place = self.places.take(tenant);
+        place.map_err(|limit| VoiceError::Busy { limit })
     }
 
     /// The voice of a recording, with its `transcript` in tokens as one in context. It has several parts; if the future is dropped, the
     /// part that runs is the last.
     pub(super) async fn encode(
         &self,
+        tenant: Tenant,
         source: VoiceEncoderSource,
         recording: Recording,
         transcript: Option<Vec<u32>>,
     ) -> Result<Encoded, VoiceError> {
-        let _place = self.enter()?;
+        let _place = self.enter(tenant)?;
         let failed = |error: BackendError| VoiceError::Encode(error.0);
         let encoder = self.compute.run(move || source()).await.map_err(failed)?;
         let rate = encoder.sample_rate();
@@ -93,6 +83,7 @@ impl Encoders {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::atomic::{AtomicUsize, Ordering};
     use std::sync::mpsc;
 
     use omni_audio::SampleRate;
@@ -139,7 +130,7 @@ mod tests {
         let encode = |text| {
             let (encoders, source, recording) =
                 (encoders.clone(), Arc::clone(&source), wav(&babble(2.0, 0.5)));
-            tokio::spawn(async move { encoders.encode(source, recording, text).await })
+            tokio::spawn(async move { encoders.encode(Tenant::Unknown, source, recording, text).await })
         };
         let gone = encode(Some(vec![1]));
         tokio::task::spawn_blocking(move || begins.recv().map(|()| begins))
@@ -149,16 +140,31 @@ mod tests {
         gone.abort();
         assert!(gone.await.unwrap_err().is_cancelled());
         drop(release);
-        assert_eq!(encoders.waiting.load(Ordering::SeqCst), 0);
+        // Runs behind whatever is left of the one that is gone.
+        encoders.compute.run(|| ()).await;
         assert_eq!(frames.load(Ordering::SeqCst), 0);
+        assert!(
+            (0..MOST)
+                .map(|_| encoders.enter(Tenant::Unknown))
+                .collect::<Result<Vec<_>, _>>()
+                .is_ok()
+        );
     }
 
     #[tokio::test]
     async fn no_more_wait_than_may() {
         let encoders = Encoders::default();
-        let held: Vec<_> = (0..MOST).map(|_| encoders.enter().unwrap()).collect();
-        assert!(matches!(encoders.enter(), Err(VoiceError::Busy { limit: MOST })));
+        let (greedy, other) = (Tenant::Key(1), Tenant::Key(2));
+        let held: Vec<_> = (0..MOST).map(|_| encoders.enter(greedy).unwrap()).collect();
+        assert!(matches!(
+            encoders.enter(other),
+            Err(VoiceError::Busy { limit: MOST })
+        ));
         drop(held);
-        assert!(encoders.enter().is_ok());
+        let one = encoders.enter(other).unwrap();
+        let held: Vec<_> = (0..MOST).map_while(|_| encoders.enter(greedy).ok()).collect();
+        assert!(held.len() < MOST - 1, "the last is kept for those that have less");
+        assert!(encoders.enter(other).is_ok());
+        drop(one);
     }
 }

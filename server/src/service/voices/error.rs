@@ -81,6 +81,8 @@ pub enum VoiceError {
     TooLong { found: Duration, most: Duration },
     #[error("the recording has more than {limit} bytes")]
     TooLarge { limit: usize },
+    #[error("{field} has control characters, expected text")]
+    ControlCharacters { field: &'static str },
     #[error("as many recordings wait to be encoded as may ({limit})")]
     Busy { limit: usize },
     #[error("the recording could not be encoded: {0}")]
@@ -128,6 +130,7 @@ impl VoiceError {
             Self::TranscriptMissing => (K::InvalidArgument, "TRANSCRIPT_MISSING", Some("transcript")),
             Self::Transcript(_) => (K::InvalidArgument, "TRANSCRIPT_INVALID", Some("transcript")),
             Self::TextTooLong { field, .. } => (K::InvalidArgument, "TEXT_TOO_LONG", Some(field)),
+            Self::ControlCharacters { field } => (K::InvalidArgument, "INVALID_FIELD", Some(field)),
             Self::Decode(_) => recording("RECORDING_UNREADABLE"),
             Self::UnknownFormat => recording("RECORDING_FORMAT_UNKNOWN"),
             Self::Silent { .. } => recording("RECORDING_SILENT"),

@@ -39,7 +39,7 @@ const PITCHES: (u32, u32) = (60, 500);
 const MOST_CROSSINGS: f32 = 0.35;
 
 /// The speech in `samples`.
-pub(super) fn speech(samples: Vec<f32>, rate: SampleRate) -> Result<Vec<f32>, VoiceError> {
+pub(super) fn speech(samples: &[f32], rate: SampleRate) -> Result<Vec<f32>, VoiceError> {
     let piece = rate.samples(PIECE).len().max(1);
     let levels: Vec<f32> = samples
         .chunks(piece)
@@ -157,7 +157,7 @@ mod tests {
     }
 
     fn judged(samples: &[f32]) -> Result<Vec<f32>, VoiceError> {
-        speech(samples.to_vec(), rate())
+        speech(samples, rate())
     }
 
     fn noise(seconds: usize) -> Vec<f32> {

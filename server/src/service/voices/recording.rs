@@ -71,7 +71,7 @@ impl Recording {
         }
         let limit = rate.samples(DECODED);
         let samples = decoded(&self.data, self.format(rate)?, rate, limit)?;
-        judge::speech(samples, rate)
+        judge::speech(&samples, rate)
     }
 }
 

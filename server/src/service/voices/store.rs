@@ -4,8 +4,9 @@
 //! Everything is in memory too: it is bounded, small, and asked for by every request.
 
 use std::collections::BTreeMap;
-use std::fs::{self, File};
+use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::{self, Read as _, Write as _};
+use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -17,6 +18,8 @@ use super::file::{self, MAX_FILE};
 use super::voice::{Owner, StoredVoice, VoiceName};
 
 const EXTENSION: &str = "safetensors";
+/// The file that the server holds which keeps its voices in a folder.
+const LOCK: &str = ".lock";
 /// Ends the name of a file that is being written.
 const PARTIAL: &str = "partial";
 /// Characters of a voice's name in the name of its file.
@@ -42,6 +45,8 @@ pub struct Held {
 #[derive(Debug)]
 pub struct VoiceStore {
     dir: Option<PathBuf>,
+    /// Held as long as the folder is this server's.
+    _lock: Option<File>,
     limits: StoreLimits,
     held: RwLock<Shelf>,
     /// Held while a file is written or removed: what is checked before still holds after.
@@ -70,6 +75,7 @@ impl VoiceStore {
     pub fn in_memory(limits: StoreLimits) -> Self {
         Self {
             dir: None,
+            _lock: None,
             limits,
             held: RwLock::default(),
             writing: Mutex::default(),
@@ -81,10 +87,12 @@ impl VoiceStore {
     /// # Errors
     /// If the directory cannot be made, read or written.
     pub fn open(dir: &Path, limits: StoreLimits) -> io::Result<Self> {
-        fs::create_dir_all(dir)?;
-        let probe = dir.join(format!(".probe.{PARTIAL}"));
-        File::create(&probe)?;
-        fs::remove_file(&probe)?;
+        DirBuilder::new().recursive(true).mode(0o700).create(dir)?;
+        let lock = private().create(true).truncate(false).open(dir.join(LOCK))?;
+        if lock.try_lock().is_err() {
+            return Err(io::Error::other("another server keeps its voices there"));
+        }
+        flush(dir)?;
         let mut paths = Vec::new();
         for entry in fs::read_dir(dir)? {
             paths.push(entry?.path());
@@ -92,6 +100,7 @@ impl VoiceStore {
         paths.sort();
         let store = Self {
             dir: Some(dir.to_owned()),
+            _lock: Some(lock),
             ..Self::in_memory(limits)
         };
         for path in paths {
@@ -113,6 +122,7 @@ impl VoiceStore {
     fn take(&self, path: &Path) -> Result<(), String> {
         let bytes = read(path).map_err(|error| error.to_string())?;
         let voice = file::decode(&bytes).map_err(|error| error.to_string())?;
+        voice.check().map_err(|error| error.to_string())?;
         let size = bytes.len() as u64;
         self.room(&self.held.read(), &voice.owner, &voice.name, size)
             .map_err(|error| error.to_string())?;
@@ -169,6 +179,13 @@ impl VoiceStore {
             None => None,
             Some(dir) => {
                 let path = dir.join(file_name(&voice));
+                if path.exists() {
+                    let problem = format!(
+                        "its file {} is there already and was not read at the start",
+                        path.display()
+                    );
+                    return Err(VoiceError::Store(problem));
+                }
                 write(dir, &path, &bytes).map_err(|error| VoiceError::Store(error.to_string()))?;
                 Some(path)
             }
@@ -202,7 +219,8 @@ impl VoiceStore {
         let held = self.held.read();
         let mut names = BTreeMap::new();
         for of in [&Owner::everybody(), owner] {
-            let own = held.voices.iter().filter(|((entry, _), _)| entry == of);
+            let own = held.voices.range((of.clone(), String::new())..);
+            let own = own.take_while(|((entry, _), _)| entry == of);
             names.extend(own.map(|((_, name), entry)| (name.clone(), Arc::clone(&entry.voice))));
         }
         names.into_values().collect()
@@ -264,10 +282,18 @@ fn read(path: &Path) -> io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
+/// Files that others on this machine do not read.
+fn private() -> OpenOptions {
+    let mut options = OpenOptions::new();
+    options.write(true).mode(0o600);
+    options
+}
+
 /// A whole file at `path`, or none.
 fn write(dir: &Path, path: &Path, bytes: &[u8]) -> io::Result<()> {
     let partial = path.with_extension(PARTIAL);
-    let written = File::create(&partial).and_then(|mut file| {
+    let created = private().create(true).truncate(true).open(&partial);
+    let written = created.and_then(|mut file| {
         file.write_all(bytes)?;
         file.sync_all()
     });
@@ -276,7 +302,8 @@ fn write(dir: &Path, path: &Path, bytes: &[u8]) -> io::Result<()> {
         // What is left of it takes room that may be what is missing.
         let _ = fs::remove_file(&partial);
     }
-    placed.and_then(|()| flush(dir))
+    // What is not sure to last is taken back.
+    placed.and_then(|()| flush(dir).inspect_err(|_| drop(fs::remove_file(path))))
 }
 
 /// Makes what was renamed or removed in a directory last.
@@ -342,6 +369,7 @@ mod tests {
         ));
         store.remove(&a, "anna").unwrap();
         assert!(store.find(&a, "Anna").is_none());
+        drop(store);
         assert_eq!(VoiceStore::open(dir.path(), LIMITS).unwrap().held().voices, 1);
     }
 
@@ -395,9 +423,24 @@ mod tests {
         fs::write(&path, &whole[..whole.len() / 2]).unwrap();
         let half = dir.path().join("x.partial");
         fs::write(&half, "x").unwrap();
+        drop(store);
         let store = VoiceStore::open(dir.path(), LIMITS).unwrap();
         assert_eq!(names(&store, &Owner::everybody()), ["Otto"]);
         assert!(!half.exists());
+    }
+
+    #[test]
+    fn a_file_that_was_not_read_is_not_replaced_and_a_folder_is_one_servers() {
+        let dir = tempfile::tempdir().unwrap();
+        let anna = voice("Anna", &Owner::everybody());
+        let place = dir.path().join(file_name(&anna));
+        fs::write(&place, "of a later version").unwrap();
+        let store = VoiceStore::open(dir.path(), LIMITS).unwrap();
+        assert!(matches!(store.put(anna), Err(VoiceError::Store(_))));
+        assert_eq!(fs::read(&place).unwrap(), b"of a later version");
+        assert!(VoiceStore::open(dir.path(), LIMITS).is_err(), "another server");
+        drop(store);
+        assert!(VoiceStore::open(dir.path(), LIMITS).is_ok());
     }
 
     #[test]

@@ -9,6 +9,8 @@ use crate::caller::{Caller, Tenant};
 use crate::error::excerpt;
 use crate::stage::{SpeechInfo, VoiceContent, VoicePrompt, VoiceShape, VoiceSource};
 
+/// Longest statement of consent, description or transcript, in bytes.
+const MAX_TEXT: usize = 4_000;
 /// Most characters of a name.
 const MAX_NAME: usize = 64;
 
@@ -130,12 +132,72 @@ pub struct StoredVoice {
     pub created: u64,
 }
 
+/// Most frames of a recording: a little more than the longest has.
+const MAX_FRAMES: usize = 1_024;
+/// Most tokens of a transcript.
+const MAX_TOKENS: usize = 4_000;
+
+/// Checks a text that is kept with a voice.
+pub(super) fn check_text(field: &'static str, text: &str) -> Result<(), VoiceError> {
+    if text.len() > MAX_TEXT {
+        return Err(VoiceError::TextTooLong {
+            field,
+            got: text.len(),
+            limit: MAX_TEXT,
+        });
+    }
+    // They end up in terminals.
+    match text.chars().any(|c| c.is_control() && c != '\n' && c != '\t') {
+        true => Err(VoiceError::ControlCharacters { field }),
+        false => Ok(()),
+    }
+}
+
 impl StoredVoice {
+    /// What holds for every voice that is kept, however it came.
+    pub(super) fn check(&self) -> Result<(), VoiceError> {
+        check_text("transcript", &self.transcript)?;
+        check_text("consent", &self.consent)?;
+        check_text("description", &self.description)?;
+        check_text("model", &self.model)?;
+        check_text("model_fingerprint", &self.fingerprint)?;
+        let prompt = match &self.content {
+            Content::Description(words) => return check_text("design", words),
+            Content::Prompt(prompt) => prompt,
+        };
+        if self.consent.trim().is_empty() {
+            return Err(VoiceError::ConsentMissing);
+        }
+        if prompt.x_vector.is_empty() || prompt.x_vector.iter().any(|x| !x.is_finite()) {
+            return Err(VoiceError::File(
+                "its vector has no numbers, or one that is not finite".to_owned(),
+            ));
+        }
+        let Some(reference) = &prompt.reference else {
+            return Ok(());
+        };
+        let (frames, tokens) = (reference.frames.len(), reference.text.len());
+        match (1..=MAX_FRAMES).contains(&frames) && (1..=MAX_TOKENS).contains(&tokens) {
+            true => Ok(()),
+            false => Err(VoiceError::File(format!(
+                "it has {frames} frames and {tokens} tokens, expected 1 to {MAX_FRAMES} and 1 to {MAX_TOKENS}"
+            ))),
+        }
+    }
+
     /// Why the model cannot speak with it, and what would be possible.
     #[must_use]
     pub fn misfit(&self, info: &SpeechInfo) -> Option<String> {
         let support = &info.voice_support;
         match (&self.content, support.source, &support.shape) {
+            (Content::Prompt(_), _, Some(shape))
+                if !self.fingerprint.is_empty() && self.fingerprint != shape.fingerprint =>
+            {
+                Some(format!(
+                    "it was made for {:?}, a checkpoint with another configuration; make it anew of the recording here",
+                    self.model
+                ))
+            }
             (Content::Prompt(prompt), _, Some(shape)) => unfit(prompt, shape).map(|problem| {
                 format!(
                     "it was made for {:?}, and {problem}; make it anew of the recording here",

@@ -1,0 +1,24 @@
+//! Settings of the voices that callers keep.
+
+use super::{Fallback::Is, Kind, Setting, setting};
+
+pub(super) const VOICES: &[Setting] = &[
+    setting(
+        "voices.dir",
+        Kind::Folder,
+        Is("memory"),
+        "Where they are kept, as one file each; `--voices` counts more. With `memory` they end with the server.",
+    ),
+    setting(
+        "voices.max_voices",
+        Kind::Count { min: 0, max: 100_000 },
+        Is("1000"),
+        "Most voices of all callers; more are refused.",
+    ),
+    setting(
+        "voices.max_memory",
+        Kind::Bytes,
+        Is("256MiB"),
+        "Most bytes of their files, which are in memory too; more are refused. A minute in context takes about 50 KiB.",
+    ),
+];

@@ -1,0 +1,66 @@
+//! Pages of other origins. A browser lets any page send a form without asking first, and harm is done without reading the answer.
+
+use http::header::{HOST, ORIGIN};
+use http::{HeaderValue, Request};
+
+/// Among the extensions of a request that a page of an origin sent which is not allowed.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct ForeignOrigin;
+
+/// The request, marked if a page sent it that is neither of this server nor of one of the `allowed` origins; "*" allows all.
+pub(crate) fn marked<B>(mut request: Request<B>, allowed: &[HeaderValue]) -> Request<B> {
+    let headers = request.headers();
+    let crosses = headers
+        .get("sec-fetch-site")
+        .is_some_and(|site| site == "cross-site");
+    let foreign = match headers.get(ORIGIN) {
+        None => crosses,
+        Some(origin) => {
+            let host = headers.get(HOST).and_then(|host| host.to_str().ok());
+            let host = host.or_else(|| request.uri().authority().map(http::uri::Authority::as_str));
+            let own = origin.to_str().ok().and_then(|origin| origin.split_once("://"));
+            let own = own
+                .zip(host)
+                .is_some_and(|((_, of), host)| of.eq_ignore_ascii_case(host));
+            !own && !allowed.iter().any(|known| known == "*" || known == origin)
+        }
+    };
+    if foreign {
+        request.extensions_mut().insert(ForeignOrigin);
+    }
+    request
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn is_foreign(headers: &[(&str, &str)], allowed: &'static str) -> bool {
+        let mut request = Request::builder().uri("/");
+        for (name, value) in headers {
+            request = request.header(*name, *value);
+        }
+        let allowed = [HeaderValue::from_static(allowed)];
+        let request = marked(request.body(()).unwrap(), &allowed);
+        request.extensions().get::<ForeignOrigin>().is_some()
+    }
+
+    #[test]
+    fn pages_of_other_origins_are_told_from_programs_own_pages_and_allowed_ones() {
+        let host = ("host", "localhost:50051");
+        let page = ("origin", "https://evil.example");
+        assert!(is_foreign(&[host, page], "https://good.example"));
+        assert!(is_foreign(&[host, ("origin", "null")], "https://good.example"));
+        assert!(is_foreign(
+            &[host, ("sec-fetch-site", "cross-site")],
+            "https://good.example"
+        ));
+        assert!(!is_foreign(&[host], "https://good.example"), "a program");
+        assert!(!is_foreign(&[host, page], "*"));
+        assert!(!is_foreign(&[host, page], "https://evil.example"));
+        assert!(!is_foreign(
+            &[host, ("origin", "http://localhost:50051")],
+            "https://good.example"
+        ));
+    }
+}

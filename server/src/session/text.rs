@@ -340,7 +340,11 @@ fn written_at(piece: &omni_text::Piece, at: usize) -> std::ops::Range<usize> {
     };
     let start = span.source.start + (at - span.spoken.start);
     // An entity is one character, and takes several.
-    let end = if at + 1 == span.spoken.end { span.source.end } else { start + 1 };
+    let end = if at + 1 == span.spoken.end {
+        span.source.end
+    } else {
+        start + 1
+    };
     start..end
 }
 

@@ -143,6 +143,7 @@ impl<B: Think> Core for Thinker<B> {
         }
         let options = AddOptions {
             needs_rows: false,
+            prompt_rows: 0,
             max_outputs: job.max_tokens,
             // What was heard comes out of computing the prompt, which a cached prefix would skip.
             reuse_prefix: !job.request.export_heard,

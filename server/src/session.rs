@@ -10,6 +10,7 @@ mod alternate;
 mod chat;
 mod delivery_stats;
 mod error;
+mod event_channel;
 mod limits;
 mod names;
 mod outbox;
@@ -35,6 +36,7 @@ pub use chat::{
     NewMessage, Respond, ResponseDone, Said, TokenIntervals, TurnRecord, TurnTimings, TurnUsage,
 };
 pub use error::{CallerGone, ProtocolError, SessionCancelled, SessionTimeout, UtteranceError};
+pub use event_channel::{EventSender, event_channel};
 pub use limits::SessionLimits;
 pub use protocol::{AudioOut, Command, Done, Event, EventBody, Ready, Warning};
 pub use recent::{Recent, RecentFigures};

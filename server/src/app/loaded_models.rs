@@ -84,7 +84,11 @@ impl ComputeTarget {
         Self {
             device,
             dtype: stage.dtype,
-            weights: stage.weights,
+            // A GPU keeps weights in `dtype`.
+            weights: match device.is_gpu() {
+                true => Weights::Auto,
+                false => stage.weights,
+            },
             eager: stage.enforce_eager && device.is_gpu(),
         }
     }

@@ -62,7 +62,7 @@ pub(super) fn all_weights(weights: &str) -> Vec<String> {
     };
     let mut settings = each(StageKind::Autoregressive, &format!("weights={weights}"));
     if matches!(weights, "int8" | "int4") {
-        settings.extend(each(StageKind::Chunk, "products=bf16"));
+        settings.extend(each(StageKind::Chunk, "products=fewest"));
     }
     settings
 }

@@ -116,7 +116,7 @@ pub struct RawConfig {
 
     /// Number format that the processor keeps the language models' matrices in: int8 and int4 are quantised when the model is
     /// loaded and are read faster; auto is what the checkpoint stores. Same as --set stages.talker.weights=... and
-    /// --set stages.thinker.weights=..., with int8 and int4 also --set stages.code2wav.products=bf16
+    /// --set stages.thinker.weights=..., with int8 and int4 also --set stages.code2wav.products=fewest
     #[arg(long, env = "OMNI_WEIGHTS", value_parser = PossibleValuesParser::new(WEIGHTS))]
     pub weights: Option<String>,
 

@@ -5,7 +5,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use omni_engine::Stamp;
-use tokio::sync::mpsc;
 use tokio_stream::wrappers::ReceiverStream;
 use tracing::Instrument as _;
 
@@ -14,7 +13,10 @@ use super::limiter::{FairLimiter, FairPermit};
 use crate::caller::{Caller, StreamPlace};
 use crate::clock::Clock;
 use crate::error::{ErrorKind, ServeError};
-use crate::session::{RecordSink, Registry, RegistryGuard, SessionChange, SessionDeps, SessionHandle};
+use crate::session::{
+    EventSender, RecordSink, Registry, RegistryGuard, SessionChange, SessionDeps, SessionHandle,
+    event_channel,
+};
 use crate::tasks::Tasks;
 
 /// Events between a session and the transport. Small: what is in it counts as handed over.
@@ -120,12 +122,12 @@ impl CallGate {
     pub(super) fn run<E, F>(
         &self,
         permit: CallPermit,
-        session: impl FnOnce(SessionDeps, SessionHandle, mpsc::Sender<Result<E, ServeError>>) -> F,
+        session: impl FnOnce(SessionDeps, SessionHandle, EventSender<E>) -> F,
     ) -> ReceiverStream<Result<E, ServeError>>
     where
         F: Future<Output = ()> + Send + 'static,
     {
-        let (sender, events) = mpsc::channel(EVENTS);
+        let (sender, events) = event_channel(EVENTS);
         let mut deps = self.deps.clone();
         deps.orchestrator = deps.orchestrator.on_behalf_of(permit.caller.tenant());
         let caller = permit.caller.clone();

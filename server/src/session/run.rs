@@ -9,9 +9,9 @@ use std::time::Duration;
 use futures::Stream;
 use omni_engine::Stamp;
 use omni_telemetry::TraceParent;
-use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
+use super::event_channel::EventSender;
 use super::limits::SessionLimits;
 use super::names::Names;
 use super::outbox::Outbox;
@@ -106,7 +106,7 @@ impl Session {
     }
 
     /// Runs to the end, see `session_loop`.
-    pub async fn run<S>(self, commands: S, events: mpsc::Sender<Result<Event, ServeError>>)
+    pub async fn run<S>(self, commands: S, events: EventSender<Event>)
     where
         S: Stream<Item = Result<Command, ServeError>> + Unpin,
     {

@@ -11,6 +11,7 @@ use tokio::sync::mpsc;
 
 use super::alternate::{Alternate, when};
 use super::error::CallerGone;
+use super::event_channel::EventSender;
 use super::registry::SessionHandle;
 use super::run::SessionDeps;
 use super::timeouts::{Due, SessionTimeouts};
@@ -19,9 +20,6 @@ use crate::drain::ShutdownError;
 use crate::error::ServeError;
 use crate::id::SessionId;
 use crate::stage::StageError;
-
-/// How long the final status may wait for a reader that is behind.
-const STATUS_PATIENCE: Duration = Duration::from_secs(1);
 
 /// What every session has besides its work.
 #[derive(Debug)]
@@ -118,13 +116,13 @@ pub(super) trait SessionBody: Send {
 
 /// Runs to the end: of the commands and the work they caused, or of the reader's interest. An error among the commands
 /// ends the session with it, as the last thing sent; so does a panic, which is nothing that a caller may take for an end.
-pub(super) async fn run<B, S>(mut body: B, commands: S, events: mpsc::Sender<Result<B::Event, ServeError>>)
+pub(super) async fn run<B, S>(mut body: B, commands: S, events: EventSender<B::Event>)
 where
     B: SessionBody,
     S: Stream<Item = Result<B::Command, ServeError>> + Unpin,
 {
     let id = body.core().id();
-    let served = AssertUnwindSafe(serve(&mut body, commands, &events))
+    let served = AssertUnwindSafe(serve(&mut body, commands, &events.events))
         .catch_unwind()
         .await;
     let result = served.unwrap_or_else(|_| Err(panicked(id)));
@@ -142,8 +140,7 @@ where
         panicked(id);
     }
     if let Err(error) = result {
-        // A reader that is gone needs no status, and one that does not even take it is given up.
-        let _ = tokio::time::timeout(STATUS_PATIENCE, events.send(Err(error))).await;
+        events.fail(error);
     }
 }
 

@@ -9,7 +9,7 @@ use omni_server::clock::Clock;
 use omni_server::error::ServeError;
 use omni_server::session::{
     Buffering, ChatCommand, ChatEvent, ChatEventBody, ChatSession, ChatSettings, Delivery, Modalities,
-    NewMessage, Outcome, Respond, SessionDeps, SessionLimits, Settings,
+    NewMessage, Outcome, Respond, SessionDeps, SessionLimits, Settings, event_channel,
 };
 use omni_server::stage::{ChatMessage, Part, Role, Sampling};
 use omni_tests::{FakeScript, TestServer};
@@ -82,7 +82,7 @@ async fn unread(
         stop: Default::default(),
     };
     let (commands, taken) = mpsc::channel(COMMANDS);
-    let (events, mut seen) = mpsc::channel(1);
+    let (events, mut seen) = event_channel(1);
     let session = ChatSession::new(deps, None);
     let session = tokio::spawn(session.run(ReceiverStream::new(taken).map(Ok), events));
     script.thinker.close();

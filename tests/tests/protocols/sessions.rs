@@ -11,7 +11,7 @@ use omni_server::config::Quotas;
 use omni_server::error::ServeError;
 use omni_server::session::{
     Buffering, Command, Delivery, Event, EventBody, Outcome, Session, SessionDeps, SessionHandle,
-    SessionLimits, Settings,
+    SessionLimits, Settings, event_channel,
 };
 use omni_server::stage::Sampling;
 use omni_tests::{FakeScript, TestServer};
@@ -73,7 +73,7 @@ impl Driven {
         };
         let handle = SessionHandle::new("test", caller.clone(), deps.clock.now());
         let (commands, taken) = mpsc::channel(1);
-        let (told, events) = mpsc::channel(1);
+        let (told, events) = event_channel(1);
         let session = Session::new(deps, None).with_handle(handle);
         tokio::spawn(session.run(ReceiverStream::new(taken).map(Ok), told));
         Self {
@@ -91,6 +91,33 @@ impl Driven {
         let event = self.events.recv().await.expect("more");
         event.expect("no error").body
     }
+}
+
+#[tokio::test]
+async fn a_reader_who_was_too_slow_gets_the_reason_last_however_late() {
+    let server = TestServer::fake(FakeScript::default(), &[]).await;
+    let limits = SessionLimits {
+        stall_timeout: Duration::from_millis(50),
+        ..SessionLimits::default()
+    };
+    let mut driven = Driven::open(&server, limits);
+    driven.send(Command::Configure(Box::new(settings(None)))).await;
+    driven.send(text("abcdefghij. klmnopqrst. uvwxyz.")).await;
+    driven.send(Command::Finish).await;
+    server
+        .until("the session has given its reader up", || {
+            driven.commands.is_closed()
+        })
+        .await;
+    let mut last = None;
+    while let Some(event) = driven.events.recv().await {
+        last = Some(event.map(|event| event.body));
+    }
+    let last = last
+        .expect("something was said")
+        .expect_err("it did not end well");
+    assert_eq!(last.reason(), "SLOW_READER", "{}", last.message());
+    server.stop().await;
 }
 
 #[tokio::test]
@@ -235,7 +262,7 @@ async fn a_caller_who_never_stops_sending_is_still_spoken_to() {
         .into_iter()
         .chain(flood)
         .take_while(move |_| !stop.is_cancelled());
-    let (told, mut events) = mpsc::channel(4);
+    let (told, mut events) = event_channel(4);
     let session = tokio::spawn(Session::new(deps, None).run(futures::stream::iter(endless.map(Ok)), told));
     let done = async {
         loop {

@@ -381,10 +381,10 @@ pub(super) const SECTIONS: &[Section] = &[
         settings: &[
             setting(
                 "products",
-                Kind::Choice(&["f32", "bf16"]),
+                Kind::Choice(&["f32", "bf16", "fewest"]),
                 Is("f32"),
                 "Number format of the factors of products on a processor; sums are f32. `bf16` rounds both factors to 16 bits where \
-                 the processor has AVX512-BF16; others compute in f32. Not for GPUs.",
+                 the processor has AVX512-BF16; others compute in f32. Not for GPUs; `fewest` is `bf16` on a processor, and nothing to a GPU.",
             ),
             setting(
                 "max_streams",

@@ -209,7 +209,16 @@ fn weights_are_quantised_where_the_processor_computes() {
     let deploy = with(Device::Cpu, &["stages.talker.weights=int4"]).unwrap().deploy;
     assert_eq!(deploy.ar("talker").stage.weights, Weights::Int4);
     assert_eq!(deploy.ar("thinker").stage.weights, Weights::Auto);
+    let all = super::all_weights("int8");
+    let all: Vec<_> = all.iter().map(String::as_str).collect();
+    let on_gpu = [&all[..], &["stages.code2wav.devices=[cuda:0]"]].concat();
+    with(Device::Cpu, &on_gpu).expect("a vocoder on a GPU computes in its own format");
     for (device, sets, expected) in [
+        (
+            Device::Cuda(0),
+            &["stages.code2wav.products=bf16"][..],
+            "stages.code2wav.products: found bf16, expected f32: GPUs compute in `dtype`",
+        ),
         (
             Device::Cuda(0),
             &["stages.talker.weights=int8"][..],

@@ -477,7 +477,7 @@ impl Scope<'_> {
             other => unreachable!("ramp is {other:?}"),
         };
         let weights = match self.choice("products") {
-            "bf16" => Weights::Bf16Products,
+            "bf16" | "fewest" => Weights::Bf16Products,
             _ => Weights::Auto,
         };
         ChunkStage {

@@ -9,7 +9,6 @@ use futures::Stream;
 use omni_audio::Samples;
 use omni_engine::{CacheSalt, Stamp};
 use omni_telemetry::TraceParent;
-use tokio::sync::mpsc;
 
 use super::history::{History, assistant};
 use super::names::Names;
@@ -19,6 +18,7 @@ use super::settings::{ChatLimits, ChatSettings};
 use super::turn::{Last, Question, Turn, TurnEvent};
 use crate::error::{InvalidField, ServeError};
 use crate::id::{MessageId, random_seed};
+use crate::session::EventSender;
 use crate::session::error::ProtocolError;
 use crate::session::registry::SessionHandle;
 use crate::session::run::SessionDeps;
@@ -51,7 +51,7 @@ impl ChatSession {
     }
 
     /// Runs to the end, see `session_loop`.
-    pub async fn run<S>(self, commands: S, events: mpsc::Sender<Result<ChatEvent, ServeError>>)
+    pub async fn run<S>(self, commands: S, events: EventSender<ChatEvent>)
     where
         S: Stream<Item = Result<ChatCommand, ServeError>> + Unpin,
     {

@@ -11,7 +11,8 @@ use std::time::Instant;
 
 use omni_gpu::kernels::{Activation, Attention, FEW_ROWS, Gated, Linear, RANGE, Sample, SampleRow};
 use omni_gpu::{
-    Address, Allocate as _, Copies as _, Cuda, CudaMemory, Device as _, Float, Launch, Memory, Result,
+    Address, Allocate as _, Copies as _, Cuda, CudaMemory, Device as _, Float, Graphs as _, Launch, Memory,
+    Result,
 };
 
 /// Bytes of matrices, more than any device's second-level cache.

@@ -29,5 +29,5 @@ pub use local::{EdgeReader, EdgeWriter, edge, metered_edge};
 pub use meter::{EdgeMeter, EdgeRecord, EdgeSink, Hop, IgnoreEdges, Payload, Place};
 pub use process::{Attach, inherited, spawn_peer};
 pub use remote::{EdgePair, RemoteJob};
-pub use replica::{Connected, Peer, RemoteParts, StageTransport, remote_stage};
+pub use replica::{Connected, Peer, RemoteParts, SILENCE_TIMEOUT, StageTransport, remote_stage};
 pub use wire::{Chunk, MAX_FRAME, Nothing, PREFIX, StageRequest, VERSION, WireError};

@@ -105,10 +105,8 @@ impl<J: RemoteJob> RemoteStage<J> {
             transport,
             settings: SETTINGS.to_vec(),
             mailbox: 16,
-            timeouts: TurnTimeouts {
-                step: Duration::from_secs(3600),
-                load: Duration::from_secs(3600),
-            },
+            load_timeout: Duration::from_secs(3600),
+            silence_timeout: Duration::from_secs(3600),
         };
         let (handle, body) = remote_stage(parts, status.clone(), Clock::start());
         let stage = Self {

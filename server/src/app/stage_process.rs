@@ -17,7 +17,9 @@ use super::speech_model::{LoadedModel, load_stage};
 use crate::clock::Clock;
 use crate::config::deploy::{self, Deploy};
 use crate::config::{Config, LogFormat, ModelSource};
-use crate::connector::{HostSession, RemoteJob, RemoteParts, called, inherited, remote_stage, spawn_peer};
+use crate::connector::{
+    HostSession, RemoteJob, RemoteParts, SILENCE_TIMEOUT, called, inherited, remote_stage, spawn_peer,
+};
 use crate::stage::{
     Changes, Code2WavJob, MakeReplica, ModelInfo as _, ReplicaId, ReplicaStatus, StageBody, StageHandle,
     TalkerJob, ThinkerJob, code2wav_stage, talker_stage, thinker_stage,
@@ -46,7 +48,7 @@ pub(super) fn replicas<J: RemoteJob>(config: &Config, clock: Clock) -> anyhow::R
     };
     serde_json::to_vec(&order).context("the path of the model cannot be passed on")?;
     let (level, format) = (config.log_level.clone(), config.log_format);
-    let deploy = config.deploy.clone();
+    let load_timeout = config.deploy.load_timeout;
     Ok(Box::new(move |status: ReplicaStatus| {
         let (replica, level) = (status.id().0, level.clone());
         let order = Order {
@@ -57,7 +59,8 @@ pub(super) fn replicas<J: RemoteJob>(config: &Config, clock: Clock) -> anyhow::R
             transport: Box::new(move || spawn_peer(&mut this_program(&level, format)?)),
             settings: serde_json::to_vec(&order).unwrap_or_default(),
             mailbox: mailbox(order.max_active),
-            timeouts: timeouts(deploy.load_timeout, deploy.stage(status.stage())),
+            load_timeout,
+            silence_timeout: SILENCE_TIMEOUT,
         };
         remote_stage(parts, status, clock)
     }))

@@ -15,11 +15,13 @@ use super::remote::RemoteJob;
 use crate::clock::Clock;
 use crate::stage::{
     BackendError, CancelFlag, Core, End, Notifier, NotifierFd, ReplicaStatus, StageBody, StageHandle,
-    StageParts, TurnTimeouts, stage_of,
+    StageParts, stage_of,
 };
 
 /// How long the other side may take to say what it is. It does so before it loads anything.
 const GREETING: Duration = Duration::from_secs(30);
+/// How long it may say nothing while it has sequences, as a rule. A heartbeat has nothing to do with how long a step takes.
+pub const SILENCE_TIMEOUT: Duration = HEARTBEAT.saturating_mul(5);
 /// How long it may take to end when it was told to, before it is ended.
 const FAREWELL: Duration = Duration::from_secs(5);
 
@@ -63,8 +65,10 @@ pub struct RemoteParts {
     pub settings: Vec<u8>,
     /// Jobs that may wait to be taken.
     pub mailbox: usize,
-    /// How long the other side may say nothing while it loads the stage, and while it has sequences.
-    pub timeouts: TurnTimeouts,
+    /// How long the other side may say nothing while it loads the stage.
+    pub load_timeout: Duration,
+    /// How long it may say nothing while it has sequences.
+    pub silence_timeout: Duration,
 }
 
 impl fmt::Debug for RemoteParts {
@@ -85,7 +89,8 @@ pub fn remote_stage<J: RemoteJob>(
     let core = Remote {
         transport: parts.transport,
         settings: parts.settings,
-        timeouts: parts.timeouts,
+        load_timeout: parts.load_timeout,
+        silence_timeout: parts.silence_timeout,
         wake: wake.clone(),
         line: None,
         stop: stop.clone(),
@@ -107,7 +112,8 @@ pub fn remote_stage<J: RemoteJob>(
 struct Remote<J: RemoteJob> {
     transport: Box<dyn StageTransport>,
     settings: Vec<u8>,
-    timeouts: TurnTimeouts,
+    load_timeout: Duration,
+    silence_timeout: Duration,
     wake: Notifier,
     /// Of the notifier; laid when it is first needed.
     line: Option<NotifierFd>,
@@ -122,6 +128,8 @@ struct Remote<J: RemoteJob> {
 struct Connection<J: RemoteJob> {
     proxy: Proxy<J>,
     peer: Box<dyn Peer>,
+    /// Silence until then is not held against the process.
+    grace: Stamp,
 }
 
 impl<J: RemoteJob> Remote<J> {
@@ -138,7 +146,7 @@ impl<J: RemoteJob> Remote<J> {
             // What it loads is looked after there; a process that is stuck as a whole says nothing.
             let (patience, phase) = match proxy.is_greeted() {
                 false => (GREETING, "when it was started"),
-                true => (self.timeouts.load, "while it was loading its model"),
+                true => (self.load_timeout, "while it was loading its model"),
             };
             let left = (proxy.silent_since() + patience).since(self.clock.now());
             if left == Duration::ZERO {
@@ -160,24 +168,37 @@ impl<J: RemoteJob> Remote<J> {
             .map_err(|error| error.to_string())
             .and_then(|proxy| self.greet(proxy, line));
         match greeted {
-            Ok(proxy) => Ok(Connection { proxy, peer }),
+            Ok(proxy) => Ok(Connection {
+                proxy,
+                peer,
+                grace: Stamp::default(),
+            }),
             // It has nothing yet that it would have to finish.
             Err(message) => Err(format!("{message}; {}", peer.end(Duration::ZERO))),
         }
     }
 
-    /// How long the other side may say nothing while it has sequences: as long as a step may take, and never so short that a
-    /// heartbeat that is a little late ends it.
-    fn silence_limit(&self) -> Duration {
-        self.timeouts.step.max(3 * HEARTBEAT)
-    }
-
     /// When the process counts as dead if it says nothing until then.
     fn silence_ends(&self) -> Option<Stamp> {
-        let proxy = &self.connection.as_ref()?.proxy;
-        proxy
-            .has_streams()
-            .then(|| proxy.silent_since() + self.silence_limit())
+        let Connection { proxy, grace, .. } = self.connection.as_ref()?;
+        let ends = (proxy.silent_since() + self.silence_timeout).max(*grace);
+        proxy.has_streams().then_some(ends)
+    }
+
+    /// Gives up on a process that has said nothing for too long.
+    fn look_for_life(&mut self) {
+        let now = self.clock.now();
+        let Some(ends) = self.silence_ends().filter(|ends| *ends <= now) else {
+            return;
+        };
+        // This thread woke long after it was to: the machine stood still, and the process may have had no time either.
+        if now.since(ends) >= HEARTBEAT
+            && let Some(connection) = &mut self.connection
+        {
+            connection.grace = now + 2 * HEARTBEAT;
+            return;
+        }
+        self.note(Err(LinkError::Silent(self.silence_timeout)));
     }
 
     fn note(&mut self, outcome: Result<(), LinkError>) {
@@ -229,9 +250,7 @@ impl<J: RemoteJob> Core for Remote<J> {
             let turned = connection.proxy.turn();
             self.note(turned);
         }
-        if self.silence_ends().is_some_and(|at| at <= self.clock.now()) {
-            self.note(Err(LinkError::Silent(self.silence_limit())));
-        }
+        self.look_for_life();
     }
 
     fn has_work(&self) -> bool {
@@ -247,7 +266,7 @@ impl<J: RemoteJob> Core for Remote<J> {
     fn settle(&mut self) {}
 
     fn end_all(&mut self, end: &End) {
-        let Some(Connection { mut proxy, peer }) = self.connection.take() else {
+        let Some(Connection { mut proxy, peer, .. }) = self.connection.take() else {
             return;
         };
         proxy.end_all(end);

@@ -174,10 +174,9 @@ pub(super) enum Verdict {
 }
 
 /// A sequence that was given up, whose end the engine has not told yet.
-struct Leaving<T, C> {
+struct Leaving {
     timeline: SeqTimeline,
-    /// How it failed, if it was not cancelled.
-    failed: Option<(Sequence<T, C>, End)>,
+    reason: FinishReason,
 }
 
 /// Does the `nth` piece of an engine's preparation; false if there are no more.
@@ -193,7 +192,7 @@ pub(super) struct Driver<E, T, C> {
     /// Until when the time is counted that it was busy.
     counted: Stamp,
     live: HashMap<SeqId, Sequence<T, C>>,
-    leaving: HashMap<SeqId, Leaving<T, C>>,
+    leaving: HashMap<SeqId, Leaving>,
 }
 
 /// What a look at the sequences between two steps may use.
@@ -339,13 +338,13 @@ where
         for (seq, sequence) in gone {
             let (told_later, failed) = given_up.take();
             let timeline = sequence.timeline;
-            match (told_later, failed) {
-                (true, failed) => {
-                    let failed = failed.map(|end| (sequence, end));
-                    self.leaving.insert(seq, Leaving { timeline, failed });
-                }
-                (false, Some(end)) => sequence.sink.end(end),
-                (false, None) => {}
+            if told_later {
+                let reason = failed.as_ref().map_or(FinishReason::Abort, FinishReason::from);
+                self.leaving.insert(seq, Leaving { timeline, reason });
+            }
+            // At once: the next step may hang, and a loss would be told in the place of this.
+            if let Some(end) = failed {
+                sequence.sink.end(end);
             }
         }
     }
@@ -384,12 +383,8 @@ where
 
     pub(super) fn end_all(&mut self, end: &End) {
         let now = self.clock.now();
-        for (seq, Leaving { timeline, failed }) in self.leaving.drain() {
-            let reason = failed.as_ref().map_or(FinishReason::Abort, |(_, end)| end.into());
+        for (seq, Leaving { timeline, reason }) in self.leaving.drain() {
             self.status.done(seq, timeline.end(reason, None, now));
-            if let Some((sequence, end)) = failed {
-                sequence.sink.end(end);
-            }
         }
         for (seq, sequence) in self.live.drain() {
             let timeline = sequence.timeline;
@@ -445,12 +440,8 @@ where
             let timeline = sequence.timeline;
             self.status.done(seq, timeline.end(reason, Some(record), now));
             sequence.sink.end(end);
-        } else if let Some(Leaving { timeline, failed }) = self.leaving.remove(&seq) {
-            let reason = failed.as_ref().map_or(reason, |(_, end)| end.into());
+        } else if let Some(Leaving { timeline, reason }) = self.leaving.remove(&seq) {
             self.status.done(seq, timeline.end(reason, Some(record), now));
-            if let Some((sequence, end)) = failed {
-                sequence.sink.end(end);
-            }
         }
     }
 }

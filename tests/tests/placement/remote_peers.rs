@@ -8,10 +8,13 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use omni_engine::{ChunkConfig, SeqId};
+use omni_proto::stage::v1::end::Reason;
 use omni_proto::stage::v1::frame::Body;
 use omni_proto::stage::v1::item::Payload;
 use omni_proto::stage::v1::open::Request;
-use omni_proto::stage::v1::{Audio, DecodeRequest, Frame, Heartbeat, Hello, Item, Open, Ready, Tokens};
+use omni_proto::stage::v1::{
+    Audio, DecodeRequest, End as EndMessage, Frame, Heartbeat, Hello, Item, Open, Ready, Stop, Tokens,
+};
 use omni_server::clock::Clock;
 use omni_server::config::deploy::Restart;
 use omni_server::connector::{
@@ -19,8 +22,7 @@ use omni_server::connector::{
 };
 use omni_server::stage::{
     CancelFlag, Changes, Code2WavJob, Code2WavLimits, ContextRow, End, JobRefused, Recv, ReplicaId,
-    ReplicaState, ReplicaStatus, Sampling, StageProgress, TalkerJob, TalkerRequest, TurnTimeouts,
-    code2wav_stage,
+    ReplicaState, ReplicaStatus, Sampling, StageProgress, TalkerJob, TalkerRequest, code2wav_stage,
 };
 use omni_tests::{FakeScript, FakeSpeech, Make, SETTINGS, host};
 use prost::Message as _;
@@ -30,10 +32,6 @@ const PATIENCE: Duration = Duration::from_secs(30);
 
 /// How long a process may say nothing while it loads.
 const LOADING: Duration = Duration::from_millis(50);
-
-fn timeouts(load: Duration) -> TurnTimeouts {
-    TurnTimeouts { step: PATIENCE, load }
-}
 
 fn status(stage: &'static str, changes: Changes) -> ReplicaStatus {
     let restart = Restart {
@@ -119,7 +117,8 @@ fn fate_of(transport: Box<dyn StageTransport>) -> String {
         transport,
         settings: Vec::new(),
         mailbox: 1,
-        timeouts: timeouts(LOADING),
+        load_timeout: LOADING,
+        silence_timeout: PATIENCE,
     };
     let (_handle, body) = remote_stage::<TalkerJob>(parts, status.clone(), Clock::start());
     body.run();
@@ -247,7 +246,8 @@ fn jobs_for_a_host_that_reads_nothing_wait_where_they_are_bounded() {
         transport,
         settings: Vec::new(),
         mailbox: 4,
-        timeouts: timeouts(PATIENCE),
+        load_timeout: PATIENCE,
+        silence_timeout: PATIENCE,
     };
     let (stage, body) = remote_stage::<TalkerJob>(parts, status("talker", changes), Clock::start());
     let thread = std::thread::spawn(move || body.run());
@@ -367,17 +367,27 @@ impl Peer for Misbehaving {
 
 /// How stream 5, which has room for two frames, ends when the other side says this.
 async fn end_with(said: Vec<u8>) -> End {
+    let script = move |there| misbehave(there, &said);
+    end_after(PATIENCE, script).await
+}
+
+/// How stream 5 ends with this other side, which may say nothing for so long.
+async fn end_after(
+    silence_timeout: Duration,
+    script: impl Fn(UnixStream) -> std::io::Result<()> + Clone + Send + 'static,
+) -> End {
     let transport = Box::new(move || {
         let (here, there) = UnixStream::pair()?;
-        let said = said.clone();
-        let peer = std::thread::spawn(move || misbehave(there, &said).expect("it is listened to"));
+        let script = script.clone();
+        let peer = std::thread::spawn(move || script(there).expect("it is listened to"));
         Ok((here, Box::new(Misbehaving(peer)) as Box<dyn Peer>))
     });
     let parts = RemoteParts {
         transport,
         settings: Vec::new(),
         mailbox: 1,
-        timeouts: timeouts(LOADING),
+        load_timeout: LOADING,
+        silence_timeout,
     };
     let (stage, body) =
         remote_stage::<Code2WavJob>(parts, status("code2wav", Changes::default()), Clock::start());
@@ -407,6 +417,39 @@ async fn end_with(said: Vec<u8>) -> End {
     drop(stage);
     thread.join().expect("it does not panic");
     end
+}
+
+#[tokio::test]
+async fn a_host_that_has_a_sequence_and_says_nothing_is_given_up() {
+    let end = end_after(Duration::from_millis(200), |there| misbehave(there, &[])).await;
+    assert!(
+        matches!(&end, End::Lost { stage: "code2wav", message } if message.contains("has said nothing for 200ms")),
+        "{end:?}"
+    );
+}
+
+/// A long step gives nothing; its process lives all the same.
+#[tokio::test]
+async fn a_host_that_sends_heartbeats_and_no_items_is_waited_for() {
+    let end = end_after(Duration::from_secs(2), |mut there| {
+        there.write_all(&[greeting("code2wav"), ready()].concat())?;
+        for _ in 0..2 {
+            read_frame(&mut there)?;
+        }
+        there.set_read_timeout(Some(Duration::from_millis(100)))?;
+        for _ in 0..40 {
+            there.write_all(&frame(0, Body::Heartbeat(Heartbeat {})))?;
+            // Credit comes, or nothing for a while.
+            let _ = there.read(&mut [0; 64]);
+        }
+        let reason = Some(Reason::Stop(Stop {}));
+        there.write_all(&frame(5, Body::End(EndMessage { reason })))?;
+        there.set_read_timeout(None)?;
+        let _ = there.read_to_end(&mut Vec::new());
+        Ok(())
+    })
+    .await;
+    assert_eq!(end, End::Stop);
 }
 
 #[tokio::test]

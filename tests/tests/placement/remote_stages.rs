@@ -14,8 +14,7 @@ use omni_server::connector::{
 };
 use omni_server::stage::{
     AudioPiece, CancelFlag, Changes, Code2WavJob, Code2WavLimits, EdgeSender as _, End, Notifier, Recv,
-    ReplicaId, ReplicaState, ReplicaStatus, StageBody, StageHandle, StageProgress, TurnTimeouts,
-    code2wav_stage,
+    ReplicaId, ReplicaState, ReplicaStatus, StageBody, StageHandle, StageProgress, code2wav_stage,
 };
 use omni_tests::{Chunks, FAKE_SAMPLES_PER_FRAME, FakeScript, FakeSpeech, Make, RemoteStage, SETTINGS, host};
 
@@ -391,10 +390,8 @@ async fn a_process_that_is_there_is_attached_to_and_again_after_the_connection_b
         transport: Box::new(Attach(path)),
         settings: SETTINGS.to_vec(),
         mailbox: 16,
-        timeouts: TurnTimeouts {
-            step: PATIENCE,
-            load: PATIENCE,
-        },
+        load_timeout: PATIENCE,
+        silence_timeout: PATIENCE,
     };
     let (stage, body) = remote_stage::<Code2WavJob>(parts, status, Clock::start());
     let thread = std::thread::spawn(move || body.run());

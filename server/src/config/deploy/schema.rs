@@ -184,7 +184,7 @@ pub(super) const SECTIONS: &[Section] = &[
                 WAIT,
                 Is("5m"),
                 "A replica whose model does not return from a step for this long has died. A process (`placement`) is ended then, and \
-                 also when it has work and is silent for as long (6 s at least). A thread cannot be ended: it is left behind with \
+                 also when it has work and its heartbeats stay out for 10 s. A thread cannot be ended: it is left behind with \
                  what it has in memory, and another takes its place.",
             ),
             setting(

@@ -15,7 +15,7 @@ use omni_text::{Language, Normalizer};
 use super::card::{Card, Ends};
 use super::chat_networks::{self, ChatNetworks, Text};
 use super::loaded_models::{ComputeTarget, LoadedModels, ProcessRole, options};
-use super::voice_encoder::{VoiceEncoders, cloned, nobodys, support};
+use super::voice_encoder::{VoiceEncoders, cloned, silent_voice, support};
 use crate::config::ModelSource;
 use crate::config::deploy::{ArStage, Deploy, Weights};
 use crate::stage::{
@@ -407,7 +407,7 @@ impl Talk for LoadedModel {
                 (Some(prompt), _) => cloned(prompt),
                 (None, VoiceSource::Descriptions) => Voice::Described,
                 (None, VoiceSource::Names) => Voice::Named(request.voice),
-                (None, VoiceSource::Recordings) => nobodys(limits.voice_width),
+                (None, VoiceSource::Recordings) => silent_voice(limits.voice_width),
             },
             language,
             text: None,

@@ -113,8 +113,8 @@ pub(super) fn cloned(prompt: &VoicePrompt) -> omni_models::Voice {
     }))
 }
 
-/// The voice of nobody, `width` numbers wide, with which a talker without voices of its own is warmed up.
-pub(super) fn nobodys(width: u32) -> omni_models::Voice {
+/// A voice of zeros, `width` numbers wide, with which a talker without voices of its own is warmed up.
+pub(super) fn silent_voice(width: u32) -> omni_models::Voice {
     cloned(&VoicePrompt {
         x_vector: vec![0.0; width as usize],
         reference: None,

@@ -35,7 +35,7 @@ use crate::stage::{KeptVoices, SpeechInfo, VoicePrompt, VoiceReference, VoiceSha
 /// What a voice is made of.
 #[derive(Debug, Clone)]
 pub enum VoiceOrigin {
-    /// A recording of somebody who agreed to it.
+    /// A recording of a speaker who agreed to it.
     Recording {
         recording: Recording,
         /// What is said in it. With it the recording is continued in context; empty: the speaker's vector alone decides.

@@ -37,7 +37,7 @@ pub struct AudioPiece {
 pub struct Code2WavJob {
     /// Its id, the same in every stage.
     pub seq: SeqId,
-    /// Frames to decode first, which nobody hears: what follows goes on from them.
+    /// Frames to decode first, unheard: what follows goes on from them.
     pub lead: Arc<[CodecFrame]>,
     /// Where frames come from.
     pub frames: Box<dyn EdgeReceiver<CodecFrame>>,

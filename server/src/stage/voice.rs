@@ -69,7 +69,7 @@ pub struct VoiceReference {
 }
 
 impl VoicePrompt {
-    /// Frames that the vocoder decodes first, and that nobody hears, so that what is spoken goes on from the recording.
+    /// Frames that the vocoder decodes first, unheard, so that what is spoken goes on from the recording.
     #[must_use]
     pub fn lead(&self) -> Arc<[CodecFrame]> {
         let frames = self.reference.as_ref().map(|reference| &reference.frames[..]);

@@ -1,4 +1,4 @@
-//! The reader of voices' files by itself, for whoever feeds it arbitrary bytes.
+//! The reader of voices' files by itself, for tests that feed it arbitrary bytes.
 
 use super::file;
 

@@ -1,4 +1,4 @@
-//! From bytes that somebody sent to the samples that a voice is made of.
+//! From bytes that a caller sent to the samples that a voice is made of.
 
 use bytes::Bytes;
 use omni_audio::{DecodeError, Decoder, InputEncoding, InputFormat, SampleRate, Samples};

@@ -2769,7 +2769,7 @@ pub mod voice_service_client {
             self.inner = self.inner.max_encoding_message_size(limit);
             self
         }
-        /// Makes a voice and keeps it. Nothing is kept if the call is cancelled or fails.
+        /// Makes a voice and keeps it. Nothing is kept if the call fails, or is cancelled before the voice is stored.
         pub async fn create_voice(
             &mut self,
             request: impl tonic::IntoRequest<super::CreateVoiceRequest>,
@@ -2959,7 +2959,7 @@ pub mod voice_service_server {
     /// Generated trait containing gRPC methods that should be implemented for use with VoiceServiceServer.
     #[async_trait]
     pub trait VoiceService: std::marker::Send + std::marker::Sync + 'static {
-        /// Makes a voice and keeps it. Nothing is kept if the call is cancelled or fails.
+        /// Makes a voice and keeps it. Nothing is kept if the call fails, or is cancelled before the voice is stored.
         async fn create_voice(
             &self,
             request: tonic::Request<super::CreateVoiceRequest>,

@@ -46,6 +46,8 @@ reasons) and `List`. The server serves and pushes them with its own. The service
 operators see. With `--metrics-auto-declare`, the first sample of a metric declares it if it has kind and unit; otherwise samples of undeclared
 metrics are rejected.
 
+A sample may name the request that it was measured for (`request_id`). Lines of the log mode carry that name; labels do not.
+
 Rejected samples have a typed reason and are recorded nowhere: another kind or unit than declared; missing, extra or duplicate labels; non-finite
 values; decreasing counters; and anything beyond the limits: 256 custom metrics, 16 labels and 64 bounds each, 256 label sets each and 8192 in
 all, names of 128 bytes, label values of 256, 1000 samples and 256 KiB in a message, 64 recording calls at once. Names that begin with `vllm:` or

@@ -213,7 +213,7 @@ fn search_scale(values: &[f32; GROUP]) -> bf16 {
     let (mut wq, mut qq) = ([0.0_f32; LANES], [0.0_f32; LANES]);
     for v in values {
         for i in 0..LANES {
-            let q = nearest((v * inverse[i]).max(-8.0).min(7.0));
+            let q = nearest((v * inverse[i]).clamp(-8.0, 7.0));
             wq[i] += v * q;
             qq[i] += q * q;
         }

@@ -28,6 +28,8 @@ pub use problem::{LoadError, Problem};
 pub(crate) use recipe::{Recipe, Uniform};
 #[cfg(unix)]
 pub(crate) use rows::FileRows;
+#[cfg(unix)]
+use rows::FileStamp;
 use tensor::Content;
 pub(crate) use tensor::{DType, HostTensor, TensorInfo};
 
@@ -322,7 +324,9 @@ impl Checkpoint {
         let (Content::Stored { begin, .. }, &[rows, width]) = (&info.content, &info.shape[..]) else {
             return Ok(None);
         };
-        let file = File::open(dir.join(&info.file)).map_err(|e| LoadError::read(&info.file, &e))?;
+        let failed = |e| LoadError::read(&info.file, &e);
+        let file = File::open(dir.join(&info.file)).map_err(failed)?;
+        let stamp = FileStamp::of(&file).map_err(failed)?;
         let (begin, dtype) = (*begin, info.dtype.clone());
         Ok(Some(FileRows {
             file,
@@ -330,6 +334,7 @@ impl Checkpoint {
             dtype,
             rows,
             width,
+            stamp,
         }))
     }
 

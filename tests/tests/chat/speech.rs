@@ -223,9 +223,14 @@ async fn what_cannot_be_spoken_is_written_all_the_same() {
     let server = server(script).await;
     let mut chat = server.converse().await;
     chat.configure(chat_config(true)).await;
-    let answer = chat.turn("say <speak><prosody>hello there</prosody></speak> my friend").await;
+    let answer = chat
+        .turn("say <speak><prosody>hello there</prosody></speak> my friend")
+        .await;
     assert_eq!(answer.finish(), v1::FinishReason::Stop);
-    assert_eq!(answer.text, "<speak><prosody>hello there</prosody></speak> my friend");
+    assert_eq!(
+        answer.text,
+        "<speak><prosody>hello there</prosody></speak> my friend"
+    );
     assert_eq!(answer.samples(), 0);
     assert_eq!(answer.warnings[0].reason, "MARKUP_NOT_SUPPORTED");
     server.stop().await;
@@ -242,7 +247,8 @@ async fn an_answer_that_turns_out_to_be_markup_while_it_is_spoken_ends_its_audio
     chat.configure(chat_config(true)).await;
     let begins = "<speak>Here is a sentence. And another";
     script.thinker.close();
-    chat.ask(&format!("say {begins} one. <prosody>hi</prosody></speak>")).await;
+    chat.ask(&format!("say {begins} one. <prosody>hi</prosody></speak>"))
+        .await;
     script.thinker.allow(begins.len() as u64);
     first_audio(&mut chat).await;
     script.thinker.open();

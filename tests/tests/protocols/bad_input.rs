@@ -382,7 +382,8 @@ async fn markup_and_text_that_the_tokenizer_refuses_are_errors() {
     };
     let server = TestServer::fake(script, &[]).await;
     let mut call = server.call().await.configured(v1::SpeechConfig::default()).await;
-    call.send(text("<speak>hello <prosody rate='slow'>there</prosody></speak>")).await;
+    call.send(text("<speak>hello <prosody rate='slow'>there</prosody></speak>"))
+        .await;
     call.send(finish()).await;
     assert_eq!(call.utterance().await.error_reason(), "MARKUP_NOT_SUPPORTED");
     call.send(text("a # b.")).await;

@@ -236,7 +236,7 @@ fn advice(error: &ClientError) -> Option<&'static str> {
         ("SCOPE_MISSING", _) => Some("another key opens this; `omni-server new-key` makes keys"),
         (_, Code::DeadlineExceeded) => Some("--timeout gives it more time"),
         (_, Code::ResourceExhausted) if rpc.retry_after.is_none() => Some("try again later"),
-        (_, Code::Unimplemented) => Some("is this an Omni server, and of this client's version?"),
+        ("", Code::Unimplemented) => Some("is this an Omni server, and of this client's version?"),
         (_, Code::Internal | Code::Unknown | Code::DataLoss) => Some("a fault of the server; see its log"),
         _ => None,
     }

@@ -164,10 +164,15 @@ fn lines(voice: &KeptVoice) -> String {
         ("recording", recording),
         ("transcript", voice.transcript.clone()),
         ("consent", voice.consent.clone()),
-        ("created", format!("{} (seconds since 1970)", voice.created)),
+        ("created", omni_bench::day(voice.created)),
         (
             "owner",
-            if voice.shared { "everybody" } else { "this API key" }.to_owned(),
+            if voice.shared {
+                "all callers"
+            } else {
+                "this API key"
+            }
+            .to_owned(),
         ),
         (
             "kept",

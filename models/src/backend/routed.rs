@@ -17,7 +17,7 @@ pub(super) trait Routed:
     ) -> Result<Self::Rows>;
 }
 
-/// [`Products::mixture`] of `hidden` wide rows.
+/// A mixture of experts over rows `hidden` wide.
 pub(super) fn mixture<B: Routed>(
     b: &B,
     experts: &[(B::Matrix, B::Matrix)],

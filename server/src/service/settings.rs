@@ -63,6 +63,10 @@ pub(crate) enum UnknownName {
     Model { got: String, expected: String },
     #[error("voice {got:?} does not exist, the model has: {known}")]
     Voice { got: String, known: String },
+    #[error(
+        "there are no voices yet: add one of a recording with VoiceService.CreateVoice, POST /v1/audio/voices or omni-client voices add"
+    )]
+    NoVoice,
     #[error("voice {got:?} cannot be spoken with here: {problem}")]
     Misfit { got: String, problem: String },
     #[error("language {got:?} is not spoken by the model, expected one of: {known}")]
@@ -73,7 +77,9 @@ impl From<UnknownName> for ServeError {
     fn from(error: UnknownName) -> Self {
         let (kind, reason, field) = match error {
             UnknownName::Model { .. } => (ErrorKind::UnknownModel, "MODEL_NOT_FOUND", "config.model"),
-            UnknownName::Voice { .. } => (ErrorKind::InvalidArgument, "VOICE_NOT_FOUND", "config.voice"),
+            UnknownName::Voice { .. } | UnknownName::NoVoice => {
+                (ErrorKind::InvalidArgument, "VOICE_NOT_FOUND", "config.voice")
+            }
             UnknownName::Misfit { .. } => (
                 ErrorKind::FailedPrecondition,
                 "VOICE_OF_ANOTHER_MODEL",
@@ -204,8 +210,15 @@ pub(super) fn voice(got: &str, info: &SpeechInfo) -> Result<SpokenVoice, ServeEr
         // A name that is listed is found.
         Some(name) => voice(name, info),
         None => {
-            let (got, known) = (excerpt(got), known_voices(info));
-            Err(UnknownName::Voice { got, known }.into())
+            let known = known_voices(info);
+            let unknown = match info.voice_support.source {
+                VoiceSource::Recordings if known.is_empty() => UnknownName::NoVoice,
+                _ => UnknownName::Voice {
+                    got: excerpt(got),
+                    known: join(known.iter().map(String::as_str)),
+                },
+            };
+            Err(unknown.into())
         }
     }
 }
@@ -219,18 +232,11 @@ fn names(info: &SpeechInfo) -> Vec<String> {
     }
 }
 
-/// The names that can be asked for, or how to get one.
-fn known_voices(info: &SpeechInfo) -> String {
+/// The names that can be asked for.
+fn known_voices(info: &SpeechInfo) -> Vec<String> {
     let kept = info.voice_support.kept.as_ref().map(|kept| kept.names());
     let own = info.voices.iter().map(|voice| voice.id.clone());
-    let names: Vec<_> = own.chain(kept.into_iter().flatten()).collect();
-    match info.voice_support.source {
-        VoiceSource::Recordings if names.is_empty() => {
-            "no voices yet, add one of a recording with VoiceService.CreateVoice, POST /v1/audio/voices or omni-client voices add"
-                .to_owned()
-        }
-        _ => join(names.iter().map(String::as_str)),
-    }
+    own.chain(kept.into_iter().flatten()).collect()
 }
 
 pub(super) fn language(got: &str, info: &SpeechInfo) -> Result<Option<String>, ServeError> {

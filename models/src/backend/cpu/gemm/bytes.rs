@@ -134,7 +134,7 @@ unsafe impl Quads for Four {
     }
 }
 
-/// Rows of one block, at most [`most_rows`], times panels `first .. first + count`.
+/// Rows of one block, times panels `first .. first + count`.
 ///
 /// # Safety
 /// As [`super::tile::wide`]; the machine must have the instructions.

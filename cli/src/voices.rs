@@ -164,7 +164,10 @@ fn lines(voice: &KeptVoice) -> String {
         ("recording", recording),
         ("transcript", voice.transcript.clone()),
         ("consent", voice.consent.clone()),
-        ("created", omni_bench::day(u64::try_from(voice.created).unwrap_or_default())),
+        (
+            "created",
+            omni_bench::day(u64::try_from(voice.created).unwrap_or_default()),
+        ),
         (
             "owner",
             if voice.shared {

@@ -88,7 +88,7 @@ impl<I> Request<I> {
         self.record.prompt_tokens
     }
 
-    /// The last events of a request that is over at `at`.
+    /// The last events of a request that ends at `at`.
     fn finish<T>(mut self, result: Result<T, FinishReason>, at: Stamp, events: &mut Vec<SeqEvent<T>>) {
         let seq = self.seq;
         self.record.finished = at;

@@ -191,7 +191,7 @@ impl<T> StepReport<T> {
         }
     }
 
-    /// A sequence is over, with the step.
+    /// A sequence ends with the step.
     pub(crate) fn end(&mut self, seq: SeqId, reason: FinishReason, record: SeqRecord) {
         let record = SeqRecord {
             finished: self.ended,

@@ -228,7 +228,8 @@ fn pure_crates_stay_pure() {
     }
     for (name, never) in [
         ("engine", ["std::time::Instant", "SystemTime", "std::thread"]),
-        ("text", ["std::time::Instant", "SystemTime", "std::thread"]),
+        // Lengths of time are core's, which has no clock.
+        ("text", ["std::time", "SystemTime", "std::thread"]),
     ] {
         for path in files(&root().join(name).join("src"), &[".rs"]) {
             let code = code(&path);

@@ -6,7 +6,7 @@
 mod positions;
 mod resplit;
 
-use std::time::Duration;
+use core::time::Duration;
 
 use crate::markup::{LONGEST_PAUSE, Markup, Part};
 use crate::{Buffering, Normalizer, Piece, Segment, Segmenter, SegmenterOptions, Skipped, TextError};

@@ -9,7 +9,7 @@
 
 mod element;
 
-use std::time::Duration;
+use core::time::Duration;
 
 use crate::TextError;
 use element::Element;

@@ -1,6 +1,6 @@
 //! What the front end hands to a voice.
 
-use std::time::Duration;
+use core::time::Duration;
 
 use crate::{CharRange, EndKind, Span};
 

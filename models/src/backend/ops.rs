@@ -35,7 +35,7 @@ pub(crate) trait ComputeDevice: Params {
     fn figures(&self) -> Option<GpuFigures> {
         None
     }
-    /// Why steps were computed with more effort than necessary, as far as nobody has asked yet.
+    /// Takes the reasons why steps were computed with more effort than necessary since the last call.
     fn take_fallbacks(&self) -> Vec<String> {
         Vec::new()
     }
@@ -115,7 +115,7 @@ pub(crate) trait IdTransfer: Params {
     fn ids(&self, columns: usize, ids: Vec<u32>) -> Result<Self::Ids>;
     /// All ids, row by row.
     fn host_ids(&self, ids: &Self::Ids) -> Result<Vec<u32>>;
-    /// The ids where looking at them costs nothing and holds nobody up.
+    /// The ids, if the host has them already.
     fn known<'a>(&self, ids: &'a Self::Ids) -> Option<&'a [u32]>;
     /// As [`IdTransfer::host_ids`], without waiting: [`IdTransfer::come`] does, in the same order. Not inside of a step.
     fn order_ids(&self, ids: &Self::Ids) -> Result<Self::Coming>;

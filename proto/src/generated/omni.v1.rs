@@ -2481,14 +2481,14 @@ pub struct KeptVoice {
     /// False where the server keeps voices in memory only: the voice ends with the server.
     #[prost(bool, tag = "10")]
     pub durable: bool,
-    /// True where it is everybody's.
+    /// True where all callers share it.
     #[prost(bool, tag = "11")]
     pub shared: bool,
     /// Why the model that is served cannot speak with it; empty if it can.
     #[prost(string, tag = "12")]
     pub problem: ::prost::alloc::string::String,
 }
-/// A recording of somebody.
+/// A recording of a speaker.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct VoiceRecording {
     /// WAV (16 bits), FLAC or Ogg Opus, whose first bytes say so, or bare samples in `format`. One or two channels, 8000 to 48000 Hz, at most
@@ -2688,7 +2688,7 @@ pub mod voice_service_client {
     /// Makes voices of recordings or descriptions, keeps them, and speaks a sentence with them. SpeechConfig.voice takes their names.
     ///
     /// A voice belongs to the API key that made it: other keys neither see nor delete it. Where no keys are asked for, voices are
-    /// everybody's.
+    /// shared by all callers.
     #[derive(Debug, Clone)]
     pub struct VoiceServiceClient<T> {
         inner: tonic::client::Grpc<T>,
@@ -2794,7 +2794,7 @@ pub mod voice_service_client {
                 .insert(GrpcMethod::new("omni.v1.VoiceService", "CreateVoice"));
             self.inner.unary(req, path, codec).await
         }
-        /// The caller's voices, and everybody's.
+        /// The caller's voices, and those that all callers share.
         pub async fn list_kept_voices(
             &mut self,
             request: impl tonic::IntoRequest<super::ListKeptVoicesRequest>,
@@ -2967,7 +2967,7 @@ pub mod voice_service_server {
             tonic::Response<super::CreateVoiceResponse>,
             tonic::Status,
         >;
-        /// The caller's voices, and everybody's.
+        /// The caller's voices, and those that all callers share.
         async fn list_kept_voices(
             &self,
             request: tonic::Request<super::ListKeptVoicesRequest>,
@@ -3025,7 +3025,7 @@ pub mod voice_service_server {
     /// Makes voices of recordings or descriptions, keeps them, and speaks a sentence with them. SpeechConfig.voice takes their names.
     ///
     /// A voice belongs to the API key that made it: other keys neither see nor delete it. Where no keys are asked for, voices are
-    /// everybody's.
+    /// shared by all callers.
     #[derive(Debug)]
     pub struct VoiceServiceServer<T> {
         inner: Arc<T>,

@@ -19,8 +19,8 @@ pub(super) use self::commands::take;
 use self::commands::{Bounds, Ids, imitated, online, whole};
 use super::speech::caller;
 use super::status::status;
-use crate::error::{ServeError, excerpt};
-use crate::service::settings::{UnknownName, invalid};
+use crate::error::ServeError;
+use crate::service::settings::{invalid, model as check_model};
 use crate::service::{CallContext, SpeechService};
 use crate::session::{Event, EventBody, Outcome, Session, TimedText};
 use crate::transport::BufferedResponses;
@@ -56,10 +56,7 @@ impl Riva {
 
     fn config(&self, model: &str) -> Result<Config, ServeError> {
         let info = self.service.info()?;
-        if !model.is_empty() && model != info.id {
-            let (got, expected) = (excerpt(model), info.id.clone());
-            return Err(UnknownName::Model { got, expected }.into());
-        }
+        check_model(model, &info)?;
         let voices = info.voices.iter().enumerate();
         let voices: Vec<_> = voices
             .map(|(index, voice)| format!("{}:{index}", voice.id))

@@ -207,7 +207,7 @@ fn kept(view: &VoiceView) -> v1::KeptVoice {
         duration: voice.duration.try_into().ok(),
         design,
         durable: view.durable,
-        shared: voice.owner.is_everybody(),
+        shared: voice.owner.is_shared(),
         problem: view.problem.clone().unwrap_or_default(),
     }
 }

@@ -92,7 +92,7 @@ pub(super) async fn voices(State(openai): State<OpenAi>, head: Parts) -> Result<
         voice.aliases.iter().map(move |alias| (alias.clone(), json!(id)))
     });
     let aliases: serde_json::Map<_, _> = aliases.collect();
-    // Who recorded what is nothing for callers that nothing is known of.
+    // Callers without a key do not learn what others recorded.
     let known = caller
         .map(|caller| openai.voices.list(&caller))
         .unwrap_or_default();

@@ -160,7 +160,7 @@ pub(super) fn kept(view: &VoiceView) -> Value {
         "duration_s": voice.duration.as_secs_f64(),
         "model": voice.model,
         "durable": view.durable,
-        "shared": voice.owner.is_everybody(),
+        "shared": voice.owner.is_shared(),
         "problem": view.problem,
     })
 }

@@ -58,9 +58,15 @@ const MAX_BUFFER_DELAY: Duration = Duration::from_secs(60);
 
 /// A name of something that there is not.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub(crate) enum UnknownName {
-    #[error("model {got:?} is not served here, expected one of {expected}, or none")]
-    Model { got: String, expected: String },
+enum UnknownName {
+    #[error(
+        "model {got:?} is not served here, expected {expected:?}, one of its {aliases} aliases, which the list of models names, or none"
+    )]
+    Model {
+        got: String,
+        expected: String,
+        aliases: usize,
+    },
     #[error("voice {got:?} does not exist, the model has: {known}")]
     Voice { got: String, known: String },
     #[error(
@@ -130,9 +136,14 @@ pub(crate) fn model(got: &str, info: &SpeechInfo) -> Result<(), ServeError> {
     match got.is_empty() || got == info.id || aliases.any(|alias| alias.eq_ignore_ascii_case(got)) {
         true => Ok(()),
         false => {
-            let names = std::iter::once(&info.id).chain(&info.terms.aliases);
-            let (got, expected) = (excerpt(got), join(names.map(String::as_str)));
-            Err(UnknownName::Model { got, expected }.into())
+            let (got, expected) = (excerpt(got), info.id.clone());
+            let aliases = info.terms.aliases.len();
+            Err(UnknownName::Model {
+                got,
+                expected,
+                aliases,
+            }
+            .into())
         }
     }
 }

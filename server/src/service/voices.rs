@@ -2,7 +2,7 @@
 //!
 //! In: recordings, descriptions and files of voices, each with the caller that it is of. Out: voices, and what speech needs of them.
 //! A voice belongs to the API key that made it, and no other key sees it. What was made without a key, or put into the directory by
-//! hand without an owner, is everybody's.
+//! hand without an owner, is shared by all callers.
 
 mod encoding;
 mod error;
@@ -125,7 +125,8 @@ impl Voices {
         }
     }
 
-    /// Makes a voice and keeps it. Nothing is kept if the future is dropped before it is stored.
+    /// Makes a voice and keeps it. Nothing is kept if the future is dropped while the voice is computed; a voice whose file is being
+    /// written then is kept.
     ///
     /// # Errors
     /// What is wrong with it, or that there is no room.
@@ -188,9 +189,7 @@ impl Voices {
             return Err(VoiceError::Misfit { name, problem }.into());
         }
         let store = Arc::clone(&self.store);
-        let put = move || store.put(voice);
-        let put = tokio::task::spawn_blocking(put).await;
-        let voice = put.map_err(|_| VoiceError::Store("its thread ended early".to_owned()))??;
+        let voice = on_disk(move || store.put(voice)).await?;
         tracing::info!(
             voice = voice.name.as_str(),
             durable = self.store.is_durable(),
@@ -218,12 +217,10 @@ impl Voices {
     /// Deletes one of them.
     ///
     /// # Errors
-    /// If there is none of that name, if it is everybody's and the caller has a key, or if the file cannot be removed.
+    /// If there is none of that name, if it is shared and the caller has a key, or if the file cannot be removed.
     pub async fn delete(&self, caller: &Caller, name: &str) -> Result<(), ServeError> {
         let (store, owner, name) = (Arc::clone(&self.store), Owner::of(caller), name.to_owned());
-        let removed = tokio::task::spawn_blocking(move || store.remove(&owner, &name)).await;
-        removed.map_err(|_| VoiceError::Store("its thread ended early".to_owned()))??;
-        Ok(())
+        Ok(on_disk(move || store.remove(&owner, &name)).await?)
     }
 
     /// The file of a voice, without its owner.
@@ -233,7 +230,7 @@ impl Voices {
     pub fn export(&self, caller: &Caller, name: &str) -> Result<Vec<u8>, ServeError> {
         let voice = self.get(caller, name)?.voice;
         let anonymous = StoredVoice {
-            owner: Owner::everybody(),
+            owner: Owner::shared(),
             ..(*voice).clone()
         };
         Ok(file::encode(&anonymous)?)
@@ -244,6 +241,7 @@ impl Voices {
     /// # Errors
     /// If it is no file of a voice, if it is of another model, or if there is no room.
     pub async fn import(&self, caller: &Caller, name: &str, data: &[u8]) -> Result<VoiceView, ServeError> {
+        let _place = self.gate.enter("VoiceService/ImportVoice", caller.clone())?;
         let mut voice = file::decode(data).map_err(|error| VoiceError::File(error.to_string()))?;
         if !name.is_empty() {
             voice.name = VoiceName::new(name)?;
@@ -324,6 +322,14 @@ impl Voices {
             voice,
         }
     }
+}
+
+/// What the store does on its disk, on a thread that may wait for it.
+async fn on_disk<T: Send + 'static>(
+    work: impl FnOnce() -> Result<T, VoiceError> + Send + 'static,
+) -> Result<T, VoiceError> {
+    let done = tokio::task::spawn_blocking(work).await;
+    done.map_err(|_| VoiceError::Store("its thread ended early".to_owned()))?
 }
 
 /// What is known of a voice besides its name.

@@ -1,6 +1,6 @@
 //! One element of SSML, and what its attributes say.
 
-use std::time::Duration;
+use core::time::Duration;
 
 /// `<name attributes/>`.
 #[derive(Debug, PartialEq, Eq)]

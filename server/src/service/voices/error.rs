@@ -18,7 +18,7 @@ pub enum VoiceError {
     NotFound { name: String },
     #[error("there is a voice {name:?} already, delete it first or take another name")]
     Exists { name: String },
-    #[error("the voice {name:?} is everybody's: only the operator of the server removes it")]
+    #[error("the voice {name:?} is shared by all callers: only the operator of the server removes it")]
     Everybodys { name: String },
     #[error("{held} of at most {limit} {unit} of voices are kept here, delete one first")]
     Full {

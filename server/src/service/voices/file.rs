@@ -271,7 +271,7 @@ pub(super) mod tests {
                 x_vector: vec![1.0],
                 reference: None,
             })),
-            owner: Owner::everybody(),
+            owner: Owner::shared(),
             ..voice.clone()
         };
         let design = StoredVoice {
@@ -287,7 +287,7 @@ pub(super) mod tests {
 
     #[test]
     fn a_file_cut_anywhere_is_refused() {
-        let bytes = encode(&voice("Anna", &Owner::everybody())).unwrap();
+        let bytes = encode(&voice("Anna", &Owner::shared())).unwrap();
         for end in 0..bytes.len() {
             assert!(decode(&bytes[..end]).is_err(), "cut at {end}");
         }
@@ -297,7 +297,7 @@ pub(super) mod tests {
     fn what_is_no_voice_says_why() {
         let other = safetensors::serialize(Vec::<(&str, TensorView<'_>)>::new(), None).unwrap();
         assert!(decode(&other).unwrap_err().to_string().contains("format"));
-        let mut later = encode(&voice("Anna", &Owner::everybody())).unwrap();
+        let mut later = encode(&voice("Anna", &Owner::shared())).unwrap();
         let said = b"\"version\":\"1\"";
         let at = later
             .windows(said.len())
@@ -309,7 +309,7 @@ pub(super) mod tests {
             matches!(error, FileError::Says { field: "version", .. }),
             "{error}"
         );
-        let mut infinite = voice("Anna", &Owner::everybody());
+        let mut infinite = voice("Anna", &Owner::shared());
         infinite.content = Content::Prompt(Arc::new(VoicePrompt {
             x_vector: vec![f32::INFINITY],
             reference: None,

@@ -206,11 +206,11 @@ impl VoiceStore {
         voice
     }
 
-    /// The voice that `owner` means: their own, or else everybody's.
+    /// The voice that `owner` means: their own, or else a shared one.
     pub(super) fn find(&self, owner: &Owner, name: &str) -> Option<Arc<StoredVoice>> {
         let held = self.held.read();
         let of = |owner: &Owner| held.voices.get(&key(owner, name));
-        let found = of(owner).or_else(|| of(&Owner::everybody()));
+        let found = of(owner).or_else(|| of(&Owner::shared()));
         found.map(|entry| Arc::clone(&entry.voice))
     }
 
@@ -218,7 +218,7 @@ impl VoiceStore {
     pub(super) fn list(&self, owner: &Owner) -> Vec<Arc<StoredVoice>> {
         let held = self.held.read();
         let mut names = BTreeMap::new();
-        for of in [&Owner::everybody(), owner] {
+        for of in [&Owner::shared(), owner] {
             let own = held.voices.range((of.clone(), String::new())..);
             let own = own.take_while(|((entry, _), _)| entry == of);
             names.extend(own.map(|((_, name), entry)| (name.clone(), Arc::clone(&entry.voice))));
@@ -234,7 +234,7 @@ impl VoiceStore {
             let held = self.held.read();
             match held.voices.get(&key) {
                 Some(entry) => entry.path.clone(),
-                None if self.is_everybodys(&held, name) => {
+                None if self.is_shared_name(&held, name) => {
                     let name = crate::error::excerpt(name);
                     return Err(VoiceError::Everybodys { name });
                 }
@@ -255,8 +255,8 @@ impl VoiceStore {
         Ok(())
     }
 
-    fn is_everybodys(&self, held: &Shelf, name: &str) -> bool {
-        held.voices.contains_key(&key(&Owner::everybody(), name))
+    fn is_shared_name(&self, held: &Shelf, name: &str) -> bool {
+        held.voices.contains_key(&key(&Owner::shared(), name))
     }
 }
 
@@ -340,7 +340,7 @@ mod tests {
         let store = VoiceStore::open(dir.path(), LIMITS).unwrap();
         store.put(voice("Anna", &a)).unwrap();
         store.put(voice("anna", &b)).unwrap();
-        store.put(voice("Otto", &Owner::everybody())).unwrap();
+        store.put(voice("Otto", &Owner::shared())).unwrap();
         let held = store.held();
         drop(store);
         let store = VoiceStore::open(dir.path(), LIMITS).unwrap();
@@ -348,7 +348,7 @@ mod tests {
         assert_eq!(*store.find(&a, "ANNA").unwrap(), voice("Anna", &a));
         assert_eq!(names(&store, &a), ["Anna", "Otto"]);
         assert_eq!(names(&store, &b), ["anna", "Otto"]);
-        assert_eq!(names(&store, &Owner::everybody()), ["Otto"]);
+        assert_eq!(names(&store, &Owner::shared()), ["Otto"]);
     }
 
     #[test]
@@ -357,7 +357,7 @@ mod tests {
         let store = VoiceStore::open(dir.path(), LIMITS).unwrap();
         let (a, b) = (owner('a'), owner('b'));
         store.put(voice("Anna", &a)).unwrap();
-        store.put(voice("Otto", &Owner::everybody())).unwrap();
+        store.put(voice("Otto", &Owner::shared())).unwrap();
         assert!(store.find(&b, "Anna").is_none());
         assert!(matches!(
             store.remove(&b, "Anna"),
@@ -407,8 +407,8 @@ mod tests {
     fn damaged_files_are_skipped_and_half_written_ones_removed() {
         let dir = tempfile::tempdir().unwrap();
         let store = VoiceStore::open(dir.path(), LIMITS).unwrap();
-        store.put(voice("Anna", &Owner::everybody())).unwrap();
-        store.put(voice("Otto", &Owner::everybody())).unwrap();
+        store.put(voice("Anna", &Owner::shared())).unwrap();
+        store.put(voice("Otto", &Owner::shared())).unwrap();
         let path = store
             .held
             .read()
@@ -425,14 +425,14 @@ mod tests {
         fs::write(&half, "x").unwrap();
         drop(store);
         let store = VoiceStore::open(dir.path(), LIMITS).unwrap();
-        assert_eq!(names(&store, &Owner::everybody()), ["Otto"]);
+        assert_eq!(names(&store, &Owner::shared()), ["Otto"]);
         assert!(!half.exists());
     }
 
     #[test]
     fn a_file_that_was_not_read_is_not_replaced_and_a_folder_is_one_servers() {
         let dir = tempfile::tempdir().unwrap();
-        let anna = voice("Anna", &Owner::everybody());
+        let anna = voice("Anna", &Owner::shared());
         let place = dir.path().join(file_name(&anna));
         fs::write(&place, "of a later version").unwrap();
         let store = VoiceStore::open(dir.path(), LIMITS).unwrap();
@@ -447,7 +447,7 @@ mod tests {
     fn what_cannot_be_written_leaves_nothing() {
         let dir = tempfile::tempdir().unwrap();
         let store = VoiceStore::open(dir.path(), LIMITS).unwrap();
-        let anna = voice("Anna", &Owner::everybody());
+        let anna = voice("Anna", &Owner::shared());
         // In the way of the file that is written first.
         let partial = dir.path().join(file_name(&anna)).with_extension(PARTIAL);
         fs::create_dir(&partial).unwrap();

@@ -47,22 +47,22 @@ impl fmt::Display for VoiceName {
     }
 }
 
-/// Whose a voice is: the API key's that made it, by a part of that key's hash, or everybody's.
+/// Whose a voice is: the API key's that made it, by a part of that key's hash, or none: then all callers share it.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Owner(String);
 
 impl Owner {
     #[must_use]
-    pub fn everybody() -> Self {
+    pub fn shared() -> Self {
         Self(String::new())
     }
 
-    /// Who makes voices when `caller` does. Without API keys that is everybody.
+    /// The owner of what `caller` makes. Without API keys all callers share it.
     #[must_use]
     pub fn of(caller: &Caller) -> Self {
         match caller.tenant() {
             Tenant::Key(half) => Self(format!("{half:032x}")),
-            Tenant::Unknown | Tenant::Address(_) => Self::everybody(),
+            Tenant::Unknown | Tenant::Address(_) => Self::shared(),
         }
     }
 
@@ -73,7 +73,7 @@ impl Owner {
     }
 
     #[must_use]
-    pub fn is_everybody(&self) -> bool {
+    pub fn is_shared(&self) -> bool {
         self.0.is_empty()
     }
 
@@ -274,7 +274,7 @@ mod tests {
     #[test]
     fn callers_without_a_key_share_and_keys_own() {
         let key = |half| Caller::anonymous(Tenant::Key(half));
-        assert!(Owner::of(&Caller::default()).is_everybody());
+        assert!(Owner::of(&Caller::default()).is_shared());
         assert_ne!(Owner::of(&key(1)), Owner::of(&key(2)));
         let owner = Owner::of(&key(7));
         assert_eq!(Owner::parse(owner.as_str()), Some(owner));

@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use criterion::{Criterion, criterion_group, criterion_main};
 use omni_engine::{
-    AddOptions, ArConfig, ArEngine, ArModel, ContentKey, KvSpec, ModelError, Sampled, SeqEvent, SeqId,
-    SeqStep, Stamp,
+    AddOptions, ArConfig, ArEngine, AsyncExecutor, ContentKey, KvCache, KvSpec, ModelError, Sampled,
+    SeqEvent, SeqId, SeqStep, Sequences, Stamp, StepExecutor, Warmup,
 };
 
 const SEQUENCES: u64 = 64;
@@ -19,24 +19,21 @@ struct Null {
     shares: bool,
 }
 
-impl ArModel for Null {
+impl Sequences for Null {
     type Request = ();
     type Row = ();
-    type Output = u32;
-
-    fn kv_spec(&self) -> KvSpec {
-        KvSpec {
-            block_size: 16,
-            num_blocks: 1 << 15,
-            max_len: 1 << 20,
-        }
-    }
 
     fn open(&mut self, _seq: SeqId, (): ()) -> Result<u32, ModelError> {
         Ok(PROMPT)
     }
 
     fn push(&mut self, _seq: SeqId, _rows: Vec<()>, _last: bool) {}
+
+    fn close(&mut self, _seq: SeqId) {}
+}
+
+impl StepExecutor for Null {
+    type Output = u32;
 
     fn execute(&mut self, batch: &[SeqStep<'_>]) -> Result<(), ModelError> {
         black_box(batch);
@@ -47,23 +44,35 @@ impl ArModel for Null {
         Ok(seqs.iter().map(|_| Sampled::Item(0)).collect())
     }
 
-    fn close(&mut self, _seq: SeqId) {}
+    fn token(&self, output: &u32) -> Option<u32> {
+        Some(*output)
+    }
+}
+
+impl AsyncExecutor for Null {}
+
+impl KvCache for Null {
+    fn kv_spec(&self) -> KvSpec {
+        KvSpec {
+            block_size: 16,
+            num_blocks: 1 << 15,
+            max_len: 1 << 20,
+        }
+    }
 
     fn content_keys(&self, seq: SeqId, positions: Range<u32>) -> Option<Vec<ContentKey>> {
-        // Half of every prompt is everybody's.
+        // Half of every prompt is the same in all sequences.
         let key = |p| match p < PROMPT / 2 {
             true => ContentKey::token(p),
             false => ContentKey::token(seq.0 as u32 ^ p << 16),
         };
         self.shares.then(|| positions.map(key).collect())
     }
-
-    fn token(&self, output: &u32) -> Option<u32> {
-        Some(*output)
-    }
 }
 
-/// Keeps an engine at 64 sequences of `outputs` outputs each: whoever ends is replaced.
+impl Warmup for Null {}
+
+/// Keeps an engine at 64 sequences of `outputs` outputs each: another sequence replaces one that ends.
 struct Crowd {
     engine: ArEngine<Null>,
     options: AddOptions,

@@ -18,7 +18,7 @@
 //! and only if no other could run.
 //!
 //! *What is shared.* Full blocks of equal content, where the model says what stands in them
-//! ([`ArModel::content_keys`]). At least the last known position is always computed, in a block of its own, so a shared
+//! ([`KvCache::content_keys`](crate::KvCache::content_keys)). At least the last known position is always computed, in a block of its own, so a shared
 //! block is never written and nothing is ever copied. (Sharing half-filled blocks, as for several continuations of one
 //! sequence, would need copy-on-write here.)
 
@@ -66,13 +66,13 @@ pub struct ArEngine<M: ArModel> {
     turn: u64,
     /// Events since the last step.
     pending: Vec<SeqEvent<M::Output>>,
-    /// Whether one of them is somebody's last.
+    /// Whether one of them is the last of its sequence.
     unreported_end: bool,
     /// Decodes of the step being planned; kept to spare the allocation.
     decodes: Vec<Slot>,
     /// Steps under way, at most two.
     flights: VecDeque<Flight<M::Output>>,
-    /// When the last one was over.
+    /// When the last one ended.
     landed: Stamp,
     /// Sequences that have ended, and that a step under way has.
     gone: Vec<SeqId>,
@@ -254,7 +254,7 @@ impl<M: ArModel> ArEngine<M> {
         self.slots.len() == 0
     }
 
-    /// The `nth` piece of [`ArModel::prepare`], for steps of as many sequences as may run. Nothing of it is counted.
+    /// The `nth` piece of [`Warmup::prepare`](crate::Warmup::prepare), for steps of as many sequences as may run. Nothing of it is counted.
     ///
     /// # Errors
     /// The model's.
@@ -273,7 +273,7 @@ impl<M: ArModel> ArEngine<M> {
         self.end_step(clock)
     }
 
-    /// Begins a step: plans, executes, and asks for samples. A model that works on the caller's thread has them then.
+    /// Begins a step: plans, executes, and requests samples. A model that works on the caller's thread has them then.
     ///
     /// # Panics
     /// If a step is under way.
@@ -289,7 +289,7 @@ impl<M: ArModel> ArEngine<M> {
     /// Begins another step although one is under way: with sequences of that one, if no other could run. Those that
     /// `has_room` does not say have room for two outputs stay out. Returns whether there was anything to begin.
     pub fn begin_step_ahead(&mut self, now: Stamp, has_room: impl FnMut(SeqId) -> bool) -> bool {
-        if self.flights.len() != 1 || !self.flights[0].is_asked() {
+        if self.flights.len() != 1 || !self.flights[0].is_submitted() {
             return false;
         }
         let Some(plan) = self.plan_ahead(has_room) else {

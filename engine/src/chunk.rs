@@ -251,7 +251,7 @@ impl<M: ChunkModel> ChunkEngine<M> {
 
     /// The most urgent ready streams, at most `max_batch` with at most `max_batched_items`.
     ///
-    /// All samples of a step come out at its end, so a first chunk, which somebody waits for, does not share its step
+    /// All samples of a step come out at its end, so a first chunk, which a listener waits for, does not share its step
     /// with streams that have more than a largest chunk left to play.
     fn choose(&self, now: Stamp) -> Vec<SeqId> {
         let endangered = now + self.config.item_duration * ENDANGERED_ITEMS;

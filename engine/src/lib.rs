@@ -21,7 +21,8 @@ pub use content::{CacheSalt, ContentKey};
 pub use graph::{Delivery, GraphError, PayloadKind, Port, StageEdge, StageGraph, StageKind, StageNode};
 pub use ids::{BlockId, SeqId, Stamp};
 pub use model::{
-    ArModel, ChunkBounds, ChunkModel, CodecFrame, Decoded, KvSpec, ModelError, OneShotModel, Sampled, SeqStep,
+    ArModel, AsyncExecutor, ChunkBounds, ChunkModel, CodecFrame, Decoded, KvCache, KvSpec, ModelError,
+    OneShotModel, Sampled, SeqStep, Sequences, StepExecutor, Warmup,
 };
 pub use oneshot::{OneShotConfig, OneShotEngine, OneShotError};
 pub use step::{FinishReason, SeqEvent, SeqRecord, StepReport, StepStats};

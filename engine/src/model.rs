@@ -27,7 +27,7 @@ pub struct KvSpec {
     /// Positions per block.
     pub block_size: u32,
     /// Blocks in the pool, at least 2. The engine hands out ids `1..num_blocks`: block 0 is the model's own, for rows that
-    /// is not read (the unused rows of a captured graph).
+    /// are never read (the unused rows of a captured graph).
     pub num_blocks: u32,
     /// Longest sequence the model accepts, prompt and generated positions together.
     pub max_len: u32,
@@ -42,7 +42,7 @@ pub struct SeqStep<'a> {
     /// The sequence.
     pub seq: SeqId,
     /// Positions whose KV rows are already in the cache. It starts above 0 if other sequences left the rows of the same
-    /// prefix (only after [`ArModel::content_keys`] said what stands there), and it goes back when the sequence lost
+    /// prefix (only after [`KvCache::content_keys`] said what stands there), and it goes back when the sequence lost
     /// its blocks to a preemption: a model keeps the inputs of every position until the sequence is closed.
     pub start: u32,
     /// Positions to compute now, at least 1.
@@ -63,37 +63,18 @@ pub enum Sampled<T> {
     Failed(String),
 }
 
-/// An autoregressive model over many concurrent sequences.
+/// Sequences that a model has open, and what arrives for them.
 ///
-/// Call order for a sequence: `open`, then any number of {`push`, `execute`, `sample`}, then `close`. `execute` leaves
-/// the last position's hidden state and logits of every sequence addressable until the next `execute`; `sample`
-/// finishes the step for those sequences whose computed positions now include everything known so far. A model whose work
-/// is done elsewhere can be asked and waited for instead ([`ask`](ArModel::ask)), and then anything may be pushed or opened
-/// in between.
-///
-/// Position `p` below the prompt length is the prompt's; position `prompt + n` is made of output `n` and, where the
-/// sequence is fed from upstream, of its row. A prompt may be computed in any number of pieces, and any piece of any
-/// sequence may be computed again after a preemption, so embeddings laid over a prompt, audio features and hidden rows
-/// that go to the next stage are addressed by absolute position: `execute` takes inputs `start .. start + len` of what
-/// `open` and `push` brought, and a model that exports hidden rows keeps those of `start .. start + len` until all of the
-/// prompt's are there and hands them over in its `Output`. (Such sequences are added with `reuse_prefix: false`: every
-/// prompt position is then computed at least once.) What else a request carries (speaker, language) and what changes on
-/// the way (trailing text) is the model's own state per sequence: `Request` brings it, `Row` updates it.
-///
-/// Results never depend on which other sequences share a batch: batched equals single, in any order.
-pub trait ArModel {
+/// Call order for a sequence: `open`, then any number of {`push`, [`execute`](StepExecutor::execute),
+/// [`sample`](StepExecutor::sample)}, then `close`.
+pub trait Sequences {
     /// Everything needed to begin a sequence (prompt, voice, sampling settings).
     type Request: Send + 'static;
     /// What arrives from upstream while the sequence runs (for the talker: text token ids).
     type Row: Send + 'static;
-    /// What one step produces (for the talker: a codec frame).
-    type Output: Send + 'static;
-
-    /// The cache the engine may hand out blocks of.
-    fn kv_spec(&self) -> KvSpec;
 
     /// Begins a sequence; returns the number of prompt positions. The prompt may depend on the first pushed row: it
-    /// is not read before the first `execute`.
+    /// is not read before the first [`execute`](StepExecutor::execute).
     ///
     /// # Errors
     /// [`ModelError::Rejected`] if the request cannot be served; nothing is kept then.
@@ -101,6 +82,18 @@ pub trait ArModel {
 
     /// Appends upstream rows. `last` says that no more will come.
     fn push(&mut self, seq: SeqId, rows: Vec<Self::Row>, last: bool);
+
+    /// Forgets a sequence. Unknown ids are ignored.
+    fn close(&mut self, seq: SeqId);
+}
+
+/// Computes steps over open sequences, and samples from them.
+///
+/// `execute` leaves the last position's hidden state and logits of every sequence addressable until the next `execute`;
+/// `sample` finishes the step for those sequences whose computed positions now include everything known so far.
+pub trait StepExecutor {
+    /// What one step produces (for the talker: a codec frame).
+    type Output: Send + 'static;
 
     /// Computes the positions of every entry.
     ///
@@ -114,43 +107,45 @@ pub trait ArModel {
     /// [`ModelError::Compute`]: the whole batch is lost.
     fn sample(&mut self, seqs: &[SeqId]) -> Result<Vec<Sampled<Self::Output>>, ModelError>;
 
-    /// Asks for what [`sample`](Self::sample) gives and does not wait for it: [`answer`](Self::answer) does. Returns `false`,
-    /// having done nothing, where the caller's own thread does the work; then there is only `sample`.
+    /// The token that an output stands for, if the engine is to watch for endless repetition.
+    fn token(&self, _output: &Self::Output) -> Option<u32> {
+        None
+    }
+}
+
+/// Sampling by a device of its own: a request, and a wait for the result. Rows may be pushed and sequences opened in between. The
+/// default is a model whose work is done on the caller's thread.
+pub trait AsyncExecutor: StepExecutor {
+    /// Requests what [`sample`](StepExecutor::sample) gives and does not wait for it: [`wait_sample`](Self::wait_sample) does.
+    /// Returns `false`, having done nothing, where the caller's own thread does the work; then there is only `sample`.
     ///
     /// # Errors
-    /// [`ModelError::Compute`]: the whole batch is lost, and there will be no answer.
-    fn ask(&mut self, _seqs: &[SeqId]) -> Result<bool, ModelError> {
+    /// [`ModelError::Compute`]: the whole batch is lost, and there will be no result.
+    fn submit_sample(&mut self, _seqs: &[SeqId]) -> Result<bool, ModelError> {
         Ok(false)
     }
 
-    /// Waits for what was asked for first, and gives it in that order. None of those sequences was closed meanwhile.
+    /// Waits for the oldest request, and gives its result in the order of its sequences. None of them was closed meanwhile.
     ///
     /// # Errors
     /// [`ModelError::Compute`]: the whole batch is lost, prompts in it included.
-    fn answer(&mut self) -> Result<Vec<Sampled<Self::Output>>, ModelError> {
-        Err(ModelError::Compute("nothing was asked for".into()))
+    fn wait_sample(&mut self) -> Result<Vec<Sampled<Self::Output>>, ModelError> {
+        Err(ModelError::Compute("no sample was requested".into()))
     }
 
-    /// Whether another step may be executed (not if one of them has nothing to go on with), and asked for, before the last one is answered, that goes on with `seqs`, all of
-    /// which were asked for then, by the position of an output that has not been seen yet. If it turns out that one of them had
-    /// ended, what comes of its position is thrown away. Steps are computed in the order in which they were executed: blocks of
-    /// a sequence that has ended may be others' in the next one.
-    fn goes_ahead(&self, _seqs: &[SeqId]) -> bool {
+    /// Whether another step may be executed and submitted before the result of the last one is known. It continues `seqs`, which are
+    /// all in the last one, by the position of an output that nothing has read yet: not possible if one of them has nothing to
+    /// continue with. If one of them turns out to have ended, the result for its position is discarded. Steps are computed in the
+    /// order in which they were executed: blocks of a sequence that has ended may be others' in the next one.
+    fn can_run_ahead(&self, _seqs: &[SeqId]) -> bool {
         false
     }
+}
 
-    /// Forgets a sequence. Unknown ids are ignored.
-    fn close(&mut self, seq: SeqId);
-
-    /// Does the `nth` piece, from 0, of what would else be done when it is needed first: computes steps of up to `seqs`
-    /// sequences, as large as they come, on padding rows. Sequences and what they will give are left as they
-    /// are. Returns whether there was such a piece: not if all has been prepared, or if there is nothing to prepare.
-    ///
-    /// # Errors
-    /// [`ModelError::Compute`]: the model is of no use.
-    fn prepare(&mut self, _nth: u32, _seqs: u32) -> Result<bool, ModelError> {
-        Ok(false)
-    }
+/// The KV cache of a model.
+pub trait KvCache {
+    /// The cache the engine may hand out blocks of.
+    fn kv_spec(&self) -> KvSpec;
 
     /// What stands at `positions` of a sequence, one key each, so that others with the same beginning may share its KV
     /// rows; `None` if it never shares. See [`ContentKey`] for what a key must cover.
@@ -160,12 +155,36 @@ pub trait ArModel {
     fn content_keys(&self, _seq: SeqId, _positions: Range<u32>) -> Option<Vec<ContentKey>> {
         None
     }
+}
 
-    /// The token that an output stands for, if the engine is to watch for endless repetition.
-    fn token(&self, _output: &Self::Output) -> Option<u32> {
-        None
+/// Work that would delay the first steps, done before them.
+pub trait Warmup {
+    /// Does the `nth` piece, from 0, of what would else be done when it is needed first: computes steps of up to `seqs`
+    /// sequences, as large as they come, on padding rows. Sequences and what they will give are left as they
+    /// are. Returns whether there was such a piece: not if all has been prepared, or if there is nothing to prepare.
+    ///
+    /// # Errors
+    /// [`ModelError::Compute`]: the model is of no use.
+    fn prepare(&mut self, _nth: u32, _seqs: u32) -> Result<bool, ModelError> {
+        Ok(false)
     }
 }
+
+/// An autoregressive model over many concurrent sequences: what [`ArEngine`](crate::ArEngine) drives.
+///
+/// Position `p` below the prompt length is the prompt's; position `prompt + n` is made of output `n` and, where the
+/// sequence is fed from upstream, of its row. A prompt may be computed in any number of pieces, and any piece of any
+/// sequence may be computed again after a preemption, so embeddings laid over a prompt, audio features and hidden rows
+/// that go to the next stage are addressed by absolute position: `execute` takes inputs `start .. start + len` of what
+/// `open` and `push` brought, and a model that exports hidden rows keeps those of `start .. start + len` until all of the
+/// prompt's are there and hands them over in its `Output`. (Such sequences are added with `reuse_prefix: false`: every
+/// prompt position is then computed at least once.) What else a request carries (speaker, language) and what changes on
+/// the way (trailing text) is the model's own state per sequence: `Request` brings it, `Row` updates it.
+///
+/// Results never depend on which other sequences share a batch: batched equals single, in any order.
+pub trait ArModel: Sequences + AsyncExecutor + KvCache + Warmup {}
+
+impl<M: Sequences + AsyncExecutor + KvCache + Warmup> ArModel for M {}
 
 /// Samples of one stream, or why that stream failed.
 pub type Decoded<S> = Result<Vec<S>, String>;
@@ -201,7 +220,7 @@ pub trait ChunkModel {
     /// Forgets a sequence. Unknown ids are ignored.
     fn close(&mut self, seq: SeqId);
 
-    /// As [`ArModel::prepare`], for calls of [`ChunkModel::decode`] within these bounds.
+    /// As [`Warmup::prepare`], for calls of [`ChunkModel::decode`] within these bounds.
     ///
     /// # Errors
     /// [`ModelError::Compute`]: the model is of no use.

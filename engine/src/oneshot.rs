@@ -3,7 +3,7 @@
 //! In: [`OneShotEngine::add`], [`OneShotEngine::abort`]. Out: the events of each [`OneShotEngine::step`]. A step takes
 //! requests in the order of arrival while they fit its budget, whole or not at all, and all it takes are
 //! finished after it. A request larger than the budget has a step to itself: what cannot be taken in pieces is served
-//! alone. The number of requests in a step is bounded too, so that a crowd delays those behind it and not everybody.
+//! alone. The number of requests in a step is bounded too, so that many requests at once delay only those behind them.
 
 use std::collections::{BTreeMap, HashMap};
 

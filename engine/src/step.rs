@@ -55,7 +55,7 @@ pub enum SeqEvent<T> {
         /// The output.
         item: T,
     },
-    /// It is over and forgotten. Every sequence that was admitted gets exactly one of these.
+    /// It has ended and is forgotten. Every sequence that was admitted gets exactly one of these.
     Finished {
         /// The sequence.
         seq: SeqId,
@@ -174,7 +174,7 @@ pub struct StepReport<T> {
     pub events: Vec<SeqEvent<T>>,
     /// Counts for this step.
     pub stats: StepStats,
-    /// When the step began; one begun ahead begins when the one before it is over.
+    /// When the step began; one begun ahead begins when the one before it ends.
     pub began: Stamp,
     /// When its results were there: the time of its outputs.
     pub ended: Stamp,

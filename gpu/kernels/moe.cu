@@ -1,4 +1,4 @@
-// Mixtures of experts: who takes which row, and products for a few rows, each with its own experts' matrices.
+// Mixtures of experts: which expert takes which row, and products for a few rows, each with its own experts' matrices.
 //
 // For few rows every pair of a row and an expert reads that expert's matrices; two rows with the same expert share them through
 // the second-level cache.
@@ -42,7 +42,7 @@ __device__ void route(Out<uint32_t> ids, Out<float> weights, Out<float> gates, I
                 expert = other_expert;
             }
         }
-        // Only this lane looks at this expert. Scores that are no numbers choose nobody.
+        // Only this lane looks at this expert. Scores that are no numbers choose no expert.
         if (expert != kNone && expert % kWarp == lane) p[expert] = -2.0f;
         if (lane == i % kWarp) {
             ids[first + i] = expert;

@@ -20,7 +20,7 @@ use crate::launch::{Address, Launch};
 
 use timer::Timer;
 
-pub use memory::{CudaComing, CudaMemory, CudaStaging};
+pub use memory::{CudaMemory, CudaPendingCopy, CudaStaging};
 
 /// The compiled kernels, a name and a binary per file of `kernels/`. None if nvcc was not there.
 pub(crate) const MODULES: &[(&str, &[u8])] = include!(concat!(env!("OUT_DIR"), "/modules.rs"));
@@ -356,7 +356,7 @@ impl Allocate for Cuda {
 }
 
 impl Copies for Cuda {
-    type Coming = CudaComing;
+    type PendingCopy = CudaPendingCopy;
 
     fn upload(&self, to: Address, from: &[u8]) -> Result<()> {
         self.over(self.copy_in(to, from))
@@ -366,11 +366,11 @@ impl Copies for Cuda {
         self.over(self.copy_out(from, to))
     }
 
-    fn send(&self, to: Address, from: &CudaStaging, bytes: usize) -> Result<()> {
+    fn upload_async(&self, to: Address, from: &CudaStaging, bytes: usize) -> Result<()> {
         self.copy_in(to, from.first(bytes)?)
     }
 
-    fn receive(&self, from: Address, mut to: CudaStaging, bytes: usize) -> Result<CudaComing> {
+    fn download_async(&self, from: Address, mut to: CudaStaging, bytes: usize) -> Result<CudaPendingCopy> {
         let event = self
             .device
             .context
@@ -383,12 +383,12 @@ impl Copies for Cuda {
             let _ = self.stream.synchronize();
             return Err(error);
         }
-        Ok(CudaComing::new(event, to))
+        Ok(CudaPendingCopy::new(event, to))
     }
 
-    fn reach(&self, mut coming: CudaComing) -> Result<CudaStaging> {
+    fn wait_copy(&self, mut pending: CudaPendingCopy) -> Result<CudaStaging> {
         self.idle()?;
-        coming.wait()
+        pending.wait()
     }
 }
 
@@ -412,7 +412,7 @@ impl Graphs for Cuda {
         if !std::mem::take(&mut *self.recording()) {
             return Err(GpuError::Recording("nothing is being recorded"));
         }
-        // An error of somebody else's, kept until the next call, would leave the queue recording for ever.
+        // An error of another caller's, kept until the next call, would leave the queue recording for ever.
         let _ = self.bind();
         let graph = self
             .stream

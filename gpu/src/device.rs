@@ -86,7 +86,7 @@ pub trait Allocate: Clone + fmt::Debug + Send + Sync + 'static {
     /// [`GpuError::Memory`].
     fn alloc(&self, bytes: usize) -> Result<Self::Memory>;
 
-    /// Zeroed host memory for [`Copies::send`] and [`Copies::receive`].
+    /// Zeroed host memory for [`Copies::upload_async`] and [`Copies::download_async`].
     ///
     /// # Errors
     /// [`GpuError::Memory`].
@@ -96,7 +96,7 @@ pub trait Allocate: Clone + fmt::Debug + Send + Sync + 'static {
 /// Copies between the host and the device.
 pub trait Copies: Allocate {
     /// A copy to the host that was asked for, with the memory that it goes to. Dropping it waits for it.
-    type Coming: fmt::Debug + Send + 'static;
+    type PendingCopy: fmt::Debug + Send + 'static;
 
     /// Copies `from` to the device. When this returns, `from` may be changed.
     ///
@@ -111,24 +111,24 @@ pub trait Copies: Allocate {
     fn download(&self, from: Address, to: &mut [u8]) -> Result<()>;
 
     /// Copies the first `bytes` of `from` to the device, some time later: until [`Device::wait`] or [`Copies::download`]
-    /// has returned, or [`Copies::reach`] of a later copy, `from` must not be changed or dropped.
+    /// has returned, or [`Copies::wait_copy`] of a later copy, `from` must not be changed or dropped.
     ///
     /// # Errors
     /// As [`Copies::upload`].
-    fn send(&self, to: Address, from: &Self::Staging, bytes: usize) -> Result<()>;
+    fn upload_async(&self, to: Address, from: &Self::Staging, bytes: usize) -> Result<()>;
 
     /// Copies from the device into the first `bytes` of `to` when all that was asked for before is done, and does not wait:
-    /// [`Copies::reach`] does, and gives `to` back.
+    /// [`Copies::wait_copy`] does, and gives `to` back.
     ///
     /// # Errors
     /// As [`Copies::upload`].
-    fn receive(&self, from: Address, to: Self::Staging, bytes: usize) -> Result<Self::Coming>;
+    fn download_async(&self, from: Address, to: Self::Staging, bytes: usize) -> Result<Self::PendingCopy>;
 
     /// Waits until the copy and what was asked for before it are done; what was asked for after it goes on.
     ///
     /// # Errors
     /// What went wrong until then, as far as that is known; [`GpuError::Recording`] while recording.
-    fn reach(&self, coming: Self::Coming) -> Result<Self::Staging>;
+    fn wait_copy(&self, pending: Self::PendingCopy) -> Result<Self::Staging>;
 }
 
 /// Launches that are recorded and run again.
@@ -154,7 +154,7 @@ pub trait Graphs: Clone + fmt::Debug + Send + Sync + 'static {
     /// As [`Device::launch`].
     fn replay(&self, graph: &Self::Graph) -> Result<()>;
 
-    /// How long the device worked on recorded launches of this queue that are over and were not told of before. Many that nobody
+    /// How long the device worked on recorded launches of this queue that are done and were not reported before. Many that no caller
     /// asks about may be left out.
     fn take_busy(&self) -> Duration;
 }

@@ -1,7 +1,7 @@
 //! A device on the processor: the kernels' own source, compiled for it, with every access checked.
 //!
 //! It does what a device does, in order, and refuses what a device would not do: recorded launches are not run until they
-//! are replayed, and nothing is copied to or from the host in between. A late one does it when somebody waits for it and not
+//! are replayed, and nothing is copied to or from the host in between. A late one does it when a caller waits for it and not
 //! before, as late as a device may: what the host gives back or overwrites before it was read shows. (What is written before
 //! it is wanted shows on one that is not late.)
 
@@ -17,7 +17,7 @@ use crate::device::{Allocate, Copies, Device, GpuError, Graphs, Result};
 use crate::launch::{Address, Launch};
 
 use memory::HostBuffer;
-pub use memory::{EmulatedComing, EmulatedMemory, EmulatedStaging};
+pub use memory::{EmulatedMemory, EmulatedPendingCopy, EmulatedStaging};
 
 /// As `OmniCall` in `emulator/emulator.cpp`.
 #[repr(C)]
@@ -58,7 +58,7 @@ struct Queue {
     run: u64,
     replayed: u64,
     busy: Duration,
-    /// Work of a late one that nobody has waited for.
+    /// Work of a late one that no caller has waited for.
     waiting: VecDeque<Work>,
     /// Pieces of work that were asked for, and that are done.
     asked: u64,
@@ -115,7 +115,7 @@ impl Emulated {
         }
     }
 
-    /// A device that does nothing before somebody waits for it.
+    /// A device that does nothing before a caller waits for it.
     #[must_use]
     pub fn late() -> Self {
         Self {
@@ -199,7 +199,7 @@ impl Emulated {
         Err(failed(text.to_owned()))
     }
 
-    /// Does one thing, or keeps it until somebody waits.
+    /// Does one thing, or keeps it until a caller waits.
     fn ask(&self, work: Work) -> Result<()> {
         let mut queue = self.queue();
         queue.asked += 1;
@@ -318,7 +318,7 @@ impl Allocate for Emulated {
 }
 
 impl Copies for Emulated {
-    type Coming = EmulatedComing;
+    type PendingCopy = EmulatedPendingCopy;
 
     fn upload(&self, to: Address, from: &[u8]) -> Result<()> {
         self.wait()?;
@@ -330,7 +330,7 @@ impl Copies for Emulated {
         self.copy_out(from, to)
     }
 
-    fn send(&self, to: Address, from: &EmulatedStaging, bytes: usize) -> Result<()> {
+    fn upload_async(&self, to: Address, from: &EmulatedStaging, bytes: usize) -> Result<()> {
         self.not_recording()?;
         from.holds(bytes)?;
         Self::owned(to, bytes)?;
@@ -338,7 +338,12 @@ impl Copies for Emulated {
         self.ask(Work::Send { to, from, bytes })
     }
 
-    fn receive(&self, from: Address, to: EmulatedStaging, bytes: usize) -> Result<EmulatedComing> {
+    fn download_async(
+        &self,
+        from: Address,
+        to: EmulatedStaging,
+        bytes: usize,
+    ) -> Result<EmulatedPendingCopy> {
         self.not_recording()?;
         to.holds(bytes)?;
         Self::owned(from, bytes)?;
@@ -348,12 +353,12 @@ impl Copies for Emulated {
             to: buffer,
             bytes,
         })?;
-        Ok(EmulatedComing::new(self.clone(), self.queue().asked, to))
+        Ok(EmulatedPendingCopy::new(self.clone(), self.queue().asked, to))
     }
 
-    fn reach(&self, mut coming: EmulatedComing) -> Result<EmulatedStaging> {
+    fn wait_copy(&self, mut pending: EmulatedPendingCopy) -> Result<EmulatedStaging> {
         self.not_recording()?;
-        coming.wait()
+        pending.wait()
     }
 }
 

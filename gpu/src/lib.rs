@@ -19,10 +19,10 @@ pub mod kernels;
 mod launch;
 
 #[cfg(feature = "cuda")]
-pub use cuda::{Cuda, CudaComing, CudaMemory, CudaStaging, RecordedGraph};
+pub use cuda::{Cuda, CudaMemory, CudaPendingCopy, CudaStaging, RecordedGraph};
 pub use device::{Allocate, Copies, Device, GpuError, Graphs, Memory, Result, Staging};
 #[cfg(feature = "emulator")]
-pub use emulated::{Emulated, EmulatedComing, EmulatedGraph, EmulatedMemory, EmulatedStaging, Order};
+pub use emulated::{Emulated, EmulatedGraph, EmulatedMemory, EmulatedPendingCopy, EmulatedStaging, Order};
 pub use launch::{Address, Args, Dims, Float, Kernel, Launch};
 
 #[cfg(all(test, feature = "emulator"))]

@@ -2,8 +2,8 @@
 //!
 //! Every activation is `Rows`: a matrix `[rows, width]`, a row being a position of a sequence or a moment of a signal
 //! (channels last). Rows of several sequences lie one after another, each sequence as long as it is. The networks are
-//! described once, over [`Backend`] or those of its parts ([`ops`]) that they use; [`Cpu`] computes in f32 with its own kernels, [`Candle`] composes tensor operations
-//! and runs in any float type on any device that candle knows.
+//! described once, over [`Backend`] or those of its parts ([`ops`]) that they use; [`Cpu`] computes in f32 with its own kernels, [`Candle`] is made of
+//! candle's layers and runs in any float type on any device that candle knows.
 //!
 //! What the networks decide while they compute (which expert, which code) they decide by operations, so that a machine
 //! apart can do a whole step without being asked. Ids are its own, too ([`IdTransfer::Ids`]).
@@ -62,14 +62,10 @@ pub(crate) enum Precision {
     Stored,
 }
 
-/// How weights are held.
-pub(crate) trait Params: Clone + Send + Sync + 'static {
+/// How what is multiplied with is held.
+pub(crate) trait Matrices: Clone + Send + Sync + 'static {
     /// A matrix `[out, in]` with an optional bias `[out]`, ready to multiply with.
     type Matrix: Send + Sync;
-    /// One number per channel.
-    type Vector: Send + Sync;
-    /// Rows to look up.
-    type Table: Send + Sync;
     /// The experts of a mixture.
     type Experts: Send + Sync;
 
@@ -83,6 +79,17 @@ pub(crate) trait Params: Clone + Send + Sync + 'static {
 
     /// `parts` are `[out_i, in]` each and are stacked along `out`.
     fn matrix(&self, parts: &[HostTensor], bias: Option<&HostTensor>) -> Result<Self::Matrix>;
+    /// Of every expert the matrix `[gate | up]` of shape `[2 * inner, hidden]` and `down` of shape `[hidden, inner]`.
+    fn experts(&self, experts: Vec<(Self::Matrix, Self::Matrix)>) -> Result<Self::Experts>;
+}
+
+/// How vectors and tables are held.
+pub(crate) trait Tables: Clone + Send + Sync + 'static {
+    /// One number per channel.
+    type Vector: Send + Sync;
+    /// Rows to look up.
+    type Table: Send + Sync;
+
     fn vector(&self, values: &HostTensor) -> Result<Self::Vector>;
     fn table(&self, values: HostTensor) -> Result<Self::Table>;
     /// A table whose rows stay in their file, if such a one is wanted.
@@ -90,18 +97,19 @@ pub(crate) trait Params: Clone + Send + Sync + 'static {
     fn table_in_file(&self, _rows: FileRows) -> Option<Self::Table> {
         None
     }
-    /// Of every expert the matrix `[gate | up]` of shape `[2 * inner, hidden]` and `down` of shape `[hidden, inner]`.
-    fn experts(&self, experts: Vec<(Self::Matrix, Self::Matrix)>) -> Result<Self::Experts>;
 }
+
+/// How weights are held.
+pub(crate) trait Params: Matrices + Tables {}
+
+impl<P: Matrices + Tables> Params for P {}
 
 /// Checks a checkpoint against the networks without reading a single weight.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct DryRun;
 
-impl Params for DryRun {
+impl Matrices for DryRun {
     type Matrix = ();
-    type Vector = ();
-    type Table = ();
     type Experts = ();
     const DRY: bool = true;
 
@@ -109,15 +117,20 @@ impl Params for DryRun {
         Ok(())
     }
 
+    fn experts(&self, _: Vec<((), ())>) -> Result<()> {
+        Ok(())
+    }
+}
+
+impl Tables for DryRun {
+    type Vector = ();
+    type Table = ();
+
     fn vector(&self, _: &HostTensor) -> Result<()> {
         Ok(())
     }
 
     fn table(&self, _: HostTensor) -> Result<()> {
-        Ok(())
-    }
-
-    fn experts(&self, _: Vec<((), ())>) -> Result<()> {
         Ok(())
     }
 }

@@ -13,10 +13,10 @@ use crate::tokenizer::TokenizeError;
 pub use prompt::{ChatPiece, ChatPrompt, TalkerPrompt};
 pub use template::ChatTemplate;
 
-/// Who says a message.
+/// The role of a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Role {
-    /// Whoever set up the conversation.
+    /// Instructions for the whole conversation.
     System,
     /// The person.
     User,
@@ -59,7 +59,7 @@ pub enum MessagePart {
 /// One message of a conversation.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Message {
-    /// Who says it.
+    /// Its role.
     pub role: Role,
     /// What is said, in order.
     pub parts: Vec<MessagePart>,

@@ -9,6 +9,7 @@ mod backend;
 mod chat;
 mod checkpoint;
 mod code2wav;
+mod computed;
 mod config;
 mod family;
 mod floor;

@@ -66,7 +66,7 @@ pub(crate) fn push(
     Ok(())
 }
 
-/// Fills a batch of single positions up to `rows` of them, with rows whose keys and values nobody reads: block 0 is
+/// Fills a batch of single positions up to `rows` of them, with rows whose keys and values are never read: block 0 is
 /// never any sequence's. They are all alike, so it does not matter which of them is the last to write there.
 pub(crate) fn fill(batch: &mut Batch, rows: usize) {
     for _ in batch.rows()..rows {

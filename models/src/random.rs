@@ -249,7 +249,7 @@ fn fnv(text: &str) -> u64 {
 
 #[cfg(test)]
 mod tests {
-    use omni_engine::{ArModel as _, BlockId, ChunkModel as _, Sampled, SeqId, SeqStep};
+    use omni_engine::{BlockId, ChunkModel as _, Sampled, SeqId, SeqStep, Sequences as _, StepExecutor as _};
     use serde_json::Value;
 
     use super::*;

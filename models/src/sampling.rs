@@ -155,7 +155,7 @@ impl<'a> Choice<'a> {
     }
 }
 
-/// The id that [`Choice::make`] gave. Other rows go on when one fails, and this one goes along until its frame is over.
+/// The id that [`Choice::make`] gave. Other rows go on when one fails, and this one goes along until its frame ends.
 pub(crate) fn chosen(raw: u32) -> Result<u32, NotFinite> {
     if raw & FAILED == 0 {
         return Ok(raw);

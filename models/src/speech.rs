@@ -319,7 +319,7 @@ impl SpeechModel {
         self.nets.gpu_figures()
     }
 
-    /// Why steps were launched without a graph, in words, as far as nobody has asked yet; a bounded number.
+    /// Why steps were launched without a graph, in words, since they were taken last; a bounded number.
     #[must_use]
     pub fn take_gpu_fallbacks(&self) -> Vec<String> {
         self.nets.take_gpu_fallbacks()

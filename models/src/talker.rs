@@ -18,7 +18,10 @@ mod sequence;
 use std::fmt;
 use std::sync::Arc;
 
-use omni_engine::{ArModel, CodecFrame, KvSpec, ModelError, Sampled, SeqId, SeqStep};
+use omni_engine::{
+    ArModel, AsyncExecutor, CodecFrame, KvCache, KvSpec, ModelError, Sampled, SeqId, SeqStep, Sequences,
+    StepExecutor, Warmup,
+};
 
 use crate::sampling::Sampling;
 
@@ -35,7 +38,7 @@ pub enum UserRow {
     Hidden(Vec<f32>),
 }
 
-/// Whose voice speaks.
+/// The voice that speaks.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Voice {
     /// One of the checkpoint's own, by its name in any case.
@@ -75,7 +78,7 @@ pub struct VoiceReference {
 pub struct TalkerRequest {
     /// The user turn, `<|im_start|>user\n ... <|im_end|>\n` included; may be empty. Qwen3-TTS takes its instruction from there.
     pub user: Vec<UserRow>,
-    /// Whose voice speaks.
+    /// The voice that speaks.
     pub voice: Voice,
     /// The language as the checkpoint calls it, such as `english`; `None`: the model decides by the text.
     pub language: Option<String>,
@@ -172,15 +175,10 @@ impl Talker {
     }
 }
 
-impl ArModel for Talker {
+impl Sequences for Talker {
     type Request = TalkerRequest;
     /// A text token id.
     type Row = u32;
-    type Output = CodecFrame;
-
-    fn kv_spec(&self) -> KvSpec {
-        self.0.kv_spec()
-    }
 
     fn open(&mut self, seq: SeqId, request: TalkerRequest) -> Result<u32, ModelError> {
         self.0.open(seq, request)
@@ -190,6 +188,14 @@ impl ArModel for Talker {
         self.0.push(seq, rows, last);
     }
 
+    fn close(&mut self, seq: SeqId) {
+        self.0.close(seq);
+    }
+}
+
+impl StepExecutor for Talker {
+    type Output = CodecFrame;
+
     fn execute(&mut self, batch: &[SeqStep<'_>]) -> Result<(), ModelError> {
         self.0.execute(batch)
     }
@@ -197,23 +203,29 @@ impl ArModel for Talker {
     fn sample(&mut self, seqs: &[SeqId]) -> Result<Vec<Sampled<CodecFrame>>, ModelError> {
         self.0.sample(seqs)
     }
+}
 
-    fn ask(&mut self, seqs: &[SeqId]) -> Result<bool, ModelError> {
-        self.0.ask(seqs)
+impl AsyncExecutor for Talker {
+    fn submit_sample(&mut self, seqs: &[SeqId]) -> Result<bool, ModelError> {
+        self.0.submit_sample(seqs)
     }
 
-    fn answer(&mut self) -> Result<Vec<Sampled<CodecFrame>>, ModelError> {
-        self.0.answer()
+    fn wait_sample(&mut self) -> Result<Vec<Sampled<CodecFrame>>, ModelError> {
+        self.0.wait_sample()
     }
 
-    fn goes_ahead(&self, seqs: &[SeqId]) -> bool {
-        self.0.goes_ahead(seqs)
+    fn can_run_ahead(&self, seqs: &[SeqId]) -> bool {
+        self.0.can_run_ahead(seqs)
     }
+}
 
-    fn close(&mut self, seq: SeqId) {
-        self.0.close(seq);
+impl KvCache for Talker {
+    fn kv_spec(&self) -> KvSpec {
+        self.0.kv_spec()
     }
+}
 
+impl Warmup for Talker {
     fn prepare(&mut self, nth: u32, seqs: u32) -> Result<bool, ModelError> {
         self.0.prepare(nth, seqs)
     }

@@ -1,7 +1,7 @@
 //! What tests share with `omni-gpu`, which takes the same looks at a device: reference outputs, and driving the networks as
 //! an engine would.
 //!
-//! Nothing here judges. Whoever drives gets what was computed, or the model's own error; whoever asks for a reference that is
+//! Nothing here judges. The caller gets what was computed, or the model's own error; a caller that asks for a reference that is
 //! not there gets a panic, because that is a mistake in the asking.
 
 mod goldens;

@@ -15,7 +15,10 @@ use std::fmt;
 use std::ops::Range;
 use std::sync::Arc;
 
-use omni_engine::{ArModel, ContentKey, KvSpec, ModelError, Sampled, SeqId, SeqStep};
+use omni_engine::{
+    ArModel, AsyncExecutor, ContentKey, KvCache, KvSpec, ModelError, Sampled, SeqId, SeqStep, Sequences,
+    StepExecutor, Warmup,
+};
 
 use crate::sampling::TextSampling;
 
@@ -123,15 +126,10 @@ impl Thinker {
     }
 }
 
-impl ArModel for Thinker {
+impl Sequences for Thinker {
     type Request = ThinkerRequest;
     /// The thinker feeds itself.
     type Row = ();
-    type Output = ThinkerToken;
-
-    fn kv_spec(&self) -> KvSpec {
-        self.0.kv_spec()
-    }
 
     fn open(&mut self, seq: SeqId, request: ThinkerRequest) -> Result<u32, ModelError> {
         self.0.open(seq, request)
@@ -141,6 +139,14 @@ impl ArModel for Thinker {
         self.0.push(seq, rows, last);
     }
 
+    fn close(&mut self, seq: SeqId) {
+        self.0.close(seq);
+    }
+}
+
+impl StepExecutor for Thinker {
+    type Output = ThinkerToken;
+
     fn execute(&mut self, batch: &[SeqStep<'_>]) -> Result<(), ModelError> {
         self.0.execute(batch)
     }
@@ -149,20 +155,26 @@ impl ArModel for Thinker {
         self.0.sample(seqs)
     }
 
-    fn close(&mut self, seq: SeqId) {
-        self.0.close(seq);
+    fn token(&self, output: &ThinkerToken) -> Option<u32> {
+        Some(output.token)
     }
+}
 
-    fn prepare(&mut self, nth: u32, seqs: u32) -> Result<bool, ModelError> {
-        self.0.prepare(nth, seqs)
+impl AsyncExecutor for Thinker {}
+
+impl KvCache for Thinker {
+    fn kv_spec(&self) -> KvSpec {
+        self.0.kv_spec()
     }
 
     /// Nothing for a prompt on three axes, or whose hidden rows are to be exported: every position must be computed.
     fn content_keys(&self, seq: SeqId, positions: Range<u32>) -> Option<Vec<ContentKey>> {
         self.0.content_keys(seq, positions)
     }
+}
 
-    fn token(&self, output: &ThinkerToken) -> Option<u32> {
-        Some(output.token)
+impl Warmup for Thinker {
+    fn prepare(&mut self, nth: u32, seqs: u32) -> Result<bool, ModelError> {
+        self.0.prepare(nth, seqs)
     }
 }

@@ -4,20 +4,18 @@
 //! and on the seed. `_` is silence, and of `~` there are no samples at all. Scripted characters make it panic or fail. Results never depend on the batch.
 
 mod apart;
+mod code2wav;
 mod encoder;
 mod preparation;
+mod talker;
 mod thinker;
 
-use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use omni_audio::{SampleRate, SamplesPerFrame};
-use omni_engine::{
-    ArModel, ChunkBounds, ChunkModel, CodecFrame, Decoded, KvSpec, ModelError, Sampled, SeqId, SeqStep,
-    StageGraph, StageKind,
-};
+use omni_engine::{CodecFrame, StageGraph, StageKind};
 use omni_models::QWEN3_OMNI;
 use omni_server::stage::{
     BackendError, ChatInfo, ChatMessage, ContextRow, Detokenizer, Encode, Hearing, ModelInfo, Prompt,
@@ -28,8 +26,10 @@ use parking_lot::Mutex;
 
 use crate::gate::{Fuse, Gate};
 pub use apart::Apart;
+use code2wav::FakeCode2Wav;
 use encoder::FakeEncoder;
 pub use preparation::{Preparation, Prepared};
+use talker::FakeTalker;
 use thinker::FakeThinker;
 
 /// Samples per second.
@@ -264,12 +264,7 @@ impl Talk for FakeSpeech {
 
     fn talker(&self, _: ReplicaId) -> Result<FakeTalker, BackendError> {
         self.script.load.pass();
-        Ok(FakeTalker {
-            _life: self.script.talkers.one(),
-            script: self.script.clone(),
-            speaking: HashMap::new(),
-            asked: VecDeque::new(),
-        })
+        Ok(FakeTalker::new(self.script.clone()))
     }
 }
 
@@ -278,10 +273,7 @@ impl Vocode for FakeSpeech {
 
     fn vocoder(&self, _: ReplicaId) -> Result<FakeCode2Wav, BackendError> {
         self.script.load.pass();
-        Ok(FakeCode2Wav {
-            script: self.script.clone(),
-            heard: HashMap::new(),
-        })
+        Ok(FakeCode2Wav::new(self.script.clone()))
     }
 
     fn any_frame(&self) -> CodecFrame {
@@ -347,203 +339,5 @@ impl Encode for FakeSpeech {
     fn encoder(&self, _: ReplicaId) -> Result<FakeEncoder, BackendError> {
         self.script.load.pass();
         Ok(FakeEncoder::new(self.script.clone()))
-    }
-}
-
-#[derive(Debug)]
-struct Speaking {
-    seed: u64,
-    bass: bool,
-    text: Vec<u32>,
-    spoken: usize,
-}
-
-/// The talker of [`FakeSpeech`].
-#[derive(Debug)]
-pub struct FakeTalker {
-    script: FakeScript,
-    _life: Life,
-    speaking: HashMap<SeqId, Speaking>,
-    /// Answers that were not waited for yet.
-    asked: VecDeque<Vec<(SeqId, Sampled<CodecFrame>)>>,
-}
-
-impl ArModel for FakeTalker {
-    type Request = TalkerRequest;
-    type Row = u32;
-    type Output = CodecFrame;
-
-    fn kv_spec(&self) -> KvSpec {
-        KvSpec {
-            block_size: 1_024,
-            num_blocks: 1 << 16,
-            max_len: MAX_LEN,
-        }
-    }
-
-    fn open(&mut self, seq: SeqId, request: TalkerRequest) -> Result<u32, ModelError> {
-        let bass = request.voice == "bass";
-        let speaking = Speaking {
-            seed: request.seed,
-            bass,
-            text: Vec::new(),
-            spoken: 0,
-        };
-        self.speaking.insert(seq, speaking);
-        Ok(3)
-    }
-
-    fn push(&mut self, seq: SeqId, rows: Vec<u32>, _last: bool) {
-        self.speaking
-            .get_mut(&seq)
-            .expect("pushed to a known sequence")
-            .text
-            .extend(rows);
-    }
-
-    fn execute(&mut self, batch: &[SeqStep<'_>]) -> Result<(), ModelError> {
-        self.script.talker.pass();
-        assert!(!self.script.talker_dies.burns(), "the test lit the fuse");
-        assert!(!batch.is_empty(), "a step computes something");
-        Ok(())
-    }
-
-    fn sample(&mut self, seqs: &[SeqId]) -> Result<Vec<Sampled<CodecFrame>>, ModelError> {
-        seqs.iter().map(|seq| Ok(self.speak(*seq))).collect()
-    }
-
-    fn ask(&mut self, seqs: &[SeqId]) -> Result<bool, ModelError> {
-        if !self.script.apart.is_set() {
-            return Ok(false);
-        }
-        if !self.asked.is_empty() {
-            self.script.apart.ahead();
-        }
-        let frames = self.sample(seqs)?;
-        self.asked.push_back(seqs.iter().copied().zip(frames).collect());
-        Ok(true)
-    }
-
-    fn answer(&mut self) -> Result<Vec<Sampled<CodecFrame>>, ModelError> {
-        self.script.answers.pass();
-        let asked = self.asked.pop_front().expect("it was asked");
-        let open = asked.iter().all(|(seq, _)| self.speaking.contains_key(seq));
-        assert!(open, "a sequence was closed before its answer");
-        Ok(asked.into_iter().map(|(_, frame)| frame).collect())
-    }
-
-    fn goes_ahead(&self, _: &[SeqId]) -> bool {
-        self.script.apart.is_set()
-    }
-
-    fn close(&mut self, seq: SeqId) {
-        self.speaking.remove(&seq);
-    }
-
-    fn prepare(&mut self, nth: u32, seqs: u32) -> Result<bool, ModelError> {
-        self.script.preparation.prepare(Prepared {
-            nth,
-            most: seqs,
-            steps: self.script.talker.passed(),
-        })
-    }
-}
-
-impl FakeTalker {
-    fn speak(&mut self, seq: SeqId) -> Sampled<CodecFrame> {
-        let speaking = self.speaking.get_mut(&seq).expect("sampled a known sequence");
-        let token = match speaking.text.get(speaking.spoken) {
-            Some(token) => *token,
-            None => return Sampled::End,
-        };
-        let spoken = char::from_u32(token);
-        assert!(
-            spoken.is_none() || spoken != self.script.talker_panics_on,
-            "the script says so"
-        );
-        if spoken.is_some() && spoken == self.script.talker_hangs_on {
-            self.script.hangs.pass();
-        }
-        if spoken.is_some() && spoken == self.script.talker_fails_on {
-            return Sampled::Failed("the script says so".to_owned());
-        }
-        if spoken.is_some() && spoken == self.script.talker_ends_on {
-            self.script.ends.pass();
-            return Sampled::End;
-        }
-        speaking.spoken += 1;
-        let colour = (speaking.seed % 101) as u32 + if speaking.bass { 200 } else { 0 };
-        Sampled::Item(CodecFrame(Box::new([token, colour])))
-    }
-}
-
-/// The vocoder of [`FakeSpeech`].
-#[derive(Debug)]
-pub struct FakeCode2Wav {
-    script: FakeScript,
-    /// Samples made per stream.
-    heard: HashMap<SeqId, u64>,
-}
-
-impl ChunkModel for FakeCode2Wav {
-    type Item = CodecFrame;
-    type Sample = f32;
-
-    fn open(&mut self, seq: SeqId) -> Result<(), ModelError> {
-        self.heard.insert(seq, 0);
-        Ok(())
-    }
-
-    fn decode(&mut self, batch: &[(SeqId, &[CodecFrame])]) -> Result<Vec<Decoded<f32>>, ModelError> {
-        self.script.code2wav.pass();
-        Ok(batch
-            .iter()
-            .map(|(seq, frames)| self.sound(*seq, frames))
-            .collect())
-    }
-
-    fn close(&mut self, seq: SeqId) {
-        self.heard.remove(&seq);
-    }
-
-    fn prepare(&mut self, nth: u32, bounds: ChunkBounds) -> Result<bool, ModelError> {
-        self.script.preparation.prepare(Prepared {
-            nth,
-            most: bounds.batch,
-            steps: self.script.code2wav.passed(),
-        })
-    }
-}
-
-impl FakeCode2Wav {
-    fn sound(&mut self, seq: SeqId, frames: &[CodecFrame]) -> Decoded<f32> {
-        let at = self.heard.get_mut(&seq).expect("decoded a known stream");
-        let mut samples = Vec::new();
-        for CodecFrame(codes) in frames {
-            let spoken = char::from_u32(codes[0]);
-            assert!(
-                spoken.is_none() || spoken != self.script.code2wav_panics_on,
-                "the script says so"
-            );
-            if spoken.is_some() && spoken == self.script.code2wav_hangs_on {
-                self.script.hangs.pass();
-            }
-            if spoken.is_some() && spoken == self.script.code2wav_fails_on {
-                return Err("the script says so".to_owned());
-            }
-            if spoken == Some('~') {
-                continue;
-            }
-            let loud = if spoken == Some('_') { 0.0 } else { 0.4 };
-            // A frequency per stream, a loudness per character: no clicks where characters meet.
-            let hz = 200.0 + f64::from(codes[1]);
-            let loud = loud * (0.6 + 0.4 * f64::from(codes[0] % 17) / 17.0);
-            for _ in 0..FAKE_SAMPLES_PER_FRAME {
-                let phase = std::f64::consts::TAU * hz * (*at as f64) / f64::from(FAKE_RATE);
-                samples.push((loud * phase.sin()) as f32);
-                *at += 1;
-            }
-        }
-        Ok(samples)
     }
 }

@@ -19,7 +19,7 @@ impl<M: ArModel> ArEngine<M> {
     /// Decodes first, then the prompts in progress, then newcomers.
     pub(super) fn plan(&mut self, report: &mut StepReport<M::Output>) -> Vec<Entry> {
         self.secure_decodes(report);
-        // After a preemption for want of blocks, admitting somebody would only trade places.
+        // After a preemption for want of blocks, admitting a sequence would only trade places.
         let short = report.stats.preempted > 0;
         let admitting = !short && self.may_make_room();
         let all = self.config.max_num_batched_tokens;
@@ -131,7 +131,7 @@ impl<M: ArModel> ArEngine<M> {
         }
         let seqs: Vec<SeqId> = going.iter().map(|slot| self.slots[*slot].id).collect();
         let fits = going.len() <= self.config.max_num_batched_tokens as usize;
-        if going.is_empty() || !fits || !self.model.goes_ahead(&seqs) {
+        if going.is_empty() || !fits || !self.model.can_run_ahead(&seqs) {
             return None;
         }
         // A sequence that got a block before there were no more keeps it: it is needed one step later.

@@ -20,19 +20,19 @@ struct Member {
     seq: SeqId,
     /// Whether the sequence in the slot is still this one.
     arrival: Arrival,
-    /// Positions computed when the step is over.
+    /// Positions computed when the step ends.
     computed: u32,
     /// It has caught up then, and is sampled.
     sampled: bool,
 }
 
-/// What a step gave, or how that is to be had.
+/// What a step gave, or where it stands.
 #[derive(Debug)]
 enum Given<T> {
     /// No sequence has caught up.
     Nothing,
-    /// The model was asked.
-    Asked,
+    /// The model was asked for samples, and has not given them yet.
+    Submitted,
     Sampled(Vec<Sampled<T>>),
     Failed(ModelError),
 }
@@ -50,9 +50,9 @@ impl<T> Flight<T> {
         self.members.iter().any(|member| member.seq == seq)
     }
 
-    /// Whether all its sequences have been asked about.
-    pub(super) fn is_asked(&self) -> bool {
-        matches!(self.given, Given::Asked) && self.members.iter().all(|member| member.sampled)
+    /// Whether samples of all its sequences have been requested.
+    pub(super) fn is_submitted(&self) -> bool {
+        matches!(self.given, Given::Submitted) && self.members.iter().all(|member| member.sampled)
     }
 }
 
@@ -66,7 +66,7 @@ impl<M: ArModel> ArEngine<M> {
             given = match self.model.execute(&batch) {
                 Ok(()) => {
                     self.advance(plan, &mut members, &mut report.stats);
-                    self.ask(&members)
+                    self.submit(&members)
                 }
                 Err(error) => Given::Failed(error),
             };
@@ -106,14 +106,14 @@ impl<M: ArModel> ArEngine<M> {
         }
     }
 
-    fn ask(&mut self, members: &[Member]) -> Given<M::Output> {
+    fn submit(&mut self, members: &[Member]) -> Given<M::Output> {
         let sampled = members.iter().filter(|member| member.sampled);
         let seqs: Vec<SeqId> = sampled.map(|member| member.seq).collect();
         if seqs.is_empty() {
             return Given::Nothing;
         }
-        let given = match self.model.ask(&seqs) {
-            Ok(true) => Ok(Given::Asked),
+        let given = match self.model.submit_sample(&seqs) {
+            Ok(true) => Ok(Given::Submitted),
             Ok(false) => self.model.sample(&seqs).map(Given::Sampled),
             Err(error) => Err(error),
         };
@@ -129,19 +129,22 @@ impl<M: ArModel> ArEngine<M> {
             mut report,
         } = flight;
         let given = match given {
-            Given::Asked => self.model.answer().map_or_else(Given::Failed, Given::Sampled),
+            Given::Submitted => self
+                .model
+                .wait_sample()
+                .map_or_else(Given::Failed, Given::Sampled),
             given => given,
         };
         if !members.is_empty() {
             report.ended = clock();
-            // One that was begun ahead was not worked on before the one in front of it was over.
+            // One that was begun ahead was not worked on before the one in front of it had ended.
             report.began = report.began.max(self.landed).min(report.ended);
             self.landed = report.ended;
         }
         match given {
             Given::Failed(error) => self.fail(&members, &error, &mut report),
             Given::Nothing => self.publish_all(&members),
-            Given::Asked => unreachable!("it was answered"),
+            Given::Submitted => unreachable!("the result was waited for"),
             Given::Sampled(sampled) => {
                 self.publish_all(&members);
                 self.book(&members, sampled, &mut report);

@@ -81,7 +81,7 @@ pub(super) struct Sequence {
     pub(super) content: Content,
     /// Leading blocks that were shared or offered for sharing.
     pub(super) published: u32,
-    /// Positions whose KV rows are in `blocks`, or will be when the steps under way are over.
+    /// Positions whose KV rows are in `blocks`, or will be when the steps under way have ended.
     pub(super) computed: u32,
     /// Positions that can be computed: the prompt, and one per output.
     pub(super) known: u32,

@@ -80,7 +80,7 @@ impl CudaStaging {
         context.bind_to_thread().map_err(failed("cuCtxSetCurrent"))?;
         #[expect(unsafe_code, reason = "the driver's interface is C")]
         // SAFETY: the context is bound; the size is not zero. What comes is as long as was asked and zeroed before
-        // anybody reads it.
+        // it is read.
         let at = unsafe {
             let at = result::malloc_host(bytes.max(1), 0).map_err(none(bytes))?;
             std::ptr::write_bytes(at.cast::<u8>(), 0, bytes.max(1));
@@ -125,7 +125,7 @@ impl Staging for CudaStaging {
 
     fn content_mut(&mut self) -> &mut [u8] {
         #[expect(unsafe_code, reason = "memory of the driver's")]
-        // SAFETY: as above, and borrowed by nobody else.
+        // SAFETY: as above, and borrowed nowhere else.
         unsafe {
             std::slice::from_raw_parts_mut(self.at.as_ptr(), self.bytes)
         }
@@ -145,13 +145,13 @@ impl Drop for CudaStaging {
 }
 
 /// Host memory that a copy goes to, and an event behind the copy.
-pub struct CudaComing {
+pub struct CudaPendingCopy {
     event: CudaEvent,
     /// None once it was given back.
     to: Option<CudaStaging>,
 }
 
-impl CudaComing {
+impl CudaPendingCopy {
     pub(super) fn new(event: CudaEvent, to: CudaStaging) -> Self {
         Self { event, to: Some(to) }
     }
@@ -162,16 +162,16 @@ impl CudaComing {
     }
 }
 
-impl fmt::Debug for CudaComing {
+impl fmt::Debug for CudaPendingCopy {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("CudaComing").finish_non_exhaustive()
+        f.debug_struct("CudaPendingCopy").finish_non_exhaustive()
     }
 }
 
-impl Drop for CudaComing {
+impl Drop for CudaPendingCopy {
     fn drop(&mut self) {
         if self.to.is_some() {
-            // An error of somebody else's, kept until the next call, would keep this from waiting.
+            // An error of another caller's, kept until the next call, would keep this from waiting.
             let _ = self.event.context().bind_to_thread();
             // A device that fails here writes no more.
             let _ = self.event.synchronize();

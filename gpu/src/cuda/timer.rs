@@ -56,7 +56,7 @@ impl Timer {
         Ok((event()?, event()?))
     }
 
-    /// The time of what is over and was not told yet.
+    /// The time of what is done and was not reported yet.
     pub(super) fn take(&mut self) -> Duration {
         let mut taken = Duration::ZERO;
         while let Some(pair) = self.pending.pop_front_if(|(_, end)| end.is_complete()) {

@@ -15,7 +15,7 @@ use crate::launch::Address;
 pub struct EmulatedMemory {
     at: NonNull<c_void>,
     bytes: usize,
-    /// Whose work may use it.
+    /// The queue whose work may use it.
     device: Emulated,
 }
 
@@ -46,7 +46,7 @@ impl Memory for EmulatedMemory {
 
 impl Drop for EmulatedMemory {
     fn drop(&mut self) {
-        // As the driver does. What goes wrong is told by whoever waits next.
+        // As the driver does. The next wait reports what goes wrong.
         let _ = self.device.catch_up(u64::MAX);
         #[expect(unsafe_code, reason = "the emulator's memory is its own")]
         // SAFETY: allocated by `omni_emulator_alloc` and freed here only.
@@ -56,7 +56,7 @@ impl Drop for EmulatedMemory {
     }
 }
 
-/// Host memory that a late device reads and writes when somebody waits.
+/// Host memory that a late device reads and writes when a caller waits.
 pub(super) struct HostBuffer(UnsafeCell<Box<[u8]>>);
 
 impl HostBuffer {
@@ -82,7 +82,7 @@ impl fmt::Debug for HostBuffer {
 }
 
 #[expect(unsafe_code, reason = "memory of two owners, in turn")]
-// SAFETY: its staging's owner must not touch it while a copy is under way (`Copies::send`, `Copies::receive`), and copies
+// SAFETY: its staging's owner must not touch it while a copy is under way (`Copies::upload_async`, `Copies::download_async`), and copies
 // are made under the queue's lock.
 unsafe impl Sync for HostBuffer {}
 
@@ -138,7 +138,7 @@ impl Drop for EmulatedStaging {
 
 /// Host memory that a copy goes to.
 #[derive(Debug)]
-pub struct EmulatedComing {
+pub struct EmulatedPendingCopy {
     device: Emulated,
     /// Pieces of work, the copy the last of them.
     work: u64,
@@ -146,7 +146,7 @@ pub struct EmulatedComing {
     to: Option<EmulatedStaging>,
 }
 
-impl EmulatedComing {
+impl EmulatedPendingCopy {
     pub(super) fn new(device: Emulated, work: u64, to: EmulatedStaging) -> Self {
         let to = Some(to);
         Self { device, work, to }
@@ -158,9 +158,9 @@ impl EmulatedComing {
     }
 }
 
-impl Drop for EmulatedComing {
+impl Drop for EmulatedPendingCopy {
     fn drop(&mut self) {
-        // What goes wrong is told by whoever waits next.
+        // The next wait reports what goes wrong.
         let _ = self.device.catch_up(self.work);
     }
 }

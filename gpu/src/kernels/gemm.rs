@@ -104,7 +104,7 @@ pub struct Convolve {
     /// `x` is `[padded, channels]` as [`Pad`](super::Pad) made it, `inputs` is `taps * channels`, `rows` those of the
     /// signals without their pasts.
     pub linear: Linear,
-    /// Whose; `keep` is `(taps - 1) * dilation`.
+    /// The streams of the rows; `keep` is `(taps - 1) * dilation`.
     pub signals: Signals,
     /// Elements of a row of the padded signals.
     pub channels: u32,

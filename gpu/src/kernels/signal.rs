@@ -42,7 +42,7 @@ pub struct Pad {
     pub out: Address,
     /// `[rows, width]`.
     pub x: Address,
-    /// Whose.
+    /// The streams of the rows.
     pub signals: Signals,
     /// Snake's factor `[width]` of f32, or none to leave x as it is. Pasts were activated when they went in.
     pub a: Address,
@@ -73,7 +73,7 @@ impl Pad {
 pub struct Remember {
     /// `[padded, width]`, as [`Pad`] made it.
     pub padded: Address,
-    /// Whose.
+    /// The streams of the rows.
     pub signals: Signals,
     /// Elements of a row.
     pub width: u32,
@@ -104,7 +104,7 @@ pub struct Depthwise {
     pub w: Address,
     /// `[width]` of f32.
     pub bias: Address,
-    /// Whose; `keep` is `(taps - 1) * dilation`.
+    /// The streams of the rows; `keep` is `(taps - 1) * dilation`.
     pub signals: Signals,
     /// Rows that are weighed.
     pub taps: u32,

@@ -145,24 +145,24 @@ fn a_late_device_does_nothing_before_somebody_waits_and_then_no_more_than_that()
     device.upload(from, &[1; 8]).expect("room");
     let staging = || device.staging(8).expect("memory");
     device.launch(&copy).expect("no flaw");
-    let first = device.receive(to, staging(), 8).expect("a buffer");
+    let first = device.download_async(to, staging(), 8).expect("a buffer");
     let mut sent = staging();
     sent.content_mut().fill(2);
-    device.send(from, &sent, 8).expect("room");
+    device.upload_async(from, &sent, 8).expect("room");
     device.launch(&copy).expect("no flaw");
-    let second = device.receive(to, staging(), 8).expect("a buffer");
-    let third = device.receive(to, staging(), 8).expect("a buffer");
+    let second = device.download_async(to, staging(), 8).expect("a buffer");
+    let third = device.download_async(to, staging(), 8).expect("a buffer");
     assert_eq!(device.launches_run(), 0);
-    let first = device.reach(first).expect("done");
+    let first = device.wait_copy(first).expect("done");
     assert_eq!((device.launches_run(), first.content()), (1, &[1; 8][..]));
     // Too early: what was sent is overwritten before it was read.
     sent.content_mut().fill(3);
-    let second = device.reach(second).expect("done");
+    let second = device.wait_copy(second).expect("done");
     assert_eq!((device.launches_run(), second.content()), (2, &[3; 8][..]));
     drop(third);
     device.wait().expect("nothing to do");
-    assert!(device.send(from, &sent, 9).is_err());
-    assert!(device.receive(from, sent, 9).is_err());
+    assert!(device.upload_async(from, &sent, 9).is_err());
+    assert!(device.download_async(from, sent, 9).is_err());
 }
 
 #[test]
@@ -171,7 +171,7 @@ fn host_memory_given_back_too_early_is_caught() {
     let device = Emulated::late();
     let memory = device.alloc(8).expect("memory");
     let staging = device.staging(8).expect("memory");
-    device.send(memory.address(), &staging, 8).expect("room");
+    device.upload_async(memory.address(), &staging, 8).expect("room");
 }
 
 #[test]

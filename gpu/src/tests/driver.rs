@@ -61,7 +61,7 @@ fn a_device_copies_records_and_replays() {
     assert_eq!(staging.content(), [0; 256]);
     staging.content_mut().fill(3);
     device.upload(to, &[1; 256]).expect("room");
-    device.send(from, &staging, 256).expect("room");
+    device.upload_async(from, &staging, 256).expect("room");
     let copy = Copy { to, from, words: 32 }.launch();
 
     device.record().expect("idle");
@@ -80,8 +80,8 @@ fn a_device_copies_records_and_replays() {
     device.download(to, &mut seen).expect("a buffer");
     assert_eq!(seen, [1; 256]);
     device.replay(&graph).expect("replayed");
-    let coming = device.receive(to, staging, 256).expect("a buffer");
-    let staging = device.reach(coming).expect("done");
+    let pending = device.download_async(to, staging, 256).expect("a buffer");
+    let staging = device.wait_copy(pending).expect("done");
     assert!(!device.take_busy().is_zero(), "a graph has run");
     assert!(device.take_busy().is_zero(), "and was told of");
     assert_eq!(staging.content()[..128], [3; 128]);
@@ -100,7 +100,7 @@ fn a_device_copies_records_and_replays() {
     other.wait().expect("done");
     assert!(device.room().expect("figures").1 > 0);
     assert!(matches!(device.alloc(1 << 50), Err(GpuError::Memory { .. })));
-    assert!(device.send(from, &staging, 257).is_err());
+    assert!(device.upload_async(from, &staging, 257).is_err());
     device.upload(Address::NONE, &[]).expect("nothing to do");
 }
 

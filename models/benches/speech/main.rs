@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 
 use criterion::measurement::{Measurement, ValueFormatter, WallTime};
 use criterion::{BatchSize, BenchmarkId, Criterion, criterion_group, criterion_main};
-use omni_engine::{ArModel, BlockId, ChunkModel, CodecFrame, SeqId, SeqStep};
+use omni_engine::{BlockId, ChunkModel, CodecFrame, SeqId, SeqStep, Sequences, StepExecutor};
 use omni_models::{CheckpointSource, KvOptions, LoadOptions, SpeechModel, Talker, TalkerRequest, UserRow};
 
 /// Time that the measuring thread spends on the processor, in nanoseconds.

@@ -3,7 +3,7 @@
 use std::hint::black_box;
 
 use criterion::{BatchSize, BenchmarkId, Criterion, Throughput};
-use omni_engine::{ArModel, BlockId, SeqId, SeqStep};
+use omni_engine::{BlockId, SeqId, SeqStep, Sequences, StepExecutor};
 use omni_models::{KvOptions, PromptPiece, TextSampling, Thinker, ThinkerModel, ThinkerRequest};
 
 use crate::{ProcessorTime, model};

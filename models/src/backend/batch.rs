@@ -34,7 +34,7 @@ pub(crate) struct Batch {
     table: Vec<u32>,
     /// Keys of all spans.
     keys: usize,
-    /// The cache rows of all spans' keys, where somebody has asked.
+    /// The cache rows of all spans' keys, once they were asked for.
     slots: OnceLock<Vec<u32>>,
     /// Where every row stands in time, height and width.
     axes: Vec<[u32; 3]>,

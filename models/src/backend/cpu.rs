@@ -14,10 +14,10 @@ mod padded;
 mod pointwise;
 mod rows;
 
-use super::host_ids::HostIds;
+use super::host_ids::{HostIdBackend, HostIds};
 use super::ops::*;
 use super::routed::{self, Routed};
-use super::{AttentionShape, Batch, Params, Part, Pass, Precision, Result, Routing, Signals, Taps};
+use super::{AttentionShape, Batch, Matrices, Part, Pass, Precision, Result, Routing, Signals, Tables, Taps};
 #[cfg(unix)]
 use crate::checkpoint::FileRows;
 use crate::checkpoint::HostTensor;
@@ -49,10 +49,8 @@ impl Cpu {
     }
 }
 
-impl Params for Cpu {
+impl Matrices for Cpu {
     type Matrix = Matrix;
-    type Vector = Vec<f32>;
-    type Table = Table;
     type Experts = Vec<(Matrix, Matrix)>;
 
     fn with_least(&self, least: Precision) -> Self {
@@ -73,6 +71,15 @@ impl Params for Cpu {
         ))
     }
 
+    fn experts(&self, experts: Vec<(Matrix, Matrix)>) -> Result<Vec<(Matrix, Matrix)>> {
+        Ok(experts)
+    }
+}
+
+impl Tables for Cpu {
+    type Vector = Vec<f32>;
+    type Table = Table;
+
     fn vector(&self, values: &HostTensor) -> Result<Vec<f32>> {
         Ok(values.to_f32())
     }
@@ -84,10 +91,6 @@ impl Params for Cpu {
     #[cfg(unix)]
     fn table_in_file(&self, rows: FileRows) -> Option<Table> {
         Table::in_file(rows)
-    }
-
-    fn experts(&self, experts: Vec<(Matrix, Matrix)>) -> Result<Vec<(Matrix, Matrix)>> {
-        Ok(experts)
     }
 }
 
@@ -153,46 +156,7 @@ impl RowIndexing for Cpu {
     }
 }
 
-impl IdTransfer for Cpu {
-    type Ids = HostIds;
-    type Coming = Vec<u32>;
-
-    fn ids(&self, columns: usize, ids: Vec<u32>) -> Result<HostIds> {
-        Ok(HostIds { values: ids, columns })
-    }
-
-    fn host_ids(&self, ids: &HostIds) -> Result<Vec<u32>> {
-        Ok(ids.values.clone())
-    }
-
-    fn known<'a>(&self, ids: &'a HostIds) -> Option<&'a [u32]> {
-        Some(&ids.values)
-    }
-
-    fn order_ids(&self, ids: &HostIds) -> Result<Vec<u32>> {
-        self.host_ids(ids)
-    }
-
-    fn come(&self, coming: Vec<u32>) -> Result<Vec<u32>> {
-        Ok(coming)
-    }
-}
-
-impl IdStore for Cpu {
-    fn grow_ids(&self, ids: &mut HostIds, rows: usize) -> Result<()> {
-        ids.grow(rows);
-        Ok(())
-    }
-
-    fn put_ids(&self, to: &mut HostIds, rows: &[u32], from: &HostIds) -> Result<()> {
-        to.put(rows, from);
-        Ok(())
-    }
-
-    fn take_ids(&self, from: &HostIds, rows: &[u32]) -> Result<HostIds> {
-        Ok(from.take(rows))
-    }
-}
+impl HostIdBackend for Cpu {}
 
 impl Embedding for Cpu {
     fn lookup(&self, table: &Table, ids: &HostIds, column: usize) -> Result<Rows> {
@@ -307,7 +271,7 @@ impl StreamMemory for Cpu {
 }
 
 impl Convolutions for Cpu {
-    type ComingSamples = Vec<Vec<f32>>;
+    type PendingSamples = Vec<Vec<f32>>;
 
     fn conv(
         &self,
@@ -383,12 +347,12 @@ impl Convolutions for Cpu {
         }
     }
 
-    fn order_samples(&self, x: &Rows, signals: &Signals<Self>) -> Result<Vec<Vec<f32>>> {
+    fn download_samples(&self, x: &Rows, signals: &Signals<Self>) -> Result<Vec<Vec<f32>>> {
         Ok(signals.cut(x.data()))
     }
 
-    fn come_samples(&self, coming: Vec<Vec<f32>>) -> Result<Vec<Vec<f32>>> {
-        Ok(coming)
+    fn wait_samples(&self, pending: Vec<Vec<f32>>) -> Result<Vec<Vec<f32>>> {
+        Ok(pending)
     }
 }
 

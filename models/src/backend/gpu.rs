@@ -2,14 +2,14 @@
 //! graphs.
 //!
 //! Rows lie in device memory, and what is decided while a step is computed is decided there. A step takes what the
-//! host brings (codes, positions, places in the cache) in one copy; see [`lane`] for how it becomes a graph.
+//! host brings (codes, positions, places in the cache) in one copy; see [`command_stream`] for how it becomes a graph.
 
 mod arena;
 mod attention;
 mod choices;
+mod command_stream;
 mod experts;
 mod ids;
-mod lane;
 mod operations;
 mod products;
 mod signals;
@@ -22,7 +22,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use omni_gpu::{Address, Device, Float, GpuError, Launch};
 
 use super::{ComputeError, Result, StepKey};
-use lane::{Lane, Place};
+use command_stream::{CommandStream, Place};
 use watch::Watch;
 
 impl From<GpuError> for ComputeError {
@@ -34,7 +34,7 @@ impl From<GpuError> for ComputeError {
 /// A GPU with a queue of work. Clones share the queue.
 pub(crate) struct Gpu<D: Device> {
     float: Float,
-    lane: Arc<Mutex<Lane<D>>>,
+    commands: Arc<Mutex<CommandStream<D>>>,
     watch: Arc<Watch>,
 }
 
@@ -42,7 +42,7 @@ impl<D: Device> Clone for Gpu<D> {
     fn clone(&self) -> Self {
         Self {
             float: self.float,
-            lane: Arc::clone(&self.lane),
+            commands: Arc::clone(&self.commands),
             watch: Arc::clone(&self.watch),
         }
     }
@@ -119,46 +119,49 @@ impl<D: Device> Gpu<D> {
     pub(crate) fn new(device: D, float: Float, graphs: bool) -> Self {
         Self {
             float,
-            lane: Arc::new(Mutex::new(Lane::new(device, graphs))),
+            commands: Arc::new(Mutex::new(CommandStream::new(device, graphs))),
             watch: Arc::default(),
         }
     }
 
-    fn lane(&self) -> MutexGuard<'_, Lane<D>> {
-        self.lane.lock().unwrap_or_else(PoisonError::into_inner)
+    fn commands(&self) -> MutexGuard<'_, CommandStream<D>> {
+        self.commands.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn launch(&self, launch: Launch) -> Result<()> {
-        Ok(self.lane().launch(launch, &self.watch)?)
+        Ok(self.commands().launch(launch, &self.watch)?)
     }
 
     /// Rows to be written.
     fn scratch(&self, rows: usize, width: usize) -> Result<Rows<D>> {
-        let place = self.lane().take(rows * width * self.float.bytes())?;
+        let place = self.commands().take(rows * width * self.float.bytes())?;
         Ok(Rows { place, rows, width })
     }
 
     /// Brings words of the host.
     fn bring(&self, words: impl Iterator<Item = u32>) -> Result<Place<D>> {
         let bytes: Vec<u8> = words.flat_map(u32::to_le_bytes).collect();
-        Ok(self.lane().bring(&bytes)?)
+        Ok(self.commands().bring(&bytes)?)
     }
 
     /// A replica's: another queue of the same device.
     fn fork(&self) -> Result<Self> {
-        let lane = self.lane();
+        let commands = self.commands();
         // What was loaded is there before another queue reads it.
-        lane.device.wait()?;
+        commands.device.wait()?;
         Ok(Self {
             float: self.float,
-            lane: Arc::new(Mutex::new(Lane::new(lane.device.fork()?, lane.graphs))),
+            commands: Arc::new(Mutex::new(CommandStream::new(
+                commands.device.fork()?,
+                commands.graphs,
+            ))),
             watch: Arc::clone(&self.watch),
         })
     }
 
     /// The sizes that there are up to that of `most`, largest first; none if nothing is recorded.
     fn sizes(&self, most: usize, bucket: impl Fn(usize) -> usize) -> Vec<usize> {
-        if most == 0 || !self.lane().graphs {
+        if most == 0 || !self.commands().graphs {
             return Vec::new();
         }
         let next = |size: &usize| (*size < most).then(|| bucket(size + 1));
@@ -169,22 +172,22 @@ impl<D: Device> Gpu<D> {
 
     /// Notes, once, that steps of this key are not done as they should be.
     fn refuse(&self, key: StepKey, reason: &str) {
-        self.lane().refuse(key, reason, &self.watch);
+        self.commands().refuse(key, reason, &self.watch);
     }
 
     fn run_step<T>(&self, key: StepKey, step: impl FnOnce(&Self) -> Result<T>) -> Result<T> {
-        if !self.lane().begin(key, &self.watch)? {
+        if !self.commands().begin(key, &self.watch)? {
             return step(self);
         }
         let result = step(self);
-        let mut lane = self.lane();
+        let mut commands = self.commands();
         match result {
             Ok(result) => {
-                lane.finish(&self.watch)?;
+                commands.finish(&self.watch)?;
                 Ok(result)
             }
             Err(error) => {
-                lane.abandon();
+                commands.abandon();
                 Err(error)
             }
         }

@@ -110,17 +110,17 @@ pub(crate) trait IdTransfer: Params {
     /// Ids `[rows, columns]`, such as a code per codebook for every frame.
     type Ids: Send;
     /// Ids on their way to the host.
-    type Coming: Send;
+    type PendingIds: Send;
 
     fn ids(&self, columns: usize, ids: Vec<u32>) -> Result<Self::Ids>;
     /// All ids, row by row.
     fn host_ids(&self, ids: &Self::Ids) -> Result<Vec<u32>>;
     /// The ids, if the host has them already.
     fn known<'a>(&self, ids: &'a Self::Ids) -> Option<&'a [u32]>;
-    /// As [`IdTransfer::host_ids`], without waiting: [`IdTransfer::come`] does, in the same order. Not inside of a step.
-    fn order_ids(&self, ids: &Self::Ids) -> Result<Self::Coming>;
+    /// As [`IdTransfer::host_ids`], without waiting: [`IdTransfer::wait_ids`] does, in the same order. Not inside of a step.
+    fn download_ids(&self, ids: &Self::Ids) -> Result<Self::PendingIds>;
     /// All ids, row by row, when they are there.
-    fn come(&self, coming: Self::Coming) -> Result<Vec<u32>>;
+    fn wait_ids(&self, pending: Self::PendingIds) -> Result<Vec<u32>>;
 }
 
 /// Ids that stay from step to step.
@@ -229,7 +229,7 @@ pub(crate) trait StreamMemory: Params {
 /// Causal convolutions of several signals.
 pub(crate) trait Convolutions: Activations + StreamMemory {
     /// Samples on their way to the host.
-    type ComingSamples: Send;
+    type PendingSamples: Send;
 
     /// A causal convolution of several signals, through `act` first if there is one. `past` holds the last
     /// [`Taps::past`] rows that went in before, and is brought up to date.
@@ -252,10 +252,10 @@ pub(crate) trait Convolutions: Activations + StreamMemory {
     /// Rows of which the `dropped` first of every stream are to go (which [`Signals::drop_first`] has noted), without
     /// them, or with anything in their place if that suits the convolutions better.
     fn trim(&self, x: Self::Rows, signals: &Signals<Self>, dropped: usize) -> Result<Self::Rows>;
-    /// Asks for the rows `[rows, 1]` of every stream and does not wait: [`Convolutions::come_samples`] does, in the same order.
-    fn order_samples(&self, x: &Self::Rows, signals: &Signals<Self>) -> Result<Self::ComingSamples>;
+    /// Asks for the rows `[rows, 1]` of every stream and does not wait: [`Convolutions::wait_samples`] does, in the same order.
+    fn download_samples(&self, x: &Self::Rows, signals: &Signals<Self>) -> Result<Self::PendingSamples>;
     /// The samples of every stream, when they are there.
-    fn come_samples(&self, coming: Self::ComingSamples) -> Result<Vec<Vec<f32>>>;
+    fn wait_samples(&self, pending: Self::PendingSamples) -> Result<Vec<Vec<f32>>>;
 }
 
 /// Norms of rows.

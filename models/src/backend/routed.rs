@@ -5,7 +5,12 @@ use super::{Backend, Result, Routing};
 
 /// A backend that lets the scores be looked at.
 pub(super) trait Routed:
-    Backend<Experts = Vec<(<Self as super::Params>::Matrix, <Self as super::Params>::Matrix)>>
+    Backend<
+    Experts = Vec<(
+        <Self as super::Matrices>::Matrix,
+        <Self as super::Matrices>::Matrix,
+    )>,
+>
 {
     /// `acc[index[i]] += weight[i] * x[i]`.
     fn scatter_weighted(

@@ -82,7 +82,7 @@ impl ChatPrompt {
     /// System turns and earlier turns of the assistant are not heard by the talker.
     ///
     /// # Errors
-    /// [`ChatError`] if the numbers of rows disagree, if a turn is nobody's, or if the prompt does not end with the
+    /// [`ChatError`] if the numbers of rows disagree, if a turn has no role, or if the prompt does not end with the
     /// head of the assistant's turn.
     pub fn talker_prompt(
         &self,

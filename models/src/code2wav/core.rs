@@ -20,10 +20,10 @@ struct Stream {
 struct Asked<B: Backend> {
     /// Streams in it.
     streams: usize,
-    samples: B::ComingSamples,
+    samples: B::PendingSamples,
 }
 
-/// Nobody's: what fills up a pass is put there.
+/// The padding stream: what fills up a pass is put there.
 const SPARE: usize = 0;
 
 pub(crate) struct Core<B: Backend> {
@@ -108,7 +108,7 @@ impl<B: Backend> Core<B> {
     }
 
     /// Asks for one pass: of every stream at least one frame and at most as many as the ring has room for. It is filled up
-    /// to `rows` frames of `signals` streams at least, with nobody's.
+    /// to `rows` frames of `signals` streams at least, with padding.
     fn pass(
         &mut self,
         work: &mut [(&mut Stream, &[CodecFrame])],
@@ -136,7 +136,7 @@ impl<B: Backend> Core<B> {
         for i in frames..rows {
             batch.push(0, 1, 0, |_| small(SPARE * ring + i % ring));
         }
-        // What fills the pass up is one signal of nobody's, and others without frames.
+        // What fills the pass up is one signal of the padding stream, and others without frames.
         for i in streams..signals {
             parts.push(Part {
                 stream: small(SPARE),
@@ -161,13 +161,13 @@ impl<B: Backend> Core<B> {
         for (stream, frames) in work.iter_mut() {
             stream.position += frames.len();
         }
-        let samples = self.b.order_samples(&x, &signals)?;
+        let samples = self.b.download_samples(&x, &signals)?;
         Ok(Asked { streams, samples })
     }
 
     /// Waits for a pass.
     fn answer(&self, asked: Asked<B>) -> Result<Vec<Vec<f32>>, ModelError> {
-        let mut samples = self.b.come_samples(asked.samples)?;
+        let mut samples = self.b.wait_samples(asked.samples)?;
         samples.truncate(asked.streams);
         Ok(samples)
     }
@@ -183,8 +183,8 @@ impl<B: Backend> Core<B> {
         let longest = batch.iter().map(|(_, frames)| frames.len()).max().unwrap_or(0);
         let mut start = 0;
         let mut asked: Option<(Vec<usize>, Asked<B>)> = None;
-        let mut take = |this: &Self, (who, asked): (Vec<usize>, Asked<B>)| {
-            for (i, mut part) in who.into_iter().zip(this.answer(asked)?) {
+        let mut take = |this: &Self, (parts, asked): (Vec<usize>, Asked<B>)| {
+            for (i, mut part) in parts.into_iter().zip(this.answer(asked)?) {
                 let Ok(before) = &mut samples[i] else { continue };
                 match clip(&mut part) {
                     Ok(()) => before.extend(part),
@@ -196,15 +196,15 @@ impl<B: Backend> Core<B> {
         while start < longest {
             let live = batch.iter().filter(|(_, frames)| start < frames.len()).count();
             let end = start + (B::SIGNAL.in_all / live).clamp(1, B::SIGNAL.per_stream);
-            let (mut who, mut work) = (Vec::new(), Vec::new());
+            let (mut parts, mut work) = (Vec::new(), Vec::new());
             for (i, (stream, (_, frames))) in streams.iter_mut().zip(batch).enumerate() {
                 if start < frames.len() {
-                    who.push(i);
+                    parts.push(i);
                     work.push((stream, &frames[start..frames.len().min(end)]));
                 }
             }
             let pass = self.pass(&mut work, 0, 0)?;
-            if let Some(before) = asked.replace((who, pass)) {
+            if let Some(before) = asked.replace((parts, pass)) {
                 take(self, before)?;
             }
             start = end;
@@ -271,7 +271,7 @@ impl<B: Backend> ChunkModel for Core<B> {
         let most = (items as usize).min(B::SIGNAL.in_all);
         // All that streams may ever need, so that nothing grows while they are heard.
         self.regions_for(streams as usize + SPARE + 1)?;
-        // With one signal of nobody's to fill up.
+        // With one signal of the padding stream.
         let signals = self.b.buckets(batch as usize + 1);
         let mut sizes = Vec::new();
         for rows in self.b.buckets(most) {

@@ -23,7 +23,7 @@ pub(crate) struct ThinkerConfig {
     pub(crate) roles: Roles,
 }
 
-/// Words that say who speaks in a turn, beside the assistant's.
+/// Names of the roles of a turn, beside the assistant's.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Roles {
     pub(crate) system: u32,

@@ -55,8 +55,8 @@ fn any_nets(
     config: &SpeechConfig,
     options: LoadOptions,
 ) -> Result<Box<dyn AnyNets>, LoadError> {
-    let candle = |dtype| {
-        let nets = Nets::load(sources, config, Candle::new(Device::Cpu, dtype), options.parts)?;
+    let candle = |device, dtype| {
+        let nets = Nets::load(sources, config, Candle::new(device, dtype), options.parts)?;
         Ok(Box::new(nets) as Box<dyn AnyNets>)
     };
     match (options.kernels, options.dtype) {
@@ -79,9 +79,21 @@ fn any_nets(
             let nets = Nets::load(sources, config, Cpu::new(options.weights), options.parts)?;
             Ok(Box::new(nets))
         }
-        (Kernels::Candle, DType::F32) => candle(CandleType::F32),
-        (_, DType::Bf16) => candle(CandleType::BF16),
-        (_, DType::F16) => candle(CandleType::F16),
+        (Kernels::Candle, dtype) => candle(candle_device()?, candle_type(dtype)),
+        (_, dtype) => candle(Device::Cpu, candle_type(dtype)),
+    }
+}
+
+/// The first device that candle has kernels for in this build.
+fn candle_device() -> Result<Device, LoadError> {
+    Device::cuda_if_available(0).map_err(|error| machine(error.to_string()))
+}
+
+fn candle_type(dtype: DType) -> CandleType {
+    match dtype {
+        DType::F32 => CandleType::F32,
+        DType::Bf16 => CandleType::BF16,
+        DType::F16 => CandleType::F16,
     }
 }
 
@@ -148,19 +160,32 @@ fn not_loaded(part: &str) -> ModelError {
     ModelError::Compute(format!("the {part} of this model was not loaded"))
 }
 
-/// The networks over whatever computes them.
-pub(super) trait AnyNets: Send + Sync {
+/// The networks that speak, and how their replicas are made.
+pub(super) trait SpeechNets: Send + Sync {
     fn talker(&self, newline: u32, kv: KvOptions) -> Result<Talker, ModelError>;
     fn code2wav(&self) -> Result<Code2Wav, ModelError>;
+}
+
+/// The networks that converse, which are read when they are asked for.
+pub(super) trait ConversationNets: Send + Sync {
     fn thinker(&self, checkpoint: &Checkpoint, config: &ThinkerConfig) -> Result<ThinkerModel, LoadError>;
     fn audio_encoder(&self, checkpoint: &Checkpoint, config: &AudioConfig)
     -> Result<AudioEncoder, LoadError>;
+}
+
+/// What a GPU did for the networks.
+pub(super) trait GpuReports: Send + Sync {
     fn gpu_figures(&self) -> Option<GpuFigures>;
     fn take_gpu_fallbacks(&self) -> Vec<String>;
     fn tell_gpu_fallbacks(&self, to: TellFallback);
 }
 
-impl<B: Backend> AnyNets for Nets<B> {
+/// The networks over any backend.
+pub(super) trait AnyNets: SpeechNets + ConversationNets + GpuReports {}
+
+impl<N: SpeechNets + ConversationNets + GpuReports> AnyNets for N {}
+
+impl<B: Backend> SpeechNets for Nets<B> {
     fn talker(&self, newline: u32, kv: KvOptions) -> Result<Talker, ModelError> {
         let net = self.talker.clone().ok_or_else(|| not_loaded("talker"))?;
         let core = talker::Core::new(self.params.replica()?, net, newline, kv)?;
@@ -173,7 +198,9 @@ impl<B: Backend> AnyNets for Nets<B> {
         let core = code2wav::Core::new(params.replica()?, net)?;
         Ok(Code2Wav(Box::new(core)))
     }
+}
 
+impl<B: Backend> ConversationNets for Nets<B> {
     fn thinker(&self, checkpoint: &Checkpoint, config: &ThinkerConfig) -> Result<ThinkerModel, LoadError> {
         let embed_tokens = match self.embed_tokens.get() {
             Some(table) => Arc::clone(table),
@@ -193,7 +220,9 @@ impl<B: Backend> AnyNets for Nets<B> {
     ) -> Result<AudioEncoder, LoadError> {
         AudioEncoder::load(checkpoint, config, &self.params.with_least(Precision::Stored))
     }
+}
 
+impl<B: Backend> GpuReports for Nets<B> {
     fn gpu_figures(&self) -> Option<GpuFigures> {
         self.params.figures()
     }

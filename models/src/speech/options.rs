@@ -67,7 +67,7 @@ pub enum Kernels {
     /// The fastest there is for the number format: own kernels for f32, else candle.
     #[default]
     Auto,
-    /// Candle's operations, as a measure for the others.
+    /// Candle's layers, as the reference for the others: on the first CUDA device with feature `candle-cuda`, else on the processor.
     Candle,
     /// An NVIDIA device: f32 or bf16. Without feature `cuda`, loading fails and says so.
     Cuda {
@@ -82,7 +82,7 @@ pub enum Kernels {
         /// Whether steps that are alike become graphs.
         graphs: bool,
     },
-    /// The same with graphs, and nothing is done before somebody waits for it: as late as a device may be.
+    /// The same with graphs, and nothing is done before a caller waits for it: as late as a device may be.
     #[cfg(feature = "emulator")]
     EmulatedLate,
     /// The same, and nothing is computed at all: for measuring what the host does.

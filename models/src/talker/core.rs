@@ -1,16 +1,20 @@
 //! The talker over one backend: sequences, the paged cache, one step in two halves (compute, sample).
 
+mod frame_slots;
 mod frames;
 mod inspect;
 mod prepare;
-mod seats;
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 
-use omni_engine::{ArModel, CodecFrame, KvSpec, ModelError, Sampled, SeqId, SeqStep};
+use omni_engine::{
+    AsyncExecutor, CodecFrame, KvCache, KvSpec, ModelError, Sampled, SeqId, SeqStep, Sequences, StepExecutor,
+    Warmup,
+};
 
 use crate::backend::{Backend, Batch, StepKey};
+use crate::computed::{Computed, Kept, check_new, find};
 use crate::paged;
 use crate::sampling::{Choice, Limits, Sampling};
 
@@ -21,26 +25,11 @@ use super::sequence::{Input, Sequence};
 use super::{KvOptions, TalkerRequest, UserRow};
 use crate::config::{CONTROL_CODES, PromptFormat};
 use crate::qwen3_tts;
+use frame_slots::{FrameSlots, PADDING_SLOT};
 use frames::Asked;
-use seats::{NOBODYS_SEAT, Seats};
 
-/// What the last `execute` left.
-struct Computed<B: Backend> {
-    row: HashMap<SeqId, u32>,
-    /// `[sequences, hidden]`, after the final norm.
-    hidden: B::Rows,
-    /// `[sequences, vocab]`.
-    logits: B::Rows,
-}
-
-/// Memory for hidden states and for logits.
-struct Kept<B: Backend> {
-    hidden: B::Kept,
-    logits: B::Kept,
-}
-
-/// What a sampled row stands for where there is none: any settings do.
-const NOBODY: Sampling = Sampling {
+/// Settings of a padding row, for which any do.
+const PADDING_SAMPLING: Sampling = Sampling {
     temperature: 0.0,
     top_k: 0,
     top_p: 1.0,
@@ -48,8 +37,8 @@ const NOBODY: Sampling = Sampling {
     min_tokens: 0,
 };
 
-const NOBODYS: Choice<'static> = Choice {
-    sampling: &NOBODY,
+const PADDING: Choice<'static> = Choice {
+    sampling: &PADDING_SAMPLING,
     limits: Limits {
         generated: &[],
         suppress_from: None,
@@ -70,7 +59,7 @@ pub(crate) struct Core<B: Backend> {
     /// Where `computed` is.
     kept: Kept<B>,
     /// The last frame of every sequence, for the step that goes on with it.
-    seats: Seats<B>,
+    frame_slots: FrameSlots<B>,
     sequences: HashMap<SeqId, Sequence>,
     computed: Option<Computed<B>>,
     /// In the order in which they were asked for.
@@ -84,15 +73,12 @@ impl<B: Backend> Core<B> {
         Ok(Self {
             kv: net.stack.kv(&b, slots)?,
             predictor_kv: PredictorKv::new(&b, &net.predictor)?,
-            seats: Seats::new(&b, net.predictor.groups)?,
+            frame_slots: FrameSlots::new(&b, net.predictor.groups)?,
             spec,
             b,
             net,
             newline,
-            kept: Kept {
-                hidden: B::Kept::default(),
-                logits: B::Kept::default(),
-            },
+            kept: Kept::default(),
             sequences: HashMap::new(),
             computed: None,
             asked: VecDeque::new(),
@@ -191,21 +177,21 @@ impl<B: Backend> Core<B> {
     }
 
     /// Where the frames are kept that a step goes on with, if it only goes on with the last ones.
-    fn seats_of(&self, steps: &[SeqStep<'_>]) -> Result<Option<Vec<u32>>, ModelError> {
-        let seat = |step: &SeqStep<'_>| {
+    fn frame_slots_of(&self, steps: &[SeqStep<'_>]) -> Result<Option<Vec<u32>>, ModelError> {
+        let slot = |step: &SeqStep<'_>| {
             let sequence = find(&self.sequences, step.seq)?;
-            let last = sequence.seat_at(step.start as usize);
+            let last = sequence.frame_slot_at(step.start as usize);
             Ok(last.filter(|_| step.len == 1))
         };
-        steps.iter().map(seat).collect()
+        steps.iter().map(slot).collect()
     }
 
-    /// A step that only goes on with the frames in these `seats`, in `rows` rows with room for `keys`: such steps are alike.
+    /// A step that only goes on with the frames in these `slots`, in `rows` rows with room for `keys`: such steps are alike.
     fn decode(
         &mut self,
         steps: &[SeqStep<'_>],
         mut batch: Batch,
-        mut seats: Vec<u32>,
+        mut slots: Vec<u32>,
         rows: usize,
         keys: usize,
     ) -> Result<Computed<B>, ModelError> {
@@ -216,21 +202,20 @@ impl<B: Backend> Core<B> {
         let mut texts = steps.iter().map(text).collect::<Result<Vec<u32>, _>>()?;
         paged::fill(&mut batch, rows);
         texts.resize(rows, self.net.text.tts_pad);
-        seats.resize(rows, NOBODYS_SEAT);
+        slots.resize(rows, PADDING_SLOT);
         batch.make_room(keys);
         let key = StepKey {
             stage: "talker",
             rows,
             also: keys,
         };
-        let (net, kv, kept, frames) = (&self.net, &mut self.kv, &mut self.kept, &self.seats.frames);
-        let (hidden, logits) = self.b.step(key, |b| {
-            let x = net.embed_frames(b, texts, &b.take_ids(frames, &seats)?)?;
+        let (net, kv, kept, frames) = (&self.net, &mut self.kv, &mut self.kept, &self.frame_slots.frames);
+        let computed = self.b.step(key, |b| {
+            let x = net.embed_frames(b, texts, &b.take_ids(frames, &slots)?)?;
             let x = net.stack.forward(b, x, &batch, kv)?;
             net.finish(b, &x, kept)
         })?;
-        let row = steps.iter().map(|s| s.seq).zip(0..).collect();
-        Ok(Computed { row, hidden, logits })
+        Ok(Computed::of(steps, computed))
     }
 
     /// Any step: prompts and pieces of them beside frames.
@@ -241,9 +226,7 @@ impl<B: Backend> Core<B> {
             .stack
             .forward(b, net.embed(b, &inputs)?, batch, &mut self.kv)?;
         let last = b.gather(&x, &batch.last_rows())?;
-        let (hidden, logits) = net.finish(b, &last, &mut self.kept)?;
-        let row = steps.iter().map(|s| s.seq).zip(0..).collect();
-        Ok(Computed { row, hidden, logits })
+        Ok(Computed::of(steps, net.finish(b, &last, &mut self.kept)?))
     }
 }
 
@@ -252,10 +235,7 @@ impl<B: Backend> TalkerNet<B> {
     fn finish(&self, b: &B, x: &B::Rows, kept: &mut Kept<B>) -> crate::backend::Result<(B::Rows, B::Rows)> {
         let hidden = self.stack.norm(b, x)?;
         let logits = self.logits(b, &hidden)?;
-        Ok((
-            b.keep(hidden, &mut kept.hidden)?,
-            b.keep(logits, &mut kept.logits)?,
-        ))
+        kept.keep(b, hidden, logits)
     }
 }
 
@@ -275,28 +255,12 @@ fn inputs<'a>(
     Ok(inputs)
 }
 
-fn find(sequences: &HashMap<SeqId, Sequence>, seq: SeqId) -> Result<&Sequence, ModelError> {
-    sequences
-        .get(&seq)
-        .ok_or_else(|| ModelError::Compute(format!("sequence {} is not open", seq.0)))
-}
-
-impl<B: Backend> ArModel for Core<B> {
+impl<B: Backend> Sequences for Core<B> {
     type Request = TalkerRequest;
     type Row = u32;
-    type Output = CodecFrame;
-
-    fn kv_spec(&self) -> KvSpec {
-        self.spec
-    }
 
     fn open(&mut self, seq: SeqId, mut request: TalkerRequest) -> Result<u32, ModelError> {
-        if self.sequences.contains_key(&seq) {
-            return Err(ModelError::Rejected(format!(
-                "sequence {} is already open",
-                seq.0
-            )));
-        }
+        check_new(&self.sequences, seq)?;
         let ids = self.vocabulary();
         let prompt = self.prompt(&mut request, &ids)?;
         let sequence = Sequence::new(request, prompt, ids);
@@ -311,15 +275,27 @@ impl<B: Backend> ArModel for Core<B> {
         }
     }
 
+    fn close(&mut self, seq: SeqId) {
+        if let Some(sequence) = self.sequences.remove(&seq)
+            && let Some(slot) = sequence.frame_slot()
+        {
+            self.frame_slots.give_back(slot);
+        }
+    }
+}
+
+impl<B: Backend> StepExecutor for Core<B> {
+    type Output = CodecFrame;
+
     fn execute(&mut self, steps: &[SeqStep<'_>]) -> Result<(), ModelError> {
         self.computed = None;
         if steps.is_empty() {
             return Ok(());
         }
         let batch = self.batch(steps)?;
-        self.computed = Some(if let Some(seats) = self.seats_of(steps)? {
+        self.computed = Some(if let Some(slots) = self.frame_slots_of(steps)? {
             let (rows, keys) = (self.b.bucket(steps.len()), self.b.bucket_keys(batch.keys()));
-            self.decode(steps, batch, seats, rows, keys)?
+            self.decode(steps, batch, slots, rows, keys)?
         } else {
             self.mixed(steps, &batch)?
         });
@@ -331,10 +307,12 @@ impl<B: Backend> ArModel for Core<B> {
             return Ok(Vec::new());
         }
         self.ask_for(seqs)?;
-        self.answer()
+        self.wait_sample()
     }
+}
 
-    fn ask(&mut self, seqs: &[SeqId]) -> Result<bool, ModelError> {
+impl<B: Backend> AsyncExecutor for Core<B> {
+    fn submit_sample(&mut self, seqs: &[SeqId]) -> Result<bool, ModelError> {
         if !self.b.is_apart() || seqs.is_empty() {
             return Ok(false);
         }
@@ -342,27 +320,27 @@ impl<B: Backend> ArModel for Core<B> {
         Ok(true)
     }
 
-    fn answer(&mut self) -> Result<Vec<Sampled<CodecFrame>>, ModelError> {
+    fn wait_sample(&mut self) -> Result<Vec<Sampled<CodecFrame>>, ModelError> {
         self.answer_asked()
     }
 
-    fn goes_ahead(&self, seqs: &[SeqId]) -> bool {
-        // One that is over has no frame to go on with.
+    fn can_run_ahead(&self, seqs: &[SeqId]) -> bool {
+        // One that has ended has no frame to go on with.
         let going = |asked: &Asked<B>| {
             let mut over = asked.seqs.iter().zip(&asked.over);
             over.all(|(seq, over)| over.is_none() || !seqs.contains(seq))
         };
         self.asked.back().is_some_and(going)
     }
+}
 
-    fn close(&mut self, seq: SeqId) {
-        if let Some(sequence) = self.sequences.remove(&seq)
-            && let Some(seat) = sequence.seat()
-        {
-            self.seats.give_back(seat);
-        }
+impl<B: Backend> KvCache for Core<B> {
+    fn kv_spec(&self) -> KvSpec {
+        self.spec
     }
+}
 
+impl<B: Backend> Warmup for Core<B> {
     fn prepare(&mut self, nth: u32, seqs: u32) -> Result<bool, ModelError> {
         self.prepare_piece(nth as usize, seqs as usize)
     }

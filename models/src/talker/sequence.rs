@@ -57,7 +57,7 @@ pub(super) struct Sequence {
     /// Frames that were asked for and have not come yet.
     asked: u32,
     /// Where the last frame asked for is kept, for the step that goes on with it.
-    seat: Option<u32>,
+    frame_slot: Option<u32>,
 }
 
 impl Sequence {
@@ -74,7 +74,7 @@ impl Sequence {
             frames: Vec::new(),
             first: Vec::new(),
             asked: 0,
-            seat: None,
+            frame_slot: None,
         }
     }
 
@@ -128,8 +128,8 @@ impl Sequence {
     }
 
     /// Its frames are kept there from now on, one at a time.
-    pub(super) fn sit(&mut self, seat: u32) {
-        self.seat = Some(seat);
+    pub(super) fn set_frame_slot(&mut self, slot: u32) {
+        self.frame_slot = Some(slot);
     }
 
     /// A frame is asked for.
@@ -143,19 +143,19 @@ impl Sequence {
     }
 
     /// Where its last frame is kept.
-    pub(super) fn seat(&self) -> Option<u32> {
-        self.seat
+    pub(super) fn frame_slot(&self) -> Option<u32> {
+        self.frame_slot
     }
 
     /// Where the frame is kept that the host does not know yet, if there is one.
     pub(super) fn said(&self) -> Option<u32> {
-        self.seat.filter(|_| self.asked > 0)
+        self.frame_slot.filter(|_| self.asked > 0)
     }
 
     /// Where the frame is kept that position `p` goes on with, if it is the last one.
-    pub(super) fn seat_at(&self, p: usize) -> Option<u32> {
+    pub(super) fn frame_slot_at(&self, p: usize) -> Option<u32> {
         let frames = self.frames() as usize;
-        self.seat
+        self.frame_slot
             .filter(|_| frames > 0 && p + 1 == self.prompt_len() + frames)
     }
 

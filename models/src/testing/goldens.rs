@@ -62,7 +62,7 @@ impl Goldens {
         }
     }
 
-    /// Makes the first id another one, for those who want to see a difference found.
+    /// Makes the first id another one, for tests in which a difference is to be found.
     ///
     /// # Panics
     /// If there are none of this name.

@@ -204,7 +204,7 @@ pub fn embedded_cases(model: &SpeechModel, g: &Goldens, described: &[u8]) -> Vec
 /// A conversation with the embedded thinker, and what the reference answers.
 #[derive(Debug, Clone)]
 pub struct ThinkerCase {
-    /// Who said what, in the order in which it was said: roles and texts.
+    /// Roles and texts, in order.
     pub chat: Vec<(String, String)>,
     /// The answer in words.
     pub text: String,

@@ -1,7 +1,8 @@
 //! Driving talker and code2wav as an engine would.
 
 use omni_engine::{
-    ArModel, BlockId, ChunkModel, CodecFrame, Decoded, KvSpec, ModelError, Sampled, SeqId, SeqStep,
+    BlockId, ChunkModel, CodecFrame, Decoded, KvCache, KvSpec, ModelError, Sampled, SeqId, SeqStep,
+    Sequences, StepExecutor,
 };
 
 use crate::{Code2Wav, KvOptions, Sampling, Talker, TalkerRequest, UserRow};

@@ -1,6 +1,6 @@
 //! Driving a thinker as an engine would.
 
-use omni_engine::{ArModel, BlockId, ModelError, Sampled, SeqId, SeqStep};
+use omni_engine::{BlockId, KvCache, ModelError, Sampled, SeqId, SeqStep, Sequences, StepExecutor};
 
 use super::Goldens;
 use super::speech::scattered;

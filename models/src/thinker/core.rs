@@ -4,9 +4,13 @@ use std::collections::HashMap;
 use std::ops::Range;
 use std::sync::Arc;
 
-use omni_engine::{ArModel, ContentKey, KvSpec, ModelError, Sampled, SeqId, SeqStep};
+use omni_engine::{
+    AsyncExecutor, ContentKey, KvCache, KvSpec, ModelError, Sampled, SeqId, SeqStep, Sequences, StepExecutor,
+    Warmup,
+};
 
 use crate::backend::{Backend, Batch, StepKey, TextChosen};
+use crate::computed::{Computed, Kept, check_new, find, nothing_computed};
 use crate::nn::Tap;
 use crate::paged;
 use crate::sampling::{Draw, Said, Tally, TextChoice, TextSampling};
@@ -15,21 +19,6 @@ use crate::talker::KvOptions;
 use super::net::ThinkerNet;
 use super::sequence::{Input, Sequence};
 use super::{Inspect, PromptPiece, ThinkerRequest, ThinkerToken};
-
-/// What the last `execute` left.
-struct Computed<B: Backend> {
-    row: HashMap<SeqId, u32>,
-    /// `[sequences, hidden]`, after the final norm.
-    hidden: B::Rows,
-    /// `[sequences, vocab]`.
-    logits: B::Rows,
-}
-
-/// Memory for hidden states and for logits.
-struct Kept<B: Backend> {
-    hidden: B::Kept,
-    logits: B::Kept,
-}
 
 /// A hidden row that a step computes for a sequence's export.
 struct Export {
@@ -59,10 +48,7 @@ impl<B: Backend> Core<B> {
             spec,
             b,
             net,
-            kept: Kept {
-                hidden: B::Kept::default(),
-                logits: B::Kept::default(),
-            },
+            kept: Kept::default(),
             sequences: HashMap::new(),
             computed: None,
         })
@@ -181,7 +167,7 @@ impl<B: Backend> Core<B> {
         Ok((hidden, logits))
     }
 
-    /// The rows of the batch whose hidden states are to be exported, and whose they are.
+    /// The rows of the batch whose hidden states are to be exported, and their sequences.
     fn exports(&self, steps: &[SeqStep<'_>]) -> (Vec<u32>, Vec<Export>) {
         let (mut rows, mut exports, mut first) = (Vec::new(), Vec::new(), 0);
         for step in steps {
@@ -201,13 +187,7 @@ impl<B: Backend> Core<B> {
     fn choose(&self, seqs: &[SeqId], computed: &Computed<B>) -> Result<Vec<TextChosen>, ModelError> {
         let (mut rows, mut choices) = (Vec::new(), Vec::new());
         for seq in seqs {
-            let Some(&row) = computed.row.get(seq) else {
-                return Err(ModelError::Compute(format!(
-                    "sequence {} was not computed in the last step",
-                    seq.0
-                )));
-            };
-            rows.push(row);
+            rows.push(computed.row(*seq)?);
             choices.push(find(&self.sequences, *seq)?.choice());
         }
         let vocab = self.net.config.vocab;
@@ -243,10 +223,7 @@ impl<B: Backend> ThinkerNet<B> {
     fn finish(&self, b: &B, x: &B::Rows, kept: &mut Kept<B>) -> crate::backend::Result<(B::Rows, B::Rows)> {
         let hidden = self.stack.norm(b, x)?;
         let logits = self.logits(b, &hidden)?;
-        Ok((
-            b.keep(hidden, &mut kept.hidden)?,
-            b.keep(logits, &mut kept.logits)?,
-        ))
+        kept.keep(b, hidden, logits)
     }
 }
 
@@ -271,28 +248,12 @@ fn inputs<'a>(
     Ok(inputs)
 }
 
-fn find(sequences: &HashMap<SeqId, Sequence>, seq: SeqId) -> Result<&Sequence, ModelError> {
-    sequences
-        .get(&seq)
-        .ok_or_else(|| ModelError::Compute(format!("sequence {} is not open", seq.0)))
-}
-
-impl<B: Backend> ArModel for Core<B> {
+impl<B: Backend> Sequences for Core<B> {
     type Request = ThinkerRequest;
     type Row = ();
-    type Output = ThinkerToken;
-
-    fn kv_spec(&self) -> KvSpec {
-        self.spec
-    }
 
     fn open(&mut self, seq: SeqId, request: ThinkerRequest) -> Result<u32, ModelError> {
-        if self.sequences.contains_key(&seq) {
-            return Err(ModelError::Rejected(format!(
-                "sequence {} is already open",
-                seq.0
-            )));
-        }
+        check_new(&self.sequences, seq)?;
         self.check(&request)?;
         let sequence = Sequence::new(request, self.net.config.stack.hidden);
         let prompt = u32::try_from(sequence.prompt_len()).unwrap_or(u32::MAX);
@@ -301,6 +262,14 @@ impl<B: Backend> ArModel for Core<B> {
     }
 
     fn push(&mut self, _: SeqId, _: Vec<()>, _: bool) {}
+
+    fn close(&mut self, seq: SeqId) {
+        self.sequences.remove(&seq);
+    }
+}
+
+impl<B: Backend> StepExecutor for Core<B> {
+    type Output = ThinkerToken;
 
     fn execute(&mut self, steps: &[SeqStep<'_>]) -> Result<(), ModelError> {
         self.computed = None;
@@ -313,14 +282,13 @@ impl<B: Backend> ArModel for Core<B> {
             Ok::<_, ModelError>(step.len == 1 && step.start as usize >= sequence.prompt_len())
         });
         let decode = known.try_fold(true, |all, one| Ok::<_, ModelError>(one? && all))?;
-        let (hidden, logits) = if decode {
+        let computed = if decode {
             let (rows, keys) = (self.b.bucket(steps.len()), self.b.bucket_keys(batch.keys()));
             self.decode(steps, batch, rows, keys)?
         } else {
             self.mixed(steps, &batch)?
         };
-        let row = steps.iter().map(|s| s.seq).zip(0..).collect();
-        self.computed = Some(Computed { row, hidden, logits });
+        self.computed = Some(Computed::of(steps, computed));
         Ok(())
     }
 
@@ -328,11 +296,7 @@ impl<B: Backend> ArModel for Core<B> {
         if seqs.is_empty() {
             return Ok(Vec::new());
         }
-        let Some(computed) = self.computed.as_ref() else {
-            return Err(ModelError::Compute(
-                "nothing has been computed since the last step".into(),
-            ));
-        };
+        let computed = self.computed.as_ref().ok_or_else(nothing_computed)?;
         let chosen = self.choose(seqs, computed)?;
         let sampled = seqs.iter().zip(chosen);
         let sampled = sampled.map(|(&seq, chosen)| self.sampled(seq, chosen));
@@ -345,10 +309,24 @@ impl<B: Backend> ArModel for Core<B> {
         Ok(sampled)
     }
 
-    fn close(&mut self, seq: SeqId) {
-        self.sequences.remove(&seq);
+    fn token(&self, output: &ThinkerToken) -> Option<u32> {
+        Some(output.token)
+    }
+}
+
+impl<B: Backend> AsyncExecutor for Core<B> {}
+
+impl<B: Backend> KvCache for Core<B> {
+    fn kv_spec(&self) -> KvSpec {
+        self.spec
     }
 
+    fn content_keys(&self, seq: SeqId, positions: Range<u32>) -> Option<Vec<ContentKey>> {
+        self.sequences.get(&seq)?.content_keys(positions)
+    }
+}
+
+impl<B: Backend> Warmup for Core<B> {
     fn prepare(&mut self, nth: u32, seqs: u32) -> Result<bool, ModelError> {
         let b = &self.b;
         let keys = b.buckets_of_keys(PREPARED_KEYS.min(self.spec.max_len as usize));
@@ -363,7 +341,7 @@ impl<B: Backend> ArModel for Core<B> {
         self.computed = None;
         let (_, logits) = self.decode(&[], paged::batch(&self.spec), rows, keys)?;
         let (sampling, tally) = (TextSampling::default(), Tally::default());
-        let nobody = TextChoice {
+        let padding = TextChoice {
             sampling: &sampling,
             said: Said {
                 tally: &tally,
@@ -377,30 +355,18 @@ impl<B: Backend> ArModel for Core<B> {
             logprob: false,
         };
         let vocab = self.net.config.vocab;
-        let nobodys = vec![nobody; rows];
-        self.b.choose_text(&logits, vocab, &vec![0; rows], &nobodys)?;
+        let paddings = vec![padding; rows];
+        self.b.choose_text(&logits, vocab, &vec![0; rows], &paddings)?;
         Ok(true)
-    }
-
-    fn content_keys(&self, seq: SeqId, positions: Range<u32>) -> Option<Vec<ContentKey>> {
-        self.sequences.get(&seq)?.content_keys(positions)
-    }
-
-    fn token(&self, output: &ThinkerToken) -> Option<u32> {
-        Some(output.token)
     }
 }
 
 impl<B: Backend> Inspect for Core<B> {
     fn logits(&self, seq: SeqId) -> Option<Vec<f32>> {
-        let computed = self.computed.as_ref()?;
-        let row = self.b.gather(&computed.logits, &[*computed.row.get(&seq)?]);
-        self.b.host(&row.ok()?).ok()
+        self.computed.as_ref()?.logits_of(&self.b, seq)
     }
 
     fn hidden(&self, seq: SeqId) -> Option<Vec<f32>> {
-        let computed = self.computed.as_ref()?;
-        let row = self.b.gather(&computed.hidden, &[*computed.row.get(&seq)?]);
-        self.b.host(&row.ok()?).ok()
+        self.computed.as_ref()?.hidden_of(&self.b, seq)
     }
 }

@@ -92,7 +92,7 @@ impl TextDecoder {
         text
     }
 
-    /// The text is over: U+FFFD for the beginning of a character that was never finished.
+    /// The text ends: U+FFFD for the beginning of a character that was never finished.
     pub fn finish(&mut self) -> String {
         String::from_utf8_lossy(&std::mem::take(&mut self.pending)).into_owned()
     }

@@ -1,6 +1,6 @@
 //! Sequences stepped together each get what they would get alone; with the project's own kernels to the last bit.
 
-use omni_engine::{ArModel, ChunkModel, SeqId};
+use omni_engine::{ChunkModel, SeqId, Sequences};
 use omni_models::testing::codes_by_frame;
 use omni_models::{Sampling, SpeechModel, TalkerRequest};
 

@@ -1,4 +1,4 @@
-//! Conversations become prompts, and nobody but the template opens or closes a turn.
+//! Conversations become prompts, and only the template opens or closes a turn.
 
 use std::fs;
 use std::sync::Arc;

@@ -3,7 +3,7 @@
 
 use std::path::{Path, PathBuf};
 
-use omni_engine::ArModel as _;
+use omni_engine::Sequences as _;
 use omni_models::testing::{ThinkerCase, thinker_cases};
 use omni_models::{ChatPiece, CheckpointSource, KvOptions, LoadOptions, Message, Role, SpeechModel};
 

@@ -1,4 +1,4 @@
-//! Steps that are asked for before the last one's frames are known, on a device that does nothing before somebody waits.
+//! Steps that are asked for before the last one's frames are known, on a device that does nothing before a caller waits.
 
 use std::collections::BTreeMap;
 
@@ -103,7 +103,7 @@ fn played(model: &SpeechModel, blocks: u32, overlaps: bool) -> Stage {
     for _ in 0..2 {
         stage.step(overlaps);
     }
-    // Its text breaks in the middle of a step, and nobody else's does.
+    // Its text breaks in the middle of a step, and no other text does.
     assert!(stage.engine.is_under_way() == overlaps || blocks < 200);
     stage.engine.push(SeqId(6), vec![u32::MAX], true);
     while stage.engine.has_work() {

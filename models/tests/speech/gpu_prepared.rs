@@ -1,7 +1,7 @@
-//! Steps that are prepared before anybody needs them, on a GPU's kernels run on the processor: what comes later finds its
+//! Steps that are prepared before they are needed, on a GPU's kernels run on the processor: what comes later finds its
 //! graphs, and is what it would have been without.
 
-use omni_engine::{ArModel, ChunkBounds, ChunkModel, CodecFrame, SeqId};
+use omni_engine::{ChunkBounds, ChunkModel, CodecFrame, SeqId, Warmup};
 use omni_models::{DType, Kernels, SpeechModel, TextSampling, ThinkerRequest};
 
 use crate::golden::goldens;

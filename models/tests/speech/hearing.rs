@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use omni_engine::{ArModel, ModelError, OneShotModel, SeqId};
+use omni_engine::{ModelError, OneShotModel, SeqId, Sequences};
 use omni_models::{
     AudioEncoder, AudioError, CheckpointSource, DType, Kernels, LoadOptions, Message, MessagePart, Problem,
     Role, SpeechModel, ThinkerRequest,

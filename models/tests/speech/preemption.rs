@@ -1,7 +1,7 @@
 //! A sequence whose blocks were taken away is computed again from its first position, and goes on as if nothing
 //! had happened.
 
-use omni_engine::{ArModel, BlockId};
+use omni_engine::{BlockId, Sequences};
 
 use crate::support::{all, kv, open, request, speak, step, tokens};
 

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use omni_engine::{ArModel, ChunkModel, ModelError, SeqId};
+use omni_engine::{ChunkModel, ModelError, SeqId, Sequences};
 use omni_models::testing::{
     Goldens, Heard, Prompted, TINY_TTS, TINY_TTS_BASE, decode_together, file_of, speak_together, tts_prompt,
 };

@@ -1,6 +1,8 @@
 //! Requests that cannot be served, and calls that cannot be made.
 
-use omni_engine::{ArModel, BlockId, ChunkModel, CodecFrame, ModelError, Sampled, SeqId, SeqStep};
+use omni_engine::{
+    BlockId, ChunkModel, CodecFrame, ModelError, Sampled, SeqId, SeqStep, Sequences, StepExecutor,
+};
 use omni_models::{DType, Kernels, Sampling, UserRow};
 
 use crate::support::{greedy, kv, load, open, request, step, tokens};

@@ -1,7 +1,8 @@
 //! The thinker against the reference, and against itself in other orders.
 
 use omni_engine::{
-    AddOptions, ArConfig, ArEngine, ArModel, ContentKey, ModelError, Sampled, SeqEvent, SeqId, Stamp,
+    AddOptions, ArConfig, ArEngine, ContentKey, KvCache, ModelError, Sampled, SeqEvent, SeqId, Sequences,
+    Stamp, StepExecutor,
 };
 use omni_models::{DType, Kernels, PromptPiece, SpeechModel, TextSampling, Thinker, ThinkerRequest};
 use proptest::prelude::*;

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use omni_audio::{SampleRate, SamplesPerFrame};
-use omni_engine::{ArModel, ChunkModel, CodecFrame, OneShotModel, StageGraph};
+use omni_engine::{ArModel, ChunkModel, CodecFrame, OneShotModel, Sequences, StageGraph};
 use omni_text::Normalizer;
 
 use super::chat::{ChatInfo, ChatMessage, ContextRow, Detokenizer, Prompt, ReplyToken, ThinkerRequest};
@@ -214,7 +214,7 @@ pub trait Talk: ModelInfo {
     type Talker: ArModel<Row = u32, Output = CodecFrame> + Send + 'static;
 
     /// The talker's own form of a request.
-    fn talker_request(&self, request: TalkerRequest) -> <Self::Talker as ArModel>::Request;
+    fn talker_request(&self, request: TalkerRequest) -> <Self::Talker as Sequences>::Request;
 
     /// A talker without sequences for that replica. Called on the thread that will drive it.
     ///
@@ -270,7 +270,7 @@ pub trait Think: ModelInfo {
     fn detokenizer(&self) -> Box<dyn Detokenizer>;
 
     /// The thinker's own form of a request.
-    fn thinker_request(&self, request: ThinkerRequest) -> <Self::Thinker as ArModel>::Request;
+    fn thinker_request(&self, request: ThinkerRequest) -> <Self::Thinker as Sequences>::Request;
 
     /// A thinker without sequences for that replica. Called on the thread that will drive it.
     ///

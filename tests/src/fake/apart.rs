@@ -14,7 +14,7 @@ impl Apart {
         Self(Some(Arc::default()))
     }
 
-    /// Steps that were begun before the one in front of them was over.
+    /// Steps that were begun before the one in front of them had ended.
     #[must_use]
     pub fn steps_ahead(&self) -> u64 {
         self.0.as_ref().map_or(0, |steps| steps.load(Ordering::SeqCst))

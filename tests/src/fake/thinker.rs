@@ -5,7 +5,7 @@
 //!
 //! * `say ...`: the rest of it;
 //! * `recite`: the whole conversation as it read it, `system:...|user:...|assistant:...|`;
-//! * `forever`: more than anybody will read;
+//! * `forever`: more than any test reads;
 //! * nothing at all: nothing;
 //! * anything else: `You said: ...`.
 //!
@@ -15,7 +15,10 @@ use std::collections::HashMap;
 use std::ops::Range;
 use std::sync::Arc;
 
-use omni_engine::{ArModel, ContentKey, KvSpec, ModelError, Sampled, SeqId, SeqStep};
+use omni_engine::{
+    AsyncExecutor, ContentKey, KvCache, KvSpec, ModelError, Sampled, SeqId, SeqStep, Sequences, StepExecutor,
+    Warmup,
+};
 use omni_server::stage::{
     ChatMessage, ContextRow, Detokenizer, Part, Prompt, PromptError, PromptPiece, ReplyToken, Role,
     ThinkerRequest, ToolPart,
@@ -23,7 +26,7 @@ use omni_server::stage::{
 
 use super::FakeScript;
 
-/// Above all characters: who speaks.
+/// Above all characters: the roles.
 const SPEAKER: u32 = 0x0011_0000;
 /// The answer to `forever`.
 const FOREVER: &str = "This goes on and on, and on. ";
@@ -91,7 +94,7 @@ pub(super) fn prompt(messages: &[ChatMessage], script: &FakeScript) -> Result<Pr
     Ok(prompt)
 }
 
-/// What was read of a prompt: who said what.
+/// What was read of a prompt: roles and their words.
 fn read(prompt: &[PromptPiece]) -> Vec<(&'static str, String)> {
     let mut said: Vec<(&'static str, String)> = Vec::new();
     for piece in prompt {
@@ -205,18 +208,9 @@ impl FakeThinker {
     }
 }
 
-impl ArModel for FakeThinker {
+impl Sequences for FakeThinker {
     type Request = ThinkerRequest;
     type Row = ();
-    type Output = ReplyToken;
-
-    fn kv_spec(&self) -> KvSpec {
-        KvSpec {
-            block_size: 1_024,
-            num_blocks: 1 << 16,
-            max_len: super::MAX_LEN,
-        }
-    }
 
     fn open(&mut self, seq: SeqId, request: ThinkerRequest) -> Result<u32, ModelError> {
         let prompt = Prompt {
@@ -248,6 +242,14 @@ impl ArModel for FakeThinker {
 
     fn push(&mut self, _seq: SeqId, _rows: Vec<()>, _last: bool) {}
 
+    fn close(&mut self, seq: SeqId) {
+        self.answering.remove(&seq);
+    }
+}
+
+impl StepExecutor for FakeThinker {
+    type Output = ReplyToken;
+
     fn execute(&mut self, batch: &[SeqStep<'_>]) -> Result<(), ModelError> {
         self.script.thinker.pass();
         assert!(!batch.is_empty(), "a step computes something");
@@ -263,6 +265,26 @@ impl ArModel for FakeThinker {
         Ok(())
     }
 
+    fn token(&self, output: &ReplyToken) -> Option<u32> {
+        Some(output.id)
+    }
+
+    fn sample(&mut self, seqs: &[SeqId]) -> Result<Vec<Sampled<ReplyToken>>, ModelError> {
+        Ok(seqs.iter().map(|seq| self.write(*seq)).collect())
+    }
+}
+
+impl AsyncExecutor for FakeThinker {}
+
+impl KvCache for FakeThinker {
+    fn kv_spec(&self) -> KvSpec {
+        KvSpec {
+            block_size: 1_024,
+            num_blocks: 1 << 16,
+            max_len: super::MAX_LEN,
+        }
+    }
+
     fn content_keys(&self, seq: SeqId, positions: Range<u32>) -> Option<Vec<ContentKey>> {
         let answering = self.answering.get(&seq)?;
         let key = |position: u32| {
@@ -274,19 +296,9 @@ impl ArModel for FakeThinker {
         };
         Some(positions.map(key).collect())
     }
-
-    fn token(&self, output: &ReplyToken) -> Option<u32> {
-        Some(output.id)
-    }
-
-    fn sample(&mut self, seqs: &[SeqId]) -> Result<Vec<Sampled<ReplyToken>>, ModelError> {
-        Ok(seqs.iter().map(|seq| self.write(*seq)).collect())
-    }
-
-    fn close(&mut self, seq: SeqId) {
-        self.answering.remove(&seq);
-    }
 }
+
+impl Warmup for FakeThinker {}
 
 /// Bytes to characters.
 #[derive(Debug)]

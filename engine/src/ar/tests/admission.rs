@@ -1,4 +1,4 @@
-//! Who gets in, in which order, and who is refused.
+//! Which sequences are admitted, in which order, and which are refused.
 
 use super::support::*;
 use crate::ar::*;

@@ -1,9 +1,9 @@
-//! Steps that are begun before the one in front of them is over.
+//! Steps that are begun before the one in front of them ends.
 
 use super::support::*;
 use crate::ar::*;
 
-/// An engine whose model is asked and answers later.
+/// An engine whose model samples on a device of its own.
 fn apart() -> Engine {
     let mut engine = small();
     engine.model.apart = true;

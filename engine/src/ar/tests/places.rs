@@ -1,4 +1,4 @@
-//! Who loses blocks and places, and when.
+//! Which sequences lose blocks and places, and when.
 
 use super::support::*;
 use crate::ar::*;
@@ -58,7 +58,7 @@ fn a_held_place_is_given_up_after_the_patience_of_those_who_wait() {
     for _ in 0..9 {
         assert!(
             preempted(&engine.step(NOW).events).is_empty(),
-            "nobody else needs the place"
+            "no other sequence needs the place"
         );
     }
     engine.set_paused(SeqId(2), false);
@@ -86,7 +86,7 @@ fn a_held_place_is_not_given_up_for_one_that_cannot_have_it_yet() {
     add(&mut engine, 1, 3, 40);
     engine.step(NOW);
     engine.set_paused(SeqId(1), true);
-    // A long prompt takes all of every step; who comes behind it has nothing of the held place.
+    // A long prompt takes all of every step; a sequence behind it gains nothing from the held place.
     add(&mut engine, 2, 24, 1);
     add(&mut engine, 3, 3, 1);
     for _ in 0..6 {

@@ -4,7 +4,7 @@ use super::support::*;
 use crate::ar::*;
 use crate::content::CacheSalt;
 
-/// A prompt that begins with `common` positions of everybody's and ends with `own` of its own.
+/// A prompt that begins with `common` positions that all prompts have and ends with `own` of its own.
 fn prompt(seq: u64, common: u32, own: u32) -> Request {
     let mut request = request(seq, own, 3);
     request.prompt.splice(0..0, 0..common);

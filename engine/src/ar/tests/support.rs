@@ -7,7 +7,9 @@ use std::time::Duration;
 use crate::ar::*;
 use crate::content::ContentKey;
 use crate::ids::BlockId;
-use crate::model::{KvSpec, ModelError, Sampled, SeqStep};
+use crate::model::{
+    AsyncExecutor, KvCache, KvSpec, ModelError, Sampled, SeqStep, Sequences, StepExecutor, Warmup,
+};
 use crate::step::SeqRecord;
 
 pub(super) const NOW: Stamp = Stamp(Duration::ZERO);
@@ -128,15 +130,10 @@ pub(super) fn alone(seq: SeqId, request: &Request, rows: &[u32], outputs: usize)
     (0..outputs).map(next).collect()
 }
 
-impl ArModel for Oracle {
+impl Sequences for Oracle {
     /// Whether it needs rows, and the rest.
     type Request = (bool, Request);
     type Row = u32;
-    type Output = Out;
-
-    fn kv_spec(&self) -> KvSpec {
-        self.spec.expect("set by the test")
-    }
 
     fn open(&mut self, seq: SeqId, (needs_rows, request): (bool, Request)) -> Result<u32, ModelError> {
         let prompt = request.prompt.len() as u32;
@@ -160,6 +157,14 @@ impl ArModel for Oracle {
         life.rows.extend(rows);
         life.closed |= last;
     }
+
+    fn close(&mut self, seq: SeqId) {
+        self.open.remove(&seq);
+    }
+}
+
+impl StepExecutor for Oracle {
+    type Output = Out;
 
     fn execute(&mut self, batch: &[SeqStep<'_>]) -> Result<(), ModelError> {
         self.batch = batch
@@ -218,7 +223,13 @@ impl ArModel for Oracle {
         Ok(self.tell(seqs.iter().copied().zip(sampled).collect()))
     }
 
-    fn ask(&mut self, seqs: &[SeqId]) -> Result<bool, ModelError> {
+    fn token(&self, output: &Out) -> Option<u32> {
+        Some(output.token)
+    }
+}
+
+impl AsyncExecutor for Oracle {
+    fn submit_sample(&mut self, seqs: &[SeqId]) -> Result<bool, ModelError> {
         if self.apart {
             let sampled = self.draw(seqs);
             self.asked.push_back(seqs.iter().copied().zip(sampled).collect());
@@ -226,7 +237,7 @@ impl ArModel for Oracle {
         Ok(self.apart)
     }
 
-    fn answer(&mut self) -> Result<Vec<Sampled<Out>>, ModelError> {
+    fn wait_sample(&mut self) -> Result<Vec<Sampled<Out>>, ModelError> {
         let asked = self.asked.pop_front().expect("it was asked");
         if std::mem::take(&mut self.fail_answer) {
             return Err(ModelError::Compute("scripted, late".into()));
@@ -234,14 +245,16 @@ impl ArModel for Oracle {
         Ok(self.tell(asked))
     }
 
-    fn goes_ahead(&self, seqs: &[SeqId]) -> bool {
+    fn can_run_ahead(&self, seqs: &[SeqId]) -> bool {
         let last = self.asked.back().expect("it was asked");
         assert!(seqs.iter().all(|seq| last.iter().any(|(asked, _)| asked == seq)));
         self.apart
     }
+}
 
-    fn close(&mut self, seq: SeqId) {
-        self.open.remove(&seq);
+impl KvCache for Oracle {
+    fn kv_spec(&self) -> KvSpec {
+        self.spec.expect("set by the test")
     }
 
     fn content_keys(&self, seq: SeqId, positions: Range<u32>) -> Option<Vec<ContentKey>> {
@@ -252,11 +265,9 @@ impl ArModel for Oracle {
             .shares
             .then(|| positions.map(|p| ContentKey::token(life.content(p))).collect())
     }
-
-    fn token(&self, output: &Out) -> Option<u32> {
-        Some(output.token)
-    }
 }
+
+impl Warmup for Oracle {}
 
 impl Oracle {
     fn draw(&mut self, seqs: &[SeqId]) -> Vec<Sampled<Out>> {
@@ -310,7 +321,7 @@ pub(super) fn small() -> Engine {
     engine(ArConfig::default(), 4, 16, 48)
 }
 
-/// A request whose prompt is nobody else's.
+/// A request whose prompt no other has.
 pub(super) fn request(seq: u64, prompt: u32, life: u32) -> Request {
     Request {
         prompt: (0..prompt).map(|p| 10_000 * seq as u32 + p).collect(),

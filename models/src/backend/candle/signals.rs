@@ -1,4 +1,6 @@
-//! Convolutions over the signals of several streams.
+//! Convolutions over the signals of several streams: windows of rows, and a linear layer over them.
+//!
+//! Not `candle_nn::Conv1d`: see docs/decisions.md.
 
 use candle_core::Tensor;
 
@@ -36,10 +38,9 @@ impl Candle {
                 windows.push(Tensor::stack(&parts, 1)?);
             }
         }
-        Ok(if windows.is_empty() {
-            None
-        } else {
-            Some(Tensor::cat(&windows, 0)?)
+        Ok(match windows.is_empty() {
+            true => None,
+            false => Some(Tensor::cat(&windows, 0)?),
         })
     }
 }
@@ -79,7 +80,7 @@ impl StreamMemory for Candle {
 }
 
 impl Convolutions for Candle {
-    type ComingSamples = Vec<Vec<f32>>;
+    type PendingSamples = Vec<Vec<f32>>;
 
     fn conv(
         &self,
@@ -92,7 +93,7 @@ impl Convolutions for Candle {
         let activated = act.map(|snake| self.snake(snake, x.clone())).transpose()?;
         match self.windows(conv.taps, activated.as_ref().unwrap_or(x), signals, past)? {
             Some(windows) => self.linear(&conv.matrix, &windows.flatten(1, 2)?),
-            None => self.zeros(0, conv.matrix.weight.dim(1)?),
+            None => self.zeros(0, conv.matrix.weight().dim(0)?),
         }
     }
 
@@ -119,11 +120,11 @@ impl Convolutions for Candle {
         }
     }
 
-    fn order_samples(&self, x: &Tensor, signals: &Signals<Self>) -> Result<Vec<Vec<f32>>> {
+    fn download_samples(&self, x: &Tensor, signals: &Signals<Self>) -> Result<Vec<Vec<f32>>> {
         Ok(signals.cut(&self.host(x)?))
     }
 
-    fn come_samples(&self, coming: Vec<Vec<f32>>) -> Result<Vec<Vec<f32>>> {
-        Ok(coming)
+    fn wait_samples(&self, pending: Vec<Vec<f32>>) -> Result<Vec<Vec<f32>>> {
+        Ok(pending)
     }
 }

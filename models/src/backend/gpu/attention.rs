@@ -3,7 +3,7 @@
 use omni_gpu::Device;
 use omni_gpu::kernels::{Attention, RANGE, RotateAndStore};
 
-use super::lane::Place;
+use super::command_stream::Place;
 use super::{Gpu, Kv, Rows, Vector, small};
 use crate::backend::{AttentionShape, Batch, Result};
 use crate::nn::Angles;
@@ -122,7 +122,7 @@ impl<D: Device> Gpu<D> {
         let kv_heads = small(shape.kv_heads);
         let (splits, part) = Attention::parts(rows, kv_heads, keys.most);
         let partial = Attention::partial_bytes(rows, heads, dim, splits);
-        let partial = (partial > 0).then(|| self.lane().take(partial)).transpose()?;
+        let partial = (partial > 0).then(|| self.commands().take(partial)).transpose()?;
         let attention = Attention {
             out: out.address(),
             partial: partial.as_ref().map_or(Address::NONE, Place::address),

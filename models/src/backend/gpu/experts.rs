@@ -5,7 +5,7 @@ use omni_gpu::kernels::{
 };
 use omni_gpu::{Address, Device, Memory};
 
-use super::lane::Place;
+use super::command_stream::Place;
 use super::{Experts, Gpu, Rows, small};
 use crate::backend::ops::*;
 use crate::backend::{Result, Routing};
@@ -13,7 +13,7 @@ use crate::backend::{Result, Routing};
 /// Rows up to which every row reads its own experts' matrices; more are sorted by expert first.
 const FEW_ROWS: usize = 32;
 
-/// Who a row goes to, and how much each counts.
+/// The experts of a row, and how much each counts.
 struct Routed<D: Device> {
     /// `[rows, top_k]`.
     ids: Place<D>,
@@ -45,7 +45,7 @@ impl<D: Device> Gpu<D> {
     }
 
     fn words(&self, count: usize) -> Result<Place<D>> {
-        Ok(self.lane().take(count * 4)?)
+        Ok(self.commands().take(count * 4)?)
     }
 
     fn route(&self, routing: Routing, scores: &Rows<D>, shared: bool) -> Result<Routed<D>> {

@@ -4,7 +4,7 @@ use half::bf16;
 use omni_gpu::kernels::{Gather, LookupMean, LookupSum, Put, Take};
 use omni_gpu::{Address, Device, Float, Memory};
 
-use super::lane::{Coming, Place};
+use super::command_stream::{PendingCopy, Place};
 use super::{Gpu, Ids, Rows, Table, small};
 use crate::backend::Result;
 
@@ -55,7 +55,7 @@ impl<D: Device> Gpu<D> {
             .flat_map(|t| [t.values.address().0, t.rows as u64])
             .flat_map(u64::to_le_bytes);
         let described: Vec<u8> = described.collect();
-        let described = self.lane().bring(&described)?;
+        let described = self.commands().bring(&described)?;
         let index = index.map(|index| self.bring(index.iter().copied())).transpose()?;
         let kernel = LookupSum {
             acc: acc.address(),
@@ -89,18 +89,19 @@ impl<D: Device> Gpu<D> {
 
     pub(super) fn fetch_ids(&self, ids: &Ids<D>) -> Result<Vec<u32>> {
         let mut bytes = vec![0; ids.rows * ids.columns * 4];
-        self.lane().fetch(ids.place.address(), &mut bytes, &self.watch)?;
+        self.commands()
+            .fetch(ids.place.address(), &mut bytes, &self.watch)?;
         Ok(words(&bytes))
     }
 
-    pub(super) fn order(&self, ids: &Ids<D>) -> Result<Coming<D>> {
+    pub(super) fn download(&self, ids: &Ids<D>) -> Result<PendingCopy<D>> {
         Ok(self
-            .lane()
-            .order(ids.place.address(), ids.rows * ids.columns * 4)?)
+            .commands()
+            .download_async(ids.place.address(), ids.rows * ids.columns * 4)?)
     }
 
-    pub(super) fn arrived(&self, coming: Coming<D>) -> Result<Vec<u32>> {
-        let bytes = self.lane().come(coming, &self.watch)?;
+    pub(super) fn wait_download(&self, pending: PendingCopy<D>) -> Result<Vec<u32>> {
+        let bytes = self.commands().wait_copy(pending, &self.watch)?;
         Ok(words(&bytes))
     }
 
@@ -109,13 +110,13 @@ impl<D: Device> Gpu<D> {
             return Ok(());
         }
         let (before, bytes) = (ids.rows * ids.columns * 4, rows.max(1) * ids.columns * 4);
-        let memory = self.lane().device.alloc(bytes)?;
+        let memory = self.commands().device.alloc(bytes)?;
         self.fill(memory.address(), bytes)?;
         self.copy(memory.address(), ids.place.address(), before)?;
-        let mut lane = self.lane();
+        let mut commands = self.commands();
         // Until then the old memory is needed.
-        lane.wait()?;
-        lane.moved();
+        commands.wait()?;
+        commands.moved();
         ids.place = Place::Own(memory);
         ids.rows = rows;
         Ok(())
@@ -136,7 +137,7 @@ impl<D: Device> Gpu<D> {
 
     pub(super) fn take(&self, from: &Ids<D>, rows: &[u32]) -> Result<Ids<D>> {
         let columns = from.columns;
-        let place = self.lane().take(rows.len() * columns * 4)?;
+        let place = self.commands().take(rows.len() * columns * 4)?;
         let index = self.bring(rows.iter().copied())?;
         let kernel = Take {
             to: place.address(),
@@ -153,17 +154,17 @@ impl<D: Device> Gpu<D> {
 
     pub(super) fn fetch_floats(&self, x: &Rows<D>) -> Result<Vec<f32>> {
         let mut bytes = vec![0; x.rows * x.width * self.float.bytes()];
-        self.lane().fetch(x.address(), &mut bytes, &self.watch)?;
+        self.commands().fetch(x.address(), &mut bytes, &self.watch)?;
         Ok(self.numbers(&bytes))
     }
 
-    pub(super) fn order_floats(&self, x: &Rows<D>) -> Result<Coming<D>> {
+    pub(super) fn download_floats(&self, x: &Rows<D>) -> Result<PendingCopy<D>> {
         let bytes = x.rows * x.width * self.float.bytes();
-        Ok(self.lane().order(x.address(), bytes)?)
+        Ok(self.commands().download_async(x.address(), bytes)?)
     }
 
-    pub(super) fn arrived_floats(&self, coming: Coming<D>) -> Result<Vec<f32>> {
-        let bytes = self.lane().come(coming, &self.watch)?;
+    pub(super) fn wait_floats(&self, pending: PendingCopy<D>) -> Result<Vec<f32>> {
+        let bytes = self.commands().wait_copy(pending, &self.watch)?;
         Ok(self.numbers(&bytes))
     }
 

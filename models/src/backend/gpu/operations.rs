@@ -6,7 +6,7 @@ use omni_gpu::kernels::{
 use omni_gpu::{Address, Device, Memory};
 
 use super::attention::Places;
-use super::lane::{Coming, Place};
+use super::command_stream::{PendingCopy, Place};
 use super::{Experts, Gpu, Ids, Kept, Kv, Matrix, Rows, Table, Vector, small};
 use crate::backend::ops::*;
 use crate::backend::{AttentionShape, Batch, GpuFigures, Result, Routing, StepKey, TellFallback, TextChosen};
@@ -79,12 +79,12 @@ impl<D: Device> Steps for Gpu<D> {
     }
 
     fn wait(&self) -> Result<()> {
-        Ok(self.lane().wait()?)
+        Ok(self.commands().wait()?)
     }
 
     fn is_apart(&self) -> bool {
         // What is launched kernel by kernel waits for what it brings.
-        self.lane().graphs
+        self.commands().graphs
     }
 }
 
@@ -93,7 +93,7 @@ impl<D: Device> Activations for Gpu<D> {
     type Kept = Kept<D>;
 
     fn rows(&self, width: usize, values: Vec<f32>) -> Result<Rows<D>> {
-        let place = self.lane().bring(&self.floats(&values))?;
+        let place = self.commands().bring(&self.floats(&values))?;
         let rows = values.len() / width.max(1);
         Ok(Rows { place, rows, width })
     }
@@ -113,11 +113,12 @@ impl<D: Device> Activations for Gpu<D> {
         let memory = match kept.0.take() {
             Some(memory) if memory.bytes() >= x.rows * row => memory,
             _ => {
-                let mut lane = self.lane();
+                let mut commands = self.commands();
                 // Work on the old memory may not be over yet.
-                lane.device.wait()?;
-                lane.moved();
-                lane.device
+                commands.device.wait()?;
+                commands.moved();
+                commands
+                    .device
                     .alloc((x.rows.max(KEPT_ROWS) * row).next_multiple_of(4))?
             }
         };
@@ -168,7 +169,7 @@ impl<D: Device> RowIndexing for Gpu<D> {
 
 impl<D: Device> IdTransfer for Gpu<D> {
     type Ids = Ids<D>;
-    type Coming = Coming<D>;
+    type PendingIds = PendingCopy<D>;
 
     fn ids(&self, columns: usize, ids: Vec<u32>) -> Result<Ids<D>> {
         let rows = ids.len() / columns.max(1);
@@ -184,12 +185,12 @@ impl<D: Device> IdTransfer for Gpu<D> {
         None
     }
 
-    fn order_ids(&self, ids: &Ids<D>) -> Result<Coming<D>> {
-        self.order(ids)
+    fn download_ids(&self, ids: &Ids<D>) -> Result<PendingCopy<D>> {
+        self.download(ids)
     }
 
-    fn come(&self, coming: Coming<D>) -> Result<Vec<u32>> {
-        self.arrived(coming)
+    fn wait_ids(&self, pending: PendingCopy<D>) -> Result<Vec<u32>> {
+        self.wait_download(pending)
     }
 }
 
@@ -398,7 +399,7 @@ impl<D: Device> Attention for Gpu<D> {
             kv.keys = self.zeroed(slots * kv.width, Some((&kv.keys, keep)))?;
             kv.values = self.zeroed(slots * kv.width, Some((&kv.values, keep)))?;
             kv.slots = slots;
-            self.lane().moved();
+            self.commands().moved();
         }
         Ok(())
     }

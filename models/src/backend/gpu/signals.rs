@@ -6,7 +6,7 @@
 use omni_gpu::kernels::{Convolve, Depthwise as DepthwiseKernel, Pad, Remember, Signals as Streams};
 use omni_gpu::{Address, Device, Memory};
 
-use super::lane::{Coming, Place};
+use super::command_stream::{PendingCopy, Place};
 use super::{Gpu, Past, Rows, small};
 use crate::backend::ops::*;
 use crate::backend::{ComputeError, Part, Pass, Result, Signals, Taps};
@@ -31,8 +31,8 @@ impl Layout {
 }
 
 /// Samples of several streams that were asked for.
-pub(crate) struct ComingSamples<D: Device> {
-    rows: Coming<D>,
+pub(crate) struct PendingSamples<D: Device> {
+    rows: PendingCopy<D>,
     /// Of every part how many rows there are, and how many of them, the last, are its samples.
     parts: Vec<(usize, usize)>,
 }
@@ -46,24 +46,24 @@ struct Placed<D: Device> {
 }
 
 impl<D: Device> Gpu<D> {
-    pub(super) fn order_rows(&self, x: &Rows<D>, signals: &Signals<Self>) -> Result<ComingSamples<D>> {
+    pub(super) fn download_rows(&self, x: &Rows<D>, signals: &Signals<Self>) -> Result<PendingSamples<D>> {
         let parts = signals.parts().iter().zip(signals.lens());
         let parts = parts.map(|(part, &len)| (part.frames * signals.rate(), len));
-        Ok(ComingSamples {
+        Ok(PendingSamples {
             parts: parts.collect(),
-            rows: self.order_floats(x)?,
+            rows: self.download_floats(x)?,
         })
     }
 
-    pub(super) fn cut(&self, coming: ComingSamples<D>) -> Result<Vec<Vec<f32>>> {
-        let samples = self.arrived_floats(coming.rows)?;
+    pub(super) fn cut(&self, pending: PendingSamples<D>) -> Result<Vec<Vec<f32>>> {
+        let samples = self.wait_floats(pending.rows)?;
         let mut rest = samples.as_slice();
         let part = |(rows, len): (usize, usize)| {
             let (one, others) = rest.split_at(rows);
             rest = others;
             one[rows - len..].to_vec()
         };
-        Ok(coming.parts.into_iter().map(part).collect())
+        Ok(pending.parts.into_iter().map(part).collect())
     }
 
     fn place(&self, x: &Rows<D>, signals: &Signals<Self>, past: &Past<D>) -> Result<Placed<D>> {
@@ -76,7 +76,7 @@ impl<D: Device> Gpu<D> {
         let base = past.values.as_ref().map_or(Address::NONE, Memory::address);
         let pasts = parts().map(|(part, _)| base.offset(part.stream as usize * each).0);
         let pasts: Vec<u8> = pasts.flat_map(u64::to_le_bytes).collect();
-        let pasts = self.lane().bring(&pasts)?;
+        let pasts = self.commands().bring(&pasts)?;
         let streams = Streams {
             from: from.address(),
             lacking: lacking.address(),
@@ -195,7 +195,7 @@ impl<D: Device> StreamMemory for Gpu<D> {
             let keep = past.streams * each * self.float.bytes();
             let before = past.values.as_ref().map(|values| (values, keep));
             past.values = Some(self.zeroed(streams * each, before)?);
-            self.lane().moved();
+            self.commands().moved();
         }
         past.streams = past.streams.max(streams);
         Ok(())
@@ -211,7 +211,7 @@ impl<D: Device> StreamMemory for Gpu<D> {
 }
 
 impl<D: Device> Convolutions for Gpu<D> {
-    type ComingSamples = ComingSamples<D>;
+    type PendingSamples = PendingSamples<D>;
 
     fn conv(
         &self,
@@ -239,11 +239,11 @@ impl<D: Device> Convolutions for Gpu<D> {
         Ok(x)
     }
 
-    fn order_samples(&self, x: &Rows<D>, signals: &Signals<Self>) -> Result<ComingSamples<D>> {
-        self.order_rows(x, signals)
+    fn download_samples(&self, x: &Rows<D>, signals: &Signals<Self>) -> Result<PendingSamples<D>> {
+        self.download_rows(x, signals)
     }
 
-    fn come_samples(&self, coming: ComingSamples<D>) -> Result<Vec<Vec<f32>>> {
-        self.cut(coming)
+    fn wait_samples(&self, pending: PendingSamples<D>) -> Result<Vec<Vec<f32>>> {
+        self.cut(pending)
     }
 }

@@ -6,8 +6,8 @@ mod tokens;
 use omni_gpu::{Emulated, Float};
 
 use super::*;
-use crate::backend::Params;
 use crate::backend::ops::*;
+use crate::backend::{Matrices, Tables};
 use crate::checkpoint::{HostTensor, Recipe, Uniform};
 
 const KEY: StepKey = StepKey {

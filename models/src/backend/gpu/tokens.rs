@@ -11,8 +11,8 @@ use crate::sampling::{Change, Chosen, TextChoice, chosen};
 /// Words of a token: its id, and the bits of its log-probability.
 const WORDS: usize = 2;
 
-/// What a row of settings is for where nobody's token is chosen: any will do.
-const NOBODY: TextRow = TextRow {
+/// Settings of a padding row, for which no token is chosen: any will do.
+const PADDING: TextRow = TextRow {
     temperature: 0.0,
     top_k: 0,
     top_p: 1.0,
@@ -58,7 +58,7 @@ impl<D: Device> Gpu<D> {
         let settings =
             settings.map(|(((i, &row), choice), changes)| text_row(choice, row, i * room, changes));
         let mut settings: Vec<TextRow> = settings.collect();
-        settings.resize(key.rows, NOBODY);
+        settings.resize(key.rows, PADDING);
         let changes = self.words_of(&changes, key.rows, room);
         let ids = self.step(key, |b| b.tokens(logits, vocab, &settings, changes))?;
         let words = self.fetch_ids(&ids)?;
@@ -96,9 +96,9 @@ impl<D: Device> Gpu<D> {
             false => Some(self.bring(changes.into_iter())?),
         };
         let (out, scratch) = {
-            let lane = self.lane();
+            let commands = self.commands();
             let scratch = Text::scratch_bytes(small(rows), small(vocab));
-            (lane.take(rows * WORDS * 4)?, lane.take(scratch)?)
+            (commands.take(rows * WORDS * 4)?, commands.take(scratch)?)
         };
         let text = Text {
             out: out.address(),

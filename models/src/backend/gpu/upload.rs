@@ -5,7 +5,7 @@ use omni_gpu::kernels::{Copy, Fill, Uniform};
 use omni_gpu::{Address, Device, Float, Memory};
 
 use super::{Experts, Gpu, Matrix, Table, Vector, small};
-use crate::backend::{ComputeError, Params, Result};
+use crate::backend::{ComputeError, Matrices, Result, Tables};
 use crate::checkpoint::{self, DType, HostTensor, Recipe};
 
 impl<D: Device> Gpu<D> {
@@ -30,7 +30,7 @@ impl<D: Device> Gpu<D> {
 
     fn upload_f32(&self, tensor: &HostTensor) -> Result<D::Memory> {
         let bytes: Vec<u8> = tensor.to_f32().iter().flat_map(|v| v.to_le_bytes()).collect();
-        let device = &self.lane().device;
+        let device = &self.commands().device;
         let memory = device.alloc(bytes.len())?;
         device.upload(memory.address(), &bytes)?;
         Ok(memory)
@@ -39,12 +39,15 @@ impl<D: Device> Gpu<D> {
     /// One tensor behind the other. What is random is made where it is to be: it never lies in the host's memory.
     fn stack(&self, parts: &[&HostTensor]) -> Result<D::Memory> {
         let each = |t: &HostTensor| t.elements() * self.float.bytes();
-        let memory = self.lane().device.alloc(parts.iter().map(|t| each(t)).sum())?;
+        let memory = self
+            .commands()
+            .device
+            .alloc(parts.iter().map(|t| each(t)).sum())?;
         let mut at = memory.address();
         for part in parts {
             match part.recipe() {
                 Some(Recipe::Uniform(uniform)) => self.make(at, part.elements(), &uniform)?,
-                _ => self.lane().device.upload(at, &self.elements(part))?,
+                _ => self.commands().device.upload(at, &self.elements(part))?,
             }
             at = at.offset(each(part));
         }
@@ -67,12 +70,12 @@ impl<D: Device> Gpu<D> {
     /// Zeroed memory for so many of the backend's floats, and `keep` bytes of what was there before.
     pub(super) fn zeroed(&self, elements: usize, before: Option<(&D::Memory, usize)>) -> Result<D::Memory> {
         let bytes = (elements * self.float.bytes()).next_multiple_of(4).max(4);
-        let memory = self.lane().device.alloc(bytes)?;
+        let memory = self.commands().device.alloc(bytes)?;
         self.fill(memory.address(), bytes)?;
         if let Some((before, keep)) = before {
             self.copy(memory.address(), before.address(), keep)?;
             // The old memory is given back.
-            self.lane().device.wait()?;
+            self.commands().device.wait()?;
         }
         Ok(memory)
     }
@@ -106,10 +109,8 @@ fn pieces(bytes: usize) -> impl Iterator<Item = (usize, u32)> {
         .map(move |at| (4 * at, small((words - at).min(PIECE))))
 }
 
-impl<D: Device> Params for Gpu<D> {
+impl<D: Device> Matrices for Gpu<D> {
     type Matrix = Matrix<D>;
-    type Vector = Vector<D>;
-    type Table = Table<D>;
     type Experts = Experts<D>;
 
     fn matrix(&self, parts: &[HostTensor], bias: Option<&HostTensor>) -> Result<Matrix<D>> {
@@ -118,20 +119,6 @@ impl<D: Device> Params for Gpu<D> {
             bias: bias.map(|t| self.upload_f32(t)).transpose()?,
             outputs: parts.iter().map(|t| t.shape[0]).sum(),
             inputs: parts.first().map_or(0, |t| t.shape[1]),
-        })
-    }
-
-    fn vector(&self, values: &HostTensor) -> Result<Vector<D>> {
-        Ok(Vector {
-            values: self.upload_f32(values)?,
-        })
-    }
-
-    fn table(&self, values: HostTensor) -> Result<Table<D>> {
-        Ok(Table {
-            values: self.stack(&[&values])?,
-            rows: values.shape[0],
-            width: values.shape[1],
         })
     }
 
@@ -145,7 +132,7 @@ impl<D: Device> Params for Gpu<D> {
             return Err(ComputeError(format!("experts of {each} bytes")));
         }
         let (gate_up, down) = {
-            let device = &self.lane().device;
+            let device = &self.commands().device;
             (
                 device.alloc(experts.len() * each)?,
                 device.alloc(experts.len() * each / 2)?,
@@ -160,8 +147,27 @@ impl<D: Device> Params for Gpu<D> {
             )?;
         }
         // The experts' own memory is given back.
-        self.lane().device.wait()?;
+        self.commands().device.wait()?;
         Ok(Experts { gate_up, down, inner })
+    }
+}
+
+impl<D: Device> Tables for Gpu<D> {
+    type Vector = Vector<D>;
+    type Table = Table<D>;
+
+    fn vector(&self, values: &HostTensor) -> Result<Vector<D>> {
+        Ok(Vector {
+            values: self.upload_f32(values)?,
+        })
+    }
+
+    fn table(&self, values: HostTensor) -> Result<Table<D>> {
+        Ok(Table {
+            values: self.stack(&[&values])?,
+            rows: values.shape[0],
+            width: values.shape[1],
+        })
     }
 }
 

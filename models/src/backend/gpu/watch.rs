@@ -86,7 +86,7 @@ impl Watch {
         }
     }
 
-    /// Why steps were launched without a graph, as far as nobody has asked yet.
+    /// Why steps were launched without a graph, since they were taken last.
     pub(super) fn take_reasons(&self) -> Vec<String> {
         self.reasons().drain(..).collect()
     }

@@ -4,9 +4,10 @@ use omni_engine::{CodecFrame, ModelError, Sampled, SeqId};
 
 use super::super::net::TalkerNet;
 use super::super::sequence::Sequence;
-use super::seats::NOBODYS_SEAT;
-use super::{Computed, Core, NOBODYS, find};
+use super::frame_slots::PADDING_SLOT;
+use super::{Core, PADDING};
 use crate::backend::{Backend, StepKey};
+use crate::computed::{Computed, find, nothing_computed};
 use crate::config::CONTROL_CODES;
 use crate::sampling::{Choice, Limits, chosen};
 
@@ -26,19 +27,14 @@ pub(super) struct Frames<B: Backend> {
     /// Which have other codes, too.
     live: Vec<usize>,
     /// All codes of those.
-    pub(super) codes: B::Coming,
+    pub(super) codes: B::PendingIds,
 }
 
 impl<B: Backend> Core<B> {
     /// Why no frame of a sequence is to be computed, if so.
     fn over(&self, seq: SeqId, computed: &Computed<B>) -> Result<Option<Sampled<CodecFrame>>, ModelError> {
         let sequence = find(&self.sequences, seq)?;
-        if !computed.row.contains_key(&seq) {
-            return Err(ModelError::Compute(format!(
-                "sequence {} was not computed in the last step",
-                seq.0
-            )));
-        }
+        computed.row(seq)?;
         if let Some(reason) = sequence.broken() {
             return Ok(Some(Sampled::Failed(reason.to_owned())));
         }
@@ -47,15 +43,15 @@ impl<B: Backend> Core<B> {
     }
 
     /// Asks for the next frame of every sequence; of one whose first code ends the speech or failed, perhaps only for that.
-    /// Computed in `n` rows, which are filled up with `nobody`'s.
+    /// Computed in `n` rows, which are filled up with `padding`.
     pub(super) fn frames(
         &mut self,
         seqs: &[SeqId],
         computed: &Computed<B>,
         n: usize,
-        nobody: Choice<'_>,
+        padding: Choice<'_>,
     ) -> Result<Frames<B>, ModelError> {
-        self.seat(seqs)?;
+        self.assign_slots(seqs)?;
         let (net, groups) = (&self.net, self.net.predictor.groups);
         let sequences = seqs
             .iter()
@@ -63,18 +59,19 @@ impl<B: Backend> Core<B> {
             .collect::<Result<Vec<_>, _>>()?;
         let end = net.config.codec.eos;
         let (mut firsts, mut others): (Vec<_>, Vec<_>) = sequences.iter().map(|s| choices(s, net)).unzip();
-        let mut rows: Vec<u32> = seqs.iter().map(|seq| computed.row[seq]).collect();
-        let mut seats: Vec<u32> = sequences
+        let rows = seqs.iter().map(|seq| computed.row(*seq));
+        let mut rows = rows.collect::<Result<Vec<u32>, _>>()?;
+        let mut slots: Vec<u32> = sequences
             .iter()
-            .map(|s| s.seat().unwrap_or(NOBODYS_SEAT))
+            .map(|s| s.frame_slot().unwrap_or(PADDING_SLOT))
             .collect();
-        firsts.resize(n, nobody);
-        others.resize(n, NOBODYS);
+        firsts.resize(n, padding);
+        others.resize(n, PADDING);
         rows.resize(n, rows.first().copied().unwrap_or(0));
-        seats.resize(n, NOBODYS_SEAT);
+        slots.resize(n, PADDING_SLOT);
         let kv = &mut self.predictor_kv;
         kv.reserve(&self.b, n, groups)?;
-        let kept = &mut self.seats.frames;
+        let kept = &mut self.frame_slots.frames;
         let counted = firsts.iter().filter_map(Choice::counted).map(<[u32]>::len).max();
         let key = StepKey {
             stage: "frame",
@@ -87,7 +84,7 @@ impl<B: Backend> Core<B> {
             b.sample(&logits, &firsts, Some(kept), &mut frames, 0)?;
             let mut first = Vec::new();
             let mut live: Vec<usize> = (0..seqs.len()).collect();
-            // Where it is known already who goes on, the others need no frame.
+            // Sequences that are known to have ended need no frame.
             if let Some(known) = b.known(&frames) {
                 first = known.chunks(groups).map(|codes| codes[0]).collect();
                 live.retain(|&i| chosen(first[i]).is_ok_and(|code| code != end));
@@ -96,7 +93,7 @@ impl<B: Backend> Core<B> {
                     frames = b.ids(groups, codes.copied().collect())?;
                     rows = live.iter().map(|&i| rows[i]).collect();
                     others = live.iter().map(|&i| others[i]).collect();
-                    seats = live.iter().map(|&i| seats[i]).collect();
+                    slots = live.iter().map(|&i| slots[i]).collect();
                 }
             }
             if !rows.is_empty() {
@@ -104,21 +101,21 @@ impl<B: Backend> Core<B> {
                 let embedded = b.lookup(&net.codec_embedding, &frames, 0)?;
                 net.predictor
                     .predict(b, &hidden, &embedded, &others, kv, &mut frames)?;
-                b.put_ids(kept, &seats, &frames)?;
+                b.put_ids(kept, &slots, &frames)?;
             }
             Ok((first, live, frames))
         })?;
-        let codes = self.b.order_ids(&frames)?;
+        let codes = self.b.download_ids(&frames)?;
         Ok(Frames { first, live, codes })
     }
 
     /// Gives every sequence that has none a place for its frames.
-    fn seat(&mut self, seqs: &[SeqId]) -> Result<(), ModelError> {
+    fn assign_slots(&mut self, seqs: &[SeqId]) -> Result<(), ModelError> {
         for seq in seqs {
             if let Some(sequence) = self.sequences.get_mut(seq)
-                && sequence.seat().is_none()
+                && sequence.frame_slot().is_none()
             {
-                sequence.sit(self.seats.take(&self.b)?);
+                sequence.set_frame_slot(self.frame_slots.take(&self.b)?);
             }
         }
         Ok(())
@@ -126,18 +123,14 @@ impl<B: Backend> Core<B> {
 
     /// Asks for what `seqs` give.
     pub(super) fn ask_for(&mut self, seqs: &[SeqId]) -> Result<(), ModelError> {
-        let Some(computed) = self.computed.take() else {
-            return Err(ModelError::Compute(
-                "nothing has been computed since the last step".into(),
-            ));
-        };
+        let computed = self.computed.take().ok_or_else(nothing_computed)?;
         let over = seqs.iter().map(|&seq| self.over(seq, &computed));
         let over = over.collect::<Result<Vec<_>, _>>()?;
         let going = seqs.iter().zip(&over).filter(|(_, over)| over.is_none());
         let going: Vec<SeqId> = going.map(|(&seq, _)| seq).collect();
         let mut frames = None;
         if !going.is_empty() {
-            frames = Some(self.frames(&going, &computed, self.b.bucket(going.len()), NOBODYS)?);
+            frames = Some(self.frames(&going, &computed, self.b.bucket(going.len()), PADDING)?);
         }
         for seq in &going {
             if let Some(sequence) = self.sequences.get_mut(seq) {
@@ -152,7 +145,7 @@ impl<B: Backend> Core<B> {
 
     /// The codes of every frame, when they are there.
     fn codes(&self, frames: Frames<B>, count: usize) -> Result<Vec<Vec<u32>>, ModelError> {
-        let codes = self.b.come(frames.codes)?;
+        let codes = self.b.wait_ids(frames.codes)?;
         let mut all: Vec<Vec<u32>> = frames.first.into_iter().map(|code| vec![code]).collect();
         all.resize(count, Vec::new());
         for (i, codes) in frames

@@ -8,27 +8,23 @@ use crate::talker::Inspect;
 
 impl<B: Backend> Inspect for Core<B> {
     fn logits(&self, seq: SeqId) -> Option<Vec<f32>> {
-        let computed = self.computed.as_ref()?;
-        let row = self.b.gather(&computed.logits, &[*computed.row.get(&seq)?]);
-        self.b.host(&row.ok()?).ok()
+        self.computed.as_ref()?.logits_of(&self.b, seq)
     }
 
     fn hidden(&self, seq: SeqId) -> Option<Vec<f32>> {
-        let computed = self.computed.as_ref()?;
-        let row = self.b.gather(&computed.hidden, &[*computed.row.get(&seq)?]);
-        self.b.host(&row.ok()?).ok()
+        self.computed.as_ref()?.hidden_of(&self.b, seq)
     }
 
     fn replace_frame(&mut self, seq: SeqId, codes: &[u32]) -> Result<(), ModelError> {
         let none = || ModelError::Compute(format!("sequence {} has no frame", seq.0));
         let sequence = self.sequences.get_mut(&seq).ok_or_else(none)?;
-        let seat = sequence
-            .seat()
+        let slot = sequence
+            .frame_slot()
             .filter(|_| sequence.frames() > 0)
             .ok_or_else(none)?;
         sequence.replace_frame(codes);
         let frame = self.b.ids(codes.len(), codes.to_vec())?;
-        Ok(self.b.put_ids(&mut self.seats.frames, &[seat], &frame)?)
+        Ok(self.b.put_ids(&mut self.frame_slots.frames, &[slot], &frame)?)
     }
 
     fn input_rows(&self, seq: SeqId, start: u32, len: u32) -> Result<Vec<f32>, ModelError> {

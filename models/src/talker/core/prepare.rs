@@ -1,8 +1,8 @@
-//! Steps done before anybody needs them, so that they are known when somebody does.
+//! Steps done before they are needed, so that they are recorded by then.
 
 use omni_engine::ModelError;
 
-use super::{Core, NOBODY, NOBODYS};
+use super::{Core, PADDING, PADDING_SAMPLING};
 use crate::backend::Backend;
 use crate::paged;
 use crate::sampling::{Choice, Limits, Sampling};
@@ -43,31 +43,31 @@ impl<B: Backend> Core<B> {
         let most = self.b.bucket(seqs);
         self.predictor_kv
             .reserve(&self.b, most, self.net.predictor.groups)?;
-        let nobodys = paged::batch(&self.spec);
-        // Those that lost their place have a seat, too.
-        self.seats.reserve(&self.b, 2 * most)?;
+        let batch = paged::batch(&self.spec);
+        // Those that lost their place have a slot, too.
+        self.frame_slots.reserve(&self.b, 2 * most)?;
         match piece {
             Piece::Step { rows, keys } => {
-                self.decode(&[], nobodys, Vec::new(), rows, keys)?;
+                self.decode(&[], batch, Vec::new(), rows, keys)?;
                 self.b.wait()?;
             }
             Piece::Frame { rows, counted } => {
-                let computed = self.decode(&[], nobodys, Vec::new(), rows, self.b.bucket_keys(1))?;
+                let computed = self.decode(&[], batch, Vec::new(), rows, self.b.bucket_keys(1))?;
                 let generated = vec![0; counted];
                 let penalty = Sampling {
                     repetition_penalty: if counted > 0 { 2.0 } else { 1.0 },
-                    ..NOBODY
+                    ..PADDING_SAMPLING
                 };
-                let nobody = Choice {
+                let padding = Choice {
                     sampling: &penalty,
                     limits: Limits {
                         generated: &generated,
                         ..Limits::default()
                     },
-                    ..NOBODYS
+                    ..PADDING
                 };
-                let frames = self.frames(&[], &computed, rows, nobody)?;
-                self.b.come(frames.codes)?;
+                let frames = self.frames(&[], &computed, rows, padding)?;
+                self.b.wait_ids(frames.codes)?;
             }
         }
         Ok(true)

@@ -2,7 +2,9 @@
 
 use std::time::{Duration, Instant};
 
-use omni_engine::{ArModel, BlockId, ChunkModel, CodecFrame, Sampled, SeqId, SeqStep};
+use omni_engine::{
+    AsyncExecutor, BlockId, ChunkModel, CodecFrame, Sampled, SeqId, SeqStep, Sequences, StepExecutor,
+};
 use omni_models::testing::tokens;
 use omni_models::{Code2Wav, GpuFigures, KvOptions, Sampling, SpeechModel, Talker, TalkerRequest};
 
@@ -216,14 +218,14 @@ impl Speakers {
     /// Asks for the next position and the next frame of all.
     fn ask(&mut self) -> anyhow::Result<()> {
         self.execute_only(1)?;
-        let asked = self.talker.ask(&self.seqs())?;
+        let asked = self.talker.submit_sample(&self.seqs())?;
         anyhow::ensure!(asked, "it is sampled on the processor");
         Ok(())
     }
 
     /// Waits for the frame of all that was asked for first.
     fn answer(&mut self) -> anyhow::Result<()> {
-        let sampled = self.talker.answer()?;
+        let sampled = self.talker.wait_sample()?;
         all_made(&sampled)
     }
 

@@ -6,7 +6,7 @@
 
 use std::rc::Rc;
 
-use omni_engine::{ArModel as _, CodecFrame, SeqId};
+use omni_engine::{CodecFrame, SeqId, Sequences as _};
 use omni_models::testing::{Run, decode_together, frames, greedy, kv, sampled, speak, speak_together, step};
 use omni_models::{KvOptions, SpeechModel, TalkerRequest};
 

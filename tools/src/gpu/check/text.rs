@@ -1,6 +1,6 @@
 //! What a thinker says and hears on the device.
 
-use omni_engine::ArModel as _;
+use omni_engine::Sequences as _;
 use omni_models::testing::{
     Goldens, Reply, ThinkerCase, ask, audio_prompt, kv, say, text_tokens, thinker_cases,
 };

@@ -1,6 +1,6 @@
 //! The embedded voice on the device as on the processor.
 
-use omni_engine::{ArModel as _, SeqId};
+use omni_engine::{SeqId, Sequences as _};
 use omni_models::testing::{Run, decode, frames, greedy, step, tokens};
 use omni_models::{KvOptions, SpeechModel, TalkerRequest};
 

@@ -65,7 +65,7 @@ impl Layer {
         let real: usize = parts.iter().map(|(_, len, _)| len).sum();
         let mut parts = parts.to_vec();
         if step.is_some() {
-            // Nobody's rows, in nobody's block.
+            // Padding rows, in the padding block.
             parts.resize(parts.len() + ROWS - real, (0, 1, &[0]));
         }
         let mut batch = self.batch(&parts);
@@ -129,7 +129,7 @@ fn rows_that_fill_a_step_up_touch_block_0_only() {
     let mut layer = Layer::new(true, Form::Blocks);
     let before = {
         talk(&mut layer);
-        let device = layer.b.lane();
+        let device = layer.b.commands();
         let mut bytes = vec![0; layer.kv.keys.bytes()];
         device
             .device
@@ -139,8 +139,9 @@ fn rows_that_fill_a_step_up_touch_block_0_only() {
     };
     layer.run(&[], 77, Some(KEY));
     let mut after = vec![0; before.len()];
-    let lane = layer.b.lane();
-    lane.device
+    let commands = layer.b.commands();
+    commands
+        .device
         .download(layer.kv.keys.address(), &mut after)
         .expect("keys");
     let block = (SHAPE.kv_width() * 4) << SHIFT;

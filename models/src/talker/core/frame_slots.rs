@@ -3,29 +3,29 @@
 
 use crate::backend::{IdStore, Result};
 
-/// Seats that there are from the start, more than sequences that have begun as a rule. With more of them memory moves, and
+/// Slots that there are from the start, more than sequences that have begun as a rule. With more of them memory moves, and
 /// graphs are recorded anew.
-const SEATS: usize = 1024;
-/// A seat that there is not: what is put there goes nowhere.
-pub(super) const NOBODYS_SEAT: u32 = u32::MAX;
+const FRAME_SLOTS: usize = 1024;
+/// The slot of padding rows, which does not exist: what is put there is discarded.
+pub(super) const PADDING_SLOT: u32 = u32::MAX;
 
-pub(super) struct Seats<B: IdStore> {
-    /// A frame's codes per seat.
+pub(super) struct FrameSlots<B: IdStore> {
+    /// A frame's codes per slot.
     pub(super) frames: B::Ids,
     /// How many there are.
     count: u32,
     free: Vec<u32>,
 }
 
-impl<B: IdStore> Seats<B> {
+impl<B: IdStore> FrameSlots<B> {
     pub(super) fn new(b: &B, groups: usize) -> Result<Self> {
-        let mut seats = Self {
+        let mut slots = Self {
             frames: b.ids(groups, vec![0; groups])?,
             count: 0,
             free: Vec::new(),
         };
-        seats.reserve(b, SEATS)?;
-        Ok(seats)
+        slots.reserve(b, FRAME_SLOTS)?;
+        Ok(slots)
     }
 
     /// Makes room for so many sequences.
@@ -43,14 +43,14 @@ impl<B: IdStore> Seats<B> {
 
     pub(super) fn take(&mut self, b: &B) -> Result<u32> {
         loop {
-            if let Some(seat) = self.free.pop() {
-                return Ok(seat);
+            if let Some(slot) = self.free.pop() {
+                return Ok(slot);
             }
             self.reserve(b, 2 * self.count as usize)?;
         }
     }
 
-    pub(super) fn give_back(&mut self, seat: u32) {
-        self.free.push(seat);
+    pub(super) fn give_back(&mut self, slot: u32) {
+        self.free.push(slot);
     }
 }

@@ -59,8 +59,8 @@ struct Outgoing<D: Device> {
 }
 
 /// A copy to the host that was asked for.
-pub(crate) struct Coming<D: Device> {
-    copy: D::Coming,
+pub(crate) struct PendingCopy<D: Device> {
+    copy: D::PendingCopy,
     bytes: usize,
     /// Copies to the device that were made before.
     sent: u64,
@@ -70,7 +70,7 @@ pub(crate) struct Coming<D: Device> {
 struct Known<D: Device> {
     launches: Vec<Launch>,
     graph: Option<D::Graph>,
-    /// [`Lane::epoch`] at that time.
+    /// [`CommandStream::epoch`] at that time.
     epoch: u64,
     used: u64,
 }
@@ -88,7 +88,7 @@ struct Open<D: Device> {
     beside: Vec<D::Memory>,
 }
 
-pub(super) struct Lane<D: Device> {
+pub(super) struct CommandStream<D: Device> {
     pub(super) device: D,
     stages: HashMap<&'static str, Stage<D>>,
     loose: Arena<D>,
@@ -106,7 +106,7 @@ pub(super) struct Lane<D: Device> {
     pub(super) graphs: bool,
 }
 
-impl<D: Device> Lane<D> {
+impl<D: Device> CommandStream<D> {
     pub(super) fn new(device: D, graphs: bool) -> Self {
         Self {
             device,
@@ -195,13 +195,13 @@ impl<D: Device> Lane<D> {
         Ok(())
     }
 
-    /// Everything asked for is over.
+    /// Everything asked for is done.
     fn waited(&mut self) {
         self.over = self.sent;
     }
 
     /// Asks for a copy to the host.
-    pub(super) fn order(&mut self, from: Address, bytes: usize) -> omni_gpu::Result<Coming<D>> {
+    pub(super) fn download_async(&mut self, from: Address, bytes: usize) -> omni_gpu::Result<PendingCopy<D>> {
         if self.open.is_some() {
             return Err(GpuError::Recording(
                 "what a step computes cannot be looked at before its end",
@@ -214,17 +214,17 @@ impl<D: Device> Lane<D> {
                 .device
                 .staging(bytes.next_power_of_two().max(FEWEST_INCOMING))?,
         };
-        Ok(Coming {
-            copy: self.device.receive(from, to, bytes)?,
+        Ok(PendingCopy {
+            copy: self.device.download_async(from, to, bytes)?,
             bytes,
             sent: self.sent,
         })
     }
 
     /// Waits for a copy to the host.
-    pub(super) fn come(&mut self, coming: Coming<D>, watch: &Watch) -> omni_gpu::Result<Vec<u8>> {
-        let Coming { copy, bytes, sent } = coming;
-        let staging = self.device.reach(copy)?;
+    pub(super) fn wait_copy(&mut self, pending: PendingCopy<D>, watch: &Watch) -> omni_gpu::Result<Vec<u8>> {
+        let PendingCopy { copy, bytes, sent } = pending;
+        let staging = self.device.wait_copy(copy)?;
         watch.worked(self.device.take_busy());
         self.over = self.over.max(sent);
         let content = staging.content()[..bytes].to_vec();
@@ -321,7 +321,7 @@ impl<D: Device> Lane<D> {
             let host = &mut stage.host[open.host];
             host.sent = self.sent;
             self.device
-                .send(stage.device.address(), &host.staging, open.staged)?;
+                .upload_async(stage.device.address(), &host.staging, open.staged)?;
         }
         if let Some(same) = open.like {
             let known = self.known.get(&open.key);
@@ -393,10 +393,10 @@ impl<D: Device> Lane<D> {
     }
 }
 
-impl<D: Device> Drop for Lane<D> {
+impl<D: Device> Drop for CommandStream<D> {
     fn drop(&mut self) {
         // The device may be reading the host's memory. If it fails, it does so no more; but the first failure may be one of
-        // somebody else's, kept until the next call.
+        // another caller's, kept until the next call.
         if self.device.wait().is_err() {
             let _ = self.device.wait();
         }

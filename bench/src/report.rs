@@ -2,7 +2,7 @@
 
 use std::fs;
 use std::path::Path;
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -188,28 +188,21 @@ pub(crate) fn now() -> u64 {
 
 /// A moment as `2026-01-31 12:00 UTC`.
 pub(crate) fn utc(unix_seconds: u64) -> String {
-    let seconds = unix_seconds % 86_400;
-    format!(
-        "{} {:02}:{:02} UTC",
-        day(unix_seconds),
-        seconds / 3_600,
-        seconds / 60 % 60
-    )
+    let moment = rfc3339(unix_seconds);
+    format!("{} {} UTC", &moment[..10], &moment[11..16])
 }
 
-/// The day of a moment, in UTC, as `2026-01-31`. The calendar is that of Howard Hinnant, "chrono-Compatible Low-Level Date
-/// Algorithms" (`civil_from_days`).
+/// The day of a moment, in UTC, as `2026-01-31`.
 #[must_use]
 pub fn day(unix_seconds: u64) -> String {
-    let days = unix_seconds / 86_400 + 719_468;
-    let (era, day_of_era) = (days / 146_097, days % 146_097);
-    let year_of_era = (day_of_era - day_of_era / 1_460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
-    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
-    let shifted = (5 * day_of_year + 2) / 153;
-    let day = day_of_year - (153 * shifted + 2) / 5 + 1;
-    let month = if shifted < 10 { shifted + 3 } else { shifted - 9 };
-    let year = year_of_era + era * 400 + u64::from(month <= 2);
-    format!("{year}-{month:02}-{day:02}")
+    rfc3339(unix_seconds)[..10].to_owned()
+}
+
+fn rfc3339(unix_seconds: u64) -> String {
+    /// The end of the year 9999, after which there is no such form.
+    const LATEST: u64 = 253_402_300_799;
+    let since = Duration::from_secs(unix_seconds.min(LATEST));
+    humantime::format_rfc3339_seconds(UNIX_EPOCH + since).to_string()
 }
 
 #[cfg(test)]
@@ -223,6 +216,7 @@ mod tests {
             (951_827_696, "2000-02-29 12:34 UTC"),
             (1_795_132_800, "2026-11-20 00:00 UTC"),
             (4_102_444_799, "2099-12-31 23:59 UTC"),
+            (u64::MAX, "9999-12-31 23:59 UTC"),
         ] {
             assert_eq!(utc(seconds), text);
         }

@@ -3,32 +3,15 @@
 use std::fmt::Write;
 use std::time::{SystemTime, UNIX_EPOCH};
 
+use humantime::format_rfc3339_millis;
+
 /// Seconds since 1970, and the moment as `2022-03-30T10:58:39,358` in UTC.
 pub(super) fn stamp(at: SystemTime) -> (u64, String) {
     let since = at.duration_since(UNIX_EPOCH).unwrap_or_default();
-    let seconds = since.as_secs();
-    let (year, month, day) = date(seconds / 86_400);
-    let (hour, minute, second) = (seconds / 3600 % 24, seconds / 60 % 60, seconds % 60);
-    let mut out = String::with_capacity(23);
-    let _ = write!(
-        out,
-        "{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02},{:03}",
-        since.subsec_millis()
-    );
-    (seconds, out)
-}
-
-/// Year, month and day of a day counted from 1970-01-01. Source: H. Hinnant, "chrono-compatible low-level date algorithms".
-fn date(days: u64) -> (u64, u64, u64) {
-    let days = days + 719_468;
-    let era = days / 146_097;
-    let of_era = days % 146_097;
-    let year = (of_era - of_era / 1460 + of_era / 36_524 - of_era / 146_096) / 365;
-    let of_year = of_era - (365 * year + year / 4 - year / 100);
-    let shifted = (5 * of_year + 2) / 153;
-    let day = of_year - (153 * shifted + 2) / 5 + 1;
-    let month = if shifted < 10 { shifted + 3 } else { shifted - 9 };
-    (year + era * 400 + u64::from(month <= 2), month, day)
+    let mut moment = String::with_capacity(24);
+    // Fails after the year 9999.
+    let _ = write!(moment, "{}", format_rfc3339_millis(UNIX_EPOCH + since));
+    (since.as_secs(), moment.trim_end_matches('Z').replace('.', ","))
 }
 
 #[cfg(test)]

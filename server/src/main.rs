@@ -22,7 +22,9 @@ fn main() -> ExitCode {
         return check_config(raw);
     }
     match &raw.command {
-        Some(ServerCommand::Completions { shell }) => return completions(*shell),
+        Some(ServerCommand::Completions { shell }) => {
+            return printed(omni_manual::completions(RawConfig::command(), *shell).as_bytes());
+        }
         Some(ServerCommand::Man { dir }) => return manual(dir.as_deref()),
         _ => {}
     }
@@ -56,45 +58,18 @@ fn main() -> ExitCode {
     }
 }
 
-fn completions(shell: clap_complete::Shell) -> ExitCode {
-    let mut script = Vec::new();
-    clap_complete::generate(shell, &mut RawConfig::command(), "omni-server", &mut script);
-    // clap_complete cuts the program's name at its hyphen in the labels of commands only, so that bash meets none of them.
-    let script = String::from_utf8_lossy(&script).replace("omni__subcmd__server", "omni__server");
-    printed(script.as_bytes())
-}
-
 /// The page of the program to standard output, or a page of every command into a folder.
 fn manual(folder: Option<&Path>) -> ExitCode {
     let Some(folder) = folder else {
-        let mut page = Vec::new();
-        return match self::page(RawConfig::command()).render(&mut page) {
-            Ok(()) => printed(&page),
+        return match omni_manual::page(RawConfig::command()) {
+            Ok(page) => printed(&page),
             Err(error) => failed("cannot make the page", &error),
         };
     };
-    let mut command = RawConfig::command().disable_help_subcommand(true);
-    command.build();
-    match std::fs::create_dir_all(folder).and_then(|()| pages(&command, folder)) {
+    match omni_manual::write_pages(RawConfig::command(), folder) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => failed(&format!("cannot write {}", folder.display()), &error),
     }
-}
-
-/// A page for `command` and for each of its own commands.
-fn pages(command: &clap::Command, folder: &Path) -> std::io::Result<()> {
-    for own in command.get_subcommands().filter(|own| !own.is_hide_set()) {
-        pages(own, folder)?;
-    }
-    let page = page(command.clone());
-    page.render(&mut std::fs::File::create(folder.join(page.get_filename()))?)
-}
-
-/// Without a date, so that the same program has the same page on any day.
-fn page(command: clap::Command) -> clap_mangen::Man {
-    clap_mangen::Man::new(command)
-        .source(concat!("omni-server ", env!("CARGO_PKG_VERSION")))
-        .manual("Omni Manual")
 }
 
 fn printed(data: &[u8]) -> ExitCode {

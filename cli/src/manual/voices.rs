@@ -17,8 +17,6 @@ pub(super) fn completed(shell: Shell, script: String) -> String {
 
 /// In bash every option has a case that sets COMPREPLY.
 fn bash(script: &str) -> String {
-    // clap_complete cuts the program's name at its hyphen in the labels of commands only, so that none of them is ever met.
-    let script = script.replace("omni__subcmd__client", "omni__client");
     let mut lines: Vec<String> = Vec::new();
     let mut voice = false;
     for line in script.lines() {
@@ -72,9 +70,7 @@ mod tests {
     use crate::args::Args;
 
     fn script(shell: Shell) -> String {
-        let mut script = Vec::new();
-        clap_complete::generate(shell, &mut Args::command(), "omni-client", &mut script);
-        String::from_utf8(script).unwrap()
+        omni_manual::completions(Args::command(), shell)
     }
 
     #[test]

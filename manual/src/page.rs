@@ -1,14 +1,43 @@
 //! A manual page. Sections of its own are made of what stands behind the help of a command, which clap would put under EXTRA.
 
 use std::io;
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::{Duration, UNIX_EPOCH};
 
 use clap::Command;
 use clap::builder::Resettable;
 use clap_mangen::Man;
 
-/// Set by those who build packages, for pages that are the same every time.
+/// Set by those who build packages. Without it pages have no date: a program has the same pages on any day.
 const EPOCH: &str = "SOURCE_DATE_EPOCH";
+/// The last second that can be written as a date.
+const LATEST: u64 = 253_402_300_799;
+
+/// What stands at the foot of all pages of a program.
+pub(super) struct Footer {
+    /// Name and version of the program.
+    source: String,
+    /// Such as `2026-01-31`; empty without a date.
+    date: String,
+}
+
+impl Footer {
+    /// Of the program `command`.
+    pub(super) fn of(command: &Command) -> Self {
+        let version = command.get_version().unwrap_or_default();
+        Self {
+            source: format!("{} {version}", command.get_name()),
+            date: date().unwrap_or_default(),
+        }
+    }
+}
+
+fn date() -> Option<String> {
+    let seconds: u64 = std::env::var(EPOCH).ok()?.parse().ok()?;
+    let moment = UNIX_EPOCH + Duration::from_secs(seconds.min(LATEST));
+    let mut date = humantime::format_rfc3339_seconds(moment).to_string();
+    date.truncate("2026-01-31".len());
+    Some(date)
+}
 
 /// The page of one command.
 pub(super) struct Page {
@@ -18,15 +47,15 @@ pub(super) struct Page {
 
 impl Page {
     /// The page of a built command.
-    pub(super) fn of(command: Command, date: &str) -> Self {
+    pub(super) fn of(command: Command, footer: &Footer) -> Self {
         let after = command.get_after_long_help().or(command.get_after_help());
         let after_help = after.map(ToString::to_string).unwrap_or_default();
         let command = command
             .after_help(Resettable::Reset)
             .after_long_help(Resettable::Reset);
         let man = Man::new(command)
-            .date(date)
-            .source(concat!("omni-client ", env!("CARGO_PKG_VERSION")))
+            .date(footer.date.as_str())
+            .source(footer.source.as_str())
             .manual("Omni Manual");
         Self { man, after_help }
     }
@@ -41,17 +70,6 @@ impl Page {
         page.extend_from_slice(sections(&self.after_help).as_bytes());
         Ok(page)
     }
-}
-
-/// The day for the foot of the pages.
-pub(super) fn date() -> String {
-    let asked = std::env::var(EPOCH).ok().and_then(|seconds| seconds.parse().ok());
-    let now = || {
-        SystemTime::now()
-            .duration_since(UNIX_EPOCH)
-            .map_or(0, |since| since.as_secs())
-    };
-    omni_bench::day(asked.unwrap_or_else(now))
 }
 
 /// Name of a section in a manual.

@@ -97,7 +97,7 @@ impl Authority {
         self.sign(names, "a server", |_| {})
     }
 
-    /// A server of this machine whose time is over.
+    /// A server of this machine whose certificate has expired.
     #[must_use]
     pub fn expired(&self) -> Signed {
         self.sign(&LOCAL, "a server", |params| {

@@ -140,7 +140,7 @@ pub async fn speak(server: &TestServer, utterances: usize) -> usize {
     samples
 }
 
-/// A caller who vanishes while the talker works on what was said. The session has ended then, and the talker is still in its
+/// A caller that vanishes while the talker works on what was said. The session has ended then, and the talker is still in its
 /// step until it is opened: only then is it the cancel that ends the sequence.
 pub async fn vanish(server: &TestServer, script: &FakeScript) {
     let before = script.talker.passed();

@@ -11,4 +11,6 @@ mod riva;
 mod service;
 mod sessions;
 mod speak_protocol;
+mod text_buffering;
+mod too_much;
 mod whole_answers;

@@ -1,4 +1,4 @@
-//! Audio that is held back, so that it runs no further ahead of who listens than was asked for, and audio in messages of one length.
+//! Audio that is held back, so that it runs no further ahead of the listener than was asked for, and audio in messages of one length.
 
 use std::time::Duration;
 
@@ -64,7 +64,7 @@ async fn what_is_held_back_is_not_made_and_an_interruption_is_heard_at_once() {
     call.send(text(&endless())).await;
     call.send(finish()).await;
     let mut sent = 0;
-    // For longer than a reader who does not keep up would be kept.
+    // For longer than a slow reader would be kept.
     while sent < FAKE_RATE * 2 {
         sent += call.first_audio().await.sample_count;
     }

@@ -1,4 +1,4 @@
-//! Sessions without a transport: who reads, and when, is up to the test.
+//! Sessions without a transport: the test decides what is read, and when.
 
 use std::sync::Arc;
 use std::time::Duration;

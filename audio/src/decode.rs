@@ -1,4 +1,4 @@
-//! From bytes that somebody sends to mono samples at the rate that a model hears, as a stream.
+//! From bytes of a caller to mono samples at the rate that a model hears, as a stream.
 //!
 //! In: bytes in pieces. Out: samples in `[-1, 1]`. The bytes come from anywhere: whatever they are, there is an answer or a
 //! [`DecodeError`], and no more memory is used than the limit on the audio and the size of the pieces call for.

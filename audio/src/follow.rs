@@ -10,13 +10,13 @@
 //! when places that were marked between sounds are passed. What is known of a moment may still change while audio comes, mostly
 //! in the next few 10 ms.
 
-mod ear;
+mod features;
 
 use std::collections::VecDeque;
 use std::time::Duration;
 
 use crate::units::{SampleRate, Samples};
-use ear::{Ear, Moment};
+use features::{Extractor, Moment};
 
 /// Width of the grid.
 const STEP: Duration = Duration::from_millis(10);
@@ -57,7 +57,7 @@ pub struct Expected {
 /// Follows one stretch of speech.
 #[derive(Debug, Clone)]
 pub struct Follower {
-    ear: Ear,
+    extractor: Extractor,
     sounds: Vec<Expected>,
     /// For every place, which sound is there.
     grid: Vec<u32>,
@@ -97,7 +97,7 @@ impl Follower {
     #[must_use]
     pub fn new(rate: SampleRate) -> Self {
         Self {
-            ear: Ear::new(rate),
+            extractor: Extractor::new(rate),
             sounds: Vec::new(),
             grid: Vec::new(),
             marks: Vec::new(),
@@ -125,7 +125,7 @@ impl Follower {
     /// The next samples.
     pub fn push(&mut self, samples: &[f32]) {
         let mut heard = Vec::new();
-        self.ear.push(samples, &mut heard);
+        self.extractor.push(samples, &mut heard);
         for moment in heard {
             self.hear(moment);
         }
@@ -136,8 +136,8 @@ impl Follower {
     #[must_use]
     pub fn passed(&self, from: usize, over: bool) -> Vec<Option<Samples>> {
         let moments = self.moments(from, over);
-        let time = |moment: usize| Samples((moment * self.ear.step) as u64).min(self.ear.taken);
-        let end = over.then_some(self.ear.taken);
+        let time = |moment: usize| Samples((moment * self.extractor.step) as u64).min(self.extractor.taken);
+        let end = over.then_some(self.extractor.taken);
         moments
             .into_iter()
             .map(|moment| moment.map(time).or(end))

@@ -1,7 +1,7 @@
 //! WAV files of 16-bit PCM: a header that can be written before the length is known, and a reader.
 //!
 //! A stream begins with [`WavHeader::streaming`], whose sizes are the customary "unknown" `0xFFFFFFFF` (players then read to
-//! the end of the input). Whoever can seek replaces it by [`WavHeader::finished`] in the end; both have the same length, so
+//! the end of the input). A writer that can seek replaces it by [`WavHeader::finished`] in the end; both have the same length, so
 //! the samples do not move. [`Wav::parse`] reads either.
 
 use crate::pcm::i16_from_s16le;

@@ -1,4 +1,4 @@
-//! The load of one level, closed or open: who sends when, until how much is measured.
+//! The load of one level, closed or open: when requests are sent, until how much is measured.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};

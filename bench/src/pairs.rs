@@ -1,6 +1,6 @@
 //! Two sides, request by request: the same request to a server of each, in turn, and what that tells.
 //!
-//! A single request at a time, so that neither side is measured while the other works. Whose turn is first alternates, and so
+//! A single request at a time, so that neither side is measured while the other works. The side that begins alternates, and so
 //! does, over the rounds through the texts, which server of a side it goes to. Intervals are of the bootstrap over pairs
 //! (Efron 1979, percentile method).
 

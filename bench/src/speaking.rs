@@ -1,4 +1,4 @@
-//! One request to speak, in the manner of a listener who may be slow, may stream the text and may lose interest.
+//! One request to speak, in the manner of a listener that may be slow, may stream the text and may lose interest.
 
 use std::pin::Pin;
 use std::time::Duration;
@@ -9,7 +9,7 @@ use tokio::time::{Instant, sleep_until};
 use super::heard::Heard;
 use super::record::Served;
 
-/// How much of the audio a listener who reads in real time holds ready.
+/// How much of the audio a listener that reads in real time holds ready.
 const READ_AHEAD: Duration = Duration::from_secs(1);
 
 type Feeding<'f> = Pin<Box<dyn Future<Output = Option<Duration>> + Send + 'f>>;

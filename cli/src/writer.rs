@@ -1,4 +1,4 @@
-//! A thread that writes what it is given, so that a slow disk, a player that plays in real time or a reader who pauses never holds
+//! A thread that writes what it is given, so that a slow disk, a player that plays in real time or a reader that pauses never holds
 //! up the session, and Ctrl-C is heard at once.
 
 use std::io;

@@ -44,7 +44,7 @@ pub struct KeptVoice {
     pub design: String,
     /// False if it ends with the server.
     pub durable: bool,
-    /// True if it is everybody's.
+    /// True if every caller can use it.
     pub shared: bool,
     /// Reason why the model that is served cannot speak with it; empty if it can.
     pub problem: String,

@@ -6,7 +6,7 @@ pub use omni_tests::parsers::{Parser, parser_named};
 /// Where inputs that are right are put, for the search to begin with.
 const SEEDS: &str = "OMNI_FUZZ_SEEDS";
 
-/// Writes the inputs that are right, if somebody asks for them.
+/// Writes the inputs that are right, on request.
 pub fn sow(parser: &Parser) {
     let Some(directory) = std::env::var_os(SEEDS) else {
         return;

@@ -123,7 +123,7 @@ impl Catalogue {
         &self.groups
     }
 
-    /// Whether a family is served: its group is, somebody feeds it, and it was not left out.
+    /// Whether a family is served: its group is, it has a source, and it was not left out.
     #[must_use]
     pub fn serves(&self, family: &Family) -> bool {
         let group = |group: &Group| group.name == family.group && group.enabled;

@@ -1,6 +1,6 @@
 //! Custom metrics: declared by a file, by code, or over the wire, and recorded by name.
 //!
-//! In: [`MetricSpec`]s and [`Sample`]s from people who did not write this. Out: families beside the catalogue's, or a typed error.
+//! In: [`MetricSpec`]s and [`Sample`]s from outside this project. Out: families beside the catalogue's, or a typed error.
 //! Nothing is mislabelled and nothing is dropped in silence: a sample is recorded as declared or refused with the reason.
 
 use std::collections::BTreeMap;
@@ -31,7 +31,7 @@ pub use spec::{CustomKind, MetricSpec};
 /// Group of the custom families.
 const GROUP: &str = "custom";
 
-/// What happens to samples of metrics that nobody declared.
+/// What happens to samples of undeclared metrics.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Undeclared {
     /// They are refused.
@@ -44,7 +44,7 @@ pub enum Undeclared {
 /// What is allowed, and what is filled in. By default nothing undeclared, nothing, and Prometheus alone.
 #[derive(Debug, Clone)]
 pub struct CustomOptions {
-    /// What happens to samples of metrics that nobody declared.
+    /// What happens to samples of undeclared metrics.
     pub undeclared: Undeclared,
     /// Values of labels that a sample may leave out.
     pub defaults: BTreeMap<String, String>,
@@ -154,7 +154,7 @@ const MOST_VALUE: f64 = 1e100;
 /// The family that a sample is of.
 enum Known {
     Declared(Arc<Family>),
-    /// Nobody declared it, and the sample may.
+    /// It was not declared, and the sample may declare it.
     Prospective(Box<Family>),
 }
 
@@ -223,7 +223,7 @@ impl CustomMetrics {
     ///
     /// # Errors
     ///
-    /// A metric that nobody declared, or labels that are not its own.
+    /// An undeclared metric, or labels that are not its own.
     pub fn handle(&self, name: &str, labels: &[(String, String)]) -> Result<CustomHandle, MetricError> {
         let family = self.custom_family(name)?;
         let labels = self.labels(&family, labels)?;

@@ -20,7 +20,7 @@ pub enum DropReason {
     LogOverflow,
     /// A value that is not finite, or a counter that would go down.
     NonFinite,
-    /// The index of an engine that nobody registered.
+    /// The index of an engine that was not registered.
     UnknownEngine,
     /// No such family.
     UnknownMetric,

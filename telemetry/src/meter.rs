@@ -101,7 +101,7 @@ impl Meter {
     ///
     /// # Errors
     ///
-    /// An index that nobody registered.
+    /// An index that was not registered.
     pub fn engine(&self, engine: EngineIndex) -> Result<String, EngineMapError> {
         self.engines.find(engine).map(|_| engine.0.to_string())
     }

@@ -143,7 +143,7 @@ pub struct StageRecord {
     pub tokens_out: u64,
 }
 
-/// A whole request, once, when it is over.
+/// A whole request, once, when it ends.
 #[derive(Debug, Clone, PartialEq)]
 pub struct RequestRecord {
     /// Its id, for the log only.
@@ -160,7 +160,7 @@ pub struct RequestRecord {
     pub stages: Vec<StageRecord>,
 }
 
-/// What the listener of a request got, once, when it is over.
+/// What the listener of a request got, once, when it ends.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct AudioRecord {
     /// Samples per channel handed to the transport.

@@ -138,7 +138,7 @@ fn difference(a: &Family, b: &Family) -> Option<&'static str> {
         .find_map(|(differs, what)| differs.then_some(what))
 }
 
-/// Their order is that of the first declaration, and nobody else's business.
+/// Their order is that of the first declaration, and internal.
 fn label_set(family: &Family) -> BTreeSet<&str> {
     family.labels.iter().map(AsRef::as_ref).collect()
 }

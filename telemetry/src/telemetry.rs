@@ -169,7 +169,7 @@ impl Telemetry {
         &self.model_name
     }
 
-    /// Whether nothing is recorded, so that whoever would make records of something need not.
+    /// Whether nothing is recorded, so that callers need not make records.
     #[must_use]
     pub fn is_off(&self) -> bool {
         self.off

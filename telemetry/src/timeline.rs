@@ -20,7 +20,7 @@ pub struct Timeline {
 /// What an output meant.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Output {
-    /// The first one: the prefill is over.
+    /// The first one: the prefill has ended.
     First,
     /// A later one, so long after the one before.
     Next(Duration),

@@ -1,4 +1,4 @@
-//! Callers who vanish at any moment leave nothing behind: no session, sequence, block, task, thread, file or memory.
+//! Callers that vanish at any moment leave nothing behind: no session, sequence, block, task, thread, file or memory.
 //!
 //! `OMNI_ABORTS` sets how many (300 unless set); the figures before and after are printed.
 

@@ -1,5 +1,5 @@
 //! A peer that sends what no client sends, or half of something, or nothing, gets nothing for it: the connection ends, nothing is
-//! left of it, and everybody else is served.
+//! left of it, and all others are served.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -47,7 +47,7 @@ async fn server(args: &[&str], adjust: impl FnOnce(&mut Config)) -> TestServer {
     server
 }
 
-/// Somebody else, who must not notice.
+/// Another caller, which must not notice.
 async fn speaks(server: &TestServer) {
     let mut client = v1::speech_service_client::SpeechServiceClient::new(server.connect().await);
     let audio = audio_of(&mut client, v1::SpeechConfig::default(), "All is well.").await;
@@ -101,7 +101,7 @@ fn hello() -> Vec<u8> {
     [PREFACE.to_vec(), frame(SETTINGS, 0, 0, &[])].concat()
 }
 
-/// Somebody with a socket.
+/// A peer with a socket.
 struct Stranger(TcpStream);
 
 impl Stranger {
@@ -332,7 +332,7 @@ async fn those_who_say_nothing_keep_nobody_out() {
     for _ in 0..10 {
         silent.push(Stranger::to(server.app.address()).await);
     }
-    // The others went for those who came later.
+    // The others were closed in favour of later ones.
     for stranger in silent.drain(..7) {
         assert_eq!(stranger.ends().await, b"");
     }

@@ -1,4 +1,4 @@
-//! Rules of the house that the compiler does not check: who may import whom, and what is never written.
+//! Rules of the house that the compiler does not check: the direction of imports, and what is never written.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -151,12 +151,14 @@ fn arrows() -> BTreeMap<&'static str, &'static [&'static str]> {
         ("yaml", &[]),
         ("telemetry", &["omni-yaml"]),
         ("gpu", &[]),
+        ("manual", &[]),
         ("models", &["omni-engine", "omni-gpu"]),
         (
             "server",
             &[
                 "omni-audio",
                 "omni-engine",
+                "omni-manual",
                 "omni-models",
                 "omni-proto",
                 "omni-telemetry",
@@ -166,7 +168,7 @@ fn arrows() -> BTreeMap<&'static str, &'static [&'static str]> {
         ),
         ("client", &["omni-audio", "omni-proto"]),
         ("bench", &["omni-client"]),
-        ("cli", &["omni-audio", "omni-bench", "omni-client"]),
+        ("cli", &["omni-audio", "omni-bench", "omni-client", "omni-manual"]),
     ])
 }
 
@@ -274,6 +276,86 @@ fn no_file_speaks_of_the_machine_it_was_written_on() {
                 "{} mentions {mark}",
                 path.display()
             );
+        }
+    }
+}
+
+/// Folders whose comments keep to [`comments_say_what_acts`].
+const PROSE: [&str; 14] = [
+    "audio",
+    "bench",
+    "cli",
+    "client",
+    "engine",
+    "fuzz",
+    "gpu",
+    "manual",
+    "models",
+    "telemetry",
+    "tests",
+    "text",
+    "tools",
+    "yaml",
+];
+
+#[test]
+fn comments_say_what_acts() {
+    let never = ["whoever", "nobody", "somebody", "everybody", "anybody"];
+    for folder in PROSE {
+        for path in files(&root().join(folder), &[".rs", ".cu", ".cuh"]) {
+            let text = fs::read_to_string(&path).expect("a text file").to_lowercase();
+            let comments = text.lines().filter(|line| line.trim_start().starts_with("//"));
+            for comment in comments {
+                let mut words = comment.split(|c: char| !c.is_alphanumeric());
+                let found = words.find(|word| never.contains(word));
+                assert!(found.is_none(), "{}: {}", path.display(), comment.trim());
+            }
+        }
+    }
+}
+
+/// Figures of speech that named types and modules once, and the field's words for them.
+const FIGURES: [(&str, &str); 9] = [
+    ("bell", "notifier"),
+    ("desk", "the service that it is"),
+    ("door", "listener or admission"),
+    ("drought", "idle or starved"),
+    ("ear", "receiver or extractor"),
+    ("fleet", "replicas"),
+    ("lane", "stream"),
+    ("parcel", "envelope or message"),
+    ("seat", "slot or handle"),
+];
+
+/// The words of a name in snake or camel case, in lower case.
+fn words(name: &str) -> Vec<String> {
+    let mut words = vec![String::new()];
+    for c in name.chars() {
+        if c.is_uppercase() || c == '_' {
+            words.push(String::new());
+        }
+        if let Some(word) = words.last_mut().filter(|_| c != '_') {
+            word.extend(c.to_lowercase());
+        }
+    }
+    words
+}
+
+#[test]
+fn types_and_modules_have_the_words_of_the_field() {
+    for path in files(&root(), &[".rs"]) {
+        let code = code(&path);
+        let names: Vec<_> = code.split(|c: char| !c.is_alphanumeric() && c != '_').collect();
+        let items = names
+            .windows(2)
+            .filter(|pair| ["struct", "enum", "trait", "mod", "type"].contains(&pair[0]));
+        for name in items.map(|pair| pair[1]) {
+            for (figure, instead) in FIGURES {
+                let found = words(name)
+                    .iter()
+                    .any(|word| word.trim_end_matches('s') == figure);
+                assert!(!found, "{}: {name}: say {instead}", path.display());
+            }
         }
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! Text comes in through [`Segmenter::push`] in any chunks. It is taken character by character and every cut is decided
 //! by characters alone, never by where a chunk ended, so that any chunking gives the segments of the whole text. Owned
-//! by whoever owns the utterance. Text is never changed here, only cut; white space around segments is dropped.
+//! by the owner of the utterance. Text is never changed here, only cut; white space around segments is dropped.
 
 mod boundary;
 mod cuts;

@@ -1,4 +1,4 @@
-//! What a service promises beyond speed, measured on a server in a process of its own: what callers cost who say nothing, how soon a
+//! What a service promises beyond speed, measured on a server in a process of its own: what silent callers cost, how soon a
 //! cancel gives its place to the next, whether a shutdown loses anything, and what becomes of the good answers when twice as much is asked
 //! for as there is.
 //!

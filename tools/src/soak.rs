@@ -72,7 +72,7 @@ pub struct Target {
 pub struct Plan {
     /// Of what is drawn by chance.
     pub seed: u64,
-    /// Callers who are busy at the same time. Half as many again are mostly silent.
+    /// Callers that are busy at the same time. Half as many again are mostly silent.
     pub streams: u64,
     /// Load before the first look, so that what is allocated once is there.
     pub warmup: Duration,

@@ -1,4 +1,4 @@
-//! Every encoding is read back by somebody else's decoder.
+//! Every encoding is read back by another decoder.
 
 use std::io::Cursor;
 

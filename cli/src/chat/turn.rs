@@ -50,7 +50,7 @@ pub(super) struct Answer {
     pub(super) playing: Option<Playing>,
 }
 
-/// The speech of a response, as a listener hears it who began with its first audio.
+/// The speech of a response, as heard from its first audio on.
 #[derive(Debug, Clone)]
 pub(super) struct Playing {
     pub(super) response: ResponseId,

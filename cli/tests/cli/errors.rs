@@ -205,7 +205,7 @@ fn an_api_key_is_sent_from_a_file_or_the_environment_and_never_shown() {
     let place = Place::with(&fake);
     let without = place.run(&["voices"]);
     assert_eq!(without.code, Some(64 + 16), "{}", without.stderr);
-    // What is said to someone who has arguments and no headers.
+    // The message for a caller that has arguments and no headers.
     for text in [
         "asks for an API key, and none is sent",
         "--api-key-file",

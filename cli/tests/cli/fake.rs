@@ -56,7 +56,7 @@ pub(crate) struct Script {
     pub(crate) skip: u64,
     /// Do nothing about a cancel.
     pub(crate) deaf: bool,
-    /// List voices and speak only to who has this API key.
+    /// List voices and speak only for callers with this API key.
     pub(crate) api_key: Option<&'static str>,
     /// End the call well right after `ready`.
     pub(crate) leave: bool,

@@ -49,13 +49,13 @@ pub(super) fn take(
     recorded: v1::RecordMetricsRequest,
     metrics: &Arc<CustomMetrics>,
 ) {
-    let desk = Desk {
+    let sink = CustomSink {
         metrics: Arc::clone(metrics),
         calls: Arc::new(Semaphore::new(0)),
         stop: CancellationToken::new(),
     };
-    let _ = desk.declare(declared);
-    let _ = desk.record(recorded, &mut { HINTS });
+    let _ = sink.declare(declared);
+    let _ = sink.record(recorded, &mut { HINTS });
 }
 
 /// Why measurements are not taken.
@@ -93,11 +93,11 @@ impl From<RecordError> for ServeError {
 
 /// The service.
 #[derive(Debug)]
-pub struct Measurements(Option<Desk>);
+pub struct Measurements(Option<CustomSink>);
 
-/// Where measurements are taken. Copies are the same desk.
+/// Where measurements are taken. Copies share it.
 #[derive(Debug, Clone)]
-struct Desk {
+struct CustomSink {
     metrics: Arc<CustomMetrics>,
     calls: Arc<Semaphore>,
     stop: CancellationToken,
@@ -118,19 +118,19 @@ impl Measurements {
     /// Takes what `metrics` takes. When `stop` is cancelled, calls that take samples end.
     #[must_use]
     pub fn on(metrics: Arc<CustomMetrics>, stop: CancellationToken) -> Self {
-        Self(Some(Desk {
+        Self(Some(CustomSink {
             metrics,
             calls: Arc::new(Semaphore::new(MOST_CALLS)),
             stop,
         }))
     }
 
-    fn desk(&self) -> Result<&Desk, ServeError> {
+    fn sink(&self) -> Result<&CustomSink, ServeError> {
         self.0.as_ref().ok_or_else(|| RecordError::Off.into())
     }
 }
 
-impl Desk {
+impl CustomSink {
     fn declare(&self, request: &v1::DeclareMetricsRequest) -> Result<v1::DeclareMetricsResponse, ServeError> {
         at_most("metrics", request.metrics.len(), MOST_DECLARATIONS)?;
         let declared = request.metrics.iter().map(|declaration| {
@@ -235,7 +235,7 @@ impl MetricsService for Measurements {
         &self,
         request: Request<v1::DeclareMetricsRequest>,
     ) -> Result<Response<v1::DeclareMetricsResponse>, Status> {
-        let declared = self.desk().and_then(|desk| desk.declare(request.get_ref()));
+        let declared = self.sink().and_then(|sink| sink.declare(request.get_ref()));
         declared.map(Response::new).map_err(|error| status(&error))
     }
 
@@ -243,9 +243,9 @@ impl MetricsService for Measurements {
         &self,
         request: Request<Streaming<v1::RecordMetricsRequest>>,
     ) -> Result<Response<Answers>, Status> {
-        let desk = self.desk().map_err(|error| status(&error))?.clone();
-        let place = desk.enter().map_err(|error| status(&error))?;
-        Ok(Response::new(desk.answers(request.into_inner(), place)))
+        let sink = self.sink().map_err(|error| status(&error))?.clone();
+        let place = sink.enter().map_err(|error| status(&error))?;
+        Ok(Response::new(sink.answers(request.into_inner(), place)))
     }
 
     async fn list(
@@ -253,8 +253,8 @@ impl MetricsService for Measurements {
         request: Request<v1::ListMetricsRequest>,
     ) -> Result<Response<v1::ListMetricsResponse>, Status> {
         let listed = self
-            .desk()
-            .and_then(|desk| list::page(&desk.metrics, request.get_ref()));
+            .sink()
+            .and_then(|sink| list::page(&sink.metrics, request.get_ref()));
         listed.map(Response::new).map_err(|error| status(&error))
     }
 }

@@ -1,7 +1,7 @@
 //! Grafana's dashboards, from the definitions in this module's files.
 //!
 //! In: dashboards as rows of panels, each a title, what it tells, a unit and queries. Out: the JSON that Grafana reads. What a reader
-//! of a panel has to know from the catalogue (that nobody feeds one of its families yet) is added here, so that it stays true.
+//! of a panel has to know from the catalogue (that one of its families has no source yet) is added here, so that it stays true.
 //!
 //! Queries are PromQL with abbreviations, each beginning with `@`: see [`ABBREVIATIONS`].
 
@@ -76,7 +76,7 @@ pub(crate) fn files(catalogue: &Catalogue) -> Result<Vec<(String, String)>, Stri
     dashboards.into_iter().map(file).collect()
 }
 
-/// Says in a panel's description what it waits for. The families of a query are found in the catalogue or are somebody else's.
+/// Says in a panel's description what it waits for. The families of a query are found in the catalogue or are another exporter's.
 fn say_what_is_pending(panel: &mut Panel, catalogue: &Catalogue) -> Result<(), String> {
     let mut pending = std::collections::BTreeMap::new();
     for query in &mut panel.queries {

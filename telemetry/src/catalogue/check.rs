@@ -13,7 +13,7 @@ use crate::problems::{Located, Problem, Problems};
 
 /// The one rule by which bounds follow from the model.
 const BY_LENGTH: &str = "one_two_five_up_to_max_model_len";
-/// The longest sequence for which bounds are made when nobody says.
+/// The longest sequence for which bounds are made by default.
 const DEFAULT_MAX_MODEL_LEN: u32 = 32_768;
 
 /// A catalogue that cannot be used: every problem, as `line:column: what`.

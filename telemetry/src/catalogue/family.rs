@@ -85,7 +85,7 @@ pub struct Family {
     pub group: Arc<str>,
     /// Where its values go.
     pub sinks: Sinks,
-    /// What it still waits for before anybody feeds it.
+    /// The source that it still waits for.
     pub pending: Option<String>,
     /// Most label sets that are kept.
     pub series: usize,

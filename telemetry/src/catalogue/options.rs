@@ -206,7 +206,7 @@ fn adapt(family: &Family, options: &CatalogueOptions) -> Family {
             buckets.bounds = one_two_five(limit);
             buckets.by_length = false;
         }
-        // Who says which bounds there are is not to get others when the model is known.
+        // Bounds that the operator has set stay when the model is known.
         if let Some(bounds) = options.buckets.get(buckets.set.as_ref()) {
             buckets.bounds.clone_from(bounds);
             buckets.by_length = false;

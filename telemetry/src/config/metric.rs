@@ -129,7 +129,7 @@ pub(super) fn unique(declared: &[Located<MetricSpec>], problems: &mut Problems) 
     }
 }
 
-/// Whose a declared metric is.
+/// The owner of a declared metric.
 pub(super) enum Origin {
     TorchServe(String),
     Custom(MetricSpec),

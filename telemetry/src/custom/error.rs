@@ -7,7 +7,7 @@ use crate::catalogue::Family;
 /// See each.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 pub enum MetricError {
-    /// Nobody declared it.
+    /// It was not declared.
     #[error("metric {name:?} is not declared")]
     Unknown {
         /// What was asked for.
@@ -149,7 +149,7 @@ pub enum MetricError {
     },
 }
 
-/// Most characters of what somebody made up that an error repeats.
+/// Most characters of an unknown name that an error repeats.
 const EXCERPT: usize = 64;
 
 /// All of `input`, or its beginning and `…`.

@@ -345,7 +345,7 @@ fn the_name_of_a_model_that_is_not_loaded_is_missing_and_not_empty() {
         labels: vec![],
         ..sample("Early", 1.0)
     };
-    let error = custom.record(&unlabelled).expect_err("nobody knows the name");
+    let error = custom.record(&unlabelled).expect_err("the name is not declared");
     assert!(matches!(error, MetricError::MissingLabel { .. }), "{error}");
     telemetry.model_is_called("mine");
     custom.record(&unlabelled).expect("it is known");

@@ -93,7 +93,7 @@ impl FamilyStore {
         series.entry(label_text(key)).or_insert_with(new).clone()
     }
 
-    /// Forgets the series whose labels `gone` says so of. Handles to them go on, and nobody reads what they record.
+    /// Forgets the series whose labels `gone` says so of. Handles to them stay valid, and what they record is not read.
     pub(super) fn forget(&self, gone: impl Fn(&str) -> bool) {
         let mut series = self.series.write();
         series.retain(|labels, _| !gone(labels));

@@ -98,7 +98,7 @@ pub const ADMISSION_REJECTIONS_TOTAL: CounterFamily<1> = CounterFamily::new(22, 
 #[rustfmt::skip]
 pub const OMNI_CONNECTIONS_ACTIVE: GaugeFamily<1> = GaugeFamily::new(23, &["listener"]);
 
-/// `vllm:omni_connections_total`: Connections by what became of them: served; refused, because as many are open as the server takes (max_connections) or as one address may have (max_connections_per_peer); or come to nothing, because the TLS handshake failed (tls_failed), the peer left (abandoned) or was silent for too long (silent), or too many others were opening (crowded_out).
+/// `vllm:omni_connections_total`: Connections by what became of them: served; refused, because as many are open as the server takes (max_connections) or as one address may have (max_connections_per_peer); or ended before a first request, because the TLS handshake failed (tls_failed), the peer left (abandoned) or was silent for too long (silent), or too many others were opening (crowded_out).
 #[rustfmt::skip]
 pub const OMNI_CONNECTIONS_TOTAL: CounterFamily<2> = CounterFamily::new(24, &["listener", "result"]);
 

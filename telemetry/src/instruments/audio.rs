@@ -60,7 +60,7 @@ impl AudioInstruments {
         self.lead.record(lead);
     }
 
-    /// A request is over, streamed or not, aborted or not. Called once for each that asked for audio.
+    /// A request ended, streamed or not, aborted or not. Called once for each that asked for audio.
     pub fn finished(&self, record: &AudioRecord) {
         let seconds = record.frames as f64 / f64::from(record.sample_rate.max(1));
         if record.frames > 0 {

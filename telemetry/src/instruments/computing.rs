@@ -5,7 +5,7 @@ use metrics::Counter;
 use crate::families as f;
 use crate::meter::Meter;
 
-/// Counted by whoever computes, since the start.
+/// Counted where it is computed, since the start.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct ComputingStats {
     /// Kernels launched one by one.

@@ -8,12 +8,12 @@ use metrics::{Counter, Gauge};
 use crate::families as f;
 use crate::meter::Meter;
 
-/// Who is meant to connect to a port.
+/// The peers that a port is for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Listener {
-    /// Whoever wants to be spoken to.
+    /// Clients of the API.
     Callers,
-    /// Whoever runs the server.
+    /// The operator.
     Operators,
 }
 

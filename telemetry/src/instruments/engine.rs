@@ -92,7 +92,7 @@ impl EngineInstruments {
     ///
     /// # Errors
     ///
-    /// An index that nobody registered.
+    /// An index that was not registered.
     pub fn new(meter: &Meter, index: EngineIndex, replica: Replica) -> Result<Self, EngineMapError> {
         let engine = meter.engine(index)?;
         let e = [engine.as_str()];
@@ -178,7 +178,7 @@ impl EngineInstruments {
         info.set(1.0);
     }
 
-    /// A step is over, at `now` of a monotonic clock. Gauges follow at most once a second and before every reading; the counts of
+    /// A step ended, at `now` of a monotonic clock. Gauges follow at most once a second and before every reading; the counts of
     /// the prefix cache follow at once.
     pub fn stepped(&self, now: Duration, record: &SchedulerRecord) {
         self.prefix_queries.increment(record.prefix_queries);
@@ -238,7 +238,7 @@ impl EngineInstruments {
         }
     }
 
-    /// The engine is gone, and with it a request that arrived `latency` ago and of whose course nothing is known.
+    /// The engine is gone, and with it a request that arrived `latency` ago and about whose course nothing is known.
     pub fn lost(&self, reason: FinishReason, latency: Duration) {
         self.success[reason as usize].increment(1);
         self.latencies.total.record(latency);

@@ -9,10 +9,10 @@ use super::torchserve::{ResponseClass, Responses};
 use crate::families as f;
 use crate::meter::Meter;
 
-/// Who streams.
+/// The side that streams.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CallKind {
-    /// Nobody.
+    /// Neither.
     Unary,
     /// The caller.
     ClientStream,

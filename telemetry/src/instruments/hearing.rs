@@ -18,7 +18,7 @@ impl HearingInstruments {
     ///
     /// # Errors
     ///
-    /// An index that nobody registered.
+    /// An index that was not registered.
     pub fn new(meter: &Meter, index: EngineIndex) -> Result<Self, EngineMapError> {
         let engine = meter.engine(index)?;
         Ok(Self {

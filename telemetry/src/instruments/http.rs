@@ -8,7 +8,7 @@ use super::torchserve::{ResponseClass, Responses};
 use crate::families as f;
 use crate::meter::Meter;
 
-/// One call, when its answer is over.
+/// One call, when its response ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct HttpExchange<'a> {
     /// The route that was asked for; one of a few.
@@ -44,7 +44,7 @@ impl HttpInstruments {
         }
     }
 
-    /// An answer is over.
+    /// A response ended.
     pub fn answered(&self, exchange: &HttpExchange<'_>) {
         let HttpExchange { handler, method, .. } = *exchange;
         let (class, response) = match exchange.status {

@@ -164,7 +164,7 @@ impl PipelineInstruments {
         }
     }
 
-    /// A request is over. Called once for each.
+    /// A request ended. Called once for each.
     pub fn finished(&self, record: &RequestRecord) {
         if let Some(log) = &self.log {
             log.finished(record);

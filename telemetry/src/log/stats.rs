@@ -20,7 +20,7 @@ const MOST_TABLES: usize = 256;
 /// Something for the log.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LogLine {
-    /// Whether only those see it who look for details.
+    /// Whether it is logged at level debug only.
     pub debug: bool,
     /// The text; a table has several lines.
     pub text: String,
@@ -87,7 +87,7 @@ impl EngineLog {
         self.state.lock()
     }
 
-    /// A step is over.
+    /// A step ended.
     pub fn stepped(&self, record: &SchedulerRecord) {
         let mut state = self.state();
         state.scheduler = *record;
@@ -183,7 +183,7 @@ impl StatsLog {
         )
     }
 
-    /// A request is over.
+    /// A request ended.
     pub fn finished(&self, record: &RequestRecord) {
         let mut tables = self.tables.lock();
         if tables.requests.len() < MOST_TABLES {
@@ -204,8 +204,8 @@ impl StatsLog {
         sums.rx += record.rx;
     }
 
-    /// What there is to say about the interval that ends at `now`: a line per engine, then tables, for those who look for details or,
-    /// with `tables`, for everybody.
+    /// What there is to say about the interval that ends at `now`: a line per engine, then tables: at level debug, or
+    /// with `tables` at level info.
     pub fn lines(&self, now: Duration, tables: bool) -> Vec<LogLine> {
         let engines = self.engines.lock().clone();
         let mut lines: Vec<_> = engines.values().map(|engine| engine.line(now)).collect();

@@ -27,7 +27,7 @@ impl fmt::Debug for Secret {
     }
 }
 
-/// How the server says who it is.
+/// How the server authenticates itself.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Credentials {
     /// A name and a password.

@@ -21,7 +21,7 @@ pub struct EngineIndex(pub u32);
 /// Why an index cannot be used.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum EngineMapError {
-    /// Nobody registered it.
+    /// It was not registered.
     #[error("engine {index} is not registered, there are {registered} engines")]
     Unknown {
         /// The index.
@@ -71,7 +71,7 @@ impl EngineMap {
     ///
     /// # Errors
     ///
-    /// An index that nobody registered.
+    /// An index that was not registered.
     pub fn find(&self, index: EngineIndex) -> Result<(Arc<str>, Arc<str>), EngineMapError> {
         let map = self.0.read();
         map.get(&index.0).cloned().ok_or(EngineMapError::Unknown {

@@ -21,7 +21,7 @@ pub struct DiskReading {
     pub total: f64,
     /// Taken.
     pub used: f64,
-    /// Left for anybody but the superuser.
+    /// Left for users other than the superuser.
     pub available: f64,
 }
 

@@ -1,4 +1,4 @@
-//! Whose spans they are: the caller's trace, or one of the server's own.
+//! The trace of a request's spans: the caller's, or one of the server's own.
 //!
 //! Source: W3C Trace Context, level 1 (headers `traceparent` and `tracestate`).
 

@@ -11,7 +11,7 @@ use super::context::TraceParent;
 pub struct TraceSampler {
     /// Share of the traces that begin here, 0 to 1.
     share: f64,
-    /// Whether a caller who says whether it records its own decides.
+    /// Whether the caller's own decision to record is followed.
     asks_parent: bool,
 }
 

@@ -1,4 +1,4 @@
-//! One span, made when it is over. Times are stamps of the clock that its context is anchored to.
+//! One span, made when it ends. Times are stamps of the clock that its context is anchored to.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -10,7 +10,7 @@ use opentelemetry_sdk::trace::{SpanData, SpanEvents, SpanLinks};
 
 use super::context::{TraceContext, new_span_id};
 
-/// A request, or a part of one. Attributes never hold what somebody wrote or said.
+/// A request, or a part of one. Attributes never hold what a caller wrote or said.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Span {
     context: Arc<TraceContext>,

@@ -96,7 +96,7 @@ impl Tracer {
 
     /// Queues a span, or counts it as dropped. Never waits.
     pub fn span(&self, span: Span) {
-        // The processor drops what its queue has no room for, too, but tells nobody.
+        // The processor drops what its queue has no room for, too, but without a count.
         if self.queue.enter() {
             self.processor.on_end(span.into_data(&self.scope));
         } else {

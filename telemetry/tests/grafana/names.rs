@@ -274,7 +274,7 @@ fn rules_ask_for_what_there_is_and_alerts_for_what_is_served() {
                 if let Some(Found::Series(family, _)) = known.find(&selector.name) {
                     assert!(
                         catalogue.serves(family),
-                        "{} relies on {}, which nobody feeds",
+                        "{} relies on {}, which has no source",
                         rule.name,
                         family.name
                     );

@@ -1,4 +1,4 @@
-//! API keys: who is let in, to what, and that the file is read again.
+//! API keys: which callers are admitted, to what, and that the file is read again.
 
 use std::fs;
 use std::path::Path;

@@ -1,4 +1,4 @@
-//! Quotas of API keys: what is refused, how that is told, that it can be changed while the server runs; and who goes first where
+//! Quotas of API keys: what is refused, how that is told, that it can be changed while the server runs; and the order of admission where
 //! places are few.
 
 use std::fs;

@@ -1,4 +1,4 @@
-//! The port, encrypted: who trusts whom, and certificates that come and go.
+//! The port, encrypted: trust in both directions, and certificates that come and go.
 
 use std::fs;
 use std::io::Write as _;
@@ -36,7 +36,7 @@ async fn server(files: &(PathBuf, PathBuf), clients: Option<&Path>) -> TestServe
     TestServer::fake(FakeScript::default(), &args).await
 }
 
-/// A connection of somebody who trusts `authority`.
+/// A connection of a caller that trusts `authority`.
 async fn connect(
     server: &TestServer,
     authority: &Authority,
@@ -50,7 +50,7 @@ async fn connect(
     endpoint.tls_config(tls)?.connect().await
 }
 
-/// Whether somebody who trusts `authority` is spoken to.
+/// Whether a caller that trusts `authority` is served.
 async fn speaks(server: &TestServer, authority: &Authority, identity: Option<&Signed>) -> bool {
     let Ok(channel) = connect(server, authority, identity).await else {
         return false;

@@ -353,7 +353,7 @@ async fn more_than_may_be_said_at_once_ends_the_call() {
     server.stop().await;
 }
 
-/// Somebody who has said so many samples.
+/// A user turn of so many samples.
 async fn speaker(server: &TestServer, samples: usize) -> ChatCall {
     let mut chat = server.converse().await;
     chat.configure(chat_config(false)).await;

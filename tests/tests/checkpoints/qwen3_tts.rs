@@ -87,7 +87,7 @@ async fn language_voice_and_instructions_reach_the_prompt() {
     assert!(detected == spoken(&server, greedy("vivian", "auto")).await);
     assert!(english != detected && english != spoken(&server, greedy("vivian", "de")).await);
     assert!(english != spoken(&server, greedy("eric", "en")).await);
-    // Whoever speaks a dialect speaks it instead of Chinese.
+    // A voice with a dialect speaks it instead of Chinese.
     assert!(spoken(&server, greedy("eric", "zh")).await == spoken(&server, greedy("eric", "")).await);
     let calm = |instructions: &str| v1::SpeechConfig {
         style_instructions: instructions.to_owned(),

@@ -172,7 +172,7 @@ async fn every_item_is_here_and_proved_or_argued() {
     // The machine's share is that since the reading before.
     Reading::of(&server).await;
     let mut reading = Reading::of(&server).await;
-    // A call is over when its last byte is taken.
+    // A call ends when its last byte is taken.
     while reading.sum("http_requests_total", &[]) < 2.0 {
         tokio::task::yield_now().await;
         reading = Reading::of(&server).await;

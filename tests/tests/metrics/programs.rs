@@ -16,7 +16,7 @@ use started::{call, find, free_address, gateway, start, until};
 /// Requests that end well, at once.
 const CROWD: usize = 8;
 
-/// A crowd that is served, and one caller more who goes away. Returns the samples of the crowd's audio.
+/// Callers that are served, and one more that disconnects. Returns the samples of the callers' audio.
 async fn load(server: &TestServer, script: &FakeScript) -> usize {
     let spoken = (0..CROWD).map(|_| async {
         let mut client = server.speech();

@@ -363,7 +363,7 @@ async fn a_connection_that_breaks_loses_what_is_on_it_and_the_next_one_works() {
     assert!(host.is_ok(), "{host:?}");
 }
 
-/// A process that somebody else has started serves one connection after the other.
+/// A process that the server has not started serves one connection after the other.
 #[tokio::test]
 async fn a_process_that_is_there_is_attached_to_and_again_after_the_connection_broke() {
     let directory = tempfile::tempdir().unwrap();

@@ -86,7 +86,7 @@ async fn a_slow_reader_gets_everything_and_holds_up_nobody() {
     server.stop().await;
 }
 
-/// Text that comes piece by piece: sequences wait for it and go on, and each time somebody else does not.
+/// Text that comes piece by piece: sequences wait for it and go on, and each time another does not.
 #[tokio::test]
 async fn text_that_comes_late_is_spoken_as_if_it_had_been_there() {
     let server = TestServer::fake(apart(), &[]).await;

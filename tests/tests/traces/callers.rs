@@ -1,4 +1,4 @@
-//! Callers who trace: their context is taken over, and their decision.
+//! Callers that trace: their context is taken over, and their decision.
 
 use omni_proto::v1;
 use omni_tests::{TestServer, audio_of_request, chat_config, chat_message, generate_request};

@@ -9,7 +9,7 @@ use clap::Parser;
 use omni_tools::ServerProcess;
 use omni_tools::soak::{Plan, Report, SERVER_ARGS, soak};
 
-/// Puts a server under load of every kind: every protocol and format, callers who cancel, vanish, read slowly, are late, are wrong,
+/// Puts a server under load of every kind: every protocol and format, callers that cancel, vanish, read slowly, are late, are wrong,
 /// say nothing. Judges every stream by the rules of the protocol, and when all have gone whether the server holds what it held before.
 ///
 /// Exit codes: 0 if nothing is wrong, 1 if something is (it is listed), 2 if it could not be done.
@@ -19,7 +19,7 @@ struct Args {
     /// Minutes of load between the two looks at what is held
     #[arg(long, default_value_t = 10.0, value_name = "N")]
     minutes: f64,
-    /// Callers who are busy at the same time
+    /// Callers that are busy at the same time
     #[arg(long, default_value_t = 16, value_name = "N")]
     streams: u64,
     /// What callers do is drawn from this; a new one unless given

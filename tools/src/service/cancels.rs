@@ -49,7 +49,7 @@ pub async fn cancels(program: &Path, rounds: usize) -> anyhow::Result<String> {
         next.push(begun);
         second.send(cancel("")).await;
         second.utterance().await;
-        // The same without anybody before it.
+        // The same without another one before it.
         let asked = Instant::now();
         second.send(text(LONG)).await;
         second.send(finish()).await;

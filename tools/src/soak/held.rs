@@ -79,7 +79,7 @@ impl Held {
     /// What is held when nothing changes any more; with `before`, when no more is held than then, or `patience` has passed.
     ///
     /// The server is asked only when its process looks as it should, and not again before [`QUIET`] has passed: every answer
-    /// takes a thread for blocking work, of which those that idle are used in turns, so that who asks often keeps all of
+    /// takes a thread for blocking work, of which those that idle are used in turns, so that frequent requests keep all of
     /// them alive.
     pub(super) async fn settled(
         target: Target,

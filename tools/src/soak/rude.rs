@@ -1,4 +1,4 @@
-//! Callers who do not keep to the protocol, by mistake or not.
+//! Callers that do not keep to the protocol, by mistake or not.
 
 use std::time::Duration;
 

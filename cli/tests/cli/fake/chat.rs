@@ -129,7 +129,7 @@ impl Conversation {
         self.service.see(seen);
     }
 
-    /// False when the call is over.
+    /// False when the call has ended.
     async fn event(&mut self, event: In) -> bool {
         if self.held && !matches!(event, In::InputAudio(_) | In::Interrupt(_)) {
             let status = Status::failed_precondition("a response is in progress");
@@ -198,7 +198,7 @@ impl Conversation {
         self.reply.send("", Out::MessageAdded(added)).await;
     }
 
-    /// False when the call is over.
+    /// False when the call has ended.
     async fn respond(&mut self, request: v1::CreateResponse) -> bool {
         self.responses += 1;
         let id = format!("r{}", self.responses);

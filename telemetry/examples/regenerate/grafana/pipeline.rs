@@ -99,7 +99,7 @@ fn over_time() -> Vec<Panel> {
         lines("Error budget burn, 1 h", "none")
             .about(
                 "How many times faster than allowed each budget of bad events is being used up. 1 lasts a month; at 14.4 \
-                 somebody is called.",
+                 the operator is paged.",
             )
             .query("errors", &format!("{} / {} / 0.005", errors("1h"), ended("1h")))
             .query("first packet", &format!("(1 - {}) / 0.01", in_time("1h")))
@@ -133,7 +133,7 @@ fn over_time() -> Vec<Panel> {
         lines("Cancel", "s")
             .about("A caller's cancel to the moment no stage works on the request any more.")
             .quantiles("vllm:omni_cancel_latency_s", "@model")
-            .empty_while("nobody cancels", "nobody cancels"),
+            .empty_while("no caller cancels", "no caller cancels"),
     ]
 }
 
@@ -203,11 +203,11 @@ fn stages() -> Row {
                 "sum by (stage_name) (rate(vllm:omni_stage_starved_total{@replica}[@rate]) @named)",
             ),
         lines("Tokens", "tokens/s")
-            .about("Input of the first stage, and what all stages made: tokens and codec frames. Counted when a request is over.")
+            .about("Input of the first stage, and what all stages made: tokens and codec frames. Counted when a request ends.")
             .query("in", "sum(rate(vllm:omni_prompt_tokens_total{@model}[@rate]))")
             .query("made", "sum(rate(vllm:omni_generation_tokens_total{@model}[@rate]))"),
         lines("Deaths and restarts", "none")
-            .about("Replicas that died, and that took work again after it, in an hour. What nobody had heard yet is handed over.")
+            .about("Replicas that died, and that took work again after it, in an hour. Sequences without audio yet move to other replicas.")
             .query(
                 "{{stage_name}} died",
                 "sum by (stage_name) (increase(vllm:omni_replica_deaths_total{@replica}[1h]) @named)",

@@ -34,9 +34,9 @@ impl Moment {
     }
 }
 
-/// Listens.
+/// Extracts the moments of a signal.
 #[derive(Debug, Clone)]
-pub(super) struct Ear {
+pub(super) struct Extractor {
     rate: SampleRate,
     /// Samples of one moment.
     pub(super) step: usize,
@@ -50,7 +50,7 @@ pub(super) struct Ear {
     loudest: f32,
 }
 
-impl Ear {
+impl Extractor {
     pub(super) fn new(rate: SampleRate) -> Self {
         Self {
             rate,

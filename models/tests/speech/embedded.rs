@@ -10,7 +10,9 @@ use crate::golden::{assert_close, goldens_of};
 use crate::support::{Run, decode, frames, open, step};
 
 fn folder(name: &str) -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("embedded").join(name)
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("../embedded")
+        .join(name)
 }
 
 pub(crate) fn load(options: LoadOptions) -> SpeechModel {

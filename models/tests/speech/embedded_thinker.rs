@@ -11,7 +11,9 @@ use crate::golden::assert_close;
 use crate::thinker_support::{ask, open, step, tokens};
 
 fn folder(name: &str) -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("embedded").join(name)
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("../embedded")
+        .join(name)
 }
 
 fn messages(case: &ThinkerCase) -> Vec<Message> {

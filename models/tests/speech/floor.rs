@@ -85,7 +85,7 @@ fn the_part_that_speaks_has_no_thinker_and_the_same_steps() {
 
 #[test]
 fn the_embedded_shapes_are_those_of_the_embedded_checkpoint() {
-    let checkpoint = Path::new(env!("CARGO_MANIFEST_DIR")).join("embedded/checkpoint");
+    let checkpoint = Path::new(env!("CARGO_MANIFEST_DIR")).join("../embedded/checkpoint");
     for dtype in [DType::F32, DType::Bf16] {
         let random = CheckpointSource::Random("random:embedded".parse().expect("a name"));
         let real =

@@ -6,7 +6,7 @@ pub(crate) use omni_models::testing::Goldens;
 
 /// The directory of the tiny checkpoint.
 pub(crate) fn tiny() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/qwen3-omni-tiny")
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("data/qwen3-omni-tiny")
 }
 
 /// The goldens of the tiny checkpoint.

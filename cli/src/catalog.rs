@@ -92,6 +92,7 @@ fn model_json(model: &Model) -> Value {
         "display_name": model.display_name,
         "ready": model.ready,
         "languages": model.languages,
+        "alignment_languages": model.alignment_languages,
         "capabilities": model.capabilities,
         "sample_rate_hz": model.sample_rate_hz,
     })

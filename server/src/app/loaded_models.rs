@@ -81,14 +81,17 @@ impl fmt::Display for ComputeTarget {
 impl ComputeTarget {
     pub(super) fn of(stage: &Stage, replica: u32) -> Self {
         let device = stage.device(replica);
+        let (dtype, weights) = match (device.is_gpu(), stage.dtype, stage.weights) {
+            // A GPU keeps weights in `dtype`.
+            (true, dtype, _) => (dtype, Weights::Auto),
+            // The processor's kernels compute in f32; what halves give is that less is read.
+            (false, Dtype::Bf16, Weights::Auto) => (Dtype::F32, Weights::Bf16),
+            (false, _, weights) => (Dtype::F32, weights),
+        };
         Self {
             device,
-            dtype: stage.dtype,
-            // A GPU keeps weights in `dtype`.
-            weights: match device.is_gpu() {
-                true => Weights::Auto,
-                false => stage.weights,
-            },
+            dtype,
+            weights,
             eager: stage.enforce_eager && device.is_gpu(),
         }
     }

@@ -145,6 +145,15 @@ impl VoiceStore {
         }
     }
 
+    /// Every voice of every owner.
+    pub(super) fn all(&self) -> Vec<Arc<StoredVoice>> {
+        let held = self.held.read();
+        held.voices
+            .values()
+            .map(|entry| Arc::clone(&entry.voice))
+            .collect()
+    }
+
     /// Whether a voice of that name could be kept: asked before it is computed.
     pub(super) fn check_room(&self, owner: &Owner, name: &VoiceName) -> Result<(), VoiceError> {
         self.room(&self.held.read(), owner, name, 0)

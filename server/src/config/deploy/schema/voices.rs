@@ -21,4 +21,15 @@ pub(super) const VOICES: &[Setting] = &[
         Is("256MiB"),
         "Most bytes of their files, which are in memory too; more are refused. A minute in context takes about 50 KiB.",
     ),
+    setting(
+        "voices.loudness",
+        Kind::Real {
+            above: None,
+            min: -40.0,
+            max: 0.0,
+        },
+        Is("-19"),
+        "Loudness in LUFS (ITU-R BS.1770-4), -40 to -10, to which recordings are brought before they become voices, so that voices of soft \
+         and of loud recordings are alike; `0` leaves them as they are.",
+    ),
 ];

@@ -116,33 +116,24 @@ async fn words_are_where_their_sound_is_at_any_rate_speed_and_format() {
 
 /// Of text without spaces every syllable is a word of its own.
 #[tokio::test]
-async fn chinese_has_a_time_for_every_character_and_pauses_are_where_they_are_heard() {
+async fn chinese_has_a_time_for_every_character() {
     let server = TestServer::fake(FakeScript::default(), &[]).await;
     let mut call = server.call().await.configured(aligned(3)).await;
-    let said = "你好世界________________，再见吧朋友。";
+    let said = "你好世界，再见吧朋友。";
     call.send(text(said)).await;
     call.send(finish()).await;
     call.utterance().await;
     let words = words(&call);
-    let texts = texts(&words);
-    assert_eq!(texts.concat(), said);
-    assert_eq!(texts.len(), 9, "{texts:?}");
-    assert!(texts[3].starts_with('界') && texts[4] == "再", "{texts:?}");
+    assert_eq!(
+        texts(&words),
+        ["你", "好", "世", "界，", "再", "见", "吧", "朋", "友。"]
+    );
     assert!(
         words
             .windows(2)
             .all(|pair| pair[0].end_sample <= pair[1].start_sample)
     );
-    // Of 27 frames what follows the pause has the last six.
-    let whole = samples(&call) as f64;
-    let (pause, again) = (
-        words[3].start_sample as f64 / whole,
-        words[4].start_sample as f64 / whole,
-    );
-    assert!(
-        pause < 0.35 && (0.6..0.9).contains(&again),
-        "{words:?} of {whole}"
-    );
+    assert!(words.last().expect("words").end_sample <= samples(&call));
     server.stop().await;
 }
 

@@ -282,10 +282,12 @@ mod tests {
         let int = |bits: u16| {
             let full = f64::from(1_u32 << (bits - 1));
             written(bits, Int, |writer, s| {
-                writer.write_sample((s * full) as i32).unwrap()
+                writer.write_sample((s * full) as i32).unwrap();
             })
         };
-        let float = written(32, Float, |writer, s| writer.write_sample(s as f32).unwrap());
+        let float = written(32, Float, |writer, s| {
+            writer.write_sample(s as f32).unwrap();
+        });
         for file in [int(16), int(24), int(32), float] {
             let wav = Wav::parse(&file).unwrap();
             assert_eq!((wav.header.rate.hz(), wav.header.channels), (24_000, 1));

@@ -15,6 +15,12 @@ pub(crate) async fn voices(list: &List, ui: &Ui) -> Result<(), Failure> {
     if list.json {
         return print_json(voices.iter().map(voice_json).collect());
     }
+    if voices.is_empty() {
+        ui.note(
+            "there are no voices yet; `omni-client voices add --help` says how to make one of a recording",
+        );
+        return Ok(());
+    }
     let rows = voices.iter().map(voice_row).collect();
     print(table(&["VOICE", "LANGUAGES", "MODELS", "DESCRIPTION", "ALIASES"], rows).as_bytes())
 }

@@ -420,6 +420,7 @@ fn voices(
     let loudness = loudness.transpose().context("voices.loudness")?;
     let limits = StoreLimits {
         voices: config.deploy.voices.max_voices,
+        voices_per_key: config.deploy.voices.max_voices_per_key,
         bytes: config.deploy.voices.max_bytes,
     };
     let store = match &config.voices {

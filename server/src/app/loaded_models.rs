@@ -249,3 +249,29 @@ fn warn_of_fallbacks(model: &SpeechModel, device: Device) {
         }
     }));
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::deploy::resolve;
+
+    #[test]
+    fn a_processor_computes_in_f32_and_halves_are_how_its_weights_are_kept() {
+        for (sets, weights) in [
+            (&["stages.talker.dtype=bf16"][..], omni_models::Weights::Bf16),
+            (&["stages.talker.dtype=f16"], omni_models::Weights::Stored),
+            (&["stages.talker.weights=int8"], omni_models::Weights::Int8),
+            (&[], omni_models::Weights::Stored),
+        ] {
+            let sets: Vec<String> = sets.iter().map(|set| (*set).to_owned()).collect();
+            let deploy = resolve(None, &sets, 64).expect("legal settings").deploy;
+            let options = options(deploy.stage(TALKER));
+            assert_eq!(
+                (options.dtype, options.kernels),
+                (DType::F32, Kernels::Auto),
+                "{sets:?}"
+            );
+            assert_eq!(options.weights, weights, "{sets:?}");
+        }
+    }
+}

@@ -123,13 +123,21 @@ async fn a_voice_that_is_exported_belongs_to_the_key_that_imports_it() {
     let ((anna, first), (otto, second)) = (make("anna"), make("otto"));
     let keys = place.path().join("keys");
     std::fs::write(&keys, format!("{first}\n{second}\n")).expect("written");
-    let server = base(&["--api-keys", keys.to_str().expect("text")]).await;
+    let args = [
+        "--api-keys",
+        keys.to_str().expect("text"),
+        "--set",
+        "voices.max_voices_per_key=1",
+    ];
+    let server = base(&args).await;
     let mut service = voices(&server);
-    let request = recorded("mine", wav(&babble(2.0, 120.0)));
+    let request = |name| recorded(name, wav(&babble(2.0, 120.0)));
     service
-        .create_voice(with_key(request, &anna))
+        .create_voice(with_key(request("mine"), &anna))
         .await
         .expect("a voice");
+    let more = service.create_voice(with_key(request("more"), &anna)).await;
+    assert_eq!(reason(&more.expect_err("one is allowed")), "VOICES_FULL");
     let name = || "mine".to_owned();
     let export = v1::ExportVoiceRequest { name: name() };
     let strange = service.export_voice(with_key(export.clone(), &otto)).await;

@@ -15,7 +15,7 @@ fn request(recording: Vec<u8>, encoding: AudioEncoding, transcript: &str) -> Syn
         encoding: AudioEncoding::LinearPcm.into(),
         sample_rate_hz: 24_000,
         zero_shot_data: Some(ZeroShotData {
-            audio_prompt: recording.into(),
+            audio_prompt: recording,
             sample_rate_hz: 24_000,
             encoding: encoding.into(),
             transcript: transcript.to_owned(),

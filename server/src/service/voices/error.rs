@@ -20,7 +20,7 @@ pub enum VoiceError {
     Exists { name: String },
     #[error("the voice {name:?} is shared by all callers: only the operator of the server removes it")]
     Everybodys { name: String },
-    #[error("{held} of at most {limit} {unit} of voices are kept here, delete one first")]
+    #[error("{held} of at most {limit} {unit} are kept here, delete one first")]
     Full {
         held: u64,
         limit: u64,

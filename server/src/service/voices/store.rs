@@ -30,6 +30,8 @@ const READABLE: usize = 32;
 pub struct StoreLimits {
     /// Voices of all owners.
     pub voices: usize,
+    /// Voices of one API key: none fills the store for the others.
+    pub voices_per_key: usize,
     /// Bytes of all their files.
     pub bytes: u64,
 }
@@ -60,6 +62,15 @@ type Key = (Owner, String);
 struct Shelf {
     voices: BTreeMap<Key, Entry>,
     bytes: u64,
+}
+
+impl Shelf {
+    /// The voices of an owner, by what their names have in common.
+    fn of(&self, owner: &Owner) -> impl Iterator<Item = (&String, &Entry)> {
+        let from = self.voices.range((owner.clone(), String::new())..);
+        let own = from.take_while(move |((entry, _), _)| entry == owner);
+        own.map(|((_, name), entry)| (name, entry))
+    }
 }
 
 #[derive(Debug)]
@@ -168,8 +179,13 @@ impl VoiceStore {
         if held.voices.len() >= self.limits.voices {
             return full(held.voices.len() as u64, self.limits.voices as u64, "voices");
         }
+        let own = held.of(owner).count();
+        if !owner.is_shared() && own >= self.limits.voices_per_key {
+            let limit = self.limits.voices_per_key as u64;
+            return full(own as u64, limit, "voices of this API key");
+        }
         match held.bytes + bytes > self.limits.bytes {
-            true => full(held.bytes, self.limits.bytes, "bytes"),
+            true => full(held.bytes, self.limits.bytes, "bytes of voices"),
             false => Ok(()),
         }
     }
@@ -228,9 +244,8 @@ impl VoiceStore {
         let held = self.held.read();
         let mut names = BTreeMap::new();
         for of in [&Owner::shared(), owner] {
-            let own = held.voices.range((of.clone(), String::new())..);
-            let own = own.take_while(|((entry, _), _)| entry == of);
-            names.extend(own.map(|((_, name), entry)| (name.clone(), Arc::clone(&entry.voice))));
+            let own = held.of(of);
+            names.extend(own.map(|(name, entry)| (name.clone(), Arc::clone(&entry.voice))));
         }
         names.into_values().collect()
     }
@@ -327,6 +342,7 @@ mod tests {
 
     const LIMITS: StoreLimits = StoreLimits {
         voices: 3,
+        voices_per_key: 3,
         bytes: 1 << 20,
     };
 
@@ -409,7 +425,40 @@ mod tests {
         store.put(voice("4", &a)).unwrap();
         let tight = StoreLimits { bytes: 100, ..LIMITS };
         let full = VoiceStore::in_memory(tight).put(voice("1", &a)).unwrap_err();
-        assert!(matches!(full, VoiceError::Full { unit: "bytes", .. }), "{full}");
+        assert!(
+            matches!(
+                full,
+                VoiceError::Full {
+                    unit: "bytes of voices",
+                    ..
+                }
+            ),
+            "{full}"
+        );
+    }
+
+    #[test]
+    fn a_key_does_not_fill_the_store_for_others() {
+        let limits = StoreLimits {
+            voices_per_key: 1,
+            ..LIMITS
+        };
+        let store = VoiceStore::in_memory(limits);
+        let (a, b, shared) = (owner('a'), owner('b'), Owner::shared());
+        store.put(voice("1", &a)).unwrap();
+        let full = store.put(voice("2", &a)).unwrap_err();
+        assert!(
+            full.to_string()
+                .starts_with("1 of at most 1 voices of this API key are kept"),
+            "{full}"
+        );
+        store.put(voice("1", &b)).unwrap();
+        store.put(voice("1", &shared)).unwrap();
+        let full = store.put(voice("2", &shared)).unwrap_err();
+        assert!(
+            full.to_string().starts_with("3 of at most 3 voices are kept"),
+            "{full}"
+        );
     }
 
     #[test]

@@ -16,6 +16,12 @@ pub(super) const VOICES: &[Setting] = &[
         "Most voices of all callers; more are refused.",
     ),
     setting(
+        "voices.max_voices_per_key",
+        Kind::Count { min: 0, max: 100_000 },
+        Is("100"),
+        "Most voices that one API key keeps; more are refused. Voices that all callers share are not counted.",
+    ),
+    setting(
         "voices.max_memory",
         Kind::Bytes,
         Is("256MiB"),

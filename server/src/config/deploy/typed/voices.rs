@@ -11,6 +11,8 @@ pub struct KeptVoiceLimits {
     pub dir: Option<PathBuf>,
     /// Of all callers.
     pub max_voices: usize,
+    /// Of one API key.
+    pub max_voices_per_key: usize,
     /// Bytes of their files.
     pub max_bytes: u64,
     /// To which recordings are brought, in LUFS; without, they stay as they are.
@@ -22,6 +24,7 @@ impl KeptVoiceLimits {
         Self {
             dir: top.folder("voices.dir"),
             max_voices: top.count("voices.max_voices") as usize,
+            max_voices_per_key: top.count("voices.max_voices_per_key") as usize,
             max_bytes: top.bytes("voices.max_memory"),
             loudness: top.real("voices.loudness").filter(|lufs| *lufs < 0.0),
         }

@@ -323,7 +323,7 @@ fn unsupported(request: &SpeechRequest, info: &SpeechInfo) -> Result<Vec<Ignored
     if request.clone.is_some() {
         return Err(invalid(
             "config.clone",
-            "this model cannot clone voices, expected unset",
+            "this model cannot clone voices, expected unset; Base checkpoints of Qwen3-TTS do",
         ));
     }
     Ok(ignored)

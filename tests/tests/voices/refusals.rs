@@ -1,5 +1,7 @@
 //! What cannot be spoken is refused in the same words by every protocol, with what would be possible.
 
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD as BASE64;
 use omni_proto::riva::AudioEncoding;
 use omni_proto::riva::tts::SynthesizeSpeechRequest;
 use omni_proto::riva::tts::riva_speech_synthesis_client::RivaSpeechSynthesisClient;
@@ -8,7 +10,7 @@ use omni_tests::{TestServer, http, reason};
 use serde_json::{Value, json};
 use tonic::{Code, Status};
 
-use crate::support::{TEXT, base, checkpoint, file, goldens, greedy, served, spoken, voices};
+use crate::support::{TEXT, babble, base, checkpoint, file, goldens, greedy, served, spoken, voices, wav};
 
 const JSON: (&str, &str) = ("content-type", "application/json");
 
@@ -188,5 +190,27 @@ async fn word_times_are_listed_by_language_and_refused_where_there_are_none() {
         "{refused:?}"
     );
     spoken(&server, timed("zh")).await.expect("audio");
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn a_recording_is_refused_by_name_where_it_lacks_its_transcript_or_a_model_that_clones() {
+    let recording = BASE64.encode(wav(&babble(2.0, 120.0)));
+    let asked = json!({"ref_audio": recording, "x_vector_only_mode": false});
+    let server = base(&[]).await;
+    let error = openai(&server, asked.clone()).await;
+    assert_eq!(
+        (&error["code"], &error["param"]),
+        (&json!("transcript_missing"), &json!("ref_text"))
+    );
+    assert!(error["message"].to_string().contains("vector alone"), "{error}");
+    server.stop().await;
+    let server = served(checkpoint(omni_models::testing::TINY_TTS, None), &[]).await;
+    let error = openai(&server, asked).await;
+    assert_eq!(error["param"], json!("ref_audio"));
+    assert!(
+        error["message"].to_string().contains("Base checkpoints"),
+        "{error}"
+    );
     server.stop().await;
 }

@@ -32,13 +32,25 @@ pub enum InputEncoding {
     Opus,
     /// An Ogg stream of Opus packets.
     OggOpus,
-    /// A WAV file of 16-bit samples.
+    /// A WAV file: integers of 16, 24 or 32 bits, floats, or G.711.
     Wav,
     /// A FLAC file.
     Flac,
 }
 
 impl InputEncoding {
+    /// The encoding of a file that says itself what it is, by its first bytes: WAV, FLAC or Ogg.
+    #[must_use]
+    pub fn of_file(bytes: &[u8]) -> Option<Self> {
+        let known = [
+            (b"RIFF", Self::Wav),
+            (b"fLaC", Self::Flac),
+            (b"OggS", Self::OggOpus),
+        ];
+        let known = known.into_iter().find(|(head, _)| bytes.starts_with(*head));
+        known.map(|(_, encoding)| encoding)
+    }
+
     /// Whether the bytes themselves say at which rate and in how many channels they are.
     #[must_use]
     pub fn describes_itself(self) -> bool {
@@ -218,11 +230,7 @@ impl Decoder {
                 let Wav { header, samples } = Wav::parse(file)?;
                 check(header.rate, header.channels)?;
                 self.resampler = Some(Resampler::new(header.rate, self.to));
-                raw::mix(
-                    samples.iter().map(|&s| crate::pcm::from_i16(s)),
-                    header.channels,
-                    &mut self.scratch,
-                );
+                raw::mix(samples.into_iter(), header.channels, &mut self.scratch);
             }
         }
         self.give(out, true)?;

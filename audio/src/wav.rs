@@ -1,18 +1,19 @@
-//! WAV files of 16-bit PCM: a header that can be written before the length is known, and a reader.
+//! WAV files: a header of 16-bit PCM that can be written before the length is known, and a reader of more formats.
 //!
 //! A stream begins with [`WavHeader::streaming`], whose sizes are the customary "unknown" `0xFFFFFFFF` (players then read to
 //! the end of the input). A writer that can seek replaces it by [`WavHeader::finished`] in the end; both have the same length, so
 //! the samples do not move. [`Wav::parse`] reads either.
 
-use crate::pcm::i16_from_s16le;
+mod sample;
+
 use crate::units::{RateError, SampleRate, Samples};
+use sample::{FORMAT_PCM, SampleFormat};
 
 /// Bytes before the first sample.
 pub const WAV_HEADER_LEN: usize = 44;
 
 const UNKNOWN: u32 = u32::MAX;
 const BYTES_PER_SAMPLE: u16 = 2;
-const FORMAT_PCM: u16 = 1;
 const FORMAT_EXTENSIBLE: u16 = 0xFFFE;
 /// What the RIFF size counts besides the samples: the header without its own first eight bytes.
 const RIFF_OVERHEAD: u32 = WAV_HEADER_LEN as u32 - 8;
@@ -94,14 +95,20 @@ pub enum WavError {
     /// Samples came without a description of them.
     #[error("the WAV file has no fmt chunk before its data")]
     NoFormat,
-    /// Not 16-bit PCM.
-    #[error("the WAV file holds format {format} with {bits} bits per sample, expected 16-bit PCM (format 1)")]
+    /// Samples of another kind.
+    #[error(
+        "the WAV file holds format {format} with {bits} bits per sample, expected PCM of 16, 24 or 32 bits (format 1), floats \
+         of 32 or 64 bits (3), A-law (6) or mu-law (7)"
+    )]
     Format {
         /// The format tag.
         format: u16,
         /// Bits per sample.
         bits: u16,
     },
+    /// Floats that mean nothing.
+    #[error("the WAV file has samples that are infinite or no numbers")]
+    NotFinite,
     /// No channel.
     #[error("the WAV file has no channels")]
     NoChannels,
@@ -111,17 +118,17 @@ pub enum WavError {
 }
 
 /// A WAV file in memory.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct Wav {
     /// What its header says.
     pub header: WavHeader,
-    /// The samples, channels interleaved.
-    pub samples: Vec<i16>,
+    /// The samples in `[-1, 1]`, channels interleaved.
+    pub samples: Vec<f32>,
 }
 
 impl Wav {
-    /// Reads 16-bit PCM. A data chunk of unknown length, or longer than the file, ends with the file; other chunks are
-    /// skipped.
+    /// Reads PCM, floats and G.711, also behind an extensible header. Floats beyond full scale are cut off there. A data chunk of
+    /// unknown length, or longer than the file, ends with the file; other chunks are skipped.
     ///
     /// # Errors
     /// [`WavError`] says what is wrong with the file.
@@ -140,11 +147,9 @@ impl Wav {
             match &head[..4] {
                 b"fmt " => format = Some(parse_format(body, at + 8)?),
                 b"data" => {
-                    let header = format.ok_or(WavError::NoFormat)?;
-                    return Ok(Self {
-                        header,
-                        samples: i16_from_s16le(body).collect(),
-                    });
+                    let (header, format) = format.ok_or(WavError::NoFormat)?;
+                    let samples = format.read(body)?;
+                    return Ok(Self { header, samples });
                 }
                 _ => {}
             }
@@ -169,7 +174,7 @@ impl Wav {
     }
 }
 
-fn parse_format(body: &[u8], at: usize) -> Result<WavHeader, WavError> {
+fn parse_format(body: &[u8], at: usize) -> Result<(WavHeader, SampleFormat), WavError> {
     if body.len() < 16 {
         return Err(WavError::Truncated { at: at + body.len() });
     }
@@ -180,16 +185,15 @@ fn parse_format(body: &[u8], at: usize) -> Result<WavHeader, WavError> {
     } else {
         tag
     };
-    if format != FORMAT_PCM || bits != BYTES_PER_SAMPLE * 8 {
-        return Err(WavError::Format { format, bits });
-    }
+    let samples = SampleFormat::of(format, bits).ok_or(WavError::Format { format, bits })?;
     if channels == 0 {
         return Err(WavError::NoChannels);
     }
-    Ok(WavHeader {
+    let header = WavHeader {
         rate: SampleRate::new(u32_at(body, 4))?,
         channels,
-    })
+    };
+    Ok((header, samples))
 }
 
 fn u16_at(bytes: &[u8], at: usize) -> u16 {
@@ -212,6 +216,12 @@ mod tests {
 
     fn pcm(samples: &[i16]) -> Vec<u8> {
         samples.iter().flat_map(|sample| sample.to_le_bytes()).collect()
+    }
+
+    /// The samples of a file as 16 bits, which lose nothing of what was 16 bits.
+    fn read(bytes: &[u8]) -> Vec<i16> {
+        let wav = Wav::parse(bytes).unwrap();
+        wav.samples.into_iter().map(crate::pcm::to_i16).collect()
     }
 
     fn finished_file(samples: &[i16]) -> Vec<u8> {
@@ -245,7 +255,74 @@ mod tests {
         writer.finalize().unwrap();
         let wav = Wav::parse(file.get_ref()).unwrap();
         assert_eq!((wav.header.channels, wav.len()), (2, Samples(2)));
-        assert_eq!(wav.samples, [1, 2, 3, 4]);
+        assert_eq!(read(file.get_ref()), [1, 2, 3, 4]);
+    }
+
+    /// A file of the samples 0, half, minus half and the lowest, by an independent writer.
+    fn written(bits: u16, format: hound::SampleFormat, write: impl Fn(&mut HoundWriter<'_>, f64)) -> Vec<u8> {
+        let mut file = Cursor::new(Vec::new());
+        let spec = hound::WavSpec {
+            channels: 1,
+            sample_rate: 24_000,
+            bits_per_sample: bits,
+            sample_format: format,
+        };
+        let mut writer = hound::WavWriter::new(&mut file, spec).unwrap();
+        [0.0, 0.5, -0.5, -1.0].iter().for_each(|&s| write(&mut writer, s));
+        writer.finalize().unwrap();
+        file.into_inner()
+    }
+
+    type HoundWriter<'a> = hound::WavWriter<&'a mut Cursor<Vec<u8>>>;
+
+    /// The independent writer puts more than 16 bits, and floats, behind an extensible header.
+    #[test]
+    fn integers_of_24_and_32_bits_and_floats_are_read() {
+        use hound::SampleFormat::{Float, Int};
+        let int = |bits: u16| {
+            let full = f64::from(1_u32 << (bits - 1));
+            written(bits, Int, |writer, s| {
+                writer.write_sample((s * full) as i32).unwrap();
+            })
+        };
+        let float = written(32, Float, |writer, s| {
+            writer.write_sample(s as f32).unwrap();
+        });
+        for file in [int(16), int(24), int(32), float] {
+            let wav = Wav::parse(&file).unwrap();
+            assert_eq!((wav.header.rate.hz(), wav.header.channels), (24_000, 1));
+            assert_eq!(wav.samples, [0.0, 0.5, -0.5, -1.0]);
+        }
+    }
+
+    /// A file as programs write it that give floats of 64 bits or G.711 a header of 18 bytes.
+    fn of(format: u16, bits: u16, data: &[u8]) -> Vec<u8> {
+        let bytes = u32::from(bits / 8);
+        let fmt = [
+            &format.to_le_bytes()[..],
+            &1_u16.to_le_bytes(),
+            &24_000_u32.to_le_bytes(),
+            &(24_000 * bytes).to_le_bytes(),
+            &(bytes as u16).to_le_bytes(),
+            &bits.to_le_bytes(),
+            &0_u16.to_le_bytes(),
+        ];
+        let length = (data.len() as u32).to_le_bytes();
+        let head = [b"RIFF\xFF\xFF\xFF\xFFWAVEfmt \x12\0\0\0", &fmt.concat()[..]];
+        [&head.concat()[..], b"data", &length, data].concat()
+    }
+
+    #[test]
+    fn floats_of_64_bits_and_telephone_recordings_are_read() {
+        let doubles = [0.25_f64, 7.0].map(f64::to_le_bytes).concat();
+        assert_eq!(Wav::parse(&of(3, 64, &doubles)).unwrap().samples, [0.25, 1.0]);
+        for (format, law) in [(6, crate::g711::Law::A), (7, crate::g711::Law::Mu)] {
+            let byte = law.encode(0.25);
+            let heard = Wav::parse(&of(format, 8, &[byte])).unwrap().samples;
+            assert_eq!(heard, [law.decode(byte)]);
+        }
+        let nothing = of(3, 32, &f32::NAN.to_le_bytes());
+        assert_eq!(Wav::parse(&nothing), Err(WavError::NotFinite));
     }
 
     #[test]
@@ -254,7 +331,7 @@ mod tests {
         assert_eq!(streaming[4..8], [0xFF; 4]);
         assert_eq!(streaming[40..44], [0xFF; 4]);
         let bytes = [streaming.to_vec(), pcm(&[5, 6])].concat();
-        assert_eq!(Wav::parse(&bytes).unwrap().samples, [5, 6]);
+        assert_eq!(read(&bytes), [5, 6]);
     }
 
     #[test]
@@ -271,7 +348,7 @@ mod tests {
         let mut bytes = plain[..36].to_vec();
         bytes.extend(b"LIST\x03\0\0\0abc\0");
         bytes.extend(&plain[36..]);
-        assert_eq!(Wav::parse(&bytes).unwrap().samples, [7, 8]);
+        assert_eq!(read(&bytes), [7, 8]);
     }
 
     #[test]
@@ -299,7 +376,7 @@ mod tests {
     proptest! {
         #[test]
         fn writing_and_reading_gives_the_samples_back(samples in prop::collection::vec(any::<i16>(), 0..300)) {
-            prop_assert_eq!(Wav::parse(&finished_file(&samples)).unwrap().samples, samples);
+            prop_assert_eq!(read(&finished_file(&samples)), samples);
         }
 
         #[test]

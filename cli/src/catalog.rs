@@ -15,6 +15,12 @@ pub(crate) async fn voices(list: &List, ui: &Ui) -> Result<(), Failure> {
     if list.json {
         return print_json(voices.iter().map(voice_json).collect());
     }
+    if voices.is_empty() {
+        ui.note(
+            "there are no voices yet; `omni-client voices add --help` says how to make one of a recording",
+        );
+        return Ok(());
+    }
     let rows = voices.iter().map(voice_row).collect();
     print(table(&["VOICE", "LANGUAGES", "MODELS", "DESCRIPTION", "ALIASES"], rows).as_bytes())
 }
@@ -92,6 +98,7 @@ fn model_json(model: &Model) -> Value {
         "display_name": model.display_name,
         "ready": model.ready,
         "languages": model.languages,
+        "alignment_languages": model.alignment_languages,
         "capabilities": model.capabilities,
         "sample_rate_hz": model.sample_rate_hz,
     })

@@ -72,6 +72,13 @@ async fn remote(args: &Doctor, ui: &Ui, client: &Client, heard: &mut Option<Hear
     checks.push(network::services(args, ui, client).await);
     checks.push(network::models(args, ui, client).await);
     checks.push(network::voices(args, ui, client).await);
+    if checks
+        .last()
+        .is_some_and(|voices| voices.finding == network::NO_VOICE)
+    {
+        checks.push(Check::skipped("speech", "there is no voice to speak with"));
+        return checks;
+    }
     ui.progress(|| "speaking a sentence".to_owned());
     let (check, figures) = speech::check(args, client).await;
     *heard = figures;

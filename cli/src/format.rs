@@ -94,7 +94,8 @@ pub(crate) fn recording(path: &Path) -> Option<InputEncoding> {
         Format::Opus => Some(InputEncoding::OggOpus),
         Format::Mulaw => Some(InputEncoding::Mulaw),
         Format::Alaw => Some(InputEncoding::Alaw),
-        Format::Wav | Format::Pcm | Format::F32 | Format::Flac | Format::Mp3 | Format::Aac => None,
+        Format::Flac => Some(InputEncoding::Flac),
+        Format::Wav | Format::Pcm | Format::F32 | Format::Mp3 | Format::Aac => None,
     }
 }
 

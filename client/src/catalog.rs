@@ -13,6 +13,8 @@ pub struct Model {
     pub capabilities: Vec<String>,
     /// BCP-47 tags of what it speaks; empty if it does not say.
     pub languages: Vec<String>,
+    /// Those of them in which there are word times.
+    pub alignment_languages: Vec<String>,
     /// Its own sample rate in Hz; 0 if it does not say.
     pub sample_rate_hz: u32,
     /// False until it can serve.
@@ -26,6 +28,7 @@ impl Model {
             display_name: model.display_name,
             capabilities: model.capabilities,
             languages: model.languages,
+            alignment_languages: model.alignment_languages,
             sample_rate_hz: model.native_output.unwrap_or_default().sample_rate_hz,
             ready: model.ready,
         }

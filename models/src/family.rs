@@ -131,7 +131,12 @@ pub(crate) fn fetch_hint(source: &CheckpointSource, error: &LoadError) -> Option
     let CheckpointSource::Dir(dir) = source else {
         return None;
     };
-    let fetchable = |p: &Problem| matches!(p, Problem::MissingFile { .. } | Problem::Truncated { .. });
+    let fetchable = |p: &Problem| match p {
+        Problem::MissingFile { .. } | Problem::Truncated { .. } => true,
+        // Files that were cut short, or that a page of an error stands in place of.
+        Problem::Malformed { file, .. } => file.ends_with(".safetensors") || file.ends_with(".json"),
+        _ => false,
+    };
     if !error.problems().iter().any(fetchable) {
         return None;
     }
@@ -143,5 +148,5 @@ pub(crate) fn fetch_hint(source: &CheckpointSource, error: &LoadError) -> Option
         None => SMALLEST.to_owned(),
     };
     let missing = format!("hf download {repository} --local-dir {}", dir.display());
-    Some(format!("fetch what is missing with: {missing}"))
+    Some(format!("fetch what is missing or damaged with: {missing}"))
 }

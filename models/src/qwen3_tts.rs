@@ -11,6 +11,7 @@ mod prompt;
 mod quantizer;
 
 pub(crate) use config::{CODEC_CONFIG, Kind, Qwen3TtsConfig, config, repository};
+pub(crate) use encoder::encoder_nets;
 pub use encoder::{VOICE_SAMPLE_RATE, VoiceEncoder, VoiceError};
 pub(crate) use generation::defaults;
 pub(crate) use prompt::prompt;

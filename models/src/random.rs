@@ -13,10 +13,11 @@ use serde::{Deserialize, Serialize};
 
 use crate::backend::DryRun;
 use crate::checkpoint::{Checkpoint, CheckpointSource, LoadError, Recipe, TensorInfo, Uniform};
-use crate::config::{AudioConfig, ThinkerConfig};
+use crate::config::{AudioConfig, PromptFormat, ThinkerConfig};
 use crate::family::Family;
 use crate::loader::Loader;
-use crate::{audio_encoder, speech, thinker_model};
+use crate::speech::VoiceSource;
+use crate::{audio_encoder, qwen3_tts, speech, thinker_model};
 
 /// What is in front of every name.
 const PREFIX: &str = "random:";
@@ -41,7 +42,7 @@ const PUBLISHED: &str = include_str!("random/qwen3-omni-30b-a3b.json");
 
 const CODEC: &str = include_str!("random/qwen3-tts-codec.json");
 
-static SHAPES: [Shapes; 5] = [
+static SHAPES: [Shapes; 6] = [
     Shapes {
         name: "qwen3-omni-30b-a3b",
         config: PUBLISHED,
@@ -82,13 +83,22 @@ static SHAPES: [Shapes; 5] = [
         frames: 62,
         tokens: 18,
     },
+    Shapes {
+        name: "qwen3-tts-0.6b-base",
+        config: include_str!("random/qwen3-tts-0.6b-base.json"),
+        codec: Some(CODEC),
+        converses: false,
+        frames: 62,
+        tokens: 18,
+    },
 ];
 
 /// The shapes of a known model and the seed of its weights, written `random:NAME` or `random:NAME@SEED`.
 ///
 /// `qwen3-omni-30b-a3b` has the published shapes of thinker, audio encoder, talker, code predictor and code2wav,
 /// `qwen3-omni-30b-a3b-speech` those of them that speaking needs, `embedded` those of the model inside the server,
-/// `qwen3-tts-0.6b` and `qwen3-tts-1.7b` those of the Qwen3-TTS checkpoints with voices of their own.
+/// `qwen3-tts-0.6b` and `qwen3-tts-1.7b` those of the Qwen3-TTS checkpoints with voices of their own, `qwen3-tts-0.6b-base` those of
+/// the one that clones voices, its encoders included.
 /// Without a seed it is 0.
 ///
 /// Random weights end nowhere. The checkpoint's `omni.json` says where to end instead: every sequence of speech, as a rule
@@ -199,7 +209,13 @@ impl RandomModel {
         let family = Family::of(json)?;
         let (own, codec) = (Loader::new(&empty, &DryRun), Loader::new(&empty, &DryRun));
         let apart = family.codec_folder().is_some();
-        speech::nets(&own, if apart { &codec } else { &own }, &family.config(&empty)?)?;
+        let config = family.config(&empty)?;
+        speech::nets(&own, if apart { &codec } else { &own }, &config)?;
+        if let PromptFormat::Qwen3Tts(tts) = &config.talker.prompt
+            && tts.kind.voice_source() == VoiceSource::Recordings
+        {
+            qwen3_tts::encoder_nets(&empty, &own, &codec)?;
+        }
         if folder.is_some() {
             return Ok(codec.into_asked());
         }

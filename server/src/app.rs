@@ -23,7 +23,8 @@ use std::time::{Duration, SystemTime};
 
 use anyhow::{Context as _, anyhow};
 use http::HeaderValue;
-use omni_telemetry::Listener;
+use omni_audio::Loudness;
+use omni_telemetry::{Listener, VoiceInstruments};
 use tokio::net::TcpListener;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
@@ -186,7 +187,7 @@ impl App {
         let (max_sessions, most) = (config.max_sessions, config.connections.message_bytes);
         let bodies = BodyBudget::new(config.connections.body_bytes, Arc::clone(&deps.records));
         let gate = CallGate::new(deps, Arc::clone(&tasks), registry.clone(), max_sessions);
-        let voices = voices(config, &orchestrator, gate.clone())?;
+        let voices = voices(config, &orchestrator, gate.clone(), metrics.voices())?;
         let speech = SpeechService::new(gate.clone(), voices.clone());
         let chat = ChatService::new(gate);
         let catalog = Catalog::new(orchestrator.clone(), voices.clone());
@@ -409,9 +410,17 @@ impl App {
 }
 
 /// The voices that are kept, in a directory if there is one.
-fn voices(config: &Config, orchestrator: &Orchestrator, gate: CallGate) -> anyhow::Result<Voices> {
+fn voices(
+    config: &Config,
+    orchestrator: &Orchestrator,
+    gate: CallGate,
+    instruments: Arc<VoiceInstruments>,
+) -> anyhow::Result<Voices> {
+    let loudness = config.deploy.voices.loudness.map(Loudness::new);
+    let loudness = loudness.transpose().context("voices.loudness")?;
     let limits = StoreLimits {
         voices: config.deploy.voices.max_voices,
+        voices_per_key: config.deploy.voices.max_voices_per_key,
         bytes: config.deploy.voices.max_bytes,
     };
     let store = match &config.voices {
@@ -421,7 +430,8 @@ fn voices(config: &Config, orchestrator: &Orchestrator, gate: CallGate) -> anyho
             opened.with_context(|| format!("--voices {}", dir.display()))?
         }
     };
-    Ok(Voices::new(store, orchestrator.clone(), gate))
+    let voices = Voices::new(store, orchestrator.clone(), gate, loudness, instruments);
+    Ok(voices)
 }
 
 /// Loads the model, then keeps the health report true.

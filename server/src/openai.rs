@@ -161,12 +161,10 @@ impl OpenAi {
             drop((body, hold));
             then(parsed.map_err(|error| ApiError::invalid(None, format!("the body: {error}")))?)
         };
-        if !long {
-            return parse();
+        match long {
+            true => blocking(parse).await,
+            false => parse(),
         }
-        let span = tracing::Span::current();
-        let parsed = tokio::task::spawn_blocking(move || span.in_scope(parse)).await;
-        parsed.unwrap_or_else(|_| Err(ApiError::new(&StageError::panicked("body").into(), &[])))
     }
 
     /// The routes.
@@ -191,6 +189,15 @@ impl OpenAi {
             .with_state(self)
             .layer(from_fn(notes::refusals))
     }
+}
+
+/// What `parse` makes of a long body, on a thread for blocking work.
+async fn blocking<T: Send + 'static>(
+    parse: impl FnOnce() -> Result<T, ApiError> + Send + 'static,
+) -> Result<T, ApiError> {
+    let span = tracing::Span::current();
+    let parsed = tokio::task::spawn_blocking(move || span.in_scope(parse)).await;
+    parsed.unwrap_or_else(|_| Err(ApiError::new(&StageError::panicked("body").into(), &[])))
 }
 
 /// What a body was refused with before its end.

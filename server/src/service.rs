@@ -11,6 +11,7 @@ mod catalog;
 pub(crate) mod chat;
 pub(crate) mod delivery;
 mod gate;
+mod language;
 mod limiter;
 pub(crate) mod settings;
 mod speech;

@@ -17,6 +17,7 @@ mod session;
 mod torchserve;
 mod traces;
 mod transfer;
+mod voices;
 
 pub use audio::AudioInstruments;
 pub use computing::{ComputingInstruments, ComputingStats};
@@ -32,3 +33,4 @@ pub use session::{RejectionReason, SessionInstruments, StreamAbort};
 pub use torchserve::{TorchServeInstruments, TorchServeRequest};
 pub use traces::TraceInstruments;
 pub use transfer::EdgeInstruments;
+pub use voices::{VoiceCreation, VoiceDeletion, VoiceInstruments, VoiceKind, VoiceMaterial, VoiceProvenance};

@@ -50,7 +50,8 @@ pub use instruments::{
     Connected, ConnectionInstruments, EdgeInstruments, EngineInstruments, ExporterInstruments, GrpcCode,
     GrpcInstruments, HearingInstruments, HttpExchange, HttpInstruments, Listener, OpenConnection,
     OwnProcessInstruments, PipelineInstruments, RejectionReason, SessionInstruments, StageInfo, StreamAbort,
-    TorchServeInstruments, TorchServeRequest, TraceInstruments,
+    TorchServeInstruments, TorchServeRequest, TraceInstruments, VoiceCreation, VoiceDeletion,
+    VoiceInstruments, VoiceKind, VoiceMaterial, VoiceProvenance,
 };
 pub use log::{EngineLog, LineFormat, LogLine, LogSink, LogWriter, StatsLog, with_request};
 pub use meter::{FloatCounter, Meter};

@@ -1,6 +1,7 @@
 //! Programs that judge and measure a server from outside, over real sockets: `omni-soak` and `omni-service`; `omni-gpu` does so
-//! with a device. Their callers and the rules by which they judge are those of the end-to-end tests.
+//! with a device, and `omni-drift` listens to what was spoken. Their callers and the rules by which they judge are those of the end-to-end tests.
 
+pub mod drift;
 pub mod gpu;
 mod line;
 mod process;

@@ -48,7 +48,7 @@ pub(crate) struct Chat {
     /// error then. Without this option answers are only written.
     #[arg(long, short = 'o', value_name = "FILE|DIR", help_heading = "Audio")]
     pub(crate) audio_out: Option<PathBuf>,
-    /// Recording to send first, ahead of any TEXT: 16-bit WAV, Ogg Opus (.opus, .ogg) or G.711 (.ul, .al at 8000 Hz)
+    /// Recording to send first, ahead of any TEXT: WAV, FLAC (.flac), Ogg Opus (.opus, .ogg) or G.711 (.ul, .al at 8000 Hz)
     #[arg(long, value_name = "FILE", help_heading = "Audio")]
     pub(crate) audio_in: Option<PathBuf>,
     #[command(flatten)]

@@ -60,7 +60,7 @@ impl VoicesCommand {
 pub(crate) struct Add {
     /// Name of the voice: letters, digits, spaces and any of - _ . '
     pub(crate) name: String,
-    /// The recording: WAV (16 bits), FLAC or Ogg Opus, 1 to 60 s of speech by one person
+    /// The recording: WAV, FLAC or Ogg Opus, 1 to 60 s of speech by one person
     #[arg(long, value_name = "FILE")]
     pub(crate) recording: PathBuf,
     /// What is said in the recording, word for word: speech then goes on from it

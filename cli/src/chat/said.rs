@@ -46,16 +46,15 @@ impl Speech {
             return Err(wrong("the WAV file holds no audio".into()));
         }
         let whole = wav.len().len() * usize::from(channels);
+        let mut pcm = Vec::new();
+        encode_s16le(&wav.samples[..whole], &mut pcm);
         Ok(Self {
             format: InputAudio {
                 rate,
                 channels: channels.into(),
             },
             duration: rate.duration(wav.len()),
-            pcm: wav.samples[..whole]
-                .iter()
-                .flat_map(|sample| sample.to_le_bytes())
-                .collect(),
+            pcm,
         })
     }
 

@@ -21,6 +21,10 @@ const NEEDED: &str = "omni.v1.SpeechService";
 /// Without these something is missing.
 const WANTED: [&str; 2] = ["omni.v1.CatalogService", "omni.v1.ChatService"];
 
+/// What a model that speaks with the voices of recordings shows before it has one, and the remedy.
+pub(super) const NO_VOICE: &str = "there are none yet";
+const ADD_VOICE: &str = "add one: omni-client voices add NAME --recording FILE --transcript TEXT --i-have-consent (a Base checkpoint has no voices of its own)";
+
 /// The address, the connection and its encryption.
 pub(super) async fn checks(args: &Doctor, ui: &Ui) -> Vec<Check> {
     let endpoint = &args.server.endpoint;
@@ -235,18 +239,14 @@ pub(super) async fn voices(args: &Doctor, ui: &Ui, client: &Client) -> Check {
     let asked = args.voice.voice.as_str();
     let has =
         |voice: &omni_client::Voice| voice.id == asked || voice.aliases.iter().any(|alias| alias == asked);
-    let check = if ids.is_empty() {
-        Check::wrong(
-            "voices",
-            "there are none",
-            "the model's checkpoint names no voice",
-        )
-    } else if !asked.is_empty() && !voices.iter().any(has) {
-        Check::wrong(
-            "voices",
-            format!("there is no voice {asked}"),
-            format!("use one of {}", ids.join(", ")),
-        )
+    let check = if !asked.is_empty() && !voices.iter().any(has) {
+        let advice = match ids.is_empty() {
+            true => ADD_VOICE.to_owned(),
+            false => format!("use one of {}", ids.join(", ")),
+        };
+        Check::wrong("voices", format!("there is no voice {asked}"), advice)
+    } else if ids.is_empty() {
+        Check::doubtful("voices", NO_VOICE, ADD_VOICE)
     } else {
         Check::good("voices", ids.join(", "))
     };

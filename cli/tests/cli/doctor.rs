@@ -140,6 +140,29 @@ fn a_server_that_is_not_ready_is_told_from_one_that_is_broken() {
 }
 
 #[test]
+fn a_model_without_a_voice_yet_is_no_fault_and_the_way_to_one_is_told() {
+    let fake = Fake::start(Script {
+        voiceless: true,
+        ..Script::default()
+    });
+    let place = Place::with(&fake);
+    let outcome = place.run(&["doctor", "--json"]);
+    assert_eq!(outcome.code, Some(0), "{outcome:?}");
+    let report = checks(&outcome);
+    assert_eq!(
+        (verdict(&report, "voices"), verdict(&report, "speech")),
+        ("warning".into(), "skipped".into())
+    );
+    let advice = report["checks"][7]["advice"].as_str().unwrap();
+    assert!(
+        advice.contains("omni-client voices add NAME --recording"),
+        "{advice}"
+    );
+    let asked = checks(&place.run(&["doctor", "--voice", "anna", "--json"]));
+    assert_eq!(verdict(&asked, "voices"), "wrong");
+}
+
+#[test]
 fn a_voice_that_is_not_there_and_a_place_that_cannot_be_written_are_found() {
     let fake = Fake::start(Script::default());
     let place = Place::with(&fake);

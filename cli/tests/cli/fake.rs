@@ -64,6 +64,8 @@ pub(crate) struct Script {
     pub(crate) words: &'static [&'static str],
     /// Serve operators, too.
     pub(crate) operators: bool,
+    /// Has no voices: a model that speaks with those of recordings.
+    pub(crate) voiceless: bool,
     /// What it does in conversations.
     pub(crate) chat: ChatScript,
 }
@@ -86,6 +88,7 @@ impl Default for Script {
             leave: false,
             words: &[],
             operators: true,
+            voiceless: false,
             chat: ChatScript::default(),
         }
     }

@@ -13,6 +13,9 @@ use super::tensor::{Content, DType, TensorInfo};
 /// Longest header accepted, as in the reference implementation.
 const MAX_HEADER: u64 = 100_000_000;
 
+/// How a file begins that a clone without Git LFS leaves in a file's place.
+const POINTER: &[u8; 8] = b"version ";
+
 #[derive(Deserialize)]
 struct Entry {
     dtype: String,
@@ -44,9 +47,13 @@ impl Header {
         }
         let mut size = [0; 8];
         size.copy_from_slice(&range(0, 8)?);
+        let begins = size;
         let size = u64::from_le_bytes(size);
         if size > MAX_HEADER {
-            let reason = format!("its header claims {size} bytes, at most {MAX_HEADER} are allowed");
+            let reason = match &begins == POINTER {
+                true => "is a Git LFS pointer and not the file that it stands for".to_owned(),
+                false => format!("its header claims {size} bytes, at most {MAX_HEADER} are allowed"),
+            };
             return Ok(Err(Problem::Malformed {
                 file: file.into(),
                 reason,

@@ -70,14 +70,26 @@ impl std::fmt::Debug for VoiceEncoder {
     }
 }
 
+/// Asks for the tensors of both encoders that the configuration of `checkpoint` describes: the speaker's of `own`, the codec's of `its`.
+pub(crate) fn encoder_nets(
+    checkpoint: &Checkpoint,
+    own: &Loader<'_, DryRun>,
+    its: &Loader<'_, DryRun>,
+) -> Result<(), LoadError> {
+    let (speaker, encoder) =
+        config::configs(&checkpoint.required(FILE)?, &checkpoint.required(CODEC_CONFIG)?)?;
+    SpeakerEncoder::load(own, &speaker)?;
+    CodecEncoder::load(its, &encoder)?;
+    Ok(())
+}
+
 impl VoiceEncoder {
     /// Checks the tensors of both encoders by name and shape, then reads them.
     pub(crate) fn load(checkpoint: &Checkpoint, codec: &Checkpoint) -> Result<Self, LoadError> {
+        let (own, its) = (Loader::new(checkpoint, &DryRun), Loader::new(codec, &DryRun));
+        encoder_nets(checkpoint, &own, &its)?;
         let configs = config::configs(&checkpoint.required(FILE)?, &checkpoint.required(CODEC_CONFIG)?)?;
         let (speaker, encoder) = &configs;
-        let (own, its) = (Loader::new(checkpoint, &DryRun), Loader::new(codec, &DryRun));
-        SpeakerEncoder::load(&own, speaker)?;
-        CodecEncoder::load(&its, encoder)?;
         let mut problems = own.problems(|name| name.starts_with(speaker::NAME));
         problems.extend(its.problems(|name| name.starts_with(codec::NAME)));
         LoadError::unless_empty(problems)?;

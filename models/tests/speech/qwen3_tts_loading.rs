@@ -105,6 +105,27 @@ fn a_download_that_was_cut_off_names_the_command_too() {
 }
 
 #[test]
+fn what_stands_in_the_place_of_a_file_names_the_command_too() {
+    const POINTER: &str = "version https://git-lfs.github.com/spec/v1\noid sha256:4d7a\nsize 914643008\n";
+    for (file, content, says) in [
+        ("model.safetensors", POINTER, "is a Git LFS pointer"),
+        (
+            "speech_tokenizer/model.safetensors",
+            POINTER,
+            "is a Git LFS pointer",
+        ),
+        ("model.safetensors", "<html>Not found</html>", "its header claims"),
+        ("config.json", "{\"model_type\": \"qwen3", "not JSON"),
+    ] {
+        let dir = copy();
+        fs::write(dir.path().join(file), content).expect("written");
+        let error = error(&dir).to_string();
+        assert!(error.contains(&format!("{file}: {says}")), "{error}");
+        assert!(error.contains("hf download Qwen/Qwen3-TTS"), "{error}");
+    }
+}
+
+#[test]
 fn configurations_that_contradict_each_other_name_both_fields() {
     type Change = fn(&mut Value);
     let cases: [(&str, Change, &str); 9] = [

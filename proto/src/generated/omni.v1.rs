@@ -1073,7 +1073,7 @@ pub mod speech_service_server {
 /// A recording.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct AudioClip {
-    /// What the bytes are: PCM, G.711, WAV of 16-bit samples, or Ogg Opus. The last two are described by their own headers, and
+    /// What the bytes are: PCM, G.711, WAV, or Ogg Opus. The last two are described by their own headers, and
     /// the other fields are 0; the others name their rate and channels here: 8000 to 48000 Hz, 0 for what the model hears
     /// (G.711: 8000), and one or two channels, which are mixed to one. What the server does not take is refused
     /// with INVALID_ARGUMENT, reason UNSUPPORTED_AUDIO_FORMAT.
@@ -1995,6 +1995,10 @@ pub struct Model {
     /// Other names that stand for it where a model is named, whatever their case.
     #[prost(string, repeated, tag = "9")]
     pub aliases: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
+    /// Those of `languages` for which SpeechConfig.alignment gives word times; for others it is refused. How exact they are was measured
+    /// in English; in other languages words are placed by the usual lengths of their letters or syllables and by pauses.
+    #[prost(string, repeated, tag = "10")]
+    pub alignment_languages: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
 }
 /// Asks for models.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
@@ -2491,7 +2495,7 @@ pub struct KeptVoice {
 /// A recording of a speaker.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct VoiceRecording {
-    /// WAV (16 bits), FLAC or Ogg Opus, whose first bytes say so, or bare samples in `format`. One or two channels, 8000 to 48000 Hz, at most
+    /// WAV, FLAC or Ogg Opus, whose first bytes say so, or bare samples in `format`. One or two channels, 8000 to 48000 Hz, at most
     /// 10 MiB. Silence around the speech is cut off; 1 to 60 s are to be left.
     #[prost(bytes = "bytes", tag = "1")]
     pub audio: ::prost::bytes::Bytes,
@@ -2512,7 +2516,7 @@ pub struct VoiceRecording {
 /// Asks for a voice.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct CreateVoiceRequest {
-    /// 1 to 64 letters, digits, spaces and any of - _ . '; case makes no difference.
+    /// 1 to 64 letters, digits, spaces and any of - _ . ', at least one of them a letter or a digit; case makes no difference.
     #[prost(string, tag = "1")]
     pub name: ::prost::alloc::string::String,
     /// For people.

@@ -81,14 +81,17 @@ impl fmt::Display for ComputeTarget {
 impl ComputeTarget {
     pub(super) fn of(stage: &Stage, replica: u32) -> Self {
         let device = stage.device(replica);
+        let (dtype, weights) = match (device.is_gpu(), stage.dtype, stage.weights) {
+            // A GPU keeps weights in `dtype`.
+            (true, dtype, _) => (dtype, Weights::Auto),
+            // The processor's kernels compute in f32; what halves give is that less is read.
+            (false, Dtype::Bf16, Weights::Auto) => (Dtype::F32, Weights::Bf16),
+            (false, _, weights) => (Dtype::F32, weights),
+        };
         Self {
             device,
-            dtype: stage.dtype,
-            // A GPU keeps weights in `dtype`.
-            weights: match device.is_gpu() {
-                true => Weights::Auto,
-                false => stage.weights,
-            },
+            dtype,
+            weights,
             eager: stage.enforce_eager && device.is_gpu(),
         }
     }
@@ -245,4 +248,30 @@ fn warn_of_fallbacks(model: &SpeechModel, device: Device) {
             );
         }
     }));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::deploy::resolve;
+
+    #[test]
+    fn a_processor_computes_in_f32_and_halves_are_how_its_weights_are_kept() {
+        for (sets, weights) in [
+            (&["stages.talker.dtype=bf16"][..], omni_models::Weights::Bf16),
+            (&["stages.talker.dtype=f16"], omni_models::Weights::Stored),
+            (&["stages.talker.weights=int8"], omni_models::Weights::Int8),
+            (&[], omni_models::Weights::Stored),
+        ] {
+            let sets: Vec<String> = sets.iter().map(|set| (*set).to_owned()).collect();
+            let deploy = resolve(None, &sets, 64).expect("legal settings").deploy;
+            let options = options(deploy.stage(TALKER));
+            assert_eq!(
+                (options.dtype, options.kernels),
+                (DType::F32, Kernels::Auto),
+                "{sets:?}"
+            );
+            assert_eq!(options.weights, weights, "{sets:?}");
+        }
+    }
 }

@@ -12,7 +12,7 @@ use anyhow::Context as _;
 use omni_telemetry::{
     Admission, CertificateInstrument, ConnectionInstruments, CustomMetrics, CustomOptions, Exposition,
     HttpInstruments, LineFormat, Listener, LogLine, LogSink, OptionsError, PullEndpoint, PullGuard,
-    PushOptions, Pusher, StatsLog, Telemetry, TelemetryOptions, TlsSource, collect_system,
+    PushOptions, Pusher, StatsLog, Telemetry, TelemetryOptions, TlsSource, VoiceInstruments, collect_system,
 };
 use tokio::net::TcpListener;
 use tokio::task::JoinSet;
@@ -198,6 +198,11 @@ impl Metrics {
     /// The instrument for the expiry of the certificate.
     pub(super) fn certificate(&self) -> CertificateInstrument {
         CertificateInstrument::new(self.telemetry.meter())
+    }
+
+    /// The instruments for voices.
+    pub(super) fn voices(&self) -> Arc<VoiceInstruments> {
+        Arc::new(VoiceInstruments::new(self.telemetry.meter()))
     }
 
     /// The service that records metrics of callers until `stop`.

@@ -85,6 +85,7 @@ fn model(model: ModelDescription) -> v1::Model {
         ready: model.ready,
         description: model.description,
         aliases: model.aliases,
+        alignment_languages: model.alignment_languages,
     }
 }
 

@@ -13,11 +13,11 @@ use serde_json::{Value, json};
 
 use super::error::ApiError;
 use super::multipart::{Field, Multipart};
-use super::{OpenAi, body};
+use super::{OpenAi, blocking, body};
 use crate::config::Scope;
 use crate::error::ServeError;
 use crate::service::voices::{NewVoice, RECORDING_BYTES, Recording, VoiceOrigin, VoiceView};
-use crate::transport::ForeignOrigin;
+use crate::transport::{BodyHold, ForeignOrigin};
 
 /// Longest body: a recording, and the fields beside it.
 const MAX_BODY: usize = RECORDING_BYTES + (64 << 10);
@@ -51,9 +51,14 @@ pub(super) async fn create(
         )
     })?;
     let data = openai.read(body, MAX_BODY).await?;
-    let fields = Multipart::read(&data, &boundary);
-    let fields = fields.map_err(|error| ApiError::invalid(None, format!("the body: {error}")))?;
-    let new = new_voice(&fields)?;
+    let hold = head.extensions.get::<BodyHold>().cloned();
+    // Megabytes are searched for the boundary.
+    let new = blocking(move || {
+        let fields = Multipart::read(&data, &boundary);
+        drop(hold);
+        new_voice(&fields.map_err(|error| ApiError::invalid(None, format!("the body: {error}")))?)
+    });
+    let new = new.await?;
     let created = openai.voices.create(&caller, new).await;
     // Its body is counted until here.
     drop(head);

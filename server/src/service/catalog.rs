@@ -3,7 +3,8 @@
 use omni_audio::SampleRate;
 
 use super::aliases;
-use super::settings::{model as check_model, same_language};
+use super::language;
+use super::settings::model as check_model;
 use super::voices::Voices;
 use crate::caller::Caller;
 use crate::error::ServeError;
@@ -19,6 +20,8 @@ pub struct ModelDescription {
     pub aliases: Vec<String>,
     pub capabilities: Vec<&'static str>,
     pub languages: Vec<String>,
+    /// Those of them for which there are word times.
+    pub alignment_languages: Vec<String>,
     /// Of its own audio.
     pub sample_rate: SampleRate,
     pub max_context_tokens: u32,
@@ -85,6 +88,7 @@ impl Catalog {
             aliases: info.terms.aliases.clone(),
             capabilities: capabilities.map(|(_, name)| name).collect(),
             languages: info.languages.clone(),
+            alignment_languages: language::aligned_of(&info.languages),
             sample_rate: info.sample_rate,
             max_context_tokens: chat.map_or(info.max_context, |chat| chat.info.max_context),
             ready: self.orchestrator.available().is_ok(),
@@ -104,7 +108,7 @@ impl Catalog {
         let info = &self.orchestrator.model()?.info;
         check_model(model, info)?;
         let mut spoken = info.languages.iter();
-        match language.is_empty() || spoken.any(|spoken| same_language(language, spoken)) {
+        match language.is_empty() || spoken.any(|spoken| language::same(language, spoken)) {
             true => {
                 let kept = self.voices.list(caller);
                 let kept: Vec<_> = kept.iter().filter(|kept| kept.problem.is_none()).collect();

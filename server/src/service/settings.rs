@@ -110,12 +110,16 @@ pub(super) fn settings(request: &SpeechRequest, info: &SpeechInfo) -> Result<Set
         Some(prompt) => SpokenVoice::imitated(prompt),
         None => voice(&request.voice, info)?,
     };
+    let language = language(&request.language, info)?;
+    if request.alignment {
+        aligned(language.as_deref(), info)?;
+    }
     Ok(Settings {
         instructions: instructions(&request.style_instructions, info)
             .map_or_else(|| voice.description.clone(), |told| Some(voice.told(&told))),
         voice: voice.name,
         voice_prompt: voice.prompt,
-        language: language(&request.language, info)?,
+        language,
         delivery: delivery(&request.output, info, &DELIVERY)?,
         sampling: self::sampling(sampling, &SAMPLING)?,
         seed: sampling.seed,
@@ -259,7 +263,10 @@ pub(super) fn language(got: &str, info: &SpeechInfo) -> Result<Option<String>, S
     if got.is_empty() {
         return Ok(info.languages.first().cloned());
     }
-    let found = info.languages.iter().find(|spoken| same_language(got, spoken));
+    let found = info
+        .languages
+        .iter()
+        .find(|spoken| super::language::same(got, spoken));
     found.cloned().map(Some).ok_or_else(|| {
         let known = join(info.languages.iter().map(String::as_str));
         let got = excerpt(got);
@@ -267,10 +274,18 @@ pub(super) fn language(got: &str, info: &SpeechInfo) -> Result<Option<String>, S
     })
 }
 
-/// Whether one BCP-47 tag is the other or a narrower form of it: "en" and "en-US", not "en-GB" and "en-US".
-pub(super) fn same_language(a: &str, b: &str) -> bool {
-    let mut pairs = a.split('-').zip(b.split('-'));
-    pairs.all(|(a, b)| a.eq_ignore_ascii_case(b))
+/// Refuses word times in a language in which there are none. Without a language the model decides on one by the text.
+fn aligned(language: Option<&str>, info: &SpeechInfo) -> Result<(), ServeError> {
+    match language.filter(|language| !super::language::is_aligned(language)) {
+        None => Ok(()),
+        Some(language) => {
+            let offered = super::language::aligned_of(&info.languages);
+            let offered = join(offered.iter().map(String::as_str));
+            let problem =
+                format!("word times are not offered in {language:?}, expected false; they are in: {offered}");
+            Err(invalid("config.alignment", problem))
+        }
+    }
 }
 
 fn join<'a>(names: impl Iterator<Item = &'a str>) -> String {
@@ -308,7 +323,7 @@ fn unsupported(request: &SpeechRequest, info: &SpeechInfo) -> Result<Vec<Ignored
     if request.clone.is_some() {
         return Err(invalid(
             "config.clone",
-            "this model cannot clone voices, expected unset",
+            "this model cannot clone voices, expected unset; Base checkpoints of Qwen3-TTS do",
         ));
     }
     Ok(ignored)

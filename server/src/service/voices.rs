@@ -6,6 +6,7 @@
 
 mod encoding;
 mod error;
+mod figures;
 mod file;
 mod judge;
 mod kept;
@@ -18,8 +19,12 @@ mod voice;
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
+use omni_audio::Loudness;
+use omni_telemetry::{VoiceInstruments, VoiceMaterial};
+
 use self::encoding::{Encoded, Encoders};
 pub use self::error::VoiceError;
+use self::figures::Figures;
 use self::kept::Seen;
 use self::recent::Recent;
 pub use self::recording::{RECORDING_BYTES, Recording, RecordingFormat};
@@ -84,17 +89,28 @@ pub struct Voices {
     gate: CallGate,
     encoders: Encoders,
     recent: Arc<Recent>,
+    figures: Figures,
 }
 
 impl Voices {
+    /// Keeps voices in `store`; recordings are brought to `loudness` before they become voices.
     #[must_use]
-    pub fn new(store: VoiceStore, orchestrator: Orchestrator, gate: CallGate) -> Self {
+    pub fn new(
+        store: VoiceStore,
+        orchestrator: Orchestrator,
+        gate: CallGate,
+        loudness: Option<Loudness>,
+        instruments: Arc<VoiceInstruments>,
+    ) -> Self {
+        let figures = Figures::new(instruments);
+        figures.held(&store);
         Self {
-            gate,
             store: Arc::new(store),
-            encoders: Encoders::default(),
+            encoders: Encoders::new(gate.deps.clock, loudness, figures.clone()),
             recent: Arc::default(),
+            gate,
             orchestrator,
+            figures,
         }
     }
 
@@ -131,6 +147,13 @@ impl Voices {
     /// # Errors
     /// What is wrong with it, or that there is no room.
     pub async fn create(&self, caller: &Caller, new: NewVoice) -> Result<VoiceView, ServeError> {
+        let counted = self.figures.creation(figures::material(&new.origin));
+        let made = self.make(caller, new).await;
+        counted.ended(&made);
+        made
+    }
+
+    async fn make(&self, caller: &Caller, new: NewVoice) -> Result<VoiceView, ServeError> {
         let name = VoiceName::new(&new.name)?;
         check_text("description", &new.description)?;
         let owner = Owner::of(caller);
@@ -189,7 +212,10 @@ impl Voices {
             return Err(VoiceError::Misfit { name, problem }.into());
         }
         let store = Arc::clone(&self.store);
-        let voice = on_disk(move || store.put(voice)).await?;
+        let figures = self.figures.clone();
+        // Told there: a caller that goes away now does not take its voice along.
+        let put = on_disk(move || store.put(voice).inspect(|_| figures.held(&store)));
+        let voice = put.await?;
         tracing::info!(
             voice = voice.name.as_str(),
             durable = self.store.is_durable(),
@@ -220,7 +246,14 @@ impl Voices {
     /// If there is none of that name, if it is shared and the caller has a key, or if the file cannot be removed.
     pub async fn delete(&self, caller: &Caller, name: &str) -> Result<(), ServeError> {
         let (store, owner, name) = (Arc::clone(&self.store), Owner::of(caller), name.to_owned());
-        Ok(on_disk(move || store.remove(&owner, &name)).await?)
+        let figures = self.figures.clone();
+        let removed = on_disk(move || {
+            let removed = store.remove(&owner, &name);
+            figures.deleted(&removed);
+            figures.held(&store);
+            removed
+        });
+        Ok(removed.await?)
     }
 
     /// The file of a voice, without its owner.
@@ -241,6 +274,13 @@ impl Voices {
     /// # Errors
     /// If it is no file of a voice, if it is of another model, or if there is no room.
     pub async fn import(&self, caller: &Caller, name: &str, data: &[u8]) -> Result<VoiceView, ServeError> {
+        let counted = self.figures.creation(VoiceMaterial::File);
+        let brought = self.bring(caller, name, data).await;
+        counted.ended(&brought);
+        brought
+    }
+
+    async fn bring(&self, caller: &Caller, name: &str, data: &[u8]) -> Result<VoiceView, ServeError> {
         let _place = self.gate.enter("VoiceService/ImportVoice", caller.clone())?;
         let mut voice = file::decode(data).map_err(|error| VoiceError::File(error.to_string()))?;
         if !name.is_empty() {
@@ -262,7 +302,9 @@ impl Voices {
         imitation: Imitation,
     ) -> Result<Arc<VoicePrompt>, ServeError> {
         shape(&self.orchestrator.model()?.info)?;
-        Ok(self.encoded(tenant, imitation).await?.0.prompt)
+        let prompt = self.encoded(tenant, imitation).await?.0.prompt;
+        self.figures.imitated(&prompt);
+        Ok(prompt)
     }
 
     /// The recording as a voice, and its transcript.
@@ -278,18 +320,26 @@ impl Voices {
         if in_context && transcript.is_empty() {
             return Err(VoiceError::TranscriptMissing.into());
         }
-        let key = recent::key(&recording, in_context.then_some(transcript.as_str()));
-        if let Some(known) = self.recent.get(&key) {
+        let pipeline = self.orchestrator.model()?;
+        let hashed = (recording.clone(), in_context.then(|| transcript.clone()));
+        let key = pipeline
+            .compute
+            .run(move || recent::key(&hashed.0, hashed.1.as_deref()));
+        let key = key.await;
+        let known = self.recent.get(&key);
+        self.figures.looked_up(known.is_some());
+        if let Some(known) = known {
             return Ok((known, transcript));
         }
-        let pipeline = self.orchestrator.model()?;
         let tokens = match in_context {
             true => Some((pipeline.encode)(&transcript).map_err(|error| VoiceError::Transcript(error.0))?),
             false => None,
         };
         let source = Arc::clone(&pipeline.voice_encoder);
         let encoded = self.encoders.encode(tenant, source, recording, tokens).await?;
-        self.recent.put(key, encoded.clone());
+        if self.recent.put(key, encoded.clone()) {
+            self.figures.evicted();
+        }
         Ok((encoded, transcript))
     }
 
@@ -300,6 +350,7 @@ impl Voices {
             store: Arc::clone(&self.store),
             owner: Owner::of(caller),
             info: Arc::clone(info),
+            figures: self.figures.clone(),
         })
     }
 

@@ -281,3 +281,86 @@ impl Feed {
         Verdict::Keep
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::flow::{Recv, TransferStamps};
+    use super::*;
+
+    /// An edge of which nothing comes.
+    struct Silent;
+
+    impl EdgeReceiver<CodecFrame> for Silent {
+        fn take(&mut self) -> Recv<CodecFrame> {
+            Recv::Empty
+        }
+
+        fn take_timed(&mut self) -> (Recv<CodecFrame>, Option<Stamp>) {
+            (Recv::Empty, None)
+        }
+
+        fn transferred(&mut self, _passage: &TransferStamps) {}
+
+        fn is_upstream_idle(&self) -> bool {
+            true
+        }
+    }
+
+    const PER_FRAME: u64 = 4;
+
+    /// What is passed on of pieces with so many frames each, behind a lead of `lead` frames. Samples are numbered from the first of
+    /// the lead.
+    fn heard(lead: u32, pieces: &[u32]) -> Vec<AudioPiece> {
+        let mut feed = Feed {
+            frames: Source::new(Box::new(Silent)),
+            lead,
+            lead_samples: u64::from(lead) * PER_FRAME,
+            end: End::Stop,
+        };
+        let mut made = 0;
+        let pieces = pieces.iter().filter_map(|&frames| {
+            let from = made;
+            made += u64::from(frames) * PER_FRAME;
+            let samples = (from..made).map(|n| n as f32).collect();
+            feed.passed_on(AudioPiece { samples, frames })
+        });
+        pieces.collect()
+    }
+
+    #[test]
+    fn nothing_of_the_lead_is_heard_and_all_that_follows_is() {
+        for pieces in [&[10][..], &[1; 10], &[3, 3, 4], &[2, 8], &[4, 6], &[9, 1]] {
+            let passed = heard(4, pieces);
+            let samples: Vec<f32> = passed.iter().flat_map(|piece| piece.samples.clone()).collect();
+            let expected: Vec<f32> = (16..40).map(|n| n as f32).collect();
+            assert_eq!(samples, expected, "{pieces:?}");
+            assert_eq!(
+                passed.iter().map(|piece| piece.frames).sum::<u32>(),
+                6,
+                "{pieces:?}"
+            );
+        }
+    }
+
+    #[test]
+    fn a_piece_of_the_lead_alone_is_not_passed_on() {
+        assert!(heard(4, &[1, 3]).is_empty());
+        assert!(heard(4, &[4]).is_empty());
+        assert_eq!(heard(4, &[4, 1]).len(), 1);
+    }
+
+    #[test]
+    fn without_a_lead_every_piece_is_passed_on_as_it_is() {
+        let passed = heard(0, &[1, 0, 2]);
+        let frames: Vec<u32> = passed.iter().map(|piece| piece.frames).collect();
+        assert_eq!(frames, [1, 0, 2]);
+        assert_eq!(passed[2].samples, [4.0, 5.0, 6.0, 7.0, 8.0, 9.0, 10.0, 11.0]);
+    }
+
+    #[test]
+    fn the_end_of_a_recording_may_be_the_whole_of_it() {
+        let passed = heard(25, &[20, 20]);
+        assert_eq!((passed.len(), passed[0].frames), (1, 15));
+        assert_eq!(passed[0].samples.first(), Some(&100.0));
+    }
+}

@@ -1,7 +1,10 @@
 //! The program as it is run: its output, its exit codes, its signals, its log.
 
+#[path = "../common/cloning.rs"]
+mod cloning;
 mod encrypted;
 mod secrets;
+mod voices;
 
 use std::io::{BufRead as _, BufReader, Read as _};
 use std::process::{Child, ChildStderr, Command, Output, Stdio};

@@ -1,7 +1,10 @@
 //! Stages in processes of their own, with the program as it is run and the voice inside it.
 #![cfg(target_os = "linux")]
 
+#[path = "../common/cloning.rs"]
+mod cloning;
 mod metrics;
+mod voices;
 
 use std::io::{BufRead as _, BufReader, Read as _};
 use std::process::{Child, ChildStderr, Command, Stdio};
@@ -132,6 +135,10 @@ async fn speak(server: &Server, seed: u64, text: &str) -> Speech {
         sampling: Some(sampling),
         ..Default::default()
     };
+    ask(server, config, text).await
+}
+
+async fn ask(server: &Server, config: v1::SpeechConfig, text: &str) -> Speech {
     let request = v1::SynthesizeRequest {
         config: Some(config),
         text: text.to_owned(),

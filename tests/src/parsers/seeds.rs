@@ -35,9 +35,19 @@ pub(super) fn wav() -> Vec<Vec<u8>> {
     let samples: Vec<u8> = (0..800_u16).flat_map(u16::to_le_bytes).collect();
     let header = WavHeader::mono(SampleRate::new(16_000).expect("a rate"));
     let [whole, streamed] = [header.finished(Samples(800)), header.streaming()];
-    [whole, streamed]
+    let mut files = [whole, streamed]
         .map(|header| read(&[&header[..], &samples].concat()))
-        .to_vec()
+        .to_vec();
+    files.extend(
+        [(1, 24), (1, 32), (3, 32), (3, 64), (7, 8)].map(|(format, bits)| {
+            let mut header = whole;
+            header[20] = format;
+            header[34] = bits;
+            // Zeros and small integers are floats, too.
+            read(&[&header[..], &samples].concat())
+        }),
+    );
+    files
 }
 
 pub(super) fn raw() -> Vec<Vec<u8>> {

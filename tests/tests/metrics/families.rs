@@ -3,9 +3,11 @@
 use omni_tests::{FakeScript, Reading, TestServer, chat_config, http, speak, vanish};
 
 /// Families that need something which this machine, or this test, may not have.
-const ELSEWHERE: [&str; 3] = [
+const ELSEWHERE: [&str; 4] = [
     // The scripted model does not hear here; a test beside this one has one that does.
     "vllm:mm_cache_",
+    // The scripted model makes no voices; a test of those feeds them.
+    "vllm:omni_voice",
     // No replica has a process of its own here; a test of instruments feeds these.
     "vllm:omni_stage_process_",
     // There need not be a GPU, and not every driver tells everything.

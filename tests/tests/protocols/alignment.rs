@@ -114,6 +114,29 @@ async fn words_are_where_their_sound_is_at_any_rate_speed_and_format() {
     server.stop().await;
 }
 
+/// Of text without spaces every syllable is a word of its own.
+#[tokio::test]
+async fn chinese_has_a_time_for_every_character() {
+    let server = TestServer::fake(FakeScript::default(), &[]).await;
+    let mut call = server.call().await.configured(aligned(3)).await;
+    let said = "你好世界，再见吧朋友。";
+    call.send(text(said)).await;
+    call.send(finish()).await;
+    call.utterance().await;
+    let words = words(&call);
+    assert_eq!(
+        texts(&words),
+        ["你", "好", "世", "界，", "再", "见", "吧", "朋", "友。"]
+    );
+    assert!(
+        words
+            .windows(2)
+            .all(|pair| pair[0].end_sample <= pair[1].start_sample)
+    );
+    assert!(words.last().expect("words").end_sample <= samples(&call));
+    server.stop().await;
+}
+
 #[tokio::test]
 async fn one_text_is_told_of_too_and_text_without_sound_with_it() {
     let server = TestServer::fake(FakeScript::default(), &[]).await;

@@ -115,3 +115,52 @@ async fn a_voice_is_its_keys_and_what_has_no_owner_is_everybodys() {
         .expect("a voice");
     server.stop().await;
 }
+
+#[tokio::test]
+async fn a_voice_that_is_exported_belongs_to_the_key_that_imports_it() {
+    let place = tempfile::tempdir().expect("a directory");
+    let make = |name| new_key(name, &[Scope::Speech], &Quotas::default()).expect("random bytes");
+    let ((anna, first), (otto, second)) = (make("anna"), make("otto"));
+    let keys = place.path().join("keys");
+    std::fs::write(&keys, format!("{first}\n{second}\n")).expect("written");
+    let args = [
+        "--api-keys",
+        keys.to_str().expect("text"),
+        "--set",
+        "voices.max_voices_per_key=1",
+    ];
+    let server = base(&args).await;
+    let mut service = voices(&server);
+    let request = |name| recorded(name, wav(&babble(2.0, 120.0)));
+    service
+        .create_voice(with_key(request("mine"), &anna))
+        .await
+        .expect("a voice");
+    let more = service.create_voice(with_key(request("more"), &anna)).await;
+    assert_eq!(reason(&more.expect_err("one is allowed")), "VOICES_FULL");
+    let name = || "mine".to_owned();
+    let export = v1::ExportVoiceRequest { name: name() };
+    let strange = service.export_voice(with_key(export.clone(), &otto)).await;
+    assert_eq!(reason(&strange.expect_err("not his")), "VOICE_NOT_FOUND");
+    let exported = service.export_voice(with_key(export, &anna)).await;
+    let data = exported.expect("a file").into_inner().data;
+
+    let import = v1::ImportVoiceRequest {
+        data,
+        name: String::new(),
+    };
+    let brought = service.import_voice(with_key(import, &otto)).await;
+    let brought = brought.expect("it is kept").into_inner().voice.expect("a voice");
+    assert!(brought.name == "mine" && !brought.shared);
+    let delete = v1::DeleteVoiceRequest { name: name() };
+    service
+        .delete_voice(with_key(delete, &otto))
+        .await
+        .expect("his own");
+    for (key, there) in [(&anna, true), (&otto, false)] {
+        let get = v1::GetVoiceRequest { name: name() };
+        let found = service.get_voice(with_key(get, key)).await;
+        assert_eq!(found.is_ok(), there);
+    }
+    server.stop().await;
+}

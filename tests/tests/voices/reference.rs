@@ -102,3 +102,39 @@ async fn every_replica_speaks_with_a_voice() {
     }
     server.stop().await;
 }
+
+/// Where `wanted` is found in `heard` after `from`, but for the fades at both ends.
+fn found(heard: &[f32], wanted: &[f32], from: usize) -> Option<usize> {
+    let faded = 240;
+    let inner = &wanted[faded..wanted.len() - faded];
+    let alike = |at: &usize| {
+        let there = &heard[*at..*at + inner.len()];
+        there.iter().zip(inner).all(|(a, b)| (a - b).abs() < 2e-4)
+    };
+    let last = heard.len().checked_sub(inner.len())?;
+    (from..=last).find(alike).map(|at| at + inner.len())
+}
+
+/// A voice does not depend on how much was said before: every sentence is conditioned on the recording, and on nothing that was spoken.
+#[tokio::test]
+async fn every_sentence_of_a_long_text_is_spoken_from_the_same_recording() {
+    const SENTENCES: usize = 8;
+    let g = goldens();
+    let server = base(&[]).await;
+    let (codes, ids) = (g.ids("ref.codes"), g.ids("vc_icl.ref_ids"));
+    let reference = Some((&codes[..], g.shape("ref.codes")[1], &ids[3..ids.len() - 2]));
+    import(&server, file("anna", &g.floats("ref.spk_embedding"), reference)).await;
+    let config = || greedy("anna", "en", 400);
+    let text = [crate::support::TEXT; SENTENCES].join(" ");
+    let (audio, _) = omni_tests::audio_of(&mut server.speech(), config(), &text)
+        .await
+        .expect("audio");
+    let heard: Vec<f32> = i16_from_s16le(&audio).map(from_i16).collect();
+    // What the reference implementation speaks of the sentence alone.
+    let sentence = g.floats("vc_icl.wav");
+    let mut at = 0;
+    for nth in 1..=SENTENCES {
+        at = found(&heard, &sentence, at).unwrap_or_else(|| panic!("sentence {nth} is another one"));
+    }
+    server.stop().await;
+}

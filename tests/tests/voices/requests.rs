@@ -152,6 +152,50 @@ async fn what_is_wrong_with_a_recording_is_told_and_nothing_is_kept() {
 }
 
 #[tokio::test]
+async fn a_soft_recording_gives_the_voice_of_a_loud_one_unless_levels_are_left_alone() {
+    // As floats, in which a soft recording has no coarser steps than a loud one.
+    let at = |level: f32| {
+        let mut header =
+            omni_audio::WavHeader::mono(omni_audio::SampleRate::new(24_000).expect("a rate")).streaming();
+        (header[20], header[34]) = (3, 32);
+        let said = babble(2.0, 120.0)
+            .into_iter()
+            .flat_map(|s| (s * level).to_le_bytes());
+        header.into_iter().chain(said).collect::<Vec<u8>>()
+    };
+    for (args, alike) in [(&[][..], true), (&["--set", "voices.loudness=0"], false)] {
+        let server = base(args).await;
+        for (name, level) in [("loud", 1.0), ("soft", 0.25)] {
+            let request = recorded_with(name, at(level), |r| r.x_vector_only = true);
+            create(&server, request).await.expect("a voice");
+        }
+        let vector = async |name: &str| {
+            let request = v1::ExportVoiceRequest {
+                name: name.to_owned(),
+            };
+            let file = voices(&server).export_voice(request).await.expect("a file");
+            let file = file.into_inner().data;
+            let tensors = safetensors::SafeTensors::deserialize(&file).expect("safetensors");
+            let numbers = tensors.tensor("x_vector").expect("a vector").data().to_vec();
+            let numbers = numbers.chunks_exact(4);
+            numbers
+                .map(|four| f32::from_le_bytes(four.try_into().expect("four bytes")))
+                .collect::<Vec<_>>()
+        };
+        let (loud, soft) = (vector("loud").await, vector("soft").await);
+        let apart = |a: &[f32], b: &[f32]| a.iter().zip(b).map(|(a, b)| (a - b).abs()).fold(0.0, f32::max);
+        let most = loud.iter().fold(0.0_f32, |most, x| most.max(x.abs()));
+        assert_eq!(
+            apart(&loud, &soft) < 0.01 * most,
+            alike,
+            "{args:?}: {}",
+            apart(&loud, &soft) / most
+        );
+        server.stop().await;
+    }
+}
+
+#[tokio::test]
 async fn no_more_voices_are_kept_than_may_be() {
     let server = base(&["--set", "voices.max_voices=1"]).await;
     create(&server, recorded("a", wav(&babble(2.0, 120.0))))

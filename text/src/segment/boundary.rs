@@ -81,20 +81,54 @@ fn is_open_quote(c: char) -> bool {
 fn is_opener(c: char) -> bool {
     matches!(
         c,
-        '"' | '\'' | '(' | '[' | '{' | '“' | '‘' | '«' | '¿' | '¡' | '「' | '『' | '（' | '*' | '_'
+        '"' | '\''
+            | '('
+            | '['
+            | '{'
+            | '“'
+            | '‘'
+            | '«'
+            | '¿'
+            | '¡'
+            | '「'
+            | '『'
+            | '（'
+            | '《'
+            | '〈'
+            | '【'
+            | '*'
+            | '_'
     )
 }
 
 fn is_closer(c: char) -> bool {
     matches!(
         c,
-        '"' | '\'' | ')' | ']' | '}' | '”' | '’' | '»' | '」' | '』' | '）' | '】' | '*' | '_'
+        '"' | '\''
+            | ')'
+            | ']'
+            | '}'
+            | '”'
+            | '’'
+            | '»'
+            | '」'
+            | '』'
+            | '）'
+            | '》'
+            | '〉'
+            | '】'
+            | '*'
+            | '_'
     )
 }
 
-/// Full stops of scripts that put no space after them.
+/// Full stops that are no other sign, so that no space need follow: of Chinese and Japanese, of Indic scripts, Arabic and Urdu, Armenian,
+/// Ethiopic, Burmese and Khmer.
 fn is_full_stop(c: char) -> bool {
-    matches!(c, '。' | '！' | '？' | '｡' | '।' | '॥' | '؟' | '۔')
+    matches!(
+        c,
+        '。' | '！' | '？' | '｡' | '।' | '॥' | '؟' | '۔' | '։' | '።' | '፧' | '။' | '។' | '៕'
+    )
 }
 
 fn is_wide_comma(c: char) -> bool {
@@ -273,8 +307,17 @@ pub(super) fn inside(buf: &[char], next: char) -> Verdict {
         };
     }
     let from = buf.len().saturating_sub(LOOK_BACK);
-    match buf[from..].iter().rev().find(|&&c| !is_closer(c)) {
+    let mut before = buf[from..].iter().rev().skip_while(|&&c| is_closer(c));
+    match before.next() {
         Some(&c) if is_full_stop(c) => Verdict::Certain(EndKind::Sentence),
+        // Narrow marks between letters of scripts without spaces.
+        Some('!' | '?') if is_unspaced(next) => Verdict::Certain(EndKind::Sentence),
+        // A number or a time in wide digits or signs.
+        Some(&c)
+            if is_wide_comma(c) && next.is_numeric() && before.next().is_some_and(|c| c.is_numeric()) =>
+        {
+            Verdict::No
+        }
         Some(&c) if is_wide_comma(c) => Verdict::Certain(EndKind::Clause),
         _ => Verdict::No,
     }

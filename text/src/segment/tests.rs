@@ -64,6 +64,72 @@ fn sentences_end_where_people_end_them() {
 }
 
 #[test]
+fn sentences_of_other_scripts_end_at_their_own_marks() {
+    for (text, expected) in [
+        (
+            "“你好！”他说。《红楼梦》好看吗？好看",
+            &["“你好！”", "他说。", "《红楼梦》好看吗？", "好看"][..],
+        ),
+        ("好!今天去吗?去", &["好!", "今天去吗?", "去"]),
+        ("Qwen3好！GPT也好。", &["Qwen3好！", "GPT也好。"]),
+        (
+            "「行くよ。」と言った。はい｡",
+            &["「行くよ。」", "と言った。", "はい｡"],
+        ),
+        (
+            "안녕하세요. 반갑습니다! 네?",
+            &["안녕하세요.", "반갑습니다!", "네?"],
+        ),
+        (
+            "مرحبا، كيف حالك؟ أنا بخير. شكرا",
+            &["مرحبا، كيف حالك؟", "أنا بخير.", "شكرا"],
+        ),
+        (
+            "آپ کیسے ہیں؟ میں ٹھیک ہوں۔ شکریہ",
+            &["آپ کیسے ہیں؟", "میں ٹھیک ہوں۔", "شکریہ"],
+        ),
+        ("आप कैसे हैं? मैं ठीक हूँ। धन्यवाद॥", &["आप कैसे हैं?", "मैं ठीक हूँ।", "धन्यवाद॥"]),
+        ("আমি ভালো আছি।তুমি?", &["আমি ভালো আছি।", "তুমি?"]),
+        ("Բարև։ Ինչպե՞ս ես։", &["Բարև։", "Ինչպե՞ս ես։"]),
+    ] {
+        assert_eq!(cut(Buffering::Sentence, text), expected, "{text}");
+        // Wherever the text is cut when it comes.
+        let mut segmenter = Segmenter::new(SegmenterOptions::default());
+        let mut out: Vec<_> = text
+            .chars()
+            .flat_map(|c| segmenter.push(&c.to_string()))
+            .collect();
+        out.extend(segmenter.finish());
+        let out: Vec<_> = out.into_iter().map(|segment| segment.text).collect();
+        assert_eq!(out, expected, "{text}");
+    }
+}
+
+#[test]
+fn clauses_of_other_scripts_end_at_their_own_commas_but_not_in_numbers() {
+    let options = SegmenterOptions {
+        buffering: Buffering::Clause,
+        min_clause_chars: 3,
+        ..SegmenterOptions::default()
+    };
+    for (text, expected) in [
+        (
+            "今天下雨，我不去；你呢：去吗",
+            &["今天下雨，", "我不去；", "你呢：", "去吗"][..],
+        ),
+        ("共１，０００元、在12：30见", &["共１，０００元、", "在12：30见"]),
+        ("雨が降った、だから行かない", &["雨が降った、", "だから行かない"]),
+        ("نعم، أعرف؛ شكرا", &["نعم،", "أعرف؛", "شكرا"]),
+    ] {
+        let mut segmenter = Segmenter::new(options);
+        let mut out = segmenter.push(text);
+        out.extend(segmenter.finish());
+        let out: Vec<_> = out.into_iter().map(|segment| segment.text).collect();
+        assert_eq!(out, expected, "{text}");
+    }
+}
+
+#[test]
 fn a_name_after_a_dotted_abbreviation_does_not_start_a_sentence() {
     for (text, expected) in [
         (

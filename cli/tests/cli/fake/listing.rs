@@ -38,6 +38,9 @@ impl CatalogService for Service {
         request: Request<v1::ListVoicesRequest>,
     ) -> Result<Response<v1::ListVoicesResponse>, Status> {
         self.admit(&request)?;
+        if self.script.voiceless {
+            return Ok(Response::new(v1::ListVoicesResponse::default()));
+        }
         let first = request.get_ref().page_token.is_empty();
         let voice = v1::Voice {
             id: if first { "amber" } else { "onyx" }.into(),

@@ -136,7 +136,8 @@ pub(super) const SECTIONS: &[Section] = &[
                 "dtype",
                 Kind::Choice(&["f32", "bf16", "f16"]),
                 Derived(Rule::Format),
-                "Number format of the computation. GPUs compute in f32 and bf16.",
+                "Number format of the computation. GPUs compute in f32 and bf16. Processors compute in f32 whatever it says; with bf16 they keep weights in \
+                 bf16 unless `weights` says otherwise.",
             ),
             setting(
                 "enforce_eager",

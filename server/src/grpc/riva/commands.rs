@@ -281,7 +281,7 @@ fn checked(
     if request.zero_shot_data.is_some() && imitated.is_none() {
         return Err(invalid(
             "zero_shot_data",
-            "no model here imitates voices, expected unset",
+            "no model here imitates voices, expected unset; Base checkpoints of Qwen3-TTS do",
         ));
     }
     if !request.custom_dictionary.is_empty() {

@@ -3,9 +3,13 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use omni_audio::{Loudness, SampleRate};
+
+use super::figures::Figures;
 use super::recording::Recording;
 use super::{VoiceError, VoiceReference};
 use crate::caller::Tenant;
+use crate::clock::Clock;
 use crate::compute::Compute;
 use crate::service::limiter::{FairLimiter, FairPermit};
 use crate::stage::{BackendError, VoiceEncoderSource, VoicePrompt};
@@ -26,18 +30,23 @@ pub(super) struct Encoders {
     // Apart from what sessions compute on: a recording takes seconds, and their work milliseconds.
     compute: Compute,
     places: FairLimiter,
-}
-
-impl Default for Encoders {
-    fn default() -> Self {
-        Self {
-            compute: Compute::new(1),
-            places: FairLimiter::new(MOST),
-        }
-    }
+    clock: Clock,
+    /// To which recordings are brought: how loud a voice is follows from its recording.
+    loudness: Option<Loudness>,
+    figures: Figures,
 }
 
 impl Encoders {
+    pub(super) fn new(clock: Clock, loudness: Option<Loudness>, figures: Figures) -> Self {
+        Self {
+            compute: Compute::new(1),
+            places: FairLimiter::new(MOST),
+            clock,
+            loudness,
+            figures,
+        }
+    }
+
     fn enter(&self, tenant: Tenant) -> Result<FairPermit, VoiceError> {
         let place = self.places.take(tenant);
         place.map_err(|limit| VoiceError::Busy { limit })
@@ -53,32 +62,58 @@ impl Encoders {
         transcript: Option<Vec<u32>>,
     ) -> Result<Encoded, VoiceError> {
         let _place = self.enter(tenant)?;
+        let counted = self.figures.encoding();
+        let mut took = Duration::ZERO;
         let failed = |error: BackendError| VoiceError::Encode(error.0);
         let encoder = self.compute.run(move || source()).await.map_err(failed)?;
         let rate = encoder.sample_rate();
-        let speech = self.compute.run(move || recording.speech(rate)).await?;
+        let loudness = self.loudness;
+        let heard = move || {
+            recording
+                .speech(rate)
+                .map(|speech| levelled(speech, rate, loudness))
+        };
+        let speech = self.timed(&mut took, heard).await?;
         let speech: Arc<[f32]> = speech.into();
         let duration = rate.duration(omni_audio::Samples::of(&speech));
         let (own, samples) = (Arc::clone(&encoder), Arc::clone(&speech));
-        let x_vector = self
-            .compute
-            .run(move || own.x_vector(&samples))
-            .await
-            .map_err(failed)?;
+        let x_vector = self.timed(&mut took, move || own.x_vector(&samples));
+        let x_vector = x_vector.await.map_err(failed)?;
         let reference = match transcript {
             None => None,
             Some(text) => {
-                let frames = self
-                    .compute
-                    .run(move || encoder.frames(&speech))
-                    .await
-                    .map_err(failed)?;
+                let frames = self.timed(&mut took, move || encoder.frames(&speech));
+                let frames = frames.await.map_err(failed)?;
                 Some(VoiceReference { frames, text })
             }
         };
         let prompt = Arc::new(VoicePrompt { x_vector, reference });
+        counted.encoded(&prompt, took);
         Ok(Encoded { prompt, duration })
     }
+
+    /// What `work` gives; the time that it takes, without the wait for its turn, is added to `took`.
+    async fn timed<T: Send + 'static>(
+        &self,
+        took: &mut Duration,
+        work: impl FnOnce() -> T + Send + 'static,
+    ) -> T {
+        let clock = self.clock;
+        let done = self.compute.run(move || {
+            let began = clock.now();
+            (work(), clock.since(began))
+        });
+        let (done, spent) = done.await;
+        *took += spent;
+        done
+    }
+}
+
+fn levelled(mut speech: Vec<f32>, rate: SampleRate, loudness: Option<Loudness>) -> Vec<f32> {
+    if let Some(loudness) = loudness {
+        loudness.apply(&mut speech, rate);
+    }
+    speech
 }
 
 #[cfg(test)]
@@ -86,12 +121,18 @@ mod tests {
     use std::sync::atomic::{AtomicUsize, Ordering};
     use std::sync::mpsc;
 
-    use omni_audio::SampleRate;
     use omni_engine::CodecFrame;
 
     use super::super::recording::tests::{babble, wav};
     use super::*;
     use crate::stage::EncodeVoice;
+
+    fn encoders() -> Encoders {
+        let telemetry = omni_telemetry::Telemetry::new(&omni_telemetry::TelemetryOptions::default());
+        let telemetry = telemetry.expect("the catalogue");
+        let instruments = omni_telemetry::VoiceInstruments::new(telemetry.meter());
+        Encoders::new(Clock::start(), None, Figures::new(Arc::new(instruments)))
+    }
 
     /// Tells when a vector begins, and goes on when it is let.
     struct Slow(
@@ -126,7 +167,7 @@ mod tests {
             Arc::clone(&frames),
         ));
         let source: VoiceEncoderSource = Arc::new(move || Ok(Arc::clone(&slow)));
-        let encoders = Encoders::default();
+        let encoders = encoders();
         let encode = |text| {
             let (encoders, source, recording) =
                 (encoders.clone(), Arc::clone(&source), wav(&babble(2.0, 0.5)));
@@ -153,7 +194,7 @@ mod tests {
 
     #[tokio::test]
     async fn no_more_wait_than_may() {
-        let encoders = Encoders::default();
+        let encoders = encoders();
         let (greedy, other) = (Tenant::Key(1), Tenant::Key(2));
         let held: Vec<_> = (0..MOST).map(|_| encoders.enter(greedy).unwrap()).collect();
         assert!(matches!(

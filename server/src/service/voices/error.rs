@@ -11,7 +11,7 @@ use crate::stage::VoiceSource;
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 pub enum VoiceError {
     #[error(
-        "the name {got:?} of a voice is not usable, expected 1 to 64 letters, digits, spaces and any of - _ . '"
+        "the name {got:?} of a voice is not usable, expected 1 to 64 letters, digits, spaces and any of - _ . ', at least one of them a letter or a digit"
     )]
     Name { got: String },
     #[error("there is no voice {name:?} of this caller")]
@@ -20,7 +20,7 @@ pub enum VoiceError {
     Exists { name: String },
     #[error("the voice {name:?} is shared by all callers: only the operator of the server removes it")]
     Everybodys { name: String },
-    #[error("{held} of at most {limit} {unit} of voices are kept here, delete one first")]
+    #[error("{held} of at most {limit} {unit} are kept here, delete one first")]
     Full {
         held: u64,
         limit: u64,
@@ -58,7 +58,7 @@ pub enum VoiceError {
     #[error("the recording {0}")]
     Decode(DecodeError),
     #[error(
-        "the recording is in no format that is read here, expected WAV (16 bits), FLAC or Ogg Opus, or bare samples whose format is stated"
+        "the recording is in no format that is read here, expected WAV, FLAC or Ogg Opus, or bare samples whose format is stated"
     )]
     UnknownFormat,
     #[error("the recording is silent: nothing in it is louder than {limit:.0} dBFS")]

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use super::figures::Figures;
 use super::store::VoiceStore;
 use super::voice::Owner;
 use crate::stage::{KeptVoices, SpeechInfo, VoiceContent};
@@ -12,6 +13,7 @@ pub(super) struct Seen {
     pub(super) store: Arc<VoiceStore>,
     pub(super) owner: Owner,
     pub(super) info: Arc<SpeechInfo>,
+    pub(super) figures: Figures,
 }
 
 impl KeptVoices for Seen {
@@ -19,7 +21,11 @@ impl KeptVoices for Seen {
         let voice = self.store.find(&self.owner, name)?;
         Some(match voice.misfit(&self.info) {
             Some(problem) => Err(problem),
-            None => Ok((voice.name.to_string(), voice.content.to_speech())),
+            None => {
+                let content = voice.content.to_speech();
+                self.figures.asked_for(&content);
+                Ok((voice.name.to_string(), content))
+            }
         })
     }
 

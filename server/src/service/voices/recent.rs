@@ -49,11 +49,14 @@ impl Recent {
         Some(encoded)
     }
 
-    pub(super) fn put(&self, key: Key, encoded: Encoded) {
+    /// True if another one was dropped for it.
+    pub(super) fn put(&self, key: Key, encoded: Encoded) -> bool {
         let mut recent = self.0.lock();
         recent.retain(|(known, _)| *known != key);
         recent.push_front((key, encoded));
+        let drops = recent.len() > MOST;
         recent.truncate(MOST);
+        drops
     }
 }
 
@@ -82,7 +85,7 @@ mod tests {
         );
         let recent = Recent::default();
         for n in 0..=MOST {
-            recent.put(of(n), encoded(n as f32));
+            assert_eq!(recent.put(of(n), encoded(n as f32)), n == MOST);
             assert!(recent.get(&of(1)).is_some() || n == 0);
         }
         assert!(recent.get(&of(0)).is_none());

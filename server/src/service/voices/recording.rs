@@ -41,7 +41,7 @@ impl Recording {
     #[must_use]
     pub fn stated(data: impl Into<Bytes>, format: InputFormat) -> Self {
         let data = data.into();
-        let format = match detected(&data) {
+        let format = match InputEncoding::of_file(&data) {
             Some(_) => RecordingFormat::Detected,
             None => RecordingFormat::Stated(format),
         };
@@ -51,7 +51,9 @@ impl Recording {
     fn format(&self, rate: SampleRate) -> Result<InputFormat, VoiceError> {
         let encoding = match self.format {
             RecordingFormat::Stated(format) => return Ok(format),
-            RecordingFormat::Detected => detected(&self.data).ok_or(VoiceError::UnknownFormat)?,
+            RecordingFormat::Detected => {
+                InputEncoding::of_file(&self.data).ok_or(VoiceError::UnknownFormat)?
+            }
         };
         Ok(InputFormat {
             encoding,
@@ -93,17 +95,6 @@ fn decoded(
     decoder.push(data, &mut samples).map_err(refused)?;
     decoder.finish(&mut samples).map_err(refused)?;
     Ok(samples)
-}
-
-/// The encoding that the first bytes of a file say.
-fn detected(data: &[u8]) -> Option<InputEncoding> {
-    let known = [
-        (&b"RIFF"[..], InputEncoding::Wav),
-        (b"fLaC", InputEncoding::Flac),
-        (b"OggS", InputEncoding::OggOpus),
-    ];
-    let known = known.into_iter().find(|(head, _)| data.starts_with(head));
-    known.map(|(_, encoding)| encoding)
 }
 
 #[cfg(test)]

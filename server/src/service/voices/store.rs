@@ -30,6 +30,8 @@ const READABLE: usize = 32;
 pub struct StoreLimits {
     /// Voices of all owners.
     pub voices: usize,
+    /// Voices of one API key: none fills the store for the others.
+    pub voices_per_key: usize,
     /// Bytes of all their files.
     pub bytes: u64,
 }
@@ -60,6 +62,15 @@ type Key = (Owner, String);
 struct Shelf {
     voices: BTreeMap<Key, Entry>,
     bytes: u64,
+}
+
+impl Shelf {
+    /// The voices of an owner, by what their names have in common.
+    fn of(&self, owner: &Owner) -> impl Iterator<Item = (&String, &Entry)> {
+        let from = self.voices.range((owner.clone(), String::new())..);
+        let own = from.take_while(move |((entry, _), _)| entry == owner);
+        own.map(|((_, name), entry)| (name, entry))
+    }
 }
 
 #[derive(Debug)]
@@ -145,6 +156,15 @@ impl VoiceStore {
         }
     }
 
+    /// Every voice of every owner.
+    pub(super) fn all(&self) -> Vec<Arc<StoredVoice>> {
+        let held = self.held.read();
+        held.voices
+            .values()
+            .map(|entry| Arc::clone(&entry.voice))
+            .collect()
+    }
+
     /// Whether a voice of that name could be kept: asked before it is computed.
     pub(super) fn check_room(&self, owner: &Owner, name: &VoiceName) -> Result<(), VoiceError> {
         self.room(&self.held.read(), owner, name, 0)
@@ -159,8 +179,13 @@ impl VoiceStore {
         if held.voices.len() >= self.limits.voices {
             return full(held.voices.len() as u64, self.limits.voices as u64, "voices");
         }
+        let own = held.of(owner).count();
+        if !owner.is_shared() && own >= self.limits.voices_per_key {
+            let limit = self.limits.voices_per_key as u64;
+            return full(own as u64, limit, "voices of this API key");
+        }
         match held.bytes + bytes > self.limits.bytes {
-            true => full(held.bytes, self.limits.bytes, "bytes"),
+            true => full(held.bytes, self.limits.bytes, "bytes of voices"),
             false => Ok(()),
         }
     }
@@ -219,9 +244,8 @@ impl VoiceStore {
         let held = self.held.read();
         let mut names = BTreeMap::new();
         for of in [&Owner::shared(), owner] {
-            let own = held.voices.range((of.clone(), String::new())..);
-            let own = own.take_while(|((entry, _), _)| entry == of);
-            names.extend(own.map(|((_, name), entry)| (name.clone(), Arc::clone(&entry.voice))));
+            let own = held.of(of);
+            names.extend(own.map(|(name, entry)| (name.clone(), Arc::clone(&entry.voice))));
         }
         names.into_values().collect()
     }
@@ -312,154 +336,4 @@ fn flush(dir: &Path) -> io::Result<()> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::super::file::tests::voice;
-    use super::*;
-
-    const LIMITS: StoreLimits = StoreLimits {
-        voices: 3,
-        bytes: 1 << 20,
-    };
-
-    fn owner(digit: char) -> Owner {
-        Owner::parse(&String::from_iter([digit; 32])).unwrap()
-    }
-
-    fn names(store: &VoiceStore, owner: &Owner) -> Vec<String> {
-        store
-            .list(owner)
-            .iter()
-            .map(|voice| voice.name.to_string())
-            .collect()
-    }
-
-    #[test]
-    fn voices_outlast_the_store_and_keep_their_owners() {
-        let dir = tempfile::tempdir().unwrap();
-        let (a, b) = (owner('a'), owner('b'));
-        let store = VoiceStore::open(dir.path(), LIMITS).unwrap();
-        store.put(voice("Anna", &a)).unwrap();
-        store.put(voice("anna", &b)).unwrap();
-        store.put(voice("Otto", &Owner::shared())).unwrap();
-        let held = store.held();
-        drop(store);
-        let store = VoiceStore::open(dir.path(), LIMITS).unwrap();
-        assert_eq!(store.held(), held);
-        assert_eq!(*store.find(&a, "ANNA").unwrap(), voice("Anna", &a));
-        assert_eq!(names(&store, &a), ["Anna", "Otto"]);
-        assert_eq!(names(&store, &b), ["anna", "Otto"]);
-        assert_eq!(names(&store, &Owner::shared()), ["Otto"]);
-    }
-
-    #[test]
-    fn another_owner_neither_finds_nor_deletes_a_voice() {
-        let dir = tempfile::tempdir().unwrap();
-        let store = VoiceStore::open(dir.path(), LIMITS).unwrap();
-        let (a, b) = (owner('a'), owner('b'));
-        store.put(voice("Anna", &a)).unwrap();
-        store.put(voice("Otto", &Owner::shared())).unwrap();
-        assert!(store.find(&b, "Anna").is_none());
-        assert!(matches!(
-            store.remove(&b, "Anna"),
-            Err(VoiceError::NotFound { .. })
-        ));
-        assert!(matches!(
-            store.remove(&b, "Otto"),
-            Err(VoiceError::Everybodys { .. })
-        ));
-        store.remove(&a, "anna").unwrap();
-        assert!(store.find(&a, "Anna").is_none());
-        drop(store);
-        assert_eq!(VoiceStore::open(dir.path(), LIMITS).unwrap().held().voices, 1);
-    }
-
-    #[test]
-    fn number_and_bytes_are_bounded_and_names_are_taken_once() {
-        let store = VoiceStore::in_memory(LIMITS);
-        let a = owner('a');
-        for name in ["1", "2", "3"] {
-            store.put(voice(name, &a)).unwrap();
-        }
-        assert!(matches!(
-            store.put(voice("2", &a)),
-            Err(VoiceError::Exists { .. })
-        ));
-        let full = store.put(voice("4", &a)).unwrap_err();
-        assert!(
-            matches!(
-                full,
-                VoiceError::Full {
-                    held: 3,
-                    limit: 3,
-                    unit: "voices"
-                }
-            ),
-            "{full}"
-        );
-        store.remove(&a, "1").unwrap();
-        store.put(voice("4", &a)).unwrap();
-        let tight = StoreLimits { bytes: 100, ..LIMITS };
-        let full = VoiceStore::in_memory(tight).put(voice("1", &a)).unwrap_err();
-        assert!(matches!(full, VoiceError::Full { unit: "bytes", .. }), "{full}");
-    }
-
-    #[test]
-    fn damaged_files_are_skipped_and_half_written_ones_removed() {
-        let dir = tempfile::tempdir().unwrap();
-        let store = VoiceStore::open(dir.path(), LIMITS).unwrap();
-        store.put(voice("Anna", &Owner::shared())).unwrap();
-        store.put(voice("Otto", &Owner::shared())).unwrap();
-        let path = store
-            .held
-            .read()
-            .voices
-            .values()
-            .next()
-            .unwrap()
-            .path
-            .clone()
-            .unwrap();
-        let whole = fs::read(&path).unwrap();
-        fs::write(&path, &whole[..whole.len() / 2]).unwrap();
-        let half = dir.path().join("x.partial");
-        fs::write(&half, "x").unwrap();
-        drop(store);
-        let store = VoiceStore::open(dir.path(), LIMITS).unwrap();
-        assert_eq!(names(&store, &Owner::shared()), ["Otto"]);
-        assert!(!half.exists());
-    }
-
-    #[test]
-    fn a_file_that_was_not_read_is_not_replaced_and_a_folder_is_one_servers() {
-        let dir = tempfile::tempdir().unwrap();
-        let anna = voice("Anna", &Owner::shared());
-        let place = dir.path().join(file_name(&anna));
-        fs::write(&place, "of a later version").unwrap();
-        let store = VoiceStore::open(dir.path(), LIMITS).unwrap();
-        assert!(matches!(store.put(anna), Err(VoiceError::Store(_))));
-        assert_eq!(fs::read(&place).unwrap(), b"of a later version");
-        assert!(VoiceStore::open(dir.path(), LIMITS).is_err(), "another server");
-        drop(store);
-        assert!(VoiceStore::open(dir.path(), LIMITS).is_ok());
-    }
-
-    #[test]
-    fn what_cannot_be_written_leaves_nothing() {
-        let dir = tempfile::tempdir().unwrap();
-        let store = VoiceStore::open(dir.path(), LIMITS).unwrap();
-        let anna = voice("Anna", &Owner::shared());
-        // In the way of the file that is written first.
-        let partial = dir.path().join(file_name(&anna)).with_extension(PARTIAL);
-        fs::create_dir(&partial).unwrap();
-        assert!(matches!(store.put(anna.clone()), Err(VoiceError::Store(_))));
-        assert_eq!((store.held().voices, store.held().bytes), (0, 0));
-        fs::remove_dir(&partial).unwrap();
-        // In the way of its place.
-        let place = dir.path().join(file_name(&anna));
-        fs::create_dir_all(place.join("full")).unwrap();
-        assert!(matches!(store.put(anna.clone()), Err(VoiceError::Store(_))));
-        assert!(!partial.exists(), "what was written before it failed is gone");
-        fs::remove_dir_all(&place).unwrap();
-        store.put(anna).unwrap();
-    }
-}
+mod tests;

@@ -4,6 +4,9 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
+use unicode_normalization::UnicodeNormalization as _;
+use unicode_normalization::char::is_combining_mark;
+
 use super::VoiceError;
 use crate::caller::{Caller, Tenant};
 use crate::error::excerpt;
@@ -14,7 +17,7 @@ const MAX_TEXT: usize = 4_000;
 /// Most characters of a name.
 const MAX_NAME: usize = 64;
 
-/// What callers call a voice. Two names that differ in case alone are the same.
+/// What callers call a voice, in composed form (NFC). Two names that differ in case or in their composition alone are the same.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct VoiceName(String);
 
@@ -22,10 +25,14 @@ impl VoiceName {
     /// # Errors
     /// If it is empty, too long, or has characters that make trouble in paths, headers or log lines.
     pub fn new(name: &str) -> Result<Self, VoiceError> {
-        let name = name.trim();
-        let fits = (1..=MAX_NAME).contains(&name.chars().count());
-        match fits && name.chars().all(|c| c.is_alphanumeric() || " -_.'".contains(c)) {
-            true => Ok(Self(name.to_owned())),
+        let composed: String = name.trim().nfc().collect();
+        let fits = (1..=MAX_NAME).contains(&composed.chars().count());
+        // A name of marks and signs alone could not be told from others, and "." and ".." vanish from paths.
+        let said = composed.chars().any(char::is_alphanumeric);
+        let begins = !composed.starts_with(is_combining_mark);
+        let usable = |c: char| c.is_alphanumeric() || is_combining_mark(c) || " -_.'".contains(c);
+        match fits && said && begins && composed.chars().all(usable) {
+            true => Ok(Self(composed)),
             false => Err(VoiceError::Name { got: excerpt(name) }),
         }
     }
@@ -37,7 +44,7 @@ impl VoiceName {
 
     /// What names that mean the same voice have in common.
     pub(super) fn key(name: &str) -> String {
-        name.trim().to_lowercase()
+        name.trim().nfc().collect::<String>().to_lowercase()
     }
 }
 
@@ -257,18 +264,39 @@ mod tests {
             "O'Neill",
             "Łukasz Żak",
             "小明",
+            "अन्ना",
+            "Ngọc Ánh",
+            "a\u{301}",
             " padded ",
         ] {
             assert!(VoiceName::new(good).is_ok(), "{good}");
         }
+        // Four bytes each.
+        assert!(VoiceName::new(&"𠀀".repeat(64)).is_ok());
         let long = "x".repeat(65);
-        for bad in ["", "  ", "a/b", "a\\b", "a\nb", "a:b", "a,b", long.as_str()] {
+        for bad in [
+            "",
+            "  ",
+            ".",
+            "..",
+            "-",
+            "a/b",
+            "a\\b",
+            "a\nb",
+            "a:b",
+            "a,b",
+            "\u{301}a",
+            "a\u{200b}",
+            &long,
+        ] {
             assert!(
                 matches!(VoiceName::new(bad), Err(VoiceError::Name { .. })),
                 "{bad}"
             );
         }
         assert_eq!(VoiceName::key(" ANNA "), VoiceName::key("anna"));
+        assert_eq!(VoiceName::key("ZOE\u{308}"), VoiceName::key("zo\u{eb}"));
+        assert_eq!(VoiceName::new("Zoe\u{308}").unwrap().as_str(), "Zo\u{eb}");
     }
 
     #[test]

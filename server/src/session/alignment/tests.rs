@@ -223,3 +223,62 @@ fn of_text_without_spaces_and_of_halves_of_words_whole_words_are_heard() {
     assert_eq!(each.words("你好世界", Samples(2)), "你好".len());
     assert_eq!(each.words("", Samples(9)), 0);
 }
+
+/// Syllables of a voice, each of so many milliseconds: a soft onset, then a loud vowel.
+fn syllables(lengths: &[usize]) -> Vec<f32> {
+    let syllable = |ms: &usize| {
+        let (samples, onset) = (ms * RATE as usize / 1_000, 60 * RATE as usize / 1_000);
+        let sound = move |n: usize| {
+            let (loud, hz) = if n < onset {
+                (0.04, 2_600.0_f32)
+            } else {
+                (0.3, 900.0)
+            };
+            loud * (std::f32::consts::TAU * hz * n as f32 / RATE as f32).sin()
+        };
+        (0..samples).map(sound)
+    };
+    lengths.iter().flat_map(syllable).collect()
+}
+
+/// Nothing is known of how these characters sound but that each is a syllable, and that marks are pauses.
+#[test]
+fn characters_of_chinese_are_heard_within_half_a_syllable_of_their_sound() {
+    const CLAUSES: [(&str, &[usize]); 3] = [
+        ("今天天气很好，", &[210, 180, 240, 260, 190, 270]),
+        ("我们去公园吧，", &[170, 200, 260, 220, 250, 230]),
+        ("好不好？", &[280, 160, 300]),
+    ];
+    let mut alignment = alignment();
+    let text: String = CLAUSES.iter().map(|(text, _)| *text).collect();
+    alignment.write(&text);
+    let spoken: Vec<char> = text.chars().collect();
+    let mut words = Vec::new();
+    for (at, c) in spoken.iter().enumerate().filter(|(_, c)| is_syllable(**c)) {
+        let mark = spoken.get(at + 1).filter(|c| is_pause(**c));
+        words.push(Word {
+            source: at..at + 1,
+            spoken: std::iter::once(c).chain(mark).collect(),
+        });
+    }
+    alignment.begin(&words, spoken.len());
+    alignment.close();
+    let (mut audio, mut begins) = (Vec::new(), Vec::new());
+    for (_, lengths) in CLAUSES {
+        for length in lengths {
+            begins.push(audio.len() as u64);
+            audio.extend(syllables(&[*length]));
+        }
+        audio.extend(silence(320));
+    }
+    audio.chunks(1_920).for_each(|part| alignment.audio(part));
+    alignment.complete(true);
+    let told = alignment.tell_rest(Samples(audio.len() as u64), true);
+    assert_eq!(told.len(), begins.len());
+    let apart = told
+        .iter()
+        .zip(&begins)
+        .map(|(word, begin)| word.samples.start.0.abs_diff(*begin));
+    let most = apart.max().unwrap_or_default() * 1_000 / u64::from(RATE);
+    assert!(most < 110, "{most} ms: {told:?}, {begins:?}");
+}

@@ -16,9 +16,26 @@ pub(super) const VOICES: &[Setting] = &[
         "Most voices of all callers; more are refused.",
     ),
     setting(
+        "voices.max_voices_per_key",
+        Kind::Count { min: 0, max: 100_000 },
+        Is("100"),
+        "Most voices that one API key keeps; more are refused. Voices that all callers share are not counted.",
+    ),
+    setting(
         "voices.max_memory",
         Kind::Bytes,
         Is("256MiB"),
         "Most bytes of their files, which are in memory too; more are refused. A minute in context takes about 50 KiB.",
+    ),
+    setting(
+        "voices.loudness",
+        Kind::Real {
+            above: None,
+            min: -40.0,
+            max: 0.0,
+        },
+        Is("-19"),
+        "Loudness in LUFS (ITU-R BS.1770-4), -40 to -10, to which recordings are brought before they become voices, so that voices of soft \
+         and of loud recordings are alike; `0` leaves them as they are.",
     ),
 ];

@@ -5,14 +5,18 @@ use std::path::PathBuf;
 use super::{Scope, Setup};
 
 /// Where voices are kept, and how many.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct KeptVoiceLimits {
     /// As one file each; without, in memory alone.
     pub dir: Option<PathBuf>,
     /// Of all callers.
     pub max_voices: usize,
+    /// Of one API key.
+    pub max_voices_per_key: usize,
     /// Bytes of their files.
     pub max_bytes: u64,
+    /// To which recordings are brought, in LUFS; without, they stay as they are.
+    pub loudness: Option<f32>,
 }
 
 impl KeptVoiceLimits {
@@ -20,7 +24,9 @@ impl KeptVoiceLimits {
         Self {
             dir: top.folder("voices.dir"),
             max_voices: top.count("voices.max_voices") as usize,
+            max_voices_per_key: top.count("voices.max_voices_per_key") as usize,
             max_bytes: top.bytes("voices.max_memory"),
+            loudness: top.real("voices.loudness").filter(|lufs| *lufs < 0.0),
         }
     }
 }

@@ -1,0 +1,223 @@
+//! Voices that callers keep, and recordings that they bring with requests.
+
+use std::time::Duration;
+
+use metrics::{Counter, Gauge, Histogram};
+
+use crate::families as f;
+use crate::meter::Meter;
+
+/// What is kept of a voice.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum VoiceKind {
+    /// The speaker's vector.
+    XVector,
+    /// The recording's codec frames with it.
+    InContext,
+    /// Words.
+    Description,
+}
+
+impl VoiceKind {
+    const ALL: [&'static str; 3] = ["x_vector", "in_context", "description"];
+    /// Those that are computed of recordings.
+    const ENCODED: usize = 2;
+}
+
+/// What a voice is to be made of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum VoiceMaterial {
+    /// A recording.
+    Recording,
+    /// Words.
+    Description,
+    /// The file of a voice.
+    File,
+}
+
+impl VoiceMaterial {
+    const ALL: [&'static str; 3] = ["recording", "description", "file"];
+}
+
+/// What became of a request for a voice.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum VoiceCreation {
+    /// The voice is kept.
+    Kept,
+    /// Something is wrong with the request that no other value says.
+    Invalid,
+    /// The recording is silent.
+    Silent,
+    /// The recording is clipped.
+    Clipped,
+    /// Nothing in the recording is speech.
+    NoSpeech,
+    /// There is too little speech in the recording.
+    TooShort,
+    /// There is too much of it.
+    TooLong,
+    /// The recording could not be decoded.
+    Unreadable,
+    /// There is a voice of that name.
+    Exists,
+    /// No more voices may be kept.
+    Full,
+    /// As many recordings wait to be encoded as may.
+    Busy,
+    /// The model makes no voices, or none of that.
+    NotSupported,
+    /// The voice is of another model.
+    OtherModel,
+    /// It could not be written.
+    NotStored,
+    /// There was no place, no quota or no model.
+    NotAdmitted,
+    /// It could not be computed.
+    Failed,
+    /// The caller went away.
+    Cancelled,
+}
+
+impl VoiceCreation {
+    const ALL: [&'static str; 17] = [
+        "kept",
+        "invalid",
+        "silent",
+        "clipped",
+        "no_speech",
+        "too_short",
+        "too_long",
+        "unreadable",
+        "exists",
+        "full",
+        "busy",
+        "not_supported",
+        "other_model",
+        "not_stored",
+        "not_admitted",
+        "failed",
+        "cancelled",
+    ];
+}
+
+/// What became of a request to delete a voice.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum VoiceDeletion {
+    /// It is gone.
+    Deleted,
+    /// There is none of that name.
+    NotFound,
+    /// It is shared, and the caller has a key.
+    NotOwned,
+    /// Its file could not be removed.
+    NotStored,
+}
+
+impl VoiceDeletion {
+    const ALL: [&'static str; 4] = ["deleted", "not_found", "not_owned", "not_stored"];
+}
+
+/// Where the voice of a request comes from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum VoiceProvenance {
+    /// It is kept.
+    Kept,
+    /// The request brought a recording.
+    Request,
+}
+
+impl VoiceProvenance {
+    const ALL: [&'static str; 2] = ["kept", "request"];
+}
+
+/// Records voices. One per server.
+#[derive(Debug)]
+pub struct VoiceInstruments {
+    kept: [Gauge; VoiceKind::ALL.len()],
+    bytes: Gauge,
+    creations: [[Counter; VoiceCreation::ALL.len()]; VoiceMaterial::ALL.len()],
+    deletions: [Counter; VoiceDeletion::ALL.len()],
+    requests: [[Counter; VoiceKind::ALL.len()]; VoiceProvenance::ALL.len()],
+    encodings: Gauge,
+    encode: [Histogram; VoiceKind::ENCODED],
+    queries: Counter,
+    hits: Counter,
+    evictions: Counter,
+}
+
+impl VoiceInstruments {
+    /// Instruments for a server.
+    #[must_use]
+    pub fn new(meter: &Meter) -> Self {
+        let creation = |origin| {
+            VoiceCreation::ALL.map(|result| meter.counter(f::OMNI_VOICE_CREATIONS_TOTAL, [origin, result]))
+        };
+        let request =
+            |source| VoiceKind::ALL.map(|kind| meter.counter(f::OMNI_VOICE_REQUESTS_TOTAL, [source, kind]));
+        let [x_vector, in_context, _] = VoiceKind::ALL;
+        Self {
+            kept: VoiceKind::ALL.map(|kind| meter.gauge(f::OMNI_VOICES, [kind])),
+            bytes: meter.gauge(f::OMNI_VOICES_BYTES, []),
+            creations: VoiceMaterial::ALL.map(creation),
+            deletions: VoiceDeletion::ALL
+                .map(|result| meter.counter(f::OMNI_VOICE_DELETIONS_TOTAL, [result])),
+            requests: VoiceProvenance::ALL.map(request),
+            encodings: meter.gauge(f::OMNI_VOICE_ENCODINGS, []),
+            encode: [x_vector, in_context].map(|kind| meter.histogram(f::OMNI_VOICE_ENCODE_S, [kind])),
+            queries: meter.counter(f::OMNI_VOICE_CACHE_QUERIES_TOTAL, []),
+            hits: meter.counter(f::OMNI_VOICE_CACHE_HITS_TOTAL, []),
+            evictions: meter.counter(f::OMNI_VOICE_CACHE_EVICTIONS_TOTAL, []),
+        }
+    }
+
+    /// So many voices of each kind are kept, in files of so many bytes together.
+    pub fn kept(&self, voices: impl Fn(VoiceKind) -> usize, bytes: u64) {
+        for kind in [VoiceKind::XVector, VoiceKind::InContext, VoiceKind::Description] {
+            self.kept[kind as usize].set(voices(kind) as f64);
+        }
+        self.bytes.set(bytes as f64);
+    }
+
+    /// A request for a voice is over.
+    pub fn created(&self, of: VoiceMaterial, result: VoiceCreation) {
+        self.creations[of as usize][result as usize].increment(1);
+    }
+
+    /// A request to delete a voice is over.
+    pub fn deleted(&self, result: VoiceDeletion) {
+        self.deletions[result as usize].increment(1);
+    }
+
+    /// A request is spoken with a voice that is none of the model's own.
+    pub fn requested(&self, from: VoiceProvenance, kind: VoiceKind) {
+        self.requests[from as usize][kind as usize].increment(1);
+    }
+
+    /// A recording waits to be encoded, from now on.
+    pub fn encoding_began(&self) {
+        self.encodings.increment(1.0);
+    }
+
+    /// It was encoded, or given up.
+    pub fn encoding_ended(&self) {
+        self.encodings.decrement(1.0);
+    }
+
+    /// A recording became a voice. One of words takes no time.
+    pub fn encoded(&self, kind: VoiceKind, took: Duration) {
+        if let Some(histogram) = self.encode.get(kind as usize) {
+            histogram.record(took);
+        }
+    }
+
+    /// A recording was looked for in the cache.
+    pub fn looked_up(&self, found: bool) {
+        self.queries.increment(1);
+        self.hits.increment(u64::from(found));
+    }
+
+    /// A recording was dropped from the cache for another.
+    pub fn evicted(&self) {
+        self.evictions.increment(1);
+    }
+}

@@ -7,6 +7,7 @@ mod formats;
 mod interruption;
 mod openai;
 mod pacing;
+mod python_package;
 mod riva;
 mod service;
 mod sessions;

@@ -346,206 +346,210 @@ pub const HTTP_REQUEST_DURATION_HIGHR_SECONDS: HistogramFamily<0> = HistogramFam
 #[rustfmt::skip]
 pub const HTTP_REQUEST_DURATION_SECONDS: HistogramFamily<2> = HistogramFamily::new(85, &["handler", "method"]);
 
+/// `vllm:omni_protocol_requests_total`: Requests for speech by Wyoming and by WebSocket that ended, by how: spoken to the end (ok), refused or failed (error), or left by their caller (cancelled).
+#[rustfmt::skip]
+pub const OMNI_PROTOCOL_REQUESTS_TOTAL: CounterFamily<2> = CounterFamily::new(86, &["protocol", "result"]);
+
 /// `process_cpu_seconds_total`: Processor time used, in user and kernel mode.
 #[rustfmt::skip]
-pub const PROCESS_CPU_SECONDS_TOTAL: FloatCounterFamily<0> = FloatCounterFamily::new(86, &[]);
+pub const PROCESS_CPU_SECONDS_TOTAL: FloatCounterFamily<0> = FloatCounterFamily::new(87, &[]);
 
 /// `process_resident_memory_bytes`: Memory that is resident.
 #[rustfmt::skip]
-pub const PROCESS_RESIDENT_MEMORY_BYTES: GaugeFamily<0> = GaugeFamily::new(87, &[]);
+pub const PROCESS_RESIDENT_MEMORY_BYTES: GaugeFamily<0> = GaugeFamily::new(88, &[]);
 
 /// `process_virtual_memory_bytes`: Address space in use.
 #[rustfmt::skip]
-pub const PROCESS_VIRTUAL_MEMORY_BYTES: GaugeFamily<0> = GaugeFamily::new(88, &[]);
+pub const PROCESS_VIRTUAL_MEMORY_BYTES: GaugeFamily<0> = GaugeFamily::new(89, &[]);
 
 /// `process_start_time_seconds`: Start of the process, since 1970.
 #[rustfmt::skip]
-pub const PROCESS_START_TIME_SECONDS: GaugeFamily<0> = GaugeFamily::new(89, &[]);
+pub const PROCESS_START_TIME_SECONDS: GaugeFamily<0> = GaugeFamily::new(90, &[]);
 
 /// `process_open_fds`: File descriptors that are open.
 #[rustfmt::skip]
-pub const PROCESS_OPEN_FDS: GaugeFamily<0> = GaugeFamily::new(90, &[]);
+pub const PROCESS_OPEN_FDS: GaugeFamily<0> = GaugeFamily::new(91, &[]);
 
 /// `process_max_fds`: File descriptors that may be open.
 #[rustfmt::skip]
-pub const PROCESS_MAX_FDS: GaugeFamily<0> = GaugeFamily::new(91, &[]);
+pub const PROCESS_MAX_FDS: GaugeFamily<0> = GaugeFamily::new(92, &[]);
 
 /// `vllm:omni_stage_process_cpu_seconds_total`: Processor time used by the processes of a replica, those that have ended included.
 #[rustfmt::skip]
-pub const OMNI_STAGE_PROCESS_CPU_SECONDS_TOTAL: FloatCounterFamily<2> = FloatCounterFamily::new(92, &["stage", "replica"]);
+pub const OMNI_STAGE_PROCESS_CPU_SECONDS_TOTAL: FloatCounterFamily<2> = FloatCounterFamily::new(93, &["stage", "replica"]);
 
 /// `vllm:omni_stage_process_resident_memory_bytes`: Memory of the replica's process that is resident. 0 while there is none.
 #[rustfmt::skip]
-pub const OMNI_STAGE_PROCESS_RESIDENT_MEMORY_BYTES: GaugeFamily<2> = GaugeFamily::new(93, &["stage", "replica"]);
+pub const OMNI_STAGE_PROCESS_RESIDENT_MEMORY_BYTES: GaugeFamily<2> = GaugeFamily::new(94, &["stage", "replica"]);
 
 /// `vllm:omni_stage_process_start_time_seconds`: Start of the replica's process, since 1970.
 #[rustfmt::skip]
-pub const OMNI_STAGE_PROCESS_START_TIME_SECONDS: GaugeFamily<2> = GaugeFamily::new(94, &["stage", "replica"]);
+pub const OMNI_STAGE_PROCESS_START_TIME_SECONDS: GaugeFamily<2> = GaugeFamily::new(95, &["stage", "replica"]);
 
 /// `vllm:omni_host_cpu_ratio`: Share of the machine's processor time that was busy since the reading before.
 #[rustfmt::skip]
-pub const OMNI_HOST_CPU_RATIO: GaugeFamily<0> = GaugeFamily::new(95, &[]);
+pub const OMNI_HOST_CPU_RATIO: GaugeFamily<0> = GaugeFamily::new(96, &[]);
 
 /// `vllm:omni_host_memory_total_bytes`: Memory of the machine.
 #[rustfmt::skip]
-pub const OMNI_HOST_MEMORY_TOTAL_BYTES: GaugeFamily<0> = GaugeFamily::new(96, &[]);
+pub const OMNI_HOST_MEMORY_TOTAL_BYTES: GaugeFamily<0> = GaugeFamily::new(97, &[]);
 
 /// `vllm:omni_host_memory_available_bytes`: Memory that can be had without swapping.
 #[rustfmt::skip]
-pub const OMNI_HOST_MEMORY_AVAILABLE_BYTES: GaugeFamily<0> = GaugeFamily::new(97, &[]);
+pub const OMNI_HOST_MEMORY_AVAILABLE_BYTES: GaugeFamily<0> = GaugeFamily::new(98, &[]);
 
 /// `vllm:omni_host_disk_total_bytes`: Size of the root file system.
 #[rustfmt::skip]
-pub const OMNI_HOST_DISK_TOTAL_BYTES: GaugeFamily<0> = GaugeFamily::new(98, &[]);
+pub const OMNI_HOST_DISK_TOTAL_BYTES: GaugeFamily<0> = GaugeFamily::new(99, &[]);
 
 /// `vllm:omni_host_disk_used_bytes`: Room taken in the root file system, as df counts it. What is kept for the superuser is neither taken nor available.
 #[rustfmt::skip]
-pub const OMNI_HOST_DISK_USED_BYTES: GaugeFamily<0> = GaugeFamily::new(99, &[]);
+pub const OMNI_HOST_DISK_USED_BYTES: GaugeFamily<0> = GaugeFamily::new(100, &[]);
 
 /// `vllm:omni_host_disk_available_bytes`: Room left in the root file system, as df counts it.
 #[rustfmt::skip]
-pub const OMNI_HOST_DISK_AVAILABLE_BYTES: GaugeFamily<0> = GaugeFamily::new(100, &[]);
+pub const OMNI_HOST_DISK_AVAILABLE_BYTES: GaugeFamily<0> = GaugeFamily::new(101, &[]);
 
 /// `vllm:omni_gpu_utilization_ratio`: Share of the last sampling period in which a kernel ran.
 #[rustfmt::skip]
-pub const OMNI_GPU_UTILIZATION_RATIO: GaugeFamily<1> = GaugeFamily::new(101, &["device"]);
+pub const OMNI_GPU_UTILIZATION_RATIO: GaugeFamily<1> = GaugeFamily::new(102, &["device"]);
 
 /// `vllm:omni_gpu_memory_controller_ratio`: Share of the last sampling period in which device memory was read or written.
 #[rustfmt::skip]
-pub const OMNI_GPU_MEMORY_CONTROLLER_RATIO: GaugeFamily<1> = GaugeFamily::new(102, &["device"]);
+pub const OMNI_GPU_MEMORY_CONTROLLER_RATIO: GaugeFamily<1> = GaugeFamily::new(103, &["device"]);
 
 /// `vllm:omni_gpu_memory_used_bytes`: Device memory in use, by all processes.
 #[rustfmt::skip]
-pub const OMNI_GPU_MEMORY_USED_BYTES: GaugeFamily<1> = GaugeFamily::new(103, &["device"]);
+pub const OMNI_GPU_MEMORY_USED_BYTES: GaugeFamily<1> = GaugeFamily::new(104, &["device"]);
 
 /// `vllm:omni_gpu_memory_total_bytes`: Device memory.
 #[rustfmt::skip]
-pub const OMNI_GPU_MEMORY_TOTAL_BYTES: GaugeFamily<1> = GaugeFamily::new(104, &["device"]);
+pub const OMNI_GPU_MEMORY_TOTAL_BYTES: GaugeFamily<1> = GaugeFamily::new(105, &["device"]);
 
 /// `vllm:omni_gpu_power_watts`: Power drawn.
 #[rustfmt::skip]
-pub const OMNI_GPU_POWER_WATTS: GaugeFamily<1> = GaugeFamily::new(105, &["device"]);
+pub const OMNI_GPU_POWER_WATTS: GaugeFamily<1> = GaugeFamily::new(106, &["device"]);
 
 /// `vllm:omni_gpu_temperature_celsius`: Temperature of the device.
 #[rustfmt::skip]
-pub const OMNI_GPU_TEMPERATURE_CELSIUS: GaugeFamily<1> = GaugeFamily::new(106, &["device"]);
+pub const OMNI_GPU_TEMPERATURE_CELSIUS: GaugeFamily<1> = GaugeFamily::new(107, &["device"]);
 
 /// `vllm:omni_gpu_kernel_launches_total`: Kernels launched, one by one (single) or in graphs, for which the host works once per graph (graph).
 #[rustfmt::skip]
-pub const OMNI_GPU_KERNEL_LAUNCHES_TOTAL: CounterFamily<2> = CounterFamily::new(107, &["device", "via"]);
+pub const OMNI_GPU_KERNEL_LAUNCHES_TOTAL: CounterFamily<2> = CounterFamily::new(108, &["device", "via"]);
 
 /// `vllm:omni_gpu_graphs_recorded_total`: Graphs recorded. Many after the start mean that steps of new sizes keep coming.
 #[rustfmt::skip]
-pub const OMNI_GPU_GRAPHS_RECORDED_TOTAL: CounterFamily<1> = CounterFamily::new(108, &["device"]);
+pub const OMNI_GPU_GRAPHS_RECORDED_TOTAL: CounterFamily<1> = CounterFamily::new(109, &["device"]);
 
 /// `vllm:omni_gpu_graph_replays_total`: Graphs launched again after they were recorded.
 #[rustfmt::skip]
-pub const OMNI_GPU_GRAPH_REPLAYS_TOTAL: CounterFamily<1> = CounterFamily::new(109, &["device"]);
+pub const OMNI_GPU_GRAPH_REPLAYS_TOTAL: CounterFamily<1> = CounterFamily::new(110, &["device"]);
 
 /// `vllm:omni_gpu_graph_fallbacks_total`: Steps that were to be a graph and could not be. Their kernels are launched one by one, with the same result, but it takes longer; the log says why.
 #[rustfmt::skip]
-pub const OMNI_GPU_GRAPH_FALLBACKS_TOTAL: CounterFamily<1> = CounterFamily::new(110, &["device"]);
+pub const OMNI_GPU_GRAPH_FALLBACKS_TOTAL: CounterFamily<1> = CounterFamily::new(111, &["device"]);
 
 /// `vllm:omni_metrics_dropped_total`: Series or updates that were refused, by cause.
 #[rustfmt::skip]
-pub const OMNI_METRICS_DROPPED_TOTAL: CounterFamily<1> = CounterFamily::new(111, &["reason"]);
+pub const OMNI_METRICS_DROPPED_TOTAL: CounterFamily<1> = CounterFamily::new(112, &["reason"]);
 
 /// `vllm:omni_metrics_scrapes_total`: Times the metrics were read over HTTP.
 #[rustfmt::skip]
-pub const OMNI_METRICS_SCRAPES_TOTAL: CounterFamily<0> = CounterFamily::new(112, &[]);
+pub const OMNI_METRICS_SCRAPES_TOTAL: CounterFamily<0> = CounterFamily::new(113, &[]);
 
 /// `vllm:omni_metrics_push_total`: Pushes to the gateway, by result. Stays at zero without a gateway.
 #[rustfmt::skip]
-pub const OMNI_METRICS_PUSH_TOTAL: CounterFamily<1> = CounterFamily::new(113, &["result"]);
+pub const OMNI_METRICS_PUSH_TOTAL: CounterFamily<1> = CounterFamily::new(114, &["result"]);
 
 /// `vllm:omni_metrics_last_push_success_timestamp_s`: When a push last succeeded, since 1970. 0 until one has.
 #[rustfmt::skip]
-pub const OMNI_METRICS_LAST_PUSH_SUCCESS_TIMESTAMP_S: GaugeFamily<0> = GaugeFamily::new(114, &[]);
+pub const OMNI_METRICS_LAST_PUSH_SUCCESS_TIMESTAMP_S: GaugeFamily<0> = GaugeFamily::new(115, &[]);
 
 /// `vllm:omni_trace_spans_total`: Spans of traced requests, by what became of them (failed was not taken by the collector, dropped found the queue full). Stays at zero without an endpoint for traces.
 #[rustfmt::skip]
-pub const OMNI_TRACE_SPANS_TOTAL: CounterFamily<1> = CounterFamily::new(115, &["result"]);
+pub const OMNI_TRACE_SPANS_TOTAL: CounterFamily<1> = CounterFamily::new(116, &["result"]);
 
 /// `Requests2XX`: Calls of the API, by gRPC or HTTP, that succeeded.
 #[rustfmt::skip]
-pub const TS_REQUESTS_2XX: CounterFamily<1> = CounterFamily::new(116, &["Level"]);
+pub const TS_REQUESTS_2XX: CounterFamily<1> = CounterFamily::new(117, &["Level"]);
 
 /// `Requests4XX`: Calls of the API, by gRPC or HTTP, whose answer blamed the caller.
 #[rustfmt::skip]
-pub const TS_REQUESTS_4XX: CounterFamily<1> = CounterFamily::new(117, &["Level"]);
+pub const TS_REQUESTS_4XX: CounterFamily<1> = CounterFamily::new(118, &["Level"]);
 
 /// `Requests5XX`: Calls of the API, by gRPC or HTTP, whose answer blamed the server.
 #[rustfmt::skip]
-pub const TS_REQUESTS_5XX: CounterFamily<1> = CounterFamily::new(118, &["Level"]);
+pub const TS_REQUESTS_5XX: CounterFamily<1> = CounterFamily::new(119, &["Level"]);
 
 /// `ts_inference_requests_total`: Inference requests that arrived.
 #[rustfmt::skip]
-pub const TS_INFERENCE_REQUESTS_TOTAL: CounterFamily<1> = CounterFamily::new(119, &["model_version"]);
+pub const TS_INFERENCE_REQUESTS_TOTAL: CounterFamily<1> = CounterFamily::new(120, &["model_version"]);
 
 /// `ts_inference_latency_microseconds`: Arrival to answer, summed, without waits for the caller's text.
 #[rustfmt::skip]
-pub const TS_INFERENCE_LATENCY_MICROSECONDS: FloatCounterFamily<1> = FloatCounterFamily::new(120, &["model_version"]);
+pub const TS_INFERENCE_LATENCY_MICROSECONDS: FloatCounterFamily<1> = FloatCounterFamily::new(121, &["model_version"]);
 
 /// `ts_queue_latency_microseconds`: Time in queues, summed.
 #[rustfmt::skip]
-pub const TS_QUEUE_LATENCY_MICROSECONDS: FloatCounterFamily<1> = FloatCounterFamily::new(121, &["model_version"]);
+pub const TS_QUEUE_LATENCY_MICROSECONDS: FloatCounterFamily<1> = FloatCounterFamily::new(122, &["model_version"]);
 
 /// `QueueTime`: Time the last request spent in a queue.
 #[rustfmt::skip]
-pub const TS_QUEUE_TIME: GaugeFamily<1> = GaugeFamily::new(122, &["Level"]);
+pub const TS_QUEUE_TIME: GaugeFamily<1> = GaugeFamily::new(123, &["Level"]);
 
 /// `WorkerThreadTime`: Time of the last request after the model's last output, spent on rendering, encoding and sending.
 #[rustfmt::skip]
-pub const TS_WORKER_THREAD_TIME: GaugeFamily<1> = GaugeFamily::new(123, &["Level"]);
+pub const TS_WORKER_THREAD_TIME: GaugeFamily<1> = GaugeFamily::new(124, &["Level"]);
 
 /// `WorkerLoadTime`: Time a worker took to load its model.
 #[rustfmt::skip]
-pub const TS_WORKER_LOAD_TIME: GaugeFamily<2> = GaugeFamily::new(124, &["WorkerName", "Level"]);
+pub const TS_WORKER_LOAD_TIME: GaugeFamily<2> = GaugeFamily::new(125, &["WorkerName", "Level"]);
 
 /// `HandlerTime`: Time that steps of the model took for the last request, at most its PredictionTime (steps of different stages overlap).
 #[rustfmt::skip]
-pub const TS_HANDLER_TIME: GaugeFamily<2> = GaugeFamily::new(125, &["ModelName", "Level"]);
+pub const TS_HANDLER_TIME: GaugeFamily<2> = GaugeFamily::new(126, &["ModelName", "Level"]);
 
 /// `PredictionTime`: Time from the model's first step to its last output, of the last request.
 #[rustfmt::skip]
-pub const TS_PREDICTION_TIME: GaugeFamily<2> = GaugeFamily::new(126, &["ModelName", "Level"]);
+pub const TS_PREDICTION_TIME: GaugeFamily<2> = GaugeFamily::new(127, &["ModelName", "Level"]);
 
 /// `CPUUtilization`: Share of the machine's processor time that is busy.
 #[rustfmt::skip]
-pub const TS_CPUUTILIZATION: GaugeFamily<1> = GaugeFamily::new(127, &["Level"]);
+pub const TS_CPUUTILIZATION: GaugeFamily<1> = GaugeFamily::new(128, &["Level"]);
 
 /// `MemoryUsed`: Memory in use.
 #[rustfmt::skip]
-pub const TS_MEMORY_USED: GaugeFamily<1> = GaugeFamily::new(128, &["Level"]);
+pub const TS_MEMORY_USED: GaugeFamily<1> = GaugeFamily::new(129, &["Level"]);
 
 /// `MemoryAvailable`: Memory that can be had.
 #[rustfmt::skip]
-pub const TS_MEMORY_AVAILABLE: GaugeFamily<1> = GaugeFamily::new(129, &["Level"]);
+pub const TS_MEMORY_AVAILABLE: GaugeFamily<1> = GaugeFamily::new(130, &["Level"]);
 
 /// `MemoryUtilization`: Share of the memory in use.
 #[rustfmt::skip]
-pub const TS_MEMORY_UTILIZATION: GaugeFamily<1> = GaugeFamily::new(130, &["Level"]);
+pub const TS_MEMORY_UTILIZATION: GaugeFamily<1> = GaugeFamily::new(131, &["Level"]);
 
 /// `DiskUsage`: Room in use on the root file system.
 #[rustfmt::skip]
-pub const TS_DISK_USAGE: GaugeFamily<1> = GaugeFamily::new(131, &["Level"]);
+pub const TS_DISK_USAGE: GaugeFamily<1> = GaugeFamily::new(132, &["Level"]);
 
 /// `DiskAvailable`: Room left on the root file system.
 #[rustfmt::skip]
-pub const TS_DISK_AVAILABLE: GaugeFamily<1> = GaugeFamily::new(132, &["Level"]);
+pub const TS_DISK_AVAILABLE: GaugeFamily<1> = GaugeFamily::new(133, &["Level"]);
 
 /// `DiskUtilization`: Share of the root file system in use, as df counts it.
 #[rustfmt::skip]
-pub const TS_DISK_UTILIZATION: GaugeFamily<1> = GaugeFamily::new(133, &["Level"]);
+pub const TS_DISK_UTILIZATION: GaugeFamily<1> = GaugeFamily::new(134, &["Level"]);
 
 /// `GPUUtilization`: Share of time in which a kernel ran.
 #[rustfmt::skip]
-pub const TS_GPUUTILIZATION: GaugeFamily<2> = GaugeFamily::new(134, &["Level", "DeviceId"]);
+pub const TS_GPUUTILIZATION: GaugeFamily<2> = GaugeFamily::new(135, &["Level", "DeviceId"]);
 
 /// `GPUMemoryUsed`: Device memory in use.
 #[rustfmt::skip]
-pub const TS_GPUMEMORY_USED: GaugeFamily<2> = GaugeFamily::new(135, &["Level", "DeviceId"]);
+pub const TS_GPUMEMORY_USED: GaugeFamily<2> = GaugeFamily::new(136, &["Level", "DeviceId"]);
 
 /// `GPUMemoryUtilization`: Share of the device memory in use.
 #[rustfmt::skip]
-pub const TS_GPUMEMORY_UTILIZATION: GaugeFamily<2> = GaugeFamily::new(136, &["Level", "DeviceId"]);
+pub const TS_GPUMEMORY_UTILIZATION: GaugeFamily<2> = GaugeFamily::new(137, &["Level", "DeviceId"]);

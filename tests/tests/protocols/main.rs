@@ -12,4 +12,6 @@ mod riva;
 mod service;
 mod sessions;
 mod speak_protocol;
+mod speech_stream;
 mod whole_answers;
+mod wyoming;

@@ -8,7 +8,7 @@ from typing import TypeVar
 
 import pytest
 
-from omni_speech import AsyncClient, Client, InvalidRequestError, OmniError
+from omni_speech import AsyncClient, Client, InvalidRequestError, OmniError, Turn
 from omni_speech.v1 import common_pb2
 
 TEXT = "Hello there. How are you?"
@@ -136,6 +136,29 @@ def test_an_answer_that_is_interrupted_keeps_what_was_heard(address: str) -> Non
             await conversation.say("cd")
             last = await conversation.say("ef")
             assert "".join([piece async for piece in last if isinstance(piece, str)]) == last.text != ""
+
+    run(address, talk)
+
+
+def test_an_answer_can_be_interrupted_while_another_task_hears_it(address: str) -> None:
+    async def talk(client: AsyncClient) -> None:
+        async with client.converse(spoken=True) as conversation:
+            for played in [0, None, 1 << 30]:
+                turn = await conversation.say("ab")
+                heard = asyncio.Event()
+
+                async def listen(turn: Turn = turn, heard: asyncio.Event = heard) -> None:
+                    async for _ in turn:
+                        heard.set()
+
+                listening = asyncio.create_task(listen())
+                await heard.wait()
+                kept = await turn.interrupt(played)
+                await listening
+                assert turn.text.startswith(kept.rstrip())
+                assert kept == turn.kept_text
+                # Once more: it is over, and what is kept can only become less.
+                assert len(await turn.interrupt(0)) <= len(kept)
 
     run(address, talk)
 

@@ -209,6 +209,7 @@ async fn audio_comes_while_text_is_still_written() {
     client.send(json!({"type": "input.text", "text": " are you?"})).await;
     client.send(json!({"type": "input.done"})).await;
     while client.next().await != Frame::Text(json!({"type": "session.done", "utterance_index": 0, "total_sentences": 1})) {}
+    drop(client);
     server.idle(1).await;
     server.stop().await;
 }
@@ -254,7 +255,6 @@ async fn what_is_refused_is_told_and_the_connection_goes_on() {
     client.configure(json!({"instructions": "Speak kindly."})).await;
     client.send(json!({"type": "input.text", "text": "Hello. "})).await;
     client.configure(json!({})).await;
-    assert_eq!(client.told().await["type"], "audio.start");
     let mut refused = false;
     client.say("You.").await;
     loop {
@@ -522,7 +522,8 @@ async fn a_server_that_loads_says_so_and_one_that_drains_ends_what_it_has_begun(
     client.configure(json!({})).await;
     script.code2wav.close();
     client.say(TEXT).await;
-    server.until("the session runs", || server.app.sessions() == 1).await;
+    let admission = server.app.orchestrator().admission();
+    server.until("the utterance has begun", || admission.free() < 64).await;
     let ending = tokio::spawn(server.app.shut_down(std::future::pending()));
     script.code2wav.open();
     client.utterance(0).await;

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator, Callable
 from types import TracebackType
 from typing import Any
@@ -12,7 +13,7 @@ from typing_extensions import Self
 from omni_speech import _settings
 from omni_speech._errors import of_call
 from omni_speech._received import ReceivedAnswer
-from omni_speech.v1 import chat_pb2
+from omni_speech.v1 import chat_pb2, common_pb2
 
 
 class Turn(ReceivedAnswer):
@@ -21,30 +22,41 @@ class Turn(ReceivedAnswer):
     def __init__(self, conversation: Conversation, ready: chat_pb2.ChatSessionReady) -> None:
         super().__init__()
         self._conversation = conversation
+        self._interrupted = False
         self._configured(ready)
 
     def __aiter__(self) -> AsyncIterator[str | bytes]:
         return self
 
     async def __anext__(self) -> str | bytes:
-        while self._outcome is None:
-            if (piece := self._take(await self._conversation._next())) is not None:
+        while self._outcome is None and not self._interrupted:
+            if (piece := await self._more()) is not None and not self._interrupted:
                 return piece
         raise StopAsyncIteration
 
+    async def _more(self) -> str | bytes | None:
+        async with self._conversation._reading:
+            # Somebody else may have read the end meanwhile.
+            return self._take(await self._conversation._next()) if self._outcome is None else None
+
     async def interrupt(self, played_samples: int | None = None) -> str:
-        """Stops it. `played_samples` says how much of a spoken answer was heard; gives the text of that, which is what the
-        conversation keeps. Without, all that was sent counts as heard. Nobody else may iterate over the answer meanwhile.
+        """Stops it, also while another task iterates over it, which then comes to its end. `played_samples` says how much of a
+        spoken answer was heard; gives the text of that, which is what the conversation keeps. Without, all that was sent counts
+        as heard.
         """
-        if self._outcome is None:
-            await self._conversation._write(
-                chat_pb2.ConverseRequest(interrupt=chat_pb2.Interrupt(played_samples=played_samples))
-            )
-            async for _ in self:
-                pass
-        elif played_samples is not None:
-            # The server was ahead of the listener: the message is cut afterwards.
-            self._kept = await self._conversation._cut(played_samples)
+        over = self._outcome is not None
+        if over and played_samples is None:
+            return self.kept_text
+        self._interrupted = True
+        await self._conversation._write(
+            chat_pb2.ConverseRequest(interrupt=chat_pb2.Interrupt(played_samples=played_samples))
+        )
+        while self._outcome is None:
+            await self._more()
+        stopped = not over and self.outcome.finish_reason == common_pb2.FINISH_REASON_INTERRUPTED
+        if not stopped and played_samples is not None and self.kept_text:
+            # The server was ahead of the listener: what it keeps is cut afterwards.
+            self._kept = await self._conversation._cut()
         return self.kept_text
 
 
@@ -57,6 +69,7 @@ class Conversation:
         self._call: Any = None
         self._ready = chat_pb2.ChatSessionReady()
         self._turn: Turn | None = None
+        self._reading = asyncio.Lock()
 
     async def __aenter__(self) -> Self:
         self._call = self._open()
@@ -96,8 +109,8 @@ class Conversation:
             raise RuntimeError("the conversation is over")
         return message
 
-    async def _cut(self, played_samples: int) -> chat_pb2.ChatMessage:
-        await self._write(chat_pb2.ConverseRequest(interrupt=chat_pb2.Interrupt(played_samples=played_samples)))
-        while (message := await self._next()).WhichOneof("event") != "message_cut":
-            pass
+    async def _cut(self) -> chat_pb2.ChatMessage:
+        async with self._reading:
+            while (message := await self._next()).WhichOneof("event") != "message_cut":
+                pass
         return message.message_cut.message

@@ -204,10 +204,7 @@ impl App {
             (speech.clone(), chat.clone(), catalog.clone(), voices.clone()),
             access.keys.clone(),
             buffered.clone(),
-            (
-                access.limits,
-                Arc::new(metrics.requests(Protocol::WebSocket)),
-            ),
+            (access.limits, Arc::new(metrics.requests(Protocol::WebSocket))),
             Sites {
                 metrics: metrics.address(),
                 metrics_encrypted: config.metrics.tls,

@@ -17,7 +17,7 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use omni_telemetry::{Connected, ConnectionInstruments, ProtocolInstruments};
+use omni_telemetry::{ConnectionInstruments, ProtocolInstruments};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
@@ -106,10 +106,7 @@ impl Wyoming {
         let span = tracing::error_span!("request", request_id = format!("wyo_{:016x}", random_u64()));
         match Connection::new(stream, peer.ip(), Arc::clone(&self)) {
             Ok(connection) => connection.run().instrument(span).await,
-            Err(error) => {
-                self.connections.connected(Connected::Abandoned);
-                tracing::debug!(%peer, %error, "a connection broke");
-            }
+            Err(error) => tracing::debug!(%peer, %error, "a connection broke"),
         }
         drop((place, open));
     }

@@ -49,8 +49,9 @@ pub use instruments::{
     AudioInstruments, CacheConfig, CallKind, CertificateInstrument, ComputingInstruments, ComputingStats,
     Connected, ConnectionInstruments, EdgeInstruments, EngineInstruments, ExporterInstruments, GrpcCode,
     GrpcInstruments, HearingInstruments, HttpExchange, HttpInstruments, Listener, OpenConnection,
-    OwnProcessInstruments, PipelineInstruments, Protocol, ProtocolInstruments, RejectionReason, RequestResult,
-    SessionInstruments, StageInfo, StreamAbort, TorchServeInstruments, TorchServeRequest, TraceInstruments,
+    OwnProcessInstruments, PipelineInstruments, Protocol, ProtocolInstruments, RejectionReason,
+    RequestResult, SessionInstruments, StageInfo, StreamAbort, TorchServeInstruments, TorchServeRequest,
+    TraceInstruments,
 };
 pub use log::{EngineLog, LineFormat, LogLine, LogSink, LogWriter, StatsLog, with_request};
 pub use meter::{FloatCounter, Meter};

@@ -93,7 +93,12 @@ pub const PARSERS: [Parser; 37] = [
     parser("openai_speech", openai::parsers::speech, seeds::openai_speech, 1),
     parser("openai_chat", openai::parsers::chat, seeds::openai_chat, 1),
     parser("openai_form", openai::parsers::form, outside::form, 1),
-    parser("openai_stream", openai::parsers::stream_message, outside::stream, 1),
+    parser(
+        "openai_stream",
+        openai::parsers::stream_message,
+        outside::stream,
+        1,
+    ),
     parser("wyoming_events", wyoming::parsers::events, outside::wyoming, 1),
     parser("voice_file", voices::parsers::file, outside::voice, 1),
     parser("grpc_speech", grpc_speech, seeds::speak, 2),

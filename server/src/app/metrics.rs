@@ -11,8 +11,9 @@ use ::http as http_types;
 use anyhow::Context as _;
 use omni_telemetry::{
     Admission, CertificateInstrument, ConnectionInstruments, CustomMetrics, CustomOptions, Exposition,
-    HttpInstruments, LineFormat, Listener, LogLine, LogSink, OptionsError, Protocol, ProtocolInstruments, PullEndpoint, PullGuard,
-    PushOptions, Pusher, StatsLog, Telemetry, TelemetryOptions, TlsSource, collect_system,
+    HttpInstruments, LineFormat, Listener, LogLine, LogSink, OptionsError, Protocol, ProtocolInstruments,
+    PullEndpoint, PullGuard, PushOptions, Pusher, StatsLog, Telemetry, TelemetryOptions, TlsSource,
+    collect_system,
 };
 use tokio::net::TcpListener;
 use tokio::task::JoinSet;

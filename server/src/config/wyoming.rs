@@ -96,7 +96,10 @@ mod tests {
         let asked = ["--wyoming", "0.0.0.0:10300", "--insecure-plaintext"];
         assert_eq!(problems(&asked), Vec::<String>::new());
         assert_eq!(problems(&["--wyoming-holder", "home"]).len(), 1);
-        assert_eq!(problems(&["--wyoming", "10300", "--wyoming-holder", "home"]).len(), 1);
+        assert_eq!(
+            problems(&["--wyoming", "10300", "--wyoming-holder", "home"]).len(),
+            1
+        );
     }
 
     #[test]
@@ -111,7 +114,11 @@ mod tests {
             problems(&[&flags, more].concat())
         };
         assert_eq!(with(&["--wyoming-holder", "home"]), Vec::<String>::new());
-        for wrong in [&[][..], &["--wyoming-holder", "chatty"], &["--wyoming-holder", "nobody"]] {
+        for wrong in [
+            &[][..],
+            &["--wyoming-holder", "chatty"],
+            &["--wyoming-holder", "nobody"],
+        ] {
             assert_eq!(with(wrong).len(), 1, "{wrong:?}");
         }
     }

@@ -12,18 +12,15 @@ use axum::http::request::Parts;
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::Response;
 
-use self::connection::Connection;
+use self::connection::{Call, Connection};
 pub(super) use self::messages::take;
 use super::OpenAi;
 use super::error::ApiError;
+use super::speech::named;
 use super::voices::of_no_other_page;
 use crate::config::Scope;
 use crate::service::CallContext;
-use crate::service::voices::RECORDING_BYTES;
 use crate::transport::{Handshake, WebSocketLimits, key_protocol};
-
-/// Longest message where a recording may be in it, in base64.
-const MAX_RECORDED: usize = RECORDING_BYTES / 3 * 4 + (1 << 20);
 
 pub(super) async fn open(State(openai): State<OpenAi>, mut head: Parts) -> Result<Response, ApiError> {
     if let Some(key) = key_protocol(&head.headers)
@@ -39,24 +36,21 @@ pub(super) async fn open(State(openai): State<OpenAi>, mut head: Parts) -> Resul
         let status = StatusCode::UPGRADE_REQUIRED;
         ApiError::unread(status, "websocket_expected", &error.to_string())
     })?;
-    let (limits, session) = (openai.limits, openai.speech.limits());
+    // Before anything is read: what a connection may hold is bounded by the number of sessions.
+    let admitted = openai.speech.admit("AudioSpeech/Stream", caller.clone());
+    let (info, permit) = admitted.map_err(|error| named(&error))?;
     let limits = WebSocketLimits {
-        message_bytes: longest(&openai),
-        keepalive: limits.keepalive,
-        keepalive_timeout: limits.keepalive_timeout,
-        stall_timeout: session.stall_timeout,
+        message_bytes: openai.limits.message_bytes,
+        keepalive: openai.limits.keepalive,
+        keepalive_timeout: openai.limits.keepalive_timeout,
+        stall_timeout: openai.speech.limits().stall_timeout,
     };
-    let context = CallContext::from_headers(&head.headers);
+    let call = Call {
+        info,
+        tenant: caller.tenant(),
+        context: CallContext::from_headers(&head.headers),
+    };
     Ok(handshake.accept(limits, move |socket| {
-        Connection::new(socket, openai, caller, context).run()
+        Connection::new(socket, openai, call, permit).run()
     }))
-}
-
-/// The longest message that is read: models that imitate no voices get no recordings.
-fn longest(openai: &OpenAi) -> usize {
-    let info = openai.speech.info();
-    match info.is_ok_and(|info| info.voice_support.shape.is_some()) {
-        true => MAX_RECORDED,
-        false => openai.limits.message_bytes,
-    }
 }

@@ -13,7 +13,8 @@ use bytes::Bytes;
 use futures::future::BoxFuture;
 use futures::{SinkExt as _, StreamExt as _};
 use http::header::{
-    CONNECTION, SEC_WEBSOCKET_ACCEPT, SEC_WEBSOCKET_KEY, SEC_WEBSOCKET_PROTOCOL, SEC_WEBSOCKET_VERSION, UPGRADE,
+    CONNECTION, SEC_WEBSOCKET_ACCEPT, SEC_WEBSOCKET_KEY, SEC_WEBSOCKET_PROTOCOL, SEC_WEBSOCKET_VERSION,
+    UPGRADE,
 };
 use http::request::Parts;
 use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, Version};
@@ -106,7 +107,10 @@ impl Handshake {
         let accept = key.map(|key| derive_accept_key(key.as_bytes()));
         let accept = accept.and_then(|accept| HeaderValue::try_from(accept).ok());
         let accept = accept.ok_or(HandshakeError::NoUpgrade)?;
-        if headers.get(SEC_WEBSOCKET_VERSION).is_none_or(|version| version != VERSION) {
+        if headers
+            .get(SEC_WEBSOCKET_VERSION)
+            .is_none_or(|version| version != VERSION)
+        {
             return Err(HandshakeError::Version);
         }
         let protocol = chosen(headers)?;
@@ -162,7 +166,10 @@ fn lists(headers: &HeaderMap, name: &HeaderName, wanted: &str) -> bool {
 }
 
 fn listed<'a>(headers: &'a HeaderMap, name: &HeaderName) -> impl Iterator<Item = &'a str> {
-    let values = headers.get_all(name).iter().filter_map(|value| value.to_str().ok());
+    let values = headers
+        .get_all(name)
+        .iter()
+        .filter_map(|value| value.to_str().ok());
     values.flat_map(|value| value.split(',')).map(str::trim)
 }
 
@@ -285,7 +292,9 @@ impl WebSocket {
 
     /// Ends it with a code of RFC 6455 and a reason, and waits a moment for the peer to agree.
     pub(crate) async fn close(mut self, code: u16, reason: &str) {
-        let end = (0..=MAX_REASON.min(reason.len())).rev().find(|end| reason.is_char_boundary(*end));
+        let end = (0..=MAX_REASON.min(reason.len()))
+            .rev()
+            .find(|end| reason.is_char_boundary(*end));
         let frame = CloseFrame {
             code: CloseCode::from(code),
             reason: Utf8Bytes::from(&reason[..end.unwrap_or_default()]),
@@ -351,7 +360,8 @@ mod tests {
     fn a_plain_request_is_no_handshake() {
         let mut head = http::Request::new(()).into_parts().0;
         assert_eq!(Handshake::of(&mut head).err(), Some(HandshakeError::NoUpgrade));
-        head.headers.insert(CONNECTION, "keep-alive, Upgrade".parse().unwrap());
+        head.headers
+            .insert(CONNECTION, "keep-alive, Upgrade".parse().unwrap());
         head.headers.insert(UPGRADE, "WebSocket".parse().unwrap());
         head.headers.insert(SEC_WEBSOCKET_KEY, "AAAA".parse().unwrap());
         assert_eq!(Handshake::of(&mut head).err(), Some(HandshakeError::Version));

@@ -166,7 +166,9 @@ impl Connection {
     async fn synthesize(&mut self, data: Data) -> Result<(), End> {
         let (request, text) = spoken(data)?;
         let (speech, caller) = (&self.shared.speech, self.caller()?);
-        let opened = speech.synthesize(CallContext::default(), caller, Ok(request), text).await;
+        let opened = speech
+            .synthesize(CallContext::default(), caller, Ok(request), text)
+            .await;
         self.relay(opened?.1, None).await
     }
 
@@ -177,7 +179,10 @@ impl Connection {
         let (info, permit) = speech.admit("Wyoming/SynthesizeStream", self.caller()?)?;
         let settings = Command::Configure(Box::new(request.settings(&info)?));
         let (sender, commands) = mpsc::channel(COMMANDS);
-        let first = Command::Text { text, utterance: String::new() };
+        let first = Command::Text {
+            text,
+            utterance: String::new(),
+        };
         for command in [settings, first] {
             // There is room for both.
             let _ = sender.try_send(Ok(command));

@@ -8,9 +8,9 @@ use tokio_util::codec::Decoder;
 use crate::error::{ErrorKind, ServeError, excerpt};
 
 /// Longest first line of an event, in bytes. Older clients have the data in it.
-const MAX_LINE: usize = 256 << 10;
+const MAX_LINE: usize = 128 << 10;
 /// Longest data of an event, in bytes: several times the text that is spoken.
-const MAX_DATA: usize = 256 << 10;
+const MAX_DATA: usize = 128 << 10;
 /// Longest payload, in bytes. Callers have none that is of use here: it is read and dropped.
 const MAX_PAYLOAD: usize = 1 << 20;
 /// The version of the protocol that is spoken.
@@ -269,9 +269,15 @@ mod tests {
 
     #[test]
     fn events_are_the_same_however_their_bytes_come() {
-        let mut bytes = encoded("synthesize", &json!({"text": "a\nb"}), &Bytes::from_static(b"1\n34"));
+        let mut bytes = encoded(
+            "synthesize",
+            &json!({"text": "a\nb"}),
+            &Bytes::from_static(b"1\n34"),
+        );
         bytes.extend(encoded("describe", &Value::Null, &Bytes::new()));
-        bytes.extend(b"{\"type\": \"ping\", \"data\": {\"text\": \"x\"}, \"payload_length\": null, \"more\": [1]}\n");
+        bytes.extend(
+            b"{\"type\": \"ping\", \"data\": {\"text\": \"x\"}, \"payload_length\": null, \"more\": [1]}\n",
+        );
         let expected = [
             said("synthesize", Some("a\nb")),
             said("describe", None),
@@ -308,10 +314,7 @@ mod tests {
             assert!(matches!(refused, Err(WireError::TooLong { .. })), "{head}");
         }
         let endless = vec![b' '; MAX_LINE + 2];
-        assert!(matches!(
-            events(&endless, 4_096),
-            Err(WireError::TooLong { .. })
-        ));
+        assert!(matches!(events(&endless, 4_096), Err(WireError::TooLong { .. })));
     }
 
     #[test]
@@ -325,7 +328,10 @@ mod tests {
             "{\"type\": \"a\", \"data\": {\"text\": 1}}\n",
             "{\"type\": \"a\", \"data_length\": 2}\nxx",
         ] {
-            assert!(matches!(events(bytes.as_bytes(), 3), Err(WireError::Json(_))), "{bytes}");
+            assert!(
+                matches!(events(bytes.as_bytes(), 3), Err(WireError::Json(_))),
+                "{bytes}"
+            );
         }
         assert!(matches!(
             events(b"{\"type\": \"a\", \"payload_length\": 2}\nx", 3),
@@ -343,7 +349,10 @@ mod tests {
             assert!(buffer.is_empty() && decoder.is_within(&buffer));
         }
         buffer.extend_from_slice(&[0; 4_096]);
-        assert_eq!(decoder.decode(&mut buffer).unwrap(), Some(said("audio-chunk", None)));
+        assert_eq!(
+            decoder.decode(&mut buffer).unwrap(),
+            Some(said("audio-chunk", None))
+        );
         assert!(!decoder.is_within(&buffer));
     }
 }

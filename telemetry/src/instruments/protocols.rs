@@ -41,7 +41,10 @@ impl ProtocolInstruments {
             Protocol::Wyoming => "wyoming",
             Protocol::WebSocket => "websocket",
         };
-        Self(RequestResult::ALL.map(|result| meter.counter(f::OMNI_PROTOCOL_REQUESTS_TOTAL, [protocol, result])))
+        Self(
+            RequestResult::ALL
+                .map(|result| meter.counter(f::OMNI_PROTOCOL_REQUESTS_TOTAL, [protocol, result])),
+        )
     }
 
     /// A request ended.

@@ -340,7 +340,11 @@ pub(super) fn wyoming() -> Vec<Vec<u8>> {
     let voice = r#"{"voice": {"name": "aria", "speaker": null}, "text_format": "text"}"#;
     vec![
         b"{\"type\": \"describe\", \"version\": \"1.7.2\"}\n".to_vec(),
-        event("synthesize", r#"{"text": "Hello.", "voice": {"language": "en"}, "text_format": "ssml"}"#, b""),
+        event(
+            "synthesize",
+            r#"{"text": "Hello.", "voice": {"language": "en"}, "text_format": "ssml"}"#,
+            b"",
+        ),
         [
             event("synthesize-start", voice, b""),
             event("synthesize-chunk", r#"{"text": "Hel"}"#, b""),
@@ -349,7 +353,11 @@ pub(super) fn wyoming() -> Vec<Vec<u8>> {
             event("synthesize-stop", "{}", b""),
         ]
         .concat(),
-        event("audio-chunk", r#"{"rate": 16000, "width": 2, "channels": 1, "timestamp": null}"#, &[0; 64]),
+        event(
+            "audio-chunk",
+            r#"{"rate": 16000, "width": 2, "channels": 1, "timestamp": null}"#,
+            &[0; 64],
+        ),
         b"{\"type\": \"ping\", \"data\": {\"text\": \"a\"}}\n".to_vec(),
     ]
 }

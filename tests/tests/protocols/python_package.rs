@@ -36,7 +36,10 @@ async fn the_wheel_is_built_and_its_tests_pass_against_a_server() {
     let Some(said) = python("omni", "omni-speech", WHEEL, &arguments).await else {
         return;
     };
-    assert!(said.starts_with("omni_speech-0.1.0-py3-none-any.whl True\n"), "{said}");
+    assert!(
+        said.starts_with("omni_speech-0.1.0-py3-none-any.whl True\n"),
+        "{said}"
+    );
     assert!(said.contains(" passed") && !said.contains("skipped"), "{said}");
     server
         .until("every session has ended", || server.app.sessions() == 0)
@@ -94,7 +97,14 @@ async fn keys_and_certificates_are_those_of_the_client() {
     let (certificate, private) = authority.server().write(folder.path(), "server");
     let text = |path: &Path| path.to_str().expect("text").to_owned();
     let (keys, certificate, private) = (place("keys"), text(&certificate), text(&private));
-    let arguments = ["--api-keys", &keys, "--tls-cert", &certificate, "--tls-key", &private];
+    let arguments = [
+        "--api-keys",
+        &keys,
+        "--tls-cert",
+        &certificate,
+        "--tls-key",
+        &private,
+    ];
     let server = TestServer::fake(FakeScript::default(), &arguments).await;
     let address = server.app.address().to_string();
     let arguments = [PACKAGE, &address, &key, &place("authority")];

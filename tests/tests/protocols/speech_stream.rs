@@ -7,7 +7,7 @@ use std::time::Duration;
 use futures::{SinkExt as _, StreamExt as _};
 use hyper::StatusCode;
 use omni_server::config::{Quotas, Scope, new_key};
-use omni_tests::{FAKE_RATE, FakeScript, FakeSpeech, Gate, Reading, TestServer, http, http2, python};
+use omni_tests::{Authority, FAKE_RATE, FakeScript, FakeSpeech, Gate, Reading, TestServer, http, http2, python};
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
@@ -35,12 +35,19 @@ struct Client(WebSocketStream<TcpStream>);
 
 impl Client {
     /// Asks with these headers; gives the status of a refusal.
-    async fn open(server: &TestServer, headers: &[(&str, &str)]) -> Result<(Self, Option<String>), StatusCode> {
+    async fn open(
+        server: &TestServer,
+        headers: &[(&str, &str)],
+    ) -> Result<(Self, Option<String>), StatusCode> {
         let address = server.app.address();
-        let mut request = format!("ws://{address}{PATH}").into_client_request().expect("a request");
+        let mut request = format!("ws://{address}{PATH}")
+            .into_client_request()
+            .expect("a request");
         for (name, value) in headers {
             let name: http::HeaderName = name.parse().expect("a name");
-            request.headers_mut().insert(name, value.parse().expect("a value"));
+            request
+                .headers_mut()
+                .insert(name, value.parse().expect("a value"));
         }
         let stream = TcpStream::connect(address).await.expect("the server listens");
         match client_async(request, stream).await {
@@ -99,14 +106,20 @@ impl Client {
     async fn error(&mut self) -> (String, Value) {
         let told = self.told().await;
         assert_eq!(told["type"], "error", "{told}");
-        (told["code"].as_str().expect("a code").to_owned(), told["param"].clone())
+        (
+            told["code"].as_str().expect("a code").to_owned(),
+            told["param"].clone(),
+        )
     }
 
     /// The frames of the next utterance, and what stood before them.
     async fn utterance(&mut self, index: u64) -> (Value, Vec<Vec<u8>>) {
         let start = self.told().await;
         assert_eq!(start["type"], "audio.start", "{start}");
-        assert_eq!((&start["utterance_index"], &start["sentence_index"]), (&json!(index), &json!(0)));
+        assert_eq!(
+            (&start["utterance_index"], &start["sentence_index"]),
+            (&json!(index), &json!(0))
+        );
         let mut frames = Vec::new();
         loop {
             match self.next().await {
@@ -151,7 +164,9 @@ async fn requests(server: &TestServer, result: &str) -> f64 {
 }
 
 async fn over(server: &TestServer) {
-    server.until("every session has ended", || server.app.sessions() == 0).await;
+    server
+        .until("every session has ended", || server.app.sessions() == 0)
+        .await;
 }
 
 #[tokio::test]
@@ -162,7 +177,10 @@ async fn text_that_comes_in_pieces_is_the_audio_of_the_whole_text() {
     for index in 0..2 {
         client.say(TEXT).await;
         let (start, frames) = client.utterance(index).await;
-        assert_eq!((&start["format"], &start["sample_rate"]), (&json!("pcm"), &json!(24_000)));
+        assert_eq!(
+            (&start["format"], &start["sample_rate"]),
+            (&json!("pcm"), &json!(24_000))
+        );
         let text = start["sentence_text"].as_str().expect("a text");
         assert!(!text.is_empty() && TEXT.starts_with(text), "{text:?}");
         assert!(frames.len() > 1 && frames.iter().all(|frame| frame.len() % 2 == 0));
@@ -179,10 +197,17 @@ async fn text_that_comes_in_pieces_is_the_audio_of_the_whole_text() {
 async fn an_utterance_is_one_file_unless_a_stream_is_asked_for() {
     let server = fake(&[]).await;
     let mut client = Client::connect(&server).await;
-    let formats = [(json!({}), "wav"), (json!({"response_format": "mp3"}), "mp3"), (json!({"response_format": "flac"}), "flac")];
+    let formats = [
+        (json!({}), "wav"),
+        (json!({"response_format": "mp3"}), "mp3"),
+        (json!({"response_format": "flac"}), "flac"),
+    ];
     for (index, (more, format)) in (0..).zip(formats) {
         let mut config = json!({"stream_audio": false});
-        config.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        config
+            .as_object_mut()
+            .unwrap()
+            .extend(more.as_object().unwrap().clone());
         client.configure(config).await;
         client.say(TEXT).await;
         let (start, frames) = client.utterance(index).await;
@@ -203,12 +228,18 @@ async fn audio_comes_while_text_is_still_written() {
     let server = fake(&[]).await;
     let mut client = Client::connect(&server).await;
     client.configure(json!({})).await;
-    client.send(json!({"type": "input.text", "text": "Hello there. How"})).await;
+    client
+        .send(json!({"type": "input.text", "text": "Hello there. How"}))
+        .await;
     assert_eq!(client.told().await["sentence_text"], "Hello there. How");
     assert!(matches!(client.next().await, Frame::Audio(_)));
-    client.send(json!({"type": "input.text", "text": " are you?"})).await;
+    client
+        .send(json!({"type": "input.text", "text": " are you?"}))
+        .await;
     client.send(json!({"type": "input.done"})).await;
-    while client.next().await != Frame::Text(json!({"type": "session.done", "utterance_index": 0, "total_sentences": 1})) {}
+    while client.next().await
+        != Frame::Text(json!({"type": "session.done", "utterance_index": 0, "total_sentences": 1}))
+    {}
     drop(client);
     server.idle(1).await;
     server.stop().await;
@@ -235,7 +266,11 @@ async fn what_is_refused_is_told_and_the_connection_goes_on() {
     let mut client = Client::connect(&server).await;
     client.send(json!({"type": "input.text", "text": "a"})).await;
     assert_eq!(client.error().await, ("invalid_field".to_owned(), json!("type")));
-    for (text, param) in [("{", Value::Null), ("[]", Value::Null), (r#"{"type":"smoke"}"#, json!("type"))] {
+    for (text, param) in [
+        ("{", Value::Null),
+        ("[]", Value::Null),
+        (r#"{"type":"smoke"}"#, json!("type")),
+    ] {
         client.0.send(Message::text(text)).await.unwrap();
         assert_eq!(client.error().await.1, param, "{text}");
     }
@@ -245,15 +280,25 @@ async fn what_is_refused_is_told_and_the_connection_goes_on() {
         (json!({"voice": "zz"}), "voice_not_found", "voice"),
         (json!({"model": "zz"}), "model_not_found", "model"),
         (json!({"speed": 9}), "invalid_field", "speed"),
-        (json!({"response_format": "midi"}), "invalid_field", "response_format"),
-        (json!({"word_timestamps": true}), "invalid_field", "word_timestamps"),
+        (
+            json!({"response_format": "midi"}),
+            "invalid_field",
+            "response_format",
+        ),
+        (
+            json!({"word_timestamps": true}),
+            "invalid_field",
+            "word_timestamps",
+        ),
         (json!({"ref_audio": "AAAA"}), "invalid_field", "ref_audio"),
     ] {
         client.configure(more).await;
         assert_eq!(client.error().await, (code.to_owned(), json!(param)));
     }
     client.configure(json!({"instructions": "Speak kindly."})).await;
-    client.send(json!({"type": "input.text", "text": "Hello. "})).await;
+    client
+        .send(json!({"type": "input.text", "text": "Hello. "}))
+        .await;
     client.configure(json!({})).await;
     let mut refused = false;
     client.say("You.").await;
@@ -280,10 +325,14 @@ async fn a_text_that_is_too_long_ends_its_utterance_alone() {
     let server = fake(&[]).await;
     let mut client = Client::connect(&server).await;
     client.configure(json!({})).await;
-    client.send(json!({"type": "input.text", "text": "a".repeat(30_000)})).await;
+    client
+        .send(json!({"type": "input.text", "text": "a".repeat(30_000)}))
+        .await;
     assert_eq!(client.error().await.0, "text_too_long");
     assert_eq!(client.told().await["type"], "session.done");
-    client.send(json!({"type": "input.text", "text": "more of it"})).await;
+    client
+        .send(json!({"type": "input.text", "text": "more of it"}))
+        .await;
     client.send(json!({"type": "input.done"})).await;
     client.say(TEXT).await;
     let (start, _) = client.utterance(1).await;
@@ -311,14 +360,23 @@ async fn keys_come_by_header_and_from_pages_by_subprotocol() {
         Some(StatusCode::UNAUTHORIZED)
     );
     let chatty = bearer(&chatty);
-    assert_eq!(refused(&[("authorization", &chatty)]).await, Some(StatusCode::FORBIDDEN));
+    assert_eq!(
+        refused(&[("authorization", &chatty)]).await,
+        Some(StatusCode::FORBIDDEN)
+    );
     let (own, bearer) = (offered(&key), bearer(&key));
-    let foreign = [("sec-websocket-protocol", own.as_str()), ("origin", "https://evil.example")];
+    let foreign = [
+        ("sec-websocket-protocol", own.as_str()),
+        ("origin", "https://evil.example"),
+    ];
     assert_eq!(refused(&foreign).await, Some(StatusCode::FORBIDDEN));
     for (headers, protocol) in [
         (vec![("authorization", bearer.as_str())], None),
         (vec![("x-api-key", key.as_str())], None),
-        (vec![("sec-websocket-protocol", own.as_str()), ("origin", page)], Some("speech")),
+        (
+            vec![("sec-websocket-protocol", own.as_str()), ("origin", page)],
+            Some("speech"),
+        ),
     ] {
         let (mut client, answered) = Client::open(&server, &headers).await.expect("it is accepted");
         assert_eq!(answered.as_deref(), protocol);
@@ -362,7 +420,9 @@ async fn a_client_that_vanishes_leaves_nothing_behind() {
         let mut client = Client::connect(&server).await;
         client.configure(json!({})).await;
         client.say(TEXT).await;
-        server.until("the session runs", || server.app.sessions() == 1).await;
+        server
+            .until("the session runs", || server.app.sessions() == 1)
+            .await;
         if politely {
             client.0.close(None).await.expect("a close frame");
         }
@@ -381,9 +441,13 @@ async fn a_client_that_stops_reading_is_let_go() {
     let mut client = Client::connect(&server).await;
     client.configure(json!({})).await;
     // More audio than sockets hold.
-    client.send(json!({"type": "input.text", "text": "abcdefghi ".repeat(1_900)})).await;
+    client
+        .send(json!({"type": "input.text", "text": "abcdefghi ".repeat(1_900)}))
+        .await;
     client.send(json!({"type": "input.done"})).await;
-    server.until("the session runs", || server.app.sessions() == 1).await;
+    server
+        .until("the session runs", || server.app.sessions() == 1)
+        .await;
     over(&server).await;
     server.stop().await;
 }
@@ -404,7 +468,12 @@ async fn messages_without_end_and_bytes_without_sense_end_the_connection() {
         (&[0x81, 0x82, 0, 0, 0, 0, 0xC3, 0x28], 1007),
     ] {
         let mut client = Client::connect(&server).await;
-        client.0.get_mut().write_all(bytes).await.expect("the server reads");
+        client
+            .0
+            .get_mut()
+            .write_all(bytes)
+            .await
+            .expect("the server reads");
         assert_eq!(client.error().await.1, Value::Null);
         assert_eq!(client.next().await, Frame::Closed(code));
     }
@@ -423,7 +492,9 @@ async fn a_silent_peer_is_asked_whether_it_is_there() {
     server.app.ready().await.expect("the fake model loads");
     let mut lost = Client::connect(&server).await;
     lost.configure(json!({})).await;
-    server.until("the session runs", || server.app.sessions() == 1).await;
+    server
+        .until("the session runs", || server.app.sessions() == 1)
+        .await;
     // It reads nothing, and so answers no ping.
     over(&server).await;
     let mut bytes = Vec::new();
@@ -433,7 +504,9 @@ async fn a_silent_peer_is_asked_whether_it_is_there() {
     let mut patient = Client::connect(&server).await;
     patient.configure(json!({})).await;
     let reader = async {
-        tokio::time::timeout(soon * 5, patient.next()).await.expect_err("nothing is said");
+        tokio::time::timeout(soon * 5, patient.next())
+            .await
+            .expect_err("nothing is said");
         patient.say(TEXT).await;
         patient.utterance(0).await;
     };
@@ -444,7 +517,9 @@ async fn a_silent_peer_is_asked_whether_it_is_there() {
 #[tokio::test]
 async fn one_that_never_says_how_to_speak_is_let_go() {
     let load = || Ok(FakeSpeech::new(FakeScript::default()));
-    let adjust = |config: &mut omni_server::config::Config| config.connections.request_time = Duration::from_millis(100);
+    let adjust = |config: &mut omni_server::config::Config| {
+        config.connections.request_time = Duration::from_millis(100)
+    };
     let mut server = TestServer::adjusted(&[], adjust, load).await;
     server.app.ready().await.expect("the fake model loads");
     let mut client = Client::connect(&server).await;
@@ -469,32 +544,30 @@ async fn sessions_and_connections_are_bounded_as_those_of_other_callers() {
     let server = fake(&["--max-sessions", "1", "--max-connections-per-peer", "4"]).await;
     let mut first = Client::connect(&server).await;
     first.configure(json!({})).await;
-    server.until("the session runs", || server.app.sessions() == 1).await;
-    let mut second = Client::connect(&server).await;
-    second.configure(json!({})).await;
-    assert_eq!(second.error().await.0, "concurrency_limit");
-    assert_eq!(second.next().await, Frame::Closed(1013));
-    drop(second);
+    server
+        .until("the session runs", || server.app.sessions() == 1)
+        .await;
+    let second = Client::open(&server, &[]).await.err();
+    assert_eq!(second, Some(StatusCode::TOO_MANY_REQUESTS));
     // The server's own connection, the first, and two more: a WebSocket keeps its place.
-    let mut kept = vec![Client::connect(&server).await];
+    let mut kept = Vec::new();
     let more = async {
         loop {
-            let mut stream = TcpStream::connect(server.app.address()).await.expect("it listens");
+            let mut stream = TcpStream::connect(server.app.address())
+                .await
+                .expect("it listens");
             let request = b"GET /livez HTTP/1.1\r\nhost: a\r\n\r\n";
             let mut byte = [0];
             let _ = stream.write_all(request).await;
             match stream.read(&mut byte).await {
-                Ok(1) => kept.push(Client(WebSocketStream::from_raw_socket(
-                    stream,
-                    tokio_tungstenite::tungstenite::protocol::Role::Client,
-                    None,
-                )
-                .await)),
+                Ok(1) => kept.push(stream),
                 _ => break kept.len(),
             }
         }
     };
-    let most = tokio::time::timeout(Duration::from_secs(30), more).await.expect("there is a bound");
+    let most = tokio::time::timeout(Duration::from_secs(30), more)
+        .await
+        .expect("there is a bound");
     assert!(most <= 2, "{most}");
     first.say(TEXT).await;
     first.utterance(0).await;
@@ -511,10 +584,8 @@ async fn a_server_that_loads_says_so_and_one_that_drains_ends_what_it_has_begun(
     };
     let own = script.clone();
     let mut server = TestServer::launch(&[], move || Ok(FakeSpeech::new(own))).await;
-    let mut early = Client::connect(&server).await;
-    early.configure(json!({})).await;
-    assert_eq!(early.error().await.0, "model_loading");
-    assert_eq!(early.next().await, Frame::Closed(1013));
+    let early = Client::open(&server, &[]).await.err();
+    assert_eq!(early, Some(StatusCode::SERVICE_UNAVAILABLE));
     load.open();
     server.app.ready().await.unwrap();
     let mut unset = Client::connect(&server).await;
@@ -523,7 +594,9 @@ async fn a_server_that_loads_says_so_and_one_that_drains_ends_what_it_has_begun(
     script.code2wav.close();
     client.say(TEXT).await;
     let admission = server.app.orchestrator().admission();
-    server.until("the utterance has begun", || admission.free() < 64).await;
+    server
+        .until("the utterance has begun", || admission.free() < 64)
+        .await;
     let ending = tokio::spawn(server.app.shut_down(std::future::pending()));
     script.code2wav.open();
     client.utterance(0).await;
@@ -594,6 +667,48 @@ async fn pythons_client_speaks() {
         "1000".to_owned(),
     ];
     assert_eq!(said.lines().collect::<Vec<_>>(), expected);
+    over(&server).await;
+    server.stop().await;
+}
+
+/// The same by TLS, with a key.
+const ENCRYPTED: &str = r#"
+import asyncio, json, ssl, sys
+import websockets
+
+url, key, authority = sys.argv[1:]
+
+async def main():
+    trusted = ssl.create_default_context(cafile=authority)
+    async with websockets.connect(url, ssl=trusted, additional_headers={"authorization": "Bearer " + key}) as socket:
+        await socket.send(json.dumps({"type": "session.config", "stream_audio": True}))
+        await socket.send(json.dumps({"type": "input.text", "text": "Hello."}))
+        await socket.send(json.dumps({"type": "input.done"}))
+        size = 0
+        while not isinstance(message := await socket.recv(), str) or json.loads(message)["type"] != "session.done":
+            size += len(message) if isinstance(message, bytes) else 0
+        print(size > 0)
+
+asyncio.run(main())
+"#;
+
+#[tokio::test]
+async fn a_websocket_is_encrypted_where_the_port_is() {
+    let folder = tempfile::tempdir().unwrap();
+    let (keys, roots) = (folder.path().join("keys"), folder.path().join("roots"));
+    let (key, line) = new_key("somebody", &[Scope::Speech], &Quotas::default()).expect("random bytes");
+    fs::write(&keys, format!("{line}\n")).unwrap();
+    let authority = Authority::new("ours");
+    fs::write(&roots, &authority.certificate).unwrap();
+    let (certificate, private) = authority.server().write(folder.path(), "server");
+    let [keys, roots, certificate, private] =
+        [&keys, &roots, &certificate, &private].map(|path| path.to_str().expect("text"));
+    let server = fake(&["--api-keys", keys, "--tls-cert", certificate, "--tls-key", private]).await;
+    let url = format!("wss://{}{PATH}", server.app.address());
+    let Some(said) = python("websockets", "websockets", ENCRYPTED, &[&url, &key, roots]).await else {
+        return;
+    };
+    assert_eq!(said, "True\n");
     over(&server).await;
     server.stop().await;
 }

@@ -25,7 +25,9 @@ struct Client(BufReader<TcpStream>);
 impl Client {
     async fn connect(server: &TestServer) -> Self {
         let address = server.app.wyoming_address().expect("--wyoming");
-        Self(BufReader::new(TcpStream::connect(address).await.expect("it listens")))
+        Self(BufReader::new(
+            TcpStream::connect(address).await.expect("it listens"),
+        ))
     }
 
     async fn write(&mut self, bytes: &[u8]) {
@@ -70,14 +72,20 @@ impl Client {
     async fn utterance(&mut self) -> Vec<u8> {
         let start = self.next().await.expect("audio-start");
         assert_eq!(start.kind, "audio-start", "{start:?}");
-        assert_eq!(start.data, json!({"rate": FAKE_RATE, "width": 2, "channels": 1, "timestamp": 0}));
+        assert_eq!(
+            start.data,
+            json!({"rate": FAKE_RATE, "width": 2, "channels": 1, "timestamp": 0})
+        );
         let mut audio = Vec::new();
         loop {
             let event = self.next().await.expect("audio-stop");
             if event.kind == "audio-stop" {
                 return audio;
             }
-            assert_eq!((event.kind.as_str(), &event.data["rate"]), ("audio-chunk", &json!(FAKE_RATE)));
+            assert_eq!(
+                (event.kind.as_str(), &event.data["rate"]),
+                ("audio-chunk", &json!(FAKE_RATE))
+            );
             let at = audio.len() as u64 / 2 * 1_000 / u64::from(FAKE_RATE);
             assert_eq!(event.data["timestamp"], json!(at));
             audio.extend(event.payload);
@@ -125,7 +133,9 @@ async fn audio_comes_while_text_is_still_written() {
     let server = server(FakeScript::default()).await;
     let mut client = Client::connect(&server).await;
     client.send("synthesize-start", json!({})).await;
-    client.send("synthesize-chunk", json!({"text": "Hello there. "})).await;
+    client
+        .send("synthesize-chunk", json!({"text": "Hello there. "}))
+        .await;
     client.send("synthesize-chunk", json!({"text": "How are"})).await;
     assert_eq!(client.next().await.expect("an event").kind, "audio-start");
     assert_eq!(client.next().await.expect("an event").kind, "audio-chunk");
@@ -170,16 +180,27 @@ async fn what_is_there_is_described_and_unknown_events_are_dropped() {
     let server = server(FakeScript::default()).await;
     let mut client = Client::connect(&server).await;
     client.send("select-program", json!({"name": "omni"})).await;
-    client.send("audio-start", json!({"rate": 16000, "width": 2, "channels": 1})).await;
+    client
+        .send("audio-start", json!({"rate": 16000, "width": 2, "channels": 1}))
+        .await;
     client.write(b"{\"type\": \"describe\"}\n").await;
     let info = client.next().await.expect("info");
     assert_eq!(info.kind, "info");
     let program = &info.data["tts"][0];
     assert_eq!(program["supports_synthesize_streaming"], true);
     let voices = program["voices"].as_array().expect("voices");
-    assert!(voices.iter().all(|voice| voice["installed"] == true && voice["languages"].is_array()));
+    assert!(
+        voices
+            .iter()
+            .all(|voice| voice["installed"] == true && voice["languages"].is_array())
+    );
     for voice in voices {
-        client.send("synthesize", json!({"text": "Hi.", "voice": {"name": voice["name"]}})).await;
+        client
+            .send(
+                "synthesize",
+                json!({"text": "Hi.", "voice": {"name": voice["name"]}}),
+            )
+            .await;
         assert!(!client.utterance().await.is_empty());
     }
     server.stop().await;
@@ -189,11 +210,31 @@ async fn what_is_there_is_described_and_unknown_events_are_dropped() {
 async fn what_cannot_be_done_is_an_error_and_the_end_of_the_connection() {
     let server = server(FakeScript::default()).await;
     for (kind, data, code) in [
-        ("synthesize", json!({"text": TEXT, "voice": {"name": "zz"}}), "VOICE_NOT_FOUND"),
-        ("synthesize-start", json!({"voice": {"name": "zz"}}), "VOICE_NOT_FOUND"),
-        ("synthesize", json!({"text": TEXT, "voice": {"language": "xx"}}), "LANGUAGE_NOT_FOUND"),
-        ("synthesize", json!({"text": TEXT, "text_format": "smoke"}), "INVALID_FIELD"),
-        ("synthesize", json!({"text": "<prosody>no</prosody>", "text_format": "ssml"}), "MARKUP_NOT_SUPPORTED"),
+        (
+            "synthesize",
+            json!({"text": TEXT, "voice": {"name": "zz"}}),
+            "VOICE_NOT_FOUND",
+        ),
+        (
+            "synthesize-start",
+            json!({"voice": {"name": "zz"}}),
+            "VOICE_NOT_FOUND",
+        ),
+        (
+            "synthesize",
+            json!({"text": TEXT, "voice": {"language": "xx"}}),
+            "LANGUAGE_NOT_FOUND",
+        ),
+        (
+            "synthesize",
+            json!({"text": TEXT, "text_format": "smoke"}),
+            "INVALID_FIELD",
+        ),
+        (
+            "synthesize",
+            json!({"text": "<prosody>no</prosody>", "text_format": "ssml"}),
+            "MARKUP_NOT_SUPPORTED",
+        ),
         ("synthesize", json!({"text": "a".repeat(30_000)}), "TEXT_TOO_LONG"),
         ("synthesize", json!({"text": 1}), "INVALID_EVENT"),
         ("synthesize-chunk", json!({"text": "a"}), "PROTOCOL_VIOLATION"),
@@ -203,7 +244,9 @@ async fn what_cannot_be_done_is_an_error_and_the_end_of_the_connection() {
         client.send(kind, data).await;
         assert_eq!(client.refused().await, code, "{kind}");
     }
-    server.until("every session has ended", || server.app.sessions() == 0).await;
+    server
+        .until("every session has ended", || server.app.sessions() == 0)
+        .await;
     assert_eq!(requests(&server, "error").await, 6.0);
     server.stop().await;
 }
@@ -213,8 +256,13 @@ async fn ssml_is_followed_with_and_without_its_outer_element() {
     let server = server(FakeScript::default()).await;
     let mut client = Client::connect(&server).await;
     let mut lengths = Vec::new();
-    for text in ["Hello. <break time='500ms'/> You.", "<speak>Hello. <break time='500ms'/> You.</speak>"] {
-        client.send("synthesize", json!({"text": text, "text_format": "ssml"})).await;
+    for text in [
+        "Hello. <break time='500ms'/> You.",
+        "<speak>Hello. <break time='500ms'/> You.</speak>",
+    ] {
+        client
+            .send("synthesize", json!({"text": text, "text_format": "ssml"}))
+            .await;
         lengths.push(client.utterance().await.len());
     }
     assert_eq!(lengths[0], lengths[1]);
@@ -227,9 +275,15 @@ async fn bytes_that_are_no_events_are_refused() {
     for (bytes, code) in [
         (&b"GET / HTTP/1.1\r\nhost: a\r\n\r\n"[..], "INVALID_EVENT"),
         (b"\x16\x03\x01\x02\n", "INVALID_EVENT"),
-        (b"{\"type\":\"synthesize\",\"data_length\":1073741824}\n", "MESSAGE_TOO_LARGE"),
-        (b"{\"type\":\"audio-chunk\",\"payload_length\":1073741824}\n", "MESSAGE_TOO_LARGE"),
-        (&[b' '; 300 << 10], "MESSAGE_TOO_LARGE"),
+        (
+            b"{\"type\":\"synthesize\",\"data_length\":1073741824}\n",
+            "MESSAGE_TOO_LARGE",
+        ),
+        (
+            b"{\"type\":\"audio-chunk\",\"payload_length\":1073741824}\n",
+            "MESSAGE_TOO_LARGE",
+        ),
+        (&[b' '; 150 << 10], "MESSAGE_TOO_LARGE"),
     ] {
         let mut client = Client::connect(&server).await;
         // What is too long need not be read to its end.
@@ -257,9 +311,13 @@ async fn a_client_that_vanishes_leaves_nothing_behind() {
                 client.send("synthesize-chunk", json!({"text": TEXT})).await;
             }
         }
-        server.until("the session runs", || server.app.sessions() == 1).await;
+        server
+            .until("the session runs", || server.app.sessions() == 1)
+            .await;
         drop(client);
-        server.until("the session has ended", || server.app.sessions() == 0).await;
+        server
+            .until("the session has ended", || server.app.sessions() == 0)
+            .await;
     }
     script.talker.open();
     server.idle(2).await;
@@ -269,13 +327,26 @@ async fn a_client_that_vanishes_leaves_nothing_behind() {
 
 #[tokio::test]
 async fn a_client_that_stops_reading_is_let_go() {
-    let arguments = [WYOMING[0], WYOMING[1], "--stall-timeout", "50ms", "--max-audio", "1h"];
+    let arguments = [
+        WYOMING[0],
+        WYOMING[1],
+        "--stall-timeout",
+        "50ms",
+        "--max-audio",
+        "1h",
+    ];
     let server = TestServer::fake(FakeScript::default(), &arguments).await;
     let mut client = Client::connect(&server).await;
     // More audio than sockets hold.
-    client.send("synthesize", json!({"text": "abcdefghi ".repeat(1_900)})).await;
-    server.until("the session runs", || server.app.sessions() == 1).await;
-    server.until("the session has ended", || server.app.sessions() == 0).await;
+    client
+        .send("synthesize", json!({"text": "abcdefghi ".repeat(1_900)}))
+        .await;
+    server
+        .until("the session runs", || server.app.sessions() == 1)
+        .await;
+    server
+        .until("the session has ended", || server.app.sessions() == 0)
+        .await;
     drop(client);
     server.stop().await;
 }
@@ -288,7 +359,10 @@ async fn text_that_never_stops_waits_for_its_audio() {
     let mut refused = None;
     for _ in 0..200 {
         let data = json!({"text": "Well, that is all there is to say. ".repeat(10)}).to_string();
-        let event = format!("{{\"type\":\"synthesize-chunk\",\"data_length\":{}}}\n{data}", data.len());
+        let event = format!(
+            "{{\"type\":\"synthesize-chunk\",\"data_length\":{}}}\n{data}",
+            data.len()
+        );
         if client.0.write_all(event.as_bytes()).await.is_err() {
             break;
         }
@@ -300,7 +374,9 @@ async fn text_that_never_stops_waits_for_its_audio() {
     }
     // One utterance has a longest text, whoever sends it.
     assert_eq!(refused.as_deref(), Some("TEXT_TOO_LONG"));
-    server.until("the session has ended", || server.app.sessions() == 0).await;
+    server
+        .until("the session has ended", || server.app.sessions() == 0)
+        .await;
     server.stop().await;
 }
 
@@ -335,13 +411,20 @@ async fn where_keys_are_asked_for_all_callers_count_as_one_holder() {
     };
     let (_, line) = new_key("home", &[Scope::Speech], &quotas).expect("random bytes");
     fs::write(&file, format!("{line}\n")).unwrap();
-    let keys = ["--api-keys", file.to_str().expect("text"), "--wyoming-holder", "home"];
+    let keys = [
+        "--api-keys",
+        file.to_str().expect("text"),
+        "--wyoming-holder",
+        "home",
+    ];
     let script = FakeScript::default();
     let server = TestServer::fake(script.clone(), &[&WYOMING[..], &keys].concat()).await;
     script.talker.close();
     let mut first = Client::connect(&server).await;
     first.send("synthesize", json!({"text": TEXT})).await;
-    server.until("the session runs", || server.app.sessions() == 1).await;
+    server
+        .until("the session runs", || server.app.sessions() == 1)
+        .await;
     let mut second = Client::connect(&server).await;
     second.send("synthesize", json!({"text": TEXT})).await;
     assert_eq!(second.refused().await, "CONCURRENCY_LIMIT");
@@ -371,7 +454,9 @@ async fn a_server_that_loads_says_so_and_one_that_drains_ends_what_it_has_begun(
     let mut client = Client::connect(&server).await;
     script.code2wav.close();
     client.send("synthesize", json!({"text": TEXT})).await;
-    server.until("the session runs", || server.app.sessions() == 1).await;
+    server
+        .until("the session runs", || server.app.sessions() == 1)
+        .await;
     let never = std::future::pending();
     let ending = tokio::spawn(server.app.shut_down(never));
     script.code2wav.open();
@@ -439,7 +524,14 @@ async fn the_protocols_own_client_speaks() {
     let Some(said) = python("wyoming", "wyoming", SCRIPT, &[&uri, TEXT]).await else {
         return;
     };
-    let expected = ["omni True 0 True", "a", &heard, &heard, "VOICE_NOT_FOUND", "NOT_SERVED"];
+    let expected = [
+        "omni True 0 True",
+        "a",
+        &heard,
+        &heard,
+        "VOICE_NOT_FOUND",
+        "NOT_SERVED",
+    ];
     assert_eq!(said.lines().collect::<Vec<_>>(), expected);
     server.stop().await;
 }

@@ -11,12 +11,12 @@ use tokio_stream::wrappers::ReceiverStream;
 
 use super::messages::{self, ClientMessage, Configured};
 use super::utterances::{Frame, Utterances};
-use crate::caller::Caller;
+use crate::caller::Tenant;
 use crate::error::{ErrorKind, ServeError};
 use crate::openai::OpenAi;
 use crate::openai::error::ApiError;
 use crate::openai::speech::named;
-use crate::service::CallContext;
+use crate::service::{CallContext, CallPermit};
 use crate::session::{Command, Event, Session};
 use crate::stage::SpeechInfo;
 use crate::transport::{Ended, Message, WebSocket};
@@ -73,9 +73,15 @@ fn over(error: &ServeError) -> End {
     End::Refused(named(error), code)
 }
 
+/// What is known of a call before it says anything.
+pub(super) struct Call {
+    pub(super) info: Arc<SpeechInfo>,
+    pub(super) tenant: Tenant,
+    pub(super) context: CallContext,
+}
+
 /// A session that runs.
 struct Running {
-    info: Arc<SpeechInfo>,
     /// None when nothing more will be said.
     commands: Option<mpsc::Sender<Result<Command, ServeError>>>,
     events: ReceiverStream<Result<Event, ServeError>>,
@@ -86,19 +92,20 @@ struct Running {
 pub(super) struct Connection {
     socket: WebSocket,
     openai: OpenAi,
-    caller: Caller,
-    context: CallContext,
+    call: Call,
+    /// Until the session has it.
+    permit: Option<CallPermit>,
     running: Option<Running>,
     born: Instant,
 }
 
 impl Connection {
-    pub(super) fn new(socket: WebSocket, openai: OpenAi, caller: Caller, context: CallContext) -> Self {
+    pub(super) fn new(socket: WebSocket, openai: OpenAi, call: Call, permit: CallPermit) -> Self {
         Self {
             socket,
             openai,
-            caller,
-            context,
+            call,
+            permit: Some(permit),
             running: None,
             born: Instant::now(),
         }
@@ -200,32 +207,34 @@ impl Connection {
     }
 
     async fn configure(&mut self, config: Configured) -> Result<(), Refusal> {
-        if self.running.as_ref().is_some_and(|running| running.utterances.is_writing()) {
+        if self
+            .running
+            .as_ref()
+            .is_some_and(|running| running.utterances.is_writing())
+        {
             let problem = "text is buffered, send input.done before another session.config";
             return Err(Refusal::Message(ApiError::invalid(Some("type"), problem)));
         }
         let refused = |error: ServeError| Refusal::Message(named(&error));
-        let speech = &self.openai.speech;
-        let (info, permit) = match &self.running {
-            Some(running) => (Arc::clone(&running.info), None),
-            None => {
-                let admitted = speech.admit("AudioSpeech/Stream", self.caller.clone());
-                let (info, permit) = admitted.map_err(|error| Refusal::Connection(over(&error)))?;
-                (info, Some(permit))
-            }
-        };
-        let request = speech.imitated(self.caller.tenant(), config.request).await.map_err(refused)?;
-        let settings = request.settings(&info).map_err(refused)?;
-        if let Some(permit) = permit {
-            let (sender, commands) = mpsc::channel(COMMANDS);
-            let context = self.context.clone();
-            // There is no message that stops an utterance, nor one that says "too much".
-            let events = speech.open(context, ReceiverStream::new(commands), permit, Session::holding_back);
-            self.running = Some(Running {
+        let (
+            speech,
+            Call {
                 info,
+                tenant,
+                context,
+            },
+        ) = (&self.openai.speech, &self.call);
+        let request = speech.imitated(*tenant, config.request).await.map_err(refused)?;
+        let settings = request.settings(info).map_err(refused)?;
+        if let Some(permit) = self.permit.take() {
+            let (sender, commands) = mpsc::channel(COMMANDS);
+            let commands = ReceiverStream::new(commands);
+            // There is no message that stops an utterance, nor one that says "too much".
+            let events = speech.open(context.clone(), commands, permit, Session::holding_back);
+            self.running = Some(Running {
                 commands: Some(sender),
                 events,
-                utterances: Utterances::new(self.openai.speech.limits().max_text_bytes),
+                utterances: Utterances::new(speech.limits().max_text_bytes),
             });
         }
         if let Some(running) = &mut self.running {

@@ -122,7 +122,8 @@ pub(super) fn audio_done(utterance: u64, bytes: u64, failed: bool) -> Value {
 }
 
 pub(super) fn session_done(utterance: u64, sentences: u64, warnings: &[String], ignored: &[String]) -> Value {
-    let mut told = json!({"type": "session.done", "utterance_index": utterance, "total_sentences": sentences});
+    let mut told =
+        json!({"type": "session.done", "utterance_index": utterance, "total_sentences": sentences});
     for (name, words) in [("warnings", warnings), ("ignored", ignored)] {
         if !words.is_empty() {
             told[name] = json!(words);

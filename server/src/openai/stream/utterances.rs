@@ -171,7 +171,11 @@ impl Utterances {
             frames.push(Frame::Audio(spoken.gathered.into()));
         }
         if spoken.started {
-            frames.push(Frame::Text(audio_done(self.index, spoken.bytes, failure.is_some())));
+            frames.push(Frame::Text(audio_done(
+                self.index,
+                spoken.bytes,
+                failure.is_some(),
+            )));
         }
         let sentences = u64::from(spoken.started);
         frames.push(Frame::Text(session_done(

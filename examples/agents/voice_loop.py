@@ -1,7 +1,8 @@
-"""A voice agent without a framework: what you write is answered aloud, and Enter while it speaks interrupts it.
+"""A voice agent without a framework: what you write or say is answered aloud, and what you write or say meanwhile interrupts it.
 
     pip install ./clients/python
-    python examples/agents/voice_loop.py                       # plays with aplay
+    python examples/agents/voice_loop.py                       # reads the terminal, plays with aplay
+    python examples/agents/voice_loop.py --listen              # records with arecord, for a model that hears
     python examples/agents/voice_loop.py --player 'ffplay -nodisp -autoexit -f s16le -ar {rate} -ch_layout mono -'
 
 The server keeps the conversation, and of an answer that was interrupted the words that were heard.
@@ -10,7 +11,9 @@ The server keeps the conversation, and of an answer that was interrupted the wor
 from __future__ import annotations
 
 import argparse
+import array
 import asyncio
+import math
 import shlex
 import sys
 import time
@@ -18,6 +21,12 @@ from collections.abc import AsyncIterator
 from typing import Protocol
 
 from omni_speech import AsyncClient, Conversation, OmniError, Turn
+
+
+# Of what models hear.
+INPUT_RATE = 16_000
+# The microphone's frames: 20 ms.
+FRAME = INPUT_RATE // 50 * 2
 
 
 class Speaker(Protocol):
@@ -88,12 +97,21 @@ class VoiceLoop:
         self.kept: list[str] = []
         """What the conversation keeps of every answer."""
 
-    async def run(self, said: AsyncIterator[str]) -> None:
-        """Until nothing more is said, and the last answer was heard."""
-        async for text in said:
-            await self.interrupt()
+    async def run(self, said: AsyncIterator[str | bytes | None]) -> None:
+        """Until nothing more is said, and the last answer was heard. A `str` is all that the user says; `bytes` are a piece of speech,
+        of which None is the end.
+        """
+        listening = False
+        async for piece in said:
+            if not listening:
+                await self.interrupt()
+            listening = isinstance(piece, bytes)
+            if isinstance(piece, bytes):
+                await self._conversation.listen(piece)
+                continue
             asked = time.monotonic()
-            self._turn = await self._conversation.say(text)
+            answer = self._conversation.answer() if piece is None else self._conversation.say(piece)
+            self._turn = await answer
             self._speaking = asyncio.create_task(self._speak(self._turn, asked))
         await self._finish()
 
@@ -130,10 +148,50 @@ class VoiceLoop:
         self._speaking = self._turn = None
 
 
-async def lines() -> AsyncIterator[str]:
+async def lines() -> AsyncIterator[str | bytes | None]:
     """What is written on the terminal."""
     while line := await asyncio.to_thread(sys.stdin.readline):
         yield line.strip() or "Go on."
+
+
+async def microphone(command: str) -> AsyncIterator[bytes]:
+    """The frames that a program records."""
+    process = await asyncio.create_subprocess_exec(*shlex.split(command), stdout=asyncio.subprocess.PIPE)
+    assert process.stdout
+    try:
+        while True:
+            yield await process.stdout.readexactly(FRAME)
+    except asyncio.IncompleteReadError:
+        pass
+    finally:
+        if process.returncode is None:
+            process.kill()
+        await process.wait()
+
+
+async def turns(
+    frames: AsyncIterator[bytes], level: float = 500.0, pause: float = 0.6
+) -> AsyncIterator[str | bytes | None]:
+    """Speech in these frames, and None behind a pause of so many seconds. Speech is what is louder than `level` (the mean of
+    samples up to 32,767): for a room that is not quiet, a detector of voices does better.
+    """
+    speaking, quiet, before = False, 0.0, b""
+    async for frame in frames:
+        samples = array.array("h", frame)
+        loud = math.sqrt(sum(sample * sample for sample in samples) / max(1, len(samples))) >= level
+        quiet = 0.0 if loud else quiet + len(samples) / INPUT_RATE
+        if loud and not speaking:
+            speaking = True
+            # The beginning of a word is not as loud as the rest of it.
+            yield before + frame
+        elif speaking and quiet < pause:
+            yield frame
+        elif speaking:
+            speaking = False
+            yield None
+        before = frame
+    if speaking:
+        yield None
 
 
 async def main() -> None:
@@ -143,13 +201,16 @@ async def main() -> None:
     parser.add_argument("--voice", default="")
     parser.add_argument("--instructions", default="")
     parser.add_argument("--player", default="aplay -q -t raw -f S16_LE -c 1 -r {rate} -")
+    parser.add_argument("--listen", action="store_true", help="hear what you say instead of reading what you write")
+    parser.add_argument("--recorder", default=f"arecord -q -t raw -f S16_LE -c 1 -r {INPUT_RATE}")
     options = parser.parse_args()
+    said = turns(microphone(options.recorder)) if options.listen else lines()
     async with AsyncClient(options.address, api_key=options.api_key) as omni:
         # A second ahead is enough for a player, and bounds what an interruption throws away.
         async with omni.converse(
             spoken=True, voice=options.voice, instructions=options.instructions, max_lead=1.0
         ) as conversation:
-            await VoiceLoop(conversation, Player(options.player)).run(lines())
+            await VoiceLoop(conversation, Player(options.player)).run(said)
 
 
 if __name__ == "__main__":

@@ -163,6 +163,19 @@ def test_an_answer_can_be_interrupted_while_another_task_hears_it(address: str) 
     run(address, talk)
 
 
+def test_a_model_that_cannot_hear_says_so(address: str) -> None:
+    async def talk(client: AsyncClient) -> None:
+        async with client.converse(spoken=True) as conversation:
+            with pytest.raises(OmniError) as refused:
+                await conversation.listen(bytes(32_000))
+                turn = await conversation.answer()
+                async for _ in turn:
+                    pass
+            assert refused.value.reason
+
+    run(address, talk)
+
+
 def test_what_a_conversation_is_refused_for_is_said_where_it_is_opened(address: str) -> None:
     async def talk(client: AsyncClient) -> None:
         with pytest.raises(InvalidRequestError) as refused:

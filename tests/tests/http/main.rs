@@ -1,6 +1,5 @@
 //! What the one port says over plain HTTP, to clients that others wrote.
 
-mod agents;
 mod page;
 mod requests;
 mod routes;

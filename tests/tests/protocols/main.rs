@@ -1,5 +1,6 @@
 //! What clients of every protocol get: gRPC, gRPC-Web, Riva and OpenAI's.
 
+mod agents;
 mod alignment;
 mod bad_input;
 mod browsers;

@@ -7,7 +7,9 @@ use std::time::Duration;
 use futures::{SinkExt as _, StreamExt as _};
 use hyper::StatusCode;
 use omni_server::config::{Quotas, Scope, new_key};
-use omni_tests::{Authority, FAKE_RATE, FakeScript, FakeSpeech, Gate, Reading, TestServer, http, http2, python};
+use omni_tests::{
+    Authority, FAKE_RATE, FakeScript, FakeSpeech, Gate, Reading, TestServer, http, http2, python,
+};
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
@@ -518,7 +520,7 @@ async fn a_silent_peer_is_asked_whether_it_is_there() {
 async fn one_that_never_says_how_to_speak_is_let_go() {
     let load = || Ok(FakeSpeech::new(FakeScript::default()));
     let adjust = |config: &mut omni_server::config::Config| {
-        config.connections.request_time = Duration::from_millis(100)
+        config.connections.request_time = Duration::from_millis(100);
     };
     let mut server = TestServer::adjusted(&[], adjust, load).await;
     server.app.ready().await.expect("the fake model loads");
@@ -703,7 +705,15 @@ async fn a_websocket_is_encrypted_where_the_port_is() {
     let (certificate, private) = authority.server().write(folder.path(), "server");
     let [keys, roots, certificate, private] =
         [&keys, &roots, &certificate, &private].map(|path| path.to_str().expect("text"));
-    let server = fake(&["--api-keys", keys, "--tls-cert", certificate, "--tls-key", private]).await;
+    let server = fake(&[
+        "--api-keys",
+        keys,
+        "--tls-cert",
+        certificate,
+        "--tls-key",
+        private,
+    ])
+    .await;
     let url = format!("wss://{}{PATH}", server.app.address());
     let Some(said) = python("websockets", "websockets", ENCRYPTED, &[&url, &key, roots]).await else {
         return;

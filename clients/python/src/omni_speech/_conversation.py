@@ -84,10 +84,27 @@ class Conversation:
 
     async def say(self, text: str) -> Turn:
         """What the user says next; gives the answer. An answer that was not taken to its end is interrupted."""
+        await self._interrupt()
+        await self._write(chat_pb2.ConverseRequest(message=_settings.message("user", text)))
+        return await self._respond(chat_pb2.ConverseRequest(respond=chat_pb2.CreateResponse()))
+
+    async def listen(self, samples: bytes) -> None:
+        """More of what the user says aloud, 16-bit samples of one channel at 16,000 Hz, for a model that hears. The user may speak while
+        an answer is heard.
+        """
+        await self._write(chat_pb2.ConverseRequest(input_audio=chat_pb2.InputAudio(data=samples)))
+
+    async def answer(self) -> Turn:
+        """The user has said all; gives the answer to what was listened to."""
+        await self._interrupt()
+        return await self._respond(chat_pb2.ConverseRequest(commit=chat_pb2.CommitInput(respond=True)))
+
+    async def _interrupt(self) -> None:
         if self._turn is not None and self._turn._outcome is None:
             await self._turn.interrupt()
-        await self._write(chat_pb2.ConverseRequest(message=_settings.message("user", text)))
-        await self._write(chat_pb2.ConverseRequest(respond=chat_pb2.CreateResponse()))
+
+    async def _respond(self, request: chat_pb2.ConverseRequest) -> Turn:
+        await self._write(request)
         self._turn = Turn(self, self._ready)
         return self._turn
 

@@ -8,11 +8,12 @@ const TURNS: &str = "100";
 
 /// Runs an agent against a server that answers what it is told to. Gives what it printed, unless its framework is not there.
 async fn run(client: &str, script: &str) -> Option<(TestServer, String)> {
-    let script_words = FakeScript {
+    let model = FakeScript {
         speaks_words: true,
+        hears: true,
         ..FakeScript::default()
     };
-    let server = TestServer::fake(script_words, &[]).await;
+    let server = TestServer::fake(model, &[]).await;
     let address = server.app.address().to_string();
     let said = python(client, client, script, &[EXAMPLES, PACKAGE, &address, TURNS]).await?;
     server
@@ -88,6 +89,76 @@ async fn the_loop_without_a_framework_answers_and_can_be_interrupted() {
         panic!("{said}");
     };
     assert_eq!((turns, left), ("100 100 80", "0"), "{said}");
+    server.chats_over(100).await;
+    server.stop().await;
+}
+
+/// What is said aloud is half a second of a tone, and a pause. Of every fifth answer nothing but its first half is heard when the user
+/// speaks again.
+const EARS: &str = r#"
+import array, asyncio, math, sys
+sys.path[:0] = sys.argv[1:3]
+from omni_speech import AsyncClient
+from voice_loop import FRAME, INPUT_RATE, VoiceLoop, turns
+
+address, count = sys.argv[3], int(sys.argv[4])
+tone = array.array("h", [int(8000 * math.sin(n / 5)) for n in range(INPUT_RATE // 2)]).tobytes()
+silence = bytes(INPUT_RATE * 2)
+
+class Script:
+    """Plays at once what comes, but for what it is told to play slowly."""
+
+    slow = False
+
+    async def begin(self, rate):
+        self.samples, self.heard, self.stopped = 0, asyncio.Event(), asyncio.Event()
+
+    async def play(self, samples):
+        self.samples += len(samples) // 2
+        self.heard.set()
+
+    async def end(self):
+        if self.slow:
+            await self.stopped.wait()
+
+    async def stop(self):
+        self.stopped.set()
+        return self.samples // 2
+
+async def main():
+    speaker = Script()
+    async with AsyncClient(address, timeout=300) as omni:
+        async with omni.converse(spoken=True) as conversation:
+            loop = VoiceLoop(conversation, speaker)
+
+            async def frames():
+                yield bytes(FRAME)
+                for turn in range(count):
+                    sound = tone + silence
+                    for at in range(0, len(sound), FRAME):
+                        yield sound[at : at + FRAME]
+                    # The pause was long enough: this turn is answered.
+                    speaker.slow = turn % 5 == 3
+                    await asyncio.sleep(0)
+                    await speaker.heard.wait()
+                    if not speaker.slow:
+                        await loop._speaking
+
+            await asyncio.wait_for(loop.run(turns(frames())), 300)
+            whole = [kept for kept in loop.kept if kept.endswith("]")]
+            print()
+            print(len(loop.kept), len(whole), len(set(whole)), whole[0])
+
+asyncio.run(main())
+"#;
+
+#[tokio::test]
+async fn the_loop_without_a_framework_hears_and_is_interrupted_by_what_it_hears() {
+    let Some((server, said)) = run("omni", EARS).await else {
+        return;
+    };
+    let last = said.lines().last().unwrap_or_default();
+    assert!(last.starts_with("100 80 1 You said: ["), "{said}");
     server.chats_over(100).await;
     server.stop().await;
 }

@@ -19,7 +19,7 @@ use tokio_util::codec::FramedRead;
 use super::Wyoming;
 use super::info::info;
 use super::speech::{Reply, Utterance, spoken};
-use super::wire::{Data, Event, EventDecoder, encoded};
+use super::wire::{Data, Event, EventDecoder, encoded, unknown};
 use crate::caller::Caller;
 use crate::error::{ErrorKind, ServeError};
 use crate::service::CallContext;
@@ -174,6 +174,9 @@ impl Connection {
 
     /// Speaks text as it comes.
     async fn synthesize_stream(&mut self, data: Data) -> Result<(), End> {
+        if data.text_format.as_deref() == Some("ssml") {
+            return Err(unknown("text_format", "ssml", "text: SSML is not taken in pieces").into());
+        }
         let (request, text) = spoken(data)?;
         let speech = &self.shared.speech;
         let (info, permit) = speech.admit("Wyoming/SynthesizeStream", self.caller()?)?;

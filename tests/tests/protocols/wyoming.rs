@@ -231,6 +231,11 @@ async fn what_cannot_be_done_is_an_error_and_the_end_of_the_connection() {
             "INVALID_FIELD",
         ),
         (
+            "synthesize-start",
+            json!({"text_format": "ssml"}),
+            "INVALID_FIELD",
+        ),
+        (
             "synthesize",
             json!({"text": "<prosody>no</prosody>", "text_format": "ssml"}),
             "MARKUP_NOT_SUPPORTED",
@@ -247,7 +252,7 @@ async fn what_cannot_be_done_is_an_error_and_the_end_of_the_connection() {
     server
         .until("every session has ended", || server.app.sessions() == 0)
         .await;
-    assert_eq!(requests(&server, "error").await, 6.0);
+    assert_eq!(requests(&server, "error").await, 7.0);
     server.stop().await;
 }
 

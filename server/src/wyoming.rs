@@ -111,7 +111,7 @@ impl Wyoming {
         drop((place, open));
     }
 
-    /// Who a connection from `peer` is.
+    /// The caller behind a connection from `peer`.
     fn caller(&self, peer: IpAddr) -> Result<Caller, AuthError> {
         match &self.holder {
             Some(holder) => self.keys.holder(holder, peer, Scope::Speech),

@@ -1,4 +1,4 @@
-//! Where Wyoming is spoken, and who its callers count as.
+//! Where Wyoming is spoken, and which holder of a key its callers count as.
 
 use std::net::SocketAddr;
 

@@ -1,7 +1,7 @@
 //! WebSockets: a request on HTTP/1.1 that becomes one, and messages within bounds.
 //!
 //! In: the head of a request, and what to do with the connection. Out: an answer of 101. The connection stays a joined task with
-//! its place among the connections: whoever accepts a WebSocket hands its work to the task that served the request ([`Upgrades`]). Messages
+//! its place among the connections: a handler that accepts a WebSocket leaves its work to the task that served the request ([`Upgrades`]). Messages
 //! have a longest size, every write has a time, and a peer that is silent is asked whether it is still there.
 
 use std::fmt;

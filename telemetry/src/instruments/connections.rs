@@ -15,7 +15,7 @@ pub enum Listener {
     Callers,
     /// Whoever runs the server.
     Operators,
-    /// Whoever speaks Wyoming.
+    /// Clients of Wyoming.
     Wyoming,
 }
 

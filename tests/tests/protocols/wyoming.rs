@@ -377,7 +377,7 @@ async fn text_that_never_stops_waits_for_its_audio() {
             refused = event.data["code"].as_str().map(str::to_owned);
         }
     }
-    // One utterance has a longest text, whoever sends it.
+    // One utterance has a longest text, in pieces or not.
     assert_eq!(refused.as_deref(), Some("TEXT_TOO_LONG"));
     server
         .until("the session has ended", || server.app.sessions() == 0)

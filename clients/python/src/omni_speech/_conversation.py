@@ -36,7 +36,7 @@ class Turn(ReceivedAnswer):
 
     async def _more(self) -> str | bytes | None:
         async with self._conversation._reading:
-            # Somebody else may have read the end meanwhile.
+            # Another task may have read the end meanwhile.
             return self._take(await self._conversation._next()) if self._outcome is None else None
 
     async def interrupt(self, played_samples: int | None = None) -> str:

@@ -85,6 +85,7 @@ train-embedded: ## Train the embedded voice again (hours; Python, PyTorch, espea
 
 proto: ## Regenerate the protocol code after changing a .proto file
 	@$(CARGO) run --quiet --locked -p omni-proto --example regenerate_proto
+	@scripts/setup client omni && .tools/clients/omni/bin/python clients/python/generate.py
 
 fmt: ## Format the sources
 	@$(CARGO) fmt --all

@@ -15,6 +15,7 @@ mod speech_model;
 mod stage_process;
 mod traces;
 mod voice_encoder;
+mod wyoming;
 
 use std::net::SocketAddr;
 use std::pin::pin;
@@ -24,7 +25,7 @@ use std::time::{Duration, SystemTime};
 use anyhow::{Context as _, anyhow};
 use http::HeaderValue;
 use omni_audio::Loudness;
-use omni_telemetry::{Listener, VoiceInstruments};
+use omni_telemetry::{Listener, Protocol, VoiceInstruments};
 use tokio::net::TcpListener;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
@@ -47,11 +48,13 @@ use crate::session::{Recent, RecordSink, Registry, SessionDeps, SessionLimits};
 use crate::stage::SpeechBackend;
 use crate::tasks::Tasks;
 use crate::transport::{BodyBudget, BufferedResponses, Keys, Tls};
+use crate::wyoming::Wyoming;
 use admin::AdminListener;
 use health::{HealthBoard, HealthEnd};
 use metrics::Metrics;
 use model::ModelStart;
 use traces::Traces;
+use wyoming::WyomingListener;
 
 pub use log::init_logging;
 pub use metrics::{list_metrics, metrics_catalogue};
@@ -109,6 +112,7 @@ pub struct App {
     tasks: Arc<Tasks>,
     listener: JoinHandle<anyhow::Result<()>>,
     admin: Option<AdminListener>,
+    wyoming: Option<WyomingListener>,
     keeper: JoinHandle<()>,
     health: HealthEnd,
     readiness: watch::Receiver<Readiness>,
@@ -201,7 +205,7 @@ impl App {
             (speech.clone(), chat.clone(), catalog.clone(), voices.clone()),
             access.keys.clone(),
             buffered.clone(),
-            access.limits.request_time,
+            (access.limits, Arc::new(metrics.requests(Protocol::WebSocket))),
             Sites {
                 metrics: metrics.address(),
                 metrics_encrypted: config.metrics.tls,
@@ -211,6 +215,21 @@ impl App {
                 metrics_service: METRICS_SERVICE_NAME,
             },
         );
+        let wyoming = match &config.wyoming {
+            Some(settings) => {
+                let wyoming = Wyoming::new(
+                    (speech.clone(), catalog.clone()),
+                    (access.keys.clone(), settings.holder.clone()),
+                    config.connections,
+                    (
+                        metrics.connections(Listener::Wyoming),
+                        metrics.requests(Protocol::Wyoming),
+                    ),
+                );
+                Some(WyomingListener::start(settings.listen, wyoming).await?)
+            }
+            None => None,
+        };
         let services = Services {
             riva: Riva::new(speech.clone(), buffered, most),
             voices: GrpcVoices::new(voices.clone(), speech.clone()),
@@ -280,6 +299,7 @@ impl App {
             tasks,
             listener,
             admin,
+            wyoming,
             keeper,
             health: end,
             readiness,
@@ -298,6 +318,12 @@ impl App {
     #[must_use]
     pub fn admin_address(&self) -> Option<SocketAddr> {
         self.admin.as_ref().map(AdminListener::address)
+    }
+
+    /// Where Wyoming is spoken, if it is.
+    #[must_use]
+    pub fn wyoming_address(&self) -> Option<SocketAddr> {
+        self.wyoming.as_ref().map(WyomingListener::address)
     }
 
     /// Where operators ask for the end of the server.
@@ -391,6 +417,9 @@ impl App {
                 self.listener.abort();
                 let _ = (&mut self.listener).await;
             }
+        }
+        if let Some(wyoming) = self.wyoming {
+            wyoming.close().await;
         }
         if let Some(admin) = self.admin {
             admin.close().await;

@@ -12,6 +12,7 @@ mod time;
 mod tls;
 mod traces;
 mod transport;
+mod wyoming;
 
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -30,6 +31,7 @@ pub use raw::{LogFormat, MetricsCommand, RawConfig, ServerCommand};
 pub use tls::{TlsFiles, TlsIdentity, subject};
 pub use traces::{RawTraces, TraceSettings};
 pub use transport::{ConnectionLimits, RawTransport};
+pub use wyoming::{RawWyoming, WyomingSettings};
 
 /// Where the model comes from.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -86,6 +88,8 @@ pub struct Config {
     pub connections: ConnectionLimits,
     /// Where operators are served, if they are.
     pub admin_listen: Option<SocketAddr>,
+    /// Where Wyoming is spoken, if it is.
+    pub wyoming: Option<WyomingSettings>,
     /// File of the API keys that are asked for.
     pub api_keys: Option<PathBuf>,
     /// Origins whose web pages may call, "*" for all.
@@ -169,6 +173,8 @@ impl RawConfig {
         let keys = self.api_keys.as_deref().map(KeyFile::read);
         let known = keys.as_ref().and_then(|keys| keys.as_ref().ok());
         problems.extend(self.admin_problems(known, tls.is_some()));
+        let named = keys.as_ref().map(|keys| keys.as_ref().ok());
+        problems.extend(self.wyoming.problems(named, self.transport.insecure_plaintext));
         if let Some(Err(wrong)) = keys {
             problems.extend(wrong.into_iter().map(|problem| format!("--api-keys {problem}")));
         }
@@ -311,6 +317,7 @@ impl RawConfig {
             tls,
             connections: self.transport.limits(),
             admin_listen: self.admin_listen,
+            wyoming: self.wyoming.settings(),
             api_keys: self.api_keys,
             cors_origins: self.cors_origin,
             max_sessions: self.max_sessions,

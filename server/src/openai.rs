@@ -1,6 +1,6 @@
 //! OpenAI's HTTP API, over the same services as gRPC: JSON in, requests in domain types to the service, JSON or audio out.
 //!
-//! In: `POST /v1/audio/speech`, `GET`, `POST` and `DELETE /v1/audio/voices`, `GET /v1/audio/models`, `GET /v1/models`, `POST /v1/chat/completions`, the
+//! In: `POST /v1/audio/speech`, the WebSocket `GET /v1/audio/speech/stream`, `GET`, `POST` and `DELETE /v1/audio/voices`, `GET /v1/audio/models`, `GET /v1/models`, `POST /v1/chat/completions`, the
 //! health of the server, and every path that does not exist. What changes an answer and cannot be honoured is refused by name. Hints
 //! that the model cannot follow are ignored, unless the server is strict, and the header `x-omni-ignored` names them.
 
@@ -19,11 +19,12 @@ pub mod parsers;
 mod question;
 mod sound;
 mod speech;
+mod stream;
 mod voices;
 
 use std::error::Error;
 use std::net::SocketAddr;
-use std::time::Duration;
+use std::sync::Arc;
 
 use axum::Router;
 use axum::body::{Body, Bytes, to_bytes};
@@ -33,12 +34,13 @@ use axum::http::{HeaderValue, StatusCode};
 use axum::middleware::from_fn;
 use axum::response::{IntoResponse as _, Response};
 use axum::routing::{delete, get, post};
+use omni_telemetry::ProtocolInstruments;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use self::error::ApiError;
 use crate::caller::{AuthError, Caller};
-use crate::config::Scope;
+use crate::config::{ConnectionLimits, Scope};
 use crate::error::ServeError;
 use crate::service::{Catalog, ChatService, SpeechService, Voices};
 use crate::stage::StageError;
@@ -73,19 +75,20 @@ pub struct OpenAi {
     voices: Voices,
     keys: Keys,
     buffered: BufferedResponses,
-    /// How long a body may take to come.
-    body_time: Duration,
+    limits: ConnectionLimits,
+    /// Counts the requests of WebSockets.
+    requests: Arc<ProtocolInstruments>,
     sites: Sites,
 }
 
 impl OpenAi {
-    /// Serves callers whose body comes within `body_time`; responses that are sent whole have their slots with `buffered`.
+    /// Serves callers within `limits`; responses that are sent whole have their slots with `buffered`.
     #[must_use]
     pub fn new(
         (speech, chat, catalog, voices): (SpeechService, ChatService, Catalog, Voices),
         keys: Keys,
         buffered: BufferedResponses,
-        body_time: Duration,
+        (limits, requests): (ConnectionLimits, Arc<ProtocolInstruments>),
         sites: Sites,
     ) -> Self {
         Self {
@@ -95,7 +98,8 @@ impl OpenAi {
             voices,
             keys,
             buffered,
-            body_time,
+            limits,
+            requests,
             sites,
         }
     }
@@ -118,7 +122,7 @@ impl OpenAi {
 
     /// A body of at most `limit` bytes.
     async fn read(&self, body: Body, limit: usize) -> Result<Bytes, ApiError> {
-        let read = tokio::time::timeout(self.body_time, to_bytes(body, limit)).await;
+        let read = tokio::time::timeout(self.limits.request_time, to_bytes(body, limit)).await;
         let late = |_| {
             let problem = "the body did not come in time";
             ApiError::unread(StatusCode::REQUEST_TIMEOUT, "request_timeout", problem)
@@ -178,6 +182,7 @@ impl OpenAi {
             .route("/readyz", get(index::health))
             .route("/livez", get(index::alive))
             .route("/v1/audio/speech", post(speech::create))
+            .route("/v1/audio/speech/stream", get(stream::open))
             .route("/v1/audio/voices", get(listing::voices).post(voices::create))
             .route("/v1/audio/voices/{name}", delete(voices::delete))
             .route("/v1/audio/models", get(listing::speech_models))

@@ -49,9 +49,10 @@ pub use instruments::{
     AudioInstruments, CacheConfig, CallKind, CertificateInstrument, ComputingInstruments, ComputingStats,
     Connected, ConnectionInstruments, EdgeInstruments, EngineInstruments, ExporterInstruments, GrpcCode,
     GrpcInstruments, HearingInstruments, HttpExchange, HttpInstruments, Listener, OpenConnection,
-    OwnProcessInstruments, PipelineInstruments, RejectionReason, SessionInstruments, StageInfo, StreamAbort,
-    TorchServeInstruments, TorchServeRequest, TraceInstruments, VoiceCreation, VoiceDeletion,
-    VoiceInstruments, VoiceKind, VoiceMaterial, VoiceProvenance,
+    OwnProcessInstruments, PipelineInstruments, Protocol, ProtocolInstruments, RejectionReason,
+    RequestResult, SessionInstruments, StageInfo, StreamAbort, TorchServeInstruments, TorchServeRequest,
+    TraceInstruments, VoiceCreation, VoiceDeletion, VoiceInstruments, VoiceKind, VoiceMaterial,
+    VoiceProvenance,
 };
 pub use log::{EngineLog, LineFormat, LogLine, LogSink, LogWriter, StatsLog, with_request};
 pub use meter::{FloatCounter, Meter};

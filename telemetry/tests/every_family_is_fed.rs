@@ -207,6 +207,7 @@ fn feed_rest(telemetry: &Telemetry) {
         fallbacks: 5,
     });
     CertificateInstrument::new(meter).expires(SystemTime::now());
+    ProtocolInstruments::new(meter, Protocol::Wyoming).ended(RequestResult::Ok);
     TraceInstruments::new(meter).exported(1);
 }
 

@@ -15,7 +15,7 @@ use omni_audio::{Decoder, InputEncoding, InputFormat, SampleRate, Samples};
 use omni_server::config::{self, KeyFile, Scope, deploy};
 use omni_server::service::voices;
 use omni_server::stage::{ChatInfo, ModelInfo as _, SpeechInfo, Think as _};
-use omni_server::{connector, grpc, openai};
+use omni_server::{connector, grpc, openai, wyoming};
 use omni_telemetry::{
     CustomMetrics, CustomOptions, MetricsConfig, Telemetry, TelemetryOptions, TraceParent, Undeclared,
     queried_names,
@@ -39,7 +39,7 @@ pub struct Parser {
 }
 
 /// All of them.
-pub const PARSERS: [Parser; 35] = [
+pub const PARSERS: [Parser; 37] = [
     parser(
         "audio_wav",
         |bytes| decode(InputEncoding::Wav, bytes),
@@ -93,6 +93,13 @@ pub const PARSERS: [Parser; 35] = [
     parser("openai_speech", openai::parsers::speech, seeds::openai_speech, 1),
     parser("openai_chat", openai::parsers::chat, seeds::openai_chat, 1),
     parser("openai_form", openai::parsers::form, outside::form, 1),
+    parser(
+        "openai_stream",
+        openai::parsers::stream_message,
+        outside::stream,
+        1,
+    ),
+    parser("wyoming_events", wyoming::parsers::events, outside::wyoming, 1),
     parser("voice_file", voices::parsers::file, outside::voice, 1),
     parser("grpc_speech", grpc_speech, seeds::speak, 2),
     parser("grpc_chat", grpc_chat, seeds::converse, 2),

@@ -54,12 +54,12 @@ const LEVELS: [&[&str]; 8] = [
     &["session"],
     &["service"],
     &["transport"],
-    &["grpc", "openai"],
+    &["grpc", "openai", "wyoming"],
     &["app", "main", "lib"],
 ];
 
 /// Modules of protocols, none of which knows another.
-const PROTOCOLS: [&str; 2] = ["grpc", "openai"];
+const PROTOCOLS: [&str; 3] = ["grpc", "openai", "wyoming"];
 
 fn level(module: &str) -> usize {
     LEVELS

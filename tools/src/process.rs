@@ -70,6 +70,7 @@ impl ServerProcess {
             child,
             target: Target {
                 address: ([0; 4], 0).into(),
+                wyoming: None,
                 metrics: ([0; 4], 0).into(),
                 process,
             },
@@ -86,6 +87,8 @@ impl ServerProcess {
                 Ok(line) => {
                     if line.contains("metrics and probes") {
                         self.target.metrics = address(&line)?;
+                    } else if line.contains("Wyoming is spoken") {
+                        self.target.wyoming = Some(address(&line)?);
                     } else if line.contains("listening") {
                         self.target.address = address(&line)?;
                     } else if line.contains("serving") {

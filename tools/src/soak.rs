@@ -9,6 +9,7 @@ mod held;
 mod https;
 mod report;
 mod rude;
+mod sockets;
 mod speakers;
 mod talkers;
 
@@ -37,7 +38,9 @@ const CALLS_PER_LINE: u64 = 16;
 
 /// What a server must be started with for a soak: bounds low enough to be met, and few KV blocks, which are memory from the start
 /// on.
-pub const SERVER_ARGS: [&str; 16] = [
+pub const SERVER_ARGS: [&str; 18] = [
+    "--wyoming",
+    "127.0.0.1:0",
     "--listen",
     "127.0.0.1:0",
     "--metrics-listen",
@@ -61,6 +64,8 @@ pub const SERVER_ARGS: [&str; 16] = [
 pub struct Target {
     /// Of its services.
     pub address: SocketAddr,
+    /// Of its port for Wyoming.
+    pub wyoming: Option<SocketAddr>,
     /// Of its metrics.
     pub metrics: SocketAddr,
     /// Its process.

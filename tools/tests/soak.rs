@@ -16,6 +16,8 @@ async fn callers_of_every_kind_find_no_rule_broken_and_leave_nothing_behind() {
     let sets = ["thinker", "talker"].map(|stage| format!("stages.{stage}.kv.blocks=512"));
     let deploy = resolve(None, &sets, 64).expect("legal settings").deploy;
     let bounds = [
+        "--wyoming",
+        "127.0.0.1:0",
         "--idle-timeout",
         "6s",
         "--stall-timeout",
@@ -30,6 +32,7 @@ async fn callers_of_every_kind_find_no_rule_broken_and_leave_nothing_behind() {
     server.app.ready().await.expect("the embedded model loads");
     let target = Target {
         address: server.app.address(),
+        wyoming: server.app.wyoming_address(),
         metrics: server.app.metrics_address().expect("metrics are served"),
         process: std::process::id(),
     };

@@ -11,8 +11,9 @@ use ::http as http_types;
 use anyhow::Context as _;
 use omni_telemetry::{
     Admission, CertificateInstrument, ConnectionInstruments, CustomMetrics, CustomOptions, Exposition,
-    HttpInstruments, LineFormat, Listener, LogLine, LogSink, OptionsError, PullEndpoint, PullGuard,
-    PushOptions, Pusher, StatsLog, Telemetry, TelemetryOptions, TlsSource, VoiceInstruments, collect_system,
+    HttpInstruments, LineFormat, Listener, LogLine, LogSink, OptionsError, Protocol, ProtocolInstruments,
+    PullEndpoint, PullGuard, PushOptions, Pusher, StatsLog, Telemetry, TelemetryOptions, TlsSource,
+    VoiceInstruments, collect_system,
 };
 use tokio::net::TcpListener;
 use tokio::task::JoinSet;
@@ -193,6 +194,11 @@ impl Metrics {
     /// Instruments for the connections of a port.
     pub(super) fn connections(&self, listener: Listener) -> Arc<ConnectionInstruments> {
         Arc::new(ConnectionInstruments::new(self.telemetry.meter(), listener))
+    }
+
+    /// Instruments for the requests of a protocol that counts none itself.
+    pub(super) fn requests(&self, protocol: Protocol) -> ProtocolInstruments {
+        ProtocolInstruments::new(self.telemetry.meter(), protocol)
     }
 
     /// The instrument for the expiry of the certificate.

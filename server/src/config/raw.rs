@@ -17,6 +17,7 @@ use super::quotas::Quotas;
 use super::time::parse_duration;
 use super::traces::RawTraces;
 use super::transport::RawTransport;
+use super::wyoming::RawWyoming;
 
 /// Form of log lines.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -139,6 +140,10 @@ pub struct RawConfig {
     /// sessions. Where API keys are required, the scope admin is needed; non-loopback clients need an admin key in any case
     #[arg(long, env = "OMNI_ADMIN_LISTEN", value_parser = address, value_name = "ADDRESS")]
     pub admin_listen: Option<SocketAddr>,
+
+    /// Whether Wyoming is spoken
+    #[command(flatten)]
+    pub wyoming: RawWyoming,
 
     /// Require API keys; FILE holds their hashes, `omni-server new-key` makes keys. Read again when it changes
     #[arg(long, env = "OMNI_API_KEYS", value_name = "FILE")]

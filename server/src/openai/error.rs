@@ -81,6 +81,11 @@ impl ApiError {
         self
     }
 
+    /// For people.
+    pub(super) fn message(&self) -> &str {
+        &self.message
+    }
+
     /// What goes into a body or an event.
     pub(super) fn json(&self) -> Value {
         let kind = match self.status {

@@ -14,8 +14,9 @@ use crate::error::ServeError;
 pub(super) const VOICE: &str = "/v1/audio/voices/{name}";
 
 /// Routes under `/v1`: method and path.
-pub(super) const ROUTES: [(&str, &str); 8] = [
+pub(super) const ROUTES: [(&str, &str); 9] = [
     ("POST", "/v1/audio/speech"),
+    ("GET", "/v1/audio/speech/stream"),
     ("GET", "/v1/audio/voices"),
     ("POST", "/v1/audio/voices"),
     ("DELETE", VOICE),

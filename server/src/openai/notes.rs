@@ -31,10 +31,7 @@ impl Notes {
 
     /// Fields without effect. `names`: how fields of the service's requests begin, and what OpenAI calls them.
     pub(super) fn ignored(&mut self, fields: &[IgnoredField], names: &[(&str, &str)]) {
-        self.ignored.extend(fields.iter().map(|ignored| {
-            let known = names.iter().find(|(name, _)| ignored.field.starts_with(name));
-            known.map_or(ignored.field, |(_, own)| own).to_owned()
-        }));
+        self.ignored.extend(renamed(fields, names));
     }
 
     /// A warning.
@@ -56,6 +53,15 @@ impl Notes {
             }
         }
     }
+}
+
+/// Fields without effect by OpenAI's names; `names` as in [`Notes::ignored`].
+pub(super) fn renamed(fields: &[IgnoredField], names: &[(&str, &str)]) -> Vec<String> {
+    let own = |ignored: &IgnoredField| {
+        let known = names.iter().find(|(name, _)| ignored.field.starts_with(name));
+        known.map_or(ignored.field, |(_, own)| own).to_owned()
+    };
+    fields.iter().map(own).collect()
 }
 
 /// The code of a refusal, among the extensions of its answer.

@@ -3,6 +3,7 @@
 use super::multipart;
 use super::question::ChatBody;
 use super::speech::SpeechBody;
+use super::stream;
 
 /// The body of `POST /v1/audio/speech`.
 pub fn speech(body: &[u8]) {
@@ -31,4 +32,11 @@ pub fn chat(body: &[u8]) {
 /// The body of `POST /v1/audio/voices`.
 pub fn form(body: &[u8]) {
     multipart::take(body);
+}
+
+/// A message of `GET /v1/audio/speech/stream`.
+pub fn stream_message(bytes: &[u8]) {
+    if let Ok(text) = std::str::from_utf8(bytes) {
+        stream::take(text);
+    }
 }

@@ -66,6 +66,18 @@ impl AudioFormat {
         }
     }
 
+    /// Its name.
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Self::Pcm => "pcm",
+            Self::Wav => "wav",
+            Self::Opus => "opus",
+            Self::Flac => "flac",
+            Self::Mp3 => "mp3",
+            Self::Aac => "aac",
+        }
+    }
+
     pub(super) fn content_type(self) -> &'static str {
         match self {
             Self::Pcm => "audio/pcm",

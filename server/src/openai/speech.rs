@@ -34,7 +34,7 @@ const MAX_RECORDED: usize = RECORDING_BYTES / 3 * 4 + MAX_BODY;
 const DEFAULT_FORMAT: &str = "mp3";
 
 /// How fields of the service's messages begin, and what they are called here.
-const NAMES: [(&str, &str); 9] = [
+pub(super) const NAMES: [(&str, &str); 9] = [
     ("config.clone.transcript", "ref_text"),
     ("config.clone", "ref_audio"),
     ("config.model", "model"),
@@ -47,14 +47,14 @@ const NAMES: [(&str, &str); 9] = [
 ];
 
 /// Longest WAV file, in bytes, that is finished before it is sent.
-const MAX_WHOLE: usize = 4 << 20;
+pub(super) const MAX_WHOLE: usize = 4 << 20;
 
 /// What OpenAI's clients send; `language`, `seed` and `stream` are additions that others know too, and what begins with `ref_` are
 /// vLLM-Omni's.
 #[derive(Debug, Deserialize)]
 pub(super) struct SpeechBody {
     model: Option<String>,
-    input: String,
+    input: Option<String>,
     voice: Option<Voice>,
     instructions: Option<String>,
     response_format: Option<String>,
@@ -98,8 +98,8 @@ impl SpeechBody {
         Ok((sound, carrier))
     }
 
-    /// What is asked of the service, and the text.
-    pub(super) fn request(self, sound: AudioFormat) -> Result<(SpeechRequest, String), ApiError> {
+    /// What is asked of the service, and the text if there is one.
+    pub(super) fn request(self, sound: AudioFormat) -> Result<(SpeechRequest, Option<String>), ApiError> {
         let transcript = self.ref_text.unwrap_or_default();
         let alone = self.x_vector_only_mode.unwrap_or(transcript.trim().is_empty());
         if self.ref_audio.is_none() && !transcript.is_empty() {
@@ -138,7 +138,9 @@ pub(super) async fn create(
     let caller = openai.allow(&head, Some(Scope::Speech))?;
     let asked = |speech: SpeechBody| {
         let (sound, carrier) = speech.sound()?;
-        Ok((speech.request(sound)?, sound, carrier))
+        let (request, input) = speech.request(sound)?;
+        let missing = || ApiError::invalid(None, "the body: missing field `input`");
+        Ok(((request, input.ok_or_else(missing)?), sound, carrier))
     };
     let (speech, sound, carrier) = openai.json(&head, body, longest(&openai), asked).await?;
     let slot = (carrier == Carrier::Whole)
@@ -200,7 +202,7 @@ fn note(notes: &mut Notes, event: &EventBody) {
     }
 }
 
-fn named(error: &ServeError) -> ApiError {
+pub(super) fn named(error: &ServeError) -> ApiError {
     ApiError::new(error, &NAMES)
 }
 

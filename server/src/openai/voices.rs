@@ -80,7 +80,7 @@ pub(super) async fn delete(
 }
 
 /// Refuses what a page of another origin sends: browsers send forms without asking first.
-fn of_no_other_page(head: &Parts) -> Result<(), ApiError> {
+pub(super) fn of_no_other_page(head: &Parts) -> Result<(), ApiError> {
     match head.extensions.get::<ForeignOrigin>() {
         None => Ok(()),
         Some(ForeignOrigin) => {

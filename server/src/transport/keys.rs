@@ -85,6 +85,23 @@ impl Keys {
             _ => Ok(Caller::holder(Arc::clone(account)).at(peer(extensions))),
         }
     }
+
+    /// The holder of a key called `name`, calling from `peer`, if its key opens `scope`: for protocols that carry no keys.
+    ///
+    /// # Errors
+    /// Why not.
+    pub fn holder(&self, name: &str, peer: IpAddr, scope: Scope) -> Result<Caller, AuthError> {
+        let state = self.0.as_ref().ok_or(AuthError::KeyInvalid)?.current();
+        let own = state.file.holders().filter(|(_, holder)| holder.name == name);
+        // One name may have several keys.
+        let found = own.min_by_key(|(key, holder)| (!holder.scopes.contains(&scope), **key));
+        let (key, holder) = found.ok_or(AuthError::KeyInvalid)?;
+        let account = state.accounts.get(key).ok_or(AuthError::KeyInvalid)?;
+        match holder.scopes.contains(&scope) {
+            true => Ok(Caller::holder(Arc::clone(account)).at(Some(peer))),
+            false => Err(AuthError::ScopeMissing(scope)),
+        }
+    }
 }
 
 /// The accounts of a file's keys: those that there were, with the quotas that hold now, and new ones.

@@ -35,10 +35,12 @@ use tonic::transport::server::TcpIncoming;
 use tower::Service;
 
 use self::handshakes::{HandshakeLimiter, HandshakePermit};
-use self::limiter::{ConnectionLimiter, Full};
+pub(crate) use self::limiter::ConnectionLimiter;
+use self::limiter::Full;
 use self::peeked::PeekedStream;
 use self::plaintext::Plaintext;
 use super::keys::Peer;
+use super::websocket::Upgrades;
 use crate::config::{ConnectionLimits, TlsFiles, TlsIdentity, subject};
 use crate::reload::Reload;
 
@@ -185,10 +187,11 @@ impl Listener {
     }
 }
 
-/// Tells a service where its calls come from.
+/// Tells a service where its calls come from, and lets them take their connection over.
 #[derive(Debug, Clone)]
 struct Placed<S> {
     peer: Peer,
+    upgrades: Upgrades,
     service: S,
 }
 
@@ -203,6 +206,7 @@ impl<S: Service<Request<B>>, B> Service<Request<B>> for Placed<S> {
 
     fn call(&mut self, mut request: Request<B>) -> S::Future {
         request.extensions_mut().insert(self.peer);
+        request.extensions_mut().insert(self.upgrades.clone());
         self.service.call(request)
     }
 }
@@ -332,11 +336,14 @@ impl Shared {
     }
 
     async fn talk(&self, stream: Stream, peer: SocketAddr) {
+        let (upgrades, mut becomes) = Upgrades::new(self.closing.clone());
         let service = TowerToHyperService::new(Placed {
             peer: Peer(peer.ip()),
+            upgrades,
             service: self.service.clone(),
         });
-        let mut connection = pin!(self.http.serve_connection(TokioIo::new(stream), service));
+        let stream = TokioIo::new(stream);
+        let mut connection = pin!(self.http.serve_connection_with_upgrades(stream, service));
         let ended = tokio::select! {
             ended = connection.as_mut() => ended,
             () = self.closing.cancelled() => {
@@ -346,6 +353,9 @@ impl Shared {
         };
         if let Err(error) = ended {
             tracing::debug!(%peer, error = &*error, "a connection broke");
+        }
+        if let Ok(work) = becomes.try_recv() {
+            work.await;
         }
     }
 }

@@ -15,6 +15,8 @@ pub enum Listener {
     Callers,
     /// The operator.
     Operators,
+    /// Clients of Wyoming.
+    Wyoming,
 }
 
 /// What became of a connection.
@@ -62,6 +64,7 @@ impl ConnectionInstruments {
         let listener = match listener {
             Listener::Callers => "callers",
             Listener::Operators => "operators",
+            Listener::Wyoming => "wyoming",
         };
         Self {
             active: meter.gauge(f::OMNI_CONNECTIONS_ACTIVE, [listener]),

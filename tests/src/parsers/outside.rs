@@ -326,3 +326,48 @@ pub(super) fn voice() -> Vec<Vec<u8>> {
         file(header("", "A low voice."), &[]),
     ]
 }
+
+/// What Home Assistant sends.
+pub(super) fn wyoming() -> Vec<Vec<u8>> {
+    let event = |kind: &str, data: &str, payload: &[u8]| {
+        let head = format!(
+            "{{\"type\": \"{kind}\", \"version\": \"1.7.2\", \"data_length\": {}, \"payload_length\": {}}}\n",
+            data.len(),
+            payload.len()
+        );
+        [head.as_bytes(), data.as_bytes(), payload].concat()
+    };
+    let voice = r#"{"voice": {"name": "aria", "speaker": null}, "text_format": "text"}"#;
+    vec![
+        b"{\"type\": \"describe\", \"version\": \"1.7.2\"}\n".to_vec(),
+        event(
+            "synthesize",
+            r#"{"text": "Hello.", "voice": {"language": "en"}, "text_format": "ssml"}"#,
+            b"",
+        ),
+        [
+            event("synthesize-start", voice, b""),
+            event("synthesize-chunk", r#"{"text": "Hel"}"#, b""),
+            event("synthesize-chunk", r#"{"text": "lo."}"#, b""),
+            event("synthesize", r#"{"text": "Hello."}"#, b""),
+            event("synthesize-stop", "{}", b""),
+        ]
+        .concat(),
+        event(
+            "audio-chunk",
+            r#"{"rate": 16000, "width": 2, "channels": 1, "timestamp": null}"#,
+            &[0; 64],
+        ),
+        b"{\"type\": \"ping\", \"data\": {\"text\": \"a\"}}\n".to_vec(),
+    ]
+}
+
+/// What clients of vLLM-Omni's WebSocket send.
+pub(super) fn stream() -> Vec<Vec<u8>> {
+    vec![
+        br#"{"type":"session.config","voice":"alloy","response_format":"pcm","stream_audio":true,"split_granularity":"sentence","ref_audio":"data:audio/wav;base64,UklGRg==","ref_text":"a","speed":1.5}"#.to_vec(),
+        br#"{"type":"input.text","text":"Hello."}"#.to_vec(),
+        br#"{"type":"input.done"}"#.to_vec(),
+        br#"{"type":"session.close"}"#.to_vec(),
+    ]
+}

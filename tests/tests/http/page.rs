@@ -1,6 +1,8 @@
 //! `docs/clients.md`: what it says can be run does run, and speaks.
 
+use std::collections::BTreeSet;
 use std::fs;
+use std::net::SocketAddr;
 use std::path::Path;
 use std::process::Command;
 
@@ -11,6 +13,10 @@ use omni_tests::{TestServer, python};
 const PAGE: &str = include_str!("../../../docs/clients.md");
 /// Where the page's server listens.
 const ADDRESS: &str = "127.0.0.1:50051";
+/// The port where it speaks Wyoming.
+const WYOMING: &str = "10300";
+/// The package that is not installed.
+const PACKAGE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../clients/python/src");
 
 /// A snippet, and what runs it: the name of a client's environment, or nothing for a shell.
 struct Snippet {
@@ -37,61 +43,66 @@ fn heard(folder: &Path, name: &str) -> usize {
     file.unwrap_or_else(|error| panic!("{name}: {error}")).len()
 }
 
+/// What the snippets of a client write.
+const HEARD: [(&str, &[&str]); 6] = [
+    ("sh", &["hello.mp3"]),
+    ("openai", &["speech.mp3", "hello.wav", "answer.pcm"]),
+    ("riva", &["riva.wav"]),
+    ("omni", &["three-lines.wav", "words.pcm"]),
+    ("wyoming", &["wyoming.wav"]),
+    ("websockets", &["websocket.pcm"]),
+];
+
+/// Runs a snippet in `folder`; whether its client is installed.
+async fn run(snippet: &Snippet, folder: &Path, (address, wyoming): (SocketAddr, SocketAddr)) -> bool {
+    let code = snippet.code.replace(ADDRESS, &address.to_string());
+    let code = code.replace(WYOMING, &wyoming.port().to_string());
+    assert_ne!(code, snippet.code, "it names the server");
+    let Some(client) = snippet.client else {
+        if Command::new("curl").arg("--version").output().is_err() {
+            return false;
+        }
+        let mut call = Command::new("sh");
+        call.args(["-euc", &code]).current_dir(folder);
+        let status = tokio::task::spawn_blocking(move || call.status()).await;
+        assert!(status.expect("a thread").expect("a shell").success());
+        return true;
+    };
+    let code = format!("import os, sys\nos.chdir(sys.argv[1])\nsys.path.insert(0, sys.argv[2])\n{code}");
+    let arguments = [folder.to_str().expect("a plain name"), PACKAGE];
+    python(client, client, &code, &arguments).await.is_some()
+}
+
 #[tokio::test]
 async fn what_the_page_says_can_be_run_speaks() {
     let deploy = resolve(None, &[], 64).expect("the defaults").deploy;
     let load = move || load_model(&ModelSource::Embedded, &deploy, false);
-    let mut server = TestServer::launch(&[], load).await;
+    let mut server = TestServer::launch(&["--wyoming", "127.0.0.1:0"], load).await;
     server.app.ready().await.expect("the embedded model loads");
-    let address = server.app.address().to_string();
+    let wyoming = server.app.wyoming_address().expect("--wyoming");
+    let addresses = (server.app.address(), wyoming);
     let folder = tempfile::tempdir().expect("a folder");
-    let (mut shells, mut openais, mut rivas) = (0, 0, 0);
+    let mut ran = BTreeSet::new();
     for snippet in snippets() {
-        assert!(snippet.code.contains(ADDRESS), "{}", snippet.code);
-        let code = snippet.code.replace(ADDRESS, &address);
-        let place = folder.path().to_str().expect("a plain name");
-        match snippet.client {
-            Some(client) => {
-                let code = format!("import os, sys\nos.chdir(sys.argv[1])\n{code}");
-                if python(client, client, &code, &[place]).await.is_some() {
-                    *if client == "riva" {
-                        &mut rivas
-                    } else {
-                        &mut openais
-                    } += 1;
-                }
-            }
-            None if Command::new("curl").arg("--version").output().is_ok() => {
-                let mut call = Command::new("sh");
-                call.args(["-euc", &code]).current_dir(folder.path());
-                let status = tokio::task::spawn_blocking(move || call.status()).await;
-                assert!(status.expect("a thread").expect("a shell").success());
-                shells += 1;
-            }
-            None => {}
+        if run(&snippet, folder.path(), addresses).await {
+            ran.insert(snippet.client.unwrap_or("sh"));
         }
     }
     // Each is longer than a header, and than silence would be.
-    let least = [
-        (shells, "hello.mp3"),
-        (openais, "speech.mp3"),
-        (openais, "hello.wav"),
-        (openais, "answer.pcm"),
-        (rivas, "riva.wav"),
-    ];
-    for (ran, name) in least {
-        assert!(ran == 0 || heard(folder.path(), name) > 4_000, "{name}");
+    for (_, names) in HEARD.iter().filter(|(client, _)| ran.contains(client)) {
+        for name in *names {
+            assert!(heard(folder.path(), name) > 4_000, "{name}");
+        }
     }
     server.stop().await;
 }
 
 #[test]
 fn the_page_has_snippets_of_every_kind_that_can_be_run() {
-    let snippets = snippets();
-    for client in [None, Some("openai"), Some("riva")] {
-        assert!(
-            snippets.iter().any(|snippet| snippet.client == client),
-            "{client:?}"
-        );
-    }
+    let there: BTreeSet<_> = snippets()
+        .iter()
+        .map(|snippet| snippet.client.unwrap_or("sh"))
+        .collect();
+    let expected: BTreeSet<_> = HEARD.iter().map(|(client, _)| *client).collect();
+    assert_eq!(there, expected);
 }

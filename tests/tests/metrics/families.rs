@@ -1,6 +1,8 @@
 //! Every family that a server serves is fed.
 
 use omni_tests::{FakeScript, Reading, TestServer, chat_config, http, speak, vanish};
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::TcpStream;
 
 /// Families that need something which this machine, or this test, may not have.
 const ELSEWHERE: [&str; 4] = [
@@ -48,7 +50,20 @@ async fn work(server: &TestServer, script: &FakeScript) {
     http(server, "GET", "/v1/models", &[], "").await;
     vanish(server, script).await;
     script.talker.open();
-    server.idle(3).await;
+    wyoming(server).await;
+    server.idle(4).await;
+}
+
+/// Speaks by Wyoming.
+async fn wyoming(server: &TestServer) {
+    let address = server.app.wyoming_address().expect("--wyoming");
+    let mut stream = TcpStream::connect(address).await.expect("it listens");
+    let request = b"{\"type\": \"synthesize\", \"data\": {\"text\": \"Hello.\"}}\n";
+    stream.write_all(request).await.expect("the server reads");
+    let (mut answer, end) = (Vec::new(), b"audio-stop");
+    while !answer.windows(end.len()).any(|window| window == end) {
+        assert_ne!(stream.read_buf(&mut answer).await.expect("an answer"), 0);
+    }
 }
 
 fn fed(reading: &Reading, name: &str, kind: &str) -> bool {
@@ -64,7 +79,7 @@ fn fed(reading: &Reading, name: &str, kind: &str) -> bool {
 #[tokio::test]
 async fn every_family_that_is_served_is_fed_by_real_requests() {
     let script = FakeScript::default();
-    let server = TestServer::fake(script.clone(), &[]).await;
+    let server = TestServer::fake(script.clone(), &["--wyoming", "127.0.0.1:0"]).await;
     work(&server, &script).await;
     // The first reading is counted in the second.
     Reading::of(&server).await;

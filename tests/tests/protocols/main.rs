@@ -1,5 +1,6 @@
 //! What clients of every protocol get: gRPC, gRPC-Web, Riva and OpenAI's.
 
+mod agents;
 mod alignment;
 mod bad_input;
 mod browsers;
@@ -7,10 +8,13 @@ mod formats;
 mod interruption;
 mod openai;
 mod pacing;
+mod python_package;
 mod riva;
 mod service;
 mod sessions;
 mod speak_protocol;
+mod speech_stream;
 mod text_buffering;
 mod too_much;
 mod whole_answers;
+mod wyoming;

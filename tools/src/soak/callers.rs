@@ -8,7 +8,7 @@ use omni_tests::Dice;
 use tonic::transport::Channel;
 use tonic::{Code, Status};
 
-use super::{Target, https, rude, speakers, talkers};
+use super::{Target, https, rude, sockets, speakers, talkers};
 use crate::line::Line;
 
 type Calling<'v> = Pin<Box<dyn Future<Output = String> + Send + 'v>>;
@@ -54,7 +54,7 @@ macro_rules! kinds {
 }
 
 /// All that are busy.
-pub(super) const KINDS: [Kind; 18] = kinds! {
+pub(super) const KINDS: [Kind; 22] = kinds! {
     "speak" 6 speakers::speaks;
     "speak, cancel" 4 speakers::cancels;
     "speak, vanish" 3 speakers::vanishes;
@@ -71,6 +71,10 @@ pub(super) const KINDS: [Kind; 18] = kinds! {
     "openai speech" 3 https::speech;
     "openai chat" 2 https::chat;
     "openai, vanish" 1 https::vanishes;
+    "websocket" 3 sockets::websocket;
+    "websocket, vanish" 1 sockets::websocket_vanishes;
+    "wyoming" 3 sockets::wyoming_speaks;
+    "wyoming, vanish" 1 sockets::wyoming_vanishes;
     "wrong messages" 3 rude::wrong_messages;
     "wrong bytes" 2 rude::wrong_bytes;
 };

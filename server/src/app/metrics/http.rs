@@ -77,7 +77,7 @@ impl Drop for Call {
 }
 
 /// The routes that have a path of their own, as [`OpenAi::routes`](crate::openai::OpenAi::routes) has them.
-const ROUTES: [&str; 12] = [
+const ROUTES: [&str; 13] = [
     "/",
     "/v1",
     "/v1/",
@@ -86,6 +86,7 @@ const ROUTES: [&str; 12] = [
     "/readyz",
     "/livez",
     "/v1/audio/speech",
+    "/v1/audio/speech/stream",
     "/v1/audio/voices",
     "/v1/audio/models",
     "/v1/models",

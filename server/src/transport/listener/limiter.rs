@@ -1,4 +1,4 @@
-//! ConnectionLimiter for connections: so many in all, and so many for one address.
+//! Places for connections: so many in all, and so many for one address.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -11,7 +11,7 @@ use omni_telemetry::Connected;
 const NETWORK: u128 = !(u64::MAX as u128);
 
 #[derive(Debug, Clone)]
-pub(super) struct ConnectionLimiter {
+pub(crate) struct ConnectionLimiter {
     most: usize,
     most_per_peer: usize,
     taken: Arc<Mutex<Taken>>,
@@ -27,7 +27,7 @@ struct Taken {
 
 /// Why there is no place.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Full {
+pub(crate) struct Full {
     pub(super) limit: usize,
     per_peer: bool,
     /// Whether that was said already.
@@ -36,7 +36,7 @@ pub(super) struct Full {
 
 impl Full {
     /// What that means for the connection.
-    pub(super) fn connected(&self) -> Connected {
+    pub(crate) fn connected(&self) -> Connected {
         match self.per_peer {
             true => Connected::PeerFull,
             false => Connected::Full,
@@ -55,13 +55,13 @@ impl fmt::Display for Full {
 
 /// A place; it is free again when this is dropped.
 #[derive(Debug)]
-pub(super) struct Place {
+pub(crate) struct Place {
     peer: IpAddr,
     taken: Arc<Mutex<Taken>>,
 }
 
 impl ConnectionLimiter {
-    pub(super) fn new(most: usize, most_per_peer: usize) -> Self {
+    pub(crate) fn new(most: usize, most_per_peer: usize) -> Self {
         Self {
             most,
             most_per_peer,
@@ -70,7 +70,7 @@ impl ConnectionLimiter {
     }
 
     /// A place for a connection of this address.
-    pub(super) fn take(&self, address: IpAddr) -> Result<Place, Full> {
+    pub(crate) fn take(&self, address: IpAddr) -> Result<Place, Full> {
         let peer = network(address);
         let mut taken = self.taken.lock().unwrap_or_else(PoisonError::into_inner);
         let own = taken.peers.get(&peer).copied().unwrap_or(0);

@@ -1,0 +1,1 @@
+"""Messages and stubs of `omni.v1`, generated from the .proto files."""

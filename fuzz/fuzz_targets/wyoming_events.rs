@@ -1,0 +1,3 @@
+#![no_main]
+
+omni_fuzz::target!("wyoming_events");

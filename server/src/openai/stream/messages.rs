@@ -1,0 +1,193 @@
+//! The messages of a stream, as JSON.
+
+use serde::Deserialize;
+use serde::de::DeserializeOwned;
+use serde_json::{Value, json};
+
+use crate::error::excerpt;
+use crate::openai::error::ApiError;
+use crate::openai::sound::AudioFormat;
+use crate::openai::speech::SpeechBody;
+use crate::service::SpeechRequest;
+
+/// What a client says.
+#[derive(Debug)]
+pub(super) enum ClientMessage {
+    Config(Box<Configured>),
+    Text(String),
+    /// The utterance has no more text.
+    Done,
+    /// Nothing more will be said.
+    Close,
+}
+
+/// How to speak, and how to send it.
+#[derive(Debug)]
+pub(super) struct Configured {
+    pub(super) request: SpeechRequest,
+    pub(super) delivery: Delivery,
+}
+
+/// How audio is sent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Delivery {
+    pub(super) sound: AudioFormat,
+    /// As it is made, and not as one frame.
+    pub(super) streamed: bool,
+}
+
+#[derive(Deserialize)]
+struct Head {
+    #[serde(rename = "type")]
+    kind: String,
+}
+
+#[derive(Deserialize)]
+struct Text {
+    text: String,
+}
+
+/// What a config has besides what a request for speech has.
+#[derive(Deserialize)]
+struct ConfigFields {
+    stream_audio: Option<bool>,
+    response_format: Option<String>,
+    word_timestamps: Option<bool>,
+}
+
+impl ClientMessage {
+    pub(super) fn parse(text: &str) -> Result<Self, ApiError> {
+        let Head { kind } = read(text)?;
+        match kind.as_str() {
+            "session.config" => config(text).map(|config| Self::Config(Box::new(config))),
+            "input.text" => read(text).map(|Text { text }| Self::Text(text)),
+            "input.done" => Ok(Self::Done),
+            "session.close" => Ok(Self::Close),
+            other => {
+                let problem = format!(
+                    "type {:?} is unknown, expected session.config, input.text, input.done or session.close",
+                    excerpt(other)
+                );
+                Err(ApiError::invalid(Some("type"), problem))
+            }
+        }
+    }
+}
+
+fn read<T: DeserializeOwned>(text: &str) -> Result<T, ApiError> {
+    serde_json::from_str(text).map_err(|error| ApiError::invalid(None, format!("the message: {error}")))
+}
+
+fn config(text: &str) -> Result<Configured, ApiError> {
+    let fields: ConfigFields = read(text)?;
+    if fields.word_timestamps == Some(true) {
+        let problem = "word_timestamps is not offered here, expected false";
+        return Err(ApiError::invalid(Some("word_timestamps"), problem));
+    }
+    let streamed = fields.stream_audio.unwrap_or(false);
+    let default = if streamed { "pcm" } else { "wav" };
+    let name = fields.response_format.as_deref().unwrap_or(default);
+    let sound = AudioFormat::named(name, "response_format")?;
+    let body: SpeechBody = read(text)?;
+    let (request, _) = body.request(sound)?;
+    let delivery = Delivery { sound, streamed };
+    Ok(Configured { request, delivery })
+}
+
+/// Takes any message.
+pub(in crate::openai) fn take(text: &str) {
+    let _ = ClientMessage::parse(text);
+}
+
+/// What a client is told. Every utterance is one sentence of it: it is the unit that clients flush.
+pub(super) fn audio_start(utterance: u64, text: &str, format: &str, rate: u32) -> Value {
+    json!({
+        "type": "audio.start",
+        "utterance_index": utterance,
+        "sentence_index": 0,
+        "sentence_text": text,
+        "format": format,
+        "sample_rate": rate,
+    })
+}
+
+pub(super) fn audio_done(utterance: u64, bytes: u64, failed: bool) -> Value {
+    json!({
+        "type": "audio.done",
+        "utterance_index": utterance,
+        "sentence_index": 0,
+        "total_bytes": bytes,
+        "error": failed,
+    })
+}
+
+pub(super) fn session_done(utterance: u64, sentences: u64, warnings: &[String], ignored: &[String]) -> Value {
+    let mut told =
+        json!({"type": "session.done", "utterance_index": utterance, "total_sentences": sentences});
+    for (name, words) in [("warnings", warnings), ("ignored", ignored)] {
+        if !words.is_empty() {
+            told[name] = json!(words);
+        }
+    }
+    told
+}
+
+pub(super) fn error(error: &ApiError, utterance: Option<u64>) -> Value {
+    let mut told = error.json();
+    // The type of the message stands where OpenAI has that of the error.
+    told["type"] = json!("error");
+    if let Some(utterance) = utterance {
+        told["utterance_index"] = json!(utterance);
+    }
+    told
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn audio_is_one_file_unless_a_stream_is_asked_for() {
+        for (more, expected) in [
+            ("", (AudioFormat::Wav, false)),
+            (r#","stream_audio":true"#, (AudioFormat::Pcm, true)),
+            (
+                r#","stream_audio":true,"response_format":"opus""#,
+                (AudioFormat::Opus, true),
+            ),
+            (r#","response_format":"mp3""#, (AudioFormat::Mp3, false)),
+        ] {
+            let text = format!(r#"{{"type":"session.config","voice":"alloy","task_type":"Base"{more}}}"#);
+            let ClientMessage::Config(config) = ClientMessage::parse(&text).unwrap() else {
+                panic!("{text}");
+            };
+            let (sound, streamed) = expected;
+            assert_eq!(config.delivery, Delivery { sound, streamed }, "{text}");
+            assert_eq!(config.request.voice, "alloy");
+        }
+    }
+
+    #[test]
+    fn what_is_no_message_is_told_why() {
+        for (text, param) in [
+            ("", None),
+            ("[]", None),
+            (r#"{"text":"a"}"#, None),
+            (r#"{"type":"input.text"}"#, None),
+            (r#"{"type":"input.text","text":1}"#, None),
+            (r#"{"type":"smoke"}"#, Some("type")),
+            (
+                r#"{"type":"session.config","response_format":"midi"}"#,
+                Some("response_format"),
+            ),
+            (
+                r#"{"type":"session.config","word_timestamps":true}"#,
+                Some("word_timestamps"),
+            ),
+        ] {
+            let told = error(&ClientMessage::parse(text).unwrap_err(), None);
+            assert_eq!(told["type"], "error");
+            assert_eq!(told["param"].as_str(), param, "{text}");
+        }
+    }
+}

@@ -1,0 +1,193 @@
+//! What becomes of the events of a session: the frames of one utterance after the other.
+
+use std::collections::VecDeque;
+
+use bytes::Bytes;
+use omni_audio::Samples;
+use omni_telemetry::RequestResult;
+use serde_json::Value;
+
+use super::messages::{Delivery, audio_done, audio_start, error, session_done};
+use crate::openai::notes::renamed;
+use crate::openai::sound::AudioFormat;
+use crate::openai::speech::{MAX_WHOLE, NAMES, named};
+use crate::session::{AudioOut, Done, Event, EventBody, Outcome, Ready};
+
+/// What is sent.
+#[derive(Debug)]
+pub(super) enum Frame {
+    Text(Value),
+    Audio(Bytes),
+    /// An utterance is over; nothing is sent.
+    Over(RequestResult),
+}
+
+/// Utterances of a session, from their first text to their end.
+#[derive(Debug)]
+pub(super) struct Utterances {
+    /// Texts of those that are not over, as far as they have come.
+    texts: VecDeque<String>,
+    max_text: usize,
+    /// The last of them is still being written.
+    writing: bool,
+    /// It is over all the same: more of its text is dropped.
+    dropped: bool,
+    /// How audio is sent by settings that are not in force yet.
+    configs: VecDeque<Delivery>,
+    delivery: Delivery,
+    rate: u32,
+    ignored: Vec<String>,
+    /// Which is spoken.
+    index: u64,
+    begun: bool,
+    spoken: Spoken,
+}
+
+/// What was sent of the utterance that is spoken.
+#[derive(Debug, Default)]
+struct Spoken {
+    started: bool,
+    bytes: u64,
+    samples: u64,
+    /// Of one that is sent as a whole.
+    gathered: Vec<u8>,
+    warnings: Vec<String>,
+}
+
+impl Utterances {
+    /// Of texts of at most `max_text` bytes.
+    pub(super) fn new(max_text: usize) -> Self {
+        Self {
+            texts: VecDeque::new(),
+            max_text,
+            writing: false,
+            dropped: false,
+            configs: VecDeque::new(),
+            delivery: Delivery {
+                sound: AudioFormat::Wav,
+                streamed: false,
+            },
+            rate: 0,
+            ignored: Vec::new(),
+            index: 0,
+            begun: false,
+            spoken: Spoken::default(),
+        }
+    }
+
+    /// Utterances that are not over.
+    pub(super) fn open(&self) -> usize {
+        self.texts.len()
+    }
+
+    /// Whether there is text whose utterance has no end yet.
+    pub(super) fn is_writing(&self) -> bool {
+        self.writing
+    }
+
+    /// Settings for the utterances that follow.
+    pub(super) fn configured(&mut self, delivery: Delivery) {
+        self.configs.push_back(delivery);
+    }
+
+    /// More text.
+    pub(super) fn text(&mut self, text: &str) {
+        if !std::mem::replace(&mut self.writing, true) {
+            self.dropped = false;
+            self.texts.push_back(String::new());
+        }
+        let last = self.texts.back_mut().filter(|_| !self.dropped);
+        if let Some(last) = last
+            && last.len() + text.len() <= self.max_text
+        {
+            last.push_str(text);
+        }
+    }
+
+    /// The utterance has no more text; one without any is answered, too.
+    pub(super) fn finish(&mut self) {
+        if !std::mem::take(&mut self.writing) {
+            self.texts.push_back(String::new());
+        }
+    }
+
+    /// What is sent for an event.
+    pub(super) fn frames(&mut self, event: Event) -> Vec<Frame> {
+        match event.body {
+            EventBody::Ready(ready) => self.ready(&ready),
+            EventBody::Started => {
+                self.index += u64::from(std::mem::replace(&mut self.begun, true));
+                self.spoken = Spoken::default();
+            }
+            EventBody::Warning { reason, .. } => self.spoken.warnings.push(reason.to_owned()),
+            EventBody::Alignment(_) => {}
+            EventBody::Audio(audio) => return self.audio(audio),
+            EventBody::Done(done) => return self.done(&done),
+        }
+        Vec::new()
+    }
+
+    fn ready(&mut self, ready: &Ready) {
+        self.delivery = self.configs.pop_front().unwrap_or(self.delivery);
+        self.rate = ready.settings.delivery.format.rate().hz();
+        self.ignored = renamed(&ready.settings.ignored, &NAMES);
+    }
+
+    fn audio(&mut self, audio: AudioOut) -> Vec<Frame> {
+        let mut frames = Vec::new();
+        if !std::mem::replace(&mut self.spoken.started, true) {
+            let text = self.texts.front().map_or("", String::as_str);
+            let start = audio_start(self.index, text, self.delivery.sound.name(), self.rate);
+            frames.push(Frame::Text(start));
+        }
+        let spoken = &mut self.spoken;
+        spoken.bytes += audio.data.len() as u64;
+        spoken.samples += audio.samples.0;
+        // What is longer than is gathered goes on as a stream.
+        let whole = !self.delivery.streamed && spoken.bytes <= MAX_WHOLE as u64;
+        if whole {
+            spoken.gathered.extend_from_slice(&audio.data);
+            return frames;
+        }
+        if !spoken.gathered.is_empty() {
+            frames.push(Frame::Audio(std::mem::take(&mut spoken.gathered).into()));
+        }
+        frames.push(Frame::Audio(audio.data));
+        frames
+    }
+
+    fn done(&mut self, done: &Done) -> Vec<Frame> {
+        self.texts.pop_front();
+        self.dropped = self.writing && self.texts.is_empty();
+        let mut spoken = std::mem::take(&mut self.spoken);
+        let mut frames = Vec::new();
+        let failure = done.error.as_ref().filter(|_| done.outcome == Outcome::Error);
+        if let Some(failure) = failure {
+            frames.push(Frame::Text(error(&named(failure), Some(self.index))));
+        }
+        if !spoken.gathered.is_empty() && failure.is_none() {
+            let sound = self.delivery.sound;
+            sound.finish(&mut spoken.gathered, Samples(spoken.samples));
+            frames.push(Frame::Audio(spoken.gathered.into()));
+        }
+        if spoken.started {
+            frames.push(Frame::Text(audio_done(
+                self.index,
+                spoken.bytes,
+                failure.is_some(),
+            )));
+        }
+        let sentences = u64::from(spoken.started);
+        frames.push(Frame::Text(session_done(
+            self.index,
+            sentences,
+            &spoken.warnings,
+            &self.ignored,
+        )));
+        frames.push(Frame::Over(match failure {
+            Some(_) => RequestResult::Error,
+            None => RequestResult::Ok,
+        }));
+        frames
+    }
+}

@@ -1,0 +1,369 @@
+//! WebSockets: a request on HTTP/1.1 that becomes one, and messages within bounds.
+//!
+//! In: the head of a request, and what to do with the connection. Out: an answer of 101. The connection stays a joined task with
+//! its place among the connections: a handler that accepts a WebSocket leaves its work to the task that served the request ([`Upgrades`]). Messages
+//! have a longest size, every write has a time, and a peer that is silent is asked whether it is still there.
+
+use std::fmt;
+use std::time::Duration;
+
+use axum::body::Body;
+use axum::response::Response;
+use bytes::Bytes;
+use futures::future::BoxFuture;
+use futures::{SinkExt as _, StreamExt as _};
+use http::header::{
+    CONNECTION, SEC_WEBSOCKET_ACCEPT, SEC_WEBSOCKET_KEY, SEC_WEBSOCKET_PROTOCOL, SEC_WEBSOCKET_VERSION,
+    UPGRADE,
+};
+use http::request::Parts;
+use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, Version};
+use hyper::upgrade::{OnUpgrade, Upgraded};
+use hyper_util::rt::TokioIo;
+use tokio::sync::mpsc;
+use tokio::time::{Instant, sleep_until, timeout};
+use tokio_tungstenite::WebSocketStream;
+use tokio_tungstenite::tungstenite::error::{CapacityError, Error as WsError};
+use tokio_tungstenite::tungstenite::handshake::derive_accept_key;
+use tokio_tungstenite::tungstenite::protocol::frame::coding::CloseCode;
+use tokio_tungstenite::tungstenite::protocol::{CloseFrame, Role, WebSocketConfig};
+use tokio_tungstenite::tungstenite::{Message as WsMessage, Utf8Bytes};
+use tokio_util::sync::CancellationToken;
+use tracing::Instrument as _;
+
+/// The version of RFC 6455.
+const VERSION: &str = "13";
+/// Bytes that are read at once.
+const READ_BUFFER: usize = 8 << 10;
+/// Most bytes of messages that wait to be written: the longest message of the server, and its frames' heads.
+const WRITE_BUFFER: usize = 8 << 20;
+/// How a subprotocol begins that is an API key: pages can send no headers, and OpenAI's clients send their key so.
+const KEY_PROTOCOL: &str = "openai-insecure-api-key.";
+/// Longest reason of a close frame, in bytes (RFC 6455, section 5.5).
+const MAX_REASON: usize = 123;
+
+/// Where a request leaves what its connection becomes; among its extensions.
+#[derive(Clone)]
+pub(crate) struct Upgrades {
+    work: mpsc::Sender<BoxFuture<'static, ()>>,
+    closing: CancellationToken,
+}
+
+impl fmt::Debug for Upgrades {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Upgrades")
+    }
+}
+
+impl Upgrades {
+    /// For one connection, which is told to end by `closing`; what it becomes comes out of the other side.
+    pub(super) fn new(closing: CancellationToken) -> (Self, mpsc::Receiver<BoxFuture<'static, ()>>) {
+        let (work, becomes) = mpsc::channel(1);
+        (Self { work, closing }, becomes)
+    }
+}
+
+/// Why a request cannot become a WebSocket.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum HandshakeError {
+    #[error("this is a WebSocket, expected a GET request on HTTP/1.1 with upgrade: websocket")]
+    NoUpgrade,
+    #[error("this version of WebSocket is not spoken, expected sec-websocket-version: 13")]
+    Version,
+    #[error("a key is the only subprotocol that is offered, expected another one beside it")]
+    OnlyKey,
+}
+
+/// Bounds of a WebSocket.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct WebSocketLimits {
+    /// Longest message of the peer, in bytes.
+    pub(crate) message_bytes: usize,
+    /// A silent peer is asked whether it is there after this.
+    pub(crate) keepalive: Duration,
+    /// It has this long to answer.
+    pub(crate) keepalive_timeout: Duration,
+    /// Longest time that the peer may take for one message.
+    pub(crate) stall_timeout: Duration,
+}
+
+/// A request that asks to become a WebSocket.
+pub(crate) struct Handshake {
+    accept: HeaderValue,
+    protocol: Option<HeaderValue>,
+    on_upgrade: OnUpgrade,
+    upgrades: Upgrades,
+}
+
+impl Handshake {
+    /// What the head of a request asks for.
+    pub(crate) fn of(head: &mut Parts) -> Result<Self, HandshakeError> {
+        let headers = &head.headers;
+        let asks = head.method == Method::GET
+            && head.version == Version::HTTP_11
+            && lists(headers, &CONNECTION, "upgrade")
+            && lists(headers, &UPGRADE, "websocket");
+        let key = headers.get(SEC_WEBSOCKET_KEY).filter(|_| asks);
+        let accept = key.map(|key| derive_accept_key(key.as_bytes()));
+        let accept = accept.and_then(|accept| HeaderValue::try_from(accept).ok());
+        let accept = accept.ok_or(HandshakeError::NoUpgrade)?;
+        if headers
+            .get(SEC_WEBSOCKET_VERSION)
+            .is_none_or(|version| version != VERSION)
+        {
+            return Err(HandshakeError::Version);
+        }
+        let protocol = chosen(headers)?;
+        let on_upgrade = head.extensions.remove::<OnUpgrade>();
+        let upgrades = head.extensions.get::<Upgrades>().cloned();
+        let (on_upgrade, upgrades) = on_upgrade.zip(upgrades).ok_or(HandshakeError::NoUpgrade)?;
+        Ok(Self {
+            accept,
+            protocol,
+            on_upgrade,
+            upgrades,
+        })
+    }
+
+    /// The answer; `serve` has the connection when that is out.
+    pub(crate) fn accept<F>(
+        self,
+        limits: WebSocketLimits,
+        serve: impl FnOnce(WebSocket) -> F + Send + 'static,
+    ) -> Response
+    where
+        F: Future<Output = ()> + Send,
+    {
+        let (on_upgrade, closing) = (self.on_upgrade, self.upgrades.closing.clone());
+        let work = async move {
+            match on_upgrade.await {
+                Ok(upgraded) => serve(WebSocket::new(upgraded, limits, closing).await).await,
+                Err(error) => tracing::debug!(%error, "a connection broke before it was a WebSocket"),
+            }
+        };
+        let work = Box::pin(work.in_current_span());
+        let mut response = Response::new(Body::empty());
+        if self.upgrades.work.try_send(work).is_err() {
+            // A connection is served one request after the other, so there is room.
+            *response.status_mut() = StatusCode::INTERNAL_SERVER_ERROR;
+            return response;
+        }
+        *response.status_mut() = StatusCode::SWITCHING_PROTOCOLS;
+        let headers = response.headers_mut();
+        headers.insert(CONNECTION, HeaderValue::from_static("upgrade"));
+        headers.insert(UPGRADE, HeaderValue::from_static("websocket"));
+        headers.insert(SEC_WEBSOCKET_ACCEPT, self.accept);
+        if let Some(protocol) = self.protocol {
+            headers.insert(SEC_WEBSOCKET_PROTOCOL, protocol);
+        }
+        response
+    }
+}
+
+/// Whether a header that is a list has this in it, whatever its case.
+fn lists(headers: &HeaderMap, name: &HeaderName, wanted: &str) -> bool {
+    listed(headers, name).any(|word| word.eq_ignore_ascii_case(wanted))
+}
+
+fn listed<'a>(headers: &'a HeaderMap, name: &HeaderName) -> impl Iterator<Item = &'a str> {
+    let values = headers
+        .get_all(name)
+        .iter()
+        .filter_map(|value| value.to_str().ok());
+    values.flat_map(|value| value.split(',')).map(str::trim)
+}
+
+/// The API key among the subprotocols.
+pub(crate) fn key_protocol(headers: &HeaderMap) -> Option<&str> {
+    listed(headers, &SEC_WEBSOCKET_PROTOCOL).find_map(|protocol| protocol.strip_prefix(KEY_PROTOCOL))
+}
+
+/// The first subprotocol that is no key: a browser that offers some takes no answer without one.
+fn chosen(headers: &HeaderMap) -> Result<Option<HeaderValue>, HandshakeError> {
+    let mut offered = listed(headers, &SEC_WEBSOCKET_PROTOCOL).peekable();
+    if offered.peek().is_none() {
+        return Ok(None);
+    }
+    let plain = offered.find(|protocol| !protocol.is_empty() && !protocol.starts_with(KEY_PROTOCOL));
+    let plain = plain.and_then(|protocol| HeaderValue::from_str(protocol).ok());
+    plain.map(Some).ok_or(HandshakeError::OnlyKey)
+}
+
+/// A message of the peer.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Message {
+    Text(String),
+    Binary(Bytes),
+}
+
+/// Why nothing more comes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Ended {
+    /// The peer is gone, or answers nothing, or does not read.
+    Gone,
+    /// A message has more bytes than are allowed.
+    TooLong,
+    /// The bytes are no WebSocket's, or no text.
+    Invalid,
+}
+
+/// A connection that has become a WebSocket.
+pub(crate) struct WebSocket {
+    stream: WebSocketStream<TokioIo<Upgraded>>,
+    limits: WebSocketLimits,
+    closing: CancellationToken,
+    /// When the peer last said something.
+    heard: Instant,
+    /// Whether it was asked since then.
+    asked: bool,
+}
+
+impl WebSocket {
+    async fn new(upgraded: Upgraded, limits: WebSocketLimits, closing: CancellationToken) -> Self {
+        let config = WebSocketConfig::default()
+            .max_message_size(Some(limits.message_bytes))
+            .max_frame_size(Some(limits.message_bytes))
+            .read_buffer_size(READ_BUFFER)
+            .write_buffer_size(0)
+            .max_write_buffer_size(WRITE_BUFFER);
+        let stream = TokioIo::new(upgraded);
+        Self {
+            stream: WebSocketStream::from_raw_socket(stream, Role::Server, Some(config)).await,
+            limits,
+            closing,
+            heard: Instant::now(),
+            asked: false,
+        }
+    }
+
+    /// Cancelled when the port closes.
+    pub(crate) fn closing(&self) -> CancellationToken {
+        self.closing.clone()
+    }
+
+    /// The next message. May be dropped before it has come.
+    pub(crate) async fn next(&mut self) -> Result<Message, Ended> {
+        loop {
+            let mut patience = self.limits.keepalive;
+            if self.asked {
+                patience += self.limits.keepalive_timeout;
+            }
+            tokio::select! {
+                biased;
+                message = self.stream.next() => {
+                    self.heard = Instant::now();
+                    self.asked = false;
+                    match message {
+                        Some(Ok(WsMessage::Text(text))) => return Ok(Message::Text(text.as_str().to_owned())),
+                        Some(Ok(WsMessage::Binary(bytes))) => return Ok(Message::Binary(bytes)),
+                        // A ping is answered by the library, with what is read or written next.
+                        Some(Ok(WsMessage::Ping(_) | WsMessage::Pong(_) | WsMessage::Frame(_))) => {}
+                        Some(Ok(WsMessage::Close(_))) | None => return Err(Ended::Gone),
+                        Some(Err(error)) => return Err(ended(&error)),
+                    }
+                }
+                () = sleep_until(self.heard + patience) => {
+                    if self.asked {
+                        return Err(Ended::Gone);
+                    }
+                    self.asked = true;
+                    self.write(WsMessage::Ping(Bytes::new())).await?;
+                }
+            }
+        }
+    }
+
+    /// Sends a text.
+    pub(crate) async fn send_text(&mut self, text: String) -> Result<(), Ended> {
+        self.write(WsMessage::Text(text.into())).await
+    }
+
+    /// Sends bytes.
+    pub(crate) async fn send_binary(&mut self, bytes: Bytes) -> Result<(), Ended> {
+        self.write(WsMessage::Binary(bytes)).await
+    }
+
+    async fn write(&mut self, message: WsMessage) -> Result<(), Ended> {
+        match timeout(self.limits.stall_timeout, self.stream.send(message)).await {
+            Ok(Ok(())) => Ok(()),
+            _ => Err(Ended::Gone),
+        }
+    }
+
+    /// Ends it with a code of RFC 6455 and a reason, and waits a moment for the peer to agree.
+    pub(crate) async fn close(mut self, code: u16, reason: &str) {
+        let end = (0..=MAX_REASON.min(reason.len()))
+            .rev()
+            .find(|end| reason.is_char_boundary(*end));
+        let frame = CloseFrame {
+            code: CloseCode::from(code),
+            reason: Utf8Bytes::from(&reason[..end.unwrap_or_default()]),
+        };
+        let agreed = async {
+            if self.stream.close(Some(frame)).await.is_ok() {
+                while let Some(Ok(_)) = self.stream.next().await {}
+            }
+        };
+        let _ = timeout(LINGER, agreed).await;
+    }
+}
+
+/// How long a peer may take to agree to an end.
+const LINGER: Duration = Duration::from_secs(1);
+
+fn ended(error: &WsError) -> Ended {
+    match error {
+        WsError::Capacity(CapacityError::MessageTooLong { .. }) => Ended::TooLong,
+        WsError::Protocol(_) | WsError::Utf8(_) | WsError::Capacity(_) => Ended::Invalid,
+        _ => Ended::Gone,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn offering(protocols: &[&str]) -> HeaderMap {
+        let values = protocols.iter().map(|protocol| protocol.parse().unwrap());
+        values.map(|value| (SEC_WEBSOCKET_PROTOCOL, value)).collect()
+    }
+
+    #[test]
+    fn a_key_is_found_among_subprotocols_and_is_never_the_one_that_is_chosen() {
+        for (offered, key, answered) in [
+            (&[][..], None, Ok(None)),
+            (&["speech"], None, Ok(Some("speech"))),
+            (
+                &["realtime, openai-insecure-api-key.k1"],
+                Some("k1"),
+                Ok(Some("realtime")),
+            ),
+            (
+                &["openai-insecure-api-key.k1", "speech"],
+                Some("k1"),
+                Ok(Some("speech")),
+            ),
+            (
+                &["openai-insecure-api-key.k1"],
+                Some("k1"),
+                Err(HandshakeError::OnlyKey),
+            ),
+        ] {
+            let headers = offering(offered);
+            assert_eq!(key_protocol(&headers), key, "{offered:?}");
+            let answered = answered.map(|one| one.map(HeaderValue::from_static));
+            assert_eq!(chosen(&headers), answered, "{offered:?}");
+        }
+    }
+
+    #[test]
+    fn a_plain_request_is_no_handshake() {
+        let mut head = http::Request::new(()).into_parts().0;
+        assert_eq!(Handshake::of(&mut head).err(), Some(HandshakeError::NoUpgrade));
+        head.headers
+            .insert(CONNECTION, "keep-alive, Upgrade".parse().unwrap());
+        head.headers.insert(UPGRADE, "WebSocket".parse().unwrap());
+        head.headers.insert(SEC_WEBSOCKET_KEY, "AAAA".parse().unwrap());
+        assert_eq!(Handshake::of(&mut head).err(), Some(HandshakeError::Version));
+    }
+}

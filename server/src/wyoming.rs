@@ -1,0 +1,132 @@
+//! The Wyoming protocol, by which Home Assistant and voice satellites ask for speech: events over TCP, each a line of JSON with data
+//! and a payload behind it.
+//!
+//! In: connections. Out: `info` for `describe`, audio for `synthesize` and for the text of `synthesize-start` to `synthesize-stop` as it
+//! comes. Recognition is refused. The protocol has neither keys nor encryption: where the server asks for keys, all connections count
+//! as one holder of a key. An error ends its connection, because clients wait for the end of audio that never comes.
+
+mod connection;
+mod info;
+pub mod parsers;
+mod speech;
+mod wire;
+
+use std::io;
+use std::net::{IpAddr, SocketAddr};
+use std::pin::pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use omni_telemetry::{ConnectionInstruments, ProtocolInstruments};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::task::JoinSet;
+use tokio_util::sync::CancellationToken;
+use tracing::Instrument as _;
+
+use self::connection::Connection;
+use crate::caller::{AuthError, Caller, Tenant};
+use crate::config::{ConnectionLimits, Scope};
+use crate::id::random_u64;
+use crate::service::{Catalog, SpeechService};
+use crate::transport::{ConnectionLimiter, Keys};
+
+/// Pause after an error that is not a connection's own, like a lack of file descriptors.
+const PAUSE: Duration = Duration::from_millis(100);
+
+/// What connections are served with.
+#[derive(Debug)]
+pub struct Wyoming {
+    speech: SpeechService,
+    catalog: Catalog,
+    keys: Keys,
+    holder: Option<String>,
+    limits: ConnectionLimits,
+    places: ConnectionLimiter,
+    connections: Arc<ConnectionInstruments>,
+    requests: ProtocolInstruments,
+    closing: CancellationToken,
+}
+
+impl Wyoming {
+    /// Serves speech within the same `limits` as other ports, each port for itself. `holder` is the holder of a key of `keys` that
+    /// all callers count as.
+    #[must_use]
+    pub fn new(
+        (speech, catalog): (SpeechService, Catalog),
+        (keys, holder): (Keys, Option<String>),
+        limits: ConnectionLimits,
+        (connections, requests): (Arc<ConnectionInstruments>, ProtocolInstruments),
+    ) -> Self {
+        Self {
+            speech,
+            catalog,
+            keys,
+            holder,
+            places: ConnectionLimiter::new(limits.connections, limits.per_peer),
+            limits,
+            connections,
+            requests,
+            closing: CancellationToken::new(),
+        }
+    }
+
+    /// Serves until `shutdown` resolves and every connection has closed after it.
+    pub async fn serve(self, listener: TcpListener, shutdown: impl Future<Output = ()>) {
+        let shared = Arc::new(self);
+        let mut connections = JoinSet::new();
+        let mut shutdown = pin!(shutdown);
+        loop {
+            tokio::select! {
+                () = &mut shutdown => break,
+                Some(ended) = connections.join_next() => joined(ended),
+                accepted = listener.accept() => match accepted {
+                    Ok((stream, peer)) => _ = connections.spawn(Arc::clone(&shared).connection(stream, peer)),
+                    Err(error) => pause(&error).await,
+                }
+            }
+        }
+        // The port is free for the next process.
+        drop(listener);
+        shared.closing.cancel();
+        while let Some(ended) = connections.join_next().await {
+            joined(ended);
+        }
+    }
+
+    async fn connection(self: Arc<Self>, stream: TcpStream, peer: SocketAddr) {
+        let place = match self.places.take(peer.ip()) {
+            Ok(place) => place,
+            Err(full) => {
+                self.connections.connected(full.connected());
+                tracing::debug!(%peer, "a connection is refused: {full}");
+                return;
+            }
+        };
+        let open = self.connections.open();
+        let span = tracing::error_span!("request", request_id = format!("wyo_{:016x}", random_u64()));
+        match Connection::new(stream, peer.ip(), Arc::clone(&self)) {
+            Ok(connection) => connection.run().instrument(span).await,
+            Err(error) => tracing::debug!(%peer, %error, "a connection broke"),
+        }
+        drop((place, open));
+    }
+
+    /// The caller behind a connection from `peer`.
+    fn caller(&self, peer: IpAddr) -> Result<Caller, AuthError> {
+        match &self.holder {
+            Some(holder) => self.keys.holder(holder, peer, Scope::Speech),
+            None => Ok(Caller::anonymous(Tenant::at(peer)).at(Some(peer))),
+        }
+    }
+}
+
+async fn pause(error: &io::Error) {
+    tracing::debug!(%error, "no connection was accepted, trying again");
+    tokio::time::sleep(PAUSE).await;
+}
+
+fn joined(ended: Result<(), tokio::task::JoinError>) {
+    if ended.is_err_and(|error| error.is_panic()) {
+        tracing::error!("the task of a connection panicked");
+    }
+}

@@ -1,0 +1,291 @@
+//! One connection: requests one after the other, with text that comes while audio goes out.
+
+use std::io;
+use std::net::IpAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures::{Stream, StreamExt as _};
+use omni_telemetry::RequestResult;
+use serde_json::{Value, json};
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::TcpStream;
+use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
+use tokio::sync::mpsc;
+use tokio::time::{Instant, timeout};
+use tokio_stream::wrappers::ReceiverStream;
+use tokio_util::codec::FramedRead;
+
+use super::Wyoming;
+use super::info::info;
+use super::speech::{Reply, Utterance, spoken};
+use super::wire::{Data, Event, EventDecoder, encoded, unknown};
+use crate::caller::Caller;
+use crate::error::{ErrorKind, ServeError};
+use crate::service::CallContext;
+use crate::session::{Command, Event as SessionEvent, ProtocolError, Session, SessionTimeout};
+use crate::stage::StageError;
+
+/// Commands on their way to a session.
+const COMMANDS: usize = 4;
+/// How long a peer that was told of an error may go on, and with how many bytes.
+const LINGER: Duration = Duration::from_secs(1);
+const LAST_BYTES: u64 = 1 << 20;
+
+/// Why a connection ends before its peer ends it.
+enum End {
+    /// The peer is gone, or does not read.
+    Gone,
+    /// It is told why.
+    Refused(ServeError),
+}
+
+impl<E: Into<ServeError>> From<E> for End {
+    fn from(error: E) -> Self {
+        let error = error.into();
+        match error.kind() {
+            ErrorKind::CallerGone => Self::Gone,
+            _ => Self::Refused(error),
+        }
+    }
+}
+
+type Reader = FramedRead<OwnedReadHalf, EventDecoder>;
+type Commands = mpsc::Sender<Result<Command, ServeError>>;
+
+/// A connection.
+pub(super) struct Connection {
+    shared: Arc<Wyoming>,
+    peer: IpAddr,
+    reader: Reader,
+    writer: OwnedWriteHalf,
+    /// An event that came while a request was answered.
+    waiting: Option<Event>,
+}
+
+impl Connection {
+    pub(super) fn new(stream: TcpStream, peer: IpAddr, shared: Arc<Wyoming>) -> io::Result<Self> {
+        stream.set_nodelay(true)?;
+        let (reader, writer) = stream.into_split();
+        Ok(Self {
+            shared,
+            peer,
+            reader: FramedRead::new(reader, EventDecoder::default()),
+            writer,
+            waiting: None,
+        })
+    }
+
+    /// From its begin to its end.
+    pub(super) async fn run(mut self) {
+        if let Err(End::Refused(error)) = self.talk().await {
+            tracing::info!(reason = error.reason(), "refused: {error}");
+            if self.send(Reply::error(&error)).await.is_ok() {
+                self.farewell().await;
+            }
+        }
+    }
+
+    async fn talk(&mut self) -> Result<(), End> {
+        let mut patience = self.shared.limits.opening_time;
+        loop {
+            let closing = self.shared.closing.clone();
+            let event = match self.waiting.take() {
+                Some(event) => event,
+                None => tokio::select! {
+                    () = closing.cancelled() => return Ok(()),
+                    event = self.next(patience) => match event? {
+                        Some(event) => event,
+                        None => return Ok(()),
+                    },
+                },
+            };
+            patience = self.shared.speech.limits().idle_timeout;
+            self.answer(event).await?;
+        }
+    }
+
+    /// The next event. One that has begun must come within the time for a request, and begin within `patience`.
+    async fn next(&mut self, patience: Duration) -> Result<Option<Event>, End> {
+        let (begun, each) = (Instant::now(), self.shared.limits.request_time.min(patience));
+        let mut within = false;
+        loop {
+            match timeout(each, self.reader.next()).await {
+                Ok(event) => return Ok(event.transpose()?),
+                Err(_) if within || begun.elapsed() >= patience => {
+                    return Err(SessionTimeout::Idle(patience).into());
+                }
+                Err(_) => within = self.reader.decoder().is_within(self.reader.read_buffer()),
+            }
+        }
+    }
+
+    async fn answer(&mut self, event: Event) -> Result<(), End> {
+        let Event { kind, data } = event;
+        match kind.as_str() {
+            "describe" => {
+                let told = info(&self.shared.catalog, &self.caller()?)?;
+                self.send(Reply::new("info", told)).await
+            }
+            "ping" => self.pong(data).await,
+            "synthesize" => {
+                let said = self.synthesize(data).await;
+                self.counted(said)
+            }
+            "synthesize-start" => {
+                let said = self.synthesize_stream(data).await;
+                self.counted(said)
+            }
+            "synthesize-chunk" | "synthesize-stop" => {
+                Err(ProtocolError::Violation("text without synthesize-start before it").into())
+            }
+            "transcribe" | "recognize" | "detect" => Err(unserved(&kind)),
+            // Servers drop what they do not know: clients of later versions send it.
+            _ => Ok(()),
+        }
+    }
+
+    async fn pong(&mut self, data: Data) -> Result<(), End> {
+        self.send(Reply::new("pong", json!({"text": data.text}))).await
+    }
+
+    fn caller(&self) -> Result<Caller, End> {
+        Ok(self.shared.caller(self.peer)?)
+    }
+
+    fn counted(&self, said: Result<(), End>) -> Result<(), End> {
+        self.shared.requests.ended(match &said {
+            Ok(()) => RequestResult::Ok,
+            Err(End::Gone) => RequestResult::Cancelled,
+            Err(End::Refused(_)) => RequestResult::Error,
+        });
+        said
+    }
+
+    /// Speaks one whole text.
+    async fn synthesize(&mut self, data: Data) -> Result<(), End> {
+        let (request, text) = spoken(data)?;
+        let (speech, caller) = (&self.shared.speech, self.caller()?);
+        let opened = speech
+            .synthesize(CallContext::default(), caller, Ok(request), text)
+            .await;
+        self.relay(opened?.1, None).await
+    }
+
+    /// Speaks text as it comes.
+    async fn synthesize_stream(&mut self, data: Data) -> Result<(), End> {
+        if data.text_format.as_deref() == Some("ssml") {
+            return Err(unknown("text_format", "ssml", "text: SSML is not taken in pieces").into());
+        }
+        let (request, text) = spoken(data)?;
+        let speech = &self.shared.speech;
+        let (info, permit) = speech.admit("Wyoming/SynthesizeStream", self.caller()?)?;
+        let settings = Command::Configure(Box::new(request.settings(&info)?));
+        let (sender, commands) = mpsc::channel(COMMANDS);
+        let first = Command::Text {
+            text,
+            utterance: String::new(),
+        };
+        for command in [settings, first] {
+            // There is room for both.
+            let _ = sender.try_send(Ok(command));
+        }
+        // Wyoming has no word for "too much", so the session stops reading when its buffer is full.
+        let commands = ReceiverStream::new(commands);
+        let events = speech.open(CallContext::default(), commands, permit, Session::holding_back);
+        self.relay(events, Some(sender)).await?;
+        self.send(Reply::new("synthesize-stopped", Value::Null)).await
+    }
+
+    /// Sends what a session says until its utterance is over, and gives it the text that comes meanwhile to `text`. A peer that ends
+    /// its side is gone.
+    async fn relay(
+        &mut self,
+        mut events: impl Stream<Item = Result<SessionEvent, ServeError>> + Unpin,
+        mut text: Option<Commands>,
+    ) -> Result<(), End> {
+        let mut utterance = Utterance::default();
+        while !utterance.is_over {
+            tokio::select! {
+                event = events.next() => {
+                    for reply in utterance.replies(event.ok_or_else(unended)??)? {
+                        self.send(reply).await?;
+                    }
+                }
+                heard = heard(&mut self.reader, text.as_ref()), if self.waiting.is_none() => {
+                    self.take(heard?, &mut text).await?;
+                }
+            }
+        }
+        drop(text);
+        // The session has nothing more to say of it, and gives its place back.
+        while events.next().await.is_some() {}
+        Ok(())
+    }
+
+    /// What comes while a request is answered.
+    async fn take(&mut self, event: Event, text: &mut Option<Commands>) -> Result<(), End> {
+        let Some(commands) = text else {
+            self.waiting = Some(event);
+            return Ok(());
+        };
+        let command = match event.kind.as_str() {
+            "synthesize-chunk" => Command::Text {
+                text: event.data.text.unwrap_or_default(),
+                utterance: String::new(),
+            },
+            "synthesize-stop" => Command::Finish,
+            "ping" => return self.pong(event.data).await,
+            // `synthesize` is the whole text once more, for servers that take no pieces.
+            _ => return Ok(()),
+        };
+        let last = command == Command::Finish;
+        // There is room: it was waited for before the event was read. A session that is over says so itself.
+        let _ = commands.try_send(Ok(command));
+        if last {
+            *text = None;
+        }
+        Ok(())
+    }
+
+    async fn send(&mut self, reply: Reply) -> Result<(), End> {
+        let bytes = encoded(reply.kind, &reply.data, &reply.payload);
+        let time = self.shared.speech.limits().stall_timeout;
+        match timeout(time, self.writer.write_all(&bytes)).await {
+            Ok(Ok(())) => Ok(()),
+            _ => Err(End::Gone),
+        }
+    }
+
+    /// Ends the connection so that its peer reads why: one that is still talking would only see a reset.
+    async fn farewell(self) {
+        let (mut reader, mut writer) = (self.reader.into_inner(), self.writer);
+        let ended = async {
+            writer.shutdown().await?;
+            tokio::io::copy(&mut (&mut reader).take(LAST_BYTES), &mut tokio::io::sink()).await
+        };
+        let _ = timeout(LINGER, ended).await;
+    }
+}
+
+/// The next event, when there is room for what it says.
+async fn heard(reader: &mut Reader, text: Option<&Commands>) -> Result<Event, End> {
+    if let Some(commands) = text {
+        match commands.reserve().await {
+            Ok(room) => drop(room),
+            // The session is over, and says why.
+            Err(_) => std::future::pending().await,
+        }
+    }
+    reader.next().await.transpose()?.ok_or(End::Gone)
+}
+
+fn unserved(kind: &str) -> End {
+    let message = format!("{kind} is not served here: this server speaks, and recognises nothing");
+    ServeError::new(ErrorKind::NotSupported, "NOT_SERVED", message).into()
+}
+
+fn unended() -> ServeError {
+    let (stage, message) = ("session", "the speech ended without an end".to_owned());
+    StageError::Failed { stage, message }.into()
+}

@@ -1,20 +1,16 @@
 //! The composition root: puts the parts together, starts every task and thread, and takes them down again.
 
 mod admin;
-mod card;
-mod chat;
-mod chat_networks;
+mod family;
 mod health;
-mod loaded_models;
 mod loading;
 mod log;
 mod metrics;
 mod model;
 mod records;
-mod speech_model;
 mod stage_process;
+mod stages;
 mod traces;
-mod voice_encoder;
 
 use std::net::SocketAddr;
 use std::pin::pin;
@@ -30,32 +26,33 @@ use tokio::task::JoinHandle;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-use crate::clock::Clock;
 use crate::config::Config;
-use crate::connector::EdgeSink;
 use crate::drain::Drain;
 use crate::grpc::{
     Access, AdminState, CHAT_SERVICE_NAME, GrpcCatalog, GrpcChat, GrpcSpeech, GrpcVoices,
     METRICS_SERVICE_NAME, Riva, SERVICE_NAMES, ServerInfo, Services, serve,
 };
+use crate::model::Converse;
 use crate::openai::{OpenAi, Sites};
-use crate::orchestrator::{AdmissionLimits, Orchestrator};
+use crate::orchestrator::Orchestrator;
 use crate::service::voices::{StoreLimits, VoiceStore};
 use crate::service::{CallGate, Catalog, ChatService, SpeechService, Voices};
 use crate::session::{Recent, RecordSink, Registry, SessionDeps, SessionLimits};
-use crate::stage::SpeechBackend;
 use crate::tasks::Tasks;
 use crate::transport::{BodyBudget, BufferedResponses, Keys, Tls};
 use admin::AdminListener;
 use health::{HealthBoard, HealthEnd};
 use metrics::Metrics;
 use model::ModelStart;
+use omni_pipeline::clock::Clock;
+use omni_pipeline::connector::EdgeSink;
+use omni_pipeline::orchestrator::AdmissionLimits;
 use traces::Traces;
 
+pub use family::{LoadedModel, embedded_checkpoint, load_model};
 pub use log::init_logging;
 pub use metrics::{list_metrics, metrics_catalogue};
 pub use records::{LogEdges, LogRecords};
-pub use speech_model::{LoadedModel, embedded_checkpoint, load_model};
 pub use stage_process::serve_stage;
 
 /// The gRPC services that HTTP clients are told of.
@@ -130,7 +127,7 @@ impl App {
     /// If the address cannot be listened on. A model that cannot be loaded shows in [`ready`](Self::ready).
     pub async fn start<B, L>(config: &Config, sinks: Sinks, load: L) -> anyhow::Result<Self>
     where
-        B: SpeechBackend,
+        B: Converse,
         L: FnOnce() -> anyhow::Result<B> + Send + 'static,
     {
         let listener = TcpListener::bind(config.listen)
@@ -433,7 +430,7 @@ async fn keep<B, L>(
     board: HealthBoard,
     readiness: watch::Sender<Readiness>,
 ) where
-    B: SpeechBackend,
+    B: Converse,
     L: FnOnce() -> anyhow::Result<B> + Send + 'static,
 {
     let begun = start.clock.now();

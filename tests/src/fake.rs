@@ -6,6 +6,7 @@
 mod apart;
 mod encoder;
 mod preparation;
+mod stages;
 mod thinker;
 
 use std::collections::{HashMap, VecDeque};
@@ -16,21 +17,19 @@ use std::time::Duration;
 use omni_audio::{SampleRate, SamplesPerFrame};
 use omni_engine::{
     ArModel, ChunkBounds, ChunkModel, CodecFrame, Decoded, KvSpec, ModelError, Sampled, SeqId, SeqStep,
-    StageGraph, StageKind,
 };
-use omni_models::QWEN3_OMNI;
-use omni_server::stage::{
-    BackendError, ChatInfo, ChatMessage, ContextRow, Detokenizer, Encode, Hearing, ModelInfo, Prompt,
-    PromptError, ReplicaId, Sampling, SpeechInfo, Talk, TalkerRequest, Terms, Think, ThinkerRequest, Vocode,
+use omni_pipeline::request::{ContextRow, Sampling, SpeechRequest};
+use omni_pipeline::stage::BackendError;
+use omni_server::model::{
+    ChatInfo, ChatMessage, Converse, Detokenizer, Hearing, ModelInfo, Prompt, PromptError, SpeechInfo, Terms,
     VoiceInfo, VoiceSupport, Voicing,
 };
 use parking_lot::Mutex;
 
 use crate::gate::{Fuse, Gate};
 pub use apart::Apart;
-use encoder::FakeEncoder;
 pub use preparation::{Preparation, Prepared};
-use thinker::FakeThinker;
+pub use stages::{code2wav_stage, decode_job, speech_job, speech_request, talker_stage};
 
 /// Samples per second.
 pub const FAKE_RATE: u32 = 16_000;
@@ -228,14 +227,6 @@ impl FakeSpeech {
 }
 
 impl ModelInfo for FakeSpeech {
-    fn graph(&self) -> StageGraph {
-        match (self.script.speech_only, self.script.hears) {
-            (true, _) => QWEN3_OMNI.speech_only(),
-            (false, true) => QWEN3_OMNI.clone(),
-            (false, false) => QWEN3_OMNI.only(|stage| stage.kind != StageKind::OneShot),
-        }
-    }
-
     fn info(&self) -> &SpeechInfo {
         self.script.info.pass();
         &self.info
@@ -254,44 +245,7 @@ impl ModelInfo for FakeSpeech {
     }
 }
 
-impl Talk for FakeSpeech {
-    type Talker = FakeTalker;
-
-    fn talker_request(&self, request: TalkerRequest) -> TalkerRequest {
-        self.script.contexts.add(request.context.clone());
-        request
-    }
-
-    fn talker(&self, _: ReplicaId) -> Result<FakeTalker, BackendError> {
-        self.script.load.pass();
-        Ok(FakeTalker {
-            _life: self.script.talkers.one(),
-            script: self.script.clone(),
-            speaking: HashMap::new(),
-            asked: VecDeque::new(),
-        })
-    }
-}
-
-impl Vocode for FakeSpeech {
-    type Vocoder = FakeCode2Wav;
-
-    fn vocoder(&self, _: ReplicaId) -> Result<FakeCode2Wav, BackendError> {
-        self.script.load.pass();
-        Ok(FakeCode2Wav {
-            script: self.script.clone(),
-            heard: HashMap::new(),
-        })
-    }
-
-    fn any_frame(&self) -> CodecFrame {
-        CodecFrame(Box::new([0, 0]))
-    }
-}
-
-impl Think for FakeSpeech {
-    type Thinker = FakeThinker;
-
+impl Converse for FakeSpeech {
     fn chat(&self) -> Result<ChatInfo, String> {
         if self.script.speech_only {
             return Err("the script says so".to_owned());
@@ -318,7 +272,7 @@ impl Think for FakeSpeech {
                 true => Voicing::Words,
                 false => Voicing::Tokens,
             },
-            talker_context: !self.script.speaks_words,
+            speech_context: !self.script.speaks_words,
             tools: !self.script.no_tools,
         })
     }
@@ -329,24 +283,6 @@ impl Think for FakeSpeech {
 
     fn detokenizer(&self) -> Box<dyn Detokenizer> {
         Box::new(thinker::Utf8::new(self.script.spells_out))
-    }
-
-    fn thinker_request(&self, request: ThinkerRequest) -> ThinkerRequest {
-        request
-    }
-
-    fn thinker(&self, _: ReplicaId) -> Result<FakeThinker, BackendError> {
-        self.script.load.pass();
-        Ok(FakeThinker::new(self.script.clone()))
-    }
-}
-
-impl Encode for FakeSpeech {
-    type Encoder = FakeEncoder;
-
-    fn encoder(&self, _: ReplicaId) -> Result<FakeEncoder, BackendError> {
-        self.script.load.pass();
-        Ok(FakeEncoder::new(self.script.clone()))
     }
 }
 
@@ -360,7 +296,7 @@ struct Speaking {
 
 /// The talker of [`FakeSpeech`].
 #[derive(Debug)]
-pub struct FakeTalker {
+pub(crate) struct FakeTalker {
     script: FakeScript,
     _life: Life,
     speaking: HashMap<SeqId, Speaking>,
@@ -369,7 +305,7 @@ pub struct FakeTalker {
 }
 
 impl ArModel for FakeTalker {
-    type Request = TalkerRequest;
+    type Request = SpeechRequest;
     type Row = u32;
     type Output = CodecFrame;
 
@@ -381,7 +317,7 @@ impl ArModel for FakeTalker {
         }
     }
 
-    fn open(&mut self, seq: SeqId, request: TalkerRequest) -> Result<u32, ModelError> {
+    fn open(&mut self, seq: SeqId, request: SpeechRequest) -> Result<u32, ModelError> {
         let bass = request.voice == "bass";
         let speaking = Speaking {
             seed: request.seed,
@@ -479,7 +415,7 @@ impl FakeTalker {
 
 /// The vocoder of [`FakeSpeech`].
 #[derive(Debug)]
-pub struct FakeCode2Wav {
+pub(crate) struct FakeCode2Wav {
     script: FakeScript,
     /// Samples made per stream.
     heard: HashMap<SeqId, u64>,

@@ -13,10 +13,10 @@ use tokio_util::sync::CancellationToken;
 use tonic_health::pb::health_server::{Health, HealthServer};
 
 use super::Sinks;
-use crate::clock::Clock;
 use crate::error::ServeError;
 use crate::grpc::{Access, Admin, AdminState, CountCalls, serve_admin};
 use crate::session::{Packet, Recent, RecordSink, SessionChange, TurnRecord, UtteranceRecord};
+use omni_pipeline::clock::Clock;
 
 /// How long operators' connections may take to close.
 const CLOSING: Duration = Duration::from_secs(1);

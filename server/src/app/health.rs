@@ -78,7 +78,7 @@ impl HealthBoard {
         let Ok(pipeline) = orchestrator.model() else {
             return;
         };
-        let mut changes = pipeline.changes.follow();
+        let mut changes = pipeline.changes().follow();
         loop {
             self.update(orchestrator).await;
             tokio::select! {

@@ -13,10 +13,10 @@ use tokio::time::Instant;
 
 use super::Sinks;
 use crate::config::TraceSettings;
-use crate::connector::{EdgeRecord, EdgeSink, Hop, TransferStamps};
 use crate::error::ServeError;
 use crate::orchestrator::Orchestrator;
 use crate::session::{Packet, RecordSink, SessionChange, TurnRecord, UtteranceRecord};
+use omni_pipeline::connector::{EdgeRecord, EdgeSink, Hop, TransferStamps};
 
 mod otlp;
 mod spans;
@@ -160,8 +160,9 @@ impl EdgeSink for Spans {
 
     fn closed(&self, record: &EdgeRecord) {
         self.sinks.edges.closed(record);
-        if let Some(context) = &record.trace {
-            self.tracer.span(spans::edge(context, record));
+        let context = record.trace.as_ref();
+        if let Some(context) = context.and_then(|trace| trace.get::<TraceContext>()) {
+            self.tracer.span(spans::edge(&context, record));
         }
     }
 }

@@ -23,10 +23,10 @@ use super::session_loop::{self, Input, SessionBody, SessionCore, Wants};
 use super::settings::Settings;
 use super::timeouts::{Due, READING};
 use super::utterance::{Progress, Utterance};
-use crate::clock::Clock;
 use crate::error::ServeError;
 use crate::id::SessionId;
 use crate::orchestrator::Orchestrator;
+use omni_pipeline::clock::Clock;
 
 /// What every session works with.
 #[derive(Clone)]

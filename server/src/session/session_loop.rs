@@ -19,7 +19,7 @@ use crate::caller::Caller;
 use crate::drain::ShutdownError;
 use crate::error::ServeError;
 use crate::id::SessionId;
-use crate::stage::StageError;
+use omni_pipeline::orchestrator::StageError;
 
 /// What every session has besides its work.
 #[derive(Debug)]

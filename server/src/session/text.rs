@@ -1,7 +1,7 @@
 //! The text of one utterance: gathered, cut, written as words, and turned into tokens.
 //!
 //! In: text in any chunking. Out: [`Piece`]s in order, each the tokens of one sequence or of a part of one. With eager
-//! buffering a sentence goes to the talker word by word as one sequence: it sounds as if it had been known from the start.
+//! buffering a sentence goes to the model word by word as one sequence: it sounds as if it had been known from the start.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -13,8 +13,8 @@ use super::alignment::{Word, is_syllable};
 use super::error::UtteranceError;
 use super::settings::Buffering;
 use crate::error::{InvalidField, ServeError};
+use crate::model::SpeechInfo;
 use crate::orchestrator::TextEncoder;
-use crate::stage::SpeechInfo;
 
 /// Warnings per utterance; more say nothing new.
 const MAX_WARNINGS: usize = 8;
@@ -27,7 +27,7 @@ pub(super) struct Piece {
     pub(super) chars: usize,
     /// Whether it goes on in the sequence of the piece before it.
     pub(super) continues: bool,
-    /// Whether it belongs to no other sequence than that one: when the talker has ended it, nothing comes after.
+    /// Whether it belongs to no other sequence than that one: when the model has ended it, nothing comes after.
     pub(super) verbatim: bool,
     /// Whether its sequence ends with it.
     pub(super) ends: bool,
@@ -386,7 +386,8 @@ mod tests {
     use omni_audio::{SampleRate, SamplesPerFrame};
 
     use super::*;
-    use crate::stage::{Sampling, VoiceInfo};
+    use crate::model::VoiceInfo;
+    use omni_pipeline::request::Sampling;
 
     /// Tokens are characters.
     fn front(buffering: Buffering) -> TextFront {
@@ -411,7 +412,7 @@ mod tests {
             default_sampling: Sampling::default(),
             normalizer: None,
             max_characters: 60,
-            terms: crate::stage::Terms::default(),
+            terms: crate::model::Terms::default(),
         };
         TextFront::new(
             &info,

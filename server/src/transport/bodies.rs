@@ -19,7 +19,7 @@ use super::keys::tenant;
 use crate::caller::Tenant;
 use crate::error::ServeError;
 use crate::session::RecordSink;
-use crate::stage::StageError;
+use omni_pipeline::orchestrator::StageError;
 
 /// The budget. Copies share it.
 #[derive(Clone)]

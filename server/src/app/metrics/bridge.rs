@@ -15,13 +15,12 @@ use super::live::{Live, Stage};
 use crate::app::Sinks;
 use crate::config::Quota;
 use crate::config::deploy::Deploy;
-use crate::connector::{EdgeRecord, EdgeSink, Hop, TransferStamps};
 use crate::error::{ErrorKind, ServeError};
+use crate::model::{DeviceFigures, SpeechInfo};
 use crate::orchestrator::Orchestrator;
 use crate::session::{Packet, RecordSink, SessionChange, TurnRecord, UtteranceRecord};
-use crate::stage::{
-    DeviceFigures, EngineSink, IgnoreEngines, Listen, OnReleased, ReplicaId, ReplicaState, SpeechInfo,
-};
+use omni_pipeline::connector::{EdgeRecord, EdgeSink, Hop, TransferStamps};
+use omni_pipeline::stage::{EngineSink, IgnoreEngines, Listen, OnReleased, ReplicaId, ReplicaState};
 
 type Figures = Box<dyn Fn() -> Vec<DeviceFigures> + Send + Sync>;
 

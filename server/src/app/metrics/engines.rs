@@ -9,7 +9,7 @@ use omni_telemetry::{
     RejectionReason, SchedulerRecord, SessionInstruments, TorchServeInstruments,
 };
 
-use crate::stage::{CacheFigures, EngineEvent, EngineSink, Refusal, SeqEnd};
+use omni_pipeline::stage::{CacheFigures, EngineEvent, EngineSink, Refusal, SeqEnd};
 
 /// Listens to one replica, on its thread.
 pub(super) struct Engine {

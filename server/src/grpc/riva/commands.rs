@@ -14,12 +14,13 @@ use tonic::Streaming;
 use crate::caller::Tenant;
 use crate::error::ServeError;
 use crate::grpc::commands::broken;
+use crate::model::SpeechInfo;
 use crate::service::delivery::{OutputRequest, UnsupportedFormat};
 use crate::service::settings::invalid;
 use crate::service::voices::{Imitation, Recording};
 use crate::service::{SpeechRequest, SpeechService};
 use crate::session::{Command, Settings};
-use crate::stage::{SpeechInfo, VoicePrompt};
+use omni_pipeline::request::VoicePrompt;
 
 /// How the names of NVIDIA's own voices begin, one of which its clients send unless told otherwise.
 const NVIDIA_VOICES: [&str; 2] = ["Magpie-", "English-US"];

@@ -7,8 +7,10 @@ use super::recording::Recording;
 use super::{VoiceError, VoiceReference};
 use crate::caller::Tenant;
 use crate::compute::Compute;
+use crate::model::VoiceEncoderSource;
 use crate::service::limiter::{FairLimiter, FairPermit};
-use crate::stage::{BackendError, VoiceEncoderSource, VoicePrompt};
+use omni_pipeline::request::VoicePrompt;
+use omni_pipeline::stage::BackendError;
 
 /// Recordings that are encoded or wait for it.
 const MOST: usize = 8;
@@ -91,7 +93,7 @@ mod tests {
 
     use super::super::recording::tests::{babble, wav};
     use super::*;
-    use crate::stage::EncodeVoice;
+    use crate::model::EncodeVoice;
 
     /// Tells when a vector begins, and goes on when it is let.
     struct Slow(

@@ -7,7 +7,8 @@ use std::time::Duration;
 use super::VoiceError;
 use crate::caller::{Caller, Tenant};
 use crate::error::excerpt;
-use crate::stage::{SpeechInfo, VoiceContent, VoicePrompt, VoiceShape, VoiceSource};
+use crate::model::{SpeechInfo, VoiceContent, VoiceShape, VoiceSource};
+use omni_pipeline::request::VoicePrompt;
 
 /// Longest statement of consent, description or transcript, in bytes.
 const MAX_TEXT: usize = 4_000;

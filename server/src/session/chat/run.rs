@@ -79,7 +79,7 @@ impl ChatSession {
 struct Run {
     core: SessionCore,
     limits: ChatLimits,
-    /// Keeps what the thinker computes for this conversation apart from others'.
+    /// Keeps what the model computes for this conversation apart from others'.
     salt: CacheSalt,
     settings: Option<Arc<ChatSettings>>,
     history: History,
@@ -94,7 +94,7 @@ struct Run {
     outbox: Outbox,
     /// An answer was asked for that is not begun any more: nothing else is listened to.
     refused: bool,
-    /// The alarm that was asked for is for a thinker that gives nothing, and not for audio that is held back.
+    /// The alarm that was asked for is for a model that gives nothing, and not for audio that is held back.
     stalls: bool,
 }
 

@@ -5,13 +5,16 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use omni_engine::Stamp;
 
-use crate::clock::Clock;
 use crate::error::ServeError;
-use crate::orchestrator::{Orchestrator, UtterancePermit};
+use crate::model::PromptBuilder;
+use crate::orchestrator::Orchestrator;
 use crate::session::chat::fit::{Fitted, Room, fit};
 use crate::session::chat::hearing::{Recordings, hear};
 use crate::session::chat::history::Conversation;
-use crate::stage::{CancelFlag, CancelTimer, PromptBuilder, StageError, StageSnapshot};
+use omni_pipeline::clock::Clock;
+use omni_pipeline::orchestrator::StageError;
+use omni_pipeline::orchestrator::UtterancePermit;
+use omni_pipeline::stage::{CancelFlag, CancelTimer, StageSnapshot};
 
 /// An answer that is to start.
 pub(super) struct Preparation {

@@ -8,7 +8,7 @@ use omni_pipeline::connector::{EdgeReader, EdgeWriter, edge};
 use omni_pipeline::item::Item;
 use omni_pipeline::stage::{
     CancelFlag, Changes, EdgeReceiver as _, EdgeSender as _, End, Recv, ReplicaId, ReplicaState,
-    ReplicaStats, ReplicaStatus, StageJob, StageProgress,
+    ReplicaStats, ReplicaStatus, StageJob,
 };
 use omni_server::config::deploy::Restart;
 use omni_tests::{

@@ -23,7 +23,7 @@ use crate::stage::{
 };
 
 /// Stages that ends may name.
-const STAGES: [&str; 2] = ["talker", "code2wav"];
+const STAGES: [&str; 2] = ["first", "last"];
 
 /// Beyond all instants here.
 const NOW: Stamp = Stamp(Duration::from_secs(1 << 20));

@@ -13,7 +13,6 @@ use tokio::time::Instant;
 
 use super::Sinks;
 use crate::config::TraceSettings;
-use crate::error::ServeError;
 use crate::orchestrator::Orchestrator;
 use crate::session::{Packet, RecordSink, SessionChange, TurnRecord, UtteranceRecord};
 use omni_pipeline::connector::{EdgeRecord, EdgeSink, Hop, TransferStamps};
@@ -140,16 +139,8 @@ impl RecordSink for Spans {
         self.sinks.records.packet(packet);
     }
 
-    fn session(&self, change: SessionChange) {
+    fn session(&self, change: SessionChange<'_>) {
         self.sinks.records.session(change);
-    }
-
-    fn refused(&self, why: &ServeError) {
-        self.sinks.records.refused(why);
-    }
-
-    fn nothing_began(&self, why: &ServeError) {
-        self.sinks.records.nothing_began(why);
     }
 }
 

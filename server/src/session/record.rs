@@ -167,9 +167,9 @@ pub struct Packet {
     pub lead: Duration,
 }
 
-/// What happened to a session.
+/// What happened to a session, or to a call that was to be one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum SessionChange {
+pub enum SessionChange<'a> {
     /// It began.
     Opened,
     /// It ended.
@@ -177,6 +177,11 @@ pub enum SessionChange {
         /// How long after it began.
         after: Duration,
     },
+    /// A call or a request was turned away before anything was done for it, for want of places or because of the caller's quotas.
+    /// Utterances that waited in the queue in vain are not recorded here.
+    Refused(&'a ServeError),
+    /// It ended with an error before any utterance or answer of it began.
+    NothingBegan(&'a ServeError),
 }
 
 /// Takes records. Called once per utterance and per answer, on the session's task: must not block.
@@ -195,13 +200,13 @@ pub trait RecordSink: Send + Sync {
     /// Audio was handed to the transport, and not the first of its utterance or answer.
     fn packet(&self, _packet: &Packet) {}
 
-    /// A session began or ended.
-    fn session(&self, _change: SessionChange) {}
+    /// Something happened to a session.
+    fn session(&self, _change: SessionChange<'_>) {}
+}
 
-    /// A call or a request was turned away before anything was done for it, for want of places or because of the caller's quotas.
-    /// Utterances that waited in the queue in vain are not recorded here.
-    fn refused(&self, _why: &ServeError) {}
-
-    /// A session ended with an error before any utterance or answer of it began.
-    fn nothing_began(&self, _why: &ServeError) {}
+impl dyn RecordSink {
+    /// A call or a request was turned away ([`SessionChange::Refused`]).
+    pub fn refused(&self, why: &ServeError) {
+        self.session(SessionChange::Refused(why));
+    }
 }

@@ -224,6 +224,7 @@ impl SessionBody for Run {
                     body: EventBody::Warning { reason, message },
                 });
             }
+            Input::End(cause) => self.close(&cause, now),
         }
         Ok(())
     }
@@ -242,17 +243,16 @@ impl SessionBody for Run {
         }
         Some((event, worth))
     }
+}
 
-    fn close(&mut self, cause: &ServeError) {
-        let now = self.core.now();
+impl Run {
+    fn close(&mut self, cause: &ServeError, now: Stamp) {
         for utterance in self.queue.drain(..) {
             let (_, record) = utterance.close(self.core.id(), Some(cause.clone()), now);
             self.core.deps.records.utterance(&record);
         }
     }
-}
 
-impl Run {
     /// Whether a command is taken now.
     fn listens(&self) -> bool {
         self.listening && self.outbox.has_room() && (!self.holds_back || self.has_room())

@@ -157,6 +157,7 @@ impl SessionBody for Run {
                 let message = message.to_owned();
                 self.outbox.push(None, ChatEventBody::Warning { reason, message });
             }
+            Input::End(cause) => self.close(cause, now),
         }
         Ok(())
     }
@@ -183,16 +184,16 @@ impl SessionBody for Run {
         };
         Some((event, worth))
     }
-
-    fn close(&mut self, cause: &ServeError) {
-        if let Some(turn) = self.turn.take() {
-            let closed = turn.close(self.core.id(), Some(cause.clone()), self.core.now());
-            self.core.deps.records.turn(&closed.record);
-        }
-    }
 }
 
 impl Run {
+    fn close(&mut self, cause: ServeError, now: Stamp) {
+        if let Some(turn) = self.turn.take() {
+            let closed = turn.close(self.core.id(), Some(cause), now);
+            self.core.deps.records.turn(&closed.record);
+        }
+    }
+
     fn progress(&mut self, event: TurnEvent, now: Stamp) {
         if let Some(turn) = &mut self.turn {
             turn.take(event, &mut self.outbox, now);

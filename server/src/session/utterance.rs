@@ -24,7 +24,7 @@ use super::protocol::{Event, EventBody, Warning};
 use super::record::{Outcome, Packet};
 use super::settings::Settings;
 use super::studio::{Done as Worked, Note, Studio};
-use super::text::{Piece, TextFront};
+use super::text::{Piece, Position, TextFront};
 use super::track::Sequences;
 use crate::error::ServeError;
 use crate::id::{UtteranceId, random_seed, random_u64};
@@ -299,9 +299,9 @@ impl Utterance {
     /// Starts what can be started, feeds what is open.
     fn speak(&mut self, now: Stamp) -> Result<(), ServeError> {
         while let Some(piece) = self.text.peek() {
-            let continues = piece.continues;
+            let position = piece.position;
             if let Some(segment) = self.pipeline.open_segment() {
-                if !continues {
+                if !position.continues() {
                     // The open sequence is as long as it may be.
                     segment.push(Vec::new(), true);
                     self.studio.note(Note::Close);
@@ -317,7 +317,7 @@ impl Utterance {
                 } else {
                     break;
                 }
-            } else if piece.tokens.is_empty() || (piece.verbatim && continues) {
+            } else if piece.tokens.is_empty() || position == Position::Only {
                 // What is left of a sequence that the model has ended by itself. A reply in tokens is one sequence, as for
                 // the reference: what was still to come is not spoken, however early or late it came.
                 self.text.next_piece();

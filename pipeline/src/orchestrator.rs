@@ -16,8 +16,7 @@ mod speech;
 mod wiring;
 
 pub use admission::{Admission, AdmissionError, AdmissionLimits, UtterancePermit};
-pub use answer::{Reply, ReplySpec};
-pub use attempt::SeqOutput;
+pub use answer::{Reply, ReplyOutput, ReplySpec};
 pub use pipeline::{Binding, Pipeline, PipelineParts, PipelineStage, StageError};
 pub use segment::{Segment, SegmentSpec};
 pub use speech::SpeechOutput;

@@ -14,7 +14,7 @@ use std::time::Duration;
 
 use super::replica::{Connected, Peer, StageTransport};
 
-/// Connects to a process that is there: one that somebody else has started, and that [serves](super::called) every connection to a
+/// Connects to a process that is there: one that was started apart from this program, and that [serves](super::called) every connection to a
 /// socket in the file system.
 #[derive(Debug, Clone)]
 pub struct Attach(pub PathBuf);

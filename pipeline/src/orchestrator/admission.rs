@@ -73,9 +73,9 @@ struct Shared {
 struct State {
     queue: Queue<oneshot::Sender<Answer>>,
     pace: Pace,
-    /// Since when somebody waits.
+    /// Since when there are requests that wait.
     waited_since: Option<Stamp>,
-    /// When somebody was last turned away because the queue stands.
+    /// When a request was last turned away because the queue stands.
     turned_away: Option<Stamp>,
 }
 
@@ -200,7 +200,7 @@ impl Admission {
         self.0.limits
     }
 
-    /// How long somebody of a tenant that has nothing here would wait now, if that is known.
+    /// How long a request of a tenant that has nothing here would wait now, if that is known.
     #[must_use]
     pub fn expected_wait(&self) -> Option<Duration> {
         let state = self.0.state();

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use omni_engine::{SeqId, Stamp};
 
-use super::attempt::{Attempt, Client, Ended, Retry, SeqOutput, misfit};
+use super::attempt::{Attempt, Client, Ended, Retry, misfit};
 use super::pipeline::{Pipeline, StageError};
 use crate::item::{Item, ReplyToken};
 use crate::request::{StageRequest, TextRequest};
@@ -26,6 +26,15 @@ pub struct ReplySpec {
     pub request_held: Arc<CancelTimer>,
     /// Where its spans belong, if the request is traced.
     pub trace: Option<TraceHandle>,
+}
+
+/// What an answer gave, as its session sees it.
+#[derive(Debug, PartialEq)]
+pub enum ReplyOutput {
+    /// A token.
+    Token(ReplyToken),
+    /// The end, after all tokens. [`End::Lost`] if a replica hangs or none takes work: it is no fault of the request.
+    End(End),
 }
 
 /// An answer in the making. Dropping it cancels it within one step.
@@ -106,25 +115,25 @@ impl Reply {
     }
 
     /// The next token, or the end. Dropping the future loses nothing.
-    pub async fn next(&mut self) -> SeqOutput<ReplyToken> {
+    pub async fn next(&mut self) -> ReplyOutput {
         loop {
             let Some(attempt) = &mut self.attempt else {
                 match self.wait().await {
                     Ok(()) => continue,
-                    Err(end) => return SeqOutput::End(end),
+                    Err(end) => return ReplyOutput::End(end),
                 }
             };
             let ended = match attempt.next().await {
                 Ok(Item::Reply(token)) => {
                     self.retry.given_out();
-                    return SeqOutput::Item(token);
+                    return ReplyOutput::Token(token);
                 }
                 Ok(other) => Ended::from(misfit(self.stage(), &other)),
                 Err(ended) => ended,
             };
             match self.retry.after(ended, self.pipeline.clock.now()) {
                 Ok(()) => self.attempt = None,
-                Err(end) => return SeqOutput::End(end),
+                Err(end) => return ReplyOutput::End(end),
             }
         }
     }

@@ -29,15 +29,6 @@ pub(super) struct Attempt {
     lease: Lease,
 }
 
-/// What a sequence gave, as its session sees it.
-#[derive(Debug, PartialEq)]
-pub enum SeqOutput<T> {
-    /// An output.
-    Item(T),
-    /// The end, after all outputs. [`End::Lost`] if a replica hangs or none takes work: it is no fault of the request.
-    End(End),
-}
-
 /// How an attempt ended.
 #[derive(Debug, PartialEq)]
 pub(super) struct Ended {

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use omni_engine::{SeqId, Stamp};
 
-use super::attempt::{Client, Retry, SeqOutput};
+use super::attempt::{Client, Retry};
 use super::encoding::Encoding;
 use super::pipeline::{Binding, Pipeline, StageError};
 use super::speech::{SpeechAttempt, SpeechOutput};
@@ -209,22 +209,22 @@ impl Segment {
     }
 
     /// The next output, or the end. Dropping the future loses nothing.
-    pub async fn next(&mut self) -> SeqOutput<SpeechOutput> {
+    pub async fn next(&mut self) -> SpeechOutput {
         loop {
             let Some(attempt) = &mut self.attempt else {
                 match self.wait().await {
                     Ok(()) => continue,
-                    Err(end) => return SeqOutput::End(end),
+                    Err(end) => return SpeechOutput::End(end),
                 }
             };
             match attempt.next().await {
                 Ok(output) => {
                     self.gave(&output);
-                    return SeqOutput::Item(output);
+                    return output;
                 }
                 Err(ended) => match self.retry.after(ended, self.pipeline.clock.now()) {
                     Ok(()) => self.attempt = None,
-                    Err(end) => return SeqOutput::End(end),
+                    Err(end) => return SpeechOutput::End(end),
                 },
             }
         }
@@ -234,6 +234,7 @@ impl Segment {
         match output {
             // It ended by itself if there was more text to come, which belongs to the next sequence then.
             SpeechOutput::TextDone => self.close(),
+            SpeechOutput::End(_) => {}
             SpeechOutput::Audio(piece) => {
                 if !piece.samples.is_empty() {
                     self.retry.given_out();

@@ -27,13 +27,15 @@ pub(super) struct SpeechAttempt {
     binding: Binding,
 }
 
-/// What a sequence of speech gave.
+/// What a sequence of speech gave, as its session sees it.
 #[derive(Debug, PartialEq)]
 pub enum SpeechOutput {
     /// The stage that reads text is done: its place is free, the others work on.
     TextDone,
     /// Audio.
     Audio(AudioPiece),
+    /// The end, after all audio. [`End::Lost`] if a replica hangs or none takes work: it is no fault of the request.
+    End(End),
 }
 
 impl SpeechAttempt {

@@ -7,9 +7,9 @@ use tokio::sync::oneshot;
 use super::driver::{Admission, Course, Driver, Sequence, Verdict, WARM_UP};
 use super::events::EngineEvent;
 use super::family::{ArBackend, BackendError, WarmUp};
-use super::flow::End;
+use super::flow::{End, Recv};
 use super::job::StageJob;
-use super::sides::{Next, Sink, Source, Want, failed};
+use super::sides::{Sink, Source, Want, failed};
 use super::status::ReplicaStatus;
 use super::worker::Core;
 use crate::clock::Clock;
@@ -239,21 +239,21 @@ impl Reading {
         };
         loop {
             match inputs.next() {
-                Next::Item(item) => match M::Row::from_item(item) {
+                Recv::Item(item) => match M::Row::from_item(item) {
                     Ok(rows) => {
                         self.rows += rows.len() as u32;
                         engine.push(seq, rows, false);
                     }
                     Err(item) => return Verdict::Fail(unexpected(stage, &item)),
                 },
-                Next::End(end @ (End::Stop | End::Length | End::Repetition)) => {
+                Recv::End(end @ (End::Stop | End::Length | End::Repetition)) => {
                     self.end = end;
                     engine.push(seq, Vec::new(), true);
                 }
                 // What a failed stage sent before is not worth hearing.
-                Next::End(end) => return Verdict::Fail(end),
-                Next::Nothing => return Verdict::Keep,
-                Next::Gone => return Verdict::Drop,
+                Recv::End(end) => return Verdict::Fail(end),
+                Recv::Empty => return Verdict::Keep,
+                Recv::Gone => return Verdict::Drop,
             }
         }
     }

@@ -10,9 +10,9 @@ use super::ar::unexpected;
 use super::driver::{Admission, Course, Driver, Verdict, WARM_UP};
 use super::events::EngineEvent;
 use super::family::{BackendError, ChunkBackend};
-use super::flow::End;
+use super::flow::{End, Recv};
 use super::job::StageJob;
-use super::sides::{Next, Sink, Source, failed};
+use super::sides::{Sink, Source, failed};
 use super::status::ReplicaStatus;
 use super::worker::Core;
 use crate::clock::Clock;
@@ -217,18 +217,18 @@ impl Feed {
     {
         while engine.queued(seq) < queue {
             match self.inputs.next() {
-                Next::Item(item) => match M::Item::from_item(item) {
+                Recv::Item(item) => match M::Item::from_item(item) {
                     Ok(items) => engine.push(seq, items, false),
                     Err(item) => return Verdict::Fail(unexpected(stage, &item)),
                 },
-                Next::Nothing => break,
-                Next::Gone => return Verdict::Drop,
-                Next::End(end @ (End::Stop | End::Length | End::Repetition)) => {
+                Recv::Empty => break,
+                Recv::Gone => return Verdict::Drop,
+                Recv::End(end @ (End::Stop | End::Length | End::Repetition)) => {
                     self.end = end;
                     engine.push(seq, [], true);
                 }
                 // What a failed stage sent before is not worth hearing.
-                Next::End(end) => return Verdict::Fail(end),
+                Recv::End(end) => return Verdict::Fail(end),
             }
         }
         Verdict::Keep

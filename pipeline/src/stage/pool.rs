@@ -50,7 +50,7 @@ pub struct PoolParts<J = StageJob> {
     pub routing: Routing,
     /// When a replica that died is built anew.
     pub restart: Restart,
-    /// How long its threads may be in a step; `None` if somebody else looks after that.
+    /// How long its threads may be in a step; `None` if its process looks after that.
     pub steps: Option<StepLimits>,
     /// Rung at every change; shared by the pools of a pipeline.
     pub changes: Changes,
@@ -67,7 +67,7 @@ impl<J> fmt::Debug for PoolParts<J> {
     }
 }
 
-/// What somebody wants of a replica.
+/// What is wanted of a replica.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
 enum Wanted {

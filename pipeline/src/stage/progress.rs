@@ -80,7 +80,7 @@ impl StageProgress {
         stamp(&self.0.arrived)
     }
 
-    /// Holds `request` for as long as somebody works on the sequence.
+    /// Holds `request` for as long as a stage works on the sequence.
     pub fn hold(&self, request: Arc<CancelTimer>) {
         self.0.request.get_or_init(|| request);
     }

@@ -14,17 +14,6 @@ pub(super) struct Source<T> {
     starvation: StarvationTimer,
 }
 
-/// What came of looking into a [`Source`].
-pub(super) enum Next<T> {
-    Item(T),
-    /// There is nothing now; after the end, ever.
-    Nothing,
-    /// No more items will come. Said once.
-    End(End),
-    /// The writer of the items has dropped the work.
-    Gone,
-}
-
 /// Whether a sequence lacks items.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Want {
@@ -46,19 +35,16 @@ impl<T> Source<T> {
         }
     }
 
-    pub(super) fn next(&mut self) -> Next<T> {
+    /// The next item. After the end, which is said once, it is empty for ever.
+    pub(super) fn next(&mut self) -> Recv<T> {
         let Some(receiver) = &mut self.receiver else {
-            return Next::Nothing;
+            return Recv::Empty;
         };
-        match receiver.take() {
-            Recv::Item(item) => Next::Item(item),
-            Recv::Empty => Next::Nothing,
-            Recv::Gone => Next::Gone,
-            Recv::End(end) => {
-                self.receiver = None;
-                Next::End(end)
-            }
+        let taken = receiver.take();
+        if matches!(taken, Recv::End(_)) {
+            self.receiver = None;
         }
+        taken
     }
 
     /// Notes whether the sequence lacks items; `idle` says that it could go on if there were one.

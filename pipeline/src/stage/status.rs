@@ -182,7 +182,7 @@ impl ReplicaStatus {
         self.shared.lives.load(Ordering::Acquire)
     }
 
-    /// Its model died. Called before anybody can notice that its work is lost.
+    /// Its model died. Called before the loss of its work can be noticed.
     pub(super) fn die(&self, message: &str) {
         let mut state = lock(&self.shared.state);
         if self.is_given_up() {

@@ -294,7 +294,7 @@ pub struct CodecFrame {
     #[prost(uint32, repeated, tag = "1")]
     pub codes: ::prost::alloc::vec::Vec<u32>,
 }
-#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+#[derive(Clone, PartialEq, ::prost::Message)]
 pub struct CodecFrames {
     #[prost(message, repeated, tag = "1")]
     pub frames: ::prost::alloc::vec::Vec<CodecFrame>,

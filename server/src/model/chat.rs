@@ -173,7 +173,7 @@ impl ToolPart {
 /// Opens a call in what a model writes, and closes it: between them stands JSON with `name` and `arguments`.
 pub const TOOL_CALL: [&str; 2] = ["<tool_call>", "</tool_call>"];
 
-/// What somebody says.
+/// What is said.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ChatMessage {
     /// The speaker.

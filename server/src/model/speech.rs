@@ -56,7 +56,7 @@ pub struct SpeechInfo {
     pub sample_rate: SampleRate,
     /// Audio of one codec frame.
     pub samples_per_frame: SamplesPerFrame,
-    /// Codec frames of silence that its sequences begin with, and that are cut off before anybody hears them; 0 if it does not
+    /// Codec frames of silence that its sequences begin with, and that are cut off, unheard; 0 if it does not
     /// say.
     pub leading_silence_frames: u32,
     /// Most codec frames of one sequence.

@@ -16,7 +16,7 @@ use crate::error::ServeError;
 use crate::orchestrator::Orchestrator;
 use omni_pipeline::item::AudioPiece;
 use omni_pipeline::orchestrator::{
-    AdmissionError, Binding, Segment, SegmentSpec, SeqOutput, SpeechOutput, UtterancePermit,
+    AdmissionError, Binding, Segment, SegmentSpec, SpeechOutput, UtterancePermit,
 };
 use omni_pipeline::stage::{End, ReplicaId, StageSnapshot};
 
@@ -209,13 +209,13 @@ impl UtterancePipeline {
             return std::future::pending().await;
         };
         match current.segment.next().await {
-            SeqOutput::Item(SpeechOutput::TextDone) => PipelineEvent::TextDone,
-            SeqOutput::Item(SpeechOutput::Audio(piece)) => {
+            SpeechOutput::TextDone => PipelineEvent::TextDone,
+            SpeechOutput::Audio(piece) => {
                 let after = (!current.heard).then_some(current.pause);
                 current.heard = true;
                 PipelineEvent::Audio { piece, after }
             }
-            SeqOutput::End(end) => {
+            SpeechOutput::End(end) => {
                 let ended = self.running.pop_front().expect("it is the current one");
                 PipelineEvent::Ended(Box::new(ended.ended(end)))
             }

@@ -53,7 +53,7 @@ impl ProcessRole {
         targets
     }
 
-    /// Whether somebody here holds conversations.
+    /// Whether this process holds conversations.
     pub(super) fn converses(self) -> bool {
         match self {
             Self::Server { speech_only } => !speech_only,

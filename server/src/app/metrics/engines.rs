@@ -20,7 +20,7 @@ pub(super) struct Engine {
     name: String,
     /// Whether its stage looks up prefixes.
     shares_prefixes: bool,
-    /// Whether what it does is done for somebody.
+    /// Whether what it does is done for callers.
     serving: Arc<AtomicBool>,
 }
 

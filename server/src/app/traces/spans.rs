@@ -1,7 +1,7 @@
 //! From the server's own records to spans. Pure.
 //!
 //! Names of attributes: `gen_ai.*` as vLLM has them (`vllm/tracing`), `omni.*` where there is no name for it. Times are seconds.
-//! What somebody wrote, said or heard is in none of them.
+//! None of them contains what was written, said or heard.
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -338,8 +338,8 @@ fn encoding(got: i32) -> Result<Encoding, ServeError> {
     }
 }
 
-/// The voice that is meant: clients write "MODEL.VOICE" as they found it listed, and send a voice of NVIDIA's own if nobody
-/// chose one.
+/// The voice that is meant: clients write "MODEL.VOICE" as they found it listed, and send a voice of NVIDIA's own if the caller
+/// chose none.
 fn voice<'a>(name: &'a str, info: &SpeechInfo) -> &'a str {
     if NVIDIA_VOICES.iter().any(|own| name.starts_with(own)) {
         return "";

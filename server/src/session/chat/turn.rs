@@ -33,7 +33,7 @@ use crate::session::limits::SessionLimits;
 use crate::session::record::{Outcome, Packet};
 use crate::session::utterance::Progress;
 use omni_pipeline::item::ReplyToken;
-use omni_pipeline::orchestrator::{Reply, ReplySpec, SeqOutput, UtterancePermit};
+use omni_pipeline::orchestrator::{Reply, ReplyOutput, ReplySpec, UtterancePermit};
 use omni_pipeline::request::TextRequest;
 use omni_pipeline::stage::{CancelTimer, End};
 use omni_pipeline::trace::TraceHandle;
@@ -129,7 +129,7 @@ impl fmt::Debug for Phase {
 #[derive(Debug)]
 pub(super) enum TurnEvent {
     Prepared(Box<Result<Prepared, ServeError>>),
-    Thought(SeqOutput<ReplyToken>),
+    Thought(ReplyOutput),
     PipelineEvent(Progress),
 }
 
@@ -269,8 +269,8 @@ impl Turn {
                     self.fail(error);
                 }
             }
-            TurnEvent::Thought(SeqOutput::Item(token)) => self.token(&token, out, now),
-            TurnEvent::Thought(SeqOutput::End(end)) => self.thought(end, out, now),
+            TurnEvent::Thought(ReplyOutput::Token(token)) => self.token(&token, out, now),
+            TurnEvent::Thought(ReplyOutput::End(end)) => self.thought(end, out, now),
             TurnEvent::PipelineEvent(spoken) => {
                 if let Some(voice) = &mut self.voice {
                     voice.take(spoken, now);

@@ -1,4 +1,4 @@
-//! The words of a piece, for those who ask when each is heard.
+//! The words of a piece, for callers that ask when each is heard.
 
 use std::ops::Range;
 

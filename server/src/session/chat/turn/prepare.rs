@@ -68,8 +68,8 @@ impl Preparation {
         let (encoder, recordings) = hear(&orchestrator, &conversation, &room, asked, &request).await?;
         let abandoned = Abandoned::default();
         let flag = abandoned.0.clone();
-        // Templates and tokenizers take their time, which other sessions must not wait for. The permit goes with them: who
-        // asks and goes away keeps the place until they are done.
+        // Templates and tokenizers take their time, which other sessions must not wait for. The permit goes with them: a
+        // caller that asks and goes away keeps the place until they are done.
         let fitting = move || {
             let fitted = fit(&conversation, &prompt, &room, &flag);
             fitted.map(|fitted| (permit, fitted))

@@ -443,11 +443,11 @@ async fn keep<B, L>(
             tracing::info!(seconds = clock.since(begun).as_secs_f64(), "serving");
             voices.tell();
             readiness.send_replace(Readiness::Ready);
-            let Ok(pipeline) = orchestrator.model() else {
+            let Ok(model) = orchestrator.model() else {
                 return;
             };
             // Draining ends the one, and the wait for the end of the other is aborted.
-            tokio::join!(board.follow(&orchestrator), pipeline.watch());
+            tokio::join!(board.follow(&orchestrator), model.pipeline.watch());
         }
         Err(error) => {
             readiness.send_replace(Readiness::Failed(format!("{error:#}")));

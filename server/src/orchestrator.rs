@@ -1,7 +1,6 @@
 //! Where sessions come for work: admission by tenant, the model, and the pipeline that runs it.
 
 use std::fmt;
-use std::ops::Deref;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
@@ -47,14 +46,6 @@ pub struct Model {
     pub compute: Compute,
     /// Its stages.
     pub pipeline: Arc<Pipeline>,
-}
-
-impl Deref for Model {
-    type Target = Arc<Pipeline>;
-
-    fn deref(&self) -> &Arc<Pipeline> {
-        &self.pipeline
-    }
 }
 
 impl fmt::Debug for Model {
@@ -167,7 +158,7 @@ impl Orchestrator {
             return Err(ShutdownError::Draining.into());
         }
         let model = self.model()?;
-        model.check_speech()?;
+        model.pipeline.check_speech()?;
         Ok(model)
     }
 
@@ -195,7 +186,7 @@ impl Orchestrator {
     pub fn chat_available(&self) -> Result<(&Model, &ChatPath), ServeError> {
         let model = self.available()?;
         let chat = self.chat()?;
-        model.check_answers()?;
+        model.pipeline.check_answers()?;
         Ok((model, chat))
     }
 
@@ -205,7 +196,7 @@ impl Orchestrator {
     /// [`ChatNotSupported`] or a [`StageError`].
     pub fn hearing_available(&self) -> Result<(), ServeError> {
         self.chat()?;
-        Ok(self.model()?.check_hearing()?)
+        Ok(self.model()?.pipeline.check_hearing()?)
     }
 
     /// A number that no other conversation has, and never that of those that share.

@@ -156,12 +156,15 @@ impl<B: ArBackend> Core for Ar<B> {
             StageRequest::Speech(speech) => (speech.generated, false),
             request => (true, matches!(request, StageRequest::Decode(_))),
         };
+        let inputs = job.inputs.filter(|_| options.needs_rows).map(Source::new);
+        if options.needs_rows && inputs.is_none() {
+            return sink.end(failed(self.driver.stage(), "it was given no inputs"));
+        }
         let max_outputs = job.request.max_outputs();
         let request = match self.backend.request(job.request) {
             Ok(request) => request,
             Err(error) => return sink.end(failed(self.driver.stage(), error.to_string())),
         };
-        let inputs = job.inputs.filter(|_| options.needs_rows).map(Source::new);
         let admission = Admission {
             seq: job.seq,
             sink,

@@ -47,7 +47,7 @@ impl ModelStart {
         let model = orchestrator.model()?;
         tokio::select! {
             built = all_built(&model.pipeline) => built?,
-            () = model.watch() => {}
+            () = model.pipeline.watch() => {}
         }
         orchestrator.available().context("a stage could not be built")?;
         if model.chat.is_ok() {
@@ -55,10 +55,10 @@ impl ModelStart {
                 |stage: Option<&str>| format!("stage {} could not be built", stage.unwrap_or_default());
             orchestrator
                 .chat_available()
-                .with_context(|| unbuilt(model.answers()))?;
+                .with_context(|| unbuilt(model.pipeline.answers()))?;
             orchestrator
                 .hearing_available()
-                .with_context(|| unbuilt(model.hears()))?;
+                .with_context(|| unbuilt(model.pipeline.hears()))?;
         }
         Ok(())
     }

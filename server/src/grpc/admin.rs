@@ -134,7 +134,7 @@ impl Admin {
     }
 
     fn pool(&self, stage: &str) -> Result<&StagePool, ServeError> {
-        let pipeline = self.state.orchestrator.model()?;
+        let pipeline = &self.state.orchestrator.model()?.pipeline;
         let known: Vec<_> = pipeline.pools().map(StagePool::stage).collect();
         let pool = pipeline.pool(stage);
         pool.ok_or_else(|| {
@@ -224,7 +224,7 @@ fn refused(error: PoolError) -> ServeError {
 impl AdminState {
     fn stages(&self) -> Vec<v1::Stage> {
         let model = self.orchestrator.model().ok();
-        let pools = model.into_iter().flat_map(|model| model.pools());
+        let pools = model.into_iter().flat_map(|model| model.pipeline.pools());
         pools.map(convert::stage).collect()
     }
 

@@ -146,7 +146,7 @@ impl Turn {
         now: Stamp,
     ) -> Result<Self, ServeError> {
         let (model, chat) = (orchestrator.model()?, orchestrator.chat()?);
-        let request = model.request();
+        let request = model.pipeline.request();
         let Question {
             id,
             settings,
@@ -222,7 +222,7 @@ impl Turn {
             max_wait: chat.stall,
             outcome: Outcome::Stop,
             error: None,
-            figures: Figures::of(model.answers(), model.hears()),
+            figures: Figures::of(model.pipeline.answers(), model.pipeline.hears()),
             settings,
         })
     }

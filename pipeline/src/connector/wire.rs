@@ -25,7 +25,7 @@ pub(super) use requests::{request, request_message};
 pub const VERSION: u32 = 8;
 /// Bytes of the length in front of a frame.
 pub const PREFIX: usize = 4;
-/// Most bytes of a frame: a thousand rows of a large thinker, or ten minutes of audio.
+/// Most bytes of a frame: a thousand rows of a large language model, or ten minutes of audio.
 pub const MAX_FRAME: usize = 16 << 20;
 
 /// What makes bytes unreadable.
